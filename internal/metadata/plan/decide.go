@@ -1,0 +1,252 @@
+package plan
+
+import (
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// Input is everything that Decide looks at. Machine must be set; the objects are not changed.
+type Input struct {
+	// Pool is what the Machine's MachineSet declares, nil for a Machine without one.
+	Pool *Pool
+	// Machine is the work item.
+	Machine *machinev1beta1.Machine
+	// Node is the Machine's Node, nil when there is none.
+	Node *corev1.Node
+	// NodeShared tells that another Machine names the same Node.
+	NodeShared bool
+	// Protected lists the keys that belong to the system.
+	Protected ownership.Protected
+	// Withheld tells keys of the Node that another writer fights over and that are to be left alone for now; nil for none.
+	Withheld func(kind ownership.Kind, key string) bool
+	// Now is the time of the decision.
+	Now time.Time
+}
+
+// Decision is what is to be done about one Machine and its Node.
+type Decision struct {
+	// State is where the Machine stands once the changes are made; Pending while there are any.
+	State State
+	// Reason says in a few words why the state is Held or Pending; empty else.
+	Reason string
+	// Machine and Node are the changes to make, the Machine's first.
+	Machine, Node Change
+	// Problems are the declared entries that are not written, sorted by kind and key.
+	Problems []Problem
+	// Drift tells that what is declared was on the Node before and somebody changed it by hand.
+	Drift bool
+	// Digest tells what is declared for the Node; empty without one.
+	Digest string
+}
+
+// Change is what is to be written to one object in one patch.
+type Change struct {
+	// Results holds the merge of each kind.
+	Results map[ownership.Kind]ownership.Result
+	// Record is the new text of the ownership record, empty for none.
+	Record string
+	// CustomLabels is the new text of MNMO's annotation, empty for none; Nodes only.
+	CustomLabels string
+	// Write tells that there is anything to write at all.
+	Write bool
+}
+
+// Decide makes the decision for one Machine. It never fails: what cannot be done is reported in Problems.
+func Decide(in Input) Decision {
+	s := newScope(in)
+	if reason := s.paused(); reason != "" {
+		return Decision{State: Held, Reason: reason, Problems: s.problems}
+	}
+	s.findConflicts()
+	s.decideMachine()
+	s.decideNode()
+	if len(s.conflicts) > 0 && s.policy() == ownership.Fail {
+		s.out.Machine, s.out.Node, s.out.Drift = Change{}, Change{}, false
+	}
+	s.summarise()
+	return s.out
+}
+
+// findConflicts asks before the Machine is touched which keys of the pool somebody else holds on the Node. Such a key must not
+// reach the Machine either: on OpenShift nodelink would carry it over the other's value (MNMO leaves both alone, too).
+func (s *scope) findConflicts() {
+	if s.in.Pool == nil || !s.hasNode() {
+		return
+	}
+	for _, kind := range ownership.Kinds {
+		result := s.mergeNode(kind, s.withoutOnce(kind, s.in.Pool.Desired[kind]))
+		for _, conflict := range result.Conflicts {
+			s.poolConflicts[id{kind, conflict.Key}] = true
+		}
+	}
+}
+
+// decideMachine merges what the pool declares into the Machine's spec. There the MachineSet always wins; keys that it does not
+// name and never named stay.
+func (s *scope) decideMachine() {
+	for _, kind := range ownership.Kinds {
+		live := s.machineLive[kind]
+		if s.in.Pool == nil || !s.machineWritable() {
+			s.machineAfter[kind] = live
+			continue
+		}
+		result := ownership.Merge(ownership.Input{
+			Owned:     s.machineOwned(kind),
+			Desired:   s.withoutOnce(kind, s.in.Pool.Desired[kind]),
+			Live:      live,
+			Protected: s.in.Protected.Of(kind),
+			Hold:      func(key string) bool { return s.poolConflicts[id{kind, key}] || s.waitsForNode(kind, key) },
+			Policy:    ownership.Adopt,
+			Now:       s.in.Now,
+		})
+		s.out.Machine.set(kind, result)
+		s.machineAfter[kind] = ownership.Apply(live, result)
+	}
+	if s.in.Pool != nil && s.machineWritable() {
+		s.finishMachine()
+	}
+}
+
+// finishMachine decides the Machine's record and whether there is anything to write.
+func (s *scope) finishMachine() {
+	record := ownership.Record{Pool: s.in.Pool.Key.Name, Generation: s.in.Pool.Generation}
+	changed := false
+	for _, kind := range ownership.Kinds {
+		result := s.out.Machine.Results[kind]
+		record.Section = record.With(kind, result.Owned)
+		changed = changed || result.Changed()
+	}
+	s.out.Machine.Record = record.Format()
+	s.out.Machine.Write = changed || !record.SameKeys(s.machineRecord)
+}
+
+// decideNode merges what now stands on the Machine, and what the pool declares, into the Node.
+func (s *scope) decideNode() {
+	if !s.hasNode() {
+		return
+	}
+	desired := Entries{}
+	for _, kind := range ownership.Kinds {
+		desired[kind] = s.nodeDesired(kind)
+		result := s.mergeNode(kind, desired[kind])
+		for _, conflict := range result.Conflicts {
+			s.conflicts = append(s.conflicts, conflict)
+			s.conflict(kind, conflict)
+		}
+		for _, key := range result.Refused {
+			s.refused(kind, key)
+		}
+		if kind == ownership.Taint {
+			s.giveOnce(&result)
+		}
+		s.out.Node.set(kind, result)
+	}
+	s.finishNode(desired)
+}
+
+// nodeDesired is what the Node is to carry: the Machine's own entries, and over them the pool's.
+func (s *scope) nodeDesired(kind ownership.Kind) map[string]string {
+	desired := map[string]string{}
+	for key, value := range s.machineAfter[kind] {
+		if !s.droppedByPool(kind, key) {
+			desired[key] = value
+		}
+	}
+	if s.in.Pool != nil {
+		for key, value := range s.in.Pool.Desired[kind] {
+			desired[key] = value
+		}
+	}
+	return s.withoutOnce(kind, desired)
+}
+
+// droppedByPool tells keys that still stand on a Machine that may not be written although the pool no longer declares them. The
+// Node's record says which keys came from the pool.
+func (s *scope) droppedByPool(kind ownership.Kind, key string) bool {
+	if s.machineWritable() || s.in.Pool == nil {
+		return false
+	}
+	_, declared := s.in.Pool.Desired[kind][key]
+	return !declared && s.nodeRecord.Of(kind).Has(key)
+}
+
+// giveOnce adds the taints that a Node gets at first sight only.
+func (s *scope) giveOnce(result *ownership.Result) {
+	s.once = s.nodeRecord.Once.Union(nil)
+	if s.in.Pool == nil || !s.firstSight {
+		return
+	}
+	protected := s.in.Protected.Of(ownership.Taint)
+	for key := range s.in.Pool.Once {
+		if protected(key) {
+			continue
+		}
+		if _, present := s.nodeLive[ownership.Taint][key]; !present {
+			result.Set[key] = s.in.Pool.Desired[ownership.Taint][key]
+		}
+		s.once.Add(key)
+	}
+}
+
+// finishNode decides the Node's records and whether there is anything to write.
+func (s *scope) finishNode(desired Entries) {
+	record := ownership.Record{Once: s.once, Digest: desired.Digest(), Released: map[ownership.Kind]map[string]ownership.Release{}}
+	machine := ownership.Section{}
+	changed, returned := false, false
+	for _, kind := range ownership.Kinds {
+		result := s.out.Node.Results[kind]
+		fromPool := result.Owned.And(s.poolKeys(kind))
+		record.Section = record.With(kind, fromPool)
+		machine = machine.With(kind, result.Owned.Minus(fromPool))
+		if len(result.Released) > 0 {
+			record.Released[kind] = result.Released
+		}
+		changed = changed || result.Changed()
+		returned = returned || len(result.Returned) > 0
+	}
+	record.Machine = &machine
+	if s.in.Pool != nil {
+		record.Pool, record.Generation = s.in.Pool.Key.Name, s.in.Pool.Generation
+	}
+	s.out.Digest = record.Digest
+	known := s.nodeRecord.Digest == record.Digest
+	s.out.Drift = changed && known || returned
+	s.out.Node.Record = record.Format()
+	s.out.Node.CustomLabels = ownership.FormatCustomLabels(record.Labels)
+	s.out.Node.Write = changed || !record.SameKeys(s.nodeRecord) || !record.Labels.Equal(s.customLabels) && s.customLabelsMatter(record) ||
+		// The digest is what tells a restarted operator that this conflict has been reported.
+		len(s.conflicts) > 0 && !known && s.out.Node.Record != ""
+}
+
+// summarise decides the state.
+func (s *scope) summarise() {
+	s.out.Problems = s.sortedProblems()
+	s.out.State, s.out.Reason = Synced, ""
+	switch {
+	case s.in.Node != nil && s.in.NodeShared:
+		s.out.State, s.out.Reason = Held, "two Machines name this Node in status.nodeRef; Drover writes it when one is left"
+	case s.in.Node != nil && Paused(s.in.Node.Annotations):
+		s.out.State, s.out.Reason = Held, "the Node is paused"
+	case s.fighting:
+		s.out.State, s.out.Reason = Held, "another writer keeps changing a declared key"
+	case len(s.conflicts) > 0:
+		s.out.State = Conflicted
+	case s.out.Machine.Write || s.out.Node.Write:
+		s.out.State = Pending
+	case s.in.Node == nil:
+		s.out.State, s.out.Reason = Pending, "the Machine has no Node"
+	case len(s.out.Problems) > 0:
+		s.out.State = RefusedState
+	}
+}
+
+func (c *Change) set(kind ownership.Kind, result ownership.Result) {
+	if c.Results == nil {
+		c.Results = make(map[ownership.Kind]ownership.Result, len(ownership.Kinds))
+	}
+	c.Results[kind] = result
+}

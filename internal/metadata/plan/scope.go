@@ -1,0 +1,221 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+type id struct {
+	kind ownership.Kind
+	key  string
+}
+
+// scope holds what one decision gathers on its way.
+type scope struct {
+	in  Input
+	out Decision
+
+	machineLive, machineAfter, nodeLive Entries
+	machineRecord, nodeRecord           ownership.Record
+	customLabels                        ownership.Keys
+	hasCustomLabels                     bool
+	// firstSight tells that neither Drover nor MNMO has written this Node yet.
+	firstSight    bool
+	poolConflicts map[id]bool
+	conflicts     []ownership.Conflict
+	once          ownership.Keys
+	fighting      bool
+	problems      []Problem
+}
+
+func newScope(in Input) *scope {
+	spec := in.Machine.Spec
+	s := &scope{
+		in: in,
+		machineLive: Entries{
+			ownership.Label:      spec.Labels,
+			ownership.Annotation: spec.Annotations,
+			ownership.Taint:      ownership.TaintEntries(spec.Taints),
+		},
+		machineAfter:  Entries{},
+		nodeLive:      Entries{},
+		poolConflicts: map[id]bool{},
+	}
+	if in.Pool != nil {
+		s.problems = slices.Clone(in.Pool.Problems)
+	}
+	s.machineRecord = s.readRecord("Machine", in.Machine.Annotations)
+	if in.Node != nil {
+		s.nodeRecord = s.readRecord("Node", in.Node.Annotations)
+		s.nodeLive = Entries{
+			ownership.Label:      in.Node.Labels,
+			ownership.Annotation: in.Node.Annotations,
+			ownership.Taint:      ownership.TaintEntries(in.Node.Spec.Taints),
+		}
+		text, ok := in.Node.Annotations[ownership.AnnotationCustomLabels]
+		s.hasCustomLabels, s.customLabels = ok, ownership.ParseCustomLabels(text)
+		s.firstSight = !ok && in.Node.Annotations[ownership.AnnotationRecord] == ""
+	}
+	return s
+}
+
+func (s *scope) readRecord(object string, annotations map[string]string) ownership.Record {
+	record, err := ownership.ParseRecord(annotations[ownership.AnnotationRecord])
+	if err != nil {
+		s.problems = append(s.problems, Problem{
+			Kind: ownership.Annotation, Key: ownership.AnnotationRecord, Reason: BadRecord, Message: object + ": " + err.Error(),
+		})
+	}
+	return record
+}
+
+func (s *scope) paused() string {
+	switch {
+	case s.in.Pool != nil && s.in.Pool.Paused:
+		return "the MachineSet is paused"
+	case Paused(s.in.Machine.Annotations):
+		return "the Machine is paused"
+	}
+	return ""
+}
+
+func (s *scope) policy() ownership.Policy {
+	if s.in.Pool == nil {
+		return ownership.Keep
+	}
+	return s.in.Pool.Policy
+}
+
+// hasNode tells whether there is a Node that may be written.
+func (s *scope) hasNode() bool {
+	node := s.in.Node
+	return node != nil && !s.in.NodeShared && node.DeletionTimestamp == nil && !Paused(node.Annotations)
+}
+
+// machineWritable tells whether the Machine's spec is the Machine API's to change. Once the Cluster API is authoritative, or about
+// to be, an admission policy of OpenShift refuses it.
+func (s *scope) machineWritable() bool {
+	switch s.in.Machine.Status.AuthoritativeAPI {
+	case machinev1beta1.MachineAuthorityClusterAPI, machinev1beta1.MachineAuthorityMigrating:
+		return false
+	}
+	return true
+}
+
+// machineOwned are the keys of the Machine's spec that came from the pool. Those that MNMO put on the Node since Drover last wrote
+// it count as well: its list names only keys of the MachineSet, and it writes the Machine before the Node.
+func (s *scope) machineOwned(kind ownership.Kind) ownership.Keys {
+	owned := s.machineRecord.Owned(kind)
+	if kind == ownership.Label {
+		owned = owned.Union(s.customLabels.Minus(s.nodeRecord.Labels))
+	}
+	if kind == ownership.Taint && s.in.Node != nil {
+		for key := range s.in.Pool.Once {
+			if value, ok := s.machineLive[kind][key]; ok && value == s.in.Pool.Desired[kind][key] {
+				// Left on the Machine, nodelink would put it back on the Node for ever.
+				owned.Add(key)
+			}
+		}
+	}
+	return owned
+}
+
+// nodeOwned are the keys of the Node that are Drover's. For labels of the pool MNMO's list counts where it stands, since MNMO may
+// have run after Drover and taken keys off it; where it is missing Drover's own record does.
+func (s *scope) nodeOwned(kind ownership.Kind) ownership.Keys {
+	if kind != ownership.Label || !s.hasCustomLabels {
+		return s.nodeRecord.Owned(kind)
+	}
+	owned := s.customLabels.Union(nil)
+	if s.nodeRecord.Machine != nil {
+		owned = owned.Union(s.nodeRecord.Machine.Labels)
+	}
+	return owned
+}
+
+func (s *scope) mergeNode(kind ownership.Kind, desired map[string]string) ownership.Result {
+	return ownership.Merge(ownership.Input{
+		Owned:     s.nodeOwned(kind),
+		Released:  s.nodeRecord.Released[kind],
+		Desired:   desired,
+		Live:      s.nodeLive[kind],
+		Protected: s.in.Protected.Of(kind),
+		Proven:    func(key string) bool { return s.cameFromMachine(kind, key) },
+		Hold:      func(key string) bool { return s.withheld(kind, key) },
+		Abandon:   func(key string) bool { return kind == ownership.Taint && s.isOnce(key) },
+		Policy:    s.policy(),
+		Now:       s.in.Now,
+	})
+}
+
+// cameFromMachine tells that a Node's value is the Machine's: it was copied at creation or by nodelink, not set by somebody else.
+func (s *scope) cameFromMachine(kind ownership.Kind, key string) bool {
+	onMachine, ok := s.machineLive[kind][key]
+	live, present := s.nodeLive[kind][key]
+	return ok && present && onMachine == live
+}
+
+func (s *scope) withheld(kind ownership.Kind, key string) bool {
+	if s.in.Withheld == nil || !s.in.Withheld(kind, key) {
+		return false
+	}
+	if !s.fighting {
+		s.fighting = true
+		s.problem(kind, key, Fighting, "another writer keeps changing %s %q of the Node; Drover waits before it writes it again", kind, key)
+	}
+	return true
+}
+
+func (s *scope) isOnce(key string) bool { return s.in.Pool != nil && s.in.Pool.Once.Has(key) }
+
+// waitsForNode keeps a set-once taint on a Machine until there is a Node that can be given it.
+func (s *scope) waitsForNode(kind ownership.Kind, key string) bool {
+	return kind == ownership.Taint && s.isOnce(key) && !s.hasNode()
+}
+
+func (s *scope) withoutOnce(kind ownership.Kind, entries map[string]string) map[string]string {
+	if kind != ownership.Taint || s.in.Pool == nil || s.in.Pool.Once.Len() == 0 {
+		return entries
+	}
+	kept := maps.Clone(entries)
+	maps.DeleteFunc(kept, func(key, _ string) bool { return s.isOnce(key) })
+	return kept
+}
+
+func (s *scope) poolKeys(kind ownership.Kind) ownership.Keys {
+	if s.in.Pool == nil {
+		// A Machine whose MachineSet is gone or lets it go keeps what it has, as the pool's.
+		return s.nodeRecord.Of(kind)
+	}
+	return ownership.KeysOf(s.in.Pool.Desired[kind])
+}
+
+// customLabelsMatter tells whether MNMO's list has to be written for its own sake. It is not created where the pool declares no
+// labels: such a pool gets no write, ever.
+func (s *scope) customLabelsMatter(record ownership.Record) bool {
+	return s.hasCustomLabels || record.Labels.Len() > 0
+}
+
+func (s *scope) problem(kind ownership.Kind, key string, reason Reason, format string, args ...any) {
+	s.problems = append(s.problems, Problem{Kind: kind, Key: key, Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+func (s *scope) conflict(kind ownership.Kind, c ownership.Conflict) {
+	s.problem(kind, c.Key, InConflict, "%s %q stands on the Node as %q, set by somebody else; declared is %q, policy is %s",
+		kind, c.Key, c.Live, c.Desired, s.policy())
+}
+
+func (s *scope) refused(kind ownership.Kind, key string) {
+	s.problem(kind, key, Refused, "%s %q belongs to the system; Drover neither sets nor removes it", kind, key)
+}
+
+func (s *scope) sortedProblems() []Problem {
+	problems := slices.Clone(s.problems)
+	slices.SortFunc(problems, compareProblems)
+	return slices.Compact(problems)
+}

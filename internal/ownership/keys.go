@@ -1,0 +1,101 @@
+package ownership
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Keys is a set of keys. It is written as a sorted JSON list, so equal sets have equal text. A nil Keys is empty and may be read.
+type Keys map[string]struct{}
+
+// NewKeys makes a set of the given keys.
+func NewKeys(keys ...string) Keys {
+	set := make(Keys, len(keys))
+	for _, key := range keys {
+		set.Add(key)
+	}
+	return set
+}
+
+// KeysOf makes a set of a map's keys.
+func KeysOf[V any](entries map[string]V) Keys {
+	set := make(Keys, len(entries))
+	for key := range entries {
+		set.Add(key)
+	}
+	return set
+}
+
+// Add puts a key into the set.
+func (k Keys) Add(key string) { k[key] = struct{}{} }
+
+// Has tells whether a key is in the set.
+func (k Keys) Has(key string) bool { _, ok := k[key]; return ok }
+
+// Sorted lists the keys in order.
+func (k Keys) Sorted() []string { return slices.Sorted(maps.Keys(k)) }
+
+// Equal tells whether both sets hold the same keys; nil and empty are equal.
+func (k Keys) Equal(other Keys) bool {
+	return len(k) == len(other) && k.Minus(other).Len() == 0
+}
+
+// Len is the number of keys.
+func (k Keys) Len() int { return len(k) }
+
+// Minus makes the set of the keys that are not in other.
+func (k Keys) Minus(other Keys) Keys {
+	return k.filter(func(key string) bool { return !other.Has(key) })
+}
+
+// And makes the set of the keys that are in both.
+func (k Keys) And(other Keys) Keys { return k.filter(other.Has) }
+
+// Union makes the set of the keys of both.
+func (k Keys) Union(other Keys) Keys {
+	out := make(Keys, len(k)+len(other))
+	maps.Copy(out, k)
+	maps.Copy(out, other)
+	return out
+}
+
+func (k Keys) filter(keep func(string) bool) Keys {
+	out := Keys{}
+	for key := range k {
+		if keep(key) {
+			out.Add(key)
+		}
+	}
+	return out
+}
+
+// MarshalJSON writes the set as a sorted list.
+func (k Keys) MarshalJSON() ([]byte, error) { return json.Marshal(k.Sorted()) }
+
+// UnmarshalJSON reads a list; repeated keys collapse and empty ones are dropped.
+func (k *Keys) UnmarshalJSON(text []byte) error {
+	var list []string
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	*k = NewKeys(list...)
+	delete(*k, "")
+	return nil
+}
+
+// ParseCustomLabels reads the value of AnnotationCustomLabels: keys joined by commas, in any order. Blanks around a key and empty
+// parts are dropped, since people edit it by hand.
+func ParseCustomLabels(text string) Keys {
+	keys := Keys{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			keys.Add(part)
+		}
+	}
+	return keys
+}
+
+// FormatCustomLabels writes keys as the value of AnnotationCustomLabels, sorted.
+func FormatCustomLabels(keys Keys) string { return strings.Join(keys.Sorted(), ",") }

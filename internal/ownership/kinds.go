@@ -1,0 +1,14 @@
+package ownership
+
+// Kind is one of the three kinds of metadata that flow from a pool to its Nodes.
+type Kind string
+
+// The kinds, in the order in which they are reported.
+const (
+	Label      Kind = "label"
+	Annotation Kind = "annotation"
+	Taint      Kind = "taint"
+)
+
+// Kinds lists all kinds.
+var Kinds = []Kind{Label, Annotation, Taint}

@@ -1,0 +1,138 @@
+package ownership
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Annotations that record ownership.
+const (
+	// AnnotationRecord holds a Record as JSON, on Nodes and on Machines.
+	AnnotationRecord = "drover.dev/owned-metadata"
+	// AnnotationCustomLabels is the managed-node-metadata-operator's record on the Node: the keys of the labels that came from the
+	// MachineSet, joined by commas. Drover keeps it up to date so that a cluster can go back and forth between the two.
+	AnnotationCustomLabels = "managed.openshift.com/customlabels"
+)
+
+// MaxRecordBytes bounds the text that ParseRecord reads. All annotations of an object together may take 256 KiB.
+const MaxRecordBytes = 128 << 10
+
+// Section lists keys by kind. Taints are named "key:Effect".
+type Section struct {
+	Labels      Keys `json:"labels,omitempty"`
+	Annotations Keys `json:"annotations,omitempty"`
+	Taints      Keys `json:"taints,omitempty"`
+}
+
+// Of returns the keys of a kind, nil for none.
+func (s Section) Of(kind Kind) Keys {
+	switch kind {
+	case Label:
+		return s.Labels
+	case Annotation:
+		return s.Annotations
+	default:
+		return s.Taints
+	}
+}
+
+// With returns the section with the keys of one kind replaced.
+func (s Section) With(kind Kind, keys Keys) Section {
+	switch kind {
+	case Label:
+		s.Labels = keys
+	case Annotation:
+		s.Annotations = keys
+	default:
+		s.Taints = keys
+	}
+	return s
+}
+
+// Equal tells whether both sections name the same keys.
+func (s Section) Equal(other Section) bool {
+	for _, kind := range Kinds {
+		if !s.Of(kind).Equal(other.Of(kind)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Empty tells whether the section names nothing.
+func (s Section) Empty() bool { return s.Equal(Section{}) }
+
+// Record is what Drover knows to be its own on an object. The zero value owns nothing.
+type Record struct {
+	// Section holds the keys that came from the MachineSet.
+	Section
+	// Machine holds the keys on a Node that stand on its Machine only.
+	Machine *Section `json:"machine,omitempty"`
+	// Once names the taints that were given once, and are not owned.
+	Once Keys `json:"once,omitempty"`
+	// Released remembers by kind the keys that were removed lately.
+	Released map[Kind]map[string]Release `json:"released,omitempty"`
+	// Pool is the name of the MachineSet that the keys came from.
+	Pool string `json:"pool,omitempty"`
+	// Generation is the MachineSet's metadata.generation at the last write.
+	Generation int64 `json:"generation,omitempty"`
+	// Digest tells what was declared at the last write; the same digest now means that any difference is drift.
+	Digest string `json:"digest,omitempty"`
+}
+
+// Owned returns all owned keys of a kind, from the MachineSet and from the Machine.
+func (r Record) Owned(kind Kind) Keys {
+	if r.Machine == nil {
+		return r.Of(kind).Union(nil)
+	}
+	return r.Of(kind).Union(r.Machine.Of(kind))
+}
+
+// Empty tells whether there is nothing to remember, so that the annotation may go.
+func (r Record) Empty() bool {
+	return r.Section.Empty() && (r.Machine == nil || r.Machine.Empty()) && r.Once.Len() == 0 && len(r.Released) == 0
+}
+
+// SameKeys tells whether both records name the same keys as owned or given; times, generation and digest may differ.
+func (r Record) SameKeys(other Record) bool {
+	return r.Section.Equal(other.Section) && r.machine().Equal(other.machine()) && r.Once.Equal(other.Once)
+}
+
+func (r Record) machine() Section {
+	if r.Machine == nil {
+		return Section{}
+	}
+	return *r.Machine
+}
+
+// ParseRecord reads the text of AnnotationRecord. Empty text is an empty record. Text that is no record (somebody edited it) gives
+// an error and an empty record: what cannot be proven to be owned is not owned.
+func ParseRecord(text string) (Record, error) {
+	if text == "" {
+		return Record{}, nil
+	}
+	if len(text) > MaxRecordBytes {
+		return Record{}, fmt.Errorf("annotation %s has %d bytes, at most %d are read: nothing is taken as owned", AnnotationRecord, len(text), MaxRecordBytes)
+	}
+	var record Record
+	if err := json.Unmarshal([]byte(text), &record); err != nil {
+		return Record{}, fmt.Errorf("annotation %s is not a record of owned keys, nothing is taken as owned: %w", AnnotationRecord, err)
+	}
+	return record, nil
+}
+
+// Format writes the record as JSON. Equal records have equal text; an empty record is the empty string.
+func (r Record) Format() string {
+	if r.Empty() {
+		return ""
+	}
+	if r.Machine != nil && r.Machine.Empty() {
+		r.Machine = nil
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		// Strings, numbers and maps of them always marshal.
+		panic(fmt.Sprintf("ownership: record does not marshal: %v", err))
+	}
+	return string(text)
+}

@@ -29,8 +29,10 @@ type Input struct {
 
 // Decision is what is to be done about one Machine and its Node.
 type Decision struct {
-	// State is where the Machine stands once the changes are made; Pending while there are any.
+	// State is where the Machine stands; Pending while there is anything to write.
 	State State
+	// Settled is where the Machine stands once the changes are made.
+	Settled State
 	// Reason says in a few words why the state is Held or Pending; empty else.
 	Reason string
 	// Machine and Node are the changes to make, the Machine's first.
@@ -59,7 +61,7 @@ type Change struct {
 func Decide(in Input) Decision {
 	s := newScope(in)
 	if reason := s.paused(); reason != "" {
-		return Decision{State: Held, Reason: reason, Problems: s.problems}
+		return Decision{State: Held, Settled: Held, Reason: reason, Problems: s.sortedProblems()}
 	}
 	s.findConflicts()
 	s.decideMachine()
@@ -225,23 +227,31 @@ func (s *scope) finishNode(desired Entries) {
 // summarise decides the state.
 func (s *scope) summarise() {
 	s.out.Problems = s.sortedProblems()
-	s.out.State, s.out.Reason = Synced, ""
+	s.out.Settled, s.out.Reason = s.settled()
+	s.out.State = s.out.Settled
+	writes := s.out.Machine.Write || s.out.Node.Write
+	if writes && (s.out.State == Synced || s.out.State == RefusedState) {
+		s.out.State = Pending
+	}
+}
+
+// settled is the state once everything that may be written is.
+func (s *scope) settled() (state State, reason string) {
 	switch {
 	case s.in.Node != nil && s.in.NodeShared:
-		s.out.State, s.out.Reason = Held, "two Machines name this Node in status.nodeRef; Drover writes it when one is left"
+		return Held, "two Machines name this Node in status.nodeRef; Drover writes it when one is left"
 	case s.in.Node != nil && Paused(s.in.Node.Annotations):
-		s.out.State, s.out.Reason = Held, "the Node is paused"
+		return Held, "the Node is paused"
 	case s.fighting:
-		s.out.State, s.out.Reason = Held, "another writer keeps changing a declared key"
+		return Held, "another writer keeps changing a declared key"
 	case len(s.conflicts) > 0:
-		s.out.State = Conflicted
-	case s.out.Machine.Write || s.out.Node.Write:
-		s.out.State = Pending
+		return Conflicted, ""
 	case s.in.Node == nil:
-		s.out.State, s.out.Reason = Pending, "the Machine has no Node"
+		return Pending, "the Machine has no Node"
 	case len(s.out.Problems) > 0:
-		s.out.State = RefusedState
+		return RefusedState, ""
 	}
+	return Synced, ""
 }
 
 func (c *Change) set(kind ownership.Kind, result ownership.Result) {

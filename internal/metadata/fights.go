@@ -1,0 +1,85 @@
+package metadata
+
+import (
+	"sync"
+	"time"
+
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// A key that has to be repaired fightThreshold times within fightWindow has another writer. It is then left alone for fightPause,
+// which doubles with each further round up to maxFightPause. A key that needed no repair for twice its pause is at peace again.
+const (
+	fightThreshold = 5
+	fightWindow    = time.Minute
+	fightPause     = 30 * time.Second
+	maxFightPause  = 10 * time.Minute
+)
+
+type fightKey struct {
+	node string
+	kind ownership.Kind
+	key  string
+}
+
+type fight struct {
+	repairs int
+	since   time.Time
+	pause   time.Duration
+	until   time.Time
+}
+
+// fights counts repairs per Node and key, to tell another writer from a hand edit. It lives in memory: after a restart the count
+// begins again, which costs a few repairs and no more.
+type fights struct {
+	mu   sync.Mutex
+	keys map[fightKey]*fight
+}
+
+func newFights() *fights { return &fights{keys: map[fightKey]*fight{}} }
+
+// repaired notes that a key was repaired. It tells whether this repair made it a fight, so that it is reported once per round.
+func (f *fights) repaired(key fightKey, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	current := f.keys[key]
+	if current == nil || now.Sub(current.since) > fightWindow+2*current.pause {
+		current = &fight{since: now}
+		f.keys[key] = current
+	}
+	current.repairs++
+	if current.repairs < fightThreshold && current.pause == 0 {
+		return false
+	}
+	current.pause = min(max(current.pause*2, fightPause), maxFightPause)
+	current.since, current.until = now, now.Add(current.pause)
+	return true
+}
+
+// withheld tells until when a key is left alone; the zero time if it is not.
+func (f *fights) withheld(key fightKey, now time.Time) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if current := f.keys[key]; current != nil && now.Before(current.until) {
+		return current.until
+	}
+	return time.Time{}
+}
+
+// any tells whether a Node has counts at all; most have none, and then nothing needs to be asked per key.
+func (f *fights) any() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.keys) > 0
+}
+
+// forget drops the counts of a Node that is gone.
+func (f *fights) forget(node string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.keys {
+		if key.node == node {
+			delete(f.keys, key)
+		}
+	}
+}

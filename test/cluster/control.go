@@ -1,0 +1,117 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Status says how a component is.
+type Status struct {
+	Component string
+	// State is "running", "unhealthy" (it runs but does not answer as it should), "stopped" (it ended) or "absent"
+	// (it is not part of this control plane).
+	State string
+	// PID is the number of its process, 0 when there is none.
+	PID int
+	// Port is where it listens on 127.0.0.1, 0 when it is absent.
+	Port int
+	// Memory is the resident memory of its process in bytes.
+	Memory int64
+}
+
+// Status asks every component how it is.
+func (c *Cluster) Status(ctx context.Context) []Status {
+	var all []Status
+	for _, name := range startOrder {
+		all = append(all, c.componentStatus(ctx, name))
+	}
+	return all
+}
+
+func (c *Cluster) componentStatus(ctx context.Context, component string) Status {
+	status := Status{Component: component, State: "absent"}
+	if !slices.Contains(c.state.Components, component) {
+		return status
+	}
+	c.mu.Lock()
+	id := c.state.Processes[component]
+	c.mu.Unlock()
+	status.Port, status.State = c.state.Ports[component], "stopped"
+	stat, alive := id.stat()
+	if !alive {
+		return status
+	}
+	status.PID, status.Memory, status.State = id.PID, stat.memory, "running"
+	client, err := c.probeClient(component)
+	if err == nil {
+		defer client.CloseIdleConnections()
+		err = c.probe(ctx, client, component)
+	}
+	if err != nil {
+		status.State = "unhealthy"
+	}
+	return status
+}
+
+// Kill sends a signal to a component's process; after SIGKILL it waits until the process is gone. It gives
+// os.ErrProcessDone when the component does not run.
+func (c *Cluster) Kill(component string, sig syscall.Signal) error {
+	if err := c.has(component); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	id := c.state.Processes[component]
+	c.mu.Unlock()
+	if err := id.signal(sig); err != nil {
+		return fmt.Errorf("cluster: killing %s: %w", component, err)
+	}
+	if sig == syscall.SIGKILL && !waitGone(id, 10*time.Second) {
+		return fmt.Errorf("cluster: %s (process %d) is still there after %v", component, id.PID, sig)
+	}
+	return nil
+}
+
+// StartComponent starts a component that ended, with its data and on its port, and returns when it is ready. A
+// component that already runs is only waited for.
+func (c *Cluster) StartComponent(ctx context.Context, component string) error {
+	if err := c.has(component); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	id := c.state.Processes[component]
+	c.mu.Unlock()
+	if !id.alive() {
+		if err := c.spawn(component); err != nil {
+			return err
+		}
+	}
+	return c.waitReady(ctx, component)
+}
+
+// has tells whether the component is part of this control plane.
+func (c *Cluster) has(component string) error {
+	if !slices.Contains(c.state.Components, component) {
+		return fmt.Errorf("cluster: no component %q in this control plane; there are %v", component, c.state.Components)
+	}
+	return nil
+}
+
+// Purge stops the control plane and removes its folder with all data.
+func (c *Cluster) Purge() error {
+	if err := c.Stop(); err != nil {
+		return err
+	}
+	// A folder without a state is not a sandbox's, whatever it is.
+	if _, err := loadState(c.layout); errors.Is(err, os.ErrNotExist) && !c.temporary {
+		return err
+	}
+	if err := os.RemoveAll(c.layout.dir); err != nil {
+		return fmt.Errorf("cluster: removing the data folder: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package cluster
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/config/crd"
+)
+
+// fieldManager owns what this package applies.
+const fieldManager = "drover-sandbox"
+
+var crdResource = schema.GroupVersionResource{
+	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+}
+
+// writeConfig writes the files that the components read and the kubeconfigs of their identities.
+func (c *Cluster) writeConfig() error {
+	for name, data := range configFiles {
+		if err := writeFile(c.layout.config(name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	// kube-apiserver appends to an audit log that is never rotated, but does not make it.
+	audit, err := os.OpenFile(filepath.Clean(c.layout.audit()), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("cluster: making the audit log: %w", err)
+	}
+	if err := audit.Close(); err != nil {
+		return fmt.Errorf("cluster: making the audit log: %w", err)
+	}
+	for name, who := range identities {
+		cfg, err := c.clientConfig(who)
+		if err != nil {
+			return err
+		}
+		if err := WriteKubeconfig(cfg, c.layout.kubeconfig(name)); err != nil {
+			return err
+		}
+		if name == "admin" {
+			c.admin = cfg
+		}
+	}
+	return nil
+}
+
+// clientConfig returns a configuration with a new client certificate.
+func (c *Cluster) clientConfig(who identity) (*rest.Config, error) {
+	certPEM, keyPEM, err := c.credentials.ca.client(who)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host:            localURL(c.state.Ports[APIServer]),
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.credentials.ca.pem, CertData: certPEM, KeyData: keyPEM},
+		QPS:             -1,
+	}, nil
+}
+
+// install brings the namespace and the CRDs to the API server and waits until the CRDs are established.
+func (c *Cluster) install(ctx context.Context) error {
+	clients, err := kubernetes.NewForConfig(c.admin)
+	if err != nil {
+		return fmt.Errorf("cluster: making a client: %w", err)
+	}
+	namespace := corev1ac.Namespace(MachineNamespace)
+	apply := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	if _, err := clients.CoreV1().Namespaces().Apply(ctx, namespace, apply); err != nil {
+		return fmt.Errorf("cluster: making the namespace %s: %w", MachineNamespace, err)
+	}
+	folder, root := crd.Files, "."
+	if c.state.MigrationCRDs {
+		folder, root = crd.Migration, "migration"
+	}
+	names, err := InstallCRDs(ctx, c.admin, folder, root)
+	if err != nil {
+		return err
+	}
+	c.opts.logf("CRDs established: %v", names)
+	return nil
+}
+
+// InstallCRDs applies the CustomResourceDefinitions in the *.yaml files of a folder, one per file, waits until the
+// server serves them and returns their names.
+func InstallCRDs(ctx context.Context, cfg *rest.Config, files embed.FS, folder string) ([]string, error) {
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: making a client: %w", err)
+	}
+	paths, err := fs.Glob(files, path.Join(folder, "*.yaml"))
+	if err != nil || len(paths) == 0 {
+		return nil, errors.Join(fmt.Errorf("cluster: no CRDs in %s", folder), err)
+	}
+	var names []string
+	for _, file := range paths {
+		name, err := applyCRD(ctx, client, files, file)
+		if err != nil {
+			return nil, fmt.Errorf("cluster: installing the CRD of %s: %w", file, err)
+		}
+		names = append(names, name)
+	}
+	for _, name := range names {
+		if err := waitEstablished(ctx, client, name); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+func applyCRD(ctx context.Context, client dynamic.Interface, files embed.FS, file string) (string, error) {
+	data, err := files.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(data, &object.Object); err != nil {
+		return "", err
+	}
+	// The published files carry an empty status, which is not ours to set.
+	unstructured.RemoveNestedField(object.Object, "status")
+	body, err := json.Marshal(object)
+	if err != nil {
+		return "", err
+	}
+	force := true
+	_, err = client.Resource(crdResource).Patch(ctx, object.GetName(), types.ApplyPatchType, body,
+		metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
+	return object.GetName(), err
+}
+
+// waitEstablished waits until the API server answers for the resource of a CRD: the condition Established comes first,
+// and a moment later the handler.
+func waitEstablished(ctx context.Context, client dynamic.Interface, name string) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, readyLimit, true, func(ctx context.Context) (bool, error) {
+		var object *unstructured.Unstructured
+		if object, last = client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{}); last != nil {
+			return false, nil
+		}
+		spec, _, _ := unstructured.NestedMap(object.Object, "spec")
+		group, _, _ := unstructured.NestedString(spec, "group")
+		plural, _, _ := unstructured.NestedString(spec, "names", "plural")
+		versions, _, _ := unstructured.NestedStringSlice(object.Object, "status", "storedVersions")
+		if len(versions) == 0 {
+			return false, nil
+		}
+		served := schema.GroupVersionResource{Group: group, Version: versions[0], Resource: plural}
+		_, last = client.Resource(served).List(ctx, metav1.ListOptions{Limit: 1})
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("cluster: waiting until the CRD %s is served: %w", name, errors.Join(err, last))
+	}
+	return nil
+}
+
+// installKwokRole gives kwok's identity what it needs and no more.
+func (c *Cluster) installKwokRole(ctx context.Context) error {
+	clients, err := kubernetes.NewForConfig(c.admin)
+	if err != nil {
+		return fmt.Errorf("cluster: making a client: %w", err)
+	}
+	rule := func(group string, resources []string, verbs ...string) *rbacv1ac.PolicyRuleApplyConfiguration {
+		return rbacv1ac.PolicyRule().WithAPIGroups(group).WithResources(resources...).WithVerbs(verbs...)
+	}
+	const name = "drover-sandbox:kwok"
+	role := rbacv1ac.ClusterRole(name).WithRules(
+		rule("", []string{"nodes"}, "get", "list", "watch"),
+		rule("", []string{"nodes/status", "pods/status"}, "patch", "update"),
+		rule("", []string{"pods"}, "get", "list", "watch", "delete", "patch", "update"),
+		rule("", []string{"events"}, "create", "patch", "update"),
+		rule("coordination.k8s.io", []string{"leases"}, "get", "list", "watch", "create", "patch", "update"),
+	)
+	binding := rbacv1ac.ClusterRoleBinding(name).
+		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(name)).
+		WithSubjects(rbacv1ac.Subject().WithAPIGroup(rbacv1.GroupName).WithKind("User").WithName(identities[Kwok].user))
+	apply := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if _, err := clients.RbacV1().ClusterRoles().Apply(ctx, role, apply); err != nil {
+		return fmt.Errorf("cluster: giving kwok its role: %w", err)
+	}
+	if _, err := clients.RbacV1().ClusterRoleBindings().Apply(ctx, binding, apply); err != nil {
+		return fmt.Errorf("cluster: giving kwok its role: %w", err)
+	}
+	return nil
+}

@@ -1,8 +1,13 @@
 package cluster_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/drover-io/drover/test/cluster"
 )
@@ -10,9 +15,44 @@ import (
 // env is the control plane of this package's tests.
 var env *cluster.Cluster
 
+// orphanEnv makes the test program start a control plane in the folder that it names and then wait to be killed.
+const orphanEnv = "DROVER_TEST_ORPHAN"
+
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(orphanEnv); dir != "" {
+		leaveOrphan(dir)
+	}
 	os.Exit(cluster.Main(m, cluster.Options{
 		Components: []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kwok}, UnsafeNoFsync: true,
-		Log: os.Stderr,
 	}, &env))
+}
+
+// leaveOrphan starts a control plane, says so on the standard output and never stops it.
+func leaveOrphan(dir string) {
+	started, err := cluster.Start(context.Background(), cluster.Options{Dir: dir, UnsafeNoFsync: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	for _, status := range started.Status(context.Background()) {
+		if status.PID != 0 {
+			fmt.Println(status.PID)
+		}
+	}
+	fmt.Println("started")
+	select {}
+}
+
+// eventually waits until a condition holds. The last error of the condition says why it did not.
+func eventually(t *testing.T, what string, condition func(ctx context.Context) error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			last = condition(ctx)
+			return last == nil, nil
+		})
+	if err != nil {
+		t.Fatalf("waiting until %s: %v; last: %v", what, err, last)
+	}
 }

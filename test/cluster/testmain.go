@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"testing"
 	"time"
 )
+
+// TestRunner is what Main needs of a *testing.M. Naming that type would link package testing, and its flags, into
+// every program that uses this package.
+type TestRunner interface{ Run() int }
 
 // Main is the body of a TestMain: it starts a control plane, stores it where keep points, runs the tests, stops the
 // control plane and returns the exit code for os.Exit. When a test fails the data folder with the logs is kept and
 // named.
-func Main(m *testing.M, opts Options, keep **Cluster) int {
+func Main(m TestRunner, opts Options, keep **Cluster) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	c, err := Start(ctx, opts)

@@ -1,12 +1,10 @@
-// Command drover-sandbox is a Kubernetes control plane in one binary.
+// Command drover-sandbox is a Kubernetes control plane in one binary, for demos, tests and benchmarks.
 package main
 
 import (
 	"os"
 
-	"github.com/drover-io/drover/sandbox/internal/components"
+	"github.com/drover-io/drover/sandbox/internal/cli"
 )
 
-func main() {
-	components.Run(os.Args[1], os.Args[2:])
-}
+func main() { os.Exit(cli.Main(os.Args)) }

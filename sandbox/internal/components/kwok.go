@@ -13,6 +13,9 @@ import (
 
 // runKwok starts kwok's controller. Its configuration flags are read before the command's own, as kwok itself does.
 func runKwok() int {
+	// cobra gives every command the flags of the whole program, and the --version of the Kubernetes programs linked
+	// into this one is not the bool that it takes a flag of that name for.
+	pflag.CommandLine = pflag.NewFlagSet("kwok", pflag.ContinueOnError)
 	flags := pflag.NewFlagSet("kwok", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	flags.Usage = func() {}

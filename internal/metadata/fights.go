@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -17,9 +18,10 @@ const (
 )
 
 type fightKey struct {
-	node string
-	kind ownership.Kind
-	key  string
+	target plan.Target
+	object string
+	kind   ownership.Kind
+	key    string
 }
 
 type fight struct {
@@ -29,7 +31,7 @@ type fight struct {
 	until   time.Time
 }
 
-// fights counts repairs per Node and key, to tell another writer from a hand edit. It lives in memory: after a restart the count
+// fights counts repairs per object and key, to tell another writer from a hand edit. It lives in memory: after a restart the count
 // begins again, which costs a few repairs and no more.
 type fights struct {
 	mu   sync.Mutex
@@ -66,19 +68,19 @@ func (f *fights) withheld(key fightKey, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// any tells whether a Node has counts at all; most have none, and then nothing needs to be asked per key.
+// any tells whether there are counts at all; mostly there are none, and then nothing needs to be asked per key.
 func (f *fights) any() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.keys) > 0
 }
 
-// forget drops the counts of a Node that is gone.
-func (f *fights) forget(node string) {
+// forget drops the counts of an object that is gone.
+func (f *fights) forget(target plan.Target, object string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key := range f.keys {
-		if key.node == node {
+		if key.target == target && key.object == object {
 			delete(f.keys, key)
 		}
 	}

@@ -21,11 +21,20 @@ type Input struct {
 	NodeShared bool
 	// Protected lists the keys that belong to the system.
 	Protected ownership.Protected
-	// Withheld tells keys of the Node that another writer fights over and that are to be left alone for now; nil for none.
-	Withheld func(kind ownership.Kind, key string) bool
+	// Withheld tells keys that another writer fights over and that are to be left alone for now; nil for none.
+	Withheld func(target Target, kind ownership.Kind, key string) bool
 	// Now is the time of the decision.
 	Now time.Time
 }
+
+// Target is one of the two objects that are written.
+type Target string
+
+// The targets.
+const (
+	OnMachine Target = "Machine"
+	OnNode    Target = "Node"
+)
 
 // Decision is what is to be done about one Machine and its Node.
 type Decision struct {
@@ -101,9 +110,11 @@ func (s *scope) decideMachine() {
 			Desired:   s.withoutOnce(kind, s.in.Pool.Desired[kind]),
 			Live:      live,
 			Protected: s.in.Protected.Of(kind),
-			Hold:      func(key string) bool { return s.poolConflicts[id{kind, key}] || s.waitsForNode(kind, key) },
-			Policy:    ownership.Adopt,
-			Now:       s.in.Now,
+			Hold: func(key string) bool {
+				return s.poolConflicts[id{kind, key}] || s.waitsForNode(kind, key) || s.withheld(OnMachine, kind, key)
+			},
+			Policy: ownership.Adopt,
+			Now:    s.in.Now,
 		})
 		s.out.Machine.set(kind, result)
 		s.machineAfter[kind] = ownership.Apply(live, result)

@@ -46,6 +46,9 @@ type Pool struct {
 	Paused bool
 	// Problems are the entries and annotations that were left out, sorted by kind and key.
 	Problems []Problem
+	// Revision is a short text that changes whenever anything above does that matters to the Machines; a new generation alone, as
+	// from scaling, leaves it.
+	Revision string
 }
 
 // PoolOf reads what a MachineSet declares. Entries that the API server would reject are left out and reported in Problems, so that
@@ -64,6 +67,10 @@ func PoolOf(set *machinev1beta1.MachineSet) *Pool {
 	}
 	pool.readPolicy(set.Annotations[AnnotationConflictPolicy])
 	pool.readOnce(set.Annotations[AnnotationSetOnceTaints])
+	pool.Revision = fmt.Sprintf("%s/%s/%t/%s", pool.Desired.Digest(), pool.Policy, pool.Paused, ownership.FormatCustomLabels(pool.Once))
+	if problems := pool.Problems; len(problems) > 0 {
+		pool.Revision += fmt.Sprintf("/%v", problems)
+	}
 	return pool
 }
 
@@ -94,7 +101,9 @@ func labelFaults(key, value string) []string {
 }
 
 // annotationFaults follows the API server, which compares annotation keys in lower case.
-func annotationFaults(key, _ string) []string { return validation.IsQualifiedName(strings.ToLower(key)) }
+func annotationFaults(key, _ string) []string {
+	return validation.IsQualifiedName(strings.ToLower(key))
+}
 
 func (p *Pool) taints(taints []corev1.Taint) map[string]string {
 	valid := make(map[string]string, len(taints))

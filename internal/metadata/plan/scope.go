@@ -146,7 +146,7 @@ func (s *scope) mergeNode(kind ownership.Kind, desired map[string]string) owners
 		Live:      s.nodeLive[kind],
 		Protected: s.in.Protected.Of(kind),
 		Proven:    func(key string) bool { return s.cameFromMachine(kind, key) },
-		Hold:      func(key string) bool { return s.withheld(kind, key) },
+		Hold:      func(key string) bool { return s.withheld(OnNode, kind, key) },
 		Abandon:   func(key string) bool { return kind == ownership.Taint && s.isOnce(key) },
 		Policy:    s.policy(),
 		Now:       s.in.Now,
@@ -160,14 +160,12 @@ func (s *scope) cameFromMachine(kind ownership.Kind, key string) bool {
 	return ok && present && onMachine == live
 }
 
-func (s *scope) withheld(kind ownership.Kind, key string) bool {
-	if s.in.Withheld == nil || !s.in.Withheld(kind, key) {
+func (s *scope) withheld(target Target, kind ownership.Kind, key string) bool {
+	if s.in.Withheld == nil || !s.in.Withheld(target, kind, key) {
 		return false
 	}
-	if !s.fighting {
-		s.fighting = true
-		s.problem(kind, key, Fighting, "another writer keeps changing %s %q of the Node; Drover waits before it writes it again", kind, key)
-	}
+	s.fighting = true
+	s.problem(kind, key, Fighting, "another writer keeps changing %s %q of the %s; Drover waits before it writes it again", kind, key, target)
 	return true
 }
 

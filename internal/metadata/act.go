@@ -1,0 +1,208 @@
+package metadata
+
+import (
+	"context"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// pass is one look at one Machine.
+type pass struct {
+	*Reconciler
+	*gathered
+	key      types.NamespacedName
+	now      time.Time
+	decision plan.Decision
+	// wake is when the first withheld key may be written again; zero for none.
+	wake time.Time
+	// wroteMachine and wroteNode tell what this pass has written.
+	wroteMachine, wroteNode bool
+}
+
+// act writes what was decided, the Machine before its Node: on OpenShift nodelink carries what stands on the Machine to the Node, and
+// would put back what was removed only there.
+func (p *pass) act(ctx context.Context) (reconcile.Result, error) {
+	if !p.decision.Machine.Write && !p.decision.Node.Write {
+		p.report(ctx, p.decision.State)
+		return p.again(), nil
+	}
+	repair := p.decision.Drift || p.rewritesMachine()
+	if wait := p.pacer.admit(p.key, repair, p.now); wait > 0 {
+		p.unfinished(p.decision.State)
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	for _, write := range []func(context.Context) (status.Class, error){p.writeMachine, p.writeNode} {
+		class, err := write(ctx)
+		if class != status.OK {
+			return p.failed(ctx, class, err)
+		}
+	}
+	p.report(ctx, p.decision.Settled)
+	p.told(ctx)
+	return p.again(), nil
+}
+
+// again says when to look at this Machine without an event.
+func (p *pass) again() reconcile.Result {
+	if p.wake.IsZero() {
+		return reconcile.Result{}
+	}
+	return reconcile.Result{RequeueAfter: max(p.wake.Sub(p.now), time.Millisecond)}
+}
+
+func (p *pass) writeMachine(ctx context.Context) (status.Class, error) {
+	change := p.decision.Machine
+	if !change.Write {
+		return status.OK, nil
+	}
+	patch, err := plan.MachinePatch(p.machine, change)
+	if err != nil {
+		return status.Denied, err
+	}
+	repair := p.rewritesMachine()
+	target := partial(machinev1beta1.GroupVersion.WithKind("Machine"), p.machine)
+	class, err := p.patch(ctx, "machine", target, p.machine.UID, client.RawPatch(types.MergePatchType, patch))
+	if class == status.OK {
+		p.wroteMachine = true
+		p.ledger.wroteMachine(p.key, p.revision())
+		if repair {
+			p.repaired(plan.OnMachine, change)
+		}
+	}
+	return class, err
+}
+
+func (p *pass) writeNode(ctx context.Context) (status.Class, error) {
+	change := p.decision.Node
+	if !change.Write {
+		return status.OK, nil
+	}
+	patch, err := plan.NodePatch(p.node, change)
+	if err != nil {
+		return status.Denied, err
+	}
+	target := partial(corev1.SchemeGroupVersion.WithKind("Node"), p.node)
+	class, err := p.patch(ctx, "node", target, p.node.UID, client.RawPatch(types.JSONPatchType, patch))
+	if class == status.OK {
+		p.wroteNode = true
+		if p.decision.Drift {
+			p.repaired(plan.OnNode, change)
+		}
+	}
+	return class, err
+}
+
+// patch sends one patch. Only metadata comes back, which is all that is needed of the answer.
+func (p *pass) patch(ctx context.Context, kind string, target *metav1.PartialObjectMetadata, uid types.UID, patch client.Patch) (status.Class, error) {
+	err := p.writer.Patch(ctx, target, patch, FieldOwner)
+	class := status.Classify(err)
+	p.metrics.writes.WithLabelValues(kind, string(class)).Inc()
+	if class == status.OK {
+		p.versions.wrote(string(uid), target.ResourceVersion)
+		log.FromContext(ctx).V(1).Info("patched", "kind", kind, "name", target.Name, "machineset", p.poolName())
+	}
+	return class, err
+}
+
+func partial(kind schema.GroupVersionKind, object client.Object) *metav1.PartialObjectMetadata {
+	target := &metav1.PartialObjectMetadata{}
+	target.SetGroupVersionKind(kind)
+	target.Name, target.Namespace = object.GetName(), object.GetNamespace()
+	return target
+}
+
+// failed turns the class of a failed write into what happens next.
+func (p *pass) failed(ctx context.Context, class status.Class, err error) (reconcile.Result, error) {
+	switch class {
+	case status.Stale:
+		return reconcile.Result{RequeueAfter: retryStale}, nil
+	case status.Gone:
+		// Its Deleted event is on the way, or here already.
+		return reconcile.Result{RequeueAfter: catchUp}, nil
+	case status.Denied:
+		p.failure()
+		log.FromContext(ctx).Error(err, "the API server refuses a write", "retryAfter", retryDenied.String())
+		if p.unfinished(plan.Held).moved {
+			p.notices.warning(p.object(), EventDenied, "cannot carry the metadata of MachineSet %s: %v", p.poolName(), err)
+		}
+		return reconcile.Result{RequeueAfter: retryDenied}, nil
+	}
+	p.failure()
+	p.unfinished(p.decision.State)
+	return reconcile.Result{}, err
+}
+
+// object is the one that a failed write was for.
+func (p *pass) object() client.Object {
+	if p.decision.Machine.Write && !p.wroteMachine || p.node == nil {
+		return p.machine
+	}
+	return p.node
+}
+
+func (p *pass) failure() {
+	name := p.machine.Name
+	if p.node != nil {
+		name = p.node.Name
+	}
+	p.metrics.failures.WithLabelValues(name).Inc()
+}
+
+// rewritesMachine tells that the Machine was written for this revision before: somebody else has changed it since.
+func (p *pass) rewritesMachine() bool {
+	return p.decision.Machine.Write && p.ledger.rewrites(p.key, p.revision())
+}
+
+// repaired counts what was put back, and tells of a fight when it happens too often.
+func (p *pass) repaired(target plan.Target, change plan.Change) {
+	p.metrics.repairs.Inc()
+	var object client.Object = p.machine
+	if target == plan.OnNode {
+		object = p.node
+	}
+	for _, kind := range ownership.Kinds {
+		result := change.Results[kind]
+		keys := append(ownership.KeysOf(result.Set).Sorted(), result.Remove...)
+		for _, key := range keys {
+			if p.fights.repaired(p.fightKey(target, kind, key), p.now) {
+				p.metrics.fights.Inc()
+				p.notices.warning(object, EventFight,
+					"another writer keeps changing %s %q, which MachineSet %s declares; Drover leaves it alone for a while", kind, key, p.poolName())
+			}
+		}
+	}
+}
+
+func (p *pass) fightKey(target plan.Target, kind ownership.Kind, key string) fightKey {
+	object := p.key.String()
+	if target == plan.OnNode {
+		object = p.node.Name
+	}
+	return fightKey{target: target, object: object, kind: kind, key: key}
+}
+
+func (p *pass) revision() string {
+	if p.declared == nil {
+		return ""
+	}
+	return p.declared.pool.Revision
+}
+
+func (p *pass) poolName() string {
+	if p.declared == nil {
+		return "(none)"
+	}
+	return p.declared.pool.Key.Name
+}

@@ -1,0 +1,216 @@
+package metadata
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// Name is the capability's name in --controllers and the controller's name in logs and metrics.
+const Name = "metadata"
+
+// FieldOwner is the field manager of every write.
+const FieldOwner = client.FieldOwner("drover-metadata")
+
+const (
+	// catchUp is how soon to look again when a cache lags behind our own write. The event that ends the lag comes first as a rule.
+	catchUp = time.Second
+	// retryStale is how soon to decide again after a guard failed.
+	retryStale = 100 * time.Millisecond
+	// retryDenied is how soon to try a write again that the API server refused.
+	retryDenied = 5 * time.Minute
+	// Back-off of failed writes.
+	minBackoff, maxBackoff = 50 * time.Millisecond, time.Minute
+)
+
+// Options are the capability's settings.
+type Options struct {
+	// Workers is how many Machines are worked on at once; below one counts as one.
+	Workers int
+	// WritesPerSecond bounds the Nodes written per second, 0 for no bound; Burst is how many of them may come at once.
+	WritesPerSecond float64
+	Burst           int
+	// Protected are the keys that belong to the system.
+	Protected ownership.Protected
+	// Clock tells the time; nil is the real one.
+	Clock clock.PassiveClock
+}
+
+// Reconciler works on one Machine at a time.
+type Reconciler struct {
+	reader    client.Reader
+	writer    client.Writer
+	protected ownership.Protected
+	clock     clock.PassiveClock
+	metrics   *Metrics
+	notices   notices
+	pools     *pools
+	ledger    *ledger
+	fights    *fights
+	pacer     *pacer
+	versions  *versions
+}
+
+// NewReconciler makes a reconciler that reads from a cache with the indexes of Index and writes with a client.
+func NewReconciler(cache client.Reader, writer client.Writer, recorder events.EventRecorder, metrics *Metrics, options Options) *Reconciler {
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	return &Reconciler{
+		reader: cache, writer: writer, protected: options.Protected, clock: options.Clock, metrics: metrics,
+		notices:  notices{recorder},
+		pools:    newPools(cache),
+		ledger:   newLedger(metrics, options.Clock.Now()),
+		fights:   newFights(),
+		pacer:    newPacer(options.WritesPerSecond, options.Burst),
+		versions: newVersions(),
+	}
+}
+
+// NewController makes the controller around a reconciler. The caller starts it, after the caches have synced.
+func NewController(r *Reconciler, cache ctrlcache.Cache, options Options) (controller.Controller, error) {
+	again := true
+	built, err := controller.NewUnmanaged(Name, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: max(options.Workers, 1),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
+		// The capability starts again, under the same name, when its CRDs come back.
+		SkipNameValidation: &again,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the controller %s: %w", Name, err)
+	}
+	for _, source := range r.sources(cache) {
+		if err := built.Watch(source); err != nil {
+			return nil, fmt.Errorf("controller %s: %w", Name, err)
+		}
+	}
+	return built, nil
+}
+
+// gathered is what one pass knows about a Machine. The objects are the cache's own and must not be changed.
+type gathered struct {
+	machine  *machinev1beta1.Machine
+	declared *declared
+	node     *corev1.Node
+	shared   bool
+	// behind tells that a cache has not caught up with Drover's own last write.
+	behind bool
+}
+
+// Reconcile brings one Machine and its Node to what the MachineSet declares.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	found, err := r.gather(ctx, request.NamespacedName)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case found == nil:
+		r.ledger.gone(request.NamespacedName)
+		return reconcile.Result{}, nil
+	case found.behind:
+		return reconcile.Result{RequeueAfter: catchUp}, nil
+	}
+	p := &pass{Reconciler: r, gathered: found, key: request.NamespacedName, now: r.clock.Now()}
+	p.decide()
+	return p.act(ctx)
+}
+
+// gather reads the Machine, its MachineSet and its Node from the caches; nil when there is nothing to do for the Machine.
+func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*gathered, error) {
+	machine := &machinev1beta1.Machine{}
+	err := r.reader.Get(ctx, key, machine)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Machine %s: %w", key, err)
+	case machine.DeletionTimestamp != nil:
+		// On its way out, and its Node with it: labels and taints now would only disturb the drain.
+		return nil, nil
+	}
+	found := &gathered{machine: machine, behind: r.versions.behind(string(machine.UID), machine.ResourceVersion)}
+	if found.declared, err = r.pools.of(ctx, machine); err != nil {
+		return nil, err
+	}
+	if found.declared != nil && !r.ledger.known(found.declared.pool.Key) {
+		r.ledger.poolSeen(found.declared.pool, found.declared.set.CreationTimestamp.Time, r.clock.Now())
+	}
+	return found, r.gatherNode(ctx, found)
+}
+
+func (r *Reconciler) gatherNode(ctx context.Context, found *gathered) error {
+	name := nodeName(found.machine)
+	if name == "" {
+		return nil
+	}
+	node := &corev1.Node{}
+	err := r.reader.Get(ctx, types.NamespacedName{Name: name}, node)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading Node %s: %w", name, err)
+	}
+	found.node = node
+	found.behind = found.behind || r.versions.behind(string(node.UID), node.ResourceVersion)
+	claims, err := r.machinesOfNode(ctx, name)
+	if err != nil {
+		return err
+	}
+	for i := range claims {
+		if claims[i].UID != found.machine.UID && claims[i].DeletionTimestamp == nil {
+			found.shared = true
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) machinesOfNode(ctx context.Context, node string) ([]machinev1beta1.Machine, error) {
+	var machines machinev1beta1.MachineList
+	if err := r.reader.List(ctx, &machines, client.MatchingFields{indexNode: node}); err != nil {
+		return nil, fmt.Errorf("listing the Machines of Node %s: %w", node, err)
+	}
+	return machines.Items, nil
+}
+
+func nodeName(machine *machinev1beta1.Machine) string {
+	if machine.Status.NodeRef == nil {
+		return ""
+	}
+	return machine.Status.NodeRef.Name
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+// decide asks the plan what is to be done.
+func (p *pass) decide() {
+	in := plan.Input{Machine: p.machine, Node: p.node, NodeShared: p.shared, Protected: p.protected, Now: p.now}
+	if p.declared != nil {
+		in.Pool = p.declared.pool
+	}
+	if p.fights.any() {
+		in.Withheld = func(target plan.Target, kind ownership.Kind, key string) bool {
+			until := p.fights.withheld(p.fightKey(target, kind, key), p.now)
+			if !until.IsZero() && (p.wake.IsZero() || until.Before(p.wake)) {
+				p.wake = until
+			}
+			return !until.IsZero()
+		}
+	}
+	p.decision = plan.Decide(in)
+}

@@ -1,0 +1,281 @@
+package metadata
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// ledger remembers what was last seen of each Machine and pool, so that events mark transitions and the gauges are right without
+// anybody counting thousands of Machines again. Nothing in it is needed to decide; a restart begins with an empty one.
+type ledger struct {
+	mu       sync.Mutex
+	started  time.Time
+	metrics  *Metrics
+	machines map[types.NamespacedName]*machineEntry
+	pools    map[types.NamespacedName]*poolEntry
+}
+
+type machineEntry struct {
+	pool     types.NamespacedName
+	state    plan.State
+	waiting  bool // pending for want of a Node
+	revision string
+	written  string // the pool's revision at Drover's last write of the Machine
+	problems map[problemKey]bool
+	// told tells that the problems have been reported; a pass that had to wait for its turn reports none.
+	told bool
+}
+
+type poolEntry struct {
+	revision string
+	// seen is when the revision was first seen; zero for one that was there when the process started.
+	seen time.Time
+	// announced tells that the end of this revision's roll-out has been told, or that there was nothing to tell.
+	announced bool
+	wrote     int
+	machines  int
+	stale     int // Machines not looked at since the revision was seen
+	waiting   int
+	states    map[plan.State]int
+	problems  map[problemKey]int
+}
+
+type problemKey struct {
+	kind   ownership.Kind
+	key    string
+	reason plan.Reason
+}
+
+// sight is what is reported of one pass.
+type sight struct {
+	machine  types.NamespacedName
+	pool     *plan.Pool
+	state    plan.State
+	waiting  bool
+	problems []plan.Problem
+	// wrote tells that this pass wrote something the pool declared anew; writing a repair does not count.
+	wrote bool
+	// unfinished tells that the pass could not write yet what it decided.
+	unfinished bool
+}
+
+// news is what a sight changed, for events.
+type news struct {
+	// first tells that the Machine had not been seen before, moved that it stood elsewhere before.
+	first, moved bool
+	// machine are the problems that are new on this Machine, pool those that are new in its pool.
+	machine, pool []plan.Problem
+	// finished tells that this was the last Machine of a roll-out.
+	finished bool
+	// total and conflicts are the pool's counts when it finished.
+	total, conflicts, waiting int
+	// took is how long the roll-out took; zero when its begin was not seen.
+	took time.Duration
+}
+
+func newLedger(metrics *Metrics, now time.Time) *ledger {
+	return &ledger{
+		started: now, metrics: metrics,
+		machines: map[types.NamespacedName]*machineEntry{},
+		pools:    map[types.NamespacedName]*poolEntry{},
+	}
+}
+
+// poolSeen notes a pool's revision and when it came up. Made tells when the MachineSet was created.
+func (l *ledger) poolSeen(pool *plan.Pool, made, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	entry := l.poolEntry(pool.Key)
+	if entry.revision == pool.Revision {
+		return
+	}
+	if entry.revision != "" || !made.Before(l.started.Truncate(time.Second)) {
+		entry.seen = now
+	}
+	entry.revision = pool.Revision
+	entry.announced = false
+	entry.wrote = 0
+	entry.stale = entry.machines
+}
+
+func (l *ledger) poolEntry(key types.NamespacedName) *poolEntry {
+	entry := l.pools[key]
+	if entry == nil {
+		entry = &poolEntry{states: map[plan.State]int{}, problems: map[problemKey]int{}}
+		l.pools[key] = entry
+	}
+	return entry
+}
+
+// poolGone drops a pool's series and what is known of it.
+func (l *ledger) poolGone(key types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, machine := range l.machines {
+		if machine.pool == key {
+			delete(l.machines, name)
+		}
+	}
+	delete(l.pools, key)
+	l.metrics.dropPool(key)
+}
+
+// record notes where a Machine stands after a pass and tells what is new.
+func (l *ledger) record(s sight, now time.Time) news {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.machines[s.machine]
+	if s.pool == nil {
+		l.remove(s.machine)
+		return news{first: before == nil}
+	}
+	entry := &machineEntry{pool: s.pool.Key, state: s.state, waiting: s.waiting, revision: s.pool.Revision, problems: map[problemKey]bool{}}
+	out := news{
+		first: before == nil || !before.told || before.pool != s.pool.Key,
+		moved: before == nil || before.state != s.state || before.waiting != s.waiting,
+	}
+	if before != nil {
+		entry.written, entry.told = before.written, before.told
+	}
+	if s.unfinished && before != nil {
+		entry.problems = before.problems
+	}
+	if !s.unfinished {
+		out.machine = entry.tell(before, s.problems)
+	}
+	l.remove(s.machine)
+	out.pool = l.add(s.machine, entry, out.machine)
+	pool := l.pools[s.pool.Key]
+	if s.wrote {
+		pool.wrote++
+	}
+	l.finish(pool, &out, now)
+	return out
+}
+
+// tell takes over the problems of a pass and returns the new ones.
+func (e *machineEntry) tell(before *machineEntry, problems []plan.Problem) []plan.Problem {
+	var fresh []plan.Problem
+	for _, problem := range problems {
+		key := problemKey{problem.Kind, problem.Key, problem.Reason}
+		if before == nil || !before.problems[key] {
+			fresh = append(fresh, problem)
+		}
+		e.problems[key] = true
+	}
+	e.told = true
+	return fresh
+}
+
+// add counts a Machine for its pool and tells which of its new problems are new in the pool.
+func (l *ledger) add(name types.NamespacedName, entry *machineEntry, fresh []plan.Problem) []plan.Problem {
+	pool := l.poolEntry(entry.pool)
+	l.machines[name] = entry
+	pool.machines++
+	pool.count(entry, 1)
+	l.metrics.setNodes(entry.pool, entry.state, pool.states[entry.state])
+	for key := range entry.problems {
+		pool.problems[key]++
+	}
+	var news []plan.Problem
+	for _, problem := range fresh {
+		if pool.problems[problemKey{problem.Kind, problem.Key, problem.Reason}] == 1 {
+			news = append(news, problem)
+		}
+	}
+	return news
+}
+
+// remove takes a Machine off the counts of its pool.
+func (l *ledger) remove(name types.NamespacedName) {
+	entry := l.machines[name]
+	if entry == nil {
+		return
+	}
+	delete(l.machines, name)
+	pool := l.pools[entry.pool]
+	if pool == nil {
+		return
+	}
+	pool.machines--
+	pool.count(entry, -1)
+	l.metrics.setNodes(entry.pool, entry.state, pool.states[entry.state])
+	for key := range entry.problems {
+		if pool.problems[key]--; pool.problems[key] <= 0 {
+			delete(pool.problems, key)
+		}
+	}
+}
+
+func (p *poolEntry) count(entry *machineEntry, by int) {
+	p.states[entry.state] += by
+	if entry.waiting {
+		p.waiting += by
+	}
+	if entry.revision != p.revision {
+		p.stale += by
+	}
+}
+
+// finish tells once when no Machine of a pool is left to be written. Machines without a Node are not waited for.
+func (l *ledger) finish(pool *poolEntry, out *news, now time.Time) {
+	if pool.announced || pool.stale > 0 || pool.states[plan.Pending] > pool.waiting {
+		return
+	}
+	if pool.wrote == 0 {
+		return
+	}
+	pool.announced = true
+	out.finished = true
+	out.total, out.conflicts, out.waiting = pool.machines, pool.states[plan.Conflicted], pool.waiting
+	if !pool.seen.IsZero() {
+		out.took = now.Sub(pool.seen)
+	}
+}
+
+// gone drops a Machine.
+func (l *ledger) gone(name types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remove(name)
+}
+
+// rewrites notes that the Machine is about to be written for a revision and tells whether it was written for the same one before:
+// then somebody else has changed it since.
+func (l *ledger) rewrites(name types.NamespacedName, revision string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	entry := l.machines[name]
+	return entry != nil && entry.written == revision
+}
+
+// wroteMachine notes for which revision a Machine was written.
+func (l *ledger) wroteMachine(name types.NamespacedName, revision string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if entry := l.machines[name]; entry != nil {
+		entry.written = revision
+	}
+}
+
+// known tells whether a pool has been seen.
+func (l *ledger) known(pool types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pools[pool] != nil && l.pools[pool].revision != ""
+}
+
+// since tells when the pool's present revision came up, the zero time when that was before the process started.
+func (l *ledger) since(pool types.NamespacedName) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if entry := l.pools[pool]; entry != nil {
+		return entry.seen
+	}
+	return time.Time{}
+}

@@ -1,0 +1,91 @@
+package metadata
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/status"
+)
+
+var (
+	propagationDoc = status.MetricDoc{
+		Name: "drover_metadata_propagation_seconds", Type: "histogram",
+		Help: "Seconds from the moment a change of a MachineSet's template was seen until a Node of it was written.",
+	}
+	writesDoc = status.MetricDoc{
+		Name: "drover_metadata_writes_total", Type: "counter", Labels: []string{"kind", "result"},
+		Help: "Patches sent, by kind (machine, node) and result (ok, conflict, gone, denied, error).",
+	}
+	nodesDoc = status.MetricDoc{
+		Name: "drover_metadata_nodes", Type: "gauge", Labels: []string{"namespace", "machineset", "state"},
+		Help: "Machines with or without a Node, by MachineSet and state (synced, pending, conflict, refused, held).",
+	}
+	repairsDoc = status.MetricDoc{
+		Name: "drover_metadata_drift_repairs_total", Type: "counter",
+		Help: "Nodes and Machines on which something that was changed by hand has been put back.",
+	}
+	fightsDoc = status.MetricDoc{
+		Name: "drover_metadata_fights_total", Type: "counter",
+		Help: "Times that a key was left alone for a while because another writer kept changing it.",
+	}
+	incumbentDoc = status.MetricDoc{
+		Name: "mnmo_node_reconciliation_failure", Type: "counter", Labels: []string{"node"},
+		Help: "Failed attempts to write a Node or its Machine, by Node, or by Machine where there is no Node. An alias for alerts made for " +
+			"managed-node-metadata-operator; a series ends with its object.",
+	}
+)
+
+// MetricDocs describes every metric of the capability.
+var MetricDocs = []status.MetricDoc{propagationDoc, writesDoc, nodesDoc, repairsDoc, fightsDoc, incumbentDoc}
+
+// Metrics holds the capability's collectors. Make one per process: it outlives the controller, which stops when its CRDs go.
+type Metrics struct {
+	propagation prometheus.Histogram
+	writes      *prometheus.CounterVec
+	nodes       *prometheus.GaugeVec
+	repairs     prometheus.Counter
+	fights      prometheus.Counter
+	failures    *prometheus.CounterVec
+}
+
+// NewMetrics makes the collectors and registers them. It fails when one of the names is taken.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		propagation: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: propagationDoc.Name, Help: propagationDoc.Help,
+			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500},
+		}),
+		writes:   counterVec(writesDoc),
+		nodes:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: nodesDoc.Name, Help: nodesDoc.Help}, nodesDoc.Labels),
+		repairs:  prometheus.NewCounter(prometheus.CounterOpts{Name: repairsDoc.Name, Help: repairsDoc.Help}),
+		fights:   prometheus.NewCounter(prometheus.CounterOpts{Name: fightsDoc.Name, Help: fightsDoc.Help}),
+		failures: counterVec(incumbentDoc),
+	}
+	for _, collector := range []prometheus.Collector{m.propagation, m.writes, m.nodes, m.repairs, m.fights, m.failures} {
+		if err := registry.Register(collector); err != nil {
+			return nil, fmt.Errorf("registering the metrics of the metadata capability: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func counterVec(doc status.MetricDoc) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
+}
+
+func (m *Metrics) setNodes(pool types.NamespacedName, state plan.State, count int) {
+	m.nodes.WithLabelValues(pool.Namespace, pool.Name, string(state)).Set(float64(count))
+}
+
+func (m *Metrics) dropPool(pool types.NamespacedName) {
+	m.nodes.DeletePartialMatch(prometheus.Labels{"namespace": pool.Namespace, "machineset": pool.Name})
+}
+
+// reset forgets everything that is counted per object, when the controller stops.
+func (m *Metrics) reset() {
+	m.nodes.Reset()
+	m.failures.Reset()
+}

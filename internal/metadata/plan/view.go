@@ -1,0 +1,127 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// Objects are the objects of a cluster as they were listed.
+type Objects struct {
+	Sets     []*machinev1beta1.MachineSet
+	Machines []*machinev1beta1.Machine
+	// Nodes holds the Nodes by name.
+	Nodes map[string]*corev1.Node
+}
+
+// Item is one Machine with what belongs to it and what is to be done about it.
+type Item struct {
+	// Pool is what its MachineSet declares, nil for a Machine without one.
+	Pool    *Pool
+	Machine *machinev1beta1.Machine
+	// Node is nil for a Machine without one.
+	Node *corev1.Node
+	// Decision is what Decide says.
+	Decision Decision
+}
+
+// Writes tells whether there is anything to write to the Machine or its Node.
+func (i Item) Writes() bool { return i.Decision.Machine.Write || i.Decision.Node.Write }
+
+// Paused tells whether the Machine is held because somebody paused it, its pool or its Node.
+func (i Item) Paused() bool {
+	return i.Pool != nil && i.Pool.Paused || Paused(i.Machine.Annotations) || i.Node != nil && Paused(i.Node.Annotations)
+}
+
+// Survey is what is to be done about all Machines at once.
+type Survey struct {
+	// Pools are all pools, also those without a Machine, by namespace and name.
+	Pools []*Pool
+	// Items are the Machines, by namespace and name. A Machine that is being deleted is left out.
+	Items []Item
+	// Notes say what is odd about whole objects: selectors that cannot be parsed, Machines that several pools match.
+	Notes []string
+}
+
+// SurveyOf decides about every Machine, as the operator would.
+func SurveyOf(objects Objects, protected ownership.Protected, now time.Time) Survey {
+	survey := Survey{}
+	byKey := map[string]*Pool{}
+	var memberships []Membership
+	for _, set := range sortedSets(objects.Sets) {
+		pool := PoolOf(set)
+		survey.Pools = append(survey.Pools, pool)
+		byKey[pool.Key.String()] = pool
+		membership, err := MembershipOf(set)
+		if err != nil {
+			survey.Notes = append(survey.Notes, err.Error()+"; the pool has no Machines until this is corrected")
+			continue
+		}
+		memberships = append(memberships, membership)
+	}
+	claims := claimsOf(objects.Machines)
+	for _, machine := range sortedMachines(objects.Machines) {
+		if machine.DeletionTimestamp != nil {
+			continue
+		}
+		item := Item{Machine: machine}
+		if matching := Matching(memberships, machine); len(matching) == 1 {
+			item.Pool = byKey[matching[0].Set.String()]
+		} else if len(matching) > 1 {
+			survey.Notes = append(survey.Notes, ambiguous(machine, matching))
+		}
+		name := nodeName(machine)
+		item.Node = objects.Nodes[name]
+		item.Decision = Decide(Input{
+			Pool: item.Pool, Machine: machine, Node: item.Node, NodeShared: claims[name] > 1, Protected: protected, Now: now,
+		})
+		survey.Items = append(survey.Items, item)
+	}
+	return survey
+}
+
+func ambiguous(machine *machinev1beta1.Machine, matching []Membership) string {
+	names := make([]string, 0, len(matching))
+	for _, membership := range matching {
+		names = append(names, membership.Set.Name)
+	}
+	return fmt.Sprintf("Machine %s/%s has no controller and the selectors of several MachineSets match it (%s): it counts as without a pool",
+		machine.Namespace, machine.Name, strings.Join(names, ", "))
+}
+
+// claimsOf counts how many Machines name each Node.
+func claimsOf(machines []*machinev1beta1.Machine) map[string]int {
+	claims := make(map[string]int, len(machines))
+	for _, machine := range machines {
+		if name := nodeName(machine); name != "" {
+			claims[name]++
+		}
+	}
+	return claims
+}
+
+func nodeName(machine *machinev1beta1.Machine) string {
+	if machine.Status.NodeRef == nil {
+		return ""
+	}
+	return machine.Status.NodeRef.Name
+}
+
+func sortedSets(sets []*machinev1beta1.MachineSet) []*machinev1beta1.MachineSet {
+	return slices.SortedFunc(slices.Values(sets), func(a, b *machinev1beta1.MachineSet) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+func sortedMachines(machines []*machinev1beta1.Machine) []*machinev1beta1.Machine {
+	return slices.SortedFunc(slices.Values(machines), func(a, b *machinev1beta1.Machine) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+}

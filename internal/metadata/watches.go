@@ -1,0 +1,210 @@
+package metadata
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// Indexes of Machines in the cache.
+const (
+	// indexNode holds status.nodeRef.name.
+	indexNode = "status.nodeRef.name"
+	// indexOwner holds the UID of the controller, or noOwner.
+	indexOwner = "metadata.controller"
+	noOwner    = "none"
+)
+
+// Index gives the cache the indexes that the controller reads by. Call it before the informer of Machines starts.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	functions := map[string]client.IndexerFunc{
+		indexNode: func(object client.Object) []string {
+			if machine, ok := object.(*machinev1beta1.Machine); ok && nodeName(machine) != "" {
+				return []string{nodeName(machine)}
+			}
+			return nil
+		},
+		indexOwner: func(object client.Object) []string {
+			if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+				return []string{string(owner.UID)}
+			}
+			return []string{noOwner}
+		},
+	}
+	for _, field := range slices.Sorted(maps.Keys(functions)) {
+		if err := indexer.IndexField(ctx, &machinev1beta1.Machine{}, field, functions[field]); err != nil {
+			return fmt.Errorf("indexing Machines by %s: %w", field, err)
+		}
+	}
+	return nil
+}
+
+// Kinds lists what the controller watches.
+func Kinds() []client.Object {
+	return []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{}}
+}
+
+// sources are the controller's watches, each with its reason.
+func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
+	return []source.Source{
+		// What a pool declares goes to all of its Machines.
+		watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
+			Created: r.setCreated, Updated: r.setUpdated, Deleted: r.setDeleted,
+		}),
+		// A Machine joins, gets its Node, or is edited by hand.
+		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
+			Created: r.machineCreated, Updated: r.machineUpdated, Deleted: r.machineDeleted,
+		}),
+		// A Node registers anew, or is edited by hand.
+		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
+			Created: r.nodeCreated, Updated: r.nodeUpdated, Deleted: r.nodeDeleted,
+		}),
+	}
+}
+
+func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet, initial bool) {
+	r.ledger.poolSeen(plan.PoolOf(set), set.CreationTimestamp.Time, r.clock.Now())
+	if !initial {
+		r.addMembers(ctx, queue, set)
+	}
+}
+
+func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
+	if before.Generation == after.Generation && maps.Equal(before.Annotations, after.Annotations) && before.UID == after.UID {
+		return
+	}
+	pool := plan.PoolOf(after)
+	if plan.PoolOf(before).Revision == pool.Revision && before.UID == after.UID &&
+		apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector) {
+		return
+	}
+	r.ledger.poolSeen(pool, after.CreationTimestamp.Time, r.clock.Now())
+	log.FromContext(ctx).Info("MachineSet changed", "machineset", pool.Key.String(), "generation", pool.Generation, "paused", pool.Paused)
+	r.addMembers(ctx, queue, after)
+}
+
+func (r *Reconciler) setDeleted(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet) {
+	key := client.ObjectKeyFromObject(set)
+	r.addMembers(ctx, queue, set)
+	r.pools.forget(key)
+	r.ledger.poolGone(key)
+}
+
+// addMembers puts every Machine into the queue that may belong to a MachineSet: its own, and those that nobody owns.
+func (r *Reconciler) addMembers(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet) {
+	var requests []reconcile.Request
+	for _, owner := range []string{string(set.UID), noOwner} {
+		var machines machinev1beta1.MachineList
+		if err := r.reader.List(ctx, &machines, client.InNamespace(set.Namespace), client.MatchingFields{indexOwner: owner}); err != nil {
+			log.FromContext(ctx).Error(err, "cannot list the Machines of a MachineSet", "machineset", client.ObjectKeyFromObject(set).String())
+			continue
+		}
+		for i := range machines.Items {
+			requests = append(requests, request(&machines.Items[i]))
+		}
+	}
+	queue.Add(watch.Rollout, requests...)
+}
+
+func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
+	if initial {
+		queue.Add(watch.Initial, request(machine))
+		return
+	}
+	queue.Add(watch.Repair, request(machine))
+	r.addNode(ctx, queue, watch.Repair, nodeName(machine))
+}
+
+func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
+	if before.ResourceVersion == after.ResourceVersion || sameMachine(before, after) {
+		return
+	}
+	// The patch of a Machine names the version it is for, so nothing of others hides behind our own write.
+	if r.versions.own(string(after.UID), after.ResourceVersion) {
+		return
+	}
+	queue.Add(watch.Repair, request(after))
+	if nodeName(before) != nodeName(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
+		// Whoever else names one of the two Nodes may now have it alone, or no longer.
+		r.addNode(ctx, queue, watch.Repair, nodeName(before))
+		r.addNode(ctx, queue, watch.Repair, nodeName(after))
+	}
+}
+
+// sameMachine tells whether two versions of a Machine are equal in all that Drover looks at. The status of a Machine changes often.
+func sameMachine(before, after *machinev1beta1.Machine) bool {
+	return before.Generation == after.Generation && before.UID == after.UID &&
+		nodeName(before) == nodeName(after) && before.Status.AuthoritativeAPI == after.Status.AuthoritativeAPI &&
+		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() &&
+		maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
+		slices.EqualFunc(before.OwnerReferences, after.OwnerReferences, func(a, b metav1.OwnerReference) bool {
+			return a.UID == b.UID && (a.Controller != nil && *a.Controller) == (b.Controller != nil && *b.Controller)
+		})
+}
+
+func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
+	key := client.ObjectKeyFromObject(machine)
+	r.ledger.gone(key)
+	r.pacer.forget(key)
+	r.versions.forget(string(machine.UID))
+	r.fights.forget(plan.OnMachine, key.String())
+	r.metrics.failures.DeleteLabelValues(machine.Name)
+	r.addNode(ctx, queue, watch.Repair, nodeName(machine))
+}
+
+func (r *Reconciler) nodeCreated(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
+	if !initial {
+		r.addNode(ctx, queue, watch.Repair, node.Name)
+	}
+}
+
+// nodeUpdated ignores the status, which changes with every heartbeat.
+func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
+	if before.UID == after.UID && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
+		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() &&
+		slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }) {
+		return
+	}
+	r.addNode(ctx, queue, watch.Repair, after.Name)
+}
+
+func (r *Reconciler) nodeDeleted(ctx context.Context, queue watch.Queue, node *corev1.Node) {
+	r.versions.forget(string(node.UID))
+	r.fights.forget(plan.OnNode, node.Name)
+	r.metrics.failures.DeleteLabelValues(node.Name)
+	r.addNode(ctx, queue, watch.Repair, node.Name)
+}
+
+// addNode puts the Machines of a Node into the queue.
+func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, priority int, node string) {
+	if node == "" {
+		return
+	}
+	machines, err := r.machinesOfNode(ctx, node)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node)
+		return
+	}
+	for i := range machines {
+		queue.Add(priority, request(&machines[i]))
+	}
+}
+
+func request(machine *machinev1beta1.Machine) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: machine.Namespace, Name: machine.Name}}
+}

@@ -1,0 +1,21 @@
+package status
+
+// EventDoc describes one kind of event for docs/events.md.
+type EventDoc struct {
+	// Reason is the event's reason, a stable word.
+	Reason string
+	// Type is Normal or Warning.
+	Type string
+	// On is the kind of the object that carries the event.
+	On string
+	// When says which transition it marks.
+	When string
+}
+
+// MetricDoc describes one metric, for its collector and for docs/metrics.md.
+type MetricDoc struct {
+	// Name is the full name, Type counter, gauge or histogram, Help one sentence with the unit.
+	Name, Type, Help string
+	// Labels are the names of the labels, in order; each is bounded as Help says.
+	Labels []string
+}

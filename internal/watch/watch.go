@@ -1,0 +1,101 @@
+// Package watch feeds a controller's queue from informers and lets go of them again.
+//
+// controller-runtime's own source keeps its handler on the informer for as long as the informer lives. A capability whose CRDs come
+// and go would leave one behind each time, on the informer of Nodes that all capabilities share.
+package watch
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// Priorities of work items. Higher ones are worked on first; the queue keeps an item's highest.
+const (
+	// Repair is for an object that somebody changed: a single one must not wait behind a roll-out.
+	Repair = 10
+	// Rollout is for what a change of a pool makes necessary.
+	Rollout = 0
+	// Initial is for the first look at what is there already when the process starts.
+	Initial = -100
+)
+
+// Queue is where handlers put work items.
+type Queue struct {
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// Add puts items into the queue with one of the priorities above. On a queue without priorities they are all equal.
+func (q Queue) Add(priority int, items ...reconcile.Request) {
+	if prioritised, ok := q.queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		prioritised.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, items...)
+		return
+	}
+	for _, item := range items {
+		q.queue.Add(item)
+	}
+}
+
+// Handler says what an event means for the queue. Nil functions ignore their events. The objects are the cache's own: they must not
+// be changed.
+type Handler[T client.Object] struct {
+	// Created is called for an object that appeared; initial tells that it was there when the watch began.
+	Created func(ctx context.Context, queue Queue, object T, initial bool)
+	// Updated is called for an object of which anything changed.
+	Updated func(ctx context.Context, queue Queue, before, after T)
+	// Deleted is called for an object that is gone, with its last known state.
+	Deleted func(ctx context.Context, queue Queue, object T)
+}
+
+// Source makes a source of a kind's events. It ends with the context it is started with.
+func Source[T client.Object](cache ctrlcache.Cache, kind T, handler Handler[T]) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		informer, err := cache.GetInformer(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
+		registration, err := informer.AddEventHandler(adapt(ctx, Queue{queue}, handler))
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
+		context.AfterFunc(ctx, func() {
+			if err := informer.RemoveEventHandler(registration); err != nil {
+				log.FromContext(ctx).Error(err, "cannot let go of an informer")
+			}
+		})
+		return nil
+	})
+}
+
+func adapt[T client.Object](ctx context.Context, queue Queue, handler Handler[T]) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(object any, initial bool) {
+			if typed, ok := object.(T); ok && handler.Created != nil {
+				handler.Created(ctx, queue, typed, initial)
+			}
+		},
+		UpdateFunc: func(before, after any) {
+			from, ok := before.(T)
+			to, also := after.(T)
+			if ok && also && handler.Updated != nil {
+				handler.Updated(ctx, queue, from, to)
+			}
+		},
+		DeleteFunc: func(object any) {
+			if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = tombstone.Obj
+			}
+			if typed, ok := object.(T); ok && handler.Deleted != nil {
+				handler.Deleted(ctx, queue, typed)
+			}
+		},
+	}
+}

@@ -51,7 +51,7 @@ already exist. Pools are looked for in the namespace ` + DefaultNamespace + ` un
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	o.addFlags(root.PersistentFlags())
-	root.AddCommand(newPlanCommand(o), newVersionCommand(o))
+	root.AddCommand(newPlanCommand(o), newStatusCommand(o), newVersionCommand(o))
 	return root
 }
 

@@ -15,6 +15,7 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -82,8 +83,10 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder events.Ev
 	}
 }
 
-// NewController makes the controller around a reconciler. The caller starts it, after the caches have synced.
-func NewController(r *Reconciler, cache ctrlcache.Cache, options Options) (controller.Controller, error) {
+// Run runs the controller until the context ends. The caches must be full. What it knows and shows per object ends with it.
+func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recorder events.EventRecorder, metrics *Metrics, options Options) error {
+	defer metrics.reset()
+	r := NewReconciler(cache, writer, recorder, metrics, options)
 	again := true
 	built, err := controller.NewUnmanaged(Name, controller.Options{
 		Reconciler:              r,
@@ -91,16 +94,17 @@ func NewController(r *Reconciler, cache ctrlcache.Cache, options Options) (contr
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
 		// The capability starts again, under the same name, when its CRDs come back.
 		SkipNameValidation: &again,
+		Logger:             log.FromContext(ctx),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the controller %s: %w", Name, err)
+		return fmt.Errorf("making the controller %s: %w", Name, err)
 	}
 	for _, source := range r.sources(cache) {
 		if err := built.Watch(source); err != nil {
-			return nil, fmt.Errorf("controller %s: %w", Name, err)
+			return fmt.Errorf("controller %s: %w", Name, err)
 		}
 	}
-	return built, nil
+	return built.Start(ctx)
 }
 
 // gathered is what one pass knows about a Machine. The objects are the cache's own and must not be changed.

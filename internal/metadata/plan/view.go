@@ -96,11 +96,11 @@ func ambiguous(machine *machinev1beta1.Machine, matching []Membership) string {
 		machine.Namespace, machine.Name, strings.Join(names, ", "))
 }
 
-// claimsOf counts how many Machines name each Node.
+// claimsOf counts how many Machines name each Node. One that is on its way out gives up its claim.
 func claimsOf(machines []*machinev1beta1.Machine) map[string]int {
 	claims := make(map[string]int, len(machines))
 	for _, machine := range machines {
-		if name := nodeName(machine); name != "" {
+		if name := nodeName(machine); name != "" && machine.DeletionTimestamp == nil {
 			claims[name]++
 		}
 	}

@@ -1,0 +1,94 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The group, version and kind that a configuration file must name.
+const (
+	APIVersion = "config.drover.dev/v1alpha1"
+	Kind       = "DroverConfiguration"
+)
+
+// DroverConfiguration is the content of the file that --config names. Everything in it is optional; what is left out has the default
+// that its comment names. A flag on the command line goes over the file.
+type DroverConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Controllers picks capabilities as kube-controller-manager does: "*" for all, "name" for one, "-name" for all but one; the first
+	// entry that names a capability counts. Default ["*"].
+	Controllers []string `json:"controllers,omitempty"`
+	// Namespace is where MachineSets and Machines are looked for; "" for all namespaces. Default openshift-machine-api.
+	Namespace *string `json:"namespace,omitempty"`
+	// LeaderElection lets one of several replicas work while the others stand by.
+	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
+	// Metrics is the endpoint for Prometheus.
+	Metrics Metrics `json:"metrics,omitempty"`
+	// Health is the endpoint for the probes /healthz and /readyz.
+	Health Health `json:"health,omitempty"`
+	// Log is how the operator logs to standard error.
+	Log Log `json:"log,omitempty"`
+	// Metadata are the settings of the capability of that name.
+	Metadata Metadata `json:"metadata,omitempty"`
+}
+
+// LeaderElection configures the lease by which replicas agree who works.
+type LeaderElection struct {
+	// Enabled switches it. Default true.
+	Enabled *bool `json:"enabled,omitempty"`
+	// Namespace is where the lease lives. Default: the namespace of the Pod.
+	Namespace string `json:"namespace,omitempty"`
+	// Name is the lease's name. Default drover.
+	Name string `json:"name,omitempty"`
+	// LeaseDuration is how long a silent leader keeps the lease. Default 15s.
+	LeaseDuration *metav1.Duration `json:"leaseDuration,omitempty"`
+	// RenewDeadline is how long a leader tries to renew before it gives up; below LeaseDuration. Default 10s.
+	RenewDeadline *metav1.Duration `json:"renewDeadline,omitempty"`
+	// RetryPeriod is the time between two tries; below RenewDeadline. Default 2s.
+	RetryPeriod *metav1.Duration `json:"retryPeriod,omitempty"`
+}
+
+// Metrics configures the metrics endpoint.
+type Metrics struct {
+	// BindAddress is host:port, or "0" for no endpoint. Default ":8443".
+	BindAddress *string `json:"bindAddress,omitempty"`
+	// Secure serves TLS and asks the API server who the caller is and whether it may get /metrics. Default true.
+	Secure *bool `json:"secure,omitempty"`
+	// CertDir holds tls.crt and tls.key. Default: a certificate made at each start.
+	CertDir string `json:"certDir,omitempty"`
+}
+
+// Health configures the probes' endpoint.
+type Health struct {
+	// BindAddress is host:port, or "0" for no endpoint. Default ":8081".
+	BindAddress *string `json:"bindAddress,omitempty"`
+}
+
+// Log configures logging.
+type Log struct {
+	// Format is json or text. Default json.
+	Format string `json:"format,omitempty"`
+	// Verbosity is 0 for what an operator's user wants to know, 1 for each write, 4 for debugging. Default 0.
+	Verbosity *int `json:"verbosity,omitempty"`
+}
+
+// Metadata configures how labels, annotations and taints are carried to Machines and Nodes.
+type Metadata struct {
+	// Workers is how many Machines are worked on at once. Default 32.
+	Workers *int `json:"workers,omitempty"`
+	// WritesPerSecond bounds the Nodes written per second: every write reaches each watcher of Nodes, on a large cluster a thousand of
+	// them. 0 for no bound. Default 100.
+	WritesPerSecond *float64 `json:"writesPerSecond,omitempty"`
+	// WritesBurst is how many Nodes may be written at once after a pause. Default 100.
+	WritesBurst *int `json:"writesBurst,omitempty"`
+	// Protected are keys that Drover never sets or removes, beside the built-in list. `*` stands for any text.
+	Protected Protected `json:"protected,omitempty"`
+}
+
+// Protected lists patterns of keys by kind.
+type Protected struct {
+	Labels      []string `json:"labels,omitempty"`
+	Annotations []string `json:"annotations,omitempty"`
+	// Taints are matched by key, whatever their effect.
+	Taints []string `json:"taints,omitempty"`
+}

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/api/config/v1alpha1"
+)
+
+// DefaultNamespace is where OpenShift keeps MachineSets and Machines.
+const DefaultNamespace = "openshift-machine-api"
+
+// Default returns the configuration with every default filled in. A new one each time, so that it may be changed.
+func Default() *v1alpha1.DroverConfiguration {
+	return &v1alpha1.DroverConfiguration{
+		TypeMeta:    metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind},
+		Controllers: []string{"*"},
+		Namespace:   new(DefaultNamespace),
+		LeaderElection: v1alpha1.LeaderElection{
+			Enabled: new(true), Name: "drover",
+			LeaseDuration: duration(15 * time.Second), RenewDeadline: duration(10 * time.Second), RetryPeriod: duration(2 * time.Second),
+		},
+		Metrics:  v1alpha1.Metrics{BindAddress: new(":8443"), Secure: new(true)},
+		Health:   v1alpha1.Health{BindAddress: new(":8081")},
+		Log:      v1alpha1.Log{Format: "json", Verbosity: new(0)},
+		Metadata: v1alpha1.Metadata{Workers: new(32), WritesPerSecond: new(100.0), WritesBurst: new(100)},
+	}
+}
+
+func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+
+// Load reads a configuration file over the defaults. Unknown and repeated fields are errors, so that a typo is not a silent default.
+// The result is not validated yet: flags go over it first.
+func Load(path string) (*v1alpha1.DroverConfiguration, error) {
+	text, err := os.ReadFile(path) // #nosec G304 -- the path is the user's own --config
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	config, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", path, err)
+	}
+	return config, nil
+}
+
+// Parse is Load for text.
+func Parse(text []byte) (*v1alpha1.DroverConfiguration, error) {
+	config := Default()
+	config.TypeMeta = metav1.TypeMeta{}
+	// Lists in the file replace the default, not lengthen it.
+	config.Controllers = nil
+	if err := yaml.UnmarshalStrict(text, config); err != nil {
+		return nil, err
+	}
+	if config.APIVersion != v1alpha1.APIVersion || config.Kind != v1alpha1.Kind {
+		return nil, fmt.Errorf("apiVersion: %q, kind: %q: this version reads apiVersion %s, kind %s",
+			config.APIVersion, config.Kind, v1alpha1.APIVersion, v1alpha1.Kind)
+	}
+	if config.Controllers == nil {
+		config.Controllers = Default().Controllers
+	}
+	if err := refuseNulls(config); err != nil {
+		return nil, err
+	}
+	return config, nil
+}
+
+// refuseNulls catches `key: null`, which would take a default away.
+func refuseNulls(c *v1alpha1.DroverConfiguration) error {
+	nulls := map[string]bool{
+		"namespace": c.Namespace == nil, "leaderElection.enabled": c.LeaderElection.Enabled == nil,
+		"leaderElection.leaseDuration": c.LeaderElection.LeaseDuration == nil, "leaderElection.renewDeadline": c.LeaderElection.RenewDeadline == nil,
+		"leaderElection.retryPeriod": c.LeaderElection.RetryPeriod == nil, "metrics.bindAddress": c.Metrics.BindAddress == nil,
+		"metrics.secure": c.Metrics.Secure == nil, "health.bindAddress": c.Health.BindAddress == nil, "log.verbosity": c.Log.Verbosity == nil,
+		"metadata.workers": c.Metadata.Workers == nil, "metadata.writesPerSecond": c.Metadata.WritesPerSecond == nil,
+		"metadata.writesBurst": c.Metadata.WritesBurst == nil,
+	}
+	var all field.ErrorList
+	for path, null := range nulls {
+		if null {
+			all = append(all, field.Required(field.NewPath(path), "leave the line out to get the default"))
+		}
+	}
+	return all.ToAggregate()
+}

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/drover-io/drover/api/config/v1alpha1"
+)
+
+// Flags are the command line's part of the configuration.
+type Flags struct {
+	// File is the configuration file, empty for none.
+	File string
+	set  *pflag.FlagSet
+	// assign copies the value of a flag that was given into a configuration.
+	assign map[string]func(*v1alpha1.DroverConfiguration)
+}
+
+// AddFlags defines the flags. Their defaults are those of the configuration.
+func AddFlags(set *pflag.FlagSet) *Flags {
+	f := &Flags{set: set, assign: map[string]func(*v1alpha1.DroverConfiguration){}}
+	d := Default()
+	set.StringVar(&f.File, "config", "", "configuration file (config.drover.dev/v1alpha1); flags go over it")
+	controllers := set.StringSlice("controllers", d.Controllers, `capabilities to run: "*" for all, "name" for one, "-name" for all but one`)
+	f.assign["controllers"] = func(c *v1alpha1.DroverConfiguration) { c.Controllers = *controllers }
+	f.addMachineFlags(d)
+	f.addElectionFlags(d)
+	f.addServingFlags(d)
+	return f
+}
+
+func (f *Flags) addMachineFlags(d *v1alpha1.DroverConfiguration) {
+	f.text("namespace", *d.Namespace, `namespace of MachineSets and Machines; "" for all`, func(c *v1alpha1.DroverConfiguration, v *string) { c.Namespace = v })
+	workers := f.set.Int("metadata-workers", *d.Metadata.Workers, "Machines worked on at once")
+	f.assign["metadata-workers"] = func(c *v1alpha1.DroverConfiguration) { c.Metadata.Workers = workers }
+	rate := f.set.Float64("metadata-writes-per-second", *d.Metadata.WritesPerSecond, "Nodes written per second at most, 0 for no bound")
+	f.assign["metadata-writes-per-second"] = func(c *v1alpha1.DroverConfiguration) { c.Metadata.WritesPerSecond = rate }
+	burst := f.set.Int("metadata-writes-burst", *d.Metadata.WritesBurst, "Nodes that may be written at once after a pause")
+	f.assign["metadata-writes-burst"] = func(c *v1alpha1.DroverConfiguration) { c.Metadata.WritesBurst = burst }
+}
+
+func (f *Flags) addElectionFlags(d *v1alpha1.DroverConfiguration) {
+	e := d.LeaderElection
+	f.toggle("leader-elect", *e.Enabled, "let one of several replicas work while the others stand by",
+		func(c *v1alpha1.DroverConfiguration, v *bool) { c.LeaderElection.Enabled = v })
+	f.text("leader-elect-namespace", "", "namespace of the lease (default the Pod's own)",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.LeaderElection.Namespace = *v })
+	f.text("leader-elect-name", e.Name, "name of the lease", func(c *v1alpha1.DroverConfiguration, v *string) { c.LeaderElection.Name = *v })
+	f.time("leader-elect-lease-duration", e.LeaseDuration.Duration, "how long a silent leader keeps the lease",
+		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.LeaderElection.LeaseDuration = duration(v) })
+	f.time("leader-elect-renew-deadline", e.RenewDeadline.Duration, "how long a leader tries to renew before it gives up",
+		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.LeaderElection.RenewDeadline = duration(v) })
+	f.time("leader-elect-retry-period", e.RetryPeriod.Duration, "time between two tries",
+		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.LeaderElection.RetryPeriod = duration(v) })
+}
+
+func (f *Flags) addServingFlags(d *v1alpha1.DroverConfiguration) {
+	f.text("metrics-bind-address", *d.Metrics.BindAddress, `address of /metrics, "0" for none`,
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Metrics.BindAddress = v })
+	f.toggle("metrics-secure", *d.Metrics.Secure, "serve /metrics by TLS to callers that may get it",
+		func(c *v1alpha1.DroverConfiguration, v *bool) { c.Metrics.Secure = v })
+	f.text("metrics-cert-dir", "", "folder with tls.crt and tls.key for /metrics (default a certificate made at each start)",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Metrics.CertDir = *v })
+	f.text("health-probe-bind-address", *d.Health.BindAddress, `address of /healthz and /readyz, "0" for none`,
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Health.BindAddress = v })
+	f.text("log-format", d.Log.Format, "json or text", func(c *v1alpha1.DroverConfiguration, v *string) { c.Log.Format = *v })
+	verbosity := f.set.IntP("v", "v", *d.Log.Verbosity, "verbosity of the log: 1 each write, 4 debugging")
+	f.assign["v"] = func(c *v1alpha1.DroverConfiguration) { c.Log.Verbosity = verbosity }
+}
+
+func (f *Flags) text(name, value, usage string, assign func(*v1alpha1.DroverConfiguration, *string)) {
+	given := f.set.String(name, value, usage)
+	f.assign[name] = func(c *v1alpha1.DroverConfiguration) { assign(c, given) }
+}
+
+func (f *Flags) toggle(name string, value bool, usage string, assign func(*v1alpha1.DroverConfiguration, *bool)) {
+	given := f.set.Bool(name, value, usage)
+	f.assign[name] = func(c *v1alpha1.DroverConfiguration) { assign(c, given) }
+}
+
+func (f *Flags) time(name string, value time.Duration, usage string, assign func(*v1alpha1.DroverConfiguration, time.Duration)) {
+	given := f.set.Duration(name, value, usage)
+	f.assign[name] = func(c *v1alpha1.DroverConfiguration) { assign(c, *given) }
+}
+
+// Resolve reads the file if one is named, puts the flags that were given over it and validates the result.
+func (f *Flags) Resolve(known []string) (*v1alpha1.DroverConfiguration, error) {
+	config := Default()
+	if f.File != "" {
+		loaded, err := Load(f.File)
+		if err != nil {
+			return nil, err
+		}
+		config = loaded
+	}
+	f.set.Visit(func(flag *pflag.Flag) {
+		if assign := f.assign[flag.Name]; assign != nil {
+			assign(config)
+		}
+	})
+	return config, Validate(config, known).ToAggregate()
+}

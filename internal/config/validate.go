@@ -1,0 +1,122 @@
+package config
+
+import (
+	"net"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// Validate checks a configuration that Default, Load and flags made. Each error names the field by its path in the file. Known are
+// the names of the capabilities.
+func Validate(c *v1alpha1.DroverConfiguration, known []string) field.ErrorList {
+	all := validateControllers(field.NewPath("controllers"), c.Controllers, known)
+	if *c.Namespace != "" {
+		all = append(all, messages(field.NewPath("namespace"), *c.Namespace, validation.IsDNS1123Label(*c.Namespace))...)
+	}
+	all = append(all, validateElection(field.NewPath("leaderElection"), c.LeaderElection)...)
+	all = append(all, validateAddress(field.NewPath("metrics", "bindAddress"), *c.Metrics.BindAddress)...)
+	all = append(all, validateAddress(field.NewPath("health", "bindAddress"), *c.Health.BindAddress)...)
+	if formats := []string{"json", "text"}; !slices.Contains(formats, c.Log.Format) {
+		all = append(all, field.NotSupported(field.NewPath("log", "format"), c.Log.Format, formats))
+	}
+	if *c.Log.Verbosity < 0 {
+		all = append(all, field.Invalid(field.NewPath("log", "verbosity"), *c.Log.Verbosity, "must be 0 or more"))
+	}
+	return append(all, validateMetadata(field.NewPath("metadata"), c.Metadata)...)
+}
+
+func validateControllers(path *field.Path, controllers, known []string) field.ErrorList {
+	var all field.ErrorList
+	if len(controllers) == 0 {
+		all = append(all, field.Required(path, `name at least one capability, or "*" for all`))
+	}
+	for i, name := range controllers {
+		if name != "*" && !slices.Contains(known, strings.TrimPrefix(name, "-")) {
+			all = append(all, field.NotSupported(path.Index(i), name, append([]string{"*"}, known...)))
+		}
+	}
+	return all
+}
+
+// Enabled tells whether a capability is picked: the first entry that names it counts, then "*".
+func Enabled(controllers []string, name string) bool {
+	all := false
+	for _, entry := range controllers {
+		switch entry {
+		case name:
+			return true
+		case "-" + name:
+			return false
+		case "*":
+			all = true
+		}
+	}
+	return all
+}
+
+func validateElection(path *field.Path, e v1alpha1.LeaderElection) field.ErrorList {
+	if !*e.Enabled {
+		return nil
+	}
+	all := messages(path.Child("name"), e.Name, validation.IsDNS1123Subdomain(e.Name))
+	if e.Namespace != "" {
+		all = append(all, messages(path.Child("namespace"), e.Namespace, validation.IsDNS1123Label(e.Namespace))...)
+	}
+	if e.RetryPeriod.Duration <= 0 {
+		all = append(all, field.Invalid(path.Child("retryPeriod"), e.RetryPeriod.Duration.String(), "must be more than 0"))
+	}
+	// client-go adds up to 20% to the retry period.
+	if e.RenewDeadline.Duration <= e.RetryPeriod.Duration*12/10 {
+		all = append(all, field.Invalid(path.Child("renewDeadline"), e.RenewDeadline.Duration.String(), "must be more than 1.2 times retryPeriod"))
+	}
+	if e.LeaseDuration.Duration <= e.RenewDeadline.Duration {
+		all = append(all, field.Invalid(path.Child("leaseDuration"), e.LeaseDuration.Duration.String(), "must be more than renewDeadline"))
+	}
+	return all
+}
+
+func validateAddress(path *field.Path, address string) field.ErrorList {
+	if address == "0" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return field.ErrorList{field.Invalid(path, address, `must be host:port, :port, or "0" for none`)}
+	}
+	return nil
+}
+
+func validateMetadata(path *field.Path, m v1alpha1.Metadata) field.ErrorList {
+	var all field.ErrorList
+	if *m.Workers < 1 || *m.Workers > 1000 {
+		all = append(all, field.Invalid(path.Child("workers"), *m.Workers, "must be from 1 to 1000"))
+	}
+	if *m.WritesPerSecond < 0 {
+		all = append(all, field.Invalid(path.Child("writesPerSecond"), *m.WritesPerSecond, "must be 0 (no bound) or more"))
+	}
+	if *m.WritesBurst < 1 {
+		all = append(all, field.Invalid(path.Child("writesBurst"), *m.WritesBurst, "must be 1 or more"))
+	}
+	patterns := map[string][]string{"labels": m.Protected.Labels, "annotations": m.Protected.Annotations, "taints": m.Protected.Taints}
+	for _, name := range []string{"labels", "annotations", "taints"} {
+		for i, pattern := range patterns[name] {
+			if err := ownership.ValidatePattern(pattern); err != nil {
+				all = append(all, field.Invalid(path.Child("protected", name).Index(i), pattern, err.Error()))
+			}
+		}
+	}
+	return all
+}
+
+func messages(path *field.Path, value string, faults []string) field.ErrorList {
+	var all field.ErrorList
+	for _, fault := range faults {
+		all = append(all, field.Invalid(path, value, fault))
+	}
+	return all
+}

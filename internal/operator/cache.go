@@ -1,0 +1,79 @@
+package operator
+
+import (
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// newScheme knows the types that Drover reads and writes.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, machinev1beta1.Install} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+// cacheOptions caches only what is used, so that thousands of Nodes fit. Namespace limits Machines and MachineSets; "" is all.
+func cacheOptions(namespace string) cache.Options {
+	var namespaces map[string]cache.Config
+	if namespace != "" {
+		namespaces = map[string]cache.Config{namespace: {}}
+	}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		// A pass reads five objects and changes none: copying them would cost more than deciding. Everything that is read from the
+		// cache is read-only.
+		DefaultUnsafeDisableDeepCopy: new(true),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Node{}:               {Transform: trimNode},
+			&machinev1beta1.Machine{}:    {Transform: trimMachine, Namespaces: namespaces},
+			&machinev1beta1.MachineSet{}: {Transform: trimMachineSet, Namespaces: namespaces},
+		},
+	}
+}
+
+// trimNode drops what no capability reads. The list of images alone is most of a Node.
+func trimNode(object any) (any, error) {
+	if node, ok := object.(*corev1.Node); ok {
+		node.ManagedFields = nil
+		node.Status = corev1.NodeStatus{Conditions: trimConditions(node.Status.Conditions)}
+	}
+	return object, nil
+}
+
+// trimConditions keeps types and states; times and texts change with every heartbeat.
+func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
+	kept := make([]corev1.NodeCondition, 0, 1)
+	for _, condition := range conditions {
+		if condition.Type == corev1.NodeReady {
+			kept = append(kept, corev1.NodeCondition{Type: condition.Type, Status: condition.Status})
+		}
+	}
+	return kept
+}
+
+func trimMachine(object any) (any, error) {
+	if machine, ok := object.(*machinev1beta1.Machine); ok {
+		machine.ManagedFields = nil
+		machine.Spec.ProviderSpec.Value = nil
+		machine.Status = machinev1beta1.MachineStatus{
+			NodeRef: machine.Status.NodeRef, Phase: machine.Status.Phase, AuthoritativeAPI: machine.Status.AuthoritativeAPI,
+		}
+	}
+	return object, nil
+}
+
+func trimMachineSet(object any) (any, error) {
+	if set, ok := object.(*machinev1beta1.MachineSet); ok {
+		set.ManagedFields = nil
+		set.Spec.Template.Spec.ProviderSpec.Value = nil
+	}
+	return object, nil
+}

@@ -1,0 +1,280 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// capability is one of the things that Drover does, with the APIs it needs for that.
+type capability struct {
+	name string
+	// needs are the resources without which it stays off. They are CRDs.
+	needs []schema.GroupVersionResource
+	// watches are the kinds whose caches must be full before it starts; those in needs are let go of when it stops.
+	watches, own []client.Object
+	// prepare is called before the caches start.
+	prepare func(ctx context.Context) error
+	// run works until the context ends.
+	run func(ctx context.Context) error
+}
+
+// State of a capability, as /readyz?verbose and the log tell it.
+const (
+	stateOff      = "off"
+	stateStarting = "filling caches"
+	stateStandby  = "standing by"
+	stateRunning  = "running"
+)
+
+const (
+	// recheck is how often discovery is asked again after a CRD changed, or when an answer failed.
+	recheck = time.Second
+	// unrest is for how long after the last change of a CRD it is asked again: a resource is served a moment after its CRD appears.
+	unrest = 15 * time.Second
+)
+
+// switchboard starts capabilities when their CRDs are served and stops them when they are gone. It runs on every replica, so that
+// one that stands by has its caches full when it takes over.
+type switchboard struct {
+	capabilities []capability
+	cache        ctrlcache.Cache
+	discovery    discovery.DiscoveryInterface
+	elected      <-chan struct{}
+
+	mu     sync.Mutex
+	states map[string]status
+}
+
+type status struct {
+	state, why string
+}
+
+// running is one capability that has been started.
+type running struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newSwitchboard(capabilities []capability, cache ctrlcache.Cache, discovery discovery.DiscoveryInterface, elected <-chan struct{}) *switchboard {
+	s := &switchboard{capabilities: capabilities, cache: cache, discovery: discovery, elected: elected, states: map[string]status{}}
+	for _, c := range capabilities {
+		s.states[c.name] = status{stateOff, "not looked at yet"}
+	}
+	return s
+}
+
+// NeedLeaderElection tells the manager to start the switchboard on every replica.
+func (s *switchboard) NeedLeaderElection() bool { return false }
+
+// Start runs until the context ends or a capability fails; it returns when all have stopped.
+func (s *switchboard) Start(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	if err := s.watchCRDs(ctx, func() { poke(changed) }); err != nil {
+		return err
+	}
+	group, failed := map[string]*running{}, make(chan error, len(s.capabilities))
+	defer func() {
+		for _, r := range group {
+			r.cancel()
+			<-r.done
+		}
+	}()
+	quiet := time.Now().Add(unrest)
+	for {
+		failing := s.settle(ctx, group, failed)
+		var again <-chan time.Time
+		if failing || time.Now().Before(quiet) {
+			again = time.After(recheck)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-changed:
+			quiet = time.Now().Add(unrest)
+		case <-again:
+		}
+	}
+}
+
+func poke(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default:
+	}
+}
+
+// watchCRDs calls back when any CRD is created, changed or deleted. Only their metadata is read.
+func (s *switchboard) watchCRDs(ctx context.Context, changed func()) error {
+	kind := &metav1.PartialObjectMetadata{}
+	kind.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	informer, err := s.cache.GetInformer(ctx, kind)
+	if err != nil {
+		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
+	})
+	if err != nil {
+		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
+	}
+	return nil
+}
+
+// settle starts and stops what has to be; it tells whether the API server failed to answer.
+func (s *switchboard) settle(ctx context.Context, group map[string]*running, failed chan<- error) bool {
+	failing := false
+	for _, c := range s.capabilities {
+		missing, err := s.missing(c)
+		if err != nil {
+			log.FromContext(ctx).V(1).Info("cannot ask which APIs are served; trying again", "capability", c.name, "error", err.Error())
+			failing = true
+			continue
+		}
+		current := group[c.name]
+		switch {
+		case missing == "" && current == nil:
+			group[c.name] = s.begin(ctx, c, failed)
+		case missing != "" && current != nil:
+			current.cancel()
+			<-current.done
+			delete(group, c.name)
+			s.release(ctx, c)
+			s.set(ctx, c.name, stateOff, missing)
+		case missing != "":
+			s.set(ctx, c.name, stateOff, missing)
+		}
+	}
+	return failing
+}
+
+// missing names the first resource that a capability needs and the server does not have.
+func (s *switchboard) missing(c capability) (string, error) {
+	for _, need := range c.needs {
+		list, err := s.discovery.ServerResourcesForGroupVersion(need.GroupVersion().String())
+		if err != nil && !apierrors.IsNotFound(err) {
+			return "", err
+		}
+		served := list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == need.Resource })
+		if !served {
+			return fmt.Sprintf("the API server has no %s; it starts when that CRD is installed", need.GroupResource()), nil
+		}
+	}
+	return "", nil
+}
+
+// begin starts a capability. Its own failure ends the process, unless its CRDs went away under it.
+func (s *switchboard) begin(ctx context.Context, c capability, failed chan<- error) *running {
+	own, cancel := context.WithCancel(ctx)
+	r := &running{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		if err := s.operate(own, c); err != nil && own.Err() == nil {
+			failed <- fmt.Errorf("capability %s: %w", c.name, err)
+		}
+	}()
+	return r
+}
+
+func (s *switchboard) operate(ctx context.Context, c capability) error {
+	s.set(ctx, c.name, stateStarting, "")
+	begun := time.Now()
+	if err := s.fill(ctx, c); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("caches are full", "capability", c.name, "seconds", time.Since(begun).Seconds())
+	s.set(ctx, c.name, stateStandby, "another replica leads")
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.elected:
+	}
+	s.set(ctx, c.name, stateRunning, "")
+	return c.run(ctx)
+}
+
+// fill waits until the caches of a capability are full. A CRD that goes away meanwhile is waited for: settle notices, too.
+func (s *switchboard) fill(ctx context.Context, c capability) error {
+	prepared := false
+	return wait.PollUntilContextCancel(ctx, recheck, true, func(ctx context.Context) (bool, error) {
+		var err error
+		if !prepared {
+			err = c.prepare(ctx)
+			prepared = err == nil
+		}
+		for _, kind := range c.watches {
+			if err != nil {
+				break
+			}
+			_, err = s.cache.GetInformer(ctx, kind)
+		}
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// release drops the caches of kinds that are not served any more.
+func (s *switchboard) release(ctx context.Context, c capability) {
+	for _, kind := range c.own {
+		if err := s.cache.RemoveInformer(ctx, kind); err != nil {
+			log.FromContext(ctx).Error(err, "cannot drop a cache", "kind", fmt.Sprintf("%T", kind))
+		}
+	}
+}
+
+// set notes the state of a capability and logs it once.
+func (s *switchboard) set(ctx context.Context, name, state, why string) {
+	s.mu.Lock()
+	before := s.states[name]
+	s.states[name] = status{state, why}
+	s.mu.Unlock()
+	if before != (status{state, why}) && state != stateStandby {
+		log.FromContext(ctx).Info("capability "+state, "capability", name, "why", why)
+	}
+}
+
+// ready tells whether every capability whose CRDs are there has its caches full.
+func (s *switchboard) ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var failures []error
+	for _, c := range s.capabilities {
+		if current := s.states[c.name]; current.state == stateStarting || current.why == "not looked at yet" {
+			failures = append(failures, fmt.Errorf("capability %s: %s", c.name, stateStarting))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// lines describes each capability for /readyz?verbose.
+func (s *switchboard) lines() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lines []string
+	for _, c := range s.capabilities {
+		line := fmt.Sprintf("capability %s: %s", c.name, s.states[c.name].state)
+		if why := s.states[c.name].why; why != "" {
+			line += " (" + why + ")"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}

@@ -1,0 +1,148 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/version"
+)
+
+// shutdownGrace is how long the parts may take to stop; every write is guarded and idempotent, so none needs long.
+const shutdownGrace = 15 * time.Second
+
+// Capabilities lists the names that --controllers knows.
+func Capabilities() []string { return []string{metadata.Name} }
+
+// Run runs the operator until the context ends or it cannot go on. The configuration must be valid.
+func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfiguration) error {
+	mgr, err := newManager(rest, settings)
+	if err != nil {
+		return err
+	}
+	capabilities, err := newCapabilities(mgr, settings)
+	if err != nil {
+		return err
+	}
+	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("making a discovery client: %w", err)
+	}
+	board := newSwitchboard(capabilities, mgr.GetCache(), client, mgr.Elected())
+	if err := mgr.Add(board); err != nil {
+		return err
+	}
+	if err := addHealth(mgr, board, client, *settings.Health.BindAddress); err != nil {
+		return err
+	}
+	mgr.GetLogger().Info("starting", "version", version.Version(), "commit", version.Commit(), "controllers", settings.Controllers,
+		"namespace", *settings.Namespace, "metadataWritesPerSecond", *settings.Metadata.WritesPerSecond)
+	return mgr.Start(ctx)
+}
+
+func newManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (manager.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	rest.AddUserAgent(config, "drover/"+version.Version())
+	// The API server's priority and fairness, and our own bound on Node writes, do this better than a limit on all requests.
+	config.QPS = -1
+	options := manager.Options{
+		Scheme: scheme,
+		Cache:  cacheOptions(*settings.Namespace),
+		Metrics: metricsserver.Options{
+			BindAddress: *settings.Metrics.BindAddress, SecureServing: *settings.Metrics.Secure, CertDir: settings.Metrics.CertDir,
+		},
+		HealthProbeBindAddress:  "0",
+		GracefulShutdownTimeout: new(shutdownGrace),
+	}
+	if *settings.Metrics.Secure {
+		options.Metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	if election := settings.LeaderElection; *election.Enabled {
+		options.LeaderElection = true
+		options.LeaderElectionReleaseOnCancel = true
+		options.LeaseDuration, options.RenewDeadline = &election.LeaseDuration.Duration, &election.RenewDeadline.Duration
+		options.RetryPeriod = &election.RetryPeriod.Duration
+		if options.LeaderElectionResourceLockInterface, err = newLock(config, election); err != nil {
+			return nil, err
+		}
+	}
+	mgr, err := ctrl.NewManager(config, options)
+	if err != nil {
+		return nil, fmt.Errorf("building the operator: %w", err)
+	}
+	return mgr, nil
+}
+
+// newCapabilities lists what --controllers has picked.
+func newCapabilities(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) ([]capability, error) {
+	if !config.Enabled(settings.Controllers, metadata.Name) {
+		return nil, nil
+	}
+	metrics, err := metadata.NewMetrics(ctrlmetrics.Registry)
+	if err != nil {
+		return nil, err
+	}
+	return []capability{metadataCapability(mgr, settings.Metadata, metrics)}, nil
+}
+
+func metadataCapability(mgr manager.Manager, settings v1alpha1.Metadata, metrics *metadata.Metrics) capability {
+	options := metadata.Options{
+		Workers: *settings.Workers, WritesPerSecond: *settings.WritesPerSecond, Burst: *settings.WritesBurst,
+		Protected: ownership.DefaultProtected().And(ownership.Protected(settings.Protected)),
+	}
+	return capability{
+		name: metadata.Name,
+		needs: []schema.GroupVersionResource{
+			machinev1beta1.GroupVersion.WithResource("machinesets"), machinev1beta1.GroupVersion.WithResource("machines"),
+		},
+		watches: metadata.Kinds(),
+		own:     []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
+		prepare: func(ctx context.Context) error { return metadata.Index(ctx, mgr.GetFieldIndexer()) },
+		run: func(ctx context.Context) error {
+			return metadata.Run(ctx, mgr.GetCache(), mgr.GetClient(), mgr.GetEventRecorder("drover-metadata"), metrics, options)
+		},
+	}
+}
+
+func addHealth(mgr manager.Manager, board *switchboard, client discovery.DiscoveryInterface, address string) error {
+	if address == "0" {
+		return nil
+	}
+	api := &apiCheck{client: client.RESTClient(), every: 5 * time.Second}
+	return mgr.Add(&health{
+		address: address,
+		checks: []check{
+			{"api-server", api.ask},
+			{"caches", func(context.Context) error { return board.ready() }},
+		},
+		lines: func() []string {
+			lines := board.lines()
+			for _, name := range Capabilities() {
+				if !slices.ContainsFunc(board.capabilities, func(c capability) bool { return c.name == name }) {
+					lines = append(lines, fmt.Sprintf("capability %s: off (not in --controllers)", name))
+				}
+			}
+			return lines
+		},
+	})
+}

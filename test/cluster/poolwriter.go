@@ -1,0 +1,207 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// poolWriter makes or deletes one pool.
+type poolWriter struct {
+	opts     PoolOptions
+	clients  kubernetes.Interface // in protobuf, which costs the server much less than JSON
+	api      rest.Interface       // machine.openshift.io/v1beta1
+	set      *machinev1beta1.MachineSet
+	nodes    map[string]*corev1.Node
+	machines map[string]*machinev1beta1.Machine
+}
+
+func newPoolWriter(cfg *rest.Config, opts PoolOptions) (*poolWriter, error) {
+	if err := opts.complete(); err != nil {
+		return nil, err
+	}
+	core := rest.CopyConfig(cfg)
+	core.QPS, core.ContentType = -1, runtime.ContentTypeProtobuf
+	clients, err := kubernetes.NewForConfig(core)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: making a client: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := machinev1beta1.Install(scheme); err != nil {
+		return nil, fmt.Errorf("cluster: making a client: %w", err)
+	}
+	machine := rest.CopyConfig(cfg)
+	machine.QPS, machine.APIPath, machine.GroupVersion = -1, "/apis", &machinev1beta1.GroupVersion
+	machine.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	api, err := rest.RESTClientFor(machine)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: making a client: %w", err)
+	}
+	return &poolWriter{opts: opts, clients: clients, api: api}, nil
+}
+
+// prepare makes the namespace and the MachineSet and finds what there is of the pool.
+func (w *poolWriter) prepare(ctx context.Context) error {
+	if err := w.applyNamespace(ctx, w.opts.Namespace); err != nil {
+		return err
+	}
+	if err := w.findNodes(ctx); err != nil {
+		return err
+	}
+	if err := w.findMachines(ctx); err != nil {
+		return err
+	}
+	w.set = &machinev1beta1.MachineSet{}
+	err := w.api.Post().Namespace(w.opts.Namespace).Resource("machinesets").
+		Body(w.opts.machineSet(w.replicas())).Do(ctx).Into(w.set)
+	if apierrors.IsAlreadyExists(err) {
+		err = w.readSet(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("cluster: making the MachineSet %s: %w", w.opts.Name, err)
+	}
+	return nil
+}
+
+func (w *poolWriter) applyNamespace(ctx context.Context, name string) error {
+	apply := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	if _, err := w.clients.CoreV1().Namespaces().Apply(ctx, corev1ac.Namespace(name), apply); err != nil {
+		return fmt.Errorf("cluster: making the namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+func (w *poolWriter) readSet(ctx context.Context) error {
+	w.set = &machinev1beta1.MachineSet{}
+	return w.api.Get().Namespace(w.opts.Namespace).Resource("machinesets").Name(w.opts.Name).Do(ctx).Into(w.set)
+}
+
+func (w *poolWriter) findNodes(ctx context.Context) error {
+	list, err := w.clients.CoreV1().Nodes().List(ctx, w.selected())
+	if err != nil {
+		return fmt.Errorf("cluster: listing the nodes of the pool %s: %w", w.opts.Name, err)
+	}
+	w.nodes = make(map[string]*corev1.Node, len(list.Items))
+	for i := range list.Items {
+		w.nodes[list.Items[i].Name] = &list.Items[i]
+	}
+	return nil
+}
+
+func (w *poolWriter) findMachines(ctx context.Context) error {
+	var list machinev1beta1.MachineList
+	err := w.api.Get().Namespace(w.opts.Namespace).Resource("machines").
+		Param("labelSelector", MachineSetLabel+"="+w.opts.Name).Do(ctx).Into(&list)
+	if err != nil {
+		return fmt.Errorf("cluster: listing the machines of the pool %s: %w; are the CRDs of machine.openshift.io there?",
+			w.opts.Name, err)
+	}
+	w.machines = make(map[string]*machinev1beta1.Machine, len(list.Items))
+	for i := range list.Items {
+		w.machines[list.Items[i].Name] = &list.Items[i]
+	}
+	return nil
+}
+
+// replicas is the number of machines that the pool will have.
+func (w *poolWriter) replicas() int32 {
+	total := len(w.machines)
+	for index := range w.opts.Machines {
+		if _, ok := w.machines[w.opts.machineName(w.opts.FirstIndex+index)]; !ok {
+			total++
+		}
+	}
+	return int32(total) //nolint:gosec // complete bounds the number
+}
+
+// writeMachines makes the machines and nodes that are missing, several at once.
+func (w *poolWriter) writeMachines(ctx context.Context) error {
+	return w.each(ctx, "machines", func(ctx context.Context, index int) error {
+		node, err := w.writeNode(ctx, index)
+		if err != nil {
+			return fmt.Errorf("cluster: making the node %s: %w", w.opts.machineName(index), err)
+		}
+		if err := w.writeMachine(ctx, index, node); err != nil {
+			return fmt.Errorf("cluster: making the machine %s: %w", w.opts.machineName(index), err)
+		}
+		return nil
+	})
+}
+
+func (w *poolWriter) writeNode(ctx context.Context, index int) (*corev1.Node, error) {
+	if node, ok := w.nodes[w.opts.machineName(index)]; ok {
+		return node, nil
+	}
+	node, err := w.clients.CoreV1().Nodes().Create(ctx, w.opts.node(w.set, index), metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil, errTaken
+	}
+	return node, err
+}
+
+func (w *poolWriter) writeMachine(ctx context.Context, index int, node *corev1.Node) error {
+	machine, ok := w.machines[w.opts.machineName(index)]
+	if ok && machine.Status.NodeRef != nil && machine.Status.NodeRef.UID == node.UID {
+		return nil
+	}
+	if !ok {
+		machine = &machinev1beta1.Machine{}
+		err := w.api.Post().Namespace(w.opts.Namespace).Resource("machines").
+			Body(w.opts.machine(w.set, index)).Do(ctx).Into(machine)
+		if apierrors.IsAlreadyExists(err) {
+			return errTaken
+		}
+		if err != nil {
+			return err
+		}
+	}
+	machine.Status = w.opts.machineStatus(index, node)
+	return w.api.Put().Namespace(w.opts.Namespace).Resource("machines").Name(machine.Name).SubResource("status").
+		Body(machine).Do(ctx).Error()
+}
+
+// each calls a function for every index of the pool, with several calls at once, and logs how far it is.
+func (w *poolWriter) each(ctx context.Context, what string, work func(ctx context.Context, index int) error) error {
+	var done atomic.Int64
+	group, groupCtx := errgroup.WithContext(ctx)
+	go w.report(groupCtx, what, &done) // the group ends its context
+	group.SetLimit(w.opts.Concurrency)
+	for index := range w.opts.Machines {
+		if groupCtx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			defer done.Add(1)
+			return work(groupCtx, w.opts.FirstIndex+index)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (w *poolWriter) report(ctx context.Context, what string, done *atomic.Int64) {
+	ticker := time.NewTicker(2 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			w.logf("pool %s: %s %d of %d", w.opts.Name, what, done.Load(), w.opts.Machines)
+		}
+	}
+}

@@ -51,7 +51,8 @@ already exist. Pools are looked for in the namespace ` + DefaultNamespace + ` un
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	o.addFlags(root.PersistentFlags())
-	root.AddCommand(newPlanCommand(o), newStatusCommand(o), newVersionCommand(o))
+	root.AddCommand(newPlanCommand(o), newStatusCommand(o), newExplainCommand(o), newPauseCommand(o), newResumeCommand(o), newVersionCommand(o))
+	addCompletion(root, o.Out)
 	return root
 }
 

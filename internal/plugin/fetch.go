@@ -34,11 +34,7 @@ func fetch(ctx context.Context, c client.Client, namespace string) (plan.Objects
 	objects := plan.Objects{Nodes: map[string]*corev1.Node{}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		objects.Sets, err = list[*machinev1beta1.MachineSet](ctx, c, machineSets, namespace)
-		return err
-	})
-	group.Go(func() (err error) {
-		objects.Machines, err = list[*machinev1beta1.Machine](ctx, c, machines, namespace)
+		objects.Sets, objects.Machines, err = declaring(ctx, c, namespace)
 		return err
 	})
 	group.Go(func() error {
@@ -49,6 +45,33 @@ func fetch(ctx context.Context, c client.Client, namespace string) (plan.Objects
 		return err
 	})
 	return objects, group.Wait()
+}
+
+// declaring lists the objects that say what Nodes are to carry.
+func declaring(ctx context.Context, c client.Client, namespace string) (sets []*machinev1beta1.MachineSet, all []*machinev1beta1.Machine, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		sets, err = list[*machinev1beta1.MachineSet](ctx, c, machineSets, namespace)
+		return err
+	})
+	group.Go(func() (err error) {
+		all, err = list[*machinev1beta1.Machine](ctx, c, machines, namespace)
+		return err
+	})
+	return sets, all, group.Wait()
+}
+
+// nodeNames lists the names of all Nodes for a message; none when they cannot be listed.
+func nodeNames(ctx context.Context, c client.Client) []string {
+	all, err := list[*corev1.Node](ctx, c, nodes, "")
+	if err != nil {
+		return nil
+	}
+	names := make([]string, 0, len(all))
+	for _, node := range all {
+		names = append(names, node.Name)
+	}
+	return names
 }
 
 // list reads all objects of a kind in pages, so that a large cluster answers in many small pieces. When a page expires on the way

@@ -1,0 +1,62 @@
+package integration
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/plugin"
+)
+
+func TestExplain(t *testing.T) {
+	p := newPool(t, 1, map[string]string{"tier": "gold", "taken": "ours"})
+	node := &corev1.Node{}
+	p.edit(node, p.node(0), "somebody", func() {
+		node.Labels["taken"] = "theirs"
+		node.Spec.Taints = []corev1.Taint{{Key: "foreign", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	p.reconcile(-1)
+	p.edit(node, p.node(0), "vandal", func() { node.Labels["tier"] = "lead" })
+
+	got := p.drover("explain", "node", p.node(0), "-o", "json")
+	if got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	explanation := decode[plugin.NodeExplanation](t, got.out)
+	for _, want := range []struct {
+		kind     ownership.Kind
+		key      string
+		owner    plugin.Owner
+		manager  string
+		standing plugin.Standing
+	}{
+		{ownership.Label, "tier", plugin.OwnerPool, "vandal", plugin.Differs},
+		{ownership.Label, "taken", plugin.OwnerOther, "somebody", plugin.InConflict},
+		{ownership.Label, "kubernetes.io/os", plugin.OwnerOther, "kubelet", plugin.Undeclared},
+		{ownership.Annotation, ownership.AnnotationRecord, plugin.OwnerRecord, "drover-metadata", plugin.Undeclared},
+		{ownership.Taint, "foreign:NoSchedule", plugin.OwnerOther, "somebody", plugin.Undeclared},
+	} {
+		at := slices.IndexFunc(explanation.Entries, func(e plugin.Entry) bool { return e.Kind == want.kind && e.Key == want.key })
+		if at < 0 {
+			t.Errorf("%s %s is not there", want.kind, want.key)
+			continue
+		}
+		entry := explanation.Entries[at]
+		if entry.Owner != want.owner || entry.Standing != want.standing || len(entry.Managers) == 0 || entry.Managers[0].Name != want.manager ||
+			entry.Managers[0].Time == nil {
+			t.Errorf("want %+v, got %+v", want, entry)
+		}
+	}
+	if entry := explanation.Entries[slices.IndexFunc(explanation.Entries, func(e plugin.Entry) bool { return e.Key == "tier" })]; entry.Pool != p.name || entry.Generation != 1 {
+		t.Errorf("pool and generation: %+v", entry)
+	}
+	if got := p.drover("explain", "node/"+p.node(0)); got.code != 0 || !strings.Contains(got.out, "Drover (pool "+p.name+", generation 1)") {
+		t.Errorf("%+v", got)
+	}
+	if got := p.drover("explain", p.node(0)+"x"); got.code != 1 || !strings.Contains(got.errors, "did you mean "+p.node(0)) {
+		t.Errorf("%+v", got)
+	}
+}

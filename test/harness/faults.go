@@ -1,0 +1,82 @@
+package harness
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// faultsVariable carries the Faults to the operator's process.
+const faultsVariable = "DROVER_TEST_FAULTS"
+
+// Faults are what goes wrong in an operator's connection to the API server. The zero value is nothing.
+type Faults struct {
+	// KillBefore and KillAfter name a write, counted from 1, before whose sending or after whose answer the process kills itself with
+	// SIGKILL. Zero is never.
+	KillBefore, KillAfter int `json:",omitempty"`
+	// Refuse answers every so many-th write with RefuseCode before it is sent. Zero is never.
+	Refuse, RefuseCode int `json:",omitempty"`
+	// Lose drops the answer of every so many-th write after the API server has carried it out.
+	Lose int `json:",omitempty"`
+}
+
+func (f Faults) environment() []string {
+	if f == (Faults{}) {
+		return nil
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		panic(fmt.Sprintf("harness: faults do not marshal: %v", err))
+	}
+	return []string{faultsVariable + "=" + string(text)}
+}
+
+func faultsFromEnvironment() func(http.RoundTripper) http.RoundTripper {
+	var faults Faults
+	if text := os.Getenv(faultsVariable); text != "" {
+		if err := json.Unmarshal([]byte(text), &faults); err != nil {
+			panic(fmt.Sprintf("harness: %s: %v", faultsVariable, err))
+		}
+	}
+	return func(next http.RoundTripper) http.RoundTripper { return &faultyTransport{Faults: faults, next: next} }
+}
+
+// faultyTransport counts writes of Nodes and Machines and makes some of them fail.
+type faultyTransport struct {
+	Faults
+	next   http.RoundTripper
+	writes atomic.Int64
+}
+
+func (t *faultyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	// Events are told, not decided on, and come when their turn is: counting them would make the count random.
+	if request.Method != http.MethodPatch || strings.Contains(request.URL.Path, "/events") {
+		return t.next.RoundTrip(request)
+	}
+	n := int(t.writes.Add(1))
+	if n == t.KillBefore {
+		die()
+	}
+	if t.Refuse > 0 && n%t.Refuse == 0 {
+		return refusal(request, t.RefuseCode), nil
+	}
+	response, err := t.next.RoundTrip(request)
+	if n == t.KillAfter {
+		die()
+	}
+	if err == nil && t.Lose > 0 && n%t.Lose == 0 {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("harness: the answer of write %d is lost", n)
+	}
+	return response, err
+}
+
+// die ends the process as the kernel's out-of-memory killer would: nothing is cleaned up.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}

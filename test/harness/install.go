@@ -1,0 +1,85 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/drover-io/drover/test/cluster"
+)
+
+// Patience is how long a test waits for what must happen. It is generous: these tests also run on slow and busy machines.
+const Patience = 90 * time.Second
+
+const pollInterval = 25 * time.Millisecond
+
+// Main is the body of a TestMain: it becomes the operator where that is asked for, or starts a control plane, installs Drover's
+// manifests, runs the tests and stops it all.
+func Main(m *testing.M, options cluster.Options, keep **cluster.Cluster) int {
+	BecomeOperator()
+	options.UnsafeNoFsync = true
+	return cluster.Main(setup{m, keep}, options, keep)
+}
+
+// setup runs the tests after the manifests are installed.
+type setup struct {
+	m    *testing.M
+	keep **cluster.Cluster
+}
+
+// Run implements what cluster.Main runs.
+func (s setup) Run() int {
+	if err := Install(context.Background(), *s.keep); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return s.m.Run()
+}
+
+// Install applies config/default, as a user would.
+func Install(ctx context.Context, c *cluster.Cluster) error {
+	folder, err := repositoryFolder("config/default")
+	if err != nil {
+		return err
+	}
+	output, err := Kubectl(ctx, c, nil, "apply", "-k", folder)
+	if err != nil {
+		return fmt.Errorf("installing %s: %w\n%s", folder, err, output)
+	}
+	return nil
+}
+
+// Kubectl runs kubectl as the administrator and returns what it printed.
+func Kubectl(ctx context.Context, c *cluster.Cluster, input io.Reader, args ...string) (string, error) {
+	command, err := cluster.KubectlCommand()
+	if err != nil {
+		return "", err
+	}
+	run := exec.CommandContext(ctx, command[0], append(command[1:], args...)...)
+	run.Env = append(os.Environ(), "KUBECONFIG="+c.AdminKubeconfig())
+	run.Stdin = input
+	output, err := run.CombinedOutput()
+	return string(output), err
+}
+
+// repositoryFolder finds a folder of the repository from the folder of a test.
+func repositoryFolder(name string) (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no folder %s above the test", name)
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/app"
+	"github.com/drover-io/drover/test/cluster"
+)
+
+// The names under which config/ installs the operator.
+const (
+	SystemNamespace = "drover-system"
+	ServiceAccount  = "drover"
+	// User is the operator's name in the audit log.
+	User = "system:serviceaccount:" + SystemNamespace + ":" + ServiceAccount
+)
+
+// asOperator is the environment variable that turns a test binary into the operator.
+const asOperator = "DROVER_TEST_OPERATOR"
+
+// BecomeOperator runs the operator and ends the process, if the process was started for that.
+func BecomeOperator() {
+	if os.Getenv(asOperator) == "" {
+		return
+	}
+	go dieWithParent()
+	os.Exit(app.Main(app.WithClientConfig(func(config *rest.Config) {
+		config.Wrap(faultsFromEnvironment())
+	})))
+}
+
+// dieWithParent ends the operator when the test process is gone: its standard input closes then.
+func dieWithParent() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(3)
+}
+
+// Options say how the operator is run.
+type Options struct {
+	// Args are added to its command line.
+	Args []string
+	// Config is how it reaches the API server; nil is the shipped service account.
+	Config *rest.Config
+	// Faults are what goes wrong in its connection.
+	Faults Faults
+	// Elect turns leader election on, which is off by default to save its time.
+	Elect bool
+	// Binary is the program to run instead of the test binary; benchmarks measure the one that is shipped.
+	Binary string
+}
+
+// Operator is a running operator.
+type Operator struct {
+	// Probes and Metrics are the base URLs of its endpoints.
+	Probes, Metrics string
+	// PID is the number of its process.
+	PID int
+
+	command *exec.Cmd
+	input   io.Closer
+	log     *logBuffer
+	ended   chan struct{}
+	err     error
+}
+
+// Start starts an operator without waiting for it. It is stopped when the test ends.
+func Start(t testing.TB, c *cluster.Cluster, options Options) *Operator {
+	t.Helper()
+	operator, err := Launch(t.Context(), c, t.TempDir(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := operator.Stop(); err != nil {
+			t.Errorf("stopping the operator: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("the operator's log:\n%s", operator.Log())
+		}
+	})
+	return operator
+}
+
+// Launch is Start for callers that have no test; the caller stops it.
+func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options) (*Operator, error) {
+	config := options.Config
+	if config == nil {
+		var err error
+		if config, err = c.AsServiceAccount(ctx, SystemNamespace, ServiceAccount); err != nil {
+			return nil, err
+		}
+	}
+	kubeconfig := filepath.Join(dir, "operator.kubeconfig")
+	if err := cluster.WriteKubeconfig(config, kubeconfig); err != nil {
+		return nil, err
+	}
+	probes, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{
+		"--kubeconfig=" + kubeconfig, "--health-probe-bind-address=" + probes, "--metrics-bind-address=" + metrics,
+		fmt.Sprintf("--leader-elect=%t", options.Elect), "--leader-elect-namespace=" + SystemNamespace,
+	}
+	binary := options.Binary
+	if binary == "" {
+		if binary, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	o := &Operator{
+		Probes: "http://" + probes, Metrics: "https://" + metrics, log: &logBuffer{}, ended: make(chan struct{}),
+		command: exec.Command(binary, append(args, options.Args...)...),
+	}
+	return o, o.run(options)
+}
+
+func (o *Operator) run(options Options) error {
+	o.command.Env = append(os.Environ(), asOperator+"=1")
+	o.command.Env = append(o.command.Env, options.Faults.environment()...)
+	o.command.Stdout, o.command.Stderr = o.log, o.log
+	o.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if options.Binary != "" {
+		// A thread may end before the process does, and the signal comes with the thread; only the test binary minds its input.
+		o.command.SysProcAttr.Pdeathsig = syscall.SIGTERM
+	}
+	input, err := o.command.StdinPipe()
+	if err != nil {
+		return err
+	}
+	o.input = input
+	if err := o.command.Start(); err != nil {
+		return fmt.Errorf("starting the operator: %w", err)
+	}
+	o.PID = o.command.Process.Pid
+	go func() {
+		o.err = o.command.Wait()
+		close(o.ended)
+	}()
+	return nil
+}
+
+// Ready waits until the operator says on /readyz that it is ready.
+func (o *Operator) Ready(ctx context.Context) error {
+	return o.await(ctx, func(_ string, code int) bool { return code == http.StatusOK })
+}
+
+// Says waits until /readyz?verbose has a text in it.
+func (o *Operator) Says(ctx context.Context, text string) error {
+	return o.await(ctx, func(body string, _ int) bool { return strings.Contains(body, text) })
+}
+
+func (o *Operator) await(ctx context.Context, done func(body string, code int) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	last := ""
+	for {
+		if body, code, err := get(ctx, o.Probes+"/readyz?verbose"); err == nil {
+			if done(body, code) {
+				return nil
+			}
+			last = body
+		}
+		select {
+		case <-o.ended:
+			return fmt.Errorf("the operator ended (%w); its log:\n%s", errors.Join(o.err, os.ErrProcessDone), o.Log())
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the operator: %w; /readyz says:\n%s\nits log:\n%s", ctx.Err(), last, o.Log())
+		case <-ticker.C:
+		}
+	}
+}
+
+func get(ctx context.Context, url string) (body string, code int, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	return string(text), response.StatusCode, err
+}
+
+// Signal sends a signal to the operator.
+func (o *Operator) Signal(sig syscall.Signal) error {
+	if err := o.command.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signalling the operator: %w", err)
+	}
+	return nil
+}
+
+// Kill ends the operator as a crash does, and waits until it is gone.
+func (o *Operator) Kill() error {
+	if err := o.Signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-o.ended
+	return o.input.Close()
+}
+
+// Stop asks the operator to end and waits until it has. One that ended before is fine if it was killed. An operator that fails, or
+// in which the race detector found something, is an error.
+func (o *Operator) Stop() error {
+	if err := o.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-o.ended:
+	case <-time.After(Patience):
+		return errors.Join(fmt.Errorf("the operator did not end within %s after SIGTERM", Patience), o.Kill())
+	}
+	if strings.Contains(o.Log(), "WARNING: DATA RACE") {
+		return fmt.Errorf("the race detector found a race in the operator:\n%s", o.Log())
+	}
+	var exit *exec.ExitError
+	if errors.As(o.err, &exit) {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			return nil
+		}
+	}
+	return o.err
+}
+
+// Ended is closed when the operator's process is gone.
+func (o *Operator) Ended() <-chan struct{} { return o.ended }
+
+// Log returns what the operator has logged so far.
+func (o *Operator) Log() string { return o.log.String() }
+
+// freeAddress finds a port on the loopback interface that is free now.
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("looking for a free port: %w", err)
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// logBuffer collects a process's output.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

@@ -78,6 +78,9 @@ func KubectlCommand() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := findProgram("kubectl", binary)
-	return append([]string{found.path}, found.prefix...), nil
+	if found := findProgram("kubectl", binary); found.external {
+		return []string{found.path}, nil
+	}
+	// The plain command kubectl would use the sandbox of the user instead of the caller's KUBECONFIG.
+	return []string{binary, "run", "kubectl"}, nil
 }

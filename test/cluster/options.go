@@ -32,7 +32,7 @@ type Options struct {
 	// folder, which is removed when it stops.
 	Dir string
 	// Components lists what runs besides etcd and kube-apiserver, which always run: any of ControllerManager,
-	// Scheduler and Kwok.
+	// Scheduler and Kwok. With Detach nil stands for those of the earlier run, if there was one, with its other choices.
 	Components []string
 	// UnsafeNoFsync lets etcd acknowledge writes before they are on disk. That is much faster on slow disks and loses
 	// data when the machine, not just etcd, dies. The default is safe.

@@ -59,8 +59,10 @@ func prepareState(l layout, opts Options) (*state, error) {
 	if s.Processes == nil {
 		s.Processes = map[string]processID{}
 	}
-	s.Components = components
-	s.UnsafeNoFsync, s.MigrationCRDs, s.NoNodeLeases = opts.UnsafeNoFsync, opts.MigrationCRDs, opts.NoNodeLeases
+	if resume := opts.Detach && opts.Components == nil && s.Components != nil; !resume {
+		s.Components = components
+		s.UnsafeNoFsync, s.MigrationCRDs, s.NoNodeLeases = opts.UnsafeNoFsync, opts.MigrationCRDs, opts.NoNodeLeases
+	}
 	running := s.running()
 	chosen, err := choosePorts(s.Ports, portNames(s.Components, running))
 	if err != nil {

@@ -2,14 +2,24 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/drover-io/drover/sandbox/internal/components"
 	"github.com/drover-io/drover/sandbox/internal/lifeline"
 	"github.com/drover-io/drover/test/cluster"
 )
+
+// runCommand turns the process into a component without anything of the sandbox: drover-sandbox run kubectl ...
+const runCommand = "run"
 
 // Main runs drover-sandbox with the arguments of the process and returns its exit code. Called as a component
 // (drover-sandbox etcd ...) the process becomes that component.
@@ -18,22 +28,82 @@ func Main(args []string) int {
 	if err != nil {
 		return fail(err)
 	}
+	if name, ok := components.Requested(args[0]); ok {
+		if name == kubectlName {
+			preferSandbox()
+		}
+		components.Run(name, args[1:])
+	}
 	if len(args) > 1 {
-		if args[1] == cluster.MindCommand {
+		switch name := args[1]; {
+		case name == cluster.MindCommand:
 			if err := mindProcess(line, args[2:]); err != nil {
 				return fail(err)
 			}
 			return 0
-		}
-		if slices.Contains(components.Names(), args[1]) {
+		case name == runCommand && len(args) > 2:
 			line.ExitWithParent()
-			components.Run(args[1], args[2:])
+			components.Run(args[2], args[3:])
+		case name != kubectlName && slices.Contains(components.Names(), name):
+			line.ExitWithParent()
+			components.Run(name, args[2:])
 		}
 	}
-	return 2
+	return execute(args[1:])
 }
 
+// execute runs a command of the sandbox itself.
+func execute(args []string) int {
+	// cobra adds the flags of the whole program to every command, and the components have many.
+	pflag.CommandLine = pflag.NewFlagSet("drover-sandbox", pflag.ContinueOnError)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	if err := root.ExecuteContext(ctx); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// fail says what went wrong and returns the exit code.
 func fail(err error) int {
-	fmt.Fprintf(os.Stderr, "drover-sandbox: %v\n", err)
+	fmt.Fprintf(os.Stderr, "drover-sandbox: %s\n", strings.ReplaceAll(err.Error(), "cluster: ", ""))
 	return 1
+}
+
+func newRoot() *cobra.Command {
+	s := &settings{}
+	root := &cobra.Command{
+		Use:   "drover-sandbox",
+		Short: "A Kubernetes control plane in one binary, for demos, tests and benchmarks",
+		Long: `A Kubernetes control plane in one binary, for demos, tests and benchmarks.
+
+etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok run as processes of their own on 127.0.0.1, with
+TLS and RBAC as in a real cluster. Their data, certificates and logs are in one folder: --data, or else the environment
+variable ` + dataEnv + `, or else drover-sandbox in the user's cache folder.`,
+		Example: `  eval "$(drover-sandbox up)"
+  drover-sandbox pool create workers --machines 50
+  drover-sandbox kubectl get nodes
+  drover-sandbox down --purge`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.PersistentFlags().StringVar(&s.data, "data", "", "`folder` of the sandbox's data, certificates and logs")
+	root.AddCommand(newUp(s), newDown(s), newStatus(s), newLogs(s), newKubectl(s), newKill(s), newStart(s), newPool(s),
+		newRun(), newVersion())
+	return root
+}
+
+// newRun only documents what Main does before any flag is read.
+func newRun() *cobra.Command {
+	return &cobra.Command{
+		Use:   runCommand + " COMPONENT [ARGUMENT...]",
+		Short: "Run a component's program with its own flags",
+		Long:  "Run a component's program with its own flags, apart from any sandbox: " + strings.Join(components.Names(), ", ") + ".",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(*cobra.Command, []string) error {
+			return fmt.Errorf("%s must be the first argument", runCommand)
+		},
+	}
 }

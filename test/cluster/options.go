@@ -40,7 +40,7 @@ type Options struct {
 	// MigrationCRDs installs the CRDs with the authoritativeAPI fields instead of the ones of a production cluster.
 	MigrationCRDs bool
 	// NoNodeLeases stops kwok from renewing the leases of its nodes. A kube-controller-manager then takes the nodes
-	// for dead after about 50 s.
+	// for dead after about 200 s.
 	NoNodeLeases bool
 	// Keep keeps the temporary folder, which Stop otherwise removes. The environment variable DROVER_SANDBOX_KEEP=1
 	// does the same.

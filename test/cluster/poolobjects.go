@@ -92,6 +92,8 @@ func (o *PoolOptions) node(set *machinev1beta1.MachineSet, index int) *corev1.No
 	name := o.machineName(index)
 	labels := map[string]string{
 		corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+		// Without these two kube-controller-manager would add them, in two requests per node.
+		"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64",
 		corev1.LabelInstanceTypeStable: instanceType, corev1.LabelTopologyZone: zone(index),
 		corev1.LabelTopologyRegion: "sandbox", "node-role.kubernetes.io/worker": "", PoolLabel: o.Name, PoolNamespaceLabel: o.Namespace,
 	}

@@ -3,6 +3,7 @@ package plugin
 import (
 	"fmt"
 
+	"github.com/go-logr/logr"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/internal/version"
 )
 
 // scheme knows the three kinds that the plugin reads and nothing else.
@@ -38,8 +42,10 @@ func (o *options) dial() (client.WithWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
+	// Without a logger controller-runtime complains on stderr after half a minute, in the middle of a watch.
+	log.SetLogger(logr.Discard())
 	config.QPS, config.Burst = 50, 300
-	config.UserAgent = "kubectl-drover/" + Version()
+	config.UserAgent = "kubectl-drover/" + version.Version()
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper()})
 	if err != nil {
 		return nil, fmt.Errorf("making a client from the kubeconfig: %w", err)

@@ -49,6 +49,7 @@ already exist. Pools are looked for in the namespace ` + DefaultNamespace + ` un
 		Args:          unknownCommand,
 		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	o.addFlags(root.PersistentFlags())
 	root.AddCommand(newPlanCommand(o), newStatusCommand(o), newExplainCommand(o), newPauseCommand(o), newResumeCommand(o), newVersionCommand(o))

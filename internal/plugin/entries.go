@@ -31,13 +31,13 @@ func machineEntries(machine *machinev1beta1.Machine) plan.Entries {
 // longestValue is how much of a value is shown unless everything is asked for; annotations may hold whole documents.
 const longestValue = 60
 
-// showValue makes a value readable on one line. Empty values and such with blanks or control characters are quoted.
+// showValue makes a value readable on one line. Empty values, and such with blanks or control characters, are quoted.
 func showValue(value string, wide bool) string {
 	if shortened := []rune(value); !wide && len(shortened) > longestValue {
 		value = string(shortened[:longestValue-1]) + "…"
 	}
-	plain := func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != '"' }
-	if value == "" || strings.ContainsFunc(value, func(r rune) bool { return !plain(r) }) {
+	odd := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
+	if value == "" || strings.HasPrefix(value, `"`) || strings.ContainsFunc(value, odd) {
 		return strconv.Quote(value)
 	}
 	return value

@@ -118,7 +118,7 @@ func explainNode(node *corev1.Node, item *plan.Item, protected ownership.Protect
 		}
 	} else {
 		out.Machine = item.Machine.Namespace + "/" + item.Machine.Name
-		out.State, out.Reason, out.Problems = item.Decision.State, item.Decision.Reason, item.Decision.Problems
+		out.State, out.Reason, out.Problems = item.Decision.State, reasonOf(*item), item.Decision.Problems
 		if item.Pool != nil {
 			out.Pool, out.Generation = item.Pool.Key.Name, item.Pool.Generation
 		}
@@ -232,9 +232,15 @@ func (e *explainer) standing(entry Entry) Standing {
 	return Differs
 }
 
-// leaving tells whether an entry that nobody declares is going to be removed.
+// leaving tells whether an entry that nobody declares is going to be removed: now, or when a pause ends.
 func (e *explainer) leaving(entry Entry) bool {
-	return e.item != nil && slices.Contains(e.item.Decision.Node.Results[entry.Kind].Remove, entry.Key)
+	if e.item == nil {
+		return false
+	}
+	if results := e.item.Decision.Node.Results; results != nil {
+		return slices.Contains(results[entry.Kind].Remove, entry.Key)
+	}
+	return entry.Owner == OwnerPool && e.item.Pool != nil && !e.protected.Of(entry.Kind)(entry.Key)
 }
 
 func (e *explainer) inConflict(entry Entry) bool {

@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-io/drover/internal/metadata/plan"
 )
@@ -108,16 +111,45 @@ type outcome struct {
 // run runs the plugin on the objects.
 func (f *fakeObjects) run(t *testing.T, args ...string) outcome {
 	t.Helper()
-	return runOn(t, fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper()).WithObjects(f.all...).Build(), "", args...)
+	return runOn(t, f.client(), "", args...)
+}
+
+// client makes a client of a copy of the objects. The fake client has its own idea of managedFields; Get gives those of the test.
+func (f *fakeObjects) client() client.WithWatch {
+	managed := map[string][]metav1.ManagedFieldsEntry{}
+	var stored []client.Object
+	for _, object := range f.all {
+		managed[fmt.Sprintf("%T/%s", object, object.GetName())] = object.GetManagedFields()
+		object, _ := object.DeepCopyObject().(client.Object)
+		object.SetManagedFields(nil)
+		stored = append(stored, object)
+	}
+	get := func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		err := inner.Get(ctx, key, object, options...)
+		object.SetManagedFields(managed[fmt.Sprintf("%T/%s", object, key.Name)])
+		return err
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper()).WithObjects(stored...).
+		WithInterceptorFuncs(interceptor.Funcs{Get: get}).Build()
 }
 
 func runOn(t *testing.T, c client.WithWatch, stdin string, args ...string) outcome {
+	t.Helper()
+	return runInput(t, func() (client.WithWatch, error) { return c, nil }, stdin, args...)
+}
+
+func runWith(t *testing.T, connect func() (client.WithWatch, error), args ...string) outcome {
+	t.Helper()
+	return runInput(t, connect, "", args...)
+}
+
+func runInput(t *testing.T, connect func() (client.WithWatch, error), stdin string, args ...string) outcome {
 	t.Helper()
 	streams, in, out, errors := genericiooptions.NewTestIOStreams()
 	in.WriteString(stdin)
 	o := newOptions(streams)
 	o.now = func() time.Time { return testTime }
-	o.connect = func() (client.WithWatch, error) { return c, nil }
+	o.connect = connect
 	code := execute(t.Context(), o, args)
 	return outcome{out.String(), errors.String(), code}
 }
@@ -139,4 +171,13 @@ func golden(t *testing.T, name, got string) {
 	if !bytes.Equal(want, []byte(got)) {
 		t.Errorf("%s differs (-want +got; go test -update writes it anew):\n%s", path, cmp.Diff(string(want), got))
 	}
+}
+
+func decodeJSON[T any](t *testing.T, text string) T {
+	t.Helper()
+	var into T
+	if err := json.Unmarshal([]byte(text), &into); err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return into
 }

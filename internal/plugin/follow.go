@@ -43,6 +43,7 @@ func (s *statusCommand) follow(ctx context.Context, c client.WithWatch, names []
 	}
 	screen := s.screen()
 	for {
+		begun := time.Now()
 		status, err := s.look(objects.objects(), names)
 		if err != nil {
 			return err
@@ -51,7 +52,9 @@ func (s *statusCommand) follow(ctx context.Context, c client.WithWatch, names []
 		if err := screen.show(status, done); err != nil || done {
 			return err
 		}
-		if err := awaitChange(within, objects, screen.pause()); err != nil {
+		// In a large cluster some Node changes all the time; looking must not keep a processor busy.
+		pause := max(screen.pause(), 4*time.Since(begun))
+		if err := awaitChange(within, objects, pause); err != nil {
 			return s.ended(ctx, status, err)
 		}
 	}

@@ -49,6 +49,10 @@ func (o *output) validate() error {
 	if o.table() {
 		return nil
 	}
+	if o.format == "" {
+		// As in kubectl, --template alone is enough.
+		o.format = "go-template"
+	}
 	_, err := o.printer()
 	return err
 }

@@ -18,9 +18,6 @@ import (
 	"github.com/drover-io/drover/internal/metadata/plan"
 )
 
-// annotationPausedReason says why somebody paused an object. Only people read it.
-const annotationPausedReason = "drover.dev/paused-reason"
-
 var machinePrefixes = []string{"machine/", "machines/", "machine.machine.openshift.io/", "machines.machine.openshift.io/"}
 
 type pauseCommand struct {
@@ -44,7 +41,7 @@ What was written before stays. Pausing what is paused changes nothing.`,
 		RunE:              run(p.run),
 		ValidArgsFunction: o.completeTargets,
 	}
-	command.Flags().StringVar(&p.reason, "reason", "", "Why, for the people who find it paused; kept in the annotation "+annotationPausedReason)
+	command.Flags().StringVar(&p.reason, "reason", "", "Why, for the people who find it paused; kept in the annotation "+plan.AnnotationPausedReason)
 	p.addDryRun(command)
 	return command
 }
@@ -194,17 +191,17 @@ func (p *pauseCommand) change(ctx context.Context, c client.Client, t target) (s
 func (p *pauseCommand) annotations(live map[string]string) (change map[string]any, done string) {
 	paused := plan.Paused(live)
 	_, marked := live[plan.AnnotationPaused]
-	_, explained := live[annotationPausedReason]
+	_, explained := live[plan.AnnotationPausedReason]
 	switch {
-	case p.pause && paused && (p.reason == "" || p.reason == live[annotationPausedReason]):
+	case p.pause && paused && (p.reason == "" || p.reason == live[plan.AnnotationPausedReason]):
 		return nil, "already paused"
 	case p.pause:
 		change = map[string]any{plan.AnnotationPaused: "true"}
 		if p.reason != "" {
-			change[annotationPausedReason] = p.reason
+			change[plan.AnnotationPausedReason] = p.reason
 		} else if explained {
 			// An old reason would be taken for that of this pause.
-			change[annotationPausedReason] = nil
+			change[plan.AnnotationPausedReason] = nil
 		}
 		if paused {
 			return change, "already paused, reason changed"
@@ -213,7 +210,7 @@ func (p *pauseCommand) annotations(live map[string]string) (change map[string]an
 	case !marked && !explained:
 		return nil, "not paused"
 	}
-	change = map[string]any{plan.AnnotationPaused: nil, annotationPausedReason: nil}
+	change = map[string]any{plan.AnnotationPaused: nil, plan.AnnotationPausedReason: nil}
 	if !paused {
 		return change, "not paused, annotation cleared"
 	}

@@ -82,7 +82,7 @@ func poolPlan(members members) PoolPlan {
 func groupOf(item plan.Item, ofPool []plan.Problem) Group {
 	decision := item.Decision
 	group := Group{
-		State: decision.State, Reason: decision.Reason, Drift: decision.Drift,
+		State: decision.State, Reason: reasonOf(item), Drift: decision.Drift,
 		Nodes: []string{}, Machines: []string{}, Changes: linesOf(item),
 	}
 	if group.Changes == nil {
@@ -94,6 +94,14 @@ func groupOf(item plan.Item, ofPool []plan.Problem) Group {
 		}
 	}
 	return group
+}
+
+// reasonOf says why a Machine is held or pending, with what somebody wrote down when pausing it.
+func reasonOf(item plan.Item) string {
+	if item.PausedReason == "" {
+		return item.Decision.Reason
+	}
+	return item.Decision.Reason + ": " + item.PausedReason
 }
 
 // signature is equal for Machines that belong into one group.

@@ -104,7 +104,7 @@ func (m manifest) overlay(objects *plan.Objects) (warnings []string, err error) 
 	case runtime.IsStrictDecodingError(err):
 		warnings = append(warnings, fmt.Sprintf("%s: MachineSet %q: %v; the API server drops what it does not know", m.source, declared.Name, err))
 	case err != nil:
-		return nil, fmt.Errorf("%s: MachineSet %q: %w", m.source, m.content.GetName(), err)
+		return nil, fmt.Errorf("%s: MachineSet %q: %w", m.source, m.content.GetName(), plainer(m.content, err))
 	}
 	at := slices.IndexFunc(objects.Sets, func(set *machinev1beta1.MachineSet) bool {
 		return set.Namespace == declared.Namespace && set.Name == declared.Name
@@ -124,6 +124,18 @@ func (m manifest) overlay(objects *plan.Objects) (warnings []string, err error) 
 		return nil, fmt.Errorf("%s: MachineSet %q: %w", m.source, declared.Name, err)
 	}
 	return warnings, nil
+}
+
+// plainer finds the field that has a wrong type, which the converter does not name.
+func plainer(content *unstructured.Unstructured, err error) error {
+	text, failure := content.MarshalJSON()
+	if failure == nil {
+		failure = json.Unmarshal(text, &machinev1beta1.MachineSet{})
+	}
+	if failure != nil {
+		return failure
+	}
+	return err
 }
 
 // applied makes the three-way merge of kubectl apply, which for a custom resource is a JSON merge patch.

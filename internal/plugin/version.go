@@ -2,29 +2,17 @@ package plugin
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drover-io/drover/internal/version"
 )
-
-// version is set by the linker when a release is built.
-var version = ""
-
-// Version is the version of this build.
-func Version() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
 
 // VersionInfo is what `version` prints.
 type VersionInfo struct {
 	TypeMeta
 	Version string `json:"version"`
+	Commit  string `json:"commit"`
 }
 
 func newVersionCommand(o *options) *cobra.Command {
@@ -34,11 +22,14 @@ func newVersionCommand(o *options) *cobra.Command {
 		Short: "Print the version of this plugin",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if out.table() {
-				_, err := fmt.Fprintln(o.Out, "kubectl drover "+Version())
+			if err := out.validate(); err != nil {
 				return err
 			}
-			return out.print(o.Out, &VersionInfo{TypeMeta{APIVersion, "VersionInfo"}, Version()})
+			if out.table() {
+				_, err := fmt.Fprintln(o.Out, version.String("kubectl-drover"))
+				return err
+			}
+			return out.print(o.Out, &VersionInfo{TypeMeta{APIVersion, "VersionInfo"}, version.Version(), version.Commit()})
 		},
 	}
 	out.addFlags(command)

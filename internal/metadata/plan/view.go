@@ -9,9 +9,14 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/ownership"
 )
+
+// AnnotationPausedReason says on a paused object why it is. Only people read it.
+const AnnotationPausedReason = "drover.dev/paused-reason"
 
 // Objects are the objects of a cluster as they were listed.
 type Objects struct {
@@ -30,6 +35,8 @@ type Item struct {
 	Node *corev1.Node
 	// Decision is what Decide says.
 	Decision Decision
+	// PausedReason is what somebody wrote down as the reason for a pause, empty for nothing.
+	PausedReason string
 }
 
 // Writes tells whether there is anything to write to the Machine or its Node.
@@ -52,39 +59,72 @@ type Survey struct {
 
 // SurveyOf decides about every Machine, as the operator would.
 func SurveyOf(objects Objects, protected ownership.Protected, now time.Time) Survey {
-	survey := Survey{}
-	byKey := map[string]*Pool{}
-	var memberships []Membership
+	s := &surveyor{
+		byKey: map[types.NamespacedName]*Pool{}, reasons: map[*Pool]string{}, claims: claimsOf(objects.Machines),
+		nodes: objects.Nodes, protected: protected, now: now,
+	}
 	for _, set := range sortedSets(objects.Sets) {
-		pool := PoolOf(set)
-		survey.Pools = append(survey.Pools, pool)
-		byKey[pool.Key.String()] = pool
-		membership, err := MembershipOf(set)
-		if err != nil {
-			survey.Notes = append(survey.Notes, err.Error()+"; the pool has no Machines until this is corrected")
-			continue
-		}
-		memberships = append(memberships, membership)
+		s.pool(set)
 	}
-	claims := claimsOf(objects.Machines)
 	for _, machine := range sortedMachines(objects.Machines) {
-		if machine.DeletionTimestamp != nil {
-			continue
+		if machine.DeletionTimestamp == nil {
+			s.machine(machine)
 		}
-		item := Item{Machine: machine}
-		if matching := Matching(memberships, machine); len(matching) == 1 {
-			item.Pool = byKey[matching[0].Set.String()]
-		} else if len(matching) > 1 {
-			survey.Notes = append(survey.Notes, ambiguous(machine, matching))
-		}
-		name := nodeName(machine)
-		item.Node = objects.Nodes[name]
-		item.Decision = Decide(Input{
-			Pool: item.Pool, Machine: machine, Node: item.Node, NodeShared: claims[name] > 1, Protected: protected, Now: now,
-		})
-		survey.Items = append(survey.Items, item)
 	}
-	return survey
+	return s.survey
+}
+
+type surveyor struct {
+	survey      Survey
+	memberships []Membership
+	byKey       map[types.NamespacedName]*Pool
+	reasons     map[*Pool]string
+	claims      map[string]int
+	nodes       map[string]*corev1.Node
+	protected   ownership.Protected
+	now         time.Time
+}
+
+func (s *surveyor) pool(set *machinev1beta1.MachineSet) {
+	pool := PoolOf(set)
+	s.survey.Pools = append(s.survey.Pools, pool)
+	s.byKey[pool.Key] = pool
+	s.reasons[pool] = pausedReason(set)
+	membership, err := MembershipOf(set)
+	if err != nil {
+		s.survey.Notes = append(s.survey.Notes, err.Error()+"; the pool has no Machines until this is corrected")
+		return
+	}
+	s.memberships = append(s.memberships, membership)
+}
+
+func (s *surveyor) machine(machine *machinev1beta1.Machine) {
+	item := Item{Machine: machine}
+	if matching := Matching(s.memberships, machine); len(matching) == 1 {
+		item.Pool = s.byKey[matching[0].Set]
+	} else if len(matching) > 1 {
+		s.survey.Notes = append(s.survey.Notes, ambiguous(machine, matching))
+	}
+	name := nodeName(machine)
+	item.Node = s.nodes[name]
+	item.Decision = Decide(Input{
+		Pool: item.Pool, Machine: machine, Node: item.Node, NodeShared: s.claims[name] > 1, Protected: s.protected, Now: s.now,
+	})
+	if item.Paused() {
+		item.PausedReason = cmp.Or(s.reasons[item.Pool], pausedReason(machine), pausedReason(item.Node))
+	}
+	s.survey.Items = append(s.survey.Items, item)
+}
+
+// pausedReason reads why an object is paused. A nil Node has no reason.
+func pausedReason(object metav1.Object) string {
+	if node, ok := object.(*corev1.Node); ok && node == nil {
+		return ""
+	}
+	if !Paused(object.GetAnnotations()) {
+		return ""
+	}
+	return object.GetAnnotations()[AnnotationPausedReason]
 }
 
 func ambiguous(machine *machinev1beta1.Machine, matching []Membership) string {

@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+func viewMachine(name, pool, node string) *machinev1beta1.Machine {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: name, Labels: map[string]string{"pool": pool}}}
+	if node != "" {
+		machine.Status.NodeRef = &corev1.ObjectReference{Name: node}
+	}
+	return machine
+}
+
+func viewNodes(names ...string) map[string]*corev1.Node {
+	nodes := map[string]*corev1.Node{}
+	for _, name := range names {
+		nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	return nodes
+}
+
+// viewText writes a survey as one line per Machine: name, pool, Node, state.
+func viewText(survey Survey) string {
+	var lines []string
+	for _, item := range survey.Items {
+		pool, node := "-", "-"
+		if item.Pool != nil {
+			pool = item.Pool.Key.Name
+		}
+		if item.Node != nil {
+			node = item.Node.Name
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s %s", item.Machine.Name, pool, node, item.Decision.State))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestSurveyOf(t *testing.T) {
+	a := memberSet("a", "1", map[string]string{"pool": "a"})
+	a.Spec.Template.Spec.Labels = map[string]string{"tier": "gold"}
+	also := memberSet("also-a", "2", map[string]string{"pool": "a"})
+	broken := memberSet("broken", "3", nil)
+	broken.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "Resembles"}}
+	leaving := viewMachine("leaving", "a", "n1")
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+
+	for _, c := range []struct {
+		name    string
+		objects Objects
+		want    string
+		notes   []string
+	}{
+		{name: "an empty cluster"},
+		{
+			name: "sorted, with and without Node and pool",
+			objects: Objects{
+				Sets: []*machinev1beta1.MachineSet{a}, Nodes: viewNodes("n1", "n3"),
+				Machines: []*machinev1beta1.Machine{viewMachine("m3", "none", "n3"), viewMachine("m2", "a", "gone"), viewMachine("m1", "a", "n1")},
+			},
+			want: "m1 a n1 pending\nm2 a - pending\nm3 - n3 synced",
+		},
+		{
+			name: "two Machines claim a Node",
+			objects: Objects{
+				Sets: []*machinev1beta1.MachineSet{a}, Nodes: viewNodes("n1"),
+				Machines: []*machinev1beta1.Machine{viewMachine("m1", "a", "n1"), viewMachine("m2", "a", "n1")},
+			},
+			want: "m1 a n1 held\nm2 a n1 held",
+		},
+		{
+			name: "the claim of a Machine that is being deleted does not count",
+			objects: Objects{
+				Sets: []*machinev1beta1.MachineSet{a}, Nodes: viewNodes("n1"),
+				Machines: []*machinev1beta1.Machine{viewMachine("m1", "a", "n1"), leaving},
+			},
+			want: "m1 a n1 pending",
+		},
+		{
+			name: "several pools match",
+			objects: Objects{
+				Sets: []*machinev1beta1.MachineSet{also, a}, Nodes: viewNodes("n1"),
+				Machines: []*machinev1beta1.Machine{viewMachine("m1", "a", "n1")},
+			},
+			want:  "m1 - n1 synced",
+			notes: []string{"Machine machines/m1 has no controller and the selectors of several MachineSets match it (a, also-a)"},
+		},
+		{
+			name: "a selector that cannot be parsed stops that pool only",
+			objects: Objects{
+				Sets: []*machinev1beta1.MachineSet{broken, a}, Nodes: viewNodes("n1"),
+				Machines: []*machinev1beta1.Machine{viewMachine("m1", "a", "n1")},
+			},
+			want:  "m1 a n1 pending",
+			notes: []string{"MachineSet machines/broken: spec.selector"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			survey := SurveyOf(c.objects, ownership.DefaultProtected(), time.Unix(0, 0))
+			if got := viewText(survey); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+			if len(survey.Pools) != len(c.objects.Sets) || len(survey.Notes) != len(c.notes) {
+				t.Fatalf("%d pools, notes %q", len(survey.Pools), survey.Notes)
+			}
+			for i, note := range c.notes {
+				if !strings.Contains(survey.Notes[i], note) {
+					t.Errorf("note %q", survey.Notes[i])
+				}
+			}
+		})
+	}
+}
+
+func TestPausedReason(t *testing.T) {
+	paused := map[string]string{AnnotationPaused: "true", AnnotationPausedReason: "a move"}
+	for _, c := range []struct {
+		name string
+		edit func(*machinev1beta1.MachineSet, *machinev1beta1.Machine, *corev1.Node)
+		// paused tells whether anything is, want the reason.
+		paused bool
+		want   string
+	}{
+		{"nothing", func(*machinev1beta1.MachineSet, *machinev1beta1.Machine, *corev1.Node) {}, false, ""},
+		{"the pool", func(s *machinev1beta1.MachineSet, _ *machinev1beta1.Machine, _ *corev1.Node) { s.Annotations = paused }, true, "a move"},
+		{"the Machine", func(_ *machinev1beta1.MachineSet, m *machinev1beta1.Machine, _ *corev1.Node) { m.Annotations = paused }, true, "a move"},
+		{"the Node", func(_ *machinev1beta1.MachineSet, _ *machinev1beta1.Machine, n *corev1.Node) { n.Annotations = paused }, true, "a move"},
+		{"without a reason", func(_ *machinev1beta1.MachineSet, m *machinev1beta1.Machine, _ *corev1.Node) {
+			m.Annotations = map[string]string{AnnotationPaused: ""}
+		}, true, ""},
+		{"a reason without a pause", func(_ *machinev1beta1.MachineSet, m *machinev1beta1.Machine, _ *corev1.Node) {
+			m.Annotations = map[string]string{AnnotationPausedReason: "old"}
+		}, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set, machine, nodes := memberSet("a", "1", map[string]string{"pool": "a"}), viewMachine("m", "a", "n"), viewNodes("n")
+			c.edit(set, machine, nodes["n"])
+			survey := SurveyOf(Objects{[]*machinev1beta1.MachineSet{set}, []*machinev1beta1.Machine{machine}, nodes}, ownership.Protected{}, time.Unix(0, 0))
+			item := survey.Items[0]
+			if item.Paused() != c.paused || item.PausedReason != c.want {
+				t.Errorf("paused %t, reason %q", item.Paused(), item.PausedReason)
+			}
+			if c.paused && item.Decision.State != Held {
+				t.Errorf("state %s", item.Decision.State)
+			}
+		})
+	}
+	withoutNode := viewMachine("m", "a", "")
+	withoutNode.Annotations = paused
+	survey := SurveyOf(Objects{Machines: []*machinev1beta1.Machine{withoutNode}}, ownership.Protected{}, time.Unix(0, 0))
+	if got := survey.Items[0].PausedReason; got != "a move" {
+		t.Errorf("without a Node: %q", got)
+	}
+}

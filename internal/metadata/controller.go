@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -68,7 +68,7 @@ type Reconciler struct {
 }
 
 // NewReconciler makes a reconciler that reads from a cache with the indexes of Index and writes with a client.
-func NewReconciler(cache client.Reader, writer client.Writer, recorder events.EventRecorder, metrics *Metrics, options Options) *Reconciler {
+func NewReconciler(cache client.Reader, writer client.Writer, recorder record.EventRecorder, metrics *Metrics, options Options) *Reconciler {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
@@ -84,7 +84,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder events.Ev
 }
 
 // Run runs the controller until the context ends. The caches must be full. What it knows and shows per object ends with it.
-func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recorder events.EventRecorder, metrics *Metrics, options Options) error {
+func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recorder record.EventRecorder, metrics *Metrics, options Options) error {
 	defer metrics.reset()
 	r := NewReconciler(cache, writer, recorder, metrics, options)
 	again := true
@@ -151,8 +151,9 @@ func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*gat
 	if found.declared, err = r.pools.of(ctx, machine); err != nil {
 		return nil, err
 	}
-	if found.declared != nil && !r.ledger.known(found.declared.pool.Key) {
-		r.ledger.poolSeen(found.declared.pool, found.declared.set.CreationTimestamp.Time, r.clock.Now())
+	if own := found.declared; own != nil && !r.ledger.known(own.pool.Key) {
+		// The MachineSet's own event is still on its way.
+		r.ledger.poolSeen(own.pool, names(r.members(ctx, own.set)), own.set.CreationTimestamp.Time, r.clock.Now())
 	}
 	return found, r.gatherNode(ctx, found)
 }

@@ -3,7 +3,7 @@ package metadata
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/status"
@@ -44,9 +44,6 @@ var Events = []status.EventDoc{
 	{Reason: EventDenied, Type: corev1.EventTypeWarning, On: "Node, Machine", When: "the API server refuses a write (validation, admission or permission); tried again every five minutes"},
 }
 
-// action is what Drover was doing, as events.k8s.io asks for.
-const action = "SyncMetadata"
-
 // problemEvents maps the reason of a problem to that of its event on the MachineSet. Fights are told on the object itself.
 var problemEvents = map[plan.Reason]string{
 	plan.InConflict: EventConflict,
@@ -56,15 +53,15 @@ var problemEvents = map[plan.Reason]string{
 	plan.BadRecord:  EventBadRecord,
 }
 
-// notices sends events to the API server. The recorder is asynchronous and never blocks a worker.
+// notices sends events to the API server. The recorder is asynchronous, never blocks a worker, and bounds the events of one object.
 type notices struct {
-	recorder events.EventRecorder
+	recorder record.EventRecorder
 }
 
 func (n notices) normal(object runtime.Object, reason, format string, args ...any) {
-	n.recorder.Eventf(object, nil, corev1.EventTypeNormal, reason, action, format, args...)
+	n.recorder.Eventf(object, corev1.EventTypeNormal, reason, format, args...)
 }
 
 func (n notices) warning(object runtime.Object, reason, format string, args ...any) {
-	n.recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, action, format, args...)
+	n.recorder.Eventf(object, corev1.EventTypeWarning, reason, format, args...)
 }

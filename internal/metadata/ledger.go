@@ -23,8 +23,7 @@ type ledger struct {
 type machineEntry struct {
 	pool     types.NamespacedName
 	state    plan.State
-	waiting  bool // pending for want of a Node
-	revision string
+	waiting  bool   // pending for want of a Node
 	written  string // the pool's revision at Drover's last write of the Machine
 	problems map[problemKey]bool
 	// told tells that the problems have been reported; a pass that had to wait for its turn reports none.
@@ -37,12 +36,13 @@ type poolEntry struct {
 	seen time.Time
 	// announced tells that the end of this revision's roll-out has been told, or that there was nothing to tell.
 	announced bool
-	wrote     int
+	wrote     bool
 	machines  int
-	stale     int // Machines not looked at since the revision was seen
 	waiting   int
-	states    map[plan.State]int
-	problems  map[problemKey]int
+	// awaited are the Machines not looked at since the revision was seen.
+	awaited  map[types.NamespacedName]bool
+	states   map[plan.State]int
+	problems map[problemKey]int
 }
 
 type problemKey struct {
@@ -72,8 +72,8 @@ type news struct {
 	machine, pool []plan.Problem
 	// finished tells that this was the last Machine of a roll-out.
 	finished bool
-	// total and conflicts are the pool's counts when it finished.
-	total, conflicts, waiting int
+	// total and the others are the pool's counts when it finished.
+	total, conflicts, held, waiting int
 	// took is how long the roll-out took; zero when its begin was not seen.
 	took time.Duration
 }
@@ -86,8 +86,8 @@ func newLedger(metrics *Metrics, now time.Time) *ledger {
 	}
 }
 
-// poolSeen notes a pool's revision and when it came up. Made tells when the MachineSet was created.
-func (l *ledger) poolSeen(pool *plan.Pool, made, now time.Time) {
+// poolSeen notes a pool's revision, when it came up, and which Machines it is for. Made tells when the MachineSet was created.
+func (l *ledger) poolSeen(pool *plan.Pool, members []types.NamespacedName, made, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	entry := l.poolEntry(pool.Key)
@@ -98,9 +98,11 @@ func (l *ledger) poolSeen(pool *plan.Pool, made, now time.Time) {
 		entry.seen = now
 	}
 	entry.revision = pool.Revision
-	entry.announced = false
-	entry.wrote = 0
-	entry.stale = entry.machines
+	entry.announced, entry.wrote = false, false
+	entry.awaited = make(map[types.NamespacedName]bool, len(members))
+	for _, member := range members {
+		entry.awaited[member] = true
+	}
 }
 
 func (l *ledger) poolEntry(key types.NamespacedName) *poolEntry {
@@ -131,10 +133,10 @@ func (l *ledger) record(s sight, now time.Time) news {
 	defer l.mu.Unlock()
 	before := l.machines[s.machine]
 	if s.pool == nil {
-		l.remove(s.machine)
+		l.drop(s.machine)
 		return news{first: before == nil}
 	}
-	entry := &machineEntry{pool: s.pool.Key, state: s.state, waiting: s.waiting, revision: s.pool.Revision, problems: map[problemKey]bool{}}
+	entry := &machineEntry{pool: s.pool.Key, state: s.state, waiting: s.waiting, problems: map[problemKey]bool{}}
 	out := news{
 		first: before == nil || !before.told || before.pool != s.pool.Key,
 		moved: before == nil || before.state != s.state || before.waiting != s.waiting,
@@ -151,8 +153,9 @@ func (l *ledger) record(s sight, now time.Time) news {
 	l.remove(s.machine)
 	out.pool = l.add(s.machine, entry, out.machine)
 	pool := l.pools[s.pool.Key]
-	if s.wrote {
-		pool.wrote++
+	pool.wrote = pool.wrote || s.wrote
+	if s.pool.Revision == pool.revision {
+		delete(pool.awaited, s.machine)
 	}
 	l.finish(pool, &out, now)
 	return out
@@ -217,22 +220,17 @@ func (p *poolEntry) count(entry *machineEntry, by int) {
 	if entry.waiting {
 		p.waiting += by
 	}
-	if entry.revision != p.revision {
-		p.stale += by
-	}
 }
 
 // finish tells once when no Machine of a pool is left to be written. Machines without a Node are not waited for.
 func (l *ledger) finish(pool *poolEntry, out *news, now time.Time) {
-	if pool.announced || pool.stale > 0 || pool.states[plan.Pending] > pool.waiting {
-		return
-	}
-	if pool.wrote == 0 {
+	if pool.announced || !pool.wrote || len(pool.awaited) > 0 || pool.states[plan.Pending] > pool.waiting {
 		return
 	}
 	pool.announced = true
 	out.finished = true
-	out.total, out.conflicts, out.waiting = pool.machines, pool.states[plan.Conflicted], pool.waiting
+	out.total, out.waiting = pool.machines, pool.waiting
+	out.conflicts, out.held = pool.states[plan.Conflicted], pool.states[plan.Held]
 	if !pool.seen.IsZero() {
 		out.took = now.Sub(pool.seen)
 	}
@@ -242,7 +240,14 @@ func (l *ledger) finish(pool *poolEntry, out *news, now time.Time) {
 func (l *ledger) gone(name types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.drop(name)
+}
+
+func (l *ledger) drop(name types.NamespacedName) {
 	l.remove(name)
+	for _, pool := range l.pools {
+		delete(pool.awaited, name)
+	}
 }
 
 // rewrites notes that the Machine is about to be written for a revision and tells whether it was written for the same one before:

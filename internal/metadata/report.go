@@ -16,7 +16,7 @@ import (
 func (p *pass) report(ctx context.Context, state plan.State) {
 	s := p.sight(state)
 	s.problems = p.decision.Problems
-	n := p.ledger.record(s, p.now)
+	n := p.ledger.record(s, p.clock.Now())
 	if n.moved && s.waiting && nodeName(p.machine) != "" {
 		// The incumbent counts a Node that is gone as a failure, each time it looks.
 		p.failure()
@@ -28,7 +28,7 @@ func (p *pass) report(ctx context.Context, state plan.State) {
 func (p *pass) unfinished(state plan.State) news {
 	s := p.sight(state)
 	s.unfinished = true
-	return p.ledger.record(s, p.now)
+	return p.ledger.record(s, p.clock.Now())
 }
 
 func (p *pass) sight(state plan.State) sight {
@@ -84,9 +84,12 @@ func (p *pass) firstNode(problem plan.Problem) string {
 }
 
 func finished(n news, generation int64) string {
-	text := fmt.Sprintf("generation %d of the template has reached all %d Machines", generation, n.total)
+	text := fmt.Sprintf("generation %d of the template has been carried to %d Machines", generation, n.total)
 	if n.conflicts > 0 {
 		text += fmt.Sprintf(", %d with a key that is somebody else's", n.conflicts)
+	}
+	if n.held > 0 {
+		text += fmt.Sprintf(", %d held back", n.held)
 	}
 	if n.waiting > 0 {
 		text += fmt.Sprintf(", %d without a Node yet", n.waiting)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,9 +79,10 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 }
 
 func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet, initial bool) {
-	r.ledger.poolSeen(plan.PoolOf(set), set.CreationTimestamp.Time, r.clock.Now())
+	members := r.members(ctx, set)
+	r.ledger.poolSeen(plan.PoolOf(set), names(members), set.CreationTimestamp.Time, r.clock.Now())
 	if !initial {
-		r.addMembers(ctx, queue, set)
+		queue.Add(watch.Rollout, members...)
 	}
 }
 
@@ -93,20 +95,22 @@ func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, 
 		apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector) {
 		return
 	}
-	r.ledger.poolSeen(pool, after.CreationTimestamp.Time, r.clock.Now())
-	log.FromContext(ctx).Info("MachineSet changed", "machineset", pool.Key.String(), "generation", pool.Generation, "paused", pool.Paused)
-	r.addMembers(ctx, queue, after)
+	members := r.members(ctx, after)
+	r.ledger.poolSeen(pool, names(members), after.CreationTimestamp.Time, r.clock.Now())
+	log.FromContext(ctx).Info("MachineSet changed", "machineset", pool.Key.String(), "generation", pool.Generation,
+		"machines", len(members), "paused", pool.Paused)
+	queue.Add(watch.Rollout, members...)
 }
 
 func (r *Reconciler) setDeleted(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet) {
 	key := client.ObjectKeyFromObject(set)
-	r.addMembers(ctx, queue, set)
+	queue.Add(watch.Rollout, r.members(ctx, set)...)
 	r.pools.forget(key)
 	r.ledger.poolGone(key)
 }
 
-// addMembers puts every Machine into the queue that may belong to a MachineSet: its own, and those that nobody owns.
-func (r *Reconciler) addMembers(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet) {
+// members lists every Machine that may belong to a MachineSet: its own, and those that nobody owns and its selector matches.
+func (r *Reconciler) members(ctx context.Context, set *machinev1beta1.MachineSet) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, owner := range []string{string(set.UID), noOwner} {
 		var machines machinev1beta1.MachineList
@@ -115,10 +119,26 @@ func (r *Reconciler) addMembers(ctx context.Context, queue watch.Queue, set *mac
 			continue
 		}
 		for i := range machines.Items {
-			requests = append(requests, request(&machines.Items[i]))
+			if machine := &machines.Items[i]; machine.DeletionTimestamp == nil && (owner != noOwner || selects(set, machine)) {
+				requests = append(requests, request(machine))
+			}
 		}
 	}
-	queue.Add(watch.Rollout, requests...)
+	return requests
+}
+
+// selects is wider than membership: a Machine that two sets select belongs to neither, and must hear when one of them goes.
+func selects(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(machine.Labels))
+}
+
+func names(requests []reconcile.Request) []types.NamespacedName {
+	out := make([]types.NamespacedName, len(requests))
+	for i := range requests {
+		out[i] = requests[i].NamespacedName
+	}
+	return out
 }
 
 func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -36,7 +37,11 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	if err != nil {
 		return err
 	}
-	capabilities, err := newCapabilities(mgr, settings)
+	recorder, err := newRecorder(ctx, mgr)
+	if err != nil {
+		return err
+	}
+	capabilities, err := newCapabilities(mgr, recorder, settings)
 	if err != nil {
 		return err
 	}
@@ -94,7 +99,7 @@ func newManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 }
 
 // newCapabilities lists what --controllers has picked.
-func newCapabilities(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) ([]capability, error) {
+func newCapabilities(mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration) ([]capability, error) {
 	if !config.Enabled(settings.Controllers, metadata.Name) {
 		return nil, nil
 	}
@@ -102,10 +107,12 @@ func newCapabilities(mgr manager.Manager, settings *v1alpha1.DroverConfiguration
 	if err != nil {
 		return nil, err
 	}
-	return []capability{metadataCapability(mgr, settings.Metadata, metrics)}, nil
+	return []capability{metadataCapability(mgr, recorder, settings.Metadata, metrics)}, nil
 }
 
-func metadataCapability(mgr manager.Manager, settings v1alpha1.Metadata, metrics *metadata.Metrics) capability {
+func metadataCapability(
+	mgr manager.Manager, recorder record.EventRecorder, settings v1alpha1.Metadata, metrics *metadata.Metrics,
+) capability {
 	options := metadata.Options{
 		Workers: *settings.Workers, WritesPerSecond: *settings.WritesPerSecond, Burst: *settings.WritesBurst,
 		Protected: ownership.DefaultProtected().And(ownership.Protected(settings.Protected)),
@@ -119,7 +126,7 @@ func metadataCapability(mgr manager.Manager, settings v1alpha1.Metadata, metrics
 		own:     []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
 		prepare: func(ctx context.Context) error { return metadata.Index(ctx, mgr.GetFieldIndexer()) },
 		run: func(ctx context.Context) error {
-			return metadata.Run(ctx, mgr.GetCache(), mgr.GetClient(), mgr.GetEventRecorder("drover-metadata"), metrics, options)
+			return metadata.Run(ctx, mgr.GetCache(), mgr.GetClient(), recorder, metrics, options)
 		},
 	}
 }

@@ -1,0 +1,68 @@
+# Drover. `make help` lists the targets.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+VERSION_PACKAGE := github.com/drover-io/drover/internal/version
+GO_LDFLAGS := -s -w -X $(VERSION_PACKAGE).version=$(VERSION) -X $(VERSION_PACKAGE).commit=$(COMMIT)
+# Packages run side by side; each of the larger ones has a control plane of its own.
+TEST_PACKAGES ?= ./...
+TEST_FLAGS ?=
+TEST_PARALLEL ?= 2
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: programs sandbox ## Build drover, kubectl-drover and drover-sandbox into bin/.
+
+.PHONY: programs
+programs: # drover and kubectl-drover alone
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(GO_LDFLAGS)" -o bin/drover ./cmd/drover
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(GO_LDFLAGS)" -o bin/kubectl-drover ./cmd/kubectl-drover
+
+.PHONY: sandbox
+sandbox: ## Build the control plane for demo and tests (about ten minutes the first time).
+	@hack/build-sandbox.sh
+
+.PHONY: demo
+demo: build ## Show the main job on a control plane of its own (DEMO_NODES=50).
+	@hack/demo.sh
+
+.PHONY: test
+test: sandbox ## Run all tests, with the race detector.
+	go test -race -timeout 30m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
+	cd sandbox && go vet ./cmd/... ./internal/cli/... && go test -trimpath -timeout 20m ./...
+
+.PHONY: bench
+bench: build ## Measure roll-outs of 500, 2000 and 5000 Machines against the floor (BENCH_SIZES=...).
+	go run ./test/bench $(if $(BENCH_SIZES),-sizes $(BENCH_SIZES)) -json bench.json
+
+.PHONY: faults
+faults: sandbox ## Run the crash lane in full: a kill before and after every write.
+	DROVER_CRASH_PLANS=all go test -race -timeout 60m -count=1 -v -run TestCrash ./test/faults
+
+.PHONY: fuzz
+fuzz: ## Fuzz the record codecs and the merge (FUZZ_TIME=60s each).
+	hack/fuzz.sh
+
+.PHONY: generate
+generate: ## Write everything that is generated: CRD copies and reference pages.
+	hack/copy-crds.sh
+	go run ./hack/docs
+
+.PHONY: lint
+lint: # golangci-lint over both modules
+	@hack/lint.sh
+
+.PHONY: verify
+verify: ## Generate, tidy and lint; fail when that changes anything.
+	@hack/verify.sh
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf bin

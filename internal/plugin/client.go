@@ -3,7 +3,6 @@ package plugin
 import (
 	"fmt"
 
-	"github.com/go-logr/logr"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/version"
 )
@@ -42,8 +40,6 @@ func (o *options) dial() (client.WithWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	// Without a logger controller-runtime complains on stderr after half a minute, in the middle of a watch.
-	log.SetLogger(logr.Discard())
 	config.QPS, config.Burst = 50, 300
 	config.UserAgent = "kubectl-drover/" + version.Version()
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper()})

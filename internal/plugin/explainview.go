@@ -182,28 +182,36 @@ func (e *explainer) entry(kind ownership.Kind, key string, live map[string]strin
 }
 
 func (e *explainer) owner(entry Entry) Owner {
-	kind, key := entry.Kind, entry.Key
-	release, released := e.record.Released[kind][key]
 	switch {
-	case kind == ownership.Annotation && (key == ownership.AnnotationRecord || key == ownership.AnnotationCustomLabels):
+	case entry.Kind == ownership.Annotation && isRecord(entry.Key):
 		return OwnerRecord
-	case released && (entry.Value == nil || *entry.Value == release.Value) && e.lately(release):
+	case e.released(entry):
 		return OwnerReleased
 	case entry.Value == nil:
 		return OwnerNone
-	case e.record.Of(kind).Has(key):
+	case e.record.Of(entry.Kind).Has(entry.Key):
 		return OwnerPool
-	case e.record.Machine != nil && e.record.Machine.Of(kind).Has(key):
+	case e.record.Machine != nil && e.record.Machine.Of(entry.Kind).Has(entry.Key):
 		return OwnerMachine
-	case kind == ownership.Label && e.custom.Has(key):
+	case entry.Kind == ownership.Label && e.custom.Has(entry.Key):
 		return OwnerLegacy
-	case kind == ownership.Taint && e.record.Once.Has(key):
+	case entry.Kind == ownership.Taint && e.record.Once.Has(entry.Key):
 		return OwnerGivenOnce
 	}
 	return OwnerOther
 }
 
-func (e *explainer) lately(release ownership.Release) bool {
+// isRecord tells the annotations in which ownership is recorded.
+func isRecord(key string) bool {
+	return key == ownership.AnnotationRecord || key == ownership.AnnotationCustomLabels
+}
+
+// released tells whether Drover removed an entry lately. With another value than it had then it is somebody's own.
+func (e *explainer) released(entry Entry) bool {
+	release, ok := e.record.Released[entry.Kind][entry.Key]
+	if !ok || entry.Value != nil && *entry.Value != release.Value {
+		return false
+	}
 	age := e.now.Sub(time.Unix(release.At, 0))
 	return age >= 0 && age < ownership.ReleaseWindow
 }

@@ -32,10 +32,11 @@ var (
 // fetch lists everything that a survey needs, the three kinds side by side.
 func fetch(ctx context.Context, c client.Client, namespace string) (plan.Objects, error) {
 	objects := plan.Objects{Nodes: map[string]*corev1.Node{}}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		objects.Sets, objects.Machines, err = declaring(ctx, c, namespace)
-		return err
+	var failure error
+	var group errgroup.Group
+	group.Go(func() error {
+		objects.Sets, objects.Machines, failure = declaring(ctx, c, namespace)
+		return nil
 	})
 	group.Go(func() error {
 		all, err := list[*corev1.Node](ctx, c, nodes, "")
@@ -44,7 +45,12 @@ func fetch(ctx context.Context, c client.Client, namespace string) (plan.Objects
 		}
 		return err
 	})
-	return objects, group.Wait()
+	err := group.Wait()
+	// Where the Machine API is missing, that is what has to be said.
+	if failure != nil {
+		err = failure
+	}
+	return objects, err
 }
 
 // declaring lists the objects that say what Nodes are to carry.

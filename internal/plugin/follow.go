@@ -54,14 +54,14 @@ func (s *statusCommand) follow(ctx context.Context, c client.WithWatch, names []
 		}
 		// In a large cluster some Node changes all the time; looking must not keep a processor busy.
 		pause := max(screen.pause(), 4*time.Since(begun))
-		if err := awaitChange(within, objects, pause); err != nil {
+		if err := s.awaitChange(within, objects, pause); err != nil {
 			return s.ended(ctx, status, err)
 		}
 	}
 }
 
 // awaitChange returns when something has changed and the pause is over.
-func awaitChange(ctx context.Context, objects *live, pause time.Duration) error {
+func (s *statusCommand) awaitChange(ctx context.Context, objects *live, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	waitingFor := objects.changed
@@ -72,6 +72,10 @@ func awaitChange(ctx context.Context, objects *live, pause time.Duration) error 
 			return ctx.Err()
 		case err := <-objects.failed:
 			return err
+		case err := <-objects.trouble:
+			if _, err := fmt.Fprintf(s.ErrOut, "Warning: %v; trying again\n", err); err != nil {
+				return err
+			}
 		case <-waitingFor:
 			waitingFor = nil
 		case <-due:

@@ -2,7 +2,9 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,13 +23,13 @@ type live struct {
 	informers []cache.SharedIndexInformer
 	// changed holds at most one notice, however much has changed since it was last read.
 	changed chan struct{}
-	// failed holds the first failure that will not go away by trying again.
-	failed chan error
+	// failed holds the first failure that will not go away by trying again; trouble the last one that may.
+	failed, trouble chan error
 }
 
 // watchObjects starts to watch. Connections that break are made again until the context ends.
 func watchObjects(ctx context.Context, c client.WithWatch, namespace string) (*live, error) {
-	l := &live{changed: make(chan struct{}, 1), failed: make(chan error, 1)}
+	l := &live{changed: make(chan struct{}, 1), failed: make(chan error, 1), trouble: make(chan error, 1)}
 	for _, kind := range []struct {
 		listed
 		object client.Object
@@ -74,19 +76,28 @@ func (l *live) prepare(informer cache.SharedIndexInformer, resource string) erro
 	if err := informer.SetTransform(slim); err != nil {
 		return fmt.Errorf("watching %s: %w", resource, err)
 	}
-	err = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		// Everything else (a restarting API server, an expired version) the informer gets over by itself.
-		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || missing(err) {
-			select {
-			case l.failed <- explained(err, "watching "+resource, resource):
-			default:
-			}
-		}
+	err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
+		l.report(ctx, resource, err)
 	})
 	if err != nil {
 		return fmt.Errorf("watching %s: %w", resource, err)
 	}
 	return nil
+}
+
+// report sorts the failures of a watch. Most the informer gets over by itself: a restarting API server, an expired version.
+func (l *live) report(ctx context.Context, resource string, err error) {
+	into := l.trouble
+	switch {
+	case ctx.Err() != nil, errors.Is(err, io.EOF), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		return
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), missing(err):
+		into = l.failed
+	}
+	select {
+	case into <- explained(err, "watching "+resource, resource):
+	default:
+	}
 }
 
 // slim drops what no survey looks at; a Node is mostly that.

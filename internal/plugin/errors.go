@@ -26,6 +26,7 @@ var errChanges = errors.New("something would change")
 // usage is an error in what was typed; the hint to --help is printed after it.
 type usage struct{ error }
 
+// Unwrap gives the error itself.
 func (u usage) Unwrap() error { return u.error }
 
 func usageError(format string, args ...any) error { return usage{fmt.Errorf(format, args...)} }

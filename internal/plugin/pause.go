@@ -106,6 +106,7 @@ type target struct {
 	object  client.Object
 }
 
+// String names the object as kubectl does.
 func (t target) String() string { return t.display + "/" + t.name }
 
 // targets reads names as kubectl does: kind/name, or a kind before names; without a kind they are pools.

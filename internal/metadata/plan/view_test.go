@@ -45,7 +45,14 @@ func viewText(survey Survey) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestSurveyOf(t *testing.T) {
+type surveyCase struct {
+	name    string
+	objects Objects
+	want    string
+	notes   []string
+}
+
+func surveyCases() []surveyCase {
 	a := memberSet("a", "1", map[string]string{"pool": "a"})
 	a.Spec.Template.Spec.Labels = map[string]string{"tier": "gold"}
 	also := memberSet("also-a", "2", map[string]string{"pool": "a"})
@@ -54,12 +61,7 @@ func TestSurveyOf(t *testing.T) {
 	leaving := viewMachine("leaving", "a", "n1")
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 
-	for _, c := range []struct {
-		name    string
-		objects Objects
-		want    string
-		notes   []string
-	}{
+	return []surveyCase{
 		{name: "an empty cluster"},
 		{
 			name: "sorted, with and without Node and pool",
@@ -103,7 +105,11 @@ func TestSurveyOf(t *testing.T) {
 			want:  "m1 a n1 pending",
 			notes: []string{"MachineSet machines/broken: spec.selector"},
 		},
-	} {
+	}
+}
+
+func TestSurveyOf(t *testing.T) {
+	for _, c := range surveyCases() {
 		t.Run(c.name, func(t *testing.T) {
 			survey := SurveyOf(c.objects, ownership.DefaultProtected(), time.Unix(0, 0))
 			if got := viewText(survey); got != c.want {

@@ -32,7 +32,7 @@ func (p *pool) grant(user string, verbs ...string) string {
 // TestLeastPrivilege shows that reading needs get and list only, and what is said to those who may not do what they ask.
 func TestLeastPrivilege(t *testing.T) {
 	p := newPool(t, 1, map[string]string{"tier": "gold"})
-	reader := p.grant("reader-of-"+p.name, "get", "list")
+	reader := p.grant("reader-of-"+p.namespace, "get", "list")
 	// Permissions reach the authorizer through a watch; until then the answer is 403.
 	for until := newBackoff(t); ; until.wait() {
 		if got := p.droverAs(reader, "plan"); got.code == 2 {
@@ -55,7 +55,7 @@ func TestLeastPrivilege(t *testing.T) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
-	config, err := env.As("stranger-to-" + p.name)
+	config, err := env.As("stranger-to-" + p.namespace)
 	stranger := kubeconfigOf(t, config, err)
 	if got := p.droverAs(stranger, "status"); got.code != 1 || !strings.Contains(got.errors, "forbidden") {
 		t.Errorf("stranger: %+v", got)

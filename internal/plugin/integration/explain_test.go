@@ -39,18 +39,13 @@ func TestExplain(t *testing.T) {
 		{ownership.Annotation, ownership.AnnotationRecord, plugin.OwnerRecord, "drover-metadata", plugin.Undeclared},
 		{ownership.Taint, "foreign:NoSchedule", plugin.OwnerOther, "somebody", plugin.Undeclared},
 	} {
-		at := slices.IndexFunc(explanation.Entries, func(e plugin.Entry) bool { return e.Kind == want.kind && e.Key == want.key })
-		if at < 0 {
-			t.Errorf("%s %s is not there", want.kind, want.key)
-			continue
-		}
-		entry := explanation.Entries[at]
+		entry := entryOf(t, explanation, want.kind, want.key)
 		if entry.Owner != want.owner || entry.Standing != want.standing || len(entry.Managers) == 0 || entry.Managers[0].Name != want.manager ||
 			entry.Managers[0].Time == nil {
 			t.Errorf("want %+v, got %+v", want, entry)
 		}
 	}
-	if entry := explanation.Entries[slices.IndexFunc(explanation.Entries, func(e plugin.Entry) bool { return e.Key == "tier" })]; entry.Pool != p.name || entry.Generation != 1 {
+	if entry := entryOf(t, explanation, ownership.Label, "tier"); entry.Pool != p.name || entry.Generation != 1 {
 		t.Errorf("pool and generation: %+v", entry)
 	}
 	if got := p.drover("explain", "node/"+p.node(0)); got.code != 0 || !strings.Contains(got.out, "Drover (pool "+p.name+", generation 1)") {
@@ -59,4 +54,13 @@ func TestExplain(t *testing.T) {
 	if got := p.drover("explain", p.node(0)+"x"); got.code != 1 || !strings.Contains(got.errors, "did you mean "+p.node(0)) {
 		t.Errorf("%+v", got)
 	}
+}
+
+func entryOf(t *testing.T, explanation plugin.NodeExplanation, kind ownership.Kind, key string) plugin.Entry {
+	t.Helper()
+	at := slices.IndexFunc(explanation.Entries, func(e plugin.Entry) bool { return e.Kind == kind && e.Key == key })
+	if at < 0 {
+		t.Fatalf("%s %s is not there", kind, key)
+	}
+	return explanation.Entries[at]
 }

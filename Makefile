@@ -36,7 +36,6 @@ demo: build ## Show the main job on a control plane of its own (DEMO_NODES=50).
 .PHONY: test
 test: sandbox ## Run all tests, with the race detector.
 	go test -race -timeout 30m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
-	cd sandbox && go vet ./cmd/... ./internal/cli/... && go test -trimpath -timeout 20m ./...
 
 .PHONY: bench
 bench: build ## Measure roll-outs of 500, 2000 and 5000 Machines against the floor (BENCH_SIZES=...).

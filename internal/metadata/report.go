@@ -34,7 +34,7 @@ func (p *pass) unfinished(state plan.State) news {
 func (p *pass) sight(state plan.State) sight {
 	s := sight{
 		machine: p.key, state: state,
-		waiting: state == plan.Pending && p.node == nil,
+		waiting: state == plan.Pending && (p.node == nil || p.node.DeletionTimestamp != nil),
 		wrote:   p.wroteMachine || p.wroteNode && !p.decision.Drift,
 	}
 	if p.declared != nil {

@@ -34,7 +34,7 @@ func newPauseCommand(o *options) *cobra.Command {
 		Short: "Stop Drover at a pool, a Machine or a Node",
 		Long: `Stop Drover at a pool (MachineSet), a Machine or a Node, by the annotation ` + plan.AnnotationPaused + `.
 
-A paused pool gets no writes to its Machines and Nodes, a paused Machine none to it and its Node, a paused Node none to itself.
+A paused pool gets no writes to its Machines and Nodes, a paused Machine none to it and its Node, a paused Node none to it and its Machine.
 What was written before stays. Pausing what is paused changes nothing.`,
 		Example: `  kubectl drover pause workers --reason "until the move is over"
   kubectl drover pause node/worker-1 machine/worker-2`,

@@ -2,6 +2,7 @@
 package e2e
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -12,5 +13,10 @@ import (
 var env *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, cluster.Options{Components: []string{cluster.Kwok}}, &env))
+	os.Exit(harness.Main(m, cluster.Options{Components: []string{cluster.Kwok}}, &env, func() error {
+		if flag.Lookup("test.run").Value.String() != "" || testing.Short() {
+			return nil // only the whole suite uses every permission
+		}
+		return checkPermissions()
+	}))
 }

@@ -19,17 +19,18 @@ const Patience = 90 * time.Second
 const pollInterval = 25 * time.Millisecond
 
 // Main is the body of a TestMain: it becomes the operator where that is asked for, or starts a control plane, installs Drover's
-// manifests, runs the tests and stops it all.
-func Main(m *testing.M, options cluster.Options, keep **cluster.Cluster) int {
+// manifests, runs the tests, then what is to be checked after all of them, and stops it all.
+func Main(m *testing.M, options cluster.Options, keep **cluster.Cluster, after ...func() error) int {
 	BecomeOperator()
 	options.UnsafeNoFsync = true
-	return cluster.Main(setup{m, keep}, options, keep)
+	return cluster.Main(setup{m, keep, after}, options, keep)
 }
 
 // setup runs the tests after the manifests are installed.
 type setup struct {
-	m    *testing.M
-	keep **cluster.Cluster
+	m     *testing.M
+	keep  **cluster.Cluster
+	after []func() error
 }
 
 // Run implements what cluster.Main runs.
@@ -38,12 +39,19 @@ func (s setup) Run() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return s.m.Run()
+	code := s.m.Run()
+	for _, check := range s.after {
+		if err := check(); err != nil && code == 0 {
+			fmt.Fprintf(os.Stderr, "after all tests: %v\n", err)
+			code = 1
+		}
+	}
+	return code
 }
 
 // Install applies config/default, as a user would.
 func Install(ctx context.Context, c *cluster.Cluster) error {
-	folder, err := repositoryFolder("config/default")
+	folder, err := Folder("config/default")
 	if err != nil {
 		return err
 	}
@@ -67,8 +75,8 @@ func Kubectl(ctx context.Context, c *cluster.Cluster, input io.Reader, args ...s
 	return string(output), err
 }
 
-// repositoryFolder finds a folder of the repository from the folder of a test.
-func repositoryFolder(name string) (string, error) {
+// Folder finds a folder of the repository from the folder of a test.
+func Folder(name string) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err

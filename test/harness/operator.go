@@ -59,6 +59,8 @@ type Options struct {
 	Config *rest.Config
 	// Faults are what goes wrong in its connection.
 	Faults Faults
+	// Env is added to its environment.
+	Env []string
 	// Elect turns leader election on, which is off by default to save its time.
 	Elect bool
 	// Binary is the program to run instead of the test binary; benchmarks measure the one that is shipped.
@@ -137,7 +139,7 @@ func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options
 
 func (o *Operator) run(options Options) error {
 	o.command.Env = append(os.Environ(), asOperator+"=1")
-	o.command.Env = append(o.command.Env, options.Faults.environment()...)
+	o.command.Env = append(append(o.command.Env, options.Faults.environment()...), options.Env...)
 	o.command.Stdout, o.command.Stderr = o.log, o.log
 	o.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if options.Binary != "" {
@@ -221,7 +223,9 @@ func (o *Operator) Kill() error {
 		return err
 	}
 	<-o.ended
-	return o.input.Close()
+	// Waiting for the process has closed it, as a rule.
+	_ = o.input.Close()
+	return nil
 }
 
 // Stop asks the operator to end and waits until it has. One that ended before is fine if it was killed. An operator that fails, or

@@ -85,7 +85,7 @@ func Decide(in Input) Decision {
 // findConflicts asks before the Machine is touched which keys of the pool somebody else holds on the Node. Such a key must not
 // reach the Machine either: on OpenShift nodelink would carry it over the other's value (MNMO leaves both alone, too).
 func (s *scope) findConflicts() {
-	if s.in.Pool == nil || !s.hasNode() {
+	if s.in.Pool == nil || s.in.Node == nil {
 		return
 	}
 	for _, kind := range ownership.Kinds {
@@ -165,7 +165,7 @@ func (s *scope) decideNode() {
 func (s *scope) nodeDesired(kind ownership.Kind) map[string]string {
 	desired := map[string]string{}
 	for key, value := range s.machineAfter[kind] {
-		if !s.droppedByPool(kind, key) {
+		if s.flows(kind, key) {
 			desired[key] = value
 		}
 	}
@@ -177,14 +177,14 @@ func (s *scope) nodeDesired(kind ownership.Kind) map[string]string {
 	return s.withoutOnce(kind, desired)
 }
 
-// droppedByPool tells keys that still stand on a Machine that may not be written although the pool no longer declares them. The
-// Node's record says which keys came from the pool.
-func (s *scope) droppedByPool(kind ownership.Kind, key string) bool {
+// flows tells whether an entry of the Machine's own goes to its Node. On a Machine that may not be written, what the pool no longer
+// declares stands for ever and looks like the Machine's own: there only what was known as such before still flows.
+func (s *scope) flows(kind ownership.Kind, key string) bool {
 	if s.machineWritable() || s.in.Pool == nil {
-		return false
+		return true
 	}
-	_, declared := s.in.Pool.Desired[kind][key]
-	return !declared && s.nodeRecord.Of(kind).Has(key)
+	own := s.nodeRecord.Machine
+	return own != nil && own.Of(kind).Has(key)
 }
 
 // giveOnce adds the taints that a Node gets at first sight only.
@@ -251,14 +251,14 @@ func (s *scope) settled() (state State, reason string) {
 	switch {
 	case s.in.Node != nil && s.in.NodeShared:
 		return Held, "two Machines name this Node in status.nodeRef; Drover writes it when one is left"
-	case s.in.Node != nil && Paused(s.in.Node.Annotations):
-		return Held, "the Node is paused"
 	case s.fighting:
 		return Held, "another writer keeps changing a declared key"
 	case len(s.conflicts) > 0:
 		return Conflicted, ""
 	case s.in.Node == nil:
 		return Pending, "the Machine has no Node"
+	case s.in.Node.DeletionTimestamp != nil:
+		return Pending, "the Node is being deleted"
 	case len(s.out.Problems) > 0:
 		return RefusedState, ""
 	}

@@ -80,6 +80,9 @@ func (s *scope) paused() string {
 		return "the MachineSet is paused"
 	case Paused(s.in.Machine.Annotations):
 		return "the Machine is paused"
+	case s.in.Node != nil && Paused(s.in.Node.Annotations):
+		// The Machine waits with it: on OpenShift nodelink would carry what is written there to the Node.
+		return "the Node is paused"
 	}
 	return ""
 }
@@ -94,7 +97,7 @@ func (s *scope) policy() ownership.Policy {
 // hasNode tells whether there is a Node that may be written.
 func (s *scope) hasNode() bool {
 	node := s.in.Node
-	return node != nil && !s.in.NodeShared && node.DeletionTimestamp == nil && !Paused(node.Annotations)
+	return node != nil && !s.in.NodeShared && node.DeletionTimestamp == nil
 }
 
 // machineWritable tells whether the Machine's spec is the Machine API's to change. Once the Cluster API is authoritative, or about

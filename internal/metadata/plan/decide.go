@@ -187,21 +187,27 @@ func (s *scope) flows(kind ownership.Kind, key string) bool {
 	return own != nil && own.Of(kind).Has(key)
 }
 
-// giveOnce adds the taints that a Node gets at first sight only.
+// giveOnce adds the taints that a Node gets at first sight only. Those of the system are refused like any other.
 func (s *scope) giveOnce(result *ownership.Result) {
 	s.once = s.nodeRecord.Once.Union(nil)
-	if s.in.Pool == nil || !s.firstSight {
+	if s.in.Pool == nil {
 		return
 	}
 	protected := s.in.Protected.Of(ownership.Taint)
 	for key := range s.in.Pool.Once {
-		if protected(key) {
-			continue
+		desired := s.in.Pool.Desired[ownership.Taint][key]
+		live, present := s.nodeLive[ownership.Taint][key]
+		switch {
+		case protected(key):
+			if !present || live != desired {
+				s.refused(ownership.Taint, key)
+			}
+		case s.firstSight:
+			if !present {
+				result.Set[key] = desired
+			}
+			s.once.Add(key)
 		}
-		if _, present := s.nodeLive[ownership.Taint][key]; !present {
-			result.Set[key] = s.in.Pool.Desired[ownership.Taint][key]
-		}
-		s.once.Add(key)
 	}
 }
 

@@ -1,0 +1,249 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// world is one MachineSet with one Machine and its Node, and stands in for the API server: patches are applied by the library that it
+// uses itself.
+type world struct {
+	set       *machinev1beta1.MachineSet
+	machine   *machinev1beta1.Machine
+	node      *corev1.Node
+	shared    bool
+	protected ownership.Protected
+	withheld  func(Target, ownership.Kind, string) bool
+	now       time.Time
+}
+
+// newWorld has a bare Machine and Node, and a MachineSet that declares nothing.
+func newWorld() *world {
+	w := &world{
+		set:       memberSet("workers", "1", map[string]string{"pool": "workers"}),
+		machine:   viewMachine("m1", "workers", "n1"),
+		node:      &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
+		protected: ownership.DefaultProtected(),
+		now:       time.Unix(1_700_000_000, 0),
+	}
+	w.set.Generation, w.machine.ResourceVersion = 1, "1"
+	return w
+}
+
+// fields reads "a=1 b=2" as a map.
+func fields(text string) map[string]string {
+	out := map[string]string{}
+	for _, field := range strings.Fields(text) {
+		key, value, _ := strings.Cut(field, "=")
+		out[key] = value
+	}
+	return out
+}
+
+// list reads "a=1:NoSchedule b:NoExecute" as taints.
+func list(text string) []corev1.Taint {
+	var out []corev1.Taint
+	for _, field := range strings.Fields(text) {
+		key, effect := ownership.SplitTaintID(field)
+		key, value, _ := strings.Cut(key, "=")
+		out = append(out, corev1.Taint{Key: key, Value: value, Effect: effect})
+	}
+	return out
+}
+
+func textOf(entries map[string]string) string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if key != ownership.AnnotationRecord && key != ownership.AnnotationCustomLabels {
+			out = append(out, key+"="+entries[key])
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func textOfTaints(taints []corev1.Taint) string {
+	var out []string
+	for _, taint := range taints {
+		text := taint.Key
+		if taint.Value != "" {
+			text += "=" + taint.Value
+		}
+		out = append(out, text+":"+string(taint.Effect))
+	}
+	return strings.Join(out, " ")
+}
+
+// labels, annotations and taints replace what the template declares.
+func (w *world) labels(text string) *world {
+	w.set.Spec.Template.Spec.Labels = fields(text)
+	w.set.Generation++
+	return w
+}
+
+func (w *world) annotations(text string) *world {
+	w.set.Spec.Template.Spec.Annotations = fields(text)
+	w.set.Generation++
+	return w
+}
+
+func (w *world) taints(text string) *world {
+	w.set.Spec.Template.Spec.Taints = list(text)
+	w.set.Generation++
+	return w
+}
+
+// annotate sets an annotation of the MachineSet itself.
+func (w *world) annotate(key, value string) *world {
+	metav1.SetMetaDataAnnotation(&w.set.ObjectMeta, key, value)
+	return w
+}
+
+// onNode puts a value on the Node as somebody else would; note does so with an annotation.
+func (w *world) onNode(key, value string) { metav1.SetMetaDataLabel(&w.node.ObjectMeta, key, value) }
+
+func (w *world) note(key, value string) {
+	metav1.SetMetaDataAnnotation(&w.node.ObjectMeta, key, value)
+}
+
+func (w *world) input() Input {
+	in := Input{Machine: w.machine, Node: w.node, NodeShared: w.shared, Protected: w.protected, Withheld: w.withheld, Now: w.now}
+	if w.set != nil {
+		in.Pool = PoolOf(w.set)
+	}
+	return in
+}
+
+func (w *world) decide() Decision { return Decide(w.input()) }
+
+// pass decides and writes, and makes sure that a second pass has nothing left to write.
+func (w *world) pass(t testing.TB) Decision {
+	t.Helper()
+	decision := w.decide()
+	if err := w.apply(decision); err != nil {
+		t.Fatal(err)
+	}
+	again := w.decide()
+	if again.Machine.Write || again.Node.Write {
+		t.Fatalf("a second pass writes again:\nfirst  %+v\nsecond %+v", decision, again)
+	}
+	if again.State != decision.Settled {
+		t.Fatalf("a second pass finds %s, the first promised %s", again.State, decision.Settled)
+	}
+	return decision
+}
+
+// apply sends the patches of a decision.
+func (w *world) apply(decision Decision) error {
+	if decision.Machine.Write {
+		patch, err := MachinePatch(w.machine, decision.Machine)
+		if err != nil {
+			return err
+		}
+		if w.machine, err = patchMachine(w.machine, patch); err != nil {
+			return err
+		}
+	}
+	if decision.Node.Write {
+		patch, err := NodePatch(w.node, decision.Node)
+		if err != nil {
+			return err
+		}
+		if w.node, err = patchNode(w.node, patch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patchMachine applies a merge patch, and refuses one for another version, as the API server does.
+func patchMachine(machine *machinev1beta1.Machine, patch []byte) (*machinev1beta1.Machine, error) {
+	before, err := json.Marshal(machine)
+	if err != nil {
+		return nil, err
+	}
+	text, err := jsonpatch.MergePatch(before, patch)
+	if err != nil {
+		return nil, err
+	}
+	after := &machinev1beta1.Machine{}
+	if err := json.Unmarshal(text, after); err != nil {
+		return nil, err
+	}
+	if after.ResourceVersion != machine.ResourceVersion {
+		return nil, fmt.Errorf("409: the patch is for version %s, the Machine has %s", after.ResourceVersion, machine.ResourceVersion)
+	}
+	version, err := strconv.Atoi(machine.ResourceVersion)
+	after.ResourceVersion = strconv.Itoa(version + 1)
+	return after, err
+}
+
+func patchNode(node *corev1.Node, patch []byte) (*corev1.Node, error) {
+	before, err := json.Marshal(node)
+	if err != nil {
+		return nil, err
+	}
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, err
+	}
+	text, err := operations.Apply(before)
+	if err != nil {
+		return nil, fmt.Errorf("422: %w\npatch: %s", err, patch)
+	}
+	after := &corev1.Node{}
+	return after, json.Unmarshal(text, after)
+}
+
+// where tells in one line what stands on Machine and Node, records left out: "machine labels | taints; node ...".
+func (w *world) where() string {
+	side := func(labels, annotations map[string]string, taints []corev1.Taint) string {
+		var parts []string
+		for _, part := range []string{textOf(labels), textOf(annotations), textOfTaints(taints)} {
+			if part != "" {
+				parts = append(parts, part)
+			}
+		}
+		return strings.Join(parts, " | ")
+	}
+	return "machine: " + side(w.machine.Spec.Labels, w.machine.Spec.Annotations, w.machine.Spec.Taints) +
+		"; node: " + side(w.node.Labels, w.node.Annotations, w.node.Spec.Taints)
+}
+
+func (w *world) expect(t testing.TB, want string) {
+	t.Helper()
+	if got := w.where(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// record reads the Node's record.
+func (w *world) record(t testing.TB) ownership.Record {
+	t.Helper()
+	record, err := ownership.ParseRecord(w.node.Annotations[ownership.AnnotationRecord])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record
+}
+
+// reasons lists problems as "kind key reason".
+func reasons(problems []Problem) string {
+	var out []string
+	for _, p := range problems {
+		out = append(out, fmt.Sprintf("%s %s %s", p.Kind, p.Key, p.Reason))
+	}
+	return strings.Join(out, ", ")
+}

@@ -148,10 +148,12 @@ func (m *merger) fresh(release Release) bool {
 func (m *merger) dropped(key string) {
 	live, present := m.in.Live[key]
 	switch {
+	case is(m.in.Protected, key):
+		// Given up: the system's.
 	case is(m.in.Hold, key):
 		m.out.Owned.Add(key)
-	case is(m.in.Protected, key), is(m.in.Abandon, key), !present:
-		// Given up: the system's, handed over on purpose, or gone already.
+	case is(m.in.Abandon, key), !present:
+		// Given up: handed over on purpose, or gone already.
 	default:
 		m.out.Remove = append(m.out.Remove, key)
 		m.out.Released[key] = Release{Value: live, At: m.in.Now.Unix()}

@@ -147,6 +147,7 @@ func TestMergeOfKeysOnHold(t *testing.T) {
 		{"one that came back stays for now, and is remembered", hold(Input{Released: map[string]Release{"a": {"1", ago(time.Minute)}}, Live: entries("a=1")}),
 			"released a=1 1m0s ago"},
 		{"protected counts before hold", Input{Desired: entries("a=1"), Hold: only("a"), Protected: only("a")}, "refuse a"},
+		{"also for a dropped one", Input{Owned: keys("a"), Live: entries("a=1"), Hold: only("a"), Protected: only("a")}, ""},
 	})
 }
 

@@ -218,7 +218,7 @@ func (s *scope) finishNode(desired Entries) {
 	changed, returned := false, false
 	for _, kind := range ownership.Kinds {
 		result := s.out.Node.Results[kind]
-		fromPool := result.Owned.And(s.poolKeys(kind))
+		fromPool := s.fromPool(kind, result.Owned, desired[kind])
 		record.Section = record.With(kind, fromPool)
 		machine = machine.With(kind, result.Owned.Minus(fromPool))
 		if len(result.Released) > 0 {
@@ -230,6 +230,10 @@ func (s *scope) finishNode(desired Entries) {
 	record.Machine = &machine
 	if s.in.Pool != nil {
 		record.Pool, record.Generation = s.in.Pool.Key.Name, s.in.Pool.Generation
+		if record.Empty() && !s.firstSight {
+			// Without a record this Node would look new, and would be given now what is given once.
+			record.Once = s.in.Pool.Once
+		}
 	}
 	s.out.Digest = record.Digest
 	known := s.nodeRecord.Digest == record.Digest
@@ -265,10 +269,21 @@ func (s *scope) settled() (state State, reason string) {
 		return Pending, "the Machine has no Node"
 	case s.in.Node.DeletionTimestamp != nil:
 		return Pending, "the Node is being deleted"
-	case len(s.out.Problems) > 0:
+	case len(s.out.Problems) > s.mended():
 		return RefusedState, ""
 	}
 	return Synced, ""
+}
+
+// mended counts the problems that end with the writes of this decision: an unreadable record is replaced.
+func (s *scope) mended() int {
+	count := 0
+	for _, object := range s.badRecords {
+		if object == OnMachine && s.out.Machine.Write || object == OnNode && s.out.Node.Write {
+			count++
+		}
+	}
+	return count
 }
 
 func (c *Change) set(kind ownership.Kind, result ownership.Result) {

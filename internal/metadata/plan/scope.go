@@ -31,6 +31,8 @@ type scope struct {
 	once          ownership.Keys
 	fighting      bool
 	problems      []Problem
+	// badRecords are the objects whose record cannot be read; a write replaces it.
+	badRecords []Target
 }
 
 func newScope(in Input) *scope {
@@ -49,9 +51,9 @@ func newScope(in Input) *scope {
 	if in.Pool != nil {
 		s.problems = slices.Clone(in.Pool.Problems)
 	}
-	s.machineRecord = s.readRecord("Machine", in.Machine.Annotations)
+	s.machineRecord = s.readRecord(OnMachine, in.Machine.Annotations)
 	if in.Node != nil {
-		s.nodeRecord = s.readRecord("Node", in.Node.Annotations)
+		s.nodeRecord = s.readRecord(OnNode, in.Node.Annotations)
 		s.nodeLive = Entries{
 			ownership.Label:      in.Node.Labels,
 			ownership.Annotation: in.Node.Annotations,
@@ -64,12 +66,13 @@ func newScope(in Input) *scope {
 	return s
 }
 
-func (s *scope) readRecord(object string, annotations map[string]string) ownership.Record {
+func (s *scope) readRecord(object Target, annotations map[string]string) ownership.Record {
 	record, err := ownership.ParseRecord(annotations[ownership.AnnotationRecord])
 	if err != nil {
 		s.problems = append(s.problems, Problem{
-			Kind: ownership.Annotation, Key: ownership.AnnotationRecord, Reason: BadRecord, Message: object + ": " + err.Error(),
+			Kind: ownership.Annotation, Key: ownership.AnnotationRecord, Reason: BadRecord, Message: string(object) + ": " + err.Error(),
 		})
+		s.badRecords = append(s.badRecords, object)
 	}
 	return record
 }
@@ -194,6 +197,16 @@ func (s *scope) poolKeys(kind ownership.Kind) ownership.Keys {
 		return s.nodeRecord.Of(kind)
 	}
 	return ownership.KeysOf(s.in.Pool.Desired[kind])
+}
+
+// fromPool picks the pool's keys of those that are owned. One that nobody declares any more and that had to be left for now stays
+// whose it was: taken for the Machine's own, it would never go from the Node of a Machine that may not be written.
+func (s *scope) fromPool(kind ownership.Kind, owned ownership.Keys, desired map[string]string) ownership.Keys {
+	left := owned.Minus(ownership.KeysOf(desired))
+	if own := s.nodeRecord.Machine; own != nil {
+		left = left.Minus(own.Of(kind))
+	}
+	return owned.And(s.poolKeys(kind)).Union(left)
 }
 
 // customLabelsMatter tells whether MNMO's list has to be written for its own sake. It is not created where the pool declares no

@@ -237,6 +237,12 @@ func TestSetOnceTaints(t *testing.T) {
 		w.pass(t)
 		w.expect(t, "machine: always:NoExecute; node: always:NoExecute")
 	})
+	t.Run("not given to a Node that is known and has nothing of Drover's left", func(t *testing.T) {
+		w := newWorld().taints("start=1:NoSchedule").annotate(AnnotationSetOnceTaints, "start")
+		w.note(ownership.AnnotationCustomLabels, "gone")
+		w.pass(t)
+		w.expect(t, "machine: ; node: ")
+	})
 	t.Run("an owned taint that becomes set-once is given up, not removed", func(t *testing.T) {
 		w := once().annotate(AnnotationSetOnceTaints, "")
 		w.pass(t)

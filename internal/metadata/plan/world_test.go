@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -28,6 +27,14 @@ type world struct {
 	protected ownership.Protected
 	withheld  func(Target, ownership.Kind, string) bool
 	now       time.Time
+}
+
+// reporter is what *testing.T and *rapid.T have in common.
+type reporter interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
 }
 
 // newWorld has a bare Machine and Node, and a MachineSet that declares nothing.
@@ -129,7 +136,7 @@ func (w *world) input() Input {
 func (w *world) decide() Decision { return Decide(w.input()) }
 
 // pass decides and writes, and makes sure that a second pass has nothing left to write.
-func (w *world) pass(t testing.TB) Decision {
+func (w *world) pass(t reporter) Decision {
 	t.Helper()
 	decision := w.decide()
 	if err := w.apply(decision); err != nil {
@@ -222,7 +229,7 @@ func (w *world) where() string {
 		"; node: " + side(w.node.Labels, w.node.Annotations, w.node.Spec.Taints)
 }
 
-func (w *world) expect(t testing.TB, want string) {
+func (w *world) expect(t reporter, want string) {
 	t.Helper()
 	if got := w.where(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -230,7 +237,7 @@ func (w *world) expect(t testing.TB, want string) {
 }
 
 // record reads the Node's record.
-func (w *world) record(t testing.TB) ownership.Record {
+func (w *world) record(t reporter) ownership.Record {
 	t.Helper()
 	record, err := ownership.ParseRecord(w.node.Annotations[ownership.AnnotationRecord])
 	if err != nil {

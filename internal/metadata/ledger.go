@@ -18,13 +18,14 @@ type ledger struct {
 	metrics  *Metrics
 	machines map[types.NamespacedName]*machineEntry
 	pools    map[types.NamespacedName]*poolEntry
+	// written holds the pool's revision at Drover's last write of each Machine, which may come before the first report on it.
+	written map[types.NamespacedName]string
 }
 
 type machineEntry struct {
 	pool     types.NamespacedName
 	state    plan.State
-	waiting  bool   // pending for want of a Node
-	written  string // the pool's revision at Drover's last write of the Machine
+	waiting  bool // pending for want of a Node
 	problems map[problemKey]bool
 	// told tells that the problems have been reported; a pass that had to wait for its turn reports none.
 	told bool
@@ -83,6 +84,7 @@ func newLedger(metrics *Metrics, now time.Time) *ledger {
 		started: now, metrics: metrics,
 		machines: map[types.NamespacedName]*machineEntry{},
 		pools:    map[types.NamespacedName]*poolEntry{},
+		written:  map[types.NamespacedName]string{},
 	}
 }
 
@@ -142,7 +144,7 @@ func (l *ledger) record(s sight, now time.Time) news {
 		moved: before == nil || before.state != s.state || before.waiting != s.waiting,
 	}
 	if before != nil {
-		entry.written, entry.told = before.written, before.told
+		entry.told = before.told
 	}
 	if s.unfinished && before != nil {
 		entry.problems = before.problems
@@ -154,7 +156,9 @@ func (l *ledger) record(s sight, now time.Time) news {
 	out.pool = l.add(s.machine, entry, out.machine)
 	pool := l.pools[s.pool.Key]
 	pool.wrote = pool.wrote || s.wrote
-	if s.pool.Revision == pool.revision {
+	// One that has to wait for its turn still has the roll-out before it, whatever else its state is. One that is refused waits for a
+	// person, and nobody for it.
+	if s.pool.Revision == pool.revision && (!s.unfinished || s.state == plan.Held) {
 		delete(pool.awaited, s.machine)
 	}
 	l.finish(pool, &out, now)
@@ -245,27 +249,26 @@ func (l *ledger) gone(name types.NamespacedName) {
 
 func (l *ledger) drop(name types.NamespacedName) {
 	l.remove(name)
+	delete(l.written, name)
 	for _, pool := range l.pools {
 		delete(pool.awaited, name)
 	}
 }
 
-// rewrites notes that the Machine is about to be written for a revision and tells whether it was written for the same one before:
-// then somebody else has changed it since.
+// rewrites tells whether a Machine that is about to be written for a revision was written for the same one before: then somebody
+// else has changed it since.
 func (l *ledger) rewrites(name types.NamespacedName, revision string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	entry := l.machines[name]
-	return entry != nil && entry.written == revision
+	written, ok := l.written[name]
+	return ok && written == revision
 }
 
 // wroteMachine notes for which revision a Machine was written.
 func (l *ledger) wroteMachine(name types.NamespacedName, revision string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if entry := l.machines[name]; entry != nil {
-		entry.written = revision
-	}
+	l.written[name] = revision
 }
 
 // known tells whether a pool has been seen.

@@ -1,0 +1,40 @@
+// Command docs writes docs/metrics.md and docs/events.md from what the capabilities say of themselves. Run it from the root of the
+// repository: go run ./hack/docs.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// capability is what one capability has to document. A new one is a line in capabilities.
+type capability struct {
+	name    string
+	metrics []status.MetricDoc
+	events  []status.EventDoc
+}
+
+var capabilities = []capability{
+	{name: metadata.Name, metrics: metadata.MetricDocs, events: metadata.Events},
+}
+
+func main() {
+	if err := write("docs", pages(capabilities)); err != nil {
+		fmt.Fprintln(os.Stderr, "docs:", err)
+		os.Exit(1)
+	}
+}
+
+// write puts each page into a folder.
+func write(folder string, pages map[string]string) error {
+	for name, text := range pages {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

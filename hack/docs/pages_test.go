@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-io/drover/internal/status"
+)
+
+func TestCommittedPagesAreGenerated(t *testing.T) {
+	for name, want := range pages(capabilities) {
+		got, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("docs/%s is not what the code says; run make generate (-code +page):\n%s", name, diff)
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	got := pages([]capability{{
+		name:    "herd",
+		metrics: []status.MetricDoc{{Name: "herd_size", Type: "gauge", Help: "Sheep | goats.", Labels: []string{"field", "kind"}}},
+		events:  []status.EventDoc{{Reason: "HerdGrew", Type: "Normal", On: "Field", When: "one more is there"}},
+	}})
+	for page, line := range map[string]string{
+		"metrics.md": "## Capability herd\n\n| metric | type | labels | what it counts or measures |\n|---|---|---|---|\n" +
+			"| `herd_size` | gauge | `field`, `kind` | Sheep \\| goats. |\n",
+		"events.md": "## Capability herd\n\n| reason | type | on | when |\n|---|---|---|---|\n" +
+			"| `HerdGrew` | Normal | Field | one more is there |\n",
+	} {
+		if !strings.HasPrefix(got[page], "# ") || !strings.Contains(got[page], notice) || !strings.HasSuffix(got[page], "\n"+line) {
+			t.Errorf("%s is\n%s", page, got[page])
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package metadata
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// stage is a Reconciler on a client in memory. The control plane's tests show that all of this holds on a real API server; here it is
+// about answers and moments that cannot be had there at will.
+type stage struct {
+	*Reconciler
+	client  client.Client
+	clock   *testclock.FakePassiveClock
+	events  *record.FakeRecorder
+	gather  prometheus.Gatherer
+	patches []string
+	// fail, when set, answers instead of the API server for objects of this kind.
+	fail map[string]error
+}
+
+// fieldIndexer gives the indexes of Index to a client in memory.
+type fieldIndexer struct{ builder *fake.ClientBuilder }
+
+func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.builder.WithIndex(object, field, extract)
+	return nil
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, machinev1beta1.Install} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return known
+}
+
+func newStage(t *testing.T, options Options, objects ...client.Object) *stage {
+	t.Helper()
+	s := &stage{clock: testclock.NewFakePassiveClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{}}
+	builder := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, next client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			kind := object.GetObjectKind().GroupVersionKind().Kind
+			if err := s.fail[kind]; err != nil {
+				return err
+			}
+			s.patches = append(s.patches, kind+"/"+object.GetName())
+			return next.Patch(ctx, object, patch, opts...)
+		},
+	})
+	if err := Index(t.Context(), fieldIndexer{builder}); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	metrics, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.client, s.gather = builder.Build(), registry
+	options.Clock, options.Protected = s.clock, ownership.DefaultProtected()
+	s.Reconciler = NewReconciler(s.client, s.client, s.events, metrics, options)
+	return s
+}
+
+func setOf(name string, labels map[string]string) *machinev1beta1.MachineSet {
+	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), Generation: 1, CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
+	}}
+	set.Spec.Selector.MatchLabels = map[string]string{"pool": name}
+	set.Spec.Template.Spec.Labels = labels
+	return set
+}
+
+func machineOf(set *machinev1beta1.MachineSet, name, node string) *machinev1beta1.Machine {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"pool": set.Name},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: machinev1beta1.GroupVersion.String(), Kind: "MachineSet", Name: set.Name, UID: set.UID, Controller: new(true),
+		}},
+	}}
+	if node != "" {
+		machine.Status.NodeRef = &corev1.ObjectReference{Name: node}
+	}
+	return machine
+}
+
+func nodeOf(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
+}
+
+// reconcile makes a pass for one Machine and returns the patches it sent.
+func (s *stage) reconcile(t *testing.T, machine string) (result reconcile.Result, sent string, err error) {
+	t.Helper()
+	s.patches = nil
+	result, err = s.Reconcile(t.Context(), reconcile.Request{NamespacedName: named(machine)})
+	return result, strings.Join(s.patches, " "), err
+}
+
+// must makes a pass that may not fail.
+func (s *stage) must(t *testing.T, machine, patches string) reconcile.Result {
+	t.Helper()
+	result, sent, err := s.reconcile(t, machine)
+	if err != nil || sent != patches {
+		t.Fatalf("error %v, patches %q, want %q", err, sent, patches)
+	}
+	return result
+}
+
+// told drains the events, one line each, without the messages.
+func (s *stage) told() string {
+	var out []string
+	for {
+		select {
+		case event := <-s.events.Events:
+			words := strings.SplitN(event, " ", 3)
+			out = append(out, strings.Join(words[:2], " "))
+		default:
+			return strings.Join(out, ", ")
+		}
+	}
+}
+
+// edit changes an object as somebody else would.
+func edit[T client.Object](t *testing.T, s *stage, object T, change func(T)) {
+	t.Helper()
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+		t.Fatal(err)
+	}
+	change(object)
+	if err := s.client.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// metric reads one number: a counter, a gauge, or how often a histogram observed.
+func (s *stage) metric(t *testing.T, name string, labels ...string) float64 {
+	t.Helper()
+	families, err := s.gather.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			var values []string
+			for _, pair := range metric.GetLabel() {
+				values = append(values, pair.GetValue())
+			}
+			if family.GetName() == name && fmt.Sprint(values) == fmt.Sprint(labels) {
+				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return 0
+}

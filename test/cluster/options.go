@@ -42,6 +42,9 @@ type Options struct {
 	// NoNodeLeases stops kwok from renewing the leases of its nodes. A kube-controller-manager then takes the nodes
 	// for dead after about 200 s.
 	NoNodeLeases bool
+	// KubeletLeases has kwok renew the leases of its nodes as often as a kubelet does, every 10 s; otherwise it is every
+	// 40 s, since thousands of nodes take much of a small machine.
+	KubeletLeases bool
 	// Keep keeps the temporary folder, which Stop otherwise removes. The environment variable DROVER_SANDBOX_KEEP=1
 	// does the same.
 	Keep bool

@@ -149,10 +149,15 @@ func controllerManagerArguments(l layout) []string {
 // 40 s, and the renewals of 5,000 nodes every 10 s would take half of a small machine.
 const leaseSeconds = 160
 
+const kubeletLeaseSeconds = 40
+
 func kwokArguments(l layout, s *state) []string {
 	lease := leaseSeconds
-	if s.NoNodeLeases {
+	switch {
+	case s.NoNodeLeases:
 		lease = 0
+	case s.KubeletLeases:
+		lease = kubeletLeaseSeconds
 	}
 	return []string{
 		"--kubeconfig=" + l.kubeconfig(Kwok),

@@ -19,6 +19,7 @@ type state struct {
 	UnsafeNoFsync bool                 `json:"unsafeNoFsync,omitempty"`
 	MigrationCRDs bool                 `json:"migrationCRDs,omitempty"`
 	NoNodeLeases  bool                 `json:"noNodeLeases,omitempty"`
+	KubeletLeases bool                 `json:"kubeletLeases,omitempty"`
 }
 
 // loadState reads the state of a folder. A folder without one gives an error that is os.ErrNotExist.
@@ -62,6 +63,7 @@ func prepareState(l layout, opts Options) (*state, error) {
 	if resume := opts.Detach && opts.Components == nil && s.Components != nil; !resume {
 		s.Components = components
 		s.UnsafeNoFsync, s.MigrationCRDs, s.NoNodeLeases = opts.UnsafeNoFsync, opts.MigrationCRDs, opts.NoNodeLeases
+		s.KubeletLeases = opts.KubeletLeases
 	}
 	running := s.running()
 	chosen, err := choosePorts(s.Ports, portNames(s.Components, running))

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -12,10 +11,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -44,42 +40,18 @@ func metricsHave(w *harness.World, operator *harness.Operator, line string) {
 
 // scrape reads /metrics as a Prometheus that was given the role that is shipped.
 func scrape(w *harness.World, operator *harness.Operator) (string, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: harness.Meta("prometheus")}
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: named("prometheus"),
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "drover-metrics-reader"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: cluster.MachineNamespace, Name: "prometheus"}}}
-	for _, err := range []error{w.Client.Create(w.Context(), account), w.Client.Create(w.Context(), binding)} {
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return "", err
-		}
-	}
-	config, err := env.AsServiceAccount(w.Context(), cluster.MachineNamespace, "prometheus")
+	token, err := harness.MetricsToken(w.Context(), env, w.Client)
 	if err != nil {
 		return "", err
 	}
-	return getMetrics(w.Context(), operator, config.BearerToken)
-}
-
-func getMetrics(ctx context.Context, operator *harness.Operator, token string) (string, error) {
-	config := &rest.Config{Host: operator.Metrics, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return "", err
-	}
-	stream, err := clients.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = stream.Close() }()
-	text, err := io.ReadAll(stream)
-	return string(text), err
+	return operator.Scrape(w.Context(), token)
 }
 
 func TestMetricsNeedAPermission(t *testing.T) {
 	w := pool(t, "metrics", 2)
 	operator := w.Operator(harness.Options{})
 	w.Eventually("without a token", func() error {
-		if _, err := getMetrics(t.Context(), operator, ""); !apierrors.IsUnauthorized(err) {
+		if _, err := operator.Scrape(t.Context(), ""); !apierrors.IsUnauthorized(err) {
 			return fmt.Errorf("the answer is %w, want unauthorized", err)
 		}
 		return nil
@@ -94,7 +66,7 @@ func TestMetricsNeedAPermission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := getMetrics(t.Context(), operator, nobody.BearerToken); !apierrors.IsForbidden(err) {
+	if _, err := operator.Scrape(t.Context(), nobody.BearerToken); !apierrors.IsForbidden(err) {
 		t.Errorf("without the permission the answer is %v, want forbidden", err)
 	}
 	setLabel(w, "metrics", "example.com/team", "blue")

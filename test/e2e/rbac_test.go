@@ -37,7 +37,9 @@ func checkPermissions() error {
 		return err
 	}
 	for _, grant := range granted {
-		if used.Total(func(k cluster.AuditKey) bool { return k.Verb == grant.verb && k.Group == grant.group && k.Resource == grant.resource }) == 0 {
+		if used.Total(func(k cluster.AuditKey) bool {
+			return k.Verb == grant.verb && k.Group == grant.group && k.Resource == grant.resource
+		}) == 0 {
 			failures = append(failures, fmt.Errorf("the operator may %s %s.%s and never did", grant.verb, grant.resource, grant.group))
 		}
 	}

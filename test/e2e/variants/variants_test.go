@@ -91,7 +91,8 @@ func TestZTheCapabilityFollowsItsCRDs(t *testing.T) {
 	}
 	for round := range 2 {
 		name := fmt.Sprintf("crds-%d", round)
-		if output, err := harness.Kubectl(t.Context(), env, nil, "delete", "crd", "machines.machine.openshift.io", "machinesets.machine.openshift.io"); err != nil {
+		output, err := harness.Kubectl(t.Context(), env, nil, "delete", "crd", "machines.machine.openshift.io", "machinesets.machine.openshift.io")
+		if err != nil {
 			t.Fatal(err, output)
 		}
 		if err := operator.Says(t.Context(), "capability metadata: off (the API server has no machine"); err != nil {

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+const poolName = "bench"
+
+// bench is one control plane with one pool.
+type bench struct {
+	settings
+
+	cluster   *cluster.Cluster
+	dir       string
+	size      int
+	client    client.Client
+	writer    client.Client
+	floorUser string
+	token     string
+	value     int
+	// mark is the place in the audit log where the present step began.
+	mark cluster.AuditMark
+}
+
+func (b *bench) namespace() string { return cluster.MachineNamespace }
+
+func (b *bench) set() types.NamespacedName {
+	return types.NamespacedName{Namespace: b.namespace(), Name: poolName}
+}
+
+// measure makes a control plane with a pool of a size and measures everything on it.
+func measure(ctx context.Context, s settings, size int, last bool) (result, error) {
+	progress("%d Machines: starting a control plane", size)
+	c, err := cluster.Start(ctx, cluster.Options{Components: []string{cluster.Kwok}, UnsafeNoFsync: true, KubeletLeases: true})
+	if err != nil {
+		return result{}, err
+	}
+	defer func() {
+		if err := c.Stop(); err != nil {
+			progress("stopping the control plane: %v", err)
+		}
+	}()
+	b, err := newBench(ctx, s, c, size)
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { _ = os.RemoveAll(b.dir) }()
+	begun := time.Now()
+	pool := cluster.PoolOptions{Name: poolName, Machines: size, Log: os.Stderr}
+	if err := cluster.CreatePool(ctx, c.Admin(), pool); err != nil {
+		return result{}, err
+	}
+	progress("%d Machines: pool made in %s", size, time.Since(begun).Round(100*time.Millisecond))
+	return b.all(ctx, last)
+}
+
+func newBench(ctx context.Context, s settings, c *cluster.Cluster, size int) (*bench, error) {
+	b := &bench{settings: s, cluster: c, size: size, floorUser: "bench-floor"}
+	var err error
+	if b.dir, err = os.MkdirTemp("", "drover-bench-"); err != nil {
+		return nil, err
+	}
+	if err := harness.Install(ctx, c); err != nil {
+		return nil, err
+	}
+	if b.client, err = newClient(c.Admin()); err != nil {
+		return nil, err
+	}
+	floor, err := c.As(b.floorUser, "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	b.writer, err = newClient(floor)
+	return b, err
+}
+
+func newClient(config *rest.Config) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, machinev1beta1.Install} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return client.New(config, client.Options{Scheme: scheme})
+}
+
+// all runs the steps in an order that lets each begin where the one before ended.
+func (b *bench) all(ctx context.Context, last bool) (result, error) {
+	r := result{Machines: b.size}
+	steps := []struct {
+		what string
+		do   func() error
+	}{
+		{"first floor", func() error { return b.addFloor(ctx, &r) }},
+		{"restart with nothing to do", func() error { return b.restart(ctx, &r) }},
+		{"roll-out without a limit", func() error { return b.unlimited(ctx, &r) }},
+		{"second floor", func() error { return b.addFloor(ctx, &r) }},
+		{"roll-out with the default limit, and hand edits", func() error { return b.limited(ctx, &r) }},
+		{"at rest", func() error {
+			if !last {
+				return nil
+			}
+			return b.idle(ctx, &r)
+		}},
+	}
+	for _, step := range steps {
+		begun := time.Now()
+		progress("%d Machines: %s", b.size, step.what)
+		if err := step.do(); err != nil {
+			return r, fmt.Errorf("%s: %w", step.what, err)
+		}
+		progress("%d Machines: %s took %s", b.size, step.what, time.Since(begun).Round(100*time.Millisecond))
+	}
+	r.Ratio = (r.Floor[0].Seconds + r.Floor[1].Seconds) / 2 / r.Rollout.Seconds
+	return r, nil
+}
+
+func (b *bench) addFloor(ctx context.Context, r *result) error {
+	floor, err := b.floor(ctx)
+	r.Floor = append(r.Floor, floor)
+	return err
+}
+
+// declare gives the pool a new label, annotation and value of a taint. It returns when the API server had it.
+func (b *bench) declare(ctx context.Context) (time.Time, error) {
+	b.value++
+	text := fmt.Sprintf(`{"spec":{"template":{"spec":{"metadata":{"labels":{"bench.drover.dev/label":"v%[1]d"},`+
+		`"annotations":{"bench.drover.dev/annotation":"value %[1]d"}},`+
+		`"taints":[{"key":"bench.drover.dev/taint","value":"v%[1]d","effect":"PreferNoSchedule"}]}}}}`, b.value)
+	set := &machinev1beta1.MachineSet{}
+	set.Namespace, set.Name = b.set().Namespace, b.set().Name
+	begun := time.Now()
+	return begun, b.client.Patch(ctx, set, client.RawPatch(types.MergePatchType, []byte(text)))
+}
+
+// launch starts the shipped program as it is installed, and waits until it leads.
+func (b *bench) launch(ctx context.Context, args ...string) (*harness.Operator, error) {
+	operator, err := harness.Launch(ctx, b.cluster, b.dir, harness.Options{Binary: b.binary, Elect: true, Args: args})
+	if err != nil {
+		return nil, err
+	}
+	return operator, operator.Says(ctx, "capability metadata: running")
+}
+
+// restart measures how long a start with nothing to do takes.
+func (b *bench) restart(ctx context.Context, r *result) error {
+	mark, err := b.cluster.Audit().Sync(ctx)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	operator, err := b.launch(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.synced(ctx, operator, b.size); err != nil {
+		return err
+	}
+	r.Restart = time.Since(begun).Seconds()
+	writes, err := b.writes(ctx, mark)
+	if err != nil {
+		return err
+	}
+	r.RestartWrites = writes
+	return b.stop(operator, r)
+}
+
+// unlimited measures a roll-out without the rate limit.
+func (b *bench) unlimited(ctx context.Context, r *result) error {
+	operator, err := b.launch(ctx, "--metadata-writes-per-second=0")
+	if err != nil {
+		return err
+	}
+	if err := b.synced(ctx, operator, b.size); err != nil {
+		return err
+	}
+	if b.mark, err = b.cluster.Audit().Sync(ctx); err != nil {
+		return err
+	}
+	before, err := cpuSeconds(operator.PID)
+	if err != nil {
+		return err
+	}
+	begun, err := b.declare(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.carried(ctx); err != nil {
+		return err
+	}
+	after, err := cpuSeconds(operator.PID)
+	if err != nil {
+		return err
+	}
+	r.CPUSeconds = (after - before) / float64(b.size) * 1000
+	if r.Rollout, err = b.read(ctx, b.mark, begun, harness.User); err != nil {
+		return err
+	}
+	return b.stop(operator, r)
+}
+
+// stop ends an operator after its memory was read.
+func (b *bench) stop(operator *harness.Operator, r *result) error {
+	peak, err := peakMemory(operator.PID)
+	if err != nil {
+		return err
+	}
+	r.PeakMemory = max(r.PeakMemory, peak)
+	return operator.Stop()
+}
+
+// carried waits until every Node has the present label, annotation and taint.
+func (b *bench) carried(ctx context.Context) error {
+	want := "v" + strconv.Itoa(b.value)
+	written := func() (int, error) {
+		counts, err := b.cluster.Audit().Counts(b.mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User && e.Code == 200 })
+		return counts.Total(func(k cluster.AuditKey) bool { return k.Verb == "patch" && k.Resource == "nodes" }), err
+	}
+	// The audit log is a file: reading it costs the API server nothing.
+	err := wait(ctx, 250*time.Millisecond, func() error {
+		n, err := written()
+		if err == nil && n < b.size {
+			err = fmt.Errorf("%d of %d Nodes are written", n, b.size)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return wait(ctx, time.Second, func() error { return b.count(ctx, want) })
+}
+
+// count lists all Nodes with the label and checks the rest of what they must carry.
+func (b *bench) count(ctx context.Context, want string) error {
+	var nodes corev1.NodeList
+	if err := b.client.List(ctx, &nodes, client.MatchingLabels{"bench.drover.dev/label": want}); err != nil {
+		return err
+	}
+	for i := range nodes.Items {
+		err := harness.Has(&nodes.Items[i], nil, map[string]string{"bench.drover.dev/annotation": "value " + strings.TrimPrefix(want, "v")},
+			"bench.drover.dev/taint="+want+":PreferNoSchedule")
+		if err != nil {
+			return err
+		}
+	}
+	if len(nodes.Items) != b.size {
+		return fmt.Errorf("%d of %d Nodes have what is declared", len(nodes.Items), b.size)
+	}
+	return nil
+}
+
+// wait is for conditions that are costly to look at.
+func wait(ctx context.Context, every time.Duration, condition func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		last := condition()
+		if last == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), last)
+		case <-ticker.C:
+		}
+	}
+}

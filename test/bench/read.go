@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// read finds a roll-out in the audit log: the API server's own times, without an observer that would take from what is measured.
+func (b *bench) read(ctx context.Context, mark cluster.AuditMark, begun time.Time, user string) (rollout, error) {
+	if _, err := b.cluster.Audit().Sync(ctx); err != nil {
+		return rollout{}, err
+	}
+	var r rollout
+	var nodes []float64
+	machines := 0
+	err := b.cluster.Audit().Each(mark, func(e *cluster.AuditEvent) error {
+		switch {
+		case e.User != user:
+			return nil
+		case e.Verb == "patch" && e.Resource == "machines":
+			machines++
+		case e.Verb == "patch" && e.Resource == "nodes":
+			nodes = append(nodes, e.Answered.Sub(begun).Seconds())
+		default:
+			r.OtherRequests++
+			return nil
+		}
+		if e.Code != 200 {
+			r.Conflicts++
+		}
+		return nil
+	})
+	if err != nil {
+		return r, err
+	}
+	if len(nodes) < b.size {
+		return r, fmt.Errorf("the audit log has %d writes of Nodes by %s, want %d", len(nodes), user, b.size)
+	}
+	r.Nodes = spreadOf(nodes)
+	r.Seconds = r.Nodes.Max
+	r.MachineWrites = float64(machines) / float64(b.size)
+	r.NodeWrites = float64(len(nodes)) / float64(b.size)
+	return r, nil
+}
+
+func spreadOf(values []float64) spread {
+	if len(values) == 0 {
+		return spread{}
+	}
+	slices.Sort(values)
+	at := func(share float64) float64 { return values[min(int(share*float64(len(values))), len(values)-1)] }
+	return spread{P50: at(0.5), P99: at(0.99), Max: values[len(values)-1]}
+}
+
+// writes counts what the operator wrote since a mark, without the renewals of its lease.
+func (b *bench) writes(ctx context.Context, mark cluster.AuditMark) (int, error) {
+	if _, err := b.cluster.Audit().Sync(ctx); err != nil {
+		return 0, err
+	}
+	counts, err := b.cluster.Audit().Counts(mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User && e.Write() })
+	// Reviews are questions of the metrics endpoint, which this benchmark reads.
+	return counts.Total(func(k cluster.AuditKey) bool {
+		return k.Resource != "leases" && !strings.HasSuffix(k.Resource, "reviews")
+	}), err
+}
+
+// synced waits until the operator counts all Machines as synced.
+func (b *bench) synced(ctx context.Context, operator *harness.Operator, want int) error {
+	line := fmt.Sprintf(`drover_metadata_nodes{machineset=%q,namespace=%q,state="synced"} %d`, poolName, b.namespace(), want)
+	return wait(ctx, 100*time.Millisecond, func() error {
+		text, err := b.scrape(ctx, operator)
+		if err == nil && !slices.Contains(strings.Split(text, "\n"), line) {
+			err = errors.New("the operator does not know all Machines as synced")
+		}
+		return err
+	})
+}
+
+func (b *bench) scrape(ctx context.Context, operator *harness.Operator) (string, error) {
+	if b.token == "" {
+		token, err := harness.MetricsToken(ctx, b.cluster, b.client)
+		if err != nil {
+			return "", err
+		}
+		b.token = token
+	}
+	return operator.Scrape(ctx, b.token)
+}
+
+// limited measures the roll-out under the default limit, and how soon a hand edit is undone in the middle of it.
+func (b *bench) limited(ctx context.Context, r *result) error {
+	operator, err := b.launch(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.synced(ctx, operator, b.size); err != nil {
+		return err
+	}
+	if b.mark, err = b.cluster.Audit().Sync(ctx); err != nil {
+		return err
+	}
+	begun, err := b.declare(ctx)
+	if err != nil {
+		return err
+	}
+	drift, err := b.edits(ctx)
+	if err != nil {
+		return err
+	}
+	r.Drift = spreadOf(drift)
+	if err := b.carried(ctx); err != nil {
+		return err
+	}
+	if r.Limited, err = b.read(ctx, b.mark, begun, harness.User); err != nil {
+		return err
+	}
+	return b.stop(operator, r)
+}
+
+// edits changes Nodes by hand, one after another, that have got the new value already, for as long as others have not.
+func (b *bench) edits(ctx context.Context) ([]float64, error) {
+	const most = 20
+	want := "v" + strconv.Itoa(b.value)
+	random := rand.New(rand.NewPCG(uint64(b.size), 0)) // #nosec G404 -- picks Nodes
+	var times []float64
+	for len(times) < most {
+		var done corev1.NodeList
+		if err := b.client.List(ctx, &done, client.MatchingLabels{"bench.drover.dev/label": want}); err != nil {
+			return nil, err
+		}
+		if len(done.Items) == b.size {
+			break
+		}
+		if len(done.Items) == 0 {
+			continue
+		}
+		took, err := b.edit(ctx, done.Items[random.IntN(len(done.Items))].Name, want)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, took)
+	}
+	return times, nil
+}
+
+// edit takes a label off a Node and waits until it is back.
+func (b *bench) edit(ctx context.Context, name, want string) (float64, error) {
+	node := &corev1.Node{}
+	node.Name = name
+	text := []byte(`{"metadata":{"labels":{"bench.drover.dev/label":null}}}`)
+	begun := time.Now()
+	if err := b.client.Patch(ctx, node, client.RawPatch(types.MergePatchType, text)); err != nil {
+		return 0, err
+	}
+	err := wait(ctx, 5*time.Millisecond, func() error {
+		err := b.client.Get(ctx, types.NamespacedName{Name: name}, node)
+		if err == nil && node.Labels["bench.drover.dev/label"] != want {
+			err = fmt.Errorf("node %s: the label is not back", name)
+		}
+		return err
+	})
+	return time.Since(begun).Seconds(), err
+}
+
+// idle measures a while in which nothing is to be done, with the nodes' heartbeats.
+func (b *bench) idle(ctx context.Context, r *result) error {
+	operator, err := b.launch(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.synced(ctx, operator, b.size); err != nil {
+		return err
+	}
+	mark, err := b.cluster.Audit().Sync(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := cpuSeconds(operator.PID)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(b.settings.rest):
+	}
+	after, err := cpuSeconds(operator.PID)
+	if err != nil {
+		return err
+	}
+	seconds := time.Since(begun).Seconds()
+	r.Rest = &atRest{Seconds: seconds, Cores: (after - before) / seconds}
+	if r.Rest.Writes, err = b.writes(ctx, mark); err != nil {
+		return err
+	}
+	counts, err := b.cluster.Audit().Counts(mark, nil)
+	if err != nil {
+		return err
+	}
+	r.Rest.Leases = counts.Total(func(k cluster.AuditKey) bool { return k.User == harness.User && k.Resource == "leases" && k.Write() })
+	r.Rest.Heartbeats = counts.Total(func(k cluster.AuditKey) bool {
+		return k.User == "system:kwok" && k.Write() && (k.Resource == "leases" || k.Resource == "nodes")
+	})
+	return b.stop(operator, r)
+}
+
+// cpuSeconds reads how much processor time a process has used.
+func cpuSeconds(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name of the program, in parentheses, may hold blanks.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	const userTime, systemTime, ticksPerSecond = 11, 12, 100
+	total := 0.0
+	for _, i := range []int{userTime, systemTime} {
+		ticks, err := strconv.ParseFloat(fields[i], 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+		}
+		total += ticks / ticksPerSecond
+	}
+	return total, nil
+}
+
+// peakMemory reads the largest resident size that a process has had, in MiB.
+func peakMemory(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		var kib float64
+		if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kib); err == nil {
+			return kib / 1024, nil
+		}
+	}
+	return 0, fmt.Errorf("/proc/%d/status has no VmHWM", pid)
+}

@@ -105,7 +105,9 @@ func (p *pass) writeNode(ctx context.Context) (status.Class, error) {
 }
 
 // patch sends one patch. Only metadata comes back, which is all that is needed of the answer.
-func (p *pass) patch(ctx context.Context, kind string, target *metav1.PartialObjectMetadata, uid types.UID, patch client.Patch) (status.Class, error) {
+func (p *pass) patch(
+	ctx context.Context, kind string, target *metav1.PartialObjectMetadata, uid types.UID, patch client.Patch,
+) (status.Class, error) {
 	err := p.writer.Patch(ctx, target, patch, FieldOwner)
 	class := status.Classify(err)
 	p.metrics.writes.WithLabelValues(kind, string(class)).Inc()

@@ -34,14 +34,19 @@ const (
 // Events describes every event of the capability.
 var Events = []status.EventDoc{
 	{Reason: EventSynced, Type: corev1.EventTypeNormal, On: "MachineSet", When: "the last Node has what the template declares since its last change"},
-	{Reason: EventConflict, Type: corev1.EventTypeWarning, On: "Node, MachineSet", When: "a declared key is somebody else's; on the MachineSet once for all Nodes"},
+	{Reason: EventConflict, Type: corev1.EventTypeWarning, On: "Node, MachineSet",
+		When: "a declared key is somebody else's; on the MachineSet once for all Nodes"},
 	{Reason: EventRefused, Type: corev1.EventTypeWarning, On: "MachineSet", When: "a declared key belongs to the system and is not written"},
-	{Reason: EventInvalid, Type: corev1.EventTypeWarning, On: "MachineSet", When: "a declared entry, or a drover.dev annotation, cannot be used and is left out"},
+	{Reason: EventInvalid, Type: corev1.EventTypeWarning, On: "MachineSet",
+		When: "a declared entry, or a drover.dev annotation, cannot be used and is left out"},
 	{Reason: EventDuplicate, Type: corev1.EventTypeWarning, On: "MachineSet", When: "a taint is declared more than once; the first counts"},
-	{Reason: EventBadRecord, Type: corev1.EventTypeWarning, On: "MachineSet", When: "an ownership record was edited and cannot be read; nothing is taken as owned"},
+	{Reason: EventBadRecord, Type: corev1.EventTypeWarning, On: "MachineSet",
+		When: "an ownership record was edited and cannot be read; nothing is taken as owned"},
 	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node", When: "a declared entry that was changed or removed by hand has been put back"},
-	{Reason: EventFight, Type: corev1.EventTypeWarning, On: "Node, Machine", When: "a key had to be put back again and again; it is left alone for a while"},
-	{Reason: EventDenied, Type: corev1.EventTypeWarning, On: "Node, Machine", When: "the API server refuses a write (validation, admission or permission); tried again every five minutes"},
+	{Reason: EventFight, Type: corev1.EventTypeWarning, On: "Node, Machine",
+		When: "a key had to be put back again and again; it is left alone for a while"},
+	{Reason: EventDenied, Type: corev1.EventTypeWarning, On: "Node, Machine",
+		When: "the API server refuses a write (validation, admission or permission); tried again every five minutes"},
 }
 
 // problemEvents maps the reason of a problem to that of its event on the MachineSet. Fights are told on the object itself.

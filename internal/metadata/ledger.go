@@ -138,6 +138,22 @@ func (l *ledger) record(s sight, now time.Time) news {
 		l.drop(s.machine)
 		return news{first: before == nil}
 	}
+	entry, out := s.follow(before)
+	l.remove(s.machine)
+	out.pool = l.add(s.machine, entry, out.machine)
+	pool := l.pools[s.pool.Key]
+	pool.wrote = pool.wrote || s.wrote
+	// One that has to wait for its turn still has the roll-out before it, whatever else its state is. One that is refused waits for a
+	// person, and nobody for it.
+	if s.pool.Revision == pool.revision && (!s.unfinished || s.state == plan.Held) {
+		delete(pool.awaited, s.machine)
+	}
+	l.finish(pool, &out, now)
+	return out
+}
+
+// follow makes the entry that comes after that of the pass before, nil where there was none, and tells what is new for the Machine.
+func (s sight) follow(before *machineEntry) (*machineEntry, news) {
 	entry := &machineEntry{pool: s.pool.Key, state: s.state, waiting: s.waiting, problems: map[problemKey]bool{}}
 	out := news{
 		first: before == nil || !before.told || before.pool != s.pool.Key,
@@ -152,17 +168,7 @@ func (l *ledger) record(s sight, now time.Time) news {
 	if !s.unfinished {
 		out.machine = entry.tell(before, s.problems)
 	}
-	l.remove(s.machine)
-	out.pool = l.add(s.machine, entry, out.machine)
-	pool := l.pools[s.pool.Key]
-	pool.wrote = pool.wrote || s.wrote
-	// One that has to wait for its turn still has the roll-out before it, whatever else its state is. One that is refused waits for a
-	// person, and nobody for it.
-	if s.pool.Revision == pool.revision && (!s.unfinished || s.state == plan.Held) {
-		delete(pool.awaited, s.machine)
-	}
-	l.finish(pool, &out, now)
-	return out
+	return entry, out
 }
 
 // tell takes over the problems of a pass and returns the new ones.

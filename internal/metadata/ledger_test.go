@@ -366,7 +366,8 @@ func checkFinished(t *rapid.T, out news, machines map[string]sight, last sight, 
 			waits++
 		}
 	}
-	if out.total != total || out.conflicts != states[plan.Conflicted] || out.held != states[plan.Held] || out.waiting != waits || states[plan.Pending] > waits {
+	if out.total != total || out.conflicts != states[plan.Conflicted] || out.held != states[plan.Held] || out.waiting != waits ||
+		states[plan.Pending] > waits {
 		t.Fatalf("told %+v; counted %d Machines, %v, %d waiting", out, total, states, waits)
 	}
 }

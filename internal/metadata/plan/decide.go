@@ -213,27 +213,12 @@ func (s *scope) giveOnce(result *ownership.Result) {
 
 // finishNode decides the Node's records and whether there is anything to write.
 func (s *scope) finishNode(desired Entries) {
-	record := ownership.Record{Once: s.once, Digest: desired.Digest(), Released: map[ownership.Kind]map[string]ownership.Release{}}
-	machine := ownership.Section{}
+	record := s.newRecord(desired)
 	changed, returned := false, false
 	for _, kind := range ownership.Kinds {
 		result := s.out.Node.Results[kind]
-		fromPool := s.fromPool(kind, result.Owned, desired[kind])
-		record.Section = record.With(kind, fromPool)
-		machine = machine.With(kind, result.Owned.Minus(fromPool))
-		if len(result.Released) > 0 {
-			record.Released[kind] = result.Released
-		}
 		changed = changed || result.Changed()
 		returned = returned || len(result.Returned) > 0
-	}
-	record.Machine = &machine
-	if s.in.Pool != nil {
-		record.Pool, record.Generation = s.in.Pool.Key.Name, s.in.Pool.Generation
-		if record.Empty() && !s.firstSight {
-			// Without a record this Node would look new, and would be given now what is given once.
-			record.Once = s.in.Pool.Once
-		}
 	}
 	s.out.Digest = record.Digest
 	known := s.nodeRecord.Digest == record.Digest
@@ -243,6 +228,30 @@ func (s *scope) finishNode(desired Entries) {
 	s.out.Node.Write = changed || !record.SameKeys(s.nodeRecord) || !record.Labels.Equal(s.customLabels) && s.customLabelsMatter(record) ||
 		// The digest is what tells a restarted operator that this conflict has been reported.
 		len(s.conflicts) > 0 && !known && s.out.Node.Record != ""
+}
+
+// newRecord is the Node's record with what the results say is owned now.
+func (s *scope) newRecord(desired Entries) ownership.Record {
+	record := ownership.Record{Once: s.once, Digest: desired.Digest(), Released: map[ownership.Kind]map[string]ownership.Release{}}
+	machine := ownership.Section{}
+	for _, kind := range ownership.Kinds {
+		result := s.out.Node.Results[kind]
+		fromPool := s.fromPool(kind, result.Owned, desired[kind])
+		record.Section = record.With(kind, fromPool)
+		machine = machine.With(kind, result.Owned.Minus(fromPool))
+		if len(result.Released) > 0 {
+			record.Released[kind] = result.Released
+		}
+	}
+	record.Machine = &machine
+	if s.in.Pool != nil {
+		record.Pool, record.Generation = s.in.Pool.Key.Name, s.in.Pool.Generation
+		if record.Empty() && !s.firstSight {
+			// Without a record this Node would look new, and would be given now what is given once.
+			record.Once = s.in.Pool.Once
+		}
+	}
+	return record
 }
 
 // summarise decides the state.

@@ -320,7 +320,8 @@ func TestMachineIsOfAnotherPoolNow(t *testing.T) {
 }
 
 func TestDecideDoesNotChangeItsInput(t *testing.T) {
-	w := newWorld().labels("team=blue kubernetes.io/os=x").annotations("n=1").taints("t:NoSchedule t=2:NoSchedule").annotate(AnnotationSetOnceTaints, "t")
+	w := newWorld().labels("team=blue kubernetes.io/os=x").annotations("n=1").taints("t:NoSchedule t=2:NoSchedule").
+		annotate(AnnotationSetOnceTaints, "t")
 	w.onNode("team", "green")
 	w.machine.Spec.Taints = list("m:NoSchedule")
 	metav1.SetMetaDataAnnotation(&w.machine.ObjectMeta, ownership.AnnotationRecord, `{"labels":["x"]}`)
@@ -331,7 +332,8 @@ func TestDecideDoesNotChangeItsInput(t *testing.T) {
 	Decide(in)
 	Decide(in)
 	w.expect(t, before)
-	if again := PoolOf(w.set); again.Revision != pool.Revision || again.Desired.Digest() != pool.Desired.Digest() || len(again.Problems) != len(pool.Problems) {
+	again := PoolOf(w.set)
+	if again.Revision != pool.Revision || again.Desired.Digest() != pool.Desired.Digest() || len(again.Problems) != len(pool.Problems) {
 		t.Error("the pool changed")
 	}
 }

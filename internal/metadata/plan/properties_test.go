@@ -70,7 +70,8 @@ func crowd(w *world) map[string]func(*rapid.T) {
 		"registers anew": func(*rapid.T) { w.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}} },
 		"two Machines":   func(t *rapid.T) { w.shared = rapid.Bool().Draw(t, "shared") },
 		"Cluster API": func(t *rapid.T) {
-			w.machine.Status.AuthoritativeAPI = rapid.SampledFrom([]machinev1beta1.MachineAuthority{"", machinev1beta1.MachineAuthorityClusterAPI}).Draw(t, "api")
+			authorities := []machinev1beta1.MachineAuthority{"", machinev1beta1.MachineAuthorityClusterAPI}
+			w.machine.Status.AuthoritativeAPI = rapid.SampledFrom(authorities).Draw(t, "api")
 		},
 		"fights": func(t *rapid.T) {
 			fought, on := goodKey.Draw(t, "key"), rapid.SampledFrom([]Target{OnNode, OnMachine, ""}).Draw(t, "target")
@@ -118,7 +119,8 @@ func claimedKeys(in Input, kind ownership.Kind) ownership.Keys {
 	}
 	switch kind {
 	case ownership.Label:
-		return claimed.Union(ownership.KeysOf(in.Machine.Spec.Labels)).Union(ownership.ParseCustomLabels(in.Node.Annotations[ownership.AnnotationCustomLabels]))
+		return claimed.Union(ownership.KeysOf(in.Machine.Spec.Labels)).
+			Union(ownership.ParseCustomLabels(in.Node.Annotations[ownership.AnnotationCustomLabels]))
 	case ownership.Annotation:
 		return claimed.Union(ownership.KeysOf(in.Machine.Spec.Annotations))
 	}

@@ -1,0 +1,227 @@
+package metadata
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// notedQueue notes what is put into it, with priorities.
+type notedQueue struct {
+	priorityqueue.PriorityQueue[reconcile.Request]
+	noted []string
+}
+
+func (q *notedQueue) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Request) {
+	for _, item := range items {
+		q.noted = append(q.noted, fmt.Sprintf("%s@%d", item.Name, *options.Priority))
+	}
+}
+
+// take returns what was noted since the last time.
+func (q *notedQueue) take() string {
+	slices.Sort(q.noted)
+	text := strings.Join(q.noted, " ")
+	q.noted = nil
+	return text
+}
+
+// informers stands in for the cache's watches.
+type informers struct {
+	queue                 *notedQueue
+	sets, machines, nodes *controllertest.FakeInformer
+}
+
+func watched(t *testing.T, s *stage) *informers {
+	t.Helper()
+	cache := &informertest.FakeInformers{Scheme: newScheme(t)}
+	w := &informers{queue: &notedQueue{}}
+	for _, source := range s.sources(cache) {
+		if err := source.Start(t.Context(), w.queue); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range []struct {
+		object client.Object
+		into   **controllertest.FakeInformer
+	}{{&machinev1beta1.MachineSet{}, &w.sets}, {&machinev1beta1.Machine{}, &w.machines}, {&corev1.Node{}, &w.nodes}} {
+		informer, err := cache.FakeInformerFor(t.Context(), kind.object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*kind.into = informer
+	}
+	return w
+}
+
+// crew is a pool of two Machines, one that it only selects, and one of another pool; m1 and m3 have Nodes.
+func crew(t *testing.T) (*stage, *informers, *machinev1beta1.MachineSet, *machinev1beta1.Machine, *corev1.Node) {
+	t.Helper()
+	set, other := setOf("a", blue), setOf("b", nil)
+	loose := machineOf(set, "loose", "")
+	loose.OwnerReferences = nil
+	m1, n1 := machineOf(set, "m1", "n1"), nodeOf("n1")
+	s := newStage(t, Options{}, set, other, m1, machineOf(set, "m2", ""), loose, machineOf(other, "m3", "n3"), n1, nodeOf("n3"))
+	return s, watched(t, s), set, m1, n1
+}
+
+func TestChangesOfMachineSets(t *testing.T) {
+	all := fmt.Sprintf("loose@%[1]d m1@%[1]d m2@%[1]d", watch.Rollout)
+	for _, c := range []struct {
+		name string
+		edit func(*machinev1beta1.MachineSet)
+		want string
+	}{
+		{"nothing", func(*machinev1beta1.MachineSet) {}, ""},
+		{"status", func(s *machinev1beta1.MachineSet) { s.ResourceVersion, s.Status.ReadyReplicas = "9", 3 }, ""},
+		{"scaling", func(s *machinev1beta1.MachineSet) { s.Generation, s.Spec.Replicas = 2, new(int32(9)) }, ""},
+		{"an annotation of others", func(s *machinev1beta1.MachineSet) { s.Annotations = map[string]string{"x": "y"} }, ""},
+		{"the template", func(s *machinev1beta1.MachineSet) {
+			s.Generation, s.Spec.Template.Spec.Labels = 2, map[string]string{"team": "red"}
+		}, all},
+		{"a pause", func(s *machinev1beta1.MachineSet) { s.Annotations = map[string]string{"drover.dev/paused": ""} }, all},
+		{"the selector", func(s *machinev1beta1.MachineSet) {
+			s.Generation, s.Spec.Selector.MatchLabels = 2, map[string]string{"pool": "b"}
+		},
+			fmt.Sprintf("m1@%[1]d m2@%[1]d", watch.Rollout)},
+		{"made anew", func(s *machinev1beta1.MachineSet) { s.UID = "new" }, fmt.Sprintf("loose@%d", watch.Rollout)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, w, set, _, _ := crew(t)
+			after := set.DeepCopy()
+			c.edit(after)
+			w.sets.Update(set, after)
+			if got := w.queue.take(); got != c.want {
+				t.Errorf("queued %q, want %q", got, c.want)
+			}
+		})
+	}
+	s, w, set, _, _ := crew(t)
+	w.sets.Add(set)
+	if got := w.queue.take(); got != all || !s.ledger.known(named("a")) {
+		t.Errorf("created: queued %q", got)
+	}
+	w.sets.Delete(set)
+	if got := w.queue.take(); got != all || s.ledger.known(named("a")) {
+		t.Errorf("deleted: queued %q", got)
+	}
+}
+
+func TestChangesOfMachines(t *testing.T) {
+	repair := func(names string) string {
+		var out []string
+		for _, name := range strings.Fields(names) {
+			out = append(out, fmt.Sprintf("%s@%d", name, watch.Repair))
+		}
+		return strings.Join(out, " ")
+	}
+	for _, c := range []struct {
+		name string
+		edit func(*machinev1beta1.Machine)
+		want string
+	}{
+		{"a resync", func(*machinev1beta1.Machine) {}, ""},
+		{"status", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.Status.Phase = "9", new("Running") }, ""},
+		{"a hand edit of the spec", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.Generation = "9", 2 }, repair("m1")},
+		{"its labels", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.Labels = "9", nil }, repair("m1")},
+		{"an annotation", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.Annotations = "9", map[string]string{"x": "y"} }, repair("m1")},
+		{"its owner", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.OwnerReferences = "9", nil }, repair("m1")},
+		{"the API that rules it", func(m *machinev1beta1.Machine) {
+			m.ResourceVersion, m.Status.AuthoritativeAPI = "9", machinev1beta1.MachineAuthorityClusterAPI
+		}, repair("m1")},
+		{"our own write", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.Generation = "77", 2 }, ""},
+		{"another Node: whoever claims one of the two hears of it", func(m *machinev1beta1.Machine) {
+			m.ResourceVersion, m.Status.NodeRef = "9", &corev1.ObjectReference{Name: "n3"}
+		}, repair("m1 m1 m3")},
+		{"on its way out", func(m *machinev1beta1.Machine) {
+			m.ResourceVersion, m.DeletionTimestamp = "9", &metav1.Time{Time: start}
+		}, repair("m1 m1 m1")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, w, _, machine, _ := crew(t)
+			s.versions.wrote(string(machine.UID), "77")
+			after := machine.DeepCopy()
+			c.edit(after)
+			w.machines.Update(machine, after)
+			if got := w.queue.take(); got != c.want {
+				t.Errorf("queued %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestChangesOfNodes(t *testing.T) {
+	repair := fmt.Sprintf("m1@%d", watch.Repair)
+	taint := corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoSchedule}
+	for _, c := range []struct {
+		name string
+		edit func(*corev1.Node)
+		want string
+	}{
+		{"a heartbeat", func(n *corev1.Node) {
+			n.ResourceVersion, n.Status.Conditions = "9", []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
+		}, ""},
+		{"a cordon without its taint", func(n *corev1.Node) { n.Spec.Unschedulable = true }, ""},
+		{"the time of a taint", func(n *corev1.Node) { n.Spec.Taints[0].TimeAdded = &metav1.Time{Time: start} }, ""},
+		{"a label", func(n *corev1.Node) { n.Labels = map[string]string{"x": "y"} }, repair},
+		{"an annotation", func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} }, repair},
+		{"a taint's value", func(n *corev1.Node) { n.Spec.Taints[0].Value = "x" }, repair},
+		{"a taint's effect", func(n *corev1.Node) { n.Spec.Taints[0].Effect = corev1.TaintEffectNoExecute }, repair},
+		{"a taint less", func(n *corev1.Node) { n.Spec.Taints = nil }, repair},
+		{"its end begins", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: start} }, repair},
+		{"registered anew", func(n *corev1.Node) { n.UID = "new" }, repair},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, w, _, _, node := crew(t)
+			node.Spec.Taints = []corev1.Taint{taint}
+			after := node.DeepCopy()
+			c.edit(after)
+			w.nodes.Update(node, after)
+			if got := w.queue.take(); got != c.want {
+				t.Errorf("queued %q, want %q", got, c.want)
+			}
+		})
+	}
+	_, w, _, _, node := crew(t)
+	w.nodes.Add(node)
+	w.nodes.Delete(node)
+	if got, want := w.queue.take(), repair+" "+repair; got != want {
+		t.Errorf("created and deleted: queued %q", got)
+	}
+	w.nodes.Add(nodeOf("nobody's"))
+	if got := w.queue.take(); got != "" {
+		t.Errorf("a Node without a Machine: queued %q", got)
+	}
+}
+
+// Nothing may be left of an object that is gone: a new one of the same name begins anew.
+func TestWhatIsGoneIsForgotten(t *testing.T) {
+	s, w, _, machine, node := crew(t)
+	s.must(t, "m1", "Machine/m1 Node/n1")
+	s.metrics.failures.WithLabelValues("m1").Inc()
+	s.metrics.failures.WithLabelValues("n1").Inc()
+	for _, key := range []fightKey{{target: "Machine", object: "machines/m1"}, {target: "Node", object: "n1"}} {
+		s.fights.repaired(key, start.Add(time.Second))
+	}
+	w.machines.Delete(machine)
+	w.nodes.Delete(node)
+	if s.fights.any() || len(s.versions.written) != 0 || len(s.ledger.machines) != 0 || s.ledger.rewrites(named("m1"), s.ledger.pools[named("a")].revision) {
+		t.Errorf("left: fights %v, versions %v, Machines %v", s.fights.keys, s.versions.written, s.ledger.machines)
+	}
+	if s.metric(t, incumbentDoc.Name, "m1")+s.metric(t, incumbentDoc.Name, "n1") != 0 || s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 0 {
+		t.Error("series are left")
+	}
+}

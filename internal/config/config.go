@@ -1,12 +1,14 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
@@ -54,7 +56,7 @@ func Parse(text []byte) (*v1alpha1.DroverConfiguration, error) {
 	config.TypeMeta = metav1.TypeMeta{}
 	// Lists in the file replace the default, not lengthen it.
 	config.Controllers = nil
-	if err := yaml.UnmarshalStrict(text, config); err != nil {
+	if err := decodeStrictly(text, config); err != nil {
 		return nil, err
 	}
 	if config.APIVersion != v1alpha1.APIVersion || config.Kind != v1alpha1.Kind {
@@ -68,6 +70,20 @@ func Parse(text []byte) (*v1alpha1.DroverConfiguration, error) {
 		return nil, err
 	}
 	return config, nil
+}
+
+// decodeStrictly takes names as they are written in the documentation only. The decoder of the YAML package would take them in any
+// case, so that `Namespace` beside `namespace` would count, or not, without a word.
+func decodeStrictly(text []byte, config *v1alpha1.DroverConfiguration) error {
+	converted, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return err
+	}
+	strict, err := json.UnmarshalStrict(converted, config)
+	if err != nil {
+		return err
+	}
+	return errors.Join(strict...)
 }
 
 // refuseNulls catches `key: null`, which would take a default away.

@@ -1,0 +1,265 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/drover-io/drover/api/config/v1alpha1"
+)
+
+const head = "apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\n"
+
+var known = []string{"metadata", "maintenance"}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		edit       func(*v1alpha1.DroverConfiguration)
+	}{
+		{"nothing but the head is the default", "", func(*v1alpha1.DroverConfiguration) {}},
+		{"one field of a section leaves the others", "metadata: {workers: 4}", func(c *v1alpha1.DroverConfiguration) { c.Metadata.Workers = new(4) }},
+		{"zero and empty are values", "namespace: \"\"\nmetadata: {writesPerSecond: 0}\nleaderElection: {enabled: false}", func(c *v1alpha1.DroverConfiguration) {
+			c.Namespace, c.Metadata.WritesPerSecond, c.LeaderElection.Enabled = new(""), new(0.0), new(false)
+		}},
+		{"a list replaces the default", "controllers: [metadata]", func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"metadata"} }},
+		{"an empty list is not the default", "controllers: []", func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{} }},
+		{"durations", "leaderElection: {leaseDuration: 1m}", func(c *v1alpha1.DroverConfiguration) { c.LeaderElection.LeaseDuration = duration(time.Minute) }},
+		{"protected keys", "metadata: {protected: {labels: [a/*], taints: [b]}}", func(c *v1alpha1.DroverConfiguration) {
+			c.Metadata.Protected = v1alpha1.Protected{Labels: []string{"a/*"}, Taints: []string{"b"}}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := Default()
+			c.edit(want)
+			got, err := Parse([]byte(head + c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestParseIsStrict(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"a typo":                 {head + "metdata: {workers: 4}", `unknown field "metdata"`},
+		"a typo in a section":    {head + "metadata: {worker: 4}", `unknown field "metadata.worker"`},
+		"another case":           {head + "Metadata: {workers: 4}", `unknown field "Metadata"`},
+		"the same in two cases":  {head + "namespace: a\nNamespace: b", `unknown field "Namespace"`},
+		"two typos":              {head + "a: 1\nb: 1", "unknown field \"a\"\nunknown field \"b\""},
+		"a field twice":          {head + "namespace: a\nnamespace: b", `"namespace" already set`},
+		"a wrong type":           {head + "metadata: {workers: many}", "cannot unmarshal string"},
+		"a half worker":          {head + "metadata: {workers: 1.5}", "cannot unmarshal number"},
+		"a duration of no unit":  {head + "leaderElection: {leaseDuration: \"15\"}", "missing unit"},
+		"no head":                {"namespace: a", `apiVersion: "", kind: ""`},
+		"an empty file":          {"", `this version reads apiVersion config.drover.dev/v1alpha1`},
+		"a later version":        {"apiVersion: config.drover.dev/v2\nkind: DroverConfiguration", `apiVersion: "config.drover.dev/v2"`},
+		"another kind":           {"apiVersion: config.drover.dev/v1alpha1\nkind: MachineSet", `kind: "MachineSet"`},
+		"no YAML":                {"\t{", "yaml"},
+		"null for a default":     {head + "namespace: null", "namespace: Required value: leave the line out"},
+		"null without a word":    {head + "metadata: {workers: }", "metadata.workers: Required value"},
+		"null deep down":         {head + "leaderElection: {retryPeriod: ~}", "leaderElection.retryPeriod: Required value"},
+		"null for all addresses": {head + "health: {bindAddress: null}\nmetrics: {bindAddress: null}", "metrics.bindAddress: Required value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Parse([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestDefaultIsValidAndNew(t *testing.T) {
+	first := Default()
+	if faults := Validate(first, known); len(faults) > 0 {
+		t.Errorf("%v", faults)
+	}
+	*first.Metadata.Workers, first.Controllers[0], first.LeaderElection.RetryPeriod.Duration = 1, "x", 0
+	if diff := cmp.Diff(Default(), Default()); diff != "" || *Default().Metadata.Workers != 32 || Default().Controllers[0] != "*" {
+		t.Error("changing one default changes the next")
+	}
+}
+
+// faultOf is a change of a valid configuration and the paths of the fields that it makes invalid.
+type faultOf struct {
+	name  string
+	edit  func(*v1alpha1.DroverConfiguration)
+	paths string
+}
+
+func TestValidate(t *testing.T) {
+	cases := []faultOf{
+		{"nothing", func(*v1alpha1.DroverConfiguration) {}, ""},
+		{"no capability", func(c *v1alpha1.DroverConfiguration) { c.Controllers = nil }, "controllers"},
+		{"unknown ones", func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"*", "-x", "metadata", "y"} }, "controllers[1] controllers[3]"},
+		{"all but one", func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"*", "-metadata"} }, ""},
+		{"all namespaces", func(c *v1alpha1.DroverConfiguration) { c.Namespace = new("") }, ""},
+		{"no name of a namespace", func(c *v1alpha1.DroverConfiguration) { c.Namespace = new("A_b") }, "namespace"},
+		{"log", func(c *v1alpha1.DroverConfiguration) { c.Log = v1alpha1.Log{Format: "xml", Verbosity: new(-1)} }, "log.format log.verbosity"},
+		{"addresses", func(c *v1alpha1.DroverConfiguration) {
+			c.Metrics.BindAddress, c.Health.BindAddress = new("8443"), new("")
+		}, "health.bindAddress metrics.bindAddress"},
+		{"good addresses", func(c *v1alpha1.DroverConfiguration) {
+			c.Metrics.BindAddress, c.Health.BindAddress = new("0"), new("[::1]:8081")
+		}, ""},
+		{"numbers too small", func(c *v1alpha1.DroverConfiguration) {
+			c.Metadata.Workers, c.Metadata.WritesPerSecond, c.Metadata.WritesBurst = new(0), new(-0.5), new(0)
+		}, "metadata.workers metadata.writesBurst metadata.writesPerSecond"},
+		{"too many workers", func(c *v1alpha1.DroverConfiguration) { c.Metadata.Workers = new(1001) }, "metadata.workers"},
+		{"no bound", func(c *v1alpha1.DroverConfiguration) { c.Metadata.WritesPerSecond = new(0.0) }, ""},
+		{"patterns", func(c *v1alpha1.DroverConfiguration) {
+			c.Metadata.Protected = v1alpha1.Protected{Labels: []string{"a", "*"}, Annotations: []string{""}, Taints: []string{"a b", "c,d"}}
+		}, "metadata.protected.annotations[0] metadata.protected.labels[1] metadata.protected.taints[0] metadata.protected.taints[1]"},
+		{"several things at once", func(c *v1alpha1.DroverConfiguration) { c.Controllers, c.Log.Format = nil, "" }, "controllers log.format"},
+	}
+	for _, c := range append(cases, electionFaults()...) {
+		t.Run(c.name, func(t *testing.T) {
+			config := Default()
+			c.edit(config)
+			var paths []string
+			for _, fault := range Validate(config, known) {
+				paths = append(paths, fault.Field)
+			}
+			slices.Sort(paths)
+			if got := strings.Join(paths, " "); got != c.paths {
+				t.Errorf("faults at %q, want %q", got, c.paths)
+			}
+		})
+	}
+}
+
+func electionFaults() []faultOf {
+	times := func(lease, renew, retry time.Duration) func(*v1alpha1.DroverConfiguration) {
+		return func(c *v1alpha1.DroverConfiguration) {
+			c.LeaderElection.LeaseDuration, c.LeaderElection.RenewDeadline, c.LeaderElection.RetryPeriod = duration(lease), duration(renew), duration(retry)
+		}
+	}
+	return []faultOf{
+		{"lease as short as the deadline", times(10*time.Second, 10*time.Second, time.Second), "leaderElection.leaseDuration"},
+		{"deadline within the jitter of one retry", times(15*time.Second, 2400*time.Millisecond, 2*time.Second), "leaderElection.renewDeadline"},
+		{"no retry period", times(15*time.Second, 10*time.Second, 0), "leaderElection.retryPeriod"},
+		{"negative times", times(-1, -1, -1), "leaderElection.leaseDuration leaderElection.renewDeadline leaderElection.retryPeriod"},
+		{"names", func(c *v1alpha1.DroverConfiguration) { c.LeaderElection.Name, c.LeaderElection.Namespace = "", "a.b" },
+			"leaderElection.name leaderElection.namespace"},
+		{"none of it matters when it is off", func(c *v1alpha1.DroverConfiguration) {
+			times(0, 0, 0)(c)
+			c.LeaderElection.Name, c.LeaderElection.Enabled = "", new(false)
+		}, ""},
+	}
+}
+
+func TestEnabled(t *testing.T) {
+	for _, c := range []struct {
+		controllers string
+		want        bool
+	}{
+		{"*", true},
+		{"metadata", true},
+		{"maintenance", false},
+		{"-metadata", false},
+		{"-maintenance", false},
+		{"*,-metadata", false},
+		{"-metadata,*", false},
+		{"*,-maintenance", true},
+		{"metadata,-metadata", true},
+		{"-metadata,metadata", false},
+		{"", false},
+	} {
+		if got := Enabled(strings.Split(c.controllers, ","), "metadata"); got != c.want {
+			t.Errorf("--controllers=%s: %v", c.controllers, got)
+		}
+	}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "drover.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func resolve(t *testing.T, args ...string) (*v1alpha1.DroverConfiguration, error) {
+	t.Helper()
+	set := pflag.NewFlagSet("drover", pflag.ContinueOnError)
+	flags := AddFlags(set)
+	if err := set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return flags.Resolve(known)
+}
+
+// The help shows the flags' defaults: they have to be those that count.
+func TestFlagsHaveTheDefaults(t *testing.T) {
+	set := pflag.NewFlagSet("drover", pflag.ContinueOnError)
+	flags := AddFlags(set)
+	config := &v1alpha1.DroverConfiguration{TypeMeta: Default().TypeMeta}
+	set.VisitAll(func(flag *pflag.Flag) {
+		if assign := flags.assign[flag.Name]; assign != nil {
+			assign(config)
+		} else if flag.Name != "config" {
+			t.Errorf("--%s is assigned to nothing", flag.Name)
+		}
+	})
+	if diff := cmp.Diff(Default(), config); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEachFlagCountsOverTheFile(t *testing.T) {
+	file := write(t, head+"namespace: from-file\nmetadata: {workers: 7, writesPerSecond: 7}\nlog: {format: text}\nmetrics: {certDir: /file}")
+	args := []string{
+		"--config=" + file, "--controllers=metadata", "--namespace=", "--metadata-workers=3", "--metadata-writes-burst=5", "--leader-elect=false",
+		"--leader-elect-namespace=ns", "--leader-elect-name=name", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
+		"--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--metrics-secure=false", "--health-probe-bind-address=:1", "-v=4",
+	}
+	got, err := resolve(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Controllers, want.Namespace = []string{"metadata"}, new("")
+	want.Metadata.Workers, want.Metadata.WritesPerSecond, want.Metadata.WritesBurst = new(3), new(7.0), new(5)
+	want.LeaderElection = v1alpha1.LeaderElection{
+		Enabled: new(false), Namespace: "ns", Name: "name",
+		LeaseDuration: duration(3 * time.Second), RenewDeadline: duration(2 * time.Second), RetryPeriod: duration(time.Second),
+	}
+	want.Metrics = v1alpha1.Metrics{BindAddress: new("0"), Secure: new(false), CertDir: "/file"}
+	want.Health.BindAddress, want.Log = new(":1"), v1alpha1.Log{Format: "text", Verbosity: new(4)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestResolveSaysWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a file that is not there": {[]string{"--config=" + filepath.Join(t.TempDir(), "none.yaml")}, "reading the configuration: "},
+		"a bad file is named":      {[]string{"--config=" + write(t, "x: y")}, "drover.yaml: "},
+		"a bad flag":               {[]string{"--log-format=xml"}, `log.format: Unsupported value: "xml": supported values: "json", "text"`},
+		"a bad capability":         {[]string{"--controllers=*,-x"}, `controllers[1]: Unsupported value: "-x": supported values: "*", "metadata", "maintenance"`},
+		"a good flag does not hide a bad file": {[]string{"--namespace=a", "--config=" + write(t, head+"metadata: {workers: -1}")},
+			"metadata.workers: Invalid value: -1: must be from 1 to 1000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := resolve(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+	if _, err := resolve(t, "--config="+write(t, head+"metadata: {workers: -1}"), "--metadata-workers=1"); err != nil {
+		t.Errorf("a flag mends a bad value of the file: %v", err)
+	}
+}

@@ -22,7 +22,8 @@ func newLock(config *rest.Config, election v1alpha1.LeaderElection) (resourceloc
 	if namespace == "" {
 		text, err := os.ReadFile(podNamespaceFile)
 		if err != nil {
-			return nil, fmt.Errorf("leader election needs a namespace for its lease: this is no Pod (%w); give --leader-elect-namespace, or --leader-elect=false where only one Drover runs", err)
+			return nil, fmt.Errorf("leader election needs a namespace for its lease: this is no Pod (%w); give --leader-elect-namespace, "+
+				"or --leader-elect=false where only one Drover runs", err)
 		}
 		namespace = strings.TrimSpace(string(text))
 	}

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"io"
+	"math"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
@@ -20,7 +21,8 @@ func NewLogger(settings v1alpha1.Log, out io.Writer) logr.Logger {
 	if settings.Format == "text" {
 		encoder = zapcore.NewConsoleEncoder(encoding)
 	}
-	level := zap.NewAtomicLevelAt(zapcore.Level(-*settings.Verbosity))
+	verbosity := min(*settings.Verbosity, math.MaxInt8)
+	level := zap.NewAtomicLevelAt(zapcore.Level(-verbosity)) //nolint:gosec // the line above bounds it
 	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(out)), level)
 	return zapr.NewLogger(zap.New(core))
 }

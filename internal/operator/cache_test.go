@@ -1,0 +1,148 @@
+package operator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+func fullMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: "machines", Name: name, UID: "uid", ResourceVersion: "7", Generation: 3, Labels: map[string]string{"pool": "a", "old": "1"},
+		Annotations:       map[string]string{ownership.AnnotationCustomLabels: "old"},
+		OwnerReferences:   []metav1.OwnerReference{{Kind: "MachineSet", Name: "a", UID: "uid", Controller: new(true)}},
+		Finalizers:        []string{"example.com/f"},
+		CreationTimestamp: metav1.NewTime(time.Unix(1, 0)),
+		ManagedFields:     []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+	}
+}
+
+func fullNode() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: fullMeta("n"),
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///x", Taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{
+			Images: []corev1.ContainerImage{{Names: []string{"image"}}}, Capacity: corev1.ResourceList{"cpu": {}},
+			Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
+				{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Message: "kubelet is posting", LastHeartbeatTime: metav1.Now()},
+			},
+		},
+	}
+}
+
+func fullMachine() *machinev1beta1.Machine {
+	machine := &machinev1beta1.Machine{ObjectMeta: fullMeta("m")}
+	machine.Spec.Labels, machine.Spec.Taints = map[string]string{"hand": "made"}, []corev1.Taint{{Key: "b", Effect: corev1.TaintEffectNoExecute}}
+	machine.Spec.ProviderSpec.Value, machine.Spec.ProviderID = &runtime.RawExtension{Raw: []byte(`{"ami":"x"}`)}, new("aws:///x")
+	machine.Status = machinev1beta1.MachineStatus{
+		NodeRef: &corev1.ObjectReference{Name: "n"}, Phase: new("Running"), AuthoritativeAPI: machinev1beta1.MachineAuthorityMachineAPI,
+		ErrorMessage: new("x"), ProviderStatus: &runtime.RawExtension{Raw: []byte(`{}`)}, Addresses: []corev1.NodeAddress{{Address: "10.0.0.1"}},
+	}
+	return machine
+}
+
+func fullSet() *machinev1beta1.MachineSet {
+	set := &machinev1beta1.MachineSet{ObjectMeta: fullMeta("a")}
+	set.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
+	set.Spec.Template.Spec.Labels, set.Spec.Template.Spec.Annotations = map[string]string{"team": "blue"}, map[string]string{"n": "1"}
+	set.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "c", Value: "1", Effect: corev1.TaintEffectNoSchedule}}
+	set.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"ami":"x"}`)}
+	set.Spec.Replicas, set.Status.ReadyReplicas = new(int32(3)), 3
+	return set
+}
+
+func trimmed[T any](t *testing.T, trim func(any) (any, error), object T) T {
+	t.Helper()
+	out, err := trim(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, ok := out.(T)
+	if !ok {
+		t.Fatalf("a %T became a %T", object, out)
+	}
+	return same
+}
+
+// What is not listed here is in memory five thousand times for nothing; what is missing here and used would be read as empty.
+func TestTrims(t *testing.T) {
+	node, machine, set := fullNode(), fullMachine(), fullSet()
+	node.ManagedFields, machine.ManagedFields, set.ManagedFields = nil, nil, nil
+	node.Status = corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
+	machine.Spec.ProviderSpec.Value, set.Spec.Template.Spec.ProviderSpec.Value = nil, nil
+	machine.Status = machinev1beta1.MachineStatus{
+		NodeRef: machine.Status.NodeRef, Phase: machine.Status.Phase, AuthoritativeAPI: machine.Status.AuthoritativeAPI,
+	}
+	for name, diff := range map[string]string{
+		"Node":       cmp.Diff(node, trimmed(t, trimNode, fullNode())),
+		"Machine":    cmp.Diff(machine, trimmed(t, trimMachine, fullMachine())),
+		"MachineSet": cmp.Diff(set, trimmed(t, trimMachineSet, fullSet())),
+	} {
+		if diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+	}
+	for _, trim := range []func(any) (any, error){trimNode, trimMachine, trimMachineSet} {
+		if pod := trimmed(t, trim, &corev1.Pod{ObjectMeta: fullMeta("p")}); len(pod.ManagedFields) != 1 {
+			t.Error("another kind was trimmed")
+		}
+	}
+}
+
+// The operator decides on trimmed objects, kubectl drover on whole ones: they must say the same.
+func TestTrimmedObjectsGiveTheSameDecision(t *testing.T) {
+	decide := func(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, node *corev1.Node) plan.Decision {
+		return plan.Decide(plan.Input{
+			Pool: plan.PoolOf(set), Machine: machine, Node: node, Protected: ownership.DefaultProtected(), Now: time.Unix(1_700_000_000, 0),
+		})
+	}
+	whole := decide(fullSet(), fullMachine(), fullNode())
+	if !whole.Machine.Write || !whole.Node.Write {
+		t.Fatalf("nothing to compare: %+v", whole)
+	}
+	set, machine := trimmed(t, trimMachineSet, fullSet()), trimmed(t, trimMachine, fullMachine())
+	if diff := cmp.Diff(whole, decide(set, machine, trimmed(t, trimNode, fullNode()))); diff != "" {
+		t.Error(diff)
+	}
+	for _, machine := range []*machinev1beta1.Machine{fullMachine(), machine} {
+		if member, err := plan.Member(set, machine); err != nil || !member {
+			t.Errorf("member %v, %v", member, err)
+		}
+	}
+}
+
+func TestCacheIsLimitedToANamespace(t *testing.T) {
+	for namespace, want := range map[string]int{"machines": 1, "": 0} {
+		options := cacheOptions(namespace)
+		for object, by := range options.ByObject {
+			limit := want
+			if _, ok := object.(*corev1.Node); ok {
+				limit = 0
+			}
+			if by.Transform == nil || len(by.Namespaces) != limit {
+				t.Errorf("namespace %q: %T is limited to %v", namespace, object, by.Namespaces)
+			}
+		}
+	}
+}
+
+func TestSchemeKnowsWhatIsUsed(t *testing.T) {
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range []runtime.Object{&corev1.Node{}, &machinev1beta1.Machine{}, &machinev1beta1.MachineSetList{}, &corev1.Event{}} {
+		if _, _, err := scheme.ObjectKinds(object); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+)
+
+// server stands in for the API server's discovery: which resources it serves, or that it does not answer.
+type server struct {
+	discovery.DiscoveryInterface
+	mu     sync.Mutex
+	served []string
+	err    error
+	asked  int
+}
+
+func (s *server) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	switch {
+	case s.err != nil:
+		return nil, s.err
+	case s.served == nil:
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, version)
+	}
+	list := &metav1.APIResourceList{GroupVersion: version}
+	for _, name := range s.served {
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: name})
+	}
+	return list, nil
+}
+
+func (s *server) serve(err error, resources ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.served, s.err = resources, err
+}
+
+func (s *server) questions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+// informers is a cache that notes which kinds are dropped, and may have none of Machines for a while.
+type informers struct {
+	informertest.FakeInformers
+	crds *controllertest.FakeInformer
+
+	mu      sync.Mutex
+	missing error
+	dropped []string
+}
+
+func (c *informers) GetInformer(_ context.Context, object client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := object.(*metav1.PartialObjectMetadata); ok {
+		return c.crds, nil
+	}
+	return controllertest.NewFakeInformer(controllertest.Synced), c.missing
+}
+
+func (c *informers) RemoveInformer(_ context.Context, object client.Object) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropped = append(c.dropped, typeName(object))
+	return c.missing
+}
+
+func (c *informers) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.missing = err
+}
+
+func typeName(object client.Object) string {
+	switch object.(type) {
+	case *machinev1beta1.MachineSet:
+		return "MachineSet"
+	case *machinev1beta1.Machine:
+		return "Machine"
+	}
+	return "?"
+}
+
+// plant is a switchboard in operation with one capability.
+type plant struct {
+	*switchboard
+	server  *server
+	cache   *informers
+	elect   func()
+	fails   chan error
+	stopped chan error
+	mu      sync.Mutex
+	log     []string
+}
+
+func (p *plant) note(word string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = append(p.log, word)
+}
+
+// history is what the capability was asked to do so far.
+func (p *plant) history() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.log, " ")
+}
+
+func newPlant() *plant {
+	p := &plant{
+		server: &server{}, cache: &informers{crds: controllertest.NewFakeInformer(controllertest.Synced)},
+		fails: make(chan error), stopped: make(chan error, 1),
+	}
+	elected := make(chan struct{})
+	p.elect = func() { close(elected) }
+	work := capability{
+		name: "metadata",
+		needs: []schema.GroupVersionResource{
+			machinev1beta1.GroupVersion.WithResource("machinesets"), machinev1beta1.GroupVersion.WithResource("machines"),
+		},
+		watches: []client.Object{&machinev1beta1.MachineSet{}},
+		own:     []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
+		prepare: func(context.Context) error { p.note("prepare"); return nil },
+		run: func(ctx context.Context) error {
+			p.note("run")
+			defer p.note("stop")
+			select {
+			case <-ctx.Done():
+				return nil
+			case err := <-p.fails:
+				return err
+			}
+		},
+	}
+	p.switchboard = newSwitchboard([]capability{work}, p.cache, p.server, elected)
+	return p
+}
+
+// operate runs a test beside a switchboard, in a bubble whose clock goes on as soon as everybody waits.
+func operate(t *testing.T, test func(t *testing.T, p *plant)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlant()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { p.stopped <- p.Start(ctx) }()
+		test(t, p)
+		cancel()
+		synctest.Wait()
+		if p.NeedLeaderElection() {
+			t.Error("the switchboard runs on every replica")
+		}
+	})
+}
+
+// expect lets two rechecks pass and compares the line of /readyz?verbose.
+func (p *plant) expect(t *testing.T, line string, ready bool) {
+	t.Helper()
+	time.Sleep(2 * recheck)
+	synctest.Wait()
+	if got := p.lines(); !slices.Equal(got, []string{line}) {
+		t.Errorf("got  %q\nwant %q", got, line)
+	}
+	if err := p.ready(); (err == nil) != ready {
+		t.Errorf("ready: %v", err)
+	}
+}
+
+const (
+	noSets     = "capability metadata: off (the API server has no machinesets.machine.openshift.io; it starts when that CRD is installed)"
+	noMachines = "capability metadata: off (the API server has no machines.machine.openshift.io; it starts when that CRD is installed)"
+	runs       = "capability metadata: running"
+)
+
+func TestCapabilityComesAndGoesWithItsCRDs(t *testing.T) {
+	operate(t, func(t *testing.T, p *plant) {
+		p.elect()
+		p.expect(t, noSets, true)
+		p.server.serve(nil, "machinesets")
+		p.expect(t, noMachines, true)
+		p.server.serve(nil, "machinesets", "machines")
+		p.expect(t, runs, true)
+		p.server.serve(nil, "machinesets")
+		p.expect(t, noMachines, true)
+		if got, want := p.history(), "prepare run stop"; got != want {
+			t.Errorf("history %s", got)
+		}
+		if !slices.Equal(p.cache.dropped, []string{"MachineSet", "Machine"}) {
+			t.Errorf("dropped %v", p.cache.dropped)
+		}
+		p.server.serve(nil, "machines", "machinesets")
+		p.expect(t, runs, true)
+		if got, want := p.history(), "prepare run stop prepare run"; got != want {
+			t.Errorf("history %s", got)
+		}
+	})
+}
+
+// An API server that does not answer says nothing about its CRDs.
+func TestFailingDiscoveryKeepsTheState(t *testing.T) {
+	operate(t, func(t *testing.T, p *plant) {
+		p.elect()
+		p.server.serve(errors.New("no route"))
+		p.expect(t, "capability metadata: off (not looked at yet)", false)
+		p.server.serve(nil, "machinesets", "machines")
+		p.expect(t, runs, true)
+		p.server.serve(errors.New("no route"))
+		p.expect(t, runs, true)
+		p.server.serve(nil)
+		p.expect(t, noSets, true)
+	})
+}
+
+func TestCapabilityStandsByUntilElected(t *testing.T) {
+	operate(t, func(t *testing.T, p *plant) {
+		p.server.serve(nil, "machinesets", "machines")
+		p.expect(t, "capability metadata: standing by (another replica leads)", true)
+		p.server.serve(nil)
+		p.expect(t, noSets, true)
+		p.server.serve(nil, "machinesets", "machines")
+		p.elect()
+		p.expect(t, runs, true)
+		if got, want := p.history(), "prepare prepare run"; got != want {
+			t.Errorf("history %s", got)
+		}
+	})
+}
+
+// Right after a CRD is made its resource may be listed and yet be unknown: that is waited for, and only that.
+func TestCachesAreFilledBeforeItStarts(t *testing.T) {
+	operate(t, func(t *testing.T, p *plant) {
+		p.elect()
+		p.cache.fail(&meta.NoKindMatchError{})
+		p.server.serve(nil, "machinesets", "machines")
+		p.expect(t, "capability metadata: filling caches", false)
+		p.cache.fail(nil)
+		p.expect(t, runs, true)
+		if got, want := p.history(), "prepare run"; got != want {
+			t.Errorf("history %s", got)
+		}
+	})
+}
+
+func TestFailureOfACapabilityEndsTheProcess(t *testing.T) {
+	for name, fail := range map[string]func(*plant){
+		"while it runs":             func(p *plant) { p.fails <- errors.New("broken") },
+		"while it fills its caches": func(p *plant) { p.cache.fail(errors.New("broken")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			operate(t, func(t *testing.T, p *plant) {
+				p.elect()
+				if strings.Contains(name, "caches") {
+					fail(p)
+				}
+				p.server.serve(nil, "machinesets", "machines")
+				time.Sleep(recheck)
+				synctest.Wait()
+				if !strings.Contains(name, "caches") {
+					fail(p)
+				}
+				if err := <-p.stopped; err == nil || err.Error() != "capability metadata: broken" {
+					t.Errorf("error %v", err)
+				}
+				p.stopped <- nil
+			})
+		})
+	}
+}
+
+// At rest nothing is asked: only a change of a CRD, or a failed answer, makes it look again.
+func TestDiscoveryIsAskedWhenSomethingChanged(t *testing.T) {
+	operate(t, func(t *testing.T, p *plant) {
+		p.expect(t, noSets, true)
+		time.Sleep(2 * unrest)
+		before := p.server.questions()
+		time.Sleep(time.Hour)
+		if now := p.server.questions(); now != before {
+			t.Errorf("asked %d times in an hour at rest", now-before)
+		}
+		p.server.serve(nil, "machinesets", "machines")
+		crd := &metav1.PartialObjectMetadata{}
+		p.cache.crds.Add(crd)
+		p.expect(t, "capability metadata: standing by (another replica leads)", true)
+		p.server.serve(nil)
+		time.Sleep(2 * unrest)
+		p.cache.crds.Delete(crd)
+		p.expect(t, noSets, true)
+		time.Sleep(2 * unrest)
+		p.server.serve(nil, "machinesets", "machines")
+		p.cache.crds.Update(crd, crd)
+		p.expect(t, "capability metadata: standing by (another replica leads)", true)
+	})
+}

@@ -29,7 +29,7 @@ func pages(capabilities []capability) map[string]string {
 		events.section(c.name)
 		events.table(eventHeads, eventRows(c.events))
 	}
-	return map[string]string{"metrics.md": metrics.String(), "events.md": events.String()}
+	return map[string]string{"metrics.md": metrics.text.String(), "events.md": events.text.String()}
 }
 
 var (
@@ -59,22 +59,22 @@ func eventRows(docs []status.EventDoc) [][]string {
 
 // page is a Markdown page that grows.
 type page struct {
-	strings.Builder
+	text strings.Builder
 }
 
 func newPage(title, intro string) *page {
 	p := &page{}
-	fmt.Fprintf(p, "# %s\n\n%s%s", title, notice, intro)
+	fmt.Fprintf(&p.text, "# %s\n\n%s%s", title, notice, intro)
 	return p
 }
 
 func (p *page) section(name string) {
-	fmt.Fprintf(p, "\n## Capability %s\n\n", name)
+	fmt.Fprintf(&p.text, "\n## Capability %s\n\n", name)
 }
 
 func (p *page) table(heads []string, rows [][]string) {
 	p.row(heads)
-	p.WriteString(strings.Repeat("|---", len(heads)) + "|\n")
+	p.text.WriteString(strings.Repeat("|---", len(heads)) + "|\n")
 	for _, row := range rows {
 		p.row(row)
 	}
@@ -82,9 +82,9 @@ func (p *page) table(heads []string, rows [][]string) {
 
 func (p *page) row(cells []string) {
 	for _, cell := range cells {
-		p.WriteString("| " + strings.ReplaceAll(cell, "|", `\|`) + " ")
+		p.text.WriteString("| " + strings.ReplaceAll(cell, "|", `\|`) + " ")
 	}
-	p.WriteString("|\n")
+	p.text.WriteString("|\n")
 }
 
 func code(word string) string { return "`" + word + "`" }

@@ -25,12 +25,14 @@ func TestParse(t *testing.T) {
 	}{
 		{"nothing but the head is the default", "", func(*v1alpha1.DroverConfiguration) {}},
 		{"one field of a section leaves the others", "metadata: {workers: 4}", func(c *v1alpha1.DroverConfiguration) { c.Metadata.Workers = new(4) }},
-		{"zero and empty are values", "namespace: \"\"\nmetadata: {writesPerSecond: 0}\nleaderElection: {enabled: false}", func(c *v1alpha1.DroverConfiguration) {
-			c.Namespace, c.Metadata.WritesPerSecond, c.LeaderElection.Enabled = new(""), new(0.0), new(false)
-		}},
+		{"zero and empty are values", "namespace: \"\"\nmetadata: {writesPerSecond: 0}\nleaderElection: {enabled: false}",
+			func(c *v1alpha1.DroverConfiguration) {
+				c.Namespace, c.Metadata.WritesPerSecond, c.LeaderElection.Enabled = new(""), new(0.0), new(false)
+			}},
 		{"a list replaces the default", "controllers: [metadata]", func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"metadata"} }},
 		{"an empty list is not the default", "controllers: []", func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{} }},
-		{"durations", "leaderElection: {leaseDuration: 1m}", func(c *v1alpha1.DroverConfiguration) { c.LeaderElection.LeaseDuration = duration(time.Minute) }},
+		{"durations", "leaderElection: {leaseDuration: 1m}",
+			func(c *v1alpha1.DroverConfiguration) { c.LeaderElection.LeaseDuration = duration(time.Minute) }},
 		{"protected keys", "metadata: {protected: {labels: [a/*], taints: [b]}}", func(c *v1alpha1.DroverConfiguration) {
 			c.Metadata.Protected = v1alpha1.Protected{Labels: []string{"a/*"}, Taints: []string{"b"}}
 		}},
@@ -249,7 +251,8 @@ func TestResolveSaysWhatIsWrong(t *testing.T) {
 		"a file that is not there": {[]string{"--config=" + filepath.Join(t.TempDir(), "none.yaml")}, "reading the configuration: "},
 		"a bad file is named":      {[]string{"--config=" + write(t, "x: y")}, "drover.yaml: "},
 		"a bad flag":               {[]string{"--log-format=xml"}, `log.format: Unsupported value: "xml": supported values: "json", "text"`},
-		"a bad capability":         {[]string{"--controllers=*,-x"}, `controllers[1]: Unsupported value: "-x": supported values: "*", "metadata", "maintenance"`},
+		"a bad capability": {[]string{"--controllers=*,-x"},
+			`controllers[1]: Unsupported value: "-x": supported values: "*", "metadata", "maintenance"`},
 		"a good flag does not hide a bad file": {[]string{"--namespace=a", "--config=" + write(t, head+"metadata: {workers: -1}")},
 			"metadata.workers: Invalid value: -1: must be from 1 to 1000"},
 	} {

@@ -31,7 +31,8 @@ func AddFlags(set *pflag.FlagSet) *Flags {
 }
 
 func (f *Flags) addMachineFlags(d *v1alpha1.DroverConfiguration) {
-	f.text("namespace", *d.Namespace, `namespace of MachineSets and Machines; "" for all`, func(c *v1alpha1.DroverConfiguration, v *string) { c.Namespace = v })
+	f.text("namespace", *d.Namespace, `namespace of MachineSets and Machines; "" for all`,
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Namespace = v })
 	workers := f.set.Int("metadata-workers", *d.Metadata.Workers, "Machines worked on at once")
 	f.assign["metadata-workers"] = func(c *v1alpha1.DroverConfiguration) { c.Metadata.Workers = workers }
 	rate := f.set.Float64("metadata-writes-per-second", *d.Metadata.WritesPerSecond, "Nodes written per second at most, 0 for no bound")

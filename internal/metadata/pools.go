@@ -24,6 +24,11 @@ type declared struct {
 	invalid error
 }
 
+// has tells whether a Machine is one of the set's.
+func (d *declared) has(machine *machinev1beta1.Machine) bool {
+	return d.invalid == nil && d.membership.Has(machine)
+}
+
 // pools keeps every MachineSet as read at its present resourceVersion: thousands of Machines ask for the same few.
 type pools struct {
 	reader client.Reader
@@ -67,7 +72,7 @@ func (p *pools) of(ctx context.Context, machine *machinev1beta1.Machine) (*decla
 	var found *declared
 	for i := range sets.Items {
 		candidate := p.read(&sets.Items[i])
-		if candidate.invalid != nil || !candidate.membership.Has(machine) {
+		if !candidate.has(machine) {
 			continue
 		}
 		if found != nil {
@@ -91,7 +96,7 @@ func (p *pools) owner(ctx context.Context, machine *machinev1beta1.Machine, owne
 		return nil, fmt.Errorf("reading MachineSet %s/%s: %w", machine.Namespace, owner.Name, err)
 	}
 	read := p.read(set)
-	if read.invalid != nil || !read.membership.Has(machine) {
+	if !read.has(machine) {
 		return nil, nil
 	}
 	return read, nil

@@ -40,7 +40,8 @@ func TestReconcileWritesOnceAndRests(t *testing.T) {
 		m.Generation = 2
 	})
 	s.must(t, "m1", "Machine/m1 Node/n1")
-	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil || node.Labels["team"] != "red" || node.Labels["foreign"] != "1" {
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil ||
+		node.Labels["team"] != "red" || node.Labels["foreign"] != "1" {
 		t.Errorf("%v, labels %v", err, node.Labels)
 	}
 	for name, got := range map[string]float64{
@@ -128,7 +129,8 @@ func TestReconcileAnswersOfTheAPIServer(t *testing.T) {
 		{"a failed test of a JSON patch, too", "Node", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}},
 			retryStale, false, "", 0, "conflict"},
 		{"what is gone will be heard of", "Node", apierrors.NewNotFound(nodes, "n1"), catchUp, false, "", 0, "gone"},
-		{"a refusal waits for a person", "Node", apierrors.NewForbidden(nodes, "n1", errors.New("policy")), retryDenied, false, "Warning MetadataDenied", 1, "denied"},
+		{"a refusal waits for a person", "Node", apierrors.NewForbidden(nodes, "n1", errors.New("policy")), retryDenied, false,
+			"Warning MetadataDenied", 1, "denied"},
 		{"anything else is tried again with back-off", "Node", apierrors.NewInternalError(errors.New("etcd")), 0, true, "", 1, "error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -147,7 +147,7 @@ func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, mach
 		return
 	}
 	queue.Add(watch.Repair, request(machine))
-	r.addNode(ctx, queue, watch.Repair, nodeName(machine))
+	r.addNode(ctx, queue, nodeName(machine))
 }
 
 func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
@@ -161,8 +161,8 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 	queue.Add(watch.Repair, request(after))
 	if nodeName(before) != nodeName(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
 		// Whoever else names one of the two Nodes may now have it alone, or no longer.
-		r.addNode(ctx, queue, watch.Repair, nodeName(before))
-		r.addNode(ctx, queue, watch.Repair, nodeName(after))
+		r.addNode(ctx, queue, nodeName(before))
+		r.addNode(ctx, queue, nodeName(after))
 	}
 }
 
@@ -184,12 +184,12 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 	r.versions.forget(string(machine.UID))
 	r.fights.forget(plan.OnMachine, key.String())
 	r.metrics.failures.DeleteLabelValues(machine.Name)
-	r.addNode(ctx, queue, watch.Repair, nodeName(machine))
+	r.addNode(ctx, queue, nodeName(machine))
 }
 
 func (r *Reconciler) nodeCreated(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 	if !initial {
-		r.addNode(ctx, queue, watch.Repair, node.Name)
+		r.addNode(ctx, queue, node.Name)
 	}
 }
 
@@ -200,18 +200,18 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 		slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }) {
 		return
 	}
-	r.addNode(ctx, queue, watch.Repair, after.Name)
+	r.addNode(ctx, queue, after.Name)
 }
 
 func (r *Reconciler) nodeDeleted(ctx context.Context, queue watch.Queue, node *corev1.Node) {
 	r.versions.forget(string(node.UID))
 	r.fights.forget(plan.OnNode, node.Name)
 	r.metrics.failures.DeleteLabelValues(node.Name)
-	r.addNode(ctx, queue, watch.Repair, node.Name)
+	r.addNode(ctx, queue, node.Name)
 }
 
-// addNode puts the Machines of a Node into the queue.
-func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, priority int, node string) {
+// addNode puts the Machines of a Node into the queue, ahead of a roll-out.
+func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, node string) {
 	if node == "" {
 		return
 	}
@@ -221,7 +221,7 @@ func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, priority in
 		return
 	}
 	for i := range machines {
-		queue.Add(priority, request(&machines[i]))
+		queue.Add(watch.Repair, request(&machines[i]))
 	}
 }
 

@@ -218,7 +218,8 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	}
 	w.machines.Delete(machine)
 	w.nodes.Delete(node)
-	if s.fights.any() || len(s.versions.written) != 0 || len(s.ledger.machines) != 0 || s.ledger.rewrites(named("m1"), s.ledger.pools[named("a")].revision) {
+	if s.fights.any() || len(s.versions.written) != 0 || len(s.ledger.machines) != 0 ||
+		s.ledger.rewrites(named("m1"), s.ledger.pools[named("a")].revision) {
 		t.Errorf("left: fights %v, versions %v, Machines %v", s.fights.keys, s.versions.written, s.ledger.machines)
 	}
 	if s.metric(t, incumbentDoc.Name, "m1")+s.metric(t, incumbentDoc.Name, "n1") != 0 || s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 0 {

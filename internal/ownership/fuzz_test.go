@@ -39,7 +39,9 @@ func FuzzParseRecord(f *testing.F) {
 
 // checkHostile merges with a record that somebody made up: the system's keys stay, everything on the object else may be claimed.
 func checkHostile(t *testing.T, kind Kind, record Record) {
-	live := map[string]string{"kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux", "node.kubernetes.io/unschedulable:NoSchedule": "", "k8s.ovn.org/x": "y"}
+	live := map[string]string{
+		"kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux", "node.kubernetes.io/unschedulable:NoSchedule": "", "k8s.ovn.org/x": "y",
+	}
 	in := Input{
 		Owned: record.Owned(kind), Released: record.Released[kind], Live: live, Protected: DefaultProtected().Of(kind), Now: clock,
 	}

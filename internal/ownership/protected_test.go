@@ -94,7 +94,8 @@ func TestDefaultProtected(t *testing.T) {
 			"kubernetes.io/hostname": true, "topology.kubernetes.io/zone": true, "topology.ebs.csi.aws.com/zone": true,
 			"node-role.kubernetes.io/worker": true, "node-role.kubernetes.io/infra": false, "machine.openshift.io/zone": true,
 			"cluster.x-k8s.io/name": true, "node.cluster.x-k8s.io/x": true, "feature.node.kubernetes.io/cpu": true,
-			"vendor.feature.node.kubernetes.io/x": true, "example.com/team": false, "hostname": false, "node.kubernetes.io/exclude-from-external-load-balancers": false,
+			"vendor.feature.node.kubernetes.io/x": true, "example.com/team": false, "hostname": false,
+			"node.kubernetes.io/exclude-from-external-load-balancers": false,
 		},
 		Annotation: {
 			AnnotationRecord: true, AnnotationCustomLabels: true, "drover.dev/paused": true, "machineconfiguration.openshift.io/state": true,

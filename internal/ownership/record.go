@@ -112,7 +112,8 @@ func ParseRecord(text string) (Record, error) {
 		return Record{}, nil
 	}
 	if len(text) > MaxRecordBytes {
-		return Record{}, fmt.Errorf("annotation %s has %d bytes, at most %d are read: nothing is taken as owned", AnnotationRecord, len(text), MaxRecordBytes)
+		return Record{}, fmt.Errorf("annotation %s has %d bytes, at most %d are read: nothing is taken as owned",
+			AnnotationRecord, len(text), MaxRecordBytes)
 	}
 	var record Record
 	if err := json.Unmarshal([]byte(text), &record); err != nil {

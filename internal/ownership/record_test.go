@@ -70,7 +70,8 @@ func TestParseRecord(t *testing.T) {
 func TestRecordOwned(t *testing.T) {
 	record := fullRecord()
 	owned := record.Owned(Label)
-	if !owned.Equal(keys("a b m")) || !record.Owned(Annotation).Equal(keys("example.com/n")) || !record.Owned(Taint).Equal(keys("t:NoSchedule mt:NoExecute")) {
+	if !owned.Equal(keys("a b m")) || !record.Owned(Annotation).Equal(keys("example.com/n")) ||
+		!record.Owned(Taint).Equal(keys("t:NoSchedule mt:NoExecute")) {
 		t.Errorf("owned %v", owned.Sorted())
 	}
 	owned.Add("mine")
@@ -178,8 +179,9 @@ func TestKeys(t *testing.T) {
 	var none Keys
 	a, ab, bc := keys("a"), keys("a b"), keys("b c")
 	for name, ok := range map[string]bool{
-		"nil is empty":                none.Equal(Keys{}) && Keys{}.Equal(none) && none.Len() == 0 && !none.Has("a") && len(none.Sorted()) == 0,
-		"nil in operations":           none.Union(a).Equal(a) && a.Union(nil).Equal(a) && none.Minus(a).Equal(nil) && a.Minus(nil).Equal(a) && a.And(nil).Len() == 0,
+		"nil is empty": none.Equal(Keys{}) && Keys{}.Equal(none) && none.Len() == 0 && !none.Has("a") && len(none.Sorted()) == 0,
+		"nil in operations": none.Union(a).Equal(a) && a.Union(nil).Equal(a) && none.Minus(a).Equal(nil) && a.Minus(nil).Equal(a) &&
+			a.And(nil).Len() == 0,
 		"union":                       ab.Union(bc).Equal(keys("a b c")),
 		"minus":                       ab.Minus(bc).Equal(a),
 		"and":                         ab.And(bc).Equal(keys("b")),

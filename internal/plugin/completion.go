@@ -54,6 +54,7 @@ func (o *options) completeExplain(command *cobra.Command, args []string, typed s
 		prefix = "node/"
 	}
 	names := namesOf[*corev1.Node](command.Context(), o, nodes, prefix, args, typed)
+	//nolint:gocritic // typed is the beginning of the word, not the word that of typed
 	if len(args) == 0 && strings.HasPrefix("node", typed) {
 		names = append(names, "node")
 	}

@@ -16,7 +16,7 @@ import (
 func wrote(name, operation, subresource string, ago time.Duration, fields string) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{
 		Manager: name, Operation: metav1.ManagedFieldsOperationType(operation), Subresource: subresource, FieldsType: "FieldsV1",
-		Time: &metav1.Time{Time: testTime.Add(-ago)}, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+		Time: &metav1.Time{Time: testTime.Add(-ago)}, FieldsV1: metav1.NewFieldsV1(fields),
 	}
 }
 
@@ -54,7 +54,8 @@ func explainable() *fakeObjects {
 	}
 	node.ManagedFields = []metav1.ManagedFieldsEntry{
 		wrote("kubelet", "Update", "", 48*time.Hour, `{"f:metadata":{"f:labels":{".":{},"f:kubernetes.io/os":{},"f:foreign":{}}}}`),
-		wrote("drover-metadata", "Update", "", 2*time.Hour, `{"f:metadata":{"f:labels":{"f:tier":{},"f:by-hand":{}},"f:annotations":{"f:example.com/owner":{}}},"f:spec":{"f:taints":{}}}`),
+		wrote("drover-metadata", "Update", "", 2*time.Hour,
+			`{"f:metadata":{"f:labels":{"f:tier":{},"f:by-hand":{}},"f:annotations":{"f:example.com/owner":{}}},"f:spec":{"f:taints":{}}}`),
 		wrote("kubectl-label", "Update", "", time.Minute, `{"f:metadata":{"f:labels":{"f:drifted":{},"f:taken":{}}}}`),
 		wrote("taint-controller", "Apply", "status", time.Hour, `{"f:spec":{"f:taints":{}}}`),
 		wrote("broken", "Update", "", time.Second, `{"f:metadata"`),
@@ -138,7 +139,8 @@ func TestExplainSpecialNodes(t *testing.T) {
 		{"without a pool", func(f *fakeObjects) {
 			f.machineOf("workers-0").OwnerReferences, f.machineOf("workers-0").Labels = nil, nil
 		}, "", "<none>"},
-		{"a broken record", func(f *fakeObjects) { f.node("workers-0").Annotations[ownership.AnnotationRecord] = "{" }, "", "is not a record of owned keys"},
+		{"a broken record", func(f *fakeObjects) { f.node("workers-0").Annotations[ownership.AnnotationRecord] = "{" }, "",
+			"is not a record of owned keys"},
 		{"a broken record and no Machine", func(f *fakeObjects) {
 			f.node("workers-0").Annotations[ownership.AnnotationRecord] = "{"
 			f.machineOf("workers-0").Status.NodeRef = nil

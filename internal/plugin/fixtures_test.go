@@ -52,7 +52,9 @@ func (f *fakeObjects) machine(set *machinev1beta1.MachineSet, name string) {
 	controller := true
 	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: set.Namespace, Name: name, Labels: set.Spec.Template.Labels,
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: set.Name, UID: set.UID, Controller: &controller}},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: set.Name, UID: set.UID, Controller: &controller,
+		}},
 	}}
 	machine.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: name}
 	f.all = append(f.all, machine, &corev1.Node{ObjectMeta: metav1.ObjectMeta{

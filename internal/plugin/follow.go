@@ -93,7 +93,7 @@ func (s *statusCommand) ended(ctx context.Context, last PoolStatusList, err erro
 	case ctx.Err() != nil && s.wait:
 		return fmt.Errorf("interrupted: %s", last.lacking())
 	case ctx.Err() != nil:
-		return nil
+		return nil //nolint:nilerr // who stops watching has seen enough
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"bytes"
 	"slices"
 	"time"
 
@@ -36,7 +35,7 @@ func managersOf(entries []metav1.ManagedFieldsEntry) managers {
 			continue
 		}
 		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+		if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 			continue
 		}
 		m := manager{Manager{Name: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource}, set}

@@ -49,7 +49,8 @@ func (o *options) addAllNamespaces(command *cobra.Command) {
 // addProtect adds the flags for keys that the operator's configuration protects on top of the built-in ones.
 func (o *options) addProtect(command *cobra.Command) {
 	flags := command.Flags()
-	const usage = "Pattern of %s that belong to the system, on top of the built-in ones, as in the operator's configuration; * stands for any text; may be repeated"
+	const usage = "Pattern of %s that belong to the system, on top of the built-in ones, as in the operator's configuration; " +
+		"* stands for any text; may be repeated"
 	flags.StringSliceVar(&o.protect.Labels, "protect-label", nil, fmt.Sprintf(usage, "label keys"))
 	flags.StringSliceVar(&o.protect.Annotations, "protect-annotation", nil, fmt.Sprintf(usage, "annotation keys"))
 	flags.StringSliceVar(&o.protect.Taints, "protect-taint", nil, fmt.Sprintf(usage, "taint keys"))

@@ -29,13 +29,15 @@ func TestPauseAnnotations(t *testing.T) {
 		{"pause with a reason", true, "x", nil, map[string]any{paused: "true", because: "x"}, "paused"},
 		{"pause what is paused", true, "", map[string]string{paused: "true", because: "x"}, nil, "already paused"},
 		{"pause what is paused for the same reason", true, "x", map[string]string{paused: "true", because: "x"}, nil, "already paused"},
-		{"give another reason", true, "y", map[string]string{paused: "true", because: "x"}, map[string]any{paused: "true", because: "y"}, "already paused, reason changed"},
+		{"give another reason", true, "y", map[string]string{paused: "true", because: "x"}, map[string]any{paused: "true", because: "y"},
+			"already paused, reason changed"},
 		{"pause where a typo pauses", true, "", map[string]string{paused: "yes"}, nil, "already paused"},
 		{"pause after an old reason", true, "", map[string]string{because: "x"}, map[string]any{paused: "true", because: nil}, "paused"},
 		{"pause where it says false", true, "", map[string]string{paused: "false"}, map[string]any{paused: "true"}, "paused"},
 		{"resume", false, "", map[string]string{paused: "true"}, map[string]any{paused: nil, because: nil}, "resumed"},
 		{"resume what is not paused", false, "", map[string]string{"other": "x"}, nil, "not paused"},
-		{"resume where it says false", false, "", map[string]string{paused: "false"}, map[string]any{paused: nil, because: nil}, "not paused, annotation cleared"},
+		{"resume where it says false", false, "", map[string]string{paused: "false"}, map[string]any{paused: nil, because: nil},
+			"not paused, annotation cleared"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, done := (&pauseCommand{pause: c.pause, reason: c.reason}).annotations(c.live)
@@ -71,7 +73,9 @@ func TestPauseOfAReplacedObject(t *testing.T) {
 	f := &fakeObjects{}
 	f.pool("workers", 1, declare(nil, nil))
 	var sent string
-	conflict := interceptor.Funcs{Patch: func(_ context.Context, _ client.WithWatch, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+	conflict := interceptor.Funcs{Patch: func(
+		_ context.Context, _ client.WithWatch, object client.Object, patch client.Patch, _ ...client.PatchOption,
+	) error {
 		content, err := patch.Data(object)
 		if err != nil {
 			return err

@@ -43,11 +43,13 @@ func TestPreview(t *testing.T) {
 		want    []string
 		not     string
 	}{
-		{"what kubectl apply made", true, workersManifest, "", exitChanges, []string{"generation 4", "~ label      tier=silver → gold", "- label      old=label"}, "web"},
+		{"what kubectl apply made", true, workersManifest, "", exitChanges,
+			[]string{"generation 4", "~ label      tier=silver → gold", "- label      old=label"}, "web"},
 		{"what it did not make", false, workersManifest, "", exitChanges, []string{"tier=silver → gold"}, "old=label"},
 		{"the same again", true, "", "", exitOK, []string{"generation 3", "Nothing to change"}, "web"},
 		{"with another pool", true, workersManifest, "web", exitOK, []string{"Pool openshift-machine-api/web"}, "workers"},
-		{"a new pool", true, strings.Replace(workersManifest, "name: workers", "name: fresh", 1), "", exitOK, []string{"fresh (generation 1, 0 Machines)"}, "web"},
+		{"a new pool", true, strings.Replace(workersManifest, "name: workers", "name: fresh", 1), "", exitOK,
+			[]string{"fresh (generation 1, 0 Machines)"}, "web"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &fakeObjects{}
@@ -131,11 +133,13 @@ func TestBadManifests(t *testing.T) {
 	}{
 		{"not YAML", "a: b: c", "reading -f", exitError},
 		{"no MachineSet", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", "there is no MachineSet", exitError},
-		{"another API", strings.Replace(workersManifest, "machine.openshift.io/v1beta1", "cluster.x-k8s.io/v1beta1", 1), "Drover works with machine.openshift.io/v1beta1", exitError},
+		{"another API", strings.Replace(workersManifest, "machine.openshift.io/v1beta1", "cluster.x-k8s.io/v1beta1", 1),
+			"Drover works with machine.openshift.io/v1beta1", exitError},
 		{"no name", strings.Replace(workersManifest, "name: workers", "generateName: workers", 1), "without metadata.name", exitError},
 		{"twice", workersManifest + "---\n" + workersManifest, "leave one out", exitError},
 		{"a wrong type", strings.Replace(workersManifest, "tier: gold", "tier: [gold]", 1), "cannot unmarshal array into Go struct field", exitError},
-		{"an unknown field", strings.Replace(workersManifest, "labels:", "labels: {}\n        labls:", 1), `unknown field "spec.template.spec.metadata.labls"`, exitOK},
+		{"an unknown field", strings.Replace(workersManifest, "labels:", "labels: {}\n        labls:", 1),
+			`unknown field "spec.template.spec.metadata.labls"`, exitOK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &fakeObjects{}

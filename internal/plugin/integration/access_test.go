@@ -17,7 +17,9 @@ func (p *pool) grant(user string, verbs ...string) string {
 	local := metav1.ObjectMeta{Name: user, Namespace: p.namespace}
 	for _, object := range []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: verbs}}},
-		&rbacv1.ClusterRoleBinding{ObjectMeta: name, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: name, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		},
 		&rbacv1.Role{ObjectMeta: local, Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{"machine.openshift.io"}, Resources: []string{"machinesets", "machines"}, Verbs: verbs,
 		}}},

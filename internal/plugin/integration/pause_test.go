@@ -24,7 +24,8 @@ func TestPauseAndResume(t *testing.T) {
 		{"pause --reason=move " + node, node + " already paused, reason changed"},
 		{"pause machine " + p.node(1), "machine.machine.openshift.io/" + p.node(1) + " paused"},
 		{"pause " + p.name, "machineset.machine.openshift.io/" + p.name + " paused"},
-		{"resume " + p.name + " machine/" + p.node(1), "machineset.machine.openshift.io/" + p.name + " resumed\nmachine.machine.openshift.io/" + p.node(1) + " resumed"},
+		{"resume " + p.name + " machine/" + p.node(1),
+			"machineset.machine.openshift.io/" + p.name + " resumed\nmachine.machine.openshift.io/" + p.node(1) + " resumed"},
 		{"resume " + p.name, "machineset.machine.openshift.io/" + p.name + " not paused"},
 	} {
 		if got := p.drover(strings.Fields(step.args)...); got.code != 0 || got.out != step.want+"\n" {

@@ -3,7 +3,10 @@ package operator
 import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,11 +23,27 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
+// newMapper knows the resources of the kinds that Drover reads and writes. Which of them the server has is the switchboard's question;
+// a mapper that asks the server would be asked on every write.
+func newMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(machinev1beta1.GroupVersion.WithKind("Machine"), meta.RESTScopeNamespace)
+	mapper.Add(machinev1beta1.GroupVersion.WithKind("MachineSet"), meta.RESTScopeNamespace)
+	mapper.Add(crdKind, meta.RESTScopeRoot)
+	return mapper
+}
+
+// crdKind is what the switchboard watches.
+var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
 // cacheOptions caches only what is used, so that thousands of Nodes fit. Namespace limits Machines and MachineSets; "" is all.
 func cacheOptions(namespace string) cache.Options {
-	var namespaces map[string]cache.Config
+	var within fields.Selector
 	if namespace != "" {
-		namespaces = map[string]cache.Config{namespace: {}}
+		// This makes the requests those of the namespace, and keeps the cache a plain one: a cache of several namespaces asks on every
+		// read whether the kind has namespaces at all.
+		within = fields.OneTermEqualSelector("metadata.namespace", namespace)
 	}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -33,8 +52,8 @@ func cacheOptions(namespace string) cache.Options {
 		DefaultUnsafeDisableDeepCopy: new(true),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Node{}:               {Transform: trimNode},
-			&machinev1beta1.Machine{}:    {Transform: trimMachine, Namespaces: namespaces},
-			&machinev1beta1.MachineSet{}: {Transform: trimMachineSet, Namespaces: namespaces},
+			&machinev1beta1.Machine{}:    {Transform: trimMachine, Field: within},
+			&machinev1beta1.MachineSet{}: {Transform: trimMachineSet, Field: within},
 		},
 	}
 }

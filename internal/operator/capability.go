@@ -9,10 +9,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -123,7 +121,7 @@ func poke(changed chan<- struct{}) {
 // watchCRDs calls back when any CRD is created, changed or deleted. Only their metadata is read.
 func (s *switchboard) watchCRDs(ctx context.Context, changed func()) error {
 	kind := &metav1.PartialObjectMetadata{}
-	kind.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	kind.SetGroupVersionKind(crdKind)
 	informer, err := s.cache.GetInformer(ctx, kind)
 	if err != nil {
 		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
@@ -209,26 +207,17 @@ func (s *switchboard) operate(ctx context.Context, c capability) error {
 	return c.run(ctx)
 }
 
-// fill waits until the caches of a capability are full. A CRD that goes away meanwhile is waited for: settle notices, too.
+// fill waits until the caches of a capability are full. When a CRD goes away meanwhile, settle ends the wait.
 func (s *switchboard) fill(ctx context.Context, c capability) error {
-	prepared := false
-	return wait.PollUntilContextCancel(ctx, recheck, true, func(ctx context.Context) (bool, error) {
-		var err error
-		if !prepared {
-			err = c.prepare(ctx)
-			prepared = err == nil
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	for _, kind := range c.watches {
+		if _, err := s.cache.GetInformer(ctx, kind); err != nil {
+			return fmt.Errorf("filling the cache of %T: %w", kind, err)
 		}
-		for _, kind := range c.watches {
-			if err != nil {
-				break
-			}
-			_, err = s.cache.GetInformer(ctx, kind)
-		}
-		if meta.IsNoMatchError(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
+	}
+	return nil
 }
 
 // release drops the caches of kinds that are not served any more.

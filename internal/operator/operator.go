@@ -3,10 +3,12 @@ package operator
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -71,8 +73,9 @@ func newManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 	// The API server's priority and fairness, and our own bound on Node writes, do this better than a limit on all requests.
 	config.QPS = -1
 	options := manager.Options{
-		Scheme: scheme,
-		Cache:  cacheOptions(*settings.Namespace),
+		Scheme:         scheme,
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return newMapper(), nil },
+		Cache:          cacheOptions(*settings.Namespace),
 		Metrics: metricsserver.Options{
 			BindAddress: *settings.Metrics.BindAddress, SecureServing: *settings.Metrics.Secure, CertDir: settings.Metrics.CertDir,
 		},

@@ -58,12 +58,12 @@ type Decision struct {
 type Change struct {
 	// Results holds the merge of each kind.
 	Results map[ownership.Kind]ownership.Result
-	// Record is the new text of the ownership record, empty for none.
-	Record string
-	// CustomLabels is the new text of MNMO's annotation, empty for none; Nodes only.
-	CustomLabels string
 	// Write tells that there is anything to write at all.
 	Write bool
+	// Record is the new text of the ownership record, empty for none. It is set only when there is anything to write.
+	Record string
+	// CustomLabels is the same for MNMO's annotation; Nodes only.
+	CustomLabels string
 }
 
 // Decide makes the decision for one Machine. It never fails: what cannot be done is reported in Problems.
@@ -133,8 +133,10 @@ func (s *scope) finishMachine() {
 		record.Section = record.With(kind, result.Owned)
 		changed = changed || result.Changed()
 	}
-	s.out.Machine.Record = record.Format()
 	s.out.Machine.Write = changed || !record.SameKeys(s.machineRecord)
+	if s.out.Machine.Write {
+		s.out.Machine.Record = record.Format()
+	}
 }
 
 // decideNode merges what now stands on the Machine, and what the pool declares, into the Node.
@@ -223,11 +225,12 @@ func (s *scope) finishNode(desired Entries) {
 	s.out.Digest = record.Digest
 	known := s.nodeRecord.Digest == record.Digest
 	s.out.Drift = changed && known || returned
-	s.out.Node.Record = record.Format()
-	s.out.Node.CustomLabels = ownership.FormatCustomLabels(record.Labels)
 	s.out.Node.Write = changed || !record.SameKeys(s.nodeRecord) || !record.Labels.Equal(s.customLabels) && s.customLabelsMatter(record) ||
 		// The digest is what tells a restarted operator that this conflict has been reported.
-		len(s.conflicts) > 0 && !known && s.out.Node.Record != ""
+		len(s.conflicts) > 0 && !known && !record.Empty()
+	if s.out.Node.Write {
+		s.out.Node.Record, s.out.Node.CustomLabels = record.Format(), ownership.FormatCustomLabels(record.Labels)
+	}
 }
 
 // newRecord is the Node's record with what the results say is owned now.

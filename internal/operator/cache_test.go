@@ -1,15 +1,19 @@
 package operator
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -121,16 +125,43 @@ func TestTrimmedObjectsGiveTheSameDecision(t *testing.T) {
 }
 
 func TestCacheIsLimitedToANamespace(t *testing.T) {
-	for namespace, want := range map[string]int{"machines": 1, "": 0} {
-		options := cacheOptions(namespace)
-		for object, by := range options.ByObject {
-			limit := want
-			if _, ok := object.(*corev1.Node); ok {
-				limit = 0
+	for namespace, want := range map[string]string{"machines": "metadata.namespace=machines", "": ""} {
+		for object, by := range cacheOptions(namespace).ByObject {
+			limit := ""
+			if by.Field != nil {
+				limit = by.Field.String()
 			}
-			if by.Transform == nil || len(by.Namespaces) != limit {
-				t.Errorf("namespace %q: %T is limited to %v", namespace, object, by.Namespaces)
+			if _, ok := object.(*corev1.Node); ok && limit != "" || !ok && limit != want || by.Transform == nil {
+				t.Errorf("namespace %q: %T is limited to %q", namespace, object, limit)
 			}
+		}
+	}
+}
+
+// Everything that is written or watched has to be mapped by hand.
+func TestMapperKnowsWhatIsUsed(t *testing.T) {
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range append(metadata.Kinds(), &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
+		APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition",
+	}}) {
+		found, err := apiutil.GVKForObject(kind, scheme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mapping, err := newMapper().RESTMapping(found.GroupKind(), found.Version)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		resource, scope := strings.ToLower(found.Kind)+"s", meta.RESTScopeNameNamespace
+		if found.Kind == "Node" || found.Kind == "CustomResourceDefinition" {
+			scope = meta.RESTScopeNameRoot
+		}
+		if mapping.Resource.Resource != resource || mapping.Scope.Name() != scope {
+			t.Errorf("%s is %s, %s", found, mapping.Resource, mapping.Scope.Name())
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -60,22 +59,31 @@ func (s *server) questions() int {
 	return s.asked
 }
 
-// informers is a cache that notes which kinds are dropped, and may have none of Machines for a while.
+// informers is a cache that notes which kinds are dropped.
 type informers struct {
 	informertest.FakeInformers
 	crds *controllertest.FakeInformer
 
 	mu      sync.Mutex
 	missing error
+	// full, when set, is closed once the caches are full; until then GetInformer waits, as that of a real cache does.
+	full    chan struct{}
 	dropped []string
 }
 
-func (c *informers) GetInformer(_ context.Context, object client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *informers) GetInformer(ctx context.Context, object client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
 	if _, ok := object.(*metav1.PartialObjectMetadata); ok {
 		return c.crds, nil
 	}
+	if c.full != nil {
+		select {
+		case <-c.full:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return controllertest.NewFakeInformer(controllertest.Synced), c.missing
 }
 
@@ -159,17 +167,19 @@ func newPlant() *plant {
 
 // operate runs a test beside a switchboard, in a bubble whose clock goes on as soon as everybody waits.
 func operate(t *testing.T, test func(t *testing.T, p *plant)) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPlant()
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { p.stopped <- p.Start(ctx) }()
-		test(t, p)
-		cancel()
-		synctest.Wait()
-		if p.NeedLeaderElection() {
-			t.Error("the switchboard runs on every replica")
-		}
-	})
+	synctest.Test(t, func(t *testing.T) { newPlant().operate(t, test) })
+}
+
+func (p *plant) operate(t *testing.T, test func(t *testing.T, p *plant)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { p.stopped <- p.Start(ctx) }()
+	test(t, p)
+	cancel()
+	synctest.Wait()
+	if p.NeedLeaderElection() {
+		t.Error("the switchboard runs on every replica")
+	}
 }
 
 // expect lets two rechecks pass and compares the line of /readyz?verbose.
@@ -245,44 +255,48 @@ func TestCapabilityStandsByUntilElected(t *testing.T) {
 	})
 }
 
-// Right after a CRD is made its resource may be listed and yet be unknown: that is waited for, and only that.
+// A CRD may go away again while its cache is filled; that must not end the process.
 func TestCachesAreFilledBeforeItStarts(t *testing.T) {
-	operate(t, func(t *testing.T, p *plant) {
-		p.elect()
-		p.cache.fail(&meta.NoKindMatchError{})
-		p.server.serve(nil, "machinesets", "machines")
-		p.expect(t, "capability metadata: filling caches", false)
-		p.cache.fail(nil)
-		p.expect(t, runs, true)
-		if got, want := p.history(), "prepare run"; got != want {
-			t.Errorf("history %s", got)
-		}
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlant()
+		p.cache.full = make(chan struct{})
+		p.operate(t, func(t *testing.T, p *plant) {
+			p.elect()
+			p.server.serve(nil, "machinesets", "machines")
+			p.expect(t, "capability metadata: filling caches", false)
+			p.server.serve(nil, "machines")
+			p.expect(t, noSets, true)
+			p.server.serve(nil, "machinesets", "machines")
+			p.expect(t, "capability metadata: filling caches", false)
+			close(p.cache.full)
+			p.expect(t, runs, true)
+			if got, want := p.history(), "prepare prepare run"; got != want {
+				t.Errorf("history %s", got)
+			}
+		})
 	})
 }
 
 func TestFailureOfACapabilityEndsTheProcess(t *testing.T) {
-	for name, fail := range map[string]func(*plant){
-		"while it runs":             func(p *plant) { p.fails <- errors.New("broken") },
-		"while it fills its caches": func(p *plant) { p.cache.fail(errors.New("broken")) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			operate(t, func(t *testing.T, p *plant) {
-				p.elect()
-				if strings.Contains(name, "caches") {
-					fail(p)
-				}
-				p.server.serve(nil, "machinesets", "machines")
-				time.Sleep(recheck)
-				synctest.Wait()
-				if !strings.Contains(name, "caches") {
-					fail(p)
-				}
-				if err := <-p.stopped; err == nil || err.Error() != "capability metadata: broken" {
-					t.Errorf("error %v", err)
-				}
-				p.stopped <- nil
-			})
-		})
+	operate(t, func(t *testing.T, p *plant) {
+		p.elect()
+		p.server.serve(nil, "machinesets", "machines")
+		p.expect(t, runs, true)
+		p.fails <- errors.New("broken")
+		p.ended(t, "capability metadata: broken")
+	})
+	operate(t, func(t *testing.T, p *plant) {
+		p.cache.fail(errors.New("broken"))
+		p.server.serve(nil, "machinesets", "machines")
+		p.ended(t, "capability metadata: filling the cache of *v1beta1.MachineSet: broken")
+	})
+}
+
+// ended waits for the end of the switchboard with an error.
+func (p *plant) ended(t *testing.T, want string) {
+	t.Helper()
+	if err := <-p.stopped; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 

@@ -135,7 +135,7 @@ func (b *bench) limited(ctx context.Context, r *result) error {
 func (b *bench) edits(ctx context.Context) ([]float64, error) {
 	const most = 20
 	want := "v" + strconv.Itoa(b.value)
-	random := rand.New(rand.NewPCG(uint64(b.size), 0)) // #nosec G404 -- picks Nodes
+	random := rand.New(rand.NewPCG(uint64(b.size), 0)) //nolint:gosec // a size is not negative
 	var times []float64
 	for len(times) < most {
 		var done corev1.NodeList
@@ -189,22 +189,10 @@ func (b *bench) idle(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	before, err := cpuSeconds(operator.PID)
-	if err != nil {
+	r.Rest = &atRest{}
+	if r.Rest.Seconds, r.Rest.Cores, err = usage(ctx, operator.PID, b.settings.rest); err != nil {
 		return err
 	}
-	begun := time.Now()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(b.settings.rest):
-	}
-	after, err := cpuSeconds(operator.PID)
-	if err != nil {
-		return err
-	}
-	seconds := time.Since(begun).Seconds()
-	r.Rest = &atRest{Seconds: seconds, Cores: (after - before) / seconds}
 	if r.Rest.Writes, err = b.writes(ctx, mark); err != nil {
 		return err
 	}
@@ -217,6 +205,26 @@ func (b *bench) idle(ctx context.Context, r *result) error {
 		return k.User == "system:kwok" && k.Write() && (k.Resource == "leases" || k.Resource == "nodes")
 	})
 	return b.stop(operator, r)
+}
+
+// usage measures how many processors a process uses for a while, and how long that was.
+func usage(ctx context.Context, pid int, while time.Duration) (seconds, cores float64, err error) {
+	before, err := cpuSeconds(pid)
+	if err != nil {
+		return 0, 0, err
+	}
+	begun := time.Now()
+	select {
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
+	case <-time.After(while):
+	}
+	after, err := cpuSeconds(pid)
+	if err != nil {
+		return 0, 0, err
+	}
+	seconds = time.Since(begun).Seconds()
+	return seconds, (after - before) / seconds, nil
 }
 
 // cpuSeconds reads how much processor time a process has used.

@@ -38,7 +38,7 @@ var crdResource = schema.GroupVersionResource{
 // writeConfig writes the files that the components read and the kubeconfigs of their identities.
 func (c *Cluster) writeConfig() error {
 	for name, data := range configFiles {
-		if err := writeFile(c.layout.config(name), data, 0o600); err != nil {
+		if err := writeFile(c.layout.config(name), data); err != nil {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func waitEstablished(ctx context.Context, client dynamic.Interface, name string)
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, readyLimit, true, func(ctx context.Context) (bool, error) {
 		var object *unstructured.Unstructured
 		if object, last = client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{}); last != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // it is asked again, and what it said last is told at the end
 		}
 		spec, _, _ := unstructured.NestedMap(object.Object, "spec")
 		group, _, _ := unstructured.NestedString(spec, "group")

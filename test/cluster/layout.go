@@ -29,8 +29,8 @@ func (l layout) create() error {
 	return nil
 }
 
-// writeFile replaces a file in one step, so that a reader never sees half of it.
-func writeFile(path string, data []byte, mode os.FileMode) error {
+// writeFile replaces a file, for its owner alone to read, in one step, so that a reader never sees half of it.
+func writeFile(path string, data []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return fmt.Errorf("cluster: writing %s: %w", path, err)
@@ -38,7 +38,7 @@ func writeFile(path string, data []byte, mode os.FileMode) error {
 	defer func() { _ = os.Remove(temporary.Name()) }()
 	_, err = temporary.Write(data)
 	if err == nil {
-		err = temporary.Chmod(mode)
+		err = temporary.Chmod(0o600)
 	}
 	if closeErr := temporary.Close(); err == nil {
 		err = closeErr

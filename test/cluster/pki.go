@@ -67,10 +67,10 @@ func createAuthority(l layout, name string) (*authority, error) {
 		return nil, fmt.Errorf("cluster: signing the authority %s: %w", name, err)
 	}
 	a := &authority{cert: cert, key: key, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
-	if err := writeFile(l.key(name), keyPEM, 0o600); err != nil {
+	if err := writeFile(l.key(name), keyPEM); err != nil {
 		return nil, err
 	}
-	return a, writeFile(l.cert(name), a.pem, 0o600)
+	return a, writeFile(l.cert(name), a.pem)
 }
 
 // client issues a client certificate for an identity and returns it and its key as PEM.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -38,7 +39,7 @@ func (c *Cluster) spawn(component string) error {
 		return fmt.Errorf("cluster: opening the log of %s: %w", component, err)
 	}
 	defer func() { _ = output.Close() }()
-	args := append(found.prefix, arguments(component, c.layout, c.state)...)
+	args := slices.Concat(found.prefix, arguments(component, c.layout, c.state))
 	command := c.command(found.path, args)
 	command.Stdout, command.Stderr = output, output
 	if err := command.Start(); err != nil {

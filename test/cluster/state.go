@@ -40,7 +40,7 @@ func (s *state) save(l layout) error {
 	if err != nil {
 		return fmt.Errorf("cluster: encoding the state: %w", err)
 	}
-	return writeFile(l.state(), append(data, '\n'), 0o600)
+	return writeFile(l.state(), append(data, '\n'))
 }
 
 // prepareState makes the state for a start with the given options: that of an earlier run where there is one, so that
@@ -70,9 +70,17 @@ func prepareState(l layout, opts Options) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.takePorts(chosen, running); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// takePorts notes the ports of a start. The components that run keep theirs, and know the others by the ports they had.
+func (s *state) takePorts(chosen ports, running []string) error {
 	for name, port := range chosen {
 		if len(running) > 0 && s.Ports[name] != 0 && s.Ports[name] != port {
-			return nil, fmt.Errorf("cluster: port %d of %s is taken by another program while %v still run; stop the "+
+			return fmt.Errorf("cluster: port %d of %s is taken by another program while %v still run; stop the "+
 				"sandbox and start it again to get new ports", s.Ports[name], name, running)
 		}
 	}
@@ -83,7 +91,7 @@ func prepareState(l layout, opts Options) (*state, error) {
 		}
 	}
 	s.Ports = chosen
-	return s, nil
+	return nil
 }
 
 // running returns the components whose processes live.

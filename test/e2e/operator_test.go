@@ -204,7 +204,8 @@ func TestTheManifestsAreAcceptedUnderRestrictedPodSecurity(t *testing.T) {
 	}
 	// Pod security only warns of Deployments; the Pod is what it refuses.
 	output, err = harness.Kubectl(t.Context(), env, nil, "get", "deployment", "drover", "-n", harness.SystemNamespace,
-		"-o", `jsonpath={"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"drover\",\"namespace\":\"drover-system\"},\"spec\":"}{.spec.template.spec}{"}"}`)
+		"-o", `jsonpath={"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"drover\",\"namespace\":\"drover-system\"},"}`+
+			`{"\"spec\":"}{.spec.template.spec}{"}"}`)
 	if err != nil {
 		t.Fatal(err, output)
 	}

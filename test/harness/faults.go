@@ -52,6 +52,7 @@ type faultyTransport struct {
 	writes atomic.Int64
 }
 
+// RoundTrip sends a request on, or refuses it.
 func (t *faultyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	// Events are told, not decided on, and come when their turn is: counting them would make the count random.
 	if request.Method != http.MethodPatch || strings.Contains(request.URL.Path, "/events") {

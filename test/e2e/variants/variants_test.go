@@ -25,7 +25,9 @@ spec:
   matchConstraints:
     resourceRules: [{apiGroups: [machine.openshift.io], apiVersions: [v1beta1], operations: [UPDATE], resources: [machines]}]
   validations:
-  - expression: "!has(oldObject.status) || !has(oldObject.status.authoritativeAPI) || oldObject.status.authoritativeAPI != 'ClusterAPI' || object.spec == oldObject.spec"
+  - expression: >-
+      !has(oldObject.status) || !has(oldObject.status.authoritativeAPI) ||
+      oldObject.status.authoritativeAPI != 'ClusterAPI' || object.spec == oldObject.spec
     message: the Cluster API is authoritative
 ---
 apiVersion: admissionregistration.k8s.io/v1

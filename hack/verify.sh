@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Checks what a review should not have to: everything that is generated and both go.sum files are up to date, the code is formatted,
+# the linter finds nothing, and the files keep their budget. It fails when a step changed a file, and shows the difference; work that
+# is not committed is no reason to fail. All steps run, also after one that failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+max_lines=500
+max_median=150
+
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+failures=()
+skipped=()
+
+# snapshot PATH... prints a git tree of those files as they are now, tracked or not. The index and the repository stay as they are.
+snapshot() {
+	rm -f "$work/index"
+	own_objects git add --all -- "$@" && own_objects git write-tree
+}
+
+# own_objects COMMAND... runs git with an index and a store of objects of our own on top of the repository's.
+own_objects() {
+	local store
+	store="$(git rev-parse --path-format=absolute --git-path objects)"
+	mkdir -p "$work/objects"
+	GIT_INDEX_FILE="$work/index" GIT_OBJECT_DIRECTORY="$work/objects" GIT_ALTERNATE_OBJECT_DIRECTORIES="$store" "$@"
+}
+
+# step NAME COMMAND... runs one step and tells how long it took.
+step() {
+	local name="$1" begin="$SECONDS" result="ok"
+	shift
+	printf '%s ...\n' "$name"
+	"$@" >"$work/output" 2>&1 || result="failed"
+	if [[ "$result" == failed ]] || grep -q '^verify: ' "$work/output"; then
+		sed 's/^/    /' "$work/output"
+	fi
+	printf '%s: %s (%d s)\n' "$name" "$result" "$((SECONDS - begin))"
+	[[ "$result" == ok ]] || failures+=("$name")
+}
+
+# unchanged PATHS COMMAND... runs a command that writes under PATHS, and fails when something there is different afterwards.
+unchanged() {
+	local before after
+	local -a paths
+	read -ra paths <<<"$1"
+	shift
+	before="$(snapshot "${paths[@]}")" && "$@" && after="$(snapshot "${paths[@]}")" || return 1
+	own_objects git --no-pager diff --exit-code --stat --patch "$before" "$after" >"$work/diff" && return
+	echo "It changed files. They are as they should be now: look at them and commit them."
+	head -n 200 "$work/diff"
+	return 1
+}
+
+# sources PATTERN... lists the files that git knows, or would take.
+sources() {
+	local file
+	git ls-files --cached --others --exclude-standard -- "$@" | while read -r file; do
+		[[ ! -f "$file" ]] || echo "$file"
+	done
+}
+
+generate() { make --no-print-directory generate; }
+
+# tidy FOLDER tidies a module. Without a network a module that is not in the cache cannot be looked up: that is told, and no failure.
+tidy() {
+	(cd "$1" && go mod tidy) 2>"$work/tidy" && return
+	cat "$work/tidy"
+	if grep -qE 'dial tcp|no such host|connection refused|network is unreachable|i/o timeout|module lookup disabled' "$work/tidy"; then
+		echo "verify: the module proxy does not answer, so this module was not tidied"
+		skipped+=("go mod tidy in $1")
+		return 0
+	fi
+	return 1
+}
+
+# format lists the files that gofmt would write in another way.
+format() {
+	local wrong
+	wrong="$(sources '*.go' | xargs gofmt -l)" || return 1
+	[[ -n "$wrong" ]] || return 0
+	printf 'not formatted, run gofmt -w:\n%s\n' "$wrong"
+	return 1
+}
+
+# lengths holds Go files and scripts to their budget. Generated files have none.
+lengths() {
+	sources '*.go' '*.sh' ':!*/zz_generated*' | xargs wc -l | grep -v ' total$' | sort -n |
+		awk -v most="$max_lines" -v middle="$max_median" '
+			BEGIN { bad = 0 }
+			{ lines[NR] = $1 }
+			$1 > most { printf "%s has %d lines, the most is %d: cut it by what its parts are about\n", $2, $1, most; bad = 1 }
+			END {
+				median = lines[int((NR + 1) / 2)]
+				if (median > middle) { printf "the median file has %d lines, the most is %d\n", median, middle; bad = 1 }
+				exit bad
+			}'
+}
+
+begin="$SECONDS"
+step "generate" unchanged "docs config" generate
+for module in . sandbox tools; do
+	step "go mod tidy in ${module/#./the root module}" unchanged "$module/go.mod $module/go.sum" tidy "$module"
+done
+step "gofmt" format
+step "length of files" lengths
+# The first run builds the linter and shows its progress, so it is not kept back.
+hack/lint.sh --build-only
+step "lint" hack/lint.sh
+
+if ((${#skipped[@]} > 0)); then
+	printf 'verify: not done: %s\n' "${skipped[@]}"
+fi
+if ((${#failures[@]} > 0)); then
+	printf 'verify: failed after %d s:' "$((SECONDS - begin))"
+	printf ' %s;' "${failures[@]}"
+	printf ' see above\n'
+	exit 1
+fi
+printf 'verify: all is well (%d s)\n' "$((SECONDS - begin))"

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
@@ -77,6 +79,9 @@ func TestLeaderElectionNeedsANamespace(t *testing.T) {
 }
 
 func TestCapabilitiesArePicked(t *testing.T) {
+	// The process has one registry, and each name fits into it once.
+	defer func(registry ctrlmetrics.RegistererGatherer) { ctrlmetrics.Registry = registry }(ctrlmetrics.Registry)
+	ctrlmetrics.Registry = prometheus.NewRegistry()
 	mgr := quietManager(t)
 	settings := quietSettings()
 	settings.Controllers = []string{"*", "-metadata"}

@@ -100,13 +100,27 @@ func ownerText(entry Entry) string {
 	case OwnerReleased:
 		return "nobody (removed by Drover lately)"
 	case OwnerOther:
-		if len(entry.Managers) > 0 {
-			return entry.Managers[0].Name
-		}
-		return "unknown"
+		return otherText(entry)
 	}
 	return "<none>"
 }
+
+// otherText names the somebody else. The list of taints has one writer for all: when Drover wrote it last, for a taint of its own, it
+// also became the writer of those that it only kept.
+func otherText(entry Entry) string {
+	for _, manager := range entry.Managers {
+		if manager.Name != droverManager {
+			return manager.Name
+		}
+	}
+	if len(entry.Managers) > 0 {
+		return "not Drover"
+	}
+	return "unknown"
+}
+
+// droverManager is the field manager of the operator's writes.
+const droverManager = "drover-metadata"
 
 // writer names who wrote the entry last; with -o wide everybody who wrote it.
 func (d *drawer) writer(entry Entry, now time.Time) (names, age string) {

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Shows the main job on a control plane of its own: a pool of nodes exists, its MachineSet changes, and the nodes follow in place.
+# DEMO_NODES is the size of the pool (default 50). Everything is gone when it ends; nothing outside a temporary folder is touched.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+nodes="${DEMO_NODES:-50}"
+if ! [[ "$nodes" =~ ^[1-9][0-9]*$ ]]; then
+	echo "demo: DEMO_NODES is '$nodes', want a number of nodes" >&2
+	exit 2
+fi
+data="$(mktemp -d)"
+operator=""
+export DROVER_SANDBOX_DATA="$data/sandbox"
+PATH="$PWD/bin:$PATH"
+begun=$SECONDS
+
+cleanup() {
+	status=$?
+	if [[ -n "$operator" ]]; then
+		kill "$operator" 2>/dev/null || true
+		wait "$operator" 2>/dev/null || true
+	fi
+	if [[ $status -ne 0 ]]; then
+		echo "demo: failed; the end of the operator's log:" >&2
+		tail -n 20 "$data/operator.log" >&2 2>/dev/null || true
+	fi
+	drover-sandbox down --purge >/dev/null 2>&1 || echo "demo: drover-sandbox down --purge failed in $data" >&2
+	rm -rf "$data"
+	exit $status
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+title() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+# run shows a command and runs it.
+run() {
+	printf '$ %s\n' "$*"
+	"$@"
+}
+# expect runs a command that must end with the given code.
+expect() {
+	local want=$1 got=0
+	shift
+	run "$@" || got=$?
+	if [[ $got -ne $want ]]; then
+		echo "demo: '$*' ended with $got, want $want" >&2
+		return 1
+	fi
+}
+kubectl() { drover-sandbox run kubectl "$@"; }
+
+title "A control plane: etcd, kube-apiserver and kwok, each a process"
+drover-sandbox up --components kwok --unsafe-no-fsync >"$data/up"
+tail -n 1 "$data/up"
+eval "$(tail -n 1 "$data/up")"
+
+title "A pool of $nodes nodes, as creation left it"
+drover-sandbox pool create workers --machines "$nodes" --label team=green --copy-to-nodes \
+	--node-taint example.com/by-an-admin=keep:PreferNoSchedule
+
+title "The operator, with the permissions that config/ gives it"
+kubectl apply -k config/default >/dev/null
+server="$(kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.server}')"
+ca="$(kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}')"
+token="$(kubectl create token drover -n drover-system)"
+(
+	umask 077
+	cat >"$data/operator.kubeconfig" <<-YAML
+		apiVersion: v1
+		kind: Config
+		current-context: demo
+		contexts: [{name: demo, context: {cluster: demo, user: drover}}]
+		clusters: [{name: demo, cluster: {server: "$server", certificate-authority-data: "$ca"}}]
+		users: [{name: drover, user: {token: "$token"}}]
+	YAML
+)
+printf '$ drover --kubeconfig=...\n'
+drover --kubeconfig="$data/operator.kubeconfig" --leader-elect-namespace=drover-system \
+	--metrics-bind-address=0 --health-probe-bind-address=0 2>"$data/operator.log" &
+operator=$!
+run kubectl-drover status workers --wait --timeout 300s
+
+title "Preview a change of the pool: nothing is written"
+cat >"$data/change.json" <<'JSON'
+{"spec":{"template":{"spec":{
+  "metadata":{"labels":{"team":"blue"},"annotations":{"example.com/owner":"Team Blue <blue@example.com>"}},
+  "taints":[{"key":"example.com/dedicated","value":"blue","effect":"PreferNoSchedule"}]}}}}
+JSON
+kubectl patch machineset workers -n openshift-machine-api --type=merge --patch-file "$data/change.json" --dry-run=client -o yaml >"$data/change.yaml"
+expect 2 kubectl-drover plan workers -f "$data/change.yaml"
+
+title "Make it: label, annotation and taint, on $nodes nodes that exist"
+run kubectl patch machineset workers -n openshift-machine-api --type=merge --patch-file "$data/change.json"
+run kubectl-drover status workers --wait --watch --timeout 600s
+expect 0 kubectl-drover plan workers
+
+title "Nobody else's key was touched: the admin's taint stands on every node"
+count() { kubectl get nodes -o "jsonpath={range .items[*]}{.metadata.name}{' '}{.spec.taints[*].key}{'\n'}{end}" | grep -c "$1" || true; }
+for key in example.com/by-an-admin example.com/dedicated; do
+	found="$(count "$key")"
+	echo "$key: $found of $nodes nodes"
+	[[ "$found" == "$nodes" ]]
+done
+
+title "A hand edit of one node is undone, and the owner of each key is told"
+run kubectl label node workers-0 team=red --overwrite
+for _ in $(seq 100); do
+	[[ "$(kubectl get node workers-0 -o jsonpath='{.metadata.labels.team}')" == blue ]] && break
+done
+run kubectl get node workers-0 -L team
+run kubectl-drover explain node workers-0
+
+title "Status, and the events of the pool"
+run kubectl-drover status
+run kubectl get events -n openshift-machine-api --field-selector involvedObject.name=workers
+
+title "Done in $((SECONDS - begun)) s; cleaning up"

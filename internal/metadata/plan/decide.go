@@ -225,7 +225,7 @@ func (s *scope) finishNode(desired Entries) {
 	s.out.Digest = record.Digest
 	known := s.nodeRecord.Digest == record.Digest
 	s.out.Drift = changed && known || returned
-	s.out.Node.Write = changed || !record.SameKeys(s.nodeRecord) || !record.Labels.Equal(s.customLabels) && s.customLabelsMatter(record) ||
+	s.out.Node.Write = changed || s.outdated(record) ||
 		// The digest is what tells a restarted operator that this conflict has been reported.
 		len(s.conflicts) > 0 && !known && !record.Empty()
 	if s.out.Node.Write {
@@ -235,7 +235,7 @@ func (s *scope) finishNode(desired Entries) {
 
 // newRecord is the Node's record with what the results say is owned now.
 func (s *scope) newRecord(desired Entries) ownership.Record {
-	record := ownership.Record{Once: s.once, Digest: desired.Digest(), Released: map[ownership.Kind]map[string]ownership.Release{}}
+	record := ownership.Record{Once: s.once, Digest: s.digest(desired), Released: map[ownership.Kind]map[string]ownership.Release{}}
 	machine := ownership.Section{}
 	for _, kind := range ownership.Kinds {
 		result := s.out.Node.Results[kind]

@@ -152,6 +152,19 @@ func TestDrift(t *testing.T) {
 	}
 }
 
+// Declaring a key that is refused writes nothing, and must not make the next hand edit look like a roll-out.
+func TestDriftAfterARefusedKey(t *testing.T) {
+	w := newWorld().labels("team=blue")
+	w.pass(t)
+	if w.labels("team=blue kubernetes.io/os=x").pass(t).Node.Write {
+		t.Error("a refused key is written")
+	}
+	w.onNode("team", "x")
+	if !w.pass(t).Drift {
+		t.Error("a hand edit is no drift")
+	}
+}
+
 // MAO's nodelink copies from a cache that may be stale: it puts back what was removed a moment ago.
 func TestReleasedKeysThatComeBack(t *testing.T) {
 	for _, c := range []struct {

@@ -209,6 +209,23 @@ func (s *scope) fromPool(kind ownership.Kind, owned ownership.Keys, desired map[
 	return owned.And(s.poolKeys(kind)).Union(left)
 }
 
+// digest tells what is declared, without what is refused: declaring such a key writes nothing, so that the digest on the Node would
+// stay behind and the next hand edit would pass for a roll-out.
+func (s *scope) digest(desired Entries) string {
+	writable := Entries{}
+	for kind, entries := range desired {
+		protected := s.in.Protected.Of(kind)
+		writable[kind] = maps.Clone(entries)
+		maps.DeleteFunc(writable[kind], func(key, _ string) bool { return protected(key) })
+	}
+	return writable.Digest()
+}
+
+// outdated tells whether the records on the Node name other keys than the new one.
+func (s *scope) outdated(record ownership.Record) bool {
+	return !record.SameKeys(s.nodeRecord) || !record.Labels.Equal(s.customLabels) && s.customLabelsMatter(record)
+}
+
 // customLabelsMatter tells whether MNMO's list has to be written for its own sake. It is not created where the pool declares no
 // labels: such a pool gets no write, ever.
 func (s *scope) customLabelsMatter(record ownership.Record) bool {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"time"
@@ -15,6 +16,9 @@ type TestRunner interface{ Run() int }
 // control plane and returns the exit code for os.Exit. When a test fails the data folder with the logs is kept and
 // named.
 func Main(m TestRunner, opts Options, keep **Cluster) int {
+	if onlyLists() {
+		return m.Run()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	c, err := Start(ctx, opts)
@@ -33,4 +37,13 @@ func Main(m TestRunner, opts Options, keep **Cluster) int {
 		return max(code, 1)
 	}
 	return code
+}
+
+// onlyLists tells whether go test was asked for the names of tests: that needs no control plane.
+func onlyLists() bool {
+	if flag.Lookup("test.list") == nil {
+		return false
+	}
+	flag.Parse()
+	return flag.Lookup("test.list").Value.String() != ""
 }

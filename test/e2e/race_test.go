@@ -233,7 +233,7 @@ func TestAStormOfConflictsIsSurvivedQuietly(t *testing.T) {
 // TestAStandbyTakesOver kills the leader of two replicas in a roll-out.
 func TestAStandbyTakesOver(t *testing.T) {
 	w := pool(t, "two", 20)
-	elect := []string{"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms",
+	elect := []string{"--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=500ms",
 		"--metadata-writes-per-second=10", "--metadata-writes-burst=1"}
 	leader := w.Operator(harness.Options{Elect: true, Args: elect})
 	if err := leader.Says(t.Context(), "capability metadata: running"); err != nil {

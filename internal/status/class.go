@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Class says what a controller does about a failed write (design.md section 3, rule 5).
+// Class says what a controller does about a failed write (CONTRIBUTING.md, rule 5).
 type Class string
 
 // The classes of the API server's answers.

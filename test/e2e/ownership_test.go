@@ -42,7 +42,7 @@ func TestWhatIsOursIsPutBackAndWhatIsForeignStays(t *testing.T) {
 		m.Spec.Labels = map[string]string{"example.com/by-hand": "1"}
 	})
 	w.Eventually("the Machine", func() error { return machineLabel(w, "drift-1", "example.com/team", "blue") })
-	// A key that stands on the Machine only is its own: it stays there, and flows to its Node (design.md section 4).
+	// A key that stands on the Machine only is its own: it stays there, and flows to its Node.
 	hasLabel(w, "drift-1", "example.com/by-hand", "1")
 	dropLabel(w, "drift", "example.com/team")
 	lacksLabel(w, "drift-0", "example.com/team")

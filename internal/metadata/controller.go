@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -94,7 +95,7 @@ func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recor
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
 		// The capability starts again, under the same name, when its CRDs come back.
 		SkipNameValidation: &again,
-		Logger:             log.FromContext(ctx),
+		LogConstructor:     logConstructor(ctx),
 	})
 	if err != nil {
 		return fmt.Errorf("making the controller %s: %w", Name, err)
@@ -105,6 +106,17 @@ func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recor
 		}
 	}
 	return built.Start(ctx)
+}
+
+// logConstructor gives each pass a logger with the Machine's name, and no more: most passes log nothing.
+func logConstructor(ctx context.Context) func(*reconcile.Request) logr.Logger {
+	base := log.FromContext(ctx).WithValues("controller", Name)
+	return func(request *reconcile.Request) logr.Logger {
+		if request == nil {
+			return base
+		}
+		return base.WithValues("machine", request.NamespacedName)
+	}
 }
 
 // gathered is what one pass knows about a Machine. The objects are the cache's own and must not be changed.

@@ -147,7 +147,7 @@ func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, mach
 		return
 	}
 	queue.Add(watch.Repair, request(machine))
-	r.addNode(ctx, queue, nodeName(machine))
+	r.addNode(ctx, queue, watch.Repair, nodeName(machine))
 }
 
 func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
@@ -161,8 +161,8 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 	queue.Add(watch.Repair, request(after))
 	if nodeName(before) != nodeName(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
 		// Whoever else names one of the two Nodes may now have it alone, or no longer.
-		r.addNode(ctx, queue, nodeName(before))
-		r.addNode(ctx, queue, nodeName(after))
+		r.addNode(ctx, queue, watch.Repair, nodeName(before))
+		r.addNode(ctx, queue, watch.Repair, nodeName(after))
 	}
 }
 
@@ -184,12 +184,12 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 	r.versions.forget(string(machine.UID))
 	r.fights.forget(plan.OnMachine, key.String())
 	r.metrics.failures.DeleteLabelValues(machine.Name)
-	r.addNode(ctx, queue, nodeName(machine))
+	r.addNode(ctx, queue, watch.Repair, nodeName(machine))
 }
 
 func (r *Reconciler) nodeCreated(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 	if !initial {
-		r.addNode(ctx, queue, node.Name)
+		r.addNode(ctx, queue, watch.Repair, node.Name)
 	}
 }
 
@@ -200,18 +200,24 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 		slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }) {
 		return
 	}
-	r.addNode(ctx, queue, after.Name)
+	priority := watch.Repair
+	if r.versions.own(string(after.UID), after.ResourceVersion) {
+		// Most likely there is nothing but our own write to see. The patch of a Node names no version, so somebody else's may hide behind
+		// it; that can wait until the Nodes are served that have not had their turn.
+		priority = watch.Initial
+	}
+	r.addNode(ctx, queue, priority, after.Name)
 }
 
 func (r *Reconciler) nodeDeleted(ctx context.Context, queue watch.Queue, node *corev1.Node) {
 	r.versions.forget(string(node.UID))
 	r.fights.forget(plan.OnNode, node.Name)
 	r.metrics.failures.DeleteLabelValues(node.Name)
-	r.addNode(ctx, queue, node.Name)
+	r.addNode(ctx, queue, watch.Repair, node.Name)
 }
 
-// addNode puts the Machines of a Node into the queue, ahead of a roll-out.
-func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, node string) {
+// addNode puts the Machines of a Node into the queue.
+func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, priority int, node string) {
 	if node == "" {
 		return
 	}
@@ -221,7 +227,7 @@ func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, node string
 		return
 	}
 	for i := range machines {
-		queue.Add(watch.Repair, request(&machines[i]))
+		queue.Add(priority, request(&machines[i]))
 	}
 }
 

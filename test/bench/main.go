@@ -14,6 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 func main() {
@@ -58,6 +61,7 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	ctrllog.SetLogger(logr.Discard())
 	report := report{Go: runtime.Version(), Cores: runtime.NumCPU(), Time: time.Now().UTC().Format(time.RFC3339)}
 	for i, size := range s.sizes {
 		result, err := measure(ctx, s, size, i == len(s.sizes)-1)

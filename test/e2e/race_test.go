@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -207,6 +208,26 @@ func TestNodesThatComeAndGoDuringARollOut(t *testing.T) {
 	w.Nodes("churn", "the last value", func(node *corev1.Node) error {
 		return harness.Has(node, map[string]string{"example.com/value": "9"}, nil)
 	})
+}
+
+// TestACacheThatIsBehindIsNotDecidedOn delays everything that the operator watches: what it has just written is not in its caches yet
+// when it looks again, and must not be written twice, nor taken for a hand edit.
+func TestACacheThatIsBehindIsNotDecidedOn(t *testing.T) {
+	const machines = 5
+	w := pool(t, "behind", machines)
+	operator := w.Operator(harness.Options{Faults: harness.Faults{WatchDelay: 200 * time.Millisecond}})
+	for value := range 3 {
+		mark := w.AuditMark()
+		setLabel(w, "behind", "example.com/value", fmt.Sprint(value))
+		w.Nodes("behind", "the value", func(node *corev1.Node) error {
+			return harness.Has(node, map[string]string{"example.com/value": fmt.Sprint(value)}, nil)
+		})
+		metricsHave(w, operator, fmt.Sprintf(`drover_metadata_nodes{machineset="behind",namespace="openshift-machine-api",state="synced"} %d`, machines))
+		if writes := w.Writes(mark); len(writes) != 2*machines {
+			t.Errorf("%d writes for %d Machines and their Nodes: %v", len(writes), machines, writes)
+		}
+	}
+	metricsHave(w, operator, "drover_metadata_drift_repairs_total 0")
 }
 
 // TestAStormOfConflictsIsSurvivedQuietly has every second write refused with 409.

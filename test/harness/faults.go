@@ -3,11 +3,13 @@ package harness
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // faultsVariable carries the Faults to the operator's process.
@@ -22,6 +24,8 @@ type Faults struct {
 	Refuse, RefuseCode int `json:",omitempty"`
 	// Lose drops the answer of every so many-th write after the API server has carried it out.
 	Lose int `json:",omitempty"`
+	// WatchDelay is how late every piece of a watch arrives, so that caches are that far behind.
+	WatchDelay time.Duration `json:",omitempty"`
 }
 
 func (f Faults) environment() []string {
@@ -55,6 +59,9 @@ type faultyTransport struct {
 // RoundTrip sends a request on, or refuses it.
 func (t *faultyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	// Events are told, not decided on, and come when their turn is: counting them would make the count random.
+	if t.WatchDelay > 0 && request.Method == http.MethodGet && request.URL.Query().Get("watch") != "" {
+		return t.late(request)
+	}
 	if request.Method != http.MethodPatch || strings.Contains(request.URL.Path, "/events") {
 		return t.next.RoundTrip(request)
 	}
@@ -80,4 +87,28 @@ func (t *faultyTransport) RoundTrip(request *http.Request) (*http.Response, erro
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
+}
+
+// late makes a watch whose events come late.
+func (t *faultyTransport) late(request *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(request)
+	if err == nil {
+		response.Body = &lateBody{ReadCloser: response.Body, delay: t.WatchDelay}
+	}
+	return response, err
+}
+
+// lateBody holds back what it has read.
+type lateBody struct {
+	io.ReadCloser
+
+	delay time.Duration
+}
+
+func (b *lateBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		time.Sleep(b.delay)
+	}
+	return n, err
 }

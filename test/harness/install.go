@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/drover-io/drover/test/cluster"
 )
 
@@ -22,6 +25,8 @@ const pollInterval = 25 * time.Millisecond
 // manifests, runs the tests, then what is to be checked after all of them, and stops it all.
 func Main(m *testing.M, options cluster.Options, keep **cluster.Cluster, after ...func() error) int {
 	BecomeOperator()
+	// The tests' own clients have nothing to say that a failing test does not.
+	log.SetLogger(logr.Discard())
 	options.UnsafeNoFsync = true
 	return cluster.Main(setup{m, keep, after}, options, keep)
 }

@@ -122,6 +122,9 @@ func (b *bench) all(ctx context.Context, last bool) (result, error) {
 			if !last {
 				return nil
 			}
+			if err := b.cluster.StartComponent(ctx, cluster.Kwok); err != nil {
+				return err
+			}
 			return b.idle(ctx, &r)
 		}},
 	}

@@ -178,9 +178,6 @@ func (b *bench) edit(ctx context.Context, name, want string) (float64, error) {
 
 // idle measures a while in which nothing is to be done, with the nodes' heartbeats.
 func (b *bench) idle(ctx context.Context, r *result) error {
-	if err := b.cluster.StartComponent(ctx, cluster.Kwok); err != nil {
-		return err
-	}
 	operator, err := b.launch(ctx)
 	if err != nil {
 		return err

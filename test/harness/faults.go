@@ -58,13 +58,18 @@ type faultyTransport struct {
 
 // RoundTrip sends a request on, or refuses it.
 func (t *faultyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	// Events are told, not decided on, and come when their turn is: counting them would make the count random.
-	if t.WatchDelay > 0 && request.Method == http.MethodGet && request.URL.Query().Get("watch") != "" {
+	switch {
+	case t.WatchDelay > 0 && request.Method == http.MethodGet && request.URL.Query().Get("watch") != "":
 		return t.late(request)
+	// Events are told, not decided on, and come when their turn is: counting them would make the count random.
+	case request.Method == http.MethodPatch && !strings.Contains(request.URL.Path, "/events"):
+		return t.write(request)
 	}
-	if request.Method != http.MethodPatch || strings.Contains(request.URL.Path, "/events") {
-		return t.next.RoundTrip(request)
-	}
+	return t.next.RoundTrip(request)
+}
+
+// write sends one of the writes that are counted, or has it fail.
+func (t *faultyTransport) write(request *http.Request) (*http.Response, error) {
 	n := int(t.writes.Add(1))
 	if n == t.KillBefore {
 		die()

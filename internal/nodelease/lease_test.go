@@ -1,0 +1,181 @@
+package nodelease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+var env *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(cluster.Main(m, cluster.Options{UnsafeNoFsync: true}, &env))
+}
+
+// fixture is a Node, the namespace of the leases, and a clock.
+type fixture struct {
+	*testing.T
+
+	admin client.Client
+	node  *corev1.Node
+	clock *clocktesting.FakePassiveClock
+}
+
+func newFixture(t *testing.T, name string) *fixture {
+	t.Helper()
+	f := &fixture{T: t, admin: harness.ClientFor(t, env.Admin()), clock: clocktesting.NewFakePassiveClock(time.Now())}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nodelease.Namespace()}}
+	if err := f.admin.Create(t.Context(), namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	f.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := f.admin.Create(t.Context(), f.node); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fixture) leases(holder string) *nodelease.Leases {
+	return &nodelease.Leases{Client: f.admin, Namespace: nodelease.Namespace(), Holder: holder, Clock: f.clock}
+}
+
+func (f *fixture) read() (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	key := types.NamespacedName{Namespace: "medik8s-leases", Name: "node-" + f.node.Name}
+	return lease, f.admin.Get(f.Context(), key, lease)
+}
+
+func (f *fixture) hold(leases *nodelease.Leases) time.Duration {
+	f.Helper()
+	next, err := leases.Hold(f.Context(), f.node)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return next
+}
+
+func TestALeaseIsHeldRenewedAndGivenBack(t *testing.T) {
+	f := newFixture(t, "life")
+	ours, theirs := f.leases("node-maintenance"), f.leases("NodeHealthCheck-workers")
+	if next := f.hold(ours); next != 20*time.Minute {
+		t.Errorf("the next renewal is in %s", next)
+	}
+	before, err := f.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.clock.SetTime(f.clock.Now().Add(5 * time.Minute))
+	if next := f.hold(ours); next.Round(time.Second) != 15*time.Minute {
+		t.Errorf("after five minutes the next renewal is in %s", next)
+	}
+	if after, err := f.read(); err != nil || after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("a fresh lease was written (%v)", err)
+	}
+	var held *nodelease.HeldError
+	if _, err := theirs.Hold(t.Context(), f.node); !errors.As(err, &held) || held.Holder != "node-maintenance" {
+		t.Errorf("the other gets %v", err)
+	}
+	if err := theirs.Release(t.Context(), f.node.Name); err != nil {
+		t.Error(err)
+	}
+	// Nobody renews it for an hour, and the other takes it: who had it must notice, and must not give away what is not its own.
+	f.clock.SetTime(f.clock.Now().Add(2 * time.Hour))
+	f.hold(theirs)
+	if _, err := ours.Hold(t.Context(), f.node); !errors.As(err, &held) {
+		t.Errorf("who lost the lease gets %v", err)
+	}
+	if err := ours.Release(t.Context(), f.node.Name); err != nil {
+		t.Error(err)
+	}
+	if lease, err := f.read(); err != nil || *lease.Spec.HolderIdentity != "NodeHealthCheck-workers" || *lease.Spec.LeaseTransitions != 1 {
+		t.Errorf("the lease is %+v (%v)", lease.Spec, err)
+	}
+	if err := theirs.Release(t.Context(), f.node.Name); err != nil {
+		t.Error(err)
+	}
+	if _, err := f.read(); !apierrors.IsNotFound(err) {
+		t.Errorf("after the release reading it gives %v", err)
+	}
+	if err := theirs.Release(t.Context(), f.node.Name); err != nil {
+		t.Errorf("a second release gives %v", err)
+	}
+}
+
+// TestOneOfManyWins lets many holders race for one node, at first and after the lease has run out.
+func TestOneOfManyWins(t *testing.T) {
+	const holders = 12
+	f := newFixture(t, "race")
+	for round := range 5 {
+		var winners atomic.Int32
+		var group sync.WaitGroup
+		for i := range holders {
+			group.Go(func() {
+				_, err := f.leases(fmt.Sprintf("holder-%d-%d", round, i)).Hold(t.Context(), f.node)
+				var held *nodelease.HeldError
+				switch {
+				case err == nil:
+					winners.Add(1)
+				case !errors.As(err, &held) && !apierrors.IsConflict(err):
+					t.Errorf("a loser gets %v", err)
+				}
+			})
+		}
+		group.Wait()
+		if winners.Load() != 1 {
+			t.Errorf("round %d: %d holders think they have the lease", round, winners.Load())
+		}
+		f.clock.SetTime(f.clock.Now().Add(nodelease.Duration + time.Second))
+	}
+}
+
+// TestAReleaseDoesNotTakeWhatChangedMeanwhile renews the lease between the read and the delete of a release.
+func TestAReleaseDoesNotTakeWhatChangedMeanwhile(t *testing.T) {
+	f := newFixture(t, "meanwhile")
+	ours := f.leases("ours")
+	f.hold(ours)
+	ours.Client = interposed{f.admin, func(ctx context.Context) error {
+		lease, err := f.read()
+		if err == nil {
+			lease.Spec.HolderIdentity = new("theirs")
+			err = f.admin.Update(ctx, lease)
+		}
+		return err
+	}}
+	if err := ours.Release(t.Context(), f.node.Name); !apierrors.IsConflict(err) {
+		t.Errorf("the release gives %v, want a conflict", err)
+	}
+	if lease, err := f.read(); err != nil || *lease.Spec.HolderIdentity != "theirs" {
+		t.Errorf("the other's lease is %+v (%v)", lease.Spec, err)
+	}
+}
+
+// interposed does something just before a delete.
+type interposed struct {
+	client.Client
+
+	before func(ctx context.Context) error
+}
+
+func (c interposed) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+	if err := c.before(ctx); err != nil {
+		return err
+	}
+	return c.Client.Delete(ctx, object, options...)
+}

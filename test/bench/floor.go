@@ -104,7 +104,7 @@ func (b *bench) floor(ctx context.Context) (rollout, error) {
 	if err := group.Wait(); err != nil {
 		return rollout{}, err
 	}
-	return b.read(ctx, mark, begun, b.floorUser)
+	return b.read(ctx, mark, begun)
 }
 
 // send makes the two writes of one Machine, as the operator does: the answer is metadata alone.

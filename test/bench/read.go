@@ -20,7 +20,7 @@ import (
 )
 
 // read finds a roll-out in the audit log: the API server's own times, without an observer that would take from what is measured.
-func (b *bench) read(ctx context.Context, mark cluster.AuditMark, begun time.Time, user string) (rollout, error) {
+func (b *bench) read(ctx context.Context, mark cluster.AuditMark, begun time.Time) (rollout, error) {
 	if _, err := b.cluster.Audit().Sync(ctx); err != nil {
 		return rollout{}, err
 	}
@@ -29,7 +29,7 @@ func (b *bench) read(ctx context.Context, mark cluster.AuditMark, begun time.Tim
 	machines := 0
 	err := b.cluster.Audit().Each(mark, func(e *cluster.AuditEvent) error {
 		switch {
-		case e.User != user:
+		case e.User != harness.User:
 			return nil
 		case e.Verb == "patch" && e.Resource == "machines":
 			machines++
@@ -48,7 +48,7 @@ func (b *bench) read(ctx context.Context, mark cluster.AuditMark, begun time.Tim
 		return r, err
 	}
 	if len(nodes) < b.size {
-		return r, fmt.Errorf("the audit log has %d writes of Nodes by %s, want %d", len(nodes), user, b.size)
+		return r, fmt.Errorf("the audit log has %d writes of Nodes by %s, want %d", len(nodes), harness.User, b.size)
 	}
 	r.Nodes = spreadOf(nodes)
 	r.Seconds = r.Nodes.Max
@@ -125,7 +125,7 @@ func (b *bench) limited(ctx context.Context, r *result) error {
 	if err := b.carried(ctx); err != nil {
 		return err
 	}
-	if r.Limited, err = b.read(ctx, b.mark, begun, harness.User); err != nil {
+	if r.Limited, err = b.read(ctx, b.mark, begun); err != nil {
 		return err
 	}
 	return b.stop(operator, r)

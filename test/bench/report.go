@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -25,12 +27,14 @@ type report struct {
 // result is what was measured for one size. Times are seconds from the patch of the MachineSet.
 type result struct {
 	Machines int `json:"machines"`
-	// Floor are the runs of the plain writers, one before and one after the operator's.
+	// Floor are the runs of the plain writers, one before the operator's first and one after each of the operator's.
 	Floor []rollout `json:"floor"`
-	// Rollout is the operator without its rate limit.
+	// Rollout is the operator without its rate limit, in the round in the middle.
 	Rollout rollout `json:"rollout"`
-	// Ratio is the floor's time (mean of both) by the operator's.
+	// Ratio is the floor's time (mean of the one before and the one after) by the operator's, in the round in the middle; Worst that of the
+	// worst round.
 	Ratio float64 `json:"ratio"`
+	Worst float64 `json:"worstRatio"`
 	// CPUSeconds is what the operator used for the roll-out, per thousand Machines.
 	CPUSeconds float64 `json:"cpuSecondsPerThousand"`
 	// Restart is from the start of the process to the moment when it knows every Machine as synced; RestartWrites is what it wrote.
@@ -49,6 +53,8 @@ type result struct {
 // rollout is one run from the change to the last Node.
 type rollout struct {
 	Seconds float64 `json:"seconds"`
+	// Ratio is the floor's time by this one, where there is a floor to compare with.
+	Ratio float64 `json:"ratio,omitempty"`
 	// Nodes is the time until each Node was written.
 	Nodes spread `json:"nodes"`
 	// MachineWrites and NodeWrites are requests per Machine, all answers counted.
@@ -87,9 +93,12 @@ func (r report) table() string {
 	}
 	seconds := func(value float64) string { return fmt.Sprintf("%.2f s", value) }
 	line("Machines", func(r result) string { return fmt.Sprint(r.Machines) })
-	line("floor before, after", func(r result) string { return fmt.Sprintf("%.2f s, %.2f s", r.Floor[0].Seconds, r.Floor[1].Seconds) })
+	line("floor, fastest and slowest", func(r result) string {
+		slower := func(a, b rollout) int { return cmp.Compare(a.Seconds, b.Seconds) }
+		return fmt.Sprintf("%.2f s, %.2f s", slices.MinFunc(r.Floor, slower).Seconds, slices.MaxFunc(r.Floor, slower).Seconds)
+	})
 	line("last Node", func(r result) string { return seconds(r.Rollout.Seconds) })
-	line("share of the floor's speed", func(r result) string { return fmt.Sprintf("%.2f", r.Ratio) })
+	line("share of the floor's speed (worst)", func(r result) string { return fmt.Sprintf("%.2f (%.2f)", r.Ratio, r.Worst) })
 	line("per Node p50", func(r result) string { return seconds(r.Rollout.Nodes.P50) })
 	line("per Node p99", func(r result) string { return seconds(r.Rollout.Nodes.P99) })
 	line("writes per Machine", func(r result) string {

@@ -299,21 +299,7 @@ func (b *bench) count(ctx context.Context, want string) error {
 	return nil
 }
 
-// wait is for conditions that are costly to look at.
+// wait waits as long as the slowest step may take.
 func wait(ctx context.Context, every time.Duration, condition func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
-	defer cancel()
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		last := condition()
-		if last == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), last)
-		case <-ticker.C:
-		}
-	}
+	return harness.WaitLonger(ctx, 10*time.Minute, every, condition)
 }

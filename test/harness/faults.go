@@ -110,6 +110,7 @@ type lateBody struct {
 	delay time.Duration
 }
 
+// Read passes on what it has read after the delay.
 func (b *lateBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {

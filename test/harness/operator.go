@@ -272,6 +272,7 @@ type logBuffer struct {
 	text bytes.Buffer
 }
 
+// Write adds to what has been collected.
 func (b *logBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -63,9 +63,14 @@ func (w *World) Eventually(what string, condition func() error) {
 
 // WaitFor waits until a condition gives no error, at most for Patience.
 func WaitFor(ctx context.Context, condition func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	return WaitLonger(ctx, Patience, pollInterval, condition)
+}
+
+// WaitLonger is WaitFor with a limit of its own, and for conditions that are costly to look at.
+func WaitLonger(ctx context.Context, limit, every time.Duration, condition func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	ticker := time.NewTicker(pollInterval)
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
 		last := condition()

@@ -73,8 +73,9 @@ func (p *pass) writeMachine(ctx context.Context) (status.Class, error) {
 	}
 	repair := p.rewritesMachine()
 	target := partial(machinev1beta1.GroupVersion.WithKind("Machine"), p.machine)
-	class, err := p.patch(ctx, "machine", target, p.machine.UID, client.RawPatch(types.MergePatchType, patch))
+	class, err := p.patch(ctx, "machine", target, client.RawPatch(types.MergePatchType, patch))
 	if class == status.OK {
+		p.versions.wrote(string(p.machine.UID), write{version: target.ResourceVersion})
 		p.wroteMachine = true
 		p.ledger.wroteMachine(p.key, p.revision())
 		if repair {
@@ -94,8 +95,11 @@ func (p *pass) writeNode(ctx context.Context) (status.Class, error) {
 		return status.Denied, err
 	}
 	target := partial(corev1.SchemeGroupVersion.WithKind("Node"), p.node)
-	class, err := p.patch(ctx, "node", target, p.node.UID, client.RawPatch(types.JSONPatchType, patch))
+	class, err := p.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
 	if class == status.OK {
+		p.versions.wrote(string(p.node.UID), write{
+			version: target.ResourceVersion, exact: plan.Foreseen(p.node, change, target), taints: change.Results[ownership.Taint].Changed(),
+		})
 		p.wroteNode = true
 		if p.decision.Drift {
 			p.repaired(plan.OnNode, change)
@@ -106,13 +110,12 @@ func (p *pass) writeNode(ctx context.Context) (status.Class, error) {
 
 // patch sends one patch. Only metadata comes back, which is all that is needed of the answer.
 func (p *pass) patch(
-	ctx context.Context, kind string, target *metav1.PartialObjectMetadata, uid types.UID, patch client.Patch,
+	ctx context.Context, kind string, target *metav1.PartialObjectMetadata, patch client.Patch,
 ) (status.Class, error) {
 	err := p.writer.Patch(ctx, target, patch, FieldOwner)
 	class := status.Classify(err)
 	p.metrics.writes.WithLabelValues(kind, string(class)).Inc()
 	if class == status.OK {
-		p.versions.wrote(string(uid), target.ResourceVersion)
 		log.FromContext(ctx).V(1).Info("patched", "kind", kind, "name", target.Name, "machineset", p.poolName())
 	}
 	return class, err

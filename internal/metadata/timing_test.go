@@ -183,7 +183,7 @@ func TestFightsAreForgottenWithTheirObject(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	v := newVersions()
-	v.wrote("uid", "100")
+	v.wrote("uid", write{version: "100"})
 	for _, c := range []struct {
 		object, cached string
 		behind, own    bool
@@ -197,14 +197,19 @@ func TestVersions(t *testing.T) {
 		{"uid", "", false, false},
 		{"uid", "not a number", false, false},
 	} {
-		if v.behind(c.object, c.cached) != c.behind || v.own(c.object, c.cached) != c.own {
-			t.Errorf("%s at %q: behind %v, own %v", c.object, c.cached, !c.behind, !c.own)
+		_, own := v.own(c.object, c.cached)
+		if behind := v.behind(c.object, c.cached); behind != c.behind || own != c.own {
+			t.Errorf("%s at %q: behind %v, own %v", c.object, c.cached, behind, own)
 		}
 	}
-	if v.wrote("uid", "200"); !v.behind("uid", "150") {
+	if last, _ := v.own("uid", "100"); !last.awaited {
+		t.Error("nobody knows that a pass gave way")
+	}
+	if v.wrote("uid", write{version: "200"}); !v.behind("uid", "150") {
 		t.Error("the later write does not count")
 	}
-	if v.forget("uid"); v.behind("uid", "1") || v.own("uid", "200") {
+	v.forget("uid")
+	if _, own := v.own("uid", "200"); own || v.behind("uid", "1") {
 		t.Error("not forgotten")
 	}
 }

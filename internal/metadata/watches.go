@@ -155,7 +155,7 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 		return
 	}
 	// The patch of a Machine names the version it is for, so nothing of others hides behind our own write.
-	if r.versions.own(string(after.UID), after.ResourceVersion) {
+	if last, own := r.versions.own(string(after.UID), after.ResourceVersion); own && !last.awaited {
 		return
 	}
 	queue.Add(watch.Repair, request(after))
@@ -195,15 +195,19 @@ func (r *Reconciler) nodeCreated(ctx context.Context, queue watch.Queue, node *c
 
 // nodeUpdated ignores the status, which changes with every heartbeat.
 func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
+	sameTaints := slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool {
+		return a.MatchTaint(&b) && a.Value == b.Value
+	})
 	if before.UID == after.UID && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
-		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() &&
-		slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }) {
+		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() && sameTaints {
 		return
 	}
 	priority := watch.Repair
-	if r.versions.own(string(after.UID), after.ResourceVersion) {
-		// Most likely there is nothing but our own write to see. The patch of a Node names no version, so somebody else's may hide behind
-		// it; that can wait until the Nodes are served that have not had their turn.
+	if last, own := r.versions.own(string(after.UID), after.ResourceVersion); own {
+		if last.exact && (last.taints || sameTaints) && !last.awaited {
+			return
+		}
+		// The patch of a Node names no version, so somebody else's write may hide behind it; that can wait until the Nodes are served that have not had their turn.
 		priority = watch.Initial
 	}
 	r.addNode(ctx, queue, priority, after.Name)

@@ -152,7 +152,7 @@ func TestChangesOfMachines(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, w, _, machine, _ := crew(t)
-			s.versions.wrote(string(machine.UID), "77")
+			s.versions.wrote(string(machine.UID), write{version: "77"})
 			after := machine.DeepCopy()
 			c.edit(after)
 			w.machines.Update(machine, after)
@@ -204,6 +204,38 @@ func TestChangesOfNodes(t *testing.T) {
 	w.nodes.Add(nodeOf("nobody's"))
 	if got := w.queue.take(); got != "" {
 		t.Errorf("a Node without a Machine: queued %q", got)
+	}
+}
+
+// The event of Drover's own write needs no look, unless somebody else's write may hide behind it or a pass waits for it.
+func TestOwnWritesOfNodes(t *testing.T) {
+	later := fmt.Sprintf("m1@%d", watch.Initial)
+	taint := corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoSchedule}
+	for _, c := range []struct {
+		name string
+		last write
+		edit func(*corev1.Node)
+		want string
+	}{
+		{"just what was decided", write{exact: true}, func(*corev1.Node) {}, ""},
+		{"taints and all", write{exact: true, taints: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, ""},
+		{"a taint that was not ours", write{exact: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, later},
+		{"another writer in the answer", write{taints: true}, func(*corev1.Node) {}, later},
+		{"a pass waits for it", write{exact: true, awaited: true}, func(*corev1.Node) {}, later},
+		{"somebody wrote since", write{exact: true}, func(n *corev1.Node) { n.ResourceVersion = "78" }, fmt.Sprintf("m1@%d", watch.Repair)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, w, _, _, node := crew(t)
+			c.last.version = "77"
+			s.versions.wrote(string(node.UID), c.last)
+			after := node.DeepCopy()
+			after.ResourceVersion, after.Labels = "77", map[string]string{"team": "blue"}
+			c.edit(after)
+			w.nodes.Update(node, after)
+			if got := w.queue.take(); got != c.want {
+				t.Errorf("queued %q, want %q", got, c.want)
+			}
+		})
 	}
 }
 

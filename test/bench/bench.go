@@ -26,7 +26,7 @@ import (
 const poolName = "bench"
 
 // rounds is how often the roll-out without a limit is measured.
-const rounds = 3
+const rounds = 5
 
 // bench is one control plane with one pool.
 type bench struct {

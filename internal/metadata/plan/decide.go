@@ -64,6 +64,8 @@ type Change struct {
 	Record string
 	// CustomLabels is the same for MNMO's annotation; Nodes only.
 	CustomLabels string
+	// owned is the record that was read.
+	owned ownership.Record
 }
 
 // Decide makes the decision for one Machine. It never fails: what cannot be done is reported in Problems.
@@ -89,11 +91,25 @@ func (s *scope) findConflicts() {
 		return
 	}
 	for _, kind := range ownership.Kinds {
-		result := s.mergeNode(kind, s.withoutOnce(kind, s.in.Pool.Desired[kind]))
+		desired := s.withoutOnce(kind, s.in.Pool.Desired[kind])
+		if !differs(desired, s.nodeLive[kind]) {
+			continue
+		}
+		result := s.mergeNode(kind, desired)
 		for _, conflict := range result.Conflicts {
 			s.poolConflicts[id{kind, conflict.Key}] = true
 		}
 	}
+}
+
+// differs tells whether any declared key is live with another value.
+func differs(desired, live map[string]string) bool {
+	for key, value := range desired {
+		if present, ok := live[key]; ok && present != value {
+			return true
+		}
+	}
+	return false
 }
 
 // decideMachine merges what the pool declares into the Machine's spec. There the MachineSet always wins; keys that it does not
@@ -229,6 +245,7 @@ func (s *scope) finishNode(desired Entries) {
 		// The digest is what tells a restarted operator that this conflict has been reported.
 		len(s.conflicts) > 0 && !known && !record.Empty()
 	if s.out.Node.Write {
+		s.out.Node.owned = s.nodeRecord
 		s.out.Node.Record, s.out.Node.CustomLabels = record.Format(), ownership.FormatCustomLabels(record.Labels)
 	}
 }

@@ -3,10 +3,12 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -24,20 +26,33 @@ type operation struct {
 // lost, while the status writes of kubelet, which also move resourceVersion, do not.
 func NodePatch(node *corev1.Node, change Change) ([]byte, error) {
 	b := &patchBuilder{}
-	owned, err := ownership.ParseRecord(node.Annotations[ownership.AnnotationRecord])
-	if err != nil {
-		owned = ownership.Record{}
-	}
 	b.guardRecord(node.Annotations)
-	b.entries("/metadata/labels", node.Labels, change.Results[ownership.Label], owned.Owned(ownership.Label))
+	b.entries("/metadata/labels", node.Labels, change.Results[ownership.Label], change.owned.Owned(ownership.Label))
 	annotations := change.Results[ownership.Annotation]
-	b.entries("/metadata/annotations", node.Annotations, annotations, owned.Owned(ownership.Annotation))
+	b.entries("/metadata/annotations", node.Annotations, annotations, change.owned.Owned(ownership.Annotation))
 	b.text(node.Annotations, ownership.AnnotationRecord, change.Record)
 	b.text(node.Annotations, ownership.AnnotationCustomLabels, change.CustomLabels)
 	if taints := change.Results[ownership.Taint]; taints.Changed() {
 		b.taints(node.Spec.Taints, ownership.ApplyTaints(node.Spec.Taints, taints))
 	}
 	return json.Marshal(b.operations)
+}
+
+// Foreseen tells whether a Node as the API server answered a NodePatch is what the change was to make of it. If it is not, another
+// writer came in between, and what it wrote has still to be looked at. The answer holds no taints, so nothing is said of them.
+func Foreseen(node *corev1.Node, change Change, answer *metav1.PartialObjectMetadata) bool {
+	annotations := ownership.Apply(node.Annotations, change.Results[ownership.Annotation])
+	for key, text := range map[string]string{
+		ownership.AnnotationRecord: change.Record, ownership.AnnotationCustomLabels: change.CustomLabels,
+	} {
+		if text == "" {
+			delete(annotations, key)
+		} else {
+			annotations[key] = text
+		}
+	}
+	return answer.UID == node.UID && answer.DeletionTimestamp.IsZero() && maps.Equal(annotations, answer.Annotations) &&
+		maps.Equal(ownership.Apply(node.Labels, change.Results[ownership.Label]), answer.Labels)
 }
 
 type patchBuilder struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,6 +82,42 @@ func (panics) Helper()                           {}
 func (panics) Fatal(args ...any)                 { panic(fmt.Sprint(args...)) }
 func (panics) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 func (panics) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// What the API server answers is compared with what was to become of the Node.
+func TestForeseen(t *testing.T) {
+	for name, c := range map[string]struct {
+		somebody func(*corev1.Node)
+		want     bool
+	}{
+		"nobody":                       {func(*corev1.Node) {}, true},
+		"a heartbeat":                  {func(n *corev1.Node) { n.ResourceVersion = "99" }, true},
+		"a foreign label":              {func(n *corev1.Node) { n.Labels["x"] = "y" }, false},
+		"a foreign annotation":         {func(n *corev1.Node) { n.Annotations["x"] = "y" }, false},
+		"a label of ours":              {func(n *corev1.Node) { delete(n.Labels, "team") }, false},
+		"the record":                   {func(n *corev1.Node) { delete(n.Annotations, ownership.AnnotationRecord) }, false},
+		"the list for the incumbent":   {func(n *corev1.Node) { delete(n.Annotations, ownership.AnnotationCustomLabels) }, false},
+		"a Node of the same name":      {func(n *corev1.Node) { n.UID = "another" }, false},
+		"a Node that is being deleted": {func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld().labels("team=blue").annotations("example.com/note=hi").taints("t=1:NoSchedule")
+			w.note("there", "1")
+			change := w.decide().Node
+			patch, err := NodePatch(w.node, change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := patchNode(w.node, patch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.somebody(after)
+			if got := Foreseen(w.node, change, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}); got != c.want {
+				t.Errorf("foreseen: %v", got)
+			}
+		})
+	}
+}
 
 func TestNodePatchText(t *testing.T) {
 	w := newWorld().labels("example.com/a~b=1")

@@ -25,8 +25,13 @@ import (
 
 const poolName = "bench"
 
-// rounds is how often the roll-out without a limit is measured.
-const rounds = 5
+// roundsOf is how often the roll-out without a limit is measured: short ones wander most, and cost least.
+func roundsOf(size int) int {
+	if size < 1000 {
+		return 11
+	}
+	return 5
+}
 
 // bench is one control plane with one pool.
 type bench struct {
@@ -147,6 +152,7 @@ func (b *bench) all(ctx context.Context, last bool) (result, error) {
 // told apart. The result is the round in the middle.
 func (b *bench) rounds(ctx context.Context, r *result) error {
 	var all []rollout
+	rounds := roundsOf(b.size)
 	for i := range rounds {
 		if err := b.unlimited(ctx, r); err != nil {
 			return err

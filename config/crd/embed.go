@@ -1,14 +1,14 @@
-// Package crd holds the CustomResourceDefinitions of machine.openshift.io that Drover reads, as YAML files.
+// Package crd holds the CustomResourceDefinitions that Drover reads, as YAML files.
 //
-// The files are copies from github.com/openshift/api made by hack/copy-crds.sh; a production OpenShift cluster has
+// Those of NodeMaintenance are generated from api/. Those of machine.openshift.io are copies from github.com/openshift/api made by hack/copy-crds.sh; a production OpenShift cluster has
 // them already, so they are for sandboxes and tests.
 package crd
 
 import "embed"
 
-// Files holds the CRDs of the Default feature set, as a production cluster has them, one per *.yaml file at the root.
+// Files holds the CRDs, those of machine.openshift.io in the Default feature set, as a production cluster has them, one per *.yaml file at the root.
 //
-//go:embed machine.openshift.io_*.yaml
+//go:embed machine.openshift.io_*.yaml nodemaintenance.*.yaml
 var Files embed.FS
 
 // Migration holds the same CRDs, below the folder "migration", in the feature set that adds the authoritativeAPI

@@ -31,6 +31,10 @@ func Default() *v1alpha1.DroverConfiguration {
 		Health:   v1alpha1.Health{BindAddress: new(":8081")},
 		Log:      v1alpha1.Log{Format: "json", Verbosity: new(0)},
 		Metadata: v1alpha1.Metadata{Workers: new(32), WritesPerSecond: new(100.0), WritesBurst: new(100)},
+		Drain:    v1alpha1.Drain{RequestsPerSecond: new(100.0), Burst: new(200), Workers: new(32)},
+		Maintenance: v1alpha1.Maintenance{
+			Workers: new(16), OutOfBandUncordon: "Repair", LeaseLossTimeout: duration(5 * time.Minute), ControlPlaneGuard: "Auto",
+		},
 	}
 }
 
@@ -94,7 +98,9 @@ func refuseNulls(c *v1alpha1.DroverConfiguration) error {
 		"leaderElection.retryPeriod": c.LeaderElection.RetryPeriod == nil, "metrics.bindAddress": c.Metrics.BindAddress == nil,
 		"metrics.secure": c.Metrics.Secure == nil, "health.bindAddress": c.Health.BindAddress == nil, "log.verbosity": c.Log.Verbosity == nil,
 		"metadata.workers": c.Metadata.Workers == nil, "metadata.writesPerSecond": c.Metadata.WritesPerSecond == nil,
-		"metadata.writesBurst": c.Metadata.WritesBurst == nil,
+		"metadata.writesBurst": c.Metadata.WritesBurst == nil, "drain.requestsPerSecond": c.Drain.RequestsPerSecond == nil,
+		"drain.burst": c.Drain.Burst == nil, "drain.workers": c.Drain.Workers == nil, "maintenance.workers": c.Maintenance.Workers == nil,
+		"maintenance.leaseLossTimeout": c.Maintenance.LeaseLossTimeout == nil,
 	}
 	var all field.ErrorList
 	for path, null := range nulls {

@@ -25,6 +25,7 @@ func AddFlags(set *pflag.FlagSet) *Flags {
 	controllers := set.StringSlice("controllers", d.Controllers, `capabilities to run: "*" for all, "name" for one, "-name" for all but one`)
 	f.assign["controllers"] = func(c *v1alpha1.DroverConfiguration) { c.Controllers = *controllers }
 	f.addMachineFlags(d)
+	f.addDrainFlags(d)
 	f.addElectionFlags(d)
 	f.addServingFlags(d)
 	return f
@@ -33,12 +34,30 @@ func AddFlags(set *pflag.FlagSet) *Flags {
 func (f *Flags) addMachineFlags(d *v1alpha1.DroverConfiguration) {
 	f.text("namespace", *d.Namespace, `namespace of MachineSets and Machines; "" for all`,
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Namespace = v })
-	workers := f.set.Int("metadata-workers", *d.Metadata.Workers, "Machines worked on at once")
-	f.assign["metadata-workers"] = func(c *v1alpha1.DroverConfiguration) { c.Metadata.Workers = workers }
-	rate := f.set.Float64("metadata-writes-per-second", *d.Metadata.WritesPerSecond, "Nodes written per second at most, 0 for no bound")
-	f.assign["metadata-writes-per-second"] = func(c *v1alpha1.DroverConfiguration) { c.Metadata.WritesPerSecond = rate }
-	burst := f.set.Int("metadata-writes-burst", *d.Metadata.WritesBurst, "Nodes that may be written at once after a pause")
-	f.assign["metadata-writes-burst"] = func(c *v1alpha1.DroverConfiguration) { c.Metadata.WritesBurst = burst }
+	f.number("metadata-workers", *d.Metadata.Workers, "Machines worked on at once",
+		func(c *v1alpha1.DroverConfiguration, v *int) { c.Metadata.Workers = v })
+	f.rate("metadata-writes-per-second", *d.Metadata.WritesPerSecond, "Nodes written per second at most, 0 for no bound",
+		func(c *v1alpha1.DroverConfiguration, v *float64) { c.Metadata.WritesPerSecond = v })
+	f.number("metadata-writes-burst", *d.Metadata.WritesBurst, "Nodes that may be written at once after a pause",
+		func(c *v1alpha1.DroverConfiguration, v *int) { c.Metadata.WritesBurst = v })
+}
+
+func (f *Flags) addDrainFlags(d *v1alpha1.DroverConfiguration) {
+	f.rate("drain-requests-per-second", *d.Drain.RequestsPerSecond, "evictions and deletions of pods per second at most, 0 for no bound",
+		func(c *v1alpha1.DroverConfiguration, v *float64) { c.Drain.RequestsPerSecond = v })
+	f.number("drain-burst", *d.Drain.Burst, "evictions and deletions that may be made at once after a pause",
+		func(c *v1alpha1.DroverConfiguration, v *int) { c.Drain.Burst = v })
+	f.number("drain-workers", *d.Drain.Workers, "evictions and deletions under way at once",
+		func(c *v1alpha1.DroverConfiguration, v *int) { c.Drain.Workers = v })
+	f.number("maintenance-workers", *d.Maintenance.Workers, "NodeMaintenances looked at at once",
+		func(c *v1alpha1.DroverConfiguration, v *int) { c.Maintenance.Workers = v })
+	f.text("maintenance-out-of-band-uncordon", d.Maintenance.OutOfBandUncordon, "when somebody else uncordons a node in maintenance: Repair or Report",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Maintenance.OutOfBandUncordon = *v })
+	f.time("maintenance-lease-loss-timeout", d.Maintenance.LeaseLossTimeout.Duration,
+		"how long the lease of a node that is not drained yet may be somebody else's before the node is given back",
+		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Maintenance.LeaseLossTimeout = duration(v) })
+	f.text("maintenance-control-plane-guard", d.Maintenance.ControlPlaneGuard, "Auto lets one control-plane node at a time into maintenance, Off lets all",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Maintenance.ControlPlaneGuard = *v })
 }
 
 func (f *Flags) addElectionFlags(d *v1alpha1.DroverConfiguration) {
@@ -72,6 +91,16 @@ func (f *Flags) addServingFlags(d *v1alpha1.DroverConfiguration) {
 
 func (f *Flags) text(name, value, usage string, assign func(*v1alpha1.DroverConfiguration, *string)) {
 	given := f.set.String(name, value, usage)
+	f.assign[name] = func(c *v1alpha1.DroverConfiguration) { assign(c, given) }
+}
+
+func (f *Flags) number(name string, value int, usage string, assign func(*v1alpha1.DroverConfiguration, *int)) {
+	given := f.set.Int(name, value, usage)
+	f.assign[name] = func(c *v1alpha1.DroverConfiguration) { assign(c, given) }
+}
+
+func (f *Flags) rate(name string, value float64, usage string, assign func(*v1alpha1.DroverConfiguration, *float64)) {
+	given := f.set.Float64(name, value, usage)
 	f.assign[name] = func(c *v1alpha1.DroverConfiguration) { assign(c, given) }
 }
 

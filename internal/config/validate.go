@@ -28,7 +28,9 @@ func Validate(c *v1alpha1.DroverConfiguration, known []string) field.ErrorList {
 	if *c.Log.Verbosity < 0 {
 		all = append(all, field.Invalid(field.NewPath("log", "verbosity"), *c.Log.Verbosity, "must be 0 or more"))
 	}
-	return append(all, validateMetadata(field.NewPath("metadata"), c.Metadata)...)
+	all = append(all, validateMetadata(field.NewPath("metadata"), c.Metadata)...)
+	all = append(all, validateDrain(field.NewPath("drain"), c.Drain)...)
+	return append(all, validateMaintenance(field.NewPath("maintenance"), c.Maintenance)...)
 }
 
 func validateControllers(path *field.Path, controllers, known []string) field.ErrorList {
@@ -91,17 +93,46 @@ func validateAddress(path *field.Path, address string) field.ErrorList {
 	return nil
 }
 
-func validateMetadata(path *field.Path, m v1alpha1.Metadata) field.ErrorList {
+func validateWorkers(path *field.Path, workers int) field.ErrorList {
+	if workers < 1 || workers > 1000 {
+		return field.ErrorList{field.Invalid(path, workers, "must be from 1 to 1000")}
+	}
+	return nil
+}
+
+func validateRate(rate *field.Path, perSecond float64, burst *field.Path, atOnce int) field.ErrorList {
 	var all field.ErrorList
-	if *m.Workers < 1 || *m.Workers > 1000 {
-		all = append(all, field.Invalid(path.Child("workers"), *m.Workers, "must be from 1 to 1000"))
+	if perSecond < 0 {
+		all = append(all, field.Invalid(rate, perSecond, "must be 0 (no bound) or more"))
 	}
-	if *m.WritesPerSecond < 0 {
-		all = append(all, field.Invalid(path.Child("writesPerSecond"), *m.WritesPerSecond, "must be 0 (no bound) or more"))
+	if atOnce < 1 {
+		all = append(all, field.Invalid(burst, atOnce, "must be 1 or more"))
 	}
-	if *m.WritesBurst < 1 {
-		all = append(all, field.Invalid(path.Child("writesBurst"), *m.WritesBurst, "must be 1 or more"))
+	return all
+}
+
+func validateDrain(path *field.Path, d v1alpha1.Drain) field.ErrorList {
+	return append(validateWorkers(path.Child("workers"), *d.Workers),
+		validateRate(path.Child("requestsPerSecond"), *d.RequestsPerSecond, path.Child("burst"), *d.Burst)...)
+}
+
+func validateMaintenance(path *field.Path, m v1alpha1.Maintenance) field.ErrorList {
+	all := validateWorkers(path.Child("workers"), *m.Workers)
+	if known := []string{"Repair", "Report"}; !slices.Contains(known, m.OutOfBandUncordon) {
+		all = append(all, field.NotSupported(path.Child("outOfBandUncordon"), m.OutOfBandUncordon, known))
 	}
+	if known := []string{"Auto", "Off"}; !slices.Contains(known, m.ControlPlaneGuard) {
+		all = append(all, field.NotSupported(path.Child("controlPlaneGuard"), m.ControlPlaneGuard, known))
+	}
+	if m.LeaseLossTimeout.Duration <= 0 {
+		all = append(all, field.Invalid(path.Child("leaseLossTimeout"), m.LeaseLossTimeout.Duration.String(), "must be more than 0"))
+	}
+	return all
+}
+
+func validateMetadata(path *field.Path, m v1alpha1.Metadata) field.ErrorList {
+	all := append(validateWorkers(path.Child("workers"), *m.Workers),
+		validateRate(path.Child("writesPerSecond"), *m.WritesPerSecond, path.Child("writesBurst"), *m.WritesBurst)...)
 	patterns := map[string][]string{"labels": m.Protected.Labels, "annotations": m.Protected.Annotations, "taints": m.Protected.Taints}
 	for _, name := range []string{"labels", "annotations", "taints"} {
 		for i, pattern := range patterns[name] {

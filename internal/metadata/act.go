@@ -16,6 +16,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/watch"
 )
 
 // pass is one look at one Machine.
@@ -75,7 +76,7 @@ func (p *pass) writeMachine(ctx context.Context) (status.Class, error) {
 	target := partial(machinev1beta1.GroupVersion.WithKind("Machine"), p.machine)
 	class, err := p.patch(ctx, "machine", target, client.RawPatch(types.MergePatchType, patch))
 	if class == status.OK {
-		p.versions.wrote(string(p.machine.UID), write{version: target.ResourceVersion})
+		p.versions.Wrote(string(p.machine.UID), watch.Write{Version: target.ResourceVersion})
 		p.wroteMachine = true
 		p.ledger.wroteMachine(p.key, p.revision())
 		if repair {
@@ -97,8 +98,8 @@ func (p *pass) writeNode(ctx context.Context) (status.Class, error) {
 	target := partial(corev1.SchemeGroupVersion.WithKind("Node"), p.node)
 	class, err := p.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
 	if class == status.OK {
-		p.versions.wrote(string(p.node.UID), write{
-			version: target.ResourceVersion, exact: plan.Foreseen(p.node, change, target), taints: change.Results[ownership.Taint].Changed(),
+		p.versions.Wrote(string(p.node.UID), watch.Write{
+			Version: target.ResourceVersion, Exact: plan.Foreseen(p.node, change, target), Taints: change.Results[ownership.Taint].Changed(),
 		})
 		p.wroteNode = true
 		if p.decision.Drift {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/watch"
 )
 
 // Name is the capability's name in --controllers and the controller's name in logs and metrics.
@@ -65,7 +66,7 @@ type Reconciler struct {
 	ledger    *ledger
 	fights    *fights
 	pacer     *pacer
-	versions  *versions
+	versions  *watch.Versions
 }
 
 // NewReconciler makes a reconciler that reads from a cache with the indexes of Index and writes with a client.
@@ -80,7 +81,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		ledger:   newLedger(metrics, options.Clock.Now()),
 		fights:   newFights(),
 		pacer:    newPacer(options.WritesPerSecond, options.Burst),
-		versions: newVersions(),
+		versions: watch.NewVersions(),
 	}
 }
 
@@ -159,7 +160,7 @@ func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*gat
 		// On its way out, and its Node with it: labels and taints now would only disturb the drain.
 		return nil, nil
 	}
-	found := &gathered{machine: machine, behind: r.versions.behind(string(machine.UID), machine.ResourceVersion)}
+	found := &gathered{machine: machine, behind: r.versions.Behind(string(machine.UID), machine.ResourceVersion)}
 	if found.declared, err = r.pools.of(ctx, machine); err != nil {
 		return nil, err
 	}
@@ -184,7 +185,7 @@ func (r *Reconciler) gatherNode(ctx context.Context, found *gathered) error {
 		return fmt.Errorf("reading Node %s: %w", name, err)
 	}
 	found.node = node
-	found.behind = found.behind || r.versions.behind(string(node.UID), node.ResourceVersion)
+	found.behind = found.behind || r.versions.Behind(string(node.UID), node.ResourceVersion)
 	claims, err := r.machinesOfNode(ctx, name)
 	if err != nil {
 		return err

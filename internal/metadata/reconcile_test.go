@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/watch"
 )
 
 var blue = map[string]string{"team": "blue"}
@@ -163,7 +164,7 @@ func TestReconcileAnswersOfTheAPIServer(t *testing.T) {
 func TestReconcileWaitsForTheCache(t *testing.T) {
 	for _, uid := range []string{"uid-of-m1", "uid-of-n1"} {
 		s, _, _, _ := one(t, Options{})
-		s.versions.wrote(uid, write{version: "100000"})
+		s.versions.Wrote(uid, watch.Write{Version: "100000"})
 		if result := s.must(t, "m1", ""); result.RequeueAfter != catchUp {
 			t.Errorf("%s: again after %s", uid, result.RequeueAfter)
 		}

@@ -180,36 +180,3 @@ func TestFightsAreForgottenWithTheirObject(t *testing.T) {
 		t.Error("counts are left")
 	}
 }
-
-func TestVersions(t *testing.T) {
-	v := newVersions()
-	v.wrote("uid", write{version: "100"})
-	for _, c := range []struct {
-		object, cached string
-		behind, own    bool
-	}{
-		{"uid", "99", true, false},
-		{"uid", "9", true, false},
-		{"uid", "100", false, true},
-		{"uid", "101", false, false},
-		{"uid", "1000", false, false},
-		{"another", "1", false, false},
-		{"uid", "", false, false},
-		{"uid", "not a number", false, false},
-	} {
-		_, own := v.own(c.object, c.cached)
-		if behind := v.behind(c.object, c.cached); behind != c.behind || own != c.own {
-			t.Errorf("%s at %q: behind %v, own %v", c.object, c.cached, behind, own)
-		}
-	}
-	if last, _ := v.own("uid", "100"); !last.awaited {
-		t.Error("nobody knows that a pass gave way")
-	}
-	if v.wrote("uid", write{version: "200"}); !v.behind("uid", "150") {
-		t.Error("the later write does not count")
-	}
-	v.forget("uid")
-	if _, own := v.own("uid", "200"); own || v.behind("uid", "1") {
-		t.Error("not forgotten")
-	}
-}

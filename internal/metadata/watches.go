@@ -155,7 +155,7 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 		return
 	}
 	// The patch of a Machine names the version it is for, so nothing of others hides behind our own write.
-	if last, own := r.versions.own(string(after.UID), after.ResourceVersion); own && !last.awaited {
+	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own && !last.Awaited {
 		return
 	}
 	queue.Add(watch.Repair, request(after))
@@ -181,7 +181,7 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 	key := client.ObjectKeyFromObject(machine)
 	r.ledger.gone(key)
 	r.pacer.forget(key)
-	r.versions.forget(string(machine.UID))
+	r.versions.Forget(string(machine.UID))
 	r.fights.forget(plan.OnMachine, key.String())
 	r.metrics.failures.DeleteLabelValues(machine.Name)
 	r.addNode(ctx, queue, watch.Repair, nodeName(machine))
@@ -203,8 +203,8 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 		return
 	}
 	priority := watch.Repair
-	if last, own := r.versions.own(string(after.UID), after.ResourceVersion); own {
-		if last.exact && (last.taints || sameTaints) && !last.awaited {
+	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own {
+		if last.Exact && (last.Taints || sameTaints) && !last.Awaited {
 			return
 		}
 		// The patch of a Node names no version, so somebody else's write may hide behind it; that can wait until the Nodes are served that have not had their turn.
@@ -214,7 +214,7 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 }
 
 func (r *Reconciler) nodeDeleted(ctx context.Context, queue watch.Queue, node *corev1.Node) {
-	r.versions.forget(string(node.UID))
+	r.versions.Forget(string(node.UID))
 	r.fights.forget(plan.OnNode, node.Name)
 	r.metrics.failures.DeleteLabelValues(node.Name)
 	r.addNode(ctx, queue, watch.Repair, node.Name)

@@ -152,7 +152,7 @@ func TestChangesOfMachines(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, w, _, machine, _ := crew(t)
-			s.versions.wrote(string(machine.UID), write{version: "77"})
+			s.versions.Wrote(string(machine.UID), watch.Write{Version: "77"})
 			after := machine.DeepCopy()
 			c.edit(after)
 			w.machines.Update(machine, after)
@@ -213,21 +213,21 @@ func TestOwnWritesOfNodes(t *testing.T) {
 	taint := corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoSchedule}
 	for _, c := range []struct {
 		name string
-		last write
+		last watch.Write
 		edit func(*corev1.Node)
 		want string
 	}{
-		{"just what was decided", write{exact: true}, func(*corev1.Node) {}, ""},
-		{"taints and all", write{exact: true, taints: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, ""},
-		{"a taint that was not ours", write{exact: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, later},
-		{"another writer in the answer", write{taints: true}, func(*corev1.Node) {}, later},
-		{"a pass waits for it", write{exact: true, awaited: true}, func(*corev1.Node) {}, later},
-		{"somebody wrote since", write{exact: true}, func(n *corev1.Node) { n.ResourceVersion = "78" }, fmt.Sprintf("m1@%d", watch.Repair)},
+		{"just what was decided", watch.Write{Exact: true}, func(*corev1.Node) {}, ""},
+		{"taints and all", watch.Write{Exact: true, Taints: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, ""},
+		{"a taint that was not ours", watch.Write{Exact: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, later},
+		{"another writer in the answer", watch.Write{Taints: true}, func(*corev1.Node) {}, later},
+		{"a pass waits for it", watch.Write{Exact: true, Awaited: true}, func(*corev1.Node) {}, later},
+		{"somebody wrote since", watch.Write{Exact: true}, func(n *corev1.Node) { n.ResourceVersion = "78" }, fmt.Sprintf("m1@%d", watch.Repair)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, w, _, _, node := crew(t)
-			c.last.version = "77"
-			s.versions.wrote(string(node.UID), c.last)
+			c.last.Version = "77"
+			s.versions.Wrote(string(node.UID), c.last)
 			after := node.DeepCopy()
 			after.ResourceVersion, after.Labels = "77", map[string]string{"team": "blue"}
 			c.edit(after)
@@ -250,9 +250,9 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	}
 	w.machines.Delete(machine)
 	w.nodes.Delete(node)
-	if s.fights.any() || len(s.versions.written) != 0 || len(s.ledger.machines) != 0 ||
+	if s.fights.any() || s.versions.Len() != 0 || len(s.ledger.machines) != 0 ||
 		s.ledger.rewrites(named("m1"), s.ledger.pools[named("a")].revision) {
-		t.Errorf("left: fights %v, versions %v, Machines %v", s.fights.keys, s.versions.written, s.ledger.machines)
+		t.Errorf("left: fights %v, versions %v, Machines %v", s.fights.keys, s.versions, s.ledger.machines)
 	}
 	if s.metric(t, incumbentDoc.Name, "m1")+s.metric(t, incumbentDoc.Name, "n1") != 0 || s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 0 {
 		t.Error("series are left")

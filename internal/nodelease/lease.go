@@ -33,6 +33,12 @@ type Leases struct {
 	Holder string
 	// Clock tells the time.
 	Clock clock.PassiveClock
+	// Reader reads leases that the Client has not cached; nil is the Client.
+	Reader client.Reader
+	// NameOf is how the lease of a node is called; nil is Name.
+	NameOf func(node string) string
+	// Empty releases a lease by emptying it, and never deletes it.
+	Empty bool
 }
 
 // Hold makes sure that the holder has a node's lease, and renews it when that is due. It returns when to call again for the next
@@ -50,9 +56,9 @@ func (l *Leases) Hold(ctx context.Context, node *corev1.Node) (time.Duration, er
 	case Keep:
 		return RenewAfter - now.Sub(lease.Spec.RenewTime.Time), nil
 	case Create:
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: Name(node.Name)}}
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: l.name(node.Name)}}
 		Apply(lease, step, l.Holder, node, now)
-		err = l.Client.Create(ctx, lease)
+		err = l.create(ctx, lease)
 		if apierrors.IsAlreadyExists(err) {
 			// Somebody made it since we looked: whose it is will be seen next time.
 			err = apierrors.NewConflict(coordinationv1.Resource("leases"), lease.Name, err)
@@ -78,17 +84,56 @@ func (l *Leases) Release(ctx context.Context, node string) error {
 	if holder := holderOf(lease); holder != "" && holder != l.Holder {
 		return nil
 	}
-	err = l.Client.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
+	if l.Empty {
+		err = l.empty(ctx, lease)
+	} else {
+		err = l.Client.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("releasing the lease of node %s: %w", node, err)
 	}
 	return nil
 }
 
+// empty leaves the object without holder and times, as the older incumbent does.
+func (l *Leases) empty(ctx context.Context, lease *coordinationv1.Lease) error {
+	if holderOf(lease) == "" {
+		return nil
+	}
+	changed := lease.DeepCopy()
+	changed.Spec.HolderIdentity, changed.Spec.LeaseDurationSeconds = nil, nil
+	changed.Spec.AcquireTime, changed.Spec.RenewTime = nil, nil
+	return l.Client.Update(ctx, changed)
+}
+
+// create makes a lease, and the namespace of the leases when that is missing.
+func (l *Leases) create(ctx context.Context, lease *coordinationv1.Lease) error {
+	err := l.Client.Create(ctx, lease.DeepCopy())
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}}
+	if err := l.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating the namespace of the leases: %w", err)
+	}
+	return l.Client.Create(ctx, lease)
+}
+
+func (l *Leases) name(node string) string {
+	if l.NameOf == nil {
+		return Name(node)
+	}
+	return l.NameOf(node)
+}
+
 // get reads a node's lease, nil when there is none.
 func (l *Leases) get(ctx context.Context, node string) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
-	err := l.Client.Get(ctx, types.NamespacedName{Namespace: l.Namespace, Name: Name(node)}, lease)
+	var reader client.Reader = l.Client
+	if l.Reader != nil {
+		reader = l.Reader
+	}
+	err := reader.Get(ctx, types.NamespacedName{Namespace: l.Namespace, Name: l.name(node)}, lease)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil

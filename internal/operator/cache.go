@@ -2,7 +2,11 @@ package operator
 
 import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,12 +14,19 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/nodelease"
 )
 
 // newScheme knows the types that Drover reads and writes.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, machinev1beta1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, machinev1beta1.Install, medik8s.AddToScheme, kubevirt.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -31,6 +42,16 @@ func newMapper() meta.RESTMapper {
 	mapper.Add(machinev1beta1.GroupVersion.WithKind("Machine"), meta.RESTScopeNamespace)
 	mapper.Add(machinev1beta1.GroupVersion.WithKind("MachineSet"), meta.RESTScopeNamespace)
 	mapper.Add(crdKind, meta.RESTScopeRoot)
+	for _, kind := range []string{"PersistentVolume", "Namespace"} {
+		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	}
+	mapper.Add(storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"), meta.RESTScopeRoot)
+	mapper.Add(medik8s.GroupVersion.WithKind("NodeMaintenance"), meta.RESTScopeRoot)
+	mapper.Add(kubevirt.GroupVersion.WithKind("NodeMaintenance"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(appsv1.SchemeGroupVersion.WithKind("DaemonSet"), meta.RESTScopeNamespace)
+	mapper.Add(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace)
+	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 	return mapper
 }
 
@@ -51,9 +72,13 @@ func cacheOptions(namespace string) cache.Options {
 		// cache is read-only.
 		DefaultUnsafeDisableDeepCopy: new(true),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Node{}:               {Transform: trimNode},
-			&machinev1beta1.Machine{}:    {Transform: trimMachine, Field: within},
-			&machinev1beta1.MachineSet{}: {Transform: trimMachineSet, Field: within},
+			&corev1.Node{}:                {Transform: trimNode},
+			&machinev1beta1.Machine{}:     {Transform: trimMachine, Field: within},
+			&machinev1beta1.MachineSet{}:  {Transform: trimMachineSet, Field: within},
+			&corev1.Pod{}:                 {Transform: engine.TrimPod},
+			&storagev1.VolumeAttachment{}: {Transform: engine.TrimAttachment},
+			// The heartbeats of all nodes are leases, too.
+			&coordinationv1.Lease{}: {Field: fields.OneTermEqualSelector("metadata.namespace", nodelease.Namespace())},
 		},
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/version"
@@ -31,7 +32,9 @@ import (
 const shutdownGrace = 15 * time.Second
 
 // Capabilities lists the names that --controllers knows.
-func Capabilities() []string { return []string{metadata.Name} }
+func Capabilities() []string {
+	return []string{metadata.Name, maintenance.Medik8s().Name, maintenance.Kubevirt().Name}
+}
 
 // Run runs the operator until the context ends or it cannot go on. The configuration must be valid.
 func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfiguration) error {
@@ -103,14 +106,16 @@ func newManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 
 // newCapabilities lists what --controllers has picked.
 func newCapabilities(mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration) ([]capability, error) {
-	if !config.Enabled(settings.Controllers, metadata.Name) {
-		return nil, nil
+	var capabilities []capability
+	if config.Enabled(settings.Controllers, metadata.Name) {
+		metrics, err := metadata.NewMetrics(ctrlmetrics.Registry)
+		if err != nil {
+			return nil, err
+		}
+		capabilities = append(capabilities, metadataCapability(mgr, recorder, settings.Metadata, metrics))
 	}
-	metrics, err := metadata.NewMetrics(ctrlmetrics.Registry)
-	if err != nil {
-		return nil, err
-	}
-	return []capability{metadataCapability(mgr, recorder, settings.Metadata, metrics)}, nil
+	maintenances, err := maintenanceCapabilities(mgr, recorder, settings)
+	return append(capabilities, maintenances...), err
 }
 
 func metadataCapability(

@@ -19,3 +19,11 @@ type MetricDoc struct {
 	// Labels are the names of the labels, in order; each is bounded as Help says.
 	Labels []string
 }
+
+// ConditionDoc describes one reason of a condition for docs/.
+type ConditionDoc struct {
+	// Type is the condition's type, Reason one of its reasons.
+	Type, Reason string
+	// When says what is so.
+	When string
+}

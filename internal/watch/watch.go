@@ -33,6 +33,11 @@ type Queue struct {
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
+// NewQueue makes a Queue of a controller's own, for sources that are not of this package.
+func NewQueue(queue workqueue.TypedRateLimitingInterface[reconcile.Request]) Queue {
+	return Queue{queue}
+}
+
 // Add puts items into the queue with one of the priorities above. On a queue without priorities they are all equal.
 func (q Queue) Add(priority int, items ...reconcile.Request) {
 	if prioritised, ok := q.queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {

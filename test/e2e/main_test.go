@@ -17,6 +17,6 @@ func TestMain(m *testing.M) {
 		if flag.Lookup("test.run").Value.String() != "" || testing.Short() {
 			return nil // only the whole suite uses every permission
 		}
-		return checkPermissions()
+		return harness.CheckPermissions(env, "base", "metadata")
 	}))
 }

@@ -138,7 +138,7 @@ func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options
 }
 
 func (o *Operator) run(options Options) error {
-	o.command.Env = append(os.Environ(), asOperator+"=1")
+	o.command.Env = append(os.Environ(), asOperator+"=1", "OPERATOR_NAMESPACE="+SystemNamespace)
 	o.command.Env = append(append(o.command.Env, options.Faults.environment()...), options.Env...)
 	o.command.Stdout, o.command.Stderr = o.log, o.log
 	o.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -30,6 +30,10 @@ type DroverConfiguration struct {
 	Log Log `json:"log,omitempty"`
 	// Metadata are the settings of the capability of that name.
 	Metadata Metadata `json:"metadata,omitempty"`
+	// Drain are the settings of all drains together.
+	Drain Drain `json:"drain,omitempty"`
+	// Maintenance are the settings of the capabilities maintenance and maintenance-kubevirt.
+	Maintenance Maintenance `json:"maintenance,omitempty"`
 }
 
 // LeaderElection configures the lease by which replicas agree who works.
@@ -83,6 +87,31 @@ type Metadata struct {
 	WritesBurst *int `json:"writesBurst,omitempty"`
 	// Protected are keys that Drover never sets or removes, beside the built-in list. `*` stands for any text.
 	Protected Protected `json:"protected,omitempty"`
+}
+
+// Drain configures how pods are made to leave, on all nodes together.
+type Drain struct {
+	// RequestsPerSecond bounds evictions and deletions of pods, 0 for no bound. Default 100.
+	RequestsPerSecond *float64 `json:"requestsPerSecond,omitempty"`
+	// Burst is how many may be made at once after a pause. Default 200.
+	Burst *int `json:"burst,omitempty"`
+	// Workers is how many may be under way at once. Default 32.
+	Workers *int `json:"workers,omitempty"`
+}
+
+// Maintenance configures how nodes are taken into maintenance.
+type Maintenance struct {
+	// Workers is how many NodeMaintenances are looked at at once. Default 16.
+	Workers *int `json:"workers,omitempty"`
+	// OutOfBandUncordon says what happens when somebody else uncordons a node in maintenance: Repair cordons it again, with an event;
+	// Report leaves it, stops the drain, and says so in the condition Cordoned. Default Repair.
+	OutOfBandUncordon string `json:"outOfBandUncordon,omitempty"`
+	// LeaseLossTimeout is how long the lease of a node that is not drained yet may be somebody else's before the maintenance fails and the
+	// node is given back. Default 5m.
+	LeaseLossTimeout *metav1.Duration `json:"leaseLossTimeout,omitempty"`
+	// ControlPlaneGuard says whether control-plane nodes are guarded: Auto lets one at a time into maintenance, and only when the quorum
+	// bears it; Off lets all. Default Auto.
+	ControlPlaneGuard string `json:"controlPlaneGuard,omitempty"`
 }
 
 // Protected lists patterns of keys by kind.

@@ -1,4 +1,4 @@
-package e2e
+package harness
 
 import (
 	"context"
@@ -11,18 +11,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-io/drover/test/cluster"
-	"github.com/drover-io/drover/test/harness"
 )
 
-// checkPermissions compares, after all tests, what the operator was granted with what it asked for: nothing was refused, and no verb
-// was granted for nothing.
-func checkPermissions() error {
-	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+// CheckPermissions compares, after all tests, what the operator was granted with what it asked for: nothing was refused, and no verb
+// was granted for nothing. It looks at the roles of some capabilities, and of "base".
+func CheckPermissions(env *cluster.Cluster, capabilities ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	if _, err := env.Audit().Sync(ctx); err != nil {
 		return err
 	}
-	used, err := env.Audit().Counts(0, func(e *cluster.AuditEvent) bool { return e.User == harness.User })
+	used, err := env.Audit().Counts(0, func(e *cluster.AuditEvent) bool { return e.User == User })
 	if err != nil {
 		return err
 	}
@@ -32,7 +31,7 @@ func checkPermissions() error {
 			failures = append(failures, fmt.Errorf("%d requests of the operator were forbidden: %+v", count, key))
 		}
 	}
-	granted, err := grants(ctx)
+	granted, err := grants(ctx, env, capabilities)
 	if err != nil {
 		return err
 	}
@@ -48,26 +47,32 @@ func checkPermissions() error {
 
 type grant struct{ verb, group, resource string }
 
-// grants lists what the shipped roles give to the operator.
-func grants(ctx context.Context) ([]grant, error) {
+// grants lists what the shipped roles of some capabilities give to the operator.
+func grants(ctx context.Context, env *cluster.Cluster, capabilities []string) ([]grant, error) {
 	clients, err := kubernetes.NewForConfig(env.Admin())
 	if err != nil {
 		return nil, err
 	}
-	role, err := clients.RbacV1().ClusterRoles().Get(ctx, "drover", metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	rules := role.Rules
-	roles, err := clients.RbacV1().Roles("").List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=drover"})
-	if err != nil {
-		return nil, err
-	}
-	for _, role := range roles.Items {
-		rules = append(rules, role.Rules...)
-	}
-	if len(rules) < 7 {
-		return nil, fmt.Errorf("only %d rules found: the roles are not the shipped ones", len(rules))
+	var rules []rbacv1.PolicyRule
+	for _, capability := range capabilities {
+		shipped := metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=drover,drover.dev/capability=" + capability}
+		cluster, err := clients.RbacV1().ClusterRoles().List(ctx, shipped)
+		if err != nil {
+			return nil, err
+		}
+		if len(cluster.Items) == 0 {
+			return nil, fmt.Errorf("no ClusterRole of %s found: the roles are not the shipped ones", capability)
+		}
+		for i := range cluster.Items {
+			rules = append(rules, cluster.Items[i].Rules...)
+		}
+		roles, err := clients.RbacV1().Roles("").List(ctx, shipped)
+		if err != nil {
+			return nil, err
+		}
+		for i := range roles.Items {
+			rules = append(rules, roles.Items[i].Rules...)
+		}
 	}
 	return expand(rules)
 }

@@ -1,0 +1,120 @@
+package drain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxDisrupted is how many pods on their way the eviction API takes for one budget before it refuses any more.
+const maxDisrupted = 2000
+
+// Verdict is what the PodDisruptionBudgets, as the cache has them, say about evicting a pod.
+type Verdict struct {
+	// Outcome is Accepted when nothing speaks against it, else what the eviction API would answer.
+	Outcome Outcome
+	// Budgets are those that select the pod, sorted by name.
+	Budgets []types.NamespacedName
+	// Counted tells that the eviction would take one of the Allowed disruptions of its one budget.
+	Counted bool
+	Allowed int
+	// Never tells that the budget can allow none as long as it and its pods are as they are.
+	Never bool
+	// Text says what the budget has and needs; empty when nothing speaks against it.
+	Text string
+}
+
+// Assess says what the eviction API would answer for a pod, given the budgets that select it.
+func Assess(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) Verdict {
+	v := Verdict{Outcome: Accepted}
+	if len(budgets) == 0 || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded ||
+		pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodPending {
+		return v
+	}
+	for _, budget := range budgets {
+		v.Budgets = append(v.Budgets, types.NamespacedName{Namespace: budget.Namespace, Name: budget.Name})
+	}
+	slices.SortFunc(v.Budgets, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	if len(budgets) > 1 {
+		v.Outcome = SeveralBudgets
+		v.Text = fmt.Sprintf("PodDisruptionBudgets %s all select it, and the eviction API takes at most one", joinNames(v.Budgets))
+		return v
+	}
+	budget := budgets[0]
+	if unhealthyMayGo(pod, budget) {
+		return v
+	}
+	v.Counted, v.Allowed = true, int(budget.Status.DisruptionsAllowed)
+	v.Outcome, v.Text = spent(budget)
+	v.Never = v.Outcome == BudgetSpent && hopeless(budget)
+	if v.Never {
+		v.Text += "; it cannot allow any as it is"
+	}
+	return v
+}
+
+// unhealthyMayGo is the eviction API's exception for pods that are not ready.
+func unhealthyMayGo(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+			return false
+		}
+	}
+	if policy := budget.Spec.UnhealthyPodEvictionPolicy; policy != nil && *policy == policyv1.AlwaysAllow {
+		return true
+	}
+	return budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy && budget.Status.DesiredHealthy > 0
+}
+
+func spent(budget *policyv1.PodDisruptionBudget) (outcome Outcome, text string) {
+	status := budget.Status
+	name := budget.Namespace + "/" + budget.Name
+	switch {
+	case status.ObservedGeneration < budget.Generation:
+		return BudgetUnknown, fmt.Sprintf("PodDisruptionBudget %s is still being processed", name)
+	case status.DisruptionsAllowed < 0:
+		return BudgetBroken, fmt.Sprintf("PodDisruptionBudget %s allows a negative number of disruptions", name)
+	case len(status.DisruptedPods) > maxDisrupted:
+		return BudgetBroken, fmt.Sprintf("PodDisruptionBudget %s has more than %d pods on their way", name, maxDisrupted)
+	case status.DisruptionsAllowed > 0:
+		return Accepted, ""
+	}
+	for _, condition := range status.Conditions {
+		if condition.Type == policyv1.DisruptionAllowedCondition && condition.Reason == policyv1.SyncFailedReason {
+			return BudgetSpent, fmt.Sprintf("PodDisruptionBudget %s cannot be computed: %s", name, condition.Message)
+		}
+	}
+	return BudgetSpent, fmt.Sprintf("PodDisruptionBudget %s needs %d healthy pods and has %d", name, status.DesiredHealthy, status.CurrentHealthy)
+}
+
+// hopeless tells that a budget forbids every disruption although all of its pods are well. Its status must be current and calm, or a
+// budget that is only busy would pass for a wrong one.
+func hopeless(budget *policyv1.PodDisruptionBudget) bool {
+	status := budget.Status
+	return status.ObservedGeneration >= budget.Generation && status.ExpectedPods > 0 && status.CurrentHealthy >= status.ExpectedPods &&
+		len(status.DisruptedPods) == 0 && status.DisruptionsAllowed == 0
+}
+
+// Selects tells whether a budget is for a pod, as the eviction API sees it: no selector selects nothing, an empty one all pods of the
+// namespace, and one that cannot be read is passed over.
+func Selects(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	if budget.Namespace != pod.Namespace || budget.Spec.Selector == nil {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(pod.Labels))
+}
+
+func joinNames(names []types.NamespacedName) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = name.String()
+	}
+	return strings.Join(texts, " and ")
+}

@@ -1,0 +1,109 @@
+package drain
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// budgetOf is a budget for app=web of the namespace shop, that needs 2 pods, has 2 and allows none.
+func budgetOf(edit ...func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisruptionBudget {
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 2},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &intstr.IntOrString{IntVal: 2}, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		},
+		Status: policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 2, ExpectedPods: 3, CurrentHealthy: 2, DesiredHealthy: 2},
+	}
+	for _, change := range edit {
+		change(budget)
+	}
+	return budget
+}
+
+func TestAssess(t *testing.T) {
+	ready, unready := podOf("a"), podOf("a", func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
+	status := func(change func(*policyv1.PodDisruptionBudgetStatus)) *policyv1.PodDisruptionBudget {
+		return budgetOf(func(b *policyv1.PodDisruptionBudget) { change(&b.Status) })
+	}
+	always := budgetOf(func(b *policyv1.PodDisruptionBudget) { b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow) })
+	ifHealthy := budgetOf(func(b *policyv1.PodDisruptionBudget) {
+		b.Spec.UnhealthyPodEvictionPolicy, b.Status.CurrentHealthy = new(policyv1.IfHealthyBudget), 1
+	})
+	another := budgetOf(func(b *policyv1.PodDisruptionBudget) { b.Name = "all" })
+	phase := func(phase corev1.PodPhase) *corev1.Pod {
+		return podOf("a", func(p *corev1.Pod) { p.Status.Phase = phase })
+	}
+	for _, c := range []struct {
+		name    string
+		pod     *corev1.Pod
+		budgets []*policyv1.PodDisruptionBudget
+		want    Outcome
+		counted bool
+		never   bool
+		text    string
+	}{
+		{"no budget", ready, nil, Accepted, false, false, ""},
+		{"a budget with room", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) { s.DisruptionsAllowed = 1 })},
+			Accepted, true, false, ""},
+		{"a spent budget", ready, []*policyv1.PodDisruptionBudget{budgetOf()}, BudgetSpent, true, false,
+			"PodDisruptionBudget shop/web needs 2 healthy pods and has 2"},
+		{"a budget that can never allow any", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
+			s.ExpectedPods, s.DesiredHealthy = 2, 2
+		})}, BudgetSpent, true, true, "cannot allow any as it is"},
+		{"the same, with a pod on its way", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
+			s.ExpectedPods, s.DisruptedPods = 2, map[string]metav1.Time{"b": {}}
+		})}, BudgetSpent, true, false, "needs 2"},
+		{"the same, for no pods at all", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) { s.ExpectedPods = 0 })},
+			BudgetSpent, true, false, "needs 2"},
+		{"a status that is behind", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
+			s.ObservedGeneration, s.DisruptionsAllowed = 1, 5
+		})}, BudgetUnknown, true, false, "still being processed"},
+		{"a negative status", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) { s.DisruptionsAllowed = -1 })},
+			BudgetBroken, true, false, "negative"},
+		{"a status that could not be computed", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
+			s.Conditions = []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Reason: policyv1.SyncFailedReason, Message: "no scale"}}
+		})}, BudgetSpent, true, false, "cannot be computed: no scale"},
+		{"two budgets", ready, []*policyv1.PodDisruptionBudget{budgetOf(), another}, SeveralBudgets, false, false, "shop/all and shop/web"},
+		{"not ready, the budget is met", unready, []*policyv1.PodDisruptionBudget{budgetOf()}, Accepted, false, false, ""},
+		{"not ready, the budget is not met", unready, []*policyv1.PodDisruptionBudget{ifHealthy}, BudgetSpent, true, false, "has 1"},
+		{"not ready, and always allowed", unready, []*policyv1.PodDisruptionBudget{always}, Accepted, false, false, ""},
+		{"pending", phase(corev1.PodPending), []*policyv1.PodDisruptionBudget{budgetOf()}, Accepted, false, false, ""},
+		{"succeeded", phase(corev1.PodSucceeded), []*policyv1.PodDisruptionBudget{budgetOf()}, Accepted, false, false, ""},
+		{"failed, under two budgets", phase(corev1.PodFailed), []*policyv1.PodDisruptionBudget{budgetOf(), another}, Accepted, false, false, ""},
+		{"ending", podOf("a", ending(0)), []*policyv1.PodDisruptionBudget{budgetOf()}, Accepted, false, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := Assess(c.pod, c.budgets)
+			if got.Outcome != c.want || got.Counted != c.counted || got.Never != c.never || !strings.Contains(got.Text, c.text) ||
+				(c.text == "") != (got.Text == "") {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestSelects(t *testing.T) {
+	pod := podOf("a")
+	for name, c := range map[string]struct {
+		edit func(*policyv1.PodDisruptionBudget)
+		want bool
+	}{
+		"its labels":        {func(*policyv1.PodDisruptionBudget) {}, true},
+		"other labels":      {func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector.MatchLabels["app"] = "db" }, false},
+		"everything":        {func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = &metav1.LabelSelector{} }, true},
+		"nothing":           {func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = nil }, false},
+		"another namespace": {func(b *policyv1.PodDisruptionBudget) { b.Namespace = "x" }, false},
+		"what cannot be read": {func(b *policyv1.PodDisruptionBudget) {
+			b.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}
+		}, false},
+	} {
+		if got := Selects(budgetOf(c.edit), pod); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/internal/drain"
+)
+
+// Settings are the engine's.
+type Settings struct {
+	// RequestsPerSecond bounds evictions and deletions of pods on all nodes together; Burst is how many may come at once.
+	RequestsPerSecond float64
+	Burst             int
+	// Workers is how many of them may be under way at once; below one counts as one.
+	Workers int
+	// Clock tells the time; nil is the real one.
+	Clock clock.WithTicker
+}
+
+// Engine drains nodes. All capabilities share one.
+type Engine struct {
+	cache  client.Reader
+	live   client.Reader
+	writer client.Client
+	queue  *Queue
+	clock  clock.Clock
+
+	metrics *Metrics
+	workers int
+
+	mu        sync.Mutex
+	listeners map[int]func(node string)
+	next      int
+}
+
+// New makes an engine that reads from a cache with the indexes of Index. Live reads what is not cached, writer makes requests.
+func New(cache, live client.Reader, writer client.Client, metrics *Metrics, settings Settings) *Engine {
+	if settings.Clock == nil {
+		settings.Clock = clock.RealClock{}
+	}
+	limit := rate.Inf
+	if settings.RequestsPerSecond > 0 {
+		limit = rate.Limit(settings.RequestsPerSecond)
+	}
+	e := &Engine{
+		cache: cache, live: live, writer: writer, clock: settings.Clock, metrics: metrics, workers: max(settings.Workers, 1),
+		queue:     newQueue(settings.Clock, rate.NewLimiter(limit, max(settings.Burst, 1)), metrics),
+		listeners: map[int]func(string){},
+	}
+	e.queue.send, e.queue.assess, e.queue.changed = e.send, e.assess, e.tell
+	return e
+}
+
+// Start makes requests until the context ends. It is a runnable of the leader.
+func (e *Engine) Start(ctx context.Context) error {
+	e.queue.run(ctx, e.workers)
+	return nil
+}
+
+// Drain takes a node's drain as far as it can be taken now, and says where it stands. Since is when the node was cordoned. Call it again
+// when Sources tell so, and at the report's Wake.
+func (e *Engine) Drain(ctx context.Context, node *corev1.Node, since time.Time, options drain.Options) (drain.Report, error) {
+	decision, err := e.decide(ctx, node, since, options)
+	if err != nil {
+		return drain.Report{}, err
+	}
+	e.queue.Want(node.Name, decision.Tasks)
+	e.metrics.report(node.Name, decision.Report.Left)
+	return decision.Report, nil
+}
+
+// Preview says what Drain would find, and does nothing.
+func (e *Engine) Preview(ctx context.Context, node *corev1.Node, options drain.Options) (drain.Report, error) {
+	decision, err := e.decide(ctx, node, time.Time{}, options)
+	return decision.Report, err
+}
+
+// Withdraw ends a node's drain: no pod of it is asked to leave any more.
+func (e *Engine) Withdraw(node string) {
+	e.queue.Want(node, nil)
+	e.metrics.report(node, nil)
+}
+
+func (e *Engine) decide(ctx context.Context, node *corev1.Node, since time.Time, options drain.Options) (drain.Decision, error) {
+	pods, err := e.podsOf(ctx, node.Name)
+	if err != nil {
+		return drain.Decision{}, err
+	}
+	in := drain.Input{
+		Node: node, Pods: pods, Options: options, Since: since, Now: e.clock.Now(), Answered: e.queue.Answered,
+		Budgets:         func(pod *corev1.Pod) []*policyv1.PodDisruptionBudget { return e.budgetsOf(ctx, pod) },
+		DaemonSetExists: func(key types.NamespacedName) bool { return e.daemonSetExists(ctx, key) },
+	}
+	decision := drain.Decide(in)
+	if options.Volumes && len(decision.Report.Left) == 0 && !since.IsZero() {
+		if in.Attached, err = e.attached(ctx, node.Name, pods); err != nil {
+			return drain.Decision{}, err
+		}
+		decision = drain.Decide(in)
+	}
+	return decision, nil
+}
+
+func (e *Engine) podsOf(ctx context.Context, node string) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := e.cache.List(ctx, &list, client.MatchingFields{IndexNode: node}); err != nil {
+		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}
+
+// budgetsOf lists the budgets that select a pod. What cannot be read is none: the eviction API has the last word.
+func (e *Engine) budgetsOf(ctx context.Context, pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
+	var list policyv1.PodDisruptionBudgetList
+	if err := e.cache.List(ctx, &list, client.InNamespace(pod.Namespace)); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list PodDisruptionBudgets", "namespace", pod.Namespace)
+		return nil
+	}
+	var found []*policyv1.PodDisruptionBudget
+	for i := range list.Items {
+		if drain.Selects(&list.Items[i], pod) {
+			found = append(found, &list.Items[i])
+		}
+	}
+	return found
+}
+
+// daemonSetExists errs on the side of leaving a pod alone.
+func (e *Engine) daemonSetExists(ctx context.Context, key types.NamespacedName) bool {
+	return !apierrors.IsNotFound(e.cache.Get(ctx, key, daemonSet()))
+}
+
+// assess says what the budgets think of a task now.
+func (e *Engine) assess(ctx context.Context, task drain.Task) (drain.Verdict, bool) {
+	pod := &corev1.Pod{}
+	err := e.cache.Get(ctx, types.NamespacedName{Namespace: task.Namespace, Name: task.Name}, pod)
+	if err != nil || pod.UID != task.UID || pod.DeletionTimestamp != nil && task.Grace == nil {
+		return drain.Verdict{}, false
+	}
+	if task.Grace != nil {
+		return drain.Verdict{Outcome: drain.Accepted}, true
+	}
+	return drain.Assess(pod, e.budgetsOf(ctx, pod)), true
+}
+
+// send asks for the eviction of exactly the pod that was decided on; another one of its name is none of ours.
+func (e *Engine) send(ctx context.Context, task drain.Task) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: task.Namespace, Name: task.Name}}
+	conditions := client.Preconditions{UID: &task.UID}
+	if task.Grace != nil {
+		return e.writer.Delete(ctx, pod, conditions, client.GracePeriodSeconds(*task.Grace))
+	}
+	return e.writer.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+		ObjectMeta:    pod.ObjectMeta,
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &task.UID}},
+	})
+}
+
+// attached lists the volumes attached to a node, without those that pods use which stay there.
+func (e *Engine) attached(ctx context.Context, node string, staying []*corev1.Pod) ([]string, error) {
+	var list storagev1.VolumeAttachmentList
+	if err := e.cache.List(ctx, &list, client.MatchingFields{IndexNode: node}); err != nil {
+		return nil, fmt.Errorf("listing the volumes of node %s: %w", node, err)
+	}
+	used := claims(staying)
+	var names []string
+	for i := range list.Items {
+		attachment := &list.Items[i]
+		name := attachment.Name
+		if source := attachment.Spec.Source.PersistentVolumeName; source != nil {
+			name = *source
+			stays, err := e.usedBy(ctx, name, used)
+			if err != nil {
+				return nil, err
+			}
+			if stays {
+				continue
+			}
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// claims are the PersistentVolumeClaims of pods.
+func claims(pods []*corev1.Pod) map[types.NamespacedName]bool {
+	used := map[types.NamespacedName]bool{}
+	for _, pod := range pods {
+		for i := range pod.Spec.Volumes {
+			if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil {
+				used[types.NamespacedName{Namespace: pod.Namespace, Name: claim.ClaimName}] = true
+			}
+		}
+	}
+	return used
+}
+
+// usedBy tells whether a volume is bound to one of some claims. Volumes are not cached: this is asked only when some pod that stays has one.
+func (e *Engine) usedBy(ctx context.Context, volume string, used map[types.NamespacedName]bool) (bool, error) {
+	if len(used) == 0 {
+		return false, nil
+	}
+	object := &corev1.PersistentVolume{}
+	err := e.live.Get(ctx, types.NamespacedName{Name: volume}, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading PersistentVolume %s: %w", volume, err)
+	case object.Spec.ClaimRef == nil:
+		return false, nil
+	}
+	return used[types.NamespacedName{Namespace: object.Spec.ClaimRef.Namespace, Name: object.Spec.ClaimRef.Name}], nil
+}
+
+// tell calls all listeners.
+func (e *Engine) tell(node string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, listener := range e.listeners {
+		listener(node)
+	}
+}
+
+// listen calls back whenever there is something new about a node, until the returned function is called. The callback must not block.
+func (e *Engine) listen(listener func(node string)) (stop func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.next++
+	id := e.next
+	e.listeners[id] = listener
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.listeners, id)
+	}
+}

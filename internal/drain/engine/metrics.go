@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/status"
+)
+
+var (
+	evictionsDoc = status.MetricDoc{
+		Name: "drover_drain_requests_total", Type: "counter", Labels: []string{"code", "request"},
+		Help: "Requests to make a pod leave, by the HTTP code of the answer (0 for none) and by request: eviction, or deletion after a deadline with force.",
+	}
+	leftDoc = status.MetricDoc{
+		Name: "drover_drain_pods_left", Type: "gauge", Labels: []string{"reason"},
+		Help: "Pods that have still to leave the nodes being drained, by the reason why they are there.",
+	}
+)
+
+// MetricDocs describes the metrics of this package.
+func MetricDocs() []status.MetricDoc { return []status.MetricDoc{evictionsDoc, leftDoc} }
+
+// Metrics are the drain engine's.
+type Metrics struct {
+	evictions *prometheus.CounterVec
+	left      *prometheus.GaugeVec
+
+	mu     sync.Mutex
+	byNode map[string]map[drain.Reason]int
+}
+
+// NewMetrics registers them.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: evictionsDoc.Name, Help: evictionsDoc.Help}, evictionsDoc.Labels),
+		left:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: leftDoc.Name, Help: leftDoc.Help}, leftDoc.Labels),
+		byNode:    map[string]map[drain.Reason]int{},
+	}
+	for _, reason := range drain.Reasons {
+		m.left.WithLabelValues(string(reason))
+	}
+	for _, collector := range []prometheus.Collector{m.evictions, m.left} {
+		if err := registry.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// report counts what is left on a node in the place of what was counted for it before; nil forgets the node.
+func (m *Metrics) report(node string, left []drain.Left) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for reason, count := range m.byNode[node] {
+		m.left.WithLabelValues(string(reason)).Sub(float64(count))
+	}
+	delete(m.byNode, node)
+	if len(left) == 0 {
+		return
+	}
+	counts := map[drain.Reason]int{}
+	for _, pod := range left {
+		counts[pod.Reason]++
+	}
+	for reason, count := range counts {
+		m.left.WithLabelValues(string(reason)).Add(float64(count))
+	}
+	m.byNode[node] = counts
+}
+
+func codeLabel(code int) string { return strconv.Itoa(code) }
+
+func requestLabel(task drain.Task) string {
+	if task.Grace != nil {
+		return "deletion"
+	}
+	return "eviction"
+}

@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+
+	"github.com/drover-io/drover/internal/drain"
+)
+
+const (
+	// unseenFor is how long an accepted eviction is held against its budget until the budget's status shows it.
+	unseenFor = 5 * time.Second
+	// probeEvery is how often one pod of a budget is tried although the status says no: the net below a status that is wrong.
+	probeEvery = 2 * time.Minute
+	// patience bounds one request; the API server may take 10 s where budgets are busy.
+	patience = 15 * time.Second
+)
+
+// Queue makes pods leave, for all nodes at once. A pod is in it once, by its UID. What bounds it is the rate of requests, not the number
+// of nodes, and a pod that may not go costs nothing but its place.
+type Queue struct {
+	// send makes the request for a task.
+	send func(ctx context.Context, task drain.Task) error
+	// assess says what the budgets think of a task, and whether its pod is still there, from the caches.
+	assess func(ctx context.Context, task drain.Task) (verdict drain.Verdict, present bool)
+	// changed is called when there is something new to say about a node's pods.
+	changed func(node string)
+	limiter *rate.Limiter
+	metrics *Metrics
+	clock   clock.WithTicker
+	ready   workqueue.TypedDelayingInterface[types.UID]
+
+	mu      sync.Mutex
+	entries map[types.UID]*entry
+	nodes   map[string]map[types.UID]bool
+	gates   map[types.NamespacedName]*gate
+	// paused is until when the API server has asked to be left alone.
+	paused time.Time
+}
+
+// entry is a pod that is to leave.
+type entry struct {
+	task drain.Task
+	// asking tells that a request is under way.
+	asking bool
+	// answer is the last one, the same for the nth time; times is 0 before the first.
+	answer drain.Answer
+	times  int
+	// next is when it may be asked again.
+	next time.Time
+	// gate is the budget that its request counts against.
+	gate types.NamespacedName
+}
+
+// gate is a PodDisruptionBudget as the queue knows it.
+type gate struct {
+	// taken are the evictions that its status does not show yet, by UID.
+	taken map[types.UID]taken
+	// parked are the pods that wait for it, in their order.
+	parked []types.UID
+	// probe is when one of them is tried anyway.
+	probe time.Time
+}
+
+type taken struct {
+	pod string
+	at  time.Time
+}
+
+func newQueue(clk clock.WithTicker, limiter *rate.Limiter, metrics *Metrics) *Queue {
+	return &Queue{
+		clock: clk, limiter: limiter, metrics: metrics, changed: func(string) {},
+		ready:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: clk}),
+		entries: map[types.UID]*entry{}, nodes: map[string]map[types.UID]bool{}, gates: map[types.NamespacedName]*gate{},
+	}
+}
+
+// run works until the context ends.
+func (q *Queue) run(ctx context.Context, workers int) {
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for {
+				uid, end := q.ready.Get()
+				if end {
+					return
+				}
+				q.step(ctx, uid)
+				q.ready.Done(uid)
+			}
+		})
+	}
+	<-ctx.Done()
+	q.ready.ShutDown()
+	group.Wait()
+}
+
+// Want says which pods are to leave a node now. Those that were to leave before and are not named are left in peace.
+func (q *Queue) Want(node string, tasks []drain.Task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	wanted := make(map[types.UID]bool, len(tasks))
+	for _, task := range tasks {
+		wanted[task.UID] = true
+		e := q.entries[task.UID]
+		if e == nil {
+			e = &entry{}
+			q.entries[task.UID] = e
+		} else if (e.task.Grace == nil) != (task.Grace == nil) {
+			// What was asked politely is an order now.
+			e.next, e.times = time.Time{}, 0
+		}
+		e.task = task
+		if !e.asking {
+			q.ready.Add(task.UID)
+		}
+	}
+	for uid := range q.nodes[node] {
+		if !wanted[uid] {
+			delete(q.entries, uid)
+		}
+	}
+	if len(wanted) == 0 {
+		delete(q.nodes, node)
+		return
+	}
+	q.nodes[node] = wanted
+}
+
+// Answered returns the last answer about a pod.
+func (q *Queue) Answered(uid types.UID) (drain.Answer, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.entries[uid]
+	if e == nil || e.times == 0 {
+		return drain.Answer{}, false
+	}
+	return e.answer, true
+}
+
+// step does what can be done for one pod now.
+func (q *Queue) step(ctx context.Context, uid types.UID) {
+	q.mu.Lock()
+	e := q.entries[uid]
+	if e == nil || e.asking {
+		q.mu.Unlock()
+		return
+	}
+	task := e.task
+	q.mu.Unlock()
+	verdict, present := q.assess(ctx, task)
+	if !present || !q.admit(task, verdict) {
+		return
+	}
+	if err := q.limiter.Wait(ctx); err != nil {
+		return // the operator stops
+	}
+	sending, cancel := context.WithTimeout(ctx, patience)
+	err := q.send(sending, task)
+	cancel()
+	q.settle(task, drain.Judge(err))
+}
+
+// admit tells whether a pod's request may be made now; if not, it sees to it that the pod comes back in time.
+func (q *Queue) admit(task drain.Task, verdict drain.Verdict) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e, now := q.entries[task.UID], q.clock.Now()
+	if e == nil || e.asking {
+		return false
+	}
+	if next := later(e.next, q.paused); now.Before(next) {
+		q.ready.AddAfter(task.UID, next.Sub(now))
+		return false
+	}
+	e.gate = types.NamespacedName{}
+	if task.Grace == nil && !q.pass(e, verdict, now) {
+		return false
+	}
+	e.asking = true
+	return true
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// pass asks the budgets' gates for a way through, and parks the pod in front of them when there is none.
+func (q *Queue) pass(e *entry, verdict drain.Verdict, now time.Time) bool {
+	if len(verdict.Budgets) == 0 {
+		return true
+	}
+	first := q.gate(verdict.Budgets[0], now)
+	open := verdict.Outcome == drain.Accepted && (!verdict.Counted || verdict.Allowed > first.unseen(now))
+	if !open && now.Before(first.probe) {
+		for _, name := range verdict.Budgets {
+			q.gate(name, now).park(e.task.UID)
+		}
+		q.ready.AddAfter(e.task.UID, first.probe.Sub(now))
+		return false
+	}
+	if !open {
+		first.probe = now.Add(probeEvery)
+	}
+	if verdict.Counted {
+		e.gate = verdict.Budgets[0]
+		first.taken[e.task.UID] = taken{pod: e.task.Name, at: now}
+	}
+	return true
+}
+
+func (q *Queue) gate(name types.NamespacedName, now time.Time) *gate {
+	g := q.gates[name]
+	if g == nil {
+		g = &gate{taken: map[types.UID]taken{}, probe: now.Add(probeEvery)}
+		q.gates[name] = g
+	}
+	return g
+}
+
+func (g *gate) park(uid types.UID) {
+	for _, parked := range g.parked {
+		if parked == uid {
+			return
+		}
+	}
+	g.parked = append(g.parked, uid)
+}
+
+// unseen counts the evictions that the budget's status does not show yet.
+func (g *gate) unseen(now time.Time) int {
+	for uid, t := range g.taken {
+		if now.Sub(t.at) > unseenFor {
+			delete(g.taken, uid)
+		}
+	}
+	return len(g.taken)
+}
+
+// settle notes the answer to a request.
+func (q *Queue) settle(task drain.Task, answer drain.Answer) {
+	q.metrics.evictions.WithLabelValues(codeLabel(answer.Code), requestLabel(task)).Inc()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.clock.Now()
+	e := q.entries[task.UID]
+	if answer.Outcome == drain.Throttled {
+		q.paused = later(q.paused, now.Add(answer.RetryIn(1)))
+	}
+	if e == nil {
+		return
+	}
+	e.asking = false
+	if g := q.gates[e.gate]; g != nil && answer.Outcome != drain.Accepted {
+		// The place that it was given is free for another.
+		delete(g.taken, task.UID)
+		q.wake(g, 1)
+	}
+	news := e.times == 0 || e.answer.Outcome != answer.Outcome || e.answer.Message != answer.Message
+	if e.answer.Outcome != answer.Outcome {
+		e.times = 0
+	}
+	e.times++
+	e.answer = answer
+	e.next = now.Add(answer.RetryIn(e.times))
+	q.ready.AddAfter(task.UID, e.next.Sub(now))
+	if news {
+		q.changed(task.Node)
+	}
+}
+
+// wake lets some of the pods in front of a gate try again.
+func (q *Queue) wake(g *gate, places int) {
+	places = min(places, len(g.parked))
+	for _, uid := range g.parked[:max(places, 0)] {
+		q.ready.Add(uid)
+	}
+	g.parked = g.parked[max(places, 0):]
+}
+
+// budgetChanged lets pods try again when the status of their budget has changed. It returns the nodes that have pods in front of it.
+func (q *Queue) budgetChanged(name types.NamespacedName, allowed int, disrupted func(pod string) bool, all bool) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	g := q.gates[name]
+	if g == nil {
+		return nil
+	}
+	for uid, t := range g.taken {
+		if disrupted(t.pod) {
+			delete(g.taken, uid)
+		}
+	}
+	nodes := map[string]bool{}
+	kept := g.parked[:0]
+	for _, uid := range g.parked {
+		if e := q.entries[uid]; e != nil {
+			nodes[e.task.Node] = true
+			kept = append(kept, uid)
+		}
+	}
+	g.parked = kept
+	places := allowed - g.unseen(q.clock.Now())
+	if all {
+		places = len(g.parked)
+	}
+	q.wake(g, places)
+	names := make([]string, 0, len(nodes))
+	for node := range nodes {
+		names = append(names, node)
+	}
+	return names
+}
+
+// budgetGone drops a budget's gate; its pods try again.
+func (q *Queue) budgetGone(name types.NamespacedName) []string {
+	nodes := q.budgetChanged(name, 0, func(string) bool { return false }, true)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.gates, name)
+	return nodes
+}

@@ -1,0 +1,201 @@
+package drain
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/internal/patch"
+)
+
+// AnnotationHold holds a Hold as JSON, on a node that is cordoned by Drover.
+const AnnotationHold = "drover.dev/cordon"
+
+// cordonTaint is what Kubernetes gives a cordoned node by itself, sooner or later.
+var cordonTaint = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+
+// OutOfServiceTaint lets Kubernetes delete the pods of a node that is known to be off.
+var OutOfServiceTaint = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
+
+// OutOfServiceID is how that taint is named in a Hold.
+func OutOfServiceID() string { return taintID(OutOfServiceTaint) }
+
+// Marks are what a node gets while it is held, besides the cordon.
+type Marks struct {
+	// Taints have no value as a rule; one that is there with another value stays as it is.
+	Taints []corev1.Taint
+	Labels map[string]string
+}
+
+// Hold is the record of what Drover has done to a node, and so of what there is to undo.
+type Hold struct {
+	// By is who holds the node: a word for the kind of work and the UID of the object that asks for it.
+	By string `json:"by"`
+	// Since is when the node was cordoned, in seconds.
+	Since time.Time `json:"since"`
+	// Cordoned tells that the node was not cordoned before.
+	Cordoned bool `json:"cordoned,omitempty"`
+	// Taints are the taints that were not there before, as key:Effect, sorted.
+	Taints []string `json:"taints,omitempty"`
+	// Labels are the labels that were not there before, or had another value: then with that value.
+	Labels map[string]*string `json:"labels,omitempty"`
+}
+
+// ReadHold returns the record on a node, nil when there is none. One that cannot be read is an error: somebody has edited it, and what
+// to undo is not known.
+func ReadHold(node *corev1.Node) (*Hold, error) {
+	text := node.Annotations[AnnotationHold]
+	if text == "" {
+		return nil, nil
+	}
+	hold := &Hold{}
+	if err := json.Unmarshal([]byte(text), hold); err != nil {
+		return nil, fmt.Errorf("annotation %s of node %s is not what Drover wrote (%w); put it right, or remove it to begin anew",
+			AnnotationHold, node.Name, err)
+	}
+	return hold, nil
+}
+
+// Change is one patch of a node.
+type Change struct {
+	// Patch is a JSON Patch; nil when there is nothing to do.
+	Patch []byte
+	// Hold is the record after it, nil when the node is given back.
+	Hold *Hold
+	// Parts says for people what the patch does to the node, sorted.
+	Parts []string
+}
+
+// Take cordons and marks a node, and records what was there before, in one patch. Before is the record that is on the node, or the one
+// that it is to inherit; nil for none. On a node that has everything already there is nothing to do.
+func Take(node *corev1.Node, before *Hold, by string, marks Marks, now time.Time) (Change, error) {
+	hold := &Hold{By: by, Since: now.UTC().Truncate(time.Second), Labels: map[string]*string{}}
+	if before != nil {
+		hold.Since, hold.Cordoned, hold.Taints = before.Since, before.Cordoned, slices.Clone(before.Taints)
+		for key, value := range before.Labels {
+			hold.Labels[key] = value
+		}
+	}
+	b, out := &patch.Builder{}, Change{Hold: hold}
+	if !node.Spec.Unschedulable {
+		hold.Cordoned = hold.Cordoned || before == nil
+		b.Test("/spec/unschedulable", nil)
+		b.Set("/spec/unschedulable", true)
+		out.Parts = append(out.Parts, "cordoned")
+	}
+	out.takeTaints(b, node, marks.Taints)
+	out.takeLabels(b, node, marks.Labels)
+	return out, out.record(b, node)
+}
+
+// takeTaints adds what is missing. The taint of the cordon belongs to the cordon: on a node that was cordoned before it is not ours.
+func (c *Change) takeTaints(b *patch.Builder, node *corev1.Node, taints []corev1.Taint) {
+	after := slices.Clone(node.Spec.Taints)
+	for _, taint := range append([]corev1.Taint{cordonTaint}, taints...) {
+		if slices.ContainsFunc(after, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
+			continue
+		}
+		after = append(after, taint)
+		id := taintID(taint)
+		c.Parts = append(c.Parts, "taint "+id)
+		if !slices.Contains(c.Hold.Taints, id) && (c.Hold.Cordoned || taint.Key != cordonTaint.Key) {
+			c.Hold.Taints = append(c.Hold.Taints, id)
+		}
+	}
+	slices.Sort(c.Hold.Taints)
+	if len(after) > len(node.Spec.Taints) {
+		patch.List(b, "/spec/taints", node.Spec.Taints, after)
+	}
+}
+
+func (c *Change) takeLabels(b *patch.Builder, node *corev1.Node, labels map[string]string) {
+	ready := false
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		value := labels[key]
+		old, present := node.Labels[key]
+		if present && old == value {
+			continue
+		}
+		if _, known := c.Hold.Labels[key]; !known {
+			c.Hold.Labels[key] = nil
+			if present {
+				c.Hold.Labels[key] = &old
+			}
+		}
+		if !ready {
+			ready = true
+			b.Map("/metadata/labels", node.Labels)
+		}
+		b.TestEntry("/metadata/labels", node.Labels, key)
+		b.Set(patch.Pointer("/metadata/labels", key), value)
+		c.Parts = append(c.Parts, "label "+key)
+	}
+}
+
+// record writes the new record if it is another one than the node has.
+func (c *Change) record(b *patch.Builder, node *corev1.Node) error {
+	slices.Sort(c.Parts)
+	if len(c.Hold.Labels) == 0 {
+		c.Hold.Labels = nil
+	}
+	text, err := json.Marshal(c.Hold)
+	if err != nil {
+		return fmt.Errorf("recording what is done to node %s: %w", node.Name, err)
+	}
+	if b.Empty() && string(text) == node.Annotations[AnnotationHold] {
+		return nil
+	}
+	if b.Map("/metadata/annotations", node.Annotations) {
+		b.TestEntry("/metadata/annotations", node.Annotations, AnnotationHold)
+	}
+	b.Set(patch.Pointer("/metadata/annotations", AnnotationHold), string(text))
+	c.Patch, err = b.Bytes()
+	return err
+}
+
+// Give undoes what the record says, and nothing else, and removes the record, in one patch. Marks are what Take has given: a label that
+// somebody has changed since is theirs.
+func Give(node *corev1.Node, hold *Hold, marks Marks) (Change, error) {
+	b, out := &patch.Builder{}, Change{}
+	if hold.Cordoned && node.Spec.Unschedulable {
+		b.Test("/spec/unschedulable", true)
+		b.Remove("/spec/unschedulable")
+		out.Parts = append(out.Parts, "uncordoned")
+	}
+	kept := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return slices.Contains(hold.Taints, taintID(t)) })
+	if len(kept) < len(node.Spec.Taints) {
+		patch.List(b, "/spec/taints", node.Spec.Taints, kept)
+		out.Parts = append(out.Parts, fmt.Sprintf("taints %s", strings.Join(hold.Taints, ", ")))
+	}
+	for _, key := range slices.Sorted(maps.Keys(hold.Labels)) {
+		before := hold.Labels[key]
+		if value, present := node.Labels[key]; !present || value != marks.Labels[key] {
+			continue
+		}
+		b.TestEntry("/metadata/labels", node.Labels, key)
+		if before == nil {
+			b.Remove(patch.Pointer("/metadata/labels", key))
+		} else {
+			b.Set(patch.Pointer("/metadata/labels", key), *before)
+		}
+		out.Parts = append(out.Parts, "label "+key)
+	}
+	if _, present := node.Annotations[AnnotationHold]; present {
+		b.TestEntry("/metadata/annotations", node.Annotations, AnnotationHold)
+		b.Remove(patch.Pointer("/metadata/annotations", AnnotationHold))
+	}
+	if b.Empty() {
+		return out, nil
+	}
+	slices.Sort(out.Parts)
+	var err error
+	out.Patch, err = b.Bytes()
+	return out, err
+}
+
+func taintID(taint corev1.Taint) string { return taint.Key + ":" + string(taint.Effect) }

@@ -1,0 +1,94 @@
+package maintenance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/drain"
+)
+
+// end gives the node and its lease back, and lets the object go.
+func (p *pass) end(ctx context.Context) error {
+	p.Engine.Withdraw(p.spec.NodeName)
+	if !slices.Contains(p.GetFinalizers(), medik8s.Finalizer) {
+		// Somebody else's finalizer keeps it; nothing is ours here any more.
+		return nil
+	}
+	node, err := p.readNode(ctx)
+	if err != nil {
+		return err
+	}
+	if node != nil {
+		if err := p.give(ctx, node); err != nil {
+			return err
+		}
+	}
+	if err := p.release(ctx); err != nil {
+		return err
+	}
+	changed, ok := p.Object.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("%T is no object of the API", p.Object)
+	}
+	changed.SetFinalizers(slices.DeleteFunc(slices.Clone(p.GetFinalizers()), func(f string) bool { return f == medik8s.Finalizer }))
+	patch := client.MergeFromWithOptions(p.Object, client.MergeFromWithOptimisticLock{})
+	if err := p.Writer.Patch(ctx, changed, patch, fieldOwner); err != nil {
+		return fmt.Errorf("removing the finalizer: %w", err)
+	}
+	p.wrote(changed)
+	p.Recorder.Event(p.Object, corev1.EventTypeNormal, EventRemoved, "Removed a node maintenance")
+	log.FromContext(ctx).Info("maintenance is over")
+	return nil
+}
+
+// give undoes what this maintenance has done to the node. What another one holds is left alone.
+func (p *pass) give(ctx context.Context, node *corev1.Node) error {
+	hold, err := drain.ReadHold(node)
+	if err != nil {
+		// What was before is not known any more; what the incumbent would undo is undone, so that the object can go.
+		log.FromContext(ctx).Error(err, "giving the node back without its record")
+		hold = nil
+	}
+	if hold != nil && hold.By != p.by() {
+		return nil
+	}
+	if hold == nil {
+		if hold = p.flavour.inherited(node); hold == nil {
+			return nil
+		}
+	}
+	change, err := drain.Give(node, hold, p.flavour.marks(true))
+	if err != nil || change.Patch == nil {
+		return err
+	}
+	if err := p.patchNode(ctx, node, change.Patch); err != nil {
+		return fmt.Errorf("giving node %s back: %w", node.Name, err)
+	}
+	p.Recorder.Event(node, corev1.EventTypeNormal, EventUncordon, "Uncordon a node")
+	log.FromContext(ctx).Info("node given back", "undone", change.Parts)
+	return nil
+}
+
+// release gives the leases back, unless another NodeMaintenance of the node goes on under the same holder.
+func (p *pass) release(ctx context.Context) error {
+	claims, err := p.Registry.claims(ctx, p.spec.NodeName)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(claims, func(c claim) bool { return c.uid != p.GetUID() }) {
+		return nil
+	}
+	if err := p.Lease.Release(ctx, p.spec.NodeName); err != nil {
+		return err
+	}
+	if p.flavour.OwnLease {
+		return p.OwnLease.Release(ctx, p.spec.NodeName)
+	}
+	return nil
+}

@@ -1,0 +1,375 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// The incumbent's words, which programs look for.
+const (
+	// marker is what its tests look for in the log whenever a pass ends with pods left.
+	marker          = "Reconciling with fixed duration"
+	textNotObtained = "failed to obtain a lease that is not owned by us"
+	textNotExtended = "failed to extend a lease that used to be owned by us"
+	textGivenUp     = "maintenance failed: lease could not be extended"
+	textRival       = "a NodeMaintenance for node %s already exists"
+)
+
+// classify turns the error of a write into what happens next.
+func classify(err error) (reconcile.Result, error) {
+	switch status.Classify(err) {
+	case status.Stale, status.Gone:
+		// The event is on its way that says what to decide on.
+		return reconcile.Result{RequeueAfter: retryStale}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// maintain takes the node into maintenance, step by step; the status comes last and says how far that went.
+func (p *pass) maintain(ctx context.Context) error {
+	node, err := p.readNode(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.begin(ctx, node); err != nil {
+		return err
+	}
+	p.found.leaseErrors = p.status.ErrorOnLeaseCount
+	if err := p.work(ctx, node); err != nil {
+		return err
+	}
+	if p.found.report == nil && p.status.Phase == "" && node != nil {
+		// The counts of the beginning are the incumbent's, whether the drain may begin or not.
+		if report, err := p.Engine.Preview(ctx, node, drain.Options{}); err == nil {
+			p.found.report = &report
+		}
+	}
+	return p.writeStatus(ctx)
+}
+
+// readNode returns the node, nil when there is none.
+func (p *pass) readNode(ctx context.Context) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	err := p.Cache.Get(ctx, types.NamespacedName{Name: p.spec.NodeName}, node)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading node %s: %w", p.spec.NodeName, err)
+	}
+	return node, nil
+}
+
+// begin puts the finalizer on the object, and makes the node its owner, so that it goes when the node does.
+func (p *pass) begin(ctx context.Context, node *corev1.Node) error {
+	fresh := !slices.Contains(p.GetFinalizers(), medik8s.Finalizer)
+	owned := node == nil || slices.ContainsFunc(p.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == node.UID })
+	if !fresh && owned {
+		return nil
+	}
+	changed, ok := p.Object.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("%T is no object of the API", p.Object)
+	}
+	if fresh {
+		changed.SetFinalizers(append(changed.GetFinalizers(), medik8s.Finalizer))
+	}
+	if !owned {
+		changed.SetOwnerReferences(append(changed.GetOwnerReferences(), metav1.OwnerReference{
+			APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID,
+		}))
+	}
+	patch := client.MergeFromWithOptions(p.Object, client.MergeFromWithOptimisticLock{})
+	if err := p.Writer.Patch(ctx, changed, patch, fieldOwner); err != nil {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	p.wrote(changed)
+	p.view = p.flavour.view(changed)
+	if fresh {
+		p.Recorder.Event(p.Object, corev1.EventTypeNormal, EventBegin, "Begin a node maintenance")
+		log.FromContext(ctx).Info("maintenance begins", "reason", p.spec.Reason)
+	}
+	return nil
+}
+
+func (p *pass) wrote(object client.Object) {
+	p.versions.Wrote(string(p.GetUID()), watch.Write{Version: object.GetResourceVersion()})
+}
+
+// work leases, cordons and drains the node. What stands in the way is noted and ends it; an error is for what may work at once next time.
+func (p *pass) work(ctx context.Context, node *corev1.Node) error {
+	if node == nil {
+		p.fail(step{reason: reasonNoNode, message: fmt.Sprintf("nodes %q not found", p.spec.NodeName)})
+		return nil
+	}
+	if rival, err := p.rival(ctx, node); err != nil || rival {
+		return err
+	}
+	options, err := DrainOptions(p.spec.Drain)
+	if err != nil {
+		p.found.drain = step{reason: reasonBadRules, message: err.Error()}
+		p.found.trouble = err.Error()
+		return nil
+	}
+	if p.spec.Drain != nil && p.spec.Drain.DryRun && !p.holds(node) {
+		report, err := p.Engine.Preview(ctx, node, options)
+		p.found.report, p.found.drain = &report, planned(&report)
+		p.later(retryDenied)
+		return err
+	}
+	if held, err := p.lease(ctx, node); err != nil || !held {
+		return err
+	}
+	hold, err := p.cordon(ctx, node, false)
+	if err != nil || hold == nil {
+		return err
+	}
+	return p.drain(ctx, node, hold, options)
+}
+
+// fail ends the maintenance for now.
+func (p *pass) fail(why step) {
+	p.found.failure = why
+	p.Engine.Withdraw(p.spec.NodeName)
+}
+
+// rival notes an older NodeMaintenance of the same node. One that holds the node already stays in front.
+func (p *pass) rival(ctx context.Context, node *corev1.Node) (bool, error) {
+	if p.holds(node) {
+		return false, nil
+	}
+	claims, err := p.Registry.claims(ctx, node.Name)
+	if err != nil {
+		return false, err
+	}
+	for _, c := range claims {
+		if c.uid == p.GetUID() {
+			break
+		}
+		p.found.failure = step{
+			reason: reasonRival, message: fmt.Sprintf(textRival+": %s %s", node.Name, c.flavour.Resource.GroupResource(), c.name),
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// holds tells whether the record on the node is this maintenance's.
+func (p *pass) holds(node *corev1.Node) bool {
+	hold, err := drain.ReadHold(node)
+	return err == nil && hold != nil && hold.By == p.by()
+}
+
+// lease makes sure that the node's lease is ours.
+func (p *pass) lease(ctx context.Context, node *corev1.Node) (bool, error) {
+	again, err := p.Lease.Hold(ctx, node)
+	if err == nil && p.flavour.OwnLease {
+		_, err = p.OwnLease.Hold(ctx, node)
+	}
+	var held *nodelease.HeldError
+	switch {
+	case err == nil:
+		p.found.lease = step{met: true, reason: reasonHeld, message: "renewed for as long as the maintenance lasts"}
+		p.found.leaseErrors = 0
+		p.later(again)
+		return true, nil
+	case errors.As(err, &held):
+		p.leaseHeld(node, held)
+		return false, p.giveUp(ctx, node)
+	}
+	p.Metrics.leaseErrors.Inc()
+	return false, err
+}
+
+// leaseHeld notes that somebody else has the lease. Failures count only for one that was ours.
+func (p *pass) leaseHeld(node *corev1.Node, held *nodelease.HeldError) {
+	p.later(min(max(held.Until.Sub(p.now), time.Second), retryLease))
+	p.Engine.Withdraw(node.Name)
+	before := meta.FindStatusCondition(p.status.Conditions, ConditionLeaseHeld)
+	ours := p.holds(node) || before != nil && before.Status == metav1.ConditionTrue
+	switch {
+	case p.status.Phase == medik8s.PhaseFailed && before != nil && before.Reason == reasonLost && !p.holds(node):
+		// Given up already. The node is somebody else's, and the maintenance begins anew when its lease is free.
+		p.found.lease = step{reason: reasonLost, message: held.Error()}
+		p.found.failure = step{reason: reasonLost, message: textGivenUp}
+	case !ours:
+		p.found.lease = step{reason: reasonHolder, message: held.Error()}
+		p.found.trouble = fmt.Sprintf("%s: %s", textNotObtained, held)
+	default:
+		p.found.lease = step{reason: reasonLost, message: held.Error()}
+		p.found.trouble = fmt.Sprintf("%s: %s", textNotExtended, held)
+		p.countLoss()
+	}
+	if p.holds(node) {
+		p.found.cordon = step{met: true, reason: reasonCordoned, message: "the cordon stays while the lease is somebody else's"}
+	}
+}
+
+// countLoss counts at most once a minute, over restarts, too: what counts is how long the lease is lost, not how often anybody looks.
+func (p *pass) countLoss() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := p.memory.counted
+	if last.IsZero() && p.status.ErrorOnLeaseCount > 0 && p.status.LastUpdate != nil {
+		last = p.status.LastUpdate.Time
+	}
+	if p.now.Sub(last) < retryLease {
+		return
+	}
+	p.memory.counted = p.now
+	p.found.leaseErrors++
+	p.Metrics.leaseErrors.Inc()
+}
+
+// giveUp gives the node back when its lease has been lost for too long. A node that has been drained stays: somebody may work on it.
+func (p *pass) giveUp(ctx context.Context, node *corev1.Node) error {
+	before := meta.FindStatusCondition(p.status.Conditions, ConditionLeaseHeld)
+	lost := before != nil && before.Reason == reasonLost && p.now.Sub(before.LastTransitionTime.Time) >= p.options.LeaseLoss
+	if !lost || p.found.leaseErrors <= maxLeaseErrors || p.status.Phase == medik8s.PhaseSucceeded || !p.holds(node) {
+		return nil
+	}
+	if err := p.give(ctx, node); err != nil {
+		return err
+	}
+	p.found.cordon = step{}
+	p.fail(step{reason: reasonLost, message: textGivenUp})
+	return nil
+}
+
+// cordon cordons and marks the node, and puts back what somebody else has taken away. Nil without an error means that it cannot be done.
+func (p *pass) cordon(ctx context.Context, node *corev1.Node, outOfService bool) (*drain.Hold, error) {
+	before, err := drain.ReadHold(node)
+	if err != nil {
+		p.obstacle(step{reason: reasonBadRecord, message: err.Error()})
+		return nil, nil
+	}
+	ours := before != nil && before.By == p.by()
+	if before != nil && !ours {
+		if free, err := p.orphaned(ctx, node, before); err != nil || !free {
+			return nil, err
+		}
+	}
+	if before == nil {
+		if before = p.flavour.inherited(node); before != nil {
+			before.Since = p.now.UTC().Truncate(time.Second)
+		}
+	}
+	if !ours && p.Guard != nil && p.Guard.Applies(node) {
+		p.quorum.Lock()
+		defer p.quorum.Unlock()
+		if denied, err := p.guard(ctx, node); err != nil || denied {
+			return nil, err
+		}
+	}
+	// The taint for an unreachable node is kept once it is given: the record has it.
+	outOfService = outOfService || ours && slices.Contains(before.Taints, drain.OutOfServiceID())
+	change, err := drain.Take(node, before, p.by(), p.flavour.marks(outOfService), p.now)
+	if err != nil {
+		return nil, err
+	}
+	if change.Patch != nil && ours && !outOfService && p.options.Uncordon == Report {
+		p.obstacle(step{reason: reasonUncordon, message: "somebody else has undone " + strings.Join(change.Parts, ", ")})
+		return nil, nil
+	}
+	if err := p.patchNode(ctx, node, change.Patch); err != nil {
+		return nil, p.denied(err)
+	}
+	if change.Patch != nil {
+		p.tellCordon(ctx, change, ours && !outOfService)
+	}
+	p.found.cordon = step{met: true, reason: reasonCordoned, message: "since " + change.Hold.Since.Format(time.RFC3339)}
+	return change.Hold, nil
+}
+
+// obstacle notes what is in the way of the cordon, and leaves the pods alone meanwhile.
+func (p *pass) obstacle(what step) {
+	p.found.cordon = what
+	p.found.trouble = what.message
+	p.Engine.Withdraw(p.spec.NodeName)
+}
+
+// denied notes a patch of the node that the API server refuses for a reason that lasts.
+func (p *pass) denied(err error) error {
+	if status.Classify(err) != status.Denied {
+		return err
+	}
+	p.obstacle(step{reason: reasonDenied, message: err.Error()})
+	p.later(retryDenied)
+	return nil
+}
+
+// orphaned tells whether the holder in a node's record is gone, so that the record may be inherited.
+func (p *pass) orphaned(ctx context.Context, node *corev1.Node, hold *drain.Hold) (bool, error) {
+	claims, err := p.Registry.claims(ctx, node.Name)
+	if err != nil {
+		return false, err
+	}
+	uid, ours := strings.CutPrefix(hold.By, recordPrefix)
+	living := slices.ContainsFunc(claims, func(c claim) bool { return string(c.uid) == uid })
+	if ours && !living {
+		return true, nil
+	}
+	p.obstacle(step{reason: reasonForeign, message: fmt.Sprintf("node %s is held by %s since %s", node.Name, hold.By, hold.Since.Format(time.RFC3339))})
+	return false, nil
+}
+
+// guard asks whether the control plane can spare the node.
+func (p *pass) guard(ctx context.Context, node *corev1.Node) (denied bool, err error) {
+	denial, err := p.Guard.Check(ctx, node)
+	if err != nil || denial == "" {
+		return false, err
+	}
+	p.obstacle(step{reason: reasonQuorum, message: fmt.Sprintf("%s: %s", p.flavour.QuorumText, denial)})
+	p.later(retryDenied)
+	return true, nil
+}
+
+func (p *pass) patchNode(ctx context.Context, node *corev1.Node, patch []byte) error {
+	if patch == nil {
+		return nil
+	}
+	target := &metav1.PartialObjectMetadata{}
+	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	target.Name = node.Name
+	return p.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldOwner)
+}
+
+// drain takes the drain as far as it goes.
+func (p *pass) drain(ctx context.Context, node *corev1.Node, hold *drain.Hold, options drain.Options) error {
+	report, err := p.Engine.Drain(ctx, node, hold.Since, options)
+	if err != nil {
+		return err
+	}
+	p.found.report, p.found.drain = &report, drained(&report)
+	if !report.Wake.IsZero() {
+		p.later(report.Wake.Sub(p.now))
+	}
+	if report.OutOfService && !slices.Contains(hold.Taints, drain.OutOfServiceID()) {
+		if _, err := p.cordon(ctx, node, true); err != nil {
+			return err
+		}
+	}
+	if p.found.drain.reason == reasonLate {
+		p.found.trouble = p.found.drain.message
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package maintenance
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// indexNode is the index of NodeMaintenances by spec.nodeName.
+const indexNode = "spec.nodeName"
+
+// Registry knows the NodeMaintenances of all groups that are served, so that a node has one at a time.
+type Registry struct {
+	cache client.Reader
+
+	mu       sync.Mutex
+	flavours []*Flavour
+}
+
+// NewRegistry makes one that reads from a cache with the indexes of Index.
+func NewRegistry(cache client.Reader) *Registry { return &Registry{cache: cache} }
+
+// enter adds a group while its controller runs.
+func (r *Registry) enter(flavour *Flavour) (leave func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flavours = append(r.flavours, flavour)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.flavours = slices.DeleteFunc(r.flavours, func(f *Flavour) bool { return f == flavour })
+	}
+}
+
+// claim is one NodeMaintenance that names a node.
+type claim struct {
+	flavour *Flavour
+	name    string
+	uid     types.UID
+	created time.Time
+}
+
+// claims lists who names a node, the oldest first.
+func (r *Registry) claims(ctx context.Context, node string) ([]claim, error) {
+	r.mu.Lock()
+	flavours := slices.Clone(r.flavours)
+	r.mu.Unlock()
+	var found []claim
+	for _, flavour := range flavours {
+		list := flavour.list()
+		if err := r.cache.List(ctx, list, client.MatchingFields{indexNode: node}); err != nil {
+			return nil, fmt.Errorf("listing the %s of node %s: %w", flavour.Resource.GroupResource(), node, err)
+		}
+		for _, object := range flavour.items(list) {
+			found = append(found, claim{flavour, object.GetName(), object.GetUID(), object.GetCreationTimestamp().Time})
+		}
+	}
+	slices.SortFunc(found, func(a, b claim) int {
+		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.flavour.Name, b.flavour.Name), cmp.Compare(a.name, b.name))
+	})
+	return found, nil
+}

@@ -1,0 +1,102 @@
+package maintenance
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/drain"
+)
+
+// writeStatus is the only writer of the status. Progress alone is written once a second at most; the rest at once.
+func (p *pass) writeStatus(ctx context.Context) error {
+	before := p.status
+	after := p.found.status(&before, p.GetGeneration(), p.now)
+	p.Metrics.observe(p.flavour, p.GetName(), after.Phase)
+	if apiequality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	if wait := p.memory.wrote.Add(statusEvery).Sub(p.now); wait > 0 && sameBarProgress(&before, &after) {
+		p.later(wait)
+		return nil
+	}
+	changed := p.with(after)
+	patch := client.MergeFromWithOptions(p.Object, client.MergeFromWithOptimisticLock{})
+	if err := p.Writer.Status().Patch(ctx, changed, patch, fieldOwner); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	p.wrote(changed)
+	p.memory.wrote = p.now
+	p.tell(ctx, &before, &after)
+	return nil
+}
+
+// sameBarProgress tells whether two statuses differ in counts, names and texts only.
+func sameBarProgress(before, after *medik8s.NodeMaintenanceStatus) bool {
+	if before.Phase != after.Phase || before.ObservedGeneration != after.ObservedGeneration || (before.LastError == "") != (after.LastError == "") {
+		return false
+	}
+	return maps.Equal(reasons(before), reasons(after))
+}
+
+func reasons(s *medik8s.NodeMaintenanceStatus) map[string]string {
+	out := map[string]string{}
+	for _, condition := range s.Conditions {
+		out[condition.Type] = string(condition.Status) + condition.Reason
+	}
+	return out
+}
+
+// tell sends the events and log lines for what the status now says for the first time.
+func (p *pass) tell(ctx context.Context, before, after *medik8s.NodeMaintenanceStatus) {
+	logger := log.FromContext(ctx)
+	if after.Phase != before.Phase {
+		switch after.Phase {
+		case medik8s.PhaseSucceeded:
+			p.Recorder.Event(p.Object, corev1.EventTypeNormal, EventSucceeded, "Node maintenance was succeeded")
+			p.drainTook(ctx, after)
+		case medik8s.PhaseFailed:
+			p.Recorder.Event(p.Object, corev1.EventTypeWarning, EventFailed, "Failed a node maintenance")
+			logger.Info("maintenance failed", "error", after.LastError)
+		}
+	}
+	drained := meta.FindStatusCondition(after.Conditions, ConditionDrained)
+	if drained == nil || p.found.report == nil || len(p.found.report.Left) == 0 {
+		return
+	}
+	logger.Info(marker, "left", len(p.found.report.Left), "why", drained.Message)
+	old := meta.FindStatusCondition(before.Conditions, ConditionDrained)
+	if (old == nil || old.Reason != drained.Reason) && (drained.Reason == reasonBlocked || drained.Reason == reasonLate) {
+		p.Recorder.Event(p.Object, corev1.EventTypeWarning, EventBlocked, drained.Message)
+	}
+}
+
+// drainTook notes how long it took from the cordon to the end of the drain.
+func (p *pass) drainTook(ctx context.Context, after *medik8s.NodeMaintenanceStatus) {
+	cordoned := meta.FindStatusCondition(after.Conditions, ConditionCordoned)
+	if cordoned == nil || cordoned.Status != metav1.ConditionTrue {
+		return
+	}
+	took := p.now.Sub(cordoned.LastTransitionTime.Time)
+	p.Metrics.took.Observe(took.Seconds())
+	log.FromContext(ctx).Info("node drained", "seconds", took.Round(time.Second).Seconds(), "pods", after.EvictionPods)
+}
+
+// tellCordon says what was done to the node; what had to be done again is a warning.
+func (p *pass) tellCordon(ctx context.Context, change drain.Change, again bool) {
+	log.FromContext(ctx).Info("node cordoned", "parts", change.Parts, "again", again)
+	if again && len(change.Parts) > 0 {
+		p.Recorder.Eventf(p.Object, corev1.EventTypeWarning, EventCordonRestored,
+			"somebody else has undone what the maintenance needs; put back: %s", strings.Join(change.Parts, ", "))
+	}
+}

@@ -1,0 +1,102 @@
+package operator
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/nodelease"
+)
+
+// namespaceVariable names the operator's own namespace to the incumbents, and to Drover where it takes their place.
+const namespaceVariable = "OPERATOR_NAMESPACE"
+
+// maintenanceCapabilities lists those of the two groups of NodeMaintenance that --controllers has picked. They share one engine.
+func maintenanceCapabilities(
+	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration,
+) ([]capability, error) {
+	var flavours []*maintenance.Flavour
+	for _, flavour := range []*maintenance.Flavour{maintenance.Medik8s(), maintenance.Kubevirt()} {
+		if config.Enabled(settings.Controllers, flavour.Name) {
+			flavours = append(flavours, flavour)
+		}
+	}
+	if len(flavours) == 0 {
+		return nil, nil
+	}
+	crew, err := newCrew(mgr, recorder, settings)
+	if err != nil {
+		return nil, err
+	}
+	options := maintenance.Options{
+		Workers: *settings.Maintenance.Workers, Uncordon: maintenance.UncordonPolicy(settings.Maintenance.OutOfBandUncordon),
+		LeaseLoss: settings.Maintenance.LeaseLossTimeout.Duration,
+	}
+	var shared sync.Once
+	var failed error
+	capabilities := make([]capability, len(flavours))
+	for i, flavour := range flavours {
+		capabilities[i] = capability{
+			name: flavour.Name, needs: []schema.GroupVersionResource{flavour.Resource}, watches: flavour.Kinds(), own: flavour.Own(),
+			prepare: func(ctx context.Context) error {
+				// The indexes of Pods outlive the CRDs, those of NodeMaintenances do not.
+				if shared.Do(func() { failed = engine.Index(ctx, mgr.GetFieldIndexer()) }); failed != nil {
+					return failed
+				}
+				return maintenance.Index(ctx, mgr.GetFieldIndexer(), flavour)
+			},
+			run: func(ctx context.Context) error { return maintenance.Run(ctx, mgr.GetCache(), flavour, crew, options) },
+		}
+	}
+	return capabilities, nil
+}
+
+func newCrew(mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration) (*maintenance.Crew, error) {
+	drainMetrics, err := engine.NewMetrics(ctrlmetrics.Registry)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := maintenance.NewMetrics(ctrlmetrics.Registry)
+	if err != nil {
+		return nil, err
+	}
+	drains := engine.New(mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), drainMetrics, engine.Settings{
+		RequestsPerSecond: *settings.Drain.RequestsPerSecond, Burst: *settings.Drain.Burst, Workers: *settings.Drain.Workers,
+	})
+	if err := mgr.Add(drains); err != nil {
+		return nil, err
+	}
+	return &maintenance.Crew{
+		Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Engine: drains, Metrics: metrics,
+		Registry: maintenance.NewRegistry(mgr.GetCache()),
+		Lease: &nodelease.Leases{
+			Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: maintenance.Holder, Clock: clock.RealClock{},
+		},
+		OwnLease: &nodelease.Leases{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: ownNamespace(), Holder: maintenance.Holder, Clock: clock.RealClock{},
+			NameOf: func(node string) string { return node }, Empty: true,
+		},
+	}, nil
+}
+
+// ownNamespace is where the older incumbent keeps its leases.
+func ownNamespace() string {
+	if name := os.Getenv(namespaceVariable); name != "" {
+		return name
+	}
+	if text, err := os.ReadFile(podNamespaceFile); err == nil {
+		return strings.TrimSpace(string(text))
+	}
+	return "node-maintenance"
+}

@@ -81,17 +81,28 @@ func TestLeaderElectionNeedsANamespace(t *testing.T) {
 func TestCapabilitiesArePicked(t *testing.T) {
 	// The process has one registry, and each name fits into it once.
 	defer func(registry ctrlmetrics.RegistererGatherer) { ctrlmetrics.Registry = registry }(ctrlmetrics.Registry)
-	ctrlmetrics.Registry = prometheus.NewRegistry()
 	mgr := quietManager(t)
 	settings := quietSettings()
-	settings.Controllers = []string{"*", "-metadata"}
-	if found, err := newCapabilities(mgr, nil, settings); err != nil || len(found) != 0 {
-		t.Errorf("%v, %v", found, err)
-	}
-	settings.Controllers = []string{"*"}
-	found, err := newCapabilities(mgr, nil, settings)
-	if err != nil || len(found) != 1 || found[0].name != "metadata" || len(found[0].needs) != 2 || len(found[0].watches) != 3 {
-		t.Fatalf("%v, %v", found, err)
+	for picked, want := range map[string]string{
+		"*": "metadata maintenance maintenance-kubevirt", "metadata": "metadata", "*,-metadata": "maintenance maintenance-kubevirt",
+		"maintenance": "maintenance", "*,-maintenance-kubevirt": "metadata maintenance",
+	} {
+		ctrlmetrics.Registry = prometheus.NewRegistry()
+		settings.Controllers = strings.Split(picked, ",")
+		found, err := newCapabilities(mgr, nil, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, c := range found {
+			names = append(names, c.name)
+			if len(c.needs) == 0 || len(c.watches) == 0 || len(c.own) == 0 {
+				t.Errorf("%s needs %v, watches %v and lets go of %v", c.name, c.needs, c.watches, c.own)
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("--controllers=%s: %s", picked, got)
+		}
 	}
 	if err := config.Validate(settings, Capabilities()).ToAggregate(); err != nil {
 		t.Error(err)
@@ -102,6 +113,10 @@ func TestHealthIsServedUnlessSwitchedOff(t *testing.T) {
 	client, err := discovery.NewDiscoveryClientForConfig(nowhere)
 	if err != nil {
 		t.Fatal(err)
+	}
+	off := ""
+	for _, name := range Capabilities() {
+		off += "capability " + name + ": off (not in --controllers)\n"
 	}
 	for address, want := range map[string]int{"0": 0, "127.0.0.1:0": 1} {
 		added := &runnables{}
@@ -117,7 +132,7 @@ func TestHealthIsServedUnlessSwitchedOff(t *testing.T) {
 		}
 		wanted := "[-]api-server failed: "
 		code, body := get(t, probes, "/readyz?verbose")
-		if code != 503 || !strings.HasPrefix(body, wanted) || !strings.HasSuffix(body, "[+]caches ok\ncapability metadata: off (not in --controllers)\n") {
+		if code != 503 || !strings.HasPrefix(body, wanted) || !strings.HasSuffix(body, "[+]caches ok\n"+off) {
 			t.Errorf("%d %s", code, body)
 		}
 	}

@@ -193,17 +193,19 @@ func (d *decider) ending(pod *corev1.Pod) Left {
 // evict asks for a pod's eviction and says what keeps it.
 func (d *decider) evict(pod *corev1.Pod) {
 	d.out.Tasks = append(d.out.Tasks, Task{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName})
-	verdict := Assess(pod, d.in.Budgets(pod))
-	if verdict.Outcome != Accepted {
-		d.left(pod, Left{Reason: budgetReason(verdict), Detail: verdict.Text})
-		return
-	}
 	answer, known := d.in.Answered(pod.UID)
-	if !known || answer.Done() {
+	verdict := Assess(pod, d.in.Budgets(pod))
+	switch {
+	case known && answer.Done():
+		// The cache will show it in a moment; that its budget is spent now is its own doing.
 		d.left(pod, Left{Reason: Evicting})
-		return
+	case verdict.Outcome != Accepted:
+		d.left(pod, Left{Reason: budgetReason(verdict), Detail: verdict.Text})
+	case known:
+		d.left(pod, Left{Reason: reasonOf[answer.Outcome], Detail: answer.Message})
+	default:
+		d.left(pod, Left{Reason: Evicting})
 	}
-	d.left(pod, Left{Reason: reasonOf[answer.Outcome], Detail: answer.Message})
 }
 
 func budgetReason(verdict Verdict) Reason {

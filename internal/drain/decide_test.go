@@ -155,6 +155,9 @@ func TestDecide(t *testing.T) {
 		{"a webhook's no", scene{pods: []*corev1.Pod{podOf("a")}, answers: map[types.UID]Answer{"uid-a": {Outcome: Refused}}}, "evict a, a=Webhook"},
 		{"accepted, and not seen yet", scene{pods: []*corev1.Pod{podOf("a")}, answers: map[types.UID]Answer{"uid-a": {Outcome: Accepted}}}, "evict a, a=Evicting"},
 
+		{"accepted, which spent the budget", scene{pods: []*corev1.Pod{podOf("a")}, budgets: web, answers: map[types.UID]Answer{"uid-a": {Outcome: Accepted}}},
+			"evict a, a=Evicting"},
+
 		{"a rule that skips", scene{pods: []*corev1.Pod{podOf("a"), podOf("b", labelled("keep", "1"))}, options: Options{Rules: []Rule{rule(Skip, 0, "keep")}}},
 			"evict a, a=Evicting, alone 1 skipped"},
 		{"the first rule counts", scene{pods: []*corev1.Pod{podOf("a")}, options: Options{Rules: []Rule{rule(Evict, 0, "app"), rule(Skip, 0, "app")}}},

@@ -36,6 +36,8 @@ const (
 	retryLease = time.Minute
 	// retryDenied is how soon to try again what the API server refused, or the control plane could not spare.
 	retryDenied = 30 * time.Second
+	// blockedPatience is how long a drain may be blocked by what may pass by itself before an event tells of it.
+	blockedPatience = 15 * time.Second
 	// statusEvery bounds how often progress alone is written.
 	statusEvery = time.Second
 	// maxLeaseErrors is how many failures in a row the incumbent takes before it gives the node back.
@@ -120,6 +122,9 @@ type memory struct {
 	wrote time.Time
 	// counted is when a failure of the lease was counted last.
 	counted time.Time
+	// blocked is since when the drain has been blocked, zero when it is not; told that the event for it has been sent.
+	blocked time.Time
+	told    bool
 }
 
 // NewReconciler makes a reconciler for one group.
@@ -144,6 +149,7 @@ func Run(ctx context.Context, cache ctrlcache.Cache, flavour *Flavour, crew *Cre
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
 		// The capability starts again, under the same name, when its CRD comes back.
 		SkipNameValidation: &again,
+		LogConstructor:     watch.LogConstructor(ctx, flavour.Name, "nodemaintenance"),
 	})
 	if err != nil {
 		return fmt.Errorf("making the controller %s: %w", flavour.Name, err)
@@ -195,7 +201,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	p := &pass{Reconciler: r, view: r.flavour.view(object), now: r.clock.Now()}
 	p.memory = r.remember(p.GetName(), p.GetUID(), p.spec.NodeName)
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("nodemaintenance", p.GetName(), "node", p.spec.NodeName))
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("node", p.spec.NodeName))
 	if p.GetDeletionTimestamp() != nil {
 		return p.result(p.end(ctx))
 	}

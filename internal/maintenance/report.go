@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ func (p *pass) writeStatus(ctx context.Context) error {
 	before := p.status
 	after := p.found.status(&before, p.GetGeneration(), p.now)
 	p.Metrics.observe(p.flavour, p.GetName(), after.Phase)
+	p.tellBlocked()
 	if apiequality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
@@ -70,15 +72,34 @@ func (p *pass) tell(ctx context.Context, before, after *medik8s.NodeMaintenanceS
 			logger.Info("maintenance failed", "error", after.LastError)
 		}
 	}
-	drained := meta.FindStatusCondition(after.Conditions, ConditionDrained)
-	if drained == nil || p.found.report == nil || len(p.found.report.Left) == 0 {
+	if p.found.report != nil && len(p.found.report.Left) > 0 {
+		logger.Info(marker, "left", len(p.found.report.Left), "why", p.found.drain.message)
+	}
+}
+
+// tellBlocked sends one event when a drain is blocked: at once when that does not pass by itself, after a while when it may.
+func (p *pass) tellBlocked() {
+	found := p.found.drain.reason
+	if found != reasonBlocked && found != reasonLate {
+		p.memory.blocked, p.memory.told = time.Time{}, false
 		return
 	}
-	logger.Info(marker, "left", len(p.found.report.Left), "why", drained.Message)
-	old := meta.FindStatusCondition(before.Conditions, ConditionDrained)
-	if (old == nil || old.Reason != drained.Reason) && (drained.Reason == reasonBlocked || drained.Reason == reasonLate) {
-		p.Recorder.Event(p.Object, corev1.EventTypeWarning, EventBlocked, drained.Message)
+	if p.memory.blocked.IsZero() {
+		p.memory.blocked = p.now
 	}
+	if p.memory.told {
+		return
+	}
+	patience := blockedPatience
+	if found == reasonLate || slices.ContainsFunc(p.found.report.Left, func(pod drain.Left) bool { return stuck[pod.Reason] }) {
+		patience = 0
+	}
+	if wait := p.memory.blocked.Add(patience).Sub(p.now); wait > 0 {
+		p.later(wait)
+		return
+	}
+	p.memory.told = true
+	p.Recorder.Event(p.Object, corev1.EventTypeWarning, EventBlocked, p.found.drain.message)
 }
 
 // drainTook notes how long it took from the cordon to the end of the drain.

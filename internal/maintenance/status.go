@@ -106,6 +106,9 @@ var blocking = map[drain.Reason]bool{
 	drain.Webhook: true, drain.DoNotDisrupt: true,
 }
 
+// stuck are those of them that do not pass by themselves.
+var stuck = map[drain.Reason]bool{drain.BudgetNever: true, drain.TwoBudgets: true, drain.NotAllowed: true}
+
 // drained reads a report.
 func drained(report *drain.Report) step {
 	text := report.Text()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +15,6 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -96,7 +94,7 @@ func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recor
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
 		// The capability starts again, under the same name, when its CRDs come back.
 		SkipNameValidation: &again,
-		LogConstructor:     logConstructor(ctx),
+		LogConstructor:     watch.LogConstructor(ctx, Name, "machine"),
 	})
 	if err != nil {
 		return fmt.Errorf("making the controller %s: %w", Name, err)
@@ -107,17 +105,6 @@ func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recor
 		}
 	}
 	return built.Start(ctx)
-}
-
-// logConstructor gives each pass a logger with the Machine's name, and no more: most passes log nothing.
-func logConstructor(ctx context.Context) func(*reconcile.Request) logr.Logger {
-	base := log.FromContext(ctx).WithValues("controller", Name)
-	return func(request *reconcile.Request) logr.Logger {
-		if request == nil {
-			return base
-		}
-		return base.WithValues("machine", request.NamespacedName)
-	}
 }
 
 // gathered is what one pass knows about a Machine. The objects are the cache's own and must not be changed.

@@ -164,7 +164,9 @@ func (q *Queue) step(ctx context.Context, uid types.UID) {
 	sending, cancel := context.WithTimeout(ctx, patience)
 	err := q.send(sending, task)
 	cancel()
-	q.settle(task, drain.Judge(err))
+	if q.settle(task, drain.Judge(err)) {
+		q.changed(task.Node)
+	}
 }
 
 // admit tells whether a pod's request may be made now; if not, it sees to it that the pod comes back in time.
@@ -246,8 +248,8 @@ func (g *gate) unseen(now time.Time) int {
 	return len(g.taken)
 }
 
-// settle notes the answer to a request.
-func (q *Queue) settle(task drain.Task, answer drain.Answer) {
+// settle notes the answer to a request, and tells whether it is news.
+func (q *Queue) settle(task drain.Task, answer drain.Answer) bool {
 	q.metrics.evictions.WithLabelValues(codeLabel(answer.Code), requestLabel(task)).Inc()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -257,7 +259,7 @@ func (q *Queue) settle(task drain.Task, answer drain.Answer) {
 		q.paused = later(q.paused, now.Add(answer.RetryIn(1)))
 	}
 	if e == nil {
-		return
+		return false
 	}
 	e.asking = false
 	if g := q.gates[e.gate]; g != nil && answer.Outcome != drain.Accepted {
@@ -273,9 +275,7 @@ func (q *Queue) settle(task drain.Task, answer drain.Answer) {
 	e.answer = answer
 	e.next = now.Add(answer.RetryIn(e.times))
 	q.ready.AddAfter(task.UID, e.next.Sub(now))
-	if news {
-		q.changed(task.Node)
-	}
+	return news
 }
 
 // wake lets some of the pods in front of a gate try again.

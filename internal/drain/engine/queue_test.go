@@ -1,0 +1,327 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/drover-io/drover/internal/drain"
+)
+
+var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// ground is a queue whose requests are answered by the test, and whose budgets are its.
+type ground struct {
+	*Queue
+	t     *testing.T
+	clock *testclock.FakeClock
+
+	mu sync.Mutex
+	// allowed is what the status of each budget says; budgets are those of each pod.
+	allowed map[string]int
+	budgets map[string][]string
+	// answers are what the API server says to a pod's requests, nil for yes.
+	answers map[string]error
+	sent    []string
+	told    []string
+}
+
+func newGround(t *testing.T) *ground {
+	t.Helper()
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	clk := testclock.NewFakeClock(start)
+	g := &ground{
+		Queue: newQueue(clk, rate.NewLimiter(rate.Inf, 1), metrics), t: t, clock: clk,
+		allowed: map[string]int{}, budgets: map[string][]string{}, answers: map[string]error{},
+	}
+	g.send = func(_ context.Context, task drain.Task) error {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		text := task.Name
+		if task.Grace != nil {
+			text += fmt.Sprintf(" %ds", *task.Grace)
+		}
+		g.sent = append(g.sent, text)
+		return g.answers[task.Name]
+	}
+	g.assess = func(_ context.Context, task drain.Task) (drain.Verdict, bool) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		v := drain.Verdict{Outcome: drain.Accepted}
+		for _, name := range g.budgets[task.Name] {
+			v.Budgets = append(v.Budgets, types.NamespacedName{Namespace: "shop", Name: name})
+		}
+		switch len(v.Budgets) {
+		case 0:
+		case 1:
+			v.Counted, v.Allowed = true, g.allowed[v.Budgets[0].Name]
+			if v.Allowed == 0 {
+				v.Outcome = drain.BudgetSpent
+			}
+		default:
+			v.Outcome = drain.SeveralBudgets
+		}
+		return v, true
+	}
+	g.changed = func(node string) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.told = append(g.told, node)
+	}
+	return g
+}
+
+func tasks(node string, names ...string) []drain.Task {
+	out := make([]drain.Task, len(names))
+	for i, name := range names {
+		out[i] = drain.Task{UID: types.UID("uid-" + name), Namespace: "shop", Name: name, Node: node}
+	}
+	return out
+}
+
+// work does all that can be done now and returns what was sent.
+func (g *ground) work() string {
+	g.t.Helper()
+	for g.ready.Len() > 0 {
+		uid, _ := g.ready.Get()
+		g.step(g.t.Context(), uid)
+		g.ready.Done(uid)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sent := slices.Clone(g.sent)
+	g.sent = nil
+	slices.Sort(sent)
+	return strings.Join(sent, ", ")
+}
+
+// after moves the clock and waits until what was due then is ready.
+func (g *ground) after(wait time.Duration, ready int) string {
+	g.t.Helper()
+	g.clock.Step(wait)
+	for deadline := time.Now().Add(30 * time.Second); g.ready.Len() < ready; {
+		if time.Now().After(deadline) {
+			g.t.Fatalf("%d items are ready after %s, want %d", g.ready.Len(), wait, ready)
+		}
+	}
+	return g.work()
+}
+
+// budget changes a budget's status and returns what is sent then, and the nodes that hear of it.
+func (g *ground) budget(name string, allowed int, disrupted ...string) (sent, nodes string) {
+	g.t.Helper()
+	g.mu.Lock()
+	g.allowed[name] = allowed
+	g.mu.Unlock()
+	told := g.budgetChanged(types.NamespacedName{Namespace: "shop", Name: name}, allowed,
+		func(pod string) bool { return slices.Contains(disrupted, pod) }, false)
+	slices.Sort(told)
+	return g.work(), strings.Join(told, ", ")
+}
+
+func (g *ground) expect(got, want string) {
+	g.t.Helper()
+	if got != want {
+		g.t.Errorf("sent %q, want %q", got, want)
+	}
+}
+
+func tooMany(budget bool, retry int32) error {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Details: &metav1.StatusDetails{RetryAfterSeconds: retry}}
+	if budget {
+		status.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "no"}}
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+func TestEachPodIsAskedOnce(t *testing.T) {
+	g := newGround(t)
+	g.Want("n1", tasks("n1", "a", "b"))
+	g.Want("n2", tasks("n2", "c"))
+	g.expect(g.work(), "a, b, c")
+	g.Want("n1", tasks("n1", "a", "b"))
+	g.expect(g.work(), "")
+	if want := "n1 n1 n2"; strings.Join(slices.Sorted(slices.Values(g.told)), " ") != want {
+		t.Errorf("told %v, want %s", g.told, want)
+	}
+	if answer, ok := g.Answered("uid-a"); !ok || answer.Outcome != drain.Accepted {
+		t.Errorf("%+v, %v", answer, ok)
+	}
+	// Accepted, and still there: something has undone it, so it is asked again in the end.
+	g.expect(g.after(10*time.Second, 3), "a, b, c")
+}
+
+func TestWhatIsNotWantedAnyMoreIsLeftInPeace(t *testing.T) {
+	g := newGround(t)
+	g.budgets["a"], g.budgets["b"] = []string{"web"}, []string{"web"}
+	g.Want("n1", tasks("n1", "a", "b"))
+	g.expect(g.work(), "")
+	g.Want("n1", tasks("n1", "b"))
+	sent, nodes := g.budget("web", 5)
+	g.expect(sent, "b")
+	if nodes != "n1" {
+		t.Errorf("told %q", nodes)
+	}
+	g.Want("n1", nil)
+	if len(g.entries) != 0 || len(g.nodes) != 0 {
+		t.Errorf("left: %v, %v", g.entries, g.nodes)
+	}
+	if _, ok := g.Answered("uid-b"); ok {
+		t.Error("an answer is left")
+	}
+}
+
+// A spent budget costs no request at all; as many go as it allows, and no more until its status shows the ones before.
+func TestBudgetsLetGoWhatTheyAllow(t *testing.T) {
+	g := newGround(t)
+	for _, pod := range []string{"a", "b", "c", "d"} {
+		g.budgets[pod] = []string{"web"}
+	}
+	g.Want("n1", tasks("n1", "a", "b"))
+	g.Want("n2", tasks("n2", "c", "d"))
+	g.expect(g.work(), "")
+	sent, nodes := g.budget("web", 1)
+	g.expect(sent, "a")
+	if nodes != "n1, n2" {
+		t.Errorf("told %q", nodes)
+	}
+	// The status has not seen a yet: it still says 1, which was a's.
+	sent, _ = g.budget("web", 1)
+	g.expect(sent, "")
+	sent, _ = g.budget("web", 0, "a")
+	g.expect(sent, "")
+	sent, _ = g.budget("web", 2)
+	g.expect(sent, "b, c")
+	sent, _ = g.budget("web", 1, "b", "c")
+	g.expect(sent, "d")
+}
+
+func TestTheApiServerHasTheLastWord(t *testing.T) {
+	g := newGround(t)
+	g.budgets["a"], g.budgets["b"], g.allowed["web"] = []string{"web"}, []string{"web"}, 1
+	g.answers["a"] = tooMany(true, 0)
+	g.Want("n1", tasks("n1", "a", "b"))
+	// a is refused, and b gets the place that it leaves.
+	g.expect(g.work(), "a, b")
+	if answer, _ := g.Answered("uid-a"); answer.Outcome != drain.BudgetSpent {
+		t.Errorf("%+v", answer)
+	}
+	delete(g.answers, "a")
+	g.expect(g.after(time.Second, 1), "") // b's eviction is still held against the budget
+	sent, _ := g.budget("web", 1, "b")
+	g.expect(sent, "a")
+}
+
+// A status that is wrong for ever must not hold a node for ever: now and then one pod is tried all the same.
+func TestProbe(t *testing.T) {
+	g := newGround(t)
+	g.budgets["a"], g.budgets["b"] = []string{"web"}, []string{"web"}
+	g.Want("n1", tasks("n1", "a", "b"))
+	g.expect(g.work(), "")
+	g.answers["a"], g.answers["b"] = tooMany(true, 0), tooMany(true, 0)
+	sent := g.after(probeEvery, 2)
+	if sent != "a" && sent != "b" {
+		t.Errorf("sent %q, want one of the two", sent)
+	}
+}
+
+func TestSeveralBudgets(t *testing.T) {
+	g := newGround(t)
+	g.budgets["a"] = []string{"web", "all"}
+	g.allowed["web"], g.allowed["all"] = 1, 1
+	g.Want("n1", tasks("n1", "a"))
+	g.expect(g.work(), "")
+	g.mu.Lock()
+	g.budgets["a"] = []string{"all"}
+	g.mu.Unlock()
+	nodes := g.budgetGone(types.NamespacedName{Namespace: "shop", Name: "web"})
+	g.expect(g.work(), "a")
+	if len(nodes) != 1 {
+		t.Errorf("told %v", nodes)
+	}
+}
+
+// A busy API server is left alone by all, not by the pod alone that it told so.
+func TestThrottled(t *testing.T) {
+	g := newGround(t)
+	g.answers["a"] = tooMany(false, 7)
+	g.Want("n1", tasks("n1", "a"))
+	g.expect(g.work(), "a")
+	delete(g.answers, "a")
+	g.Want("n2", tasks("n2", "b"))
+	g.expect(g.work(), "")
+	g.expect(g.after(7*time.Second, 2), "a, b")
+}
+
+func TestFailuresAreTriedAgainMoreRarely(t *testing.T) {
+	g := newGround(t)
+	g.answers["a"] = errors.New("connection refused")
+	g.Want("n1", tasks("n1", "a"))
+	g.expect(g.work(), "a")
+	for _, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second} {
+		g.Want("n1", tasks("n1", "a"))
+		g.expect(g.work(), "")
+		g.expect(g.after(wait, 1), "a")
+	}
+	if len(g.told) != 1 {
+		t.Errorf("the same answer was told %d times", len(g.told))
+	}
+}
+
+// A deadline turns an eviction into a deletion at once, whatever the budget says and however long the next try is away.
+func TestADeadlineOverrules(t *testing.T) {
+	g := newGround(t)
+	g.budgets["a"] = []string{"web"}
+	g.Want("n1", tasks("n1", "a"))
+	g.expect(g.work(), "")
+	forced := tasks("n1", "a")
+	forced[0].Grace = new(int64(5))
+	g.Want("n1", forced)
+	g.expect(g.work(), "a 5s")
+}
+
+// The rate bounds all nodes together, and what is withdrawn while it waits is not sent.
+func TestRunStopsWithTheContext(t *testing.T) {
+	g := newGround(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.run(ctx, 3)
+	}()
+	for i := range 20 {
+		node := fmt.Sprintf("n%d", i)
+		g.Want(node, tasks(node, fmt.Sprintf("p%d", i)))
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		g.mu.Lock()
+		sent := len(g.sent)
+		g.mu.Unlock()
+		if sent == 20 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d sent", sent)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	<-done
+}

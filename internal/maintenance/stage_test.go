@@ -1,0 +1,259 @@
+package maintenance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/nodelease"
+)
+
+var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// stage is a Reconciler of the newer group on a client in memory, with a clock of its own. What the API server makes of all this is
+// tested on a real one; here it is about hours that pass and answers that cannot be had there at will.
+type stage struct {
+	*Reconciler
+	t      *testing.T
+	client client.Client
+	clock  *testclock.FakeClock
+	events *record.FakeRecorder
+	writes []string
+	// fail, when set, answers instead of the API server: the key is a verb and a kind.
+	fail map[string]error
+}
+
+type fieldIndexer struct{ builder *fake.ClientBuilder }
+
+func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.builder.WithIndex(object, field, extract)
+	return nil
+}
+
+func newStage(t *testing.T, objects ...client.Object) *stage {
+	t.Helper()
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &stage{t: t, clock: testclock.NewFakeClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{}}
+	builder := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
+		WithStatusSubresource(&medik8s.NodeMaintenance{}, &kubevirt.NodeMaintenance{}).WithInterceptorFuncs(s.interceptors())
+	index := fieldIndexer{builder}
+	for _, err := range []error{engine.Index(t.Context(), index), Index(t.Context(), index, Medik8s()), Index(t.Context(), index, Kubevirt())} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.client = builder.Build()
+	drainMetrics, err := engine.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	crew := &Crew{
+		Cache: s.client, Writer: s.client, Recorder: s.events, Registry: NewRegistry(s.client), Metrics: metrics,
+		Engine:   engine.New(s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
+		Lease:    &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
+		OwnLease: &nodelease.Leases{Client: s.client, Namespace: "own", Holder: Holder, Clock: s.clock, NameOf: func(n string) string { return n }, Empty: true},
+	}
+	t.Cleanup(crew.Registry.enter(Medik8s()))
+	t.Cleanup(crew.Registry.enter(Kubevirt()))
+	s.Reconciler = NewReconciler(Medik8s(), crew, Options{Clock: s.clock, LeaseLoss: 5 * time.Minute})
+	return s
+}
+
+func (s *stage) interceptors() interceptor.Funcs {
+	note := func(verb string, object client.Object) error {
+		kind := fmt.Sprintf("%T", object)
+		kind = kind[strings.LastIndex(kind, ".")+1:]
+		if partial := object.GetObjectKind().GroupVersionKind().Kind; kind == "PartialObjectMetadata" {
+			kind = partial
+		}
+		s.writes = append(s.writes, verb+" "+kind)
+		return s.fail[verb+" "+kind]
+	}
+	return interceptor.Funcs{
+		Patch: func(ctx context.Context, next client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if err := note("patch", object); err != nil {
+				return err
+			}
+			return next.Patch(ctx, object, patch, options...)
+		},
+		Create: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if err := note("create", object); err != nil {
+				return err
+			}
+			return next.Create(ctx, object, options...)
+		},
+		Update: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			if err := note("update", object); err != nil {
+				return err
+			}
+			return next.Update(ctx, object, options...)
+		},
+		Delete: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+			if err := note("delete", object); err != nil {
+				return err
+			}
+			return next.Delete(ctx, object, options...)
+		},
+		SubResourcePatch: func(
+			ctx context.Context, next client.Client, part string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+		) error {
+			if err := note(part, object); err != nil {
+				return err
+			}
+			return next.SubResource(part).Patch(ctx, object, patch, options...)
+		},
+	}
+}
+
+func nodeOf(name string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return node
+}
+
+func maintenanceOf(name, node string) *medik8s.NodeMaintenance {
+	return &medik8s.NodeMaintenance{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start.Add(-time.Minute)), Generation: 1},
+		Spec:       medik8s.NodeMaintenanceSpec{NodeName: node},
+	}
+}
+
+func podOf(name, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{NodeName: node},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+}
+
+func leaseOf(node, holder string, renewed time.Time) *coordinationv1.Lease {
+	at := metav1.NewMicroTime(renewed)
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: nodelease.DefaultNamespace, Name: nodelease.Name(node)},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &holder, LeaseDurationSeconds: new(int32(3600)), AcquireTime: &at, RenewTime: &at, LeaseTransitions: new(int32(1)),
+		},
+	}
+}
+
+// pass makes one pass and returns what it wrote.
+func (s *stage) pass(name string) (result reconcile.Result, writes string) {
+	s.t.Helper()
+	s.writes = nil
+	result, err := s.Reconcile(s.t.Context(), named(name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return result, strings.Join(s.writes, ", ")
+}
+
+// rest makes passes until one writes nothing.
+func (s *stage) rest(name string) reconcile.Result {
+	s.t.Helper()
+	for range 10 {
+		result, writes := s.pass(name)
+		if writes == "" {
+			return result
+		}
+		// Progress is written once a second.
+		s.clock.Step(statusEvery)
+	}
+	s.t.Fatalf("pass after pass writes: %v", s.writes)
+	return reconcile.Result{}
+}
+
+func (s *stage) read(object client.Object, name string) {
+	s.t.Helper()
+	if err := s.client.Get(s.t.Context(), types.NamespacedName{Name: name}, object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stage) status(name string) medik8s.NodeMaintenanceStatus {
+	s.t.Helper()
+	object := &medik8s.NodeMaintenance{}
+	s.read(object, name)
+	return object.Status
+}
+
+func (s *stage) node(name string) *corev1.Node {
+	s.t.Helper()
+	node := &corev1.Node{}
+	s.read(node, name)
+	return node
+}
+
+// update changes an object as somebody else would.
+func update[T client.Object](s *stage, object T, name string, change func(T)) {
+	s.t.Helper()
+	s.read(object, name)
+	change(object)
+	if err := s.client.Update(s.t.Context(), object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// told drains the events: reasons, in their order.
+func (s *stage) told() string {
+	var out []string
+	for {
+		select {
+		case event := <-s.events.Events:
+			out = append(out, strings.Fields(event)[1])
+		default:
+			return strings.Join(out, " ")
+		}
+	}
+}
+
+// expect checks phase, lastError (a part of it, "" for none) and conditions, written Type=Reason.
+func (s *stage) expect(name string, phase medik8s.Phase, lastError string, conditions ...string) {
+	s.t.Helper()
+	status := s.status(name)
+	if status.Phase != phase || !strings.Contains(status.LastError, lastError) || (lastError == "") != (status.LastError == "") {
+		s.t.Errorf("%s, %q; want %s, %q", status.Phase, status.LastError, phase, lastError)
+	}
+	for _, condition := range conditions {
+		kind, reason, _ := strings.Cut(condition, "=")
+		if found := meta.FindStatusCondition(status.Conditions, kind); found == nil || found.Reason != reason {
+			s.t.Errorf("%s: %+v, want %s", kind, found, reason)
+		}
+	}
+}
+
+// held tells whether a node is as a maintenance makes it.
+func held(node *corev1.Node) bool {
+	return node.Spec.Unschedulable && node.Labels[ExcludeLabel] == "true" && node.Annotations[drain.AnnotationHold] != "" &&
+		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "medik8s.io/drain" })
+}

@@ -33,6 +33,9 @@ type AuditEvent struct {
 	URI string
 	// Code is the HTTP status of the answer.
 	Code int
+	// UID and Grace are the precondition and the grace period of an eviction or of a pod's deletion; empty when it has none.
+	UID   string
+	Grace *int64
 	// Received is when the request came, Answered when its answer was complete, or had begun for a watch.
 	Received, Answered time.Time
 }
@@ -116,7 +119,13 @@ func (a *Audit) Since(mark AuditMark) ([]AuditEvent, error) {
 // Each calls a function with every request after a mark, in the order in which they were answered, and stops at its
 // first error.
 func (a *Audit) Each(mark AuditMark, see func(*AuditEvent) error) error {
-	_, err := a.lines(mark, func(line []byte, _ AuditMark) error {
+	_, err := a.Follow(mark, see)
+	return err
+}
+
+// Follow is Each, and returns the place behind what the function has seen.
+func (a *Audit) Follow(mark AuditMark, see func(*AuditEvent) error) (AuditMark, error) {
+	return a.lines(mark, func(line []byte, _ AuditMark) error {
 		var wire wireEvent
 		if err := json.Unmarshal(line, &wire); err != nil {
 			return fmt.Errorf("cluster: reading the audit log: %w", err)
@@ -127,7 +136,6 @@ func (a *Audit) Each(mark AuditMark, see func(*AuditEvent) error) error {
 		event := wire.event()
 		return see(&event)
 	})
-	return err
 }
 
 // lines calls a function with every complete line after a mark and the place behind it, and returns the place behind

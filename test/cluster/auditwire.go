@@ -18,9 +18,21 @@ type wireEvent struct {
 	ObjectRef struct {
 		Resource, Namespace, Name, APIGroup, Subresource string
 	}
-	ResponseStatus           struct{ Code int }
+	ResponseStatus struct{ Code int }
+	// RequestObject is the body of an eviction or of a pod's deletion.
+	RequestObject struct {
+		deleteOptions
+
+		DeleteOptions deleteOptions
+	}
 	RequestReceivedTimestamp time.Time
 	StageTimestamp           time.Time
+}
+
+// deleteOptions are those of a deletion, or in an eviction.
+type deleteOptions struct {
+	GracePeriodSeconds *int64
+	Preconditions      struct{ UID string }
 }
 
 // repeated tells whether the event is the second one of its request: a request that may take long has one when its
@@ -38,7 +50,12 @@ func (w *wireEvent) event() AuditEvent {
 	if w.Impersonated != nil {
 		user = w.Impersonated.Username
 	}
+	options := w.RequestObject.deleteOptions
+	if w.ObjectRef.Subresource == "eviction" {
+		options = w.RequestObject.DeleteOptions
+	}
 	return AuditEvent{
+		UID: options.Preconditions.UID, Grace: options.GracePeriodSeconds,
 		User: user, UserAgent: w.UserAgent, Verb: w.Verb, URI: w.RequestURI, Code: w.ResponseStatus.Code,
 		Group: w.ObjectRef.APIGroup, Resource: w.ObjectRef.Resource, Subresource: w.ObjectRef.Subresource,
 		Namespace: w.ObjectRef.Namespace, Name: w.ObjectRef.Name,

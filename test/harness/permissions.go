@@ -37,7 +37,11 @@ func CheckPermissions(env *cluster.Cluster, capabilities ...string) error {
 	}
 	for _, grant := range granted {
 		if used.Total(func(k cluster.AuditKey) bool {
-			return k.Verb == grant.verb && k.Group == grant.group && k.Resource == grant.resource
+			resource := k.Resource
+			if k.Subresource != "" {
+				resource += "/" + k.Subresource
+			}
+			return k.Verb == grant.verb && k.Group == grant.group && resource == grant.resource
 		}) == 0 {
 			failures = append(failures, fmt.Errorf("the operator may %s %s.%s and never did", grant.verb, grant.resource, grant.group))
 		}

@@ -1,0 +1,69 @@
+package harness
+
+import (
+	"fmt"
+
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// MinAvailable is a budget's demand, for Budget.
+func MinAvailable(count int32) func(*policyv1.PodDisruptionBudgetSpec) {
+	return func(spec *policyv1.PodDisruptionBudgetSpec) {
+		spec.MinAvailable, spec.MaxUnavailable = new(intstr.FromInt32(count)), nil
+	}
+}
+
+// MaxUnavailable is a budget's allowance, for Budget.
+func MaxUnavailable(count int32) func(*policyv1.PodDisruptionBudgetSpec) {
+	return func(spec *policyv1.PodDisruptionBudgetSpec) {
+		spec.MinAvailable, spec.MaxUnavailable = nil, new(intstr.FromInt32(count))
+	}
+}
+
+// Budget makes a PodDisruptionBudget for a workload and waits until kube-controller-manager has looked at it.
+func (s *Site) Budget(name, app string, demand func(*policyv1.PodDisruptionBudgetSpec)) {
+	s.Helper()
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: s.meta(name)}
+	budget.Spec.Selector = selector(app)
+	demand(&budget.Spec)
+	s.create(budget)
+	s.observed(name)
+}
+
+// observed waits until a budget's status is about its present spec.
+func (s *Site) observed(name string) {
+	s.Helper()
+	s.Eventually("budget "+name+" is looked at", func() error {
+		if budget := s.GetBudget(name); budget.Status.ObservedGeneration < budget.Generation {
+			return fmt.Errorf("generation %d, observed %d", budget.Generation, budget.Status.ObservedGeneration)
+		}
+		return nil
+	})
+}
+
+// GetBudget reads a PodDisruptionBudget of the site.
+func (s *Site) GetBudget(name string) *policyv1.PodDisruptionBudget {
+	s.Helper()
+	budget := &policyv1.PodDisruptionBudget{}
+	s.read(types.NamespacedName{Namespace: s.Name, Name: name}, budget)
+	return budget
+}
+
+// ChangeBudget changes what a budget demands.
+func (s *Site) ChangeBudget(name string, demand func(*policyv1.PodDisruptionBudgetSpec)) {
+	s.Helper()
+	Update(s.World, s.GetBudget, name, func(budget *policyv1.PodDisruptionBudget) { demand(&budget.Spec) })
+}
+
+// Allows waits until a budget allows so many disruptions.
+func (s *Site) Allows(name string, count int32) {
+	s.Helper()
+	s.Eventually(fmt.Sprintf("budget %s allows %d", name, count), func() error {
+		if allowed := s.GetBudget(name).Status.DisruptionsAllowed; allowed != count {
+			return fmt.Errorf("it allows %d", allowed)
+		}
+		return nil
+	})
+}

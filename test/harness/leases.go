@@ -1,0 +1,83 @@
+package harness
+
+import (
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// LeaseNamespace is where the medik8s family keeps the leases of nodes.
+const LeaseNamespace = "medik8s-leases"
+
+// LeaseOf reads the lease that the medik8s family takes for a node; nil when there is none.
+func (w *World) LeaseOf(node string) *coordinationv1.Lease {
+	w.Helper()
+	return w.GetLease(LeaseNamespace, "node-"+node)
+}
+
+// GetLease reads a lease; nil when there is none.
+func (w *World) GetLease(namespace, name string) *coordinationv1.Lease {
+	w.Helper()
+	lease := &coordinationv1.Lease{}
+	err := w.Client.Get(w.Context(), types.NamespacedName{Namespace: namespace, Name: name}, lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		w.Fatalf("reading lease %s/%s: %v", namespace, name, err)
+	}
+	return lease
+}
+
+// Holder is who has a node's lease; empty for nobody.
+func (w *World) Holder(node string) string {
+	w.Helper()
+	if lease := w.LeaseOf(node); lease != nil && lease.Spec.HolderIdentity != nil {
+		return *lease.Spec.HolderIdentity
+	}
+	return ""
+}
+
+// AwaitHolder waits until somebody, or nobody, has a node's lease.
+func (w *World) AwaitHolder(node, holder string) {
+	w.Helper()
+	w.Eventually(fmt.Sprintf("the lease of node %s is held by %q", node, holder), func() error {
+		if got := w.Holder(node); got != holder {
+			return fmt.Errorf("it is held by %q", got)
+		}
+		return nil
+	})
+}
+
+// TakeLease gives a node's lease to somebody, whoever has it, as a holder that does not play by the rules does.
+func (w *World) TakeLease(node, holder string, duration time.Duration) {
+	w.Helper()
+	w.Eventually("taking the lease of node "+node, func() error {
+		lease, fresh := w.LeaseOf(node), false
+		if lease == nil {
+			fresh = true
+			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: LeaseNamespace, Name: "node-" + node}}
+		}
+		now := metav1.NowMicro()
+		lease.Spec = coordinationv1.LeaseSpec{
+			HolderIdentity: &holder, LeaseDurationSeconds: new(int32(duration / time.Second)), AcquireTime: &now, RenewTime: &now,
+		}
+		if fresh {
+			return w.Client.Create(w.Context(), lease)
+		}
+		return w.Client.Update(w.Context(), lease)
+	})
+}
+
+// DropLease deletes a node's lease.
+func (w *World) DropLease(node string) {
+	w.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: LeaseNamespace, Name: "node-" + node}}
+	if err := w.Client.Delete(w.Context(), lease); err != nil {
+		w.Fatalf("deleting the lease of node %s: %v", node, err)
+	}
+}

@@ -1,0 +1,212 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// siteLabel is on the Nodes of a Site, and in the node selectors of its pods.
+const siteLabel = "test.drover.dev/site"
+
+// readyAnnotation has kwok play a Node that is not ready; files/kwok.yaml of test/cluster tells more.
+const readyAnnotation = "sandbox.drover.io/ready"
+
+// Site is a namespace and some Nodes that belong to one test: pods of the namespace run on these Nodes only.
+type Site struct {
+	*World
+
+	// Name is the namespace's, and the beginning of the names of its Nodes.
+	Name string
+	// Force tells that the test has pods deleted past their budgets.
+	Force bool
+
+	nodes int
+}
+
+var sites atomic.Int64
+
+// Site makes a namespace and removes it when the test ends.
+func (w *World) Site() *Site {
+	w.Helper()
+	s := &Site{World: w, Name: fmt.Sprintf("site%d", sites.Add(1))}
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}})
+	w.Cleanup(s.clear)
+	w.Eventually("the namespace's service account", func() error {
+		return w.Client.Get(w.Context(), types.NamespacedName{Namespace: s.Name, Name: "default"}, &corev1.ServiceAccount{})
+	})
+	return s
+}
+
+// clear removes the namespace. Its pods go at once, so that they are in nobody's way.
+func (s *Site) clear() {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := s.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}); err != nil {
+		s.Errorf("removing the namespace: %v", err)
+	}
+	var pods corev1.PodList
+	if err := s.Client.List(ctx, &pods, client.InNamespace(s.Name)); err != nil {
+		s.Errorf("listing the pods that are left: %v", err)
+	}
+	for i := range pods.Items {
+		// Not in one request for all: that would wait for each.
+		if err := s.Client.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			s.Errorf("removing pod %s: %v", pods.Items[i].Name, err)
+		}
+	}
+}
+
+// create makes an object as an administrator does.
+func (w *World) create(object client.Object) {
+	w.Helper()
+	if err := w.Client.Create(w.Context(), object); err != nil {
+		w.Fatalf("creating %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// MadeUntilTheEnd makes an object and removes it when the test ends.
+func (w *World) MadeUntilTheEnd(object client.Object) {
+	w.Helper()
+	w.create(object)
+	w.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		if err := w.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			w.Errorf("removing %T %s: %v", object, object.GetName(), err)
+		}
+	})
+}
+
+// AddNode makes a worker that kwok plays, waits until it is ready, and returns its name.
+func (s *Site) AddNode(change ...func(*corev1.Node)) string {
+	s.Helper()
+	return s.AddNodes(1, change...)[0]
+}
+
+// AddNodes makes several workers.
+func (s *Site) AddNodes(count int, change ...func(*corev1.Node)) []string {
+	s.Helper()
+	names := make([]string, count)
+	for i := range names {
+		s.nodes++
+		node := worker(fmt.Sprintf("%s-n%d", s.Name, s.nodes), s.Name)
+		for _, c := range change {
+			c(node)
+		}
+		s.MadeUntilTheEnd(node)
+		names[i] = node.Name
+	}
+	for _, name := range names {
+		s.Eventually("node "+name+" is ready", func() error {
+			node := s.Node(name)
+			for _, condition := range node.Status.Conditions {
+				if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+					return nil
+				}
+			}
+			return fmt.Errorf("its conditions are %v", node.Status.Conditions)
+		})
+	}
+	return names
+}
+
+// ControlPlane makes a Node one of the control plane, for AddNode.
+func ControlPlane(node *corev1.Node) {
+	for _, role := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
+		node.Labels[role] = ""
+	}
+	node.Spec.Taints = append(node.Spec.Taints, Taint("node-role.kubernetes.io/control-plane", "", corev1.TaintEffectNoSchedule))
+}
+
+// worker is a Node as its kubelet registers it. It is born ready, or kube-controller-manager taints it for a moment.
+func worker(name, site string) *corev1.Node {
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
+		corev1.ResourcePods: resource.MustParse("500"), corev1.ResourceEphemeralStorage: resource.MustParse("120Gi"),
+	}
+	now := metav1.Now()
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name,
+			Labels: map[string]string{
+				corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", siteLabel: site,
+				"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64", "node-role.kubernetes.io/worker": "",
+			},
+			Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
+		},
+		Status: corev1.NodeStatus{
+			Capacity: capacity, Allocatable: capacity,
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}},
+			Conditions: []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now, LastTransitionTime: now,
+			}},
+		},
+	}
+}
+
+// ChangeNode changes a Node as an administrator does.
+func (w *World) ChangeNode(name string, change func(*corev1.Node)) {
+	w.Helper()
+	Update(w, w.Node, name, change)
+}
+
+// Unreachable has a Node look as one whose kubelet is silent.
+func (w *World) Unreachable(name string) {
+	w.Helper()
+	w.ChangeNode(name, func(node *corev1.Node) { node.Annotations[readyAnnotation] = "unknown" })
+	w.AwaitNode(name, "unknown readiness", func(node *corev1.Node) error {
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionUnknown {
+				return nil
+			}
+		}
+		return fmt.Errorf("its conditions are %v", node.Status.Conditions)
+	})
+}
+
+// AwaitNode waits until a condition holds for a Node.
+func (w *World) AwaitNode(name, what string, condition func(*corev1.Node) error) {
+	w.Helper()
+	w.Eventually(fmt.Sprintf("%s of node %s", what, name), func() error {
+		node := &corev1.Node{}
+		if err := w.Client.Get(w.Context(), types.NamespacedName{Name: name}, node); err != nil {
+			return err
+		}
+		return condition(node)
+	})
+}
+
+// Gone waits until an object is gone.
+func (w *World) Gone(object client.Object) {
+	w.Helper()
+	name := fmt.Sprintf("%T %s", object, client.ObjectKeyFromObject(object))
+	w.Eventually(name+" is gone", func() error {
+		err := w.Client.Get(w.Context(), client.ObjectKeyFromObject(object), object)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err == nil:
+			return fmt.Errorf("it is there: finalizers %v, deleted at %v", object.GetFinalizers(), object.GetDeletionTimestamp())
+		}
+		return err
+	})
+}
+
+// merged returns both maps' entries; the second one's count.
+func merged(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, b)
+	return out
+}

@@ -1,0 +1,78 @@
+package maintenance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// What a node in maintenance has.
+const (
+	medik8sTaint  = "medik8s.io/drain=:NoSchedule"
+	kubevirtTaint = "kubevirt.io/drain=:NoSchedule"
+	cordonTaint   = "node.kubernetes.io/unschedulable=:NoSchedule"
+	outOfService  = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+)
+
+// inMaintenance tells what a node lacks that is in maintenance.
+func inMaintenance(node *corev1.Node) error {
+	if !node.Spec.Unschedulable {
+		return fmt.Errorf("it is not cordoned")
+	}
+	if node.Annotations[drain.AnnotationHold] == "" {
+		return fmt.Errorf("there is no record on it")
+	}
+	return harness.Has(node, map[string]string{maintenance.ExcludeLabel: "true"}, nil, medik8sTaint, cordonTaint)
+}
+
+// looks renders what a maintenance may change on a node.
+func looks(node *corev1.Node) string {
+	var labels []string
+	for _, key := range slices.Sorted(maps.Keys(node.Labels)) {
+		labels = append(labels, key+"="+node.Labels[key])
+	}
+	taints := harness.Taints(node)
+	slices.Sort(taints)
+	return fmt.Sprintf("cordoned %t, taints %v, record %q, labels %s", node.Spec.Unschedulable, taints,
+		node.Annotations[drain.AnnotationHold], strings.Join(labels, " "))
+}
+
+// givenBack waits until a node looks as it did before.
+func givenBack(s *harness.Site, node, before string) {
+	s.Helper()
+	s.AwaitNode(node, "giving back", func(n *corev1.Node) error {
+		if now := looks(n); now != before {
+			return fmt.Errorf("it is\n%s\nand was\n%s", now, before)
+		}
+		return nil
+	})
+}
+
+// awaitMaintenance waits until a node has everything of a node in maintenance.
+func awaitMaintenance(s *harness.Site, node string) {
+	s.Helper()
+	s.AwaitNode(node, "maintenance", inMaintenance)
+}
+
+// patch changes an object as kubectl does.
+func patch(s *harness.Site, object client.Object, text string) error {
+	return s.Client.Patch(s.Context(), object, client.RawPatch(types.MergePatchType, []byte(text)))
+}
+
+// uids are those of pods, by name.
+func uids(pods []corev1.Pod) map[string]types.UID {
+	out := map[string]types.UID{}
+	for i := range pods {
+		out[pods[i].Name] = pods[i].UID
+	}
+	return out
+}

@@ -4,23 +4,31 @@ import (
 	"fmt"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/version"
 )
 
-// scheme knows the three kinds that the plugin reads and nothing else.
+// scheme knows the kinds that the plugin reads.
 var scheme = newScheme()
 
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(machinev1beta1.Install(s))
-	utilruntime.Must(corev1.AddToScheme(s))
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme,
+	} {
+		utilruntime.Must(add(s))
+	}
 	return s
 }
 
@@ -31,6 +39,11 @@ func mapper() meta.RESTMapper {
 	m.Add(machine.WithKind("MachineSet"), meta.RESTScopeNamespace)
 	m.Add(machine.WithKind("Machine"), meta.RESTScopeNamespace)
 	m.Add(core.WithKind("Node"), meta.RESTScopeRoot)
+	m.Add(core.WithKind("Pod"), meta.RESTScopeNamespace)
+	m.Add(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace)
+	m.Add(appsv1.SchemeGroupVersion.WithKind("DaemonSet"), meta.RESTScopeNamespace)
+	m.Add(medik8s.GroupVersion.WithKind("NodeMaintenance"), meta.RESTScopeRoot)
+	m.Add(kubevirt.GroupVersion.WithKind("NodeMaintenance"), meta.RESTScopeRoot)
 	return m
 }
 

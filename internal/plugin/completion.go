@@ -43,6 +43,31 @@ func namesOf[T client.Object](ctx context.Context, o *options, kind listed, kind
 	return names
 }
 
+// completeNodes completes the names of Nodes.
+func (o *options) completeNodes(command *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return namesOf[*corev1.Node](command.Context(), o, nodes, "", args, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeMaintained completes the names of the Nodes in maintenance.
+func (o *options) completeMaintained(command *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	const directive = cobra.ShellCompDirectiveNoFileComp
+	c, err := o.connect()
+	if err != nil {
+		return nil, directive
+	}
+	all, err := maintenancesOf(command.Context(), c)
+	if err != nil {
+		return nil, directive
+	}
+	var names []string
+	for _, m := range all {
+		if name := m.spec.NodeName; strings.HasPrefix(name, typed) && !slices.Contains(args, name) {
+			names = append(names, name)
+		}
+	}
+	return slices.Compact(names), directive
+}
+
 // completeExplain completes the word node and the names of Nodes.
 func (o *options) completeExplain(command *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveNoFileComp

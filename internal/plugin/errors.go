@@ -36,7 +36,7 @@ func explained(err error, action, resource string) error {
 	switch {
 	case err == nil:
 		return nil
-	case missing(err) && resource != "nodes":
+	case missing(err) && (resource == "machinesets" || resource == "machines"):
 		return fmt.Errorf("%s: the cluster does not serve %s.machine.openshift.io/v1beta1. "+
 			"OpenShift brings the Machine API; elsewhere install its CRDs (kubectl apply -k config/crd) or choose another cluster with --context: %w",
 			action, resource, err)

@@ -42,7 +42,7 @@ What was written before stays. Pausing what is paused changes nothing.`,
 		ValidArgsFunction: o.completeTargets,
 	}
 	command.Flags().StringVar(&p.reason, "reason", "", "Why, for the people who find it paused; kept in the annotation "+plan.AnnotationPausedReason)
-	p.addDryRun(command)
+	addDryRun(command, &p.dryRun)
 	return command
 }
 
@@ -59,14 +59,22 @@ changes nothing.`,
 		RunE:              run(p.run),
 		ValidArgsFunction: o.completeTargets,
 	}
-	p.addDryRun(command)
+	addDryRun(command, &p.dryRun)
 	return command
 }
 
-func (p *pauseCommand) addDryRun(command *cobra.Command) {
-	command.Flags().StringVar(&p.dryRun, "dry-run", "none", `Must be "none", "client" or "server": send nothing, or send it without keeping it`)
+func addDryRun(command *cobra.Command, value *string) {
+	command.Flags().StringVar(value, "dry-run", "none", `Must be "none", "client" or "server": send nothing, or send it without keeping it`)
 	command.Flags().Lookup("dry-run").NoOptDefVal = "client"
 	complete(command, "dry-run", []string{"none", "client", "server"})
+}
+
+func validateDryRun(value string) error {
+	switch value {
+	case "none", "client", "server":
+		return nil
+	}
+	return usageError("--dry-run %q: must be none, client or server", value)
 }
 
 func (p *pauseCommand) run(ctx context.Context, args []string) error {
@@ -74,10 +82,8 @@ func (p *pauseCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	switch p.dryRun {
-	case "none", "client", "server":
-	default:
-		return usageError("--dry-run %q: must be none, client or server", p.dryRun)
+	if err := validateDryRun(p.dryRun); err != nil {
+		return err
 	}
 	c, err := p.connect()
 	if err != nil {

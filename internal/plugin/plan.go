@@ -17,12 +17,17 @@ const planExample = `  # What would change in all pools
 
   # What would change if a manifest were applied
   kubectl drover plan -f workers.yaml
-  kustomize build . | kubectl drover plan -f -`
+  kustomize build . | kubectl drover plan -f -
+
+  # What a maintenance of a node would meet
+  kubectl drover plan --maintenance worker-1`
 
 type planCommand struct {
 	*options
 	output  output
 	preview preview
+	// maintenance is the node whose maintenance is planned, empty for a plan of pools.
+	maintenance string
 }
 
 func newPlanCommand(o *options) *cobra.Command {
@@ -37,6 +42,8 @@ Machines and Nodes with the same changes are shown as one group. Lines are marke
 
 With -f the MachineSets of the files are taken as if kubectl apply had applied them; without POOL only they are planned.
 
+With --maintenance the pods of a node are shown that a maintenance would evict, and those that could not leave, with the reason.
+
 The plan is made from the objects of the cluster alone: Drover does not have to be installed.
 
 Exit codes: 0 nothing would change, 2 something would change, 1 an error.`,
@@ -46,6 +53,7 @@ Exit codes: 0 nothing would change, 2 something would change, 1 an error.`,
 	}
 	p.output.addFlags(command)
 	p.preview.addFlags(command)
+	command.Flags().StringVar(&p.maintenance, "maintenance", "", "Show what a maintenance of this node would evict, and what would block it")
 	o.addAllNamespaces(command)
 	o.addProtect(command)
 	return command
@@ -54,6 +62,12 @@ Exit codes: 0 nothing would change, 2 something would change, 1 an error.`,
 func (p *planCommand) run(ctx context.Context, names []string) error {
 	if err := p.output.validate(); err != nil {
 		return err
+	}
+	if p.maintenance != "" {
+		if len(names) > 0 || p.preview.asked() {
+			return usageError("--maintenance is for a node; give it without pools and files")
+		}
+		return p.planMaintenance(ctx)
 	}
 	protected, err := p.protected()
 	if err != nil {

@@ -77,7 +77,7 @@ token="$(kubectl create token drover -n drover-system)"
 )
 printf '$ drover --kubeconfig=...\n'
 drover --kubeconfig="$data/operator.kubeconfig" --leader-elect-namespace=drover-system \
-	--metrics-bind-address=0 --health-probe-bind-address=0 2>"$data/operator.log" &
+	--metrics-bind-address=0 --health-probe-bind-address=0 --webhook-bind-address=0 2>"$data/operator.log" &
 operator=$!
 run kubectl-drover status workers --wait --timeout 300s
 

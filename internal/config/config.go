@@ -17,6 +17,12 @@ import (
 // DefaultNamespace is where OpenShift keeps MachineSets and Machines.
 const DefaultNamespace = "openshift-machine-api"
 
+// Where the webhook's certificate is from.
+const (
+	CertificatesManaged = "Managed"
+	CertificatesFiles   = "Files"
+)
+
 // Default returns the configuration with every default filled in. A new one each time, so that it may be changed.
 func Default() *v1alpha1.DroverConfiguration {
 	return &v1alpha1.DroverConfiguration{
@@ -34,6 +40,10 @@ func Default() *v1alpha1.DroverConfiguration {
 		Drain:    v1alpha1.Drain{RequestsPerSecond: new(100.0), Burst: new(200), Workers: new(32)},
 		Maintenance: v1alpha1.Maintenance{
 			Workers: new(16), OutOfBandUncordon: "Repair", LeaseLossTimeout: duration(5 * time.Minute), ControlPlaneGuard: "Auto",
+		},
+		Webhook: v1alpha1.Webhook{
+			BindAddress: new(":9443"), HTTP2: new(false), Certificates: CertificatesManaged, SecretName: "drover-webhook",
+			ServiceName: "drover-webhook", ValidatingConfigurationName: "drover",
 		},
 	}
 }
@@ -100,7 +110,8 @@ func refuseNulls(c *v1alpha1.DroverConfiguration) error {
 		"metadata.workers": c.Metadata.Workers == nil, "metadata.writesPerSecond": c.Metadata.WritesPerSecond == nil,
 		"metadata.writesBurst": c.Metadata.WritesBurst == nil, "drain.requestsPerSecond": c.Drain.RequestsPerSecond == nil,
 		"drain.burst": c.Drain.Burst == nil, "drain.workers": c.Drain.Workers == nil, "maintenance.workers": c.Maintenance.Workers == nil,
-		"maintenance.leaseLossTimeout": c.Maintenance.LeaseLossTimeout == nil,
+		"maintenance.leaseLossTimeout": c.Maintenance.LeaseLossTimeout == nil, "webhook.bindAddress": c.Webhook.BindAddress == nil,
+		"webhook.http2": c.Webhook.HTTP2 == nil,
 	}
 	var all field.ErrorList
 	for path, null := range nulls {

@@ -28,6 +28,7 @@ func AddFlags(set *pflag.FlagSet) *Flags {
 	f.addDrainFlags(d)
 	f.addElectionFlags(d)
 	f.addServingFlags(d)
+	f.addWebhookFlags(d)
 	return f
 }
 
@@ -87,6 +88,26 @@ func (f *Flags) addServingFlags(d *v1alpha1.DroverConfiguration) {
 	f.text("log-format", d.Log.Format, "json or text", func(c *v1alpha1.DroverConfiguration, v *string) { c.Log.Format = *v })
 	verbosity := f.set.IntP("v", "v", *d.Log.Verbosity, "verbosity of the log: 1 each write, 4 debugging")
 	f.assign["v"] = func(c *v1alpha1.DroverConfiguration) { c.Log.Verbosity = verbosity }
+}
+
+func (f *Flags) addWebhookFlags(d *v1alpha1.DroverConfiguration) {
+	w := d.Webhook
+	f.text("webhook-bind-address", *w.BindAddress, `address of the admission webhook, "0" for none`,
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Webhook.BindAddress = v })
+	f.toggle("webhook-http2", *w.HTTP2, "let the API server use HTTP/2", func(c *v1alpha1.DroverConfiguration, v *bool) { c.Webhook.HTTP2 = v })
+	f.text("webhook-certificates", w.Certificates, "Managed makes and renews the webhook's certificate, Files takes one that somebody else makes",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Webhook.Certificates = *v })
+	f.text("webhook-cert-dir", w.CertDir, "folder with tls.crt and tls.key for Files (default that of the Operator Lifecycle Manager)",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Webhook.CertDir = *v })
+	f.text("webhook-secret-name", w.SecretName, "Secret in which replicas share a managed certificate",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Webhook.SecretName = *v })
+	f.text("webhook-service-name", w.ServiceName, "Service by which the API server calls the webhook",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Webhook.ServiceName = *v })
+	names := f.set.StringSlice("webhook-extra-names", w.ExtraNames, "more names and addresses for a managed certificate")
+	f.assign["webhook-extra-names"] = func(c *v1alpha1.DroverConfiguration) { c.Webhook.ExtraNames = *names }
+	f.text("webhook-validating-configuration-name", w.ValidatingConfigurationName,
+		"ValidatingWebhookConfiguration that gets the authority of a managed certificate",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Webhook.ValidatingConfigurationName = *v })
 }
 
 func (f *Flags) text(name, value, usage string, assign func(*v1alpha1.DroverConfiguration, *string)) {

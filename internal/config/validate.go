@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -30,7 +31,8 @@ func Validate(c *v1alpha1.DroverConfiguration, known []string) field.ErrorList {
 	}
 	all = append(all, validateMetadata(field.NewPath("metadata"), c.Metadata)...)
 	all = append(all, validateDrain(field.NewPath("drain"), c.Drain)...)
-	return append(all, validateMaintenance(field.NewPath("maintenance"), c.Maintenance)...)
+	all = append(all, validateMaintenance(field.NewPath("maintenance"), c.Maintenance)...)
+	return append(all, validateWebhook(field.NewPath("webhook"), c.Webhook)...)
 }
 
 func validateControllers(path *field.Path, controllers, known []string) field.ErrorList {
@@ -126,6 +128,30 @@ func validateMaintenance(path *field.Path, m v1alpha1.Maintenance) field.ErrorLi
 	}
 	if m.LeaseLossTimeout.Duration <= 0 {
 		all = append(all, field.Invalid(path.Child("leaseLossTimeout"), m.LeaseLossTimeout.Duration.String(), "must be more than 0"))
+	}
+	return all
+}
+
+func validateWebhook(path *field.Path, w v1alpha1.Webhook) field.ErrorList {
+	all := validateAddress(path.Child("bindAddress"), *w.BindAddress)
+	if len(all) == 0 && *w.BindAddress != "0" {
+		_, port, _ := net.SplitHostPort(*w.BindAddress)
+		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+			all = append(all, field.Invalid(path.Child("bindAddress"), *w.BindAddress, "the port must be a number from 1 to 65535"))
+		}
+	}
+	if known := []string{CertificatesManaged, CertificatesFiles}; !slices.Contains(known, w.Certificates) {
+		all = append(all, field.NotSupported(path.Child("certificates"), w.Certificates, known))
+	}
+	for _, named := range []struct{ child, value string }{
+		{"secretName", w.SecretName}, {"serviceName", w.ServiceName}, {"validatingConfigurationName", w.ValidatingConfigurationName},
+	} {
+		all = append(all, messages(path.Child(named.child), named.value, validation.IsDNS1123Subdomain(named.value))...)
+	}
+	for i, name := range w.ExtraNames {
+		if net.ParseIP(name) == nil {
+			all = append(all, messages(path.Child("extraNames").Index(i), name, validation.IsDNS1123Subdomain(name))...)
+		}
 	}
 	return all
 }

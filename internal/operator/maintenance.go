@@ -77,8 +77,12 @@ func newCrew(mgr manager.Manager, recorder record.EventRecorder, settings *v1alp
 	if err := mgr.Add(drains); err != nil {
 		return nil, err
 	}
+	guard, err := newGuard(mgr, settings.Maintenance)
+	if err != nil {
+		return nil, err
+	}
 	return &maintenance.Crew{
-		Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Engine: drains, Metrics: metrics,
+		Guard: guard, Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Engine: drains, Metrics: metrics,
 		Registry: maintenance.NewRegistry(mgr.GetCache()),
 		Lease: &nodelease.Leases{
 			Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: maintenance.Holder, Clock: clock.RealClock{},

@@ -58,7 +58,11 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	if err := mgr.Add(board); err != nil {
 		return err
 	}
-	if err := addHealth(mgr, board, client, *settings.Health.BindAddress); err != nil {
+	checks, err := addAdmission(mgr, board, settings)
+	if err != nil {
+		return err
+	}
+	if err := addHealth(mgr, board, client, *settings.Health.BindAddress, checks...); err != nil {
 		return err
 	}
 	mgr.GetLogger().Info("starting", "version", version.Version(), "commit", version.Commit(), "controllers", settings.Controllers,
@@ -139,17 +143,17 @@ func metadataCapability(
 	}
 }
 
-func addHealth(mgr manager.Manager, board *switchboard, client discovery.DiscoveryInterface, address string) error {
+func addHealth(mgr manager.Manager, board *switchboard, client discovery.DiscoveryInterface, address string, more ...check) error {
 	if address == "0" {
 		return nil
 	}
 	api := &apiCheck{client: client.RESTClient(), every: 5 * time.Second}
 	return mgr.Add(&health{
 		address: address,
-		checks: []check{
+		checks: append([]check{
 			{"api-server", api.ask},
 			{"caches", func(context.Context) error { return board.ready() }},
-		},
+		}, more...),
 		lines: func() []string {
 			lines := board.lines()
 			for _, name := range Capabilities() {

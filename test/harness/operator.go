@@ -123,6 +123,8 @@ func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options
 	args := []string{
 		"--kubeconfig=" + kubeconfig, "--health-probe-bind-address=" + probes, "--metrics-bind-address=" + metrics,
 		fmt.Sprintf("--leader-elect=%t", options.Elect), "--leader-elect-namespace=" + SystemNamespace,
+		// Several operators run side by side here; a test of the webhook gives each an address of its own.
+		"--webhook-bind-address=0",
 	}
 	binary := options.Binary
 	if binary == "" {

@@ -34,6 +34,8 @@ type DroverConfiguration struct {
 	Drain Drain `json:"drain,omitempty"`
 	// Maintenance are the settings of the capabilities maintenance and maintenance-kubevirt.
 	Maintenance Maintenance `json:"maintenance,omitempty"`
+	// Webhook is the endpoint by which the API server asks whether a NodeMaintenance may be created or changed.
+	Webhook Webhook `json:"webhook,omitempty"`
 }
 
 // LeaderElection configures the lease by which replicas agree who works.
@@ -112,6 +114,32 @@ type Maintenance struct {
 	// ControlPlaneGuard says whether control-plane nodes are guarded: Auto lets one at a time into maintenance, and only when the quorum
 	// bears it; Off lets all. Default Auto.
 	ControlPlaneGuard string `json:"controlPlaneGuard,omitempty"`
+}
+
+// Webhook configures the admission webhook. It is served by every replica while maintenance or maintenance-kubevirt is among the
+// controllers; the API server asks it once a ValidatingWebhookConfiguration says so.
+type Webhook struct {
+	// BindAddress is host:port, or "0" for no endpoint. Default ":9443".
+	BindAddress *string `json:"bindAddress,omitempty"`
+	// HTTP2 lets the API server use HTTP/2. Default false: HTTP/1.1 does, and is not open to the rapid reset of streams.
+	HTTP2 *bool `json:"http2,omitempty"`
+	// Certificates is Managed, when Drover makes and renews the certificate and puts its authority into the
+	// ValidatingWebhookConfiguration, or Files, when somebody else does both, as cert-manager or the Operator Lifecycle Manager.
+	// Default Managed.
+	Certificates string `json:"certificates,omitempty"`
+	// CertDir holds tls.crt and tls.key, or apiserver.crt and apiserver.key, for Files. Default: the folder of the Operator Lifecycle
+	// Manager, /apiserver.local.config/certificates.
+	CertDir string `json:"certDir,omitempty"`
+	// SecretName is the Secret in which replicas share a managed certificate, in the operator's own namespace. Default drover-webhook.
+	SecretName string `json:"secretName,omitempty"`
+	// ServiceName is the Service in the operator's own namespace by which the API server calls; a managed certificate has its names.
+	// Default drover-webhook.
+	ServiceName string `json:"serviceName,omitempty"`
+	// ExtraNames are more names and addresses for a managed certificate.
+	ExtraNames []string `json:"extraNames,omitempty"`
+	// ValidatingConfigurationName is the ValidatingWebhookConfiguration that gets the authority of a managed certificate. Without one of
+	// this name nothing is written. Default drover.
+	ValidatingConfigurationName string `json:"validatingConfigurationName,omitempty"`
 }
 
 // Protected lists patterns of keys by kind.

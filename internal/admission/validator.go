@@ -1,0 +1,168 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/maintenance"
+)
+
+// The incumbents' words, which programs look for.
+const (
+	textNoNode    = "invalid nodeName, no node with name %s found"
+	textClaimed   = "a NodeMaintenance for node %s already exists"
+	textImmutable = "updating spec.NodeName isn't allowed"
+)
+
+// patience is how long a check may take. It is shorter than what the API server waits, so that it answers with the reason.
+const patience = 5 * time.Second
+
+// Validator checks the NodeMaintenances of one group.
+type Validator struct {
+	// Flavour is the group.
+	Flavour *maintenance.Flavour
+	// Nodes is the cache of Nodes. Live reads from the API server.
+	Nodes, Live client.Reader
+	// Claims knows the NodeMaintenances of both groups.
+	Claims *Claims
+	// Guard protects the control plane; nil for none.
+	Guard maintenance.Guard
+}
+
+// Path is where the API server finds the webhook of a group: the place of the incumbent's.
+func Path(flavour *maintenance.Flavour) string {
+	paths := map[string]string{
+		maintenance.Medik8s().Name:  "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance",
+		maintenance.Kubevirt().Name: "/validate-nodemaintenance-kubevirt-io-v1beta1-nodemaintenance",
+	}
+	return paths[flavour.Name]
+}
+
+// object is what a check reads of a NodeMaintenance. The older group's has no drain in its spec; all else is alike.
+type object struct {
+	Metadata metav1.ObjectMeta           `json:"metadata"`
+	Spec     medik8s.NodeMaintenanceSpec `json:"spec"`
+}
+
+var _ admission.Handler = (*Validator)(nil)
+
+// Handle answers one request.
+func (v *Validator) Handle(ctx context.Context, request admission.Request) admission.Response {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	denial, err := v.judge(ctx, request)
+	logger := log.FromContext(ctx).WithValues("operation", request.Operation)
+	switch {
+	case err != nil:
+		logger.Error(err, "cannot check a NodeMaintenance")
+		return admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("this NodeMaintenance could not be checked, please try again: %w", err))
+	case denial != "":
+		logger.Info("NodeMaintenance refused", "why", denial)
+		return admission.Denied(denial)
+	}
+	return admission.Allowed("")
+}
+
+// judge says why a request is refused; empty when it is not.
+func (v *Validator) judge(ctx context.Context, request admission.Request) (denial string, err error) {
+	if request.SubResource != "" {
+		return "", nil
+	}
+	var after, before object
+	if err := json.Unmarshal(request.Object.Raw, &after); err != nil {
+		return fmt.Sprintf("this NodeMaintenance cannot be read: %v", err), nil
+	}
+	switch request.Operation {
+	case admissionv1.Create:
+		return v.judgeCreation(ctx, &after.Spec)
+	case admissionv1.Update:
+		if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
+			return "", fmt.Errorf("reading the old object: %w", err)
+		}
+		return judgeChange(&before, &after), nil
+	}
+	return "", nil
+}
+
+// judgeCreation checks in the incumbents' order: the first that fails is what is told.
+func (v *Validator) judgeCreation(ctx context.Context, spec *medik8s.NodeMaintenanceSpec) (denial string, err error) {
+	node, err := v.node(ctx, spec.NodeName)
+	if err != nil {
+		return "", err
+	}
+	if node == nil {
+		return fmt.Sprintf(textNoNode, spec.NodeName), nil
+	}
+	claimed, err := v.Claims.Claimed(ctx, spec.NodeName)
+	if err != nil {
+		return "", err
+	}
+	if claimed {
+		return fmt.Sprintf(textClaimed, spec.NodeName), nil
+	}
+	// A dry run does nothing to the node; when it becomes a real one, the controller asks the guard.
+	dry := spec.Drain != nil && spec.Drain.DryRun
+	if v.Guard != nil && !dry && v.Guard.Applies(node) {
+		denial, err := v.Guard.Check(ctx, node)
+		if err != nil {
+			return "", err
+		}
+		if denial != "" {
+			return fmt.Sprintf("%s: %s", v.Flavour.QuorumText, denial), nil
+		}
+	}
+	return judgeRules(spec), nil
+}
+
+// node reads a Node, nil when there is none. A Node that came a moment ago may not be in the cache yet.
+func (v *Validator) node(ctx context.Context, name string) (*corev1.Node, error) {
+	if name == "" {
+		return nil, nil
+	}
+	node := &corev1.Node{}
+	err := v.Nodes.Get(ctx, types.NamespacedName{Name: name}, node)
+	if apierrors.IsNotFound(err) {
+		err = v.Live.Get(ctx, types.NamespacedName{Name: name}, node)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	return node, nil
+}
+
+// judgeChange lets everything pass that leaves the spec alone, or comes when the object is on its way out: whoever has to remove a
+// finalizer must be able to.
+func judgeChange(before, after *object) string {
+	switch {
+	case after.Metadata.DeletionTimestamp != nil, apiequality.Semantic.DeepEqual(before.Spec, after.Spec):
+		return ""
+	case before.Spec.NodeName != after.Spec.NodeName:
+		return textImmutable
+	}
+	return judgeRules(&after.Spec)
+}
+
+// judgeRules names the field that cannot be read.
+func judgeRules(spec *medik8s.NodeMaintenanceSpec) string {
+	if _, err := maintenance.DrainOptions(spec.Drain); err != nil {
+		return err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,115 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/drover-io/drover/internal/drain"
+)
+
+// Labels of the nodes that are guarded, whatever their value.
+const (
+	LabelMaster       = "node-role.kubernetes.io/master"
+	LabelControlPlane = "node-role.kubernetes.io/control-plane"
+)
+
+// Taints that a node in maintenance has, whoever gave them to it. An incumbent leaves no other mark.
+var maintenanceTaints = []string{"medik8s.io/drain", "kubevirt.io/drain"}
+
+// isControlPlane tells whether a node is guarded.
+func isControlPlane(node *corev1.Node) bool {
+	_, master := node.Labels[LabelMaster]
+	_, controlPlane := node.Labels[LabelControlPlane]
+	return master || controlPlane
+}
+
+// inMaintenance tells whether a node is held by Drover, for whatever work, or by an incumbent.
+func inMaintenance(node *corev1.Node) bool {
+	if _, held := node.Annotations[drain.AnnotationHold]; held {
+		return true
+	}
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(maintenanceTaints, t.Key) })
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// decidePlain says why a control plane of these nodes cannot spare one of them; empty when it can. There the API server tells nothing of
+// etcd, so a node that is ready stands for a member that works.
+func decidePlain(name string, members []corev1.Node) string {
+	own := slices.IndexFunc(members, func(n corev1.Node) bool { return n.Name == name })
+	if own < 0 {
+		// It has lost the label, or is gone, since the cache saw it.
+		return ""
+	}
+	left := 0
+	for i := range members {
+		if i == own {
+			continue
+		}
+		if inMaintenance(&members[i]) {
+			return fmt.Sprintf("node %s has to wait until control-plane node %s is out of maintenance", name, members[i].Name)
+		}
+		if isReady(&members[i]) {
+			left++
+		}
+	}
+	// What does not work is not missed.
+	if !isReady(&members[own]) {
+		return ""
+	}
+	if needed := len(members)/2 + 1; left < needed {
+		return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready, and %d are needed", name, left, len(members), needed)
+	}
+	return ""
+}
+
+// decideBudget looks at the disruption budgets of etcd's guard pods. Decided tells that the pods need not be looked at.
+func decideBudget(name string, budgets []policyv1.PodDisruptionBudget) (denial string, decided bool) {
+	switch {
+	case len(budgets) == 0:
+		return fmt.Sprintf("node %s: there is no PodDisruptionBudget in namespace %s, so nobody knows what etcd can spare", name, etcdNamespace), true
+	case len(budgets) > 1:
+		return fmt.Sprintf("node %s: there are %d PodDisruptionBudgets in namespace %s, and one is expected", name, len(budgets), etcdNamespace), true
+	}
+	return "", budgets[0].Status.DisruptionsAllowed >= 1
+}
+
+// guardSelector is what selects the guard pods. A budget without a selector means all pods of the namespace here, as it does for the
+// incumbent; one with an empty selector means them everywhere.
+func guardSelector(budget *policyv1.PodDisruptionBudget) (labels.Selector, error) {
+	if budget.Spec.Selector == nil {
+		return labels.Everything(), nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("selector of PodDisruptionBudget %s/%s: %w", budget.Namespace, budget.Name, err)
+	}
+	return selector, nil
+}
+
+// decideGuards says why a node cannot be spared when no disruption is allowed: it may go only when its own guard pod is the one that is
+// disrupted already.
+func decideGuards(name string, guards []corev1.Pod) string {
+	for i := range guards {
+		if guards[i].Spec.NodeName != name {
+			continue
+		}
+		for _, condition := range guards[i].Status.Conditions {
+			// A kubelet that has gone leaves Unknown: whether etcd there still counts is not known.
+			if condition.Type == corev1.PodReady && condition.Status != corev1.ConditionFalse {
+				return fmt.Sprintf("node %s: no disruption of etcd is allowed now, and its guard pod %s/%s is not disrupted yet",
+					name, guards[i].Namespace, guards[i].Name)
+			}
+		}
+	}
+	return ""
+}

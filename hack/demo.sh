@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Shows the main job on a control plane of its own: a pool of nodes exists, its MachineSet changes, and the nodes follow in place.
+# Shows the main job on a control plane of its own: a pool of nodes exists, its MachineSet changes, and the nodes follow in place. Then one
+# of the nodes is taken into maintenance, against the will of a PodDisruptionBudget.
 # DEMO_NODES is the size of the pool (default 50). Everything is gone when it ends; nothing outside a temporary folder is touched.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,8 +51,8 @@ expect() {
 }
 kubectl() { drover-sandbox run kubectl "$@"; }
 
-title "A control plane: etcd, kube-apiserver and kwok, each a process"
-drover-sandbox up --components kwok --unsafe-no-fsync >"$data/up"
+title "A control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok, each a process"
+drover-sandbox up --unsafe-no-fsync >"$data/up"
 tail -n 1 "$data/up"
 eval "$(tail -n 1 "$data/up")"
 
@@ -61,6 +62,9 @@ drover-sandbox pool create workers --machines "$nodes" --label team=green --copy
 
 title "The operator, with the permissions that config/ gives it"
 kubectl apply -k config/default >/dev/null
+# It runs here as a process, so the Deployment of it gets no Pods, and the API server cannot reach its webhook by the Service.
+kubectl scale deployment drover -n drover-system --replicas=0 >/dev/null
+kubectl delete validatingwebhookconfiguration drover --ignore-not-found >/dev/null
 server="$(kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.server}')"
 ca="$(kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}')"
 token="$(kubectl create token drover -n drover-system)"
@@ -114,5 +118,54 @@ run kubectl-drover explain node workers-0
 title "Status, and the events of the pool"
 run kubectl-drover status
 run kubectl get events -n openshift-machine-api --field-selector involvedObject.name=workers
+
+title "An application on the pool, and a budget that lets none of its pods go"
+kubectl apply -f - >/dev/null <<'YAML'
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: example.com/web}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec:
+  maxUnavailable: 0
+  selector: {matchLabels: {app: web}}
+YAML
+kubectl rollout status deployment web --timeout=120s >/dev/null
+run kubectl get pods,pdb -o wide
+node="$(kubectl get pods -l app=web -o jsonpath='{.items[0].spec.nodeName}')"
+# state shows all of a node that a maintenance touches.
+state() {
+	kubectl get node "$node" \
+		-o go-template='cordoned: {{.spec.unschedulable}}{{"\n"}}taints: {{.spec.taints}}{{"\n"}}labels: {{.metadata.labels}}{{"\n"}}annotations: {{.metadata.annotations}}{{"\n"}}'
+}
+state >"$data/before"
+
+title "Maintenance of $node: what would block it is known before it begins"
+expect 2 kubectl-drover plan --maintenance "$node"
+
+title "It begins: the node is cordoned at once, and the pod that cannot leave is named with its reason"
+run kubectl-drover maintenance start "$node" --reason "new disks"
+run kubectl wait "nm/$node" --for='jsonpath={.status.conditions[?(@.type=="Drained")].reason}=Blocked' --timeout=60s
+run kubectl get nm -o wide
+run kubectl-drover drain-status "$node"
+
+title "The budget is relaxed: the drain goes on by itself"
+run kubectl patch pdb web --type=merge -p '{"spec":{"maxUnavailable":1}}'
+run kubectl wait "nm/$node" --for=condition=Drained --timeout=60s
+run kubectl get nm,node "$node"
+run kubectl get events --field-selector "involvedObject.kind=NodeMaintenance"
+
+title "Given back exactly as it was"
+run kubectl-drover maintenance end "$node" --wait
+state >"$data/after"
+(cd "$data" && run diff before after) && echo "no difference"
 
 title "Done in $((SECONDS - begun)) s; cleaning up"

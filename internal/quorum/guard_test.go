@@ -1,0 +1,139 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// served answers for discovery; errors are given one after another, then the last one for ever.
+type served struct {
+	discovery.DiscoveryInterface
+
+	answers []error
+	asked   int
+}
+
+// ServerResourcesForGroupVersion is all that is asked.
+func (s *served) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
+	err := s.answers[min(s.asked, len(s.answers)-1)]
+	s.asked++
+	return &metav1.APIResourceList{GroupVersion: version}, err
+}
+
+var absent = apierrors.NewNotFound(schema.GroupResource{}, "config.openshift.io/v1")
+
+func controlPlane(name string, labels ...string) *corev1.Node {
+	node := &members("r")[0]
+	node.Name, node.Labels = name, map[string]string{}
+	for _, label := range labels {
+		node.Labels[label] = ""
+	}
+	return node
+}
+
+func reader(funcs interceptor.Funcs, objects ...client.Object) client.Reader {
+	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
+}
+
+func TestMembersHaveEitherLabel(t *testing.T) {
+	nodes := []client.Object{
+		controlPlane("a", LabelMaster), controlPlane("b", LabelControlPlane), controlPlane("c", LabelMaster, LabelControlPlane),
+		controlPlane("worker", "node-role.kubernetes.io/worker"),
+	}
+	guard := New(reader(interceptor.Funcs{}, nodes...), &served{answers: []error{absent}})
+	for _, name := range []string{"a", "b", "c"} {
+		if denial, err := guard.Check(t.Context(), controlPlane(name)); denial != "" || err != nil {
+			t.Errorf("%s of three: %q, %v", name, denial, err)
+		}
+	}
+	guard = New(reader(interceptor.Funcs{}, nodes[0], nodes[2], nodes[3]), &served{answers: []error{absent}})
+	if denial, err := guard.Check(t.Context(), controlPlane("a")); !strings.Contains(denial, "1 of 2") || err != nil {
+		t.Errorf("a of two: %q, %v", denial, err)
+	}
+}
+
+// An API server that does not answer is no cluster without OpenShift.
+func TestOpenShiftIsAskedForUntilAnAnswerComes(t *testing.T) {
+	down := errors.New("no answer")
+	discovery := &served{answers: []error{down, down, nil, absent}}
+	guard := New(reader(interceptor.Funcs{}), discovery)
+	for range 2 {
+		if _, err := guard.Check(t.Context(), controlPlane("a")); !errors.Is(err, down) {
+			t.Errorf("error %v", err)
+		}
+	}
+	for range 3 {
+		denial, err := guard.Check(t.Context(), controlPlane("a"))
+		if err != nil || !strings.Contains(denial, "no PodDisruptionBudget in namespace openshift-etcd") {
+			t.Errorf("%q, %v", denial, err)
+		}
+	}
+	if discovery.asked != 3 {
+		t.Errorf("asked %d times", discovery.asked)
+	}
+}
+
+func TestOnlyPodsOfTheBudgetAreAsked(t *testing.T) {
+	b := budget(0, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guard"}})
+	pod := func(name string, labels map[string]string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: etcdNamespace, Name: name, Labels: labels}, Spec: corev1.PodSpec{NodeName: "m0"},
+			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		}
+	}
+	elsewhere := pod("guard", map[string]string{"app": "guard"})
+	elsewhere.Namespace = "default"
+	other, own := pod("etcd", map[string]string{"app": "etcd"}), pod("guard", map[string]string{"app": "guard"})
+	guard := New(reader(interceptor.Funcs{}, &b, other, elsewhere), &served{answers: []error{nil}})
+	if denial, err := guard.Check(t.Context(), controlPlane("m0")); denial != "" || err != nil {
+		t.Errorf("without a guard pod: %q, %v", denial, err)
+	}
+	guard = New(reader(interceptor.Funcs{}, &b, other, own), &served{answers: []error{nil}})
+	if denial, err := guard.Check(t.Context(), controlPlane("m0")); !strings.Contains(denial, "guard pod openshift-etcd/guard") || err != nil {
+		t.Errorf("with one: %q, %v", denial, err)
+	}
+}
+
+func TestNobodyPassesWhoCouldNotBeChecked(t *testing.T) {
+	b := budget(0, nil)
+	for name, list := range map[string]client.ObjectList{
+		"nodes": &corev1.NodeList{}, "budgets": &policyv1.PodDisruptionBudgetList{}, "pods": &corev1.PodList{},
+	} {
+		down := errors.New("no answer for " + name)
+		failing := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, o ...client.ListOption) error {
+			if kindOf(l) == kindOf(list) {
+				return down
+			}
+			return c.List(ctx, l, o...)
+		}}
+		answer := error(nil)
+		if name == "nodes" {
+			answer = absent
+		}
+		guard := New(reader(failing, &b), &served{answers: []error{answer}})
+		if denial, err := guard.Check(t.Context(), controlPlane("m0")); denial != "" || !errors.Is(err, down) {
+			t.Errorf("%s: %q, %v", name, denial, err)
+		}
+	}
+}
+
+func kindOf(list client.ObjectList) string {
+	kinds, _, err := clientgoscheme.Scheme.ObjectKinds(list)
+	if err != nil || len(kinds) == 0 {
+		return ""
+	}
+	return kinds[0].Kind
+}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/test/bench/process"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -233,7 +234,7 @@ func (b *bench) unlimited(ctx context.Context, r *result) error {
 	if b.mark, err = b.cluster.Audit().Sync(ctx); err != nil {
 		return err
 	}
-	before, err := cpuSeconds(operator.PID)
+	before, err := process.CPUSeconds(operator.PID)
 	if err != nil {
 		return err
 	}
@@ -244,7 +245,7 @@ func (b *bench) unlimited(ctx context.Context, r *result) error {
 	if err := b.carried(ctx); err != nil {
 		return err
 	}
-	after, err := cpuSeconds(operator.PID)
+	after, err := process.CPUSeconds(operator.PID)
 	if err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func (b *bench) unlimited(ctx context.Context, r *result) error {
 
 // stop ends an operator after its memory was read.
 func (b *bench) stop(operator *harness.Operator, r *result) error {
-	peak, err := peakMemory(operator.PID)
+	peak, err := process.PeakMemory(operator.PID)
 	if err != nil {
 		return err
 	}

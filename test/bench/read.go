@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/test/bench/process"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -209,7 +209,7 @@ func (b *bench) idle(ctx context.Context, r *result) error {
 
 // usage measures how many processors a process uses for a while, and how long that was.
 func usage(ctx context.Context, pid int, while time.Duration) (seconds, cores float64, err error) {
-	before, err := cpuSeconds(pid)
+	before, err := process.CPUSeconds(pid)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -219,45 +219,10 @@ func usage(ctx context.Context, pid int, while time.Duration) (seconds, cores fl
 		return 0, 0, ctx.Err()
 	case <-time.After(while):
 	}
-	after, err := cpuSeconds(pid)
+	after, err := process.CPUSeconds(pid)
 	if err != nil {
 		return 0, 0, err
 	}
 	seconds = time.Since(begun).Seconds()
 	return seconds, (after - before) / seconds, nil
-}
-
-// cpuSeconds reads how much processor time a process has used.
-func cpuSeconds(pid int) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name of the program, in parentheses, may hold blanks.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	const userTime, systemTime, ticksPerSecond = 11, 12, 100
-	total := 0.0
-	for _, i := range []int{userTime, systemTime} {
-		ticks, err := strconv.ParseFloat(fields[i], 64)
-		if err != nil {
-			return 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
-		}
-		total += ticks / ticksPerSecond
-	}
-	return total, nil
-}
-
-// peakMemory reads the largest resident size that a process has had, in MiB.
-func peakMemory(pid int) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.SplitSeq(string(text), "\n") {
-		var kib float64
-		if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kib); err == nil {
-			return kib / 1024, nil
-		}
-	}
-	return 0, fmt.Errorf("/proc/%d/status has no VmHWM", pid)
 }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"slices"
+	"time"
+)
+
+// turn is one eviction under a budget: when it was accepted, and when the budget had the place back.
+type turn struct {
+	taken, freed time.Time
+}
+
+// ledger is what happened to one budget in a run.
+type ledger struct {
+	taken []time.Time
+	freed []time.Time
+}
+
+// turns matches places with evictions in the order in which they came. What was not given back until the end takes as long as the ones
+// before on the average.
+func (l *ledger) turns() []time.Duration {
+	slices.SortFunc(l.taken, time.Time.Compare)
+	slices.SortFunc(l.freed, time.Time.Compare)
+	var lengths []time.Duration
+	sum := time.Duration(0)
+	for i, taken := range l.taken {
+		if i < len(l.freed) && l.freed[i].After(taken) {
+			lengths = append(lengths, l.freed[i].Sub(taken))
+			sum += l.freed[i].Sub(taken)
+		}
+	}
+	known := len(lengths)
+	for len(lengths) < len(l.taken) && known > 0 {
+		lengths = append(lengths, sum/time.Duration(known))
+	}
+	return lengths
+}
+
+// shortest is the time from the first eviction to the end of the last pod that a budget with so many places allows: each place is taken
+// again in the moment in which it is free.
+func shortest(lengths []time.Duration, places int, ends time.Duration) time.Duration {
+	free := make([]time.Duration, places)
+	last := time.Duration(0)
+	for _, length := range lengths {
+		i := 0
+		for j := range free {
+			if free[j] < free[i] {
+				i = j
+			}
+		}
+		last = max(last, free[i])
+		free[i] += length
+	}
+	return last + ends
+}

@@ -1,0 +1,44 @@
+// Package process reads what a process has used of the machine.
+package process
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// CPUSeconds reads how much processor time a process has used.
+func CPUSeconds(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name of the program, in parentheses, may hold blanks.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	const userTime, systemTime, ticksPerSecond = 11, 12, 100
+	total := 0.0
+	for _, i := range []int{userTime, systemTime} {
+		ticks, err := strconv.ParseFloat(fields[i], 64)
+		if err != nil {
+			return 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+		}
+		total += ticks / ticksPerSecond
+	}
+	return total, nil
+}
+
+// PeakMemory reads the largest resident size that a process has had, in MiB.
+func PeakMemory(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		var kib float64
+		if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kib); err == nil {
+			return kib / 1024, nil
+		}
+	}
+	return 0, fmt.Errorf("/proc/%d/status has no VmHWM", pid)
+}

@@ -32,13 +32,18 @@ type Maintenance struct {
 // of them would take very long.
 const endLimit = 20 * time.Second
 
+// NewMaintenance is a NodeMaintenance that has not been created.
+func NewMaintenance(name, node string) *medik8s.NodeMaintenance {
+	return &medik8s.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: medik8s.NodeMaintenanceSpec{NodeName: node, Reason: "test"}}
+}
+
 // Maintain makes a NodeMaintenance called like its node, and ends it when the test ends.
 func (w *World) Maintain(node string, drain *medik8s.DrainSpec) *Maintenance {
 	w.Helper()
 	m := &Maintenance{World: w, Name: node, Node: node}
-	m.Begin(&medik8s.NodeMaintenance{
-		ObjectMeta: metav1.ObjectMeta{Name: m.Name}, Spec: medik8s.NodeMaintenanceSpec{NodeName: node, Reason: "test", Drain: drain},
-	})
+	object := NewMaintenance(node, node)
+	object.Spec.Drain = drain
+	m.Begin(object)
 	return m
 }
 
@@ -46,7 +51,7 @@ func (w *World) Maintain(node string, drain *medik8s.DrainSpec) *Maintenance {
 func (w *World) MaintainAs(name, node string) *Maintenance {
 	w.Helper()
 	m := &Maintenance{World: w, Name: name, Node: node}
-	m.Begin(&medik8s.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: medik8s.NodeMaintenanceSpec{NodeName: node}})
+	m.Begin(NewMaintenance(name, node))
 	return m
 }
 

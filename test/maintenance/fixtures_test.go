@@ -5,11 +5,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/test/harness"
@@ -68,6 +70,9 @@ func patch(s *harness.Site, object client.Object, text string) error {
 	return s.Client.Patch(s.Context(), object, client.RawPatch(types.MergePatchType, []byte(text)))
 }
 
+// force deletes a pod without asking its kubelet.
+const force = client.GracePeriodSeconds(0)
+
 // uids are those of pods, by name.
 func uids(pods []corev1.Pod) map[string]types.UID {
 	out := map[string]types.UID{}
@@ -75,4 +80,30 @@ func uids(pods []corev1.Pod) map[string]types.UID {
 		out[pods[i].Name] = pods[i].UID
 	}
 	return out
+}
+
+// drainedMeanwhile has the operator drain another node of the site: what it was to do before is done then, or it never will be.
+func drainedMeanwhile(s *harness.Site) {
+	s.Helper()
+	node := s.AddNode()
+	s.Pod(node+"-meanwhile", harness.Pods{Node: node})
+	m := s.Maintain(node, nil)
+	m.Phase(medik8s.PhaseSucceeded)
+	m.End()
+}
+
+// requests are what the operator has asked of the site's pods so far.
+func requests(s *harness.Site) harness.Requests {
+	s.Helper()
+	return checker.Verify(s)
+}
+
+// since is when a node was cordoned, by its record.
+func since(s *harness.Site, node string) time.Time {
+	s.Helper()
+	hold, err := drain.ReadHold(s.Node(node))
+	if err != nil || hold == nil {
+		s.Fatalf("node %s has no record: %v", node, err)
+	}
+	return hold.Since
 }

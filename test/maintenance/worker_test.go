@@ -24,7 +24,7 @@ func TestAWorkerGoesIntoMaintenanceAndComesBack(t *testing.T) {
 	if n := s.Told("NodeMaintenance", m.Name, maintenance.EventBegin, "Begin a node maintenance"); n != 1 {
 		t.Errorf("%d events of the beginning", n)
 	}
-	t.Run("a second one for the node is refused", func(t *testing.T) {
+	t.Run("a second one for the node fails", func(t *testing.T) {
 		second := s.MaintainAs(worker+"-again", worker)
 		status := second.Phase(medik8s.PhaseFailed)
 		if want := "a NodeMaintenance for node " + worker + " already exists"; !strings.Contains(status.LastError, want) {

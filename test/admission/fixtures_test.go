@@ -3,6 +3,8 @@ package admission
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"os"
@@ -230,4 +232,36 @@ func phaseOf(object client.Object) medik8s.Phase {
 		return typed.Status.Phase
 	}
 	return ""
+}
+
+func jsonPatch(text string) client.Patch { return client.RawPatch(types.JSONPatchType, []byte(text)) }
+
+func mergePatch(text string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(text)) }
+
+// certificateAt is what the server at an address shows.
+func certificateAt(ctx context.Context, address string) (*x509.Certificate, error) {
+	//nolint:gosec // the caller verifies what it gets
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}}
+	connection, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = connection.Close() }()
+	state := connection.(*tls.Conn).ConnectionState() //nolint:errcheck,forcetypeassert // a tls.Dialer makes no other
+	if state.NegotiatedProtocol != "http/1.1" {
+		return nil, fmt.Errorf("it speaks %q", state.NegotiatedProtocol)
+	}
+	return state.PeerCertificates[0], nil
+}
+
+// verify does what the API server does with the certificate of a webhook at an address.
+func verify(certificate *x509.Certificate, trusted []byte) error {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(trusted)
+	for _, name := range []string{"127.0.0.1", "drover-webhook.drover-system.svc"} {
+		if _, err := certificate.Verify(x509.VerifyOptions{Roots: roots, DNSName: name}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

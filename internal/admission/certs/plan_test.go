@@ -1,0 +1,204 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/x509"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	names = []string{"drover-webhook.drover-system.svc", "127.0.0.1"}
+)
+
+const day = 24 * time.Hour
+
+// advance does what is due and fails the test when it does not come to an end.
+func advance(t *testing.T, b *bundle, names []string, now time.Time) *bundle {
+	t.Helper()
+	for range 4 {
+		s := plan(b, names, now)
+		if s.idle() {
+			if !s.next.After(now) {
+				t.Fatalf("%s: nothing to do, and the next look is at %s", now, s.next)
+			}
+			return b
+		}
+		var err error
+		if b, err = s.apply(b, names, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatalf("%s: there is always something to do", now)
+	return nil
+}
+
+// verify does what the API server does with a certificate.
+func verify(b *bundle, trusted []byte, name string, now time.Time) error {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(trusted)
+	_, err := b.serving.certificate.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: now})
+	return err
+}
+
+func TestTheFirstCertificateIsShownAtOnce(t *testing.T) {
+	b := advance(t, nil, names, epoch)
+	for _, name := range names {
+		// An API server whose clock is behind takes it, too.
+		for _, now := range []time.Time{epoch.Add(-59 * time.Minute), epoch, epoch.Add(364 * day)} {
+			if err := verify(b, b.trusted(), name, now); err != nil {
+				t.Errorf("%s at %s: %v", name, now, err)
+			}
+		}
+	}
+	if err := verify(b, b.trusted(), "other.svc", epoch); err == nil {
+		t.Error("it is good for any name")
+	}
+	if len(b.authorities) != 1 || b.serving.certificate.IsCA {
+		t.Errorf("%d authorities, the certificate is one: %t", len(b.authorities), b.serving.certificate.IsCA)
+	}
+	if certificate := b.certificate(); certificate.Leaf != b.serving.certificate || certificate.PrivateKey != b.serving.key {
+		t.Error("the server shows something else")
+	}
+}
+
+// A whole life: whatever an API server learned an hour ago is enough to trust what is shown now.
+func TestRotationNeverLosesAnybody(t *testing.T) {
+	b := advance(t, nil, names, epoch)
+	old := b.trusted()
+	served, authorities := 0, 0
+	for now := epoch; now.Before(epoch.Add(30 * 365 * day)); {
+		next := plan(b, names, now).next
+		if next.Sub(now) > servingLife {
+			t.Fatalf("at %s the next look is at %s", now, next)
+		}
+		// Looks also come by chance, and late.
+		now = next.Add(time.Minute)
+		before := b
+		b = advance(t, b, names, now)
+		if err := verify(b, old, names[0], now); err != nil {
+			t.Fatalf("%s: who looked last at the one before does not trust: %v", now, err)
+		}
+		if !b.serving.certificate.Equal(before.serving.certificate) {
+			served++
+		}
+		if !b.authority.certificate.Equal(before.authority.certificate) {
+			authorities++
+			if b.serving.certificate != before.serving.certificate {
+				t.Errorf("%s: the new authority is used before it is known", now)
+			}
+		}
+		if left := b.serving.certificate.NotAfter.Sub(now); left < 100*day {
+			t.Errorf("%s: only %s are left", now, left)
+		}
+		if len(b.authorities) > 2 {
+			t.Errorf("%s: %d authorities", now, len(b.authorities))
+		}
+		old = b.trusted()
+	}
+	if served < 40 || authorities < 3 {
+		t.Errorf("%d certificates and %d authorities in thirty years", served, authorities)
+	}
+}
+
+func TestAfterALongAbsence(t *testing.T) {
+	first := advance(t, nil, names, epoch)
+	for name, c := range map[string]struct {
+		after       time.Duration
+		authorities int
+		serving     bool
+	}{
+		"nothing is due":              {100 * day, 1, false},
+		"a third is left":             {250 * day, 1, true},
+		"the certificate has ended":   {400 * day, 1, true},
+		"the authority is due":        {7 * 365 * day, 2, true},
+		"the authority has ended too": {11 * 365 * day, 1, true},
+	} {
+		now := epoch.Add(c.after)
+		b := advance(t, first, names, now)
+		if len(b.authorities) != c.authorities || b.serving.certificate.Equal(first.serving.certificate) == c.serving {
+			t.Errorf("%s: %d authorities, the same certificate: %t", name, len(b.authorities), !c.serving)
+		}
+		if err := verify(b, b.trusted(), names[0], now); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestANewNameIsAddedAndNoneIsTakenAway(t *testing.T) {
+	first := advance(t, nil, names, epoch)
+	now := epoch.Add(time.Minute)
+	second := advance(t, first, []string{"::1", "other.svc"}, now)
+	for _, name := range []string{"::1", "other.svc", names[0], names[1]} {
+		if err := verify(second, first.trusted(), name, now); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A replica that is configured differently has nothing to undo.
+	if s := plan(second, names, now); !s.idle() {
+		t.Errorf("%+v is to be done", s)
+	}
+	// The old name goes with the next certificate.
+	now = epoch.Add(300 * day)
+	third := advance(t, second, []string{"::1", "other.svc"}, now)
+	if err := verify(third, third.trusted(), names[0], now); err == nil {
+		t.Errorf("%v are in the certificate still", third.serving.certificate.DNSNames)
+	}
+}
+
+func TestABundleIsReadAsItWasWritten(t *testing.T) {
+	b := advance(t, nil, names, epoch)
+	b = advance(t, b, names, epoch.Add(7*365*day))
+	data, err := b.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(read.trusted(), b.trusted()) || len(read.authorities) != 2 || !read.serving.key.Equal(b.serving.key) ||
+		!read.authority.key.Equal(b.authority.key) || !read.serving.certificate.Equal(b.serving.certificate) {
+		t.Error("it is another one")
+	}
+}
+
+func TestWhatDoesNotBelongTogetherIsNoBundle(t *testing.T) {
+	encode := func() map[string][]byte {
+		data, err := advance(t, nil, names, epoch).encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	good, other := encode(), encode()
+	for name, c := range map[string]struct {
+		change func(map[string][]byte)
+		want   string
+	}{
+		"nothing":                  {func(d map[string][]byte) { clear(d) }, "ca.crt: no certificate"},
+		"no certificate":           {func(d map[string][]byte) { d["tls.crt"] = nil }, "tls.crt and tls.key: no certificate"},
+		"no key":                   {func(d map[string][]byte) { d["tls.key"] = []byte("x") }, "tls.crt and tls.key: no key"},
+		"a key as a certificate":   {func(d map[string][]byte) { d["tls.crt"] = d["tls.key"] }, `a block "PRIVATE KEY" where a certificate is expected`},
+		"a certificate as a key":   {func(d map[string][]byte) { d["ca.key"] = d["ca.crt"] }, "a key that cannot be read"},
+		"another's key":            {func(d map[string][]byte) { d["tls.key"] = other["tls.key"] }, "the key is not that of the certificate"},
+		"another's authority":      {func(d map[string][]byte) { d["ca.crt"], d["ca.key"] = other["ca.crt"], other["ca.key"] }, "signed by none of ca.crt"},
+		"an authority without key": {func(d map[string][]byte) { d["ca.key"] = nil }, "ca.crt and ca.key: no key"},
+	} {
+		data := map[string][]byte{}
+		for key, value := range good {
+			data[key] = slices.Clone(value)
+		}
+		c.change(data)
+		_, err := decode(data)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "BEGIN") {
+			t.Errorf("%s: the error quotes the Secret: %v", name, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -171,7 +172,13 @@ func (s *Site) BarePod(name string, p Pods) {
 	template := s.template(name, p)
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace, pod.Name, pod.Spec.NodeName = s.Name, name, p.Node
-	s.create(pod)
+	s.Eventually("creating pod "+name, func() error {
+		err := s.Client.Create(s.Context(), pod)
+		if err != nil && !(apierrors.IsForbidden(err) && strings.Contains(err.Error(), "no PriorityClass")) {
+			s.Fatalf("creating pod %s: %v", name, err)
+		}
+		return err // the admission does not know the class yet
+	})
 }
 
 // StaticPod makes the API's image of a pod that the kubelet of a Node runs from a file.

@@ -87,6 +87,10 @@ func alone(t *testing.T) *harness.Site {
 func watched(t *testing.T) *harness.Site {
 	t.Helper()
 	begin.Do(func() {
+		// The Deployment that is shipped would run on the tests' nodes: the operator under test is another process.
+		if output, err := harness.Kubectl(t.Context(), env, nil, "scale", "deployment/drover", "--replicas=0", "-n", harness.SystemNamespace); err != nil {
+			panic(fmt.Sprintf("scaling the Deployment: %v\n%s", err, output))
+		}
 		var err error
 		if checker, err = harness.StartChecker(env); err != nil {
 			panic(fmt.Sprintf("the checker of budgets does not start: %v", err))

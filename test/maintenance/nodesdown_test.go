@@ -1,0 +1,128 @@
+package maintenance
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// silent makes a node whose kubelet is silent, with a pod that it does not end.
+func silent(s *harness.Site) (node string, pod corev1.Pod) {
+	s.Helper()
+	node = s.AddNode()
+	pod = s.Pod("stuck", harness.Pods{Node: node, Grace: 1, Ends: harness.Never, Tolerant: true})
+	s.Unreachable(node)
+	// kube-controller-manager says so with taints, which are none of the maintenance's.
+	s.AwaitNode(node, "taint", func(n *corev1.Node) error {
+		return harness.Has(n, nil, nil, "node.kubernetes.io/unreachable=:NoSchedule", "node.kubernetes.io/unreachable=:NoExecute")
+	})
+	return node, pod
+}
+
+func TestPodsOfAnUnreachableNodeAreIgnoredOnRequest(t *testing.T) {
+	s := site(t)
+	node, pod := silent(s)
+	m := s.Maintain(node, &medik8s.DrainSpec{Unreachable: medik8s.UnreachableIgnore})
+	m.Phase(medik8s.PhaseSucceeded)
+	m.Condition(maintenance.ConditionDrained, "Drained", "1 on an unreachable node")
+	if now := s.GetPod("stuck"); now.UID != pod.UID || now.DeletionTimestamp == nil {
+		t.Error("the pod was not told to end, or has gone")
+	}
+	if err := harness.Has(s.Node(node), nil, nil, outOfService); err == nil {
+		t.Error("the node has the taint out-of-service, which nobody asked for")
+	}
+}
+
+// TestTheOutOfServiceTaint lets kube-controller-manager forget the pods.
+func TestTheOutOfServiceTaint(t *testing.T) {
+	s := site(t)
+	node, _ := silent(s)
+	before := looks(s.Node(node))
+	m := s.Maintain(node, &medik8s.DrainSpec{Unreachable: medik8s.UnreachableOutOfService})
+	s.AwaitNode(node, "taint out-of-service", func(n *corev1.Node) error { return harness.Has(n, nil, nil, outOfService) })
+	s.Eventually("the pod is forgotten", func() error {
+		if left := s.Pods("stuck"); len(left) > 0 {
+			return fmt.Errorf("it is there, and ends at %s", left[0].DeletionTimestamp)
+		}
+		return nil
+	})
+	m.Phase(medik8s.PhaseSucceeded)
+	if err := inMaintenance(s.Node(node)); err != nil {
+		t.Error(err)
+	}
+	m.End()
+	givenBack(s, node, before)
+}
+
+// TestVolumesAreWaitedFor until they are detached, but for those of pods that stay.
+func TestVolumesAreWaitedFor(t *testing.T) {
+	s := site(t)
+	node := s.AddNode()
+	volume(s, s.Name+"-kept", "kept")
+	volume(s, s.Name+"-moved", "moved")
+	s.Pod("staying", harness.Pods{Node: node, Claim: "kept"})
+	s.Pod("leaving", harness.Pods{Node: node, Claim: "moved"})
+	attach(s, s.Name+"-kept", node)
+	attached := attach(s, s.Name+"-moved", node)
+	m := s.Maintain(node, &medik8s.DrainSpec{WaitForVolumes: true, PodRules: []medik8s.PodRule{{
+		PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{harness.AppLabel: "staying"}}, Behavior: medik8s.BehaviorSkip,
+	}}})
+	status := m.Condition(maintenance.ConditionDrained, "VolumesAttached", "1 volumes are still attached: "+s.Name+"-moved")
+	if status.Phase != medik8s.PhaseRunning || len(status.PendingPods) != 0 {
+		t.Errorf("the status is %s", harness.Render(status))
+	}
+	detached := time.Now()
+	if err := s.Client.Delete(t.Context(), attached); err != nil {
+		t.Fatal(err)
+	}
+	m.Phase(medik8s.PhaseSucceeded)
+	t.Logf("drained %s after the volume was detached", time.Since(detached).Round(time.Millisecond))
+}
+
+func TestVolumesAreNotWaitedForLongerThanAsked(t *testing.T) {
+	s := site(t)
+	node := s.AddNode()
+	attach(s, s.Name+"-stuck", node)
+	m := s.Maintain(node, &medik8s.DrainSpec{WaitForVolumes: true, VolumesTimeout: duration(4 * time.Second)})
+	m.Condition(maintenance.ConditionDrained, "VolumesAttached", s.Name+"-stuck")
+	m.Phase(medik8s.PhaseSucceeded)
+	if took := time.Since(since(s, node)); took < 4*time.Second {
+		t.Errorf("it was called drained %s after the cordon", took)
+	}
+}
+
+// volume makes a PersistentVolume that is bound to a claim of the site.
+func volume(s *harness.Site, name, claim string) {
+	s.Helper()
+	s.MadeUntilTheEnd(&corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
+			ClaimRef:                      &corev1.ObjectReference{Namespace: s.Name, Name: claim},
+		},
+	})
+}
+
+// attach says that a volume is attached to a node, as the attacher does.
+func attach(s *harness.Site, volume, node string) *storagev1.VolumeAttachment {
+	s.Helper()
+	attachment := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "csi-" + volume},
+		Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: "test.drover.dev", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
+		},
+	}
+	s.MadeUntilTheEnd(attachment)
+	return attachment
+}

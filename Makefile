@@ -50,7 +50,8 @@ fuzz: ## Fuzz the record codecs and the merge (FUZZ_TIME=60s each).
 	hack/fuzz.sh
 
 .PHONY: generate
-generate: ## Write everything that is generated: CRD copies and reference pages.
+generate: ## Write everything that is generated: CRDs, copies of others' CRDs, deepcopy functions and reference pages.
+	hack/generate-crds.sh
 	hack/copy-crds.sh
 	go run ./hack/docs
 

@@ -22,6 +22,9 @@ type NodeMaintenance struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// Spec says which node.
+	//
+	// +required
 	Spec   NodeMaintenanceSpec           `json:"spec,omitempty"`
 	Status medik8s.NodeMaintenanceStatus `json:"status,omitempty"`
 }
@@ -40,6 +43,8 @@ type NodeMaintenanceList struct {
 type NodeMaintenanceSpec struct {
 	// NodeName is the name of the node. It cannot be changed.
 	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="updating spec.NodeName isn't allowed"
 	NodeName string `json:"nodeName"`
 	// Reason says for people why the node is in maintenance.

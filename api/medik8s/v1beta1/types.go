@@ -38,6 +38,9 @@ type NodeMaintenance struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// Spec says which node, and how it is drained.
+	//
+	// +required
 	Spec   NodeMaintenanceSpec   `json:"spec,omitempty"`
 	Status NodeMaintenanceStatus `json:"status,omitempty"`
 }
@@ -56,6 +59,8 @@ type NodeMaintenanceList struct {
 type NodeMaintenanceSpec struct {
 	// NodeName is the name of the node. It cannot be changed.
 	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="updating spec.NodeName isn't allowed"
 	NodeName string `json:"nodeName"`
 	// Reason says for people why the node is in maintenance.
@@ -120,6 +125,9 @@ type DrainSpec struct {
 	// are left are deleted. Empty is no deadline.
 	//
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a duration above 0, such as 90s, 15m or 1h30m"
 	Deadline *metav1.Duration `json:"deadline,omitempty"`
 	// Force deletes the pods that would outlast the deadline, without asking their PodDisruptionBudgets. Each is told early enough to end
 	// by the deadline within its grace period, and never gets less than one second.
@@ -144,6 +152,9 @@ type DrainSpec struct {
 	// MinimumTime is how long after the cordon the node is not called drained yet, for pods that were on their way to it.
 	//
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a duration above 0, such as 90s, 15m or 1h30m"
 	MinimumTime *metav1.Duration `json:"minimumTime,omitempty"`
 	// Unreachable says what becomes of pods that a node without a kubelet cannot end.
 	//
@@ -156,6 +167,9 @@ type DrainSpec struct {
 	// VolumesTimeout is how long it waits for them at most, counted from the cordon. Empty is without end.
 	//
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a duration above 0, such as 90s, 15m or 1h30m"
 	VolumesTimeout *metav1.Duration `json:"volumesTimeout,omitempty"`
 	// DryRun tells in the status what would be done, and does nothing to the node and its pods.
 	//

@@ -69,6 +69,7 @@ func TestParseIsStrict(t *testing.T) {
 		"no YAML":                {"\t{", "yaml"},
 		"null for a default":     {head + "namespace: null", "namespace: Required value: leave the line out"},
 		"null without a word":    {head + "metadata: {workers: }", "metadata.workers: Required value"},
+		"null of the webhook":    {head + "webhook: {bindAddress: null, http2: null}", "webhook.http2: Required value"},
 		"null deep down":         {head + "leaderElection: {retryPeriod: ~}", "leaderElection.retryPeriod: Required value"},
 		"null for all addresses": {head + "health: {bindAddress: null}\nmetrics: {bindAddress: null}", "metrics.bindAddress: Required value"},
 	} {
@@ -123,7 +124,7 @@ func TestValidate(t *testing.T) {
 		}, "metadata.protected.annotations[0] metadata.protected.labels[1] metadata.protected.taints[0] metadata.protected.taints[1]"},
 		{"several things at once", func(c *v1alpha1.DroverConfiguration) { c.Controllers, c.Log.Format = nil, "" }, "controllers log.format"},
 	}
-	for _, c := range append(cases, electionFaults()...) {
+	for _, c := range slices.Concat(cases, electionFaults(), webhookFaults()) {
 		t.Run(c.name, func(t *testing.T) {
 			config := Default()
 			c.edit(config)
@@ -136,6 +137,30 @@ func TestValidate(t *testing.T) {
 				t.Errorf("faults at %q, want %q", got, c.paths)
 			}
 		})
+	}
+}
+
+func webhookFaults() []faultOf {
+	address := func(address string) func(*v1alpha1.DroverConfiguration) {
+		return func(c *v1alpha1.DroverConfiguration) { c.Webhook.BindAddress = new(address) }
+	}
+	return []faultOf{
+		{"no webhook", address("0"), ""},
+		{"webhook on one address", address("[::1]:9443"), ""},
+		{"webhook without a port", address("localhost"), "webhook.bindAddress"},
+		{"webhook on any port", address(":0"), "webhook.bindAddress"},
+		{"webhook on a port by name", address(":https"), "webhook.bindAddress"},
+		{"webhook on no port that there is", address(":65536"), "webhook.bindAddress"},
+		{"certificates from elsewhere", func(c *v1alpha1.DroverConfiguration) {
+			c.Webhook.Certificates, c.Webhook.CertDir = CertificatesFiles, "/certs"
+		}, ""},
+		{"certificates from nowhere", func(c *v1alpha1.DroverConfiguration) { c.Webhook.Certificates = "" }, "webhook.certificates"},
+		{"names of the webhook's objects", func(c *v1alpha1.DroverConfiguration) {
+			c.Webhook.SecretName, c.Webhook.ServiceName, c.Webhook.ValidatingConfigurationName = "", "A", "a_b"
+		}, "webhook.secretName webhook.serviceName webhook.validatingConfigurationName"},
+		{"names of the webhook", func(c *v1alpha1.DroverConfiguration) {
+			c.Webhook.ExtraNames = []string{"127.0.0.1", "::1", "drover.example.com", "a b", ""}
+		}, "webhook.extraNames[3] webhook.extraNames[4]"},
 	}
 }
 
@@ -223,6 +248,8 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 	args := []string{
 		"--config=" + file, "--controllers=metadata", "--namespace=", "--metadata-workers=3", "--metadata-writes-burst=5", "--leader-elect=false",
 		"--leader-elect-namespace=ns", "--leader-elect-name=name", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
+		"--webhook-bind-address=0", "--webhook-http2", "--webhook-certificates=Files", "--webhook-cert-dir=/certs", "--webhook-secret-name=secret",
+		"--webhook-service-name=service", "--webhook-extra-names=a,::1", "--webhook-validating-configuration-name=other",
 		"--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--metrics-secure=false", "--health-probe-bind-address=:1", "-v=4",
 	}
 	got, err := resolve(t, args...)
@@ -237,6 +264,10 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 		LeaseDuration: duration(3 * time.Second), RenewDeadline: duration(2 * time.Second), RetryPeriod: duration(time.Second),
 	}
 	want.Metrics = v1alpha1.Metrics{BindAddress: new("0"), Secure: new(false), CertDir: "/file"}
+	want.Webhook = v1alpha1.Webhook{
+		BindAddress: new("0"), HTTP2: new(true), Certificates: "Files", CertDir: "/certs", SecretName: "secret", ServiceName: "service",
+		ExtraNames: []string{"a", "::1"}, ValidatingConfigurationName: "other",
+	}
 	want.Health.BindAddress, want.Log = new(":1"), v1alpha1.Log{Format: "text", Verbosity: new(4)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

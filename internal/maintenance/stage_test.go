@@ -64,6 +64,12 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	builder := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
 		WithStatusSubresource(&medik8s.NodeMaintenance{}, &kubevirt.NodeMaintenance{}).WithInterceptorFuncs(s.interceptors())
 	index := fieldIndexer{builder}
+	builder.WithIndex(&corev1.Pod{}, engine.IndexNode, func(object client.Object) []string {
+		if pod, ok := object.(*corev1.Pod); ok {
+			return []string{pod.Spec.NodeName}
+		}
+		return nil
+	})
 	for _, err := range []error{engine.Index(t.Context(), index), Index(t.Context(), index, Medik8s()), Index(t.Context(), index, Kubevirt())} {
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +86,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	}
 	crew := &Crew{
 		Cache: s.client, Writer: s.client, Recorder: s.events, Registry: NewRegistry(s.client), Metrics: metrics,
-		Engine:   engine.New(s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
+		Engine:   engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
 		Lease:    &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
 		OwnLease: &nodelease.Leases{Client: s.client, Namespace: "own", Holder: Holder, Clock: s.clock, NameOf: func(n string) string { return n }, Empty: true},
 	}

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -51,7 +52,9 @@ func maintenanceCapabilities(
 			name: flavour.Name, needs: []schema.GroupVersionResource{flavour.Resource}, watches: flavour.Kinds(), own: flavour.Own(),
 			prepare: func(ctx context.Context) error {
 				// The indexes of Pods outlive the CRDs, those of NodeMaintenances do not.
-				if shared.Do(func() { failed = engine.Index(ctx, mgr.GetFieldIndexer()) }); failed != nil {
+				if shared.Do(func() {
+					failed = errors.Join(engine.IndexPods(ctx, mgr.GetCache()), engine.Index(ctx, mgr.GetFieldIndexer()))
+				}); failed != nil {
 					return failed
 				}
 				return maintenance.Index(ctx, mgr.GetFieldIndexer(), flavour)
@@ -71,7 +74,7 @@ func newCrew(mgr manager.Manager, recorder record.EventRecorder, settings *v1alp
 	if err != nil {
 		return nil, err
 	}
-	drains := engine.New(mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), drainMetrics, engine.Settings{
+	drains := engine.New(engine.NewCachedPods(mgr.GetCache()), mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), drainMetrics, engine.Settings{
 		RequestsPerSecond: *settings.Drain.RequestsPerSecond, Burst: *settings.Drain.Burst, Workers: *settings.Drain.Workers,
 	})
 	if err := mgr.Add(drains); err != nil {

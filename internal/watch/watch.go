@@ -51,7 +51,7 @@ func (q Queue) Add(priority int, items ...reconcile.Request) {
 
 // Handler says what an event means for the queue. Nil functions ignore their events. The objects are the cache's own: they must not
 // be changed.
-type Handler[T client.Object] struct {
+type Handler[T any] struct {
 	// Created is called for an object that appeared; initial tells that it was there when the watch began.
 	Created func(ctx context.Context, queue Queue, object T, initial bool)
 	// Updated is called for an object of which anything changed.
@@ -62,6 +62,11 @@ type Handler[T client.Object] struct {
 
 // Source makes a source of a kind's events. It ends with the context it is started with.
 func Source[T client.Object](cache ctrlcache.Cache, kind T, handler Handler[T]) source.Source {
+	return SourceOf(cache, kind, handler)
+}
+
+// SourceOf is Source for a cache that keeps something else than the kind itself.
+func SourceOf[T any](cache ctrlcache.Cache, kind client.Object, handler Handler[T]) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		informer, err := cache.GetInformer(ctx, kind)
 		if err != nil {
@@ -80,7 +85,7 @@ func Source[T client.Object](cache ctrlcache.Cache, kind T, handler Handler[T]) 
 	})
 }
 
-func adapt[T client.Object](ctx context.Context, queue Queue, handler Handler[T]) cache.ResourceEventHandler {
+func adapt[T any](ctx context.Context, queue Queue, handler Handler[T]) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(object any, initial bool) {
 			if typed, ok := object.(T); ok && handler.Created != nil {

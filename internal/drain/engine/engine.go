@@ -33,6 +33,7 @@ type Settings struct {
 
 // Engine drains nodes. All capabilities share one.
 type Engine struct {
+	pods   Pods
 	cache  client.Reader
 	live   client.Reader
 	writer client.Client
@@ -47,8 +48,8 @@ type Engine struct {
 	next      int
 }
 
-// New makes an engine that reads from a cache with the indexes of Index. Live reads what is not cached, writer makes requests.
-func New(cache, live client.Reader, writer client.Client, metrics *Metrics, settings Settings) *Engine {
+// New makes an engine that reads from a cache with the index of Index. Live reads what is not cached, writer makes requests.
+func New(pods Pods, cache, live client.Reader, writer client.Client, metrics *Metrics, settings Settings) *Engine {
 	if settings.Clock == nil {
 		settings.Clock = clock.RealClock{}
 	}
@@ -57,7 +58,7 @@ func New(cache, live client.Reader, writer client.Client, metrics *Metrics, sett
 		limit = rate.Limit(settings.RequestsPerSecond)
 	}
 	e := &Engine{
-		cache: cache, live: live, writer: writer, clock: settings.Clock, metrics: metrics, workers: max(settings.Workers, 1),
+		pods: pods, cache: cache, live: live, writer: writer, clock: settings.Clock, metrics: metrics, workers: max(settings.Workers, 1),
 		queue:     newQueue(settings.Clock, rate.NewLimiter(limit, max(settings.Burst, 1)), metrics),
 		listeners: map[int]func(string){},
 	}
@@ -96,7 +97,7 @@ func (e *Engine) Withdraw(node string) {
 }
 
 func (e *Engine) decide(ctx context.Context, node *corev1.Node, since time.Time, options drain.Options) (drain.Decision, error) {
-	pods, err := e.podsOf(ctx, node.Name)
+	pods, err := e.pods.On(ctx, node.Name)
 	if err != nil {
 		return drain.Decision{}, err
 	}
@@ -113,18 +114,6 @@ func (e *Engine) decide(ctx context.Context, node *corev1.Node, since time.Time,
 		decision = drain.Decide(in)
 	}
 	return decision, nil
-}
-
-func (e *Engine) podsOf(ctx context.Context, node string) ([]*corev1.Pod, error) {
-	var list corev1.PodList
-	if err := e.cache.List(ctx, &list, client.MatchingFields{IndexNode: node}); err != nil {
-		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
-	}
-	pods := make([]*corev1.Pod, len(list.Items))
-	for i := range list.Items {
-		pods[i] = &list.Items[i]
-	}
-	return pods, nil
 }
 
 // budgetsOf lists the budgets that select a pod. What cannot be read is none: the eviction API has the last word.
@@ -150,9 +139,8 @@ func (e *Engine) daemonSetExists(ctx context.Context, key types.NamespacedName) 
 
 // assess says what the budgets think of a task now.
 func (e *Engine) assess(ctx context.Context, task drain.Task) (drain.Verdict, bool) {
-	pod := &corev1.Pod{}
-	err := e.cache.Get(ctx, types.NamespacedName{Namespace: task.Namespace, Name: task.Name}, pod)
-	if err != nil || pod.UID != task.UID || pod.DeletionTimestamp != nil && task.Grace == nil {
+	pod, err := e.pods.Get(ctx, types.NamespacedName{Namespace: task.Namespace, Name: task.Name})
+	if err != nil || pod == nil || pod.UID != task.UID || pod.DeletionTimestamp != nil && task.Grace == nil {
 		return drain.Verdict{}, false
 	}
 	if task.Grace != nil {

@@ -37,7 +37,9 @@ func TestDrainOptions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := DrainOptions(c.from)
-			equal := cmp.Comparer(func(a, b labels.Selector) bool { return (a == nil) == (b == nil) && (a == nil || a.String() == b.String()) })
+			equal := cmp.Comparer(func(a, b labels.Selector) bool {
+				return (a == nil) == (b == nil) && (a == nil || a.String() == b.String())
+			})
 			if diff := cmp.Diff(c.want, got, equal); err != nil || diff != "" {
 				t.Errorf("%v\n%s", err, diff)
 			}

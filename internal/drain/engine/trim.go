@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/drain"
+)
+
+// smallPod is what the cache keeps of a pod. Texts that many pods have are kept once.
+type smallPod struct {
+	namespace, name, version, node string
+	uid                            types.UID
+	labels                         map[string]string
+	phase                          corev1.PodPhase
+	ownerKind, ownerName           string
+	grace                          int64
+	priority                       int32
+	hasGrace, hasPriority, ready   bool
+	// rare is nil for most pods.
+	rare *rarePart
+}
+
+type rarePart struct {
+	ends        *metav1.Time
+	endsWithin  *int64
+	finalizers  []string
+	annotations map[string]string
+	claims      []string
+	started     *metav1.Time
+}
+
+// shared returns one copy of a text that many objects have.
+func shared(text string) string { return unique.Make(text).Value() }
+
+// TrimPod is the transform of the cache of pods: of 50,000 of them every field counts.
+func TrimPod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	small := &smallPod{
+		namespace: shared(pod.Namespace), name: pod.Name, version: pod.ResourceVersion, node: shared(pod.Spec.NodeName), uid: pod.UID,
+		phase: corev1.PodPhase(shared(string(pod.Status.Phase))), rare: rareOf(pod),
+	}
+	if len(pod.Labels) > 0 {
+		small.labels = make(map[string]string, len(pod.Labels))
+		for key, value := range pod.Labels {
+			small.labels[shared(key)] = shared(value)
+		}
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		small.ownerKind, small.ownerName = shared(owner.Kind), shared(owner.Name)
+	}
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+		small.hasGrace, small.grace = true, *grace
+	}
+	if priority := pod.Spec.Priority; priority != nil {
+		small.hasPriority, small.priority = true, *priority
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			small.ready = condition.Status == corev1.ConditionTrue
+		}
+	}
+	return small, nil
+}
+
+// rareOf is what few pods have, nil when this one has none of it.
+func rareOf(pod *corev1.Pod) *rarePart {
+	rare := &rarePart{ends: pod.DeletionTimestamp, endsWithin: pod.DeletionGracePeriodSeconds, finalizers: pod.Finalizers}
+	for _, key := range []string{drain.AnnotationMirror, drain.AnnotationKarpenter} {
+		if value, ok := pod.Annotations[key]; ok {
+			if rare.annotations == nil {
+				rare.annotations = map[string]string{}
+			}
+			rare.annotations[key] = value
+			// The time that Karpenter's annotation names begins with it.
+			rare.started = pod.Status.StartTime
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil {
+			rare.claims = append(rare.claims, claim.ClaimName)
+		}
+	}
+	if rare.ends == nil && len(rare.finalizers) == 0 && rare.annotations == nil && rare.claims == nil {
+		return nil
+	}
+	return rare
+}
+
+// GetObjectMeta lets an informer know whose this is.
+func (p *smallPod) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version}
+}
+
+// pod makes a Pod of it, with all that a drain looks at.
+func (p *smallPod) pod() *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version, Labels: p.labels},
+		Spec:       corev1.PodSpec{NodeName: p.node},
+		Status: corev1.PodStatus{
+			Phase: p.phase, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}},
+		},
+	}
+	if p.ready {
+		pod.Status.Conditions[0].Status = corev1.ConditionTrue
+	}
+	if p.ownerKind != "" {
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: p.ownerKind, Name: p.ownerName, Controller: new(true)}}
+	}
+	if p.hasGrace {
+		pod.Spec.TerminationGracePeriodSeconds = &p.grace
+	}
+	if p.hasPriority {
+		pod.Spec.Priority = &p.priority
+	}
+	if p.rare != nil {
+		p.rare.add(pod)
+	}
+	return pod
+}
+
+func (r *rarePart) add(pod *corev1.Pod) {
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Finalizers = r.ends, r.endsWithin, r.finalizers
+	pod.Annotations, pod.Status.StartTime = r.annotations, r.started
+	for _, claim := range r.claims {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
+			VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}},
+		})
+	}
+}
+
+// matters tells whether a change of a pod is one that a drain looks at.
+func matters(before, after *smallPod) bool {
+	a, b := before.rare, after.rare
+	if a == nil {
+		a = &rarePart{}
+	}
+	if b == nil {
+		b = &rarePart{}
+	}
+	return before.uid != after.uid || before.node != after.node || before.phase != after.phase || before.ready != after.ready ||
+		!maps.Equal(before.labels, after.labels) || !a.ends.Equal(b.ends) || !slices.Equal(a.finalizers, b.finalizers) ||
+		!maps.Equal(a.annotations, b.annotations)
+}

@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/drover-io/drover/internal/drain"
+)
+
+// fullPod has everything that a pod may have and a drain looks at, and things that none looks at.
+func fullPod() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "web-1", UID: "uid", ResourceVersion: "7", Labels: map[string]string{"app": "web"},
+			Annotations:       map[string]string{drain.AnnotationKarpenter: "1h", drain.AnnotationMirror: "x", "other": "y"},
+			DeletionTimestamp: &metav1.Time{Time: start}, DeletionGracePeriodSeconds: new(int64(5)), Finalizers: []string{"a/b"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Other", Name: "o"}, {Kind: "ReplicaSet", Name: "web", Controller: new(true), APIVersion: "apps/v1"}},
+			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m"}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: "n1", TerminationGracePeriodSeconds: new(int64(60)), Priority: new(int32(9)), Containers: []corev1.Container{{Name: "c"}},
+			Volumes: []corev1.Volume{{Name: "e"}, {Name: "d", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			}}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: start.Add(-time.Hour)}, PodIP: "10.0.0.1",
+			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+func small(t *testing.T, pod *corev1.Pod) *smallPod {
+	t.Helper()
+	object, err := TrimPod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trimmed, ok := object.(*smallPod)
+	if !ok {
+		t.Fatalf("a %T", object)
+	}
+	return trimmed
+}
+
+// What a drain looks at is there after the cache has had the pod.
+func TestPodsComeBackFromTheCache(t *testing.T) {
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "web-1", UID: "uid", ResourceVersion: "7", Labels: map[string]string{"app": "web"},
+			Annotations:       map[string]string{drain.AnnotationKarpenter: "1h", drain.AnnotationMirror: "x"},
+			DeletionTimestamp: &metav1.Time{Time: start}, DeletionGracePeriodSeconds: new(int64(5)), Finalizers: []string{"a/b"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: new(true)}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: "n1", TerminationGracePeriodSeconds: new(int64(60)), Priority: new(int32(9)),
+			Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			}}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: start.Add(-time.Hour)},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		},
+	}
+	if got := small(t, fullPod()).pod(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	plain := small(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, Status: corev1.PodStatus{StartTime: &metav1.Time{Time: start}}})
+	if plain.rare != nil || plain.pod().Status.Conditions[0].Status != corev1.ConditionFalse || plain.pod().OwnerReferences != nil {
+		t.Errorf("%+v", plain)
+	}
+	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(plain); err != nil || key != "a/b" {
+		t.Errorf("%s, %v", key, err)
+	}
+	if object, err := TrimPod(types.UID("x")); err != nil || object != types.UID("x") {
+		t.Errorf("%v, %v", object, err)
+	}
+}
+
+func TestWhichChangesOfPodsMatter(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		"nothing":           {func(p *corev1.Pod) { p.ResourceVersion = "8" }, false},
+		"an address":        {func(p *corev1.Pod) { p.Status.PodIP = "10.0.0.2" }, false},
+		"a foreign note":    {func(p *corev1.Pod) { p.Annotations["other"] = "z" }, false},
+		"another condition": {func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }, false},
+		"ready":             {func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse }, true},
+		"phase":             {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, true},
+		"its end":           {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: start.Add(-time.Second)} }, true},
+		"a finalizer":       {func(p *corev1.Pod) { p.Finalizers = nil }, true},
+		"a label":           {func(p *corev1.Pod) { p.Labels["app"] = "db" }, true},
+		"a node":            {func(p *corev1.Pod) { p.Spec.NodeName = "n2" }, true},
+		"another pod":       {func(p *corev1.Pod) { p.UID = "x" }, true},
+		"a protection":      {func(p *corev1.Pod) { delete(p.Annotations, drain.AnnotationKarpenter) }, true},
+	} {
+		after := fullPod()
+		c.change(after)
+		if got := matters(small(t, fullPod()), small(t, after)); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

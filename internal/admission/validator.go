@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,8 +29,10 @@ const (
 	textImmutable = "updating spec.NodeName isn't allowed"
 )
 
-// patience is how long a check may take. It is shorter than what the API server waits, so that it answers with the reason.
-const patience = 5 * time.Second
+const textUnreadable = "this NodeMaintenance cannot be read: %v"
+
+// usualPatience is how long a check may take. It is shorter than what the API server waits, so that it answers with the reason.
+const usualPatience = 5 * time.Second
 
 // Validator checks the NodeMaintenances of one group.
 type Validator struct {
@@ -41,6 +44,9 @@ type Validator struct {
 	Claims *Claims
 	// Guard protects the control plane; nil for none.
 	Guard maintenance.Guard
+
+	// patience is for tests; zero is the usual one.
+	patience time.Duration
 }
 
 // Path is where the API server finds the webhook of a group: the place of the incumbent's.
@@ -62,7 +68,7 @@ var _ admission.Handler = (*Validator)(nil)
 
 // Handle answers one request.
 func (v *Validator) Handle(ctx context.Context, request admission.Request) admission.Response {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(v.patience, usualPatience))
 	defer cancel()
 	denial, err := v.judge(ctx, request)
 	logger := log.FromContext(ctx).WithValues("operation", request.Operation)
@@ -83,15 +89,18 @@ func (v *Validator) judge(ctx context.Context, request admission.Request) (denia
 		return "", nil
 	}
 	var after, before object
-	if err := json.Unmarshal(request.Object.Raw, &after); err != nil {
-		return fmt.Sprintf("this NodeMaintenance cannot be read: %v", err), nil
-	}
 	switch request.Operation {
 	case admissionv1.Create:
+		if err := json.Unmarshal(request.Object.Raw, &after); err != nil {
+			return fmt.Sprintf(textUnreadable, err), nil
+		}
 		return v.judgeCreation(ctx, &after.Spec)
 	case admissionv1.Update:
 		if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
 			return "", fmt.Errorf("reading the old object: %w", err)
+		}
+		if err := json.Unmarshal(request.Object.Raw, &after); err != nil {
+			return fmt.Sprintf(textUnreadable, err), nil
 		}
 		return judgeChange(&before, &after), nil
 	}

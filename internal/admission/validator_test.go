@@ -1,0 +1,271 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/maintenance"
+)
+
+// store is an API server or a cache that has these objects, and no answer for those that fail.
+func store(t *testing.T, fails map[string]error, objects ...client.Object) client.Reader {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+			if err := fails[fmt.Sprintf("get %T", object)]; err != nil {
+				return err
+			}
+			return c.Get(ctx, key, object, o...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+			if err := fails[fmt.Sprintf("list %T", list)]; err != nil {
+				return err
+			}
+			return c.List(ctx, list, o...)
+		},
+	}).Build()
+}
+
+// guard is one that has made up its mind.
+type guard struct {
+	denial string
+	err    error
+	asked  int
+}
+
+func (g *guard) Applies(node *corev1.Node) bool { return node.Labels["guarded"] != "" }
+
+func (g *guard) Check(context.Context, *corev1.Node) (string, error) {
+	g.asked++
+	return g.denial, g.err
+}
+
+func node(name string, labels ...string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	for _, label := range labels {
+		n.Labels[label] = "yes"
+	}
+	return n
+}
+
+func medik8sOf(name, node string) *medik8s.NodeMaintenance {
+	return &medik8s.NodeMaintenance{
+		TypeMeta:   metav1.TypeMeta{APIVersion: medik8s.GroupVersion.String(), Kind: "NodeMaintenance"},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: medik8s.NodeMaintenanceSpec{NodeName: node},
+	}
+}
+
+func kubevirtOf(name, node string) *kubevirt.NodeMaintenance {
+	return &kubevirt.NodeMaintenance{
+		TypeMeta:   metav1.TypeMeta{APIVersion: kubevirt.GroupVersion.String(), Kind: "NodeMaintenance"},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kubevirt.NodeMaintenanceSpec{NodeName: node},
+	}
+}
+
+func raw(t *testing.T, object any) runtime.RawExtension {
+	t.Helper()
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runtime.RawExtension{Raw: text}
+}
+
+func creation(t *testing.T, object any) admission.Request {
+	t.Helper()
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw(t, object)}}
+}
+
+// scene is what a webhook sees of the world.
+type scene struct {
+	cached, live []client.Object
+	fails        map[string]error
+	// cold tells that no cache of NodeMaintenances is full.
+	cold  bool
+	guard *guard
+}
+
+func (s scene) validator(t *testing.T) *Validator {
+	t.Helper()
+	if s.guard == nil {
+		s.guard = &guard{}
+	}
+	cached, live := store(t, s.fails, s.cached...), store(t, s.fails, s.live...)
+	return &Validator{
+		Flavour: maintenance.Medik8s(), Nodes: cached, Live: live, Guard: s.guard,
+		Claims: &Claims{Cache: cached, Live: live, Cached: func(string) bool { return !s.cold }},
+	}
+}
+
+func TestCreation(t *testing.T) {
+	everywhere := func(objects ...client.Object) scene { return scene{cached: objects, live: objects} }
+	bad := medik8sOf("x", "a")
+	bad.Spec.Drain = &medik8s.DrainSpec{PodRules: []medik8s.PodRule{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}}}}
+	dry := medik8sOf("x", "a")
+	dry.Spec.Drain = &medik8s.DrainSpec{DryRun: true}
+	denying := func(s scene) scene {
+		s.guard = &guard{denial: "it is the last one"}
+		return s
+	}
+	cold := everywhere(node("a"), medik8sOf("other", "a"))
+	cold.cold, cold.cached = true, []client.Object{node("a")}
+	for name, c := range map[string]struct {
+		scene  scene
+		object any
+		want   string // empty for allowed
+	}{
+		"a node that is there":                   {everywhere(node("a")), medik8sOf("x", "a"), ""},
+		"no node":                                {everywhere(node("b")), medik8sOf("x", "a"), "invalid nodeName, no node with name a found"},
+		"no name":                                {everywhere(), medik8sOf("x", ""), "invalid nodeName, no node with name  found"},
+		"a node that the cache has not seen yet": {scene{live: []client.Object{node("a")}}, medik8sOf("x", "a"), ""},
+		"another one of the group":               {everywhere(node("a"), medik8sOf("other", "a")), medik8sOf("x", "a"), "a NodeMaintenance for node a already exists"},
+		"one of the other group":                 {everywhere(node("a"), kubevirtOf("other", "a")), medik8sOf("x", "a"), "a NodeMaintenance for node a already exists"},
+		"those of other nodes":                   {everywhere(node("a"), medik8sOf("o", "b"), kubevirtOf("o", "c")), medik8sOf("x", "a"), ""},
+		"one that is only in the cache still":    {scene{cached: []client.Object{node("a"), medik8sOf("o", "a")}, live: []client.Object{node("a")}}, medik8sOf("x", "a"), ""},
+		"one whose name has another node now": {
+			scene{cached: []client.Object{node("a"), medik8sOf("o", "a")}, live: []client.Object{node("a"), medik8sOf("o", "b")}}, medik8sOf("x", "a"), "",
+		},
+		"caches that are not full":        {cold, medik8sOf("x", "a"), "a NodeMaintenance for node a already exists"},
+		"the guard denies":                {denying(everywhere(node("a", "guarded"))), medik8sOf("x", "a"), "can not put master/control-plane node into maintenance: it is the last one"},
+		"the guard is not concerned":      {denying(everywhere(node("a"))), medik8sOf("x", "a"), ""},
+		"a dry run needs no quorum":       {denying(everywhere(node("a", "guarded"))), dry, ""},
+		"the node is missed first":        {denying(everywhere(kubevirtOf("o", "a"))), bad, "no node with name a found"},
+		"then another one counts":         {denying(everywhere(node("a", "guarded"), kubevirtOf("o", "a"))), bad, "already exists"},
+		"then the guard":                  {denying(everywhere(node("a", "guarded"))), bad, "it is the last one"},
+		"then the rules":                  {everywhere(node("a")), bad, "spec.drain.podRules[0].podSelector"},
+		"something that cannot be read":   {everywhere(node("a")), map[string]any{"spec": "a"}, "this NodeMaintenance cannot be read"},
+		"a duration that cannot be read":  {everywhere(node("a")), map[string]any{"spec": map[string]any{"drain": map[string]any{"deadline": "x"}}}, "cannot be read"},
+		"one of the older group, as such": {everywhere(node("a")), kubevirtOf("x", "a"), ""},
+	} {
+		response := c.scene.validator(t).Handle(t.Context(), creation(t, c.object))
+		if response.Allowed != (c.want == "") || !strings.Contains(response.Result.Message, c.want) {
+			t.Errorf("%s: %t, %q; want %q", name, response.Allowed, response.Result.Message, c.want)
+		}
+		if !response.Allowed && response.Result.Code != http.StatusForbidden {
+			t.Errorf("%s: code %d", name, response.Result.Code)
+		}
+	}
+}
+
+func TestWhatCannotBeAskedIsRefusedForNow(t *testing.T) {
+	down := errors.New("no answer")
+	objects := []client.Object{node("a", "guarded"), medik8sOf("o", "a")}
+	free := objects[:1]
+	for name, s := range map[string]scene{
+		"the node":            {cached: free, live: free, fails: map[string]error{"get *v1.Node": down}},
+		"the list":            {cached: free, live: free, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down}},
+		"the confirmation":    {cached: objects, live: objects, fails: map[string]error{"get *v1beta1.NodeMaintenance": down}},
+		"the control plane":   {cached: free, live: free, guard: &guard{err: down}},
+		"the list of a start": {cached: free, live: free, cold: true, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down}},
+	} {
+		response := s.validator(t).Handle(t.Context(), creation(t, medik8sOf("x", "a")))
+		if message := response.Result.Message; response.Allowed || !strings.Contains(message, "please try again") || !strings.Contains(message, "no answer") {
+			t.Errorf("%s: %t, %q", name, response.Allowed, message)
+		}
+	}
+}
+
+// A read that hangs is told before the API server gives up and says only that time is over.
+func TestAnAnswerComesInTime(t *testing.T) {
+	v := scene{}.validator(t)
+	v.Nodes = hanging{v.Nodes}
+	v.patience = time.Millisecond
+	response := v.Handle(t.Context(), creation(t, medik8sOf("x", "a")))
+	if response.Allowed || !strings.Contains(response.Result.Message, context.DeadlineExceeded.Error()) {
+		t.Errorf("%t, %q", response.Allowed, response.Result.Message)
+	}
+}
+
+type hanging struct{ client.Reader }
+
+func (hanging) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestChange(t *testing.T) {
+	before := medik8sOf("x", "a")
+	changed := func(change func(*medik8s.NodeMaintenance)) *medik8s.NodeMaintenance {
+		after := before.DeepCopy()
+		change(after)
+		return after
+	}
+	rule := func(operator metav1.LabelSelectorOperator) *medik8s.DrainSpec {
+		return &medik8s.DrainSpec{PodRules: []medik8s.PodRule{{PodSelector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: operator}},
+		}}}}
+	}
+	for name, c := range map[string]struct {
+		after *medik8s.NodeMaintenance
+		want  string
+	}{
+		"nothing":             {before, ""},
+		"a finalizer":         {changed(func(m *medik8s.NodeMaintenance) { m.Finalizers = []string{"x"} }), ""},
+		"the status":          {changed(func(m *medik8s.NodeMaintenance) { m.Status.Phase = medik8s.PhaseFailed }), ""},
+		"the reason":          {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Reason = "x" }), ""},
+		"the node":            {changed(func(m *medik8s.NodeMaintenance) { m.Spec.NodeName = "b" }), "updating spec.NodeName isn't allowed"},
+		"rules":               {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Drain = rule(metav1.LabelSelectorOpExists) }), ""},
+		"rules of no meaning": {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Drain = rule("Sounds") }), "spec.drain.podRules[0].podSelector"},
+		"while it goes": {changed(func(m *medik8s.NodeMaintenance) {
+			m.Spec.Drain, m.DeletionTimestamp = rule("Sounds"), &metav1.Time{Time: time.Now()}
+		}), ""},
+	} {
+		// Nothing is asked for: no store answers.
+		v := &Validator{Flavour: maintenance.Medik8s()}
+		request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Operation: admissionv1.Update, Object: raw(t, c.after), OldObject: raw(t, before),
+		}}
+		response := v.Handle(t.Context(), request)
+		if response.Allowed != (c.want == "") || !strings.Contains(response.Result.Message, c.want) {
+			t.Errorf("%s: %t, %q; want %q", name, response.Allowed, response.Result.Message, c.want)
+		}
+	}
+}
+
+func TestWhatIsNotAskedIsAllowed(t *testing.T) {
+	v := &Validator{Flavour: maintenance.Kubevirt()}
+	status := creation(t, medik8sOf("x", "a"))
+	status.SubResource = "status"
+	deletion := creation(t, medik8sOf("x", "a"))
+	deletion.Operation = admissionv1.Delete
+	for name, request := range map[string]admission.Request{"a subresource": status, "a deletion": deletion} {
+		if response := v.Handle(t.Context(), request); !response.Allowed {
+			t.Errorf("%s: %q", name, response.Result.Message)
+		}
+	}
+}
+
+func TestPathsAreThoseOfTheIncumbents(t *testing.T) {
+	for flavour, want := range map[*maintenance.Flavour]string{
+		maintenance.Medik8s():  "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance",
+		maintenance.Kubevirt(): "/validate-nodemaintenance-kubevirt-io-v1beta1-nodemaintenance",
+	} {
+		if got := Path(flavour); got != want {
+			t.Errorf("%s: %s", flavour.Name, got)
+		}
+	}
+}

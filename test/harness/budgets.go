@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -25,8 +26,14 @@ func MaxUnavailable(count int32) func(*policyv1.PodDisruptionBudgetSpec) {
 // Budget makes a PodDisruptionBudget for a workload and waits until kube-controller-manager has looked at it.
 func (s *Site) Budget(name, app string, demand func(*policyv1.PodDisruptionBudgetSpec)) {
 	s.Helper()
+	s.BudgetFor(name, map[string]string{AppLabel: app}, demand)
+}
+
+// BudgetFor is Budget for the pods that have some labels.
+func (s *Site) BudgetFor(name string, labels map[string]string, demand func(*policyv1.PodDisruptionBudgetSpec)) {
+	s.Helper()
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: s.meta(name)}
-	budget.Spec.Selector = selector(app)
+	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
 	demand(&budget.Spec)
 	s.create(budget)
 	s.observed(name)

@@ -122,6 +122,8 @@ func (s scene) validator(t *testing.T) *Validator {
 }
 
 func TestCreation(t *testing.T) {
+	const claimed = "a NodeMaintenance for node a already exists"
+	quorum := maintenance.Medik8s().QuorumText
 	everywhere := func(objects ...client.Object) scene { return scene{cached: objects, live: objects} }
 	bad := medik8sOf("x", "a")
 	bad.Spec.Drain = &medik8s.DrainSpec{PodRules: []medik8s.PodRule{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}}}}
@@ -142,15 +144,17 @@ func TestCreation(t *testing.T) {
 		"no node":                                {everywhere(node("b")), medik8sOf("x", "a"), "invalid nodeName, no node with name a found"},
 		"no name":                                {everywhere(), medik8sOf("x", ""), "invalid nodeName, no node with name  found"},
 		"a node that the cache has not seen yet": {scene{live: []client.Object{node("a")}}, medik8sOf("x", "a"), ""},
-		"another one of the group":               {everywhere(node("a"), medik8sOf("other", "a")), medik8sOf("x", "a"), "a NodeMaintenance for node a already exists"},
-		"one of the other group":                 {everywhere(node("a"), kubevirtOf("other", "a")), medik8sOf("x", "a"), "a NodeMaintenance for node a already exists"},
+		"another one of the group":               {everywhere(node("a"), medik8sOf("other", "a")), medik8sOf("x", "a"), claimed},
+		"one of the other group":                 {everywhere(node("a"), kubevirtOf("other", "a")), medik8sOf("x", "a"), claimed},
 		"those of other nodes":                   {everywhere(node("a"), medik8sOf("o", "b"), kubevirtOf("o", "c")), medik8sOf("x", "a"), ""},
-		"one that is only in the cache still":    {scene{cached: []client.Object{node("a"), medik8sOf("o", "a")}, live: []client.Object{node("a")}}, medik8sOf("x", "a"), ""},
+		"one that is only in the cache still": {
+			scene{cached: []client.Object{node("a"), medik8sOf("o", "a")}, live: []client.Object{node("a")}}, medik8sOf("x", "a"), "",
+		},
 		"one whose name has another node now": {
 			scene{cached: []client.Object{node("a"), medik8sOf("o", "a")}, live: []client.Object{node("a"), medik8sOf("o", "b")}}, medik8sOf("x", "a"), "",
 		},
-		"caches that are not full":        {cold, medik8sOf("x", "a"), "a NodeMaintenance for node a already exists"},
-		"the guard denies":                {denying(everywhere(node("a", "guarded"))), medik8sOf("x", "a"), "can not put master/control-plane node into maintenance: it is the last one"},
+		"caches that are not full":        {cold, medik8sOf("x", "a"), claimed},
+		"the guard denies":                {denying(everywhere(node("a", "guarded"))), medik8sOf("x", "a"), quorum + ": it is the last one"},
 		"the guard is not concerned":      {denying(everywhere(node("a"))), medik8sOf("x", "a"), ""},
 		"a dry run needs no quorum":       {denying(everywhere(node("a", "guarded"))), dry, ""},
 		"the node is missed first":        {denying(everywhere(kubevirtOf("o", "a"))), bad, "no node with name a found"},
@@ -158,7 +162,7 @@ func TestCreation(t *testing.T) {
 		"then the guard":                  {denying(everywhere(node("a", "guarded"))), bad, "it is the last one"},
 		"then the rules":                  {everywhere(node("a")), bad, "spec.drain.podRules[0].podSelector"},
 		"something that cannot be read":   {everywhere(node("a")), map[string]any{"spec": "a"}, "this NodeMaintenance cannot be read"},
-		"a duration that cannot be read":  {everywhere(node("a")), map[string]any{"spec": map[string]any{"drain": map[string]any{"deadline": "x"}}}, "cannot be read"},
+		"a drain that cannot be read":     {everywhere(node("a")), map[string]any{"spec": map[string]any{"drain": "x"}}, "cannot be read"},
 		"one of the older group, as such": {everywhere(node("a")), kubevirtOf("x", "a"), ""},
 	} {
 		response := c.scene.validator(t).Handle(t.Context(), creation(t, c.object))
@@ -183,7 +187,8 @@ func TestWhatCannotBeAskedIsRefusedForNow(t *testing.T) {
 		"the list of a start": {cached: free, live: free, cold: true, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down}},
 	} {
 		response := s.validator(t).Handle(t.Context(), creation(t, medik8sOf("x", "a")))
-		if message := response.Result.Message; response.Allowed || !strings.Contains(message, "please try again") || !strings.Contains(message, "no answer") {
+		message := response.Result.Message
+		if response.Allowed || !strings.Contains(message, "please try again") || !strings.Contains(message, "no answer") {
 			t.Errorf("%s: %t, %q", name, response.Allowed, message)
 		}
 	}

@@ -41,7 +41,7 @@ func Default() *v1alpha1.DroverConfiguration {
 		Maintenance: v1alpha1.Maintenance{
 			Workers: new(16), OutOfBandUncordon: "Repair", LeaseLossTimeout: duration(5 * time.Minute), ControlPlaneGuard: "Auto",
 		},
-		Webhook: v1alpha1.Webhook{
+		Webhook: v1alpha1.Webhook{ //nolint:gosec // it is the Secret's name, not what is in it
 			BindAddress: new(":9443"), HTTP2: new(false), Certificates: CertificatesManaged, SecretName: "drover-webhook",
 			ServiceName: "drover-webhook", ValidatingConfigurationName: "drover",
 		},

@@ -57,7 +57,8 @@ func (f *Flags) addDrainFlags(d *v1alpha1.DroverConfiguration) {
 	f.time("maintenance-lease-loss-timeout", d.Maintenance.LeaseLossTimeout.Duration,
 		"how long the lease of a node that is not drained yet may be somebody else's before the node is given back",
 		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Maintenance.LeaseLossTimeout = duration(v) })
-	f.text("maintenance-control-plane-guard", d.Maintenance.ControlPlaneGuard, "Auto lets one control-plane node at a time into maintenance, Off lets all",
+	f.text("maintenance-control-plane-guard", d.Maintenance.ControlPlaneGuard,
+		"Auto lets one control-plane node at a time into maintenance, Off lets all",
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Maintenance.ControlPlaneGuard = *v })
 }
 

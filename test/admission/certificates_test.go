@@ -24,7 +24,7 @@ import (
 // secret reads the Secret of the certificate.
 func (w *world) secret() (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	return secret, w.Client.Get(w.Context(), types.NamespacedName{Namespace: harness.SystemNamespace, Name: secretName}, secret)
+	return secret, w.Client.Get(w.Context(), types.NamespacedName{Namespace: harness.SystemNamespace, Name: certificateName}, secret)
 }
 
 // trusting waits until the webhooks trust what the Secret says, and returns that.
@@ -188,7 +188,7 @@ func TestASecretThatIsDeletedOrDamagedIsMadeAgainFromMemory(t *testing.T) {
 func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.MadeUntilTheEnd(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: secretName}, Data: map[string][]byte{"password": []byte("hush")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: certificateName}, Data: map[string][]byte{"password": []byte("hush")},
 	})
 	address := w.address()
 	w.configure(address)
@@ -259,7 +259,7 @@ func (w *world) keeper(clock *clocktesting.FakeClock, names ...string) *certs.Ke
 		w.Fatal(err)
 	}
 	keeper := certs.NewKeeper(clients.CoreV1(), clients.AdmissionregistrationV1(), clock, certs.Options{
-		Namespace: harness.SystemNamespace, Secret: secretName, Configuration: configurationName, Names: names,
+		Namespace: harness.SystemNamespace, Secret: certificateName, Configuration: configurationName, Names: names,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
 	ended := make(chan error, 1)

@@ -32,10 +32,10 @@ func TestANodeHasToExist(t *testing.T) {
 
 func TestANodeHasOneNodeMaintenanceOfBothGroupsTogether(t *testing.T) {
 	w := guarded(t, harness.Options{})
-	for i, first := range both("first", "") {
+	for i := range both("", "") {
 		node := fmt.Sprintf("taken-%d", i)
 		w.node(node, corev1.ConditionTrue)
-		first = both("first", node)[i]
+		first := both("first", node)[i]
 		if err := w.create(first); err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ import (
 // The names in config/webhook.
 const (
 	configurationName = "drover"
-	secretName        = "drover-webhook"
+	certificateName   = "drover-webhook"
 )
 
 // world is a control plane with webhooks.
@@ -81,7 +81,7 @@ func (w *world) configure(address string) *admissionregistrationv1.ValidatingWeb
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 		defer cancel()
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: secretName}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: certificateName}}
 		if err := w.Client.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
 			w.Error(err)
 		}
@@ -107,7 +107,7 @@ func (w *world) asked() {
 		w.Eventually("the webhook is asked", func() error {
 			err := w.Client.Create(w.Context(), object.DeepCopyObject().(client.Object), client.DryRunAll) //nolint:errcheck // it is one
 			if err == nil || !strings.Contains(err.Error(), "no node with name no-such-node found") {
-				return fmt.Errorf("creating a NodeMaintenance of no node: %v", err)
+				return fmt.Errorf("creating a NodeMaintenance of no node: %w", err)
 			}
 			return nil
 		})
@@ -162,11 +162,8 @@ func (w *world) remove(object client.Object) {
 	}
 	err := harness.WaitFor(ctx, func() error {
 		err := w.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
-		if client.IgnoreNotFound(err) != nil {
-			return err
-		}
 		if err != nil {
-			return nil
+			return client.IgnoreNotFound(err)
 		}
 		err = w.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 		return fmt.Errorf("it is there still (%w)", err)

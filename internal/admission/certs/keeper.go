@@ -234,7 +234,7 @@ func (k *Keeper) read(ctx context.Context, secret *corev1.Secret) (*bundle, erro
 	case err == nil:
 		return b, nil
 	case secret.Labels[labelManagedBy] != managedBy:
-		return nil, fmt.Errorf("Secret %s/%s is not Drover's, so it is left as it is: name another one, or serve the certificate as files (%w)",
+		return nil, fmt.Errorf("the Secret %s/%s is not Drover's, so it is left as it is: name another one, or serve the certificate as files (%w)",
 			secret.Namespace, secret.Name, err)
 	}
 	log.FromContext(ctx).Info("the Secret of the webhook's certificate is damaged and made anew", "secret", secret.Name, "why", err.Error())

@@ -122,9 +122,9 @@ type memory struct {
 	wrote time.Time
 	// counted is when a failure of the lease was counted last.
 	counted time.Time
-	// blocked is since when the drain has been blocked, zero when it is not; told that the event for it has been sent.
+	// blocked is since when the drain has been blocked, zero when it is not; told is the reason that an event has been sent for.
 	blocked time.Time
-	told    bool
+	told    string
 }
 
 // NewReconciler makes a reconciler for one group.

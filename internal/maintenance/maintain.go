@@ -152,25 +152,28 @@ func (p *pass) fail(why step) {
 	p.Engine.Withdraw(p.spec.NodeName)
 }
 
-// rival notes an older NodeMaintenance of the same node. One that holds the node already stays in front.
+// rival notes that another NodeMaintenance is in front: the one that holds the node, else the oldest.
 func (p *pass) rival(ctx context.Context, node *corev1.Node) (bool, error) {
 	if p.holds(node) {
 		return false, nil
 	}
 	claims, err := p.Registry.claims(ctx, node.Name)
-	if err != nil {
+	if err != nil || len(claims) == 0 {
 		return false, err
 	}
-	for _, c := range claims {
-		if c.uid == p.GetUID() {
-			break
+	front := claims[0]
+	if hold, err := drain.ReadHold(node); err == nil && hold != nil {
+		if i := slices.IndexFunc(claims, func(c claim) bool { return recordPrefix+string(c.uid) == hold.By }); i >= 0 {
+			front = claims[i]
 		}
-		p.found.failure = step{
-			reason: reasonRival, message: fmt.Sprintf(textRival+": %s %s", node.Name, c.flavour.Resource.GroupResource(), c.name),
-		}
-		return true, nil
 	}
-	return false, nil
+	if front.uid == p.GetUID() {
+		return false, nil
+	}
+	p.found.failure = step{
+		reason: reasonRival, message: fmt.Sprintf(textRival+": %s %s", node.Name, front.flavour.Resource.GroupResource(), front.name),
+	}
+	return true, nil
 }
 
 // holds tells whether the record on the node is this maintenance's.

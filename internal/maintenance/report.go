@@ -81,13 +81,13 @@ func (p *pass) tell(ctx context.Context, before, after *medik8s.NodeMaintenanceS
 func (p *pass) tellBlocked() {
 	found := p.found.drain.reason
 	if found != reasonBlocked && found != reasonLate {
-		p.memory.blocked, p.memory.told = time.Time{}, false
+		p.memory.blocked, p.memory.told = time.Time{}, ""
 		return
 	}
 	if p.memory.blocked.IsZero() {
 		p.memory.blocked = p.now
 	}
-	if p.memory.told {
+	if p.memory.told == found || p.memory.told == reasonLate {
 		return
 	}
 	patience := blockedPatience
@@ -98,7 +98,7 @@ func (p *pass) tellBlocked() {
 		p.later(wait)
 		return
 	}
-	p.memory.told = true
+	p.memory.told = found
 	p.Recorder.Event(p.Object, corev1.EventTypeWarning, EventBlocked, p.found.drain.message)
 }
 

@@ -1,15 +1,19 @@
 package operator
 
 import (
+	"context"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 )
 
 // NewLogger makes the process's logger.
@@ -25,4 +29,15 @@ func NewLogger(settings v1alpha1.Log, out io.Writer) logr.Logger {
 	level := zap.NewAtomicLevelAt(zapcore.Level(-verbosity)) //nolint:gosec // the line above bounds it
 	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(out)), level)
 	return zapr.NewLogger(zap.New(core))
+}
+
+// warnings logs what the API server warns of, but for the one thing that cannot be helped: the finalizer's name is the incumbent's.
+type warnings struct{}
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+	const miscellaneous = 299
+	if code == miscellaneous && text != "" && !strings.Contains(text, medik8s.Finalizer) {
+		log.FromContext(ctx).Info("the API server warns: " + text)
+	}
 }

@@ -79,6 +79,7 @@ func newManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 	rest.AddUserAgent(config, "drover/"+version.Version())
 	// The API server's priority and fairness, and our own bound on Node writes, do this better than a limit on all requests.
 	config.QPS = -1
+	config.WarningHandlerWithContext = warnings{}
 	options := manager.Options{
 		Scheme:         scheme,
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return newMapper(), nil },

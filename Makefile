@@ -38,8 +38,15 @@ test: sandbox ## Run all tests, with the race detector.
 	go test -race -timeout 30m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
 
 .PHONY: bench
-bench: build ## Measure roll-outs of 500, 2000 and 5000 Machines against the floor (BENCH_SIZES=...).
+bench: bench-rollouts bench-drains ## Measure roll-outs against the floor, and drains against what budgets allow (half an hour).
+
+.PHONY: bench-rollouts
+bench-rollouts: build # roll-outs of 500, 2000 and 5000 Machines (BENCH_SIZES=...)
 	go run ./test/bench $(if $(BENCH_SIZES),-sizes $(BENCH_SIZES)) -json bench.json
+
+.PHONY: bench-drains
+bench-drains: build # drains of 50 nodes at once, and memory with 50,000 pods (BENCH_DRAINS="-large 0" ...)
+	go run ./test/bench/drains $(BENCH_DRAINS) -json bench-drains.json
 
 .PHONY: faults
 faults: sandbox ## Run the crash lane in full: a kill before and after every write.

@@ -1,4 +1,4 @@
-// Command docs writes docs/metrics.md and docs/events.md from what the capabilities say of themselves. Run it from the root of the
+// Command docs writes docs/metrics.md, docs/events.md and docs/conditions.md from what the capabilities say of themselves. Run it from the root of the
 // repository: go run ./hack/docs.
 package main
 
@@ -7,19 +7,26 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/status"
 )
 
 // capability is what one capability has to document. A new one is a line in capabilities.
 type capability struct {
-	name    string
-	metrics []status.MetricDoc
-	events  []status.EventDoc
+	name       string
+	metrics    []status.MetricDoc
+	events     []status.EventDoc
+	conditions []status.ConditionDoc
 }
 
 var capabilities = []capability{
 	{name: metadata.Name, metrics: metadata.MetricDocs, events: metadata.Events},
+	{
+		name: "maintenance", metrics: append(maintenance.MetricDocs(), engine.MetricDocs()...), events: maintenance.EventDocs(),
+		conditions: maintenance.ConditionDocs(),
+	},
 }
 
 func main() {

@@ -20,21 +20,34 @@ const eventsIntro = `
 Events mark transitions; what stays as it is makes none. The reasons are stable words, the messages are for people and may change.
 `
 
+const conditionsIntro = `
+Conditions of the objects that Drover serves. Types and reasons are stable words, the messages are for people and may change. A condition
+that has not been reached has the reason NotStarted.
+`
+
 // pages makes the text of every page, by file name.
 func pages(capabilities []capability) map[string]string {
-	metrics, events := newPage("Metrics", metricsIntro), newPage("Events", eventsIntro)
+	metrics, events, conditions := newPage("Metrics", metricsIntro), newPage("Events", eventsIntro), newPage("Conditions", conditionsIntro)
 	for _, c := range capabilities {
 		metrics.section(c.name)
 		metrics.table(metricHeads, metricRows(c.metrics))
 		events.section(c.name)
 		events.table(eventHeads, eventRows(c.events))
+		if len(c.conditions) > 0 {
+			conditions.section(c.name)
+			conditions.table(conditionHeads, conditionRows(c.conditions))
+		}
 	}
-	return map[string]string{"metrics.md": metrics.text.String(), "events.md": events.text.String()}
+	return map[string]string{
+		"metrics.md": metrics.text.String(), "events.md": events.text.String(), "conditions.md": conditions.text.String(),
+	}
 }
 
 var (
 	metricHeads = []string{"metric", "type", "labels", "what it counts or measures"}
 	eventHeads  = []string{"reason", "type", "on", "when"}
+
+	conditionHeads = []string{"condition", "reason", "when"}
 )
 
 func metricRows(docs []status.MetricDoc) [][]string {
@@ -53,6 +66,14 @@ func eventRows(docs []status.EventDoc) [][]string {
 	var rows [][]string
 	for _, doc := range docs {
 		rows = append(rows, []string{code(doc.Reason), doc.Type, doc.On, doc.When})
+	}
+	return rows
+}
+
+func conditionRows(docs []status.ConditionDoc) [][]string {
+	var rows [][]string
+	for _, doc := range docs {
+		rows = append(rows, []string{code(doc.Type), code(doc.Reason), doc.When})
 	}
 	return rows
 }

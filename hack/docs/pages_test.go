@@ -28,12 +28,14 @@ func TestPages(t *testing.T) {
 		name:    "herd",
 		metrics: []status.MetricDoc{{Name: "herd_size", Type: "gauge", Help: "Sheep | goats.", Labels: []string{"field", "kind"}}},
 		events:  []status.EventDoc{{Reason: "HerdGrew", Type: "Normal", On: "Field", When: "one more is there"}},
+		conditions: []status.ConditionDoc{{Type: "Fed", Reason: "Hay", When: "there is hay"}},
 	}})
 	for page, line := range map[string]string{
 		"metrics.md": "## Capability herd\n\n| metric | type | labels | what it counts or measures |\n|---|---|---|---|\n" +
 			"| `herd_size` | gauge | `field`, `kind` | Sheep \\| goats. |\n",
 		"events.md": "## Capability herd\n\n| reason | type | on | when |\n|---|---|---|---|\n" +
 			"| `HerdGrew` | Normal | Field | one more is there |\n",
+		"conditions.md": "## Capability herd\n\n| condition | reason | when |\n|---|---|---|\n| `Fed` | `Hay` | there is hay |\n",
 	} {
 		if !strings.HasPrefix(got[page], "# ") || !strings.Contains(got[page], notice) || !strings.HasSuffix(got[page], "\n"+line) {
 			t.Errorf("%s is\n%s", page, got[page])

@@ -27,7 +27,7 @@ import (
 // has the name by now.
 type Checker struct {
 	cluster *cluster.Cluster
-	clients kubernetes.Interface
+	client  client.Client
 	stop    context.CancelFunc
 
 	mu sync.Mutex
@@ -65,7 +65,11 @@ func StartChecker(c *cluster.Cluster) (*Checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Checker{cluster: c, clients: clients, state: newEvictionState(), marks: map[string]uint64{}, requests: map[string]*Requests{}}
+	writer, err := client.New(c.Admin(), client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	k := &Checker{cluster: c, client: writer, state: newEvictionState(), marks: map[string]uint64{}, requests: map[string]*Requests{}}
 	ctx, stop := context.WithCancel(context.Background())
 	k.stop = stop
 	factory := informers.NewSharedInformerFactory(clients, 0)
@@ -201,46 +205,17 @@ func (k *Checker) advance(ctx context.Context) error {
 func (k *Checker) mark(ctx context.Context) (uint64, error) {
 	value := strconv.FormatInt(time.Now().UnixNano(), 10)
 	meta := metav1.ObjectMeta{Name: markName, Annotations: map[string]string{markAnnotation: value}}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, markAnnotation, value)
-	core, options := k.clients.CoreV1(), metav1.PatchOptions{}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, markAnnotation, value))
 	pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
 		SchedulerName: "nobody", Containers: []corev1.Container{{Name: "none", Image: "sandbox.invalid/none"}},
 	}}
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: meta}
-	writes := []struct{ create, patch func() error }{
-		{
-			func() error {
-				_, err := core.Nodes().Create(ctx, &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{})
-				return err
-			},
-			func() error {
-				_, err := core.Nodes().Patch(ctx, markName, types.MergePatchType, patch, options)
-				return err
-			},
-		},
-		{
-			func() error { _, err := core.Pods(markNamespace).Create(ctx, pod, metav1.CreateOptions{}); return err },
-			func() error {
-				_, err := core.Pods(markNamespace).Patch(ctx, markName, types.MergePatchType, patch, options)
-				return err
-			},
-		},
-		{
-			func() error {
-				_, err := k.clients.PolicyV1().PodDisruptionBudgets(markNamespace).Create(ctx, budget, metav1.CreateOptions{})
-				return err
-			},
-			func() error {
-				_, err := k.clients.PolicyV1().PodDisruptionBudgets(markNamespace).Patch(ctx, markName, types.MergePatchType, patch, options)
-				return err
-			},
-		},
-	}
-	for _, write := range writes {
+	pod.Namespace, budget.Namespace = markNamespace, markNamespace
+	for _, object := range []client.Object{&corev1.Node{ObjectMeta: meta}, pod, budget} {
 		err := WaitFor(ctx, func() error {
-			err := write.patch()
+			err := k.client.Patch(ctx, object, patch)
 			if apierrors.IsNotFound(err) {
-				err = write.create()
+				err = k.client.Create(ctx, object)
 			}
 			return err
 		})
@@ -248,6 +223,11 @@ func (k *Checker) mark(ctx context.Context) (uint64, error) {
 			return 0, fmt.Errorf("marking a place in the watches: %w", err)
 		}
 	}
+	return k.passed(ctx, value)
+}
+
+// passed waits until all watches have told of a mark, and returns the version of the first.
+func (k *Checker) passed(ctx context.Context, value string) (uint64, error) {
 	var lowest uint64
 	err := WaitFor(ctx, func() error {
 		k.mu.Lock()

@@ -62,9 +62,9 @@ func (w *World) TakeLease(node, holder string, duration time.Duration) {
 			fresh = true
 			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: LeaseNamespace, Name: "node-" + node}}
 		}
-		now := metav1.NowMicro()
+		now, seconds := metav1.NowMicro(), int32(duration/time.Second) //nolint:gosec // nobody leases a node for years
 		lease.Spec = coordinationv1.LeaseSpec{
-			HolderIdentity: &holder, LeaseDurationSeconds: new(int32(duration / time.Second)), AcquireTime: &now, RenewTime: &now,
+			HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now,
 		}
 		if fresh {
 			return w.Client.Create(w.Context(), lease)

@@ -108,6 +108,20 @@ func (m *Maintenance) Get() client.Object {
 	return object
 }
 
+// Find reads the status; nil when the object is gone.
+func (m *Maintenance) Find() *medik8s.NodeMaintenanceStatus {
+	m.Helper()
+	object := m.fresh()
+	err := m.Client.Get(m.Context(), types.NamespacedName{Name: m.Name}, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		m.Fatalf("reading NodeMaintenance %s: %v", m.Name, err)
+	}
+	return new(statusOf(object))
+}
+
 // Status reads the status.
 func (m *Maintenance) Status() medik8s.NodeMaintenanceStatus {
 	m.Helper()

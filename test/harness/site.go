@@ -40,9 +40,11 @@ func (w *World) Site() *Site {
 	s := &Site{World: w, Name: fmt.Sprintf("site%d", sites.Add(1))}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}})
 	w.Cleanup(s.clear)
-	w.Eventually("the namespace's service account", func() error {
-		return w.Client.Get(w.Context(), types.NamespacedName{Namespace: s.Name, Name: "default"}, &corev1.ServiceAccount{})
-	})
+	// Pods need it. Where kube-controller-manager runs it may have been faster.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "default"}}
+	if err := w.Client.Create(w.Context(), account); err != nil && !apierrors.IsAlreadyExists(err) {
+		w.Fatalf("making the service account of namespace %s: %v", s.Name, err)
+	}
 	return s
 }
 

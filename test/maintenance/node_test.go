@@ -94,7 +94,7 @@ func TestAnUncordonByHandIsRepaired(t *testing.T) {
 	m := s.Maintain(node, nil)
 	m.Phase(medik8s.PhaseSucceeded)
 	for name, change := range undone {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(*testing.T) {
 			mark := s.AuditMark()
 			s.ChangeNode(node, change)
 			// The look before the operator's own would find what was there before the change.

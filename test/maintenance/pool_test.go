@@ -37,7 +37,8 @@ func TestMetadataOfAPoolAndAMaintenanceShareANode(t *testing.T) {
 		if err := inMaintenance(n); err != nil {
 			t.Error(err)
 		}
-		err := harness.Has(n, map[string]string{"example.com/team": label}, map[string]string{"example.com/note": label}, "example.com/dedicated="+taint+":NoSchedule")
+		err := harness.Has(n, map[string]string{"example.com/team": label}, map[string]string{"example.com/note": label},
+			"example.com/dedicated="+taint+":NoSchedule")
 		if err != nil || len(n.Spec.Taints) != 3 {
 			t.Errorf("the node is %s: %v", looks(n), err)
 		}

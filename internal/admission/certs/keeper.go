@@ -51,8 +51,8 @@ type Keeper struct {
 	changed               chan struct{}
 	// shown is the bundle whose certificate the server shows. It fills in for a Secret that is deleted or damaged.
 	shown atomic.Pointer[bundle]
-	// wanted tells that there is a configuration.
-	wanted atomic.Bool
+	// looked tells that it is known whether there is a configuration, or that it cannot be known, and wanted that there is one.
+	looked, wanted atomic.Bool
 	// injected is the version of the configuration that our last patch was for.
 	injected string
 	told     string
@@ -73,7 +73,7 @@ func NewKeeper(
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return k.configurations.Watch(ctx, only(options.Configuration, o))
 		},
-	}, &admissionregistrationv1.ValidatingWebhookConfiguration{}, k.poke)
+	}, &admissionregistrationv1.ValidatingWebhookConfiguration{}, k.poke, func() { k.looked.Store(true) })
 	k.secret = newSingle(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return k.secrets.List(ctx, only(options.Secret, o))
@@ -81,7 +81,7 @@ func NewKeeper(
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return k.secrets.Watch(ctx, only(options.Secret, o))
 		},
-	}, &corev1.Secret{}, k.poke)
+	}, &corev1.Secret{}, k.poke, func() {})
 	return k
 }
 
@@ -96,9 +96,12 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return nil, errors.New("the webhook has no certificate yet")
 }
 
-// Ready tells whether the webhook can be called, if anybody calls it.
+// Ready tells whether the webhook can be called, if anybody calls it. Where Drover may not even ask whether anybody does, there is none.
 func (k *Keeper) Ready(context.Context) error {
-	if k.wanted.Load() && k.shown.Load() == nil {
+	switch {
+	case !k.looked.Load():
+		return errors.New("the webhook's configuration has not been looked for yet")
+	case k.wanted.Load() && k.shown.Load() == nil:
 		return errors.New("the webhook has no certificate yet")
 	}
 	return nil
@@ -158,6 +161,7 @@ func (k *Keeper) settle(ctx context.Context) (time.Time, error) {
 	}
 	configuration, ok := k.configuration.get().(*admissionregistrationv1.ValidatingWebhookConfiguration)
 	k.wanted.Store(ok)
+	k.looked.Store(true)
 	if !ok {
 		k.tell(ctx, "there is no ValidatingWebhookConfiguration of this name, so nobody asks the webhook; the CRDs and the controllers check alone")
 		return time.Time{}, nil

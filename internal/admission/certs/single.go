@@ -26,13 +26,15 @@ func only(name string, options metav1.ListOptions) metav1.ListOptions {
 	return options
 }
 
-func newSingle(lw toolscache.ListerWatcher, kind runtime.Object, changed func()) *single {
+// newSingle makes one that calls changed when the object may have, and failed when it cannot be watched.
+func newSingle(lw toolscache.ListerWatcher, kind runtime.Object, changed, failed func()) *single {
 	s := &single{informer: toolscache.NewSharedIndexInformer(lw, kind, 0, toolscache.Indexers{})}
 	// Neither fails before the informer starts.
 	_, _ = s.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
 	})
 	_ = s.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *toolscache.Reflector, err error) {
+		failed()
 		log.FromContext(ctx).Info("cannot watch what the webhook needs; trying again", "kind", fmt.Sprintf("%T", kind), "error", err.Error())
 	})
 	return s

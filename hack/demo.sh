@@ -62,6 +62,8 @@ drover-sandbox pool create workers --machines "$nodes" --label team=green --copy
 
 title "The operator, with the permissions that config/ gives it"
 kubectl apply -k config/default >/dev/null
+# The operator runs beside the cluster here, so nobody answers at the webhook's Service.
+kubectl delete validatingwebhookconfiguration drover >/dev/null
 # It runs here as a process, so the Deployment of it gets no Pods, and the API server cannot reach its webhook by the Service.
 kubectl scale deployment drover -n drover-system --replicas=0 >/dev/null
 kubectl delete validatingwebhookconfiguration drover --ignore-not-found >/dev/null

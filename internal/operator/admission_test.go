@@ -18,11 +18,12 @@ func TestTheWebhookIsServedWithMaintenanceOnly(t *testing.T) {
 		served bool
 		fails  string
 	}{
-		"as it is":                   {func(*v1alpha1.DroverConfiguration) {}, true, ""},
-		"one group":                  {func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"maintenance-kubevirt"} }, true, ""},
-		"neither group":              {func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"metadata"} }, false, ""},
-		"switched off":               {func(c *v1alpha1.DroverConfiguration) { c.Webhook.BindAddress = new("0") }, false, ""},
-		"files that are not there":   {func(c *v1alpha1.DroverConfiguration) { c.Webhook.Certificates = config.CertificatesFiles }, false, "webhook.certDir"},
+		"as it is":      {func(*v1alpha1.DroverConfiguration) {}, true, ""},
+		"one group":     {func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"maintenance-kubevirt"} }, true, ""},
+		"neither group": {func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"metadata"} }, false, ""},
+		"switched off":  {func(c *v1alpha1.DroverConfiguration) { c.Webhook.BindAddress = new("0") }, false, ""},
+		"files that are not there": {func(c *v1alpha1.DroverConfiguration) { c.Webhook.Certificates = config.CertificatesFiles }, false,
+			"webhook.certDir"},
 		"no guard, and yet a server": {func(c *v1alpha1.DroverConfiguration) { c.Maintenance.ControlPlaneGuard = "Off" }, true, ""},
 		"an address without a port":  {func(c *v1alpha1.DroverConfiguration) { c.Webhook.BindAddress = new("x") }, false, "webhook.bindAddress"},
 	} {

@@ -288,7 +288,8 @@ func TestRotation(t *testing.T) {
 		t.Error("the authority has changed, too")
 	}
 
-	// A third of the authority's life is left: another one is made known beside it, and not used yet.
+	// A third of the authority's life is left, after years in which nobody looked: another one is made known beside it, and used at once,
+	// since the certificate has ended. What happens when it has not is in the tests of the plan.
 	w.forward(clock, 7*365*24*time.Hour)
 	both := w.trusting(first)
 	if !bytes.HasSuffix(both, first) {
@@ -296,7 +297,7 @@ func TestRotation(t *testing.T) {
 	}
 	third := w.shown(keepers, second, both, clock.Now())
 
-	// An hour later it is in use, or when the next certificate is due. The old authority stays as long as it lives.
+	// The next certificate is the new authority's. The old one stays as long as it lives.
 	w.forward(clock, 250*24*time.Hour)
 	w.shown(keepers, third, both[:len(both)-len(first)], clock.Now())
 	if now := w.trusting(); !bytes.Equal(now, both) {

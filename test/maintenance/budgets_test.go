@@ -24,9 +24,11 @@ func TestABudgetIsWaitedFor(t *testing.T) {
 	s.Budget("app", "app", harness.MinAvailable(5))
 	s.Allows("app", 1)
 	s.AddNode()
+	begun := time.Now()
 	m := s.Maintain(node, nil)
 	history := m.Follow()
 	status := m.Phase(medik8s.PhaseSucceeded)
+	took := time.Since(begun)
 	if status.EvictionPods != 6 || status.DrainProgress != 100 || status.LastError != "" {
 		t.Errorf("in the end the status is %s", harness.Render(status))
 	}
@@ -38,7 +40,7 @@ func TestABudgetIsWaitedFor(t *testing.T) {
 		last = seen.DrainProgress
 	}
 	asked := requests(s)
-	t.Logf("6 pods left one by one with %d requests, by code %v", len(asked.Evictions), harness.Codes(asked.Evictions))
+	t.Logf("6 pods left one by one in %s with %d requests, by code %v", took.Round(time.Millisecond), len(asked.Evictions), harness.Codes(asked.Evictions))
 	if refused := harness.Codes(asked.Evictions)[429]; refused > 6 {
 		t.Errorf("the budget refused %d times: it is to be waited for, not asked", refused)
 	}

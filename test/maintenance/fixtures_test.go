@@ -42,7 +42,10 @@ func looks(node *corev1.Node) string {
 	for _, key := range slices.Sorted(maps.Keys(node.Labels)) {
 		labels = append(labels, key+"="+node.Labels[key])
 	}
-	taints := harness.Taints(node)
+	taints := slices.DeleteFunc(harness.Taints(node), func(taint string) bool {
+		// kube-controller-manager's word about the kubelet, which comes and goes when it likes.
+		return strings.HasPrefix(taint, corev1.TaintNodeUnreachable)
+	})
 	slices.Sort(taints)
 	return fmt.Sprintf("cordoned %t, taints %v, record %q, labels %s", node.Spec.Unschedulable, taints,
 		node.Annotations[drain.AnnotationHold], strings.Join(labels, " "))

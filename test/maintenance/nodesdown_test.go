@@ -21,10 +21,6 @@ func silent(s *harness.Site) (node string, pod corev1.Pod) {
 	node = s.AddNode()
 	pod = s.Pod("stuck", harness.Pods{Node: node, Grace: 1, Ends: harness.Never, Tolerant: true})
 	s.Unreachable(node)
-	// kube-controller-manager says so with taints, which are none of the maintenance's.
-	s.AwaitNode(node, "taint", func(n *corev1.Node) error {
-		return harness.Has(n, nil, nil, "node.kubernetes.io/unreachable=:NoSchedule", "node.kubernetes.io/unreachable=:NoExecute")
-	})
 	return node, pod
 }
 

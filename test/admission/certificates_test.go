@@ -251,6 +251,36 @@ func TestTwoReplicasShareOneCertificate(t *testing.T) {
 	}
 }
 
+// What a process has begun, the next one ends; what is in order, it leaves alone.
+func TestARestartKeepsTheCertificate(t *testing.T) {
+	w := newWorld(t)
+	address := w.address()
+	configuration := w.configure(address)
+	operator := w.serve(address, harness.Options{})
+	trusted := w.trusting()
+	if err := operator.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	mark := w.AuditMark()
+	operator = w.serve(address, harness.Options{})
+	w.asked()
+	if writes := w.certificateWrites(mark); len(writes) > 0 {
+		t.Errorf("a restart wrote %+v", writes)
+	}
+	// The authority never got where it belongs.
+	if err := operator.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Client.Patch(t.Context(), configuration, jsonPatch(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)); err != nil {
+		t.Fatal(err)
+	}
+	w.serve(address, harness.Options{})
+	if again := w.trusting(); !bytes.Equal(again, trusted) {
+		t.Error("the authority is another one")
+	}
+	w.asked()
+}
+
 // keeper is a Keeper in this process, as the administrator, with a clock of its own.
 func (w *world) keeper(clock *clocktesting.FakeClock, names ...string) *certs.Keeper {
 	w.Helper()

@@ -1,7 +1,7 @@
 // Package crd holds the CustomResourceDefinitions that Drover reads, as YAML files.
 //
-// Those of NodeMaintenance are generated from api/. Those of machine.openshift.io are copies from github.com/openshift/api made by hack/copy-crds.sh; a production OpenShift cluster has
-// them already, so they are for sandboxes and tests.
+// Those of NodeMaintenance are generated from api/. Those of machine.openshift.io are copies from github.com/openshift/api made by
+// hack/copy-crds.sh; a production OpenShift cluster has them already, so they are for sandboxes and tests.
 package crd
 
 import "embed"

@@ -1,5 +1,5 @@
-// Command docs writes docs/metrics.md, docs/events.md and docs/conditions.md from what the capabilities say of themselves. Run it from the root of the
-// repository: go run ./hack/docs.
+// Command docs writes docs/metrics.md, docs/events.md and docs/conditions.md from what the capabilities say of themselves. Run it from
+// the root of the repository: go run ./hack/docs.
 package main
 
 import (

@@ -25,9 +25,9 @@ func TestCommittedPagesAreGenerated(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	got := pages([]capability{{
-		name:    "herd",
-		metrics: []status.MetricDoc{{Name: "herd_size", Type: "gauge", Help: "Sheep | goats.", Labels: []string{"field", "kind"}}},
-		events:  []status.EventDoc{{Reason: "HerdGrew", Type: "Normal", On: "Field", When: "one more is there"}},
+		name:       "herd",
+		metrics:    []status.MetricDoc{{Name: "herd_size", Type: "gauge", Help: "Sheep | goats.", Labels: []string{"field", "kind"}}},
+		events:     []status.EventDoc{{Reason: "HerdGrew", Type: "Normal", On: "Field", When: "one more is there"}},
 		conditions: []status.ConditionDoc{{Type: "Fed", Reason: "Hay", When: "there is hay"}},
 	}})
 	for page, line := range map[string]string{

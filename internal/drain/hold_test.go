@@ -166,7 +166,8 @@ func TestRepair(t *testing.T) {
 			n.Spec.Taints = n.Spec.Taints[:1]
 		}, "cordoned, taint medik8s.io/drain:NoSchedule, taint node.kubernetes.io/unschedulable:NoSchedule"},
 		"a taint taken away": {nodeOf(), func(n *corev1.Node) { n.Spec.Taints = n.Spec.Taints[:2] }, "taint medik8s.io/drain:NoSchedule"},
-		"the label changed":  {nodeOf(func(n *corev1.Node) { n.Labels["exclude"] = "no" }), func(n *corev1.Node) { n.Labels["exclude"] = "x" }, "label exclude"},
+		"the label changed": {nodeOf(func(n *corev1.Node) { n.Labels["exclude"] = "no" }), func(n *corev1.Node) { n.Labels["exclude"] = "x" },
+			"label exclude"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			held, _ := take(t, c.node, "x/1")

@@ -118,26 +118,19 @@ func Judge(err error) Answer {
 	return answer
 }
 
+// plain are the codes that mean one thing.
+var plain = map[int]Outcome{
+	http.StatusNotFound: Gone, http.StatusConflict: Replaced, http.StatusBadRequest: Invalid, http.StatusUnprocessableEntity: Invalid,
+	http.StatusMethodNotAllowed: Invalid,
+}
+
 func outcomeOf(err error, answer Answer) Outcome {
-	budget := apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
 	switch answer.Code {
-	case http.StatusNotFound:
-		return Gone
-	case http.StatusConflict:
-		return Replaced
 	case http.StatusTooManyRequests:
-		switch {
-		case budget && answer.RetryAfter > 0:
-			return BudgetUnknown
-		case budget:
-			return BudgetSpent
-		case fromWebhook(answer.Message):
-			return Refused
-		}
-		return Throttled
+		return tooMany(err, answer)
 	case http.StatusForbidden:
 		switch {
-		case budget:
+		case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
 			return BudgetBroken
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			return NamespaceTerminating
@@ -148,13 +141,28 @@ func outcomeOf(err error, answer Answer) Outcome {
 			return SeveralBudgets
 		}
 		return Failed
-	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusMethodNotAllowed:
-		if fromWebhook(answer.Message) {
-			return Refused
-		}
-		return Invalid
 	}
-	return Failed
+	outcome, known := plain[answer.Code]
+	switch {
+	case !known:
+		return Failed
+	case outcome == Invalid && fromWebhook(answer.Message):
+		return Refused
+	}
+	return outcome
+}
+
+// tooMany tells the budgets' 429 from that of a webhook, and both from that of a busy API server.
+func tooMany(err error, answer Answer) Outcome {
+	switch budget := apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause); {
+	case budget && answer.RetryAfter > 0:
+		return BudgetUnknown
+	case budget:
+		return BudgetSpent
+	case fromWebhook(answer.Message):
+		return Refused
+	}
+	return Throttled
 }
 
 // fromWebhook tells whether an admission webhook said no: the API server puts its name in front of what it says.

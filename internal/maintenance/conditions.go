@@ -46,7 +46,8 @@ const (
 // ConditionDocs describes the reasons, in the order in which they come up.
 func ConditionDocs() []status.ConditionDoc {
 	return []status.ConditionDoc{
-		{Type: ConditionReady, Reason: reasonReady, When: "True: the node is leased, cordoned and drained; hands on. Else Ready has the reason of the first condition that is not met"},
+		{Type: ConditionReady, Reason: reasonReady,
+			When: "True: the node is leased, cordoned and drained; hands on. Else Ready has the reason of the first condition that is not met"},
 		{Type: ConditionLeaseHeld, Reason: reasonHeld, When: "True: Drover holds the node's lease, and renews it"},
 		{Type: ConditionLeaseHeld, Reason: reasonHolder, When: "somebody else holds the node's lease; the message says who, and until when"},
 		{Type: ConditionLeaseHeld, Reason: reasonLost, When: "the lease was Drover's and is somebody else's now"},

@@ -22,7 +22,8 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventFailed, Type: "Warning", On: kind, When: "the maintenance cannot go on; lastError says why"},
 		{Reason: EventRemoved, Type: "Normal", On: kind, When: "the node has been given back and the finalizer removed"},
 		{Reason: EventUncordon, Type: "Normal", On: "Node", When: "the node has been given back"},
-		{Reason: EventBlocked, Type: "Warning", On: kind, When: "pods cannot leave as things are, or the deadline is over; the message says which pods and why"},
+		{Reason: EventBlocked, Type: "Warning", On: kind,
+			When: "pods cannot leave as things are, or the deadline is over; the message says which pods and why"},
 		{Reason: EventCordonRestored, Type: "Warning", On: kind, When: "somebody else uncordoned the node or took its marks away, and they were put back"},
 	}
 }

@@ -124,10 +124,8 @@ func (p *pass) work(ctx context.Context, node *corev1.Node) error {
 	if rival, err := p.rival(ctx, node); err != nil || rival {
 		return err
 	}
-	options, err := DrainOptions(p.spec.Drain)
-	if err != nil {
-		p.found.drain = step{reason: reasonBadRules, message: err.Error()}
-		p.found.trouble = err.Error()
+	options, ok := p.drainOptions()
+	if !ok {
 		return nil
 	}
 	if p.spec.Drain != nil && p.spec.Drain.DryRun && !p.holds(node) {
@@ -144,6 +142,16 @@ func (p *pass) work(ctx context.Context, node *corev1.Node) error {
 		return err
 	}
 	return p.drain(ctx, node, hold, options)
+}
+
+// drainOptions reads spec.drain. One that cannot be read is told, and nothing is done.
+func (p *pass) drainOptions() (drain.Options, bool) {
+	options, err := DrainOptions(p.spec.Drain)
+	if err != nil {
+		p.found.drain = step{reason: reasonBadRules, message: err.Error()}
+		p.found.trouble = err.Error()
+	}
+	return options, err == nil
 }
 
 // fail ends the maintenance for now.
@@ -260,21 +268,9 @@ func (p *pass) giveUp(ctx context.Context, node *corev1.Node) error {
 
 // cordon cordons and marks the node, and puts back what somebody else has taken away. Nil without an error means that it cannot be done.
 func (p *pass) cordon(ctx context.Context, node *corev1.Node, outOfService bool) (*drain.Hold, error) {
-	before, err := drain.ReadHold(node)
-	if err != nil {
-		p.obstacle(step{reason: reasonBadRecord, message: err.Error()})
-		return nil, nil
-	}
-	ours := before != nil && before.By == p.by()
-	if before != nil && !ours {
-		if free, err := p.orphaned(ctx, node, before); err != nil || !free {
-			return nil, err
-		}
-	}
-	if before == nil {
-		if before = p.flavour.inherited(node); before != nil {
-			before.Since = p.now.UTC().Truncate(time.Second)
-		}
+	before, ours, err := p.inFront(ctx, node)
+	if err != nil || p.found.cordon.reason != "" {
+		return nil, err
 	}
 	if !ours && p.Guard != nil && p.Guard.Applies(node) {
 		p.quorum.Lock()
@@ -283,13 +279,19 @@ func (p *pass) cordon(ctx context.Context, node *corev1.Node, outOfService bool)
 			return nil, err
 		}
 	}
+	return p.take(ctx, node, before, ours, outOfService)
+}
+
+// take makes the one patch of the node.
+func (p *pass) take(ctx context.Context, node *corev1.Node, before *drain.Hold, ours, outOfService bool) (*drain.Hold, error) {
 	// The taint for an unreachable node is kept once it is given: the record has it.
-	outOfService = outOfService || ours && slices.Contains(before.Taints, drain.OutOfServiceID())
-	change, err := drain.Take(node, before, p.by(), p.flavour.marks(outOfService), p.now)
+	given := ours && slices.Contains(before.Taints, drain.OutOfServiceID())
+	change, err := drain.Take(node, before, p.by(), p.flavour.marks(outOfService || given), p.now)
 	if err != nil {
 		return nil, err
 	}
-	if change.Patch != nil && ours && !outOfService && p.options.Uncordon == Report {
+	repair := ours && (!outOfService || given)
+	if change.Patch != nil && repair && p.options.Uncordon == Report {
 		p.obstacle(step{reason: reasonUncordon, message: "somebody else has undone " + strings.Join(change.Parts, ", ")})
 		return nil, nil
 	}
@@ -297,10 +299,31 @@ func (p *pass) cordon(ctx context.Context, node *corev1.Node, outOfService bool)
 		return nil, p.denied(err)
 	}
 	if change.Patch != nil {
-		p.tellCordon(ctx, change, ours && !outOfService)
+		p.tellCordon(ctx, change, repair)
 	}
 	p.found.cordon = step{met: true, reason: reasonCordoned, message: "since " + change.Hold.Since.Format(time.RFC3339)}
 	return change.Hold, nil
+}
+
+// inFront finds the record to go on from: our own, that of a holder who is gone, or what the incumbent left; nil for none. An obstacle
+// is noted.
+func (p *pass) inFront(ctx context.Context, node *corev1.Node) (before *drain.Hold, ours bool, err error) {
+	p.found.cordon = step{}
+	before, err = drain.ReadHold(node)
+	switch {
+	case err != nil:
+		p.obstacle(step{reason: reasonBadRecord, message: err.Error()})
+		return nil, false, nil //nolint:nilerr // the obstacle tells it, and trying again would not help
+	case before == nil:
+		if before = p.flavour.inherited(node); before != nil {
+			before.Since = p.now.UTC().Truncate(time.Second)
+		}
+		return before, false, nil
+	case before.By == p.by():
+		return before, true, nil
+	}
+	_, err = p.orphaned(ctx, node, before)
+	return before, false, err
 }
 
 // obstacle notes what is in the way of the cordon, and leaves the pods alone meanwhile.

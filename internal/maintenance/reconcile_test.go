@@ -44,18 +44,25 @@ func TestAWholeMaintenance(t *testing.T) {
 	if status := s.status("m"); status.DrainProgress != 100 || status.PendingPods != nil || status.PendingPodsRefs != nil {
 		t.Errorf("%+v", status)
 	}
+	s.givesBack(object)
+	if got, want := s.told(), "BeginMaintenance SucceedMaintenance UncordonNode RemovedMaintenance"; got != want {
+		t.Errorf("told %s, want %s", got, want)
+	}
+}
+
+// givesBack deletes the maintenance m and checks that its node n1 is plain again.
+func (s *stage) givesBack(object *medik8s.NodeMaintenance) {
+	t := s.t
+	t.Helper()
 	if err := s.client.Delete(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	_, writes = s.pass("m")
+	_, writes := s.pass("m")
 	if want := "patch Node, delete Lease, patch NodeMaintenance"; writes != want {
 		t.Errorf("wrote %s, want %s", writes, want)
 	}
 	if node := s.node("n1"); node.Spec.Unschedulable || len(node.Spec.Taints) != 0 || len(node.Labels) != 0 || len(node.Annotations) != 0 {
 		t.Errorf("given back as %+v, %+v", node.Spec, node.ObjectMeta)
-	}
-	if got, want := s.told(), "BeginMaintenance SucceedMaintenance UncordonNode RemovedMaintenance"; got != want {
-		t.Errorf("told %s, want %s", got, want)
 	}
 	s.pass("m")
 	if len(s.known) != 0 {

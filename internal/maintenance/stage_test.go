@@ -86,9 +86,10 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	}
 	crew := &Crew{
 		Cache: s.client, Writer: s.client, Recorder: s.events, Registry: NewRegistry(s.client), Metrics: metrics,
-		Engine:   engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
-		Lease:    &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
-		OwnLease: &nodelease.Leases{Client: s.client, Namespace: "own", Holder: Holder, Clock: s.clock, NameOf: func(n string) string { return n }, Empty: true},
+		Engine: engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
+		Lease:  &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
+		OwnLease: &nodelease.Leases{Client: s.client, Namespace: "own", Holder: Holder, Clock: s.clock, NameOf: func(n string) string { return n },
+			Empty: true},
 	}
 	t.Cleanup(crew.Registry.enter(Medik8s()))
 	t.Cleanup(crew.Registry.enter(Kubevirt()))
@@ -150,8 +151,9 @@ func nodeOf(name string) *corev1.Node {
 
 func maintenanceOf(name, node string) *medik8s.NodeMaintenance {
 	return &medik8s.NodeMaintenance{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start.Add(-time.Minute)), Generation: 1},
-		Spec:       medik8s.NodeMaintenanceSpec{NodeName: node},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start.Add(-time.Minute)),
+			Generation: 1},
+		Spec: medik8s.NodeMaintenanceSpec{NodeName: node},
 	}
 }
 

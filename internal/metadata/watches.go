@@ -207,7 +207,8 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 		if last.Exact && (last.Taints || sameTaints) && !last.Awaited {
 			return
 		}
-		// The patch of a Node names no version, so somebody else's write may hide behind it; that can wait until the Nodes are served that have not had their turn.
+		// The patch of a Node names no version, so somebody else's write may hide behind it; that can wait until the Nodes are served
+		// that have not had their turn.
 		priority = watch.Initial
 	}
 	r.addNode(ctx, queue, priority, after.Name)

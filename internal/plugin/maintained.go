@@ -106,7 +106,8 @@ func ofNode(all []*maintained, node string) []*maintained {
 func refused(err error, action string) error {
 	switch {
 	case apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "admission webhook"):
-		return fmt.Errorf("%s: %w\nmaintenance needs create, delete and list (with --wait also get) on nodemaintenances.%s", action, err, medik8s.GroupVersion.Group)
+		return fmt.Errorf("%s: %w\nmaintenance needs create, delete and list (with --wait also get) on nodemaintenances.%s", action, err,
+			medik8s.GroupVersion.Group)
 	case missing(err):
 		return errNoMaintenances
 	}

@@ -51,16 +51,20 @@ func (n *chosenNodes) names(ctx context.Context, c client.Client, args []string)
 		return nil, usageError("name the nodes, or choose them with --selector")
 	case n.selector != "" && len(args) > 0:
 		return nil, usageError("give either names of nodes or --selector")
-	case n.selector == "":
-		var names []string
-		for _, arg := range args {
-			name, _ := trimPrefixes(arg, nodePrefixes)
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-		return names, nil
+	case n.selector != "":
+		return n.selected(ctx, c)
 	}
+	var names []string
+	for _, arg := range args {
+		name, _ := trimPrefixes(arg, nodePrefixes)
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (n *chosenNodes) selected(ctx context.Context, c client.Client) ([]string, error) {
 	selector, err := labels.Parse(n.selector)
 	if err != nil {
 		return nil, usageError("--selector: %w", err)
@@ -318,6 +322,23 @@ func (e *maintenanceEnd) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := e.removeAll(ctx, c, names); err != nil || !e.wait || e.dryRun != "none" {
+		return err
+	}
+	return e.until(ctx, e.Out, func(ctx context.Context) (string, bool, error) {
+		all, err := maintenancesOf(ctx, c)
+		left := 0
+		for _, name := range names {
+			left += len(ofNode(all, name))
+		}
+		if err != nil || left > 0 {
+			return "", false, err
+		}
+		return "given back\n", true, nil
+	})
+}
+
+func (e *maintenanceEnd) removeAll(ctx context.Context, c client.Client, names []string) error {
 	all, err := maintenancesOf(ctx, c)
 	if err != nil {
 		return err
@@ -334,20 +355,7 @@ func (e *maintenanceEnd) run(ctx context.Context, args []string) error {
 			}
 		}
 	}
-	if len(failures) > 0 || !e.wait || e.dryRun != "none" {
-		return errors.Join(failures...)
-	}
-	return e.until(ctx, e.Out, func(ctx context.Context) (string, bool, error) {
-		all, err := maintenancesOf(ctx, c)
-		left := 0
-		for _, name := range names {
-			left += len(ofNode(all, name))
-		}
-		if err != nil || left > 0 {
-			return "", false, err
-		}
-		return "given back\n", true, nil
-	})
+	return errors.Join(failures...)
 }
 
 // remove deletes exactly the object that was read.

@@ -172,7 +172,8 @@ func TestMaintenanceWait(t *testing.T) {
 	on := cluster(funcs, yard()...)
 	runOn(t, on, "", "maintenance", "start", "n1", "--wait").says(t, 0, "node n1: 0%, 1 pod left", "node n1 is drained")
 	failed := maintenanceOf("n2", "n2", medik8s.NodeMaintenanceStatus{Phase: medik8s.PhaseFailed, LastError: "no lease"})
-	if _, _, err := drainsOf(t.Context(), cluster(interceptor.Funcs{}, failed), []string{"n2"}); err == nil || !strings.Contains(err.Error(), "no lease") {
+	if _, _, err := drainsOf(t.Context(), cluster(interceptor.Funcs{}, failed), []string{"n2"}); err == nil || !strings.Contains(err.Error(),
+		"no lease") {
 		t.Errorf("%v", err)
 	}
 	if _, _, err := drainsOf(t.Context(), on, []string{"other"}); err == nil || !strings.Contains(err.Error(), "is gone") {
@@ -218,7 +219,8 @@ func TestDrainStatus(t *testing.T) {
 	objects := yard(m)
 	for _, object := range objects {
 		if object.GetName() == "n1" {
-			object.SetAnnotations(map[string]string{drain.AnnotationHold: fmt.Sprintf(`{"by":"x","since":%q}`, testTime.Add(-time.Minute).Format(time.RFC3339))})
+			object.SetAnnotations(map[string]string{drain.AnnotationHold: fmt.Sprintf(`{"by":"x","since":%q}`,
+				testTime.Add(-time.Minute).Format(time.RFC3339))})
 		}
 	}
 	on := cluster(interceptor.Funcs{}, objects...)
@@ -248,7 +250,8 @@ func TestPlanMaintenance(t *testing.T) {
 
 func TestMaintenanceErrors(t *testing.T) {
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "nodemaintenances"}, "n1", errors.New("no"))
-	webhook := apierrors.NewForbidden(schema.GroupResource{Resource: "nodemaintenances"}, "n1", errors.New(`admission webhook "v" denied the request: no node`))
+	webhook := apierrors.NewForbidden(schema.GroupResource{Resource: "nodemaintenances"}, "n1",
+		errors.New(`admission webhook "v" denied the request: no node`))
 	for want, err := range map[string]error{"maintenance needs create": denied, "no node": webhook} {
 		funcs := interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return err }}
 		result := runOn(t, cluster(funcs, yard()...), "", "maintenance", "start", "n1")

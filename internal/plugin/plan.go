@@ -64,11 +64,12 @@ func (p *planCommand) run(ctx context.Context, names []string) error {
 		return err
 	}
 	if p.maintenance != "" {
-		if len(names) > 0 || p.preview.asked() {
-			return usageError("--maintenance is for a node; give it without pools and files")
-		}
-		return p.planMaintenance(ctx)
+		return p.planMaintenance(ctx, names)
 	}
+	return p.planPools(ctx, names)
+}
+
+func (p *planCommand) planPools(ctx context.Context, names []string) error {
 	protected, err := p.protected()
 	if err != nil {
 		return err

@@ -29,7 +29,10 @@ type BlockedGroup struct {
 }
 
 // planMaintenance shows what a maintenance of a node would do and meet.
-func (p *planCommand) planMaintenance(ctx context.Context) error {
+func (p *planCommand) planMaintenance(ctx context.Context, pools []string) error {
+	if len(pools) > 0 || p.preview.asked() {
+		return usageError("--maintenance is for a node; give it without pools and files")
+	}
 	c, err := p.connect()
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 var (
 	evictionsDoc = status.MetricDoc{
 		Name: "drover_drain_requests_total", Type: "counter", Labels: []string{"code", "request"},
-		Help: "Requests to make a pod leave, by the HTTP code of the answer (0 for none) and by request: eviction, or deletion after a deadline with force.",
+		Help: "Requests to make a pod leave, by the HTTP code of the answer (0 for none) and by request (eviction, deletion).",
 	}
 	leftDoc = status.MetricDoc{
 		Name: "drover_drain_pods_left", Type: "gauge", Labels: []string{"reason"},

@@ -20,8 +20,9 @@ func fullPod() *corev1.Pod {
 			Namespace: "shop", Name: "web-1", UID: "uid", ResourceVersion: "7", Labels: map[string]string{"app": "web"},
 			Annotations:       map[string]string{drain.AnnotationKarpenter: "1h", drain.AnnotationMirror: "x", "other": "y"},
 			DeletionTimestamp: &metav1.Time{Time: start}, DeletionGracePeriodSeconds: new(int64(5)), Finalizers: []string{"a/b"},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "Other", Name: "o"}, {Kind: "ReplicaSet", Name: "web", Controller: new(true), APIVersion: "apps/v1"}},
-			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m"}},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Other", Name: "o"}, {Kind: "ReplicaSet", Name: "web", Controller: new(true),
+				APIVersion: "apps/v1"}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
 		},
 		Spec: corev1.PodSpec{
 			NodeName: "n1", TerminationGracePeriodSeconds: new(int64(60)), Priority: new(int32(9)), Containers: []corev1.Container{{Name: "c"}},
@@ -31,7 +32,8 @@ func fullPod() *corev1.Pod {
 		},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: start.Add(-time.Hour)}, PodIP: "10.0.0.1",
-			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady,
+				Status: corev1.ConditionTrue}},
 		},
 	}
 }
@@ -72,7 +74,8 @@ func TestPodsComeBackFromTheCache(t *testing.T) {
 	if got := small(t, fullPod()).pod(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	plain := small(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, Status: corev1.PodStatus{StartTime: &metav1.Time{Time: start}}})
+	plain := small(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"},
+		Status: corev1.PodStatus{StartTime: &metav1.Time{Time: start}}})
 	if plain.rare != nil || plain.pod().Status.Conditions[0].Status != corev1.ConditionFalse || plain.pod().OwnerReferences != nil {
 		t.Errorf("%+v", plain)
 	}

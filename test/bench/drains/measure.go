@@ -105,23 +105,8 @@ func (s *stage) read(ctx context.Context, user string, out *drained) error {
 	}
 	ledgers := map[string]*ledger{}
 	err := s.cluster.Audit().Each(s.mark, func(e *cluster.AuditEvent) error {
-		if e.User != user || e.Resource != "pods" {
-			return nil
-		}
-		switch {
-		case e.Subresource == "" && e.Verb == "get":
-			out.Gets++
-		case e.Subresource == "eviction" && e.Code == http.StatusCreated:
-			out.Evicted++
-			app, _, _ := strings.Cut(e.Name, "-")
-			if ledgers[app] == nil {
-				ledgers[app] = &ledger{}
-			}
-			ledgers[app].taken = append(ledgers[app].taken, e.Answered)
-		case e.Subresource == "eviction" && e.Code == http.StatusTooManyRequests:
-			out.Blocked++
-		case e.Subresource == "eviction":
-			out.Other++
+		if e.User == user && e.Resource == "pods" {
+			out.count(e, ledgers)
 		}
 		return nil
 	})
@@ -135,6 +120,26 @@ func (s *stage) read(ctx context.Context, user string, out *drained) error {
 		out.Ideal = max(out.Ideal, shortest(l.turns(), s.away, s.ends).Seconds())
 	}
 	return nil
+}
+
+// count counts one request about a pod.
+func (d *drained) count(e *cluster.AuditEvent, ledgers map[string]*ledger) {
+	switch {
+	case e.Subresource == "" && e.Verb == "get":
+		d.Gets++
+	case e.Subresource != "eviction":
+	case e.Code == http.StatusCreated:
+		d.Evicted++
+		app, _, _ := strings.Cut(e.Name, "-")
+		if ledgers[app] == nil {
+			ledgers[app] = &ledger{}
+		}
+		ledgers[app].taken = append(ledgers[app].taken, e.Answered)
+	case e.Code == http.StatusTooManyRequests:
+		d.Blocked++
+	default:
+		d.Other++
+	}
 }
 
 // byDrover puts all nodes of a side into maintenance at once, waits until all are drained, and gives them back.

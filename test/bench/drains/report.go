@@ -104,11 +104,13 @@ func (r report) verdict() string {
 	}
 	for i, d := range r.Drover {
 		judge(d.ofIdeal() <= wantOfIdeal, "round %d: %.2f of what the budgets allow, at most %.1f", i+1, d.ofIdeal(), wantOfIdeal)
-		judge(d.calls() <= wantCalls, "round %d: %.2f eviction requests per pod besides those that budgets refused, at most %.1f", i+1, d.calls(), wantCalls)
+		judge(d.calls() <= wantCalls, "round %d: %.2f eviction requests per pod besides those that budgets refused, at most %.1f", i+1, d.calls(),
+			wantCalls)
 		judge(d.Gets == 0, "round %d: %d GETs of pods, none", i+1, d.Gets)
 	}
 	if m := r.Memory; m != nil {
-		judge(m.Peak <= wantMemory, "%d nodes and %d pods: %.0f MiB, at most %d MiB (all cached after %.1f s)", m.Nodes, m.Pods, m.Peak, wantMemory, m.Start)
+		judge(m.Peak <= wantMemory, "%d nodes and %d pods: %.0f MiB, at most %d MiB (all cached after %.1f s)", m.Nodes, m.Pods, m.Peak, wantMemory,
+			m.Start)
 	}
 	return text.String()
 }

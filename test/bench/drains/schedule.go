@@ -5,15 +5,9 @@ import (
 	"time"
 )
 
-// turn is one eviction under a budget: when it was accepted, and when the budget had the place back.
-type turn struct {
-	taken, freed time.Time
-}
-
-// ledger is what happened to one budget in a run.
+// ledger is what happened to one budget in a run: when evictions were accepted under it, and when it had the places back.
 type ledger struct {
-	taken []time.Time
-	freed []time.Time
+	taken, freed []time.Time
 }
 
 // turns matches places with evictions in the order in which they came. What was not given back until the end takes as long as the ones

@@ -80,7 +80,8 @@ func (s *stage) app(name string) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	return []client.Object{
 		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(s.pods)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Replicas: new(int32(s.pods)), //nolint:gosec // a flag of a benchmark
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{
 					"test.drover.dev/ready-delay": s.ready.String(), "test.drover.dev/termination-delay": s.ends.String(),
@@ -92,7 +93,7 @@ func (s *stage) app(name string) []client.Object {
 			},
 		}},
 		&policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: &intstr.IntOrString{IntVal: int32(s.away)}, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			MaxUnavailable: new(intstr.FromInt(s.away)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 		}},
 	}
 }

@@ -26,4 +26,4 @@ paths=()
 for group in "${groups[@]}"; do
 	paths+=("paths=./api/${group}/...")
 done
-"$generator" object crd "${paths[@]}" output:crd:dir=config/crd
+"$generator" object crd "${paths[@]}" output:crd:dir=config/crd/nodemaintenance

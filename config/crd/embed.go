@@ -6,9 +6,10 @@ package crd
 
 import "embed"
 
-// Files holds the CRDs, those of machine.openshift.io in the Default feature set, as a production cluster has them, one per *.yaml file at the root.
+// Files holds the CRDs, those of machine.openshift.io in the Default feature set, as a production cluster has them, one per
+// *.yaml file at the root; below the folder "nodemaintenance" those that Drover brings itself.
 //
-//go:embed machine.openshift.io_*.yaml nodemaintenance.*.yaml
+//go:embed machine.openshift.io_*.yaml nodemaintenance/nodemaintenance.*.yaml
 var Files embed.FS
 
 // Migration holds the same CRDs, below the folder "migration", in the feature set that adds the authoritativeAPI

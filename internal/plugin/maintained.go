@@ -88,7 +88,7 @@ func maintenancesOf(ctx context.Context, c client.Client) ([]*maintained, error)
 	return all, nil
 }
 
-var errNoMaintenances = errors.New("the cluster serves no NodeMaintenance; install Drover's CRDs (kubectl apply -k config/crd) " +
+var errNoMaintenances = errors.New("the cluster serves no NodeMaintenance; install Drover's CRDs (kubectl apply -k config/crd/nodemaintenance) " +
 	"or choose another cluster with --context")
 
 // ofNode picks those that name a node.

@@ -31,7 +31,7 @@ func TestOneGroupWithoutTheOther(t *testing.T) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 		defer cancel()
-		if _, err := cluster.InstallCRDs(ctx, env.Admin(), crd.Files, "."); err != nil {
+		if _, err := cluster.InstallCRDs(ctx, env.Admin(), crd.Files, "nodemaintenance"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -45,7 +45,7 @@ func TestOneGroupWithoutTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.refused(w.create(medik8sOf("second", "lonely")), "a NodeMaintenance for node lonely already exists")
-	if _, err := cluster.InstallCRDs(t.Context(), env.Admin(), crd.Files, "."); err != nil {
+	if _, err := cluster.InstallCRDs(t.Context(), env.Admin(), crd.Files, "nodemaintenance"); err != nil {
 		t.Fatal(err)
 	}
 	if err := operator.Says(t.Context(), "capability maintenance-kubevirt: running"); err != nil {

@@ -97,7 +97,11 @@ func (c *Cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.opts.logf("CRDs established: %v", names)
+	own, err := InstallCRDs(ctx, c.admin, crd.Files, "nodemaintenance")
+	if err != nil {
+		return err
+	}
+	c.opts.logf("CRDs established: %v", append(names, own...))
 	return nil
 }
 

@@ -49,9 +49,9 @@ func (s setup) Run() int {
 	}
 	code := s.m.Run()
 	for _, check := range s.after {
-		if err := check(); err != nil && code == 0 {
+		if err := check(); err != nil {
 			fmt.Fprintf(os.Stderr, "after all tests: %v\n", err)
-			code = 1
+			code = max(code, 1)
 		}
 	}
 	return code

@@ -118,7 +118,7 @@ func TestZTheCapabilityFollowsItsCRDs(t *testing.T) {
 			return harness.Has(node, map[string]string{"example.com/team": "blue"}, nil)
 		})
 	}
-	if count := strings.Count(operator.Log(), `"msg":"capability running"`); count != 3 {
+	if count := strings.Count(operator.Log(), `"msg":"capability running","capability":"metadata"`); count != 3 {
 		t.Errorf("the capability started %d times, want 3", count)
 	}
 }

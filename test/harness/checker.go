@@ -265,15 +265,12 @@ func (k *Checker) hearRequest(e *cluster.AuditEvent) error {
 		requests.Evictions = append(requests.Evictions, *e)
 	case e.Verb == "delete":
 		requests.Deletions = append(requests.Deletions, *e)
-		if e.Code != http.StatusForbidden && (e.Grace == nil || *e.Grace < 1) {
-			k.state.fault(e.Namespace, "pod %s was deleted with a grace period of less than a second", e.Name)
-		}
 	default:
 		k.state.fault(e.Namespace, "the operator made a %s of pod %s/%s", e.Verb, e.Name, e.Subresource)
 	}
 	// Of a request that the server's authorizer refused nobody has read the body.
-	if e.UID == "" && e.Code != http.StatusForbidden {
-		k.state.fault(e.Namespace, "the %s of pod %s has no precondition: it is for whatever pod has the name", e.Verb, e.Name)
+	if e.Code != http.StatusForbidden {
+		k.state.seeRequest(e)
 	}
 	return nil
 }

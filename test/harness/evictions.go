@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/test/cluster"
 )
 
 // unclearFor is how long after a pod was lost otherwise the status of its budget may not show that yet, so that the eviction API allows
@@ -78,6 +79,16 @@ func (s *evictionState) seePod(pod *corev1.Pod, t *told) {
 		for key := range s.selecting(pod) {
 			s.lost[key] = t.at
 		}
+	}
+}
+
+// seeRequest looks at what the operator asks for.
+func (s *evictionState) seeRequest(e *cluster.AuditEvent) {
+	if e.UID == "" {
+		s.fault(e.Namespace, "the %s of pod %s has no precondition: it is for whatever pod has the name", e.Verb, e.Name)
+	}
+	if e.Verb == "delete" && (e.Grace == nil || *e.Grace < 1) {
+		s.fault(e.Namespace, "pod %s was deleted with a grace period of less than a second", e.Name)
 	}
 }
 

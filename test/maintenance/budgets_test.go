@@ -40,7 +40,8 @@ func TestABudgetIsWaitedFor(t *testing.T) {
 		last = seen.DrainProgress
 	}
 	asked := requests(s)
-	t.Logf("6 pods left one by one in %s with %d requests, by code %v", took.Round(time.Millisecond), len(asked.Evictions), harness.Codes(asked.Evictions))
+	t.Logf("6 pods left one by one in %s with %d requests, by code %v", took.Round(time.Millisecond), len(asked.Evictions),
+		harness.Codes(asked.Evictions))
 	if refused := harness.Codes(asked.Evictions)[429]; refused > 6 {
 		t.Errorf("the budget refused %d times: it is to be waited for, not asked", refused)
 	}

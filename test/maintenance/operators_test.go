@@ -20,10 +20,12 @@ import (
 func rolling(s *harness.Site, replicas int32) (node string) {
 	s.Helper()
 	node = s.AddNode()
-	s.Deployment("app", harness.Pods{Replicas: replicas, Ready: "300ms", Ends: "300ms"})
+	s.Deployment("app", harness.Pods{Replicas: replicas, Ready: "600ms", Ends: "300ms"})
 	s.Running("app", int(replicas), true)
-	s.Budget("app", "app", harness.MaxUnavailable(2))
-	s.Allows("app", 2)
+	// An eviction whose caller dies in the middle of it takes a place in the budget, and for two minutes kube-controller-manager waits for
+	// the pod to end: there are more places than evictions under way at once, once the first ones are through.
+	s.Budget("app", "app", harness.MaxUnavailable(4))
+	s.Allows("app", 4)
 	s.AddNode()
 	return node
 }
@@ -35,7 +37,7 @@ func halfway(m *harness.Maintenance) {
 		if status.Phase == medik8s.PhaseSucceeded {
 			m.Fatal("the drain was over too soon")
 		}
-		if status.DrainProgress < 20 {
+		if status.DrainProgress < 30 {
 			return fmt.Errorf("it is not there yet")
 		}
 		return nil
@@ -59,7 +61,7 @@ func once(s *harness.Site) {
 
 func TestAnotherReplicaGoesOnWhenTheLeaderDies(t *testing.T) {
 	s := alone(t)
-	node := rolling(s, 10)
+	node := rolling(s, 16)
 	before := looks(s.Node(node))
 	elect := harness.Options{Elect: true, Args: []string{
 		"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms",
@@ -80,7 +82,7 @@ func TestAnotherReplicaGoesOnWhenTheLeaderDies(t *testing.T) {
 	killed := time.Now()
 	m.Phase(medik8s.PhaseSucceeded)
 	t.Logf("drained %s after the leader died", time.Since(killed).Round(time.Millisecond))
-	s.Settled("app", 10, node)
+	s.Settled("app", 16, node)
 	once(s)
 	if n := s.Told("NodeMaintenance", m.Name, maintenance.EventBegin, ""); n != 1 {
 		t.Errorf("the beginning was told %d times", n)
@@ -94,7 +96,7 @@ var outage struct{ begun, over time.Time }
 
 func TestTheAPIServerDiesInMidDrain(t *testing.T) {
 	s := alone(t)
-	node := rolling(s, 10)
+	node := rolling(s, 16)
 	before := looks(s.Node(node))
 	s.Operator(harness.Options{})
 	m := s.Maintain(node, nil)
@@ -116,7 +118,7 @@ func TestTheAPIServerDiesInMidDrain(t *testing.T) {
 	if status.LastError != "" || status.DrainProgress != 100 {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
-	s.Settled("app", 10, node)
+	s.Settled("app", 16, node)
 	once(s)
 	m.End()
 	givenBack(s, node, before)

@@ -241,7 +241,7 @@ func (d *decider) left(pod *corev1.Pod, left Left) {
 		return
 	}
 	// What is left until the deadline, at least a second: with none the API would forget the pod while it may still run.
-	remaining := max(end.Sub(d.in.Now).Truncate(time.Second), time.Second)
+	remaining := max((end.Sub(d.in.Now) + time.Second - 1).Truncate(time.Second), time.Second)
 	if pod.DeletionTimestamp != nil && !d.in.Now.Add(remaining).Before(pod.DeletionTimestamp.Time) {
 		return
 	}

@@ -73,7 +73,8 @@ var retries = map[Outcome][2]time.Duration{
 	NamespaceTerminating: {30 * time.Second, 5 * time.Minute},
 	Refused:              {5 * time.Second, time.Minute},
 	Throttled:            {time.Second, 30 * time.Second},
-	Forbidden:            {time.Minute, 5 * time.Minute},
+	// An API server that has just started forbids everything until it has read the roles.
+	Forbidden:            {2 * time.Second, 5 * time.Minute},
 	Invalid:              {time.Minute, 5 * time.Minute},
 	Failed:               {time.Second, 15 * time.Second},
 }

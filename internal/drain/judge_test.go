@@ -57,7 +57,7 @@ func TestJudge(t *testing.T) {
 			BudgetBroken, 30 * time.Second, "negative"},
 		{"403 of a namespace that is being deleted", says(http.StatusForbidden, corev1.NamespaceTerminatingCause, "is being terminated", 0),
 			NamespaceTerminating, 30 * time.Second, "is being terminated"},
-		{"403 of RBAC or a policy", says(http.StatusForbidden, "", "cannot create resource", 0), Forbidden, time.Minute, "cannot create"},
+		{"403 of RBAC or a policy", says(http.StatusForbidden, "", "cannot create resource", 0), Forbidden, 2 * time.Second, "cannot create"},
 		{"422", says(http.StatusUnprocessableEntity, "", "invalid", 0), Invalid, time.Minute, "invalid"},
 		{"504", says(http.StatusGatewayTimeout, "", "couldn't update PodDisruptionBudget in time", 10), Failed, 10 * time.Second, "in time"},
 		{"503", says(http.StatusServiceUnavailable, "", "shutting down", 0), Failed, time.Second, "shutting down"},

@@ -34,8 +34,10 @@ const (
 	retryStale = 100 * time.Millisecond
 	// retryLease is how soon to ask again for a lease that somebody else holds, and how far apart failures are counted.
 	retryLease = time.Minute
-	// retryDenied is how soon to try again what the API server refused, or the control plane could not spare.
+	// retryDenied is how soon to try again what the API server refused.
 	retryDenied = 30 * time.Second
+	// retryQuorum is how soon to ask again whether the control plane can spare a node.
+	retryQuorum = 5 * time.Second
 	// blockedPatience is how long a drain may be blocked by what may pass by itself before an event tells of it.
 	blockedPatience = 15 * time.Second
 	// statusEvery bounds how often progress alone is written.
@@ -122,6 +124,8 @@ type memory struct {
 	wrote time.Time
 	// counted is when a failure of the lease was counted last.
 	counted time.Time
+	// ended tells that the finalizer has been removed; the cache may still show the object.
+	ended bool
 	// blocked is since when the drain has been blocked, zero when it is not; told is the reason that an event has been sent for.
 	blocked time.Time
 	told    string
@@ -203,6 +207,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	p.memory = r.remember(p.GetName(), p.GetUID(), p.spec.NodeName)
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("node", p.spec.NodeName))
 	if p.GetDeletionTimestamp() != nil {
+		if p.memory.ended {
+			return reconcile.Result{}, nil
+		}
 		return p.result(p.end(ctx))
 	}
 	return p.result(p.maintain(ctx))

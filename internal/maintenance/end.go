@@ -42,6 +42,7 @@ func (p *pass) end(ctx context.Context) error {
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	p.wrote(changed)
+	p.memory.ended = true
 	p.Recorder.Event(p.Object, corev1.EventTypeNormal, EventRemoved, "Removed a node maintenance")
 	log.FromContext(ctx).Info("maintenance is over")
 	return nil

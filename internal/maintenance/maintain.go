@@ -213,7 +213,7 @@ func (p *pass) lease(ctx context.Context, node *corev1.Node) (bool, error) {
 
 // leaseHeld notes that somebody else has the lease. Failures count only for one that was ours.
 func (p *pass) leaseHeld(node *corev1.Node, held *nodelease.HeldError) {
-	p.later(min(max(held.Until.Sub(p.now), time.Second), retryLease))
+	p.later(min(max(held.Until.Sub(p.now), time.Second), p.leasePace()))
 	p.Engine.Withdraw(node.Name)
 	before := meta.FindStatusCondition(p.status.Conditions, ConditionLeaseHeld)
 	ours := p.holds(node) || before != nil && before.Status == metav1.ConditionTrue
@@ -235,6 +235,11 @@ func (p *pass) leaseHeld(node *corev1.Node, held *nodelease.HeldError) {
 	}
 }
 
+// leasePace is how far apart failures are counted: so that enough of them fit into the time after which the node is given back.
+func (p *pass) leasePace() time.Duration {
+	return min(retryLease, max(p.options.LeaseLoss/(maxLeaseErrors+1), time.Second))
+}
+
 // countLoss counts at most once a minute, over restarts, too: what counts is how long the lease is lost, not how often anybody looks.
 func (p *pass) countLoss() {
 	p.mu.Lock()
@@ -243,7 +248,7 @@ func (p *pass) countLoss() {
 	if last.IsZero() && p.status.ErrorOnLeaseCount > 0 && p.status.LastUpdate != nil {
 		last = p.status.LastUpdate.Time
 	}
-	if p.now.Sub(last) < retryLease {
+	if p.now.Sub(last) < p.leasePace() {
 		return
 	}
 	p.memory.counted = p.now
@@ -365,7 +370,7 @@ func (p *pass) guard(ctx context.Context, node *corev1.Node) (denied bool, err e
 		return false, err
 	}
 	p.obstacle(step{reason: reasonQuorum, message: fmt.Sprintf("%s: %s", p.flavour.QuorumText, denial)})
-	p.later(retryDenied)
+	p.later(retryQuorum)
 	return true, nil
 }
 

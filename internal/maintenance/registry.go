@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,10 +22,36 @@ type Registry struct {
 
 	mu       sync.Mutex
 	flavours []*Flavour
+	// wakers put the NodeMaintenances of a node into the queue of each group's controller.
+	wakers map[*Flavour]func(node string)
 }
 
 // NewRegistry makes one that reads from a cache with the indexes of Index.
-func NewRegistry(cache client.Reader) *Registry { return &Registry{cache: cache} }
+func NewRegistry(cache client.Reader) *Registry {
+	return &Registry{cache: cache, wakers: map[*Flavour]func(string){}}
+}
+
+// listen calls back when a NodeMaintenance of any group has let a node go, until the returned function is called.
+func (r *Registry) listen(flavour *Flavour, waker func(node string)) (stop func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wakers[flavour] = waker
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.wakers, flavour)
+	}
+}
+
+// free tells the controllers of all groups that a node has been let go: another one may have waited for it.
+func (r *Registry) free(node string) {
+	r.mu.Lock()
+	wakers := slices.Collect(maps.Values(r.wakers))
+	r.mu.Unlock()
+	for _, wake := range wakers {
+		wake(node)
+	}
+}
 
 // enter adds a group while its controller runs.
 func (r *Registry) enter(flavour *Flavour) (leave func()) {

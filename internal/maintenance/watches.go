@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -62,11 +63,16 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				}
 				queue.Add(watch.Repair, named(after.GetName()))
 			},
-			Deleted: func(ctx context.Context, queue watch.Queue, object client.Object) {
+			Deleted: func(_ context.Context, queue watch.Queue, object client.Object) {
 				queue.Add(watch.Repair, named(object.GetName()))
-				// Another one may have waited for the node.
-				queue.Add(watch.Rollout, r.ofNode(ctx, r.flavour.view(object).spec.NodeName)...)
+				r.Registry.free(r.flavour.view(object).spec.NodeName)
 			},
+		}),
+		// Another maintenance, of either group, has let the node go.
+		source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			to := watch.NewQueue(queue)
+			context.AfterFunc(ctx, r.Registry.listen(r.flavour, func(node string) { to.Add(watch.Rollout, r.ofNode(ctx, node)...) }))
+			return nil
 		}),
 		// The node is uncordoned or marked by somebody else, goes or comes back, or loses its kubelet.
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{

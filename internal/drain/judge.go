@@ -74,9 +74,9 @@ var retries = map[Outcome][2]time.Duration{
 	Refused:              {5 * time.Second, time.Minute},
 	Throttled:            {time.Second, 30 * time.Second},
 	// An API server that has just started forbids everything until it has read the roles.
-	Forbidden:            {2 * time.Second, 5 * time.Minute},
-	Invalid:              {time.Minute, 5 * time.Minute},
-	Failed:               {time.Second, 15 * time.Second},
+	Forbidden: {2 * time.Second, 5 * time.Minute},
+	Invalid:   {time.Minute, 5 * time.Minute},
+	Failed:    {time.Second, 15 * time.Second},
 }
 
 // RetryIn is when to ask again after an answer that is the same for the nth time, counted from 1.

@@ -121,6 +121,13 @@ func (k *Checker) hear(object any, gone bool) {
 	k.waiting = append(k.waiting, told{version: version, at: time.Now(), object: typed, gone: gone})
 }
 
+// Blind says that there was no API server between two times: nothing can be said about budgets then, and for a moment afterwards.
+func (k *Checker) Blind(begun, over time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.state.blind = append(k.state.blind, [2]time.Time{begun, over})
+}
+
 // Verify fails a test for what was done wrong in its namespace so far, and returns the operator's requests there.
 func (k *Checker) Verify(s *Site) Requests {
 	s.Helper()

@@ -30,6 +30,17 @@ type evictionState struct {
 	faults map[string][]string
 	// judged counts evictions, unclear those that nothing can be said about.
 	judged, unclear int
+	// blind are times in which the watches missed what happened in between: what is listed anew after an outage has lost its order.
+	blind [][2]time.Time
+}
+
+func (s *evictionState) blindAt(at time.Time) bool {
+	for _, span := range s.blind {
+		if at.After(span[0]) && at.Before(span[1].Add(unclearFor)) {
+			return true
+		}
+	}
+	return false
 }
 
 func newEvictionState() evictionState {
@@ -138,7 +149,7 @@ func (s *evictionState) judge(before, after *corev1.Pod, at time.Time) {
 		if healthy >= needed {
 			continue
 		}
-		if at.Sub(s.lost[key]) < unclearFor {
+		if at.Sub(s.lost[key]) < unclearFor || s.blindAt(at) {
 			s.unclear++
 			continue
 		}

@@ -124,6 +124,8 @@ type memory struct {
 	wrote time.Time
 	// counted is when a failure of the lease was counted last.
 	counted time.Time
+	// drains tells that the engine has been told to drain the node for this one, and not for another that waits for it.
+	drains bool
 	// ended tells that the finalizer has been removed; the cache may still show the object.
 	ended bool
 	// blocked is since when the drain has been blocked, zero when it is not; told is the reason that an event has been sent for.
@@ -171,7 +173,7 @@ func (r *Reconciler) retire() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, m := range r.known {
-		r.Engine.Withdraw(m.node)
+		r.withdraw(m)
 		r.Metrics.forget(r.flavour, name)
 	}
 }
@@ -251,6 +253,14 @@ func (r *Reconciler) forget(name string) {
 	r.Metrics.forget(r.flavour, name)
 	if m != nil {
 		r.versions.Forget(string(m.uid))
+		r.withdraw(m)
+	}
+}
+
+// withdraw ends a drain, if it is this one's.
+func (r *Reconciler) withdraw(m *memory) {
+	if m.drains {
+		m.drains = false
 		r.Engine.Withdraw(m.node)
 	}
 }

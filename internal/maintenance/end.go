@@ -15,7 +15,7 @@ import (
 
 // end gives the node and its lease back, and lets the object go.
 func (p *pass) end(ctx context.Context) error {
-	p.Engine.Withdraw(p.spec.NodeName)
+	p.withdraw(p.memory)
 	if !slices.Contains(p.GetFinalizers(), medik8s.Finalizer) {
 		// Somebody else's finalizer keeps it; nothing is ours here any more.
 		return nil

@@ -157,7 +157,7 @@ func (p *pass) drainOptions() (drain.Options, bool) {
 // fail ends the maintenance for now.
 func (p *pass) fail(why step) {
 	p.found.failure = why
-	p.Engine.Withdraw(p.spec.NodeName)
+	p.withdraw(p.memory)
 }
 
 // rival notes that another NodeMaintenance is in front: the one that holds the node, else the oldest.
@@ -214,7 +214,7 @@ func (p *pass) lease(ctx context.Context, node *corev1.Node) (bool, error) {
 // leaseHeld notes that somebody else has the lease. Failures count only for one that was ours.
 func (p *pass) leaseHeld(node *corev1.Node, held *nodelease.HeldError) {
 	p.later(min(max(held.Until.Sub(p.now), time.Second), p.leasePace()))
-	p.Engine.Withdraw(node.Name)
+	p.withdraw(p.memory)
 	before := meta.FindStatusCondition(p.status.Conditions, ConditionLeaseHeld)
 	ours := p.holds(node) || before != nil && before.Status == metav1.ConditionTrue
 	switch {
@@ -335,7 +335,7 @@ func (p *pass) inFront(ctx context.Context, node *corev1.Node) (before *drain.Ho
 func (p *pass) obstacle(what step) {
 	p.found.cordon = what
 	p.found.trouble = what.message
-	p.Engine.Withdraw(p.spec.NodeName)
+	p.withdraw(p.memory)
 }
 
 // denied notes a patch of the node that the API server refuses for a reason that lasts.
@@ -386,6 +386,7 @@ func (p *pass) patchNode(ctx context.Context, node *corev1.Node, patch []byte) e
 
 // drain takes the drain as far as it goes.
 func (p *pass) drain(ctx context.Context, node *corev1.Node, hold *drain.Hold, options drain.Options) error {
+	p.memory.drains = true
 	report, err := p.Engine.Drain(ctx, node, hold.Since, options)
 	if err != nil {
 		return err

@@ -161,12 +161,23 @@ func (q *Queue) step(ctx context.Context, uid types.UID) {
 	if err := q.limiter.Wait(ctx); err != nil {
 		return // the operator stops
 	}
+	if !q.wanted(task) {
+		return // the node was given back, or its lease lost, while this waited for its turn
+	}
 	sending, cancel := context.WithTimeout(ctx, patience)
 	err := q.send(sending, task)
 	cancel()
 	if q.settle(task, drain.Judge(err)) {
 		q.changed(task.Node)
 	}
+}
+
+// wanted tells whether a pod is still to leave.
+func (q *Queue) wanted(task drain.Task) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.entries[task.UID]
+	return e != nil && e.asking
 }
 
 // admit tells whether a pod's request may be made now; if not, it sees to it that the pod comes back in time.

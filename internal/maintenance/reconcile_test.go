@@ -241,6 +241,32 @@ func TestTheOldestWins(t *testing.T) {
 	s.expect("a", medik8s.PhaseSucceeded, "", "Ready=InMaintenance")
 }
 
+// One that waits for the node, and goes, must not end the drain of the one in front.
+func TestOneThatWaitsEndsNothing(t *testing.T) {
+	front, waits := maintenanceOf("front", "n1"), maintenanceOf("waits", "n1")
+	front.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
+	s := newStage(t, nodeOf("n1"), front, waits, podOf("a", "n1"))
+	s.rest("front")
+	s.rest("waits")
+	s.read(waits, "waits")
+	if err := s.client.Delete(t.Context(), waits); err != nil {
+		t.Fatal(err)
+	}
+	s.pass("waits")
+	s.pass("waits")
+	if got := s.evicting(); got != 1 {
+		t.Errorf("%v pods are still being evicted, want 1", got)
+	}
+	s.read(front, "front")
+	if err := s.client.Delete(t.Context(), front); err != nil {
+		t.Fatal(err)
+	}
+	s.pass("front")
+	if got := s.evicting(); got != 0 {
+		t.Errorf("%v pods are still being evicted after the end", got)
+	}
+}
+
 // What the incumbent began is gone on with, and what it would undo is undone.
 func TestAnIncumbentsMaintenanceIsTakenOver(t *testing.T) {
 	node := nodeOf("n1")

@@ -41,6 +41,7 @@ type stage struct {
 	clock  *testclock.FakeClock
 	events *record.FakeRecorder
 	writes []string
+	gather *prometheus.Registry
 	// fail, when set, answers instead of the API server: the key is a verb and a kind.
 	fail map[string]error
 }
@@ -76,7 +77,8 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		}
 	}
 	s.client = builder.Build()
-	drainMetrics, err := engine.NewMetrics(prometheus.NewRegistry())
+	s.gather = prometheus.NewRegistry()
+	drainMetrics, err := engine.NewMetrics(s.gather)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,4 +266,24 @@ func (s *stage) expect(name string, phase medik8s.Phase, lastError string, condi
 func held(node *corev1.Node) bool {
 	return node.Spec.Unschedulable && node.Labels[ExcludeLabel] == "true" && node.Annotations[drain.AnnotationHold] != "" &&
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "medik8s.io/drain" })
+}
+
+// evicting is how many pods are being evicted, by the engine's own count.
+func (s *stage) evicting() float64 {
+	s.t.Helper()
+	families, err := s.gather.Gather()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if family.GetName() == "drover_drain_pods_left" && label.GetValue() == string(drain.Evicting) {
+					return metric.GetGauge().GetValue()
+				}
+			}
+		}
+	}
+	s.t.Fatal("there is no such metric")
+	return 0
 }

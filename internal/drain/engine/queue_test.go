@@ -297,7 +297,34 @@ func TestADeadlineOverrules(t *testing.T) {
 	g.expect(g.work(), "a 5s")
 }
 
-// The rate bounds all nodes together, and what is withdrawn while it waits is not sent.
+// What is withdrawn while it waits for its turn is not sent: the node may have been given back.
+func TestWithdrawnWhileItWaits(t *testing.T) {
+	g := newGround(t)
+	g.limiter = rate.NewLimiter(rate.Every(200*time.Millisecond), 1)
+	g.limiter.Allow()
+	g.Want("n1", tasks("n1", "a"))
+	uid, _ := g.ready.Get()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g.step(t.Context(), uid)
+	}()
+	asking := func() bool {
+		g.Queue.mu.Lock()
+		defer g.Queue.mu.Unlock()
+		return g.entries[uid].asking
+	}
+	for deadline := time.Now().Add(30 * time.Second); !asking(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not wait for its turn")
+		}
+	}
+	g.Want("n1", nil)
+	<-done
+	g.expect(g.work(), "")
+}
+
+// The workers end with the context.
 func TestRunStopsWithTheContext(t *testing.T) {
 	g := newGround(t)
 	ctx, cancel := context.WithCancel(t.Context())

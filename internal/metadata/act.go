@@ -184,6 +184,8 @@ func (p *pass) repaired(target plan.Target, change plan.Change) {
 		for _, key := range keys {
 			if p.fights.repaired(p.fightKey(target, kind, key), p.now) {
 				p.metrics.fights.Inc()
+				// The next look finds the key withheld, and says so; it also knows when to end that.
+				p.wake = p.now
 				p.notices.warning(object, EventFight,
 					"another writer keeps changing %s %q, which MachineSet %s declares; Drover leaves it alone for a while", kind, key, p.poolName())
 			}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -77,11 +78,20 @@ func TestReconcileRepairsByHandEdits(t *testing.T) {
 func TestReconcileGivesWayInAFight(t *testing.T) {
 	s, _, _, node := one(t, Options{})
 	s.must(t, "m1", "Machine/m1 Node/n1")
+	var result reconcile.Result
 	for range fightThreshold {
 		edit(t, s, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
-		s.must(t, "m1", "Node/n1")
+		result = s.must(t, "m1", "Node/n1")
 	}
 	s.told()
+	// Nobody may edit the Node again, and Drover's own write brings no pass: the one that tells of the hold is asked for.
+	if result.RequeueAfter == 0 {
+		t.Error("nothing looks again after the repair that made it a fight")
+	}
+	s.must(t, "m1", "")
+	if s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
+		t.Error("the Machine is not held although the key is withheld")
+	}
 	edit(t, s, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
 	if result := s.must(t, "m1", ""); result.RequeueAfter != fightPause {
 		t.Errorf("looks again after %s", result.RequeueAfter)

@@ -101,14 +101,19 @@ func hopeless(budget *policyv1.PodDisruptionBudget) bool {
 		len(status.DisruptedPods) == 0 && status.DisruptionsAllowed == 0
 }
 
-// Selects tells whether a budget is for a pod, as the eviction API sees it: no selector selects nothing, an empty one all pods of the
-// namespace, and one that cannot be read is passed over.
-func Selects(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
-	if budget.Namespace != pod.Namespace || budget.Spec.Selector == nil {
-		return false
-	}
+// SelectorOf reads which pods of its namespace a budget is for, as the eviction API sees it: no selector selects nothing, an empty one all
+// pods, and one that cannot be read is passed over.
+func SelectorOf(budget *policyv1.PodDisruptionBudget) labels.Selector {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-	return err == nil && selector.Matches(labels.Set(pod.Labels))
+	if err != nil {
+		return labels.Nothing()
+	}
+	return selector
+}
+
+// Selects tells whether a budget is for a pod.
+func Selects(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	return budget.Namespace == pod.Namespace && SelectorOf(budget).Matches(labels.Set(pod.Labels))
 }
 
 func joinNames(names []types.NamespacedName) string {

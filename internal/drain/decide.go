@@ -40,6 +40,8 @@ type Task struct {
 	Namespace, Name, Node string
 	// Grace makes it a deletion with this grace period in seconds, which no budget stops; nil for an eviction.
 	Grace *int64
+	// Blocked tells that its budget says no, by all that is known now: asking makes no sense before that changes.
+	Blocked bool
 }
 
 // Decision is what is to be done now, and what there is to say about it.
@@ -192,9 +194,11 @@ func (d *decider) ending(pod *corev1.Pod) Left {
 
 // evict asks for a pod's eviction and says what keeps it.
 func (d *decider) evict(pod *corev1.Pod) {
-	d.out.Tasks = append(d.out.Tasks, Task{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName})
 	answer, known := d.in.Answered(pod.UID)
 	verdict := Assess(pod, d.in.Budgets(pod))
+	d.out.Tasks = append(d.out.Tasks, Task{
+		UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Blocked: verdict.Outcome != Accepted,
+	})
 	switch {
 	case known && answer.Done():
 		// The cache will show it in a moment; that its budget is spent now is its own doing.

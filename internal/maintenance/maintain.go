@@ -134,6 +134,9 @@ func (p *pass) work(ctx context.Context, node *corev1.Node) error {
 		p.later(retryDenied)
 		return err
 	}
+	if refused, err := p.refused(ctx, node); err != nil || refused {
+		return err
+	}
 	if held, err := p.lease(ctx, node); err != nil || !held {
 		return err
 	}
@@ -361,6 +364,19 @@ func (p *pass) orphaned(ctx context.Context, node *corev1.Node, hold *drain.Hold
 	}
 	p.obstacle(step{reason: reasonForeign, message: fmt.Sprintf("node %s is held by %s since %s", node.Name, hold.By, hold.Since.Format(time.RFC3339))})
 	return false, nil
+}
+
+// refused asks the guard before the lease is taken: a lease in hand keeps those away who could help the node. What counts is the answer
+// that cordon gets under its lock.
+func (p *pass) refused(ctx context.Context, node *corev1.Node) (bool, error) {
+	if p.Guard == nil || !p.Guard.Applies(node) || p.holds(node) {
+		return false, nil
+	}
+	denied, err := p.guard(ctx, node)
+	if err != nil || !denied || !meta.IsStatusConditionTrue(p.status.Conditions, ConditionLeaseHeld) {
+		return denied, err
+	}
+	return true, p.release(ctx)
 }
 
 // guard asks whether the control plane can spare the node.

@@ -1,6 +1,7 @@
 package maintenance
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
@@ -335,6 +337,63 @@ func TestSomebodyUncordons(t *testing.T) {
 			s.expect("m", medik8s.PhaseSucceeded, "somebody else has undone cordoned", "Cordoned=UncordonedByOther", "Ready=UncordonedByOther")
 		})
 	}
+}
+
+// spares is a guard that says no when it is asked for the nth time.
+type spares struct{ asked, no int }
+
+func (g *spares) Applies(*corev1.Node) bool { return true }
+
+func (g *spares) Check(context.Context, *corev1.Node) (string, error) {
+	if g.asked++; g.asked == g.no {
+		return "too few are Ready", nil
+	}
+	return "", nil
+}
+
+// A lease in hand keeps remediators away, so one that may not begin holds none.
+func TestTheControlPlaneCannotSpareTheNode(t *testing.T) {
+	for name, c := range map[string]struct {
+		no     int
+		leased bool
+	}{"before the lease": {no: 1}, "after it": {no: 2, leased: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nodeOf("n1"), maintenanceOf("m", "n1"))
+			guard := &spares{no: c.no}
+			s.Guard = guard
+			if s.pass("m"); (s.holder("n1") != "") != c.leased {
+				t.Errorf("the lease is held by %q", s.holder("n1"))
+			}
+			s.expect("m", medik8s.PhaseRunning, "too few are Ready", "Cordoned=ControlPlaneQuorum")
+			if held(s.node("n1")) {
+				t.Error("the node is cordoned")
+			}
+			guard.no = guard.asked + 1
+			if s.pass("m"); s.holder("n1") != "" {
+				t.Errorf("refused before it began, it holds the lease as %q", s.holder("n1"))
+			}
+			s.rest("m")
+			s.expect("m", medik8s.PhaseSucceeded, "", "Ready=InMaintenance")
+			if s.holder("n1") != Holder || !held(s.node("n1")) {
+				t.Errorf("the lease is held by %q", s.holder("n1"))
+			}
+		})
+	}
+}
+
+// holder is who has a node's lease; empty for nobody.
+func (s *stage) holder(node string) string {
+	s.t.Helper()
+	var leases coordinationv1.LeaseList
+	if err := s.client.List(s.t.Context(), &leases, client.InNamespace(nodelease.DefaultNamespace)); err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range leases.Items {
+		if lease := &leases.Items[i]; lease.Name == nodelease.Name(node) && lease.Spec.HolderIdentity != nil {
+			return *lease.Spec.HolderIdentity
+		}
+	}
+	return ""
 }
 
 func TestRecordsOfOthers(t *testing.T) {

@@ -7,6 +7,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -40,12 +41,17 @@ func NewQueue(queue workqueue.TypedRateLimitingInterface[reconcile.Request]) Que
 
 // Add puts items into the queue with one of the priorities above. On a queue without priorities they are all equal.
 func (q Queue) Add(priority int, items ...reconcile.Request) {
+	q.AddAfter(priority, 0, items...)
+}
+
+// AddAfter is Add for items that may wait: what comes for them meanwhile is one work item.
+func (q Queue) AddAfter(priority int, wait time.Duration, items ...reconcile.Request) {
 	if prioritised, ok := q.queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-		prioritised.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, items...)
+		prioritised.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: wait}, items...)
 		return
 	}
 	for _, item := range items {
-		q.queue.Add(item)
+		q.queue.AddAfter(item, wait)
 	}
 }
 

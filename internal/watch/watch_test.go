@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -172,6 +174,39 @@ func TestQueueWithoutPriorities(t *testing.T) {
 	if !slices.Equal(names, []string{"a", "b"}) {
 		t.Errorf("queued %v", names)
 	}
+}
+
+// What comes several times for an item that may wait is one work item, and one that may not wait takes it along.
+func TestItemsThatMayWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := priorityqueue.New[reconcile.Request]("test")
+		defer queue.ShutDown()
+		var got []string
+		go func() {
+			for {
+				item, end := queue.Get()
+				if end {
+					return
+				}
+				got = append(got, item.Name)
+				queue.Done(item)
+			}
+		}()
+		for range 3 {
+			Queue{queue}.AddAfter(Rollout, time.Second, request("a"), request("b"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		Queue{queue}.Add(Rollout, request("b"))
+		synctest.Wait()
+		if !slices.Equal(got, []string{"b"}) {
+			t.Errorf("at once: %v", got)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !slices.Equal(got, []string{"b", "a"}) {
+			t.Errorf("after a second: %v", got)
+		}
+	})
 }
 
 func TestPrioritiesAreInOrder(t *testing.T) {

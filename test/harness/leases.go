@@ -53,6 +53,14 @@ func (w *World) AwaitHolder(node, holder string) {
 	})
 }
 
+// NoLease fails the test when there is a holder of a node's lease.
+func (w *World) NoLease(node string) {
+	w.Helper()
+	if holder := w.Holder(node); holder != "" {
+		w.Errorf("the lease of node %s is held by %q", node, holder)
+	}
+}
+
 // TakeLease gives a node's lease to somebody, whoever has it, as a holder that does not play by the rules does.
 func (w *World) TakeLease(node, holder string, duration time.Duration) {
 	w.Helper()

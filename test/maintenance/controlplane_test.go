@@ -22,6 +22,7 @@ func TestOneNodeOfTheControlPlaneAtATime(t *testing.T) {
 	second := s.Maintain(nodes[1], nil)
 	second.Condition(maintenance.ConditionCordoned, "ControlPlaneQuorum", "can not put master/control-plane node into maintenance")
 	drainedMeanwhile(s)
+	s.NoLease(nodes[1])
 	if now := looks(s.Node(nodes[1])); now != before {
 		t.Errorf("the node is %s", now)
 	}

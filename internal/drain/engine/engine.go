@@ -39,6 +39,8 @@ type Engine struct {
 	writer client.Client
 	queue  *Queue
 	clock  clock.Clock
+	// selectors are those of the budgets, read once for each generation.
+	selectors *selectors
 
 	metrics *Metrics
 	workers int
@@ -60,7 +62,7 @@ func New(pods Pods, cache, live client.Reader, writer client.Client, metrics *Me
 	e := &Engine{
 		pods: pods, cache: cache, live: live, writer: writer, clock: settings.Clock, metrics: metrics, workers: max(settings.Workers, 1),
 		queue:     newQueue(settings.Clock, rate.NewLimiter(limit, max(settings.Burst, 1)), metrics),
-		listeners: map[int]func(string){},
+		listeners: map[int]func(string){}, selectors: newSelectors(),
 	}
 	e.queue.send, e.queue.assess, e.queue.changed = e.send, e.assess, e.tell
 	return e
@@ -103,7 +105,7 @@ func (e *Engine) decide(ctx context.Context, node *corev1.Node, since time.Time,
 	}
 	in := drain.Input{
 		Node: node, Pods: pods, Options: options, Since: since, Now: e.clock.Now(), Answered: e.queue.Answered,
-		Budgets:         func(pod *corev1.Pod) []*policyv1.PodDisruptionBudget { return e.budgetsOf(ctx, pod) },
+		Budgets:         e.budgets(ctx),
 		DaemonSetExists: func(key types.NamespacedName) bool { return e.daemonSetExists(ctx, key) },
 	}
 	decision := drain.Decide(in)
@@ -114,22 +116,6 @@ func (e *Engine) decide(ctx context.Context, node *corev1.Node, since time.Time,
 		decision = drain.Decide(in)
 	}
 	return decision, nil
-}
-
-// budgetsOf lists the budgets that select a pod. What cannot be read is none: the eviction API has the last word.
-func (e *Engine) budgetsOf(ctx context.Context, pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
-	var list policyv1.PodDisruptionBudgetList
-	if err := e.cache.List(ctx, &list, client.InNamespace(pod.Namespace)); err != nil {
-		log.FromContext(ctx).Error(err, "cannot list PodDisruptionBudgets", "namespace", pod.Namespace)
-		return nil
-	}
-	var found []*policyv1.PodDisruptionBudget
-	for i := range list.Items {
-		if drain.Selects(&list.Items[i], pod) {
-			found = append(found, &list.Items[i])
-		}
-	}
-	return found
 }
 
 // daemonSetExists errs on the side of leaving a pod alone.
@@ -146,7 +132,7 @@ func (e *Engine) assess(ctx context.Context, task drain.Task) (drain.Verdict, bo
 	if task.Grace != nil {
 		return drain.Verdict{Outcome: drain.Accepted}, true
 	}
-	return drain.Assess(pod, e.budgetsOf(ctx, pod)), true
+	return drain.Assess(pod, e.budgets(ctx)(pod)), true
 }
 
 // send asks for the eviction of exactly the pod that was decided on; another one of its name is none of ours.

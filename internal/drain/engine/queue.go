@@ -49,6 +49,8 @@ type entry struct {
 	task drain.Task
 	// asking tells that a request is under way.
 	asking bool
+	// parked tells that it waits in front of a gate, which will have it back in the queue.
+	parked bool
 	// answer is the last one, the same for the nth time; times is 0 before the first.
 	answer drain.Answer
 	times  int
@@ -117,7 +119,9 @@ func (q *Queue) Want(node string, tasks []drain.Task) {
 			e.next, e.times = time.Time{}, 0
 		}
 		e.task = task
-		if !e.asking {
+		// One that is parked comes back when its budget changes. Hundreds of nodes in front of one budget would else ask for all of
+		// their pods each time.
+		if !e.asking && (!e.parked || !task.Blocked) {
 			q.ready.Add(task.UID)
 		}
 	}
@@ -152,6 +156,7 @@ func (q *Queue) step(ctx context.Context, uid types.UID) {
 		q.mu.Unlock()
 		return
 	}
+	e.parked = false
 	task := e.task
 	q.mu.Unlock()
 	verdict, present := q.assess(ctx, task)
@@ -218,6 +223,7 @@ func (q *Queue) pass(e *entry, verdict drain.Verdict, now time.Time) bool {
 		for _, name := range verdict.Budgets {
 			q.gate(name, now).park(e.task.UID)
 		}
+		e.parked = true
 		q.ready.AddAfter(e.task.UID, first.probe.Sub(now))
 		return false
 	}
@@ -293,6 +299,9 @@ func (q *Queue) settle(task drain.Task, answer drain.Answer) bool {
 func (q *Queue) wake(g *gate, places int) {
 	places = min(places, len(g.parked))
 	for _, uid := range g.parked[:max(places, 0)] {
+		if e := q.entries[uid]; e != nil {
+			e.parked = false
+		}
 		q.ready.Add(uid)
 	}
 	g.parked = g.parked[max(places, 0):]

@@ -213,6 +213,55 @@ func TestBudgetsLetGoWhatTheyAllow(t *testing.T) {
 	g.expect(sent, "d")
 }
 
+// Each look at a node names all of its pods again. Those whose budget says no, and that wait for it already, are not held against it again.
+func TestParkedPodsAreLeftUntilTheirBudgetChanges(t *testing.T) {
+	g := newGround(t)
+	g.budgets["a"] = []string{"web"}
+	waits := tasks("n1", "a")
+	waits[0].Blocked = true
+	g.Want("n1", waits)
+	g.expect(g.work(), "")
+	g.Want("n1", waits)
+	if n := g.ready.Len(); n != 0 {
+		t.Errorf("%d pods are looked at again", n)
+	}
+	// The budgets of another kind of pod: a is not ready any more, say.
+	waits[0].Blocked = false
+	g.Want("n1", waits)
+	if n := g.ready.Len(); n != 1 {
+		t.Errorf("%d pods are looked at again", n)
+	}
+	g.expect(g.work(), "")
+	waits[0].Blocked = true
+	sent, _ := g.budget("web", 1)
+	g.expect(sent, "a")
+}
+
+// A selector is read once for each generation of a budget, which is what the API server counts its changes by.
+func TestSelectorsAreReadOnce(t *testing.T) {
+	budget := func(uid string, generation int64, app string) *policyv1.PodDisruptionBudget {
+		return &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: types.UID(uid), Generation: generation},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+		}
+	}
+	s := newSelectors()
+	for _, c := range []struct {
+		budget *policyv1.PodDisruptionBudget
+		want   string
+	}{
+		{budget("one", 1, "a"), "app=a"}, {budget("one", 1, "never looked at"), "app=a"}, {budget("one", 2, "b"), "app=b"},
+		{budget("two", 2, "c"), "app=c"},
+	} {
+		if got := s.of(c.budget).String(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	if s.forget(types.NamespacedName{Namespace: "shop", Name: "web"}); len(s.read) != 0 {
+		t.Error("one that is gone is remembered")
+	}
+}
+
 func TestTheApiServerHasTheLastWord(t *testing.T) {
 	g := newGround(t)
 	g.budgets["a"], g.budgets["b"], g.allowed["web"] = []string{"web"}, []string{"web"}, 1

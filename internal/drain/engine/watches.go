@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -21,6 +22,9 @@ import (
 
 // IndexNode is the index of Pods and VolumeAttachments by spec.nodeName.
 const IndexNode = "spec.nodeName"
+
+// tellEvery is how long the news of a budget's numbers may wait for more of its kind.
+const tellEvery = time.Second
 
 // Index gives the cache the index of VolumeAttachments that an Engine reads by; IndexPods and CachedPods are for the pods.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
@@ -66,7 +70,9 @@ func (e *Engine) Sources(cache ctrlcache.Cache, requests func(ctx context.Contex
 	}
 	budget := func(ctx context.Context, queue watch.Queue, budget *policyv1.PodDisruptionBudget, all bool) {
 		for _, node := range e.queue.budgetChanged(client.ObjectKeyFromObject(budget), int(budget.Status.DisruptionsAllowed), disrupted(budget), all) {
-			add(ctx, queue, node)
+			// The pods in front of the budget have been sent for above; what is left to do is to tell of its numbers, and in a busy
+			// hour they change many times a second for each of many nodes.
+			queue.AddAfter(watch.Rollout, tellEvery, requests(ctx, node)...)
 		}
 	}
 	return []source.Source{
@@ -92,6 +98,7 @@ func (e *Engine) Sources(cache ctrlcache.Cache, requests func(ctx context.Contex
 				}
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, gone *policyv1.PodDisruptionBudget) {
+				e.selectors.forget(client.ObjectKeyFromObject(gone))
 				for _, node := range e.queue.budgetGone(client.ObjectKeyFromObject(gone)) {
 					add(ctx, queue, node)
 				}

@@ -181,31 +181,35 @@ func TestItemsThatMayWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := priorityqueue.New[reconcile.Request]("test")
 		defer queue.ShutDown()
-		var got []string
+		items := make(chan string, 10)
 		go func() {
 			for {
 				item, end := queue.Get()
 				if end {
 					return
 				}
-				got = append(got, item.Name)
+				items <- item.Name
 				queue.Done(item)
 			}
 		}()
+		expect := func(when string, want ...string) {
+			synctest.Wait()
+			var got []string
+			for len(items) > 0 {
+				got = append(got, <-items)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", when, got, want)
+			}
+		}
 		for range 3 {
 			Queue{queue}.AddAfter(Rollout, time.Second, request("a"), request("b"))
 			time.Sleep(100 * time.Millisecond)
 		}
 		Queue{queue}.Add(Rollout, request("b"))
-		synctest.Wait()
-		if !slices.Equal(got, []string{"b"}) {
-			t.Errorf("at once: %v", got)
-		}
+		expect("at once", "b")
 		time.Sleep(time.Second)
-		synctest.Wait()
-		if !slices.Equal(got, []string{"b", "a"}) {
-			t.Errorf("after a second: %v", got)
-		}
+		expect("after a second", "a")
 	})
 }
 

@@ -23,6 +23,7 @@ type processID struct {
 // procStat is what /proc/PID/stat says about a process.
 type procStat struct {
 	state   string // one letter; Z is a process that ended and whose parent has not asked how
+	threads int    // how many have not ended yet, the one that the process began with counted in any case
 	started uint64 // clock ticks after boot
 	memory  int64  // resident bytes
 }
@@ -47,11 +48,15 @@ func (p processID) stat() (procStat, bool) {
 		return procStat{}, false
 	}
 	stat, err := readStat(p.PID)
-	if err != nil || stat.started != p.Started || stat.state == "Z" || stat.state == "X" {
+	if err != nil || stat.started != p.Started || stat.ended() {
 		return procStat{}, false
 	}
 	return stat, true
 }
+
+// ended tells that nothing of the process runs any more. The first of its threads may have ended before the others, and until the last of
+// them has, its files and ports are open.
+func (s procStat) ended() bool { return s.state == "X" || s.state == "Z" && s.threads <= 1 }
 
 func (p processID) alive() bool {
 	_, ok := p.stat()
@@ -83,7 +88,7 @@ func readStat(pid int) (procStat, error) {
 	}
 	// The second field is the program's name in parentheses, which may itself contain anything.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	const state, started, resident = 0, 19, 21
+	const state, threads, started, resident = 0, 17, 19, 21
 	if len(fields) <= resident {
 		return procStat{}, fmt.Errorf("cluster: /proc/%d/stat has %d fields after the name", pid, len(fields))
 	}
@@ -95,7 +100,11 @@ func readStat(pid int) (procStat, error) {
 	if err != nil {
 		return procStat{}, fmt.Errorf("cluster: memory in /proc/%d/stat: %w", pid, err)
 	}
-	return procStat{state: fields[state], started: ticks, memory: pages * int64(os.Getpagesize())}, nil
+	count, err := strconv.Atoi(fields[threads])
+	if err != nil {
+		return procStat{}, fmt.Errorf("cluster: threads in /proc/%d/stat: %w", pid, err)
+	}
+	return procStat{state: fields[state], threads: count, started: ticks, memory: pages * int64(os.Getpagesize())}, nil
 }
 
 func bootID() (string, error) {

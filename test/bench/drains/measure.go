@@ -115,9 +115,15 @@ func (s *stage) read(ctx context.Context, user string, out *drained) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	idle, times := time.Duration(0), 0
 	for app, l := range ledgers {
 		l.freed = s.freed[app]
 		out.Ideal = max(out.Ideal, shortest(l.turns(), s.away, s.ends).Seconds())
+		sum, n := l.idle(s.away)
+		idle, times = idle+sum, times+n
+	}
+	if times > 0 {
+		out.Idle = idle.Seconds() / float64(times)
 	}
 	return nil
 }

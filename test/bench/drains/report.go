@@ -26,6 +26,8 @@ type drained struct {
 	// Seconds is how long it took, Ideal how long the fastest schedule that the budgets allowed in this run would have taken.
 	Seconds float64 `json:"seconds"`
 	Ideal   float64 `json:"idealSeconds"`
+	// Idle is how long a place in a budget was free before the next eviction took it, in seconds on the average.
+	Idle float64 `json:"idleSeconds"`
 	// Evicted are the pods whose eviction was accepted, Blocked the requests that a budget refused, Other those that failed otherwise.
 	Evicted int `json:"evicted"`
 	Blocked int `json:"blocked"`
@@ -74,6 +76,7 @@ func (r report) table() string {
 	line("all drained after", func(d drained) string { return fmt.Sprintf("%.1f s", d.Seconds) })
 	line("the budgets allow", func(d drained) string { return fmt.Sprintf("%.1f s", d.Ideal) })
 	line("of that", func(d drained) string { return fmt.Sprintf("%.2f", d.ofIdeal()) })
+	line("a place was idle for", func(d drained) string { return fmt.Sprintf("%.2f s", d.Idle) })
 	line("pods evicted", func(d drained) string { return fmt.Sprint(d.Evicted) })
 	line("requests per pod", func(d drained) string { return fmt.Sprintf("%.2f", d.calls()) })
 	line("refused by budgets, per pod", func(d drained) string { return fmt.Sprintf("%.2f", float64(d.Blocked)/float64(d.Evicted)) })

@@ -30,6 +30,15 @@ func (l *ledger) turns() []time.Duration {
 	return lengths
 }
 
+// idle is how long the places were free, on the average, before the next eviction took them.
+func (l *ledger) idle(places int) (sum time.Duration, times int) {
+	for i := places; i < len(l.taken) && i-places < len(l.freed); i++ {
+		sum += max(l.taken[i].Sub(l.freed[i-places]), 0)
+		times++
+	}
+	return sum, times
+}
+
 // shortest is the time from the first eviction to the end of the last pod that a budget with so many places allows: each place is taken
 // again in the moment in which it is free.
 func shortest(lengths []time.Duration, places int, ends time.Duration) time.Duration {

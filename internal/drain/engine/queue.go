@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,23 +50,27 @@ type entry struct {
 	task drain.Task
 	// asking tells that a request is under way.
 	asking bool
-	// parked tells that it waits in front of a gate, which will have it back in the queue.
-	parked bool
+	// parked tells that it waits in front of the gates; called that one of them has put it into the queue, which it has to pass on when it
+	// needs no place.
+	parked, called bool
+	gates          []types.NamespacedName
 	// answer is the last one, the same for the nth time; times is 0 before the first.
 	answer drain.Answer
 	times  int
 	// next is when it may be asked again.
 	next time.Time
-	// gate is the budget that its request counts against.
-	gate types.NamespacedName
 }
 
 // gate is a PodDisruptionBudget as the queue knows it.
 type gate struct {
+	// busy tells that an eviction that counts against it is under way. There is one at a time: the API server counts each in the budget's
+	// status, and where two meet there it lets one of them wait for half a second, again and again.
+	busy bool
 	// taken are the evictions that its status does not show yet, by UID.
 	taken map[types.UID]taken
-	// parked are the pods that wait for it, in their order.
-	parked []types.UID
+	// parked are the pods that wait for a place, in their order; barred are those to which places are no help, as they have another budget,
+	// too.
+	parked, barred []types.UID
 	// probe is when one of them is tried anyway.
 	probe time.Time
 }
@@ -126,8 +131,9 @@ func (q *Queue) Want(node string, tasks []drain.Task) {
 		}
 	}
 	for uid := range q.nodes[node] {
-		if !wanted[uid] {
+		if e := q.entries[uid]; e != nil && !wanted[uid] {
 			delete(q.entries, uid)
+			q.passOn(e)
 		}
 	}
 	if len(wanted) == 0 {
@@ -156,23 +162,27 @@ func (q *Queue) step(ctx context.Context, uid types.UID) {
 		q.mu.Unlock()
 		return
 	}
-	e.parked = false
 	task := e.task
 	q.mu.Unlock()
 	verdict, present := q.assess(ctx, task)
-	if !present || !q.admit(task, verdict) {
+	counted, admitted := q.admit(task, verdict, present)
+	if !admitted {
 		return
 	}
 	if err := q.limiter.Wait(ctx); err != nil {
 		return // the operator stops
 	}
 	if !q.wanted(task) {
-		return // the node was given back, or its lease lost, while this waited for its turn
+		// The node was given back, or its lease lost, while this waited for its turn.
+		q.leave(counted, task.UID, false)
+		return
 	}
 	sending, cancel := context.WithTimeout(ctx, patience)
 	err := q.send(sending, task)
 	cancel()
-	if q.settle(task, drain.Judge(err)) {
+	answer := drain.Judge(err)
+	q.leave(counted, task.UID, answer.Outcome == drain.Accepted)
+	if q.settle(task, answer) {
 		q.changed(task.Node)
 	}
 }
@@ -185,24 +195,47 @@ func (q *Queue) wanted(task drain.Task) bool {
 	return e != nil && e.asking
 }
 
-// admit tells whether a pod's request may be made now; if not, it sees to it that the pod comes back in time.
-func (q *Queue) admit(task drain.Task, verdict drain.Verdict) bool {
+// admit tells whether a pod's request may be made now, and the gate that it counts against, if any. If it may not, it sees to it that the
+// pod comes back in time.
+func (q *Queue) admit(task drain.Task, verdict drain.Verdict, present bool) (counted *gate, admitted bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e, now := q.entries[task.UID], q.clock.Now()
 	if e == nil || e.asking {
-		return false
+		return nil, false
+	}
+	if !present {
+		q.passOn(e)
+		return nil, false
 	}
 	if next := later(e.next, q.paused); now.Before(next) {
 		q.ready.AddAfter(task.UID, next.Sub(now))
-		return false
+		q.passOn(e)
+		return nil, false
 	}
-	e.gate = types.NamespacedName{}
-	if task.Grace == nil && !q.pass(e, verdict, now) {
-		return false
+	if task.Grace == nil {
+		if counted, admitted = q.pass(e, verdict, now); !admitted {
+			return nil, false
+		}
 	}
-	e.asking = true
-	return true
+	if counted == nil {
+		q.passOn(e)
+	}
+	e.asking, e.parked, e.called = true, false, false
+	return counted, true
+}
+
+// passOn calls the next pod in the place of one that was called and needs no place.
+func (q *Queue) passOn(e *entry) {
+	if !e.called {
+		return
+	}
+	e.called = false
+	for _, name := range e.gates {
+		if g := q.gates[name]; g != nil {
+			q.wake(g, 1)
+		}
+	}
 }
 
 func later(a, b time.Time) time.Time {
@@ -213,28 +246,45 @@ func later(a, b time.Time) time.Time {
 }
 
 // pass asks the budgets' gates for a way through, and parks the pod in front of them when there is none.
-func (q *Queue) pass(e *entry, verdict drain.Verdict, now time.Time) bool {
+func (q *Queue) pass(e *entry, verdict drain.Verdict, now time.Time) (counted *gate, through bool) {
 	if len(verdict.Budgets) == 0 {
-		return true
+		return nil, true
 	}
 	first := q.gate(verdict.Budgets[0], now)
 	open := verdict.Outcome == drain.Accepted && (!verdict.Counted || verdict.Allowed > first.unseen(now))
-	if !open && now.Before(first.probe) {
-		for _, name := range verdict.Budgets {
-			q.gate(name, now).park(e.task.UID)
+	if verdict.Counted && first.busy || !open && now.Before(first.probe) {
+		q.park(e, verdict, now)
+		again := max(first.probe.Sub(now), patience)
+		if verdict.Outcome == drain.Accepted {
+			again = unseenFor
 		}
-		e.parked = true
-		q.ready.AddAfter(e.task.UID, first.probe.Sub(now))
-		return false
+		q.ready.AddAfter(e.task.UID, again)
+		return nil, false
 	}
 	if !open {
 		first.probe = now.Add(probeEvery)
 	}
-	if verdict.Counted {
-		e.gate = verdict.Budgets[0]
-		first.taken[e.task.UID] = taken{pod: e.task.Name, at: now}
+	if !verdict.Counted {
+		return nil, true
 	}
-	return true
+	first.busy = true
+	first.taken[e.task.UID] = taken{pod: e.task.Name, at: now}
+	return first, true
+}
+
+// leave ends what began when a pod was let through a gate, nil for none, and lets the next one try.
+func (q *Queue) leave(g *gate, uid types.UID, accepted bool) {
+	if g == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	g.busy = false
+	if !accepted {
+		// The place that it was given is free for another.
+		delete(g.taken, uid)
+	}
+	q.wake(g, 1)
 }
 
 func (q *Queue) gate(name types.NamespacedName, now time.Time) *gate {
@@ -246,13 +296,24 @@ func (q *Queue) gate(name types.NamespacedName, now time.Time) *gate {
 	return g
 }
 
-func (g *gate) park(uid types.UID) {
-	for _, parked := range g.parked {
-		if parked == uid {
-			return
+// park makes a pod wait. One that was called and finds the place taken keeps its turn.
+func (q *Queue) park(e *entry, verdict drain.Verdict, now time.Time) {
+	uid, called := e.task.UID, e.called
+	e.parked, e.called, e.gates = true, false, verdict.Budgets
+	for _, name := range verdict.Budgets {
+		g := q.gate(name, now)
+		list := &g.parked
+		if !verdict.Counted {
+			list = &g.barred
+		}
+		switch {
+		case slices.Contains(*list, uid):
+		case called:
+			*list = slices.Insert(*list, 0, uid)
+		default:
+			*list = append(*list, uid)
 		}
 	}
-	g.parked = append(g.parked, uid)
 }
 
 // unseen counts the evictions that the budget's status does not show yet.
@@ -279,11 +340,6 @@ func (q *Queue) settle(task drain.Task, answer drain.Answer) bool {
 		return false
 	}
 	e.asking = false
-	if g := q.gates[e.gate]; g != nil && answer.Outcome != drain.Accepted {
-		// The place that it was given is free for another.
-		delete(g.taken, task.UID)
-		q.wake(g, 1)
-	}
 	news := e.times == 0 || e.answer.Outcome != answer.Outcome || e.answer.Message != answer.Message
 	if e.answer.Outcome != answer.Outcome {
 		e.times = 0
@@ -297,14 +353,14 @@ func (q *Queue) settle(task drain.Task, answer drain.Answer) bool {
 
 // wake lets some of the pods in front of a gate try again.
 func (q *Queue) wake(g *gate, places int) {
-	places = min(places, len(g.parked))
-	for _, uid := range g.parked[:max(places, 0)] {
-		if e := q.entries[uid]; e != nil {
-			e.parked = false
+	for places > 0 && len(g.parked) > 0 {
+		if e := q.entries[g.parked[0]]; e != nil && e.parked {
+			e.parked, e.called = false, true
+			q.ready.Add(g.parked[0])
+			places--
 		}
-		q.ready.Add(uid)
+		g.parked = g.parked[1:]
 	}
-	g.parked = g.parked[max(places, 0):]
 }
 
 // budgetChanged lets pods try again when the status of their budget has changed. It returns the nodes that have pods in front of it.
@@ -321,19 +377,20 @@ func (q *Queue) budgetChanged(name types.NamespacedName, allowed int, disrupted 
 		}
 	}
 	nodes := map[string]bool{}
-	kept := g.parked[:0]
-	for _, uid := range g.parked {
-		if e := q.entries[uid]; e != nil {
-			nodes[e.task.Node] = true
-			kept = append(kept, uid)
+	for _, list := range []*[]types.UID{&g.parked, &g.barred} {
+		*list = slices.DeleteFunc(*list, func(uid types.UID) bool { return q.entries[uid] == nil })
+		for _, uid := range *list {
+			nodes[q.entries[uid].task.Node] = true
 		}
 	}
-	g.parked = kept
-	places := allowed - g.unseen(q.clock.Now())
-	if all {
-		places = len(g.parked)
+	switch {
+	case all:
+		g.parked, g.barred = append(g.parked, g.barred...), nil
+		q.wake(g, len(g.parked))
+	case !g.busy && allowed > g.unseen(q.clock.Now()):
+		// The others follow one by one.
+		q.wake(g, 1)
 	}
-	q.wake(g, places)
 	names := make([]string, 0, len(nodes))
 	for node := range nodes {
 		names = append(names, node)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"time"
 
@@ -36,8 +37,15 @@ func Capabilities() []string {
 	return []string{metadata.Name, maintenance.Medik8s().Name, maintenance.Kubevirt().Name}
 }
 
+// collectorHeadroom is what the operator may grow by, in bytes, so that a small heap is not collected all the time.
+const collectorHeadroom = 24 << 20
+
 // Run runs the operator until the context ends or it cannot go on. The configuration must be valid.
 func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfiguration) error {
+	// Nobody touches it, so the kernel never backs it with memory, but the collector counts it when it decides how much may be allocated
+	// before it runs again. On a small cluster it would else run many times a second during a roll-out.
+	headroom := make([]byte, collectorHeadroom)
+	defer runtime.KeepAlive(headroom)
 	mgr, err := newManager(rest, settings)
 	if err != nil {
 		return err

@@ -115,7 +115,7 @@ func (p *pass) wrote(object client.Object) {
 	p.versions.Wrote(string(p.GetUID()), watch.Write{Version: object.GetResourceVersion()})
 }
 
-// work leases, cordons and drains the node. What stands in the way is noted and ends it; an error is for what may work at once next time.
+// work takes the node as far as it goes. What stands in the way is noted and ends it; an error is for what may work at once next time.
 func (p *pass) work(ctx context.Context, node *corev1.Node) error {
 	if node == nil {
 		p.fail(step{reason: reasonNoNode, message: fmt.Sprintf("nodes %q not found", p.spec.NodeName)})
@@ -134,6 +134,11 @@ func (p *pass) work(ctx context.Context, node *corev1.Node) error {
 		p.later(retryDenied)
 		return err
 	}
+	return p.take(ctx, node, options)
+}
+
+// take leases, cordons and drains a node that nothing on the outside speaks against.
+func (p *pass) take(ctx context.Context, node *corev1.Node, options drain.Options) error {
 	if refused, err := p.refused(ctx, node); err != nil || refused {
 		return err
 	}
@@ -287,11 +292,11 @@ func (p *pass) cordon(ctx context.Context, node *corev1.Node, outOfService bool)
 			return nil, err
 		}
 	}
-	return p.take(ctx, node, before, ours, outOfService)
+	return p.mark(ctx, node, before, ours, outOfService)
 }
 
-// take makes the one patch of the node.
-func (p *pass) take(ctx context.Context, node *corev1.Node, before *drain.Hold, ours, outOfService bool) (*drain.Hold, error) {
+// mark makes the one patch of the node.
+func (p *pass) mark(ctx context.Context, node *corev1.Node, before *drain.Hold, ours, outOfService bool) (*drain.Hold, error) {
 	// The taint for an unreachable node is kept once it is given: the record has it.
 	given := ours && slices.Contains(before.Taints, drain.OutOfServiceID())
 	change, err := drain.Take(node, before, p.by(), p.flavour.marks(outOfService || given), p.now)

@@ -43,12 +43,12 @@ type ground struct {
 }
 
 // inTime runs a test in a time of its own, in which it is known when nothing more will happen.
-func inTime(t *testing.T, test func(t *testing.T, g *ground)) {
+func inTime(t *testing.T, test func(g *ground)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGround(t)
 		defer g.ready.ShutDown()
-		test(t, g)
+		test(g)
 	})
 }
 
@@ -159,7 +159,7 @@ func tooMany(budget bool, retry int32) error {
 }
 
 func TestEachPodIsAskedOnce(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.Want("n1", tasks("n1", "a", "b"))
 		g.Want("n2", tasks("n2", "c"))
 		g.expect(g.work(), "a, b, c")
@@ -177,7 +177,7 @@ func TestEachPodIsAskedOnce(t *testing.T) {
 }
 
 func TestWhatIsNotWantedAnyMoreIsLeftInPeace(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.budgets["a"], g.budgets["b"] = []string{"web"}, []string{"web"}
 		g.Want("n1", tasks("n1", "a", "b"))
 		g.expect(g.work(), "")
@@ -199,7 +199,7 @@ func TestWhatIsNotWantedAnyMoreIsLeftInPeace(t *testing.T) {
 
 // A spent budget costs no request at all; as many go as it allows, and no more until its status shows the ones before.
 func TestBudgetsLetGoWhatTheyAllow(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		for _, pod := range []string{"a", "b", "c", "d"} {
 			g.budgets[pod] = []string{"web"}
 		}
@@ -225,7 +225,7 @@ func TestBudgetsLetGoWhatTheyAllow(t *testing.T) {
 
 // Each look at a node names all of its pods again. Those whose budget says no, and that wait for it already, are not held against it again.
 func TestParkedPodsAreLeftUntilTheirBudgetChanges(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.budgets["a"] = []string{"web"}
 		waits := tasks("n1", "a")
 		waits[0].Blocked = true
@@ -250,7 +250,7 @@ func TestParkedPodsAreLeftUntilTheirBudgetChanges(t *testing.T) {
 
 // Two evictions that meet in the status of their budget keep each other waiting in the API server.
 func TestOneEvictionAtATimeForEachBudget(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		for pod, budget := range map[string]string{"a": "web", "b": "web", "c": "web", "d": "db"} {
 			g.budgets[pod] = []string{budget}
 		}
@@ -279,7 +279,7 @@ func TestAPlaceIsPassedOn(t *testing.T) {
 		"the others are not there": func(g *ground) { g.Want("n1", tasks("n1", "a", "c")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(t *testing.T, g *ground) {
+			inTime(t, func(g *ground) {
 				for _, pod := range []string{"a", "b", "c"} {
 					g.budgets[pod] = []string{"web"}
 				}
@@ -300,7 +300,7 @@ func TestAPlaceIsPassedOn(t *testing.T) {
 
 // A place that the budget's status never shows as taken is offered again after a while.
 func TestAPlaceThatIsNotSeenToBeTaken(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.budgets["a"], g.budgets["b"] = []string{"web"}, []string{"web"}
 		g.allowed["web"] = 1
 		g.Want("n1", tasks("n1", "a", "b"))
@@ -312,7 +312,7 @@ func TestAPlaceThatIsNotSeenToBeTaken(t *testing.T) {
 
 // Places are no help to a pod with two budgets, so it is in nobody's way.
 func TestAPodWithTwoBudgetsTakesNobodysPlace(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.budgets["a"], g.budgets["b"] = []string{"web", "all"}, []string{"web"}
 		g.Want("n1", tasks("n1", "a", "b"))
 		g.expect(g.work(), "")
@@ -347,7 +347,7 @@ func TestSelectorsAreReadOnce(t *testing.T) {
 }
 
 func TestTheApiServerHasTheLastWord(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.budgets["a"], g.budgets["b"], g.allowed["web"] = []string{"web"}, []string{"web"}, 1
 		g.answers["a"] = tooMany(true, 0)
 		g.Want("n1", tasks("n1", "a", "b"))
@@ -365,7 +365,7 @@ func TestTheApiServerHasTheLastWord(t *testing.T) {
 
 // A status that is wrong for ever must not hold a node for ever: now and then one pod is tried all the same.
 func TestProbe(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.budgets["a"], g.budgets["b"] = []string{"web"}, []string{"web"}
 		g.Want("n1", tasks("n1", "a", "b"))
 		g.expect(g.work(), "")
@@ -378,7 +378,7 @@ func TestProbe(t *testing.T) {
 }
 
 func TestSeveralBudgets(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.budgets["a"] = []string{"web", "all"}
 		g.allowed["web"], g.allowed["all"] = 1, 1
 		g.Want("n1", tasks("n1", "a"))
@@ -396,7 +396,7 @@ func TestSeveralBudgets(t *testing.T) {
 
 // A busy API server is left alone by all, not by the pod alone that it told so.
 func TestThrottled(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.answers["a"] = tooMany(false, 7)
 		g.Want("n1", tasks("n1", "a"))
 		g.expect(g.work(), "a")
@@ -408,7 +408,7 @@ func TestThrottled(t *testing.T) {
 }
 
 func TestFailuresAreTriedAgainMoreRarely(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.answers["a"] = errors.New("connection refused")
 		g.Want("n1", tasks("n1", "a"))
 		g.expect(g.work(), "a")
@@ -425,7 +425,7 @@ func TestFailuresAreTriedAgainMoreRarely(t *testing.T) {
 
 // A deadline turns an eviction into a deletion at once, whatever the budget says and however long the next try is away.
 func TestADeadlineOverrules(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.budgets["a"] = []string{"web"}
 		g.Want("n1", tasks("n1", "a"))
 		g.expect(g.work(), "")
@@ -438,7 +438,7 @@ func TestADeadlineOverrules(t *testing.T) {
 
 // What is withdrawn while it waits for its turn is not sent: the node may have been given back.
 func TestWithdrawnWhileItWaits(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
+	inTime(t, func(g *ground) {
 		g.limiter = rate.NewLimiter(rate.Every(200*time.Millisecond), 1)
 		g.limiter.Allow()
 		g.Want("n1", tasks("n1", "a"))
@@ -466,8 +466,8 @@ func TestWithdrawnWhileItWaits(t *testing.T) {
 
 // The workers end with the context.
 func TestRunStopsWithTheContext(t *testing.T) {
-	inTime(t, func(t *testing.T, g *ground) {
-		ctx, cancel := context.WithCancel(t.Context())
+	inTime(t, func(g *ground) {
+		ctx, cancel := context.WithCancel(g.t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

@@ -446,7 +446,7 @@ func TestWithdrawnWhileItWaits(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			g.step(t.Context(), uid)
+			g.step(g.t.Context(), uid)
 		}()
 		asking := func() bool {
 			g.Queue.mu.Lock()

@@ -16,13 +16,20 @@ import (
 	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/operator"
 	"github.com/drover-io/drover/internal/version"
+	"github.com/drover-io/drover/provider"
 )
 
 // Option changes what NewCommand builds.
 type Option func(*settings)
 
 type settings struct {
-	client []func(*rest.Config)
+	client    []func(*rest.Config)
+	providers []provider.Provider
+}
+
+// WithProvider adds a provider of machines: Drover makes the instances of Machines whose spec.providerSpec.value is of one of its kinds.
+func WithProvider(p provider.Provider) Option {
+	return func(s *settings) { s.providers = append(s.providers, p) }
 }
 
 // WithClientConfig changes the configuration of the connection to the API server before it is used, for example to wrap its transport.
@@ -72,7 +79,7 @@ func NewCommand(options ...Option) *cobra.Command {
 		for _, change := range chosen.client {
 			change(cluster)
 		}
-		return operator.Run(log.IntoContext(command.Context(), logger), cluster, configuration)
+		return operator.Run(log.IntoContext(command.Context(), logger), cluster, configuration, chosen.providers...)
 	}
 	command.AddCommand(&cobra.Command{
 		Use: "version", Short: "Print the version and end", Args: cobra.NoArgs,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows the main job on a control plane of its own: a pool of nodes exists, its MachineSet changes, and the nodes follow in place. Then one
-# of the nodes is taken into maintenance, against the will of a PodDisruptionBudget.
+# Shows the main job on a control plane of its own: a MachineSet makes a pool of nodes, its template changes, and the nodes follow in place.
+# The pool is scaled, a node that fails is replaced, and another is taken into maintenance against the will of a PodDisruptionBudget.
 # DEMO_NODES is the size of the pool (default 50). Everything is gone when it ends; nothing outside a temporary folder is touched.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -56,12 +56,8 @@ drover-sandbox up --unsafe-no-fsync >"$data/up"
 tail -n 1 "$data/up"
 eval "$(tail -n 1 "$data/up")"
 
-title "A pool of $nodes nodes, as creation left it"
-drover-sandbox pool create workers --machines "$nodes" --label team=green --copy-to-nodes \
-	--node-taint example.com/by-an-admin=keep:PreferNoSchedule
-
 title "The operator, with the permissions that config/ gives it"
-kubectl apply -k config/default >/dev/null
+kubectl apply -k config/kubernetes >/dev/null
 # The operator runs beside the cluster here, so nobody answers at the webhook's Service.
 kubectl delete validatingwebhookconfiguration drover >/dev/null
 # It runs here as a process, so the Deployment of it gets no Pods, and the API server cannot reach its webhook by the Service.
@@ -85,7 +81,32 @@ printf '$ drover --kubeconfig=...\n'
 drover --kubeconfig="$data/operator.kubeconfig" --leader-elect-namespace=drover-system \
 	--metrics-bind-address=0 --health-probe-bind-address=0 --webhook-bind-address=0 2>"$data/operator.log" &
 operator=$!
+
+title "A MachineSet makes a pool of $nodes nodes, played by kwok"
+kubectl apply -f - <<YAML
+apiVersion: machine.openshift.io/v1beta1
+kind: MachineSet
+metadata: {name: workers, namespace: openshift-machine-api}
+spec:
+  replicas: $nodes
+  selector: {matchLabels: {machine.openshift.io/cluster-api-machineset: workers}}
+  template:
+    metadata: {labels: {machine.openshift.io/cluster-api-machineset: workers}}
+    spec:
+      metadata: {labels: {team: green}}
+      providerSpec:
+        value:
+          apiVersion: kwok.provider.drover.dev/v1alpha1
+          kind: KwokMachineProviderSpec
+          instanceType: kwok.fake
+          labels: {node-role.kubernetes.io/worker: ""}
+          taints: [{key: example.com/by-an-admin, value: keep, effect: PreferNoSchedule}]
+YAML
+machines=(-n openshift-machine-api)
+run kubectl wait machineset/workers "${machines[@]}" --for="jsonpath={.status.availableReplicas}=$nodes" --timeout=300s
 run kubectl-drover status workers --wait --timeout 300s
+run kubectl get machineset,nodes "${machines[@]}" --no-headers | sed -n 1,5p
+chosen="$(kubectl get nodes -o jsonpath='{.items[0].metadata.name}')"
 
 title "Preview a change of the pool: nothing is written"
 cat >"$data/change.json" <<'JSON'
@@ -110,16 +131,42 @@ for key in example.com/by-an-admin example.com/dedicated; do
 done
 
 title "A hand edit of one node is undone, and the owner of each key is told"
-run kubectl label node workers-0 team=red --overwrite
+run kubectl label node "$chosen" team=red --overwrite
 for _ in $(seq 100); do
-	[[ "$(kubectl get node workers-0 -o jsonpath='{.metadata.labels.team}')" == blue ]] && break
+	[[ "$(kubectl get node "$chosen" -o jsonpath='{.metadata.labels.team}')" == blue ]] && break
 done
-run kubectl get node workers-0 -L team
-run kubectl-drover explain node workers-0
+run kubectl get node "$chosen" -L team
+run kubectl-drover explain node "$chosen"
 
 title "Status, and the events of the pool"
 run kubectl-drover status
 run kubectl get events -n openshift-machine-api --field-selector involvedObject.name=workers
+
+title "Two more nodes: they have the pool's labels and taints from the start"
+run kubectl scale machineset workers "${machines[@]}" --replicas=$((nodes + 2))
+run kubectl wait machineset/workers "${machines[@]}" --for="jsonpath={.status.availableReplicas}=$((nodes + 2))" --timeout=120s
+run kubectl-drover status workers --wait --timeout 120s
+blue="$(kubectl get nodes -l team=blue --no-headers | wc -l)"
+echo "team=blue: $blue of $((nodes + 2)) nodes"
+[[ "$blue" == $((nodes + 2)) ]]
+
+title "A node fails, and a MachineHealthCheck replaces it"
+kubectl apply -f - <<'YAML'
+apiVersion: machine.openshift.io/v1beta1
+kind: MachineHealthCheck
+metadata: {name: workers, namespace: openshift-machine-api}
+spec:
+  selector: {matchLabels: {machine.openshift.io/cluster-api-machineset: workers}}
+  maxUnhealthy: 40%
+  unhealthyConditions:
+  - {type: Ready, status: "False", timeout: 2s}
+  - {type: Ready, status: Unknown, timeout: 2s}
+YAML
+run kubectl annotate node "$chosen" sandbox.drover.io/ready=false
+run kubectl wait "machine/$chosen" "${machines[@]}" --for=delete --timeout=120s
+run kubectl wait machineset/workers "${machines[@]}" --for="jsonpath={.status.availableReplicas}=$((nodes + 2))" --timeout=120s
+run kubectl get events "${machines[@]}" --field-selector "involvedObject.name=$chosen"
+run kubectl get machinesets,machinehealthchecks "${machines[@]}"
 
 title "An application on the pool, and a budget that lets none of its pods go"
 kubectl apply -f - >/dev/null <<'YAML'

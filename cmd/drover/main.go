@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/drover-io/drover/app"
+	"github.com/drover-io/drover/provider/kwok"
 )
 
-func main() { os.Exit(app.Main()) }
+func main() { os.Exit(app.Main(app.WithProvider(kwok.Provider()))) }

@@ -57,6 +57,8 @@ type guard struct {
 	asked  int
 }
 
+func (g *guard) Hold() func() { return func() {} }
+
 func (g *guard) Applies(node *corev1.Node) bool { return node.Labels["guarded"] != "" }
 
 func (g *guard) Check(context.Context, *corev1.Node) (string, error) {

@@ -41,6 +41,10 @@ func Default() *v1alpha1.DroverConfiguration {
 		Maintenance: v1alpha1.Maintenance{
 			Workers: new(16), OutOfBandUncordon: "Repair", LeaseLossTimeout: duration(5 * time.Minute), ControlPlaneGuard: "Auto",
 		},
+		Machines: v1alpha1.Machines{
+			Workers: new(100), Parallel: new(50), InstanceCheck: duration(10 * time.Minute), NodeDrainTimeout: duration(0),
+			VolumeDetachTimeout: duration(5 * time.Minute), NodeDeletionTimeout: duration(0), ReplaceFailed: new(false),
+		},
 		Webhook: v1alpha1.Webhook{ //nolint:gosec // it is the Secret's name, not what is in it
 			BindAddress: new(":9443"), HTTP2: new(false), Certificates: CertificatesManaged, SecretName: "drover-webhook",
 			ServiceName: "drover-webhook", ValidatingConfigurationName: "drover",
@@ -111,7 +115,10 @@ func refuseNulls(c *v1alpha1.DroverConfiguration) error {
 		"metadata.writesBurst": c.Metadata.WritesBurst == nil, "drain.requestsPerSecond": c.Drain.RequestsPerSecond == nil,
 		"drain.burst": c.Drain.Burst == nil, "drain.workers": c.Drain.Workers == nil, "maintenance.workers": c.Maintenance.Workers == nil,
 		"maintenance.leaseLossTimeout": c.Maintenance.LeaseLossTimeout == nil, "webhook.bindAddress": c.Webhook.BindAddress == nil,
-		"webhook.http2": c.Webhook.HTTP2 == nil,
+		"webhook.http2": c.Webhook.HTTP2 == nil, "machines.workers": c.Machines.Workers == nil, "machines.parallel": c.Machines.Parallel == nil,
+		"machines.instanceCheck": c.Machines.InstanceCheck == nil, "machines.nodeDrainTimeout": c.Machines.NodeDrainTimeout == nil,
+		"machines.volumeDetachTimeout": c.Machines.VolumeDetachTimeout == nil, "machines.replaceFailed": c.Machines.ReplaceFailed == nil,
+		"machines.nodeDeletionTimeout": c.Machines.NodeDeletionTimeout == nil,
 	}
 	var all field.ErrorList
 	for path, null := range nulls {

@@ -27,6 +27,7 @@ func AddFlags(set *pflag.FlagSet) *Flags {
 	f.addMachineFlags(d)
 	f.addDrainFlags(d)
 	f.addElectionFlags(d)
+	f.addProviderFlags(d)
 	f.addServingFlags(d)
 	f.addWebhookFlags(d)
 	return f
@@ -60,6 +61,26 @@ func (f *Flags) addDrainFlags(d *v1alpha1.DroverConfiguration) {
 	f.text("maintenance-control-plane-guard", d.Maintenance.ControlPlaneGuard,
 		"Auto lets one control-plane node at a time into maintenance, Off lets all",
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Maintenance.ControlPlaneGuard = *v })
+}
+
+func (f *Flags) addProviderFlags(d *v1alpha1.DroverConfiguration) {
+	m := d.Machines
+	f.number("machines-workers", *m.Workers, "Machines made, watched and removed at once",
+		func(c *v1alpha1.DroverConfiguration, v *int) { c.Machines.Workers = v })
+	f.number("machines-parallel", *m.Parallel, "requests of one MachineSet under way at once",
+		func(c *v1alpha1.DroverConfiguration, v *int) { c.Machines.Parallel = v })
+	f.time("machines-instance-check", m.InstanceCheck.Duration, "how often the instance of a Machine that runs is looked at",
+		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Machines.InstanceCheck = duration(v) })
+	f.time("machines-node-drain-timeout", m.NodeDrainTimeout.Duration, "how long the drain of a deleted Machine may take, 0 for without end",
+		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Machines.NodeDrainTimeout = duration(v) })
+	f.time("machines-volume-detach-timeout", m.VolumeDetachTimeout.Duration,
+		"how long after the cordon volumes may take to be detached, 0 for not waiting",
+		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Machines.VolumeDetachTimeout = duration(v) })
+	f.time("machines-node-deletion-timeout", m.NodeDeletionTimeout.Duration,
+		"how long the deletion of a deleted Machine's Node is tried, 0 for without end",
+		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Machines.NodeDeletionTimeout = duration(v) })
+	f.toggle("machines-replace-failed", *m.ReplaceFailed, "delete Failed Machines of MachineSets, so that they are made anew",
+		func(c *v1alpha1.DroverConfiguration, v *bool) { c.Machines.ReplaceFailed = v })
 }
 
 func (f *Flags) addElectionFlags(d *v1alpha1.DroverConfiguration) {

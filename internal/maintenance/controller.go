@@ -77,6 +77,8 @@ type Guard interface {
 	Applies(node *corev1.Node) bool
 	// Check says why the node cannot be spared now; empty when it can. It looks at the API server itself, not at a cache.
 	Check(ctx context.Context, node *corev1.Node) (denial string, err error)
+	// Hold lets one caller at a time check and then cordon.
+	Hold() (release func())
 }
 
 // Crew is what the controllers of both groups share.
@@ -99,9 +101,6 @@ type Crew struct {
 	Guard Guard
 	// Metrics are the capability's.
 	Metrics *Metrics
-
-	// Only one control-plane node at a time is looked at and cordoned.
-	quorum sync.Mutex
 }
 
 // Reconciler works on one NodeMaintenance at a time.

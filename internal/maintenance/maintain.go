@@ -286,8 +286,7 @@ func (p *pass) cordon(ctx context.Context, node *corev1.Node, outOfService bool)
 		return nil, err
 	}
 	if !ours && p.Guard != nil && p.Guard.Applies(node) {
-		p.quorum.Lock()
-		defer p.quorum.Unlock()
+		defer p.Guard.Hold()()
 		if denied, err := p.guard(ctx, node); err != nil || denied {
 			return nil, err
 		}

@@ -342,6 +342,8 @@ func TestSomebodyUncordons(t *testing.T) {
 // spares is a guard that says no when it is asked for the nth time.
 type spares struct{ asked, no int }
 
+func (g *spares) Hold() func() { return func() {} }
+
 func (g *spares) Applies(*corev1.Node) bool { return true }
 
 func (g *spares) Check(context.Context, *corev1.Node) (string, error) {

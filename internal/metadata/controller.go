@@ -48,6 +48,8 @@ type Options struct {
 	Burst           int
 	// Protected are the keys that belong to the system.
 	Protected ownership.Protected
+	// Link tells whether Nodes are to name their Machines, which is nodelink's task where another one runs; nil is no.
+	Link func() bool
 	// Clock tells the time; nil is the real one.
 	Clock clock.PassiveClock
 }
@@ -57,6 +59,7 @@ type Reconciler struct {
 	reader    client.Reader
 	writer    client.Writer
 	protected ownership.Protected
+	link      func() bool
 	clock     clock.PassiveClock
 	metrics   *Metrics
 	notices   notices
@@ -72,8 +75,11 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
+	if options.Link == nil {
+		options.Link = func() bool { return false }
+	}
 	return &Reconciler{
-		reader: cache, writer: writer, protected: options.Protected, clock: options.Clock, metrics: metrics,
+		link: options.Link, reader: cache, writer: writer, protected: options.Protected, clock: options.Clock, metrics: metrics,
 		notices:  notices{recorder},
 		pools:    newPools(cache),
 		ledger:   newLedger(metrics, options.Clock.Now()),
@@ -204,7 +210,7 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // decide asks the plan what is to be done.
 func (p *pass) decide() {
-	in := plan.Input{Machine: p.machine, Node: p.node, NodeShared: p.shared, Protected: p.protected, Now: p.now}
+	in := plan.Input{Machine: p.machine, Node: p.node, NodeShared: p.shared, Protected: p.protected, Link: p.link(), Now: p.now}
 	if p.declared != nil {
 		in.Pool = p.declared.pool
 	}

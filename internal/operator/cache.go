@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"sync"
+
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,6 +44,8 @@ func newMapper() meta.RESTMapper {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	mapper.Add(machinev1beta1.GroupVersion.WithKind("Machine"), meta.RESTScopeNamespace)
 	mapper.Add(machinev1beta1.GroupVersion.WithKind("MachineSet"), meta.RESTScopeNamespace)
+	mapper.Add(machinev1beta1.GroupVersion.WithKind("MachineHealthCheck"), meta.RESTScopeNamespace)
+	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
 	mapper.Add(crdKind, meta.RESTScopeRoot)
 	for _, kind := range []string{"PersistentVolume", "Namespace"} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
@@ -58,13 +63,18 @@ func newMapper() meta.RESTMapper {
 // crdKind is what the switchboard watches.
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// cacheOptions caches only what is used, so that thousands of Nodes fit. Namespace limits Machines and MachineSets; "" is all.
-func cacheOptions(namespace string) cache.Options {
+// cacheOptions caches only what is used, so that thousands of Nodes fit. Namespace limits Machines and MachineSets; "" is all. Who makes
+// machines reads more of them.
+func cacheOptions(namespace string, makesMachines bool) cache.Options {
 	var within fields.Selector
 	if namespace != "" {
 		// This makes the requests those of the namespace, and keeps the cache a plain one: a cache of several namespaces asks on every
 		// read whether the kind has namespaces at all.
 		within = fields.OneTermEqualSelector("metadata.namespace", namespace)
+	}
+	node, machine, set := trimNode, trimMachine, trimMachineSet
+	if makesMachines {
+		node, machine, set = trimNodeOfMachine, shareProviderSpecs(), cache.TransformStripManagedFields()
 	}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -72,9 +82,9 @@ func cacheOptions(namespace string) cache.Options {
 		// cache is read-only.
 		DefaultUnsafeDisableDeepCopy: new(true),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Node{}:                {Transform: trimNode},
-			&machinev1beta1.Machine{}:     {Transform: trimMachine, Field: within},
-			&machinev1beta1.MachineSet{}:  {Transform: trimMachineSet, Field: within},
+			&corev1.Node{}:                {Transform: node},
+			&machinev1beta1.Machine{}:     {Transform: machine, Field: within},
+			&machinev1beta1.MachineSet{}:  {Transform: set, Field: within},
 			&corev1.Pod{}:                 {Transform: engine.TrimPod},
 			&storagev1.VolumeAttachment{}: {Transform: engine.TrimAttachment},
 			// The heartbeats of all nodes are leases, too.
@@ -91,6 +101,61 @@ func trimNode(object any) (any, error) {
 	}
 	return object, nil
 }
+
+// trimNodeOfMachine keeps besides what the machine controllers read: by the addresses a Machine finds its Node, and by the conditions and
+// their times its health is judged.
+func trimNodeOfMachine(object any) (any, error) {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	node.ManagedFields = nil
+	status := corev1.NodeStatus{}
+	for _, condition := range node.Status.Conditions {
+		status.Conditions = append(status.Conditions, corev1.NodeCondition{
+			Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
+		})
+	}
+	for _, address := range node.Status.Addresses {
+		if address.Type == corev1.NodeInternalIP {
+			status.Addresses = append(status.Addresses, address)
+		}
+	}
+	node.Status = status
+	return node, nil
+}
+
+// shareProviderSpecs makes a transform for Machines that keeps one copy of a providerSpec, which thousands of Machines of a pool have in common.
+func shareProviderSpecs() toolscache.TransformFunc {
+	var mu sync.Mutex
+	texts := map[string][]byte{}
+	return func(object any) (any, error) {
+		machine, ok := object.(*machinev1beta1.Machine)
+		if !ok {
+			return object, nil
+		}
+		machine.ManagedFields = nil
+		value := machine.Spec.ProviderSpec.Value
+		if value == nil || len(value.Raw) == 0 {
+			return machine, nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if shared, ok := texts[string(value.Raw)]; ok {
+			// It is never changed: objects of the cache are read-only.
+			value.Raw = shared
+			return machine, nil
+		}
+		if len(texts) == mostProviderSpecs {
+			clear(texts)
+		}
+		texts[string(value.Raw)] = value.Raw
+		return machine, nil
+	}
+}
+
+// mostProviderSpecs is how many different ones are remembered to be shared; a cluster has one for each pool and generation.
+const mostProviderSpecs = 256
 
 // trimConditions keeps types and states; times and texts change with every heartbeat.
 func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {

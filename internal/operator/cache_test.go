@@ -127,7 +127,7 @@ func TestTrimmedObjectsGiveTheSameDecision(t *testing.T) {
 
 func TestCacheIsLimitedToANamespace(t *testing.T) {
 	for namespace, want := range map[string]string{"machines": "metadata.namespace=machines", "": ""} {
-		for object, by := range cacheOptions(namespace).ByObject {
+		for object, by := range cacheOptions(namespace, false).ByObject {
 			limit, expected := "", ""
 			if by.Field != nil {
 				limit = by.Field.String()

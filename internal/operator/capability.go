@@ -25,6 +25,8 @@ type capability struct {
 	needs []schema.GroupVersionResource
 	// watches are the kinds whose caches must be full before it starts; those in needs are let go of when it stops.
 	watches, own []client.Object
+	// blocked says why it has to stay off although all that it needs is there; nil or an empty text for nothing.
+	blocked func(ctx context.Context) (string, error)
 	// prepare is called before the caches start.
 	prepare func(ctx context.Context) error
 	// run works until the context ends.
@@ -44,6 +46,8 @@ const (
 	recheck = time.Second
 	// unrest is for how long after the last change of a CRD it is asked again: a resource is served a moment after its CRD appears.
 	unrest = 15 * time.Second
+	// glance is how often it is asked whether a capability is blocked, which no event tells.
+	glance = time.Minute
 )
 
 // switchboard starts capabilities when their CRDs are served and stops them when they are gone. It runs on every replica, so that
@@ -96,8 +100,11 @@ func (s *switchboard) Start(ctx context.Context) error {
 	for {
 		failing := s.settle(ctx, group, failed)
 		var again <-chan time.Time
-		if failing || time.Now().Before(quiet) {
+		switch {
+		case failing || time.Now().Before(quiet):
 			again = time.After(recheck)
+		case slices.ContainsFunc(s.capabilities, func(c capability) bool { return c.blocked != nil }):
+			again = time.After(glance)
 		}
 		select {
 		case <-ctx.Done():
@@ -139,7 +146,7 @@ func (s *switchboard) watchCRDs(ctx context.Context, changed func()) error {
 func (s *switchboard) settle(ctx context.Context, group map[string]*running, failed chan<- error) bool {
 	failing := false
 	for _, c := range s.capabilities {
-		missing, err := s.missing(c)
+		missing, err := s.missing(ctx, c)
 		if err != nil {
 			log.FromContext(ctx).V(1).Info("cannot ask which APIs are served; trying again", "capability", c.name, "error", err.Error())
 			failing = true
@@ -163,7 +170,7 @@ func (s *switchboard) settle(ctx context.Context, group map[string]*running, fai
 }
 
 // missing names the first resource that a capability needs and the server does not have.
-func (s *switchboard) missing(c capability) (string, error) {
+func (s *switchboard) missing(ctx context.Context, c capability) (string, error) {
 	for _, need := range c.needs {
 		list, err := s.discovery.ServerResourcesForGroupVersion(need.GroupVersion().String())
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -173,6 +180,9 @@ func (s *switchboard) missing(c capability) (string, error) {
 		if !served {
 			return fmt.Sprintf("the API server has no %s; it starts when that CRD is installed", need.GroupResource()), nil
 		}
+	}
+	if c.blocked != nil {
+		return c.blocked(ctx)
 	}
 	return "", nil
 }

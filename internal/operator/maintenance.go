@@ -2,10 +2,8 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
-	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/nodelease"
 )
@@ -25,7 +22,7 @@ const namespaceVariable = "OPERATOR_NAMESPACE"
 
 // maintenanceCapabilities lists those of the two groups of NodeMaintenance that --controllers has picked. They share one engine.
 func maintenanceCapabilities(
-	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration,
+	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains,
 ) ([]capability, error) {
 	var flavours []*maintenance.Flavour
 	for _, flavour := range []*maintenance.Flavour{maintenance.Medik8s(), maintenance.Kubevirt()} {
@@ -36,7 +33,7 @@ func maintenanceCapabilities(
 	if len(flavours) == 0 {
 		return nil, nil
 	}
-	crew, err := newCrew(mgr, recorder, settings)
+	crew, err := newCrew(mgr, recorder, settings, drains)
 	if err != nil {
 		return nil, err
 	}
@@ -44,18 +41,13 @@ func maintenanceCapabilities(
 		Workers: *settings.Maintenance.Workers, Uncordon: maintenance.UncordonPolicy(settings.Maintenance.OutOfBandUncordon),
 		LeaseLoss: settings.Maintenance.LeaseLossTimeout.Duration,
 	}
-	var shared sync.Once
-	var failed error
 	capabilities := make([]capability, len(flavours))
 	for i, flavour := range flavours {
 		capabilities[i] = capability{
 			name: flavour.Name, needs: []schema.GroupVersionResource{flavour.Resource}, watches: flavour.Kinds(), own: flavour.Own(),
 			prepare: func(ctx context.Context) error {
-				// The indexes of Pods outlive the CRDs, those of NodeMaintenances do not.
-				if shared.Do(func() {
-					failed = errors.Join(engine.IndexPods(ctx, mgr.GetCache()), engine.Index(ctx, mgr.GetFieldIndexer()))
-				}); failed != nil {
-					return failed
+				if err := drains.prepare(ctx, mgr); err != nil {
+					return err
 				}
 				return maintenance.Index(ctx, mgr.GetFieldIndexer(), flavour)
 			},
@@ -65,8 +57,10 @@ func maintenanceCapabilities(
 	return capabilities, nil
 }
 
-func newCrew(mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration) (*maintenance.Crew, error) {
-	drainMetrics, err := engine.NewMetrics(ctrlmetrics.Registry)
+func newCrew(
+	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains,
+) (*maintenance.Crew, error) {
+	engine, guard, err := drains.get(mgr, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -74,18 +68,8 @@ func newCrew(mgr manager.Manager, recorder record.EventRecorder, settings *v1alp
 	if err != nil {
 		return nil, err
 	}
-	drains := engine.New(engine.NewCachedPods(mgr.GetCache()), mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), drainMetrics, engine.Settings{
-		RequestsPerSecond: *settings.Drain.RequestsPerSecond, Burst: *settings.Drain.Burst, Workers: *settings.Drain.Workers,
-	})
-	if err := mgr.Add(drains); err != nil {
-		return nil, err
-	}
-	guard, err := newGuard(mgr, settings.Maintenance)
-	if err != nil {
-		return nil, err
-	}
 	return &maintenance.Crew{
-		Guard: guard, Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Engine: drains, Metrics: metrics,
+		Guard: guard, Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Engine: engine, Metrics: metrics,
 		Registry: maintenance.NewRegistry(mgr.GetCache()),
 		Lease: &nodelease.Leases{
 			Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: maintenance.Holder, Clock: clock.RealClock{},

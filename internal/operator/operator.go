@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"runtime"
 	"slices"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/version"
+	"github.com/drover-io/drover/provider"
 )
 
 // shutdownGrace is how long the parts may take to stop; every write is guarded and idempotent, so none needs long.
@@ -34,27 +34,23 @@ const shutdownGrace = 15 * time.Second
 
 // Capabilities lists the names that --controllers knows.
 func Capabilities() []string {
-	return []string{metadata.Name, maintenance.Medik8s().Name, maintenance.Kubevirt().Name}
+	return []string{metadata.Name, maintenance.Medik8s().Name, maintenance.Kubevirt().Name, machinesName}
 }
 
-// collectorHeadroom is what the operator may grow by, in bytes, so that a small heap is not collected all the time.
-const collectorHeadroom = 24 << 20
-
 // Run runs the operator until the context ends or it cannot go on. The configuration must be valid.
-func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfiguration) error {
-	// Nobody touches it, so the kernel never backs it with memory, but the collector counts it when it decides how much may be allocated
-	// before it runs again. On a small cluster it would else run many times a second during a roll-out.
-	headroom := make([]byte, collectorHeadroom)
-	defer runtime.KeepAlive(headroom)
+func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfiguration, providers ...provider.Provider) error {
 	mgr, err := newManager(rest, settings)
 	if err != nil {
+		return err
+	}
+	if err := mgr.Add(newHeadroom()); err != nil {
 		return err
 	}
 	recorder, err := newRecorder(ctx, mgr)
 	if err != nil {
 		return err
 	}
-	capabilities, err := newCapabilities(mgr, recorder, settings)
+	capabilities, err := newCapabilities(mgr, recorder, settings, providers)
 	if err != nil {
 		return err
 	}
@@ -91,7 +87,7 @@ func newManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 	options := manager.Options{
 		Scheme:         scheme,
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return newMapper(), nil },
-		Cache:          cacheOptions(*settings.Namespace),
+		Cache:          cacheOptions(*settings.Namespace, mayMakeMachines(settings)),
 		Metrics: metricsserver.Options{
 			BindAddress: *settings.Metrics.BindAddress, SecureServing: *settings.Metrics.Secure, CertDir: settings.Metrics.CertDir,
 		},
@@ -118,24 +114,31 @@ func newManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 }
 
 // newCapabilities lists what --controllers has picked.
-func newCapabilities(mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration) ([]capability, error) {
+func newCapabilities(
+	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, providers []provider.Provider,
+) ([]capability, error) {
 	var capabilities []capability
+	shared := &drains{}
 	if config.Enabled(settings.Controllers, metadata.Name) {
 		metrics, err := metadata.NewMetrics(ctrlmetrics.Registry)
 		if err != nil {
 			return nil, err
 		}
-		capabilities = append(capabilities, metadataCapability(mgr, recorder, settings.Metadata, metrics))
+		capabilities = append(capabilities, metadataCapability(mgr, recorder, settings.Metadata, metrics, shared.linking.Load))
 	}
-	maintenances, err := maintenanceCapabilities(mgr, recorder, settings)
-	return append(capabilities, maintenances...), err
+	maintenances, err := maintenanceCapabilities(mgr, recorder, settings, shared)
+	if err != nil {
+		return nil, err
+	}
+	machines, err := machinesCapability(mgr, recorder, settings, shared, providers)
+	return slices.Concat(capabilities, maintenances, machines), err
 }
 
 func metadataCapability(
-	mgr manager.Manager, recorder record.EventRecorder, settings v1alpha1.Metadata, metrics *metadata.Metrics,
+	mgr manager.Manager, recorder record.EventRecorder, settings v1alpha1.Metadata, metrics *metadata.Metrics, link func() bool,
 ) capability {
 	options := metadata.Options{
-		Workers: *settings.Workers, WritesPerSecond: *settings.WritesPerSecond, Burst: *settings.WritesBurst,
+		Workers: *settings.Workers, WritesPerSecond: *settings.WritesPerSecond, Burst: *settings.WritesBurst, Link: link,
 		Protected: ownership.DefaultProtected().And(ownership.Protected(settings.Protected)),
 	}
 	return capability{

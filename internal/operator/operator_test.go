@@ -84,12 +84,13 @@ func TestCapabilitiesArePicked(t *testing.T) {
 	mgr := quietManager(t)
 	settings := quietSettings()
 	for picked, want := range map[string]string{
-		"*": "metadata maintenance maintenance-kubevirt", "metadata": "metadata", "*,-metadata": "maintenance maintenance-kubevirt",
-		"maintenance": "maintenance", "*,-maintenance-kubevirt": "metadata maintenance",
+		"*": "metadata maintenance maintenance-kubevirt machines", "metadata": "metadata", "*,-metadata": "maintenance maintenance-kubevirt machines",
+		"maintenance": "maintenance", "*,-maintenance-kubevirt": "metadata maintenance machines", "machines": "machines",
+		"*,-machines": "metadata maintenance maintenance-kubevirt",
 	} {
 		ctrlmetrics.Registry = prometheus.NewRegistry()
 		settings.Controllers = strings.Split(picked, ",")
-		found, err := newCapabilities(mgr, nil, settings)
+		found, err := newCapabilities(mgr, nil, settings, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

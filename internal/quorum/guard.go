@@ -25,7 +25,8 @@ type Guard struct {
 	reader    client.Reader
 	discovery discovery.DiscoveryInterface
 
-	mu sync.Mutex
+	turn sync.Mutex
+	mu   sync.Mutex
 	// etcd tells, once it is known, whether the guard pods of etcd are to be asked.
 	etcd *bool
 }
@@ -33,6 +34,12 @@ type Guard struct {
 // New makes a guard. The reader must not be a cache.
 func New(reader client.Reader, discovery discovery.DiscoveryInterface) *Guard {
 	return &Guard{reader: reader, discovery: discovery}
+}
+
+// Hold lets one caller at a time look and then take a node, until it calls release: two who looked at the same time would both take one.
+func (g *Guard) Hold() (release func()) {
+	g.turn.Lock()
+	return g.turn.Unlock
 }
 
 // Applies tells whether a node belongs to the control plane.

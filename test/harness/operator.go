@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/app"
+	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
 )
 
@@ -40,7 +41,7 @@ func BecomeOperator() {
 		return
 	}
 	go dieWithParent()
-	os.Exit(app.Main(app.WithClientConfig(func(config *rest.Config) {
+	os.Exit(app.Main(app.WithProvider(kwok.Provider()), app.WithClientConfig(func(config *rest.Config) {
 		config.Wrap(faultsFromEnvironment())
 	})))
 }
@@ -125,6 +126,8 @@ func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options
 		fmt.Sprintf("--leader-elect=%t", options.Elect), "--leader-elect-namespace=" + SystemNamespace,
 		// Several operators run side by side here; a test of the webhook gives each an address of its own.
 		"--webhook-bind-address=0",
+		// The pools of most tests are made by hand, without a provider: the machine controllers would take them for their own.
+		"--controllers=*,-machines",
 	}
 	binary := options.Binary
 	if binary == "" {

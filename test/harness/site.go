@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// siteLabel is on the Nodes of a Site, and in the node selectors of its pods.
-const siteLabel = "test.drover.dev/site"
+// SiteLabel is on the Nodes of a Site, and in the node selectors of its pods.
+const SiteLabel = "test.drover.dev/site"
 
 // readyAnnotation has kwok play a Node that is not ready; files/kwok.yaml of test/cluster tells more.
 const readyAnnotation = "sandbox.drover.io/ready"
@@ -140,7 +140,7 @@ func worker(name, site string) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,
 			Labels: map[string]string{
-				corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", siteLabel: site,
+				corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", SiteLabel: site,
 				"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64", "node-role.kubernetes.io/worker": "",
 			},
 			Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},

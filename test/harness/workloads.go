@@ -82,7 +82,7 @@ func (s *Site) template(name string, p Pods) corev1.PodTemplateSpec {
 			Containers: []corev1.Container{{Name: "workload", Image: "sandbox.invalid/workload"}},
 			// The token's volume would have to be mounted by nobody.
 			AutomountServiceAccountToken: new(false),
-			NodeSelector:                 map[string]string{siteLabel: s.Name},
+			NodeSelector:                 map[string]string{SiteLabel: s.Name},
 			PriorityClassName:            s.priorityClass(p.Priority),
 		},
 	}

@@ -34,6 +34,8 @@ type DroverConfiguration struct {
 	Drain Drain `json:"drain,omitempty"`
 	// Maintenance are the settings of the capabilities maintenance and maintenance-kubevirt.
 	Maintenance Maintenance `json:"maintenance,omitempty"`
+	// Machines are the settings of the capability of that name.
+	Machines Machines `json:"machines,omitempty"`
 	// Webhook is the endpoint by which the API server asks whether a NodeMaintenance may be created or changed.
 	Webhook Webhook `json:"webhook,omitempty"`
 }
@@ -114,6 +116,25 @@ type Maintenance struct {
 	// ControlPlaneGuard says whether control-plane nodes are guarded: Auto lets one at a time into maintenance, and only when the quorum
 	// bears it; Off lets all. Default Auto.
 	ControlPlaneGuard string `json:"controlPlaneGuard,omitempty"`
+}
+
+// Machines configures how Machines are made, watched and removed.
+type Machines struct {
+	// Workers is how many Machines are worked on at once. A slow provider holds one for as long as a call of it takes. Default 100.
+	Workers *int `json:"workers,omitempty"`
+	// Parallel is how many requests of one MachineSet may be under way at once. Default 50.
+	Parallel *int `json:"parallel,omitempty"`
+	// InstanceCheck is how often the instance of a Machine that runs is looked at. Default 10m.
+	InstanceCheck *metav1.Duration `json:"instanceCheck,omitempty"`
+	// NodeDrainTimeout is how long the drain of a deleted Machine may take; then its instance goes with the pods that are left. 0 for
+	// without end. The annotation drover.dev/node-drain-timeout of a Machine goes over it. Default 0s.
+	NodeDrainTimeout *metav1.Duration `json:"nodeDrainTimeout,omitempty"`
+	// VolumeDetachTimeout is how long after the cordon the volumes of a node may take to be detached, 0 for not waiting. Default 5m.
+	VolumeDetachTimeout *metav1.Duration `json:"volumeDetachTimeout,omitempty"`
+	// NodeDeletionTimeout is how long the deletion of the Node of a deleted Machine is tried, 0 for without end. Default 0s.
+	NodeDeletionTimeout *metav1.Duration `json:"nodeDeletionTimeout,omitempty"`
+	// ReplaceFailed deletes Machines of a MachineSet that are Failed, one at a time, so that they are made anew. Default false.
+	ReplaceFailed *bool `json:"replaceFailed,omitempty"`
 }
 
 // Webhook configures the admission webhook. It is served by every replica while maintenance or maintenance-kubevirt is among the

@@ -21,6 +21,8 @@ type Input struct {
 	NodeShared bool
 	// Protected lists the keys that belong to the system.
 	Protected ownership.Protected
+	// Link tells that the Node is to name its Machine, as nodelink does where no other one does.
+	Link bool
 	// Withheld tells keys that another writer fights over and that are to be left alone for now; nil for none.
 	Withheld func(target Target, kind ownership.Kind, key string) bool
 	// Now is the time of the decision.
@@ -64,6 +66,8 @@ type Change struct {
 	Record string
 	// CustomLabels is the same for MNMO's annotation; Nodes only.
 	CustomLabels string
+	// Link is what the annotation AnnotationMachine of the Node is to be; empty leaves it.
+	Link string
 	// owned is the record that was read.
 	owned ownership.Record
 }
@@ -241,12 +245,23 @@ func (s *scope) finishNode(desired Entries) {
 	s.out.Digest = record.Digest
 	known := s.nodeRecord.Digest == record.Digest
 	s.out.Drift = changed && known || returned
-	s.out.Node.Write = changed || s.outdated(record) ||
+	s.link()
+	s.out.Node.Write = changed || s.out.Node.Link != "" || s.outdated(record) ||
 		// The digest is what tells a restarted operator that this conflict has been reported.
 		len(s.conflicts) > 0 && !known && !record.Empty()
 	if s.out.Node.Write {
 		s.out.Node.owned = s.nodeRecord
 		s.out.Node.Record, s.out.Node.CustomLabels = record.Format(), ownership.FormatCustomLabels(record.Labels)
+	}
+}
+
+// AnnotationMachine on a Node names its Machine as namespace/name. It is nodelink's.
+const AnnotationMachine = "machine.openshift.io/machine"
+
+// link has the Node name its Machine, over whatever stands there: a Node has one Machine.
+func (s *scope) link() {
+	if name := s.in.Machine.Namespace + "/" + s.in.Machine.Name; s.in.Link && s.in.Node.Annotations[AnnotationMachine] != name {
+		s.out.Node.Link = name
 	}
 }
 

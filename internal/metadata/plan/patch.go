@@ -25,6 +25,9 @@ func NodePatch(node *corev1.Node, change Change) ([]byte, error) {
 	b.entries("/metadata/annotations", node.Annotations, annotations, change.owned.Owned(ownership.Annotation))
 	b.text(node.Annotations, ownership.AnnotationRecord, change.Record)
 	b.text(node.Annotations, ownership.AnnotationCustomLabels, change.CustomLabels)
+	if change.Link != "" {
+		b.text(node.Annotations, AnnotationMachine, change.Link)
+	}
 	if taints := change.Results[ownership.Taint]; taints.Changed() {
 		patch.List(&b.Builder, "/spec/taints", node.Spec.Taints, ownership.ApplyTaints(node.Spec.Taints, taints))
 	}
@@ -43,6 +46,9 @@ func Foreseen(node *corev1.Node, change Change, answer *metav1.PartialObjectMeta
 		} else {
 			annotations[key] = text
 		}
+	}
+	if change.Link != "" {
+		annotations[AnnotationMachine] = change.Link
 	}
 	return answer.UID == node.UID && answer.DeletionTimestamp.IsZero() && maps.Equal(annotations, answer.Annotations) &&
 		maps.Equal(ownership.Apply(node.Labels, change.Results[ownership.Label]), answer.Labels)

@@ -208,3 +208,49 @@ func mustJSON(t reporter, object any) string {
 	}
 	return string(text)
 }
+
+// Where Drover makes the machines it names them on their Nodes, whatever else there is to write, in the same patch.
+func TestANodeNamesItsMachine(t *testing.T) {
+	for name, c := range map[string]struct {
+		link   bool
+		before string
+		writes bool
+	}{
+		"not asked for":     {false, "", false},
+		"absent":            {true, "", true},
+		"another Machine":   {true, "machines/other", true},
+		"there already":     {true, "openshift-machine-api/m", false},
+		"another, not ours": {false, "machines/other", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld().labels("team=blue")
+			w.pass(panics{})
+			w.machine.Namespace, w.machine.Name = "openshift-machine-api", "m"
+			if c.before != "" {
+				w.note(AnnotationMachine, c.before)
+			}
+			in := w.input()
+			in.Link = c.link
+			decision := Decide(in)
+			if decision.Node.Write != c.writes {
+				t.Fatalf("writes %v: %+v", decision.Node.Write, decision.Node)
+			}
+			if !c.writes {
+				return
+			}
+			patch, err := NodePatch(w.node, decision.Node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			record := w.node.Annotations[ownership.AnnotationRecord]
+			after, err := patchNode(w.node, patch)
+			if err != nil || after.Annotations[AnnotationMachine] != "openshift-machine-api/m" || after.Annotations[ownership.AnnotationRecord] != record ||
+				after.Labels["team"] != "blue" {
+				t.Errorf("%v: %v, %v", err, after.Annotations, after.Labels)
+			}
+			if !Foreseen(w.node, decision.Node, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}) {
+				t.Error("the answer is not what was foreseen")
+			}
+		})
+	}
+}

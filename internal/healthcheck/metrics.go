@@ -1,0 +1,113 @@
+package healthcheck
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/status"
+)
+
+var (
+	coveredDoc = status.MetricDoc{
+		Name: "mapi_machinehealthcheck_nodes_covered", Type: "gauge", Labels: []string{"name", "namespace"},
+		Help: "Machines that a MachineHealthCheck selects.",
+	}
+	remediatedDoc = status.MetricDoc{
+		Name: "mapi_machinehealthcheck_remediation_success_total", Type: "counter", Labels: []string{"name", "namespace"},
+		Help: "Machines that have been deleted for a MachineHealthCheck.",
+	}
+	shortCircuitDoc = status.MetricDoc{
+		Name: "mapi_machinehealthcheck_short_circuit", Type: "gauge", Labels: []string{"name", "namespace"},
+		Help: "Whether remediation is held back because too many Machines are not healthy, 0 or 1.",
+	}
+	waitingDoc = status.MetricDoc{
+		Name: "drover_healthcheck_waiting_machines", Type: "gauge", Labels: []string{"name", "namespace", "reason"},
+		Help: "Machines that should be remediated and are not, by the reason in the condition RemediationProgressing.",
+	}
+	attemptsDoc = status.MetricDoc{
+		Name: "drover_healthcheck_remediations_total", Type: "counter", Labels: []string{"means", "result"},
+		Help: "Remediations begun, by means (deletion, annotation, template) and result (ok, conflict, gone, denied, error).",
+	}
+	delayDoc = status.MetricDoc{
+		Name: "drover_healthcheck_remediation_delay_seconds", Type: "histogram",
+		Help: "Seconds from the moment a Machine came to be remediated until its remediation was begun.",
+	}
+)
+
+// MetricDocs describes the metrics of this controller.
+func MetricDocs() []status.MetricDoc {
+	return []status.MetricDoc{coveredDoc, remediatedDoc, shortCircuitDoc, waitingDoc, attemptsDoc, delayDoc}
+}
+
+// Metrics holds the controller's collectors. Make one per process: it outlives the controller, which stops when its CRDs go.
+type Metrics struct {
+	covered, shortCircuit, waiting *prometheus.GaugeVec
+	remediated, attempts           *prometheus.CounterVec
+	delay                          prometheus.Histogram
+}
+
+// NewMetrics makes the collectors and registers them. It fails when one of the names is taken.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	gauge := func(doc status.MetricDoc) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
+	}
+	counter := func(doc status.MetricDoc) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
+	}
+	m := &Metrics{
+		covered: gauge(coveredDoc), shortCircuit: gauge(shortCircuitDoc), waiting: gauge(waitingDoc),
+		remediated: counter(remediatedDoc), attempts: counter(attemptsDoc),
+		delay: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: delayDoc.Name, Help: delayDoc.Help, Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600},
+		}),
+	}
+	for _, collector := range []prometheus.Collector{m.covered, m.shortCircuit, m.waiting, m.remediated, m.attempts, m.delay} {
+		if err := registry.Register(collector); err != nil {
+			return nil, fmt.Errorf("registering the metrics of MachineHealthChecks: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// observe shows where a MachineHealthCheck stands.
+func (m *Metrics) observe(key types.NamespacedName, covered int, restricted bool) {
+	m.covered.WithLabelValues(key.Name, key.Namespace).Set(float64(covered))
+	circuit := 0.0
+	if restricted {
+		circuit = 1
+	}
+	m.shortCircuit.WithLabelValues(key.Name, key.Namespace).Set(circuit)
+	// The counter is there from the beginning, so that its first increment can be seen.
+	m.remediated.WithLabelValues(key.Name, key.Namespace)
+}
+
+// wait shows how many Machines wait, by reason. A reason that none waits for any more has no series.
+func (m *Metrics) wait(key types.NamespacedName, before, after map[string]int) {
+	for reason := range before {
+		if after[reason] == 0 {
+			m.waiting.DeleteLabelValues(key.Name, key.Namespace, reason)
+		}
+	}
+	for reason, count := range after {
+		m.waiting.WithLabelValues(key.Name, key.Namespace, reason).Set(float64(count))
+	}
+}
+
+// forget ends the series of a MachineHealthCheck that is gone.
+func (m *Metrics) forget(key types.NamespacedName) {
+	series := prometheus.Labels{"name": key.Name, "namespace": key.Namespace}
+	for _, vec := range []interface {
+		DeletePartialMatch(prometheus.Labels) int
+	}{m.covered, m.shortCircuit, m.waiting, m.remediated} {
+		vec.DeletePartialMatch(series)
+	}
+}
+
+// reset ends all series per object, when the controller stops.
+func (m *Metrics) reset() {
+	for _, vec := range []interface{ Reset() }{m.covered, m.shortCircuit, m.waiting, m.remediated} {
+		vec.Reset()
+	}
+}

@@ -1,0 +1,407 @@
+package healthcheck
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/nodelease"
+)
+
+const namespace = "machines"
+
+var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// stage is a Reconciler on a client in memory, with a clock of its own and a cache that can be stopped.
+type stage struct {
+	*Reconciler
+	t       *testing.T
+	client  client.Client
+	cache   *cache
+	clock   *testclock.FakePassiveClock
+	events  *record.FakeRecorder
+	gather  *prometheus.Registry
+	metrics *Metrics
+	options Options
+	writes  []string
+	reads   int
+	// fail, when set, answers instead of the API server: the key is a verb and a kind.
+	fail map[string]error
+}
+
+// cache is what the controller reads from: the API server itself, or what it had when the cache was stopped.
+type cache struct{ client.Reader }
+
+type fieldIndexer struct{ builder *fake.ClientBuilder }
+
+func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.builder.WithIndex(object, field, extract)
+	return nil
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, machinev1beta1.Install} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return known
+}
+
+func newStage(t *testing.T, options Options, objects ...client.Object) *stage {
+	t.Helper()
+	s := &stage{
+		t: t, clock: testclock.NewFakePassiveClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{},
+		gather: prometheus.NewRegistry(), options: options,
+	}
+	s.client = s.builder(objects...).WithInterceptorFuncs(s.interceptors()).Build()
+	s.cache = &cache{s.client}
+	metrics, err := NewMetrics(s.gather)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.metrics = metrics
+	if s.options.Leases != nil {
+		s.options.Leases.Client, s.options.Leases.Clock, s.options.Leases.Namespace = s.client, s.clock, nodelease.DefaultNamespace
+	}
+	s.options.Clock, s.options.Live = s.clock, s.client
+	s.restart()
+	return s
+}
+
+func (s *stage) builder(objects ...client.Object) *fake.ClientBuilder {
+	s.t.Helper()
+	builder := fake.NewClientBuilder().WithScheme(newScheme(s.t)).WithObjects(objects...).WithStatusSubresource(&machinev1beta1.MachineHealthCheck{})
+	if err := Index(s.t.Context(), fieldIndexer{builder}); err != nil {
+		s.t.Fatal(err)
+	}
+	return builder
+}
+
+// restart forgets everything that was in memory.
+func (s *stage) restart() {
+	s.Reconciler = NewReconciler(s.cache, s.client, s.events, s.metrics, s.options)
+}
+
+// stop stops the cache: it shows the Machines, Nodes and MachineHealthChecks of this moment until it goes on.
+func (s *stage) stop() {
+	s.t.Helper()
+	var objects []client.Object
+	machines, checks, nodes := &machinev1beta1.MachineList{}, &machinev1beta1.MachineHealthCheckList{}, &corev1.NodeList{}
+	for _, list := range []client.ObjectList{machines, checks, nodes} {
+		if err := s.client.List(s.t.Context(), list); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for i := range machines.Items {
+		objects = append(objects, &machines.Items[i])
+	}
+	for i := range checks.Items {
+		objects = append(objects, &checks.Items[i])
+	}
+	for i := range nodes.Items {
+		objects = append(objects, &nodes.Items[i])
+	}
+	s.cache.Reader = s.builder(objects...).Build()
+}
+
+func (s *stage) goOn() { s.cache.Reader = s.client }
+
+func kindOf(object runtime.Object) string {
+	if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+		return kind
+	}
+	kind := fmt.Sprintf("%T", object)
+	return kind[strings.LastIndex(kind, ".")+1:]
+}
+
+// listPartial lists the metadata of unknown kinds, which the client in memory cannot.
+func listPartial(ctx context.Context, next client.Reader, list *metav1.PartialObjectMetadataList, options ...client.ListOption) error {
+	found := &unstructured.UnstructuredList{}
+	found.SetGroupVersionKind(list.GroupVersionKind())
+	if err := next.List(ctx, found, options...); err != nil {
+		return err
+	}
+	for i := range found.Items {
+		item := metav1.PartialObjectMetadata{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Items[i].Object, &item); err != nil {
+			return err
+		}
+		list.Items = append(list.Items, item)
+	}
+	return nil
+}
+
+func (s *stage) interceptors() interceptor.Funcs {
+	note := func(verb string, object client.Object) error {
+		s.writes = append(s.writes, verb+" "+kindOf(object)+"/"+object.GetName())
+		return s.fail[verb+" "+kindOf(object)]
+	}
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, next client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if err := s.fail["get "+kindOf(object)]; err != nil {
+				return err
+			}
+			s.reads++
+			return next.Get(ctx, key, object, options...)
+		},
+		List: func(ctx context.Context, next client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if err := s.fail["list "+kindOf(list)]; err != nil {
+				return err
+			}
+			if partial, ok := list.(*metav1.PartialObjectMetadataList); ok {
+				return listPartial(ctx, next, partial, options...)
+			}
+			return next.List(ctx, list, options...)
+		},
+		Patch: func(ctx context.Context, next client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if err := note("patch", object); err != nil {
+				return err
+			}
+			return next.Patch(ctx, object, patch, options...)
+		},
+		Create: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if err := note("create", object); err != nil {
+				return err
+			}
+			return next.Create(ctx, object, options...)
+		},
+		Update: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			if err := note("update", object); err != nil {
+				return err
+			}
+			return next.Update(ctx, object, options...)
+		},
+		Delete: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+			if err := note("delete", object); err != nil {
+				return err
+			}
+			return next.Delete(ctx, object, options...)
+		},
+		SubResourcePatch: func(
+			ctx context.Context, next client.Client, part string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+		) error {
+			if err := note(part, object); err != nil {
+				return err
+			}
+			return next.SubResource(part).Patch(ctx, object, patch, options...)
+		},
+	}
+}
+
+// checkOf is a MachineHealthCheck of the pool a: Ready has to be True, or not for 5 minutes.
+func checkOf(name string, change ...func(*machinev1beta1.MachineHealthCheck)) *machinev1beta1.MachineHealthCheck {
+	check := &machinev1beta1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start), Generation: 1,
+	}}
+	check.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
+	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown} {
+		check.Spec.UnhealthyConditions = append(check.Spec.UnhealthyConditions, machinev1beta1.UnhealthyCondition{
+			Type: corev1.NodeReady, Status: status, Timeout: metav1.Duration{Duration: 5 * time.Minute},
+		})
+	}
+	for _, f := range change {
+		f(check)
+	}
+	return check
+}
+
+// machineOf is a Machine of the pool a, an hour old, of the MachineSet set.
+func machineOf(name, node string, change ...func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
+		Labels: map[string]string{"pool": "a"}, Finalizers: []string{machinev1beta1.MachineFinalizer},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: machinev1beta1.GroupVersion.String(), Kind: "MachineSet", Name: "set", UID: set, Controller: new(true),
+		}},
+	}}
+	machine.Status.Phase = new(machinev1beta1.PhaseProvisioned)
+	if node != "" {
+		machine.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: node}
+		machine.Status.Phase = new(machinev1beta1.PhaseRunning)
+	}
+	for _, f := range change {
+		f(machine)
+	}
+	return machine
+}
+
+func nodeOf(name string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(-time.Hour)),
+	}}
+	return node
+}
+
+// unready is a Node that has not been ready for some time.
+func unready(name string, age time.Duration) *corev1.Node {
+	node := nodeOf(name)
+	node.Status.Conditions[0].Status = corev1.ConditionFalse
+	node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start.Add(-age))
+	return node
+}
+
+func leaseOf(node, holder string) *coordinationv1.Lease {
+	at := metav1.NewMicroTime(start)
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: nodelease.DefaultNamespace, Name: nodelease.Name(node)},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: new(int32(3600)), AcquireTime: &at, RenewTime: &at},
+	}
+}
+
+// try makes a pass and returns what it wrote.
+func (s *stage) try(check string) (result reconcile.Result, writes string, err error) {
+	s.writes = nil
+	result, err = s.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: check}})
+	return result, strings.Join(s.writes, ", "), err
+}
+
+// pass makes a pass that may not fail, and checks what it writes.
+func (s *stage) pass(check, want string) reconcile.Result {
+	s.t.Helper()
+	result, writes, err := s.try(check)
+	if err != nil || writes != want {
+		s.t.Fatalf("error %v, wrote %q, want %q", err, writes, want)
+	}
+	return result
+}
+
+// rest makes passes until one writes nothing, and returns that one's result.
+func (s *stage) rest(check string) reconcile.Result {
+	s.t.Helper()
+	for range 20 {
+		result, writes, err := s.try(check)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if writes == "" {
+			return result
+		}
+	}
+	s.t.Fatalf("pass after pass writes: %v", s.writes)
+	return reconcile.Result{}
+}
+
+func (s *stage) later(d time.Duration) { s.clock.SetTime(s.clock.Now().Add(d)) }
+
+func (s *stage) status(name string) machinev1beta1.MachineHealthCheckStatus {
+	s.t.Helper()
+	check := &machinev1beta1.MachineHealthCheck{}
+	if err := s.client.Get(s.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, check); err != nil {
+		s.t.Fatal(err)
+	}
+	return check.Status
+}
+
+// expect checks the counts (expected, healthy, allowed) and conditions, written Type=Status or Type=Status/Reason; Type= for none.
+func (s *stage) expect(name, counts string, conditions ...string) {
+	s.t.Helper()
+	status := s.status(name)
+	if got := fmt.Sprint(*status.ExpectedMachines, *status.CurrentHealthy, status.RemediationsAllowed); got != counts {
+		s.t.Errorf("counts %s, want %s", got, counts)
+	}
+	for _, condition := range conditions {
+		kind, want, _ := strings.Cut(condition, "=")
+		found := findState(status.Conditions, machinev1beta1.ConditionType(kind))
+		got := string(found.status)
+		if found.reason != "" {
+			got += "/" + found.reason
+		}
+		if got != want {
+			s.t.Errorf("%s is %s (%s), want %s", kind, got, found.message, want)
+		}
+	}
+}
+
+// message is what a condition says.
+func (s *stage) message(check string, kind machinev1beta1.ConditionType) string {
+	s.t.Helper()
+	return findState(s.status(check).Conditions, kind).message
+}
+
+// deleted lists the Machines that have been deleted or are gone, of some.
+func (s *stage) deleted(names ...string) string {
+	s.t.Helper()
+	var out []string
+	for _, name := range names {
+		machine := &machinev1beta1.Machine{}
+		err := s.client.Get(s.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, machine)
+		if err != nil || machine.DeletionTimestamp != nil {
+			out = append(out, name)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// edit changes an object as somebody else would; of a Node the status.
+func edit[T client.Object](s *stage, object T, change func(T)) {
+	s.t.Helper()
+	if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+		s.t.Fatal(err)
+	}
+	change(object)
+	var err error
+	if _, node := client.Object(object).(*corev1.Node); node {
+		err = s.client.Status().Update(s.t.Context(), object)
+	} else {
+		err = s.client.Update(s.t.Context(), object)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// told drains the events, one after another, without the messages.
+func (s *stage) told() string {
+	var out []string
+	for {
+		select {
+		case event := <-s.events.Events:
+			out = append(out, strings.Join(strings.SplitN(event, " ", 3)[:2], " "))
+		default:
+			return strings.Join(out, ", ")
+		}
+	}
+}
+
+// metric reads one number: a counter, a gauge, or how often a histogram observed; -1 when there is no such series.
+func (s *stage) metric(name string, labels ...string) float64 {
+	s.t.Helper()
+	families, err := s.gather.Gather()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			var values []string
+			for _, pair := range metric.GetLabel() {
+				values = append(values, pair.GetValue())
+			}
+			if family.GetName() == name && fmt.Sprint(values) == fmt.Sprint(labels) {
+				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return -1
+}

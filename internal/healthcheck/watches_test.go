@@ -1,0 +1,284 @@
+package healthcheck
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// notedQueue notes what is put into it, with priorities; what is bundled has a plus.
+type notedQueue struct {
+	priorityqueue.PriorityQueue[reconcile.Request]
+	noted []string
+}
+
+func (q *notedQueue) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Request) {
+	for _, item := range items {
+		text := fmt.Sprintf("%s@%d", item.Name, *options.Priority)
+		if options.After > 0 {
+			text += "+"
+		}
+		q.noted = append(q.noted, text)
+	}
+}
+
+// take returns what was noted since the last time.
+func (q *notedQueue) take() string {
+	slices.Sort(q.noted)
+	text := strings.Join(slices.Compact(q.noted), " ")
+	q.noted = nil
+	return text
+}
+
+// informers stands in for the cache's watches.
+type informers struct {
+	queue                   *notedQueue
+	checks, machines, nodes *controllertest.FakeInformer
+}
+
+func watched(t *testing.T, s *stage) *informers {
+	t.Helper()
+	cache := &informertest.FakeInformers{Scheme: newScheme(t)}
+	w := &informers{queue: &notedQueue{}}
+	for _, source := range s.sources(cache) {
+		if err := source.Start(t.Context(), w.queue); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, into := range []**controllertest.FakeInformer{&w.checks, &w.machines, &w.nodes} {
+		informer, err := cache.FakeInformerFor(t.Context(), Kinds()[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		*into = informer
+	}
+	return w
+}
+
+// watching has the MachineHealthChecks a and a2 of the pool a, b of the pool b, and one of another namespace; m0 and m1 are of a.
+func watching(t *testing.T, options Options) (*stage, *informers) {
+	t.Helper()
+	of := func(pool string) func(*machinev1beta1.MachineHealthCheck) {
+		return func(c *machinev1beta1.MachineHealthCheck) { c.Spec.Selector.MatchLabels["pool"] = pool }
+	}
+	elsewhere := func(c *machinev1beta1.MachineHealthCheck) { c.Namespace = "other" }
+	disk := func(c *machinev1beta1.MachineHealthCheck) {
+		c.Spec.UnhealthyConditions = []machinev1beta1.UnhealthyCondition{{Type: "Disk", Status: corev1.ConditionTrue}}
+	}
+	s := newStage(t, options, checkOf("a"), checkOf("a2", disk), checkOf("b", of("b")), checkOf("x", elsewhere),
+		machineOf("m0", "n0"), machineOf("m1", ""), nodeOf("n0"), nodeOf("n1"))
+	return s, watched(t, s)
+}
+
+var (
+	ofA  = fmt.Sprintf("a2@%[1]d+ a@%[1]d+", watch.Rollout)
+	ofB  = fmt.Sprintf("b@%d+", watch.Rollout)
+	only = fmt.Sprintf("a@%d+", watch.Rollout)
+)
+
+func TestChangesOfMachines(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*machinev1beta1.Machine)
+		want   string
+	}{
+		"nothing": {func(*machinev1beta1.Machine) {}, ""},
+		"status": {func(m *machinev1beta1.Machine) {
+			m.ResourceVersion, m.Status.LastUpdated = "9", &metav1.Time{Time: start}
+		}, ""},
+		"phase":         {func(m *machinev1beta1.Machine) { m.Status.Phase = new("Failed") }, ofA},
+		"node":          {func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }, ofA},
+		"annotation":    {func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{"x": "y"} }, ofA},
+		"deletion":      {func(m *machinev1beta1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: start} }, ofA},
+		"owner":         {unowned, ofA},
+		"authority":     {func(m *machinev1beta1.Machine) { m.Status.AuthoritativeAPI = "ClusterAPI" }, ofA},
+		"made anew":     {func(m *machinev1beta1.Machine) { m.UID = "new" }, ofA},
+		"other pool":    {func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"pool": "b"} }, ofA + " " + ofB},
+		"no pool":       {func(m *machinev1beta1.Machine) { m.Labels = nil }, ofA},
+		"another label": {func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"pool": "a", "x": "y"} }, ofA},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, w := watching(t, Options{})
+			before := machineOf("m0", "n0")
+			after := before.DeepCopy()
+			c.change(after)
+			w.machines.Update(before, after)
+			if got := w.queue.take(); got != c.want {
+				t.Errorf("queued %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestMachinesComeAndGo(t *testing.T) {
+	s, w := watching(t, Options{})
+	machine := machineOf("m0", "n0")
+	w.machines.Add(machine)
+	if got := w.queue.take(); got != ofA {
+		t.Errorf("one that is new: %q", got)
+	}
+	s.departed.add(machine.UID, start)
+	s.versions.Wrote(string(machine.UID), watch.Write{Version: "1"})
+	w.machines.Delete(machine)
+	if got := w.queue.take(); got != ofA {
+		t.Errorf("one that is gone: %q", got)
+	}
+	if len(s.departed.sent) != 0 || s.versions.Len() != 0 {
+		t.Error("it is remembered")
+	}
+	queue := &notedQueue{}
+	s.machineCreated(t.Context(), watch.NewQueue(queue), machine, true)
+	s.nodeCreated(t.Context(), watch.NewQueue(queue), nodeOf("n0"), true)
+	if got := queue.take(); got != "" {
+		t.Errorf("what is there at the start comes with the MachineHealthChecks: %q", got)
+	}
+}
+
+func TestChangesOfNodes(t *testing.T) {
+	condition := func(kind string, status corev1.ConditionStatus, age time.Duration) corev1.NodeCondition {
+		return corev1.NodeCondition{
+			Type: corev1.NodeConditionType(kind), Status: status, LastTransitionTime: metav1.NewTime(start.Add(-age)),
+			LastHeartbeatTime: metav1.NewTime(start),
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*corev1.Node)
+		want   string
+	}{
+		"nothing": {func(*corev1.Node) {}, ""},
+		"a heartbeat": {func(n *corev1.Node) {
+			n.ResourceVersion, n.Status.Conditions[0] = "9", condition("Ready", corev1.ConditionTrue, time.Hour)
+		}, ""},
+		"labels and taints": {func(n *corev1.Node) {
+			n.Labels, n.Spec.Unschedulable = map[string]string{"x": "y"}, true
+		}, ""},
+		"not ready":               {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, only},
+		"a flap that nobody saw":  {func(n *corev1.Node) { n.Status.Conditions[0] = condition("Ready", corev1.ConditionTrue, 0) }, only},
+		"the conditions are gone": {func(n *corev1.Node) { n.Status.Conditions = nil }, only},
+		"a condition of another": {func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, condition("Disk", corev1.ConditionTrue, 0))
+		}, fmt.Sprintf("a2@%d+", watch.Rollout)},
+		"a condition of nobody": {func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, condition("Memory", corev1.ConditionTrue, 0))
+		}, ""},
+		"made anew":               {func(n *corev1.Node) { n.UID = "new" }, ofA},
+		"joins the control plane": {func(n *corev1.Node) { n.Labels = map[string]string{"control-plane": "yes"} }, ofA},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, w := watching(t, Options{Guard: &guard{}})
+			before := nodeOf("n0")
+			after := before.DeepCopy()
+			c.change(after)
+			w.nodes.Update(before, after)
+			if got := w.queue.take(); got != c.want {
+				t.Errorf("queued %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestNodesComeAndGo(t *testing.T) {
+	_, w := watching(t, Options{})
+	for _, c := range []struct{ node, want string }{{"n0", ofA}, {"n1", ""}} {
+		w.nodes.Add(nodeOf(c.node))
+		if got := w.queue.take(); got != c.want {
+			t.Errorf("%s comes: %q", c.node, got)
+		}
+		w.nodes.Delete(nodeOf(c.node))
+		if got := w.queue.take(); got != c.want {
+			t.Errorf("%s goes: %q", c.node, got)
+		}
+	}
+}
+
+func TestChangesOfMachineHealthChecks(t *testing.T) {
+	self, others := fmt.Sprintf("a@%d", watch.Repair), fmt.Sprintf("a2@%[1]d+ a@%[2]d b@%[1]d+", watch.Rollout, watch.Repair)
+	for name, c := range map[string]struct {
+		change func(*machinev1beta1.MachineHealthCheck)
+		want   string
+	}{
+		"spec":       {func(c *machinev1beta1.MachineHealthCheck) { c.Generation = 2 }, others},
+		"pause":      {func(c *machinev1beta1.MachineHealthCheck) { c.Annotations = map[string]string{AnnotationPaused: ""} }, self},
+		"made anew":  {func(c *machinev1beta1.MachineHealthCheck) { c.UID = "new" }, others},
+		"deletion":   {func(c *machinev1beta1.MachineHealthCheck) { c.DeletionTimestamp = &metav1.Time{Time: start} }, others},
+		"a status":   {func(c *machinev1beta1.MachineHealthCheck) { c.ResourceVersion, c.Status.RemediationsAllowed = "9", 1 }, self},
+		"our status": {func(c *machinev1beta1.MachineHealthCheck) { c.ResourceVersion = "1000" }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, w := watching(t, Options{})
+			s.versions.Wrote("uid-of-a", watch.Write{Version: "1000"})
+			before := checkOf("a")
+			after := before.DeepCopy()
+			c.change(after)
+			w.checks.Update(before, after)
+			if got := w.queue.take(); got != c.want {
+				t.Errorf("queued %q, want %q", got, c.want)
+			}
+		})
+	}
+	s, w := watching(t, Options{})
+	w.checks.Add(checkOf("a"))
+	if got := w.queue.take(); got != others {
+		t.Errorf("one that is new: %q", got)
+	}
+	w.checks.Delete(checkOf("a"))
+	if got := w.queue.take(); got != others {
+		t.Errorf("one that is gone: %q", got)
+	}
+	queue := &notedQueue{}
+	s.checkCreated(t.Context(), watch.NewQueue(queue), checkOf("a"), true)
+	if got := queue.take(); got != fmt.Sprintf("a@%d", watch.Initial) {
+		t.Errorf("at the start: %q", got)
+	}
+}
+
+// A pass that had to wait for the cache is made when the cache has caught up.
+func TestAWriteThatWasWaitedFor(t *testing.T) {
+	s, w := watching(t, Options{})
+	s.versions.Wrote("uid-of-a", watch.Write{Version: "1000"})
+	if !s.versions.Behind("uid-of-a", "999") {
+		t.Fatal("it is not behind")
+	}
+	after := checkOf("a")
+	after.ResourceVersion = "1000"
+	w.checks.Update(checkOf("a"), after)
+	if got := w.queue.take(); got != fmt.Sprintf("a@%d", watch.Repair) {
+		t.Errorf("queued %q", got)
+	}
+}
+
+func TestEventsWhileTheCacheFails(t *testing.T) {
+	s, w := watching(t, Options{})
+	s.fail["list MachineHealthCheckList"] = errors.New("no answer")
+	w.machines.Add(machineOf("m0", "n0"))
+	s.fail["list MachineList"] = errors.New("no answer")
+	w.nodes.Add(nodeOf("n0"))
+	if got := w.queue.take(); got != "" {
+		t.Errorf("queued %q", got)
+	}
+}
+
+func TestIndex(t *testing.T) {
+	refuses := errors.New("there is one")
+	if err := Index(t.Context(), refusing{refuses}); !errors.Is(err, refuses) {
+		t.Errorf("%v", err)
+	}
+	s, _ := watching(t, Options{})
+	machines := &machinev1beta1.MachineList{}
+	if err := s.client.List(t.Context(), machines, client.MatchingFields{indexNode: "n0"}); err != nil || len(machines.Items) != 1 {
+		t.Errorf("%d Machines, %v", len(machines.Items), err)
+	}
+}

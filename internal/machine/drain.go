@@ -1,0 +1,171 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// recordPrefix is the kind of work in the record on a node.
+const recordPrefix = "Machine/"
+
+// drain empties the node, and tells when that is over. What stands in the way is noted.
+func (p *pass) drain(ctx context.Context) (bool, error) {
+	if before := status.MachineCondition(p.machine.Status.Conditions, ConditionDrained); before != nil && before.Status == corev1.ConditionTrue {
+		return true, nil
+	}
+	_, excluded := p.machine.Annotations[AnnotationExclude]
+	if p.nodeName() == "" || excluded {
+		p.found.drained = step{met: true, message: "Node drain skipped"}
+		p.tell(EventDrainSkipped, "Node drain skipped")
+		return true, nil
+	}
+	if len(p.machine.Spec.LifecycleHooks.PreDrain) > 0 {
+		p.tell(EventDrainBlocked, "Drain blocked by pre-drain hook")
+		p.withdraw(p.memory)
+		return false, nil
+	}
+	if p.found.node == nil {
+		p.drained("the node is gone")
+		return true, nil
+	}
+	return p.empty(ctx, p.found.node)
+}
+
+// drained notes that nothing is left to drain.
+func (p *pass) drained(how string) {
+	p.found.drained = step{met: true, message: "Drain finished successfully"}
+	p.tell(EventDrainSucceeded, "Node drain succeeded: "+how)
+	p.tell(EventDeleted, fmt.Sprintf("Node %q drained", p.nodeName()))
+}
+
+// blocked notes what is in the way of the drain, and leaves the pods alone meanwhile.
+func (p *pass) blocked(reason, message string, again time.Duration) {
+	p.found.drained = step{reason: reason, message: message}
+	p.tell(EventDrainRequeued, message)
+	p.withdraw(p.memory)
+	p.later(again)
+}
+
+// empty leases, cordons and drains a node.
+func (p *pass) empty(ctx context.Context, node *corev1.Node) (bool, error) {
+	hold, err := drain.ReadHold(node)
+	if err != nil {
+		p.blocked(reasonBadRecord, err.Error(), retryDenied)
+		return false, nil
+	}
+	ours := hold != nil && hold.By == p.by()
+	if guarded, err := p.spared(ctx, node, ours); err != nil || !guarded {
+		return false, err
+	}
+	if held, err := p.lease(ctx, node); err != nil || !held {
+		return false, err
+	}
+	if hold != nil && !ours {
+		// Whoever cordoned the node works on it only as long as the lease is theirs; what they had to give back goes with the node.
+		hold.Since = p.now.UTC().Truncate(time.Second)
+	}
+	if hold, err = p.cordon(ctx, node, hold, ours); err != nil || hold == nil {
+		return false, err
+	}
+	return p.evict(ctx, node, hold)
+}
+
+// spared asks whether the control plane can spare the node, before the lease is taken, which would keep others away who could help it.
+func (p *pass) spared(ctx context.Context, node *corev1.Node, ours bool) (bool, error) {
+	if ours || p.Guard == nil || !p.Guard.Applies(node) {
+		return true, nil
+	}
+	denial, err := p.Guard.Check(ctx, node)
+	if err != nil {
+		return false, err
+	}
+	if denial != "" {
+		p.blocked(reasonQuorum, denial, retryQuorum)
+	}
+	return denial == "", nil
+}
+
+// lease makes sure that the node's lease is ours.
+func (p *pass) lease(ctx context.Context, node *corev1.Node) (bool, error) {
+	again, err := p.Lease.Hold(ctx, node)
+	var held *nodelease.HeldError
+	switch {
+	case err == nil:
+		p.later(again)
+		return true, nil
+	case errors.As(err, &held):
+		p.blocked(reasonLease, held.Error(), min(max(held.Until.Sub(p.now), time.Second), retryDenied))
+		return false, nil
+	}
+	return false, err
+}
+
+// cordon cordons the node, one of the control plane at a time. Nil without an error means that it cannot be done now.
+func (p *pass) cordon(ctx context.Context, node *corev1.Node, hold *drain.Hold, ours bool) (*drain.Hold, error) {
+	if !ours && p.Guard != nil && p.Guard.Applies(node) {
+		defer p.Guard.Hold()()
+		if guarded, err := p.spared(ctx, node, ours); err != nil || !guarded {
+			return nil, err
+		}
+	}
+	change, err := drain.Take(node, hold, p.by(), drain.Marks{}, p.now)
+	if err != nil || change.Patch == nil {
+		return change.Hold, err
+	}
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metaOf(node.Name)}
+	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	if err := p.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, change.Patch), fieldOwner); err != nil {
+		if status.Classify(err) != status.Denied {
+			return nil, fmt.Errorf("cordoning node %s: %w", node.Name, err)
+		}
+		p.blocked(reasonDenied, err.Error(), retryDenied)
+		return nil, nil
+	}
+	p.tell(EventDrainProceeds, "Node drain proceeds")
+	return change.Hold, nil
+}
+
+// evict takes the drain as far as it goes.
+func (p *pass) evict(ctx context.Context, node *corev1.Node, hold *drain.Hold) (bool, error) {
+	timeout := p.duration(AnnotationDrainTimeout, p.options.DrainTimeout)
+	options := drain.Options{
+		// The pods of a node that nobody hears of cannot report their end; those within their grace are waited for.
+		Unreachable: drain.Ignore, Deadline: timeout, Volumes: p.options.VolumeDetachTimeout > 0, VolumesTimeout: p.options.VolumeDetachTimeout,
+	}
+	p.memory.drains = node.Name
+	report, err := p.Engine.Drain(ctx, node, hold.Since, options)
+	if err != nil {
+		return false, err
+	}
+	if !report.Wake.IsZero() {
+		p.later(report.Wake.Sub(p.now))
+	}
+	switch {
+	case report.Done():
+		p.drained("all pods have left")
+		return true, nil
+	case timeout > 0 && !p.now.Before(hold.Since.Add(timeout)):
+		text := fmt.Sprintf("the time for the drain, %s, is over; the instance goes with what is left: %s", timeout, report.Text())
+		p.found.drained = step{reason: reasonTimeout, message: text}
+		p.tell(EventDrainRequeued, text)
+		return true, nil
+	}
+	p.found.drained = step{reason: reasonDraining, message: report.Text()}
+	return false, nil
+}
+
+// by is the holder's name in the record on the node.
+func (p *pass) by() string { return recordPrefix + string(p.machine.UID) }
+
+func metaOf(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }

@@ -1,0 +1,167 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/provider"
+)
+
+// remove takes a Machine that is being deleted as far as it goes: hooks, drain, instance, Node, lease, finalizer. The status says where it
+// stands, unless the Machine is gone by then.
+func (p *pass) remove(ctx context.Context) error {
+	if !slices.Contains(p.machine.Finalizers, machinev1beta1.MachineFinalizer) {
+		// Somebody else's finalizer keeps it; nothing is ours here any more.
+		p.withdraw(p.memory)
+		return nil
+	}
+	p.found.phase = machinev1beta1.PhaseDeleting
+	p.found.ready = step{reason: reasonDeleting}
+	if err := p.link(ctx); err != nil {
+		return err
+	}
+	over, failed := p.dismantle(ctx)
+	if over && failed == nil {
+		return p.finish(ctx)
+	}
+	if err := p.writeStatus(ctx); err != nil {
+		return err
+	}
+	return failed
+}
+
+// dismantle goes through the steps of the end; over tells that nothing is left of the Machine outside.
+func (p *pass) dismantle(ctx context.Context) (over bool, err error) {
+	if drained, err := p.drain(ctx); err != nil || !drained {
+		return false, err
+	}
+	p.withdraw(p.memory)
+	if len(p.machine.Spec.LifecycleHooks.PreTerminate) > 0 {
+		return false, nil
+	}
+	if ended, err := p.terminate(ctx); err != nil || !ended {
+		return false, err
+	}
+	return p.removeNode(ctx)
+}
+
+// nodeName is the Node that the Machine has or had; empty for none ever.
+func (p *pass) nodeName() string {
+	if p.found.node != nil {
+		return p.found.node.Name
+	}
+	if ref := p.machine.Status.NodeRef; ref != nil {
+		return ref.Name
+	}
+	return ""
+}
+
+// terminate has the instance ended, and tells when there is none any more.
+func (p *pass) terminate(ctx context.Context) (bool, error) {
+	actuator, err := p.Actuators.of(p.machine)
+	if err != nil {
+		if !provisioned(p.machine) {
+			return true, nil // there never was an instance
+		}
+		p.found.exists = step{reason: reasonNoProvider, message: err.Error()}
+		p.later(retryDenied)
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.options.ProviderTimeout)
+	defer cancel()
+	if err := actuator.Delete(ctx, p.machine); err != nil {
+		return p.notDeleted(err)
+	}
+	instance, err := actuator.Get(ctx, p.machine)
+	if err != nil {
+		p.found.unknown = true
+		return false, p.refused(err, reasonProviderError, machinev1beta1.UpdateMachineError)
+	}
+	if instance != nil {
+		p.later(retryInstance)
+		if instance.LookAgain > 0 {
+			p.later(instance.LookAgain)
+		}
+		p.found.exists = step{met: true}
+		return false, nil
+	}
+	p.tell(EventDelete, "The instance is gone")
+	return true, nil
+}
+
+// notDeleted notes why the instance is still there. A Machine that could never become one has none.
+func (p *pass) notDeleted(err error) (bool, error) {
+	reason := provider.ReasonOf(err, machinev1beta1.DeleteMachineError)
+	if reason == machinev1beta1.InvalidConfigurationMachineError && len(p.machine.Status.Addresses) == 0 {
+		return true, nil
+	}
+	p.found.exists = step{met: true, message: err.Error()}
+	if wait, only := provider.AsRequeueAfter(err); only {
+		p.later(wait)
+		return false, nil
+	}
+	p.Metrics.failed("delete", p.key, reason)
+	p.warn(EventFailedDelete, err.Error())
+	return false, fmt.Errorf("the provider of Machine %s: %w", p.key, err)
+}
+
+// removeNode deletes the Node that the Machine left behind, also one that never came into nodeRef. One of the same name that is another
+// Machine's by now is not touched.
+func (p *pass) removeNode(ctx context.Context) (bool, error) {
+	node := p.found.node
+	if node == nil {
+		return true, nil
+	}
+	err := p.Writer.Delete(ctx, &corev1.Node{ObjectMeta: metaOf(node.Name)}, client.Preconditions{UID: &node.UID})
+	switch status.Classify(err) {
+	case status.OK, status.Gone, status.Stale:
+		log.FromContext(ctx).Info("node deleted", "node", node.Name)
+		return true, nil
+	}
+	timeout := p.duration(AnnotationNodeDeletionTimeout, p.options.NodeDeletionTimeout)
+	if timeout > 0 && !p.now.Before(p.machine.DeletionTimestamp.Add(timeout)) {
+		log.FromContext(ctx).Error(err, "the Node stays; the time for its deletion is over", "node", node.Name)
+		return true, nil
+	}
+	return false, fmt.Errorf("deleting Node %s: %w", node.Name, err)
+}
+
+// finish gives the lease back and lets the Machine go.
+func (p *pass) finish(ctx context.Context) error {
+	if name := p.nodeName(); name != "" {
+		if err := p.Lease.Release(ctx, name); err != nil {
+			return err
+		}
+	}
+	changed := p.machine.DeepCopy()
+	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == machinev1beta1.MachineFinalizer })
+	patch := client.MergeFromWithOptions(p.machine, client.MergeFromWithOptimisticLock{})
+	if err := p.Writer.Patch(ctx, changed, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the finalizer of Machine %s: %w", p.key, err)
+	}
+	p.wrote(changed)
+	log.FromContext(ctx).Info("machine is gone")
+	return nil
+}
+
+// duration reads an annotation with a duration. One that cannot be read is told, and counts as absent.
+func (p *pass) duration(annotation string, otherwise time.Duration) time.Duration {
+	text, there := p.machine.Annotations[annotation]
+	if !there {
+		return otherwise
+	}
+	value, err := time.ParseDuration(text)
+	if err != nil || value < 0 {
+		p.warn(EventFailedValidate, fmt.Sprintf("annotation %s: %q is no duration such as 10m; %s counts", annotation, text, otherwise))
+		return otherwise
+	}
+	return value
+}

@@ -1,0 +1,291 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/provider"
+)
+
+// running is a stage with a Machine that runs on a node.
+func running(t *testing.T, objects ...client.Object) *stage {
+	t.Helper()
+	s := newStage(t, append(objects, machineOf("m"), nodeOf("m"))...)
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
+	s.told()
+	return s
+}
+
+func TestAMachineGoesWithAllThatIsItsOwn(t *testing.T) {
+	s := running(t)
+	s.doom("m")
+	_, _, calls := s.pass("m")
+	if calls != "delete get" || s.machine("m") != nil || s.node("m") != nil || len(s.leases()) != 0 {
+		t.Errorf("calls %q, left are %v, %v, %v", calls, s.machine("m"), s.node("m"), s.leases())
+	}
+	if got := s.told(); got != "Delete, Deleted, DrainProceeds, DrainSucceeded" {
+		t.Errorf("told %s", got)
+	}
+	// Its Deleted event ends what is remembered.
+	s.pass("m")
+	if len(s.known) != 0 || s.versions.Len() != 0 {
+		t.Error("a Machine that is gone is remembered")
+	}
+}
+
+func (s *stage) leases() []coordinationv1.Lease {
+	s.t.Helper()
+	var list coordinationv1.LeaseList
+	if err := s.client.List(s.t.Context(), &list); err != nil {
+		s.t.Fatal(err)
+	}
+	return list.Items
+}
+
+func TestPodsLeaveFirst(t *testing.T) {
+	s := running(t, podOf("p", "m"))
+	s.doom("m")
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=Draining", "Ready=Deleting")
+	if !s.node("m").Spec.Unschedulable || len(s.leases()) != 1 || len(s.cloud.instances) != 1 {
+		t.Error("the node is to be leased and cordoned, and to stay")
+	}
+	if err := s.client.Delete(t.Context(), podOf("p", "m")); err != nil {
+		t.Fatal(err)
+	}
+	s.rest("m")
+	if s.machine("m") != nil || len(s.cloud.instances) != 0 {
+		t.Error("it is still there")
+	}
+}
+
+func TestDrainsThatAreLeftOut(t *testing.T) {
+	excluded := running(t, podOf("p", "m"))
+	excluded.edit("m", func(m *machinev1beta1.Machine) {
+		m.Annotations[AnnotationExclude] = ""
+		m.Spec.LifecycleHooks.PreDrain = []machinev1beta1.LifecycleHook{{Name: "Save", Owner: "backup"}}
+	})
+	unlinked := newStage(t, machineOf("m"))
+	unlinked.rest("m")
+	unlinked.told()
+	for name, s := range map[string]*stage{"excluded": excluded, "without a node": unlinked} {
+		t.Run(name, func(t *testing.T) {
+			s.doom("m")
+			s.rest("m")
+			if got := s.told(); s.machine("m") != nil || got != "Delete, DrainSkipped" {
+				t.Errorf("told %s; left is %v", got, s.machine("m"))
+			}
+		})
+	}
+}
+
+// The incumbent leaves such a Node behind.
+func TestANodeThatNeverCameIntoNodeRefGoesToo(t *testing.T) {
+	s := newStage(t, machineOf("m"))
+	s.rest("m")
+	s.doom("m")
+	s.make(nodeOf("m"))
+	s.rest("m")
+	if s.machine("m") != nil || s.node("m") != nil {
+		t.Error("the Node is left")
+	}
+}
+
+func TestHooksHoldUpTheEnd(t *testing.T) {
+	s := running(t)
+	s.edit("m", func(m *machinev1beta1.Machine) {
+		m.Spec.LifecycleHooks.PreDrain = []machinev1beta1.LifecycleHook{{Name: "Save", Owner: "backup"}}
+		m.Spec.LifecycleHooks.PreTerminate = []machinev1beta1.LifecycleHook{{Name: "Etcd", Owner: "etcd"}}
+	})
+	s.doom("m")
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drainable=HookPresent", "Terminable=HookPresent", "Drained=-")
+	if s.node("m").Spec.Unschedulable {
+		t.Error("the node is cordoned although the drain is held up")
+	}
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreDrain = nil })
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drainable=True", "Terminable=HookPresent", "Drained=True")
+	if len(s.cloud.instances) != 1 {
+		t.Error("the instance was ended before the hook was gone")
+	}
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreTerminate = nil })
+	s.rest("m")
+	if s.machine("m") != nil {
+		t.Error("it is still there")
+	}
+	if got := s.told(); got != "Delete, Deleted, DrainBlocked, DrainProceeds, DrainSucceeded" {
+		t.Errorf("told %s", got)
+	}
+}
+
+func TestTheNodeIsSomebodyElses(t *testing.T) {
+	s := running(t)
+	other := &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: "node-maintenance", Clock: s.clock}
+	if _, err := other.Hold(t.Context(), s.node("m")); err != nil {
+		t.Fatal(err)
+	}
+	s.doom("m")
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=LeaseHeldByOther")
+	if s.node("m").Spec.Unschedulable || len(s.cloud.instances) != 1 {
+		t.Error("it was touched")
+	}
+	if err := other.Release(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	s.rest("m")
+	if s.machine("m") != nil {
+		t.Error("it is still there")
+	}
+}
+
+// A record is a past holder's when the lease is free: what it had to give back goes with the node.
+func TestARecordOnTheNodeIsTakenOver(t *testing.T) {
+	s := running(t, podOf("p", "m"))
+	node := s.node("m")
+	node.Spec.Unschedulable = true
+	node.Annotations = map[string]string{drain.AnnotationHold: `{"by":"NodeMaintenance/x","since":"2026-01-01T00:00:00Z"}`}
+	if err := s.client.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	s.doom("m")
+	s.rest("m")
+	hold, err := drain.ReadHold(s.node("m"))
+	if err != nil || hold.By != "Machine/uid-of-m" || hold.Since.Before(start) {
+		t.Errorf("%v, the record is %+v", err, hold)
+	}
+	node = s.node("m")
+	node.Annotations[drain.AnnotationHold] = "{"
+	if err := s.client.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=RecordUnreadable")
+}
+
+func TestTheTimeForADrain(t *testing.T) {
+	s := running(t, podOf("p", "m"))
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationDrainTimeout] = "5m" })
+	s.doom("m")
+	s.rest("m")
+	s.clock.Step(4 * time.Minute)
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=Draining")
+	s.clock.Step(time.Minute)
+	s.rest("m")
+	if s.machine("m") != nil {
+		t.Error("the time is over, and it is still there")
+	}
+	odd := running(t, podOf("p", "m"))
+	odd.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationDrainTimeout] = "soon" })
+	odd.doom("m")
+	odd.rest("m")
+	if got := odd.told(); got != "DrainProceeds, FailedValidate" {
+		t.Errorf("told %s", got)
+	}
+}
+
+func TestInstancesThatDoNotEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		fails bool
+	}{"refused": {errors.New("busy"), true}, "takes its time": {provider.RequeueAfter(9*time.Second, "ends"), false}} {
+		t.Run(name, func(t *testing.T) {
+			s := running(t)
+			s.cloud.fail["delete"] = c.err
+			s.doom("m")
+			result, _, _, err := s.try("m")
+			if (err != nil) != c.fails || !c.fails && result.RequeueAfter != 9*time.Second {
+				t.Errorf("error %v, again in %s", err, result.RequeueAfter)
+			}
+			if s.machine("m") == nil || s.node("m") == nil {
+				t.Fatal("it is gone while its instance is there")
+			}
+			delete(s.cloud.fail, "delete")
+			s.cloud.slow = true
+			s.pass("m")
+			if s.machine("m") == nil {
+				t.Fatal("it is gone while its instance ends")
+			}
+			s.rest("m")
+			if s.machine("m") != nil {
+				t.Error("it is still there")
+			}
+		})
+	}
+	failed := newStage(t, machineOf("m"))
+	failed.cloud.fail["create"] = provider.InvalidConfiguration("no such image")
+	failed.cloud.fail["delete"] = provider.InvalidConfiguration("no such image")
+	failed.rest("m")
+	failed.doom("m")
+	failed.rest("m")
+	if failed.machine("m") != nil {
+		t.Error("it never had an instance, and cannot go")
+	}
+}
+
+// One of the same name that is another Machine's by now is not touched.
+func TestAnotherMachinesNodeStays(t *testing.T) {
+	s := running(t)
+	if err := s.client.Delete(t.Context(), s.node("m")); err != nil {
+		t.Fatal(err)
+	}
+	foreign := nodeOf("m")
+	foreign.UID, foreign.Spec.ProviderID = "foreign", "cloud:///other"
+	s.make(foreign)
+	s.doom("m")
+	s.rest("m")
+	if s.machine("m") != nil || s.node("m") == nil || s.node("m").Spec.Unschedulable {
+		t.Error("the Node of another Machine was touched, or the Machine cannot go")
+	}
+}
+
+type guard struct{ denial string }
+
+func (g *guard) Hold() func() { return func() {} }
+
+func (g *guard) Applies(*corev1.Node) bool                           { return true }
+func (g *guard) Check(context.Context, *corev1.Node) (string, error) { return g.denial, nil }
+
+func TestTheControlPlaneCannotSpareTheNode(t *testing.T) {
+	s := running(t)
+	g := &guard{denial: "one is away already"}
+	s.Guard = g
+	s.doom("m")
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=ControlPlaneQuorum")
+	if len(s.leases()) != 0 || s.node("m").Spec.Unschedulable {
+		t.Error("it holds the lease, or has cordoned the node")
+	}
+	g.denial = ""
+	s.rest("m")
+	if s.machine("m") != nil {
+		t.Error("it is still there")
+	}
+}
+
+func TestNodeObjectsThatCannotBeDeleted(t *testing.T) {
+	s := running(t)
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationNodeDeletionTimeout] = "1m" })
+	s.doom("m")
+	s.fail["delete Node"] = errors.New("no")
+	if _, _, _, err := s.try("m"); err == nil || s.machine("m") == nil {
+		t.Errorf("error %v", err)
+	}
+	s.clock.SetTime(s.machine("m").DeletionTimestamp.Add(time.Minute))
+	s.rest("m")
+	if s.machine("m") != nil {
+		t.Error("the time is over, and it is still there")
+	}
+}

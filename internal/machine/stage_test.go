@@ -1,0 +1,343 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/provider"
+)
+
+var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// cloud is a provider whose answers are the test's.
+type cloud struct {
+	// instances are those that there are, by the Machine's name.
+	instances map[string]*provider.Instance
+	// fail answers in the place of a call.
+	fail map[string]error
+	// slow instances take another call of Delete to end.
+	slow  bool
+	calls []string
+}
+
+func (c *cloud) call(name string, machine *machinev1beta1.Machine) error {
+	c.calls = append(c.calls, name+" "+machine.Name)
+	return c.fail[name]
+}
+
+func (c *cloud) Create(_ context.Context, machine *machinev1beta1.Machine) (*provider.Instance, error) {
+	if err := c.call("create", machine); err != nil {
+		return nil, err
+	}
+	c.instances[machine.Name] = instanceOf(machine.Name)
+	return c.instances[machine.Name], nil
+}
+
+func (c *cloud) Get(_ context.Context, machine *machinev1beta1.Machine) (*provider.Instance, error) {
+	if err := c.call("get", machine); err != nil {
+		return nil, err
+	}
+	return c.instances[machine.Name], nil
+}
+
+func (c *cloud) Delete(_ context.Context, machine *machinev1beta1.Machine) error {
+	if err := c.call("delete", machine); err != nil {
+		return err
+	}
+	if c.slow {
+		c.slow = false
+		return nil
+	}
+	delete(c.instances, machine.Name)
+	return nil
+}
+
+func instanceOf(name string) *provider.Instance {
+	return &provider.Instance{
+		ProviderID: "cloud:///" + name, State: provider.Running, Type: "m5", Region: "eu", Zone: "eu-1",
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}},
+		Status:    &runtime.RawExtension{Raw: []byte(`{"instanceState":"running"}`)},
+	}
+}
+
+// stage is a Reconciler on a client in memory and a cloud, with a clock of its own. What the API server makes of all this is tested on a
+// real one; here it is about answers and moments that cannot be had there at will.
+type stage struct {
+	*Reconciler
+	t      *testing.T
+	client client.Client
+	clock  *testclock.FakeClock
+	events *record.FakeRecorder
+	cloud  *cloud
+	writes []string
+	// fail, when set, answers instead of the API server: the key is a verb and a kind.
+	fail map[string]error
+}
+
+type fieldIndexer struct{ builder *fake.ClientBuilder }
+
+func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.builder.WithIndex(object, field, extract)
+	return nil
+}
+
+var cloudKind = schema.GroupKind{Group: "cloud.example.com", Kind: "CloudSpec"}
+
+func newStage(t *testing.T, objects ...client.Object) *stage {
+	t.Helper()
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, machinev1beta1.Install} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &stage{
+		t: t, clock: testclock.NewFakeClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{},
+		cloud: &cloud{instances: map[string]*provider.Instance{}, fail: map[string]error{}},
+	}
+	builder := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
+		WithStatusSubresource(&machinev1beta1.Machine{}).WithInterceptorFuncs(s.interceptors())
+	index := fieldIndexer{builder}
+	builder.WithIndex(&corev1.Pod{}, engine.IndexNode, func(object client.Object) []string {
+		if pod, ok := object.(*corev1.Pod); ok {
+			return []string{pod.Spec.NodeName}
+		}
+		return nil
+	})
+	for _, err := range []error{engine.Index(t.Context(), index), Index(t.Context(), index)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.client = builder.Build()
+	drainMetrics, err := engine.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	actuators, err := NewActuators(provider.Environment{}, provider.Provider{
+		Name: "cloud", Kinds: []schema.GroupKind{cloudKind}, New: func(provider.Environment) (provider.Actuator, error) { return s.cloud, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Reconciler = NewReconciler(&Crew{
+		Cache: s.client, Writer: s.client, Recorder: s.events, Actuators: actuators, Metrics: metrics,
+		Engine: engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
+		Lease:  &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
+	}, Options{Clock: s.clock})
+	return s
+}
+
+func (s *stage) interceptors() interceptor.Funcs {
+	note := func(verb string, object client.Object) error {
+		kind := fmt.Sprintf("%T", object)
+		kind = kind[strings.LastIndex(kind, ".")+1:]
+		if partial := object.GetObjectKind().GroupVersionKind().Kind; kind == "PartialObjectMetadata" {
+			kind = partial
+		}
+		s.writes = append(s.writes, verb+" "+kind)
+		return s.fail[verb+" "+kind]
+	}
+	return interceptor.Funcs{
+		Patch: func(ctx context.Context, next client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if err := note("patch", object); err != nil {
+				return err
+			}
+			return next.Patch(ctx, object, patch, options...)
+		},
+		Create: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if err := note("create", object); err != nil {
+				return err
+			}
+			return next.Create(ctx, object, options...)
+		},
+		Delete: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+			if err := note("delete", object); err != nil {
+				return err
+			}
+			return next.Delete(ctx, object, options...)
+		},
+		SubResourcePatch: func(
+			ctx context.Context, next client.Client, part string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+		) error {
+			if err := note(part, object); err != nil {
+				return err
+			}
+			return next.SubResource(part).Patch(ctx, object, patch, options...)
+		},
+	}
+}
+
+func machineOf(name string) *machinev1beta1.Machine {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), Finalizers: []string{machinev1beta1.MachineFinalizer},
+		CreationTimestamp: metav1.NewTime(start.Add(-time.Minute)), Generation: 1,
+	}}
+	machine.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"cloud.example.com/v1","kind":"CloudSpec"}`)}
+	return machine
+}
+
+// nodeOf is the Node that the instance of a Machine becomes.
+func nodeOf(name string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-node-" + name)}, Spec: corev1.NodeSpec{ProviderID: "cloud:///" + name},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+}
+
+func podOf(name, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name)}, Spec: corev1.PodSpec{NodeName: node},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+}
+
+// pass makes one pass and returns what was written and what the provider was asked.
+func (s *stage) pass(name string) (result reconcile.Result, writes, calls string) {
+	s.t.Helper()
+	result, writes, calls, err := s.try(name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return result, writes, calls
+}
+
+// try is a pass that may fail.
+func (s *stage) try(name string) (result reconcile.Result, writes, calls string, err error) {
+	s.t.Helper()
+	s.writes, s.cloud.calls = nil, nil
+	result, err = s.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "machines", Name: name}})
+	for _, call := range s.cloud.calls {
+		calls += strings.Fields(call)[0] + " "
+	}
+	return result, strings.Join(s.writes, ", "), strings.TrimSpace(calls), err
+}
+
+// rest makes passes until one writes nothing.
+func (s *stage) rest(name string) {
+	s.t.Helper()
+	for range 10 {
+		if _, writes, _ := s.pass(name); writes == "" {
+			return
+		}
+		s.clock.Step(time.Second)
+	}
+	s.t.Fatalf("it goes on writing: %v", s.writes)
+}
+
+// machine reads a Machine; nil when it is gone.
+func (s *stage) machine(name string) *machinev1beta1.Machine {
+	s.t.Helper()
+	machine := &machinev1beta1.Machine{}
+	err := s.client.Get(s.t.Context(), types.NamespacedName{Namespace: "machines", Name: name}, machine)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return machine
+}
+
+func (s *stage) node(name string) *corev1.Node {
+	s.t.Helper()
+	node := &corev1.Node{}
+	err := s.client.Get(s.t.Context(), types.NamespacedName{Name: name}, node)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return node
+}
+
+// make adds an object to the cluster.
+func (s *stage) make(object client.Object) {
+	s.t.Helper()
+	if err := s.client.Create(s.t.Context(), object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// doom deletes a Machine as a user does.
+func (s *stage) doom(name string) {
+	s.t.Helper()
+	if err := s.client.Delete(s.t.Context(), s.machine(name)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// edit changes a Machine as somebody else would.
+func (s *stage) edit(name string, change func(*machinev1beta1.Machine)) {
+	s.t.Helper()
+	machine := s.machine(name)
+	change(machine)
+	machine.Generation++
+	if err := s.client.Update(s.t.Context(), machine); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// told drains the events' reasons.
+func (s *stage) told() string {
+	var out []string
+	for {
+		select {
+		case event := <-s.events.Events:
+			out = append(out, strings.Fields(event)[1])
+		default:
+			slices.Sort(out)
+			return strings.Join(out, ", ")
+		}
+	}
+}
+
+// expect compares the phase and conditions, as Type=Reason, with - for none, or Type=True.
+func (s *stage) expect(name, phase string, conditions ...string) {
+	s.t.Helper()
+	machine := s.machine(name)
+	if machine.Status.Phase == nil || *machine.Status.Phase != phase {
+		s.t.Errorf("phase %v, want %s", machine.Status.Phase, phase)
+	}
+	for _, condition := range conditions {
+		kind, want, _ := strings.Cut(condition, "=")
+		found := status.MachineCondition(machine.Status.Conditions, machinev1beta1.ConditionType(kind))
+		got := "-"
+		if found != nil {
+			if got = found.Reason; found.Status == corev1.ConditionTrue {
+				got = "True"
+			}
+		}
+		if got != want {
+			s.t.Errorf("%s is %s (%+v), want %s", kind, got, found, want)
+		}
+	}
+}

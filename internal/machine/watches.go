@@ -1,0 +1,148 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/nodelink"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// indexRef holds status.nodeRef.name of Machines.
+const indexRef = "machine.status.nodeRef.name"
+
+// Index gives the cache the indexes that the controller reads by, besides those of nodelink and of the drain engine.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &machinev1beta1.Machine{}, indexRef, func(object client.Object) []string {
+		if machine, ok := object.(*machinev1beta1.Machine); ok && machine.Status.NodeRef != nil {
+			return []string{machine.Status.NodeRef.Name}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing Machines by %s: %w", indexRef, err)
+	}
+	return nodelink.Index(ctx, indexer)
+}
+
+// Kinds lists what the controller watches.
+func Kinds() []client.Object {
+	return append(engine.Kinds(), &machinev1beta1.Machine{}, &corev1.Node{}, &coordinationv1.Lease{})
+}
+
+// sources are the controller's watches, each with its reason.
+func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
+	return append(r.Engine.Sources(cache, r.ofNode),
+		// A Machine is made, changed, or to go.
+		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
+			Created: func(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
+				priority := watch.Rollout
+				if initial {
+					priority = watch.Initial
+				}
+				queue.Add(priority, request(machine))
+			},
+			Updated: r.machineUpdated,
+			Deleted: func(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
+				queue.Add(watch.Repair, request(machine))
+			},
+		}),
+		// A Node registers, turns Ready or not, is cordoned by somebody, or goes.
+		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
+			Created: func(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
+				if !initial {
+					r.addNode(ctx, queue, node)
+				}
+			},
+			Updated: func(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
+				if nodeMatters(before, after) {
+					r.addNode(ctx, queue, after)
+				}
+			},
+			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) { r.addNode(ctx, queue, node) },
+		}),
+		// Somebody gives the node's lease back.
+		watch.Source(cache, &coordinationv1.Lease{}, watch.Handler[*coordinationv1.Lease]{
+			Updated: func(ctx context.Context, queue watch.Queue, before, after *coordinationv1.Lease) {
+				if !apiequality.Semantic.DeepEqual(before.Spec.HolderIdentity, after.Spec.HolderIdentity) {
+					r.addLease(ctx, queue, after)
+				}
+			},
+			Deleted: r.addLease,
+		}),
+	)
+}
+
+// machineUpdated passes over what a pass has no use for: its own writes, of which it knows the outcome.
+func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
+	if before.ResourceVersion == after.ResourceVersion {
+		return
+	}
+	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own && !last.Awaited {
+		return
+	}
+	queue.Add(watch.Rollout, request(after))
+}
+
+// nodeMatters tells whether anything of a Node has changed that a Machine looks at.
+func nodeMatters(before, after *corev1.Node) bool {
+	return before.UID != after.UID || before.Spec.ProviderID != after.Spec.ProviderID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || nodeReady(before) != nodeReady(after) ||
+		!slices.Equal(nodelink.InternalIPs(before.Status.Addresses), nodelink.InternalIPs(after.Status.Addresses))
+}
+
+// addNode puts the Machines that have a Node, or may get it, into the queue.
+func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, node *corev1.Node) {
+	requests := map[reconcile.Request]bool{}
+	for _, item := range r.ofNode(ctx, node.Name) {
+		requests[item] = true
+	}
+	machines, err := r.finder.MachinesOf(ctx, node)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node.Name)
+	}
+	for _, machine := range machines {
+		requests[request(machine)] = true
+	}
+	queue.Add(watch.Repair, slices.Collect(maps.Keys(requests))...)
+}
+
+// ofNode lists the Machines that have a Node in their nodeRef.
+func (r *Reconciler) ofNode(ctx context.Context, node string) []reconcile.Request {
+	var machines machinev1beta1.MachineList
+	if err := r.Cache.List(ctx, &machines, client.MatchingFields{indexRef: node}); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list the Machines of a Node", "node", node)
+		return nil
+	}
+	requests := make([]reconcile.Request, len(machines.Items))
+	for i := range machines.Items {
+		requests[i] = request(&machines.Items[i])
+	}
+	return requests
+}
+
+// addLease wakes the Machine that waits for a lease. The name of a lease is that of its node in lower case, as Node names are.
+func (r *Reconciler) addLease(ctx context.Context, queue watch.Queue, lease *coordinationv1.Lease) {
+	if node, ok := strings.CutPrefix(lease.Name, nodelease.Name("")); ok {
+		queue.Add(watch.Rollout, r.ofNode(ctx, node)...)
+	}
+}
+
+func request(machine *machinev1beta1.Machine) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(machine)}
+}

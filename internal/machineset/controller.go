@@ -1,0 +1,229 @@
+package machineset
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/machineset/plan"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// Name is the controller's name in logs and metrics.
+const Name = "machineset"
+
+// FieldOwner is the field manager of every write.
+const FieldOwner = client.FieldOwner("drover-machineset")
+
+// DefaultParallel is how many requests a MachineSet has under way at once where Options do not say.
+const DefaultParallel = 50
+
+const (
+	// catchUp is how soon to look again when a cache lags behind our own write. The event that ends the lag comes first as a rule.
+	catchUp = time.Second
+	// giveUp is how long a cache may lag before it is compared with the API server instead. It is for what a cache without a version
+	// of its own cannot tell: that an object has come and gone between two looks.
+	giveUp = 30 * time.Second
+	// retryStale is how soon to decide again after a guard failed.
+	retryStale = 100 * time.Millisecond
+	// retryDenied is how soon to try again what the API server refused.
+	retryDenied = time.Minute
+	// Back-off of failed requests.
+	minBackoff, maxBackoff = 50 * time.Millisecond, time.Minute
+)
+
+// Options are the controller's settings.
+type Options struct {
+	// Workers is how many MachineSets are worked on at once; below one counts as one.
+	Workers int
+	// Parallel is how many requests a MachineSet has under way at once; below one counts as DefaultParallel.
+	Parallel int
+	// ReplaceFailed has Machines in the phase Failed deleted, so that others take their place: one at a time, with a back-off.
+	ReplaceFailed bool
+	// Clock tells the time; nil is the real one.
+	Clock clock.PassiveClock
+	// Suffix makes the end of a Machine's name; nil makes one as the API server does. A test that is to be repeated has its own.
+	Suffix func() string
+}
+
+// Reconciler works on one MachineSet at a time.
+type Reconciler struct {
+	cache    client.Reader
+	live     client.Reader
+	writer   client.Client
+	options  Options
+	clock    clock.PassiveClock
+	metrics  *Metrics
+	notices  notices
+	versions *watch.Versions
+	fresh    *watch.Fresh
+
+	mu    sync.Mutex
+	known map[types.NamespacedName]*memory
+}
+
+// NewReconciler makes a reconciler that reads from a cache with the indexes of Index, asks the API server itself through live where a
+// cache is not good enough, and writes with a client. Version tells the newest resourceVersion that the cache of Machines has seen;
+// nil where that is not known.
+func NewReconciler(
+	cache, live client.Reader, version func() string, writer client.Client, recorder record.EventRecorder, metrics *Metrics, options Options,
+) *Reconciler {
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	if options.Parallel < 1 {
+		options.Parallel = DefaultParallel
+	}
+	if options.Suffix == nil {
+		options.Suffix = func() string { return rand.String(suffixLength) }
+	}
+	return &Reconciler{
+		cache: cache, live: live, writer: writer, options: options, clock: options.Clock, metrics: metrics, notices: notices{recorder},
+		versions: watch.NewVersions(),
+		fresh:    watch.NewFresh(cache, func() client.Object { return &machinev1beta1.Machine{} }, version),
+		known:    map[types.NamespacedName]*memory{},
+	}
+}
+
+// Run runs the controller until the context ends. The caches must be full. Live asks the API server itself. What the controller knows
+// and shows per object ends with it.
+func Run(
+	ctx context.Context, cache ctrlcache.Cache, live client.Reader, writer client.Client, recorder record.EventRecorder, metrics *Metrics,
+	options Options,
+) error {
+	defer metrics.reset()
+	version, err := watch.StoreVersion(ctx, cache, &machinev1beta1.Machine{})
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
+	r := NewReconciler(cache, live, version, writer, recorder, metrics, options)
+	again := true
+	built, err := controller.NewUnmanaged(Name, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: max(options.Workers, 1),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
+		// The capability starts again, under the same name, when its CRDs come back.
+		SkipNameValidation: &again,
+		LogConstructor:     watch.LogConstructor(ctx, Name, "machineset"),
+	})
+	if err != nil {
+		return fmt.Errorf("making the controller %s: %w", Name, err)
+	}
+	for _, source := range r.sources(cache) {
+		if err := built.Watch(source); err != nil {
+			return fmt.Errorf("controller %s: %w", Name, err)
+		}
+	}
+	return built.Start(ctx)
+}
+
+// pass is one look at one MachineSet. The objects are the cache's own and must not be changed.
+type pass struct {
+	*Reconciler
+	key      types.NamespacedName
+	set      *machinev1beta1.MachineSet
+	memory   *memory
+	now      time.Time
+	machines []*machinev1beta1.Machine
+	decision plan.Decision
+	// missing are members that do not count after this pass: they have been deleted, or could not be adopted.
+	missing map[types.UID]bool
+	// created are the names of the Machines that the pass has created.
+	created []string
+	// again is how soon to look once more without an event; zero for no need.
+	again time.Duration
+	// err is what is to be tried again with back-off.
+	err error
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+// Reconcile gives one MachineSet the Machines that it asks for, as far as that can be done now.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	set := &machinev1beta1.MachineSet{}
+	err := r.cache.Get(ctx, request.NamespacedName, set)
+	switch {
+	case apierrors.IsNotFound(err):
+		r.forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("reading MachineSet %s: %w", request.NamespacedName, err)
+	}
+	m := r.remember(request.NamespacedName, set.UID)
+	if r.versions.Behind(string(set.UID), set.ResourceVersion) {
+		return reconcile.Result{RequeueAfter: catchUp}, nil
+	}
+	r.metrics.observe(request.NamespacedName, set, &set.Status)
+	if set.DeletionTimestamp != nil {
+		// Its Machines go, or stay, as the one who deletes it has said. That is for the garbage collector to do.
+		return reconcile.Result{}, nil
+	}
+	p := &pass{Reconciler: r, key: request.NamespacedName, set: set, memory: m, now: r.clock.Now(), missing: map[types.UID]bool{}}
+	p.work(ctx)
+	if p.err != nil {
+		return reconcile.Result{}, p.err
+	}
+	return reconcile.Result{RequeueAfter: p.again}, nil
+}
+
+func (p *pass) work(ctx context.Context) {
+	switch plan.AuthorityOf(p.set) {
+	case plan.Unclaimed:
+		p.claim(ctx)
+	case plan.Elsewhere:
+		p.standBack(ctx)
+	case plan.Unknown:
+		p.unknownAuthority(ctx)
+	case plan.Ours:
+		if p.behind(ctx) || !p.gather(ctx) {
+			return
+		}
+		if p.own(ctx) && !p.scale(ctx) {
+			return
+		}
+		p.report(ctx)
+	}
+}
+
+// behind tells that the cache of Machines does not show all that has been done for the set. To count now would be to do it again.
+func (p *pass) behind(ctx context.Context) bool {
+	owner := string(p.set.UID)
+	behind, err := p.fresh.Behind(ctx, owner)
+	switch {
+	case err != nil:
+		p.err = err
+		return true
+	case !behind:
+		p.memory.behind = time.Time{}
+		return false
+	case p.memory.behind.IsZero():
+		p.memory.behind = p.now
+	case p.now.Sub(p.memory.behind) >= giveUp:
+		p.fresh.Forget(owner)
+		p.memory.behind, p.memory.confirmed = time.Time{}, false
+		return false
+	}
+	p.later(catchUp)
+	return true
+}
+
+// later asks for another look; the soonest counts.
+func (p *pass) later(wait time.Duration) {
+	wait = max(wait, time.Millisecond)
+	if p.again == 0 || wait < p.again {
+		p.again = wait
+	}
+}

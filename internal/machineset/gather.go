@@ -1,0 +1,149 @@
+package machineset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/internal/machineset/plan"
+)
+
+// gather reads the Machines that are the set's or nobody's, and their Nodes, and decides. It tells whether that was possible.
+func (p *pass) gather(ctx context.Context) bool {
+	for _, owner := range []string{string(p.set.UID), noOwner} {
+		var list machinev1beta1.MachineList
+		if p.err = p.cache.List(ctx, &list, client.InNamespace(p.key.Namespace), client.MatchingFields{indexOwner: owner}); p.err != nil {
+			p.err = fmt.Errorf("listing the Machines of MachineSet %s: %w", p.key, p.err)
+			return false
+		}
+		for i := range list.Items {
+			p.machines = append(p.machines, &list.Items[i])
+		}
+	}
+	nodes, err := p.nodes(ctx)
+	if err != nil {
+		p.err = err
+		return false
+	}
+	p.decision = plan.Decide(plan.Input{
+		Set: p.set, Machines: p.machines, Nodes: nodes, Refused: p.memory.refusals(p.now), ReplaceFailed: p.options.ReplaceFailed, Now: p.now,
+	})
+	if wake := p.decision.Wake; !wake.IsZero() {
+		p.later(p.until(wake))
+	}
+	for _, r := range p.memory.refused {
+		p.later(p.until(r.until))
+	}
+	return true
+}
+
+func (p *pass) nodes(ctx context.Context) (map[string]*corev1.Node, error) {
+	nodes := map[string]*corev1.Node{}
+	for _, machine := range p.machines {
+		name := nodeName(machine)
+		if name == "" {
+			continue
+		}
+		node := &corev1.Node{}
+		switch err := p.cache.Get(ctx, types.NamespacedName{Name: name}, node); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("reading Node %s: %w", name, err)
+		default:
+			nodes[name] = node
+		}
+	}
+	return nodes, nil
+}
+
+// confirmed compares the Machines that count with what the API server itself says, once in the life of a process and whenever a
+// request has got no answer. A process that has just become the leader may have a cache from before the last writes of the one
+// before it, and nothing to know it by.
+func (p *pass) confirmed(ctx context.Context) bool {
+	if p.memory.confirmed {
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&p.set.Spec.Selector)
+	if err != nil {
+		p.err = err
+		return false
+	}
+	live := &metav1.PartialObjectMetadataList{}
+	live.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind("MachineList"))
+	if err := p.live.List(ctx, live, client.InNamespace(p.key.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		p.err = fmt.Errorf("listing the Machines of MachineSet %s: %w", p.key, err)
+		return false
+	}
+	if !slices.Equal(p.countedLive(selector, live), p.counted()) {
+		log.FromContext(ctx).Info("waiting for the cache of Machines to become as new as the API server")
+		p.later(catchUp)
+		return false
+	}
+	p.memory.confirmed = true
+	return true
+}
+
+func (p *pass) counted() []types.UID {
+	uids := make([]types.UID, 0, len(p.decision.Members))
+	for i := range p.decision.Members {
+		uids = append(uids, p.decision.Members[i].Machine.UID)
+	}
+	slices.Sort(uids)
+	return uids
+}
+
+func (p *pass) countedLive(selector labels.Selector, live *metav1.PartialObjectMetadataList) []types.UID {
+	uids := make([]types.UID, 0, len(live.Items))
+	for i := range live.Items {
+		machine := &machinev1beta1.Machine{ObjectMeta: live.Items[i].ObjectMeta}
+		if plan.StandingOf(p.set, selector, machine) == plan.Counted {
+			uids = append(uids, machine.UID)
+		}
+	}
+	slices.Sort(uids)
+	return uids
+}
+
+// alive tells whether the API server still has this very MachineSet. The cache may not have heard that it is going; a Machine that is
+// adopted then would be deleted with it.
+func (p *pass) alive(ctx context.Context) bool {
+	live := partial("MachineSet", p.set)
+	switch err := p.live.Get(ctx, p.key, live); {
+	case apierrors.IsNotFound(err):
+		p.later(catchUp)
+	case err != nil:
+		p.err = fmt.Errorf("reading MachineSet %s: %w", p.key, err)
+	case live.UID != p.set.UID || live.DeletionTimestamp != nil:
+		p.later(catchUp)
+	default:
+		return true
+	}
+	return false
+}
+
+func partial(kind string, object client.Object) *metav1.PartialObjectMetadata {
+	target := &metav1.PartialObjectMetadata{}
+	target.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind(kind))
+	target.Name, target.Namespace = object.GetName(), object.GetNamespace()
+	return target
+}
+
+func nodeName(machine *machinev1beta1.Machine) string {
+	if machine.Status.NodeRef == nil {
+		return ""
+	}
+	return machine.Status.NodeRef.Name
+}
+
+// until is how long a time is away.
+func (p *pass) until(at time.Time) time.Duration { return at.Sub(p.now) }

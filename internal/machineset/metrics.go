@@ -1,0 +1,115 @@
+package machineset
+
+import (
+	"fmt"
+	"sync"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/status"
+)
+
+var (
+	replicasDoc = status.MetricDoc{
+		Name: "mapi_machine_set_status_replicas", Type: "gauge", Labels: []string{"name", "namespace"},
+		Help: "Machines of a MachineSet, as status.replicas has it. The incumbent's name; a series ends with its MachineSet.",
+	}
+	availableDoc = status.MetricDoc{
+		Name: "mapi_machine_set_status_replicas_available", Type: "gauge", Labels: []string{"name", "namespace"},
+		Help: "Machines of a MachineSet whose Nodes have been ready for spec.minReadySeconds. The incumbent's name; a series ends with its MachineSet.",
+	}
+	readyDoc = status.MetricDoc{
+		Name: "mapi_machine_set_status_replicas_ready", Type: "gauge", Labels: []string{"name", "namespace"},
+		Help: "Machines of a MachineSet whose Nodes are ready. The incumbent's name; a series ends with its MachineSet.",
+	}
+	itemsDoc = status.MetricDoc{
+		Name: "mapi_machineset_items", Type: "gauge",
+		Help: "MachineSets. The incumbent's name.",
+	}
+	stampDoc = status.MetricDoc{
+		Name: "mapi_machineset_created_timestamp_seconds", Type: "gauge", Labels: []string{"name", "namespace", "api_version"},
+		Help: "When a MachineSet was created, in seconds since 1970. The incumbent's name; a series ends with its MachineSet.",
+	}
+	createsDoc = status.MetricDoc{
+		Name: "drover_machineset_creates_total", Type: "counter", Labels: []string{"result"},
+		Help: "Machines that MachineSets were to create, by result (ok, conflict, gone, denied, error).",
+	}
+	deletesDoc = status.MetricDoc{
+		Name: "drover_machineset_deletes_total", Type: "counter", Labels: []string{"result"},
+		Help: "Machines that MachineSets were to delete, by result (ok, conflict, gone, denied, error).",
+	}
+)
+
+// MetricDocs describes every metric of the controller.
+var MetricDocs = []status.MetricDoc{replicasDoc, availableDoc, readyDoc, itemsDoc, stampDoc, createsDoc, deletesDoc}
+
+// Metrics holds the controller's collectors. Make one per process: it outlives the controller, which stops when its CRDs go.
+type Metrics struct {
+	replicas, available, ready, created *prometheus.GaugeVec
+	items                               prometheus.Gauge
+	creates, deletes                    *prometheus.CounterVec
+
+	mu    sync.Mutex
+	known map[types.NamespacedName]bool
+}
+
+// NewMetrics makes the collectors and registers them. It fails when one of the names is taken.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		replicas: gaugeVec(replicasDoc), available: gaugeVec(availableDoc), ready: gaugeVec(readyDoc), created: gaugeVec(stampDoc),
+		items:   prometheus.NewGauge(prometheus.GaugeOpts{Name: itemsDoc.Name, Help: itemsDoc.Help}),
+		creates: counterVec(createsDoc), deletes: counterVec(deletesDoc),
+		known: map[types.NamespacedName]bool{},
+	}
+	for _, collector := range []prometheus.Collector{m.replicas, m.available, m.ready, m.created, m.items, m.creates, m.deletes} {
+		if err := registry.Register(collector); err != nil {
+			return nil, fmt.Errorf("registering the metrics of MachineSets: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func gaugeVec(doc status.MetricDoc) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
+}
+
+func counterVec(doc status.MetricDoc) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
+}
+
+// observe shows a MachineSet with a status that it has.
+func (m *Metrics) observe(key types.NamespacedName, set *machinev1beta1.MachineSet, has *machinev1beta1.MachineSetStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known[key] = true
+	m.items.Set(float64(len(m.known)))
+	m.replicas.WithLabelValues(key.Name, key.Namespace).Set(float64(has.Replicas))
+	m.available.WithLabelValues(key.Name, key.Namespace).Set(float64(has.AvailableReplicas))
+	m.ready.WithLabelValues(key.Name, key.Namespace).Set(float64(has.ReadyReplicas))
+	m.created.WithLabelValues(key.Name, key.Namespace, machinev1beta1.GroupVersion.String()).Set(float64(set.CreationTimestamp.Unix()))
+}
+
+// forget drops a MachineSet that is gone.
+func (m *Metrics) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, key)
+	m.items.Set(float64(len(m.known)))
+	of := prometheus.Labels{"name": key.Name, "namespace": key.Namespace}
+	for _, vector := range []*prometheus.GaugeVec{m.replicas, m.available, m.ready, m.created} {
+		vector.DeletePartialMatch(of)
+	}
+}
+
+// reset forgets everything that is shown per object, when the controller stops.
+func (m *Metrics) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known = map[types.NamespacedName]bool{}
+	m.items.Set(0)
+	for _, vector := range []*prometheus.GaugeVec{m.replicas, m.available, m.ready, m.created} {
+		vector.Reset()
+	}
+}

@@ -1,0 +1,121 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/status"
+)
+
+// Conditions of a MachineSet.
+const (
+	// ConditionPaused: nothing is done about the Machines. It is the incumbent's.
+	ConditionPaused machinev1beta1.ConditionType = "Paused"
+	// ConditionCreated: Machines that are missing can be created.
+	ConditionCreated machinev1beta1.ConditionType = "MachinesCreated"
+	// ConditionResized: there are as many Machines as the MachineSet asks for.
+	ConditionResized machinev1beta1.ConditionType = "Resized"
+	// ConditionReady: every Machine has a Node that is ready.
+	ConditionReady machinev1beta1.ConditionType = "MachinesReady"
+)
+
+// Reasons of the conditions. The first two are the incumbent's.
+const (
+	ReasonElsewhere     = "AuthoritativeAPINotMachineAPI"
+	ReasonHere          = "AuthoritativeAPIMachineAPI"
+	ReasonAnnotation    = "PausedByAnnotation"
+	ReasonNotPaused     = "NotPaused"
+	ReasonCreated       = "Created"
+	ReasonInvalid       = "InvalidConfiguration"
+	ReasonCreateError   = "CreateError"
+	ReasonResized       = "Resized"
+	ReasonUp            = "ScalingUp"
+	ReasonDown          = "ScalingDown"
+	ReasonDeleteError   = "DeleteError"
+	ReasonOwnerError    = "OwnerReferenceError"
+	ReasonWithheld      = "MachinesNotAuthoritative"
+	ReasonReady         = "Ready"
+	ReasonFailed        = "MachinesFailed"
+	ReasonWithoutNode   = "WaitingForNodes"
+	ReasonNodesNotReady = "NodesNotReady"
+)
+
+// ConditionDocs describes the reasons.
+func ConditionDocs() []status.ConditionDoc {
+	paused, created := string(ConditionPaused), string(ConditionCreated)
+	resized, ready := string(ConditionResized), string(ConditionReady)
+	return []status.ConditionDoc{
+		{Type: paused, Reason: ReasonElsewhere, When: "True: status.authoritativeAPI is ClusterAPI or Migrating; nothing else of the status is kept up"},
+		{Type: paused, Reason: ReasonAnnotation, When: "True: the annotation " + PausedAnnotation + " is set; the counts are kept up"},
+		{Type: paused, Reason: ReasonHere, When: "status.authoritativeAPI is MachineAPI"},
+		{Type: paused, Reason: ReasonNotPaused, When: "there is no other API that could have the authority"},
+		{Type: created, Reason: ReasonCreated, When: "True: the last Machine that was to be created has been, or none is missing"},
+		{Type: created, Reason: ReasonInvalid,
+			When: "the MachineSet cannot be used, or the API server finds its Machines invalid; also in status.errorReason"},
+		{Type: created, Reason: ReasonCreateError, When: "creating Machines fails; it is tried again; also in status.errorReason"},
+		{Type: resized, Reason: ReasonResized, When: "True: there are as many Machines as spec.replicas says, those aside that are being deleted"},
+		{Type: resized, Reason: ReasonUp, When: "Machines are missing"},
+		{Type: resized, Reason: ReasonDown, When: "there are too many Machines"},
+		{Type: resized, Reason: ReasonAnnotation, When: "the number is another, and the MachineSet is paused"},
+		{Type: resized, Reason: ReasonInvalid, When: "the MachineSet cannot be used; the message says what has to be changed"},
+		{Type: resized, Reason: ReasonDeleteError, When: "the API server refuses the deletion of a Machine, or fails; it is tried again"},
+		{Type: resized, Reason: ReasonOwnerError, When: "the API server refuses to have a Machine adopted or released; it is tried again"},
+		{Type: resized, Reason: ReasonWithheld, When: "Machines that are to be deleted are under the authority of another API"},
+		{Type: ready, Reason: ReasonReady, When: "True: every Machine has a Node that is ready"},
+		{Type: ready, Reason: ReasonFailed, When: "Machines have an error or are in the phase Failed; the message names the first ones"},
+		{Type: ready, Reason: ReasonWithoutNode, When: "Machines have no Node yet"},
+		{Type: ready, Reason: ReasonNodesNotReady, When: "Nodes of Machines are not ready, or are gone"},
+	}
+}
+
+// step is how far one condition is. The severity counts where it is not met.
+type step struct {
+	met             bool
+	reason, message string
+	severity        machinev1beta1.ConditionSeverity
+}
+
+// set puts conditions in, and tells whether anything is different. Those of others stay; the order is by type once something changes.
+func set(conditions *[]machinev1beta1.Condition, steps map[machinev1beta1.ConditionType]step, now time.Time) bool {
+	changed := false
+	after := slices.Clone(*conditions)
+	for kind, s := range steps {
+		next := machinev1beta1.Condition{Type: kind, Status: corev1.ConditionFalse, Severity: s.severity, Reason: s.reason, Message: s.message}
+		if s.met {
+			next.Status, next.Severity = corev1.ConditionTrue, machinev1beta1.ConditionSeverityNone
+		}
+		i := slices.IndexFunc(after, func(c machinev1beta1.Condition) bool { return c.Type == kind })
+		if i < 0 {
+			after = append(after, machinev1beta1.Condition{})
+			i = len(after) - 1
+		}
+		next.LastTransitionTime = after[i].LastTransitionTime
+		if next == after[i] {
+			continue
+		}
+		next.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+		after[i] = next
+		changed = true
+	}
+	if !changed {
+		return false
+	}
+	slices.SortFunc(after, func(a, b machinev1beta1.Condition) int { return strings.Compare(string(a.Type), string(b.Type)) })
+	*conditions = after
+	return true
+}
+
+// Condition finds a condition of a status; nil where there is none.
+func Condition(of *machinev1beta1.MachineSetStatus, kind machinev1beta1.ConditionType) *machinev1beta1.Condition {
+	for i := range of.Conditions {
+		if of.Conditions[i].Type == kind {
+			return &of.Conditions[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestDecide(t *testing.T) {
+	three := func(edits ...func(*machinev1beta1.Machine)) []*machinev1beta1.Machine {
+		return []*machinev1beta1.Machine{machineOf("a"), machineOf("b", edits...), machineOf("c")}
+	}
+	for _, c := range []struct {
+		name     string
+		replicas int32
+		machines []*machinev1beta1.Machine
+		edit     func(*Input)
+		want     string
+	}{
+		{"as many as there shall be", 3, three(), nil, "members [a b c]"},
+		{"none, and none shall be", 0, nil, nil, "members []"},
+		{"some are missing", 5, three(), nil, "members [a b c] create 2"},
+		{"there are too many", 1, three(), nil, "members [a b c] delete [a b]"},
+		{"there shall be none", 0, three(), nil, "members [a b c] delete [a b c]"},
+		{"one is being deleted: its replacement does not wait for that", 3, three(deleting), nil, "members [a c] create 1"},
+		{"one is somebody else's", 3, three(ownedBy("another")), nil, "members [a c] create 1"},
+		{"one is nobody's", 3, three(loose), nil, "members [a b c] adopt [b]"},
+		{"one more than there shall be is nobody's: first it is adopted", 2, three(loose), nil, "members [a b c] adopt [b]"},
+		{"one is not selected any more: first it is let go", 3, three(relabel), nil, "members [a c] release [b]"},
+		{"one is nobody's and not to be had", 3, three(loose), func(in *Input) { in.Refused = map[types.UID]bool{"uid-of-b": true} },
+			"members [a c] create 1"},
+		{"one cannot be let go", 3, three(relabel), func(in *Input) { in.Refused = map[types.UID]bool{"uid-of-b": true} }, "members [a c] create 1"},
+		{"a member that was refused before it was one", 3, three(), func(in *Input) { in.Refused = map[types.UID]bool{"uid-of-b": true} },
+			"members [a b c]"},
+		{"another API's and nobody's", 2, three(loose, migrated), nil, "members [a c]"},
+		{"another API's and not selected", 2, three(relabel, migrated), nil, "members [a c]"},
+		{"another API's counts", 3, three(migrated), nil, "members [a b c]"},
+		{"another API's goes last, and not by this one's hand", 0, three(migrated), nil, "members [a b c] delete [a c] withheld [b]"},
+		{"another API's, and marked: nobody else goes for it", 2, three(migrated, annotated(DeleteAnnotation, "")), nil,
+			"members [a b c] withheld [b]"},
+		{"paused", 5, append(three(loose), machineOf("d", relabel)), func(in *Input) { in.Set.Annotations = map[string]string{PausedAnnotation: ""} },
+			"members [a c]"},
+		{"a policy", 2, []*machinev1beta1.Machine{machineOf("a", aged(time.Minute)), machineOf("b", aged(time.Hour)), machineOf("c", aged(time.Second))},
+			func(in *Input) { in.Set.Spec.DeletePolicy = "Oldest" }, "members [a b c] delete [b]"},
+		{"nothing waits for Machines that are available", 3, three(), func(in *Input) { in.Set.Spec.MinReadySeconds = 3600 }, "members [a b c]"},
+		{"the first to become available wakes it, also while another is not ready", 3, three(), func(in *Input) {
+			in.Set.Spec.MinReadySeconds = 60
+			in.Nodes["a"] = nodeOf("a", corev1.ConditionTrue, start.Add(-20*time.Second))
+			in.Nodes["b"] = nodeOf("b", corev1.ConditionTrue, start.Add(-50*time.Second))
+			in.Nodes["c"] = nodeOf("c", corev1.ConditionFalse, start.Add(-59*time.Second))
+		}, "members [a b c] wake in 10s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := inputOf(setOf(c.replicas), c.machines...)
+			if c.edit != nil {
+				c.edit(&in)
+			}
+			d := Decide(in)
+			if got := brief(d); got != c.want || d.Problem != "" || d.Selector != "pool=web" {
+				t.Errorf("got  %s\nwant %s\nproblem %q, selector %q", got, c.want, d.Problem, d.Selector)
+			}
+		})
+	}
+}
+
+func TestProblems(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		edit     func(*machinev1beta1.MachineSet)
+		problem  string
+		selector string
+		want     string
+	}{
+		{"no replicas", func(s *machinev1beta1.MachineSet) { s.Spec.Replicas = nil }, "spec.replicas", "pool=web", "members [a b]"},
+		{"less than none", func(s *machinev1beta1.MachineSet) { s.Spec.Replicas = new(int32(-1)) }, "spec.replicas", "pool=web", "members [a b]"},
+		{"a policy that nobody knows", func(s *machinev1beta1.MachineSet) { s.Spec.Replicas, s.Spec.DeletePolicy = new(int32(1)), "Nicest" },
+			"spec.deletePolicy", "pool=web", "members [a b]"},
+		{"a policy that nobody knows, and nothing to delete", func(s *machinev1beta1.MachineSet) { s.Spec.DeletePolicy = "Nicest" },
+			"", "pool=web", "members [a b] create 1"},
+		{"no selector: nobody is let go", func(s *machinev1beta1.MachineSet) { s.Spec.Selector = metav1.LabelSelector{} }, "spec.selector", "", "members []"},
+		{"a selector that the template does not match", func(s *machinev1beta1.MachineSet) { s.Spec.Template.Labels = nil }, "spec.selector", "", "members []"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set := setOf(3)
+			c.edit(set)
+			d := Decide(inputOf(set, machineOf("a"), machineOf("b")))
+			if got := brief(d); got != c.want || d.Selector != c.selector || (d.Problem == "") != (c.problem == "") || !strings.Contains(d.Problem, c.problem) {
+				t.Errorf("got  %s\nwant %s\nproblem %q, selector %q", got, c.want, d.Problem, d.Selector)
+			}
+		})
+	}
+}
+
+// A pass has an end, and the status tells how far it is.
+func TestBursts(t *testing.T) {
+	if d := Decide(inputOf(setOf(5000))); d.Create != Burst {
+		t.Errorf("creates %d at once", d.Create)
+	}
+	var machines []*machinev1beta1.Machine
+	for i := range Burst + 10 {
+		machines = append(machines, machineOf(fmt.Sprintf("m%03d", i)))
+	}
+	machines[7].Annotations[DeleteAnnotation] = ""
+	d := Decide(inputOf(setOf(3), machines...))
+	if len(d.Delete) != Burst || d.Delete[0].Name != "m007" {
+		t.Errorf("deletes %d at once, %s first", len(d.Delete), d.Delete[0].Name)
+	}
+}
+
+// The order of a cache is any.
+func TestDecisionsDoNotDependOnTheOrder(t *testing.T) {
+	machines := []*machinev1beta1.Machine{
+		machineOf("c", loose), machineOf("a", loose), machineOf("b", loose), machineOf("f", relabel), machineOf("e", relabel), machineOf("d"),
+	}
+	if got := brief(Decide(inputOf(setOf(3), machines...))); got != "members [c a b d] adopt [a b c] release [e f]" {
+		t.Error(got)
+	}
+}
+
+func TestAuthorityOf(t *testing.T) {
+	for _, c := range []struct {
+		spec, status machinev1beta1.MachineAuthority
+		want         Authority
+	}{
+		{"", "", Ours},
+		{"MachineAPI", "", Unclaimed},
+		{"ClusterAPI", "", Unclaimed},
+		{"", "MachineAPI", Ours},
+		{"MachineAPI", "MachineAPI", Ours},
+		{"ClusterAPI", "MachineAPI", Ours},
+		{"MachineAPI", "Migrating", Elsewhere},
+		{"MachineAPI", "ClusterAPI", Elsewhere},
+		{"ClusterAPI", "ClusterAPI", Elsewhere},
+		{"MachineAPI", "SomethingNew", Unknown},
+	} {
+		set := setOf(1)
+		set.Spec.AuthoritativeAPI, set.Status.AuthoritativeAPI = c.spec, c.status
+		if got := AuthorityOf(set); got != c.want {
+			t.Errorf("spec %q, status %q: %s, want %s", c.spec, c.status, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,341 @@
+package machineset
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/machineset/plan"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+func TestANewMachineSet(t *testing.T) {
+	s := newStage(t, Options{}, setOf(3))
+	if result := s.pass("create Machine, create Machine, create Machine, status MachineSet/web"); result != (reconcile.Result{}) {
+		t.Errorf("looks again: %+v", result)
+	}
+	// The status is the one after the action, so the next pass has nothing to add.
+	s.expect(3, 0, 0, "MachinesCreated=True Created", "Resized=True Resized", "MachinesReady=False WaitingForNodes", "Paused=False NotPaused")
+	status := s.set().Status
+	if status.FullyLabeledReplicas != 3 || status.ObservedGeneration != 1 || status.LabelSelector != "pool=web" {
+		t.Errorf("%+v", status)
+	}
+	s.pass("")
+	if reasons, last := s.told(); reasons != "SuccessfulCreate" || !strings.HasSuffix(last, "created 3 Machines: web-00001, web-00002, web-00003") {
+		t.Errorf("events %s, %q", reasons, last)
+	}
+	machine := s.machine("web-00001")
+	want := machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "machines", Name: "web-00001", GenerateName: "web-", UID: "uid-of-web-00001",
+		Labels: map[string]string{"pool": "web", "tier": "front"}, Annotations: map[string]string{"note": "from the template"},
+		Finalizers: []string{"machine.machine.openshift.io"},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: "web", UID: "uid-of-web", Controller: new(true), BlockOwnerDeletion: new(true),
+		}},
+	}, Spec: *setOf(3).Spec.Template.Spec.DeepCopy()}
+	machine.TypeMeta, machine.ResourceVersion, machine.CreationTimestamp = metav1.TypeMeta{}, "", metav1.Time{}
+	if diff := cmp.Diff(want, *machine); diff != "" {
+		t.Error(diff)
+	}
+	if s.metric(createsDoc.Name, "ok") != 3 || s.metric(replicasDoc.Name, "web", "machines") != 3 {
+		t.Error("three are created, and shown")
+	}
+}
+
+func TestScaling(t *testing.T) {
+	s := newStage(t, Options{}, pool(3)...)
+	s.pass("status MachineSet/web")
+	s.expect(3, 3, 3, "Resized=True Resized", "MachinesReady=True Ready")
+	s.resize(5)
+	s.pass("create Machine, create Machine, status MachineSet/web")
+	s.expect(5, 3, 3, "MachinesReady=False WaitingForNodes")
+	s.resize(2)
+	// Those without a Node go first, then the one whose name is first.
+	s.pass("delete Machine/a, delete Machine/web-00001, delete Machine/web-00002, status MachineSet/web")
+	s.expect(2, 2, 2, "Resized=True Resized", "MachinesReady=True Ready")
+	s.resize(0)
+	s.pass("delete Machine/b, delete Machine/c, status MachineSet/web")
+	s.expect(0, 0, 0, "Resized=True Resized", "MachinesReady=True Ready")
+	s.pass("")
+	if reasons, last := s.told(); reasons != "SuccessfulCreate SuccessfulDelete SuccessfulDelete" || !strings.HasSuffix(last, "deleted 2 Machines: b, c") {
+		t.Errorf("events %s, %q", reasons, last)
+	}
+	if got := s.metric(deletesDoc.Name, "ok"); got != 5 {
+		t.Errorf("%v deletions", got)
+	}
+}
+
+// The cluster-autoscaler marks a Machine and takes one off the scale.
+func TestTheMarkedMachineGoes(t *testing.T) {
+	for _, policy := range []string{"", "Random", "Newest", "Oldest"} {
+		for _, annotation := range []string{plan.DeleteAnnotation, plan.OldDeleteAnnotation} {
+			for _, value := range []string{"", "true"} {
+				objects := append(pool(3), machineOf("younger", func(m *machinev1beta1.Machine) { m.CreationTimestamp = metav1.NewTime(start) }),
+					machineOf("without-a-node", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }))
+				s := newStage(t, Options{}, objects...)
+				s.resize(5)
+				s.settle()
+				edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{annotation: value} })
+				edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Spec.DeletePolicy = policy })
+				s.resize(4)
+				s.settle()
+				if got := fmt.Sprint(s.living()); got != "[a c without-a-node younger]" || len(s.deletes) != 1 {
+					t.Errorf("%q, %s=%q: left are %s", policy, annotation, value, got)
+				}
+			}
+		}
+	}
+}
+
+// A Machine that is being deleted does not count: what takes its place does not wait for the drain.
+func TestADeletedMachineIsReplacedAtOnce(t *testing.T) {
+	s := newStage(t, Options{}, pool(2)...)
+	s.settle()
+	if err := s.client.Delete(t.Context(), s.machine("a"), guard(s.machine("a"))); err != nil {
+		t.Fatal(err)
+	}
+	s.pass("create Machine, status MachineSet/web")
+	s.pass("")
+	s.expect(2, 1, 1)
+	if s.machine("a").DeletionTimestamp == nil {
+		t.Error("it is gone already")
+	}
+}
+
+func TestNothingIsWrittenAtRest(t *testing.T) {
+	s := newStage(t, Options{}, append(pool(5), machineOf("stranger", loose, relabel))...)
+	s.settle()
+	before := s.newest
+	for range 5 {
+		s.clock.SetTime(s.clock.Now().Add(time.Hour))
+		s.pass("")
+	}
+	s.restart(nil)
+	s.pass("")
+	if reasons, _ := s.told(); reasons != "" || s.newest != before {
+		t.Errorf("events %s, version %s after %s", reasons, s.newest, before)
+	}
+}
+
+func TestMinReadySeconds(t *testing.T) {
+	objects := pool(3)
+	s := newStage(t, Options{}, objects...)
+	edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Spec.MinReadySeconds = 60 })
+	ready := func(name string, status corev1.ConditionStatus, since time.Time) {
+		edit(s, nodeOf(name, "", start), func(n *corev1.Node) { n.Status = nodeOf(name, status, since).Status })
+	}
+	ready("a", corev1.ConditionTrue, start.Add(-20*time.Second))
+	ready("b", corev1.ConditionTrue, start.Add(-50*time.Second))
+	// That one is not ready does not keep the others from becoming available, as it does with the incumbent.
+	ready("c", corev1.ConditionFalse, start)
+	for _, step := range []struct {
+		after            time.Duration
+		writes           string
+		ready, available int32
+		again            time.Duration
+	}{
+		{0, "status MachineSet/web", 2, 0, 10 * time.Second},
+		{9 * time.Second, "", 2, 0, time.Second},
+		{10 * time.Second, "status MachineSet/web", 2, 1, 30 * time.Second},
+		{40 * time.Second, "status MachineSet/web", 2, 2, 0},
+	} {
+		s.clock.SetTime(start.Add(step.after))
+		if result := s.pass(step.writes); result.RequeueAfter != step.again {
+			t.Errorf("after %s: looks again in %s", step.after, result.RequeueAfter)
+		}
+		s.expect(3, step.ready, step.available)
+	}
+	ready("a", corev1.ConditionUnknown, start.Add(time.Minute))
+	s.pass("status MachineSet/web")
+	s.expect(3, 1, 1, "MachinesReady=False NodesNotReady")
+}
+
+func TestPause(t *testing.T) {
+	s := newStage(t, Options{ReplaceFailed: true}, append(pool(2), machineOf("orphan", loose))...)
+	edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"pool": "other"} })
+	edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Annotations = map[string]string{plan.PausedAnnotation: ""} })
+	s.resize(5)
+	s.pass("status MachineSet/web")
+	s.expect(1, 1, 1, "Paused=True PausedByAnnotation", "Resized=False PausedByAnnotation")
+	s.pass("")
+	// The counts go on.
+	edit(s, nodeOf("a", "", start), func(n *corev1.Node) { n.Status.Conditions = nil })
+	s.pass("status MachineSet/web")
+	s.expect(1, 0, 0)
+	edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Annotations = nil })
+	s.settle()
+	s.expect(5, 0, 0, "Paused=False NotPaused", "Resized=True Resized")
+	if got := fmt.Sprint(s.living()); got != "[a b orphan web-00001 web-00002 web-00003]" {
+		t.Error(got)
+	}
+}
+
+// The migration to Cluster API waits for the incumbent's condition and words.
+func TestAuthority(t *testing.T) {
+	s := newStage(t, Options{}, pool(2)...)
+	authority := func(api machinev1beta1.MachineAuthority) {
+		edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Status.AuthoritativeAPI = api })
+	}
+	paused := func(status corev1.ConditionStatus, severity machinev1beta1.ConditionSeverity, reason, message string) {
+		t.Helper()
+		now := s.set().Status
+		c := plan.Condition(&now, plan.ConditionPaused)
+		if c == nil || c.Status != status || c.Severity != severity || c.Reason != reason || c.Message != message {
+			t.Errorf("%+v", c)
+		}
+	}
+	edit(s, s.set(), func(set *machinev1beta1.MachineSet) {
+		set.Spec.AuthoritativeAPI = machinev1beta1.MachineAuthorityClusterAPI
+	})
+	if result := s.pass("status MachineSet/web"); result.RequeueAfter == 0 || s.set().Status.AuthoritativeAPI != "ClusterAPI" {
+		t.Error("what the spec asks for is not in the status")
+	}
+	s.resize(5)
+	s.pass("status MachineSet/web")
+	paused(corev1.ConditionTrue, "", "AuthoritativeAPINotMachineAPI", "The AuthoritativeAPI status is set to 'ClusterAPI'")
+	if status := s.set().Status; status.Replicas != 0 || status.ObservedGeneration != 0 || len(status.Conditions) != 1 {
+		t.Errorf("more is written than Paused: %+v", status)
+	}
+	s.pass("")
+	authority(machinev1beta1.MachineAuthorityMigrating)
+	s.pass("status MachineSet/web")
+	paused(corev1.ConditionTrue, "", "AuthoritativeAPINotMachineAPI", "The AuthoritativeAPI status is set to 'Migrating'")
+	s.pass("")
+	authority("SomethingNew")
+	s.pass("")
+	authority(machinev1beta1.MachineAuthorityMachineAPI)
+	s.pass("create Machine, create Machine, create Machine, status MachineSet/web")
+	paused(corev1.ConditionFalse, machinev1beta1.ConditionSeverityInfo, "AuthoritativeAPIMachineAPI", "The AuthoritativeAPI status is set to 'MachineAPI'")
+	s.pass("")
+	s.expect(5, 2, 2)
+}
+
+func TestProblems(t *testing.T) {
+	s := newStage(t, Options{}, pool(2)...)
+	s.settle()
+	edit(s, s.set(), func(set *machinev1beta1.MachineSet) {
+		set.Spec.Selector.MatchLabels = map[string]string{"pool": "other"}
+		set.Spec.Replicas, set.Generation = new(int32(7)), 2
+	})
+	s.pass("status MachineSet/web")
+	s.expect(2, 2, 2, "MachinesCreated=False InvalidConfiguration", "Resized=False InvalidConfiguration")
+	status := s.set().Status
+	if status.ErrorReason == nil || *status.ErrorReason != machinev1beta1.InvalidConfigurationMachineSetError || status.ObservedGeneration != 2 ||
+		!strings.Contains(*status.ErrorMessage, "does not match spec.template.metadata.labels") {
+		t.Errorf("%+v", status)
+	}
+	if reasons, _ := s.told(); reasons != "ReconcileError" {
+		t.Errorf("events %s", reasons)
+	}
+	for range 3 {
+		if result := s.pass(""); result != (reconcile.Result{}) {
+			t.Error("somebody has to change something first")
+		}
+	}
+	s.restart(nil)
+	s.pass("")
+	if reasons, _ := s.told(); reasons != "" {
+		t.Errorf("told again: %s", reasons)
+	}
+	edit(s, s.set(), func(set *machinev1beta1.MachineSet) {
+		set.Spec = setOf(3).Spec
+		set.Generation = 3
+	})
+	s.pass("create Machine, status MachineSet/web")
+	s.expect(3, 2, 2, "MachinesCreated=True Created", "Resized=True Resized")
+	if s.set().Status.ErrorReason != nil || s.set().Status.ErrorMessage != nil {
+		t.Error("the error stays")
+	}
+}
+
+func TestOfWhatIsNotThere(t *testing.T) {
+	leaving := setOf(3)
+	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: start}, []string{"foregroundDeletion"}
+	s := newStage(t, Options{}, leaving)
+	s.pass("")
+	if s.metric(itemsDoc.Name) != 1 || s.metric(stampDoc.Name, "machine.openshift.io/v1beta1", "web", "machines") != float64(start.Add(-time.Hour).Unix()) {
+		t.Error("it is there until it is gone")
+	}
+	s.versions.Wrote("uid-of-web", watch.Write{Version: "1"})
+	s.fresh.Created("uid-of-web", machineOf("a"))
+	s.cached.Reader = newBuilder(t).Build()
+	s.pass("")
+	if s.metric(itemsDoc.Name) != 0 || s.metric(replicasDoc.Name, "web", "machines") != -1 || s.metric(stampDoc.Name, "machine.openshift.io/v1beta1", "web", "machines") != -1 {
+		t.Error("its series are still there")
+	}
+	if len(s.known) != 0 || s.versions.Len() != 0 || s.fresh.Len() != 0 {
+		t.Error("it is remembered")
+	}
+}
+
+// A MachineSet that was made anew under its name is another one.
+func TestOfAMachineSetThatWasMadeAnew(t *testing.T) {
+	s := newStage(t, Options{}, pool(1)...)
+	s.settle()
+	s.known[named("machines", "web").NamespacedName].creating.times = 7
+	s.fresh.Created("uid-of-web", machineOf("unseen"))
+	edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.UID = "another" })
+	s.pass("create Machine, status MachineSet/web")
+	if s.known[named("machines", "web").NamespacedName].uid != "another" || s.fresh.Len() != 1 {
+		t.Error("what was known of the old one counts for the new one")
+	}
+}
+
+func TestAnswersToTheStatus(t *testing.T) {
+	sets := schema.GroupResource{Resource: "machinesets"}
+	for _, c := range []struct {
+		name  string
+		err   error
+		again time.Duration
+		fails bool
+	}{
+		{"a conflict is quiet", apierrors.NewConflict(sets, "web", errors.New("modified")), retryStale, false},
+		{"it is gone", apierrors.NewNotFound(sets, "web"), 0, false},
+		{"a refusal waits for a person", apierrors.NewForbidden(sets, "web", errors.New("rbac")), retryDenied, false},
+		{"anything else is tried again with back-off", apierrors.NewInternalError(errors.New("etcd")), 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStage(t, Options{}, pool(1)...)
+			s.fail = only("status", func(string) error { return c.err })
+			result, writes, err := s.try("web")
+			if (err != nil) != c.fails || result.RequeueAfter != c.again || writes != "status MachineSet/web" {
+				t.Errorf("error %v, again after %s, wrote %s", err, result.RequeueAfter, writes)
+			}
+			s.fail = nil
+			s.pass("status MachineSet/web")
+		})
+	}
+}
+
+// A cache of MachineSets that lags behind our own status would have it written twice.
+func TestWaitsForItsOwnStatus(t *testing.T) {
+	s := newStage(t, Options{}, pool(2)...)
+	s.freeze()
+	s.pass("status MachineSet/web")
+	if result := s.pass(""); result.RequeueAfter != catchUp {
+		t.Errorf("looks again in %s", result.RequeueAfter)
+	}
+	s.thaw()
+	s.pass("")
+}
+
+func TestCachesThatFail(t *testing.T) {
+	s := newStage(t, Options{}, pool(2)...)
+	no := errors.New("no")
+	for _, kind := range []string{"*v1beta1.MachineSet", "*v1beta1.MachineList", "*v1.Node"} {
+		s.cached.Reader = &failing{Reader: s.client, kind: kind, err: no}
+		if _, _, err := s.try("web"); !errors.Is(err, no) {
+			t.Errorf("%s: error %v", kind, err)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package machineset
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-io/drover/internal/machineset/plan"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// Indexes of Machines in the cache. Their names are this room's own: the cache refuses a name that is there already, and other
+// capabilities index the same fields.
+const (
+	// indexNode holds status.nodeRef.name.
+	indexNode = "machineset.status.nodeRef.name"
+	// indexOwner holds the UID of the controller, or noOwner.
+	indexOwner = "machineset.metadata.controller"
+	noOwner    = "none"
+)
+
+// bundle is how long news waits that changes no more than the counts of a status: a thousand Machines that boot at once are then not
+// a thousand passes over all of them.
+const bundle = 100 * time.Millisecond
+
+// Index gives the cache the indexes that the controller reads by. Call it before the informer of Machines starts.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	functions := map[string]client.IndexerFunc{
+		indexNode: func(object client.Object) []string {
+			if machine, ok := object.(*machinev1beta1.Machine); ok && nodeName(machine) != "" {
+				return []string{nodeName(machine)}
+			}
+			return nil
+		},
+		indexOwner: func(object client.Object) []string {
+			if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+				return []string{string(owner.UID)}
+			}
+			return []string{noOwner}
+		},
+	}
+	for _, field := range slices.Sorted(maps.Keys(functions)) {
+		if err := indexer.IndexField(ctx, &machinev1beta1.Machine{}, field, functions[field]); err != nil {
+			return fmt.Errorf("indexing Machines by %s: %w", field, err)
+		}
+	}
+	return nil
+}
+
+// Kinds lists what the controller watches.
+func Kinds() []client.Object {
+	return []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{}}
+}
+
+// sources are the controller's watches, each with its reason.
+func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
+	return []source.Source{
+		// A MachineSet is scaled, paused, or changes hands.
+		watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
+			Created: func(_ context.Context, queue watch.Queue, set *machinev1beta1.MachineSet, initial bool) {
+				priority := watch.Repair
+				if initial {
+					priority = watch.Initial
+				}
+				queue.Add(priority, named(set.Namespace, set.Name))
+			},
+			Updated: r.setUpdated,
+			Deleted: func(_ context.Context, queue watch.Queue, set *machinev1beta1.MachineSet) {
+				queue.Add(watch.Repair, named(set.Namespace, set.Name))
+			},
+		}),
+		// A Machine joins or leaves, or gets its Node, or fails. Those that are there at the start are seen with their sets.
+		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
+			Created: func(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
+				if !initial {
+					queue.Add(watch.Repair, r.setsOf(ctx, machine)...)
+				}
+			},
+			Updated: r.machineUpdated,
+			Deleted: func(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
+				wait := bundle
+				if machine.DeletionTimestamp == nil {
+					// It counted until now.
+					wait = 0
+				}
+				queue.AddAfter(watch.Repair, wait, r.setsOf(ctx, machine)...)
+			},
+		}),
+		// A Node becomes ready, or is not any more. The incumbent waits until nodelink has touched the Machine for it.
+		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
+			Created: func(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
+				if !initial {
+					queue.AddAfter(watch.Repair, bundle, r.setsOfNode(ctx, node.Name)...)
+				}
+			},
+			Updated: func(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
+				if before.UID != after.UID || !plan.SameReadiness(before, after) {
+					queue.AddAfter(watch.Repair, bundle, r.setsOfNode(ctx, after.Name)...)
+				}
+			},
+			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
+				queue.AddAfter(watch.Repair, bundle, r.setsOfNode(ctx, node.Name)...)
+			},
+		}),
+	}
+}
+
+func (r *Reconciler) setUpdated(_ context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
+	// The status is written for a version, so nothing of others hides behind a write of our own.
+	last, own := r.versions.Own(string(after.UID), after.ResourceVersion)
+	if before.ResourceVersion == after.ResourceVersion || own && !last.Awaited && before.UID == after.UID {
+		return
+	}
+	queue.Add(watch.Repair, named(after.Namespace, after.Name))
+}
+
+// machineUpdated looks at what decides which sets a Machine is of, and how it counts there.
+func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
+	same := before.UID == after.UID && before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() &&
+		maps.Equal(before.Labels, after.Labels) && controllerUID(before) == controllerUID(after)
+	switch {
+	case !same:
+		queue.Add(watch.Repair, r.setsOf(ctx, before)...)
+		queue.Add(watch.Repair, r.setsOf(ctx, after)...)
+	case !plan.SameHealth(before, after):
+		queue.AddAfter(watch.Repair, bundle, r.setsOf(ctx, after)...)
+	}
+}
+
+func controllerUID(machine *machinev1beta1.Machine) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
+		return owner.UID
+	}
+	return ""
+}
+
+// setsOf finds the MachineSets that a Machine concerns: its owner, or those that could adopt it.
+func (r *Reconciler) setsOf(ctx context.Context, machine *machinev1beta1.Machine) []reconcile.Request {
+	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
+		if owner.Kind != "MachineSet" {
+			return nil
+		}
+		return []reconcile.Request{named(machine.Namespace, owner.Name)}
+	}
+	if len(machine.Labels) == 0 {
+		return nil
+	}
+	var sets machinev1beta1.MachineSetList
+	if err := r.cache.List(ctx, &sets, client.InNamespace(machine.Namespace)); err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the MachineSets of a Machine", "machine", client.ObjectKeyFromObject(machine).String())
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range sets.Items {
+		if plan.Selects(&sets.Items[i], machine) {
+			requests = append(requests, named(machine.Namespace, sets.Items[i].Name))
+		}
+	}
+	return requests
+}
+
+// setsOfNode finds the MachineSets whose Machines name a Node.
+func (r *Reconciler) setsOfNode(ctx context.Context, node string) []reconcile.Request {
+	var list machinev1beta1.MachineList
+	if err := r.cache.List(ctx, &list, client.MatchingFields{indexNode: node}); err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node)
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		requests = append(requests, r.setsOf(ctx, &list.Items[i])...)
+	}
+	return requests
+}
+
+func named(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}

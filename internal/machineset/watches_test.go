@@ -1,0 +1,295 @@
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/machineset/plan"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// notedQueue notes what is put into it, with how long it waits.
+type notedQueue struct {
+	priorityqueue.PriorityQueue[reconcile.Request]
+	noted []string
+}
+
+func (q *notedQueue) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Request) {
+	for _, item := range items {
+		text := item.Name
+		if *options.Priority != watch.Repair {
+			text += fmt.Sprintf("@%d", *options.Priority)
+		}
+		if options.After > 0 {
+			text += fmt.Sprintf("+%s", options.After)
+		}
+		q.noted = append(q.noted, text)
+	}
+}
+
+// take returns what was noted since the last time.
+func (q *notedQueue) take() string {
+	slices.Sort(q.noted)
+	text := strings.Join(slices.Compact(q.noted), " ")
+	q.noted = nil
+	return text
+}
+
+// informers stands in for the cache's watches.
+type informers struct {
+	queue                 *notedQueue
+	sets, machines, nodes *controllertest.FakeInformer
+}
+
+func watched(t *testing.T, s *stage) *informers {
+	t.Helper()
+	cache := &informertest.FakeInformers{Scheme: newScheme(t)}
+	w := &informers{queue: &notedQueue{}}
+	for _, source := range s.sources(cache) {
+		if err := source.Start(t.Context(), w.queue); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, into := range []**controllertest.FakeInformer{&w.sets, &w.machines, &w.nodes} {
+		informer, err := cache.FakeInformerFor(t.Context(), Kinds()[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		*into = informer
+	}
+	return w
+}
+
+// audience is a pool of one Machine, and two other sets of which one selects the same Machines.
+func audience(t *testing.T) (*stage, *informers) {
+	t.Helper()
+	rival, other, broken := setOf(1), setOf(1), setOf(1)
+	rival.Name, rival.UID = "rival", "uid-of-rival"
+	other.Name, other.UID = "other", "uid-of-other"
+	other.Spec.Selector.MatchLabels = map[string]string{"pool": "other"}
+	other.Spec.Template.Labels = map[string]string{"pool": "other"}
+	broken.Name, broken.UID = "broken", "uid-of-broken"
+	broken.Spec.Selector = metav1.LabelSelector{}
+	s := newStage(t, Options{}, append(pool(1), rival, other, broken, machineOf("orphan", loose))...)
+	return s, watched(t, s)
+}
+
+func TestChangesOfMachines(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		before, after func(*machinev1beta1.Machine)
+		want          string
+	}{
+		{"nothing", nil, nil, ""},
+		{"the state that a provider writes", nil, func(m *machinev1beta1.Machine) { m.Annotations["machine.openshift.io/instance-state"] = "running" }, ""},
+		{"a mark", nil, func(m *machinev1beta1.Machine) { m.Annotations[plan.DeleteAnnotation] = "" }, ""},
+		{"its Node", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }, nil, "web+100ms"},
+		{"an error", nil, func(m *machinev1beta1.Machine) { m.Status.ErrorMessage = new("no") }, "web+100ms"},
+		{"its labels", relabel, nil, "web"},
+		{"it is being deleted", nil, func(m *machinev1beta1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: start} }, "web"},
+		{"it loses its owner: others may have it", nil, loose, "rival web"},
+		{"it gets an owner", loose, nil, "rival web"},
+		{"it changes its owner", nil, func(m *machinev1beta1.Machine) {
+			m.OwnerReferences[0].Name, m.OwnerReferences[0].UID = "rival", "uid-of-rival"
+		}, "rival web"},
+		{"an orphan is labelled for another set", loose, func(m *machinev1beta1.Machine) { relabel(m); loose(m) }, "other rival web"},
+		{"an orphan without labels", func(m *machinev1beta1.Machine) { loose(m); m.Labels = nil },
+			func(m *machinev1beta1.Machine) { loose(m); m.Labels = nil; m.Status.NodeRef = nil }, ""},
+		{"a control plane's", nil, func(m *machinev1beta1.Machine) {
+			m.OwnerReferences[0].Kind, m.OwnerReferences[0].UID = "ControlPlaneMachineSet", "uid-of-another"
+		}, "web"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, w := audience(t)
+			before, after := machineOf("a"), machineOf("a")
+			if c.before != nil {
+				c.before(before)
+			}
+			if c.after != nil {
+				c.after(after)
+			}
+			w.machines.Update(before, after)
+			if got := w.queue.take(); got != c.want {
+				t.Errorf("queued %q, want %q", got, c.want)
+			}
+		})
+	}
+	_, w := audience(t)
+	w.machines.Add(machineOf("a"))
+	if got := w.queue.take(); got != "web" {
+		t.Errorf("created: queued %q", got)
+	}
+	w.machines.Add(machineOf("a", loose))
+	if got := w.queue.take(); got != "rival web" {
+		t.Errorf("an orphan is created: queued %q", got)
+	}
+	w.machines.Delete(machineOf("a"))
+	if got := w.queue.take(); got != "web" {
+		t.Errorf("gone without a finalizer: queued %q", got)
+	}
+	w.machines.Delete(machineOf("a", func(m *machinev1beta1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: start} }))
+	if got := w.queue.take(); got != "web+100ms" {
+		t.Errorf("gone at last: queued %q", got)
+	}
+}
+
+func TestChangesOfMachineSets(t *testing.T) {
+	s, w := audience(t)
+	before, after := setOf(1), setOf(1)
+	after.ResourceVersion = "100"
+	w.sets.Update(before, after)
+	if got := w.queue.take(); got != "web" {
+		t.Errorf("changed: queued %q", got)
+	}
+	w.sets.Update(after, after)
+	if got := w.queue.take(); got != "" {
+		t.Errorf("not changed: queued %q", got)
+	}
+	s.versions.Wrote("uid-of-web", watch.Write{Version: "100"})
+	w.sets.Update(before, after)
+	if got := w.queue.take(); got != "" {
+		t.Errorf("written by ourselves: queued %q", got)
+	}
+	s.versions.Wrote("uid-of-web", watch.Write{Version: "100", Awaited: true})
+	w.sets.Update(before, after)
+	if got := w.queue.take(); got != "web" {
+		t.Errorf("written by ourselves, and awaited: queued %q", got)
+	}
+	w.sets.Add(setOf(1))
+	w.sets.Delete(setOf(1))
+	if got := w.queue.take(); got != "web" {
+		t.Errorf("created and deleted: queued %q", got)
+	}
+}
+
+func TestChangesOfNodes(t *testing.T) {
+	ready := nodeOf("a", corev1.ConditionTrue, start)
+	for _, c := range []struct {
+		name string
+		edit func(*corev1.Node)
+		want string
+	}{
+		{"a heartbeat", func(n *corev1.Node) {
+			n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(start.Add(time.Minute))
+		}, ""},
+		{"a label", func(n *corev1.Node) { n.Labels = map[string]string{"x": "y"} }, ""},
+		{"not ready", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, "web+100ms"},
+		{"made anew", func(n *corev1.Node) { n.UID = "another" }, "web+100ms"},
+		{"nobody's", func(n *corev1.Node) { n.Name, n.UID = "nobody's", "another" }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, w := audience(t)
+			after := ready.DeepCopy()
+			c.edit(after)
+			w.nodes.Update(ready, after)
+			if got := w.queue.take(); got != c.want {
+				t.Errorf("queued %q, want %q", got, c.want)
+			}
+		})
+	}
+	s, w := audience(t)
+	w.nodes.Add(ready)
+	if got := w.queue.take(); got != "web+100ms" {
+		t.Errorf("created: queued %q", got)
+	}
+	w.nodes.Delete(ready)
+	if got := w.queue.take(); got != "web+100ms" {
+		t.Errorf("deleted: queued %q", got)
+	}
+	s.cached.Reader = &failing{Reader: s.client, kind: "*v1beta1.MachineList", err: errors.New("no")}
+	w.nodes.Delete(ready)
+	if got := w.queue.take(); got != "" {
+		t.Errorf("queued %q", got)
+	}
+	s.cached.Reader = &failing{Reader: s.client, kind: "*v1beta1.MachineSetList", err: errors.New("no")}
+	w.machines.Add(machineOf("x", loose))
+	if got := w.queue.take(); got != "" {
+		t.Errorf("queued %q", got)
+	}
+}
+
+// What is there when the process starts is seen once for each set, and after what happens meanwhile.
+func TestTheStart(t *testing.T) {
+	s, _ := audience(t)
+	var noted notedQueue
+	cache := &startingInformers{objects: map[string][]client.Object{
+		"*v1beta1.MachineSet": {setOf(1)}, "*v1beta1.Machine": {machineOf("a")}, "*v1.Node": {nodeOf("a", corev1.ConditionTrue, start)},
+	}}
+	for _, source := range s.sources(cache) {
+		if err := source.Start(t.Context(), &noted); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := noted.take(); got != fmt.Sprintf("web@%d", watch.Initial) {
+		t.Errorf("queued %q", got)
+	}
+}
+
+func TestIndexes(t *testing.T) {
+	no := errors.New("no")
+	if err := Index(t.Context(), refusingIndexer{no}); !errors.Is(err, no) {
+		t.Errorf("error %v", err)
+	}
+	s := newStage(t, Options{}, machineOf("a"), machineOf("orphan", loose), machineOf("bare", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }))
+	for field, values := range map[string]map[string]string{
+		indexNode: {"a": "a", "orphan": "orphan", "": ""}, indexOwner: {"uid-of-web": "a bare", noOwner: "orphan", "another": ""},
+	} {
+		for value, want := range values {
+			var list machinev1beta1.MachineList
+			if err := s.client.List(t.Context(), &list, client.MatchingFields{field: value}); err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for i := range list.Items {
+				names = append(names, list.Items[i].Name)
+			}
+			if got := strings.Join(names, " "); got != want {
+				t.Errorf("%s=%s: %q, want %q", field, value, got, want)
+			}
+		}
+	}
+}
+
+type refusingIndexer struct{ err error }
+
+func (i refusingIndexer) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	return i.err
+}
+
+// startingInformers tell of what is there as informers do when a handler joins.
+type startingInformers struct {
+	informertest.FakeInformers
+	objects map[string][]client.Object
+}
+
+func (c *startingInformers) GetInformer(_ context.Context, kind client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+	return &startingInformer{objects: c.objects[fmt.Sprintf("%T", kind)]}, nil
+}
+
+type startingInformer struct {
+	controllertest.FakeInformer
+	objects []client.Object
+}
+
+func (i *startingInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	for _, object := range i.objects {
+		handler.OnAdd(object, true)
+	}
+	return nil, nil
+}

@@ -1,0 +1,160 @@
+package nodelink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Indexes of Nodes and Machines in the cache.
+const (
+	indexID = "nodelink.providerID"
+	indexIP = "nodelink.internalIP"
+)
+
+// Index gives the cache the indexes that a Finder reads by. Call it before the informers start.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	nodes := map[string]func(*corev1.Node) []string{
+		indexID: func(node *corev1.Node) []string { return some(node.Spec.ProviderID) },
+		indexIP: func(node *corev1.Node) []string { return InternalIPs(node.Status.Addresses) },
+	}
+	machines := map[string]func(*machinev1beta1.Machine) []string{
+		indexID: func(machine *machinev1beta1.Machine) []string { return some(ProviderID(machine)) },
+		indexIP: func(machine *machinev1beta1.Machine) []string { return InternalIPs(machine.Status.Addresses) },
+	}
+	return errors.Join(indexAll(ctx, indexer, &corev1.Node{}, nodes), indexAll(ctx, indexer, &machinev1beta1.Machine{}, machines))
+}
+
+func indexAll[T client.Object](ctx context.Context, indexer client.FieldIndexer, kind T, fields map[string]func(T) []string) error {
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		keys := fields[field]
+		err := indexer.IndexField(ctx, kind, field, func(object client.Object) []string {
+			if typed, ok := object.(T); ok {
+				return keys(typed)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", kind, field, err)
+		}
+	}
+	return nil
+}
+
+func some(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}
+
+// Finder finds links in a cache with the indexes of Index.
+type Finder struct{ client.Reader }
+
+// NodeOf finds the Node of a Machine.
+func (f Finder) NodeOf(ctx context.Context, machine *machinev1beta1.Machine) (Link, error) {
+	var c Candidates
+	var err error
+	if id := ProviderID(machine); id != "" {
+		if c.ByID, err = f.nodes(ctx, indexID, id); err != nil {
+			return Link{}, err
+		}
+		if c.Rivals, err = f.machines(ctx, indexID, id); err != nil {
+			return Link{}, err
+		}
+	}
+	if len(c.ByID) == 0 {
+		if err := f.byAddress(ctx, machine, &c); err != nil {
+			return Link{}, err
+		}
+	}
+	rivals := c.Rivals[:0]
+	for _, rival := range c.Rivals {
+		if rival.UID != machine.UID && rival.DeletionTimestamp == nil {
+			rivals = append(rivals, rival)
+		}
+	}
+	c.Rivals = rivals
+	return Decide(machine, c), nil
+}
+
+func (f Finder) byAddress(ctx context.Context, machine *machinev1beta1.Machine, c *Candidates) error {
+	nodes, machines := map[types.UID]bool{}, map[types.UID]bool{}
+	for _, rival := range c.Rivals {
+		machines[rival.UID] = true
+	}
+	for _, ip := range InternalIPs(machine.Status.Addresses) {
+		found, err := f.nodes(ctx, indexIP, ip)
+		if err != nil {
+			return err
+		}
+		for _, node := range found {
+			if !nodes[node.UID] {
+				nodes[node.UID] = true
+				c.ByIP = append(c.ByIP, node)
+			}
+		}
+		rivals, err := f.machines(ctx, indexIP, ip)
+		if err != nil {
+			return err
+		}
+		for _, rival := range rivals {
+			if !machines[rival.UID] {
+				machines[rival.UID] = true
+				c.Rivals = append(c.Rivals, rival)
+			}
+		}
+	}
+	return nil
+}
+
+// MachinesOf lists the Machines that a Node may be of, for those who have to look again when it changes.
+func (f Finder) MachinesOf(ctx context.Context, node *corev1.Node) ([]*machinev1beta1.Machine, error) {
+	var all []*machinev1beta1.Machine
+	if node.Spec.ProviderID != "" {
+		found, err := f.machines(ctx, indexID, node.Spec.ProviderID)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	for _, ip := range InternalIPs(node.Status.Addresses) {
+		found, err := f.machines(ctx, indexIP, ip)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+func (f Finder) nodes(ctx context.Context, index, key string) ([]*corev1.Node, error) {
+	var list corev1.NodeList
+	if err := f.List(ctx, &list, client.MatchingFields{index: key}); err != nil {
+		return nil, fmt.Errorf("listing the Nodes with %s: %w", key, err)
+	}
+	nodes := make([]*corev1.Node, len(list.Items))
+	for i := range list.Items {
+		nodes[i] = &list.Items[i]
+	}
+	return nodes, nil
+}
+
+func (f Finder) machines(ctx context.Context, index, key string) ([]*machinev1beta1.Machine, error) {
+	var list machinev1beta1.MachineList
+	if err := f.List(ctx, &list, client.MatchingFields{index: key}); err != nil {
+		return nil, fmt.Errorf("listing the Machines with %s: %w", key, err)
+	}
+	machines := make([]*machinev1beta1.Machine, len(list.Items))
+	for i := range list.Items {
+		machines[i] = &list.Items[i]
+	}
+	return machines, nil
+}

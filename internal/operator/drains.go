@@ -1,0 +1,57 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/maintenance"
+)
+
+// drains is what capabilities share: one engine for all who drain, so that a pod is asked to leave once whoever wants its node, and one
+// guard of the control plane.
+type drains struct {
+	engine *engine.Engine
+	guard  maintenance.Guard
+	// linking tells that Drover makes the Machines here, and so has to name them on their Nodes.
+	linking atomic.Bool
+
+	indexed sync.Once
+	failed  error
+}
+
+// get makes the engine and the guard when they are asked for first.
+func (d *drains) get(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) (*engine.Engine, maintenance.Guard, error) {
+	if d.engine != nil {
+		return d.engine, d.guard, nil
+	}
+	metrics, err := engine.NewMetrics(ctrlmetrics.Registry)
+	if err != nil {
+		return nil, nil, err
+	}
+	made := engine.New(engine.NewCachedPods(mgr.GetCache()), mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), metrics, engine.Settings{
+		RequestsPerSecond: *settings.Drain.RequestsPerSecond, Burst: *settings.Drain.Burst, Workers: *settings.Drain.Workers,
+	})
+	if err := mgr.Add(made); err != nil {
+		return nil, nil, err
+	}
+	if d.guard, err = newGuard(mgr, settings.Maintenance); err != nil {
+		return nil, nil, err
+	}
+	d.engine = made
+	return d.engine, d.guard, nil
+}
+
+// prepare makes the indexes that the engine reads by, once: they outlive the CRDs of the capabilities.
+func (d *drains) prepare(ctx context.Context, mgr manager.Manager) error {
+	d.indexed.Do(func() {
+		d.failed = errors.Join(engine.IndexPods(ctx, mgr.GetCache()), engine.Index(ctx, mgr.GetFieldIndexer()))
+	})
+	return d.failed
+}

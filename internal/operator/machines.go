@@ -1,0 +1,160 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/healthcheck"
+	"github.com/drover-io/drover/internal/machine"
+	"github.com/drover-io/drover/internal/machineset"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/provider"
+)
+
+// machinesName is the capability of MachineSets, Machines and MachineHealthChecks.
+const machinesName = "machines"
+
+// How many MachineSets and MachineHealthChecks are looked at at once. There are few, and a pass waits for nothing but its own requests.
+const setWorkers, checkWorkers = 16, 4
+
+// mayMakeMachines tells whether the caches must hold what that capability reads.
+func mayMakeMachines(settings *v1alpha1.DroverConfiguration) bool {
+	return config.Enabled(settings.Controllers, machinesName)
+}
+
+// machinesCapability makes the capability if --controllers has picked it.
+func machinesCapability(
+	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains, providers []provider.Provider,
+) ([]capability, error) {
+	if !mayMakeMachines(settings) {
+		return nil, nil
+	}
+	engine, guard, err := drains.get(mgr, settings)
+	if err != nil {
+		return nil, err
+	}
+	machineMetrics, machineErr := machine.NewMetrics(ctrlmetrics.Registry)
+	setMetrics, setErr := machineset.NewMetrics(ctrlmetrics.Registry)
+	checkMetrics, checkErr := healthcheck.NewMetrics(ctrlmetrics.Registry)
+	if err := errors.Join(machineErr, setErr, checkErr); err != nil {
+		return nil, err
+	}
+	actuators, err := machine.NewActuators(provider.Environment{Config: mgr.GetConfig(), Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, providers...)
+	if err != nil {
+		return nil, err
+	}
+	crew := &machine.Crew{
+		Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Actuators: actuators, Engine: engine, Metrics: machineMetrics, Guard: guard,
+		Lease: &nodelease.Leases{Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: machine.Holder, Clock: clock.RealClock{}},
+	}
+	// Remediation templates are of any kind, so this client asks the API server which there are.
+	anything, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client for remediations: %w", err)
+	}
+	incumbent, err := newIncumbent(mgr, settings)
+	if err != nil {
+		return nil, err
+	}
+	return []capability{{
+		name: machinesName,
+		needs: []schema.GroupVersionResource{
+			machinev1beta1.GroupVersion.WithResource("machinesets"), machinev1beta1.GroupVersion.WithResource("machines"),
+			machinev1beta1.GroupVersion.WithResource("machinehealthchecks"),
+		},
+		watches: slices.Concat(machine.Kinds(), machineset.Kinds(), healthcheck.Kinds()),
+		own:     []client.Object{&machinev1beta1.MachineHealthCheck{}, &machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
+		blocked: incumbent.there,
+		prepare: func(ctx context.Context) error {
+			return errors.Join(drains.prepare(ctx, mgr), machine.Index(ctx, mgr.GetFieldIndexer()),
+				machineset.Index(ctx, mgr.GetFieldIndexer()), healthcheck.Index(ctx, mgr.GetFieldIndexer()))
+		},
+		run: func(ctx context.Context) error {
+			drains.linking.Store(true)
+			defer drains.linking.Store(false)
+			group, ctx := errgroup.WithContext(ctx)
+			group.Go(func() error { return machine.Run(ctx, mgr.GetCache(), crew, machineOptions(settings)) })
+			group.Go(func() error {
+				return machineset.Run(ctx, mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), recorder, setMetrics, machineset.Options{
+					Workers: setWorkers, Parallel: *settings.Machines.Parallel, ReplaceFailed: *settings.Machines.ReplaceFailed,
+				})
+			})
+			group.Go(func() error {
+				return healthcheck.Run(ctx, mgr.GetCache(), anything, recorder, checkMetrics, healthcheck.Options{
+					Workers: checkWorkers, Live: anything, Guard: guard, Leases: crew.Lease,
+				})
+			})
+			return group.Wait()
+		},
+	}}, nil
+}
+
+func machineOptions(settings *v1alpha1.DroverConfiguration) machine.Options {
+	m := settings.Machines
+	options := machine.Options{
+		Workers: *m.Workers, InstanceCheck: m.InstanceCheck.Duration, DrainTimeout: m.NodeDrainTimeout.Duration,
+		VolumeDetachTimeout: m.VolumeDetachTimeout.Duration, NodeDeletionTimeout: m.NodeDeletionTimeout.Duration,
+	}
+	if options.VolumeDetachTimeout == 0 {
+		options.VolumeDetachTimeout = -1
+	}
+	return options
+}
+
+// incumbent looks for OpenShift's own machine-api-operator. Two that make and delete the same Machines would undo each other's work.
+type incumbent struct {
+	live      client.Reader
+	discovery discovery.DiscoveryInterface
+	named     bool
+}
+
+func newIncumbent(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) (*incumbent, error) {
+	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("making a discovery client: %w", err)
+	}
+	return &incumbent{live: mgr.GetAPIReader(), discovery: client, named: slices.Contains(settings.Controllers, machinesName)}, nil
+}
+
+// controllers is the incumbent's Deployment that makes Machines.
+var controllers = types.NamespacedName{Namespace: "openshift-machine-api", Name: "machine-api-controllers"}
+
+// there says why the capability has to stay off; empty when it may run.
+func (i *incumbent) there(ctx context.Context) (string, error) {
+	_, err := i.discovery.ServerResourcesForGroupVersion("config.openshift.io/v1")
+	if client.IgnoreNotFound(err) != nil {
+		return "", err
+	}
+	if err == nil && !i.named {
+		return "this is OpenShift, which has a machine-api-operator; name machines in --controllers when that one is off", nil
+	}
+	deployment := &appsv1.Deployment{}
+	err = i.live.Get(ctx, controllers, deployment)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", err
+	case deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == 0:
+		return "", nil
+	}
+	return fmt.Sprintf("OpenShift's machine-api-operator works here (Deployment %s); two would undo each other's work: turn it off, or leave machines out",
+		controllers), nil
+}

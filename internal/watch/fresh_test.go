@@ -1,0 +1,190 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// shelf is a cache of at most one Node.
+type shelf struct {
+	client.Reader
+	node  *corev1.Node
+	fails error
+	asked int
+}
+
+func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	s.asked++
+	out, ok := into.(*corev1.Node)
+	switch {
+	case s.fails != nil:
+		return s.fails
+	case !ok || s.node == nil || s.node.Name != key.Name:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, key.Name)
+	}
+	s.node.DeepCopyInto(out)
+	return nil
+}
+
+func emptyNode() client.Object { return &corev1.Node{} }
+
+func version(uid, version string) *corev1.Node {
+	n := node("a")
+	n.UID, n.ResourceVersion = types.UID(uid), version
+	return n
+}
+
+func TestFresh(t *testing.T) {
+	leaving := version("uid", "101")
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	created, changed, deleted := (*Fresh).Created, (*Fresh).Changed, (*Fresh).Deleted
+	for _, c := range []struct {
+		name string
+		note func(*Fresh, string, client.Object)
+		// reached is the version of the whole cache, cached what it shows of the object.
+		reached string
+		cached  *corev1.Node
+		behind  bool
+	}{
+		{"created: the cache is older", created, "99", nil, true},
+		{"created: the cache is older, whatever it shows under the name", created, "99", version("old", "98"), true},
+		{"created: the cache is as new", created, "100", version("uid", "100"), false},
+		{"created: the cache is newer, the object has come and gone", created, "1000", nil, false},
+		{"created: nobody knows how new the cache is, and it is not there", created, "", nil, true},
+		{"created: it is there", created, "", version("uid", "100"), false},
+		{"created: it is there, and somebody has changed it", created, "", version("uid", "120"), false},
+		{"created: the one that it came after is still there", created, "", version("old", "98"), true},
+		{"created: it has gone, and another has come after it", created, "", version("new", "130"), false},
+		{"created: it is there, with a version that says nothing", created, "", version("uid", "x"), false},
+		{"created: the cache says something that is no version", created, "x", nil, true},
+
+		{"changed: the cache is older", changed, "99", version("uid", "98"), true},
+		{"changed: the cache is as new", changed, "100", version("uid", "100"), false},
+		{"changed: nobody knows, and it is older", changed, "", version("uid", "98"), true},
+		{"changed: nobody knows, and it is as new", changed, "", version("uid", "100"), false},
+		{"changed: it has gone meanwhile", changed, "", nil, false},
+
+		{"deleted: it is still there, however new the cache is", deleted, "1000", version("uid", "100"), true},
+		{"deleted: it is there, and going", deleted, "", leaving, false},
+		{"deleted: it is gone", deleted, "", nil, false},
+		{"deleted: another has come after it", deleted, "", version("new", "130"), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := NewFresh(&shelf{node: c.cached}, emptyNode, func() string { return c.reached })
+			c.note(f, "owner", version("uid", "100"))
+			behind, err := f.Behind(t.Context(), "owner")
+			if err != nil || behind != c.behind {
+				t.Errorf("behind %v, error %v", behind, err)
+			}
+			if (f.Len() == 1) != c.behind {
+				t.Errorf("%d owners wait", f.Len())
+			}
+			if other, err := f.Behind(t.Context(), "another"); other || err != nil {
+				t.Errorf("another owner waits: %v %v", other, err)
+			}
+		})
+	}
+}
+
+// Of a cache that tells how new it is nothing is read: a thousand creations are one comparison each.
+func TestFreshAsksOnlyForWhatItHasTo(t *testing.T) {
+	cached := &shelf{}
+	f := NewFresh(cached, emptyNode, func() string { return "100" })
+	f.Created("owner", version("uid", "100"))
+	if behind, _ := f.Behind(t.Context(), "owner"); behind || cached.asked != 0 {
+		t.Errorf("behind %v, asked %d times", behind, cached.asked)
+	}
+	f.Deleted("owner", version("uid", "100"))
+	for range 2 {
+		if behind, _ := f.Behind(t.Context(), "owner"); behind || cached.asked != 1 {
+			t.Errorf("behind %v, asked %d times", behind, cached.asked)
+		}
+	}
+}
+
+func TestFreshForgets(t *testing.T) {
+	f := NewFresh(&shelf{}, emptyNode, nil)
+	f.Created("owner", version("uid", "100"))
+	f.Created("another", version("uid", "100"))
+	f.Forget("owner")
+	if behind, _ := f.Behind(t.Context(), "owner"); behind || f.Len() != 1 {
+		t.Error("not forgotten")
+	}
+	if behind, _ := f.Behind(t.Context(), "another"); !behind {
+		t.Error("the wrong one is forgotten")
+	}
+}
+
+func TestFreshWithACacheThatFails(t *testing.T) {
+	no := errors.New("no")
+	f := NewFresh(&shelf{fails: no}, emptyNode, nil)
+	f.Created("owner", version("uid", "100"))
+	if behind, err := f.Behind(t.Context(), "owner"); !behind || !errors.Is(err, no) {
+		t.Errorf("behind %v, error %v", behind, err)
+	}
+}
+
+// stored is an informer with a store.
+type stored struct {
+	ctrlcache.Informer
+	store cache.Store
+}
+
+func (s *stored) GetStore() cache.Store { return s.store }
+
+type storedInformer struct {
+	informertest.FakeInformers
+	informer ctrlcache.Informer
+	refuses  error
+}
+
+func (c *storedInformer) GetInformer(context.Context, client.Object, ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+	return c.informer, c.refuses
+}
+
+func TestStoreVersion(t *testing.T) {
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	tell, err := StoreVersion(t.Context(), &storedInformer{informer: &stored{store: store}}, node("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		change func() error
+		want   string
+	}{
+		{func() error { return nil }, ""},
+		{func() error { return store.Add(version("uid", "7")) }, "7"},
+		{func() error { return store.Delete(version("uid", "9")) }, "9"},
+		{func() error { store.Bookmark("12"); return nil }, "12"},
+		{func() error { return store.Replace(nil, "15") }, "15"},
+	} {
+		if err := step.change(); err != nil || tell() != step.want {
+			t.Errorf("error %v, version %q, want %q", err, tell(), step.want)
+		}
+	}
+}
+
+func TestStoreVersionOfInformersThatCannotTell(t *testing.T) {
+	for name, from := range map[string]ctrlcache.Informer{"without a store": &informer{}, "with none yet": &stored{}} {
+		tell, err := StoreVersion(t.Context(), &storedInformer{informer: from}, node("a"))
+		if err != nil || tell() != "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	no := errors.New("no")
+	if _, err := StoreVersion(t.Context(), &storedInformer{refuses: no}, node("a")); !errors.Is(err, no) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,66 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+)
+
+// Error is an error with a reason that Drover shows in status.errorReason of the Machine.
+type Error struct {
+	// Reason is one of machine.openshift.io's reasons.
+	Reason machinev1beta1.MachineStatusError
+	// Err says what is wrong, where, and what to do.
+	Err error
+}
+
+// Error returns what is wrong.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// InvalidConfiguration is an error for good: the Machine can never become an instance as it is.
+func InvalidConfiguration(format string, args ...any) error {
+	return &Error{machinev1beta1.InvalidConfigurationMachineError, fmt.Errorf(format, args...)}
+}
+
+// InsufficientResources is an error that passes when there is room again: quota, capacity.
+func InsufficientResources(format string, args ...any) error {
+	return &Error{machinev1beta1.InsufficientResourcesMachineError, fmt.Errorf(format, args...)}
+}
+
+// ReasonOf returns the reason of an error, or another one when it has none.
+func ReasonOf(err error, otherwise machinev1beta1.MachineStatusError) machinev1beta1.MachineStatusError {
+	var typed *Error
+	if errors.As(err, &typed) {
+		return typed.Reason
+	}
+	return otherwise
+}
+
+// RequeueAfterError asks for another call after a while, without back-off and without an error being shown: what the provider waits for
+// takes its time.
+type RequeueAfterError struct {
+	// After is how soon.
+	After time.Duration
+	// Why says what it waits for.
+	Why string
+}
+
+// Error returns what is waited for.
+func (e *RequeueAfterError) Error() string { return fmt.Sprintf("%s; again in %s", e.Why, e.After) }
+
+// RequeueAfter makes a RequeueAfterError.
+func RequeueAfter(after time.Duration, why string) error { return &RequeueAfterError{after, why} }
+
+// AsRequeueAfter tells whether an error is only a wait, and for how long.
+func AsRequeueAfter(err error) (time.Duration, bool) {
+	var wait *RequeueAfterError
+	if errors.As(err, &wait) {
+		return wait.After, true
+	}
+	return 0, false
+}

@@ -1,0 +1,82 @@
+// Package provider is what a provider of machines implements, so that Drover makes and removes instances for Machines: a cloud, a hypervisor,
+// racks. docs/provider.md walks through one, and provider/conformance has the tests that every provider passes.
+package provider
+
+import (
+	"context"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Actuator makes, looks at and removes the instance of one Machine. It is called from many goroutines at once, but never twice at the same
+// time for one Machine. A call may take its time: it delays no other Machine. It must not change the Machine, which is the cache's own;
+// what it has to tell it returns, and Drover writes it to the Machine in one guarded patch. After a crash the same call comes again: an
+// actuator finds what it made by the Machine's name or UID, which it has put on the instance.
+type Actuator interface {
+	// Create makes the instance. When there is one already it returns that and makes none. An error made with InvalidConfiguration is for
+	// good: the Machine goes to phase Failed and stays there; any other is tried again, later and later, or when RequeueAfter says.
+	Create(ctx context.Context, machine *machinev1beta1.Machine) (*Instance, error)
+	// Get looks at the instance; nil without an error when there is none. It must not change anything outside of the cluster.
+	Get(ctx context.Context, machine *machinev1beta1.Machine) (*Instance, error)
+	// Delete asks for the instance's end and need not wait for it: it is called until Get finds none. Nil when there is none.
+	Delete(ctx context.Context, machine *machinev1beta1.Machine) error
+}
+
+// InstanceState is what the annotation machine.openshift.io/instance-state of a Machine says. A provider may have words of its own.
+type InstanceState string
+
+// The states that Drover gives a meaning.
+const (
+	// Pending: it has been asked for, or starts.
+	Pending InstanceState = "Pending"
+	// Running: it is there. The zero value counts as Running.
+	Running InstanceState = "Running"
+	// Stopped: it is there and turned off.
+	Stopped InstanceState = "Stopped"
+	// Terminating: its end has been asked for.
+	Terminating InstanceState = "Terminating"
+	// Unknown: nobody knows; Drover writes it when an instance is lost.
+	Unknown InstanceState = "Unknown"
+)
+
+// Instance is what a provider knows of the instance behind a Machine. What is the zero value says nothing, and leaves on the Machine what is there.
+type Instance struct {
+	// ProviderID is Node.spec.providerID of the Node that the instance becomes. Once it is known it may not change.
+	ProviderID string
+	// Addresses are those of the instance; by the internal ones a Node is found that has no providerID.
+	Addresses []corev1.NodeAddress
+	// State is how it is.
+	State InstanceState
+	// Type, Region and Zone go to the labels machine.openshift.io/{instance-type,region,zone}, which the columns of kubectl show.
+	Type, Region, Zone string
+	// Status goes to status.providerStatus: an object of the provider's own. Nil leaves what is there.
+	Status *runtime.RawExtension
+	// LookAgain is how soon Get is to be called again although nothing happens; zero leaves that to Drover.
+	LookAgain time.Duration
+}
+
+// Provider is one provider as Drover's entry point takes it (app.WithProvider).
+type Provider struct {
+	// Name is for logs and errors.
+	Name string
+	// Kinds are the kinds of spec.providerSpec.value that it serves, whatever their versions.
+	Kinds []schema.GroupKind
+	// New makes its actuator. It is called once, before Drover starts to work.
+	New func(environment Environment) (Actuator, error)
+}
+
+// Environment is what a provider gets to work with.
+type Environment struct {
+	// Config is the connection to the cluster, with Drover's identity.
+	Config *rest.Config
+	// Client reads Machines, Nodes and what else Drover caches from its cache, and writes.
+	Client client.Client
+	// Live reads from the API server; it is for kinds that Drover does not cache, such as the Secrets of credentials.
+	Live client.Reader
+}

@@ -1,0 +1,196 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/provider/kwok"
+	"github.com/drover-io/drover/test/cluster"
+)
+
+// Pool is a MachineSet of a test whose Machines kwok plays.
+type Pool struct {
+	*World
+	// Name is the MachineSet's.
+	Name string
+}
+
+// MakePool makes a MachineSet, and removes it with its Machines when the test ends.
+func (w *World) MakePool(name string, replicas int32, change func(*machinev1beta1.MachineSet, *kwok.ProviderSpec)) *Pool {
+	w.Helper()
+	labels := map[string]string{cluster.MachineSetLabel: name}
+	set := &machinev1beta1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: name},
+		Spec: machinev1beta1.MachineSetSpec{
+			Replicas: &replicas, Selector: metav1.LabelSelector{MatchLabels: labels},
+			Template: machinev1beta1.MachineTemplateSpec{ObjectMeta: machinev1beta1.ObjectMeta{Labels: labels}},
+		},
+	}
+	spec := &kwok.ProviderSpec{
+		TypeMeta: metav1.TypeMeta{APIVersion: kwok.GroupVersion.String(), Kind: "KwokMachineProviderSpec"}, InstanceType: "kwok.fake", Zone: "zone-a",
+	}
+	if change != nil {
+		change(set, spec)
+	}
+	set.Spec.Template.Spec.ProviderSpec.Value = ProviderSpec(w, spec)
+	w.create(set)
+	p := &Pool{World: w, Name: name}
+	w.Cleanup(p.remove)
+	return p
+}
+
+// ProviderSpec renders the spec of a Machine that kwok plays.
+func ProviderSpec(w *World, spec *kwok.ProviderSpec) *runtime.RawExtension {
+	w.Helper()
+	text, err := json.Marshal(spec)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return &runtime.RawExtension{Raw: text}
+}
+
+// remove deletes the pool; what is left of it when no operator runs any more is taken away by force.
+func (p *Pool) remove() {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: p.Name}}
+	if err := p.Client.Delete(ctx, set); client.IgnoreNotFound(err) != nil {
+		p.Errorf("deleting MachineSet %s: %v", p.Name, err)
+	}
+	var machines machinev1beta1.MachineList
+	if err := p.Client.List(ctx, &machines, p.members()...); err != nil {
+		p.Errorf("listing the Machines of %s: %v", p.Name, err)
+	}
+	for i := range machines.Items {
+		machine := &machines.Items[i]
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		for _, err := range []error{
+			p.Client.Delete(ctx, machine), p.Client.Patch(ctx, machine, patch),
+			p.Client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine.Name}}),
+		} {
+			if client.IgnoreNotFound(err) != nil {
+				p.Errorf("removing Machine %s: %v", machine.Name, err)
+			}
+		}
+	}
+}
+
+func (p *Pool) members() []client.ListOption {
+	return []client.ListOption{client.InNamespace(cluster.MachineNamespace), client.MatchingLabels{cluster.MachineSetLabel: p.Name}}
+}
+
+// Set reads the MachineSet.
+func (p *Pool) Set() *machinev1beta1.MachineSet {
+	p.Helper()
+	set := &machinev1beta1.MachineSet{}
+	if err := p.Client.Get(p.Context(), types.NamespacedName{Namespace: cluster.MachineNamespace, Name: p.Name}, set); err != nil {
+		p.Fatalf("reading MachineSet %s: %v", p.Name, err)
+	}
+	return set
+}
+
+// Machines lists those of the pool, by name, also those that are being deleted.
+func (p *Pool) Machines() []machinev1beta1.Machine {
+	p.Helper()
+	var list machinev1beta1.MachineList
+	if err := p.Client.List(p.Context(), &list, p.members()...); err != nil {
+		p.Fatalf("listing the Machines of %s: %v", p.Name, err)
+	}
+	slices.SortFunc(list.Items, func(a, b machinev1beta1.Machine) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items
+}
+
+// JSON renders an object for a complaint.
+func JSON(object any) string {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// NodeReady tells whether a Node says that it is.
+func NodeReady(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// Scale sets the replicas through the scale subresource, as kubectl and the autoscalers do.
+func (p *Pool) Scale(replicas int32) {
+	p.Helper()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	if err := p.Client.SubResource("scale").Patch(p.Context(), p.Set(), patch); err != nil {
+		p.Fatalf("scaling %s: %v", p.Name, err)
+	}
+}
+
+// Runs waits until the pool has so many Machines and no more, each with its Node, and says so.
+func (p *Pool) Runs(count int) []machinev1beta1.Machine {
+	p.Helper()
+	var machines []machinev1beta1.Machine
+	p.Eventually(fmt.Sprintf("pool %s has %d Machines that run", p.Name, count), func() error {
+		machines = p.Machines()
+		if len(machines) != count {
+			return fmt.Errorf("it has %d", len(machines))
+		}
+		for i := range machines {
+			m := &machines[i]
+			if m.Status.Phase == nil || *m.Status.Phase != machinev1beta1.PhaseRunning || m.Status.NodeRef == nil {
+				return fmt.Errorf("machine %s: %s", m.Name, JSON(m.Status))
+			}
+		}
+		status := p.Set().Status
+		if int(status.Replicas) != count || int(status.ReadyReplicas) != count || int(status.AvailableReplicas) != count {
+			return fmt.Errorf("its status says %s", JSON(status))
+		}
+		return nil
+	})
+	return machines
+}
+
+// Gone waits until a Machine and its Node are gone.
+func (p *Pool) Gone(machine string) {
+	p.Helper()
+	p.Eventually("machine "+machine+" and its Node are gone", func() error {
+		for _, object := range []client.Object{&machinev1beta1.Machine{}, &corev1.Node{}} {
+			key := types.NamespacedName{Name: machine}
+			if _, ok := object.(*machinev1beta1.Machine); ok {
+				key.Namespace = cluster.MachineNamespace
+			}
+			err := p.Client.Get(p.Context(), key, object)
+			if err == nil {
+				return fmt.Errorf("%T %s is there: %s", object, machine, JSON(object))
+			}
+			if !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// DeleteMachine deletes a Machine as a user does.
+func (p *Pool) DeleteMachine(name string) time.Time {
+	p.Helper()
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: name}}
+	if err := p.Client.Delete(p.Context(), machine); err != nil {
+		p.Fatalf("deleting Machine %s: %v", name, err)
+	}
+	return time.Now()
+}

@@ -1,0 +1,50 @@
+// Package machines states what MachineSets, Machines and MachineHealthChecks do on a real control plane, in the words of their users, with
+// the provider kwok.
+package machines
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+var env *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	options := cluster.Options{Components: []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kwok}}
+	os.Exit(harness.Main(m, options, &env, finish))
+}
+
+func finish() error {
+	if flag.Lookup("test.run").Value.String() != "" || testing.Short() {
+		return nil
+	}
+	return harness.CheckPermissions(env, "machines")
+}
+
+var begin sync.Once
+
+// world is a control plane with an operator that makes machines, for one test.
+func world(t *testing.T, args ...string) (*harness.World, *harness.Operator) {
+	t.Helper()
+	begin.Do(func() {
+		// The Deployment that is shipped would run on the tests' nodes: the operator under test is another process.
+		if output, err := harness.Kubectl(t.Context(), env, nil, "scale", "deployment/drover", "--replicas=0", "-n", harness.SystemNamespace); err != nil {
+			panic(fmt.Sprintf("scaling the Deployment: %v\n%s", err, output))
+		}
+		folder, err := harness.Folder("config/machines")
+		if err != nil {
+			panic(err)
+		}
+		if output, err := harness.Kubectl(t.Context(), env, nil, "apply", "-k", folder); err != nil {
+			panic(fmt.Sprintf("installing the capability: %v\n%s", err, output))
+		}
+	})
+	w := harness.NewWorld(t, env)
+	return w, w.Operator(harness.Options{Args: append([]string{"--controllers=*"}, args...)})
+}

@@ -1,0 +1,100 @@
+package machines
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// TestWhatTheAPIServerRefuses is about the policies in config/machines, which hold whether any operator runs or not.
+func TestWhatTheAPIServerRefuses(t *testing.T) {
+	w, _ := world(t)
+	p := w.MakePool("checked", 0, nil)
+	update := func(change func(*machinev1beta1.MachineSet)) error {
+		set := p.Set()
+		change(set)
+		return w.Client.Update(t.Context(), set, client.DryRunAll)
+	}
+	expression := func(operator metav1.LabelSelectorOperator, key string, values ...string) *machinev1beta1.MachineSet {
+		set := p.Set()
+		set.ObjectMeta = metav1.ObjectMeta{Namespace: set.Namespace, Name: "checked-" + strings.ToLower(string(operator))}
+		set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}}
+		return set
+	}
+	create := func(set *machinev1beta1.MachineSet) error { return w.Client.Create(t.Context(), set, client.DryRunAll) }
+	// A policy is in force a moment after it is made.
+	w.Eventually("the policies are in force", func() error {
+		if err := update(func(set *machinev1beta1.MachineSet) { set.Spec.Selector.MatchLabels["a"] = "b" }); err != nil {
+			return nil //nolint:nilerr // that is what is waited for
+		}
+		return errNotYet
+	})
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"selector": {update(func(set *machinev1beta1.MachineSet) { set.Spec.Selector.MatchLabels["a"] = "b" }), "selector is immutable"},
+		"labels": {
+			update(func(set *machinev1beta1.MachineSet) { set.Spec.Template.Labels = map[string]string{"a": "b"} }), "does not match template",
+		},
+		"no labels":           {update(func(set *machinev1beta1.MachineSet) { set.Spec.Template.Labels = nil }), "does not match template"},
+		"replicas":            {update(func(set *machinev1beta1.MachineSet) { set.Spec.Replicas = new(int32(-1)) }), "must be 0 or more"},
+		"minReadySeconds":     {update(func(set *machinev1beta1.MachineSet) { set.Spec.MinReadySeconds = -1 }), "must be 0 or more"},
+		"scaled":              {update(func(set *machinev1beta1.MachineSet) { set.Spec.Replicas = new(int32(7)) }), ""},
+		"In, wrong":           {create(expression(metav1.LabelSelectorOpIn, cluster.MachineSetLabel, "other")), "does not match template"},
+		"In, right":           {create(expression(metav1.LabelSelectorOpIn, cluster.MachineSetLabel, "other", "checked")), ""},
+		"NotIn, wrong":        {create(expression(metav1.LabelSelectorOpNotIn, cluster.MachineSetLabel, "checked")), "does not match template"},
+		"NotIn, right":        {create(expression(metav1.LabelSelectorOpNotIn, "absent", "checked")), ""},
+		"Exists, wrong":       {create(expression(metav1.LabelSelectorOpExists, "absent")), "does not match template"},
+		"Exists, right":       {create(expression(metav1.LabelSelectorOpExists, cluster.MachineSetLabel)), ""},
+		"DoesNotExist, wrong": {create(expression(metav1.LabelSelectorOpDoesNotExist, cluster.MachineSetLabel)), "does not match template"},
+		"DoesNotExist, right": {create(expression(metav1.LabelSelectorOpDoesNotExist, "absent")), ""},
+	} {
+		if (c.err == nil) != (c.want == "") || c.err != nil && !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, c.err, c.want)
+		}
+	}
+}
+
+func TestHooksOfADeletedMachineCanOnlyBeRemoved(t *testing.T) {
+	w, _ := world(t)
+	p := w.MakePool("hookable", 1, nil)
+	name := p.Runs(1)[0].Name
+	hooks := func(list ...machinev1beta1.LifecycleHook) error {
+		return w.Client.Patch(t.Context(), w.Machine(name), client.RawPatch("application/merge-patch+json", []byte(
+			`{"spec":{"lifecycleHooks":{"preTerminate":`+hookList(list)+`}}}`)))
+	}
+	first, second := machinev1beta1.LifecycleHook{Name: "First", Owner: "a"}, machinev1beta1.LifecycleHook{Name: "Second", Owner: "b"}
+	if err := hooks(first); err != nil {
+		t.Fatal(err)
+	}
+	p.DeleteMachine(name)
+	condition(p, name, "Terminable", "HookPresent")
+	changed := first
+	changed.Owner = "other"
+	for _, list := range [][]machinev1beta1.LifecycleHook{{first, second}, {changed}} {
+		if err := hooks(list...); err == nil || !strings.Contains(err.Error(), "pre-terminate hooks are immutable when machine is marked for deletion") {
+			t.Errorf("%v: %v", list, err)
+		}
+	}
+	if err := hooks([]machinev1beta1.LifecycleHook{}...); err != nil {
+		t.Errorf("removing a hook: %v", err)
+	}
+	p.Gone(name)
+}
+
+func hookList(list []machinev1beta1.LifecycleHook) string {
+	if len(list) == 0 {
+		return "null"
+	}
+	return harness.JSON(list)
+}
+
+var errNotYet = errors.New("the selector may still be changed")

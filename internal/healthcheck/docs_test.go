@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/status"
@@ -155,6 +156,16 @@ func TestNamesOfTheWire(t *testing.T) {
 		shortCircuitDoc.Name: "mapi_machinehealthcheck_short_circuit",
 	} {
 		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestTextOfTheLimit(t *testing.T) {
+	for want, value := range map[string]*intstr.IntOrString{
+		"100%": nil, "40%": new(intstr.FromString("40%")), "4": new(intstr.FromInt32(4)), "nonsense": new(intstr.FromString("nonsense")),
+	} {
+		if got := textOfLimit(value); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -158,6 +158,15 @@ func TestTheControlPlaneIsSpared(t *testing.T) {
 	s.pass("c", "delete Machine/m1, "+statusC)
 }
 
+// Nor may anybody pass while it is not known whose Machines are on their way out.
+func TestPeersThatCannotBeListed(t *testing.T) {
+	s := newStage(t, Options{Guard: &guard{}}, controlPlane(crew("u"))...)
+	s.cache.Reader = &failing{Reader: s.client, after: 1}
+	if _, writes, err := s.try("c"); err == nil || writes != statusC {
+		t.Errorf("wrote %s, error %v", writes, err)
+	}
+}
+
 func TestNobodyPassesWhoCouldNotBeChecked(t *testing.T) {
 	g := &guard{err: errors.New("no answer")}
 	s := newStage(t, Options{Guard: g}, controlPlane(crew("u"))...)

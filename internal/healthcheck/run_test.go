@@ -2,22 +2,25 @@ package healthcheck
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/nodelease"
 )
 
-// watchedClient is a cache that reads from a client in memory and has informers whose events the test makes.
+// watchedClient is a cache that reads from a client in memory, and hands the test what the controller hears MachineHealthChecks with.
 type watchedClient struct {
-	*informertest.FakeInformers
+	ctrlcache.Cache
 	client client.Client
+	heard  chan toolscache.ResourceEventHandler
+	refuse error
 }
 
 func (w *watchedClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -28,29 +31,42 @@ func (w *watchedClient) List(ctx context.Context, list client.ObjectList, option
 	return w.client.List(ctx, list, options...)
 }
 
-var _ ctrlcache.Cache = (*watchedClient)(nil)
+func (w *watchedClient) GetInformer(_ context.Context, object client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+	if _, checks := object.(*machinev1beta1.MachineHealthCheck); checks {
+		return &informer{heard: w.heard}, w.refuse
+	}
+	return &informer{}, w.refuse
+}
+
+type informer struct {
+	ctrlcache.Informer
+	heard chan toolscache.ResourceEventHandler
+}
+
+func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	if i.heard != nil {
+		i.heard <- handler
+	}
+	return nil, nil
+}
+
+func (*informer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
 
 // The whole controller, from an event to the write, and to the end of what it shows.
 func TestRun(t *testing.T) {
-	s := newStage(t, Options{}, crew("ww")...)
-	cache := &watchedClient{FakeInformers: &informertest.FakeInformers{Scheme: newScheme(t)}, client: s.client}
+	s := newStage(t, Options{})
+	// The stage's own client notes what is done, for one worker at a time.
+	s.client = s.builder(crew("ww")...).Build()
+	cache := &watchedClient{client: s.client, heard: make(chan toolscache.ResourceEventHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
 		options := Options{Leases: &nodelease.Leases{Client: s.client, Holder: holder, Clock: s.clock}}
 		ended <- Run(ctx, cache, s.client, record.NewFakeRecorder(100), s.metrics, options)
 	}()
-	informer, err := cache.FakeInformerFor(t.Context(), &machinev1beta1.MachineHealthCheck{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 200 {
-		// The source may not have begun to listen yet.
-		informer.Add(checkOf("c"))
-		if s.status("c").ExpectedMachines != nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
+	(<-cache.heard).OnAdd(checkOf("c"), true)
+	for deadline := time.Now().Add(10 * time.Second); s.status("c").ExpectedMachines == nil && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond)
 	}
 	s.expect("c", "2 2 2", rested)
 	cancel()
@@ -59,6 +75,10 @@ func TestRun(t *testing.T) {
 	}
 	if s.metric(coveredDoc.Name, "c", namespace) != -1 {
 		t.Error("series are left when it has ended")
+	}
+	cache.refuse = errors.New("no such kind")
+	if err := Run(t.Context(), cache, s.client, record.NewFakeRecorder(100), s.metrics, Options{}); !errors.Is(err, cache.refuse) {
+		t.Errorf("without its informers it ends with %v", err)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +41,6 @@ type stage struct {
 	metrics *Metrics
 	options Options
 	writes  []string
-	reads   int
 	// fail, when set, answers instead of the API server: the key is a verb and a kind.
 	fail map[string]error
 }
@@ -60,7 +58,8 @@ func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, machinev1beta1.Install} {
+	// No more than is used: the client in memory maps all kinds of the scheme, for each stage.
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, machinev1beta1.Install} {
 		if err := add(known); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +161,6 @@ func (s *stage) interceptors() interceptor.Funcs {
 			if err := s.fail["get "+kindOf(object)]; err != nil {
 				return err
 			}
-			s.reads++
 			return next.Get(ctx, key, object, options...)
 		},
 		List: func(ctx context.Context, next client.WithWatch, list client.ObjectList, options ...client.ListOption) error {

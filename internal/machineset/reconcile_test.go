@@ -332,6 +332,12 @@ func TestWaitsForItsOwnStatus(t *testing.T) {
 func TestCachesThatFail(t *testing.T) {
 	s := newStage(t, Options{}, pool(2)...)
 	no := errors.New("no")
+	s.resize(3)
+	s.Reconciler.live = &failing{Reader: s.client, kind: "*v1.PartialObjectMetadataList", err: no}
+	if _, writes, err := s.try("web"); !errors.Is(err, no) || writes != "" {
+		t.Errorf("what the cache shows cannot be confirmed: error %v, wrote %s", err, writes)
+	}
+	s.Reconciler.live = s.client
 	for _, kind := range []string{"*v1beta1.MachineSet", "*v1beta1.MachineList", "*v1.Node"} {
 		s.cached.Reader = &failing{Reader: s.client, kind: kind, err: no}
 		if _, _, err := s.try("web"); !errors.Is(err, no) {

@@ -17,9 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -109,7 +111,10 @@ func newScheme(t *testing.T) *runtime.Scheme {
 
 func newBuilder(t *testing.T) *fake.ClientBuilder {
 	t.Helper()
-	builder := fake.NewClientBuilder().WithScheme(newScheme(t)).
+	known := newScheme(t)
+	// A tracker without managed fields: the usual one takes longer to make than all the rest of a test takes.
+	tracker := clienttesting.NewObjectTracker(known, serializer.NewCodecFactory(known).UniversalDecoder())
+	builder := fake.NewClientBuilder().WithScheme(known).WithObjectTracker(tracker).
 		WithStatusSubresource(&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{})
 	if err := Index(t.Context(), fieldIndexer{builder}); err != nil {
 		t.Fatal(err)

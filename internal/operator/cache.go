@@ -82,11 +82,12 @@ func cacheOptions(namespace string, makesMachines bool) cache.Options {
 		// cache is read-only.
 		DefaultUnsafeDisableDeepCopy: new(true),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Node{}:                {Transform: node},
-			&machinev1beta1.Machine{}:     {Transform: machine, Field: within},
-			&machinev1beta1.MachineSet{}:  {Transform: set, Field: within},
-			&corev1.Pod{}:                 {Transform: engine.TrimPod},
-			&storagev1.VolumeAttachment{}: {Transform: engine.TrimAttachment},
+			&corev1.Node{}:                       {Transform: node},
+			&machinev1beta1.Machine{}:            {Transform: machine, Field: within},
+			&machinev1beta1.MachineSet{}:         {Transform: set, Field: within},
+			&machinev1beta1.MachineHealthCheck{}: {Transform: cache.TransformStripManagedFields(), Field: within},
+			&corev1.Pod{}:                        {Transform: engine.TrimPod},
+			&storagev1.VolumeAttachment{}:        {Transform: engine.TrimAttachment},
 			// The heartbeats of all nodes are leases, too.
 			&coordinationv1.Lease{}: {Field: fields.OneTermEqualSelector("metadata.namespace", nodelease.Namespace())},
 		},

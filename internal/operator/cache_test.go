@@ -133,7 +133,7 @@ func TestCacheIsLimitedToANamespace(t *testing.T) {
 				limit = by.Field.String()
 			}
 			switch object.(type) {
-			case *machinev1beta1.Machine, *machinev1beta1.MachineSet:
+			case *machinev1beta1.Machine, *machinev1beta1.MachineSet, *machinev1beta1.MachineHealthCheck:
 				expected = want
 			case *coordinationv1.Lease:
 				// The heartbeats of kubelets are leases, too, in another namespace.

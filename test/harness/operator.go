@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -126,8 +127,10 @@ func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options
 		fmt.Sprintf("--leader-elect=%t", options.Elect), "--leader-elect-namespace=" + SystemNamespace,
 		// Several operators run side by side here; a test of the webhook gives each an address of its own.
 		"--webhook-bind-address=0",
+	}
+	if !slices.ContainsFunc(options.Args, func(arg string) bool { return strings.HasPrefix(arg, "--controllers") }) {
 		// The pools of most tests are made by hand, without a provider: the machine controllers would take them for their own.
-		"--controllers=*,-machines",
+		args = append(args, "--controllers=*,-machines")
 	}
 	binary := options.Binary
 	if binary == "" {

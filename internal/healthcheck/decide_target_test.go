@@ -1,6 +1,7 @@
 package healthcheck
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -27,10 +28,9 @@ func judging(change ...func(*machinev1beta1.MachineHealthCheck)) *input {
 func nodeIs(age time.Duration, conditions ...string) *corev1.Node {
 	node := nodeOf("n1")
 	node.Status.Conditions = nil
-	for i := 0; i < len(conditions); i += 2 {
+	for pair := range slices.Chunk(conditions, 2) {
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
-			Type: corev1.NodeConditionType(conditions[i]), Status: corev1.ConditionStatus(conditions[i+1]),
-			LastTransitionTime: metav1.NewTime(start.Add(-age)),
+			Type: corev1.NodeConditionType(pair[0]), Status: corev1.ConditionStatus(pair[1]), LastTransitionTime: metav1.NewTime(start.Add(-age)),
 		})
 	}
 	return node
@@ -48,7 +48,7 @@ func TestVerdicts(t *testing.T) {
 	}
 	unlinked := func(m *machine) { m.Status.NodeRef = nil }
 	phaseless := func(m *machine) { m.Status.Phase = nil }
-	minutes := func(n time.Duration) time.Duration { return n*time.Minute + slack }
+	minutes := func(n int) time.Duration { return time.Duration(n)*time.Minute + slack }
 	deleted := func(m *machine) { m.DeletionTimestamp = &metav1.Time{Time: start} }
 	external := func(m *machine) { m.Annotations = map[string]string{AnnotationExternal: "whatever"} }
 	startup := func(timeout time.Duration) func(*machinev1beta1.MachineHealthCheck) {

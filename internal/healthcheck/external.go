@@ -54,14 +54,14 @@ func isFor(request metav1.Object, machine *machinev1beta1.Machine) bool {
 // lookOutside lists the requests, and makes sure that the template is there, at the first look and for as long as it is not.
 func (p *pass) lookOutside(ctx context.Context) error {
 	reference := p.check.Spec.RemediationTemplate
-	if reference == nil || p.selectorError != nil {
+	if reference == nil {
 		p.outside = outside{found: &state{}, made: &state{}}
 		return nil
 	}
 	kind, err := requestKind(reference)
 	if err != nil {
 		p.templateMissing(err)
-		return nil //nolint:nilerr // a condition tells it, and trying again would not help
+		return nil
 	}
 	p.outside.kind = kind
 	if err := p.listRequests(ctx); err != nil {
@@ -145,7 +145,7 @@ func (p *pass) request(ctx context.Context, r *remedy) (bool, error) {
 	request, err := newRequest(template, p.outside.kind, machine)
 	if err != nil {
 		p.noRequest(r, err.Error())
-		return false, nil //nolint:nilerr // a condition tells it, and the template has to change first
+		return false, nil
 	}
 	err = p.writer.Create(ctx, request, fieldOwner)
 	class := status.Classify(err)

@@ -176,7 +176,7 @@ func (c *chance) settle() {
 }
 
 func TestByChance(t *testing.T) {
-	seeds := []uint64{uint64(time.Now().UnixNano())} //nolint:gosec // any number is a seed
+	seeds := []uint64{uint64(time.Now().UnixNano())}
 	for i := range uint64(20) {
 		seeds = append(seeds, i)
 	}

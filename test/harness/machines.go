@@ -194,3 +194,11 @@ func (p *Pool) DeleteMachine(name string) time.Time {
 	}
 	return time.Now()
 }
+
+// Merge patches an object as somebody else does.
+func (w *World) Merge(object client.Object, patch string) {
+	w.Helper()
+	if err := w.Client.Patch(w.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		w.Fatalf("patching %T %s: %v", object, object.GetName(), err)
+	}
+}

@@ -32,6 +32,13 @@ var begin sync.Once
 // world is a control plane with an operator that makes machines, for one test.
 func world(t *testing.T, args ...string) (*harness.World, *harness.Operator) {
 	t.Helper()
+	w := prepared(t)
+	return w, w.Operator(harness.Options{Args: append([]string{"--controllers=*"}, args...)})
+}
+
+// prepared is a control plane with the capability installed, and no operator yet.
+func prepared(t *testing.T) *harness.World {
+	t.Helper()
 	begin.Do(func() {
 		// The Deployment that is shipped would run on the tests' nodes: the operator under test is another process.
 		if output, err := harness.Kubectl(t.Context(), env, nil, "scale", "deployment/drover", "--replicas=0", "-n", harness.SystemNamespace); err != nil {
@@ -45,6 +52,5 @@ func world(t *testing.T, args ...string) (*harness.World, *harness.Operator) {
 			panic(fmt.Sprintf("installing the capability: %v\n%s", err, output))
 		}
 	})
-	w := harness.NewWorld(t, env)
-	return w, w.Operator(harness.Options{Args: append([]string{"--controllers=*"}, args...)})
+	return harness.NewWorld(t, env)
 }

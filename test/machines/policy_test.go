@@ -7,6 +7,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/test/cluster"
@@ -18,9 +19,11 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("checked", 0, nil)
 	update := func(change func(*machinev1beta1.MachineSet)) error {
-		set := p.Set()
-		change(set)
-		return w.Client.Update(t.Context(), set, client.DryRunAll)
+		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			set := p.Set()
+			change(set)
+			return w.Client.Update(t.Context(), set, client.DryRunAll)
+		})
 	}
 	expression := func(operator metav1.LabelSelectorOperator, key string, values ...string) *machinev1beta1.MachineSet {
 		set := p.Set()
@@ -45,7 +48,7 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 			update(func(set *machinev1beta1.MachineSet) { set.Spec.Template.Labels = map[string]string{"a": "b"} }), "does not match template",
 		},
 		"no labels":           {update(func(set *machinev1beta1.MachineSet) { set.Spec.Template.Labels = nil }), "does not match template"},
-		"replicas":            {update(func(set *machinev1beta1.MachineSet) { set.Spec.Replicas = new(int32(-1)) }), "must be 0 or more"},
+		"replicas":            {update(func(set *machinev1beta1.MachineSet) { set.Spec.Replicas = new(int32(-1)) }), "non-negative"},
 		"minReadySeconds":     {update(func(set *machinev1beta1.MachineSet) { set.Spec.MinReadySeconds = -1 }), "must be 0 or more"},
 		"scaled":              {update(func(set *machinev1beta1.MachineSet) { set.Spec.Replicas = new(int32(7)) }), ""},
 		"In, wrong":           {create(expression(metav1.LabelSelectorOpIn, cluster.MachineSetLabel, "other")), "does not match template"},
@@ -71,7 +74,7 @@ func TestHooksOfADeletedMachineCanOnlyBeRemoved(t *testing.T) {
 		return w.Client.Patch(t.Context(), w.Machine(name), client.RawPatch("application/merge-patch+json", []byte(
 			`{"spec":{"lifecycleHooks":{"preTerminate":`+hookList(list)+`}}}`)))
 	}
-	first, second := machinev1beta1.LifecycleHook{Name: "First", Owner: "a"}, machinev1beta1.LifecycleHook{Name: "Second", Owner: "b"}
+	first, second := machinev1beta1.LifecycleHook{Name: "First", Owner: "one"}, machinev1beta1.LifecycleHook{Name: "Second", Owner: "two"}
 	if err := hooks(first); err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
@@ -63,12 +61,12 @@ func TestTheOutOfServiceTaint(t *testing.T) {
 func TestVolumesAreWaitedFor(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
-	volume(s, s.Name+"-kept", "kept")
-	volume(s, s.Name+"-moved", "moved")
+	s.Volume(s.Name+"-kept", "kept")
+	s.Volume(s.Name+"-moved", "moved")
 	s.Pod("staying", harness.Pods{Node: node, Claim: "kept"})
 	s.Pod("leaving", harness.Pods{Node: node, Claim: "moved"})
-	attach(s, s.Name+"-kept", node)
-	attached := attach(s, s.Name+"-moved", node)
+	s.Attach(s.Name+"-kept", node)
+	attached := s.Attach(s.Name+"-moved", node)
 	m := s.Maintain(node, &medik8s.DrainSpec{WaitForVolumes: true, PodRules: []medik8s.PodRule{{
 		PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{harness.AppLabel: "staying"}}, Behavior: medik8s.BehaviorSkip,
 	}}})
@@ -87,39 +85,11 @@ func TestVolumesAreWaitedFor(t *testing.T) {
 func TestVolumesAreNotWaitedForLongerThanAsked(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
-	attach(s, s.Name+"-stuck", node)
+	s.Attach(s.Name+"-stuck", node)
 	m := s.Maintain(node, &medik8s.DrainSpec{WaitForVolumes: true, VolumesTimeout: duration(4 * time.Second)})
 	m.Condition(maintenance.ConditionDrained, "VolumesAttached", s.Name+"-stuck")
 	m.Phase(medik8s.PhaseSucceeded)
 	if took := time.Since(since(s, node)); took < 4*time.Second {
 		t.Errorf("it was called drained %s after the cordon", took)
 	}
-}
-
-// volume makes a PersistentVolume that is bound to a claim of the site.
-func volume(s *harness.Site, name, claim string) {
-	s.Helper()
-	s.MadeUntilTheEnd(&corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PersistentVolumeSpec{
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			AccessModes:                   []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"},
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
-			ClaimRef:                      &corev1.ObjectReference{Namespace: s.Name, Name: claim},
-		},
-	})
-}
-
-// attach says that a volume is attached to a node, as the attacher does.
-func attach(s *harness.Site, volume, node string) *storagev1.VolumeAttachment {
-	s.Helper()
-	attachment := &storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: "csi-" + volume},
-		Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: "test.drover.dev", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
-		},
-	}
-	s.MadeUntilTheEnd(attachment)
-	return attachment
 }

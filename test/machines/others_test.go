@@ -1,0 +1,101 @@
+package machines
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/provider/kwok"
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// TestAServerThatCannotStreamListsIsListed is how servers before Kubernetes 1.32 are read.
+func TestAServerThatCannotStreamListsIsListed(t *testing.T) {
+	w := prepared(t)
+	w.Operator(harness.Options{Args: []string{"--controllers=*"}, Env: []string{"KUBE_FEATURE_WatchListClient=false"}})
+	w.MakePool("listed", 1, nil).Runs(1)
+}
+
+func TestALeaseThatRunsOutIsTakenOver(t *testing.T) {
+	w, _ := world(t)
+	p := w.MakePool("leased", 1, nil)
+	name := p.Runs(1)[0].Name
+	w.TakeLease(name, "somebody-else", 4*time.Second)
+	p.DeleteMachine(name)
+	condition(p, name, "Drained", "LeaseHeldByOther")
+	if w.Node(name).Spec.Unschedulable {
+		t.Error("the node is cordoned under somebody else's lease")
+	}
+	p.Gone(name)
+	w.NoLease(name)
+}
+
+func TestAMachineIsAdoptedAndLetGo(t *testing.T) {
+	w, _ := world(t)
+	p := w.MakePool("adopts", 1, nil)
+	first := p.Runs(1)[0]
+	labels := map[string]string{cluster.MachineSetLabel: "adopts"}
+	orphan := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "adopts-orphan", Labels: labels}}
+	orphan.Spec.ProviderSpec = first.Spec.ProviderSpec
+	p.Scale(2)
+	p.Runs(2)
+	if err := w.Client.Create(t.Context(), orphan); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("the orphan is adopted and one of the three goes", func() error {
+		owned := 0
+		machines := p.Machines()
+		for i := range machines {
+			if metav1.IsControlledBy(&machines[i], p.Set()) && machines[i].DeletionTimestamp == nil {
+				owned++
+			}
+		}
+		if len(machines) != 2 || owned != 2 {
+			return fmt.Errorf("there are %d, %d of them owned", len(machines), owned)
+		}
+		return nil
+	})
+	left := p.Runs(2)[0]
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"let-go"}}}`, cluster.MachineSetLabel)
+	w.Merge(w.Machine(left.Name), patch)
+	w.Eventually("one whose labels do not match is let go", func() error {
+		if owners := w.Machine(left.Name).OwnerReferences; len(owners) != 0 {
+			return fmt.Errorf("it has the owners %v", owners)
+		}
+		return nil
+	})
+	p.Runs(2)
+	p.DeleteMachine(left.Name)
+	p.Gone(left.Name)
+}
+
+func TestVolumesAreWaitedFor(t *testing.T) {
+	w, _ := world(t)
+	s := w.Site()
+	p := w.MakePool("volumes", 1, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
+		spec.Labels = map[string]string{harness.SiteLabel: s.Name}
+	})
+	name := p.Runs(1)[0].Name
+	s.Volume(s.Name+"-kept", "kept")
+	s.Claim("kept", s.Name+"-kept")
+	s.DaemonSet("staying", 1, harness.Pods{Claim: "kept"})
+	s.Attach(s.Name+"-kept", name)
+	moved := s.Attach(s.Name+"-moved", name)
+	p.DeleteMachine(name)
+	w.Eventually("the drain waits for the volume", func() error {
+		for _, c := range w.Machine(name).Status.Conditions {
+			if c.Type == "Drained" && c.Message == "1 volumes are still attached: "+s.Name+"-moved" {
+				return nil
+			}
+		}
+		return fmt.Errorf("the conditions are %s", harness.JSON(w.Machine(name).Status.Conditions))
+	})
+	if err := w.Client.Delete(t.Context(), moved); err != nil {
+		t.Fatal(err)
+	}
+	p.Gone(name)
+}

@@ -6,8 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/healthcheck"
+	"github.com/drover-io/drover/internal/machine"
+	"github.com/drover-io/drover/internal/machineset"
+	setplan "github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/status"
@@ -26,6 +31,12 @@ var capabilities = []capability{
 	{
 		name: "maintenance", metrics: append(maintenance.MetricDocs(), engine.MetricDocs()...), events: maintenance.EventDocs(),
 		conditions: maintenance.ConditionDocs(),
+	},
+	{
+		name:       "machines",
+		metrics:    slices.Concat(machineset.MetricDocs, machine.MetricDocs(), healthcheck.MetricDocs()),
+		events:     slices.Concat(machineset.Events, machine.EventDocs(), healthcheck.EventDocs()),
+		conditions: slices.Concat(setplan.ConditionDocs(), machine.ConditionDocs(), healthcheck.ConditionDocs()),
 	},
 }
 

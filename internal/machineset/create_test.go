@@ -40,10 +40,10 @@ func TestAFailingCreationIsCheap(t *testing.T) {
 			t.Errorf("tries again in %s", result.RequeueAfter)
 		}
 	}
-	waits := []time.Duration{2, 4, 8, 16, 32, 60, 60}
+	waits := []int{2, 4, 8, 16, 32, 60, 60}
 	for _, wait := range waits {
 		s.clock.SetTime(s.clock.Now().Add(maxSetback))
-		if result := s.pass("create Machine"); result.RequeueAfter != wait*time.Second {
+		if result := s.pass("create Machine"); result.RequeueAfter != time.Duration(wait)*time.Second {
 			t.Errorf("tries again in %s, want %ds", result.RequeueAfter, wait)
 		}
 	}
@@ -109,7 +109,8 @@ func TestReasonsOfFailures(t *testing.T) {
 			"InvalidConfiguration", `Machine "web-*" is invalid`},
 		{"the request makes no sense", apierrors.NewBadRequest("cannot unmarshal"), "InvalidConfiguration", "cannot unmarshal"},
 		{"the Machine is too large", apierrors.NewRequestEntityTooLargeError("limit"), "InvalidConfiguration", "limit"},
-		{"admission, quota or rights", apierrors.NewForbidden(resource, "web-00001", errors.New("quota")), "CreateError", `machines "web-*" is forbidden: quota`},
+		{"admission, quota or rights", apierrors.NewForbidden(resource, "web-00001", errors.New("quota")), "CreateError",
+			`machines "web-*" is forbidden: quota`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t, Options{}, setOf(1))

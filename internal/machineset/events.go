@@ -35,8 +35,10 @@ var Events = []status.EventDoc{
 	{Reason: EventCreated, Type: corev1.EventTypeNormal, On: "MachineSet", When: "Machines have been created; those of a pass in one event"},
 	{Reason: EventDeleted, Type: corev1.EventTypeNormal, On: "MachineSet",
 		When: "Machines have been deleted because there were too many; those of a pass in one event"},
-	{Reason: EventAdopted, Type: corev1.EventTypeNormal, On: "MachineSet", When: "Machines that nobody owned and the selector matches are the set's now"},
-	{Reason: EventReleased, Type: corev1.EventTypeNormal, On: "MachineSet", When: "Machines that the selector does not match any more are nobody's now"},
+	{Reason: EventAdopted, Type: corev1.EventTypeNormal, On: "MachineSet",
+		When: "Machines that nobody owned and the selector matches are the set's now"},
+	{Reason: EventReleased, Type: corev1.EventTypeNormal, On: "MachineSet",
+		When: "Machines that the selector does not match any more are nobody's now"},
 	{Reason: EventReplaced, Type: corev1.EventTypeWarning, On: "MachineSet",
 		When: "a Machine in the phase Failed has been deleted so that another takes its place; only where that is switched on"},
 }

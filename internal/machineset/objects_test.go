@@ -54,7 +54,7 @@ func nodeOf(name string, ready corev1.ConditionStatus, since time.Time) *corev1.
 func pool(replicas int32) []client.Object {
 	objects := []client.Object{setOf(replicas)}
 	for i := range replicas {
-		name := string(rune('a' + i))
+		name := string('a' + i)
 		objects = append(objects, machineOf(name), nodeOf(name, corev1.ConditionTrue, start.Add(-time.Hour)))
 	}
 	return objects

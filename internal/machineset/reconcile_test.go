@@ -40,7 +40,8 @@ func TestANewMachineSet(t *testing.T) {
 		Labels: map[string]string{"pool": "web", "tier": "front"}, Annotations: map[string]string{"note": "from the template"},
 		Finalizers: []string{"machine.machine.openshift.io"},
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: "web", UID: "uid-of-web", Controller: new(true), BlockOwnerDeletion: new(true),
+			APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: "web", UID: "uid-of-web",
+			Controller: new(true), BlockOwnerDeletion: new(true),
 		}},
 	}, Spec: *setOf(3).Spec.Template.Spec.DeepCopy()}
 	machine.TypeMeta, machine.ResourceVersion, machine.CreationTimestamp = metav1.TypeMeta{}, "", metav1.Time{}
@@ -67,7 +68,8 @@ func TestScaling(t *testing.T) {
 	s.pass("delete Machine/b, delete Machine/c, status MachineSet/web")
 	s.expect(0, 0, 0, "Resized=True Resized", "MachinesReady=True Ready")
 	s.pass("")
-	if reasons, last := s.told(); reasons != "SuccessfulCreate SuccessfulDelete SuccessfulDelete" || !strings.HasSuffix(last, "deleted 2 Machines: b, c") {
+	reasons, last := s.told()
+	if reasons != "SuccessfulCreate SuccessfulDelete SuccessfulDelete" || !strings.HasSuffix(last, "deleted 2 Machines: b, c") {
 		t.Errorf("events %s, %q", reasons, last)
 	}
 	if got := s.metric(deletesDoc.Name, "ok"); got != 5 {
@@ -215,7 +217,8 @@ func TestAuthority(t *testing.T) {
 	s.pass("")
 	authority(machinev1beta1.MachineAuthorityMachineAPI)
 	s.pass("create Machine, create Machine, create Machine, status MachineSet/web")
-	paused(corev1.ConditionFalse, machinev1beta1.ConditionSeverityInfo, "AuthoritativeAPIMachineAPI", "The AuthoritativeAPI status is set to 'MachineAPI'")
+	paused(corev1.ConditionFalse, machinev1beta1.ConditionSeverityInfo, "AuthoritativeAPIMachineAPI",
+		"The AuthoritativeAPI status is set to 'MachineAPI'")
 	s.pass("")
 	s.expect(5, 2, 2)
 }
@@ -263,14 +266,15 @@ func TestOfWhatIsNotThere(t *testing.T) {
 	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: start}, []string{"foregroundDeletion"}
 	s := newStage(t, Options{}, leaving)
 	s.pass("")
-	if s.metric(itemsDoc.Name) != 1 || s.metric(stampDoc.Name, "machine.openshift.io/v1beta1", "web", "machines") != float64(start.Add(-time.Hour).Unix()) {
+	created := func() float64 { return s.metric(stampDoc.Name, "machine.openshift.io/v1beta1", "web", "machines") }
+	if s.metric(itemsDoc.Name) != 1 || created() != float64(start.Add(-time.Hour).Unix()) {
 		t.Error("it is there until it is gone")
 	}
 	s.versions.Wrote("uid-of-web", watch.Write{Version: "1"})
 	s.fresh.Created("uid-of-web", machineOf("a"))
 	s.cached.Reader = newBuilder(t).Build()
 	s.pass("")
-	if s.metric(itemsDoc.Name) != 0 || s.metric(replicasDoc.Name, "web", "machines") != -1 || s.metric(stampDoc.Name, "machine.openshift.io/v1beta1", "web", "machines") != -1 {
+	if s.metric(itemsDoc.Name) != 0 || s.metric(replicasDoc.Name, "web", "machines") != -1 || created() != -1 {
 		t.Error("its series are still there")
 	}
 	if len(s.known) != 0 || s.versions.Len() != 0 || s.fresh.Len() != 0 {

@@ -21,10 +21,12 @@ func (p *pass) report(ctx context.Context) {
 		Set: p.set, Problem: d.Problem, Selector: d.Selector, Create: p.trouble(), Scale: p.hindrance(), Now: p.now,
 		Counts: plan.Count(d.Members, func(m *machinev1beta1.Machine) bool { return p.missing[m.UID] }, p.now),
 	}
-	// New Machines have the labels of the template, and no Node.
-	o.Counts.Replicas += len(p.created)
-	o.Counts.FullyLabelled += len(p.created)
-	o.Counts.Unlinked += len(p.created)
+	for range p.created {
+		// New Machines have the labels of the template, and no Node.
+		o.Counts.Replicas++
+		o.Counts.FullyLabelled++
+		o.Counts.Unlinked++
+	}
 	after, changed := o.Status()
 	p.writeStatus(ctx, after, changed)
 }

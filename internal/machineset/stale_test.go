@@ -15,7 +15,7 @@ import (
 )
 
 // both runs a test on a cache that tells how new it is, and on one that does not.
-func both(t *testing.T, run func(t *testing.T, s *stage, tells bool), objects func() []client.Object) {
+func both(t *testing.T, run func(s *stage, tells bool), objects func() []client.Object) {
 	t.Helper()
 	for _, tells := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the cache tells its version %v", tells), func(t *testing.T) {
@@ -23,7 +23,7 @@ func both(t *testing.T, run func(t *testing.T, s *stage, tells bool), objects fu
 			if tells {
 				s.restart(s.version)
 			}
-			run(t, s, tells)
+			run(s, tells)
 		})
 	}
 }
@@ -40,7 +40,7 @@ func (s *stage) waits() {
 }
 
 func TestACacheThatDoesNotShowCreations(t *testing.T) {
-	both(t, func(t *testing.T, s *stage, _ bool) {
+	both(t, func(s *stage, _ bool) {
 		s.freezeMachines()
 		s.pass("create Machine, create Machine, create Machine, status MachineSet/web")
 		s.waits()
@@ -48,13 +48,13 @@ func TestACacheThatDoesNotShowCreations(t *testing.T) {
 		s.pass("")
 		s.expect(3, 0, 0)
 		if s.creates != 3 {
-			t.Errorf("%d were created", s.creates)
+			s.t.Errorf("%d were created", s.creates)
 		}
 	}, func() []client.Object { return []client.Object{setOf(3)} })
 }
 
 func TestACacheThatDoesNotShowDeletions(t *testing.T) {
-	both(t, func(t *testing.T, s *stage, _ bool) {
+	both(t, func(s *stage, _ bool) {
 		s.settle()
 		s.resize(3)
 		s.freezeMachines()
@@ -69,7 +69,7 @@ func TestACacheThatDoesNotShowDeletions(t *testing.T) {
 }
 
 func TestACacheThatDoesNotShowAdoptions(t *testing.T) {
-	both(t, func(t *testing.T, s *stage, _ bool) {
+	both(t, func(s *stage, _ bool) {
 		s.resize(2)
 		s.freezeMachines()
 		s.pass("patch Machine/orphan, status MachineSet/web")
@@ -82,7 +82,7 @@ func TestACacheThatDoesNotShowAdoptions(t *testing.T) {
 
 // The incumbent does not wait after a creation that failed in part, counts on the old cache, and creates too many.
 func TestAnOldCacheAfterAPartialFailure(t *testing.T) {
-	both(t, func(t *testing.T, s *stage, _ bool) {
+	both(t, func(s *stage, _ bool) {
 		s.fail = only("create", func(string) error {
 			if s.creates >= 4 {
 				return denied("")
@@ -91,27 +91,27 @@ func TestAnOldCacheAfterAPartialFailure(t *testing.T) {
 		})
 		s.freezeMachines()
 		if _, writes, err := s.try("web"); err != nil || s.creates < 3 {
-			t.Fatalf("error %v, wrote %s", err, writes)
+			s.t.Fatalf("error %v, wrote %s", err, writes)
 		}
 		before := s.creates
 		s.fail = nil
 		s.waits()
 		if s.creates != before {
-			t.Errorf("%d more were created", s.creates-before)
+			s.t.Errorf("%d more were created", s.creates-before)
 		}
 		s.thaw()
 		s.clock.SetTime(start.Add(time.Minute))
 		s.settle()
 		s.expect(10, 0, 0, "MachinesCreated=True Created")
 		if s.creates != 10 {
-			t.Errorf("%d were created", s.creates)
+			s.t.Errorf("%d were created", s.creates)
 		}
 	}, func() []client.Object { return []client.Object{setOf(10)} })
 }
 
 // A cache that shows half of what was done is behind as well.
 func TestACacheThatShowsHalf(t *testing.T) {
-	both(t, func(t *testing.T, s *stage, _ bool) {
+	both(t, func(s *stage, _ bool) {
 		var half *moment
 		s.carried = func() {
 			if s.creates >= 2 && half == nil {
@@ -130,12 +130,12 @@ func TestACacheThatShowsHalf(t *testing.T) {
 
 // A Machine that was created and is gone before the cache could show it is missing, and not awaited for ever.
 func TestMachinesThatComeAndGo(t *testing.T) {
-	both(t, func(t *testing.T, s *stage, tells bool) {
+	both(t, func(s *stage, tells bool) {
 		s.freezeMachines()
 		s.pass("create Machine, status MachineSet/web")
 		edit(s, s.machine("web-00001"), func(m *machinev1beta1.Machine) { m.Finalizers = nil })
-		if err := s.client.Delete(t.Context(), s.machine("web-00001"), guard(s.machine("web-00001"))); err != nil {
-			t.Fatal(err)
+		if err := s.client.Delete(s.t.Context(), s.machine("web-00001"), guard(s.machine("web-00001"))); err != nil {
+			s.t.Fatal(err)
 		}
 		s.thaw()
 		if !tells {
@@ -150,21 +150,21 @@ func TestMachinesThatComeAndGo(t *testing.T) {
 
 // A cache that lags for long is compared with the API server; as long as they differ nothing is done.
 func TestACacheThatLagsForLong(t *testing.T) {
-	both(t, func(t *testing.T, s *stage, _ bool) {
+	both(t, func(s *stage, _ bool) {
 		s.freezeMachines()
 		s.pass("create Machine, create Machine, status MachineSet/web")
 		s.waits()
 		for range 3 {
 			s.clock.SetTime(s.clock.Now().Add(giveUp))
 			if result, writes, err := s.try("web"); err != nil || strings.Contains(writes, "create") || result.RequeueAfter != catchUp {
-				t.Errorf("error %v, wrote %s, again in %s", err, writes, result.RequeueAfter)
+				s.t.Errorf("error %v, wrote %s, again in %s", err, writes, result.RequeueAfter)
 			}
 		}
 		s.thaw()
 		s.settle()
 		s.expect(2, 0, 0)
 		if s.creates != 2 {
-			t.Errorf("%d were created", s.creates)
+			s.t.Errorf("%d were created", s.creates)
 		}
 	}, func() []client.Object { return []client.Object{setOf(2)} })
 }
@@ -213,7 +213,7 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	w := &world{random: rand.New(rand.NewPCG(seed, 1))} //nolint:gosec // the seed repeats a failure
+	w := &world{random: rand.New(rand.NewPCG(seed, 1))}
 	w.stage = newStage(t, Options{Parallel: 1}, setOf(w.random.Int32N(5)))
 	w.tell = w.random.IntN(2) == 0
 	w.carried = w.remember
@@ -333,7 +333,7 @@ func (w *world) look() {
 func TestNeverTooManyAndNeverTooFew(t *testing.T) {
 	seeds := make([]uint64, 40)
 	for i := range seeds {
-		seeds[i] = rand.Uint64() //nolint:gosec // it is printed
+		seeds[i] = rand.Uint64()
 	}
 	if text := os.Getenv("DROVER_TEST_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)

@@ -246,7 +246,8 @@ func TestIndexes(t *testing.T) {
 	if err := Index(t.Context(), refusingIndexer{no}); !errors.Is(err, no) {
 		t.Errorf("error %v", err)
 	}
-	s := newStage(t, Options{}, machineOf("a"), machineOf("orphan", loose), machineOf("bare", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }))
+	s := newStage(t, Options{}, machineOf("a"), machineOf("orphan", loose),
+		machineOf("bare", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }))
 	for field, values := range map[string]map[string]string{
 		indexNode: {"a": "a", "orphan": "orphan", "": ""}, indexOwner: {"uid-of-web": "a bare", noOwner: "orphan", "another": ""},
 	} {

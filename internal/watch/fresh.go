@@ -136,6 +136,11 @@ func (f *Fresh) shown(ctx context.Context, key types.NamespacedName, write await
 		return object.GetUID() != write.uid || object.GetDeletionTimestamp() != nil, nil
 	}
 	// Under another UID it is one that came after ours, or one that ours has replaced and the cache has not heard of it: the versions tell.
-	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), write.version)
-	return err != nil || order >= 0, nil
+	return !older(object.GetResourceVersion(), write.version), nil
+}
+
+// older tells whether a version comes before another; of what cannot be compared it does not.
+func older(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order < 0
 }

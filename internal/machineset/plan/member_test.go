@@ -54,7 +54,9 @@ func TestSelectorOf(t *testing.T) {
 	}{
 		{"labels", metav1.LabelSelector{MatchLabels: map[string]string{"pool": "web"}}, ""},
 		{"expressions", in(metav1.LabelSelectorOpIn, "web", "shop"), ""},
-		{"both", metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}, MatchExpressions: in(metav1.LabelSelectorOpExists).MatchExpressions}, ""},
+		{"both", metav1.LabelSelector{
+			MatchLabels: map[string]string{"tier": "front"}, MatchExpressions: in(metav1.LabelSelectorOpExists).MatchExpressions,
+		}, ""},
 		{"empty", metav1.LabelSelector{}, "spec.selector is empty"},
 		{"empty, but there", metav1.LabelSelector{MatchLabels: map[string]string{}, MatchExpressions: []metav1.LabelSelectorRequirement{}},
 			"spec.selector is empty"},
@@ -113,7 +115,8 @@ func TestMembers(t *testing.T) {
 		{"the phase Failed", inPhase("Failed"), with(func(m *Member) { m.Failed = true })},
 		{"the phase Running", inPhase("Running"), full},
 		{"the authority of Cluster API", migrated, with(func(m *Member) { m.Elsewhere = true })},
-		{"the authority on its way", func(m *machinev1beta1.Machine) { m.Status.AuthoritativeAPI = "Migrating" }, with(func(m *Member) { m.Elsewhere = true })},
+		{"the authority on its way", func(m *machinev1beta1.Machine) { m.Status.AuthoritativeAPI = "Migrating" },
+			with(func(m *Member) { m.Elsewhere = true })},
 		{"the authority of this API", func(m *machinev1beta1.Machine) { m.Status.AuthoritativeAPI = "MachineAPI" }, full},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,7 +144,8 @@ func TestAvailability(t *testing.T) {
 		{name: "unknown", node: nodeOf("a", corev1.ConditionUnknown, start.Add(-time.Hour))},
 		{name: "ready just now", node: nodeOf("a", corev1.ConditionTrue, start), ready: true, available: true},
 		{name: "ready, by a clock that is ahead", node: nodeOf("a", corev1.ConditionTrue, start.Add(time.Second)), ready: true, remaining: time.Second},
-		{name: "not for long enough", node: nodeOf("a", corev1.ConditionTrue, start.Add(-9*time.Second)), minReady: 10, ready: true, remaining: time.Second},
+		{name: "not for long enough", node: nodeOf("a", corev1.ConditionTrue, start.Add(-9*time.Second)), minReady: 10, ready: true,
+			remaining: time.Second},
 		{name: "for exactly long enough", node: nodeOf("a", corev1.ConditionTrue, start.Add(-10*time.Second)), minReady: 10, ready: true, available: true},
 		{name: "for longer", node: nodeOf("a", corev1.ConditionTrue, start.Add(-time.Hour)), minReady: 10, ready: true, available: true},
 		{name: "nobody knows since when", node: nodeOf("a", corev1.ConditionTrue, time.Time{}), minReady: 10, ready: true, available: true},

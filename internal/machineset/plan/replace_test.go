@@ -55,7 +55,10 @@ func TestReplacement(t *testing.T) {
 			"replace a by attempt 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in := inputOf(setOf(int32(len(c.machines))), c.machines...)
+			in := inputOf(setOf(0), c.machines...)
+			for range c.machines {
+				*in.Set.Spec.Replicas++
+			}
 			want := fmt.Sprintf("members [%s]", names(c.machines))
 			if got := brief(Decide(in)); got != want {
 				t.Errorf("although it is off: %s", got)

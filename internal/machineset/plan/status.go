@@ -21,9 +21,9 @@ const (
 
 // Counts are the numbers of a MachineSet's status.
 type Counts struct {
-	Replicas, FullyLabelled, Ready, Available int
+	Replicas, FullyLabelled, Ready, Available int32
 	// Unlinked have no Node; Failed names those that have an error, by name.
-	Unlinked int
+	Unlinked int32
 	Failed   []string
 }
 
@@ -48,7 +48,7 @@ func Count(members []Member, without func(*machinev1beta1.Machine) bool, now tim
 	return c
 }
 
-func one(so bool) int {
+func one(so bool) int32 {
 	if so {
 		return 1
 	}
@@ -100,8 +100,8 @@ func (o *Observation) Status() (after machinev1beta1.MachineSetStatus, changed b
 	after = *before.DeepCopy()
 	after.ObservedGeneration = o.Set.Generation
 	if o.Selector != "" {
-		after.Replicas, after.FullyLabeledReplicas = int32(o.Counts.Replicas), int32(o.Counts.FullyLabelled) //nolint:gosec // far fewer Machines fit into a cluster
-		after.ReadyReplicas, after.AvailableReplicas = int32(o.Counts.Ready), int32(o.Counts.Available)      //nolint:gosec // as above
+		after.Replicas, after.FullyLabeledReplicas = o.Counts.Replicas, o.Counts.FullyLabelled
+		after.ReadyReplicas, after.AvailableReplicas = o.Counts.Ready, o.Counts.Available
 		if len(o.Selector) <= maxSelector {
 			after.LabelSelector = o.Selector
 		}
@@ -166,7 +166,7 @@ func (o *Observation) resized() step {
 	if o.Scale != nil {
 		return step{reason: o.Scale.Reason, message: o.Scale.Message, severity: machinev1beta1.ConditionSeverityWarning}
 	}
-	wanted, s := int(*o.Set.Spec.Replicas), step{severity: machinev1beta1.ConditionSeverityInfo}
+	wanted, s := *o.Set.Spec.Replicas, step{severity: machinev1beta1.ConditionSeverityInfo}
 	switch {
 	case o.Counts.Replicas == wanted:
 		return step{met: true, reason: ReasonResized}

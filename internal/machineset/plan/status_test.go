@@ -33,7 +33,8 @@ func TestCount(t *testing.T) {
 	set := setOf(3)
 	set.Spec.MinReadySeconds = 60
 	in := inputOf(set,
-		machineOf("available"), machineOf("ready"), machineOf("sick"), machineOf("bare", noNode, func(m *machinev1beta1.Machine) { delete(m.Labels, "tier") }),
+		machineOf("available"), machineOf("ready"), machineOf("sick"),
+		machineOf("bare", noNode, func(m *machinev1beta1.Machine) { delete(m.Labels, "tier") }),
 		machineOf("z-failed", noNode, withError("CreateError", "no quota")), machineOf("failed", noNode, inPhase("Failed")), machineOf("left-out"),
 	)
 	in.Nodes["ready"] = nodeOf("ready", corev1.ConditionTrue, start)
@@ -73,7 +74,7 @@ func TestStatus(t *testing.T) {
 		{"failed ones, whatever else there is", observed(3, Counts{Replicas: 3, Ready: 1, Unlinked: 1, Failed: []string{"a"}}), nil,
 			strings.ReplaceAll(fine, "True Ready", "False MachinesFailed/Warning"), "", ""},
 		{"a problem of the set", observed(3, full), func(o *Observation) { o.Problem = "spec.deletePolicy" },
-			"MachinesCreated=False InvalidConfiguration/Error, MachinesReady=True Ready, Paused=False NotPaused/Info, Resized=False InvalidConfiguration/Error",
+			strings.NewReplacer("True Created", "False InvalidConfiguration/Error", "True Resized", "False InvalidConfiguration/Error").Replace(fine),
 			"InvalidConfiguration", "spec.deletePolicy"},
 		{"Machines that cannot be created as they are", observed(5, full), func(o *Observation) { o.Create = &Failure{ReasonInvalid, "spec.providerSpec"} },
 			"MachinesCreated=False InvalidConfiguration/Error, MachinesReady=True Ready, Paused=False NotPaused/Info, Resized=False ScalingUp/Info",
@@ -101,7 +102,7 @@ func TestStatus(t *testing.T) {
 			if reason != c.errorReason || !strings.Contains(message, c.part) {
 				t.Errorf("error %q %q", reason, message)
 			}
-			if after.Replicas != int32(c.in.Counts.Replicas) || after.ObservedGeneration != 3 || after.LabelSelector != "pool=web" {
+			if after.Replicas != c.in.Counts.Replicas || after.ObservedGeneration != 3 || after.LabelSelector != "pool=web" {
 				t.Errorf("%+v", after)
 			}
 			for _, condition := range after.Conditions {
@@ -238,7 +239,8 @@ func TestTheAuthorityIsElsewhere(t *testing.T) {
 		t.Error("written again, or the one before was changed")
 	}
 	after.AuthoritativeAPI = "ClusterAPI"
-	if last, changed := StatusElsewhere(&after, start); !changed || Condition(&last, ConditionPaused).Message != "The AuthoritativeAPI status is set to 'ClusterAPI'" {
+	last, changed := StatusElsewhere(&after, start)
+	if !changed || Condition(&last, ConditionPaused).Message != "The AuthoritativeAPI status is set to 'ClusterAPI'" {
 		t.Error("the message stays")
 	}
 }

@@ -24,7 +24,7 @@ func TestWaitsDoubleUpToAnHour(t *testing.T) {
 // One Machine after another fails: each replacement waits for longer than the one before.
 func TestAChainOfFailures(t *testing.T) {
 	var r round
-	created, now := start.Add(-time.Hour), start
+	created, now := start.Add(-time.Hour), start.Add(300*time.Millisecond)
 	for _, want := range []time.Duration{0, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute,
 		time.Hour, time.Hour} {
 		until := r.holds(false, created)

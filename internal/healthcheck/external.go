@@ -243,7 +243,6 @@ func (p *pass) cleanUp(ctx context.Context) error {
 		err := p.writer.Delete(ctx, object, client.Preconditions{UID: &request.UID})
 		switch class := status.Classify(err); {
 		case class == status.OK, class == status.Gone:
-			delete(p.outside.requests, machine.Name)
 		case class == status.Stale:
 			p.later(catchUp)
 		case class == status.Denied, meta.IsNoMatchError(err):
@@ -258,7 +257,7 @@ func (p *pass) cleanUp(ctx context.Context) error {
 // outsideStates are what the conditions of external remediation are to say; nil for as they are.
 func (p *pass) outsideStates() (found, made *state) {
 	found, made = p.outside.found, p.outside.made
-	if made != nil || p.outside.requests == nil || !p.decision.allowed {
+	if made != nil || p.outside.requests == nil {
 		return found, made
 	}
 	made = &state{}

@@ -239,6 +239,20 @@ func TestARequestThatIsForAnother(t *testing.T) {
 	}
 }
 
+// Somebody outside may take its time to let go of a request.
+func TestTheEndOfARequestIsAskedForOnce(t *testing.T) {
+	s := newStage(t, Options{}, append(crew("uw", byTemplateOf("reboot")), templateOf("reboot"))...)
+	s.rest("c")
+	request := s.requestOf("m0")
+	request.SetFinalizers([]string{"somebody/outside"})
+	if err := s.client.Update(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	edit(s, nodeOf("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+	s.pass("c", "delete Metal3Remediation/m0, "+statusC)
+	s.pass("c", "")
+}
+
 func TestAnswersToTheEndOfARequest(t *testing.T) {
 	resource := remediations.WithResource("metal3remediations").GroupResource()
 	for name, c := range map[string]struct {

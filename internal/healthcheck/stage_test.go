@@ -41,6 +41,8 @@ type stage struct {
 	metrics *Metrics
 	options Options
 	writes  []string
+	// passing tells that what is done is done by the controller.
+	passing bool
 	// fail, when set, answers instead of the API server: the key is a verb and a kind.
 	fail map[string]error
 }
@@ -134,6 +136,16 @@ func kindOf(object runtime.Object) string {
 	return kind[strings.LastIndex(kind, ".")+1:]
 }
 
+// guarded checks that what the controller deletes is what it has seen; of Machines every detail counts.
+func (s *stage) guarded(object client.Object, options []client.DeleteOption) {
+	deletion := client.DeleteOptions{}
+	deletion.ApplyOptions(options)
+	guard := deletion.Preconditions
+	if s.passing && (guard == nil || guard.UID == nil || kindOf(object) == "Machine" && guard.ResourceVersion == nil) {
+		s.t.Errorf("the deletion of %s %s is not guarded", kindOf(object), object.GetName())
+	}
+}
+
 // listPartial lists the metadata of unknown kinds, which the client in memory cannot.
 func listPartial(ctx context.Context, next client.Reader, list *metav1.PartialObjectMetadataList, options ...client.ListOption) error {
 	found := &unstructured.UnstructuredList{}
@@ -194,6 +206,7 @@ func (s *stage) interceptors() interceptor.Funcs {
 			if err := note("delete", object); err != nil {
 				return err
 			}
+			s.guarded(object, options)
 			return next.Delete(ctx, object, options...)
 		},
 		SubResourcePatch: func(
@@ -270,7 +283,8 @@ func leaseOf(node, holder string) *coordinationv1.Lease {
 
 // try makes a pass and returns what it wrote.
 func (s *stage) try(check string) (result reconcile.Result, writes string, err error) {
-	s.writes = nil
+	s.writes, s.passing = nil, true
+	defer func() { s.passing = false }()
 	result, err = s.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: check}})
 	return result, strings.Join(s.writes, ", "), err
 }

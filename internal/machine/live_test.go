@@ -149,7 +149,8 @@ func TestAnInstanceThatIsLost(t *testing.T) {
 	s.rest("m")
 	s.expect("m", machinev1beta1.PhaseFailed, "InstanceExists=InstanceMissing", "Ready=Failed")
 	status := s.machine("m").Status
-	if status.ErrorReason != nil || value(status.ErrorMessage) != "can't find created instance" || !strings.Contains(string(status.ProviderStatus.Raw), "Unknown") {
+	if status.ErrorReason != nil || value(status.ErrorMessage) != "can't find created instance" ||
+		!strings.Contains(string(status.ProviderStatus.Raw), "Unknown") {
 		t.Errorf("status %+v", status)
 	}
 	// For good: it is never asked again.

@@ -91,12 +91,17 @@ func (m *Metrics) forget(machine types.NamespacedName, s series) {
 	}
 }
 
+// phaseOf is the phase in a status; empty for none.
+func phaseOf(status *machinev1beta1.MachineStatus) string {
+	if status.Phase == nil {
+		return ""
+	}
+	return *status.Phase
+}
+
 // measure shows where the Machine stands.
 func (p *pass) measure(after *machinev1beta1.MachineStatus) {
-	phase, node := "", ""
-	if after.Phase != nil {
-		phase = *after.Phase
-	}
+	phase, node := phaseOf(after), ""
 	if after.NodeRef != nil {
 		node = after.NodeRef.Name
 	}
@@ -108,11 +113,7 @@ func (p *pass) measure(after *machinev1beta1.MachineStatus) {
 	if s.labels == nil {
 		p.Metrics.items.Inc()
 	}
-	before := ""
-	if p.machine.Status.Phase != nil {
-		before = *p.machine.Status.Phase
-	}
-	if phase != before && phase != "" && phase != machinev1beta1.PhaseDeleting {
+	if phase != phaseOf(&p.machine.Status) && phase != "" && phase != machinev1beta1.PhaseDeleting {
 		p.Metrics.phases.WithLabelValues(phase).Observe(p.now.Sub(p.machine.CreationTimestamp.Time).Seconds())
 	}
 	if s.labels != nil && s.phase == phase && s.labels["node"] == node && s.labels["spec_provider_id"] == labels["spec_provider_id"] {

@@ -42,11 +42,7 @@ type observation struct {
 
 // observe begins with what the Machine says of itself.
 func observe(machine *machinev1beta1.Machine) observation {
-	o := observation{}
-	if machine.Status.Phase != nil {
-		o.phase = *machine.Status.Phase
-	}
-	return o
+	return observation{phase: phaseOf(&machine.Status)}
 }
 
 // status is what the Machine's status is to be. It is the same for the same observation, so that nothing is written at rest.

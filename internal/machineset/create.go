@@ -128,19 +128,18 @@ func (p *pass) bring(ctx context.Context, name string, attempt int) (client.Obje
 	if err := p.writer.Create(ctx, machine, FieldOwner); !apierrors.IsAlreadyExists(err) {
 		return machine, err
 	}
-	// An earlier attempt may have made it.
-	found := partial("Machine", machine)
-	switch err := p.live.Get(ctx, client.ObjectKeyFromObject(machine), found); {
-	case apierrors.IsNotFound(err):
-		return nil, errTaken
-	case err != nil:
-		return nil, fmt.Errorf("reading Machine %s: %w", name, err)
+	// An earlier attempt may have made it, unless the cache knows it already.
+	live, err := p.living(ctx)
+	if err != nil {
+		return nil, err
 	}
-	known := slices.ContainsFunc(p.machines, func(m *machinev1beta1.Machine) bool { return m.UID == found.UID })
-	if owner := metav1.GetControllerOfNoCopy(found); owner == nil || owner.UID != p.set.UID || known {
-		return nil, errTaken
+	for i := range live {
+		known := slices.ContainsFunc(p.machines, func(m *machinev1beta1.Machine) bool { return m.UID == live[i].UID })
+		if live[i].Name == name && !known {
+			return &live[i], nil
+		}
 	}
-	return found, nil
+	return nil, errTaken
 }
 
 // machine is a new Machine as the template has it. Its finalizer is on it from the start: one that was deleted before the machine

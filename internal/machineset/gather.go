@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -73,18 +72,17 @@ func (p *pass) confirmed(ctx context.Context) bool {
 	if p.memory.confirmed {
 		return true
 	}
-	selector, err := metav1.LabelSelectorAsSelector(&p.set.Spec.Selector)
+	live, err := p.living(ctx)
 	if err != nil {
 		p.err = err
 		return false
 	}
-	live := &metav1.PartialObjectMetadataList{}
-	live.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind("MachineList"))
-	if err := p.live.List(ctx, live, client.InNamespace(p.key.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		p.err = fmt.Errorf("listing the Machines of MachineSet %s: %w", p.key, err)
-		return false
+	uids := make([]types.UID, 0, len(live))
+	for i := range live {
+		uids = append(uids, live[i].UID)
 	}
-	if !slices.Equal(p.countedLive(selector, live), p.counted()) {
+	slices.Sort(uids)
+	if !slices.Equal(uids, p.counted()) {
 		log.FromContext(ctx).Info("waiting for the cache of Machines to become as new as the API server")
 		p.later(catchUp)
 		return false
@@ -102,16 +100,20 @@ func (p *pass) counted() []types.UID {
 	return uids
 }
 
-func (p *pass) countedLive(selector labels.Selector, live *metav1.PartialObjectMetadataList) []types.UID {
-	uids := make([]types.UID, 0, len(live.Items))
-	for i := range live.Items {
-		machine := &machinev1beta1.Machine{ObjectMeta: live.Items[i].ObjectMeta}
-		if plan.StandingOf(p.set, selector, machine) == plan.Counted {
-			uids = append(uids, machine.UID)
-		}
+// living asks the API server for the Machines that count.
+func (p *pass) living(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
+	selector, err := metav1.LabelSelectorAsSelector(&p.set.Spec.Selector)
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(uids)
-	return uids
+	live := &metav1.PartialObjectMetadataList{}
+	live.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind("MachineList"))
+	if err := p.live.List(ctx, live, client.InNamespace(p.key.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("listing the Machines of MachineSet %s: %w", p.key, err)
+	}
+	return slices.DeleteFunc(live.Items, func(item metav1.PartialObjectMetadata) bool {
+		return plan.StandingOf(p.set, selector, &machinev1beta1.Machine{ObjectMeta: item.ObjectMeta}) != plan.Counted
+	}), nil
 }
 
 // alive tells whether the API server still has this very MachineSet. The cache may not have heard that it is going; a Machine that is

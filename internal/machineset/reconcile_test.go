@@ -36,7 +36,7 @@ func TestANewMachineSet(t *testing.T) {
 	}
 	machine := s.machine("web-00001")
 	want := machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "machines", Name: "web-00001", GenerateName: "web-", UID: "uid-of-web-00001",
+		Namespace: "machines", Name: "web-00001", GenerateName: "web-",
 		Labels: map[string]string{"pool": "web", "tier": "front"}, Annotations: map[string]string{"note": "from the template"},
 		Finalizers: []string{"machine.machine.openshift.io"},
 		OwnerReferences: []metav1.OwnerReference{{
@@ -44,7 +44,7 @@ func TestANewMachineSet(t *testing.T) {
 			Controller: new(true), BlockOwnerDeletion: new(true),
 		}},
 	}, Spec: *setOf(3).Spec.Template.Spec.DeepCopy()}
-	machine.TypeMeta, machine.ResourceVersion, machine.CreationTimestamp = metav1.TypeMeta{}, "", metav1.Time{}
+	machine.TypeMeta, machine.UID, machine.ResourceVersion, machine.CreationTimestamp = metav1.TypeMeta{}, "", "", metav1.Time{}
 	if diff := cmp.Diff(want, *machine); diff != "" {
 		t.Error(diff)
 	}

@@ -52,6 +52,7 @@ type stage struct {
 	creates int
 	deletes map[string]int
 	names   int
+	uids    int
 	newest  string
 	// fail, when set, answers instead of the API server.
 	fail func(write string) error
@@ -153,6 +154,14 @@ func (s *stage) suffix() string {
 	return fmt.Sprintf("%05d", s.names)
 }
 
+// uid is another one each time: a name may be used again.
+func (s *stage) uid() types.UID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uids++
+	return types.UID(fmt.Sprintf("uid-%d", s.uids))
+}
+
 // write notes a request, and answers it if it is to fail.
 func (s *stage) write(verb string, object client.Object) (write string, err error) {
 	s.mu.Lock()
@@ -209,7 +218,7 @@ func (s *stage) interceptors() interceptor.Funcs {
 			if err != nil {
 				return err
 			}
-			object.SetUID(types.UID("uid-of-" + object.GetName()))
+			object.SetUID(s.uid())
 			object.SetCreationTimestamp(metav1.NewTime(s.clock.Now()))
 			if err = next.Create(ctx, object, options...); err == nil {
 				s.mu.Lock()

@@ -363,7 +363,7 @@ func TestNeverTooManyAndNeverTooFew(t *testing.T) {
 			w.pass("")
 			for machine, times := range w.deletes {
 				if times > 1 {
-					t.Errorf("%s was deleted %d times", machine, times)
+					t.Errorf("%s was deleted %d times\n%s", machine, times, strings.Join(w.log, "\n"))
 				}
 			}
 		})

@@ -46,24 +46,17 @@ func machinesCapability(
 	if !mayMakeMachines(settings) {
 		return nil, nil
 	}
-	engine, guard, err := drains.get(mgr, settings)
-	if err != nil {
-		return nil, err
-	}
 	machineMetrics, machineErr := machine.NewMetrics(ctrlmetrics.Registry)
 	setMetrics, setErr := machineset.NewMetrics(ctrlmetrics.Registry)
 	checkMetrics, checkErr := healthcheck.NewMetrics(ctrlmetrics.Registry)
 	if err := errors.Join(machineErr, setErr, checkErr); err != nil {
 		return nil, err
 	}
-	actuators, err := machine.NewActuators(provider.Environment{Config: mgr.GetConfig(), Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, providers...)
+	crew, err := newMachineCrew(mgr, recorder, settings, drains, providers)
 	if err != nil {
 		return nil, err
 	}
-	crew := &machine.Crew{
-		Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Actuators: actuators, Engine: engine, Metrics: machineMetrics, Guard: guard,
-		Lease: &nodelease.Leases{Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: machine.Holder, Clock: clock.RealClock{}},
-	}
+	crew.Metrics = machineMetrics
 	// Remediation templates are of any kind, so this client asks the API server which there are.
 	anything, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
@@ -98,12 +91,34 @@ func machinesCapability(
 			})
 			group.Go(func() error {
 				return healthcheck.Run(ctx, mgr.GetCache(), anything, recorder, checkMetrics, healthcheck.Options{
-					Workers: checkWorkers, Live: anything, Guard: guard, Leases: crew.Lease,
+					Workers: checkWorkers, Live: anything, Guard: crew.Guard, Leases: crew.Lease,
 				})
 			})
 			return group.Wait()
 		},
 	}}, nil
+}
+
+func newMachineCrew(
+	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains, providers []provider.Provider,
+) (*machine.Crew, error) {
+	engine, guard, err := drains.get(mgr, settings)
+	if err != nil {
+		return nil, err
+	}
+	environment := provider.Environment{Config: mgr.GetConfig(), Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	actuators, err := machine.NewActuators(environment, providers...)
+	if err != nil {
+		return nil, err
+	}
+	crew := &machine.Crew{
+		Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Actuators: actuators, Engine: engine,
+		Lease: &nodelease.Leases{Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: machine.Holder, Clock: clock.RealClock{}},
+	}
+	if guard != nil {
+		crew.Guard = guard
+	}
+	return crew, nil
 }
 
 func machineOptions(settings *v1alpha1.DroverConfiguration) machine.Options {
@@ -155,6 +170,6 @@ func (i *incumbent) there(ctx context.Context) (string, error) {
 	case deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == 0:
 		return "", nil
 	}
-	return fmt.Sprintf("OpenShift's machine-api-operator works here (Deployment %s); two would undo each other's work: turn it off, or leave machines out",
+	return fmt.Sprintf("OpenShift's machine-api-operator works here (Deployment %s), and two would undo each other's work: turn it off first",
 		controllers), nil
 }

@@ -31,9 +31,9 @@ func TestBesideTheIncumbent(t *testing.T) {
 		"plain Kubernetes":            {},
 		"OpenShift":                   {openshift: true, want: "this is OpenShift"},
 		"OpenShift, named":            {openshift: true, named: true},
-		"OpenShift, named, and alive": {openshift: true, named: true, incumbent: deployment(new(int32(1))), want: "openshift-machine-api/machine-api-controllers"},
+		"OpenShift, named, and alive": {openshift: true, named: true, incumbent: deployment(new(int32(1))), want: controllers.String()},
 		"OpenShift, named, scaled":    {openshift: true, named: true, incumbent: deployment(new(int32(0)))},
-		"plain Kubernetes, and alive": {incumbent: deployment(nil), want: "openshift-machine-api/machine-api-controllers"},
+		"plain Kubernetes, and alive": {incumbent: deployment(nil), want: controllers.String()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			builder := fake.NewClientBuilder()

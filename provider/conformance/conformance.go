@@ -222,7 +222,7 @@ func lost(t *testing.T, s Subject) {
 	s.Lose(t, machine)
 	s.wait(t, "the instance is known to be lost", func() error {
 		if instance := s.get(t, machine); instance != nil {
-			return fmt.Errorf("Get returned %+v", instance)
+			return fmt.Errorf("it is found: %+v", instance)
 		}
 		return nil
 	})

@@ -72,7 +72,8 @@ func (a *Actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*p
 	spec, err := specOf(machine)
 	if err != nil {
 		if node == nil && status == nil {
-			return nil, nil //nolint:nilerr // what cannot be read was never made, and its Machine must be able to go
+			// What cannot be read was never made, and its Machine must be able to go.
+			return nil, nil
 		}
 		spec = &ProviderSpec{}
 	}

@@ -44,7 +44,8 @@ func TestConformance(t *testing.T) {
 			return machine
 		},
 		Lose: func(t *testing.T, machine *machinev1beta1.Machine) {
-			machine.Spec.ProviderSpec = machineOf(t, machine.Name, ProviderSpec{Failure: Failure{VanishesAfter: metav1.Duration{Duration: time.Nanosecond}}}).Spec.ProviderSpec
+			vanishes := ProviderSpec{Failure: Failure{VanishesAfter: metav1.Duration{Duration: time.Nanosecond}}}
+			machine.Spec.ProviderSpec = machineOf(t, machine.Name, vanishes).Spec.ProviderSpec
 		},
 		Count: func(t *testing.T, machine *machinev1beta1.Machine) int {
 			err := nodes.Get(t.Context(), types.NamespacedName{Name: machine.Name}, &corev1.Node{})

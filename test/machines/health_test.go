@@ -70,6 +70,18 @@ func TestAnUnhealthyMachineIsReplaced(t *testing.T) {
 	})
 }
 
+func TestAMachineWhoseNodeIsGoneIsReplaced(t *testing.T) {
+	w, _ := world(t)
+	p := w.MakePool("lost", 2, nil)
+	machines := p.Runs(2)
+	check(w, p, intstr.FromInt32(1))
+	if err := w.Client.Delete(t.Context(), w.Node(machines[0].Status.NodeRef.Name)); err != nil {
+		t.Fatal(err)
+	}
+	p.Gone(machines[0].Name)
+	p.Runs(2)
+}
+
 // TestTooManyAreLeftAlone is "should not remediate larger number of unhealthy machines then maxUnhealthy".
 func TestTooManyAreLeftAlone(t *testing.T) {
 	w, _ := world(t)

@@ -1,0 +1,160 @@
+package nodelink
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func addresses(ips []string) []corev1.NodeAddress {
+	out := []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "10.9.9.9"}}
+	for _, ip := range ips {
+		out = append(out, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+	}
+	return out
+}
+
+func node(name, id string, ips ...string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-node-" + name)},
+		Spec:       corev1.NodeSpec{ProviderID: id}, Status: corev1.NodeStatus{Addresses: addresses(ips)},
+	}
+}
+
+func machine(name, id string, ips ...string) *machinev1beta1.Machine {
+	m := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name)}}
+	if id != "" {
+		m.Spec.ProviderID = &id
+	}
+	m.Status.Addresses = addresses(ips)
+	return m
+}
+
+type fieldIndexer struct{ builder *fake.ClientBuilder }
+
+func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.builder.WithIndex(object, field, extract)
+	return nil
+}
+
+func finder(t *testing.T, objects ...client.Object) Finder {
+	t.Helper()
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, machinev1beta1.Install} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...)
+	if err := Index(t.Context(), fieldIndexer{builder}); err != nil {
+		t.Fatal(err)
+	}
+	return Finder{builder.Build()}
+}
+
+// deleting is a Machine on its way out.
+func deleting(m *machinev1beta1.Machine) *machinev1beta1.Machine {
+	m.DeletionTimestamp, m.Finalizers = &metav1.Time{Time: metav1.Now().Time}, []string{"example.com/f"}
+	return m
+}
+
+func TestTheNodeOfAMachine(t *testing.T) {
+	for name, c := range map[string]struct {
+		machine *machinev1beta1.Machine
+		others  []client.Object
+		// want is the Node, or with a bang a part of the conflict; empty for none.
+		want string
+	}{
+		"by its ID":                   {machine("m", "id"), []client.Object{node("a", "id"), node("b", "other")}, "a"},
+		"none":                        {machine("m", "id"), []client.Object{node("b", "other")}, ""},
+		"nothing is known":            {machine("m", ""), []client.Object{node("a", "")}, ""},
+		"two Nodes with the ID":       {machine("m", "id"), []client.Object{node("b", "id"), node("a", "id")}, "!Nodes a, b all have the providerID id"},
+		"two Machines with the ID":    {machine("m", "id"), []client.Object{node("a", "id"), machine("n", "id")}, "!Machines m and n have the same providerID id"},
+		"the other one is going":      {machine("m", "id"), []client.Object{node("a", "id"), deleting(machine("n", "id"))}, "a"},
+		"the ID counts more":          {machine("m", "id", "10.0.0.1"), []client.Object{node("a", "id"), node("b", "", "10.0.0.1")}, "a"},
+		"by its address":              {machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1")}, "a"},
+		"by its second address":       {machine("m", "", "fd00::1", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.9", "10.0.0.1")}, "a"},
+		"by both of its addresses":    {machine("m", "", "fd00::1", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1", "fd00::1")}, "a"},
+		"the Node has an ID, it none": {machine("m", "", "10.0.0.1"), []client.Object{node("a", "id", "10.0.0.1")}, "a"},
+		"the Node has another ID":     {machine("m", "id", "10.0.0.1"), []client.Object{node("a", "other", "10.0.0.1")}, ""},
+		"two Nodes by address": {
+			machine("m", "", "10.0.0.1", "10.0.0.2"), []client.Object{node("b", "", "10.0.0.2"), node("a", "", "10.0.0.1")}, "!Nodes a, b have addresses",
+		},
+		"two Machines by address": {
+			machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1"), machine("n", "", "10.0.0.1")}, "!Machines m and n have addresses of Node a",
+		},
+		"the other Machine has another ID": {
+			machine("m", "", "10.0.0.1"), []client.Object{node("a", "id", "10.0.0.1"), machine("n", "other", "10.0.0.1")}, "a",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			link, err := finder(t, append(c.others, c.machine)...).NodeOf(t.Context(), c.machine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, conflict := strings.CutPrefix(c.want, "!")
+			switch {
+			case conflict:
+				if link.Node != nil || !strings.Contains(link.Conflict, want) {
+					t.Errorf("%+v, want %q", link, want)
+				}
+			case want == "":
+				if link.Node != nil || link.Conflict != "" {
+					t.Errorf("%+v, want none", link)
+				}
+			default:
+				if link.Node == nil || link.Node.Name != want || link.Conflict != "" {
+					t.Errorf("%+v, want Node %s", link, want)
+				}
+			}
+		})
+	}
+}
+
+func TestTheMachinesOfANode(t *testing.T) {
+	f := finder(t, machine("by-id", "id"), machine("by-ip", "", "10.0.0.1"), machine("other", "x", "10.0.0.7"))
+	found, err := f.MachinesOf(t.Context(), node("a", "id", "10.0.0.1"))
+	if err != nil || len(found) != 2 || found[0].Name != "by-id" || found[1].Name != "by-ip" {
+		t.Errorf("%v, %v", found, err)
+	}
+	if ref := Ref(node("a", "id")); ref.Kind != "Node" || ref.Name != "a" || ref.UID != "uid-of-node-a" {
+		t.Errorf("the reference is %+v", ref)
+	}
+}
+
+func TestACacheThatCannotBeRead(t *testing.T) {
+	no := errors.New("no")
+	f := Finder{fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return no },
+	}).Build()}
+	for _, m := range []*machinev1beta1.Machine{machine("m", "id"), machine("m", "", "10.0.0.1")} {
+		if _, err := f.NodeOf(t.Context(), m); !errors.Is(err, no) {
+			t.Errorf("error %v", err)
+		}
+	}
+	for _, n := range []*corev1.Node{node("a", "id"), node("a", "", "10.0.0.1")} {
+		if _, err := f.MachinesOf(t.Context(), n); !errors.Is(err, no) {
+			t.Errorf("error %v", err)
+		}
+	}
+	if err := Index(t.Context(), refusing{no}); !errors.Is(err, no) {
+		t.Errorf("error %v", err)
+	}
+}
+
+type refusing struct{ err error }
+
+func (r refusing) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	return r.err
+}

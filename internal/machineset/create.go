@@ -3,7 +3,6 @@ package machineset
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"

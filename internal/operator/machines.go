@@ -165,6 +165,9 @@ func (i *incumbent) there(ctx context.Context) (string, error) {
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", nil
+	case apierrors.IsForbidden(err):
+		// config/default goes without the roles of this capability, and all others can work without it.
+		return "it has no permissions here; apply config/machines, or leave machines out of --controllers", nil
 	case err != nil:
 		return "", err
 	case deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == 0:

@@ -10,6 +10,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,14 +62,22 @@ func TestTheIncumbentCannotBeAskedFor(t *testing.T) {
 	if _, err := (&incumbent{discovery: s}).there(t.Context()); !errors.Is(err, no) {
 		t.Errorf("error %v", err)
 	}
-	refuses := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return no
-		},
-	}).Build()
-	if _, err := (&incumbent{discovery: &server{}, live: refuses}).there(t.Context()); !errors.Is(err, no) {
+	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), controllers.Name, no)
+	if why, err := (&incumbent{discovery: &server{}, live: refusing(forbidden)}).there(t.Context()); err != nil || !strings.Contains(why, "config/machines") {
+		t.Errorf("%q, %v", why, err)
+	}
+	if _, err := (&incumbent{discovery: &server{}, live: refusing(no)}).there(t.Context()); !errors.Is(err, no) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// refusing is an API server that answers every question with an error.
+func refusing(err error) client.Reader {
+	return fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return err
+		},
+	}).Build()
 }
 
 func TestWhatMachinesNeedIsCached(t *testing.T) {

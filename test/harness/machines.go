@@ -145,23 +145,31 @@ func (p *Pool) Runs(count int) []machinev1beta1.Machine {
 	p.Helper()
 	var machines []machinev1beta1.Machine
 	p.Eventually(fmt.Sprintf("pool %s has %d Machines that run", p.Name, count), func() error {
-		machines = p.Machines()
-		if len(machines) != count {
-			return fmt.Errorf("it has %d", len(machines))
-		}
-		for i := range machines {
-			m := &machines[i]
-			if m.Status.Phase == nil || *m.Status.Phase != machinev1beta1.PhaseRunning || m.Status.NodeRef == nil {
-				return fmt.Errorf("machine %s: %s", m.Name, JSON(m.Status))
-			}
-		}
-		status := p.Set().Status
-		if int(status.Replicas) != count || int(status.ReadyReplicas) != count || int(status.AvailableReplicas) != count {
-			return fmt.Errorf("its status says %s", JSON(status))
-		}
-		return nil
+		var err error
+		machines, err = p.Running(count)
+		return err
 	})
 	return machines
+}
+
+// Running says what is missing to the pool having so many Machines and no more, each with its Node, and saying so.
+func (p *Pool) Running(count int) ([]machinev1beta1.Machine, error) {
+	p.Helper()
+	machines := p.Machines()
+	if len(machines) != count {
+		return nil, fmt.Errorf("it has %d Machines", len(machines))
+	}
+	for i := range machines {
+		m := &machines[i]
+		if m.Status.Phase == nil || *m.Status.Phase != machinev1beta1.PhaseRunning || m.Status.NodeRef == nil {
+			return nil, fmt.Errorf("machine %s: %s", m.Name, JSON(m.Status))
+		}
+	}
+	status := p.Set().Status
+	if int(status.Replicas) != count || int(status.ReadyReplicas) != count || int(status.AvailableReplicas) != count {
+		return nil, fmt.Errorf("its status says %s", JSON(status))
+	}
+	return machines, nil
 }
 
 // Gone waits until a Machine and its Node are gone.

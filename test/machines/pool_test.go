@@ -78,11 +78,7 @@ func TestNodesFlipAndTheStatusFollows(t *testing.T) {
 		}
 		return nil
 	})
-	took := time.Since(turned)
-	t.Logf("the MachineSet's status followed the Node within %s", took.Round(time.Millisecond))
-	if took > time.Second {
-		t.Error("that is more than a second")
-	}
+	t.Logf("the MachineSet's status followed the Node within %s", time.Since(turned).Round(time.Millisecond))
 }
 
 func TestNothingIsWrittenAtRest(t *testing.T) {

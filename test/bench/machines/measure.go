@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+const pool = "measured"
+
+// stage is a control plane without anybody who writes besides: the Nodes of the provider are ready from the start, so not even kwok runs.
+type stage struct {
+	settings
+	cluster *cluster.Cluster
+	client  client.Client
+	dir     string
+}
+
+func newClient(config *rest.Config) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, machinev1beta1.Install} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	return client.New(config, client.Options{Scheme: scheme})
+}
+
+func measure(ctx context.Context, s settings) ([]round, error) {
+	progress("starting a control plane")
+	c, err := cluster.Start(ctx, cluster.Options{UnsafeNoFsync: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := c.Stop(); err != nil {
+			progress("stopping the control plane: %v", err)
+		}
+	}()
+	if err := harness.Install(ctx, c); err != nil {
+		return nil, err
+	}
+	folder, err := harness.Folder("config/machines")
+	if err != nil {
+		return nil, err
+	}
+	if output, err := harness.Kubectl(ctx, c, nil, "apply", "-k", folder); err != nil {
+		return nil, fmt.Errorf("installing the capability: %w\n%s", err, output)
+	}
+	dir, err := os.MkdirTemp("", "drover-machines-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	st := &stage{settings: s, cluster: c, dir: dir}
+	if st.client, err = newClient(c.Admin()); err != nil {
+		return nil, err
+	}
+	if err := st.client.Create(ctx, machineSet()); err != nil {
+		return nil, err
+	}
+	var rounds []round
+	for i := range s.rounds {
+		r, err := st.round(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("round %d: %w", i+1, err)
+		}
+		progress("round %d of %d: up %.1f s (floor %.1f s), down %.1f s (floor %.1f s)", i+1, s.rounds, r.Up.Seconds, r.Up.Floor, r.Down.Seconds,
+			r.Down.Floor)
+		rounds = append(rounds, r)
+	}
+	return rounds, nil
+}
+
+func machineSet() *machinev1beta1.MachineSet {
+	labels := map[string]string{cluster.MachineSetLabel: pool}
+	set := &machinev1beta1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: pool},
+		Spec: machinev1beta1.MachineSetSpec{
+			Replicas: new(int32(0)), Selector: metav1.LabelSelector{MatchLabels: labels},
+			Template: machinev1beta1.MachineTemplateSpec{ObjectMeta: machinev1beta1.ObjectMeta{Labels: labels}},
+		},
+	}
+	set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
+	set.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{
+		Raw: []byte(`{"apiVersion":"kwok.provider.drover.dev/v1alpha1","kind":"KwokMachineProviderSpec"}`),
+	}
+	return set
+}
+
+// round measures Drover, and then, with the operator stopped, the floor with as many writes.
+func (s *stage) round(ctx context.Context) (r round, err error) {
+	operator, err := harness.Launch(ctx, s.cluster, s.dir, harness.Options{
+		Binary: s.binary, Args: []string{"--controllers=*", "--metadata-writes-per-second=0"},
+	})
+	if err != nil {
+		return r, err
+	}
+	if err := operator.Ready(ctx); err != nil {
+		return r, errors.Join(err, operator.Stop())
+	}
+	up, down := shape{}, shape{}
+	err = errors.Join(s.scale(ctx, s.machines, &r.Up, up), s.scale(ctx, 0, &r.Down, down))
+	if stopped := operator.Stop(); err != nil || stopped != nil {
+		return r, fmt.Errorf("%w\nthe operator's log:\n%s", errors.Join(err, stopped), operator.Log())
+	}
+	return r, s.floor(ctx, &r, up, down)
+}
+
+// shape is how many writes of a kind there are for each Machine: the key is verb, resource and subresource.
+type shape map[string]float64
+
+// scale measures one direction and notes what was written.
+func (s *stage) scale(ctx context.Context, replicas int, f *figures, writes shape) error {
+	mark, err := s.cluster.Audit().Sync(ctx)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	set := machineSet()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	if err := s.client.Patch(ctx, set, patch); err != nil {
+		return err
+	}
+	if err := s.reached(ctx, replicas); err != nil {
+		return err
+	}
+	f.Seconds = time.Since(begun).Seconds()
+	// What is not waited for belongs to it, too: labels on the last Nodes, leases given back.
+	if err := s.quiet(ctx, mark); err != nil {
+		return err
+	}
+	counts, err := s.cluster.Audit().Counts(mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User })
+	if err != nil {
+		return err
+	}
+	for key, n := range counts {
+		f.Requests += float64(n) / float64(s.machines)
+		if key.Write() && key.Resource != "events" && !strings.HasSuffix(key.Resource, "reviews") && key.Resource != "machinesets" {
+			f.Writes += float64(n) / float64(s.machines)
+			if key.Code < 300 {
+				writes[key.Verb+" "+key.Resource+" "+key.Subresource] += float64(n) / float64(s.machines)
+			}
+		}
+	}
+	return nil
+}
+
+// reached waits until the pool is as large as it is to be.
+func (s *stage) reached(ctx context.Context, replicas int) error {
+	return harness.WaitLonger(ctx, 10*time.Minute, 100*time.Millisecond, func() error {
+		set := &machinev1beta1.MachineSet{}
+		if err := s.client.Get(ctx, types.NamespacedName{Namespace: cluster.MachineNamespace, Name: pool}, set); err != nil {
+			return err
+		}
+		if int(set.Status.AvailableReplicas) != replicas || int(set.Status.Replicas) != replicas {
+			return fmt.Errorf("%d of %d Machines are there", set.Status.AvailableReplicas, replicas)
+		}
+		if replicas > 0 {
+			return nil
+		}
+		var machines machinev1beta1.MachineList
+		var nodes corev1.NodeList
+		err := errors.Join(s.client.List(ctx, &machines, client.Limit(1)), s.client.List(ctx, &nodes, client.Limit(1)))
+		if err == nil && len(machines.Items)+len(nodes.Items) > 0 {
+			err = errors.New("some are left")
+		}
+		return err
+	})
+}
+
+// quiet waits until the operator has written nothing for a second.
+func (s *stage) quiet(ctx context.Context, mark cluster.AuditMark) error {
+	last, since := -1, time.Now()
+	return harness.WaitLonger(ctx, time.Minute, 200*time.Millisecond, func() error {
+		if _, err := s.cluster.Audit().Sync(ctx); err != nil {
+			return err
+		}
+		counts, err := s.cluster.Audit().Counts(mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User && e.Write() })
+		if err != nil {
+			return err
+		}
+		if n := counts.Total(nil); n != last {
+			last, since = n, time.Now()
+		}
+		if time.Since(since) < time.Second {
+			return errors.New("it is still writing")
+		}
+		return nil
+	})
+}

@@ -106,7 +106,10 @@ func (f *fleet) live() {
 	f.DeleteMachine(machines[0].Name)
 	machines = f.until(1, machines[0].Name)
 	f.Eventually("the Node falls ill", func() error {
-		node := f.Node(machines[0].Status.NodeRef.Name)
+		node := &corev1.Node{}
+		if err := f.Client.Get(f.Context(), client.ObjectKey{Name: machines[0].Status.NodeRef.Name}, node); err != nil {
+			return err
+		}
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
 			Type: "Unhealthy", Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now(),
 		})
@@ -136,7 +139,13 @@ func (f *fleet) until(count int, gone ...string) (machines []machinev1beta1.Mach
 			return err
 		}
 		for i := range machines {
-			node := f.Node(machines[i].Status.NodeRef.Name)
+			if slices.Contains(gone, machines[i].Name) {
+				return fmt.Errorf("machine %s is still there", machines[i].Name)
+			}
+			node := &corev1.Node{}
+			if err := f.Client.Get(f.Context(), client.ObjectKey{Name: machines[i].Status.NodeRef.Name}, node); err != nil {
+				return err
+			}
 			if node.Labels["example.com/team"] != "blue" || node.Annotations[cluster.MachineAnnotation] == "" {
 				return fmt.Errorf("node %s has the labels %v", node.Name, node.Labels)
 			}
@@ -150,11 +159,13 @@ func (f *fleet) until(count int, gone ...string) (machines []machinev1beta1.Mach
 				return fmt.Errorf("node %s is still there", nodes.Items[i].Name)
 			}
 		}
+		for _, name := range gone {
+			if holder := f.Holder(name); holder != "" {
+				return fmt.Errorf("the lease of node %s is held by %q", name, holder)
+			}
+		}
 		return nil
 	})
-	for _, name := range gone {
-		f.NoLease(name)
-	}
 	return machines
 }
 

@@ -50,6 +50,8 @@ type Options struct {
 	Protected ownership.Protected
 	// Link tells whether Nodes are to name their Machines, which is nodelink's task where another one runs; nil is no.
 	Link func() bool
+	// LinkChanged tells that Link says something else now, so that all Machines are looked at again; nil for never.
+	LinkChanged <-chan struct{}
 	// Clock tells the time; nil is the real one.
 	Clock clock.PassiveClock
 }
@@ -60,6 +62,7 @@ type Reconciler struct {
 	writer    client.Writer
 	protected ownership.Protected
 	link      func() bool
+	relink    <-chan struct{}
 	clock     clock.PassiveClock
 	metrics   *Metrics
 	notices   notices
@@ -79,7 +82,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		options.Link = func() bool { return false }
 	}
 	return &Reconciler{
-		link: options.Link, reader: cache, writer: writer, protected: options.Protected, clock: options.Clock, metrics: metrics,
+		link: options.Link, relink: options.LinkChanged, reader: cache, writer: writer, protected: options.Protected, clock: options.Clock, metrics: metrics,
 		notices:  notices{recorder},
 		pools:    newPools(cache),
 		ledger:   newLedger(metrics, options.Clock.Now()),

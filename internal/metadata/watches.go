@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -75,6 +76,30 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 			Created: r.nodeCreated, Updated: r.nodeUpdated, Deleted: r.nodeDeleted,
 		}),
+		// Drover begins to make the Machines, and so to name them on their Nodes.
+		source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			go r.followLink(ctx, watch.NewQueue(queue))
+			return nil
+		}),
+	}
+}
+
+// followLink has all Machines looked at again whenever it changes whether they are named on their Nodes.
+func (r *Reconciler) followLink(ctx context.Context, queue watch.Queue) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.relink:
+		}
+		var machines machinev1beta1.MachineList
+		if err := r.reader.List(ctx, &machines); err != nil {
+			log.FromContext(ctx).Error(err, "cannot list Machines")
+			continue
+		}
+		for i := range machines.Items {
+			queue.Add(watch.Initial, request(&machines.Items[i]))
+		}
 	}
 }
 

@@ -21,6 +21,8 @@ type drains struct {
 	guard  maintenance.Guard
 	// linking tells that Drover makes the Machines here, and so has to name them on their Nodes.
 	linking atomic.Bool
+	// linked is told when that changes.
+	linked chan struct{}
 
 	indexed sync.Once
 	failed  error

@@ -81,6 +81,7 @@ func machinesCapability(
 		},
 		run: func(ctx context.Context) error {
 			drains.linking.Store(true)
+			poke(drains.linked)
 			defer drains.linking.Store(false)
 			group, ctx := errgroup.WithContext(ctx)
 			group.Go(func() error { return machine.Run(ctx, mgr.GetCache(), crew, machineOptions(settings)) })

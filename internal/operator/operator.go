@@ -118,13 +118,13 @@ func newCapabilities(
 	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, providers []provider.Provider,
 ) ([]capability, error) {
 	var capabilities []capability
-	shared := &drains{}
+	shared := &drains{linked: make(chan struct{}, 1)}
 	if config.Enabled(settings.Controllers, metadata.Name) {
 		metrics, err := metadata.NewMetrics(ctrlmetrics.Registry)
 		if err != nil {
 			return nil, err
 		}
-		capabilities = append(capabilities, metadataCapability(mgr, recorder, settings.Metadata, metrics, shared.linking.Load))
+		capabilities = append(capabilities, metadataCapability(mgr, recorder, settings.Metadata, metrics, shared))
 	}
 	maintenances, err := maintenanceCapabilities(mgr, recorder, settings, shared)
 	if err != nil {
@@ -135,10 +135,11 @@ func newCapabilities(
 }
 
 func metadataCapability(
-	mgr manager.Manager, recorder record.EventRecorder, settings v1alpha1.Metadata, metrics *metadata.Metrics, link func() bool,
+	mgr manager.Manager, recorder record.EventRecorder, settings v1alpha1.Metadata, metrics *metadata.Metrics, shared *drains,
 ) capability {
 	options := metadata.Options{
-		Workers: *settings.Workers, WritesPerSecond: *settings.WritesPerSecond, Burst: *settings.WritesBurst, Link: link,
+		Workers: *settings.Workers, WritesPerSecond: *settings.WritesPerSecond, Burst: *settings.WritesBurst,
+		Link: shared.linking.Load, LinkChanged: shared.linked,
 		Protected: ownership.DefaultProtected().And(ownership.Protected(settings.Protected)),
 	}
 	return capability{

@@ -82,7 +82,8 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		options.Link = func() bool { return false }
 	}
 	return &Reconciler{
-		link: options.Link, relink: options.LinkChanged, reader: cache, writer: writer, protected: options.Protected, clock: options.Clock, metrics: metrics,
+		link: options.Link, relink: options.LinkChanged,
+		reader: cache, writer: writer, protected: options.Protected, clock: options.Clock, metrics: metrics,
 		notices:  notices{recorder},
 		pools:    newPools(cache),
 		ledger:   newLedger(metrics, options.Clock.Now()),

@@ -80,7 +80,7 @@ func TestTheNodeOfAMachine(t *testing.T) {
 		"none":                        {machine("m", "id"), []client.Object{node("b", "other")}, ""},
 		"nothing is known":            {machine("m", ""), []client.Object{node("a", "")}, ""},
 		"two Nodes with the ID":       {machine("m", "id"), []client.Object{node("b", "id"), node("a", "id")}, "!Nodes a, b all have the providerID id"},
-		"two Machines with the ID":    {machine("m", "id"), []client.Object{node("a", "id"), machine("n", "id")}, "!Machines m and n have the same providerID id"},
+		"two Machines with the ID":    {machine("m", "id"), []client.Object{node("a", "id"), machine("n", "id")}, "!Machines m and n have the same"},
 		"the other one is going":      {machine("m", "id"), []client.Object{node("a", "id"), deleting(machine("n", "id"))}, "a"},
 		"the ID counts more":          {machine("m", "id", "10.0.0.1"), []client.Object{node("a", "id"), node("b", "", "10.0.0.1")}, "a"},
 		"by its address":              {machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1")}, "a"},
@@ -92,7 +92,7 @@ func TestTheNodeOfAMachine(t *testing.T) {
 			machine("m", "", "10.0.0.1", "10.0.0.2"), []client.Object{node("b", "", "10.0.0.2"), node("a", "", "10.0.0.1")}, "!Nodes a, b have addresses",
 		},
 		"two Machines by address": {
-			machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1"), machine("n", "", "10.0.0.1")}, "!Machines m and n have addresses of Node a",
+			machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1"), machine("n", "", "10.0.0.1")}, "!m and n have addresses of Node a",
 		},
 		"the other Machine has another ID": {
 			machine("m", "", "10.0.0.1"), []client.Object{node("a", "id", "10.0.0.1"), machine("n", "other", "10.0.0.1")}, "a",

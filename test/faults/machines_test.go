@@ -84,7 +84,9 @@ func lifetime(t *testing.T, p plan) (made string, writes int) {
 	if p.write > 0 {
 		faults = p.faults()
 	}
-	f.operator = harness.Start(t, env, harness.Options{Faults: faults, Args: []string{"--controllers=*", "--machines-parallel=1", "--machines-workers=1"}})
+	f.operator = harness.Start(t, env, harness.Options{
+		Faults: faults, Args: []string{"--controllers=*", "--machines-parallel=1", "--machines-workers=1"},
+	})
 	f.live()
 	if p.write > 0 && !f.crashed {
 		t.Logf("the pool's life was over before write %d: how many there are depends on the time", p.write)

@@ -78,6 +78,10 @@ func (a *Actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*p
 		spec = &ProviderSpec{}
 	}
 	switch {
+	case status == nil && node == nil && machine.Spec.ProviderID != nil && machine.DeletionTimestamp == nil:
+		// It was made and recorded by half: the cache may not show its Node yet, or its boot delay is not over. To say that there is none
+		// would be the Machine's end.
+		return a.boot(ctx, machine, spec, a.clock.Now())
 	case status == nil && node == nil:
 		return nil, nil
 	case status == nil:

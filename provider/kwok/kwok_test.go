@@ -214,3 +214,27 @@ func TestWhatIsWrongWithASpec(t *testing.T) {
 		}
 	}
 }
+
+// Drover may end, or meet a conflict, between the two writes that record an instance.
+func TestAnInstanceThatIsRecordedByHalf(t *testing.T) {
+	for name, spec := range map[string]ProviderSpec{"booted": {}, "boots": {BootDelay: seconds(30)}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			machine := machineOf(t, "m", spec)
+			instance, err := s.Create(t.Context(), machine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			machine.Spec.ProviderID = &instance.ProviderID
+			if again := s.seen(machine); again == nil || again.ProviderID != instance.ProviderID {
+				t.Errorf("it is found as %+v", again)
+			}
+		})
+	}
+	s := newStage(t)
+	machine := machineOf(t, "m", ProviderSpec{})
+	machine.Spec.ProviderID = new(ProviderID(machine))
+	if instance := s.seen(machine); instance == nil || s.node("m") == nil {
+		t.Errorf("its Node is not in the cache, and it is found as %+v", instance)
+	}
+}

@@ -80,6 +80,7 @@ func ConditionDocs() []status.ConditionDoc {
 	add(machinev1beta1.MachineTerminable, reasonHook, "a preTerminate hook holds up the end of the instance")
 	add(ConditionDrained, reasonDraining, "pods are leaving; the message says which are left, and why")
 	add(ConditionDrained, reasonLease, "somebody else works on the node; the message says who, and until when")
+	add(ConditionDrained, reasonLinkConflict, "it is not clear which Node is the Machine's; the message says why")
 	add(ConditionDrained, reasonQuorum, "the control plane cannot spare the node now")
 	add(ConditionDrained, reasonBadRecord, "the record of what was there before cannot be read")
 	add(ConditionDrained, reasonDenied, "the API server refuses the change of the node")

@@ -35,6 +35,11 @@ func (p *pass) drain(ctx context.Context) (bool, error) {
 		p.withdraw(p.memory)
 		return false, nil
 	}
+	if p.found.node == nil && p.found.conflict != "" {
+		// There is a Node, and it is not clear whose: its pods must not lose it without having been asked.
+		p.blocked(reasonLinkConflict, p.found.conflict, retryDenied)
+		return false, nil
+	}
 	if p.found.node == nil {
 		p.drained("the node is gone")
 		return true, nil

@@ -43,8 +43,11 @@ func (p *pass) live(ctx context.Context) error {
 		p.found.ready = step{reason: reasonFailed, message: p.found.failure.message}
 		return p.writeStatus(ctx)
 	}
-	if err := p.begin(ctx); err != nil {
-		return err
+	// A Machine that no provider here serves is somebody else's: a finalizer of ours would keep it for ever.
+	if _, err := p.Actuators.of(p.machine); err == nil {
+		if err := p.begin(ctx); err != nil {
+			return err
+		}
 	}
 	failed := p.instance(ctx)
 	if p.found.instance != nil {
@@ -255,6 +258,7 @@ func (p *pass) link(ctx context.Context) error {
 		return err
 	}
 	if link.Conflict != "" {
+		p.found.conflict = link.Conflict
 		p.found.ready = step{reason: reasonLinkConflict, message: link.Conflict}
 		p.warn(EventLinkConflict, link.Conflict)
 	} else {

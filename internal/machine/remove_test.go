@@ -289,3 +289,27 @@ func TestNodeObjectsThatCannotBeDeleted(t *testing.T) {
 		t.Error("the time is over, and it is still there")
 	}
 }
+
+// Two Machines that name one instance: the pods on its Node must not lose it undrained.
+func TestANodeThatTwoMachinesClaimIsNotTakenUndrained(t *testing.T) {
+	s := running(t, podOf("p", "m"))
+	twin := machineOf("twin")
+	twin.Spec.ProviderID = new("cloud:///m")
+	s.make(twin)
+	s.doom("m")
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=NodeLinkConflict")
+	if len(s.cloud.instances) != 1 || s.node("m") == nil {
+		t.Error("the instance or its Node is gone")
+	}
+}
+
+func TestAMachineThatNobodyServesGetsNoFinalizer(t *testing.T) {
+	machine := machineOf("m")
+	machine.Finalizers, machine.Spec.ProviderSpec.Value.Raw = nil, []byte(`{"apiVersion":"other.example.com/v1","kind":"Spec"}`)
+	s := newStage(t, machine)
+	s.rest("m")
+	if got := s.machine("m").Finalizers; len(got) != 0 {
+		t.Errorf("finalizers %v", got)
+	}
+}

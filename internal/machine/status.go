@@ -34,6 +34,8 @@ type observation struct {
 	// node is the Machine's, nil when there is none now; linked tells that it is to go to nodeRef.
 	node   *corev1.Node
 	linked bool
+	// conflict says why it is not clear which Node is the Machine's; empty when it is.
+	conflict string
 	// drained and ready are two conditions; a zero drained leaves what is there.
 	drained, ready step
 	// paused is the condition of the API that has the Machine; zero leaves what is there.

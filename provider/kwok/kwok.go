@@ -78,7 +78,7 @@ func (a *Actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*p
 		spec = &ProviderSpec{}
 	}
 	switch {
-	case status == nil && node == nil && machine.Spec.ProviderID != nil && machine.DeletionTimestamp == nil:
+	case status == nil && node == nil && halfRecorded(machine):
 		// It was made and recorded by half: the cache may not show its Node yet, or its boot delay is not over. To say that there is none
 		// would be the Machine's end.
 		return a.boot(ctx, machine, spec, a.clock.Now())
@@ -89,6 +89,11 @@ func (a *Actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*p
 		return instanceOf(machine, spec, node.CreationTimestamp.Time, provider.Running)
 	}
 	return a.age(ctx, machine, spec, status, node)
+}
+
+// halfRecorded tells that Drover has written the providerID of an instance, and not its status yet.
+func halfRecorded(machine *machinev1beta1.Machine) bool {
+	return machine.Spec.ProviderID != nil && machine.DeletionTimestamp == nil
 }
 
 // age is the life of an instance after it was recorded.

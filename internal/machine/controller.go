@@ -23,6 +23,7 @@ import (
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/watch"
+	"github.com/drover-io/drover/provider"
 )
 
 // Name is the controller's name in logs and metrics.
@@ -39,6 +40,9 @@ const (
 	retryStale = 100 * time.Millisecond
 	// catchUp is how soon to look again when a cache lags behind our own write; the event comes first as a rule.
 	catchUp = time.Second
+	// settleInstance is how long an instance that was just made may take to register its Node, and one that was just ended to go, before
+	// the status is written that it has not.
+	settleInstance = 100 * time.Millisecond
 	// retryInstance is how soon to look at an instance again that is on its way, or on its way out.
 	retryInstance = 30 * time.Second
 	// retryDenied is how soon to try again what the API server refused, or what only a person can put right.
@@ -117,6 +121,10 @@ type memory struct {
 	// looked is when the instance was looked at last, at which generation of the Machine; again when the provider wants to be asked.
 	looked, again time.Time
 	generation    int64
+	// newborn is an instance that was recorded a moment ago and is not in the status yet; nil for none.
+	newborn *provider.Instance
+	// ended tells that the provider has been asked to end the instance.
+	ended bool
 	// drains names the node that the engine has been told to drain.
 	drains string
 	// told is the last thing of each kind that an event has been sent for.
@@ -185,6 +193,8 @@ type pass struct {
 	memory  *memory
 	now     time.Time
 	found   observation
+	// ending tells that the instance has just been ended, and that the status can wait for what comes of it.
+	ending bool
 	// again is how soon to look once more without an event; zero for no need.
 	again time.Duration
 }

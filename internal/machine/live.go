@@ -51,8 +51,15 @@ func (p *pass) live(ctx context.Context) error {
 	}
 	failed := p.instance(ctx)
 	if p.found.instance != nil {
+		newborn := nodelink.ProviderID(p.machine) == "" && p.found.instance.State == provider.Running
 		if err := p.record(ctx); err != nil {
 			return err
+		}
+		if newborn {
+			// Its Node registers in a moment, as a rule: one status then says all of it.
+			p.memory.newborn = p.found.instance
+			p.later(settleInstance)
+			return nil
 		}
 	}
 	if err := p.link(ctx); err != nil {
@@ -99,6 +106,11 @@ func provisioned(machine *machinev1beta1.Machine) bool {
 
 // instance looks at the instance, and has it made when there is none. The error is for what may work next time, with back-off; all else is noted.
 func (p *pass) instance(ctx context.Context) error {
+	if newborn := p.memory.newborn; newborn != nil {
+		p.memory.newborn = nil
+		p.have(newborn)
+		return nil
+	}
 	if !p.due() {
 		return nil
 	}

@@ -15,8 +15,12 @@ import (
 
 func TestAMachineBecomesANode(t *testing.T) {
 	s := newStage(t, machineOf("m"))
-	_, writes, calls := s.pass("m")
-	if calls != "get create" || writes != "patch Machine, status Machine" {
+	result, writes, calls := s.pass("m")
+	if calls != "get create" || writes != "patch Machine" || result.RequeueAfter != 100*time.Millisecond {
+		t.Errorf("calls %q, writes %q, again in %s", calls, writes, result.RequeueAfter)
+	}
+	// The Node has not come at once.
+	if _, writes, calls = s.pass("m"); calls != "" || writes != "status Machine" {
 		t.Errorf("calls %q, writes %q", calls, writes)
 	}
 	s.expect("m", machinev1beta1.PhaseProvisioned, "InstanceExists=True", "Ready=AwaitingNode", "Drainable=True", "Terminable=True")
@@ -47,6 +51,20 @@ func TestAMachineBecomesANode(t *testing.T) {
 	}
 }
 
+// A Node that is there at once costs no status of its own.
+func TestANodeThatComesAtOnceIsInTheFirstStatus(t *testing.T) {
+	s := newStage(t, machineOf("m"))
+	s.pass("m")
+	s.make(nodeOf("m"))
+	if _, writes, calls := s.pass("m"); calls != "" || writes != "status Machine" {
+		t.Errorf("calls %q, writes %q", calls, writes)
+	}
+	s.expect("m", machinev1beta1.PhaseRunning, "Ready=True", "InstanceExists=True")
+	if _, writes, _ := s.pass("m"); writes != "" {
+		t.Errorf("writes %q at rest", writes)
+	}
+}
+
 func TestAMachineWithoutFinalizerGetsItFirst(t *testing.T) {
 	machine := machineOf("m")
 	machine.Finalizers = nil
@@ -73,6 +91,7 @@ func TestAnInstanceThatWasNotRecordedIsFound(t *testing.T) {
 	if _, _, calls := s.pass("m"); calls != "get" {
 		t.Errorf("calls %q", calls)
 	}
+	s.pass("m")
 	s.expect("m", machinev1beta1.PhaseProvisioned, "InstanceExists=True")
 }
 

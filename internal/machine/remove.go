@@ -32,6 +32,9 @@ func (p *pass) remove(ctx context.Context) error {
 	if over && failed == nil {
 		return p.finish(ctx)
 	}
+	if p.ending && failed == nil {
+		return nil
+	}
 	if err := p.writeStatus(ctx); err != nil {
 		return err
 	}
@@ -91,6 +94,11 @@ func (p *pass) terminate(ctx context.Context) (bool, error) {
 			p.later(instance.LookAgain)
 		}
 		p.found.exists = step{met: true}
+		if !p.memory.ended {
+			// It is gone in a moment, or has to be waited for: only then is it worth a status.
+			p.memory.ended, p.ending = true, true
+			p.later(settleInstance)
+		}
 		return false, nil
 	}
 	p.tell(EventDelete, "The instance is gone")

@@ -53,6 +53,8 @@ type Options struct {
 	Parallel int
 	// ReplaceFailed has Machines in the phase Failed deleted, so that others take their place: one at a time, with a back-off.
 	ReplaceFailed bool
+	// Adopt completes a Machine that is about to be created; nil for nothing to complete.
+	Adopt func(*machinev1beta1.MachineSet, *machinev1beta1.Machine)
 	// Clock tells the time; nil is the real one.
 	Clock clock.PassiveClock
 	// Suffix makes the end of a Machine's name; nil makes one as the API server does. A test that is to be repeated has its own.

@@ -154,6 +154,9 @@ func (p *pass) machine(name string) *machinev1beta1.Machine {
 		Spec: *template.Spec.DeepCopy(),
 	}
 	maps.Copy(machine.Annotations, template.Annotations)
+	if p.options.Adopt != nil {
+		p.options.Adopt(p.set, machine)
+	}
 	return machine
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"golang.org/x/sync/errgroup"
@@ -24,6 +25,8 @@ import (
 	"github.com/drover-io/drover/internal/healthcheck"
 	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/machineset"
+	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/provider"
 )
@@ -86,9 +89,7 @@ func machinesCapability(
 			group, ctx := errgroup.WithContext(ctx)
 			group.Go(func() error { return machine.Run(ctx, mgr.GetCache(), crew, machineOptions(settings)) })
 			group.Go(func() error {
-				return machineset.Run(ctx, mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), recorder, setMetrics, machineset.Options{
-					Workers: setWorkers, Parallel: *settings.Machines.Parallel, ReplaceFailed: *settings.Machines.ReplaceFailed,
-				})
+				return machineset.Run(ctx, mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), recorder, setMetrics, setOptions(settings))
 			})
 			group.Go(func() error {
 				return healthcheck.Run(ctx, mgr.GetCache(), anything, recorder, checkMetrics, healthcheck.Options{
@@ -98,6 +99,17 @@ func machinesCapability(
 			return group.Wait()
 		},
 	}}, nil
+}
+
+func setOptions(settings *v1alpha1.DroverConfiguration) machineset.Options {
+	options := machineset.Options{Workers: setWorkers, Parallel: *settings.Machines.Parallel, ReplaceFailed: *settings.Machines.ReplaceFailed}
+	if config.Enabled(settings.Controllers, metadata.Name) {
+		keys := protected(settings.Metadata)
+		options.Adopt = func(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) {
+			plan.Adopt(set, machine, keys, time.Now())
+		}
+	}
+	return options
 }
 
 func newMachineCrew(

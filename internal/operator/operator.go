@@ -134,13 +134,18 @@ func newCapabilities(
 	return slices.Concat(capabilities, maintenances, machines), err
 }
 
+// protected are the keys that belong to the system.
+func protected(settings v1alpha1.Metadata) ownership.Protected {
+	return ownership.DefaultProtected().And(ownership.Protected(settings.Protected))
+}
+
 func metadataCapability(
 	mgr manager.Manager, recorder record.EventRecorder, settings v1alpha1.Metadata, metrics *metadata.Metrics, shared *drains,
 ) capability {
 	options := metadata.Options{
 		Workers: *settings.Workers, WritesPerSecond: *settings.WritesPerSecond, Burst: *settings.WritesBurst,
 		Link: shared.linking.Load, LinkChanged: shared.linked,
-		Protected: ownership.DefaultProtected().And(ownership.Protected(settings.Protected)),
+		Protected: protected(settings),
 	}
 	return capability{
 		name: metadata.Name,

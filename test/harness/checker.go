@@ -35,6 +35,8 @@ type Checker struct {
 	// waiting is what the watches have told and nobody has looked at. The watches of three kinds come in no common order: what is told is
 	// looked at in the order of the versions, and only up to one that all of them have passed.
 	waiting []told
+	// newest is the highest version that any watch has told.
+	newest uint64
 	state   evictionState
 	marks   map[string]uint64
 	audited cluster.AuditMark
@@ -101,7 +103,8 @@ func (k *Checker) Stop() { k.stop() }
 
 // hear notes what a watch tells.
 func (k *Checker) hear(object any, gone bool) {
-	if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
+	final, unknown := object.(cache.DeletedFinalStateUnknown)
+	if unknown {
 		object = final.Obj
 	}
 	typed, ok := object.(client.Object)
@@ -118,6 +121,12 @@ func (k *Checker) hear(object any, gone bool) {
 		k.marks[fmt.Sprintf("%T=%s", typed, typed.GetAnnotations()[markAnnotation])] = version
 		return
 	}
+	if unknown {
+		// It went while the watch was broken. Its last known version may be from long before that: it counts as gone with the newest that
+		// is known by now.
+		version = max(version, k.newest)
+	}
+	k.newest = max(k.newest, version)
 	k.waiting = append(k.waiting, told{version: version, at: time.Now(), object: typed, gone: gone})
 }
 

@@ -54,12 +54,12 @@ func (s *stage) each(ctx context.Context, do func(name string) error) (float64, 
 // times is how often a write of a kind is sent for one Machine.
 func (s shape) times(key string) int { return int(math.Round(s[key])) }
 
-func machine(name string) *machinev1beta1.Machine {
+func newMachine(name string) *machinev1beta1.Machine {
 	m := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: cluster.MachineNamespace, Name: name, Finalizers: []string{machinev1beta1.MachineFinalizer},
 		Labels: map[string]string{cluster.MachineSetLabel: "floor"},
 	}}
-	m.Spec.ProviderSpec.Value = machineSet().Spec.Template.Spec.ProviderSpec.Value
+	m.Spec.ProviderSpec.Value = machineSet(pool).Spec.Template.Spec.ProviderSpec.Value
 	m.Spec.Labels = map[string]string{"example.com/team": "blue"}
 	return m
 }
@@ -87,7 +87,7 @@ func report(n int) client.Patch {
 
 // rise sends what belongs to one Machine that comes.
 func rise(ctx context.Context, c client.Client, name string, writes shape) error {
-	m, n := machine(name), node(name)
+	m, n := newMachine(name), node(name)
 	if err := c.Create(ctx, m); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func patches(ctx context.Context, c client.Client, m *machinev1beta1.Machine, n 
 
 // fall sends what belongs to one Machine that goes. The last of its patches takes the finalizer away.
 func fall(ctx context.Context, c client.Client, name string, writes shape) error {
-	m, n := machine(name), node(name)
+	m, n := newMachine(name), node(name)
 	less := shape{}
 	for key, times := range writes {
 		less[key] = times

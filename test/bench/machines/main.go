@@ -20,10 +20,16 @@ import (
 type settings struct {
 	json, binary     string
 	machines, rounds int
+	stuck, rest      int
+	window           time.Duration
 }
 
-// wantShare is what is to be reached of the floor's speed.
-const wantShare = 0.7
+// results are all that was measured.
+type results struct {
+	Rounds []round `json:"rounds"`
+	Stuck  *stuck  `json:"stuck,omitempty"`
+	Rest   *atRest `json:"rest,omitempty"`
+}
 
 // figures are what was measured in one direction: up or down.
 type figures struct {
@@ -33,6 +39,8 @@ type figures struct {
 	// Requests are those of the operator for each Machine, reads and the like included; Writes are the writes among them.
 	Requests float64 `json:"requestsPerMachine"`
 	Writes   float64 `json:"writesPerMachine"`
+	// Kinds are all requests of the operator for each Machine, by verb, resource and the code of the answer.
+	Kinds map[string]float64 `json:"requestsByKind"`
 }
 
 func (f figures) share() float64 { return f.Floor / f.Seconds }
@@ -50,6 +58,9 @@ func run() error {
 	flag.StringVar(&s.binary, "drover", filepath.Join("bin", "drover"), "the operator's program")
 	flag.IntVar(&s.machines, "machines", 1000, "Machines that are made and removed")
 	flag.IntVar(&s.rounds, "rounds", 2, "how often it is measured")
+	flag.IntVar(&s.stuck, "stuck", 500, "Machines whose drains are stuck while others come and go; 0 leaves that out")
+	flag.IntVar(&s.rest, "rest", 5000, "Machines at rest; 0 leaves that out")
+	flag.DurationVar(&s.window, "window", time.Minute, "how long the operator is watched at rest")
 	flag.Parse()
 	if s.machines < 1 || s.rounds < 1 {
 		return fmt.Errorf("-machines %d -rounds %d: both must be 1 or more", s.machines, s.rounds)
@@ -60,15 +71,15 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	ctrllog.SetLogger(logr.Discard())
-	rounds, err := measure(ctx, s)
+	out, err := measure(ctx, s)
 	if err != nil {
 		return err
 	}
-	fmt.Print(table(s, rounds))
+	fmt.Print(table(s, out))
 	if s.json == "" {
 		return nil
 	}
-	text, err := json.MarshalIndent(rounds, "", "  ")
+	text, err := json.MarshalIndent(out, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -85,24 +96,4 @@ func progress(format string, args ...any) {
 type round struct {
 	Up   figures `json:"up"`
 	Down figures `json:"down"`
-}
-
-func table(s settings, rounds []round) string {
-	text := fmt.Sprintf("\n%d Machines\n%28s%12s%12s%14s%12s\n", s.machines, "Drover", "floor", "share", "requests", "writes")
-	line := func(name string, f figures) {
-		text += fmt.Sprintf("%8s%18.1f s%10.1f s%12.2f%14.2f%12.2f\n", name, f.Seconds, f.Floor, f.share(), f.Requests, f.Writes)
-	}
-	verdict := "\nTo reach:\n"
-	for i, r := range rounds {
-		line("up", r.Up)
-		line("down", r.Down)
-		for name, f := range map[string]figures{"up": r.Up, "down": r.Down} {
-			word := "reached"
-			if f.share() < wantShare {
-				word = "MISSED "
-			}
-			verdict += fmt.Sprintf("  %s  round %d, %s: %.2f of the floor's speed, at least %.1f\n", word, i+1, name, f.share(), wantShare)
-		}
-	}
-	return text + verdict
 }

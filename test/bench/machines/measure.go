@@ -9,7 +9,6 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,17 +20,18 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-const pool = "measured"
+// The pools: the measured one, one whose drains are stuck, and another that is not to be slowed by it.
+const pool, stuckPool, otherPool = "measured", "stuck", "other"
 
 // stage is a control plane without anybody who writes besides: the Nodes of the provider are ready from the start, so not even kwok runs.
 type stage struct {
 	settings
 	cluster *cluster.Cluster
-	client  client.Client
+	client  client.WithWatch
 	dir     string
 }
 
-func newClient(config *rest.Config) (client.Client, error) {
+func newClient(config *rest.Config) (client.WithWatch, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, machinev1beta1.Install} {
 		if err := add(scheme); err != nil {
@@ -40,10 +40,10 @@ func newClient(config *rest.Config) (client.Client, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1
-	return client.New(config, client.Options{Scheme: scheme})
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
-func measure(ctx context.Context, s settings) ([]round, error) {
+func measure(ctx context.Context, s settings) (*results, error) {
 	progress("starting a control plane")
 	c, err := cluster.Start(ctx, cluster.Options{UnsafeNoFsync: true})
 	if err != nil {
@@ -73,10 +73,12 @@ func measure(ctx context.Context, s settings) ([]round, error) {
 	if st.client, err = newClient(c.Admin()); err != nil {
 		return nil, err
 	}
-	if err := st.client.Create(ctx, machineSet()); err != nil {
-		return nil, err
+	for _, name := range []string{pool, stuckPool, otherPool} {
+		if err := st.client.Create(ctx, machineSet(name)); err != nil {
+			return nil, err
+		}
 	}
-	var rounds []round
+	out := &results{}
 	for i := range s.rounds {
 		r, err := st.round(ctx)
 		if err != nil {
@@ -84,12 +86,22 @@ func measure(ctx context.Context, s settings) ([]round, error) {
 		}
 		progress("round %d of %d: up %.1f s (floor %.1f s), down %.1f s (floor %.1f s)", i+1, s.rounds, r.Up.Seconds, r.Up.Floor, r.Down.Seconds,
 			r.Down.Floor)
-		rounds = append(rounds, r)
+		out.Rounds = append(out.Rounds, r)
 	}
-	return rounds, nil
+	if s.stuck > 0 {
+		if out.Stuck, err = st.stuckDrains(ctx); err != nil {
+			return nil, fmt.Errorf("stuck drains: %w", err)
+		}
+	}
+	if s.rest > 0 {
+		if out.Rest, err = st.atRest(ctx); err != nil {
+			return nil, fmt.Errorf("at rest: %w", err)
+		}
+	}
+	return out, nil
 }
 
-func machineSet() *machinev1beta1.MachineSet {
+func machineSet(pool string) *machinev1beta1.MachineSet {
 	labels := map[string]string{cluster.MachineSetLabel: pool}
 	set := &machinev1beta1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: pool},
@@ -105,21 +117,32 @@ func machineSet() *machinev1beta1.MachineSet {
 	return set
 }
 
-// round measures Drover, and then, with the operator stopped, the floor with as many writes.
-func (s *stage) round(ctx context.Context) (r round, err error) {
+// with runs the operator while something is done.
+func (s *stage) with(ctx context.Context, do func(*harness.Operator) error) error {
 	operator, err := harness.Launch(ctx, s.cluster, s.dir, harness.Options{
 		Binary: s.binary, Args: []string{"--controllers=*", "--metadata-writes-per-second=0"},
 	})
 	if err != nil {
-		return r, err
+		return err
 	}
-	if err := operator.Ready(ctx); err != nil {
-		return r, errors.Join(err, operator.Stop())
+	err = operator.Ready(ctx)
+	if err == nil {
+		err = do(operator)
 	}
-	up, down := shape{}, shape{}
-	err = errors.Join(s.scale(ctx, s.machines, &r.Up, up), s.scale(ctx, 0, &r.Down, down))
 	if stopped := operator.Stop(); err != nil || stopped != nil {
-		return r, fmt.Errorf("%w\nthe operator's log:\n%s", errors.Join(err, stopped), operator.Log())
+		return fmt.Errorf("%w\nthe operator's log:\n%s", errors.Join(err, stopped), operator.Log())
+	}
+	return nil
+}
+
+// round measures Drover, and then, with the operator stopped, the floor with as many writes.
+func (s *stage) round(ctx context.Context) (r round, err error) {
+	up, down := shape{}, shape{}
+	err = s.with(ctx, func(*harness.Operator) error {
+		return errors.Join(s.scale(ctx, s.machines, &r.Up, up), s.scale(ctx, 0, &r.Down, down))
+	})
+	if err != nil {
+		return r, err
 	}
 	return r, s.floor(ctx, &r, up, down)
 }
@@ -134,15 +157,10 @@ func (s *stage) scale(ctx context.Context, replicas int, f *figures, writes shap
 		return err
 	}
 	begun := time.Now()
-	set := machineSet()
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
-	if err := s.client.Patch(ctx, set, patch); err != nil {
+	if err := s.size(ctx, pool, replicas); err != nil {
 		return err
 	}
-	if err := s.reached(ctx, replicas); err != nil {
-		return err
-	}
-	f.Seconds = time.Since(begun).Seconds()
+	f.Seconds, f.Kinds = time.Since(begun).Seconds(), map[string]float64{}
 	// What is not waited for belongs to it, too: labels on the last Nodes, leases given back.
 	if err := s.quiet(ctx, mark); err != nil {
 		return err
@@ -153,6 +171,7 @@ func (s *stage) scale(ctx context.Context, replicas int, f *figures, writes shap
 	}
 	for key, n := range counts {
 		f.Requests += float64(n) / float64(s.machines)
+		f.Kinds[fmt.Sprintf("%s %s %s %d", key.Verb, key.Resource, key.Subresource, key.Code)] += float64(n) / float64(s.machines)
 		if key.Write() && key.Resource != "events" && !strings.HasSuffix(key.Resource, "reviews") && key.Resource != "machinesets" {
 			f.Writes += float64(n) / float64(s.machines)
 			if key.Code < 300 {
@@ -163,9 +182,13 @@ func (s *stage) scale(ctx context.Context, replicas int, f *figures, writes shap
 	return nil
 }
 
-// reached waits until the pool is as large as it is to be.
-func (s *stage) reached(ctx context.Context, replicas int) error {
-	return harness.WaitLonger(ctx, 10*time.Minute, 100*time.Millisecond, func() error {
+// size scales a pool and waits until it is as large as it is to be.
+func (s *stage) size(ctx context.Context, pool string, replicas int) error {
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	if err := s.client.Patch(ctx, machineSet(pool), patch); err != nil {
+		return err
+	}
+	return harness.WaitLonger(ctx, 20*time.Minute, 100*time.Millisecond, func() error {
 		set := &machinev1beta1.MachineSet{}
 		if err := s.client.Get(ctx, types.NamespacedName{Namespace: cluster.MachineNamespace, Name: pool}, set); err != nil {
 			return err
@@ -177,9 +200,9 @@ func (s *stage) reached(ctx context.Context, replicas int) error {
 			return nil
 		}
 		var machines machinev1beta1.MachineList
-		var nodes corev1.NodeList
-		err := errors.Join(s.client.List(ctx, &machines, client.Limit(1)), s.client.List(ctx, &nodes, client.Limit(1)))
-		if err == nil && len(machines.Items)+len(nodes.Items) > 0 {
+		err := s.client.List(ctx, &machines, client.InNamespace(cluster.MachineNamespace), client.MatchingLabels{cluster.MachineSetLabel: pool},
+			client.Limit(1))
+		if err == nil && len(machines.Items) > 0 {
 			err = errors.New("some are left")
 		}
 		return err

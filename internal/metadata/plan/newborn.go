@@ -1,0 +1,24 @@
+package plan
+
+import (
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// Adopt notes on a Machine that is about to be created from its MachineSet's template which of its entries come from there. Without it
+// the first look at the new Machine would have to write just that. A Machine whose entries are to be changed first is left as it is.
+func Adopt(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, protected ownership.Protected, now time.Time) {
+	change := Decide(Input{Pool: PoolOf(set), Machine: machine, Protected: protected, Now: now}).Machine
+	for _, result := range change.Results {
+		if result.Changed() {
+			return
+		}
+	}
+	if change.Write {
+		metav1.SetMetaDataAnnotation(&machine.ObjectMeta, ownership.AnnotationRecord, change.Record)
+	}
+}

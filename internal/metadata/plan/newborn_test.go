@@ -1,0 +1,43 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// A Machine that was created with its record is not written at first sight; one that had none is, once.
+func TestAdoptedMachineNeedsNoWrite(t *testing.T) {
+	for _, c := range []struct {
+		name, labels, taints, paused string
+		written                      bool
+	}{
+		{name: "labels and taints", labels: "team=blue zone=a", taints: "a:NoSchedule b=1:NoExecute"},
+		{name: "nothing declared"},
+		{name: "a key of the system", labels: "kubernetes.io/os=x team=blue"},
+		// What the template has twice is taken off the Machine by the first look.
+		{name: "a taint twice", labels: "team=blue", taints: "a:NoSchedule a=1:NoSchedule"},
+		{name: "paused", labels: "team=blue", paused: "true"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld().labels(c.labels).taints(c.taints)
+			if c.paused != "" {
+				w.annotate(AnnotationPaused, c.paused)
+			}
+			w.node = nil
+			w.machine.Status.NodeRef = nil
+			w.machine.Spec.Labels, w.machine.Spec.Taints = w.set.Spec.Template.Spec.Labels, w.set.Spec.Template.Spec.Taints
+			before := w.decide()
+			Adopt(w.set, w.machine, w.protected, w.now)
+			_, noted := w.machine.Annotations[ownership.AnnotationRecord]
+			after := w.decide()
+			unchanged := true
+			for _, result := range before.Machine.Results {
+				unchanged = unchanged && !result.Changed()
+			}
+			if noted != (before.Machine.Write && unchanged) || noted && after.Machine.Write {
+				t.Errorf("noted %v\nbefore %+v\nafter %+v", noted, before.Machine, after.Machine)
+			}
+		})
+	}
+}

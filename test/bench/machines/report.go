@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// What is to be reached.
+const (
+	// wantShare is of the floor's speed.
+	wantShare = 0.7
+	// wantMemory is in MiB.
+	wantMemory = 300
+	// wantSeconds is from a Node that turns NotReady to the MachineSet's status.
+	wantSeconds = 1
+	// wantUnslowed is of the speed without stuck drains; what is below is more than noise.
+	wantUnslowed = 0.8
+)
+
+// worthNaming is how many requests of a kind there must be for each Machine to be printed.
+const worthNaming = 0.02
+
+// page gathers the lines of the report.
+type page struct{ figures, kinds, verdicts string }
+
+func (p *page) verdict(reached bool, format string, args ...any) {
+	word := "reached"
+	if !reached {
+		word = "MISSED "
+	}
+	p.verdicts += "  " + word + "  " + fmt.Sprintf(format, args...) + "\n"
+}
+
+func table(s settings, out *results) string {
+	p := &page{}
+	if len(out.Rounds) > 0 {
+		p.figures = fmt.Sprintf("\n%d Machines\n%28s%12s%12s%14s%12s\n", s.machines, "Drover", "floor", "share", "requests", "writes")
+	}
+	for i := range out.Rounds {
+		p.round(i+1, &out.Rounds[i])
+	}
+	if t := out.Stuck; t != nil {
+		p.figures += fmt.Sprintf("\n%d Machines come and go: %.1f s up and %.1f s down, %.1f s and %.1f s beside %d stuck drains\n",
+			t.Machines, t.Before[0], t.Before[1], t.Beside[0], t.Beside[1], s.stuck)
+		for i, name := range []string{"up", "down"} {
+			share := t.Before[i] / t.Beside[i]
+			p.verdict(share >= wantUnslowed, "%s beside %d stuck drains: %.2f of the speed without them, at least %.1f", name, s.stuck, share, wantUnslowed)
+		}
+	}
+	if r := out.Rest; r != nil {
+		p.figures += fmt.Sprintf("\n%d Machines at rest for %s: %d writes, peak memory %.0f MiB, processor time %.1f s\n", s.rest, s.window, r.Writes,
+			r.Memory, r.CPU)
+		p.figures += fmt.Sprintf("a Node turns NotReady or Ready: the MachineSet says so after %.2f s (median), %.2f s (worst of %d)\n",
+			r.median(), r.worst(), len(r.Seconds))
+		p.verdict(r.Writes == 0, "%d writes at rest, at most 0", r.Writes)
+		p.verdict(r.Memory <= wantMemory, "%.0f MiB, at most %d", r.Memory, wantMemory)
+		p.verdict(r.worst() <= wantSeconds, "%.2f s from Node to MachineSet, at most %d", r.worst(), wantSeconds)
+	}
+	if p.kinds != "" {
+		p.kinds = "\nRequests for each Machine:\n" + p.kinds
+	}
+	return p.figures + p.kinds + "\nTo reach:\n" + p.verdicts
+}
+
+func (p *page) round(number int, r *round) {
+	for _, direction := range []struct {
+		name string
+		figures
+	}{{"up", r.Up}, {"down", r.Down}} {
+		f := direction.figures
+		p.figures += fmt.Sprintf("%8s%18.1f s%10.1f s%12.2f%14.2f%12.2f\n", direction.name, f.Seconds, f.Floor, f.share(), f.Requests, f.Writes)
+		p.verdict(f.share() >= wantShare, "round %d, %s: %.2f of the floor's speed, at least %.1f", number, direction.name, f.share(), wantShare)
+		for _, kind := range slices.Sorted(maps.Keys(f.Kinds)) {
+			if f.Kinds[kind] >= worthNaming {
+				p.kinds += fmt.Sprintf("  round %d, %-4s %6.2f  %s\n", number, direction.name, f.Kinds[kind], kind)
+			}
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/test/bench/process"
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// turns is how many Nodes turn NotReady and Ready again.
+const turns = 20
+
+// atRest is what a large pool costs while nothing changes, and how soon it tells of a change.
+type atRest struct {
+	Writes int `json:"writes"`
+	// Memory is the peak of the resident memory in MiB, of an operator that was started when the Machines were there.
+	Memory float64 `json:"memoryMiB"`
+	// CPU is the processor time in seconds that was used in the window.
+	CPU float64 `json:"cpuSeconds"`
+	// Seconds are from the change of a Node's readiness to the MachineSet's status.
+	Seconds []float64 `json:"nodeToMachineSetSeconds"`
+}
+
+func (r *atRest) median() float64 { return slices.Sorted(slices.Values(r.Seconds))[len(r.Seconds)/2] }
+func (r *atRest) worst() float64  { return slices.Max(r.Seconds) }
+
+// atRest makes a large pool, and looks at an operator that is started beside it.
+func (s *stage) atRest(ctx context.Context) (*atRest, error) {
+	progress("making %d Machines", s.rest)
+	err := s.with(ctx, func(*harness.Operator) error {
+		mark, err := s.cluster.Audit().Sync(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.size(ctx, pool, s.rest); err != nil {
+			return err
+		}
+		return s.quiet(ctx, mark)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &atRest{}
+	return r, s.with(ctx, func(operator *harness.Operator) error { return s.watch(ctx, operator.PID, r) })
+}
+
+func (s *stage) watch(ctx context.Context, pid int, r *atRest) error {
+	before, err := s.cluster.Audit().Sync(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.quiet(ctx, before); err != nil {
+		return err
+	}
+	progress("watching it for %s", s.window)
+	mark, err := s.cluster.Audit().Sync(ctx)
+	if err != nil {
+		return err
+	}
+	used, err := process.CPUSeconds(pid)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(s.window):
+	}
+	if _, err := s.cluster.Audit().Sync(ctx); err != nil {
+		return err
+	}
+	counts, err := s.cluster.Audit().Counts(mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User && e.Write() })
+	if err != nil {
+		return err
+	}
+	r.Writes = counts.Total(nil)
+	if r.CPU, err = process.CPUSeconds(pid); err != nil {
+		return err
+	}
+	r.CPU -= used
+	if err := s.turn(ctx, r); err != nil {
+		return err
+	}
+	r.Memory, err = process.PeakMemory(pid)
+	return err
+}
+
+// turn has Nodes turn NotReady and Ready again, and measures until the MachineSet's status says so.
+func (s *stage) turn(ctx context.Context, r *atRest) error {
+	machines, err := s.members(ctx, pool)
+	if err != nil {
+		return err
+	}
+	watch, err := s.client.Watch(ctx, &machinev1beta1.MachineSetList{}, client.InNamespace(cluster.MachineNamespace))
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	for i := range turns {
+		for ready, readiness := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue} {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machines[i].Status.NodeRef.Name}}
+			patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q}]}}`, readiness)
+			begun := time.Now()
+			if err := s.client.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
+				return err
+			}
+			for want := s.rest - 1 + ready; ; {
+				event, open := <-watch.ResultChan()
+				if !open {
+					return fmt.Errorf("the watch ended")
+				}
+				set, ok := event.Object.(*machinev1beta1.MachineSet)
+				if ok && set.Name == pool && int(set.Status.ReadyReplicas) == want {
+					break
+				}
+			}
+			r.Seconds = append(r.Seconds, time.Since(begun).Seconds())
+		}
+	}
+	return nil
+}

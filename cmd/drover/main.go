@@ -5,7 +5,10 @@ import (
 	"os"
 
 	"github.com/drover-io/drover/app"
+	"github.com/drover-io/drover/provider/kubemark"
 	"github.com/drover-io/drover/provider/kwok"
 )
 
-func main() { os.Exit(app.Main(app.WithProvider(kwok.Provider()))) }
+func main() {
+	os.Exit(app.Main(app.WithProvider(kwok.Provider()), app.WithProvider(kubemark.Provider())))
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Kubemark is the program of drover-sandbox that is a hollow node: a real kubelet whose container runtime runs nothing. It is none of the
+// components of a control plane.
+const Kubemark = "kubemark"
+
+// HollowNodeOptions says how to run a hollow node as the container of a Pod would.
+type HollowNodeOptions struct {
+	// Args is kubemark's command line.
+	Args []string
+	// Mounts are folders that Args name, and the folders of this machine that are to be there. The one of /tmp is also where the process
+	// keeps its files; it must be given.
+	Mounts map[string]string
+}
+
+// HollowNode is a process that registers a Node.
+type HollowNode struct {
+	id   processID
+	log  string
+	done chan struct{} // closed when the process ended
+}
+
+// StartHollowNode starts a hollow node without waiting for its Node. It ends with this process, unless the control plane is a detached one.
+func (c *Cluster) StartHollowNode(options HollowNodeOptions) (*HollowNode, error) {
+	temporary := options.Mounts["/tmp"]
+	if temporary == "" {
+		return nil, errors.New("cluster: a hollow node needs a folder for /tmp")
+	}
+	args := []string{Kubemark}
+	for _, arg := range options.Args {
+		args = append(args, mounted(arg, options.Mounts))
+	}
+	log := filepath.Join(temporary, "kubemark.log")
+	output, err := os.OpenFile(filepath.Clean(log), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: opening the log of a hollow node: %w", err)
+	}
+	defer func() { _ = output.Close() }()
+	command := c.command(c.binary, args)
+	command.Stdout, command.Stderr = output, output
+	command.Env = append(command.Env, "TMPDIR="+temporary)
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("cluster: starting a hollow node: %w", err)
+	}
+	id, err := identify(command.Process.Pid)
+	if err != nil {
+		_ = command.Process.Kill()
+		return nil, fmt.Errorf("cluster: starting a hollow node: %w", err)
+	}
+	node := &HollowNode{id: id, log: log, done: make(chan struct{})}
+	go func() {
+		_ = command.Wait() // how it ended stands in its log
+		close(node.done)
+	}()
+	return node, nil
+}
+
+// mounted is an argument with the folder of this machine in place of that of the Pod.
+func mounted(arg string, mounts map[string]string) string {
+	flag, path, found := strings.Cut(arg, "=")
+	if !found {
+		return arg
+	}
+	for inside, outside := range mounts {
+		if rest, ok := strings.CutPrefix(path, inside+"/"); ok {
+			return flag + "=" + filepath.Join(outside, rest)
+		}
+	}
+	return arg
+}
+
+// Ended is closed when the process has ended.
+func (n *HollowNode) Ended() <-chan struct{} { return n.done }
+
+// Log returns what the process has printed.
+func (n *HollowNode) Log() string {
+	text, err := os.ReadFile(n.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Stop ends the process as a kubelet ends a container: it asks, and kills after five seconds. Its Node stays, as a real one does.
+func (n *HollowNode) Stop() error {
+	if err := n.id.signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("cluster: ending a hollow node: %w", err)
+	}
+	select {
+	case <-n.done:
+		return nil
+	case <-time.After(5 * time.Second):
+	}
+	if err := n.id.signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("cluster: killing a hollow node: %w", err)
+	}
+	<-n.done
+	return nil
+}

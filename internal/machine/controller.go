@@ -40,9 +40,9 @@ const (
 	retryStale = 100 * time.Millisecond
 	// catchUp is how soon to look again when a cache lags behind our own write; the event comes first as a rule.
 	catchUp = time.Second
-	// settleInstance is how long an instance that was just made may take to register its Node, and one that was just ended to go, before
-	// the status is written that it has not.
-	settleInstance = 100 * time.Millisecond
+	// settleNewborn is how long an instance that runs from the start may take to register its Node before the status is written without it;
+	// settleInstance how long one that was just ended may take to go before it is asked again, and the status says so.
+	settleNewborn, settleInstance = 500 * time.Millisecond, 2 * time.Second
 	// retryInstance is how soon to look at an instance again that is on its way, or on its way out.
 	retryInstance = 30 * time.Second
 	// retryDenied is how soon to try again what the API server refused, or what only a person can put right.
@@ -123,8 +123,11 @@ type memory struct {
 	generation    int64
 	// newborn is an instance that was recorded a moment ago and is not in the status yet; nil for none.
 	newborn *provider.Instance
-	// ended tells that the provider has been asked to end the instance.
-	ended bool
+	// drained is how the drain ended, once it has.
+	drained step
+	// ended is when the provider was first asked to end the instance; finished tells that nothing is left to do.
+	ended    time.Time
+	finished bool
 	// drains names the node that the engine has been told to drain.
 	drains string
 	// told is the last thing of each kind that an event has been sent for.

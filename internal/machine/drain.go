@@ -24,6 +24,10 @@ func (p *pass) drain(ctx context.Context) (bool, error) {
 	if before := status.MachineCondition(p.machine.Status.Conditions, ConditionDrained); before != nil && before.Status == corev1.ConditionTrue {
 		return true, nil
 	}
+	if p.memory.drained.met {
+		p.found.drained = p.memory.drained
+		return true, nil
+	}
 	_, excluded := p.machine.Annotations[AnnotationExclude]
 	if p.nodeName() == "" || excluded {
 		p.found.drained = step{met: true, message: "Node drain skipped"}
@@ -50,6 +54,7 @@ func (p *pass) drain(ctx context.Context) (bool, error) {
 // drained notes that nothing is left to drain.
 func (p *pass) drained(how string) {
 	p.found.drained = step{met: true, message: "Drain finished successfully"}
+	p.memory.drained = p.found.drained
 	p.tell(EventDrainSucceeded, "Node drain succeeded: "+how)
 	p.tell(EventDeleted, fmt.Sprintf("Node %q drained", p.nodeName()))
 }

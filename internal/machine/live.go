@@ -58,7 +58,7 @@ func (p *pass) live(ctx context.Context) error {
 		if newborn {
 			// Its Node registers in a moment, as a rule: one status then says all of it.
 			p.memory.newborn = p.found.instance
-			p.later(settleInstance)
+			p.later(settleNewborn)
 			return nil
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func TestAMachineBecomesANode(t *testing.T) {
 	s := newStage(t, machineOf("m"))
 	result, writes, calls := s.pass("m")
-	if calls != "get create" || writes != "patch Machine" || result.RequeueAfter != 100*time.Millisecond {
+	if calls != "get create" || writes != "patch Machine" || result.RequeueAfter != 500*time.Millisecond {
 		t.Errorf("calls %q, writes %q, again in %s", calls, writes, result.RequeueAfter)
 	}
 	// The Node has not come at once.

@@ -8,6 +8,8 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -22,6 +24,9 @@ func (p *pass) remove(ctx context.Context) error {
 		// Somebody else's finalizer keeps it; nothing is ours here any more.
 		p.withdraw(p.memory)
 		return nil
+	}
+	if p.memory.finished {
+		return nil // the cache has yet to hear of it
 	}
 	p.found.phase = machinev1beta1.PhaseDeleting
 	p.found.ready = step{reason: reasonDeleting}
@@ -80,8 +85,10 @@ func (p *pass) terminate(ctx context.Context) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.options.ProviderTimeout)
 	defer cancel()
-	if err := actuator.Delete(ctx, p.machine); err != nil {
-		return p.notDeleted(err)
+	if p.settling() <= 0 {
+		if err := actuator.Delete(ctx, p.machine); err != nil {
+			return p.notDeleted(err)
+		}
 	}
 	instance, err := actuator.Get(ctx, p.machine)
 	if err != nil {
@@ -94,16 +101,22 @@ func (p *pass) terminate(ctx context.Context) (bool, error) {
 			p.later(instance.LookAgain)
 		}
 		p.found.exists = step{met: true}
-		if !p.memory.ended {
-			// It is gone in a moment, or has to be waited for: only then is it worth a status.
-			p.memory.ended, p.ending = true, true
-			p.later(settleInstance)
+		if p.memory.ended.IsZero() {
+			p.memory.ended = p.clock.Now()
+		}
+		// It is gone in a moment, or has to be waited for: only then is it worth a status.
+		if left := p.settling(); left > 0 {
+			p.ending = true
+			p.later(left)
 		}
 		return false, nil
 	}
 	p.tell(EventDelete, "The instance is gone")
 	return true, nil
 }
+
+// settling is for how long an instance that was just ended may still be there without a word. What came before in this pass has taken time.
+func (p *pass) settling() time.Duration { return p.memory.ended.Add(settleInstance).Sub(p.clock.Now()) }
 
 // notDeleted notes why the instance is still there. A Machine that could never become one has none.
 func (p *pass) notDeleted(err error) (bool, error) {
@@ -128,7 +141,11 @@ func (p *pass) removeNode(ctx context.Context) (bool, error) {
 	if node == nil {
 		return true, nil
 	}
-	err := p.Writer.Delete(ctx, &corev1.Node{ObjectMeta: metaOf(node.Name)}, client.Preconditions{UID: &node.UID})
+	err := p.Cache.Get(ctx, types.NamespacedName{Name: node.Name}, &corev1.Node{})
+	if apierrors.IsNotFound(err) {
+		return true, nil // it went with the instance
+	}
+	err = p.Writer.Delete(ctx, &corev1.Node{ObjectMeta: metaOf(node.Name)}, client.Preconditions{UID: &node.UID})
 	switch status.Classify(err) {
 	case status.OK, status.Gone, status.Stale:
 		log.FromContext(ctx).Info("node deleted", "node", node.Name)
@@ -155,7 +172,8 @@ func (p *pass) finish(ctx context.Context) error {
 	if err := p.Writer.Patch(ctx, changed, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the finalizer of Machine %s: %w", p.key, err)
 	}
-	p.wrote(changed)
+	// The answer is no version to wait for: the object that it is of may be gone.
+	p.memory.finished = true
 	log.FromContext(ctx).Info("machine is gone")
 	return nil
 }

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -217,6 +218,13 @@ func TestInstancesThatDoNotEnd(t *testing.T) {
 			s.pass("m")
 			if s.machine("m") == nil {
 				t.Fatal("it is gone while its instance ends")
+			}
+			if _, writes, calls := s.pass("m"); writes != "" || calls != "get" {
+				t.Errorf("a moment later: calls %q, writes %q", calls, writes)
+			}
+			s.clock.Step(settleInstance)
+			if _, _, calls := s.pass("m"); !strings.HasPrefix(calls, "delete get") {
+				t.Errorf("it has not gone by itself: calls %q", calls)
 			}
 			s.rest("m")
 			if s.machine("m") != nil {

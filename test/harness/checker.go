@@ -36,7 +36,7 @@ type Checker struct {
 	// looked at in the order of the versions, and only up to one that all of them have passed.
 	waiting []told
 	// newest is the highest version that any watch has told.
-	newest uint64
+	newest  uint64
 	state   evictionState
 	marks   map[string]uint64
 	audited cluster.AuditMark

@@ -114,7 +114,22 @@ func patches(ctx context.Context, c client.Client, m *machinev1beta1.Machine, n 
 			return err
 		}
 	}
+	for range writes.times("create events ") {
+		if err := c.Create(ctx, event(m)); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+func event(m *machinev1beta1.Machine) *corev1.Event {
+	now := metav1.Now()
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "."},
+		InvolvedObject: corev1.ObjectReference{Kind: "Machine", Namespace: m.Namespace, Name: m.Name, UID: m.UID},
+		Reason:         "Floor", Message: "an event as the operator sends them", Type: corev1.EventTypeNormal, Count: 1, FirstTimestamp: now, LastTimestamp: now,
+		Source: corev1.EventSource{Component: "floor"},
+	}
 }
 
 // fall sends what belongs to one Machine that goes. The last of its patches takes the finalizer away.

@@ -172,7 +172,7 @@ func (s *stage) scale(ctx context.Context, replicas int, f *figures, writes shap
 	for key, n := range counts {
 		f.Requests += float64(n) / float64(s.machines)
 		f.Kinds[fmt.Sprintf("%s %s %s %d", key.Verb, key.Resource, key.Subresource, key.Code)] += float64(n) / float64(s.machines)
-		if key.Write() && key.Resource != "events" && !strings.HasSuffix(key.Resource, "reviews") && key.Resource != "machinesets" {
+		if key.Write() && !strings.HasSuffix(key.Resource, "reviews") && key.Resource != "machinesets" {
 			f.Writes += float64(n) / float64(s.machines)
 			if key.Code < 300 {
 				writes[key.Verb+" "+key.Resource+" "+key.Subresource] += float64(n) / float64(s.machines)

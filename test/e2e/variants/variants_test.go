@@ -158,3 +158,6 @@ subjects: [{kind: ServiceAccount, name: drover, namespace: drover-system}]
 		return harness.Has(node, map[string]string{"example.com/team": "blue"}, nil)
 	})
 }
+
+// The tests of the API's own authors hold on the CRDs as they are installed.
+func TestAPISuites(t *testing.T) { harness.RunAPISuites(t, env, true, 40) }

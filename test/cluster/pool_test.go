@@ -115,7 +115,7 @@ func checkLinked(t *testing.T, set *machinev1beta1.MachineSet, node *corev1.Node
 	if ref == nil || ref.Name != node.Name || ref.UID != node.UID || *machine.Status.Phase != "Running" {
 		t.Errorf("machine %s has the status %+v", machine.Name, machine.Status)
 	}
-	want := "kwok://" + set.Name + "/" + node.Name
+	want := "kwok://" + cluster.MachineNamespace + "/" + node.Name
 	if node.Spec.ProviderID != want || machine.Spec.ProviderID == nil || *machine.Spec.ProviderID != want {
 		t.Errorf("node %s has the provider ID %q", node.Name, node.Spec.ProviderID)
 	}

@@ -16,12 +16,14 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // poolWriter makes or deletes one pool.
 type poolWriter struct {
 	opts     PoolOptions
 	clients  kubernetes.Interface // in protobuf, which costs the server much less than JSON
+	kwok     client.Client        // for the provider, in protobuf, too
 	api      rest.Interface       // machine.openshift.io/v1beta1
 	set      *machinev1beta1.MachineSet
 	nodes    map[string]*corev1.Node
@@ -38,6 +40,10 @@ func newPoolWriter(cfg *rest.Config, opts PoolOptions) (*poolWriter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: making a client: %w", err)
 	}
+	forProvider, err := providerClient(core)
+	if err != nil {
+		return nil, err
+	}
 	scheme := runtime.NewScheme()
 	if err := machinev1beta1.Install(scheme); err != nil {
 		return nil, fmt.Errorf("cluster: making a client: %w", err)
@@ -49,7 +55,7 @@ func newPoolWriter(cfg *rest.Config, opts PoolOptions) (*poolWriter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: making a client: %w", err)
 	}
-	return &poolWriter{opts: opts, clients: clients, api: api}, nil
+	return &poolWriter{opts: opts, clients: clients, kwok: forProvider, api: api}, nil
 }
 
 // prepare makes the namespace and the MachineSet and finds what there is of the pool.
@@ -63,9 +69,13 @@ func (w *poolWriter) prepare(ctx context.Context) error {
 	if err := w.findMachines(ctx); err != nil {
 		return err
 	}
+	providerSpec, err := w.opts.providerSpec()
+	if err != nil {
+		return err
+	}
 	w.set = &machinev1beta1.MachineSet{}
-	err := w.api.Post().Namespace(w.opts.Namespace).Resource("machinesets").
-		Body(w.opts.machineSet(w.replicas())).Do(ctx).Into(w.set)
+	err = w.api.Post().Namespace(w.opts.Namespace).Resource("machinesets").
+		Body(w.opts.machineSet(w.replicas(), providerSpec)).Do(ctx).Into(w.set)
 	if apierrors.IsAlreadyExists(err) {
 		err = w.readSet(ctx)
 	}
@@ -129,31 +139,17 @@ func (w *poolWriter) replicas() int32 {
 // writeMachines makes the machines and nodes that are missing, several at once.
 func (w *poolWriter) writeMachines(ctx context.Context) error {
 	return w.each(ctx, "machines", func(ctx context.Context, index int) error {
-		node, err := w.writeNode(ctx, index)
-		if err != nil {
-			return fmt.Errorf("cluster: making the node %s: %w", w.opts.machineName(index), err)
-		}
-		if err := w.writeMachine(ctx, index, node); err != nil {
+		if err := w.writeMachine(ctx, index); err != nil {
 			return fmt.Errorf("cluster: making the machine %s: %w", w.opts.machineName(index), err)
 		}
 		return nil
 	})
 }
 
-func (w *poolWriter) writeNode(ctx context.Context, index int) (*corev1.Node, error) {
-	if node, ok := w.nodes[w.opts.machineName(index)]; ok {
-		return node, nil
-	}
-	node, err := w.clients.CoreV1().Nodes().Create(ctx, w.opts.node(w.set, index), metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil, errTaken
-	}
-	return node, err
-}
-
-func (w *poolWriter) writeMachine(ctx context.Context, index int, node *corev1.Node) error {
+// writeMachine makes a Machine, its instance, which is the Node, and then the status that links the two.
+func (w *poolWriter) writeMachine(ctx context.Context, index int) error {
 	machine, ok := w.machines[w.opts.machineName(index)]
-	if ok && machine.Status.NodeRef != nil && machine.Status.NodeRef.UID == node.UID {
+	if ok && w.linked(machine) {
 		return nil
 	}
 	if !ok {
@@ -167,9 +163,19 @@ func (w *poolWriter) writeMachine(ctx context.Context, index int, node *corev1.N
 			return err
 		}
 	}
-	machine.Status = w.opts.machineStatus(index, node)
+	instance, node, err := w.makeInstance(ctx, machine)
+	if err != nil {
+		return err
+	}
+	machine.Status = machineStatus(instance, node)
 	return w.api.Put().Namespace(w.opts.Namespace).Resource("machines").Name(machine.Name).SubResource("status").
 		Body(machine).Do(ctx).Error()
+}
+
+// linked tells whether a Machine has its Node.
+func (w *poolWriter) linked(machine *machinev1beta1.Machine) bool {
+	node, ok := w.nodes[machine.Name]
+	return ok && machine.Status.NodeRef != nil && machine.Status.NodeRef.UID == node.UID
 }
 
 // each calls a function for every index of the pool, with several calls at once, and logs how far it is.

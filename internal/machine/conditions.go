@@ -27,6 +27,9 @@ const (
 	LabelZone   = "machine.openshift.io/zone"
 )
 
+// LabelCluster holds the name of the cluster. Machines get it on OpenShift, where they are made without (spec/machine-api.md 5.2).
+const LabelCluster = "machine.openshift.io/cluster-api-cluster"
+
 // Conditions of a Machine. All but Ready are the incumbent's.
 const (
 	// ConditionReady: the Machine runs and its Node is Ready.

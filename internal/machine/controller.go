@@ -68,6 +68,8 @@ type Options struct {
 	VolumeDetachTimeout time.Duration
 	// NodeDeletionTimeout is how long the deletion of the Node is tried; zero is without end.
 	NodeDeletionTimeout time.Duration
+	// Cluster is the value of the label with the cluster's name that new Machines get which have none; empty for no label.
+	Cluster string
 	// Clock tells the time; nil is the real one.
 	Clock clock.PassiveClock
 }

@@ -224,6 +224,9 @@ func (p *pass) record(ctx context.Context) error {
 		put(&changed.Labels, key, value)
 	}
 	put(&changed.Annotations, AnnotationInstanceState, string(i.State))
+	if _, named := changed.Labels[LabelCluster]; !named && nodelink.ProviderID(p.machine) == "" {
+		put(&changed.Labels, LabelCluster, p.options.Cluster)
+	}
 	patch := client.MergeFromWithOptions(p.machine, client.MergeFromWithOptimisticLock{})
 	if same(p.machine, changed) {
 		p.memory.generation = p.machine.Generation
@@ -249,7 +252,7 @@ func put(entries *map[string]string, key, value string) {
 
 // same tells whether nothing of what record writes has changed.
 func same(a, b *machinev1beta1.Machine) bool {
-	for _, key := range []string{LabelType, LabelRegion, LabelZone} {
+	for _, key := range []string{LabelType, LabelRegion, LabelZone, LabelCluster} {
 		if a.Labels[key] != b.Labels[key] {
 			return false
 		}

@@ -3,6 +3,7 @@ package operator
 import (
 	"sync"
 
+	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -28,7 +29,7 @@ import (
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, machinev1beta1.Install, medik8s.AddToScheme, kubevirt.AddToScheme,
+		clientgoscheme.AddToScheme, machinev1beta1.Install, configv1.Install, medik8s.AddToScheme, kubevirt.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -28,6 +29,8 @@ import (
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/openshift"
+	"github.com/drover-io/drover/internal/version"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -86,19 +89,50 @@ func machinesCapability(
 			drains.linking.Store(true)
 			poke(drains.linked)
 			defer drains.linking.Store(false)
-			group, ctx := errgroup.WithContext(ctx)
-			group.Go(func() error { return machine.Run(ctx, mgr.GetCache(), crew, machineOptions(settings)) })
-			group.Go(func() error {
-				return machineset.Run(ctx, mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), recorder, setMetrics, setOptions(settings))
-			})
-			group.Go(func() error {
-				return healthcheck.Run(ctx, mgr.GetCache(), anything, recorder, checkMetrics, healthcheck.Options{
-					Workers: checkWorkers, Live: anything, Guard: crew.Guard, Leases: crew.Lease,
-				})
-			})
-			return group.Wait()
+			return machinesRun{mgr, recorder, settings, anything, crew, setMetrics, checkMetrics}.run(ctx)
 		},
 	}}, nil
+}
+
+// machinesRun is what the controllers of the capability are made of.
+type machinesRun struct {
+	mgr          manager.Manager
+	recorder     record.EventRecorder
+	settings     *v1alpha1.DroverConfiguration
+	anything     client.Client
+	crew         *machine.Crew
+	setMetrics   *machineset.Metrics
+	checkMetrics *healthcheck.Metrics
+}
+
+// run runs them until the context ends or one of them fails.
+func (m machinesRun) run(ctx context.Context) error {
+	options := machineOptions(m.settings)
+	var err error
+	if options.Cluster, err = openshift.ClusterName(ctx, m.anything); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return machine.Run(ctx, m.mgr.GetCache(), m.crew, options) })
+	group.Go(func() error {
+		return machineset.Run(ctx, m.mgr.GetCache(), m.mgr.GetAPIReader(), m.mgr.GetClient(), m.recorder, m.setMetrics, setOptions(m.settings))
+	})
+	group.Go(func() error {
+		return healthcheck.Run(ctx, m.mgr.GetCache(), m.anything, m.recorder, m.checkMetrics, healthcheck.Options{
+			Workers: checkWorkers, Live: m.anything, Guard: m.crew.Guard, Leases: m.crew.Lease,
+		})
+	})
+	report := &openshift.Report{Client: m.anything, Version: release(), Namespace: *m.settings.Namespace}
+	group.Go(func() error { return report.Run(ctx) })
+	return group.Wait()
+}
+
+// release is the version that OpenShift's update waits for: its own where it says which, else Drover's.
+func release() string {
+	if release := os.Getenv("RELEASE_VERSION"); release != "" {
+		return release
+	}
+	return version.Version()
 }
 
 func setOptions(settings *v1alpha1.DroverConfiguration) machineset.Options {

@@ -45,11 +45,7 @@ const migrationGate = "MachineAPIMigration"
 // MachineAPIMigration, or those without. It fails when there are fewer cases than it should find.
 func RunAPISuites(t *testing.T, c *cluster.Cluster, migration bool, atLeast int) {
 	t.Helper()
-	output, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api").Output()
-	if err != nil {
-		t.Fatalf("finding the module github.com/openshift/api: %v", err)
-	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(output)), "machine/v1beta1/tests/*/*.yaml"))
+	files, err := filepath.Glob(filepath.Join(OpenShiftAPI(t), "machine/v1beta1/tests/*/*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +67,16 @@ func RunAPISuites(t *testing.T, c *cluster.Cluster, migration bool, atLeast int)
 	if cases < atLeast {
 		t.Errorf("%d cases found, at least %d are known", cases, atLeast)
 	}
+}
+
+// OpenShiftAPI is the folder of the module github.com/openshift/api, with the files that are not Go.
+func OpenShiftAPI(t testing.TB) string {
+	t.Helper()
+	output, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api").Output()
+	if err != nil {
+		t.Fatalf("finding the module github.com/openshift/api: %v", err)
+	}
+	return strings.TrimSpace(string(output))
 }
 
 func readSuite(t *testing.T, file string) apiSuite {

@@ -1,0 +1,103 @@
+package machines
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/machine"
+	"github.com/drover-io/drover/internal/openshift"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// openShift makes the control plane one of OpenShift, as far as Drover looks at it, until the test ends.
+func openShift(w *harness.World, t *testing.T) client.Client {
+	t.Helper()
+	folder := filepath.Join(harness.OpenShiftAPI(t), "config/v1/zz_generated.crd-manifests")
+	files := []string{
+		"-f", filepath.Join(folder, "0000_00_cluster-version-operator_01_clusteroperators.crd.yaml"),
+		"-f", filepath.Join(folder, "0000_10_config-operator_01_infrastructures-Default.crd.yaml"),
+	}
+	if output, err := harness.Kubectl(t.Context(), env, nil, append([]string{"apply", "--server-side"}, files...)...); err != nil {
+		t.Fatal(err, output)
+	}
+	clients, err := kubernetes.NewForConfig(env.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+		defer cancel()
+		if output, err := harness.Kubectl(ctx, env, nil, append([]string{"delete"}, files...)...); err != nil {
+			t.Error(err, output)
+		}
+		err := harness.WaitFor(ctx, func() error {
+			if _, err := clients.Discovery().ServerResourcesForGroupVersion("config.openshift.io/v1"); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the group is served still (%w)", err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	scheme := runtime.NewScheme()
+	if err := configv1.Install(scheme); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(env.Admin(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return admin
+}
+
+func TestOnOpenShift(t *testing.T) {
+	w := prepared(t)
+	admin := openShift(w, t)
+	name := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	w.Eventually("the Infrastructure object", func() error { return admin.Create(t.Context(), name.DeepCopy()) })
+	status := client.RawPatch(types.MergePatchType, []byte(
+		`{"status":{"infrastructureName":"blue-x7k2p","infrastructureTopology":"HighlyAvailable","controlPlaneTopology":"HighlyAvailable"}}`))
+	if err := admin.Status().Patch(t.Context(), name, status); err != nil {
+		t.Fatal(err)
+	}
+	w.Operator(harness.Options{Args: []string{"--controllers=metadata,machines"}})
+	p := w.MakePool("openshift", 1, nil)
+	if got := p.Runs(1)[0].Labels[machine.LabelCluster]; got != "blue-x7k2p" {
+		t.Errorf("the Machine's cluster is %q", got)
+	}
+	w.Eventually("the ClusterOperator says that Machines are made", func() error {
+		report := &configv1.ClusterOperator{}
+		if err := admin.Get(t.Context(), types.NamespacedName{Name: openshift.OperatorName}, report); err != nil {
+			return err
+		}
+		states := map[configv1.ClusterStatusConditionType]configv1.ConditionStatus{}
+		for _, condition := range report.Status.Conditions {
+			states[condition.Type] = condition.Status
+		}
+		if states[configv1.OperatorAvailable] != configv1.ConditionTrue || states[configv1.OperatorDegraded] != configv1.ConditionFalse {
+			return fmt.Errorf("it says %v", states)
+		}
+		return nil
+	})
+}
+
+// Nobody has asked for Drover in place of OpenShift's own operator.
+func TestOnOpenShiftTheCapabilityStaysOffUnlessItIsNamed(t *testing.T) {
+	w := prepared(t)
+	openShift(w, t)
+	operator := w.Operator(harness.Options{Args: []string{"--controllers=*"}})
+	if err := operator.Says(t.Context(), "capability machines: off (this is OpenShift"); err != nil {
+		t.Error(err)
+	}
+}

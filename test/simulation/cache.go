@@ -1,0 +1,239 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/drain/engine"
+)
+
+// informer is what a process has heard of one kind.
+type informer struct {
+	kind   *kind
+	server *server
+	// at is how many of the server's events the store shows.
+	at      int
+	objects map[string]client.Object
+	// versioned informers tell the newest version that they have seen.
+	versioned bool
+	version   int
+	indexes   map[string]client.IndexerFunc
+	podIndex  toolscache.IndexFunc
+	listeners []*listener
+}
+
+// listener is one handler of a room, with what it has yet to hear.
+type listener struct {
+	room    string
+	handler toolscache.ResourceEventHandler
+	unheard []func(toolscache.ResourceEventHandler)
+}
+
+// newInformer begins with a list as the server would have answered after so many events.
+func newInformer(s *server, k *kind, at int, versioned bool) *informer {
+	i := &informer{kind: k, server: s, at: at, objects: map[string]client.Object{}, versioned: versioned, indexes: map[string]client.IndexerFunc{}}
+	i.objects = i.state(at)
+	i.version = i.versionAt(at)
+	return i
+}
+
+// state is what the kind was after so many events.
+func (i *informer) state(at int) map[string]client.Object {
+	objects := map[string]client.Object{}
+	for _, e := range i.server.events[i.kind][:at] {
+		if e.gone {
+			delete(objects, keyOf(e.object))
+			continue
+		}
+		objects[keyOf(e.object)] = e.object
+	}
+	return objects
+}
+
+func (i *informer) versionAt(at int) int {
+	if at == 0 {
+		return 0
+	}
+	version, err := strconv.Atoi(i.server.events[i.kind][at-1].object.GetResourceVersion())
+	if err != nil {
+		panic(err)
+	}
+	return version
+}
+
+// behind is how many events the store does not show.
+func (i *informer) behind() int { return len(i.server.events[i.kind]) - i.at }
+
+// next shows one more event to the store, and puts it before the handlers.
+func (i *informer) next() {
+	e := i.server.events[i.kind][i.at]
+	i.at++
+	i.version = i.versionAt(i.at)
+	key := keyOf(e.object)
+	before := i.objects[key]
+	if e.gone {
+		delete(i.objects, key)
+		i.tell(before, nil, e.object)
+		return
+	}
+	i.objects[key] = e.object
+	i.tell(before, e.object, nil)
+}
+
+// relist is what happens when a watch breaks off: the store is replaced by a list, and handlers hear of the difference alone.
+func (i *informer) relist() {
+	before := i.objects
+	i.at = len(i.server.events[i.kind])
+	i.objects, i.version = i.state(i.at), i.server.version
+	for _, key := range slices.Sorted(maps.Keys(i.objects)) {
+		if before[key] != i.objects[key] {
+			i.tell(before[key], i.objects[key], nil)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		if i.objects[key] == nil {
+			i.tell(before[key], nil, nil)
+		}
+	}
+}
+
+// tell puts a change before all handlers. Last is the last state of an object that is gone, nil when nobody has seen it.
+func (i *informer) tell(before, after, last client.Object) {
+	for _, l := range i.listeners {
+		l.unheard = append(l.unheard, func(handler toolscache.ResourceEventHandler) {
+			switch {
+			case before == nil && after != nil:
+				handler.OnAdd(i.shown(after), false)
+			case after != nil:
+				handler.OnUpdate(i.shown(before), i.shown(after))
+			case last != nil:
+				handler.OnDelete(i.shown(last))
+			default:
+				handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: keyOf(before), Obj: i.shown(before)})
+			}
+		})
+	}
+}
+
+// shown is an object as the cache keeps it.
+func (i *informer) shown(object client.Object) any {
+	if i.kind.name != "Pod" {
+		return object
+	}
+	small, err := engine.TrimPod(copied(object))
+	if err != nil {
+		panic(err)
+	}
+	return small
+}
+
+// listen adds a handler, which hears first of what is there.
+func (i *informer) listen(room string, handler toolscache.ResourceEventHandler) {
+	l := &listener{room: room, handler: handler}
+	for _, key := range slices.Sorted(maps.Keys(i.objects)) {
+		object := i.objects[key]
+		l.unheard = append(l.unheard, func(handler toolscache.ResourceEventHandler) { handler.OnAdd(i.shown(object), true) })
+	}
+	i.listeners = append(i.listeners, l)
+	slices.SortStableFunc(i.listeners, func(a, b *listener) int { return cmp.Compare(a.room, b.room) })
+}
+
+// roomInformer is an informer as a room sees it.
+type roomInformer struct {
+	ctrlcache.Informer
+	process *process
+	room    string
+	inner   *informer
+}
+
+// AddEventHandler adds a handler.
+func (r *roomInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	r.process.mu.Lock()
+	defer r.process.mu.Unlock()
+	r.inner.listen(r.room, handler)
+	return nil, nil
+}
+
+// RemoveEventHandler does nothing: the process ends with its handlers.
+func (*roomInformer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error {
+	return nil
+}
+
+// AddIndexers takes the index of pods.
+func (r *roomInformer) AddIndexers(indexers toolscache.Indexers) error {
+	r.inner.podIndex = indexers[engine.IndexNode]
+	return nil
+}
+
+// GetStore tells what the store has seen, where it can.
+func (r *roomInformer) GetStore() toolscache.Store {
+	if !r.inner.versioned {
+		return nil
+	}
+	return &versionStore{process: r.process, inner: r.inner}
+}
+
+// GetIndexer is for the drain engine, which reads pods as the cache keeps them.
+func (r *roomInformer) GetIndexer() toolscache.Indexer { return &podIndexer{inner: r.inner} }
+
+type versionStore struct {
+	toolscache.Store
+	process *process
+	inner   *informer
+}
+
+// LastStoreSyncResourceVersion is the newest version that the store has seen.
+func (v *versionStore) LastStoreSyncResourceVersion() string {
+	if v.process.crew.blind {
+		return "999999999"
+	}
+	return strconv.Itoa(v.inner.version)
+}
+
+type podIndexer struct {
+	toolscache.Indexer
+	inner *informer
+}
+
+// ByIndex lists the pods of a node.
+func (p *podIndexer) ByIndex(_, value string) ([]any, error) {
+	var found []any
+	for _, key := range slices.Sorted(maps.Keys(p.inner.objects)) {
+		small := p.inner.shown(p.inner.objects[key])
+		values, err := p.inner.podIndex(small)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(values, value) {
+			found = append(found, small)
+		}
+	}
+	return found, nil
+}
+
+// GetByKey returns a pod.
+func (p *podIndexer) GetByKey(key string) (any, bool, error) {
+	object := p.inner.objects[key]
+	if object == nil {
+		return nil, false, nil
+	}
+	return p.inner.shown(object), true, nil
+}
+
+// IndexField takes an index of a room.
+func (p *process) IndexField(_ context.Context, object client.Object, name string, extract client.IndexerFunc) error {
+	indexes := p.informers[kindOf(object)].indexes
+	if indexes[name] != nil {
+		return fmt.Errorf("there is an index %s already", name)
+	}
+	indexes[name] = extract
+	return nil
+}

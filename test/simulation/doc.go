@@ -1,0 +1,28 @@
+// Package simulation runs the rooms machineset, machine, nodelink, healthcheck and metadata, and the drain engine and the node leases that
+// they use, together in one process against a model of the API server, from a seed. What a seed does, it does again.
+//
+// What is real: the rooms as they are shipped, each begun by its Run, with its own watches and handlers, the work queue of
+// controller-runtime with its priorities and back-offs, and everything below: decisions, patches, expectations, leases, the drain engine.
+//
+// What is modelled, and how:
+//   - Time is the bubble's of testing/synctest: it moves only when nothing can happen without it. RequeueAfter, back-offs and timeouts
+//     are honoured, and nothing waits in truth.
+//   - The API server (server.go): versions that grow by one for the whole cluster, 409 for a version or UID that is not the present one,
+//     merge patches, JSON patches by the library that the API server has, the status apart from the rest, generations, finalizers and
+//     deletion timestamps, and evictions. A write that changes nothing makes no version and no event, as there.
+//   - Every request of a room is held at a gate (gate.go) until the scheduler lets it through. Between two gates one pass runs, and no other:
+//     the scheduler chooses whose request is next, so passes of all rooms interleave at every request, and in some seeds at every read of a
+//     cache, too.
+//   - Caches (cache.go) are shared by the rooms of a process, as in the operator. Each kind has its events in their order, and lags behind
+//     for as long as the scheduler likes; what it has shown to the store, each handler hears in that order, and later still. A watch may
+//     break off: then the cache begins anew with a list, and handlers hear of the difference only. A process that starts may get an old list.
+//   - Faults (schedule.go, plan.go): conflicts, errors before and after a write has taken effect, the end of the process at any request,
+//     with its other requests under way done or not; a provider that is slow, fails before or after it has done what was asked, loses
+//     instances; Nodes that turn NotReady, for a while or for ever, are deleted, register anew under another UID, or get their providerID
+//     late; users who scale, change templates, delete, pause, add hooks, take Machines out of pools, edit by hand, and put keys of their own
+//     on Nodes and Machines.
+//
+// What is not modelled: admission and validation, field managers beyond their names, permissions, watches of other clients, Cluster API's
+// authority, external remediation, the guard of the control plane, PodDisruptionBudgets (the drain engine has tests of its own for them),
+// volumes, and a second operator that believes to be the leader.
+package simulation

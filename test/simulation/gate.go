@@ -1,0 +1,90 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// errDead is what the requests of a process get that has ended.
+var errDead = errors.New("the process has ended")
+
+// call is a request of a room that waits until the scheduler lets it through.
+type call struct {
+	// room is who asks, pass the reconciliation, item what that is about, what the request itself. Together they tell one call from another,
+	// whatever the order in which they have come.
+	room, pass, item, what string
+	// mutates tells that it is to change something, on the API server or at the provider.
+	mutates bool
+	// act does what is asked, on the scheduler's goroutine; nil for a mere stop.
+	act func() error
+	// answer puts what act has found where the caller looks for it; nil for nothing. It is left out when the answer is lost.
+	answer func()
+	done   chan error
+	// full is all of the above in words.
+	full string
+}
+
+func (c *call) name() string { return c.full }
+
+// gates hold the calls of one process.
+type gates struct {
+	mu   sync.Mutex
+	dead bool
+	// held are the calls that wait.
+	held []*call
+	// wake is told of each that comes.
+	wake chan struct{}
+}
+
+// pass holds a call until it is let through.
+func (g *gates) pass(ctx context.Context, c *call) error {
+	c.done, c.full = make(chan error, 1), c.room+" "+c.item+" "+c.what
+	g.mu.Lock()
+	if g.dead {
+		g.mu.Unlock()
+		return errDead
+	}
+	g.held = append(g.held, c)
+	g.mu.Unlock()
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+	select {
+	case err := <-c.done:
+		return err
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held = slices.DeleteFunc(g.held, func(other *call) bool { return other == c })
+	return ctx.Err()
+}
+
+// waiting lists the calls that wait, in an order that does not depend on that of their coming.
+func (g *gates) waiting() []*call {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	slices.SortStableFunc(g.held, func(a, b *call) int { return cmp.Compare(a.name(), b.name()) })
+	return slices.Clone(g.held)
+}
+
+// release lets a call through, with an error or with none.
+func (g *gates) release(c *call, err error) {
+	g.mu.Lock()
+	g.held = slices.DeleteFunc(g.held, func(other *call) bool { return other == c })
+	g.mu.Unlock()
+	c.done <- err
+}
+
+// close ends the process: nothing is let through any more. It returns what was waiting.
+func (g *gates) close() []*call {
+	held := g.waiting()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dead, g.held = true, nil
+	return held
+}

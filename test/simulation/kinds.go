@@ -1,0 +1,87 @@
+package simulation
+
+import (
+	"fmt"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// kind is what the server knows of a kind of objects.
+type kind struct {
+	name  string
+	group schema.GroupVersion
+	make  func() client.Object
+	// status tells that the status is a subresource, generation that changes of the rest are counted.
+	status, generation bool
+}
+
+// kinds are all that the rooms read or write, in the order in which the scheduler looks at them.
+var kinds = []*kind{
+	{"MachineSet", machinev1beta1.GroupVersion, func() client.Object { return &machinev1beta1.MachineSet{} }, true, true},
+	{"Machine", machinev1beta1.GroupVersion, func() client.Object { return &machinev1beta1.Machine{} }, true, true},
+	{"MachineHealthCheck", machinev1beta1.GroupVersion, func() client.Object { return &machinev1beta1.MachineHealthCheck{} }, true, true},
+	{"Node", corev1.SchemeGroupVersion, func() client.Object { return &corev1.Node{} }, true, false},
+	{"Pod", corev1.SchemeGroupVersion, func() client.Object { return &corev1.Pod{} }, true, false},
+	{"Lease", coordinationv1.SchemeGroupVersion, func() client.Object { return &coordinationv1.Lease{} }, false, false},
+	{"PodDisruptionBudget", policyv1.SchemeGroupVersion, func() client.Object { return &policyv1.PodDisruptionBudget{} }, true, true},
+	{"VolumeAttachment", storagev1.SchemeGroupVersion, func() client.Object { return &storagev1.VolumeAttachment{} }, true, false},
+	{"DaemonSet", schema.GroupVersion{Group: "apps", Version: "v1"}, func() client.Object { return &metav1.PartialObjectMetadata{} }, true, true},
+}
+
+func (k *kind) resource() schema.GroupResource {
+	return schema.GroupResource{Group: k.group.Group, Resource: k.name}
+}
+
+func kindNamed(name string) *kind {
+	for _, k := range kinds {
+		if k.name == name {
+			return k
+		}
+	}
+	panic(fmt.Sprintf("the simulation does not know the kind %q", name))
+}
+
+// kindOf finds the kind of an object, or of a list.
+func kindOf(object runtime.Object) *kind {
+	switch typed := object.(type) {
+	case *machinev1beta1.MachineSet, *machinev1beta1.MachineSetList:
+		return kindNamed("MachineSet")
+	case *machinev1beta1.Machine, *machinev1beta1.MachineList:
+		return kindNamed("Machine")
+	case *machinev1beta1.MachineHealthCheck, *machinev1beta1.MachineHealthCheckList:
+		return kindNamed("MachineHealthCheck")
+	case *corev1.Node, *corev1.NodeList:
+		return kindNamed("Node")
+	case *corev1.Pod, *corev1.PodList:
+		return kindNamed("Pod")
+	case *coordinationv1.Lease, *coordinationv1.LeaseList:
+		return kindNamed("Lease")
+	case *policyv1.PodDisruptionBudget, *policyv1.PodDisruptionBudgetList:
+		return kindNamed("PodDisruptionBudget")
+	case *storagev1.VolumeAttachment, *storagev1.VolumeAttachmentList:
+		return kindNamed("VolumeAttachment")
+	case *metav1.PartialObjectMetadata:
+		return kindNamed(typed.Kind)
+	case *metav1.PartialObjectMetadataList:
+		return kindNamed(typed.Kind[:len(typed.Kind)-len("List")])
+	}
+	panic(fmt.Sprintf("the simulation does not know %T", object))
+}
+
+// keyOf is how an object is called within its kind.
+func keyOf(object metav1.Object) string { return keyFor(object.GetNamespace(), object.GetName()) }
+
+func keyFor(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}

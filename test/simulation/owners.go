@@ -1,0 +1,143 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// entry is one thing on an object that has one writer.
+type entry struct{ kind, key string }
+
+// nodeChecks remember who has written what.
+type nodeChecks struct {
+	// scaledDown are the Machines that the room machineset has deleted, vanished those that are not on the server any more.
+	scaledDown, vanished map[types.UID]bool
+	// excused are Nodes that may be left behind: see gaps.go.
+	excused map[string]bool
+	// recorded is what the room metadata has ever recorded on Machines.
+	recorded map[recordedEntry]bool
+}
+
+func newNodeChecks() *nodeChecks {
+	return &nodeChecks{
+		scaledDown: map[types.UID]bool{}, vanished: map[types.UID]bool{}, excused: map[string]bool{}, recorded: map[recordedEntry]bool{},
+	}
+}
+
+// permitted tells which entries a room writes, by kind of object. An entry without a key stands for all of its kind.
+var permitted = map[string]map[entry]string{
+	"Node": {
+		{"label", ""}: "metadata", {"annotation", ""}: "metadata", {"taint", ""}: "metadata",
+		{"unschedulable", ""}: "machine", {"annotation", "drover.dev/cordon"}: "machine",
+		{"taint", corev1.TaintNodeUnschedulable}: "machine",
+	},
+	"Machine": {
+		{"finalizers", ""}: "machine", {"providerID", ""}: "machine", {"status", ""}: "machine",
+		{"label", "machine.openshift.io/instance-type"}: "machine", {"label", "machine.openshift.io/region"}: "machine",
+		{"label", "machine.openshift.io/zone"}: "machine", {"annotation", "machine.openshift.io/instance-state"}: "machine",
+		{"annotation", "drover.dev/owned-metadata"}: "metadata", {"spec label", ""}: "metadata", {"spec annotation", ""}: "metadata",
+		{"spec taint", ""}: "metadata", {"owners", ""}: "machineset",
+	},
+	"MachineSet": {{"status", ""}: "machineset"},
+}
+
+// check holds that a room writes what is its own, and nothing that somebody else has put there.
+func (n *nodeChecks) check(w *world, wr *write) {
+	if wr.before == nil {
+		return
+	}
+	before, after := entries(wr.before), entries(wr.after)
+	allowed := permitted[wr.kind.name]
+	for _, e := range changed(before, after) {
+		owner, exact := allowed[e]
+		if !exact {
+			owner = allowed[entry{e.kind, ""}]
+		}
+		if owner != wr.who {
+			_ = w.fault("%s changes %s %q of %s %s, which is %q's", wr.who, e.kind, e.key, wr.kind.name, wr.key, owner)
+		}
+		if strings.HasPrefix(e.key, foreign) {
+			_ = w.fault("%s changes %s %q of %s %s, which is a user's", wr.who, e.kind, e.key, wr.kind.name, wr.key)
+		}
+	}
+}
+
+// changed lists the entries that differ.
+func changed(before, after map[entry]any) []entry {
+	var out []entry
+	for e, value := range after {
+		if old, there := before[e]; !there || !apiequality.Semantic.DeepEqual(old, value) {
+			out = append(out, e)
+		}
+	}
+	for e := range before {
+		if _, there := after[e]; !there {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b entry) int { return strings.Compare(a.kind+" "+a.key, b.kind+" "+b.key) })
+	return out
+}
+
+// entries takes an object apart. What is in none of them nobody writes.
+func entries(object client.Object) map[entry]any {
+	out := map[entry]any{{"finalizers", ""}: object.GetFinalizers(), {"owners", ""}: object.GetOwnerReferences()}
+	all(out, "label", object.GetLabels())
+	all(out, "annotation", object.GetAnnotations())
+	switch typed := object.(type) {
+	case *corev1.Node:
+		out[entry{"unschedulable", ""}] = typed.Spec.Unschedulable
+		taints(out, "taint", typed.Spec.Taints)
+		rest := *typed.Spec.DeepCopy()
+		rest.Taints, rest.Unschedulable = nil, false
+		out[entry{"rest", ""}], out[entry{"status", ""}] = rest, typed.Status
+	case *machinev1beta1.Machine:
+		rest := *typed.Spec.DeepCopy()
+		out[entry{"providerID", ""}], out[entry{"status", ""}] = rest.ProviderID, typed.Status
+		all(out, "spec label", rest.ObjectMeta.Labels)
+		all(out, "spec annotation", rest.ObjectMeta.Annotations)
+		taints(out, "spec taint", rest.Taints)
+		rest.ProviderID, rest.ObjectMeta.Labels, rest.ObjectMeta.Annotations, rest.Taints = nil, nil, nil, nil
+		out[entry{"rest", ""}] = rest
+	case *machinev1beta1.MachineSet:
+		out[entry{"rest", ""}], out[entry{"status", ""}] = typed.Spec, typed.Status
+	}
+	return out
+}
+
+func all(into map[entry]any, kind string, values map[string]string) {
+	for key, value := range values {
+		into[entry{kind, key}] = value
+	}
+}
+
+func taints(into map[entry]any, kind string, list []corev1.Taint) {
+	for _, taint := range list {
+		into[entry{kind, taint.Key}] = fmt.Sprint(taint.Value, taint.Effect)
+	}
+}
+
+// declare remembers what a pool has declared.
+func (w *world) declare(set *machinev1beta1.MachineSet) {
+	for e := range declaredBy(set) {
+		w.declared[e] = true
+	}
+}
+
+// declaredBy is what a pool declares for its Nodes.
+func declaredBy(set *machinev1beta1.MachineSet) map[entry]any {
+	out := map[entry]any{}
+	spec := &set.Spec.Template.Spec
+	all(out, "label", spec.ObjectMeta.Labels)
+	all(out, "annotation", spec.ObjectMeta.Annotations)
+	taints(out, "taint", spec.Taints)
+	return maps.Clone(out)
+}

@@ -1,0 +1,235 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/healthcheck"
+	"github.com/drover-io/drover/internal/machine"
+	"github.com/drover-io/drover/internal/machineset"
+	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/provider"
+)
+
+// crew is how a process works, and what is broken about it on purpose.
+type crew struct {
+	// slowReads holds every read of a cache, not only the first of a pass; versioned caches tell how new they are.
+	slowReads, versioned bool
+	// replaceFailed is the option of the room machineset.
+	replaceFailed bool
+	// lag is how many events an old list of a process that starts may lack, trusted are the kinds whose list is never old: see trustedLists.
+	lag     int
+	trusted []string
+
+	// blind lets the cache say that it is as new as can be, whatever it shows.
+	blind bool
+	// tamper changes the body of a patch.
+	tamper func(room string, object client.Object, body []byte) []byte
+	// deaf keeps a kind's events from a room.
+	deaf func(room string, k *kind) bool
+	// forgetful providers do not know of an instance that has not been recorded, and make another one.
+	forgetful bool
+}
+
+// process is one run of the operator, with all of its memory.
+type process struct {
+	*crew
+	world     *world
+	server    *server
+	gates     *gates
+	cancel    context.CancelFunc
+	ended     sync.WaitGroup
+	informers map[*kind]*informer
+
+	mu sync.Mutex
+	// items is what each pass is about, passes what it has read.
+	items  map[string]string
+	passes map[string]*passRecord
+}
+
+// passRecord is what a pass of the room machineset has read, for those who check what it does.
+type passRecord struct {
+	set *setView
+	// counted are the Machines that the cache showed as the set's own.
+	counted map[types.UID]bool
+}
+
+// room makes a client for a room, which reads from the cache or from the server.
+func (p *process) room(name string, live bool) *roomClient {
+	return &roomClient{cache: &roomCache{process: p, room: name}, live: live}
+}
+
+// start begins a process. Its caches may begin with old lists.
+func (w *world) start() {
+	if w.process != nil {
+		return
+	}
+	p := &process{
+		crew: w.crew, world: w, server: w.server, gates: &gates{wake: w.wake}, informers: map[*kind]*informer{},
+		items: map[string]string{}, passes: map[string]*passRecord{},
+	}
+	for _, k := range kinds {
+		events, lag := len(w.server.events[k]), w.crew.lag
+		if slices.Contains(w.crew.trusted, k.name) {
+			lag = 0
+		}
+		p.informers[k] = newInformer(w.server, k, events-w.random.IntN(min(lag, events)+1), w.crew.versioned)
+	}
+	ctx, cancel := context.WithCancel(log.IntoContext(context.Background(), logr.Discard()))
+	ctx = context.WithValue(ctx, processKey{}, p)
+	p.cancel = cancel
+	w.process = p
+	must(p.run(ctx))
+	w.history.note("a process starts")
+}
+
+type processKey struct{}
+
+// run begins the rooms as the operator does.
+func (p *process) run(ctx context.Context) error {
+	registry := prometheus.NewRegistry()
+	machineMetrics, err1 := machine.NewMetrics(registry)
+	setMetrics, err2 := machineset.NewMetrics(registry)
+	checkMetrics, err3 := healthcheck.NewMetrics(registry)
+	nodeMetrics, err4 := metadata.NewMetrics(registry)
+	drainMetrics, err5 := engine.NewMetrics(registry)
+	actuators, err6 := machine.NewActuators(provider.Environment{}, provider.Provider{
+		Name: "simulation", Kinds: []schema.GroupKind{cloudKind}, New: func(provider.Environment) (provider.Actuator, error) {
+			return &actuator{process: p}, nil
+		},
+	})
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+		return err
+	}
+	drains := p.room("drain", false)
+	drainer := engine.New(engine.NewCachedPods(drains.cache), drains.cache, p.room("drain", true), drains, drainMetrics, engine.Settings{})
+	machines, health := p.room("machine", false), p.room("healthcheck", true)
+	leases := func(room string) *nodelease.Leases {
+		return &nodelease.Leases{
+			Client: p.room(room, false), Namespace: nodelease.DefaultNamespace, Holder: machine.Holder, Clock: clock.RealClock{},
+		}
+	}
+	if err := errors.Join(engine.IndexPods(ctx, drains.cache), engine.Index(ctx, p), machine.Index(ctx, p), machineset.Index(ctx, p),
+		healthcheck.Index(ctx, p), metadata.Index(ctx, p)); err != nil {
+		return err
+	}
+	sets, nodes := p.room("machineset", false), p.room("metadata", false)
+	p.begin(func() error { return drainer.Start(ctx) })
+	p.begin(func() error {
+		return machine.Run(ctx, machines.cache, &machine.Crew{
+			Cache: machines.cache, Writer: machines, Recorder: recorder{}, Actuators: actuators, Engine: drainer, Lease: leases("machine"),
+			Metrics: machineMetrics,
+		}, machine.Options{Workers: workers, InstanceCheck: instanceCheck})
+	})
+	p.begin(func() error {
+		return machineset.Run(ctx, sets.cache, p.room("machineset", true), sets, recorder{}, setMetrics, machineset.Options{
+			Workers: 1, Parallel: 1, ReplaceFailed: p.replaceFailed, Suffix: p.world.suffix,
+		})
+	})
+	p.begin(func() error {
+		return healthcheck.Run(ctx, health.cache, health, recorder{}, checkMetrics, healthcheck.Options{
+			Workers: 1, Live: health, Leases: leases("healthcheck"),
+		})
+	})
+	p.begin(func() error {
+		return metadata.Run(ctx, nodes.cache, nodes, recorder{}, nodeMetrics, metadata.Options{
+			Workers: workers, Protected: ownership.DefaultProtected(), Link: func() bool { return true },
+		})
+	})
+	return nil
+}
+
+// instanceCheck is how often the instance of a Machine that runs is looked at. What a pass has seen there and could not write waits for as long.
+const instanceCheck = 4 * time.Minute
+
+// workers is more than there are Machines, so that it is the scheduler alone that says which is worked on next.
+const workers = 8
+
+// begin starts a part of the process. A part that ends by itself is a fault.
+func (p *process) begin(part func() error) {
+	p.ended.Go(func() {
+		if err := part(); err != nil {
+			must(err)
+		}
+	})
+}
+
+// fault notes that a room has done what no room may do, and is an error, too.
+func (p *process) fault(format string, args ...any) error {
+	return p.world.fault(format, args...)
+}
+
+// crash ends the process at once. Of its other requests that are under way some are still carried out.
+func (w *world) crash(why string) {
+	p := w.process
+	w.history.note("the process ends: %s", why)
+	for _, c := range p.gates.close() {
+		if c.mutates && w.random.IntN(2) == 0 {
+			w.history.note("its last request is carried out: %s", c.name())
+			_ = c.act() // nobody hears of the answer
+		}
+		c.done <- errDead
+	}
+	p.cancel()
+	p.ended.Wait()
+	w.process = nil
+}
+
+// noteGet remembers which MachineSet a pass has read.
+func (p *process) noteGet(pass string, object client.Object) {
+	if view := viewOf(object); view != nil && pass != "" {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.passes[pass] = &passRecord{set: view}
+	}
+}
+
+// noteList remembers which Machines a pass has seen.
+func (p *process) noteList(pass string, k *kind) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	record := p.passes[pass]
+	if record == nil || k.name != "Machine" {
+		return
+	}
+	if record.counted == nil {
+		record.counted = map[types.UID]bool{}
+	}
+	in := p.informers[k]
+	for _, key := range slices.Sorted(maps.Keys(in.objects)) {
+		if record.set.counts(in.objects[key]) {
+			record.counted[in.objects[key].GetUID()] = true
+		}
+	}
+}
+
+// recorder drops events: they decide nothing.
+type recorder struct{}
+
+// Event drops an event.
+func (recorder) Event(runtime.Object, string, string, string) {}
+
+// Eventf drops an event.
+func (recorder) Eventf(_ runtime.Object, _, _, format string, args ...any) {
+	_ = fmt.Sprintf(format, args...)
+}
+
+// AnnotatedEventf drops an event.
+func (recorder) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {}

@@ -1,0 +1,148 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+)
+
+// roomCache is the cache of a process as one room reads it.
+type roomCache struct {
+	ctrlcache.Cache
+	process *process
+	room    string
+}
+
+// passOf tells which reconciliation a context is of; empty for handlers, and for the drain engine's own work.
+func passOf(ctx context.Context) string { return string(controller.ReconcileIDFromContext(ctx)) }
+
+// stop holds the first read of each pass, so that passes begin one at a time, and in some seeds all others.
+func (c *roomCache) stop(ctx context.Context, what string) error {
+	pass := passOf(ctx)
+	if pass == "" {
+		return nil
+	}
+	p := c.process
+	p.mu.Lock()
+	item, begun := p.items[pass]
+	if !begun {
+		item = what
+		p.items[pass] = what
+	}
+	p.mu.Unlock()
+	if begun && !p.crew.slowReads {
+		return nil
+	}
+	return p.gates.pass(ctx, &call{room: c.room, pass: pass, item: item, what: "read " + what})
+}
+
+// Get reads from the cache. What it returns is the cache's own.
+func (c *roomCache) Get(ctx context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	k := kindOf(object)
+	name := keyFor(key.Namespace, key.Name)
+	if err := c.stop(ctx, k.name+" "+name); err != nil {
+		return err
+	}
+	found := c.process.informers[k].objects[name]
+	if found == nil {
+		return c.process.server.notFound(k, name)
+	}
+	c.process.noteGet(passOf(ctx), found)
+	return assign(object, found)
+}
+
+// List reads from the cache.
+func (c *roomCache) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	k := kindOf(list)
+	if err := c.stop(ctx, "list of "+k.name); err != nil {
+		return err
+	}
+	in := c.process.informers[k]
+	c.process.noteList(passOf(ctx), k)
+	return fill(list, in.objects, in.indexes, options)
+}
+
+// GetInformer returns the informer of a kind.
+func (c *roomCache) GetInformer(_ context.Context, object client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+	return &roomInformer{process: c.process, room: c.room, inner: c.process.informers[kindOf(object)]}, nil
+}
+
+// assign lets an object be another one, or its metadata that of another one.
+func assign(to, from client.Object) error {
+	if partial, ok := to.(*metav1.PartialObjectMetadata); ok {
+		source, ok := field(from, "ObjectMeta").Interface().(metav1.ObjectMeta)
+		if !ok {
+			return fmt.Errorf("%T has no metadata", from)
+		}
+		partial.ObjectMeta = *source.DeepCopy()
+		return nil
+	}
+	target, source := reflect.ValueOf(to), reflect.ValueOf(from)
+	if target.Type() != source.Type() {
+		return fmt.Errorf("%T was asked for, there is %T", to, from)
+	}
+	target.Elem().Set(source.Elem())
+	return nil
+}
+
+// fill puts what the options select into a list.
+func fill(list client.ObjectList, objects map[string]client.Object, indexes map[string]client.IndexerFunc, options []client.ListOption) error {
+	var wanted client.ListOptions
+	wanted.ApplyOptions(options)
+	var found []runtime.Object
+	for _, key := range slices.Sorted(maps.Keys(objects)) {
+		object := objects[key]
+		if wanted.Namespace != "" && object.GetNamespace() != wanted.Namespace ||
+			wanted.LabelSelector != nil && !wanted.LabelSelector.Matches(labels.Set(object.GetLabels())) {
+			continue
+		}
+		selected, err := indexed(object, indexes, &wanted)
+		if err != nil {
+			return err
+		}
+		if selected {
+			found = append(found, object)
+		}
+	}
+	if partial, ok := list.(*metav1.PartialObjectMetadataList); ok {
+		for _, object := range found {
+			item := metav1.PartialObjectMetadata{}
+			typed, ok := object.(client.Object)
+			if !ok {
+				return fmt.Errorf("%T is no object", object)
+			}
+			if err := assign(&item, typed); err != nil {
+				return err
+			}
+			partial.Items = append(partial.Items, item)
+		}
+		return nil
+	}
+	return meta.SetList(list, found)
+}
+
+func indexed(object client.Object, indexes map[string]client.IndexerFunc, wanted *client.ListOptions) (bool, error) {
+	if wanted.FieldSelector == nil {
+		return true, nil
+	}
+	for _, requirement := range wanted.FieldSelector.Requirements() {
+		extract := indexes[requirement.Field]
+		if extract == nil {
+			return false, fmt.Errorf("there is no index %s", requirement.Field)
+		}
+		if !slices.Contains(extract(object), requirement.Value) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,118 @@
+package simulation
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	// seedsVariable is how many seeds are run, seedVariable the one seed that is run instead, baseVariable the first of them.
+	seedsVariable, seedVariable, baseVariable = "DROVER_SIMULATION_SEEDS", "DROVER_SIMULATION_SEED", "DROVER_SIMULATION_BASE"
+	// shardVariable tells a process of this test which seeds are its: the first one, and how many.
+	shardVariable = "DROVER_SIMULATION_SHARD"
+	defaultSeeds  = 500
+)
+
+// TestMain runs on one processor: what runs at the same time on two of them has no order that a seed could choose, such as whether a
+// worker takes an item before its handler has put it into the queue for a second time.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
+func number(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	value, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return value
+}
+
+// TestSimulation runs the seeds, those of each processor in a process of its own.
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(seedVariable) != "" {
+		simulate(t, number(t, seedVariable, 0))
+		return
+	}
+	base, seeds := number(t, baseVariable, 1), number(t, seedsVariable, defaultSeeds)
+	t.Logf("base seed %d, %d seeds; %s=N replays one of them, %s=N runs others", base, seeds, seedVariable, baseVariable)
+	shards := uint64(runtime.NumCPU()) //nolint:gosec // it is not negative
+	size := (seeds + shards - 1) / shards
+	var all sync.WaitGroup
+	for first := uint64(0); first < seeds; first += size {
+		count := min(size, seeds-first)
+		all.Go(func() { shard(t, base+first, count) })
+	}
+	all.Wait()
+}
+
+// shard runs some seeds in another process.
+func shard(t *testing.T, first, count uint64) {
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestShard$", "-test.v", "-test.timeout=1h")
+	child.Env = append(os.Environ(), fmt.Sprintf("%s=%d:%d", shardVariable, first, count))
+	output, err := child.CombinedOutput()
+	if err != nil {
+		t.Errorf("seeds %d to %d: %v\n%s", first, first+count-1, err, output)
+		return
+	}
+	for line := range strings.Lines(string(output)) {
+		if strings.Contains(line, "seeds/s") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+}
+
+// TestShard is what the processes run that TestSimulation begins.
+func TestShard(t *testing.T) {
+	var first, count uint64
+	if _, err := fmt.Sscanf(os.Getenv(shardVariable), "%d:%d", &first, &count); err != nil {
+		t.Skip("TestSimulation runs it")
+	}
+	begun, steps, writes := time.Now(), 0, 0
+	failed := 0
+	for seed := first; seed < first+count && failed < 5; seed++ {
+		out := simulate(t, seed)
+		steps, writes = steps+out.steps, writes+out.writes
+		if out.fault != "" {
+			failed++
+		}
+	}
+	took := time.Since(begun)
+	t.Logf("%d seeds, %d steps, %d requests to write, in %s: %.1f seeds/s", count, steps, writes, took.Round(time.Millisecond),
+		float64(count)/took.Seconds())
+}
+
+// simulate runs one seed.
+func simulate(t *testing.T, seed uint64) outcome {
+	t.Helper()
+	out := play(t, seed, crewFor(seed), deedsFor(seed))
+	if out.fault != "" {
+		t.Errorf("seed %d: %s\nthe end of its history (%s=%d replays it):\n%s", seed, out.fault, seedVariable, seed, out.tail)
+	}
+	return out
+}
+
+// TestSameSeedSameHistory holds that a seed can be replayed.
+func TestSameSeedSameHistory(t *testing.T) {
+	for _, seed := range []uint64{3, 4} {
+		first, second := play(t, seed, crewFor(seed), 15), play(t, seed, crewFor(seed), 15)
+		if first.digest != second.digest {
+			t.Errorf("seed %d has two histories", seed)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package simulation
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// world is everything outside of the rooms, and the scheduler. One goroutine works in it; the rooms come in at the gates only.
+type world struct {
+	seed    uint64
+	random  *rand.Rand
+	crew    *crew
+	server  *server
+	history *history
+	cloud   *cloud
+	process *process
+	// wake is told when a call comes to a gate.
+	wake    chan struct{}
+	timers  timers
+	ordinal int
+	// steps counts what the scheduler has done.
+	steps int
+	// paces are how fast news of each kind goes on: see pace.
+	paces map[*kind][2]int
+	// calm is the time after the last fault: nothing is made to fail any more.
+	calm bool
+	// declared are all keys that pools have ever declared; once they are dropped no Node may bear them.
+	declared map[entry]bool
+	nodes    *nodeChecks
+	// trace notes each step of the scheduler, too.
+	trace bool
+
+	mu sync.Mutex
+	// faults are what rooms have done that they may not, in the order in which it was found.
+	faults   []string
+	suffixes int
+}
+
+func newWorld(seed uint64, c *crew) *world {
+	w := &world{
+		seed: seed, random: rand.New(rand.NewPCG(seed, 0x64726f766572)), crew: c, server: newServer(),
+		history: &history{begun: time.Now()}, wake: make(chan struct{}, 1), declared: map[entry]bool{}, nodes: newNodeChecks(),
+		paces: map[*kind][2]int{},
+		trace: os.Getenv("DROVER_SIMULATION_TRACE") != "",
+	}
+	w.cloud = newCloud(w)
+	for _, k := range kinds {
+		w.paces[k] = [2]int{1 << w.random.IntN(5), 1 << w.random.IntN(5)}
+	}
+	w.server.wrote = func(wr *write) {
+		w.history.wrote(wr)
+		w.check(wr)
+		w.react(wr)
+	}
+	return w
+}
+
+// chance is true once in so many times.
+func (w *world) chance(in int) bool { return w.random.IntN(in) == 0 }
+
+// upTo is a time that is short rather than long.
+func (w *world) upTo(longest time.Duration) time.Duration {
+	return time.Duration(w.random.Float64() * w.random.Float64() * float64(longest))
+}
+
+func pick[T any](w *world, of []T) T { return of[w.random.IntN(len(of))] }
+
+// fault notes what a room has done that it may not.
+func (w *world) fault(format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults = append(w.faults, text)
+	w.history.note("FAULT        %s", text)
+	return fmt.Errorf("%s", text)
+}
+
+// broken is the first fault; empty for none.
+func (w *world) broken() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.faults) == 0 {
+		return ""
+	}
+	return w.faults[0]
+}
+
+// suffix makes names of Machines.
+func (w *world) suffix() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.suffixes++
+	return fmt.Sprintf("%05d", w.suffixes)
+}
+
+// timer is something that happens in the world at a time.
+type timer struct {
+	at      time.Time
+	ordinal int
+	act     func()
+}
+
+type timers []timer
+
+// Len is for the heap.
+func (t timers) Len() int { return len(t) }
+
+// Less is for the heap.
+func (t timers) Less(i, j int) bool {
+	if !t[i].at.Equal(t[j].at) {
+		return t[i].at.Before(t[j].at)
+	}
+	return t[i].ordinal < t[j].ordinal
+}
+
+// Swap is for the heap.
+func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+
+// Push is for the heap.
+func (t *timers) Push(x any) {
+	if one, ok := x.(timer); ok {
+		*t = append(*t, one)
+	}
+}
+
+// Pop is for the heap.
+func (t *timers) Pop() any {
+	last := (*t)[len(*t)-1]
+	*t = (*t)[:len(*t)-1]
+	return last
+}
+
+// after has something happen later.
+func (w *world) after(wait time.Duration, act func()) {
+	w.ordinal++
+	heap.Push(&w.timers, timer{at: time.Now().Add(wait), ordinal: w.ordinal, act: act})
+}
+
+// due does what is due by now, and tells whether there was anything.
+func (w *world) due() bool {
+	found := false
+	for len(w.timers) > 0 && !w.timers[0].at.After(time.Now()) {
+		next, ok := heap.Pop(&w.timers).(timer)
+		if !ok {
+			return found
+		}
+		found = true
+		next.act()
+	}
+	return found
+}
+
+// edit changes an object as an actor of the world does.
+func (w *world) edit(who string, k *kind, key string, change func(object client.Object)) {
+	part := ""
+	if who == "kubelet" {
+		part = "both"
+	}
+	_, err := w.server.change(request{who: who, verb: "edit"}, k, key, part, guards{}, func(before client.Object) (client.Object, error) {
+		after := copied(before)
+		change(after)
+		return after, nil
+	})
+	if err != nil {
+		w.history.note("%-12s cannot edit %s %s: %v", who, k.name, key, err)
+	}
+}

@@ -73,7 +73,7 @@ func apiserverArguments(l layout, s *state) []string {
 		"--allow-privileged=true",
 		"--anonymous-auth=false",
 		"--authorization-mode=Node,RBAC",
-		"--enable-admission-plugins=NodeRestriction",
+		"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
 		// It gives every new node the taint not-ready, which kube-controller-manager takes off a ready one again: two
 		// requests per node more, and a taint that stays where that does not run.
 		"--disable-admission-plugins=TaintNodesByCondition",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,11 @@ func CheckPermissionsBut(env *cluster.Cluster, excused func(*cluster.AuditEvent)
 		return err
 	}
 	for _, grant := range granted {
+		if strings.HasSuffix(grant.resource, "/finalizers") {
+			// The API server asks for it when an owner's deletion is to wait; there is no request with that name. The sandbox's server
+			// does ask, so that what is missing would be refused.
+			continue
+		}
 		if used.Total(grant.covers) == 0 {
 			failures = append(failures, fmt.Errorf("the operator may %s %s.%s and never did", grant.verb, grant.resource, grant.group))
 		}

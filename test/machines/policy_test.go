@@ -4,9 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,3 +103,32 @@ func hookList(list []machinev1beta1.LifecycleHook) string {
 }
 
 var errNotYet = errors.New("the selector may still be changed")
+
+func TestDurationsThatNobodyCanRead(t *testing.T) {
+	w := prepared(t)
+	create := func(timeout string) error {
+		check := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"namespace": cluster.MachineNamespace, "generateName": "durations-"},
+			"spec":     map[string]any{"selector": map[string]any{}, "nodeStartupTimeout": timeout},
+		}}
+		check.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind("MachineHealthCheck"))
+		return w.Client.Create(t.Context(), check, client.DryRunAll)
+	}
+	w.Eventually("the policy is in force", func() error {
+		if create("0foo") != nil {
+			return nil
+		}
+		return errNotYet
+	})
+	for timeout, taken := range map[string]bool{"0": true, "10m": true, "1h30m": true, "1.5h": true, "0s": true, "0foo": false, "x5m": false, "5": false} {
+		err := create(timeout)
+		if (err == nil) != taken {
+			t.Errorf("%q: %v", timeout, err)
+		}
+		if err == nil && timeout != "0" {
+			if _, err := time.ParseDuration(timeout); err != nil {
+				t.Errorf("%q is taken and cannot be read: %v", timeout, err)
+			}
+		}
+	}
+}

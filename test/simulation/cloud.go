@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -36,8 +37,6 @@ type cloud struct {
 	world     *world
 	instances map[types.UID]*instance
 	made      int
-	// lost counts instances that went without having been asked to, by Machine.
-	lost map[types.UID]int
 	// healthy clouds do what they are asked.
 	healthy bool
 }
@@ -152,11 +151,26 @@ func (c *cloud) end(i *instance) {
 	}
 	delete(c.instances, i.machine)
 	c.world.history.note("cloud        the instance of %s is gone: %s", i.name, i.id)
-	if !i.ending {
-		c.lost[i.machine]++
+	if !i.ending && !c.recorded(i) {
+		// Nobody has heard of it, so its Node is the cloud's own controller's to delete.
+		c.world.after(time.Minute, func() {
+			if node := c.world.node(i); node != nil {
+				must(c.world.server.delete(request{who: "cloud"}, nodeKind, node.Name, guards{}, nil))
+			}
+		})
 	}
 	i.ending, i.dead = true, true
 	c.world.after(40*time.Second, func() { c.world.ready(i, corev1.ConditionUnknown) })
+}
+
+// recorded tells whether a Machine names an instance.
+func (c *cloud) recorded(i *instance) bool {
+	for _, object := range c.world.server.all(machineKind) {
+		if machine, ok := object.(*machinev1beta1.Machine); ok && nodelink.ProviderID(machine) == i.id {
+			return true
+		}
+	}
+	return false
 }
 
 // seen is an instance as the provider tells of it.

@@ -1,5 +1,6 @@
 // Package simulation runs the rooms machineset, machine, nodelink, healthcheck and metadata, and the drain engine and the node leases that
-// they use, together in one process against a model of the API server, from a seed. What a seed does, it does again.
+// they use, together in one process against a model of the API server, from a seed. What a seed has done, it does again; on a machine that is
+// busy there may be exceptions, as Go may take the one processor that a simulation has from a handler between two of its steps.
 //
 // What is real: the rooms as they are shipped, each begun by its Run, with its own watches and handlers, the work queue of
 // controller-runtime with its priorities and back-offs, and everything below: decisions, patches, expectations, leases, the drain engine.

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -22,10 +21,10 @@ var strict = os.Getenv(strictVariable) != ""
 // gone, and misses the drain and the end of a Node that is there.
 var trustedLists = []string{"Machine", "Node"}
 
-// unrecorded tells of a Machine that is gone and whose instance had never been recorded on it: the process ended in between. The room does
-// not ask the provider then before it looks for the Node to drain and to delete, and so leaves it behind.
+// unrecorded tells of a Machine that is gone and whose instance had never been recorded on it, or by half: the process ended in between. The
+// room does not ask the provider then before it looks for the Node to drain and to delete, and so leaves it behind.
 func unrecorded(machine *machinev1beta1.Machine) bool {
-	return !strict && nodelink.ProviderID(machine) == "" && len(machine.Status.Addresses) == 0
+	return !strict && len(machine.Status.Addresses) == 0
 }
 
 // noteRecord remembers what the room metadata has recorded on a Machine as the pool's.

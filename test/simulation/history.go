@@ -21,36 +21,59 @@ type write struct {
 	gone          bool
 }
 
-// history is all that has happened, as text: the writes, what was answered otherwise, and what the scheduler did to the rooms.
+// history is all that has happened: the writes, what was answered otherwise, and what the scheduler did to the rooms. It becomes text when
+// somebody asks for it, which is mostly never.
 type history struct {
 	begun time.Time
-	lines []string
+	lines []line
 	// writes counts requests of rooms that were to write, whether or not they have changed anything.
 	writes int
 }
 
+// line is a line of the history: a write, or a text.
+type line struct {
+	at     time.Duration
+	write  *write
+	format string
+	args   []any
+}
+
+// String is the line as a text.
+func (l line) String() string {
+	text := fmt.Sprintf(l.format, l.args...)
+	if w := l.write; w != nil {
+		verb, patch := w.verb, string(w.patch)
+		if w.gone {
+			verb += " (gone)"
+		}
+		if len(patch) > longestPatch {
+			patch = patch[:longestPatch] + "..."
+		}
+		text = fmt.Sprintf("%-12s %s %s %s v%d %s", w.who, verb, w.kind.name, w.key, w.version, patch)
+	}
+	return fmt.Sprintf("%11.3fs %s", l.at.Seconds(), text)
+}
+
+const longestPatch = 700
+
 func (h *history) note(format string, args ...any) {
-	h.lines = append(h.lines, fmt.Sprintf("%11.3fs ", time.Since(h.begun).Seconds())+fmt.Sprintf(format, args...))
+	h.lines = append(h.lines, line{at: time.Since(h.begun), format: format, args: args})
 }
 
 func (h *history) wrote(w *write) {
-	verb := w.verb
-	if w.gone {
-		verb += " (gone)"
-	}
-	patch := string(w.patch)
-	if len(patch) > 700 {
-		patch = patch[:700] + "..."
-	}
-	h.note("%-12s %s %s %s v%d %s", w.who, verb, w.kind.name, w.key, w.version, patch)
+	h.lines = append(h.lines, line{at: time.Since(h.begun), write: w})
 }
 
 // tail is the end of it.
 func (h *history) tail(lines int) string {
-	return strings.Join(h.lines[max(0, len(h.lines)-lines):], "\n")
+	var text strings.Builder
+	for _, l := range h.lines[max(0, len(h.lines)-lines):] {
+		text.WriteString(l.String() + "\n")
+	}
+	return text.String()
 }
 
 // digest is equal for equal histories.
 func (h *history) digest() string {
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(h.lines, "\n"))))
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(h.tail(len(h.lines)))))
 }

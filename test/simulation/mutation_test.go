@@ -58,7 +58,7 @@ func TestWhatIsBrokenIsFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := c.from; seed < c.from+c.seeds; seed++ {
-				out := play(t, seed, c.crew(), 12)
+				out := play(t, seed, c.crew(), 12, false)
 				if strings.Contains(out.fault, c.fault) {
 					t.Logf("seed %d: %s", seed, out.fault)
 					return
@@ -92,7 +92,7 @@ func atNodes(room, step string) func(string, client.Object, []byte) []byte {
 // A quiet world is one in which the checks are silent, too.
 func TestQuietWorld(t *testing.T) {
 	for seed := range uint64(3) {
-		if out := play(t, seed, &crew{versioned: true}, 0); out.fault != "" {
+		if out := play(t, seed, &crew{versioned: true}, 0, false); out.fault != "" {
 			t.Errorf("seed %d: %s\n%s", seed, out.fault, out.tail)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func newCloud(w *world) *cloud {
-	return &cloud{world: w, instances: map[types.UID]*instance{}, lost: map[types.UID]int{}}
+	return &cloud{world: w, instances: map[types.UID]*instance{}}
 }
 
 var (
@@ -84,8 +84,11 @@ func nodeIn(object client.Object) *corev1.Node {
 
 // ready sets the condition Ready, and the taint that comes with it.
 func (w *world) ready(i *instance, state corev1.ConditionStatus) {
-	if w.node(i) == nil || i.dead && state == corev1.ConditionTrue {
+	if w.node(i) == nil {
 		return
+	}
+	if i.dead {
+		state = corev1.ConditionUnknown // nobody reports any more
 	}
 	w.edit("kubelet", nodeKind, i.name, func(object client.Object) {
 		node := nodeIn(object)

@@ -159,7 +159,7 @@ func (p *process) run(ctx context.Context) error {
 // instanceCheck is how often the instance of a Machine that runs is looked at. What a pass has seen there and could not write waits for as long.
 const instanceCheck = 4 * time.Minute
 
-// workers is more than there are Machines, so that it is the scheduler alone that says which is worked on next.
+// workers is about as many as there are Machines, so that it is the scheduler that says which is worked on next.
 const workers = 8
 
 // begin starts a part of the process. A part that ends by itself is a fault.

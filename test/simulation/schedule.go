@@ -239,6 +239,9 @@ func (w *world) runUntil(end time.Time, enough func() bool) bool {
 		if enough != nil && enough() {
 			return true
 		}
+		if w.step() {
+			continue // to ask has changed something
+		}
 		w.sleep(time.Until(end))
 		synctest.Wait()
 	}

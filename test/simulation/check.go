@@ -169,8 +169,8 @@ func (w *world) unhealthy(check *machinev1beta1.MachineHealthCheck, machine *mac
 	}
 	name := machine.Status.NodeRef.Name
 	node, ok := w.process.informers[nodeKind].objects[name].(*corev1.Node)
-	if !ok {
-		// It is asked for on the server, a moment before.
+	if !ok || w.server.get(nodeKind, name) == nil {
+		// The server is asked, too, before a Machine is deleted for that.
 		return true
 	}
 	for _, rule := range check.Spec.UnhealthyConditions {

@@ -18,7 +18,7 @@ var strict = os.Getenv(strictVariable) != ""
 
 // trustedLists are the kinds of which a process that starts gets no old list, as it gets none from a server that answers a list from etcd.
 // The room machine takes the first list of Machines and Nodes for the truth: by an old one it makes an instance for a Machine that has
-// gone, and misses the drain and the end of a Node that is there.
+// gone, or another one for a Machine whose instance is lost, and misses the drain and the end of a Node that is there.
 var trustedLists = []string{"Machine", "Node"}
 
 // unrecorded tells of a Machine that is gone and whose instance had never been recorded on it, or by half: the process ended in between. The

@@ -18,6 +18,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/provider"
 )
@@ -41,19 +42,20 @@ func Provider() provider.Provider {
 			if err != nil {
 				return nil, fmt.Errorf("making a client: %w", err)
 			}
-			return NewActuator(core, environment.Config, clock.RealClock{}), nil
+			return NewActuator(core, environment.Client, environment.Config, clock.RealClock{}), nil
 		},
 	}
 }
 
-// NewActuator makes one that works with a client; config says where the hollow nodes find the API server.
-func NewActuator(core corev1client.CoreV1Interface, config *rest.Config, clock clock.PassiveClock) *Actuator {
-	return &Actuator{core, config, clock}
+// NewActuator makes one that works with a client, and a reader of Nodes; config says where the hollow nodes find the API server.
+func NewActuator(core corev1client.CoreV1Interface, nodes client.Reader, config *rest.Config, clock clock.PassiveClock) *Actuator {
+	return &Actuator{core, nodes, config, clock}
 }
 
 // Actuator makes Pods of Machines.
 type Actuator struct {
 	core   corev1client.CoreV1Interface
+	nodes  client.Reader
 	config *rest.Config
 	clock  clock.PassiveClock
 }
@@ -64,6 +66,9 @@ var _ provider.Actuator = (*Actuator)(nil)
 func (a *Actuator) Create(ctx context.Context, machine *machinev1beta1.Machine) (*provider.Instance, error) {
 	spec, err := specOf(machine)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.free(ctx, machine.Name); err != nil {
 		return nil, err
 	}
 	pod, err := a.core.Pods(spec.Namespace).Create(ctx, podOf(machine, spec), metav1.CreateOptions{})
@@ -79,6 +84,21 @@ func (a *Actuator) Create(ctx context.Context, machine *machinev1beta1.Machine) 
 		return nil, refused(spec.Namespace, machine.Name, err)
 	}
 	return a.look(ctx, machine, spec, pod)
+}
+
+// free makes sure that no other node has the name: the hollow one would get a certificate for it, and register as that.
+func (a *Actuator) free(ctx context.Context, name string) error {
+	node := &corev1.Node{}
+	err := a.nodes.Get(ctx, types.NamespacedName{Name: name}, node)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading node %s: %w", name, err)
+	case node.Spec.ProviderID != ProviderID(name):
+		return fmt.Errorf("node %s is there already and is no hollow one (its providerID is %q)", name, node.Spec.ProviderID)
+	}
+	return nil
 }
 
 // refused tells errors for good from those that pass.

@@ -19,6 +19,8 @@ import (
 	ktesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/clientcmd"
 	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	nodefake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/provider"
 	"github.com/drover-io/drover/provider/conformance"
@@ -37,7 +39,7 @@ type stage struct {
 	tokens []authenticationv1.TokenRequestSpec
 }
 
-func newStage(t *testing.T) *stage {
+func newStage(t *testing.T, nodes ...client.Object) *stage {
 	t.Helper()
 	s := &stage{t: t, server: fake.NewClientset(), clock: testclock.NewFakePassiveClock(start)}
 	numbered := 0
@@ -60,7 +62,7 @@ func newStage(t *testing.T) *stage {
 		return true, answer, nil
 	})
 	config := &rest.Config{Host: "https://api.example.com:6443", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("authority")}}
-	s.Actuator = NewActuator(s.server.CoreV1(), config, s.clock)
+	s.Actuator = NewActuator(s.server.CoreV1(), nodefake.NewClientBuilder().WithObjects(nodes...).Build(), config, s.clock)
 	return s
 }
 
@@ -195,7 +197,8 @@ func TestItsSecretIsForItAlone(t *testing.T) {
 	if pod.Spec.ServiceAccountName != "kubemark" || *pod.Spec.AutomountServiceAccountToken || pod.Spec.Volumes[0].Secret.SecretName != "m" {
 		t.Errorf("the Pod is %+v", pod.Spec)
 	}
-	if len(s.tokens) != 1 || s.tokens[0].BoundObjectRef.UID != pod.UID || !metav1.IsControlledBy(secret, pod) {
+	if len(s.tokens) != 1 || s.tokens[0].BoundObjectRef.UID != pod.UID || !metav1.IsControlledBy(secret, pod) ||
+		secret.OwnerReferences[0].BlockOwnerDeletion != nil {
 		t.Errorf("the tokens are for %+v, the owners %v", s.tokens, secret.OwnerReferences)
 	}
 	config, err := clientcmd.Load(secret.Data[KubeconfigKey])
@@ -317,4 +320,19 @@ func TestItIsFoundWhereItWasMade(t *testing.T) {
 			t.Errorf("%s: it is not found", spec)
 		}
 	}
+}
+
+// A hollow node may not take the name of a node, and with it a certificate: that could be a real one.
+func TestANodeHasTheNameAlready(t *testing.T) {
+	node := func(name, providerID string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+	}
+	s := newStage(t, node("real", "aws:///a/i-1"), node("bare", ""), node("left", "kubemark://left"))
+	for _, name := range []string{"real", "bare"} {
+		_, err := s.Create(t.Context(), s.machine(name, ""))
+		if err == nil || !strings.Contains(err.Error(), "node "+name+" is there already") || s.podNamed(name) != nil {
+			t.Errorf("%s: %v, and its Pod is %v", name, err, s.podNamed(name))
+		}
+	}
+	s.made(s.machine("left", ""))
 }

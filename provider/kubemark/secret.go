@@ -70,8 +70,11 @@ func (a *Actuator) newSecret(ctx context.Context, machine *machinev1beta1.Machin
 	}
 	meta := metaOf(machine, pod.Namespace)
 	meta.Annotations[annotationExpires] = answer.Status.ExpirationTimestamp.UTC().Format(time.RFC3339)
-	// Whatever becomes of the Pod, the garbage collector takes the Secret with it.
-	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
+	// Whatever becomes of the Pod, the garbage collector takes the Secret with it. To hold up the Pod's deletion, as owned objects often do,
+	// would take one more permission on OpenShift, and is of no use.
+	owner := metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))
+	owner.BlockOwnerDeletion = nil
+	meta.OwnerReferences = []metav1.OwnerReference{*owner}
 	return &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{KubeconfigKey: text}}, nil
 }
 

@@ -90,6 +90,8 @@ type Crew struct {
 	Cache client.Reader
 	// Writer makes all writes.
 	Writer client.Client
+	// Live asks the API server itself, where the caches cannot be trusted yet.
+	Live client.Reader
 	// Recorder sends events.
 	Recorder record.EventRecorder
 	// Actuators are the providers'.
@@ -111,6 +113,7 @@ type Reconciler struct {
 	options  Options
 	clock    clock.PassiveClock
 	versions *watch.Versions
+	fence    fence
 
 	mu sync.Mutex
 	// known is what is remembered of each Machine between passes; nothing of it is needed to decide.
@@ -125,6 +128,8 @@ type memory struct {
 	generation    int64
 	// newborn is an instance that was recorded a moment ago and is not in the status yet; nil for none.
 	newborn *provider.Instance
+	// registered tells that this process has seen its Node.
+	registered bool
 	// drained is how the drain ended, once it has.
 	drained step
 	// ended is when the provider was first asked to end the instance; finished tells that nothing is left to do.
@@ -160,6 +165,13 @@ func NewReconciler(crew *Crew, options Options) *Reconciler {
 func Run(ctx context.Context, cache ctrlcache.Cache, crew *Crew, options Options) error {
 	r := NewReconciler(crew, options)
 	defer r.retire()
+	var err error
+	if r.fence, err = newFence(ctx, cache, crew.Live, r.clock); err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it is not to begin any more
+		}
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
 	again := true
 	built, err := controller.NewUnmanaged(Name, controller.Options{
 		Reconciler:              r,
@@ -223,7 +235,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	p := &pass{Reconciler: r, machine: machine, key: request.NamespacedName, now: r.clock.Now()}
 	p.memory = r.remember(p.key, machine.UID)
 	p.found = observe(machine)
-	return p.result(p.run(ctx))
+	err = p.run(ctx)
+	if err != nil {
+		// What was found out about the instance has not been written, perhaps.
+		p.memory.looked = time.Time{}
+	}
+	return p.result(err)
 }
 
 // run chooses between a Machine's life and its end.

@@ -141,6 +141,9 @@ func (p *pass) instance(ctx context.Context) error {
 		p.found.exists = step{reason: string(reasonMissing), message: "Instance not found on provider"}
 		return nil
 	}
+	if err := p.unborn(ctx); err != nil {
+		return err
+	}
 	instance, err = actuator.Create(ctx, p.machine)
 	if err != nil {
 		return p.notCreated(err)
@@ -264,9 +267,14 @@ func same(a, b *machinev1beta1.Machine) bool {
 // link finds the Node. Addresses that came with this pass count already.
 func (p *pass) link(ctx context.Context) error {
 	seen := p.machine
-	if p.found.instance != nil && len(p.found.instance.Addresses) > 0 {
+	if i := p.found.instance; i != nil && (len(i.Addresses) > 0 || i.ProviderID != "") {
 		seen = p.machine.DeepCopy()
-		seen.Status.Addresses = p.found.instance.Addresses
+		if len(i.Addresses) > 0 {
+			seen.Status.Addresses = i.Addresses
+		}
+		if nodelink.ProviderID(seen) == "" && i.ProviderID != "" {
+			seen.Spec.ProviderID = &i.ProviderID
+		}
 	}
 	link, err := p.finder.NodeOf(ctx, seen)
 	if err != nil {
@@ -280,7 +288,7 @@ func (p *pass) link(ctx context.Context) error {
 		delete(p.memory.told, EventLinkConflict)
 	}
 	if link.Node != nil && link.Node.DeletionTimestamp == nil {
-		p.found.node, p.found.linked = link.Node, true
+		p.found.node, p.found.linked, p.memory.registered = link.Node, true, true
 		return nil
 	}
 	// A Node that was linked once and has neither providerID nor address is known by its name.
@@ -296,7 +304,7 @@ func (p *pass) link(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("reading Node %s: %w", ref.Name, err)
 	case node.UID == ref.UID:
-		p.found.node = node
+		p.found.node, p.memory.registered = node, true
 	}
 	return nil
 }

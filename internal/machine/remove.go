@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/provider"
 )
@@ -30,8 +32,8 @@ func (p *pass) remove(ctx context.Context) error {
 	}
 	p.found.phase = machinev1beta1.PhaseDeleting
 	p.found.ready = step{reason: reasonDeleting}
-	if err := p.link(ctx); err != nil {
-		return err
+	if known, err := p.identify(ctx); !known {
+		return errors.Join(p.writeStatus(ctx), err)
 	}
 	over, failed := p.dismantle(ctx)
 	if over && failed == nil {
@@ -44,6 +46,42 @@ func (p *pass) remove(ctx context.Context) error {
 		return err
 	}
 	return failed
+}
+
+// identify finds the Node, and tells whether that is certain. An instance that was made and not recorded, or by half, is asked for first: its
+// Node would not be known else, and neither drained nor deleted.
+func (p *pass) identify(ctx context.Context) (known bool, err error) {
+	if nodelink.ProviderID(p.machine) == "" || len(p.machine.Status.Addresses) == 0 {
+		if err := p.ask(ctx); err != nil {
+			p.found.unknown = true
+			return false, p.refused(err, reasonProviderError, machinev1beta1.UpdateMachineError)
+		}
+	}
+	if err := p.link(ctx); err != nil {
+		return false, err
+	}
+	if p.found.node != nil || p.found.conflict != "" {
+		return true, nil
+	}
+	if known, err = p.unregistered(ctx); !known {
+		p.later(catchUp)
+	}
+	return known, err
+}
+
+// ask asks the provider for the instance of a Machine that goes. What could never be made there is none of.
+func (p *pass) ask(ctx context.Context) error {
+	actuator, err := p.Actuators.of(p.machine)
+	if err != nil {
+		return nil //nolint:nilerr // terminate says so
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.options.ProviderTimeout)
+	defer cancel()
+	p.found.instance, err = actuator.Get(ctx, p.machine)
+	if provider.ReasonOf(err, machinev1beta1.UpdateMachineError) == machinev1beta1.InvalidConfigurationMachineError {
+		return nil
+	}
+	return err
 }
 
 // dismantle goes through the steps of the end; over tells that nothing is left of the Machine outside.
@@ -147,7 +185,11 @@ func (p *pass) removeNode(ctx context.Context) (bool, error) {
 	}
 	err = p.Writer.Delete(ctx, &corev1.Node{ObjectMeta: metaOf(node.Name)}, client.Preconditions{UID: &node.UID})
 	switch status.Classify(err) {
-	case status.OK, status.Gone, status.Stale:
+	case status.Stale:
+		// It has registered anew, which the cache does not show yet.
+		p.later(retryStale)
+		return false, nil
+	case status.OK, status.Gone:
 		log.FromContext(ctx).Info("node deleted", "node", node.Name)
 		return true, nil
 	}

@@ -159,7 +159,7 @@ func newMachineCrew(
 		return nil, err
 	}
 	crew := &machine.Crew{
-		Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Actuators: actuators, Engine: engine,
+		Cache: mgr.GetCache(), Writer: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Actuators: actuators, Engine: engine,
 		Lease: &nodelease.Leases{Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: machine.Holder, Clock: clock.RealClock{}},
 	}
 	if guard != nil {

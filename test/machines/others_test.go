@@ -99,3 +99,27 @@ func TestVolumesAreWaitedFor(t *testing.T) {
 	}
 	p.Gone(name)
 }
+
+// A Machine from before the operator's time may be older in its cache than it is: the API server is asked before an instance is made.
+func TestAMachineThatWaitedForAnOperator(t *testing.T) {
+	w := prepared(t)
+	p := w.MakePool("waited", 0, nil)
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: cluster.MachineNamespace, Name: "waited-0", Labels: map[string]string{cluster.MachineSetLabel: p.Name},
+	}}
+	machine.Spec.ProviderSpec = *p.Set().Spec.Template.Spec.ProviderSpec.DeepCopy()
+	w.MadeUntilTheEnd(machine)
+	p.Scale(1)
+	mark := w.AuditMark()
+	w.Operator(harness.Options{Args: []string{"--controllers=*"}})
+	p.Runs(1)
+	counts, err := env.Audit().Counts(mark, func(e *cluster.AuditEvent) bool {
+		return e.User == harness.User && e.Verb == "get" && e.Resource == "machines"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := counts.Total(nil); n > 1 {
+		t.Errorf("the Machine was read %d times", n)
+	}
+}

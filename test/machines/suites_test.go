@@ -7,4 +7,7 @@ import (
 )
 
 // The tests of the API's own authors hold on the CRDs as they are installed, with Drover's admission policies beside them.
-func TestAPISuites(t *testing.T) { harness.RunAPISuites(t, env, false, 3) }
+func TestAPISuites(t *testing.T) {
+	prepared(t)
+	harness.RunAPISuites(t, env, false, 3)
+}

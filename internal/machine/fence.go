@@ -1,0 +1,105 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/internal/nodelink"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// settled is when a cache shows everything from before this process at the latest: the API server tells each watch once a minute how far it is.
+const settled = 5 * time.Minute
+
+// fence is the moment at which this process began to work. What the process before it has written may not be in the caches yet: their first
+// lists may come from a server that lags behind, and a replica in waiting hears of the last writes of the one that led a moment later.
+type fence struct {
+	version string
+	begun   time.Time
+	// machines and nodes tell how new the caches are; empty for not known.
+	machines, nodes func() string
+}
+
+// newFence asks the API server for its present version.
+func newFence(ctx context.Context, cache ctrlcache.Cache, live client.Reader, clock clock.PassiveClock) (fence, error) {
+	f := fence{begun: clock.Now()}
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		var list machinev1beta1.MachineList
+		if err := live.List(ctx, &list, client.Limit(1)); err != nil {
+			log.FromContext(ctx).Error(err, "cannot ask how new the caches have to be; trying again")
+			return false, nil
+		}
+		f.version = list.ResourceVersion
+		return true, nil
+	})
+	if err != nil {
+		return f, err
+	}
+	if f.machines, err = watch.StoreVersion(ctx, cache, &machinev1beta1.Machine{}); err != nil {
+		return f, err
+	}
+	f.nodes, err = watch.StoreVersion(ctx, cache, &corev1.Node{})
+	return f, err
+}
+
+// passed tells whether a cache shows everything from before this process.
+func (f *fence) passed(version func() string, now time.Time) bool {
+	return f.version == "" || f.after(version()) || !now.Before(f.begun.Add(settled))
+}
+
+// after tells whether a version is not older than the fence; of what cannot be compared it is not.
+func (f *fence) after(version string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, f.version)
+	return err == nil && order >= 0
+}
+
+// unborn makes sure that a Machine has no instance and is to have one. What the cache shows from before this process may be old: another
+// instance would be made, or one for a Machine that is gone.
+func (p *pass) unborn(ctx context.Context) error {
+	if p.fence.version == "" || p.fence.after(p.machine.ResourceVersion) || p.fence.passed(p.fence.machines, p.now) {
+		return nil
+	}
+	live := &machinev1beta1.Machine{}
+	if err := p.Live.Get(ctx, p.key, live); err != nil {
+		return fmt.Errorf("reading Machine %s: %w", p.key, err)
+	}
+	if live.UID != p.machine.UID || live.DeletionTimestamp != nil || nodelink.ProviderID(live) != nodelink.ProviderID(p.machine) {
+		return apierrors.NewConflict(machinev1beta1.Resource("machines"), p.key.Name, errOld)
+	}
+	return nil
+}
+
+var errOld = fmt.Errorf("the cache has yet to show what was written before this process began")
+
+// unregistered makes sure that a Machine that goes has no Node, where the cache shows none. It tells whether that is certain.
+func (p *pass) unregistered(ctx context.Context) (certain bool, err error) {
+	if p.memory.registered || p.fence.passed(p.fence.nodes, p.now) {
+		return true, nil
+	}
+	ref := p.machine.Status.NodeRef
+	if ref == nil {
+		// It may have come just before; nobody knows its name.
+		return nodelink.ProviderID(p.machine) == "" && len(p.machine.Status.Addresses) == 0, nil
+	}
+	node := &corev1.Node{}
+	err = p.Live.Get(ctx, types.NamespacedName{Name: ref.Name}, node)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("reading Node %s: %w", ref.Name, err)
+	}
+	return node.UID != ref.UID && node.Spec.ProviderID != nodelink.ProviderID(p.machine), nil
+}

@@ -1,0 +1,191 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/provider"
+)
+
+// present is an API server that knows better than the caches.
+type present struct {
+	client.Reader
+	machine *machinev1beta1.Machine
+	node    *corev1.Node
+	err     error
+	reads   int
+}
+
+func (p *present) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	p.reads++
+	switch into := object.(type) {
+	case *machinev1beta1.Machine:
+		if p.err == nil && p.machine != nil {
+			*into = *p.machine
+			return nil
+		}
+	case *corev1.Node:
+		if p.err == nil && p.node != nil {
+			*into = *p.node
+			return nil
+		}
+	}
+	if p.err != nil {
+		return p.err
+	}
+	return apierrors.NewNotFound(corev1.Resource("any"), key.Name)
+}
+
+// behind has a stage whose caches are older than its process.
+func behind(s *stage, live *present) *stage {
+	unknown := func() string { return "" }
+	s.Live, s.fence = live, fence{version: "1000000", begun: s.clock.Now(), machines: unknown, nodes: unknown}
+	return s
+}
+
+func TestNoInstanceForAMachineOfThePast(t *testing.T) {
+	other, going, recorded := machineOf("m"), machineOf("m"), machineOf("m")
+	other.UID = "another"
+	going.DeletionTimestamp = &going.CreationTimestamp
+	recorded.Spec.ProviderID = new("cloud:///m")
+	for name, c := range map[string]struct {
+		live  *present
+		fails bool
+	}{
+		"gone":            {&present{}, false},
+		"another one":     {&present{machine: other}, false},
+		"to go":           {&present{machine: going}, false},
+		"has one":         {&present{machine: recorded}, false},
+		"cannot be asked": {&present{err: errors.New("no")}, true},
+	} {
+		s := behind(newStage(t, machineOf("m")), c.live)
+		if _, writes, calls, err := s.try("m"); calls != "get" || writes != "" && writes != "status Machine" || (err != nil) != c.fails {
+			t.Errorf("%s: calls %q, writes %q, error %v", name, calls, writes, err)
+		}
+	}
+	live := &present{machine: machineOf("m")}
+	s := behind(newStage(t, machineOf("m")), live)
+	if _, _, calls := s.pass("m"); calls != "get create" || live.reads != 1 {
+		t.Errorf("calls %q, %d reads", calls, live.reads)
+	}
+	late := &present{}
+	s = behind(newStage(t, machineOf("m")), late)
+	s.clock.Step(settled)
+	if _, _, calls := s.pass("m"); calls != "get create" || late.reads != 0 {
+		t.Errorf("calls %q, %d reads after a cache has had time to hear of all", calls, late.reads)
+	}
+}
+
+func TestTheNodeOfAMachineOfThePastIsLookedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		live *present
+		gone bool
+	}{
+		"there": {&present{node: nodeOf("m")}, false}, "gone": {&present{}, true}, "cannot be asked": {&present{err: errors.New("no")}, false},
+	} {
+		s := running(t)
+		if err := s.client.Delete(t.Context(), nodeOf("m")); err != nil {
+			t.Fatal(err)
+		}
+		s.forget(client.ObjectKey{Namespace: "machines", Name: "m"})
+		behind(s, c.live)
+		s.doom("m")
+		for range 5 {
+			_, _, _, _ = s.try("m")
+			s.clock.Step(time.Second)
+		}
+		if gone := s.machine("m") == nil; gone != c.gone {
+			t.Errorf("%s: the Machine is gone: %v", name, gone)
+		}
+	}
+	// One that has an instance and never had a Node may have got it a moment ago.
+	s := newStage(t, machineOf("m"))
+	s.pass("m")
+	s.pass("m")
+	s.forget(client.ObjectKey{Namespace: "machines", Name: "m"})
+	behind(s, &present{})
+	s.doom("m")
+	if _, _, calls := s.pass("m"); calls != "" {
+		t.Errorf("calls %q", calls)
+	}
+	s.clock.Step(settled)
+	s.rest("m")
+	if s.machine("m") != nil {
+		t.Error("it waits for ever")
+	}
+}
+
+// The process ended between the provider's answer and its record: the Node is found by what the provider says, drained and deleted.
+func TestAnInstanceThatWasNeverRecordedIsDrained(t *testing.T) {
+	s := newStage(t, machineOf("m"), nodeOf("m"), podOf("p", "m"))
+	s.cloud.instances["m"] = instanceOf("m")
+	s.doom("m")
+	for range 3 {
+		s.pass("m")
+	}
+	if !s.node("m").Spec.Unschedulable || s.cloud.instances["m"] == nil {
+		t.Fatal("its node is not cordoned, or its instance is gone before its pods")
+	}
+	if err := s.client.Delete(t.Context(), podOf("p", "m")); err != nil {
+		t.Fatal(err)
+	}
+	s.rest("m")
+	if s.node("m") != nil || s.machine("m") != nil || s.cloud.instances["m"] != nil {
+		t.Error("something is left of it")
+	}
+}
+
+func TestAProviderThatDoesNotAnswerHoldsUpTheEnd(t *testing.T) {
+	s := newStage(t, machineOf("m"), nodeOf("m"))
+	s.cloud.instances["m"] = instanceOf("m")
+	s.cloud.fail["get"] = provider.RequeueAfter(7*time.Second, "busy")
+	s.doom("m")
+	if result, _, calls := s.pass("m"); calls != "get" || result.RequeueAfter != 7*time.Second {
+		t.Errorf("calls %q, again in %s", calls, result.RequeueAfter)
+	}
+	delete(s.cloud.fail, "get")
+	s.rest("m")
+	if s.node("m") != nil || s.machine("m") != nil {
+		t.Error("something is left of it")
+	}
+}
+
+// A Node that has registered anew since the cache heard of it is looked at again, not taken for gone.
+func TestANodeThatRegisteredAnewIsNotLeftBehind(t *testing.T) {
+	s := running(t)
+	s.fail["delete Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "m", errors.New("the UID is another one"))
+	s.doom("m")
+	for range 3 {
+		s.pass("m")
+	}
+	if s.machine("m") == nil {
+		t.Fatal("the Machine is gone and its Node is there")
+	}
+	delete(s.fail, "delete Node")
+	s.rest("m")
+	if s.node("m") != nil || s.machine("m") != nil {
+		t.Error("something is left of it")
+	}
+}
+
+// What was found out and could not be written is found out again, not ten minutes later.
+func TestAFailedWriteHasTheInstanceLookedAtAgain(t *testing.T) {
+	s := running(t)
+	s.clock.Step(10 * time.Minute)
+	s.cloud.instances["m"].State = provider.Stopped
+	s.fail["patch Machine"] = errors.New("no")
+	if _, _, _, err := s.try("m"); err == nil {
+		t.Fatal("nothing failed")
+	}
+	delete(s.fail, "patch Machine")
+	if _, writes, calls := s.pass("m"); calls != "get" || writes == "" {
+		t.Errorf("calls %q, writes %q", calls, writes)
+	}
+}

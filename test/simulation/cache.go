@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -20,11 +21,15 @@ type informer struct {
 	kind   *kind
 	server *server
 	// at is how many of the server's events the store shows.
-	at      int
-	objects map[string]client.Object
+	at int
 	// versioned informers tell the newest version that they have seen.
 	versioned bool
-	version   int
+
+	mu sync.Mutex
+	// objects is never changed but replaced, since who reads it may do so while the next event is shown.
+	objects map[string]client.Object
+	version int
+
 	indexes   map[string]client.IndexerFunc
 	podIndex  toolscache.IndexFunc
 	listeners []*listener
@@ -40,9 +45,28 @@ type listener struct {
 // newInformer begins with a list as the server would have answered after so many events.
 func newInformer(s *server, k *kind, at int, versioned bool) *informer {
 	i := &informer{kind: k, server: s, at: at, objects: map[string]client.Object{}, versioned: versioned, indexes: map[string]client.IndexerFunc{}}
-	i.objects = i.state(at)
-	i.version = i.versionAt(at)
+	i.replace(i.state(at), i.versionAt(at))
 	return i
+}
+
+// all is what the store shows.
+func (i *informer) all() map[string]client.Object {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.objects
+}
+
+// seen is the newest version that the store has seen.
+func (i *informer) seen() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.version
+}
+
+func (i *informer) replace(objects map[string]client.Object, version int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.objects, i.version = objects, version
 }
 
 // state is what the kind was after so many events.
@@ -76,30 +100,32 @@ func (i *informer) behind() int { return len(i.server.events[i.kind]) - i.at }
 func (i *informer) next() {
 	e := i.server.events[i.kind][i.at]
 	i.at++
-	i.version = i.versionAt(i.at)
-	key := keyOf(e.object)
-	before := i.objects[key]
+	key, objects := keyOf(e.object), maps.Clone(i.all())
+	before := objects[key]
 	if e.gone {
-		delete(i.objects, key)
+		delete(objects, key)
+		i.replace(objects, i.versionAt(i.at))
 		i.tell(before, nil, e.object)
 		return
 	}
-	i.objects[key] = e.object
+	objects[key] = e.object
+	i.replace(objects, i.versionAt(i.at))
 	i.tell(before, e.object, nil)
 }
 
 // relist is what happens when a watch breaks off: the store is replaced by a list, and handlers hear of the difference alone.
 func (i *informer) relist() {
-	before := i.objects
+	before := i.all()
 	i.at = len(i.server.events[i.kind])
-	i.objects, i.version = i.state(i.at), i.server.version
-	for _, key := range slices.Sorted(maps.Keys(i.objects)) {
-		if before[key] != i.objects[key] {
-			i.tell(before[key], i.objects[key], nil)
+	after := i.state(i.at)
+	i.replace(after, i.server.version)
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if before[key] != after[key] {
+			i.tell(before[key], after[key], nil)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
-		if i.objects[key] == nil {
+		if after[key] == nil {
 			i.tell(before[key], nil, nil)
 		}
 	}
@@ -138,8 +164,9 @@ func (i *informer) shown(object client.Object) any {
 // listen adds a handler, which hears first of what is there.
 func (i *informer) listen(room string, handler toolscache.ResourceEventHandler) {
 	l := &listener{room: room, handler: handler}
-	for _, key := range slices.Sorted(maps.Keys(i.objects)) {
-		object := i.objects[key]
+	objects := i.all()
+	for _, key := range slices.Sorted(maps.Keys(objects)) {
+		object := objects[key]
 		l.unheard = append(l.unheard, func(handler toolscache.ResourceEventHandler) { handler.OnAdd(i.shown(object), true) })
 	}
 	i.listeners = append(i.listeners, l)
@@ -195,7 +222,7 @@ func (v *versionStore) LastStoreSyncResourceVersion() string {
 	if v.process.crew.blind {
 		return "999999999"
 	}
-	return strconv.Itoa(v.inner.version)
+	return strconv.Itoa(v.inner.seen())
 }
 
 type podIndexer struct {
@@ -206,8 +233,9 @@ type podIndexer struct {
 // ByIndex lists the pods of a node.
 func (p *podIndexer) ByIndex(_, value string) ([]any, error) {
 	var found []any
-	for _, key := range slices.Sorted(maps.Keys(p.inner.objects)) {
-		small := p.inner.shown(p.inner.objects[key])
+	objects := p.inner.all()
+	for _, key := range slices.Sorted(maps.Keys(objects)) {
+		small := p.inner.shown(objects[key])
 		values, err := p.inner.podIndex(small)
 		if err != nil {
 			return nil, err
@@ -221,7 +249,7 @@ func (p *podIndexer) ByIndex(_, value string) ([]any, error) {
 
 // GetByKey returns a pod.
 func (p *podIndexer) GetByKey(key string) (any, bool, error) {
-	object := p.inner.objects[key]
+	object := p.inner.all()[key]
 	if object == nil {
 		return nil, false, nil
 	}

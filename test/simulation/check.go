@@ -54,7 +54,6 @@ func (w *world) replicas(v *setView) int {
 // check looks at each write of a room.
 func (w *world) check(wr *write) {
 	if machine, ok := wr.after.(*machinev1beta1.Machine); ok {
-		w.nodes.noteRecord(machine)
 		if wr.gone {
 			w.checkGone(machine)
 		}
@@ -150,7 +149,7 @@ func (w *world) checkRemediated(wr *write) {
 		_ = w.fault("healthcheck deletes Machine %s without a MachineHealthCheck", wr.key)
 		return
 	}
-	known, ok := w.process.informers[machineKind].objects[wr.key].(*machinev1beta1.Machine)
+	known, ok := w.process.informers[machineKind].all()[wr.key].(*machinev1beta1.Machine)
 	if !ok || !w.unhealthy(check, known) {
 		_ = w.fault("healthcheck deletes Machine %s, which is well", wr.key)
 	}
@@ -168,7 +167,7 @@ func (w *world) unhealthy(check *machinev1beta1.MachineHealthCheck, machine *mac
 		return time.Since(machine.CreationTimestamp.Time) > check.Spec.NodeStartupTimeout.Duration
 	}
 	name := machine.Status.NodeRef.Name
-	node, ok := w.process.informers[nodeKind].objects[name].(*corev1.Node)
+	node, ok := w.process.informers[nodeKind].all()[name].(*corev1.Node)
 	if !ok || w.server.get(nodeKind, name) == nil {
 		// The server is asked, too, before a Machine is deleted for that.
 		return true
@@ -186,9 +185,6 @@ func (w *world) unhealthy(check *machinev1beta1.MachineHealthCheck, machine *mac
 // checkGone holds that a Machine leaves no instance behind.
 func (w *world) checkGone(machine *machinev1beta1.Machine) {
 	w.nodes.vanished[machine.UID] = true
-	if unrecorded(machine) {
-		w.nodes.excused[machine.Name] = true
-	}
 	if i := w.cloud.instances[machine.UID]; i != nil {
 		_ = w.fault("Machine %s is gone, and its instance %s is not", keyOf(machine), i.id)
 	}

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,6 +55,7 @@ func (c *roomClient) List(ctx context.Context, list client.ObjectList, options .
 	}
 	k := kindOf(list)
 	return c.ask(ctx, "live list of "+k.name, false, func(request) error {
+		list.SetResourceVersion(strconv.Itoa(c.process().server.version))
 		return fill(list, c.process().server.objects[k], nil, options)
 	}, nil)
 }

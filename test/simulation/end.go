@@ -67,7 +67,7 @@ func (w *world) leftBehind() string {
 		}
 	}
 	for _, object := range w.server.all(nodeKind) {
-		if !owned[object.GetName()] && !w.nodes.excused[object.GetName()] {
+		if !owned[object.GetName()] {
 			return "Node " + object.GetName() + " is no Machine's"
 		}
 	}
@@ -134,7 +134,7 @@ func (w *world) undeclared(set *machinev1beta1.MachineSet, node *corev1.Node) st
 		}
 	}
 	for e := range have {
-		if _, declared := want[e]; w.declared[e] && !declared && !w.inherited(node, e) {
+		if _, declared := want[e]; w.declared[e] && !declared {
 			return fmt.Sprintf("%s %q of its Node is declared no more", e.kind, e.key)
 		}
 	}

@@ -20,15 +20,11 @@ type entry struct{ kind, key string }
 type nodeChecks struct {
 	// scaledDown are the Machines that the room machineset has deleted, vanished those that are not on the server any more.
 	scaledDown, vanished map[types.UID]bool
-	// excused are Nodes that may be left behind: see gaps.go.
-	excused map[string]bool
-	// recorded is what the room metadata has ever recorded on Machines.
-	recorded map[recordedEntry]bool
 }
 
 func newNodeChecks() *nodeChecks {
 	return &nodeChecks{
-		scaledDown: map[types.UID]bool{}, vanished: map[types.UID]bool{}, excused: map[string]bool{}, recorded: map[recordedEntry]bool{},
+		scaledDown: map[types.UID]bool{}, vanished: map[types.UID]bool{},
 	}
 }
 

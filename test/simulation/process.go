@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/provider"
@@ -34,9 +36,8 @@ type crew struct {
 	slowReads, versioned bool
 	// replaceFailed is the option of the room machineset.
 	replaceFailed bool
-	// lag is how many events an old list of a process that starts may lack, trusted are the kinds whose list is never old: see trustedLists.
+	// lag is how many events an old list of a process that starts may lack.
 	lag     int
-	trusted []string
 
 	// blind lets the cache say that it is as new as can be, whatever it shows.
 	blind bool
@@ -87,9 +88,6 @@ func (w *world) start() {
 	}
 	for _, k := range kinds {
 		events, lag := len(w.server.events[k]), w.crew.lag
-		if slices.Contains(w.crew.trusted, k.name) {
-			lag = 0
-		}
 		p.informers[k] = newInformer(w.server, k, events-w.random.IntN(min(lag, events)+1), w.crew.versioned)
 	}
 	ctx, cancel := context.WithCancel(log.IntoContext(context.Background(), logr.Discard()))
@@ -135,12 +133,12 @@ func (p *process) run(ctx context.Context) error {
 	p.begin(func() error {
 		return machine.Run(ctx, machines.cache, &machine.Crew{
 			Cache: machines.cache, Writer: machines, Recorder: recorder{}, Actuators: actuators, Engine: drainer, Lease: leases("machine"),
-			Metrics: machineMetrics,
+			Metrics: machineMetrics, Live: p.room("machine", true),
 		}, machine.Options{Workers: workers, InstanceCheck: instanceCheck})
 	})
 	p.begin(func() error {
 		return machineset.Run(ctx, sets.cache, p.room("machineset", true), sets, recorder{}, setMetrics, machineset.Options{
-			Workers: 1, Parallel: 1, ReplaceFailed: p.replaceFailed, Suffix: p.world.suffix,
+			Workers: 1, Parallel: 1, ReplaceFailed: p.replaceFailed, Suffix: p.world.suffix, Adopt: adopt,
 		})
 	})
 	p.begin(func() error {
@@ -154,6 +152,11 @@ func (p *process) run(ctx context.Context) error {
 		})
 	})
 	return nil
+}
+
+// adopt is what the operator gives to the room machineset.
+func adopt(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) {
+	plan.Adopt(set, machine, ownership.DefaultProtected(), time.Now())
 }
 
 // instanceCheck is how often the instance of a Machine that runs is looked at. What a pass has seen there and could not write waits for as long.
@@ -213,9 +216,9 @@ func (p *process) noteList(pass string, k *kind) {
 		record.counted = map[types.UID]bool{}
 	}
 	in := p.informers[k]
-	for _, key := range slices.Sorted(maps.Keys(in.objects)) {
-		if record.set.counts(in.objects[key]) {
-			record.counted[in.objects[key].GetUID()] = true
+	for _, key := range slices.Sorted(maps.Keys(in.all())) {
+		if record.set.counts(in.all()[key]) {
+			record.counted[in.all()[key].GetUID()] = true
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (c *roomCache) Get(ctx context.Context, key client.ObjectKey, object client
 	if err := c.stop(ctx, k.name+" "+name); err != nil {
 		return err
 	}
-	found := c.process.informers[k].objects[name]
+	found := c.process.informers[k].all()[name]
 	if found == nil {
 		return c.process.server.notFound(k, name)
 	}
@@ -69,7 +69,7 @@ func (c *roomCache) List(ctx context.Context, list client.ObjectList, options ..
 	}
 	in := c.process.informers[k]
 	c.process.noteList(passOf(ctx), k)
-	return fill(list, in.objects, in.indexes, options)
+	return fill(list, in.all(), in.indexes, options)
 }
 
 // GetInformer returns the informer of a kind.

@@ -68,6 +68,8 @@ type Options struct {
 	VolumeDetachTimeout time.Duration
 	// NodeDeletionTimeout is how long the deletion of the Node is tried; zero is without end.
 	NodeDeletionTimeout time.Duration
+	// Namespace is where the Machines are; empty for all.
+	Namespace string
 	// Cluster is the value of the label with the cluster's name that new Machines get which have none; empty for no label.
 	Cluster string
 	// Clock tells the time; nil is the real one.
@@ -166,7 +168,7 @@ func Run(ctx context.Context, cache ctrlcache.Cache, crew *Crew, options Options
 	r := NewReconciler(crew, options)
 	defer r.retire()
 	var err error
-	if r.fence, err = newFence(ctx, cache, crew.Live, r.clock); err != nil {
+	if r.fence, err = newFence(ctx, cache, crew.Live, options.Namespace, r.clock); err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it is not to begin any more
 		}

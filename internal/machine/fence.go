@@ -33,11 +33,11 @@ type fence struct {
 }
 
 // newFence asks the API server for its present version.
-func newFence(ctx context.Context, cache ctrlcache.Cache, live client.Reader, clock clock.PassiveClock) (fence, error) {
+func newFence(ctx context.Context, cache ctrlcache.Cache, live client.Reader, namespace string, clock clock.PassiveClock) (fence, error) {
 	f := fence{begun: clock.Now()}
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		var list machinev1beta1.MachineList
-		if err := live.List(ctx, &list, client.Limit(1)); err != nil {
+		if err := live.List(ctx, &list, client.InNamespace(namespace), client.Limit(1)); err != nil {
 			log.FromContext(ctx).Error(err, "cannot ask how new the caches have to be; trying again")
 			return false, nil
 		}

@@ -108,6 +108,7 @@ type machinesRun struct {
 // run runs them until the context ends or one of them fails.
 func (m machinesRun) run(ctx context.Context) error {
 	options := machineOptions(m.settings)
+	options.Namespace = *m.settings.Namespace
 	var err error
 	if options.Cluster, err = openshift.ClusterName(ctx, m.anything); err != nil {
 		return err

@@ -170,7 +170,7 @@ func Run(ctx context.Context, cache ctrlcache.Cache, crew *Crew, options Options
 	var err error
 	if r.fence, err = newFence(ctx, cache, crew.Live, options.Namespace, r.clock); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it is not to begin any more
+			return nil // it is not to begin any more
 		}
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}

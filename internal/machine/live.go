@@ -264,19 +264,25 @@ func same(a, b *machinev1beta1.Machine) bool {
 		nodelink.ProviderID(a) == nodelink.ProviderID(b)
 }
 
+// known is the Machine with what the provider has said of it in this pass.
+func (p *pass) known() *machinev1beta1.Machine {
+	i := p.found.instance
+	if i == nil {
+		return p.machine
+	}
+	seen := p.machine.DeepCopy()
+	if len(i.Addresses) > 0 {
+		seen.Status.Addresses = i.Addresses
+	}
+	if nodelink.ProviderID(seen) == "" && i.ProviderID != "" {
+		seen.Spec.ProviderID = &i.ProviderID
+	}
+	return seen
+}
+
 // link finds the Node. Addresses that came with this pass count already.
 func (p *pass) link(ctx context.Context) error {
-	seen := p.machine
-	if i := p.found.instance; i != nil && (len(i.Addresses) > 0 || i.ProviderID != "") {
-		seen = p.machine.DeepCopy()
-		if len(i.Addresses) > 0 {
-			seen.Status.Addresses = i.Addresses
-		}
-		if nodelink.ProviderID(seen) == "" && i.ProviderID != "" {
-			seen.Spec.ProviderID = &i.ProviderID
-		}
-	}
-	link, err := p.finder.NodeOf(ctx, seen)
+	link, err := p.finder.NodeOf(ctx, p.known())
 	if err != nil {
 		return err
 	}

@@ -24,11 +24,7 @@ func TestAMachineBecomesANode(t *testing.T) {
 		t.Errorf("calls %q, writes %q", calls, writes)
 	}
 	s.expect("m", machinev1beta1.PhaseProvisioned, "InstanceExists=True", "Ready=AwaitingNode", "Drainable=True", "Terminable=True")
-	machine := s.machine("m")
-	if *machine.Spec.ProviderID != "cloud:///m" || machine.Labels[LabelType] != "m5" || machine.Labels[LabelRegion] != "eu" ||
-		machine.Labels[LabelZone] != "eu-1" || machine.Annotations[AnnotationInstanceState] != "Running" || len(machine.Status.Addresses) != 1 {
-		t.Errorf("the instance is recorded as %+v", machine)
-	}
+	s.isRecorded("m")
 	s.make(nodeOf("m"))
 	_, writes, calls = s.pass("m")
 	if calls != "" || writes != "status Machine" {
@@ -48,6 +44,16 @@ func TestAMachineBecomesANode(t *testing.T) {
 	}
 	if got := s.told(); got != "Create" {
 		t.Errorf("told %s", got)
+	}
+}
+
+// isRecorded looks for what the provider has said.
+func (s *stage) isRecorded(name string) {
+	s.t.Helper()
+	machine := s.machine(name)
+	if *machine.Spec.ProviderID != "cloud:///"+name || machine.Labels[LabelType] != "m5" || machine.Labels[LabelRegion] != "eu" ||
+		machine.Labels[LabelZone] != "eu-1" || machine.Annotations[AnnotationInstanceState] != "Running" || len(machine.Status.Addresses) != 1 {
+		s.t.Errorf("the instance is recorded as %+v", machine)
 	}
 }
 

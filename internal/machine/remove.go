@@ -73,7 +73,7 @@ func (p *pass) identify(ctx context.Context) (known bool, err error) {
 func (p *pass) ask(ctx context.Context) error {
 	actuator, err := p.Actuators.of(p.machine)
 	if err != nil {
-		return nil //nolint:nilerr // terminate says so
+		return nil // terminate says so
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.options.ProviderTimeout)
 	defer cancel()

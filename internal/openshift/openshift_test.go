@@ -101,7 +101,8 @@ func TestTheReportIsWrittenOnce(t *testing.T) {
 		time.Sleep(lookAgain)
 		synctest.Wait()
 		again := read().Status.Conditions
-		if writes != 2 || len(again) != 5 || again[0].Status != configv1.ConditionTrue || !again[0].LastTransitionTime.After(first.Status.Conditions[0].LastTransitionTime.Time) {
+		since := first.Status.Conditions[0].LastTransitionTime.Time
+		if writes != 2 || len(again) != 5 || again[0].Status != configv1.ConditionTrue || !again[0].LastTransitionTime.After(since) {
 			t.Errorf("%d writes, %+v", writes, again)
 		}
 		cancel()

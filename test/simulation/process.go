@@ -37,7 +37,7 @@ type crew struct {
 	// replaceFailed is the option of the room machineset.
 	replaceFailed bool
 	// lag is how many events an old list of a process that starts may lack.
-	lag     int
+	lag int
 
 	// blind lets the cache say that it is as new as can be, whatever it shows.
 	blind bool

@@ -127,7 +127,8 @@ func event(m *machinev1beta1.Machine) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "."},
 		InvolvedObject: corev1.ObjectReference{Kind: "Machine", Namespace: m.Namespace, Name: m.Name, UID: m.UID},
-		Reason:         "Floor", Message: "an event as the operator sends them", Type: corev1.EventTypeNormal, Count: 1, FirstTimestamp: now, LastTimestamp: now,
+		Reason:         "Floor", Message: "an event as the operator sends them", Type: corev1.EventTypeNormal,
+		Count: 1, FirstTimestamp: now, LastTimestamp: now,
 		Source: corev1.EventSource{Component: "floor"},
 	}
 }

@@ -54,29 +54,14 @@ func measure(ctx context.Context, s settings) (*results, error) {
 			progress("stopping the control plane: %v", err)
 		}
 	}()
-	if err := harness.Install(ctx, c); err != nil {
-		return nil, err
-	}
-	folder, err := harness.Folder("config/machines")
-	if err != nil {
-		return nil, err
-	}
-	if output, err := harness.Kubectl(ctx, c, nil, "apply", "-k", folder); err != nil {
-		return nil, fmt.Errorf("installing the capability: %w\n%s", err, output)
-	}
 	dir, err := os.MkdirTemp("", "drover-machines-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	st := &stage{settings: s, cluster: c, dir: dir}
-	if st.client, err = newClient(c.Admin()); err != nil {
+	if err := st.build(ctx); err != nil {
 		return nil, err
-	}
-	for _, name := range []string{pool, stuckPool, otherPool} {
-		if err := st.client.Create(ctx, machineSet(name)); err != nil {
-			return nil, err
-		}
 	}
 	out := &results{}
 	for i := range s.rounds {
@@ -88,17 +73,45 @@ func measure(ctx context.Context, s settings) (*results, error) {
 			r.Down.Floor)
 		out.Rounds = append(out.Rounds, r)
 	}
+	return out, st.crowd(ctx, out)
+}
+
+// build installs Drover's permissions, and makes the pools, which are empty yet.
+func (s *stage) build(ctx context.Context) error {
+	if err := harness.Install(ctx, s.cluster); err != nil {
+		return err
+	}
+	folder, err := harness.Folder("config/machines")
+	if err != nil {
+		return err
+	}
+	if output, err := harness.Kubectl(ctx, s.cluster, nil, "apply", "-k", folder); err != nil {
+		return fmt.Errorf("installing the capability: %w\n%s", err, output)
+	}
+	if s.client, err = newClient(s.cluster.Admin()); err != nil {
+		return err
+	}
+	for _, name := range []string{pool, stuckPool, otherPool} {
+		if err := s.client.Create(ctx, machineSet(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// crowd measures what many Machines do to others: those whose drains are stuck, and those at rest.
+func (s *stage) crowd(ctx context.Context, out *results) (err error) {
 	if s.stuck > 0 {
-		if out.Stuck, err = st.stuckDrains(ctx); err != nil {
-			return nil, fmt.Errorf("stuck drains: %w", err)
+		if out.Stuck, err = s.stuckDrains(ctx); err != nil {
+			return fmt.Errorf("stuck drains: %w", err)
 		}
 	}
 	if s.rest > 0 {
-		if out.Rest, err = st.atRest(ctx); err != nil {
-			return nil, fmt.Errorf("at rest: %w", err)
+		if out.Rest, err = s.atRest(ctx); err != nil {
+			return fmt.Errorf("at rest: %w", err)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 func machineSet(pool string) *machinev1beta1.MachineSet {

@@ -1,12 +1,17 @@
 package machines
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
@@ -103,23 +108,50 @@ func TestVolumesAreWaitedFor(t *testing.T) {
 // A Machine from before the operator's time may be older in its cache than it is: the API server is asked before an instance is made.
 func TestAMachineThatWaitedForAnOperator(t *testing.T) {
 	w := prepared(t)
-	p := w.MakePool("waited", 0, nil)
 	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: cluster.MachineNamespace, Name: "waited-0", Labels: map[string]string{cluster.MachineSetLabel: p.Name},
+		Namespace: cluster.MachineNamespace, Name: "waited", Finalizers: []string{machinev1beta1.MachineFinalizer},
 	}}
-	machine.Spec.ProviderSpec = *p.Set().Spec.Template.Spec.ProviderSpec.DeepCopy()
+	machine.Spec.ProviderSpec.Value = harness.ProviderSpec(w, &kwok.ProviderSpec{
+		TypeMeta: metav1.TypeMeta{APIVersion: kwok.GroupVersion.String(), Kind: "KwokMachineProviderSpec"},
+	})
 	w.MadeUntilTheEnd(machine)
-	p.Scale(1)
 	mark := w.AuditMark()
+	// Others write all the time, so that the present version is newer than any cache of Machines.
+	note := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "busy"}}
+	w.MadeUntilTheEnd(note)
+	ctx, cancel := context.WithCancel(t.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{"n":"%d"}}`, i))
+			if err := w.Client.Patch(ctx, note.DeepCopy(), patch); err != nil && ctx.Err() == nil {
+				t.Errorf("writing: %v", err)
+			}
+		}
+	})
+	defer writer.Wait()
+	defer cancel()
 	w.Operator(harness.Options{Args: []string{"--controllers=*"}})
-	p.Runs(1)
+	w.Eventually("the Machine runs", func() error {
+		if ref := w.Machine("waited").Status.NodeRef; ref == nil {
+			return fmt.Errorf("it has no Node")
+		}
+		return nil
+	})
+	cancel()
+	if _, err := env.Audit().Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	counts, err := env.Audit().Counts(mark, func(e *cluster.AuditEvent) bool {
 		return e.User == harness.User && e.Verb == "get" && e.Resource == "machines"
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := counts.Total(nil); n > 1 {
+	if n := counts.Total(nil); n != 1 {
 		t.Errorf("the Machine was read %d times", n)
 	}
+	pool := &harness.Pool{World: w, Name: "waited"}
+	pool.DeleteMachine("waited")
+	pool.Gone("waited")
 }

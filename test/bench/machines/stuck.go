@@ -9,6 +9,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -75,6 +76,11 @@ func (s *stage) comeAndGo(ctx context.Context) (seconds [2]float64, err error) {
 func (s *stage) occupy(ctx context.Context) error {
 	machines, err := s.members(ctx, stuckPool)
 	if err != nil {
+		return err
+	}
+	// Nobody runs here who would make it.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}
+	if err := s.client.Create(ctx, account); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	for i := range machines {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes what follows from the types in api/: their deepcopy functions, and the CRDs of NodeMaintenance in config/crd. controller-gen, at
+# Writes what follows from the types in api/: their deepcopy functions, and the CRDs in config/crd. controller-gen, at
 # the version that tools/go.mod pins, is built once, into bin/cache; with --build-only that is all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +8,6 @@ package=sigs.k8s.io/controller-tools/cmd/controller-gen
 version="$(awk '$1 == "sigs.k8s.io/controller-tools" { print $2; exit }' tools/go.mod)"
 # One that was built with an older Go cannot read the code of a newer one.
 generator="$PWD/bin/cache/controller-gen-${version}-$(go env GOVERSION)-$(sha256sum <tools/go.sum | cut -c1-10)"
-groups=(medik8s kubevirt)
 
 if [[ ! -x "$generator" ]]; then
 	mkdir -p bin/cache
@@ -22,8 +21,15 @@ if [[ ! -x "$generator" ]]; then
 fi
 [[ "${1:-}" != "--build-only" ]] || exit 0
 
-paths=()
-for group in "${groups[@]}"; do
-	paths+=("paths=./api/${group}/...")
-done
-"$generator" object crd "${paths[@]}" output:crd:dir=config/crd/nodemaintenance
+# generate FOLDER GROUP... writes what belongs to some groups, their CRDs to a folder.
+generate() {
+	local folder="$1" paths=()
+	shift
+	for group in "$@"; do
+		paths+=("paths=./api/${group}/...")
+	done
+	"$generator" object crd "${paths[@]}" "output:crd:dir=config/crd/${folder}"
+}
+
+generate nodemaintenance medik8s kubevirt
+generate mutex mutex

@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+)
+
+// Environment variables that every container of a Job is given (spec/upgrade-gate.md 2).
+const (
+	EnvNode = "NODE_NAME"
+	EnvRule = "MUTEX_RULE"
+)
+
+// Labels and annotations of Jobs, by which they are found again.
+const (
+	// LabelRun holds the UID of the MutexRunConfig.
+	LabelRun = "upgrade.drover.dev/run"
+	// LabelKind holds a JobKind.
+	LabelKind = "upgrade.drover.dev/kind"
+	// AnnotationNode, AnnotationRule and AnnotationVersion say what the Job is for; AnnotationAttempt counts repetitions.
+	AnnotationNode    = "upgrade.drover.dev/node"
+	AnnotationRule    = "upgrade.drover.dev/rule"
+	AnnotationVersion = "upgrade.drover.dev/version"
+	AnnotationAttempt = "upgrade.drover.dev/attempt"
+)
+
+// ReadJobSpec reads the spec of a Job that a rule declares. Fields that no Job has are an error: a typo must not be left out in silence.
+func ReadJobSpec(raw *runtime.RawExtension) (*batchv1.JobSpec, error) {
+	if raw == nil || len(raw.Raw) == 0 {
+		return nil, errors.New("there is none")
+	}
+	spec := &batchv1.JobSpec{}
+	decoder := json.NewDecoder(bytes.NewReader(raw.Raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(spec); err != nil {
+		return nil, fmt.Errorf("it is not the spec of a batch/v1 Job: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it is more than one object")
+	}
+	return spec, nil
+}
+
+// Job makes the Job of a rule for a node.
+func Job(rule *v1alpha1.MutexRule, declared *batchv1.JobSpec, node *corev1.Node, id JobID) *batchv1.Job {
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: rule.Spec.JobNamespace, Name: JobName(rule.Spec.JobName, id),
+			Labels: map[string]string{LabelRun: string(id.Run), LabelKind: string(id.Kind)},
+			Annotations: map[string]string{
+				AnnotationNode: node.Name, AnnotationRule: id.Rule.String(), AnnotationVersion: id.Version,
+				AnnotationAttempt: fmt.Sprint(id.Attempt),
+			},
+		},
+		Spec: *declared.DeepCopy(),
+	}
+	// The controller that removes finished Jobs would have it run again; it is told when the node is done.
+	job.Spec.TTLSecondsAfterFinished = nil
+	pod := &job.Spec.Template.Spec
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			containers[i].Env = withEnv(containers[i].Env, map[string]string{EnvNode: node.Name, EnvRule: rule.Name})
+		}
+	}
+	pod.Affinity = away(pod.Affinity, node)
+	return job
+}
+
+// withEnv adds variables that are not there yet.
+func withEnv(env []corev1.EnvVar, more map[string]string) []corev1.EnvVar {
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		if !slices.ContainsFunc(env, func(e corev1.EnvVar) bool { return e.Name == name }) {
+			env = append(env, corev1.EnvVar{Name: name, Value: more[name]})
+		}
+	}
+	return env
+}
+
+// away keeps pods off a node, whatever they ask for besides: the node is about to be drained.
+func away(affinity *corev1.Affinity, node *corev1.Node) *corev1.Affinity {
+	name := node.Labels[corev1.LabelHostname]
+	if name == "" {
+		name = node.Name
+	}
+	off := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{name}}
+	if affinity == nil {
+		affinity = &corev1.Affinity{}
+	}
+	if affinity.NodeAffinity == nil {
+		affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil || len(required.NodeSelectorTerms) == 0 {
+		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+	}
+	// One of the terms is enough, so each of them has to say it. An empty term matches no node, and is to go on doing so.
+	single := len(required.NodeSelectorTerms) == 1 && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil
+	for i := range required.NodeSelectorTerms {
+		term := &required.NodeSelectorTerms[i]
+		if !single && len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0 {
+			continue
+		}
+		term.MatchExpressions = append(term.MatchExpressions, off)
+	}
+	affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
+	return affinity
+}

@@ -1,0 +1,244 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+)
+
+// Rule is a MutexRule of a run, read.
+type Rule struct {
+	// Object is the MutexRule.
+	Object *v1alpha1.MutexRule
+	// Key is its label's.
+	Key string
+	// Before and After are its Jobs; After is nil for none.
+	Before, After *batchv1.JobSpec
+}
+
+// Node is a node of the run's targets.
+type Node struct {
+	*corev1.Node
+	// Version is what it has; empty for not known.
+	Version string
+}
+
+// Step is what a node needs next. The zero value is nothing.
+type Step struct {
+	// Status is where the node stands.
+	Status v1alpha1.NodeStatus
+	// Job is to be created; nil for none.
+	Job *batchv1.Job
+	// Release has the labels of all rules taken off the node.
+	Release bool
+	// Wake is when to look again without an event; zero for no need.
+	Wake time.Time
+}
+
+// job asks what became of one Job of a rule for a node, over all of its attempts.
+func (s *scope) job(node *Node, rule *Rule, kind JobKind) (found *batchv1.Job, id JobID) {
+	id = JobID{
+		Run: s.in.Run.UID, Version: s.in.Desired, Node: node.UID, Kind: kind,
+		Rule: types.NamespacedName{Namespace: rule.Object.Namespace, Name: rule.Object.Name},
+	}
+	for {
+		key := types.NamespacedName{Namespace: rule.Object.Spec.JobNamespace, Name: JobName(rule.Object.Spec.JobName, id)}
+		next := s.in.Jobs[key]
+		if next == nil {
+			return found, id
+		}
+		found = next
+		if !failed(next) {
+			return found, id
+		}
+		id.Attempt++
+	}
+}
+
+func ended(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+func failed(job *batchv1.Job) bool { return ended(job, batchv1.JobFailed) != nil }
+
+// jobs takes a node through the Jobs of one kind. Over tells that all have succeeded.
+func (s *scope) jobs(node *Node, kind JobKind, step *Step) (over bool) {
+	var rules []*Rule
+	for i := range s.in.Rules {
+		if s.in.Rules[i].spec(kind) != nil {
+			rules = append(rules, &s.in.Rules[i])
+		}
+	}
+	for i, rule := range rules {
+		step.Status.Message = fmt.Sprintf("Job %d of %d, of rule %s", i+1, len(rules), rule.Object.Name)
+		if !s.one(node, rule, kind, step) {
+			return false
+		}
+	}
+	step.Status.Job, step.Status.Message = "", ""
+	return true
+}
+
+// one takes a node through one Job, and tells when it has succeeded.
+func (s *scope) one(node *Node, rule *Rule, kind JobKind, step *Step) (over bool) {
+	job, id := s.job(node, rule, kind)
+	if job != nil && step.Status.Started == nil {
+		created := job.CreationTimestamp
+		step.Status.Started = &created
+	}
+	step.Status.Job = rule.Object.Spec.JobNamespace + "/" + JobName(rule.Object.Spec.JobName, id)
+	switch {
+	case job == nil || failed(job) && s.again(id.Attempt):
+		step.Job = Job(rule.Object, rule.spec(kind), node.Node, id)
+	case failed(job):
+		step.Status.Phase = v1alpha1.NodeFailed
+		step.Status.Job = job.Namespace + "/" + job.Name
+		step.Status.Message += ", has failed: " + ended(job, batchv1.JobFailed).Message
+	case ended(job, batchv1.JobComplete) != nil:
+		return true
+	default:
+		s.overdue(job, step)
+	}
+	return false
+}
+
+// overdue fails a node whose Job takes too long. The Job is left as it is, for people to look at.
+func (s *scope) overdue(job *batchv1.Job, step *Step) {
+	timeout := s.in.Run.Spec.JobTimeout
+	if timeout == nil || timeout.Duration <= 0 {
+		return
+	}
+	due := job.CreationTimestamp.Add(timeout.Duration)
+	if s.in.Now.Before(due) {
+		step.Wake = due
+		return
+	}
+	step.Status.Phase = v1alpha1.NodeFailed
+	step.Status.Message += fmt.Sprintf(", has not ended within %s", timeout.Duration)
+}
+
+// again tells whether a Job that has failed so often is run once more.
+func (s *scope) again(failures int) bool {
+	on := s.in.Run.Spec.OnJobFailure
+	return on.Action == v1alpha1.FailureRetry && failures <= int(on.Retries)
+}
+
+func (r *Rule) spec(kind JobKind) *batchv1.JobSpec {
+	if kind == AfterUpgrade {
+		return r.After
+	}
+	return r.Before
+}
+
+// node says where one node stands, and what it needs next. May tells whether it may be begun.
+func (s *scope) node(node *Node, may bool) Step {
+	step := Step{Status: v1alpha1.NodeStatus{Name: node.Name, Phase: v1alpha1.NodePending}}
+	waits := slices.ContainsFunc(s.keys, func(key string) bool { return has(node, key) })
+	released := !waits && s.begun(node)
+	switch {
+	case node.Version == s.in.Desired:
+		s.upgraded(node, released, &step)
+	case released:
+		s.upgrading(node, &step)
+	case may || s.started(node):
+		step.Status.Phase = v1alpha1.NodeRunningJobs
+		if s.jobs(node, BeforeUpgrade, &step) {
+			step.Status.Phase, step.Release = v1alpha1.NodeReleased, true
+		}
+	}
+	return step
+}
+
+// upgraded is a node that has the version. One that had it before its turn came needs nothing.
+func (s *scope) upgraded(node *Node, released bool, step *Step) {
+	step.Status.Phase = v1alpha1.NodeDone
+	switch {
+	case released && s.started(node):
+		if !s.jobs(node, AfterUpgrade, step) && step.Status.Phase != v1alpha1.NodeFailed {
+			step.Status.Phase = v1alpha1.NodeCleaningUp
+		}
+	case s.started(node):
+		step.Status.Message = "it had the version before its Jobs had ended"
+	}
+}
+
+// upgrading is a node that was let go.
+func (s *scope) upgrading(node *Node, step *Step) {
+	step.Status.Phase = v1alpha1.NodeReleased
+	state := node.Annotations["machineconfiguration.openshift.io/state"]
+	switch state {
+	case "Working":
+		step.Status.Phase = v1alpha1.NodeUpgrading
+	case "Degraded", "Unreconcilable":
+		step.Status.Phase = v1alpha1.NodeFailed
+		step.Status.Message = fmt.Sprintf("the machine-config-operator says %s: %s", state, node.Annotations["machineconfiguration.openshift.io/reason"])
+	}
+	timeout := s.in.Run.Spec.NodeTimeout
+	released, known := s.in.Released[node.Name]
+	if known {
+		step.Status.Released = &released
+	}
+	if timeout == nil || timeout.Duration <= 0 || !known || step.Status.Phase == v1alpha1.NodeFailed {
+		return
+	}
+	due := released.Add(timeout.Duration)
+	if s.in.Now.Before(due) {
+		step.Wake = due
+		return
+	}
+	step.Status.Phase = v1alpha1.NodeFailed
+	step.Status.Message = fmt.Sprintf("it has not come to version %s within %s", s.in.Desired, timeout.Duration)
+}
+
+func has(node *Node, key string) bool {
+	_, there := node.Labels[key]
+	return there
+}
+
+// begun tells that a node has been taken into the run: without a rule's label it is one that was let go.
+func (s *scope) begun(node *Node) bool { return node.Labels[LabelRun] == string(s.in.Run.UID) }
+
+// started tells that a node has a Job in this run.
+func (s *scope) started(node *Node) bool {
+	for i := range s.in.Rules {
+		if job, _ := s.job(node, &s.in.Rules[i], BeforeUpgrade); job != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// sorted puts nodes into the order in which they have their turn.
+func (s *scope) sorted() []*Node {
+	nodes := slices.Clone(s.in.Nodes)
+	zone := func(n *Node) string {
+		if s.in.Run.Spec.NodeOrder == v1alpha1.OrderZone {
+			return n.Labels[corev1.LabelTopologyZone]
+		}
+		return ""
+	}
+	slices.SortFunc(nodes, func(a, b *Node) int {
+		if left, right := zone(a), zone(b); left != right {
+			if left < right {
+				return -1
+			}
+			return 1
+		}
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return nodes
+}

@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// AnnotationClaim on a MachineConfigPool says which run has it, and how it was before. It is written with the first change of the pool and
+// goes with the last.
+const AnnotationClaim = "upgrade.drover.dev/claim"
+
+// Claim is a run's hold on a pool.
+type Claim struct {
+	// Run and UID are the MutexRunConfig's.
+	Run types.NamespacedName `json:"run"`
+	UID types.UID            `json:"uid"`
+	// Paused and NodeSelector are what the pool had before.
+	Paused       bool                  `json:"paused"`
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+}
+
+// ClaimOf reads the claim on a pool; nil for none. It fails for one that cannot be read: nobody could give back what was before.
+func ClaimOf(pool *mcfgv1.MachineConfigPool) (*Claim, error) {
+	text := pool.Annotations[AnnotationClaim]
+	if text == "" {
+		return nil, nil
+	}
+	claim := &Claim{}
+	if err := json.Unmarshal([]byte(text), claim); err != nil {
+		return nil, fmt.Errorf("MachineConfigPool %s: annotation %s: %w", pool.Name, AnnotationClaim, err)
+	}
+	return claim, nil
+}
+
+// Take makes the claim of a run on a pool as it is now.
+func Take(pool *mcfgv1.MachineConfigPool, run types.NamespacedName, uid types.UID) *Claim {
+	return &Claim{Run: run, UID: uid, Paused: pool.Spec.Paused, NodeSelector: pool.Spec.NodeSelector.DeepCopy()}
+}
+
+// format is the text of the annotation.
+func (c *Claim) format() string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // it has nothing that cannot be rendered
+	}
+	return string(text)
+}
+
+// Shape is what a pool is to be.
+type Shape struct {
+	// Paused and NodeSelector go to its spec.
+	Paused       bool
+	NodeSelector *metav1.LabelSelector
+	// Claim is the text of the annotation; empty for none.
+	Claim string
+}
+
+// ShapeOf is what a pool is.
+func ShapeOf(pool *mcfgv1.MachineConfigPool) Shape {
+	return Shape{Paused: pool.Spec.Paused, NodeSelector: pool.Spec.NodeSelector, Claim: pool.Annotations[AnnotationClaim]}
+}
+
+// Equal tells whether two shapes are the same to the API.
+func (s Shape) Equal(other Shape) bool { return apiequality.Semantic.DeepEqual(s, other) }
+
+// Held is what a target pool is while its nodes wait: paused. Those with the labels of all rules stay in it, others leave it; what its
+// selector asked for before still holds.
+func (c *Claim) Held(keys []string) Shape {
+	return Shape{Paused: true, NodeSelector: with(c.NodeSelector, metav1.LabelSelectorOpExists, keys), Claim: c.format()}
+}
+
+// Open is what the canary pool is meanwhile: nodes without any rule's label are in it, of those alone that belong to the run. Its own nodes
+// are given the run's label, too; without that the machine-config-operator would upgrade every free worker.
+func (c *Claim) Open(keys []string) Shape {
+	base := &metav1.LabelSelector{}
+	if c.NodeSelector != nil {
+		base.MatchLabels = c.NodeSelector.DeepCopy().MatchLabels
+	}
+	selector := with(base, metav1.LabelSelectorOpDoesNotExist, keys)
+	selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+		Key: LabelRun, Operator: metav1.LabelSelectorOpIn, Values: []string{string(c.UID)},
+	})
+	return Shape{Paused: false, NodeSelector: selector, Claim: c.format()}
+}
+
+// Before is what the pool was, to be given back as it was.
+func (c *Claim) Before() Shape { return Shape{Paused: c.Paused, NodeSelector: c.NodeSelector} }
+
+func with(selector *metav1.LabelSelector, operator metav1.LabelSelectorOperator, keys []string) *metav1.LabelSelector {
+	out := &metav1.LabelSelector{}
+	if selector != nil {
+		out = selector.DeepCopy()
+	}
+	for _, key := range keys {
+		wanted := metav1.LabelSelectorRequirement{Key: key, Operator: operator}
+		known := func(r metav1.LabelSelectorRequirement) bool { return apiequality.Semantic.DeepEqual(r, wanted) }
+		if !slices.ContainsFunc(out.MatchExpressions, known) {
+			out.MatchExpressions = append(out.MatchExpressions, wanted)
+		}
+	}
+	return out
+}

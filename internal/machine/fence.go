@@ -91,7 +91,7 @@ func (p *pass) unregistered(ctx context.Context) (certain bool, err error) {
 	ref := p.machine.Status.NodeRef
 	if ref == nil {
 		// It may have come just before; nobody knows its name.
-		return nodelink.ProviderID(p.machine) == "" && len(p.machine.Status.Addresses) == 0, nil
+		return p.found.instance == nil && nodelink.ProviderID(p.machine) == "" && len(p.machine.Status.Addresses) == 0, nil
 	}
 	node := &corev1.Node{}
 	err = p.Live.Get(ctx, types.NamespacedName{Name: ref.Name}, node)

@@ -120,6 +120,13 @@ func TestTheNodeOfAMachineOfThePastIsLookedFor(t *testing.T) {
 	if s.machine("m") != nil {
 		t.Error("it waits for ever")
 	}
+	// The same when the instance was never recorded, and the provider alone knows of it.
+	s = behind(newStage(t, machineOf("m")), &present{})
+	s.cloud.instances["m"] = instanceOf("m")
+	s.doom("m")
+	if s.pass("m"); s.cloud.instances["m"] == nil {
+		t.Error("the instance is ended although nobody knows whether it has a Node")
+	}
 }
 
 // The process ended between the provider's answer and its record: the Node is found by what the provider says, drained and deleted.

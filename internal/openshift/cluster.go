@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // infrastructure is the name of the one Infrastructure object.
@@ -21,6 +22,11 @@ func ClusterName(ctx context.Context, live client.Reader) (string, error) {
 	object := &configv1.Infrastructure{}
 	err := live.Get(ctx, types.NamespacedName{Name: infrastructure}, object)
 	if absent(err) {
+		return "", nil
+	}
+	if apierrors.IsForbidden(err) {
+		// A label is not worth the end of all that Drover does.
+		log.FromContext(ctx).Error(err, "new Machines get no label with the cluster's name; config/machines has the permission")
 		return "", nil
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,6 +53,7 @@ func TestClusterName(t *testing.T) {
 		"there":    {clientOf(t, interceptor.Funcs{}, object), "blue-x7k2p", false},
 		"absent":   {clientOf(t, interceptor.Funcs{}), "", false},
 		"no kind":  {clientOf(t, failing(errNoKind)), "", false},
+		"refused":  {clientOf(t, failing(apierrors.NewForbidden(configv1.Resource("infrastructures"), "cluster", nil))), "", false},
 		"an error": {clientOf(t, failing(errors.New("no"))), "", true},
 	} {
 		if got, err := ClusterName(t.Context(), c.reader); got != c.want || (err != nil) != c.fails {

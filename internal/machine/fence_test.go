@@ -45,8 +45,8 @@ func (p *present) Get(_ context.Context, key client.ObjectKey, object client.Obj
 
 // behind has a stage whose caches are older than its process.
 func behind(s *stage, live *present) *stage {
-	unknown := func() string { return "" }
-	s.Live, s.fence = live, fence{version: "1000000", begun: s.clock.Now(), machines: unknown, nodes: unknown}
+	unknown := mark{version: "1000000", seen: func() string { return "" }}
+	s.Live, s.fence = live, fence{begun: s.clock.Now(), machines: unknown, nodes: unknown}
 	return s
 }
 

@@ -141,7 +141,8 @@ func (w *world) react(wr *write) {
 		if i := w.instanceNamed(key); i != nil {
 			w.after(5*time.Second+w.upTo(2*time.Minute), func() { w.register(i) })
 		}
-	case wr.kind == setKind && wr.gone, wr.kind == podKind && wr.gone:
+	case wr.kind == setKind && wr.gone, wr.kind == podKind && wr.gone, wr.before == nil && len(wr.after.GetOwnerReferences()) > 0:
+		// What comes after its owner has gone is collected as well.
 		w.after(w.upTo(20*time.Second), func() { w.collect() })
 	}
 }

@@ -97,17 +97,23 @@ func (p *pass) begin(ctx context.Context, r *remedy) (begun bool, err error) {
 	return p.remove(ctx, r)
 }
 
-// confirm asks the API server whether a Node is gone that the cache does not have: news of Machines and of Nodes come in no order, and a
-// Machine that has just been linked must not be deleted because its Node has not arrived.
+// confirm asks the API server whether a Node is as bad as the cache has it: news of Machines and of Nodes come in no order, and the first
+// list after a restart may be old. A Machine whose Node is well must not be deleted for either. That a Machine itself has changed is seen
+// by its version, when it is deleted.
 func (p *pass) confirm(ctx context.Context, r *remedy) (bool, error) {
-	if r.verdict.finding != foundNodeGone {
+	if f := r.verdict.finding; f != foundNodeGone && f != foundUnhealthy {
 		return true, nil
 	}
-	node, err := p.nodeOf(ctx, p.options.Live, r.target.machine)
-	if node != nil {
-		p.later(catchUp)
+	seen := *r.target
+	var err error
+	if seen.node, err = p.nodeOf(ctx, p.options.Live, seen.machine); err != nil {
+		return false, err
 	}
-	return node == nil && err == nil, err
+	if !p.in.judge(&seen).finding.due() {
+		p.later(catchUp)
+		return false, nil
+	}
+	return true, nil
 }
 
 // guarded asks whether the control plane can spare a node. A Machine of another of its nodes that is on its way out counts, too: its node

@@ -288,6 +288,19 @@ func TestANodeThatIsNotInTheCacheIsNotGone(t *testing.T) {
 	s.pass("c", "delete Machine/m0, "+statusC)
 }
 
+// The first list after a restart may be of a Node that was ill, and is no more.
+func TestANodeThatIsWellAgainIsNoReason(t *testing.T) {
+	s := newStage(t, Options{}, crew("uw")...)
+	s.stop()
+	edit(s, nodeOf("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+	if result := s.pass("c", statusC); result.RequeueAfter != catchUp {
+		t.Errorf("looks again in %s", result.RequeueAfter)
+	}
+	s.goOn()
+	s.pass("c", statusC)
+	s.expect("c", "2 2 2", rested)
+}
+
 func TestAMachineThatChangedIsNotDeleted(t *testing.T) {
 	s := newStage(t, Options{}, crew("nw")...)
 	s.stop()

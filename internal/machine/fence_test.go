@@ -183,6 +183,53 @@ func TestANodeThatRegisteredAnewIsNotLeftBehind(t *testing.T) {
 }
 
 // What was found out and could not be written is found out again, not ten minutes later.
+// nodeless is a cache that has not heard of any Node yet.
+type nodeless struct{ client.Reader }
+
+func (n nodeless) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, node := object.(*corev1.Node); node {
+		return apierrors.NewNotFound(corev1.Resource("nodes"), key.Name)
+	}
+	return n.Reader.Get(ctx, key, object, options...)
+}
+
+func (n nodeless) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, nodes := list.(*corev1.NodeList); nodes {
+		return nil
+	}
+	return n.Reader.List(ctx, list, options...)
+}
+
+// A Node that registers in the moment in which its instance ends is deleted, too; one that only has the name is not.
+func TestANodeThatCameInTheLastMoment(t *testing.T) {
+	for name, c := range map[string]struct {
+		id    string
+		stays bool
+	}{"its own": {"cloud:///m", false}, "another's": {"cloud:///other", true}, "nobody's": {"", true}} {
+		s := newStage(t, machineOf("m"))
+		s.rest("m")
+		s.Cache, s.finder.Reader = nodeless{s.client}, nodeless{s.client}
+		node := nodeOf("m")
+		node.Spec.ProviderID = c.id
+		s.make(node)
+		s.doom("m")
+		s.rest("m")
+		if stays := s.node("m") != nil; s.machine("m") != nil || stays != c.stays {
+			t.Errorf("%s: the Machine is %v, the Node stays: %v", name, s.machine("m"), stays)
+		}
+	}
+	s := newStage(t, machineOf("m"))
+	s.rest("m")
+	s.Live = &present{err: errors.New("no")}
+	s.doom("m")
+	for range 3 {
+		_, _, _, _ = s.try("m")
+	}
+	if s.machine("m") == nil {
+		t.Error("the Machine is gone although nobody knows whether it has a Node")
+	}
+}
+
 func TestAFailedWriteHasTheInstanceLookedAtAgain(t *testing.T) {
 	s := running(t)
 	s.clock.Step(10 * time.Minute)

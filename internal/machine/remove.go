@@ -177,10 +177,13 @@ func (p *pass) notDeleted(err error) (bool, error) {
 func (p *pass) removeNode(ctx context.Context) (bool, error) {
 	node := p.found.node
 	if node == nil {
-		return true, nil
+		var err error
+		if node, err = p.latecomer(ctx); err != nil || node == nil {
+			return err == nil, err
+		}
 	}
 	err := p.Cache.Get(ctx, types.NamespacedName{Name: node.Name}, &corev1.Node{})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && p.found.node != nil {
 		return true, nil // it went with the instance
 	}
 	err = p.Writer.Delete(ctx, &corev1.Node{ObjectMeta: metaOf(node.Name)}, client.Preconditions{UID: &node.UID})
@@ -199,6 +202,33 @@ func (p *pass) removeNode(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	return false, fmt.Errorf("deleting Node %s: %w", node.Name, err)
+}
+
+// latecomer looks for a Node that registered so shortly before its instance ended that the cache has not heard of it. Nobody would look
+// for it later. It is looked for by the names that Nodes are given: the Machine's, and those of the instance.
+func (p *pass) latecomer(ctx context.Context) (*corev1.Node, error) {
+	known := p.known()
+	if p.memory.registered || known.Status.NodeRef != nil || p.found.conflict != "" || !provisioned(known) {
+		return nil, nil
+	}
+	names := []string{known.Name}
+	for _, address := range known.Status.Addresses {
+		if address.Type == corev1.NodeHostName || address.Type == corev1.NodeInternalDNS {
+			names = append(names, address.Address)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		node := &corev1.Node{}
+		err := p.Live.Get(ctx, types.NamespacedName{Name: name}, node)
+		switch {
+		case err == nil && node.Spec.ProviderID != "" && node.Spec.ProviderID == nodelink.ProviderID(known):
+			return node, nil
+		case client.IgnoreNotFound(err) != nil:
+			return nil, fmt.Errorf("reading Node %s: %w", name, err)
+		}
+	}
+	return nil, nil
 }
 
 // finish gives the lease back and lets the Machine go.

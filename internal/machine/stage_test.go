@@ -148,7 +148,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		t.Fatal(err)
 	}
 	s.Reconciler = NewReconciler(&Crew{
-		Cache: s.client, Writer: s.client, Recorder: s.events, Actuators: actuators, Metrics: metrics,
+		Cache: s.client, Writer: s.client, Live: s.client, Recorder: s.events, Actuators: actuators, Metrics: metrics,
 		Engine: engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
 		Lease:  &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
 	}, Options{Clock: s.clock})

@@ -42,7 +42,7 @@ const (
 	catchUp = time.Second
 	// settleNewborn is how long an instance that runs from the start may take to register its Node before the status is written without it;
 	// settleInstance how long one that was just ended may take to go before it is asked again, and the status says so.
-	settleNewborn, settleInstance = 500 * time.Millisecond, 2 * time.Second
+	settleNewborn, settleInstance = 500 * time.Millisecond, 5 * time.Second
 	// retryInstance is how soon to look at an instance again that is on its way, or on its way out.
 	retryInstance = 30 * time.Second
 	// retryDenied is how soon to try again what the API server refused, or what only a person can put right.

@@ -38,7 +38,7 @@ test: sandbox ## Run all tests, with the race detector.
 	go test -race -timeout 30m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
 
 .PHONY: bench
-bench: bench-rollouts bench-drains bench-machines ## Measure roll-outs and machines against the floor, drains against what budgets allow (50 minutes).
+bench: bench-rollouts bench-drains bench-machines bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains against what budgets allow (55 minutes).
 
 .PHONY: bench-rollouts
 bench-rollouts: build # roll-outs of 500, 2000 and 5000 Machines (BENCH_SIZES=...)
@@ -51,6 +51,10 @@ bench-drains: build # drains of 50 nodes at once, and memory with 50,000 pods (B
 .PHONY: bench-machines
 bench-machines: build # a MachineSet from 0 to 1000 and back (BENCH_MACHINES="-machines 200" ...)
 	go run ./test/bench/machines $(BENCH_MACHINES) -json bench-machines.json
+
+.PHONY: bench-upgrades
+bench-upgrades: build # a gated upgrade of 200 nodes whose Jobs end at once (BENCH_UPGRADES="-nodes 50" ...)
+	go run ./test/bench/upgrades $(BENCH_UPGRADES) -json bench-upgrades.json
 
 .PHONY: faults
 faults: sandbox ## Run the crash lane in full: a kill before and after every write.

@@ -217,4 +217,50 @@ run kubectl-drover maintenance end "$node" --wait
 state >"$data/after"
 (cd "$data" && run diff before after) && echo "no difference"
 
+title "An upgrade of OpenShift, played beside: before each node of the pool infra a Job runs, and then that node alone is let go"
+run drover-sandbox openshift init --pool infra --pool canary --drain-delay 200ms --reboot-delay 500ms
+kubectl patch machineconfigpool canary --type=merge \
+	-p '{"spec":{"nodeSelector":{"matchLabels":{"node-role.kubernetes.io/worker":""},"matchExpressions":[{"key":"isCanary","operator":"Exists"}]}}}'
+gated="$(kubectl get nodes -o jsonpath='{.items[0:3].metadata.name}')"
+# shellcheck disable=SC2086 # they are three names
+kubectl label node $gated node-role.kubernetes.io/infra=
+kubectl create namespace numo
+kubectl apply -f - <<'YAML'
+apiVersion: openshift-optional.skrzypek.io/v1alpha1
+kind: MutexRule
+metadata: {name: database, namespace: numo}
+spec:
+  jobName: fail-over
+  jobNamespace: numo
+  jobSpec: &job
+    template:
+      metadata: {annotations: {test.drover.dev/completion-delay: 500ms}}
+      spec:
+        restartPolicy: Never
+        tolerations: [{operator: Exists}]
+        containers: [{name: job, image: example.com/fail-over}]
+  cleanUpJobSpec: *job
+---
+apiVersion: openshift-optional.skrzypek.io/v1alpha1
+kind: MutexTarget
+metadata: {name: infra, namespace: numo}
+spec: {machineConfigPools: [infra]}
+---
+apiVersion: openshift-optional.skrzypek.io/v1alpha1
+kind: MutexRunConfig
+metadata: {name: infra, namespace: numo}
+spec:
+  canary: {name: canary}
+  mutexRules: [{name: database}]
+  mutexTargets: [{name: infra}]
+YAML
+run kubectl wait mutexrunconfig/infra -n numo --for='jsonpath={.status.phase}=Idle' --timeout=60s
+kubectl get mcp -o custom-columns=NAME:.metadata.name,PAUSED:.spec.paused,SELECTOR:.spec.nodeSelector >"$data/pools-before"
+run drover-sandbox openshift upgrade --to 4.17.3
+run kubectl-drover upgrade plan infra
+run kubectl-drover upgrade status infra --watch
+run kubectl get jobs -n numo -o custom-columns=NAME:.metadata.name,NODE:.metadata.annotations.upgrade\\.drover\\.dev/node,DONE:.status.succeeded
+kubectl get mcp -o custom-columns=NAME:.metadata.name,PAUSED:.spec.paused,SELECTOR:.spec.nodeSelector >"$data/pools-after"
+(cd "$data" && run diff pools-before pools-after) && echo "no difference: the pools are as they were"
+
 title "Done in $((SECONDS - begun)) s; cleaning up"

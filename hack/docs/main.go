@@ -16,6 +16,7 @@ import (
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/upgrade"
 )
 
 // capability is what one capability has to document. A new one is a line in capabilities.
@@ -38,6 +39,7 @@ var capabilities = []capability{
 		events:     slices.Concat(machineset.Events, machine.EventDocs(), healthcheck.EventDocs()),
 		conditions: slices.Concat(setplan.ConditionDocs(), machine.ConditionDocs(), healthcheck.ConditionDocs()),
 	},
+	{name: upgrade.Name, metrics: upgrade.MetricDocs(), events: upgrade.EventDocs(), conditions: upgrade.ConditionDocs()},
 }
 
 func main() {

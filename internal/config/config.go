@@ -45,6 +45,7 @@ func Default() *v1alpha1.DroverConfiguration {
 			Workers: new(100), Parallel: new(50), InstanceCheck: duration(10 * time.Minute), NodeDrainTimeout: duration(0),
 			VolumeDetachTimeout: duration(5 * time.Minute), NodeDeletionTimeout: duration(0), ReplaceFailed: new(false),
 		},
+		Upgrade: v1alpha1.Upgrade{NodeVersion: "Auto"},
 		Webhook: v1alpha1.Webhook{ //nolint:gosec // it is the Secret's name, not what is in it
 			BindAddress: new(":9443"), HTTP2: new(false), Certificates: CertificatesManaged, SecretName: "drover-webhook",
 			ServiceName: "drover-webhook", ValidatingConfigurationName: "drover",

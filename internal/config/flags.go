@@ -28,6 +28,7 @@ func AddFlags(set *pflag.FlagSet) *Flags {
 	f.addDrainFlags(d)
 	f.addElectionFlags(d)
 	f.addProviderFlags(d)
+	f.addUpgradeFlags(d)
 	f.addServingFlags(d)
 	f.addWebhookFlags(d)
 	return f
@@ -61,6 +62,11 @@ func (f *Flags) addDrainFlags(d *v1alpha1.DroverConfiguration) {
 	f.text("maintenance-control-plane-guard", d.Maintenance.ControlPlaneGuard,
 		"Auto lets one control-plane node at a time into maintenance, Off lets all",
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Maintenance.ControlPlaneGuard = *v })
+}
+
+func (f *Flags) addUpgradeFlags(d *v1alpha1.DroverConfiguration) {
+	f.text("upgrade-node-version", d.Upgrade.NodeVersion, "where the version of a node is read: Auto, Label or MachineConfig",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Upgrade.NodeVersion = *v })
 }
 
 func (f *Flags) addProviderFlags(d *v1alpha1.DroverConfiguration) {

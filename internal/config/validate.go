@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -32,6 +33,10 @@ func Validate(c *v1alpha1.DroverConfiguration, known []string) field.ErrorList {
 	all = append(all, validateMetadata(field.NewPath("metadata"), c.Metadata)...)
 	all = append(all, validateDrain(field.NewPath("drain"), c.Drain)...)
 	all = append(all, validateMaintenance(field.NewPath("maintenance"), c.Maintenance)...)
+	all = append(all, validateMachines(field.NewPath("machines"), c.Machines)...)
+	if known := []string{"Auto", "Label", "MachineConfig"}; !slices.Contains(known, c.Upgrade.NodeVersion) {
+		all = append(all, field.NotSupported(field.NewPath("upgrade", "nodeVersion"), c.Upgrade.NodeVersion, known))
+	}
 	return append(all, validateWebhook(field.NewPath("webhook"), c.Webhook)...)
 }
 
@@ -128,6 +133,22 @@ func validateMaintenance(path *field.Path, m v1alpha1.Maintenance) field.ErrorLi
 	}
 	if m.LeaseLossTimeout.Duration <= 0 {
 		all = append(all, field.Invalid(path.Child("leaseLossTimeout"), m.LeaseLossTimeout.Duration.String(), "must be more than 0"))
+	}
+	return all
+}
+
+func validateMachines(path *field.Path, m v1alpha1.Machines) field.ErrorList {
+	all := append(validateWorkers(path.Child("workers"), *m.Workers), validateWorkers(path.Child("parallel"), *m.Parallel)...)
+	for _, setting := range []struct {
+		name  string
+		value *metav1.Duration
+	}{
+		{"instanceCheck", m.InstanceCheck}, {"nodeDrainTimeout", m.NodeDrainTimeout}, {"volumeDetachTimeout", m.VolumeDetachTimeout},
+		{"nodeDeletionTimeout", m.NodeDeletionTimeout},
+	} {
+		if setting.value.Duration < 0 {
+			all = append(all, field.Invalid(path.Child(setting.name), setting.value.Duration.String(), "must be 0 or more"))
+		}
 	}
 	return all
 }

@@ -93,7 +93,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		// A lease is given back, taken away, or renewed by somebody else.
 		watch.Source(cache, &coordinationv1.Lease{}, watch.Handler[*coordinationv1.Lease]{
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *coordinationv1.Lease) {
-				if holder(before) != holder(after) {
+				if nodelease.HolderOf(before) != nodelease.HolderOf(after) {
 					queue.Add(watch.Rollout, r.ofLease(ctx, after.Name)...)
 				}
 			},
@@ -102,13 +102,6 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 			},
 		}),
 	)
-}
-
-func holder(lease *coordinationv1.Lease) string {
-	if lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
 }
 
 // nodeMatters ignores heartbeats.

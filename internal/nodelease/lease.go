@@ -52,7 +52,7 @@ func (l *Leases) Hold(ctx context.Context, node *corev1.Node) (time.Duration, er
 	step := Decide(lease, l.Holder, now)
 	switch step {
 	case Wait:
-		return 0, &HeldError{Node: node.Name, Holder: holderOf(lease), Until: expiry(lease.Spec)}
+		return 0, &HeldError{Node: node.Name, Holder: HolderOf(lease), Until: expiry(lease.Spec)}
 	case Keep:
 		return RenewAfter - now.Sub(lease.Spec.RenewTime.Time), nil
 	case Create:
@@ -81,7 +81,7 @@ func (l *Leases) Release(ctx context.Context, node string) error {
 	if err != nil || lease == nil {
 		return err
 	}
-	if holder := holderOf(lease); holder != "" && holder != l.Holder {
+	if holder := HolderOf(lease); holder != "" && holder != l.Holder {
 		return nil
 	}
 	if l.Empty {
@@ -97,7 +97,7 @@ func (l *Leases) Release(ctx context.Context, node string) error {
 
 // empty leaves the object without holder and times, as the older incumbent does.
 func (l *Leases) empty(ctx context.Context, lease *coordinationv1.Lease) error {
-	if holderOf(lease) == "" {
+	if HolderOf(lease) == "" {
 		return nil
 	}
 	changed := lease.DeepCopy()
@@ -143,7 +143,17 @@ func (l *Leases) get(ctx context.Context, node string) (*coordinationv1.Lease, e
 	return lease, nil
 }
 
-func holderOf(lease *coordinationv1.Lease) string {
+// HeldBy says who else holds a node's lease now; nil for nobody, so that Hold may succeed.
+func (l *Leases) HeldBy(ctx context.Context, node string) (*HeldError, error) {
+	lease, err := l.get(ctx, node)
+	if err != nil || Decide(lease, l.Holder, l.Clock.Now()) != Wait {
+		return nil, err
+	}
+	return &HeldError{Node: node, Holder: HolderOf(lease), Until: expiry(lease.Spec)}, nil
+}
+
+// HolderOf is the identity in a lease; empty for none.
+func HolderOf(lease *coordinationv1.Lease) string {
 	if lease.Spec.HolderIdentity == nil {
 		return ""
 	}

@@ -5,15 +5,19 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -21,15 +25,18 @@ import (
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/nodelease"
+	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
 )
 
 // newScheme knows the types that Drover reads and writes.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, machinev1beta1.Install, configv1.Install, medik8s.AddToScheme, kubevirt.AddToScheme,
+		clientgoscheme.AddToScheme, machinev1beta1.Install, configv1.Install, mcfgv1.Install, medik8s.AddToScheme, kubevirt.AddToScheme,
+		mutex.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -58,7 +65,20 @@ func newMapper() meta.RESTMapper {
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("DaemonSet"), meta.RESTScopeNamespace)
 	mapper.Add(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace)
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
+	addUpgrade(mapper)
 	return mapper
+}
+
+// addUpgrade adds what the upgrade gate reads and writes.
+func addUpgrade(mapper *meta.DefaultRESTMapper) {
+	for _, kind := range []string{"MutexRule", "MutexTarget", "MutexRunConfig"} {
+		mapper.Add(mutex.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	for _, kind := range []string{"MachineConfigPool", "MachineConfig"} {
+		mapper.Add(mcfgv1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	}
+	mapper.Add(configv1.GroupVersion.WithKind("ClusterVersion"), meta.RESTScopeRoot)
+	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
 }
 
 // crdKind is what the switchboard watches.
@@ -89,10 +109,32 @@ func cacheOptions(namespace string, makesMachines bool) cache.Options {
 			&machinev1beta1.MachineHealthCheck{}: {Transform: cache.TransformStripManagedFields(), Field: within},
 			&corev1.Pod{}:                        {Transform: engine.TrimPod},
 			&storagev1.VolumeAttachment{}:        {Transform: engine.TrimAttachment},
+			&mcfgv1.MachineConfigPool{}:          {Transform: trimPool},
+			// Of all the Jobs of a cluster those alone that a run has made.
+			&batchv1.Job{}: {Label: madeByRuns()},
 			// The heartbeats of all nodes are leases, too.
 			&coordinationv1.Lease{}: {Field: fields.OneTermEqualSelector("metadata.namespace", nodelease.Namespace())},
 		},
 	}
+}
+
+// madeByRuns selects the Jobs of the upgrade gate.
+func madeByRuns() labels.Selector {
+	requirement, err := labels.NewRequirement(upgradeplan.LabelRun, selection.Exists, nil)
+	if err != nil {
+		panic(err) // the key is a constant
+	}
+	return labels.NewSelector().Add(*requirement)
+}
+
+// trimPool drops what the machine-config-operator counts.
+func trimPool(object any) (any, error) {
+	if pool, ok := object.(*mcfgv1.MachineConfigPool); ok {
+		pool.ManagedFields = nil
+		pool.Status = mcfgv1.MachineConfigPoolStatus{}
+		pool.Spec.Configuration = mcfgv1.MachineConfigPoolStatusConfiguration{}
+	}
+	return object, nil
 }
 
 // trimNode drops what no capability reads. The list of images alone is most of a Node.

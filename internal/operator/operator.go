@@ -25,6 +25,7 @@ import (
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/upgrade"
 	"github.com/drover-io/drover/internal/version"
 	"github.com/drover-io/drover/provider"
 )
@@ -34,7 +35,7 @@ const shutdownGrace = 15 * time.Second
 
 // Capabilities lists the names that --controllers knows.
 func Capabilities() []string {
-	return []string{metadata.Name, maintenance.Medik8s().Name, maintenance.Kubevirt().Name, machinesName}
+	return []string{metadata.Name, maintenance.Medik8s().Name, maintenance.Kubevirt().Name, machinesName, upgrade.Name}
 }
 
 // Run runs the operator until the context ends or it cannot go on. The configuration must be valid.
@@ -131,7 +132,11 @@ func newCapabilities(
 		return nil, err
 	}
 	machines, err := machinesCapability(mgr, recorder, settings, shared, providers)
-	return slices.Concat(capabilities, maintenances, machines), err
+	if err != nil {
+		return nil, err
+	}
+	upgrades, err := upgradeCapability(mgr, recorder, settings)
+	return slices.Concat(capabilities, maintenances, machines, upgrades), err
 }
 
 // protected are the keys that belong to the system.

@@ -3,8 +3,11 @@ package plugin
 import (
 	"fmt"
 
+	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +18,7 @@ import (
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/version"
 )
 
@@ -25,7 +29,8 @@ func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(machinev1beta1.Install(s))
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme,
+		corev1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme, mutex.AddToScheme,
+		batchv1.AddToScheme, mcfgv1.Install, configv1.Install,
 	} {
 		utilruntime.Must(add(s))
 	}
@@ -44,6 +49,13 @@ func mapper() meta.RESTMapper {
 	m.Add(appsv1.SchemeGroupVersion.WithKind("DaemonSet"), meta.RESTScopeNamespace)
 	m.Add(medik8s.GroupVersion.WithKind("NodeMaintenance"), meta.RESTScopeRoot)
 	m.Add(kubevirt.GroupVersion.WithKind("NodeMaintenance"), meta.RESTScopeRoot)
+	for _, kind := range []string{"MutexRule", "MutexTarget", "MutexRunConfig"} {
+		m.Add(mutex.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	m.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
+	m.Add(mcfgv1.GroupVersion.WithKind("MachineConfigPool"), meta.RESTScopeRoot)
+	m.Add(mcfgv1.GroupVersion.WithKind("MachineConfig"), meta.RESTScopeRoot)
+	m.Add(configv1.GroupVersion.WithKind("ClusterVersion"), meta.RESTScopeRoot)
 	return m
 }
 

@@ -39,7 +39,8 @@ func newRootCommand(o *options) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-drover",
 		Short: "See and steer what Drover does to nodes",
-		Long: `See and steer what Drover does to the labels, annotations and taints of nodes, and take nodes into maintenance.
+		Long: `See and steer what Drover does to the labels, annotations and taints of nodes, take nodes into maintenance, and
+follow gated upgrades.
 
 A pool is a MachineSet. Drover carries the labels, annotations and taints of its template to the Machines and Nodes that
 already exist. Pools are looked for in the namespace ` + DefaultNamespace + ` unless -n or -A says otherwise.`,
@@ -53,7 +54,7 @@ already exist. Pools are looked for in the namespace ` + DefaultNamespace + ` un
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	o.addFlags(root.PersistentFlags())
 	root.AddCommand(newPlanCommand(o), newStatusCommand(o), newExplainCommand(o), newPauseCommand(o), newResumeCommand(o), newMaintenanceCommand(o),
-		newDrainStatusCommand(o), newVersionCommand(o))
+		newDrainStatusCommand(o), newUpgradeCommand(o), newVersionCommand(o))
 	addCompletion(root, o.Out)
 	return root
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,12 +19,6 @@ import (
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
-
-// plansVariable is how many points of each workload are tried, "all" for every one.
-const plansVariable = "DROVER_CRASH_PLANS"
-
-// sample is how many points are tried when nothing else is asked for.
-const sample = 4
 
 // machines is the size of every workload's pool: more than one, so that a crash leaves some done and some not.
 const machines = 3
@@ -100,19 +93,6 @@ var workloads = []workload{
 	},
 }
 
-// plan is one point at which the operator dies: before or after its n-th write.
-type plan struct {
-	write int
-	after bool
-}
-
-func (p plan) faults() harness.Faults {
-	if p.after {
-		return harness.Faults{KillAfter: p.write}
-	}
-	return harness.Faults{KillBefore: p.write}
-}
-
 // TestCrash kills the operator before and after writes of each workload. The next one must come to the end that an undisturbed one
 // comes to, and then write nothing more.
 func TestCrash(t *testing.T) {
@@ -126,34 +106,13 @@ func TestCrash(t *testing.T) {
 			if writes < machines {
 				t.Fatalf("the undisturbed run made %d writes: the workload is none", writes)
 			}
-			plans := choose(t, random, writes)
+			plans := harness.CrashPoints(t, random, writes)
 			t.Logf("%d writes undisturbed, %d points tried", writes, len(plans))
 			for _, p := range plans {
-				t.Run(fmt.Sprintf("write-%d-after-%t", p.write, p.after), func(t *testing.T) { crash(t, load, p, want) })
+				t.Run(p.String(), func(t *testing.T) { crash(t, load, p, want) })
 			}
 		})
 	}
-}
-
-// choose picks the points to try.
-func choose(t *testing.T, random *rand.Rand, writes int) []plan {
-	t.Helper()
-	var all []plan
-	for write := 1; write <= writes; write++ {
-		all = append(all, plan{write, false}, plan{write, true})
-	}
-	count := sample
-	switch text := os.Getenv(plansVariable); text {
-	case "":
-	case "all":
-		return all
-	default:
-		if _, err := fmt.Sscan(text, &count); err != nil {
-			t.Fatalf("%s is %q, want a number or all", plansVariable, text)
-		}
-	}
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all[:min(count, len(all))]
 }
 
 // undisturbed runs a workload without faults. It returns what is left, and how many writes that took.
@@ -172,19 +131,19 @@ func undisturbed(t *testing.T, load workload) (left string, writes int) {
 }
 
 // crash runs a workload with an operator that dies at a point, and another one after it.
-func crash(t *testing.T, load workload, p plan, want string) {
+func crash(t *testing.T, load workload, p harness.CrashPoint, want string) {
 	t.Helper()
 	w := begin(t, load)
 	mark := w.AuditMark()
 	// One worker makes the writes come one after another, so that the point is exact.
-	first := harness.Start(t, env, harness.Options{Faults: p.faults(), Args: []string{"--metadata-workers=1"}})
+	first := harness.Start(t, env, harness.Options{Faults: p.Faults(), Args: []string{"--metadata-workers=1"}})
 	select {
 	case <-first.Ended():
 	case <-time.After(harness.Patience):
-		t.Fatalf("the operator did not come to write %d; its log:\n%s", p.write, first.Log())
+		t.Fatalf("the operator did not come to write %d; its log:\n%s", p.Write, first.Log())
 	}
-	done := p.write
-	if !p.after {
+	done := p.Write
+	if !p.After {
 		done--
 	}
 	if got := len(w.Writes(mark)); got != done {

@@ -70,13 +70,13 @@ func TestCrashOfADrain(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			var want string
 			var writes int
-			t.Run("undisturbed", func(t *testing.T) { want, writes = evacuate(t, e, plan{}) })
+			t.Run("undisturbed", func(t *testing.T) { want, writes = evacuate(t, e, harness.CrashPoint{}) })
 			t.Logf("%d writes undisturbed, and in the end\n%s", writes, want)
 			if writes < 6 {
 				t.Fatal("that is no maintenance")
 			}
-			for _, p := range choose(t, random, writes) {
-				t.Run(fmt.Sprintf("write-%d-after-%t", p.write, p.after), func(t *testing.T) {
+			for _, p := range harness.CrashPoints(t, random, writes) {
+				t.Run(p.String(), func(t *testing.T) {
 					if got, _ := evacuate(t, e, p); got != want {
 						t.Errorf("after the crash there is\n%s\nwithout it there was\n%s", got, want)
 					}
@@ -101,21 +101,17 @@ type ground struct {
 
 // evacuate carries out one maintenance with an operator that dies at a point, and another one after it; the zero plan is without that. It
 // returns what is left, and how many writes were made.
-func evacuate(t *testing.T, e evacuation, p plan) (left string, writes int) {
+func evacuate(t *testing.T, e evacuation, p harness.CrashPoint) (left string, writes int) {
 	t.Helper()
 	g := prepare(t, e)
 	mark := g.AuditMark()
-	faults := harness.Faults{}
-	if p.write > 0 {
-		faults = p.faults()
-	}
-	g.operator = harness.Start(t, env, harness.Options{Faults: faults, Args: []string{"--maintenance-workers=1", "--drain-workers=1"}})
+	g.operator = harness.Start(t, env, harness.Options{Faults: p.Faults(), Args: []string{"--maintenance-workers=1", "--drain-workers=1"}})
 	drained := g.until("the drain is over", g.over)
 	// Somebody works on the node; then it is to come back.
 	g.m.Delete()
 	g.until("the end", func() bool { return g.m.Find() == nil })
-	if p.write > 0 && !g.crashed {
-		t.Logf("the maintenance was over before write %d: counts of progress depend on the time", p.write)
+	if p.Write > 0 && !g.crashed {
+		t.Logf("the maintenance was over before write %d: counts of progress depend on the time", p.Write)
 	}
 	made := g.writes(mark)
 	g.judge(made)

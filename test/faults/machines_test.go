@@ -35,13 +35,13 @@ func TestCrashOfMachines(t *testing.T) {
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the points to try
 	var want string
 	var writes int
-	t.Run("undisturbed", func(t *testing.T) { want, writes = lifetime(t, plan{}) })
+	t.Run("undisturbed", func(t *testing.T) { want, writes = lifetime(t, harness.CrashPoint{}) })
 	t.Logf("%d writes undisturbed, and in the end\n%s", writes, want)
 	if writes < 30 {
 		t.Fatal("that is no life of a pool")
 	}
-	for _, p := range choose(t, random, writes) {
-		t.Run(fmt.Sprintf("write-%d-after-%t", p.write, p.after), func(t *testing.T) {
+	for _, p := range harness.CrashPoints(t, random, writes) {
+		t.Run(p.String(), func(t *testing.T) {
 			if got, _ := lifetime(t, p); got != want {
 				t.Errorf("after the crash there is\n%s\nwithout it there was\n%s", got, want)
 			}
@@ -53,7 +53,7 @@ var withMachines sync.Once
 
 // lifetime goes through a pool's life with an operator that dies at a point, and another one after it; the zero plan is without that. It
 // returns what was made and deleted on the way, and how many writes that took.
-func lifetime(t *testing.T, p plan) (made string, writes int) {
+func lifetime(t *testing.T, p harness.CrashPoint) (made string, writes int) {
 	t.Helper()
 	withMachines.Do(func() {
 		folder, err := harness.Folder("config/machines")
@@ -66,7 +66,7 @@ func lifetime(t *testing.T, p plan) (made string, writes int) {
 	})
 	w := harness.NewWorld(t, env)
 	f := &fleet{mark: w.AuditMark()}
-	f.Pool = w.MakePool(fmt.Sprintf("fleet-%d-%t", p.write, p.after), 2, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
+	f.Pool = w.MakePool(fmt.Sprintf("fleet-%d-%t", p.Write, p.After), 2, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
 		set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
 	})
 	check := &machinev1beta1.MachineHealthCheck{
@@ -80,16 +80,12 @@ func lifetime(t *testing.T, p plan) (made string, writes int) {
 		},
 	}
 	w.MadeUntilTheEnd(check)
-	faults := harness.Faults{}
-	if p.write > 0 {
-		faults = p.faults()
-	}
 	f.operator = harness.Start(t, env, harness.Options{
-		Faults: faults, Args: []string{"--controllers=*", "--machines-parallel=1", "--machines-workers=1"},
+		Faults: p.Faults(), Args: []string{"--controllers=*", "--machines-parallel=1", "--machines-workers=1"},
 	})
 	f.live()
-	if p.write > 0 && !f.crashed {
-		t.Logf("the pool's life was over before write %d: how many there are depends on the time", p.write)
+	if p.Write > 0 && !f.crashed {
+		t.Logf("the pool's life was over before write %d: how many there are depends on the time", p.Write)
 	}
 	made, writes = f.count()
 	if err := f.operator.Stop(); err != nil {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,9 +20,12 @@ const Patience = 90 * time.Second
 
 const pollInterval = 25 * time.Millisecond
 
+// Tests are what Main runs: a *testing.M, or one with something around it.
+type Tests interface{ Run() int }
+
 // Main is the body of a TestMain: it becomes the operator where that is asked for, or starts a control plane, installs Drover's
 // manifests, runs the tests, then what is to be checked after all of them, and stops it all.
-func Main(m *testing.M, options cluster.Options, keep **cluster.Cluster, after ...func() error) int {
+func Main(m Tests, options cluster.Options, keep **cluster.Cluster, after ...func() error) int {
 	BecomeOperator()
 	// The tests' own clients have nothing to say that a failing test does not.
 	log.SetLogger(logr.Discard())
@@ -33,7 +35,7 @@ func Main(m *testing.M, options cluster.Options, keep **cluster.Cluster, after .
 
 // setup runs the tests after the manifests are installed.
 type setup struct {
-	m     *testing.M
+	m     Tests
 	keep  **cluster.Cluster
 	after []func() error
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +23,7 @@ import (
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/test/cluster"
 )
 
@@ -44,7 +47,8 @@ func ClientFor(t testing.TB, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, machinev1beta1.Install, medik8s.AddToScheme, kubevirt.AddToScheme,
+		clientgoscheme.AddToScheme, machinev1beta1.Install, medik8s.AddToScheme, kubevirt.AddToScheme, mutex.AddToScheme,
+		mcfgv1.Install, configv1.Install,
 	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)

@@ -36,6 +36,8 @@ type DroverConfiguration struct {
 	Maintenance Maintenance `json:"maintenance,omitempty"`
 	// Machines are the settings of the capability of that name.
 	Machines Machines `json:"machines,omitempty"`
+	// Upgrade are the settings of the capability of that name.
+	Upgrade Upgrade `json:"upgrade,omitempty"`
 	// Webhook is the endpoint by which the API server asks whether a NodeMaintenance may be created or changed.
 	Webhook Webhook `json:"webhook,omitempty"`
 }
@@ -116,6 +118,14 @@ type Maintenance struct {
 	// ControlPlaneGuard says whether control-plane nodes are guarded: Auto lets one at a time into maintenance, and only when the quorum
 	// bears it; Off lets all. Default Auto.
 	ControlPlaneGuard string `json:"controlPlaneGuard,omitempty"`
+}
+
+// Upgrade configures the gate of node upgrades.
+type Upgrade struct {
+	// NodeVersion says where the version of a node is read: Label is the Node's label machineconfiguration.openshift.io/release-image-version,
+	// MachineConfig the annotation of that name on the node's rendered MachineConfig, Auto the label where there is one, else the
+	// MachineConfig. Default Auto.
+	NodeVersion string `json:"nodeVersion,omitempty"`
 }
 
 // Machines configures how Machines are made, watched and removed.

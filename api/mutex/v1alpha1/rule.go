@@ -32,6 +32,9 @@ type MutexRuleList struct {
 	Items []MutexRule `json:"items"`
 }
 
+// ConditionValid is the condition of a MutexRule, and of a MutexTarget, that tells whether it can be used.
+const ConditionValid = "ValidConfig"
+
 // RuleType says what a rule is made of.
 //
 // +kubebuilder:validation:Enum=kubernetes

@@ -136,11 +136,11 @@ type MutexRunConfigSpec struct {
 	//
 	// +optional
 	SkipTLSVerify bool `json:"skipTLSVerify,omitempty"`
-	// Suspend stops the run and gives everything back, until it is false again.
+	// Suspend stops the run and gives everything back, until it is false again. Jobs that run come to their end, and count later.
 	//
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// Abort ends the run for the version that is aimed at, and gives everything back.
+	// Abort ends the run, its Jobs that run and all, and gives everything back, until it is false again.
 	//
 	// +optional
 	Abort bool `json:"abort,omitempty"`
@@ -198,6 +198,8 @@ const (
 	PhaseAborted   Phase = "Aborted"
 	// PhaseRestoring: what was changed is being given back.
 	PhaseRestoring Phase = "Restoring"
+	// PhaseDryRun: the run says what it would do.
+	PhaseDryRun Phase = "DryRun"
 	// PhaseDone: all nodes have the version.
 	PhaseDone Phase = "Done"
 )

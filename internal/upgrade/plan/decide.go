@@ -6,7 +6,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -24,10 +23,10 @@ type Input struct {
 	Jobs map[types.NamespacedName]*batchv1.Job
 	// Desired is the version that is aimed at.
 	Desired string
-	// Ready tells that the control plane has that version, Open that a maintenance window is open.
-	Ready, Open bool
-	// Released is when nodes were let go, by name, as far as it is known.
-	Released map[string]metav1.Time
+	// Wait says why no node may be begun now; empty for nothing.
+	Wait string
+	// Unavailable is how many nodes of a target pool may be out of service at once, by the pool's name; absent or below one is 1.
+	Unavailable map[string]int
 	// Now is the time of the decision.
 	Now time.Time
 }
@@ -50,45 +49,91 @@ type Decision struct {
 type scope struct {
 	in   Input
 	keys []string
+	// begun are the UIDs of the nodes that have a Job for this version.
+	begun map[types.UID]bool
+	// room is how many nodes may be begun still; out is how many nodes of a pool are out of service.
+	room int
+	out  map[string]int
+	// stopped is the failure that stops the run; empty for none.
+	stopped string
 }
 
 // Decide says what each node needs next. Nodes under way go on; others are begun as long as there is room.
 func Decide(in Input) Decision {
-	s := &scope{in: in}
-	for i := range in.Rules {
-		s.keys = append(s.keys, in.Rules[i].Key)
-	}
+	s := newScope(in)
 	nodes := s.sorted()
-	out := Decision{Phase: v1alpha1.PhaseRunning}
-	room, stopped := s.survey(nodes)
-	for _, node := range nodes {
-		step := s.node(node, in.Ready && in.Open && stopped == "" && room > 0)
-		if step.Status.Phase == v1alpha1.NodeRunningJobs && !s.started(node) {
-			room--
-		}
-		if stopped != "" && step.Status.Phase != v1alpha1.NodeCleaningUp {
-			// Nothing new is begun; what was let go already comes to its end.
-			step.Job, step.Release = nil, false
-		}
-		out.add(step)
+	steps := make([]Step, len(nodes))
+	for i, node := range nodes {
+		steps[i] = s.node(node, false)
+		s.count(node, &steps[i])
 	}
-	out.settle(s, stopped)
+	out := Decision{Phase: v1alpha1.PhaseRunning}
+	for i, node := range nodes {
+		if steps[i].Status.Phase == v1alpha1.NodePending {
+			steps[i] = s.turn(node, steps[i])
+		}
+		if s.stopped != "" && steps[i].Status.Phase != v1alpha1.NodeCleaningUp {
+			// Nothing new is begun; what was let go already comes to its end.
+			steps[i].Job, steps[i].Release = nil, false
+		}
+		out.add(steps[i])
+	}
+	out.settle(s)
 	return out
 }
 
-// survey says how many nodes may be begun, and which failure stops the run; empty for none.
-func (s *scope) survey(nodes []*Node) (room int, stopped string) {
-	room = max(int(s.in.Run.Spec.MaxConcurrentNodes), 1)
-	for _, node := range nodes {
-		step := s.node(node, false)
-		if underWay(step.Status.Phase) {
-			room--
-		}
-		if step.Status.Phase == v1alpha1.NodeFailed && !s.skipped(&step) && stopped == "" {
-			stopped = fmt.Sprintf("node %s: %s", node.Name, step.Status.Message)
+func newScope(in Input) *scope {
+	s := &scope{in: in, begun: map[types.UID]bool{}, out: map[string]int{}, room: max(int(in.Run.Spec.MaxConcurrentNodes), 1)}
+	for i := range in.Rules {
+		s.keys = append(s.keys, in.Rules[i].Key)
+	}
+	for _, job := range in.Jobs {
+		if job.Labels[LabelKind] == string(BeforeUpgrade) && job.Annotations[AnnotationVersion] == in.Desired {
+			s.begun[types.UID(job.Annotations[AnnotationNodeUID])] = true
 		}
 	}
-	return room, stopped
+	return s
+}
+
+// count takes the room of a node that is under way, and notes one that is out of service, and the first failure that stops the run.
+func (s *scope) count(node *Node, step *Step) {
+	busy := underWay(step.Status.Phase)
+	if busy {
+		s.room--
+	}
+	if busy || node.Unavailable {
+		s.out[node.Pool]++
+	}
+	if step.Status.Phase == v1alpha1.NodeFailed && !s.skipped(step) && s.stopped == "" {
+		s.stopped = fmt.Sprintf("node %s: %s", node.Name, step.Status.Message)
+	}
+}
+
+// turn begins a node, or says why it is not its turn.
+func (s *scope) turn(node *Node, step Step) Step {
+	others := s.out[node.Pool]
+	if node.Unavailable {
+		others--
+	}
+	limit := max(s.in.Unavailable[node.Pool], int(s.in.Run.Spec.MaxConcurrentNodes), 1)
+	switch {
+	case s.stopped != "", s.room <= 0, s.in.Wait != "":
+		return step
+	case node.Blocked != "":
+		step.Status.Message = node.Blocked
+		return step
+	case node.Version == "":
+		step.Status.Message = "its version is not known"
+		return step
+	case others >= limit:
+		step.Status.Message = fmt.Sprintf("%d of %d nodes that pool %s may have out of service are", others, limit, node.Pool)
+		return step
+	}
+	s.room--
+	if !node.Unavailable {
+		s.out[node.Pool]++
+	}
+	return s.node(node, true)
 }
 
 // skipped tells that a node's failure does not stop the others.
@@ -120,17 +165,27 @@ func (d *Decision) add(step Step) {
 }
 
 // settle says where the whole run stands.
-func (d *Decision) settle(s *scope, stopped string) {
+func (d *Decision) settle(s *scope) {
 	switch {
-	case stopped != "":
-		d.Phase, d.Message = v1alpha1.PhaseStopped, stopped
+	case s.stopped != "":
+		d.Phase, d.Message = v1alpha1.PhaseStopped, s.stopped
 	case d.Done+d.Failed == len(d.Steps):
 		d.Phase = v1alpha1.PhaseDone
 	case len(d.Current) > 0:
 		d.Message = strings.Join(d.Current, ", ")
-	case !s.in.Ready:
-		d.Phase, d.Message = v1alpha1.PhaseWaiting, "the control plane does not have version "+s.in.Desired+" yet"
-	case !s.in.Open:
-		d.Phase, d.Message = v1alpha1.PhaseWaiting, "no maintenance window is open"
+	case s.in.Wait != "":
+		d.Phase, d.Message = v1alpha1.PhaseWaiting, s.in.Wait
+	default:
+		d.Phase, d.Message = v1alpha1.PhaseWaiting, d.obstacle()
 	}
+}
+
+// obstacle is what the first node waits for that has not had its turn.
+func (d *Decision) obstacle() string {
+	for i := range d.Steps {
+		if status := &d.Steps[i].Status; status.Phase == v1alpha1.NodePending && status.Message != "" {
+			return "node " + status.Name + ": " + status.Message
+		}
+	}
+	return ""
 }

@@ -29,7 +29,7 @@ func newGated(t *testing.T, nodes int) *gated {
 	const spec = `{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}`
 	g := &gated{t: t, in: Input{
 		Run:     &v1alpha1.MutexRunConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "numo", Name: "run", UID: "uid"}},
-		Desired: "4.17.3", Ready: true, Open: true, Now: start, Jobs: map[types.NamespacedName]*batchv1.Job{}, Released: map[string]metav1.Time{},
+		Desired: "4.17.3", Now: start, Jobs: map[types.NamespacedName]*batchv1.Job{},
 	}}
 	for _, name := range []string{"a", "b"} {
 		object := rule(spec)
@@ -70,14 +70,29 @@ func (g *gated) pass() string {
 			word += "+" + step.Job.Annotations[AnnotationRule][len("numo/"):] + "-" + step.Job.Labels[LabelKind]
 		}
 		if step.Release {
-			node := g.node(step.Status.Name)
-			delete(node.Labels, g.in.Rules[0].Key)
-			delete(node.Labels, g.in.Rules[1].Key)
-			g.in.Released[node.Name] = metav1.NewTime(g.in.Now)
+			marks, err := LetGo(g.node(step.Status.Name).Node, Release{Version: g.in.Desired, At: metav1.NewTime(g.in.Now)})
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			g.put(step.Status.Name, marks)
 		}
 		words = append(words, word)
 	}
 	return string(decision.Phase) + " " + strings.Join(words, " ")
+}
+
+// put makes marks on a node.
+func (g *gated) put(name string, marks Marks) {
+	node := g.node(name)
+	for into, from := range map[*map[string]string]map[string]*string{&node.Labels: marks.Labels, &node.Annotations: marks.Annotations} {
+		for key, value := range from {
+			if value == nil {
+				delete(*into, key)
+			} else {
+				(*into)[key] = *value
+			}
+		}
+	}
 }
 
 func (g *gated) node(name string) *Node {
@@ -138,14 +153,15 @@ func TestARunOfTwoNodes(t *testing.T) {
 
 func TestNothingBeginsBeforeItsTime(t *testing.T) {
 	g := newGated(t, 1)
-	g.in.Ready = false
+	g.in.Wait = "no window is open"
 	g.expect("Waiting n1:Pending")
-	g.in.Ready, g.in.Open = true, false
-	g.expect("Waiting n1:Pending")
-	g.in.Open = true
+	if message := Decide(g.in).Message; message != g.in.Wait {
+		t.Errorf("it waits for %q", message)
+	}
+	g.in.Wait = ""
 	g.expect("Running n1:RunningJobs+a-before")
 	// What has begun goes on when the window closes.
-	g.in.Open = false
+	g.in.Wait = "no window is open"
 	g.end(batchv1.JobComplete)
 	g.expect("Running n1:RunningJobs+b-before")
 }
@@ -227,4 +243,60 @@ func TestANodeThatHasTheVersion(t *testing.T) {
 	g := newGated(t, 2)
 	g.node("n1").Version = "4.17.3"
 	g.expect("Running n1:Done n2:RunningJobs+a-before")
+}
+
+// A node that cannot be begun is passed over, and told why.
+func TestNodesThatHaveToWait(t *testing.T) {
+	g := newGated(t, 3)
+	g.node("n1").Blocked = "its lease is somebody else's"
+	g.node("n2").Version = ""
+	g.expect("Running n1:Pending n2:Pending n3:RunningJobs+a-before")
+	g.node("n3").Blocked = "too late"
+	g.expect("Running n1:Pending n2:Pending n3:RunningJobs")
+	g.in.Jobs = nil
+	g.expect("Waiting n1:Pending n2:Pending n3:Pending")
+	if message := Decide(g.in).Message; message != "node n1: its lease is somebody else's" {
+		t.Errorf("it waits for %q", message)
+	}
+}
+
+// The pool's budget counts whoever has a node out of service.
+func TestTheBudgetOfAPool(t *testing.T) {
+	g := newGated(t, 3)
+	for _, node := range g.in.Nodes {
+		node.Pool = "a"
+	}
+	g.node("n2").Unavailable = true
+	// A node that is out of service already takes no more of the budget.
+	g.expect("Running n1:Pending n2:RunningJobs+a-before n3:Pending")
+	g.in.Jobs = map[types.NamespacedName]*batchv1.Job{}
+	g.node("n2").Blocked = "its lease is somebody else's"
+	g.expect("Waiting n1:Pending n2:Pending n3:Pending")
+	g.in.Unavailable = map[string]int{"a": 2}
+	g.expect("Running n1:RunningJobs+a-before n2:Pending n3:Pending")
+}
+
+// Another version is aimed at in the middle of a run.
+func TestAnotherVersionInTheMiddle(t *testing.T) {
+	g := newGated(t, 2)
+	for range 3 {
+		g.pass()
+		g.end(batchv1.JobComplete)
+	}
+	g.expect("Running n1:Released n2:Pending")
+	g.in.Desired = "4.17.4"
+	keys := []string{g.in.Rules[0].Key, g.in.Rules[1].Key}
+	// What is at work is left to its end, and takes the room.
+	g.node("n1").Annotations[annotationState] = stateWorking
+	if marks := Gate(g.node("n1").Node, "uid", keys, nil, g.in.Desired); !marks.Empty() {
+		t.Errorf("marks %v", marks)
+	}
+	g.expect("Running n1:Upgrading n2:Pending")
+	delete(g.node("n1").Annotations, annotationState)
+	g.node("n1").Version = "4.17.3"
+	g.put("n1", Gate(g.node("n1").Node, "uid", keys, nil, g.in.Desired))
+	g.expect("Running n1:RunningJobs+a-before n2:Pending")
+	if len(g.in.Jobs) != 3 {
+		t.Errorf("%d Jobs", len(g.in.Jobs))
+	}
 }

@@ -29,8 +29,9 @@ const (
 	LabelRun = "upgrade.drover.dev/run"
 	// LabelKind holds a JobKind.
 	LabelKind = "upgrade.drover.dev/kind"
-	// AnnotationNode, AnnotationRule and AnnotationVersion say what the Job is for; AnnotationAttempt counts repetitions.
+	// AnnotationNode, AnnotationNodeUID, AnnotationRule and AnnotationVersion say what the Job is for; AnnotationAttempt counts repetitions.
 	AnnotationNode    = "upgrade.drover.dev/node"
+	AnnotationNodeUID = "upgrade.drover.dev/node-uid"
 	AnnotationRule    = "upgrade.drover.dev/rule"
 	AnnotationVersion = "upgrade.drover.dev/version"
 	AnnotationAttempt = "upgrade.drover.dev/attempt"
@@ -60,7 +61,7 @@ func Job(rule *v1alpha1.MutexRule, declared *batchv1.JobSpec, node *corev1.Node,
 			Namespace: rule.Spec.JobNamespace, Name: JobName(rule.Spec.JobName, id),
 			Labels: map[string]string{LabelRun: string(id.Run), LabelKind: string(id.Kind)},
 			Annotations: map[string]string{
-				AnnotationNode: node.Name, AnnotationRule: id.Rule.String(), AnnotationVersion: id.Version,
+				AnnotationNode: node.Name, AnnotationNodeUID: string(node.UID), AnnotationRule: id.Rule.String(), AnnotationVersion: id.Version,
 				AnnotationAttempt: fmt.Sprint(id.Attempt),
 			},
 		},

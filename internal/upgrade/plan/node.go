@@ -27,6 +27,12 @@ type Node struct {
 	*corev1.Node
 	// Version is what it has; empty for not known.
 	Version string
+	// Pool is the target pool that it is of.
+	Pool string
+	// Unavailable tells that it is out of service: cordoned, or not Ready.
+	Unavailable bool
+	// Blocked says why it may not be begun; empty for nothing.
+	Blocked string
 }
 
 // Step is what a node needs next. The zero value is nothing.
@@ -61,7 +67,8 @@ func (s *scope) job(node *Node, rule *Rule, kind JobKind) (found *batchv1.Job, i
 	}
 }
 
-func ended(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+// Ended is the condition by which a Job has ended, Complete or Failed; nil for one that has not.
+func Ended(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
 	for i := range job.Status.Conditions {
 		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
 			return c
@@ -70,7 +77,7 @@ func ended(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobConditio
 	return nil
 }
 
-func failed(job *batchv1.Job) bool { return ended(job, batchv1.JobFailed) != nil }
+func failed(job *batchv1.Job) bool { return Ended(job, batchv1.JobFailed) != nil }
 
 // jobs takes a node through the Jobs of one kind. Over tells that all have succeeded.
 func (s *scope) jobs(node *Node, kind JobKind, step *Step) (over bool) {
@@ -104,8 +111,8 @@ func (s *scope) one(node *Node, rule *Rule, kind JobKind, step *Step) (over bool
 	case failed(job):
 		step.Status.Phase = v1alpha1.NodeFailed
 		step.Status.Job = job.Namespace + "/" + job.Name
-		step.Status.Message += ", has failed: " + ended(job, batchv1.JobFailed).Message
-	case ended(job, batchv1.JobComplete) != nil:
+		step.Status.Message += ", has failed: " + Ended(job, batchv1.JobFailed).Message
+	case Ended(job, batchv1.JobComplete) != nil:
 		return true
 	default:
 		s.overdue(job, step)
@@ -144,14 +151,23 @@ func (r *Rule) spec(kind JobKind) *batchv1.JobSpec {
 // node says where one node stands, and what it needs next. May tells whether it may be begun.
 func (s *scope) node(node *Node, may bool) Step {
 	step := Step{Status: v1alpha1.NodeStatus{Name: node.Name, Phase: v1alpha1.NodePending}}
-	waits := slices.ContainsFunc(s.keys, func(key string) bool { return has(node, key) })
-	released := !waits && s.begun(node)
+	var release *Release
+	if free(node.Node, s.in.Run.UID, s.keys) {
+		release = ReleaseOf(node.Node)
+	}
+	released := release != nil && release.Version == s.in.Desired
+	if release != nil {
+		step.Status.Released = &release.At
+	}
 	switch {
-	case node.Version == s.in.Desired:
+	case Same(node.Version, s.in.Desired):
 		s.upgraded(node, released, &step)
 	case released:
-		s.upgrading(node, &step)
-	case may || s.started(node):
+		s.upgrading(node, release, &step)
+	case release != nil:
+		// It was let go for another version, and the machine-config-operator is at work on it. It is gated again when that is over.
+		step.Status.Phase, step.Status.Message = v1alpha1.NodeUpgrading, "it was let go for version "+release.Version
+	case may || s.begun[node.UID]:
 		step.Status.Phase = v1alpha1.NodeRunningJobs
 		if s.jobs(node, BeforeUpgrade, &step) {
 			step.Status.Phase, step.Release = v1alpha1.NodeReleased, true
@@ -164,59 +180,37 @@ func (s *scope) node(node *Node, may bool) Step {
 func (s *scope) upgraded(node *Node, released bool, step *Step) {
 	step.Status.Phase = v1alpha1.NodeDone
 	switch {
-	case released && s.started(node):
+	case released:
 		if !s.jobs(node, AfterUpgrade, step) && step.Status.Phase != v1alpha1.NodeFailed {
 			step.Status.Phase = v1alpha1.NodeCleaningUp
 		}
-	case s.started(node):
-		step.Status.Message = "it had the version before its Jobs had ended"
+	case s.begun[node.UID]:
+		step.Status.Message = "it had the version before it was let go"
 	}
 }
 
 // upgrading is a node that was let go.
-func (s *scope) upgrading(node *Node, step *Step) {
+func (s *scope) upgrading(node *Node, release *Release, step *Step) {
 	step.Status.Phase = v1alpha1.NodeReleased
-	state := node.Annotations["machineconfiguration.openshift.io/state"]
+	state := node.Annotations[annotationState]
 	switch state {
-	case "Working":
+	case stateWorking:
 		step.Status.Phase = v1alpha1.NodeUpgrading
 	case "Degraded", "Unreconcilable":
 		step.Status.Phase = v1alpha1.NodeFailed
-		step.Status.Message = fmt.Sprintf("the machine-config-operator says %s: %s", state, node.Annotations["machineconfiguration.openshift.io/reason"])
+		step.Status.Message = fmt.Sprintf("the machine-config-operator says %s: %s", state, node.Annotations[annotationReason])
 	}
 	timeout := s.in.Run.Spec.NodeTimeout
-	released, known := s.in.Released[node.Name]
-	if known {
-		step.Status.Released = &released
-	}
-	if timeout == nil || timeout.Duration <= 0 || !known || step.Status.Phase == v1alpha1.NodeFailed {
+	if timeout == nil || timeout.Duration <= 0 || step.Status.Phase == v1alpha1.NodeFailed {
 		return
 	}
-	due := released.Add(timeout.Duration)
+	due := release.At.Add(timeout.Duration)
 	if s.in.Now.Before(due) {
 		step.Wake = due
 		return
 	}
 	step.Status.Phase = v1alpha1.NodeFailed
 	step.Status.Message = fmt.Sprintf("it has not come to version %s within %s", s.in.Desired, timeout.Duration)
-}
-
-func has(node *Node, key string) bool {
-	_, there := node.Labels[key]
-	return there
-}
-
-// begun tells that a node has been taken into the run: without a rule's label it is one that was let go.
-func (s *scope) begun(node *Node) bool { return node.Labels[LabelRun] == string(s.in.Run.UID) }
-
-// started tells that a node has a Job in this run.
-func (s *scope) started(node *Node) bool {
-	for i := range s.in.Rules {
-		if job, _ := s.job(node, &s.in.Rules[i], BeforeUpgrade); job != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // sorted puts nodes into the order in which they have their turn.
@@ -241,4 +235,21 @@ func (s *scope) sorted() []*Node {
 		return 1
 	})
 	return nodes
+}
+
+// Outstanding names the Jobs of a kind that a node has still to see end well, as namespace/name.
+func (s *Scene) Outstanding(node *Node, kind JobKind) []string {
+	inner := newScope(s.Input())
+	var names []string
+	for i := range s.Rules {
+		if s.Rules[i].spec(kind) == nil {
+			continue
+		}
+		job, id := inner.job(node, &s.Rules[i], kind)
+		if job == nil || Ended(job, batchv1.JobComplete) == nil {
+			object := s.Rules[i].Object
+			names = append(names, object.Spec.JobNamespace+"/"+JobName(object.Spec.JobName, id))
+		}
+	}
+	return names
 }

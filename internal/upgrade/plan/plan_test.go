@@ -142,14 +142,14 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		a, b         string
-		older, fails bool
+		a, b string
+		same bool
 	}{
-		{"4.17.2", "4.17.10", true, false}, {"4.17.10", "4.17.2", false, false}, {"4.17.3", "4.17.3", false, false},
-		{"4.17.0-rc.1", "4.17.0", true, false}, {"", "4.17.0", false, true}, {"4.17.0", "next", false, true},
+		{"4.17.2", "4.17.10", false}, {"4.17.3", "4.17.3", true}, {"v4.17.3", "4.17.3", true}, {"4.17.0-rc.1", "4.17.0", false},
+		{"next", "next", true}, {"next", "4.17.0", false}, {"", "4.17.0", false},
 	} {
-		if older, err := Older(c.a, c.b); older != c.older || (err != nil) != c.fails {
-			t.Errorf("%s before %s: %v, %v", c.a, c.b, older, err)
+		if Same(c.a, c.b) != c.same || Same(c.b, c.a) != c.same {
+			t.Errorf("%s and %s", c.a, c.b)
 		}
 	}
 }
@@ -186,12 +186,19 @@ func TestPoolsAreGivenBackAsTheyWere(t *testing.T) {
 	for name, before := range map[string]*mcfgv1.MachineConfigPool{
 		"plain": pool("worker", false, workers), "with expressions": pool("infra", true, picky), "without a selector": pool("none", false, nil),
 	} {
-		for _, shape := range []func(*Claim, []string) Shape{(*Claim).Held, (*Claim).Open} {
+		for _, canary := range []bool{false, true} {
 			p := before.DeepCopy()
-			claim := Take(p, types.NamespacedName{Namespace: "numo", Name: "run"}, "uid")
-			claim = apply(t, p, shape(claim, keys))
-			again := apply(t, p, shape(claim, keys))
-			apply(t, p, again.Before())
+			claim := Take(p, types.NamespacedName{Namespace: "numo", Name: "run"}, "uid").With(keys)
+			claim.Canary = canary
+			shape := func(c *Claim) Shape {
+				if canary {
+					return c.Open(p)
+				}
+				return c.Held()
+			}
+			claim = apply(t, p, shape(claim))
+			again := apply(t, p, shape(claim))
+			apply(t, p, again.Before(p))
 			if diff := cmp.Diff(before.Spec, p.Spec); diff != "" || p.Annotations[AnnotationClaim] != "" {
 				t.Errorf("%s: %s %v", name, diff, p.Annotations)
 			}
@@ -206,12 +213,13 @@ func TestPoolsAreGivenBackAsTheyWere(t *testing.T) {
 func TestANodeIsInOnePool(t *testing.T) {
 	keys := []string{LabelPrefix + "a.numo", LabelPrefix + "b.numo"}
 	workers := &metav1.LabelSelector{MatchLabels: map[string]string{"worker": ""}}
-	claim := Take(pool("any", false, workers), types.NamespacedName{Namespace: "numo", Name: "run"}, "uid")
-	target, err := metav1.LabelSelectorAsSelector(claim.Held(keys).NodeSelector)
+	some := pool("any", false, workers)
+	claim := Take(some, types.NamespacedName{Namespace: "numo", Name: "run"}, "uid").With(keys)
+	target, err := metav1.LabelSelectorAsSelector(claim.Held().NodeSelector)
 	if err != nil {
 		t.Fatal(err)
 	}
-	canary, err := metav1.LabelSelectorAsSelector(claim.Open(keys).NodeSelector)
+	canary, err := metav1.LabelSelectorAsSelector(claim.Open(some).NodeSelector)
 	if err != nil {
 		t.Fatal(err)
 	}

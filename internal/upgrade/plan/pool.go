@@ -9,6 +9,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // AnnotationClaim on a MachineConfigPool says which run has it, and how it was before. It is written with the first change of the pool and
@@ -23,6 +24,10 @@ type Claim struct {
 	// Paused and NodeSelector are what the pool had before.
 	Paused       bool                  `json:"paused"`
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+	// Keys are those of the rules' labels that the pool's selector asks for.
+	Keys []string `json:"keys,omitempty"`
+	// Canary tells that nodes are moved to this pool.
+	Canary bool `json:"canary,omitempty"`
 }
 
 // ClaimOf reads the claim on a pool; nil for none. It fails for one that cannot be read: nobody could give back what was before.
@@ -43,8 +48,46 @@ func Take(pool *mcfgv1.MachineConfigPool, run types.NamespacedName, uid types.UI
 	return &Claim{Run: run, UID: uid, Paused: pool.Spec.Paused, NodeSelector: pool.Spec.NodeSelector.DeepCopy()}
 }
 
-// format is the text of the annotation.
-func (c *Claim) format() string {
+// Inherit makes a claim of a run that is gone this run's. What was before is known from it alone.
+func (c *Claim) Inherit(run types.NamespacedName, uid types.UID) *Claim {
+	out := *c
+	out.Run, out.UID = run, uid
+	return &out
+}
+
+// With is the claim with the keys of the present rules.
+func (c *Claim) With(keys []string) *Claim {
+	out := *c
+	out.Keys = slices.Clone(keys)
+	return &out
+}
+
+// Edited is the claim after somebody else has changed the selector of the target pool meanwhile: what was put there besides the rules'
+// labels is to be there in the end, too.
+func (c *Claim) Edited(now *metav1.LabelSelector) *Claim {
+	if apiequality.Semantic.DeepEqual(now, c.Held().NodeSelector) {
+		return c
+	}
+	out := *c
+	out.NodeSelector = now.DeepCopy()
+	if out.NodeSelector == nil {
+		return &out
+	}
+	before := &metav1.LabelSelector{}
+	if c.NodeSelector != nil {
+		before = c.NodeSelector
+	}
+	out.NodeSelector.MatchExpressions = slices.DeleteFunc(out.NodeSelector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+		own := r.Operator == metav1.LabelSelectorOpExists && slices.Contains(c.Keys, r.Key)
+		return own && !slices.ContainsFunc(before.MatchExpressions, func(b metav1.LabelSelectorRequirement) bool {
+			return apiequality.Semantic.DeepEqual(b, r)
+		})
+	})
+	return &out
+}
+
+// Text is that of the annotation.
+func (c *Claim) Text() string {
 	text, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // it has nothing that cannot be rendered
@@ -71,26 +114,38 @@ func (s Shape) Equal(other Shape) bool { return apiequality.Semantic.DeepEqual(s
 
 // Held is what a target pool is while its nodes wait: paused. Those with the labels of all rules stay in it, others leave it; what its
 // selector asked for before still holds.
-func (c *Claim) Held(keys []string) Shape {
-	return Shape{Paused: true, NodeSelector: with(c.NodeSelector, metav1.LabelSelectorOpExists, keys), Claim: c.format()}
+func (c *Claim) Held() Shape {
+	return Shape{Paused: true, NodeSelector: with(c.NodeSelector, metav1.LabelSelectorOpExists, c.Keys), Claim: c.Text()}
+}
+
+// Stopped is a target pool as it was, but paused and claimed: the first step, and the last but one.
+func (c *Claim) Stopped() Shape {
+	return Shape{Paused: true, NodeSelector: c.NodeSelector, Claim: c.Text()}
 }
 
 // Open is what the canary pool is meanwhile: nodes without any rule's label are in it, of those alone that belong to the run. Its own nodes
-// are given the run's label, too; without that the machine-config-operator would upgrade every free worker.
-func (c *Claim) Open(keys []string) Shape {
+// are given the run's label, too; without that the machine-config-operator would upgrade every free worker. Whether the pool is paused is
+// left to those who pause it.
+func (c *Claim) Open(pool *mcfgv1.MachineConfigPool) Shape {
 	base := &metav1.LabelSelector{}
 	if c.NodeSelector != nil {
 		base.MatchLabels = c.NodeSelector.DeepCopy().MatchLabels
 	}
-	selector := with(base, metav1.LabelSelectorOpDoesNotExist, keys)
+	selector := with(base, metav1.LabelSelectorOpDoesNotExist, c.Keys)
 	selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
 		Key: LabelRun, Operator: metav1.LabelSelectorOpIn, Values: []string{string(c.UID)},
 	})
-	return Shape{Paused: false, NodeSelector: selector, Claim: c.format()}
+	return Shape{Paused: pool.Spec.Paused, NodeSelector: selector, Claim: c.Text()}
 }
 
-// Before is what the pool was, to be given back as it was.
-func (c *Claim) Before() Shape { return Shape{Paused: c.Paused, NodeSelector: c.NodeSelector} }
+// Before is what the pool was, to be given back as it was. A canary pool has never been paused or unpaused.
+func (c *Claim) Before(pool *mcfgv1.MachineConfigPool) Shape {
+	shape := Shape{Paused: c.Paused, NodeSelector: c.NodeSelector}
+	if c.Canary {
+		shape.Paused = pool.Spec.Paused
+	}
+	return shape
+}
 
 func with(selector *metav1.LabelSelector, operator metav1.LabelSelectorOperator, keys []string) *metav1.LabelSelector {
 	out := &metav1.LabelSelector{}
@@ -105,4 +160,17 @@ func with(selector *metav1.LabelSelector, operator metav1.LabelSelectorOperator,
 		}
 	}
 	return out
+}
+
+// MaxUnavailable is how many of a pool's nodes may be out of service at once, as the machine-config-operator reads spec.maxUnavailable: one
+// without it, and one at least; of a percentage, what is left over does not count.
+func MaxUnavailable(pool *mcfgv1.MachineConfigPool, members int) int {
+	if pool.Spec.MaxUnavailable == nil {
+		return 1
+	}
+	limit, err := intstr.GetScaledValueFromIntOrPercent(pool.Spec.MaxUnavailable, members, false)
+	if err != nil {
+		return 1
+	}
+	return max(limit, 1)
 }

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 )
@@ -27,15 +25,15 @@ func VersionOf(node *corev1.Node, configOf func(name string) (version string)) s
 	return ""
 }
 
-// Older tells whether a version comes before another, as semantic versions. It fails for what is none.
-func Older(a, b string) (bool, error) {
+// Same tells whether two versions are the same, as semantic versions where both are: build data and a leading v do not count.
+func Same(a, b string) bool {
+	if a == b {
+		return true
+	}
 	left, err := version.ParseSemantic(a)
 	if err != nil {
-		return false, fmt.Errorf("%q is no version: %w", a, err)
+		return false
 	}
 	right, err := version.ParseSemantic(b)
-	if err != nil {
-		return false, fmt.Errorf("%q is no version: %w", b, err)
-	}
-	return left.LessThan(right), nil
+	return err == nil && left.EqualTo(right)
 }

@@ -1,0 +1,291 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/upgrade/plan"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// Name is the capability's name in --controllers, logs and metrics.
+const Name = "upgrade"
+
+// Holder is the identity in the leases of nodes.
+const Holder = "drover-upgrade"
+
+// fieldOwner is the field manager of every write.
+const fieldOwner = client.FieldOwner("drover-upgrade")
+
+const (
+	// retryStale is how soon to decide again after a guard failed.
+	retryStale = 100 * time.Millisecond
+	// catchUp is how soon to look again when a cache lags behind our own write; the event comes first as a rule.
+	catchUp = time.Second
+	// retryDenied is how soon to try again what the API server refused, or what only a person can put right.
+	retryDenied = time.Minute
+	// retryRule is how soon the Jobs of a rule are tried again that the API server would not take.
+	retryRule = 5 * time.Minute
+	// statusEvery bounds how often progress alone is written.
+	statusEvery = time.Second
+	// gathering is how long events of Nodes and pools are gathered into one pass.
+	gathering = 10 * time.Millisecond
+	// parallel is how many nodes are written to at once.
+	parallel = 16
+	// Back-off of failed requests.
+	minBackoff, maxBackoff = 50 * time.Millisecond, 30 * time.Second
+)
+
+// VersionSource says where the version of a node is read.
+type VersionSource string
+
+// The sources.
+const (
+	// VersionAuto is the Node's label where there is one, else its rendered MachineConfig. The zero value counts as VersionAuto.
+	VersionAuto VersionSource = "Auto"
+	// VersionLabel is the Node's label alone.
+	VersionLabel VersionSource = "Label"
+	// VersionConfig is the rendered MachineConfig alone.
+	VersionConfig VersionSource = "MachineConfig"
+)
+
+// Options are the capability's settings.
+type Options struct {
+	// NodeVersion says where the version of a node is read.
+	NodeVersion VersionSource
+	// Clock tells the time; nil is the real one.
+	Clock clock.PassiveClock
+}
+
+// Crew is what the controllers work with.
+type Crew struct {
+	// Cache has Nodes, MachineConfigPools, the metadata of MachineConfigs, the ClusterVersion, Jobs of runs, and the capability's own kinds.
+	Cache client.Reader
+	// Writer makes all writes.
+	Writer client.Client
+	// Live asks the API server itself.
+	Live client.Reader
+	// Recorder sends events.
+	Recorder record.EventRecorder
+	// Lease is the lease that everybody takes who disrupts a node, with the holder Holder.
+	Lease *nodelease.Leases
+	// Logs reads the last lines of what a Job has printed; nil reads none.
+	Logs func(ctx context.Context, job *batchv1.Job) (string, error)
+	// Metrics are the capability's.
+	Metrics *Metrics
+}
+
+// Reconciler works on one MutexRunConfig at a time. Runs are looked at one after another, so that no two claim a pool at once.
+type Reconciler struct {
+	*Crew
+	options  Options
+	clock    clock.PassiveClock
+	versions *watch.Versions
+
+	mu sync.Mutex
+	// known is what is remembered of each run between passes; nothing of it is needed to decide.
+	known map[types.NamespacedName]*memory
+}
+
+type memory struct {
+	uid types.UID
+	// begun is when this process saw the run first.
+	begun time.Time
+	// wrote is when the status was written last.
+	wrote time.Time
+	// made are Jobs that the cache may not show yet.
+	made map[types.NamespacedName]madeJob
+	// since is when each node came into its phase; told are the Jobs whose failure an event has been sent for.
+	since map[string]phaseSince
+	told  map[types.UID]bool
+	// ended tells that the finalizer has been removed; the cache may still show the object.
+	ended bool
+}
+
+// madeJob is a Job as the API server answered to its creation.
+type madeJob struct {
+	job *batchv1.Job
+	at  time.Time
+}
+
+type phaseSince struct {
+	phase v1alpha1.NodePhase
+	at    time.Time
+}
+
+// NewReconciler makes a reconciler of runs.
+func NewReconciler(crew *Crew, options Options) *Reconciler {
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	return &Reconciler{
+		Crew: crew, options: options, clock: options.Clock, versions: watch.NewVersions(), known: map[types.NamespacedName]*memory{},
+	}
+}
+
+// Run runs the controllers of the three kinds until the context ends. The caches must be full.
+func Run(ctx context.Context, cache ctrlcache.Cache, crew *Crew, options Options) error {
+	r := NewReconciler(crew, options)
+	defer r.retire()
+	rules, targets := &ruleReconciler{r}, &targetReconciler{r}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, c := range []struct {
+		name, key  string
+		reconciler reconcile.Reconciler
+		sources    []source.Source
+	}{
+		{Name, "mutexrunconfig", r, r.sources(cache)},
+		{Name + "-rules", "mutexrule", rules, rules.sources(cache)},
+		{Name + "-targets", "mutextarget", targets, targets.sources(cache)},
+	} {
+		again := true
+		built, err := controller.NewUnmanaged(c.name, controller.Options{
+			Reconciler: c.reconciler, MaxConcurrentReconciles: 1,
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
+			// The capability starts again, under the same names, when its CRDs come back.
+			SkipNameValidation: &again,
+			LogConstructor:     watch.LogConstructor(ctx, c.name, c.key),
+		})
+		if err != nil {
+			return fmt.Errorf("making the controller %s: %w", c.name, err)
+		}
+		for _, source := range c.sources {
+			if err := built.Watch(source); err != nil {
+				return fmt.Errorf("controller %s: %w", c.name, err)
+			}
+		}
+		group.Go(func() error { return built.Start(ctx) })
+	}
+	return group.Wait()
+}
+
+// retire drops the series of all runs when the controller stops.
+func (r *Reconciler) retire() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.known {
+		r.Metrics.forget(key.Namespace, key.Name)
+	}
+}
+
+// pass is one look at one run.
+type pass struct {
+	*Reconciler
+	run    *v1alpha1.MutexRunConfig
+	key    types.NamespacedName
+	memory *memory
+	now    time.Time
+	scene  *plan.Scene
+	found  observation
+	// again is how soon to look once more without an event; zero for no need.
+	again time.Duration
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+// Reconcile takes one run as far as it can be taken now.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	run := &v1alpha1.MutexRunConfig{}
+	err := r.Cache.Get(ctx, request.NamespacedName, run)
+	switch {
+	case apierrors.IsNotFound(err):
+		r.forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("reading MutexRunConfig %s: %w", request, err)
+	}
+	if r.versions.Behind(string(run.UID), run.ResourceVersion) {
+		return reconcile.Result{RequeueAfter: catchUp}, nil
+	}
+	p := &pass{Reconciler: r, run: run, key: request.NamespacedName, now: r.clock.Now()}
+	p.memory = r.remember(p.key, run.UID, p.now)
+	p.found = observation{conditions: conditions{}, phase: run.Status.Phase, message: run.Status.Message}
+	if run.DeletionTimestamp != nil {
+		return p.result(ctx, p.end(ctx))
+	}
+	failed := p.work(ctx)
+	if status.Classify(failed) == status.Denied {
+		p.found.message = failed.Error()
+	}
+	if err := p.writeStatus(ctx); err != nil {
+		return p.result(ctx, err)
+	}
+	return p.result(ctx, failed)
+}
+
+// result turns what a pass ended with into what comes next.
+func (p *pass) result(ctx context.Context, err error) (reconcile.Result, error) {
+	switch status.Classify(err) {
+	case status.OK:
+		return reconcile.Result{RequeueAfter: p.again}, nil
+	case status.Stale, status.Gone:
+		// The event is on its way that says what to decide on.
+		return reconcile.Result{RequeueAfter: retryStale}, nil
+	case status.Denied:
+		log.FromContext(ctx).Error(err, "the API server refuses it; trying again", "in", retryDenied.String())
+		return reconcile.Result{RequeueAfter: retryDenied}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// later asks for another look, the soonest counts.
+func (p *pass) later(wait time.Duration) {
+	wait = max(wait, time.Millisecond)
+	if p.again == 0 || wait < p.again {
+		p.again = wait
+	}
+}
+
+func (r *Reconciler) remember(key types.NamespacedName, uid types.UID, now time.Time) *memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.known[key]
+	if m == nil || m.uid != uid {
+		m = &memory{
+			uid: uid, begun: now, made: map[types.NamespacedName]madeJob{}, since: map[string]phaseSince{}, told: map[types.UID]bool{},
+		}
+		r.known[key] = m
+	}
+	return m
+}
+
+// forget drops what is known of a run that is gone.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.mu.Lock()
+	m := r.known[key]
+	delete(r.known, key)
+	r.mu.Unlock()
+	r.Metrics.forget(key.Namespace, key.Name)
+	if m != nil {
+		r.versions.Forget(string(m.uid))
+	}
+}
+
+// wrote notes the version that a write of ours has made.
+func (r *Reconciler) wrote(object client.Object) {
+	r.versions.Wrote(string(object.GetUID()), watch.Write{Version: object.GetResourceVersion()})
+}
+
+// behind tells whether the cache has yet to show our own last write of an object.
+func (r *Reconciler) behind(object client.Object) bool {
+	return r.versions.Behind(string(object.GetUID()), object.GetResourceVersion())
+}

@@ -1,0 +1,162 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/upgrade/plan"
+)
+
+// madeFor is for how long a Job counts as made that the cache does not show.
+const madeFor = 30 * time.Second
+
+// configKind is what is read the metadata of.
+var configKind = mcfgv1.GroupVersion.WithKind("MachineConfig")
+
+// gather reads all that a run needs from the caches.
+func (p *pass) gather(ctx context.Context) error {
+	w := &plan.World{Run: p.run, VersionOf: p.versionOf(ctx), Now: p.now, Held: func(node string) string {
+		held, err := p.Lease.HeldBy(ctx, node)
+		if err != nil || held == nil {
+			return "" // taking it will tell
+		}
+		return held.Error()
+	}}
+	var err error
+	if w.Rules, err = byName(ctx, p.Cache, &v1alpha1.MutexRuleList{}, func(l *v1alpha1.MutexRuleList) []v1alpha1.MutexRule { return l.Items }); err != nil {
+		return err
+	}
+	w.Targets, err = byName(ctx, p.Cache, &v1alpha1.MutexTargetList{}, func(l *v1alpha1.MutexTargetList) []v1alpha1.MutexTarget { return l.Items })
+	if err != nil {
+		return err
+	}
+	if w.Pools, err = listPools(ctx, p.Cache); err != nil {
+		return err
+	}
+	if w.Nodes, err = listNodes(ctx, p.Cache); err != nil {
+		return err
+	}
+	if w.Version, err = p.clusterVersion(ctx); err != nil {
+		return err
+	}
+	if w.Jobs, err = p.jobs(ctx); err != nil {
+		return err
+	}
+	p.scene = plan.Survey(w)
+	if !p.scene.Wake.IsZero() {
+		p.later(p.scene.Wake.Sub(p.now))
+	}
+	return nil
+}
+
+// byName lists a kind.
+func byName[L client.ObjectList, T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, from client.Reader, list L, items func(L) []T, where ...client.ListOption) (map[types.NamespacedName]P, error) {
+	if err := from.List(ctx, list, where...); err != nil {
+		return nil, fmt.Errorf("listing %T: %w", list, err)
+	}
+	all := items(list)
+	out := make(map[types.NamespacedName]P, len(all))
+	for i := range all {
+		object := P(&all[i])
+		out[client.ObjectKeyFromObject(object)] = object
+	}
+	return out, nil
+}
+
+func listPools(ctx context.Context, from client.Reader) ([]*mcfgv1.MachineConfigPool, error) {
+	list := &mcfgv1.MachineConfigPoolList{}
+	if err := from.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing MachineConfigPools: %w", err)
+	}
+	pools := make([]*mcfgv1.MachineConfigPool, len(list.Items))
+	for i := range list.Items {
+		pools[i] = &list.Items[i]
+	}
+	return pools, nil
+}
+
+func listNodes(ctx context.Context, from client.Reader) ([]*corev1.Node, error) {
+	list := &corev1.NodeList{}
+	if err := from.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing Nodes: %w", err)
+	}
+	nodes := make([]*corev1.Node, len(list.Items))
+	for i := range list.Items {
+		nodes[i] = &list.Items[i]
+	}
+	return nodes, nil
+}
+
+// clusterVersion reads the one ClusterVersion; nil for none.
+func (p *pass) clusterVersion(ctx context.Context) (*configv1.ClusterVersion, error) {
+	version := &configv1.ClusterVersion{}
+	err := p.Cache.Get(ctx, types.NamespacedName{Name: plan.ClusterVersion}, version)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading ClusterVersion %s: %w", plan.ClusterVersion, err)
+	}
+	return version, nil
+}
+
+// versionOf makes the function that tells a node's version. Many nodes have the same rendered MachineConfig.
+func (p *pass) versionOf(ctx context.Context) func(*corev1.Node) string {
+	known := map[string]string{}
+	configOf := func(name string) string {
+		version, seen := known[name]
+		if seen || p.options.NodeVersion == VersionLabel {
+			return version
+		}
+		config := configMetadata()
+		if err := p.Cache.Get(ctx, types.NamespacedName{Name: name}, config); err == nil {
+			version = config.Annotations[plan.LabelVersion]
+		}
+		known[name] = version
+		return version
+	}
+	return func(node *corev1.Node) string {
+		if p.options.NodeVersion == VersionConfig {
+			return configOf(node.Annotations[plan.AnnotationCurrentConfig])
+		}
+		return plan.VersionOf(node, configOf)
+	}
+}
+
+func configMetadata() *metav1.PartialObjectMetadata {
+	kind := &metav1.PartialObjectMetadata{}
+	kind.SetGroupVersionKind(configKind)
+	return kind
+}
+
+// jobs reads the run's Jobs, and those that it has made a moment ago.
+func (p *pass) jobs(ctx context.Context) (map[types.NamespacedName]*batchv1.Job, error) {
+	jobs, err := byName(ctx, p.Cache, &batchv1.JobList{}, func(l *batchv1.JobList) []batchv1.Job { return l.Items },
+		client.MatchingLabels{plan.LabelRun: string(p.run.UID)})
+	if err != nil {
+		return nil, err
+	}
+	for key, made := range p.memory.made {
+		if jobs[key] != nil || p.now.Sub(made.at) > madeFor {
+			delete(p.memory.made, key)
+			continue
+		}
+		jobs[key] = made.job
+		p.later(madeFor)
+	}
+	return jobs, nil
+}

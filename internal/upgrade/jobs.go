@@ -1,0 +1,129 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/internal/upgrade/plan"
+)
+
+// create makes the Job that a node needs next. One of its name that is there already is that Job, if it is the run's.
+func (p *pass) create(ctx context.Context, step *plan.Step) error {
+	job := step.Job
+	key := client.ObjectKeyFromObject(job)
+	err := p.Writer.Create(ctx, job, fieldOwner)
+	if apierrors.IsAlreadyExists(err) {
+		job = &batchv1.Job{}
+		if err = p.Live.Get(ctx, key, job); err == nil && job.Labels[plan.LabelRun] != string(p.run.UID) {
+			err = apierrors.NewForbidden(batchv1.Resource("jobs"), key.Name, fmt.Errorf("namespace %s has a Job of that name that is not of this run", key.Namespace))
+		}
+	} else if err == nil {
+		p.Metrics.jobs.WithLabelValues(job.Labels[plan.LabelKind], resultCreated).Inc()
+		log.FromContext(ctx).Info("job made", "job", key, "node", step.Status.Name, "kind", job.Labels[plan.LabelKind])
+	}
+	if err != nil {
+		err = fmt.Errorf("creating Job %s for node %s: %w", key, step.Status.Name, err)
+		step.Status.Message = err.Error()
+		return err
+	}
+	p.memory.made[key] = madeJob{job, p.now}
+	if step.Status.Started == nil {
+		step.Status.Started = &metav1.Time{Time: p.now.UTC()}
+	}
+	return nil
+}
+
+// over tells whether a Job has ended.
+func over(job *batchv1.Job) bool {
+	return plan.Ended(job, batchv1.JobComplete) != nil || plan.Ended(job, batchv1.JobFailed) != nil
+}
+
+// stopJobs ends the run's Jobs that still run.
+func (p *pass) stopJobs(ctx context.Context) error {
+	for key, job := range p.scene.Jobs {
+		if over(job) || job.DeletionTimestamp != nil || p.behind(job) {
+			continue
+		}
+		err := p.Writer.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("ending Job %s: %w", key, err)
+		}
+		delete(p.memory.made, key)
+		log.FromContext(ctx).Info("job ended, as its run is over", "job", key)
+	}
+	return nil
+}
+
+// tidyJobs gives the Jobs of a run that is over the time to live that their rules declare. Until then a Job has to stay, so that it is known
+// to have run.
+func (p *pass) tidyJobs(ctx context.Context) error {
+	lives := map[[2]string]*int32{}
+	for _, rule := range p.scene.Rules {
+		name := client.ObjectKeyFromObject(rule.Object).String()
+		lives[[2]string{name, string(plan.BeforeUpgrade)}] = rule.Before.TTLSecondsAfterFinished
+		if rule.After != nil {
+			lives[[2]string{name, string(plan.AfterUpgrade)}] = rule.After.TTLSecondsAfterFinished
+		}
+	}
+	for key, job := range p.scene.Jobs {
+		live := lives[[2]string{job.Annotations[plan.AnnotationRule], job.Labels[plan.LabelKind]}]
+		if live == nil || job.Spec.TTLSecondsAfterFinished != nil || !over(job) || p.behind(job) {
+			continue
+		}
+		changed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, UID: job.UID}}
+		changed.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
+		text := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"ttlSecondsAfterFinished":%d}}`, job.UID, *live)
+		err := p.Writer.Patch(ctx, changed, client.RawPatch(types.MergePatchType, text), fieldOwner)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("giving Job %s its time to live: %w", key, err)
+		}
+		p.wrote(changed)
+	}
+	return nil
+}
+
+// tellFailures sends an event for each Job that has failed since this process saw the run first, with the last lines of its log.
+func (p *pass) tellFailures(ctx context.Context) {
+	for key, job := range p.scene.Jobs {
+		failure := plan.Ended(job, batchv1.JobFailed)
+		if failure == nil || p.memory.told[job.UID] {
+			continue
+		}
+		p.memory.told[job.UID] = true
+		if failure.LastTransitionTime.Time.Before(p.memory.begun.Truncate(1e9)) {
+			continue
+		}
+		p.Metrics.jobs.WithLabelValues(job.Labels[plan.LabelKind], resultFailed).Inc()
+		text := fmt.Sprintf("Job %s for node %s has failed: %s", key, job.Annotations[plan.AnnotationNode], failure.Message)
+		if p.Logs != nil {
+			lines, err := p.Logs(ctx, job)
+			switch {
+			case err != nil:
+				text += fmt.Sprintf(" (its log cannot be read: %v)", err)
+			case lines != "":
+				text += "; the last lines of its log:\n" + lines
+			}
+		}
+		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventJobFailed, clip(text))
+	}
+}
+
+// mostEvent is how long the message of an event may be, in bytes.
+const mostEvent = 1024
+
+// clip keeps the end of a text: the last lines say most.
+func clip(text string) string {
+	if len(text) <= mostEvent {
+		return text
+	}
+	const head, gap = 300, " [...] "
+	return text[:head] + gap + text[len(text)-(mostEvent-head-len(gap)):]
+}

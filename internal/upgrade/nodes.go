@@ -1,0 +1,266 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/upgrade/plan"
+)
+
+// marking is what is to be changed of one node.
+type marking struct {
+	node  *corev1.Node
+	marks plan.Marks
+}
+
+// mark labels the nodes of the targets, and takes the labels from those that are none any more.
+func (p *pass) mark(ctx context.Context) (settled bool, err error) {
+	s := p.scene
+	var asked []string
+	for _, claim := range s.Claims {
+		if claim.UID == p.run.UID {
+			asked = append(asked, claim.Keys...)
+		}
+	}
+	var all []marking
+	member := map[types.UID]bool{}
+	for _, node := range s.Nodes {
+		member[node.UID] = true
+		all = append(all, marking{node.Node, plan.Gate(node.Node, p.run.UID, s.Keys, asked, s.Desired)})
+	}
+	for _, node := range s.Own {
+		member[node.UID] = true
+		all = append(all, marking{node, plan.Join(node, p.run.UID)})
+	}
+	for _, node := range s.Marked {
+		if !member[node.UID] {
+			all = append(all, marking{node, plan.Strip(node, p.run.UID)})
+			if err := p.Lease.Release(ctx, node.Name); err != nil {
+				return false, err
+			}
+		}
+	}
+	settled, err = p.apply(ctx, all)
+	if err != nil {
+		p.found.conditions.no(ConditionApplied, err.Error())
+	}
+	if settled {
+		p.found.conditions.yes(ConditionApplied, "")
+	}
+	return settled, err
+}
+
+// apply makes marks, on several nodes at once, and tells whether there was nothing to do and nothing is awaited.
+func (p *pass) apply(ctx context.Context, all []marking) (settled bool, err error) {
+	var mu sync.Mutex
+	var failures []error
+	settled = true
+	group := errgroup.Group{}
+	group.SetLimit(parallel)
+	for _, m := range all {
+		if p.behind(m.node) {
+			settled = false
+			continue
+		}
+		if m.marks.Empty() {
+			continue
+		}
+		settled = false
+		group.Go(func() error {
+			if err := p.patchNode(ctx, m.node, m.marks); err != nil && status.Classify(err) != status.Gone {
+				mu.Lock()
+				defer mu.Unlock()
+				failures = append(failures, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return false, err
+	}
+	if !settled {
+		p.later(catchUp)
+	}
+	return settled, worst(failures)
+}
+
+// worst is the error that says most: a guard that failed is forgotten beside one that a person has to hear of.
+func worst(failures []error) error {
+	for _, class := range []status.Class{status.Denied, status.Transient} {
+		for _, err := range failures {
+			if status.Classify(err) == class {
+				return err
+			}
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (p *pass) patchNode(ctx context.Context, node *corev1.Node, marks plan.Marks) error {
+	patch, err := marks.Patch(node)
+	if err != nil {
+		return err
+	}
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID}}
+	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	if err := p.Writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), fieldOwner); err != nil {
+		return fmt.Errorf("marking node %s: %w", node.Name, err)
+	}
+	p.wrote(target)
+	return nil
+}
+
+// act does what was decided for each node.
+func (p *pass) act(ctx context.Context, decision *plan.Decision) error {
+	if !decision.Wake.IsZero() {
+		p.later(decision.Wake.Sub(p.now))
+	}
+	nodes := map[string]*plan.Node{}
+	for _, node := range p.scene.Nodes {
+		nodes[node.Name] = node
+	}
+	var failures []error
+	for i := range decision.Steps {
+		step := &decision.Steps[i]
+		if err := p.step(ctx, nodes[step.Status.Name], step); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	p.found.take(decision)
+	return worst(failures)
+}
+
+// step does what one node needs next. The node's lease is taken first, and kept until nothing of it is under way.
+func (p *pass) step(ctx context.Context, node *plan.Node, step *plan.Step) error {
+	if !busy(step) {
+		return p.Lease.Release(ctx, node.Name)
+	}
+	again, err := p.Lease.Hold(ctx, node.Node)
+	var held *nodelease.HeldError
+	switch {
+	case errors.As(err, &held):
+		step.Status.Message, step.Job, step.Release = held.Error(), nil, false
+		p.later(min(max(held.Until.Sub(p.now), time.Second), retryDenied))
+		return nil
+	case err != nil:
+		return err
+	}
+	p.later(again)
+	switch {
+	case step.Job != nil:
+		return p.create(ctx, step)
+	case step.Release && !p.behind(node.Node):
+		marks, err := plan.LetGo(node.Node, plan.Release{Version: p.scene.Desired, At: metav1.NewTime(p.now.UTC().Truncate(time.Second))})
+		if err != nil {
+			return err
+		}
+		return p.patchNode(ctx, node.Node, marks)
+	}
+	return nil
+}
+
+// busy tells whether something of a node is under way. One that has failed after it was let go still is.
+func busy(step *plan.Step) bool {
+	switch step.Status.Phase {
+	case v1alpha1.NodeRunningJobs, v1alpha1.NodeReleased, v1alpha1.NodeUpgrading, v1alpha1.NodeCleaningUp:
+		return true
+	case v1alpha1.NodeFailed:
+		return step.Status.Released != nil
+	}
+	return false
+}
+
+// restore gives back pools, nodes and leases, in an order in which no moment finds a node in two pools or in none. It is done when nothing
+// of the run is left.
+func (p *pass) restore(ctx context.Context) (done bool, err error) {
+	for _, part := range []func(context.Context) (bool, error){p.takeBack, p.giveTargets, p.giveCanary, p.unpause, p.strip} {
+		if settled, err := part(ctx); err != nil || !settled {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// takeBack moves the nodes that were let go back into their own pools, which are paused.
+func (p *pass) takeBack(ctx context.Context) (settled bool, err error) {
+	if len(p.scene.Claimed(true)) == 0 {
+		return true, nil
+	}
+	var keys []string
+	for _, pool := range p.scene.Claimed(false) {
+		keys = append(keys, p.scene.Claims[pool.Name].Keys...)
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	var all []marking
+	for _, node := range p.scene.Nodes {
+		all = append(all, marking{node.Node, plan.TakeBack(node.Node, p.run.UID, keys)})
+	}
+	return p.apply(ctx, all)
+}
+
+// giveTargets gives the target pools their selectors back, still paused.
+func (p *pass) giveTargets(ctx context.Context) (settled bool, err error) {
+	settled = true
+	for _, pool := range p.scene.Claimed(false) {
+		claim := p.scene.Claims[pool.Name]
+		if len(claim.Keys) > 0 {
+			claim = claim.Edited(pool.Spec.NodeSelector)
+		}
+		shape := claim.Stopped()
+		shape.Paused = pool.Spec.Paused
+		done, err := p.shape(ctx, pool, shape)
+		if err != nil {
+			return false, err
+		}
+		settled = settled && done
+	}
+	return settled, nil
+}
+
+// giveCanary gives the canary pool back.
+func (p *pass) giveCanary(ctx context.Context) (settled bool, err error) {
+	return p.give(ctx, p.scene.Claimed(true))
+}
+
+// unpause gives the target pools back.
+func (p *pass) unpause(ctx context.Context) (settled bool, err error) {
+	return p.give(ctx, p.scene.Claimed(false))
+}
+
+func (p *pass) give(ctx context.Context, pools []*mcfgv1.MachineConfigPool) (settled bool, err error) {
+	settled = true
+	for _, pool := range pools {
+		if _, err := p.shape(ctx, pool, p.scene.Claims[pool.Name].Before(pool)); err != nil {
+			return false, err
+		}
+		settled = false
+	}
+	return settled, nil
+}
+
+// strip takes the labels from the nodes, and gives their leases back.
+func (p *pass) strip(ctx context.Context) (settled bool, err error) {
+	var all []marking
+	for _, node := range p.scene.Marked {
+		if err := p.Lease.Release(ctx, node.Name); err != nil {
+			return false, err
+		}
+		all = append(all, marking{node, plan.Strip(node, p.run.UID)})
+	}
+	return p.apply(ctx, all)
+}

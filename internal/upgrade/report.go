@@ -1,0 +1,342 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/upgrade/plan"
+)
+
+// mostNodes is how many nodes the status names.
+const mostNodes = 100
+
+// observation is what a pass has found out about a run.
+type observation struct {
+	conditions conditions
+	phase      v1alpha1.Phase
+	message    string
+	// version is the one that is aimed at; empty for not known.
+	version string
+	// counted tells that the numbers of nodes are known.
+	counted             bool
+	total, done, failed int
+	// nodes are those of the decision, nil when nothing is to be told of them.
+	nodes   []v1alpha1.NodeStatus
+	current []string
+	// restored tells that everything has been given back in this pass.
+	restored bool
+}
+
+func (o *observation) stand(phase v1alpha1.Phase, message string) {
+	o.phase, o.message = phase, message
+}
+
+// count notes the numbers of nodes.
+func (o *observation) count(d *plan.Decision) {
+	o.counted, o.total, o.done, o.failed = true, len(d.Steps), d.Done, d.Failed
+}
+
+// take notes what was decided.
+func (o *observation) take(d *plan.Decision) {
+	o.stand(d.Phase, d.Message)
+	o.count(d)
+	o.current = d.Current
+	o.nodes = make([]v1alpha1.NodeStatus, len(d.Steps))
+	var jobs, nodes []string
+	troubleJobs, troubleNodes := "", ""
+	for i := range d.Steps {
+		s := &d.Steps[i].Status
+		o.nodes[i] = *s
+		place := fmt.Sprintf("Node is %d of %d: %s", i+1, len(d.Steps), s.Name)
+		switch {
+		case s.Phase == v1alpha1.NodeFailed && s.Job != "":
+			troubleJobs = first(troubleJobs, place+": "+s.Message)
+		case s.Phase == v1alpha1.NodeFailed:
+			troubleNodes = first(troubleNodes, place+": "+s.Message)
+		case s.Phase == v1alpha1.NodeRunningJobs, s.Phase == v1alpha1.NodeCleaningUp:
+			jobs = append(jobs, place+", "+s.Message)
+		case s.Phase == v1alpha1.NodeReleased, s.Phase == v1alpha1.NodeUpgrading:
+			nodes = append(nodes, place)
+		}
+	}
+	o.judge(ConditionJobs, troubleJobs, jobs)
+	o.judge(ConditionNodes, troubleNodes, nodes)
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// judge notes a condition about nodes, once there is something to tell.
+func (o *observation) judge(kind, trouble string, texts []string) {
+	switch {
+	case trouble != "":
+		o.conditions.no(kind, trouble)
+	case len(texts) > 0 || o.done > 0:
+		o.conditions.yes(kind, strings.Join(texts, "; "))
+	}
+}
+
+// rehearse notes what a dry run would do.
+func (o *observation) rehearse(s *plan.Scene, d *plan.Decision) {
+	before, after := 0, 0
+	for _, rule := range s.Rules {
+		before++
+		if rule.After != nil {
+			after++
+		}
+	}
+	left := len(d.Steps) - d.Done
+	var pools []string
+	for _, pool := range s.Targets {
+		pools = append(pools, pool.Name)
+	}
+	o.take(d)
+	o.stand(v1alpha1.PhaseDryRun, fmt.Sprintf("dry run: %d of %d nodes would be upgraded, each after %d Jobs and before %d; the pools %s would be paused",
+		left, len(d.Steps), before, after, strings.Join(pools, ", ")))
+}
+
+// status is what the run's status is to be. It is the same for the same observation, so that nothing is written at rest.
+func (p *pass) status() v1alpha1.MutexRunConfigStatus {
+	o, after := &p.found, *p.run.Status.DeepCopy()
+	at := metav1.NewTime(p.now.UTC().Truncate(1e9))
+	after.ObservedGeneration = p.run.Generation
+	if o.version != "" && o.version != after.Version {
+		after.Version, after.Started, after.Finished, after.Nodes = o.version, nil, nil, nil
+	}
+	after.Phase, after.Message = o.phase, o.message
+	if o.counted {
+		after.Total, after.Done, after.Failed = int32(o.total), int32(o.done), int32(o.failed) //nolint:gosec // there are no 2^31 nodes
+	}
+	if o.nodes != nil {
+		after.Nodes = bounded(merged(after.Nodes, o.nodes, at))
+		after.Current = strings.Join(o.current, ",")
+	}
+	if o.phase != v1alpha1.PhaseRunning && o.phase != v1alpha1.PhaseStopped && o.phase != v1alpha1.PhaseWaiting {
+		after.Current = ""
+	}
+	switch {
+	case o.phase == v1alpha1.PhaseRunning && after.Started == nil:
+		after.Started = &at
+	case o.phase == v1alpha1.PhaseRunning:
+		after.Finished = nil
+	case o.phase == v1alpha1.PhaseDone && after.Finished == nil:
+		after.Finished = &at
+	}
+	o.conditions.apply(&after.Conditions, p.run.Generation, at)
+	return after
+}
+
+// merged keeps what is known of nodes from before: when they began, and when they were done.
+func merged(before, now []v1alpha1.NodeStatus, at metav1.Time) []v1alpha1.NodeStatus {
+	known := map[string]*v1alpha1.NodeStatus{}
+	for i := range before {
+		known[before[i].Name] = &before[i]
+	}
+	out := slices.Clone(now)
+	for i := range out {
+		n, old := &out[i], known[out[i].Name]
+		if n.Started != nil {
+			n.Started = &metav1.Time{Time: n.Started.UTC().Truncate(1e9)}
+		}
+		if old != nil {
+			if old.Started != nil && n.Phase != v1alpha1.NodePending {
+				n.Started = old.Started
+			}
+			if n.Released == nil && n.Phase == v1alpha1.NodeDone {
+				n.Released = old.Released
+			}
+			n.Finished = old.Finished
+		}
+		switch {
+		case n.Phase != v1alpha1.NodeDone:
+			n.Finished = nil
+		case n.Finished == nil && old != nil && old.Phase != v1alpha1.NodeDone:
+			n.Finished = &at
+		}
+	}
+	return out
+}
+
+// bounded keeps as many nodes as the status may name: those under way and those that failed first, then those that wait, then those that
+// were done last.
+func bounded(nodes []v1alpha1.NodeStatus) []v1alpha1.NodeStatus {
+	if len(nodes) <= mostNodes {
+		return nodes
+	}
+	rank := func(n *v1alpha1.NodeStatus) int {
+		switch n.Phase {
+		case v1alpha1.NodePending:
+			return 1
+		case v1alpha1.NodeDone:
+			return 2
+		}
+		return 0
+	}
+	order := make([]int, len(nodes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		left, right := &nodes[a], &nodes[b]
+		if rank(left) != rank(right) || rank(left) != 2 {
+			return rank(left) - rank(right)
+		}
+		return finished(right).Compare(finished(left).Time)
+	})
+	keep := map[int]bool{}
+	for _, i := range order[:mostNodes] {
+		keep[i] = true
+	}
+	var out []v1alpha1.NodeStatus
+	for i := range nodes {
+		if keep[i] {
+			out = append(out, nodes[i])
+		}
+	}
+	return out
+}
+
+func finished(n *v1alpha1.NodeStatus) metav1.Time {
+	if n.Finished == nil {
+		return metav1.Time{}
+	}
+	return *n.Finished
+}
+
+// writeStatus is the only writer of the status. Progress alone is written once a second at most; the rest at once.
+func (p *pass) writeStatus(ctx context.Context) error {
+	p.observe()
+	p.tellFailures(ctx)
+	before, after := p.run.Status, p.status()
+	if apiequality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	if wait := p.memory.wrote.Add(statusEvery).Sub(p.now); wait > 0 && before.Phase == after.Phase && before.ObservedGeneration == after.ObservedGeneration {
+		p.later(wait)
+		return nil
+	}
+	changed := p.run.DeepCopy()
+	changed.Status = after
+	patch := client.MergeFromWithOptions(p.run, client.MergeFromWithOptimisticLock{})
+	if err := p.Writer.Status().Patch(ctx, changed, patch, fieldOwner); err != nil {
+		return fmt.Errorf("writing the status of MutexRunConfig %s: %w", p.key, err)
+	}
+	p.wrote(changed)
+	p.memory.wrote = p.now
+	p.tell(ctx, &before, &after)
+	return nil
+}
+
+// observe notes the metrics, and how long nodes were in their phases.
+func (p *pass) observe() {
+	counts := map[v1alpha1.NodePhase]int{}
+	for i := range p.found.nodes {
+		n := &p.found.nodes[i]
+		counts[n.Phase]++
+		was, known := p.memory.since[n.Name]
+		if known && was.phase == n.Phase {
+			continue
+		}
+		if known {
+			p.Metrics.left(was.phase, p.now.Sub(was.at))
+		}
+		p.memory.since[n.Name] = phaseSince{n.Phase, p.now}
+	}
+	p.Metrics.observe(p.run, p.found.phase)
+	if p.found.nodes != nil {
+		p.Metrics.count(p.run, counts)
+	}
+}
+
+// tell sends the events for what the status now says for the first time.
+func (p *pass) tell(ctx context.Context, before, after *v1alpha1.MutexRunConfigStatus) {
+	if p.run.Spec.SkipTLSVerify && before.ObservedGeneration != after.ObservedGeneration {
+		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventNoEffect, "spec.skipTLSVerify has no effect: the API server's certificate is always verified")
+	}
+	if before.Phase != after.Phase {
+		log.FromContext(ctx).Info("run "+string(after.Phase), "version", after.Version, "why", after.Message)
+		p.tellPhase(before, after)
+	}
+	if p.found.restored {
+		p.Recorder.Event(p.run, corev1.EventTypeNormal, EventRestored, "pools, labels and paused flags are as they were before the run")
+	}
+	p.tellNodes(before, after)
+}
+
+func (p *pass) tellPhase(before, after *v1alpha1.MutexRunConfigStatus) {
+	switch after.Phase {
+	case v1alpha1.PhaseInvalid:
+		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventInvalid, clip(after.Message))
+	case v1alpha1.PhaseClaimed:
+		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventClaimed, after.Message)
+	case v1alpha1.PhaseStopped:
+		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventStopped, clip(after.Message))
+	case v1alpha1.PhaseDone:
+		p.Recorder.Eventf(p.run, corev1.EventTypeNormal, EventDone, "%d nodes have version %s", after.Done, after.Version)
+	case v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning:
+		switch before.Phase {
+		case v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning, v1alpha1.PhaseStopped, v1alpha1.PhaseClaimed:
+		default:
+			p.Recorder.Eventf(p.run, corev1.EventTypeNormal, EventStarted, "nodes of the targets do not have version %s; their pools are paused", after.Version)
+		}
+	}
+}
+
+// tellNodes sends an event for each node that has come into another phase.
+func (p *pass) tellNodes(before, after *v1alpha1.MutexRunConfigStatus) {
+	was := map[string]v1alpha1.NodePhase{}
+	for i := range before.Nodes {
+		was[before.Nodes[i].Name] = before.Nodes[i].Phase
+	}
+	if before.Version != after.Version || p.found.nodes == nil {
+		return
+	}
+	there := map[string]bool{}
+	for i := range p.found.nodes {
+		there[p.found.nodes[i].Name] = true
+	}
+	for i := range before.Nodes {
+		if n := &before.Nodes[i]; !there[n.Name] && n.Phase != v1alpha1.NodePending && n.Phase != v1alpha1.NodeDone {
+			p.Recorder.Eventf(p.run, corev1.EventTypeWarning, EventNodeGone, "node %s is no more of the run's; it was %s", n.Name, n.Phase)
+		}
+	}
+	for i := range after.Nodes {
+		if n := &after.Nodes[i]; was[n.Name] != n.Phase {
+			p.tellNode(n, was[n.Name])
+		}
+	}
+}
+
+// tellNode sends the event on the Node: one object may have few events in a short time, and a run has many nodes.
+func (p *pass) tellNode(n *v1alpha1.NodeStatus, was v1alpha1.NodePhase) {
+	i := slices.IndexFunc(p.scene.Nodes, func(node *plan.Node) bool { return node.Name == n.Name })
+	if i < 0 {
+		return
+	}
+	on, run := p.scene.Nodes[i].Node, "MutexRunConfig "+p.key.String()
+	switch n.Phase {
+	case v1alpha1.NodeRunningJobs:
+		p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeBegun, "%s: %s", run, n.Message)
+	case v1alpha1.NodeReleased:
+		p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeReleased, "%s: it has been moved to pool %s", run, p.run.Spec.Canary.Name)
+	case v1alpha1.NodeDone:
+		if was != "" && was != v1alpha1.NodePending {
+			p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeDone, "%s: it has version %s", run, p.found.version)
+		}
+	case v1alpha1.NodeFailed:
+		p.Recorder.Event(on, corev1.EventTypeWarning, EventNodeFailed, clip(run+": "+n.Message))
+	}
+}

@@ -1,0 +1,161 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/upgrade/plan"
+)
+
+// work takes a run as far as it goes. What the pass has found out is in p.found.
+func (p *pass) work(ctx context.Context) error {
+	if err := p.gather(ctx); err != nil {
+		return err
+	}
+	spec := &p.run.Spec
+	switch {
+	case spec.Abort:
+		if err := p.stopJobs(ctx); err != nil {
+			return err
+		}
+		return p.giveBack(ctx, v1alpha1.PhaseAborted, "spec.abort is set")
+	case spec.Suspend:
+		return p.giveBack(ctx, v1alpha1.PhaseSuspended, "spec.suspend is set")
+	case len(p.scene.Faults) > 0:
+		text := strings.Join(p.scene.Faults, "; ")
+		p.found.conditions.no(ConditionValidated, text)
+		p.found.stand(v1alpha1.PhaseInvalid, text)
+		return nil
+	}
+	p.found.conditions.yes(ConditionValidated, "")
+	if p.scene.Unchecked != "" {
+		p.found.conditions.no(ConditionChecked, p.scene.Unchecked)
+		p.found.conditions.no(ConditionAvailable, p.scene.Unchecked)
+		return p.giveBack(ctx, v1alpha1.PhaseIdle, p.scene.Unchecked)
+	}
+	return p.check(ctx)
+}
+
+// check compares versions, and goes on when there is something to do.
+func (p *pass) check(ctx context.Context) error {
+	s, c := p.scene, p.found.conditions
+	behind := s.Behind()
+	c.yes(ConditionChecked, fmt.Sprintf("version %s is aimed at", s.Desired))
+	p.found.version = s.Desired
+	if s.Complete {
+		c.yes(ConditionReady, "the control plane has version "+s.Desired)
+	} else {
+		c.no(ConditionReady, "the control plane does not have version "+s.Desired+" yet")
+	}
+	if behind > 0 {
+		c.yes(ConditionAvailable, "nodes of the targets have another version than "+s.Desired)
+	}
+	decision := plan.Decide(s.Input())
+	switch {
+	case behind == 0 && !s.Holds() || decision.Phase == v1alpha1.PhaseDone:
+		c.no(ConditionAvailable, "all nodes of the targets have version "+s.Desired)
+		return p.finish(ctx, &decision)
+	case p.run.Spec.DryRun && !s.Holds():
+		p.found.rehearse(p.scene, &decision)
+		return nil
+	}
+	return p.gate(ctx, &decision)
+}
+
+// gate prepares pools and nodes, step by step, and then works on the nodes.
+func (p *pass) gate(ctx context.Context, decision *plan.Decision) error {
+	if p.found.phase != v1alpha1.PhaseRunning && p.found.phase != v1alpha1.PhaseStopped {
+		p.found.stand(v1alpha1.PhaseWaiting, "the pools are being prepared")
+	}
+	for _, prepare := range []func(context.Context) (bool, error){p.begin, p.claim, p.mark, p.sort} {
+		if settled, err := prepare(ctx); err != nil || !settled {
+			return err
+		}
+	}
+	p.found.take(decision)
+	return p.act(ctx, decision)
+}
+
+// begin puts the finalizer on the run, before anything is changed that has to be given back.
+func (p *pass) begin(ctx context.Context) (settled bool, err error) {
+	if slices.Contains(p.run.Finalizers, v1alpha1.Finalizer) {
+		return true, nil
+	}
+	changed := p.run.DeepCopy()
+	changed.Finalizers = append(changed.Finalizers, v1alpha1.Finalizer)
+	patch := client.MergeFromWithOptions(p.run, client.MergeFromWithOptimisticLock{})
+	if err := p.Writer.Patch(ctx, changed, patch, fieldOwner); err != nil {
+		return false, fmt.Errorf("adding the finalizer: %w", err)
+	}
+	p.wrote(changed)
+	p.run = changed
+	return true, nil
+}
+
+// finish gives everything back after the last node.
+func (p *pass) finish(ctx context.Context, decision *plan.Decision) error {
+	phase, message := v1alpha1.PhaseIdle, "all nodes of the targets have version "+p.scene.Desired
+	before := &p.run.Status
+	if p.scene.Holds() || before.Phase == v1alpha1.PhaseRestoring || before.Phase == v1alpha1.PhaseDone {
+		phase = v1alpha1.PhaseDone
+		if decision.Failed > 0 {
+			message = fmt.Sprintf("%d nodes were left out, since a Job has failed; the others have version %s", decision.Failed, p.scene.Desired)
+		}
+	}
+	p.found.count(decision)
+	if p.scene.Holds() && p.found.phase != v1alpha1.PhaseRestoring {
+		p.found.take(decision)
+	}
+	if err := p.giveBack(ctx, phase, message); err != nil || p.found.phase != v1alpha1.PhaseDone {
+		return err
+	}
+	return p.tidyJobs(ctx)
+}
+
+// end gives everything back and lets the run go.
+func (p *pass) end(ctx context.Context) error {
+	if !slices.Contains(p.run.Finalizers, v1alpha1.Finalizer) || p.memory.ended {
+		return nil
+	}
+	if err := p.gather(ctx); err != nil {
+		return err
+	}
+	if err := p.stopJobs(ctx); err != nil {
+		return err
+	}
+	if done, err := p.restore(ctx); err != nil || !done {
+		return err
+	}
+	changed := p.run.DeepCopy()
+	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
+	patch := client.MergeFromWithOptions(p.run, client.MergeFromWithOptimisticLock{})
+	if err := p.Writer.Patch(ctx, changed, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the finalizer: %w", err)
+	}
+	p.memory.ended = true
+	return nil
+}
+
+// giveBack gives everything back, and then stands in a phase.
+func (p *pass) giveBack(ctx context.Context, phase v1alpha1.Phase, message string) error {
+	held := p.scene.Holds()
+	done, err := p.restore(ctx)
+	if err != nil {
+		return err
+	}
+	if !done {
+		p.found.stand(v1alpha1.PhaseRestoring, message)
+		return nil
+	}
+	p.found.restored = held || p.run.Status.Phase == v1alpha1.PhaseRestoring
+	if p.found.restored {
+		p.found.conditions.no(ConditionPaused, "the pools have been given back as they were")
+	}
+	p.found.stand(phase, message)
+	return nil
+}

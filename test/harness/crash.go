@@ -1,0 +1,55 @@
+package harness
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+// crashPointsVariable is how many points of each workload are tried, "all" for every one.
+const crashPointsVariable = "DROVER_CRASH_PLANS"
+
+// crashPoints is how many points are tried when nothing else is asked for.
+const crashPoints = 4
+
+// CrashPoint is a point at which the operator dies: before or after its n-th write, counted from 1. The zero value is none.
+type CrashPoint struct {
+	Write int
+	After bool
+}
+
+// String names it in the name of a test.
+func (p CrashPoint) String() string { return fmt.Sprintf("write-%d-after-%t", p.Write, p.After) }
+
+// Faults are those of an operator that dies there.
+func (p CrashPoint) Faults() Faults {
+	switch {
+	case p.Write == 0:
+		return Faults{}
+	case p.After:
+		return Faults{KillAfter: p.Write}
+	}
+	return Faults{KillBefore: p.Write}
+}
+
+// CrashPoints picks the points to try of a workload with so many writes.
+func CrashPoints(t testing.TB, random *rand.Rand, writes int) []CrashPoint {
+	t.Helper()
+	var all []CrashPoint
+	for write := 1; write <= writes; write++ {
+		all = append(all, CrashPoint{write, false}, CrashPoint{write, true})
+	}
+	count := crashPoints
+	switch text := os.Getenv(crashPointsVariable); text {
+	case "":
+	case "all":
+		return all
+	default:
+		if _, err := fmt.Sscan(text, &count); err != nil {
+			t.Fatalf("%s is %q, want a number or all", crashPointsVariable, text)
+		}
+	}
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(count, len(all))]
+}

@@ -1,0 +1,74 @@
+package upgrade
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/upgrade/plan"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// TestCrashOfARun kills the operator before and after writes of a whole run. The next one must come to the same end: every Job ran exactly
+// once, and everything is given back.
+func TestCrashOfARun(t *testing.T) {
+	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the points to try
+	var want string
+	var writes int
+	t.Run("undisturbed", func(t *testing.T) { want, writes = lifetime(t, harness.CrashPoint{}) })
+	t.Logf("%d writes undisturbed, and the Jobs\n%s", writes, want)
+	if writes < 30 {
+		t.Fatal("that is no run")
+	}
+	for _, p := range harness.CrashPoints(t, random, writes) {
+		t.Run(p.String(), func(t *testing.T) {
+			if got, _ := lifetime(t, p); got != want {
+				t.Errorf("after the crash there were the Jobs\n%s\nwithout it there were\n%s", got, want)
+			}
+		})
+	}
+}
+
+// lifetime goes through a run with an operator that dies at a point, and another one after it. It returns the Jobs that were made, and how
+// many writes that took.
+func lifetime(t *testing.T, p harness.CrashPoint) (made string, writes int) {
+	t.Helper()
+	s := newStage(t, plot{rules: 2, late: true})
+	mark := s.AuditMark()
+	s.operator = harness.Start(t, env, harness.Options{Faults: p.Faults()})
+	s.upgrade()
+	crashed := false
+	s.Eventually("the run is done", func() error {
+		select {
+		case <-s.operator.Ended():
+			if crashed {
+				s.Fatalf("the second operator ended; its log:\n%s", s.operator.Log())
+			}
+			crashed = true
+			s.operator = harness.Start(t, env, harness.Options{})
+		default:
+		}
+		if run := s.get("run"); run.Status.Phase != v1alpha1.PhaseDone || run.Status.Version != s.to {
+			return fmt.Errorf("it is %s", harness.JSON(run.Status))
+		}
+		return nil
+	})
+	s.restored()
+	if p.Write > 0 && !crashed {
+		t.Logf("the run was over before write %d: how many there are depends on the time", p.Write)
+	}
+	var lines []string
+	for _, job := range s.jobs() {
+		node := job.Annotations[plan.AnnotationNode]
+		lines = append(lines, fmt.Sprintf("node %s, %s, %s", node[strings.LastIndex(node, "-")+1:], job.Labels[plan.LabelKind], job.Spec.Template.Spec.Containers[0].Name+
+			job.Annotations[plan.AnnotationRule][strings.Index(job.Annotations[plan.AnnotationRule], "/"):]))
+	}
+	slices.Sort(lines)
+	if err := s.operator.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n"), len(s.allWrites(mark))
+}

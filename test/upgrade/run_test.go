@@ -1,0 +1,347 @@
+package upgrade
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/upgrade/plan"
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/machineconfig"
+)
+
+// Two pools of six nodes, three rules of which two clean up, one node at a time.
+func TestOneNodeAfterTheOther(t *testing.T) {
+	s := newStage(t, plot{
+		pools: 2, nodes: 6, rules: 3, pool: func(pool *mcfgv1.MachineConfigPool) {
+			pool.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "example.com/none", Operator: metav1.LabelSelectorOpDoesNotExist}}
+		},
+		rule: func(i int, rule *v1alpha1.MutexRule) {
+			if i == 2 {
+				rule.Spec.CleanUpJobSpec = nil
+			}
+		},
+		run: func(run *v1alpha1.MutexRunConfig) { run.Spec.SkipTLSVerify = true },
+	})
+	other := machineconfig.NewPool(s.Name + "-other")
+	s.MadeUntilTheEnd(other)
+	stranger := s.AddNode(roles("worker", other.Name))
+	s.await(v1alpha1.PhaseIdle)
+	s.before = s.state()
+	mark := s.AuditMark()
+	s.upgrade()
+	run := s.await(v1alpha1.PhaseDone)
+	s.restored()
+	if run.Status.Total != 12 || run.Status.Done != 12 || run.Status.Failed != 0 || run.Status.Current != "" || run.Status.Finished == nil {
+		t.Errorf("the status is %s", harness.JSON(run.Status))
+	}
+	for _, node := range s.nodes {
+		if version := s.versionOf(node); version != s.to {
+			t.Errorf("node %s has version %q", node, version)
+		}
+	}
+	if count := s.jobsOnce(); count != 12*5 {
+		t.Errorf("%d Jobs, want %d", count, 12*5)
+	}
+	for _, job := range s.jobs() {
+		checkJob(t, &job)
+	}
+	checkOrder(s, mark, run)
+	for _, write := range s.Writes(mark) {
+		if write.Resource == "machineconfigpools" && write.Name == other.Name || write.Name == stranger {
+			t.Errorf("a foreign object is written: %s %s %s", write.Verb, write.Resource, write.Name)
+		}
+	}
+	for kind, status := range map[string]metav1.ConditionStatus{
+		"ConfigValidated": metav1.ConditionTrue, "UpgradeChecked": metav1.ConditionTrue, "UpgradeReady": metav1.ConditionTrue,
+		"UpgradeAvailable": metav1.ConditionFalse, "TargetPoolsPaused": metav1.ConditionFalse, "MutexRulesApplied": metav1.ConditionTrue,
+		"MCPUpdated": metav1.ConditionTrue, "JobRun": metav1.ConditionTrue, "NodeUpgrade": metav1.ConditionTrue,
+	} {
+		if !meta.IsStatusConditionPresentAndEqual(run.Status.Conditions, kind, status) {
+			t.Errorf("condition %s is not %s: %s", kind, status, harness.JSON(run.Status.Conditions))
+		}
+	}
+	if s.Told("MutexRunConfig", "run", "SkipTLSVerifyIgnored", "") != 1 || s.Told("MutexRunConfig", "run", "UpgradeRunDone", "12 nodes") != 1 {
+		t.Error("events are missing")
+	}
+}
+
+// checkJob checks what a Job is given.
+func checkJob(t *testing.T, job *batchv1.Job) {
+	t.Helper()
+	node, rule := job.Annotations[plan.AnnotationNode], job.Annotations[plan.AnnotationRule]
+	for _, c := range job.Spec.Template.Spec.Containers {
+		env := map[string]string{}
+		for _, e := range c.Env {
+			env[e.Name] = e.Value
+		}
+		if env["NODE_NAME"] != node || !strings.HasSuffix(rule, "/"+env["MUTEX_RULE"]) {
+			t.Errorf("container %s of Job %s has %v", c.Name, job.Name, env)
+		}
+	}
+	terms := job.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	if len(terms) != 1 || !slices.Equal(terms[0].MatchExpressions[0].Values, []string{node}) {
+		t.Errorf("Job %s may run at %s", job.Name, harness.JSON(terms))
+	}
+}
+
+// checkOrder checks that nodes had their turn one after another, by name, and each its Jobs in the order of the rules.
+func checkOrder(s *stage, mark cluster.AuditMark, run *v1alpha1.MutexRunConfig) {
+	s.Helper()
+	kinds := map[string]string{}
+	for _, job := range s.jobs() {
+		kinds[job.Name] = fmt.Sprintf("%s %s %s", job.Annotations[plan.AnnotationNode], job.Labels[plan.LabelKind],
+			job.Annotations[plan.AnnotationRule][strings.Index(job.Annotations[plan.AnnotationRule], "/")+1:])
+	}
+	var got, want []string
+	for _, name := range s.made(mark) {
+		got = append(got, kinds[name])
+	}
+	nodes := slices.Clone(s.nodes)
+	slices.Sort(nodes)
+	for _, node := range nodes {
+		for i := range 3 {
+			want = append(want, fmt.Sprintf("%s before rule%d", node, i))
+		}
+		for i := range 2 {
+			want = append(want, fmt.Sprintf("%s after rule%d", node, i))
+		}
+	}
+	if !slices.Equal(got, want) {
+		s.Errorf("the Jobs were made in the order\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for i := 1; i < len(run.Status.Nodes); i++ {
+		if before, after := run.Status.Nodes[i-1], run.Status.Nodes[i]; after.Started.Time.Before(before.Finished.Add(-time.Second)) {
+			s.Errorf("node %s began at %s, before %s had ended at %s", after.Name, after.Started, before.Name, before.Finished)
+		}
+	}
+}
+
+// A Job that fails stops the run until somebody has put it right.
+func TestAJobFails(t *testing.T) {
+	s := newStage(t, plot{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }})
+	s.upgrade()
+	s.failPod()
+	run := s.await(v1alpha1.PhaseStopped)
+	if run.Status.Nodes[0].Phase != v1alpha1.NodeFailed || run.Status.Nodes[1].Phase != v1alpha1.NodePending {
+		t.Errorf("the nodes are %s", harness.JSON(run.Status.Nodes))
+	}
+	if holder := s.Holder(s.nodes[0]); holder != "" {
+		t.Errorf("the lease of a node that nothing is under way of is held by %q", holder)
+	}
+	s.Eventually("the failure is told", func() error {
+		if s.Told("MutexRunConfig", "run", "MutexJobFailed", "") == 0 {
+			return fmt.Errorf("it is not")
+		}
+		return nil
+	})
+	// The rule is edited in the middle of the run, and the Job that has failed deleted.
+	s.changeRule("rule0", func(rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("10ms") })
+	for _, job := range s.jobs() {
+		if err := s.Client.Delete(t.Context(), &job, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.await(v1alpha1.PhaseDone)
+	s.restored()
+}
+
+func TestAFailedJobIsRunAgain(t *testing.T) {
+	s := newStage(t, plot{
+		rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = failing() },
+		run: func(run *v1alpha1.MutexRunConfig) {
+			run.Spec.OnJobFailure = v1alpha1.JobFailure{Action: v1alpha1.FailureRetry, Retries: 3}
+		},
+	})
+	s.upgrade()
+	s.Eventually("a second Job", func() error {
+		if jobs := s.jobs(); len(jobs) < 2 {
+			return fmt.Errorf("%d Jobs", len(jobs))
+		}
+		return nil
+	})
+	s.changeRule("rule0", func(rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("10ms") })
+	s.await(v1alpha1.PhaseDone)
+	s.restored()
+}
+
+func TestANodeWhoseJobFailsIsSkipped(t *testing.T) {
+	s := newStage(t, plot{
+		rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = failing() },
+		run:  func(run *v1alpha1.MutexRunConfig) { run.Spec.OnJobFailure.Action = v1alpha1.FailureSkipNode },
+	})
+	s.upgrade()
+	run := s.await(v1alpha1.PhaseDone)
+	if run.Status.Failed != 2 {
+		t.Errorf("the status is %s", harness.JSON(run.Status))
+	}
+	s.restored()
+}
+
+// A Job that never ends holds up nothing but its node's upgrade, and an abort ends it.
+func TestAJobHangs(t *testing.T) {
+	s := newStage(t, plot{
+		rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") },
+		run:  func(run *v1alpha1.MutexRunConfig) { run.Spec.JobTimeout = &metav1.Duration{Duration: time.Second} },
+	})
+	s.upgrade()
+	s.await(v1alpha1.PhaseStopped)
+	s.change(func(run *v1alpha1.MutexRunConfig) { run.Spec.Abort = true })
+	s.await(v1alpha1.PhaseAborted)
+	s.restored()
+	s.Eventually("the Job is ended", func() error {
+		if jobs := s.jobs(); len(jobs) > 0 {
+			return fmt.Errorf("there is %s", jobs[0].Name)
+		}
+		return nil
+	})
+}
+
+func TestANodeDegrades(t *testing.T) {
+	s := newStage(t, plot{})
+	degrade := func(node *corev1.Node) {
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, machineconfig.AnnotationDegrade, "disk full")
+	}
+	harness.Update(s.World, s.Node, s.nodes[0], degrade)
+	s.upgrade()
+	run := s.await(v1alpha1.PhaseStopped)
+	if !strings.Contains(run.Status.Message, "disk full") {
+		t.Errorf("it says %q", run.Status.Message)
+	}
+	if s.Holder(s.nodes[0]) != "drover-upgrade" {
+		t.Error("the lease of a node that is still at work is given back")
+	}
+	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Annotations, machineconfig.AnnotationDegrade) })
+	s.await(v1alpha1.PhaseDone)
+	s.restored()
+}
+
+// A node that leaves is dropped, one that comes is gated like the others.
+func TestNodesComeAndGo(t *testing.T) {
+	s := newStage(t, plot{nodes: 3, openshift: machineconfig.Options{}})
+	hang := func(node *corev1.Node) {
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, machineconfig.AnnotationHang, "reboot")
+	}
+	harness.Update(s.World, s.Node, s.nodes[0], hang)
+	s.upgrade()
+	s.awaitPhase(s.nodes[0], v1alpha1.NodeUpgrading)
+	newcomer := s.AddNode(roles("worker", s.pools[0]))
+	s.awaitPhase(newcomer, v1alpha1.NodePending)
+	if err := s.Client.Delete(t.Context(), s.Node(s.nodes[0])); err != nil {
+		t.Fatal(err)
+	}
+	run := s.await(v1alpha1.PhaseDone)
+	if run.Status.Total != 3 || run.Status.Done != 3 || s.Told("MutexRunConfig", "run", "NodeLeftRun", s.nodes[0]) == 0 {
+		t.Errorf("the status is %s", harness.JSON(run.Status))
+	}
+	s.restored()
+}
+
+// Somebody pauses the canary pool: nothing else is begun until it goes on. Somebody unpauses a target pool: it is paused again.
+func TestPoolsInOtherHands(t *testing.T) {
+	s := newStage(t, plot{nodes: 3})
+	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) {
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, machineconfig.AnnotationHang, "drain")
+	})
+	s.upgrade()
+	s.awaitPhase(s.nodes[0], v1alpha1.NodeUpgrading)
+	s.changePool(s.canary, func(pool *mcfgv1.MachineConfigPool) { pool.Spec.Paused = true })
+	s.changePool(s.pools[0], func(pool *mcfgv1.MachineConfigPool) {
+		pool.Spec.Paused = false
+		pool.Spec.NodeSelector.MatchLabels["node-role.kubernetes.io/worker"] = ""
+	})
+	s.Eventually("the target pool is paused again", func() error {
+		if pool := s.getPool(s.pools[0]); !pool.Spec.Paused || len(pool.Spec.NodeSelector.MatchExpressions) != 1 {
+			return fmt.Errorf("it is %s", harness.JSON(pool.Spec))
+		}
+		return nil
+	})
+	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Annotations, machineconfig.AnnotationHang) })
+	run := s.await(v1alpha1.PhaseWaiting)
+	if !strings.Contains(run.Status.Message, "is paused") || run.Status.Done != 1 {
+		t.Errorf("the status is %s", harness.JSON(run.Status))
+	}
+	s.changePool(s.canary, func(pool *mcfgv1.MachineConfigPool) { pool.Spec.Paused = false })
+	s.await(v1alpha1.PhaseDone)
+	// What somebody has put into the selector meanwhile stays.
+	s.Eventually("the pool is given back", func() error {
+		pool := s.getPool(s.pools[0])
+		if pool.Spec.Paused || len(pool.Spec.NodeSelector.MatchExpressions) != 0 || len(pool.Spec.NodeSelector.MatchLabels) != 2 {
+			return fmt.Errorf("it is %s", harness.JSON(pool.Spec))
+		}
+		return nil
+	})
+}
+
+// Another run wants the same pool: it waits, says for whom, and comes when the first is gone.
+func TestTwoRunsForOnePool(t *testing.T) {
+	s := newStage(t, plot{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }})
+	s.upgrade()
+	s.awaitPhase(s.nodes[0], v1alpha1.NodeRunningJobs)
+	second := &v1alpha1.MutexRunConfig{ObjectMeta: s.meta("second"), Spec: s.get("run").Spec}
+	s.MadeUntilTheEnd(second)
+	run := s.awaitRun("second", v1alpha1.PhaseClaimed)
+	if !strings.Contains(run.Status.Message, s.Name+"/run") {
+		t.Errorf("it says %q", run.Status.Message)
+	}
+	if err := s.Client.Delete(t.Context(), s.get("run")); err != nil {
+		t.Fatal(err)
+	}
+	s.changeRule("rule0", func(rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("10ms") })
+	s.awaitRun("second", v1alpha1.PhaseDone)
+	s.restored()
+}
+
+// Another version is aimed at in the middle: nodes that have the first one are gated again.
+func TestAnotherVersionInTheMiddle(t *testing.T) {
+	s := newStage(t, plot{nodes: 2})
+	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) {
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, machineconfig.AnnotationHang, "drain")
+	})
+	s.upgrade()
+	s.awaitPhase(s.nodes[1], v1alpha1.NodeUpgrading)
+	first := s.to
+	s.upgrade()
+	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) { delete(node.Annotations, machineconfig.AnnotationHang) })
+	s.await(v1alpha1.PhaseDone)
+	s.restored()
+	s.jobsOnce()
+	versions := map[string]int{}
+	for _, job := range s.jobs() {
+		if job.Annotations[plan.AnnotationNode] == s.nodes[0] {
+			versions[job.Annotations[plan.AnnotationVersion]]++
+		}
+	}
+	if versions[first] != 2 || versions[s.to] != 2 {
+		t.Errorf("node %s had the Jobs %v", s.nodes[0], versions)
+	}
+}
+
+// While the control plane is not done the pools are paused, and no Job runs.
+func TestTheControlPlaneIsNotDone(t *testing.T) {
+	s := newStage(t, plot{openshift: machineconfig.Options{Completion: 5 * time.Second}})
+	s.upgrade()
+	s.await(v1alpha1.PhaseWaiting)
+	s.Eventually("the pool is paused", func() error {
+		if pool := s.getPool(s.pools[0]); !pool.Spec.Paused || len(pool.Spec.NodeSelector.MatchExpressions) != 1 {
+			return fmt.Errorf("it is %s", harness.JSON(pool.Spec))
+		}
+		return nil
+	})
+	if run := s.get("run"); run.Status.Phase == v1alpha1.PhaseWaiting && len(s.jobs()) > 0 {
+		t.Error("a Job runs")
+	}
+	s.await(v1alpha1.PhaseDone)
+	s.restored()
+}

@@ -68,7 +68,8 @@ func execute(args []string) int {
 
 // fail says what went wrong and returns the exit code.
 func fail(err error) int {
-	fmt.Fprintf(os.Stderr, "drover-sandbox: %s\n", strings.ReplaceAll(err.Error(), "cluster: ", ""))
+	plain := strings.NewReplacer("machineconfig: ", "", "cluster: ", "").Replace(err.Error())
+	fmt.Fprintf(os.Stderr, "drover-sandbox: %s\n", plain)
 	return 1
 }
 
@@ -90,7 +91,7 @@ variable ` + dataEnv + `, or else drover-sandbox in the user's cache folder.`,
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&s.data, "data", "", "`folder` of the sandbox's data, certificates and logs")
-	root.AddCommand(newUp(s), newDown(s), newStatus(s), newLogs(s), newKubectl(s), newKill(s), newStart(s), newPool(s),
+	root.AddCommand(newUp(s), newDown(s), newStatus(s), newLogs(s), newKubectl(s), newKill(s), newStart(s), newPool(s), newOpenShift(s),
 		newRun(), newVersion())
 	return root
 }

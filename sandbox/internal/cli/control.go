@@ -37,6 +37,9 @@ func newDown(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := c.StopMachineConfig(); err != nil {
+				return err
+			}
 			if purge {
 				return c.Purge()
 			}
@@ -60,7 +63,11 @@ func newStatus(s *settings) *cobra.Command {
 			var bad []string
 			table := tabwriter.NewWriter(command.OutOrStdout(), 0, 0, 3, ' ', 0)
 			_, _ = fmt.Fprintln(table, "COMPONENT\tSTATE\tPID\tPORT\tMEMORY")
-			for _, status := range c.Status(command.Context()) {
+			all := c.Status(command.Context())
+			if status := c.MachineConfigStatus(); status.State != "absent" {
+				all = append(all, status)
+			}
+			for _, status := range all {
 				_, _ = fmt.Fprintln(table, statusRow(status))
 				if status.State == "stopped" || status.State == "unhealthy" {
 					bad = append(bad, status.Component)
@@ -108,7 +115,11 @@ func newKill(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = c.Kill(args[0], sig)
+			if args[0] == cluster.MachineConfig {
+				err = c.KillMachineConfig(sig)
+			} else {
+				err = c.Kill(args[0], sig)
+			}
 			if errors.Is(err, os.ErrProcessDone) {
 				return fmt.Errorf("%s does not run; start it with drover-sandbox start %s", args[0], args[0])
 			}
@@ -144,6 +155,9 @@ func newStart(s *settings) *cobra.Command {
 			}
 			ctx, cancel := withLimit(command)
 			defer cancel()
+			if args[0] == cluster.MachineConfig {
+				return c.ResumeMachineConfig(ctx)
+			}
 			return c.StartComponent(ctx, args[0])
 		},
 	}

@@ -25,10 +25,10 @@ func newLogs(s *settings) *cobra.Command {
 		Short: "Print the log of a component, or of all requests to the API server (" + auditName + ")",
 		Args:  cobra.ExactArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return append(cluster.Components(), auditName), cobra.ShellCompDirectiveNoFileComp
+			return append(cluster.Components(), cluster.MachineConfig, auditName), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			if names := append(cluster.Components(), auditName); !slices.Contains(names, args[0]) {
+			if names := append(cluster.Components(), cluster.MachineConfig, auditName); !slices.Contains(names, args[0]) {
 				return fmt.Errorf("no log of %q; there are %v", args[0], names)
 			}
 			c, err := s.open(command.ErrOrStderr())

@@ -61,5 +61,5 @@ func (e *missingError) Is(target error) bool { return target == os.ErrNotExist }
 
 // completeComponents offers the components' names to the shell.
 func completeComponents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return cluster.Components(), cobra.ShellCompDirectiveNoFileComp
+	return append(cluster.Components(), cluster.MachineConfig), cobra.ShellCompDirectiveNoFileComp
 }

@@ -32,6 +32,7 @@ var programs = map[string]func() int{
 	"kubectl":                 runKubectl,
 	"kubemark":                runKubemark,
 	"kwok":                    runKwok,
+	"machine-config":          runMachineConfig,
 }
 
 // Names lists the components in the order in which they start.

@@ -28,6 +28,15 @@ func (c *Cluster) MachineConfigClient() (*rest.Config, error) {
 	return c.clientConfig(identity{user: MachineConfigUser})
 }
 
+// PlayMachineConfig runs the machine-config simulator in this process until the returned function is called, which waits for its end.
+func (c *Cluster) PlayMachineConfig(opts machineconfig.Options) (stop func() error, err error) {
+	config, err := c.MachineConfigClient()
+	if err != nil {
+		return nil, err
+	}
+	return machineconfig.Start(config, opts)
+}
+
 // StartMachineConfig starts the machine-config simulator as a process of its own and returns when its watches run. It ends with this process,
 // unless the control plane is a detached one. Options are kept for ResumeMachineConfig; their Clock, Log and Started are not.
 func (c *Cluster) StartMachineConfig(ctx context.Context, opts machineconfig.Options) error {

@@ -76,13 +76,14 @@ func (m *Membership) Of(nodeLabels map[string]string) (string, error) {
 // isCustom tells a custom pool.
 func isCustom(pool string) bool { return pool != PoolMaster && pool != PoolWorker }
 
-// selectorError is what is wrong with a pool's selectors; nil for nothing.
-func selectorError(pool *mcfgv1.MachineConfigPool) error {
+// specError is what is wrong with a pool's spec; nil for nothing.
+func specError(pool *mcfgv1.MachineConfigPool) error {
 	if _, err := metav1.LabelSelectorAsSelector(pool.Spec.NodeSelector); err != nil {
 		return fmt.Errorf("spec.nodeSelector: %w", err)
 	}
 	if _, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector); err != nil {
 		return fmt.Errorf("spec.machineConfigSelector: %w", err)
 	}
-	return nil
+	_, err := MaxUnavailable(pool, 1)
+	return err
 }

@@ -41,6 +41,9 @@ func (s *Simulator) syncNode(ctx context.Context, name string) (time.Duration, e
 	if s.nodes.newest(cached) != node && !move.Evict && move.Wait == 0 {
 		// It goes on from what was written, without waiting for the watch.
 		s.nodeQueue.Add(name)
+		if isDone(move.Node) {
+			s.addPools(ctx)
+		}
 	}
 	if move.Evict {
 		return s.evict(ctx, pods)

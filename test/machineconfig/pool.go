@@ -139,7 +139,7 @@ func (s *Simulator) rollOut(ctx context.Context, pool *mcfgv1.MachineConfigPool,
 	if !pool.Spec.Paused {
 		limit, err := MaxUnavailable(pool, len(nodes))
 		if err != nil {
-			return nil, fmt.Errorf("pool %s: %w", pool.Name, err)
+			limit = 0 // the pool's status tells
 		}
 		for _, node := range Candidates(target, nodes, limit) {
 			sent := node.DeepCopy()

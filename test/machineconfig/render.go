@@ -21,7 +21,7 @@ const renderedPrefix = "rendered-"
 // Render makes the MachineConfig of a pool for a version from those that the pool selects. The same input gives the same name, and any other
 // version, or other contents, another one.
 func Render(pool *mcfgv1.MachineConfigPool, configs []*mcfgv1.MachineConfig, version string) (*mcfgv1.MachineConfig, error) {
-	if err := selectorError(pool); err != nil {
+	if err := specError(pool); err != nil {
 		return nil, err
 	}
 	sources, err := sourcesOf(pool, configs)

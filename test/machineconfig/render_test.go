@@ -6,6 +6,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 func TestRender(t *testing.T) {
@@ -41,6 +42,8 @@ func TestRenderRefuses(t *testing.T) {
 	}
 	broken := NewPool("infra")
 	broken.Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
+	many, text := NewPool("infra"), intstr.FromString("many")
+	many.Spec.MaxUnavailable = &text
 	cases := map[string]struct {
 		pool *mcfgv1.MachineConfigPool
 		want string
@@ -48,6 +51,7 @@ func TestRenderRefuses(t *testing.T) {
 		"a custom pool without the workers' configurations": {selecting("infra"), "must select"},
 		"nothing selected":         {selecting("storage"), "selects no MachineConfig"},
 		"a selector without sense": {broken, "spec.nodeSelector"},
+		"a number that is none":    {many, "spec.maxUnavailable"},
 	}
 	for name, c := range cases {
 		if _, err := Render(c.pool, base, "4.17.2"); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -103,12 +103,11 @@ func (s *stage) clear() {
 // play starts a simulator, as the identity that the sandbox gives it.
 func (s *stage) play(opts machineconfig.Options) {
 	s.Helper()
-	config, err := env.MachineConfigClient()
-	s.must(err)
 	if opts.Log == nil {
 		opts.Log = s.Output()
 	}
-	s.stop, err = machineconfig.Start(config, opts)
+	var err error
+	s.stop, err = env.PlayMachineConfig(opts)
 	s.must(err)
 }
 

@@ -22,7 +22,7 @@ func (s *Simulator) syncVersion(ctx context.Context, name string) (time.Duration
 	if err != nil {
 		return 0, fmt.Errorf("ClusterVersion %s: %w", name, err)
 	}
-	updated, err := s.mastersUpdated(ctx, phase)
+	progress, err := s.progress(ctx, phase)
 	if err != nil {
 		return 0, err
 	}
@@ -30,7 +30,7 @@ func (s *Simulator) syncVersion(ctx context.Context, name string) (time.Duration
 	if version.Spec.DesiredUpdate != nil {
 		desired = version.Spec.DesiredUpdate.Version
 	}
-	next, wait := phase.Next(desired, updated, now, &s.opts)
+	next, wait := phase.Next(desired, progress, now, &s.opts)
 	// The status goes first: the pools act on the phase, and what they do comes after the history says so.
 	if status := next.Status(version, now); !apiequality.Semantic.DeepEqual(status, version.Status) {
 		version.Status = status
@@ -48,23 +48,25 @@ func (s *Simulator) syncVersion(ctx context.Context, name string) (time.Duration
 	return wait, nil
 }
 
-// mastersUpdated tells whether every Node of the pool master runs its rendered MachineConfig of this phase. A cluster without the pool, or
-// with no Node in it, has nothing to wait for.
-func (s *Simulator) mastersUpdated(ctx context.Context, phase Phase) (bool, error) {
+// progress looks at the pools. A cluster without the pool master, or with no Node in it, has no masters to wait for.
+func (s *Simulator) progress(ctx context.Context, phase Phase) (Progress, error) {
+	progress := Progress{Masters: true, Rendered: true}
 	pools, err := s.listPools(ctx)
 	if err != nil {
-		return false, err
+		return Progress{}, err
 	}
 	for _, pool := range pools {
-		if pool.Name == PoolMaster {
-			return s.runs(ctx, pool, phase.Masters)
+		version, err := s.versionOf(ctx, pool.Spec.Configuration.Name)
+		if err != nil {
+			return Progress{}, err
 		}
+		rendered := version == phase.For(pool.Name)
+		told := pool.Status.ObservedGeneration == pool.Generation
+		if pool.Name == PoolMaster {
+			progress.Masters = rendered && told && isTrue(pool, mcfgv1.MachineConfigPoolUpdated)
+		}
+		impossible := told && isTrue(pool, mcfgv1.MachineConfigPoolRenderDegraded)
+		progress.Rendered = progress.Rendered && (rendered || impossible)
 	}
-	return true, nil
-}
-
-// runs tells whether every Node of a pool runs its rendered MachineConfig of a version.
-func (s *Simulator) runs(ctx context.Context, pool *mcfgv1.MachineConfigPool, version string) (bool, error) {
-	target, err := s.versionOf(ctx, pool.Spec.Configuration.Name)
-	return target == version && pool.Status.ObservedGeneration == pool.Generation && isTrue(pool, mcfgv1.MachineConfigPoolUpdated), err
+	return progress, nil
 }

@@ -88,15 +88,14 @@ func (s *Simulator) poolChanged(ctx context.Context) func(before, after client.O
 		if pool == nil {
 			s.pools.gone(before.GetName())
 			s.addPools(ctx)
+			s.versionQueue.Add(ClusterVersionName)
 			return
 		}
 		s.poolQueue.Add(pool.Name)
 		if old == nil || !apiequality.Semantic.DeepEqual(old.Spec.NodeSelector, pool.Spec.NodeSelector) {
 			s.addPools(ctx)
 		}
-		if pool.Name == PoolMaster {
-			s.versionQueue.Add(ClusterVersionName)
-		}
+		s.versionQueue.Add(ClusterVersionName)
 	}
 }
 

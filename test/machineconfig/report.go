@@ -222,14 +222,18 @@ func Await(ctx context.Context, reader client.Reader, version string, progress i
 func poll(ctx context.Context, what string, ask func() (bool, error)) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
+	var last error
 	for {
 		done, err := ask()
 		if done {
 			return nil
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err // what it says after the end is only that it is the end
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("machineconfig: waiting for %s: %w", what, errors.Join(ctx.Err(), err))
+			return fmt.Errorf("machineconfig: waiting for %s: %w", what, errors.Join(ctx.Err(), last))
 		case <-ticker.C:
 		}
 	}

@@ -79,9 +79,20 @@ func (p Phase) For(pool string) string {
 	return p.Workers
 }
 
-// Next moves on by one stage at most: towards the desired version, when the masters are updated and the time has come. Each stage is written
+// Progress is how far the pools are with the versions of a Phase.
+type Progress struct {
+	// Masters says that every Node of the pool master runs its rendered MachineConfig.
+	Masters bool
+	// Rendered says that every pool that can be rendered is.
+	Rendered bool
+}
+
+// complete tells whether the pools have what they are to get before the end.
+func (p Progress) complete(workersAt Moment) bool { return p.Rendered || workersAt == AfterCompleted }
+
+// Next moves on by one stage at most: towards the desired version, when the pools are that far and the time has come. Each stage is written
 // before the next one begins, so that nobody misses one that takes no time. With wait above zero it is to be asked again after that.
-func (p Phase) Next(desired string, mastersUpdated bool, now time.Time, opts *Options) (next Phase, wait time.Duration) {
+func (p Phase) Next(desired string, pools Progress, now time.Time, opts *Options) (next Phase, wait time.Duration) {
 	if desired != "" && desired != p.Version {
 		// Also while another update goes on, and back to the version before: the pools keep what they have until their turn comes.
 		p.Version = desired
@@ -99,7 +110,7 @@ func (p Phase) Next(desired string, mastersUpdated bool, now time.Time, opts *Op
 		}
 		p.enter(StageMasters, now)
 	case StageMasters:
-		if !mastersUpdated {
+		if !pools.Masters {
 			return p, 0
 		}
 		if opts.WorkersAt != AfterCompleted {
@@ -108,6 +119,9 @@ func (p Phase) Next(desired string, mastersUpdated bool, now time.Time, opts *Op
 		p.enter(StageCompletion, now)
 		return p, p.left(opts.Completion, now)
 	case StageCompletion:
+		if !pools.complete(opts.WorkersAt) {
+			return p, 0
+		}
 		if wait = p.left(opts.Completion, now); wait > 0 {
 			return p, wait
 		}

@@ -21,6 +21,8 @@ type story struct {
 	phase Phase
 	now   time.Time
 	cv    *configv1.ClusterVersion
+
+	unrendered bool
 }
 
 func newStory(t *testing.T, opts Options) *story {
@@ -42,7 +44,7 @@ func (s *story) after(d time.Duration, desired string, mastersUpdated bool, want
 	s.t.Helper()
 	s.now = s.now.Add(d)
 	var wait time.Duration
-	s.phase, wait = s.phase.Next(desired, mastersUpdated, s.now, &s.opts)
+	s.phase, wait = s.phase.Next(desired, Progress{Masters: mastersUpdated, Rendered: !s.unrendered}, s.now, &s.opts)
 	s.cv.Annotations[AnnotationPhase] = s.phase.Format()
 	read, err := PhaseOf(s.cv, s.now)
 	if err != nil {
@@ -122,6 +124,23 @@ func TestNoDelays(t *testing.T) {
 		}
 	}
 	s.history("2 Completed, 1 Completed")
+}
+
+// The history does not say Completed before the pools have what they are to get before that.
+func TestPoolsThatAreNotRenderedYet(t *testing.T) {
+	for moment, want := range map[Moment]string{
+		BeforeCompleted: "2 Completion masters=2 workers=2", AfterCompleted: "2 Completed masters=2 workers=2",
+	} {
+		s := newStory(t, Options{WorkersAt: moment})
+		s.unrendered = true
+		s.after(0, "2", true, "2 ControlPlane masters=1 workers=1")
+		s.after(0, "2", true, "2 Masters masters=2 workers=1")
+		workers := map[Moment]string{BeforeCompleted: "2", AfterCompleted: "1"}[moment]
+		s.after(0, "2", true, "2 Completion masters=2 workers="+workers)
+		s.after(time.Hour, "2", true, want)
+		s.unrendered = false
+		s.after(0, "2", true, "2 Completed masters=2 workers=2")
+	}
 }
 
 func TestAnotherVersionInBetween(t *testing.T) {

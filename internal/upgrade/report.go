@@ -45,17 +45,24 @@ func (o *observation) count(d *plan.Decision) {
 	o.counted, o.total, o.done, o.failed = true, len(d.Steps), d.Done, d.Failed
 }
 
+// list notes where each node stands.
+func (o *observation) list(d *plan.Decision) {
+	o.nodes = make([]v1alpha1.NodeStatus, len(d.Steps))
+	for i := range d.Steps {
+		o.nodes[i] = d.Steps[i].Status
+	}
+}
+
 // take notes what was decided.
 func (o *observation) take(d *plan.Decision) {
 	o.stand(d.Phase, d.Message)
 	o.count(d)
+	o.list(d)
 	o.current = d.Current
-	o.nodes = make([]v1alpha1.NodeStatus, len(d.Steps))
 	var jobs, nodes []string
 	troubleJobs, troubleNodes := "", ""
 	for i := range d.Steps {
 		s := &d.Steps[i].Status
-		o.nodes[i] = *s
 		place := fmt.Sprintf("Node is %d of %d: %s", i+1, len(d.Steps), s.Name)
 		switch {
 		case s.Phase == v1alpha1.NodeFailed && s.Job != "":

@@ -107,9 +107,16 @@ func (p *pass) finish(ctx context.Context, decision *plan.Decision) error {
 			message = fmt.Sprintf("%d nodes were left out, since a Job has failed; the others have version %s", decision.Failed, p.scene.Desired)
 		}
 	}
-	p.found.count(decision)
-	if p.scene.Holds() && p.found.phase != v1alpha1.PhaseRestoring {
+	switch {
+	case p.found.phase == v1alpha1.PhaseRestoring:
+		// Nodes that are taken back look as if they had never been let go.
+	case p.scene.Holds():
 		p.found.take(decision)
+		// It is done when everything is given back, and not before.
+		p.found.stand(v1alpha1.PhaseRestoring, message)
+	default:
+		p.found.count(decision)
+		p.found.list(decision)
 	}
 	if err := p.giveBack(ctx, phase, message); err != nil || p.found.phase != v1alpha1.PhaseDone {
 		return err

@@ -38,7 +38,7 @@ func Render(pool *mcfgv1.MachineConfigPool, configs []*mcfgv1.MachineConfig, ver
 	if err := encoder.Encode(version); err != nil {
 		return nil, err
 	}
-	name := renderedPrefix + pool.Name + "-" + hex.EncodeToString(hash.Sum(nil))[:32]
+	name := renderedPrefix + pool.Name + "-" + hex.EncodeToString(hash.Sum(nil))[:hashLength]
 	return &mcfgv1.MachineConfig{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
@@ -49,6 +49,20 @@ func Render(pool *mcfgv1.MachineConfigPool, configs []*mcfgv1.MachineConfig, ver
 		},
 		Spec: configSpec(releaseImage(version)),
 	}, nil
+}
+
+// hashLength is how long the end of a rendered MachineConfig's name is that stands for its contents.
+const hashLength = 32
+
+// sameContents tells whether two rendered MachineConfigs have the same in them, whatever pools they are of.
+func sameContents(a, b string) bool {
+	if a == b {
+		return true
+	}
+	if len(a) < hashLength || len(b) < hashLength || !strings.HasPrefix(a, renderedPrefix) || !strings.HasPrefix(b, renderedPrefix) {
+		return false
+	}
+	return a[len(a)-hashLength:] == b[len(b)-hashLength:]
 }
 
 // sourcesOf lists the MachineConfigs that a pool selects, by name. A custom pool must select some of worker's, or its Nodes would lack what

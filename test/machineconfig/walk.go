@@ -79,7 +79,8 @@ func (w *walk) rest() bool {
 		return false
 	}
 	desired := w.annotation(AnnotationDesiredConfig)
-	if w.annotation(AnnotationCurrentConfig) == desired {
+	if sameContents(w.annotation(AnnotationCurrentConfig), desired) {
+		// There is nothing to apply, so the original neither drains nor reboots: another pool, with the same in it.
 		w.finish()
 		return false
 	}

@@ -277,3 +277,19 @@ func TestOptions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestTheSameContents states that an update to a rendered MachineConfig with the same in it, as a Node gets in another pool, disturbs nobody.
+func TestTheSameContents(t *testing.T) {
+	hash := "0123456789abcdef0123456789abcdef"
+	m := newMarch(t, Options{Reboot: time.Hour})
+	m.node.Annotations[AnnotationCurrentConfig] = renderedPrefix + "a-" + hash
+	m.node.Annotations[AnnotationDesiredConfig] = renderedPrefix + "b-" + hash
+	m.move()
+	m.is("", StateDone, false)
+	m.annotated(AnnotationCurrentConfig, renderedPrefix+"b-"+hash)
+	for _, other := range []string{"", "b-" + hash, renderedPrefix + "b-" + hash[1:] + "0"} {
+		if sameContents(renderedPrefix+"a-"+hash, other) {
+			t.Errorf("%s is taken for the same", other)
+		}
+	}
+}

@@ -32,11 +32,12 @@ func TestCrashOfARun(t *testing.T) {
 	}
 }
 
-// lifetime goes through a run with an operator that dies at a point, and another one after it. It returns the Jobs that were made, and how
+// lifetime goes through a run with an operator that dies at a point, and another one after it. The pool is paused from the start: OpenShift
+// does not wait for an operator that is down. It returns the Jobs that were made, and how
 // many writes that took.
 func lifetime(t *testing.T, p harness.CrashPoint) (made string, writes int) {
 	t.Helper()
-	s := newStage(t, plot{rules: 2, late: true})
+	s := newStage(t, plot{rules: 2, late: true, pool: pausedPool})
 	mark := s.AuditMark()
 	s.operator = harness.Start(t, env, harness.Options{Faults: p.Faults()})
 	s.upgrade()

@@ -58,27 +58,32 @@ type plot struct {
 	late bool
 }
 
-// jobSpec is a Job that kwok completes, or one that never ends.
-func jobSpec(ends string) runtime.RawExtension {
-	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false),
-		Containers:  []corev1.Container{{Name: "check", Image: "sandbox.invalid/check"}, {Name: "second", Image: "sandbox.invalid/check"}},
-		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+// jobSpec is a Job that takes so long, or never ends.
+func jobSpec(takes string) runtime.RawExtension {
+	return encoded(takes, func(spec *batchv1.JobSpec) { spec.ManagedBy = new(managedBy) })
+}
+
+// failing is a Job that fails at once.
+func failing() runtime.RawExtension { return jobSpec(fails) }
+
+// realJob is one that Kubernetes runs, by a pod that never ends.
+func realJob() runtime.RawExtension { return encoded("", func(*batchv1.JobSpec) {}) }
+
+func encoded(fate string, change func(*batchv1.JobSpec)) runtime.RawExtension {
+	spec := batchv1.JobSpec{BackoffLimit: new(int32(0)), Template: corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{fateOf: fate}},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false),
+			Containers:  []corev1.Container{{Name: "check", Image: "sandbox.invalid/check"}, {Name: "second", Image: "sandbox.invalid/check"}},
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		},
 	}}
-	if ends != "" {
-		template.Annotations = map[string]string{"test.drover.dev/completion-delay": ends}
-	}
-	text, err := json.Marshal(batchv1.JobSpec{Template: template, BackoffLimit: new(int32(0))})
+	change(&spec)
+	text, err := json.Marshal(spec)
 	if err != nil {
 		panic(err)
 	}
 	return runtime.RawExtension{Raw: text}
-}
-
-// failing is a Job that fails after a second.
-func failing() runtime.RawExtension {
-	spec := jobSpec("")
-	return runtime.RawExtension{Raw: []byte(strings.Replace(string(spec.Raw), "{", `{"activeDeadlineSeconds":1,`, 1))}
 }
 
 // newStage makes pools with nodes, rules, a target for each pool, and a run. OpenShift is at rest at one version.
@@ -132,11 +137,11 @@ func (s *stage) meta(name string) metav1.ObjectMeta {
 
 func (s *stage) addRule(i int, change func(int, *v1alpha1.MutexRule)) {
 	s.Helper()
-	after := jobSpec("10ms")
+	after := jobSpec("1ms")
 	rule := &v1alpha1.MutexRule{
 		ObjectMeta: s.meta(fmt.Sprintf("rule%d", i)),
 		Spec: v1alpha1.MutexRuleSpec{
-			JobName: fmt.Sprintf("job%d", i), JobNamespace: s.Name, JobSpec: jobSpec("10ms"), CleanUpJobSpec: &after, Type: v1alpha1.RuleKubernetes,
+			JobName: fmt.Sprintf("job%d", i), JobNamespace: s.Name, JobSpec: jobSpec("1ms"), CleanUpJobSpec: &after, Type: v1alpha1.RuleKubernetes,
 		},
 	}
 	if change != nil {

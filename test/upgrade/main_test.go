@@ -26,12 +26,17 @@ type prepared struct{ m *testing.M }
 // Run implements what harness.Main runs.
 func (p prepared) Run() int {
 	if env != nil {
-		ctx := context.Background()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
 		if output, err := harness.Kubectl(ctx, env, nil, "scale", "deployment/drover", "--replicas=0", "-n", harness.SystemNamespace); err != nil {
 			fmt.Fprintf(os.Stderr, "scaling the Deployment: %v\n%s", err, output)
 			return 1
 		}
 		if err := env.InstallOpenShift(ctx, cluster.OpenShiftOptions{Version: "4.17.0"}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		if err := runJobs(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

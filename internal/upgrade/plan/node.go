@@ -179,13 +179,8 @@ func (s *scope) node(node *Node, may bool) Step {
 // upgraded is a node that has the version. One that had it before its turn came needs nothing.
 func (s *scope) upgraded(node *Node, released bool, step *Step) {
 	step.Status.Phase = v1alpha1.NodeDone
-	switch {
-	case released:
-		if !s.jobs(node, AfterUpgrade, step) && step.Status.Phase != v1alpha1.NodeFailed {
-			step.Status.Phase = v1alpha1.NodeCleaningUp
-		}
-	case s.begun[node.UID]:
-		step.Status.Message = "it had the version before it was let go"
+	if released && !s.jobs(node, AfterUpgrade, step) && step.Status.Phase != v1alpha1.NodeFailed {
+		step.Status.Phase = v1alpha1.NodeCleaningUp
 	}
 }
 

@@ -211,14 +211,7 @@ func (p *pass) latecomer(ctx context.Context) (*corev1.Node, error) {
 	if p.memory.registered || known.Status.NodeRef != nil || p.found.conflict != "" || !provisioned(known) {
 		return nil, nil
 	}
-	names := []string{known.Name}
-	for _, address := range known.Status.Addresses {
-		if address.Type == corev1.NodeHostName || address.Type == corev1.NodeInternalDNS {
-			names = append(names, address.Address)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
+	for _, name := range nodeNames(known) {
 		node := &corev1.Node{}
 		err := p.Live.Get(ctx, types.NamespacedName{Name: name}, node)
 		switch {
@@ -229,6 +222,18 @@ func (p *pass) latecomer(ctx context.Context) (*corev1.Node, error) {
 		}
 	}
 	return nil, nil
+}
+
+// nodeNames are the names that the Node of a Machine is given.
+func nodeNames(machine *machinev1beta1.Machine) []string {
+	names := []string{machine.Name}
+	for _, address := range machine.Status.Addresses {
+		if address.Type == corev1.NodeHostName || address.Type == corev1.NodeInternalDNS {
+			names = append(names, address.Address)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // finish gives the lease back and lets the Machine go.

@@ -34,7 +34,8 @@ func (p *pass) gather(ctx context.Context) error {
 		return held.Error()
 	}}
 	var err error
-	if w.Rules, err = byName(ctx, p.Cache, &v1alpha1.MutexRuleList{}, func(l *v1alpha1.MutexRuleList) []v1alpha1.MutexRule { return l.Items }); err != nil {
+	w.Rules, err = byName(ctx, p.Cache, &v1alpha1.MutexRuleList{}, func(l *v1alpha1.MutexRuleList) []v1alpha1.MutexRule { return l.Items })
+	if err != nil {
 		return err
 	}
 	w.Targets, err = byName(ctx, p.Cache, &v1alpha1.MutexTargetList{}, func(l *v1alpha1.MutexTargetList) []v1alpha1.MutexTarget { return l.Items })

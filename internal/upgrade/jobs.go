@@ -23,7 +23,8 @@ func (p *pass) create(ctx context.Context, step *plan.Step) error {
 	if apierrors.IsAlreadyExists(err) {
 		job = &batchv1.Job{}
 		if err = p.Live.Get(ctx, key, job); err == nil && job.Labels[plan.LabelRun] != string(p.run.UID) {
-			err = apierrors.NewForbidden(batchv1.Resource("jobs"), key.Name, fmt.Errorf("namespace %s has a Job of that name that is not of this run", key.Namespace))
+			why := fmt.Errorf("namespace %s has a Job of that name that is not of this run", key.Namespace)
+			err = apierrors.NewForbidden(batchv1.Resource("jobs"), key.Name, why)
 		}
 	} else if err == nil {
 		p.Metrics.jobs.WithLabelValues(job.Labels[plan.LabelKind], resultCreated).Inc()

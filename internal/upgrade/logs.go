@@ -9,14 +9,14 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/typed/core/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 // How much of a Job's log is told.
 const logLines, logBytes = 10, 2048
 
 // PodLogs makes the function that reads the last lines of what the newest pod of a Job has printed.
-func PodLogs(pods v1.PodsGetter) func(ctx context.Context, job *batchv1.Job) (string, error) {
+func PodLogs(pods coreclient.PodsGetter) func(ctx context.Context, job *batchv1.Job) (string, error) {
 	return func(ctx context.Context, job *batchv1.Job) (string, error) {
 		list, err := pods.Pods(job.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job.Name, ResourceVersion: "0"})
 		if err != nil {

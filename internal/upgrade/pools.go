@@ -73,7 +73,8 @@ func (p *pass) stop(ctx context.Context, pool *mcfgv1.MachineConfigPool, claim *
 		claim.Canary = true
 	} else {
 		if claimed && !pool.Spec.Paused {
-			p.Recorder.Eventf(p.run, corev1.EventTypeWarning, EventPutBack, "MachineConfigPool %s was unpaused by somebody else, and is paused again", pool.Name)
+			p.Recorder.Eventf(p.run, corev1.EventTypeWarning, EventPutBack,
+				"MachineConfigPool %s was unpaused by somebody else, and is paused again", pool.Name)
 		}
 		shape.Paused = true
 	}
@@ -118,7 +119,8 @@ func (p *pass) sort(ctx context.Context) (settled bool, err error) {
 	claim := p.scene.Claims[canary.Name].With(p.scene.Keys)
 	before := p.scene.Claims[canary.Name]
 	if len(before.Keys) > 0 && !apiequality.Semantic.DeepEqual(canary.Spec.NodeSelector, before.Open(canary).NodeSelector) {
-		p.Recorder.Eventf(p.run, corev1.EventTypeWarning, EventPutBack, "the selector of MachineConfigPool %s was changed by somebody else, and is put back", canary.Name)
+		p.Recorder.Eventf(p.run, corev1.EventTypeWarning, EventPutBack,
+			"the selector of MachineConfigPool %s was changed by somebody else, and is put back", canary.Name)
 	}
 	settled, err = p.shape(ctx, canary, claim.Open(canary))
 	if err == nil && settled {

@@ -111,8 +111,8 @@ func (o *observation) rehearse(s *plan.Scene, d *plan.Decision) {
 		pools = append(pools, pool.Name)
 	}
 	o.take(d)
-	o.stand(v1alpha1.PhaseDryRun, fmt.Sprintf("dry run: %d of %d nodes would be upgraded, each after %d Jobs and before %d; the pools %s would be paused",
-		left, len(d.Steps), before, after, strings.Join(pools, ", ")))
+	const text = "dry run: %d of %d nodes would be upgraded, each after %d Jobs and before %d; the pools %s would be paused"
+	o.stand(v1alpha1.PhaseDryRun, fmt.Sprintf(text, left, len(d.Steps), before, after, strings.Join(pools, ", ")))
 }
 
 // status is what the run's status is to be. It is the same for the same observation, so that nothing is written at rest.
@@ -131,19 +131,28 @@ func (p *pass) status() v1alpha1.MutexRunConfigStatus {
 		after.Nodes = bounded(merged(after.Nodes, o.nodes, at))
 		after.Current = strings.Join(o.current, ",")
 	}
-	if o.phase != v1alpha1.PhaseRunning && o.phase != v1alpha1.PhaseStopped && o.phase != v1alpha1.PhaseWaiting {
-		after.Current = ""
-	}
-	switch {
-	case o.phase == v1alpha1.PhaseRunning && after.Started == nil:
-		after.Started = &at
-	case o.phase == v1alpha1.PhaseRunning:
-		after.Finished = nil
-	case o.phase == v1alpha1.PhaseDone && after.Finished == nil:
-		after.Finished = &at
-	}
+	o.clock(&after, at)
 	o.conditions.apply(&after.Conditions, p.run.Generation, at)
 	return after
+}
+
+// clock notes when the run began and ended.
+func (o *observation) clock(after *v1alpha1.MutexRunConfigStatus, at metav1.Time) {
+	switch o.phase {
+	case v1alpha1.PhaseRunning:
+		after.Finished = nil
+		if after.Started == nil {
+			after.Started = &at
+		}
+	case v1alpha1.PhaseStopped, v1alpha1.PhaseWaiting:
+	case v1alpha1.PhaseDone:
+		after.Current = ""
+		if after.Finished == nil {
+			after.Finished = &at
+		}
+	default:
+		after.Current = ""
+	}
 }
 
 // merged keeps what is known of nodes from before: when they began, and when they were done.
@@ -154,27 +163,31 @@ func merged(before, now []v1alpha1.NodeStatus, at metav1.Time) []v1alpha1.NodeSt
 	}
 	out := slices.Clone(now)
 	for i := range out {
-		n, old := &out[i], known[out[i].Name]
+		n := &out[i]
 		if n.Started != nil {
 			n.Started = &metav1.Time{Time: n.Started.UTC().Truncate(1e9)}
 		}
-		if old != nil {
-			if old.Started != nil && n.Phase != v1alpha1.NodePending {
-				n.Started = old.Started
-			}
-			if n.Released == nil && n.Phase == v1alpha1.NodeDone {
-				n.Released = old.Released
-			}
-			n.Finished = old.Finished
-		}
-		switch {
-		case n.Phase != v1alpha1.NodeDone:
-			n.Finished = nil
-		case n.Finished == nil && old != nil && old.Phase != v1alpha1.NodeDone:
-			n.Finished = &at
+		if old := known[n.Name]; old != nil {
+			remember(n, old, at)
 		}
 	}
 	return out
+}
+
+// remember takes over from a node's status of before what cannot be seen any more.
+func remember(n, old *v1alpha1.NodeStatus, at metav1.Time) {
+	if old.Started != nil && n.Phase != v1alpha1.NodePending {
+		n.Started = old.Started
+	}
+	if n.Phase != v1alpha1.NodeDone {
+		return
+	}
+	if n.Released == nil {
+		n.Released = old.Released
+	}
+	if n.Finished = old.Finished; n.Finished == nil && old.Phase != v1alpha1.NodeDone {
+		n.Finished = &at
+	}
 }
 
 // bounded keeps as many nodes as the status may name: those under way and those that failed first, then those that wait, then those that
@@ -231,7 +244,8 @@ func (p *pass) writeStatus(ctx context.Context) error {
 	if apiequality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	if wait := p.memory.wrote.Add(statusEvery).Sub(p.now); wait > 0 && before.Phase == after.Phase && before.ObservedGeneration == after.ObservedGeneration {
+	urgent := before.Phase != after.Phase || before.ObservedGeneration != after.ObservedGeneration
+	if wait := p.memory.wrote.Add(statusEvery).Sub(p.now); wait > 0 && !urgent {
 		p.later(wait)
 		return nil
 	}
@@ -297,7 +311,8 @@ func (p *pass) tellPhase(before, after *v1alpha1.MutexRunConfigStatus) {
 		switch before.Phase {
 		case v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning, v1alpha1.PhaseStopped, v1alpha1.PhaseClaimed:
 		default:
-			p.Recorder.Eventf(p.run, corev1.EventTypeNormal, EventStarted, "nodes of the targets do not have version %s; their pools are paused", after.Version)
+			p.Recorder.Eventf(p.run, corev1.EventTypeNormal, EventStarted,
+				"nodes of the targets do not have version %s; their pools are paused", after.Version)
 		}
 	}
 }

@@ -132,8 +132,10 @@ func (w *world) populate(i *instance) {
 // react is what the world does about a write: pods end, and what has no owner any more is collected.
 func (w *world) react(wr *write) {
 	key := wr.key
+	// What comes after its owner has gone is collected as well.
+	owned := wr.before == nil && len(wr.after.GetOwnerReferences()) > 0
 	switch {
-	case wr.kind == podKind && !wr.gone && wr.after.GetDeletionTimestamp() != nil && (wr.before == nil || wr.before.GetDeletionTimestamp() == nil):
+	case wr.kind == podKind && !wr.gone && wr.after.GetDeletionTimestamp() != nil && !doomed(wr.before):
 		uid := wr.after.GetUID()
 		w.after(time.Second+w.upTo(20*time.Second), func() { w.endPod(key, uid) })
 	case wr.kind == nodeKind && wr.gone:
@@ -141,11 +143,13 @@ func (w *world) react(wr *write) {
 		if i := w.instanceNamed(key); i != nil {
 			w.after(5*time.Second+w.upTo(2*time.Minute), func() { w.register(i) })
 		}
-	case wr.kind == setKind && wr.gone, wr.kind == podKind && wr.gone, wr.before == nil && len(wr.after.GetOwnerReferences()) > 0:
-		// What comes after its owner has gone is collected as well.
+	case wr.gone && (wr.kind == setKind || wr.kind == podKind), owned:
 		w.after(w.upTo(20*time.Second), func() { w.collect() })
 	}
 }
+
+// doomed tells whether there was an object, and it was being deleted.
+func doomed(object client.Object) bool { return object != nil && object.GetDeletionTimestamp() != nil }
 
 func (w *world) instanceNamed(name string) *instance {
 	for _, i := range w.cloud.sorted() {

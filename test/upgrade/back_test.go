@@ -217,16 +217,20 @@ func TestRunsThatCannotBe(t *testing.T) {
 		change func(spec *v1alpha1.MutexRunConfigSpec)
 		text   string
 	}{
-		"a rule that is not there":   {func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexRules[0].Name = "none" }, "MutexRule " + s.Name + "/none is not there"},
+		"a rule that is not there": {
+			func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexRules[0].Name = "none" }, "MutexRule " + s.Name + "/none is not there",
+		},
 		"a target that is not there": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexTargets[0].Name = "none" }, "MutexTarget " + s.Name + "/none"},
 		"a canary that is not there": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.Canary.Name = "none" }, "canary MachineConfigPool none"},
 		"a canary among the targets": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.Canary.Name = s.pools[0] }, "is the canary"},
-		"a rule that is named twice": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexRules = append(spec.MutexRules, spec.MutexRules[0]) }, "named twice"},
+		"a rule that is named twice": {
+			func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexRules = append(spec.MutexRules, spec.MutexRules[0]) }, "named twice",
+		},
 		"a window that cannot be read": {func(spec *v1alpha1.MutexRunConfigSpec) {
 			spec.Windows = []v1alpha1.Window{{Schedule: "soon", Duration: metav1.Duration{Duration: 1e9}}}
 		}, "windows[0]"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(*testing.T) {
 			s.change(func(run *v1alpha1.MutexRunConfig) {
 				run.Spec = *before.DeepCopy()
 				c.change(&run.Spec)
@@ -276,7 +280,9 @@ func TestRulesThatCannotBe(t *testing.T) {
 
 // Without the label that others bring the version is read from the rendered MachineConfig.
 func TestTheVersionWithoutALabel(t *testing.T) {
-	s := newStage(t, plot{openshift: machineconfig.Options{NoVersionLabel: true}, run: func(run *v1alpha1.MutexRunConfig) { run.Spec.MaxConcurrentNodes = 2 }})
+	s := newStage(t, plot{
+		openshift: machineconfig.Options{NoVersionLabel: true}, run: func(run *v1alpha1.MutexRunConfig) { run.Spec.MaxConcurrentNodes = 2 },
+	})
 	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Labels, plan.LabelVersion) })
 	s.upgrade()
 	s.await(v1alpha1.PhaseDone)

@@ -64,8 +64,8 @@ func lifetime(t *testing.T, p harness.CrashPoint) (made string, writes int) {
 	var lines []string
 	for _, job := range s.jobs() {
 		node := job.Annotations[plan.AnnotationNode]
-		lines = append(lines, fmt.Sprintf("node %s, %s, %s", node[strings.LastIndex(node, "-")+1:], job.Labels[plan.LabelKind], job.Spec.Template.Spec.Containers[0].Name+
-			job.Annotations[plan.AnnotationRule][strings.Index(job.Annotations[plan.AnnotationRule], "/"):]))
+		_, rule, _ := strings.Cut(job.Annotations[plan.AnnotationRule], "/")
+		lines = append(lines, fmt.Sprintf("node %s, %s, %s", node[strings.LastIndex(node, "-")+1:], job.Labels[plan.LabelKind], rule))
 	}
 	slices.Sort(lines)
 	if err := s.operator.Stop(); err != nil {

@@ -35,7 +35,9 @@ func TestAnOlderAPIServer(t *testing.T) {
 func TestOneNodeAfterTheOther(t *testing.T) {
 	s := newStage(t, plot{
 		pools: 2, nodes: 6, rules: 3, pool: func(pool *mcfgv1.MachineConfigPool) {
-			pool.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "example.com/none", Operator: metav1.LabelSelectorOpDoesNotExist}}
+			pool.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{
+				{Key: "example.com/none", Operator: metav1.LabelSelectorOpDoesNotExist},
+			}
 		},
 		rule: func(i int, rule *v1alpha1.MutexRule) {
 			switch i {
@@ -71,18 +73,22 @@ func TestOneNodeAfterTheOther(t *testing.T) {
 	}
 	for _, job := range s.jobs() {
 		checkJob(t, &job)
-		// Only now that the run is over a Job may go.
-		wants := strings.HasSuffix(job.Annotations[plan.AnnotationRule], "/rule1") && job.Labels[plan.LabelKind] == string(plan.BeforeUpgrade)
-		if has := job.Spec.TTLSecondsAfterFinished != nil; has != wants {
-			t.Errorf("Job %s has a time to live: %v", job.Name, has)
-		}
 	}
 	checkOrder(s, mark, run)
-	for _, write := range s.Writes(mark) {
+	for _, write := range s.allWrites(mark) {
 		if write.Resource == "machineconfigpools" && write.Name == other.Name || write.Name == stranger {
 			t.Errorf("a foreign object is written: %s %s %s", write.Verb, write.Resource, write.Name)
 		}
 	}
+	if s.Told("MutexRunConfig", "run", "SkipTLSVerifyIgnored", "") != 1 || s.Told("MutexRunConfig", "run", "UpgradeRunDone", "12 nodes") != 1 {
+		t.Error("events are missing")
+	}
+	checkConditions(t, run)
+}
+
+// checkConditions checks what a run says of itself that is done.
+func checkConditions(t *testing.T, run *v1alpha1.MutexRunConfig) {
+	t.Helper()
 	for kind, status := range map[string]metav1.ConditionStatus{
 		"ConfigValidated": metav1.ConditionTrue, "UpgradeChecked": metav1.ConditionTrue, "UpgradeReady": metav1.ConditionTrue,
 		"UpgradeAvailable": metav1.ConditionFalse, "TargetPoolsPaused": metav1.ConditionFalse, "MutexRulesApplied": metav1.ConditionTrue,
@@ -91,9 +97,6 @@ func TestOneNodeAfterTheOther(t *testing.T) {
 		if !meta.IsStatusConditionPresentAndEqual(run.Status.Conditions, kind, status) {
 			t.Errorf("condition %s is not %s: %s", kind, status, harness.JSON(run.Status.Conditions))
 		}
-	}
-	if s.Told("MutexRunConfig", "run", "SkipTLSVerifyIgnored", "") != 1 || s.Told("MutexRunConfig", "run", "UpgradeRunDone", "12 nodes") != 1 {
-		t.Error("events are missing")
 	}
 }
 
@@ -109,6 +112,11 @@ func checkJob(t *testing.T, job *batchv1.Job) {
 		if env["NODE_NAME"] != node || !strings.HasSuffix(rule, "/"+env["MUTEX_RULE"]) {
 			t.Errorf("container %s of Job %s has %v", c.Name, job.Name, env)
 		}
+	}
+	// Only now that the run is over a Job may go.
+	wants := strings.HasSuffix(rule, "/rule1") && job.Labels[plan.LabelKind] == string(plan.BeforeUpgrade)
+	if has := job.Spec.TTLSecondsAfterFinished != nil; has != wants {
+		t.Errorf("Job %s has a time to live: %v", job.Name, has)
 	}
 	terms := job.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	if len(terms) != 1 || !slices.Equal(terms[0].MatchExpressions[0].Values, []string{node}) {

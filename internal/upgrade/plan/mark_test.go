@@ -73,7 +73,8 @@ func TestGate(t *testing.T) {
 func TestMarksComeAndGo(t *testing.T) {
 	a := LabelPrefix + "a.numo"
 	keys := []string{a}
-	free, held := marked(map[string]string{LabelRun: "uid"}, map[string]string{AnnotationReleased: "{}"}), marked(map[string]string{LabelRun: "uid", a: ""}, nil)
+	free := marked(map[string]string{LabelRun: "uid"}, map[string]string{AnnotationReleased: "{}"})
+	held := marked(map[string]string{LabelRun: "uid", a: ""}, nil)
 	foreign := marked(map[string]string{"x": "y"}, nil)
 	letGo, err := LetGo(held, Release{Version: "4.17.3", At: metav1.NewTime(start)})
 	if err != nil {
@@ -153,7 +154,8 @@ func TestASelectorThatIsEditedMeanwhile(t *testing.T) {
 		"added to": edited, "and the rule's label taken out": {MatchLabels: edited.MatchLabels},
 	} {
 		got := claim.Edited(now)
-		if got.NodeSelector.MatchLabels["zone"] != "a" || len(got.NodeSelector.MatchExpressions) != 0 || len(got.Held().NodeSelector.MatchExpressions) != 1 {
+		asked := got.Held().NodeSelector.MatchExpressions
+		if got.NodeSelector.MatchLabels["zone"] != "a" || len(got.NodeSelector.MatchExpressions) != 0 || len(asked) != 1 {
 			t.Errorf("%s: %+v", name, got.NodeSelector)
 		}
 	}
@@ -185,13 +187,15 @@ func TestWindows(t *testing.T) {
 		changes time.Duration
 		fails   bool
 	}{
-		"none":                       {nil, true, 0, false},
-		"opens at this moment":       {[]v1alpha1.Window{window("0 12 * * *", "", time.Hour)}, true, time.Hour, false},
-		"opened before":              {[]v1alpha1.Window{window("30 11 * * *", "", time.Hour)}, true, 30 * time.Minute, false},
-		"closes at this moment":      {[]v1alpha1.Window{window("0 11 * * *", "", time.Hour)}, false, 23 * time.Hour, false},
-		"opens later":                {[]v1alpha1.Window{window("0 13 * * 3", "", time.Hour)}, false, time.Hour, false},
-		"in another zone":            {[]v1alpha1.Window{window("30 14 * * *", "Europe/Berlin", time.Hour)}, false, 30 * time.Minute, false},
-		"one of two":                 {[]v1alpha1.Window{window("0 13 * * *", "", time.Hour), window("0 11 * * *", "", 2*time.Hour)}, true, time.Hour, false},
+		"none":                  {nil, true, 0, false},
+		"opens at this moment":  {[]v1alpha1.Window{window("0 12 * * *", "", time.Hour)}, true, time.Hour, false},
+		"opened before":         {[]v1alpha1.Window{window("30 11 * * *", "", time.Hour)}, true, 30 * time.Minute, false},
+		"closes at this moment": {[]v1alpha1.Window{window("0 11 * * *", "", time.Hour)}, false, 23 * time.Hour, false},
+		"opens later":           {[]v1alpha1.Window{window("0 13 * * 3", "", time.Hour)}, false, time.Hour, false},
+		"in another zone":       {[]v1alpha1.Window{window("30 14 * * *", "Europe/Berlin", time.Hour)}, false, 30 * time.Minute, false},
+		"one of two": {
+			[]v1alpha1.Window{window("0 13 * * *", "", time.Hour), window("0 11 * * *", "", 2*time.Hour)}, true, time.Hour, false,
+		},
 		"a schedule that is none":    {[]v1alpha1.Window{window("soon", "", time.Hour)}, false, 0, true},
 		"a zone that is none":        {[]v1alpha1.Window{window("0 13 * * *", "Mars/Olympus", time.Hour)}, false, 0, true},
 		"open for no time":           {[]v1alpha1.Window{window("0 13 * * *", "", 0)}, false, 0, true},

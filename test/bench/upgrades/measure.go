@@ -48,17 +48,14 @@ func (s *stage) run(ctx context.Context, out *results) (err error) {
 	if err := operator.Ready(ctx); err != nil {
 		return err
 	}
-	if err := machineconfig.Upgrade(ctx, s.client, version); err != nil {
-		return err
-	}
-	if err := s.await(ctx, func(run *v1alpha1.MutexRunConfig) bool {
-		return run.Status.Phase == v1alpha1.PhaseWaiting && int(run.Status.Total) == s.nodes && run.Status.Version == version
-	}); err != nil {
-		return err
-	}
 	if out.Resting, err = s.rest(ctx); err != nil {
 		return err
 	}
+	return s.upgrade(ctx, out)
+}
+
+// upgrade opens the window, and follows the run to its end.
+func (s *stage) upgrade(ctx context.Context, out *results) error {
 	o := &observer{nodes: map[string]*timeline{}}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -87,32 +84,42 @@ func (s *stage) run(ctx context.Context, out *results) (err error) {
 
 // rest counts the writes while the run waits. What belongs to the beginning has to be over first.
 func (s *stage) rest(ctx context.Context) (int, error) {
-	writes := func(window time.Duration) (int, error) {
-		mark, err := s.cluster.Audit().Sync(ctx)
-		if err != nil {
-			return 0, err
-		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(window):
-		}
-		if _, err := s.cluster.Audit().Sync(ctx); err != nil {
-			return 0, err
-		}
-		counts, err := s.cluster.Audit().Counts(mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User && e.Write() })
-		if err != nil {
-			return 0, err
-		}
-		return counts.Total(nil), nil
+	if err := machineconfig.Upgrade(ctx, s.client, version); err != nil {
+		return 0, err
+	}
+	if err := s.await(ctx, func(run *v1alpha1.MutexRunConfig) bool {
+		return run.Status.Phase == v1alpha1.PhaseWaiting && int(run.Status.Total) == s.nodes && run.Status.Version == version
+	}); err != nil {
+		return 0, err
 	}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if count, err := writes(3 * time.Second); err != nil || count == 0 {
+		if count, err := s.writesIn(ctx, 3*time.Second); err != nil || count == 0 {
 			progress("watching the run wait for %s", s.window)
-			return writes(s.window)
+			return s.writesIn(ctx, s.window)
 		}
 	}
 	return 0, errors.New("the operator does not come to rest")
+}
+
+// writesIn counts the operator's writes in the time that comes.
+func (s *stage) writesIn(ctx context.Context, window time.Duration) (int, error) {
+	mark, err := s.cluster.Audit().Sync(ctx)
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(window):
+	}
+	if _, err := s.cluster.Audit().Sync(ctx); err != nil {
+		return 0, err
+	}
+	counts, err := s.cluster.Audit().Counts(mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User && e.Write() })
+	if err != nil {
+		return 0, err
+	}
+	return counts.Total(nil), nil
 }
 
 func (s *stage) await(ctx context.Context, done func(*v1alpha1.MutexRunConfig) bool) error {

@@ -24,7 +24,8 @@ func table(s settings, out *results) string {
 	text := fmt.Sprintf("\n%d nodes, %d rules, in %.1f s: beyond its Jobs and its upgrade a node takes %.3f s (median), %.3f s (p99), %.3f s (worst)\n",
 		s.nodes, s.rules, out.Seconds, p50, p99, slices.Max(out.Overhead))
 	text += fmt.Sprintf("the same writes one after the other, by a bare client: %.3f s (median); Drover's median is %.1f times that\n", floor, p50/floor)
-	text += fmt.Sprintf("%.2f requests for each node, %.2f of them writes; %d writes in %s of waiting\n", out.Requests, out.Writes, out.Resting, s.window)
+	text += fmt.Sprintf("%.2f requests for each node, %.2f of them writes; %d writes in %s of waiting\n",
+		out.Requests, out.Writes, out.Resting, s.window)
 	text += "\nRequests for each node:\n"
 	for _, kind := range slices.Sorted(maps.Keys(out.Kinds)) {
 		if out.Kinds[kind] >= worthNaming {

@@ -84,9 +84,10 @@ func TestCapabilitiesArePicked(t *testing.T) {
 	mgr := quietManager(t)
 	settings := quietSettings()
 	for picked, want := range map[string]string{
-		"*": "metadata maintenance maintenance-kubevirt machines", "metadata": "metadata", "*,-metadata": "maintenance maintenance-kubevirt machines",
-		"maintenance": "maintenance", "*,-maintenance-kubevirt": "metadata maintenance machines", "machines": "machines",
-		"*,-machines": "metadata maintenance maintenance-kubevirt",
+		"*": "metadata maintenance maintenance-kubevirt machines upgrade", "metadata": "metadata",
+		"*,-metadata": "maintenance maintenance-kubevirt machines upgrade", "maintenance": "maintenance",
+		"*,-maintenance-kubevirt": "metadata maintenance machines upgrade", "machines": "machines", "upgrade": "upgrade",
+		"*,-machines": "metadata maintenance maintenance-kubevirt upgrade",
 	} {
 		ctrlmetrics.Registry = prometheus.NewRegistry()
 		settings.Controllers = strings.Split(picked, ",")

@@ -218,10 +218,10 @@ state >"$data/after"
 (cd "$data" && run diff before after) && echo "no difference"
 
 title "An upgrade of OpenShift, played beside: before each node of the pool infra a Job runs, and then that node alone is let go"
-run drover-sandbox openshift init --pool infra --pool canary --drain-delay 200ms --reboot-delay 500ms
+run drover-sandbox openshift init --masters 1 --workers 0 --pool infra --pool canary --drain-delay 200ms --reboot-delay 500ms
 kubectl patch machineconfigpool canary --type=merge \
-	-p '{"spec":{"nodeSelector":{"matchLabels":{"node-role.kubernetes.io/worker":""},"matchExpressions":[{"key":"isCanary","operator":"Exists"}]}}}'
-gated="$(kubectl get nodes -o jsonpath='{.items[0:3].metadata.name}')"
+	-p '{"spec":{"nodeSelector":{"matchLabels":{"node-role.kubernetes.io/canary":null,"node-role.kubernetes.io/worker":""},"matchExpressions":[{"key":"isCanary","operator":"Exists"}]}}}'
+gated="$(kubectl get nodes -l team=blue -o jsonpath='{.items[0:3].metadata.name}')"
 # shellcheck disable=SC2086 # they are three names
 kubectl label node $gated node-role.kubernetes.io/infra=
 kubectl create namespace numo
@@ -258,7 +258,7 @@ run kubectl wait mutexrunconfig/infra -n numo --for='jsonpath={.status.phase}=Id
 kubectl get mcp -o custom-columns=NAME:.metadata.name,PAUSED:.spec.paused,SELECTOR:.spec.nodeSelector >"$data/pools-before"
 run drover-sandbox openshift upgrade --to 4.17.3
 run kubectl-drover upgrade plan infra
-run kubectl-drover upgrade status infra --watch
+run timeout 180 kubectl-drover upgrade status infra --watch
 run kubectl get jobs -n numo -o custom-columns=NAME:.metadata.name,NODE:.metadata.annotations.upgrade\\.drover\\.dev/node,DONE:.status.succeeded
 kubectl get mcp -o custom-columns=NAME:.metadata.name,PAUSED:.spec.paused,SELECTOR:.spec.nodeSelector >"$data/pools-after"
 (cd "$data" && run diff pools-before pools-after) && echo "no difference: the pools are as they were"

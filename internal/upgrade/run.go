@@ -71,6 +71,7 @@ func (p *pass) check(ctx context.Context) error {
 func (p *pass) gate(ctx context.Context, decision *plan.Decision) error {
 	if p.found.phase != v1alpha1.PhaseRunning && p.found.phase != v1alpha1.PhaseStopped {
 		p.found.stand(v1alpha1.PhaseWaiting, "the pools are being prepared")
+		p.found.count(decision)
 	}
 	for _, prepare := range []func(context.Context) (bool, error){p.begin, p.claim, p.mark, p.sort} {
 		if settled, err := prepare(ctx); err != nil || !settled {

@@ -152,6 +152,15 @@ func (l *Leases) HeldBy(ctx context.Context, node string) (*HeldError, error) {
 	return &HeldError{Node: node, Holder: HolderOf(lease), Until: expiry(lease.Spec)}, nil
 }
 
+// ReleaseOwn is Release for a caller that may never have had the lease: one without a holder is somebody else's to remove.
+func (l *Leases) ReleaseOwn(ctx context.Context, node string) error {
+	lease, err := l.get(ctx, node)
+	if err != nil || lease == nil || HolderOf(lease) != l.Holder {
+		return err
+	}
+	return l.Release(ctx, node)
+}
+
 // HolderOf is the identity in a lease; empty for none.
 func HolderOf(lease *coordinationv1.Lease) string {
 	if lease.Spec.HolderIdentity == nil {

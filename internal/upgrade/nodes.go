@@ -49,7 +49,7 @@ func (p *pass) mark(ctx context.Context) (settled bool, err error) {
 	for _, node := range s.Marked {
 		if !member[node.UID] {
 			all = append(all, marking{node, plan.Strip(node, p.run.UID)})
-			if err := p.Lease.Release(ctx, node.Name); err != nil {
+			if err := p.Lease.ReleaseOwn(ctx, node.Name); err != nil {
 				return false, err
 			}
 		}
@@ -147,7 +147,7 @@ func (p *pass) act(ctx context.Context, decision *plan.Decision) error {
 // step does what one node needs next. The node's lease is taken first, and kept until nothing of it is under way.
 func (p *pass) step(ctx context.Context, node *plan.Node, step *plan.Step) error {
 	if !busy(step) {
-		return p.Lease.Release(ctx, node.Name)
+		return p.Lease.ReleaseOwn(ctx, node.Name)
 	}
 	again, err := p.Lease.Hold(ctx, node.Node)
 	var held *nodelease.HeldError
@@ -257,7 +257,7 @@ func (p *pass) give(ctx context.Context, pools []*mcfgv1.MachineConfigPool) (set
 func (p *pass) strip(ctx context.Context) (settled bool, err error) {
 	var all []marking
 	for _, node := range p.scene.Marked {
-		if err := p.Lease.Release(ctx, node.Name); err != nil {
+		if err := p.Lease.ReleaseOwn(ctx, node.Name); err != nil {
 			return false, err
 		}
 		all = append(all, marking{node, plan.Strip(node, p.run.UID)})

@@ -101,6 +101,9 @@ func (p *pass) begin(ctx context.Context) (settled bool, err error) {
 // finish gives everything back after the last node.
 func (p *pass) finish(ctx context.Context, decision *plan.Decision) error {
 	phase, message := v1alpha1.PhaseIdle, "all nodes of the targets have version "+p.scene.Desired
+	if len(p.scene.Nodes) == 0 {
+		message = "the pools of the targets have no nodes"
+	}
 	before := &p.run.Status
 	if p.scene.Holds() || before.Phase == v1alpha1.PhaseRestoring || before.Phase == v1alpha1.PhaseDone {
 		phase = v1alpha1.PhaseDone

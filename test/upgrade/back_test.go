@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -332,4 +334,44 @@ func TestAPoolGoes(t *testing.T) {
 	}
 	s.before = strings.Join(left, "\n")
 	s.restored()
+}
+
+// Whoever declares Jobs must be allowed to make them.
+func TestWhoMayMakeARule(t *testing.T) {
+	s := &stage{Site: harness.NewWorld(t, env).Site()}
+	elsewhere := s.World.Site()
+	account := &corev1.ServiceAccount{ObjectMeta: s.meta("author")}
+	s.MadeUntilTheEnd(account)
+	role := &rbacv1.Role{ObjectMeta: s.meta("author"), Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"mutexrules"}, Verbs: []string{"create", "update", "get"}},
+		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}},
+	}}
+	s.MadeUntilTheEnd(role)
+	s.MadeUntilTheEnd(&rbacv1.RoleBinding{
+		ObjectMeta: s.meta("author"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Name, Name: account.Name}},
+	})
+	config, err := env.AsServiceAccount(t.Context(), s.Name, account.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	author := harness.ClientFor(t, config)
+	rule := func(name, namespace string) *v1alpha1.MutexRule {
+		return &v1alpha1.MutexRule{ObjectMeta: s.meta(name), Spec: v1alpha1.MutexRuleSpec{
+			JobName: "job", JobNamespace: namespace, JobSpec: jobSpec(""),
+		}}
+	}
+	own := rule("own", s.Name)
+	s.Eventually("a rule with Jobs in the own namespace is taken", func() error { return author.Create(t.Context(), own) })
+	s.Eventually("one with Jobs elsewhere is refused", func() error {
+		err := author.Create(t.Context(), rule("theirs", elsewhere.Name))
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "you may not create Jobs in namespace "+elsewhere.Name) {
+			return fmt.Errorf("the answer is %w", err)
+		}
+		return nil
+	})
+	own.Spec.JobNamespace = elsewhere.Name
+	if err := author.Update(t.Context(), own); !apierrors.IsForbidden(err) {
+		t.Errorf("it may be sent elsewhere later: %v", err)
+	}
 }

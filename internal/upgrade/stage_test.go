@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ type stage struct {
 	client client.Client
 	clock  *testclock.FakePassiveClock
 	events *record.FakeRecorder
+	mu     sync.Mutex
 	// writes counts them; crash is the one, counted from 1, before or after which the process ends.
 	writes, crash int
 	after         bool
@@ -145,6 +147,9 @@ func (s *stage) write(verb string, object client.Object, do func() error) error 
 	if partial := object.GetObjectKind().GroupVersionKind().Kind; kind == "PartialObjectMetadata" {
 		kind = partial
 	}
+	// Nodes are written to at once.
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := s.fail[verb+" "+kind]; err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,6 +44,11 @@ type AuditEvent struct {
 // Write tells whether the request changes something, if it succeeds.
 func (e *AuditEvent) Write() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
+}
+
+// Unread tells that nobody has read the request's body: the authorizer refused it, or its client died while it was being sent.
+func (e *AuditEvent) Unread() bool {
+	return slices.Contains([]int{0, http.StatusBadRequest, http.StatusForbidden, http.StatusInternalServerError}, e.Code)
 }
 
 // Audit reads the API server's audit log, which has one event for every request, also for those it refused.

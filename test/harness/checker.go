@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -284,8 +283,7 @@ func (k *Checker) hearRequest(e *cluster.AuditEvent) error {
 	default:
 		k.state.fault(e.Namespace, "the operator made a %s of pod %s/%s", e.Verb, e.Name, e.Subresource)
 	}
-	// Of a request that the server's authorizer refused nobody has read the body.
-	if e.Code != http.StatusForbidden {
+	if !e.Unread() {
 		k.state.seeRequest(e)
 	}
 	return nil

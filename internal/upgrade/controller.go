@@ -45,6 +45,8 @@ const (
 	retryDenied = time.Minute
 	// retryRule is how soon the Jobs of a rule are tried again that the API server would not take.
 	retryRule = 5 * time.Minute
+	// logsWithin is how long the last lines of a Job's log may take.
+	logsWithin = 5 * time.Second
 	// statusEvery bounds how often progress alone is written.
 	statusEvery = time.Second
 	// gathering is how long events of Nodes and pools are gathered into one pass.
@@ -223,6 +225,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return p.result(ctx, p.end(ctx))
 	}
 	failed := p.work(ctx)
+	if p.scene == nil {
+		return p.result(ctx, failed)
+	}
 	if status.Classify(failed) == status.Denied {
 		p.found.message = failed.Error()
 	}

@@ -30,6 +30,10 @@ func (p *pass) create(ctx context.Context, step *plan.Step) error {
 		p.Metrics.jobs.WithLabelValues(job.Labels[plan.LabelKind], resultCreated).Inc()
 		log.FromContext(ctx).Info("job made", "job", key, "node", step.Status.Name, "kind", job.Labels[plan.LabelKind])
 	}
+	if apierrors.IsNotFound(err) {
+		// The namespace is gone, which only a person can put right.
+		err = apierrors.NewForbidden(batchv1.Resource("jobs"), key.Name, err)
+	}
 	if err != nil {
 		err = fmt.Errorf("creating Job %s for node %s: %w", key, step.Status.Name, err)
 		step.Status.Message = err.Error()
@@ -76,7 +80,9 @@ func (p *pass) tidyJobs(ctx context.Context) error {
 	}
 	for key, job := range p.scene.Jobs {
 		live := lives[[2]string{job.Annotations[plan.AnnotationRule], job.Labels[plan.LabelKind]}]
-		if live == nil || job.Spec.TTLSecondsAfterFinished != nil || !over(job) || p.behind(job) {
+		// One that has failed stays: without it it would be made again.
+		well := plan.Ended(job, batchv1.JobComplete) != nil
+		if live == nil || job.Spec.TTLSecondsAfterFinished != nil || !well || p.behind(job) {
 			continue
 		}
 		changed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, UID: job.UID}}
@@ -105,7 +111,7 @@ func (p *pass) tellFailures(ctx context.Context) {
 		p.Metrics.jobs.WithLabelValues(job.Labels[plan.LabelKind], resultFailed).Inc()
 		text := fmt.Sprintf("Job %s for node %s has failed: %s", key, job.Annotations[plan.AnnotationNode], failure.Message)
 		if p.Logs != nil {
-			lines, err := p.Logs(ctx, job)
+			lines, err := p.lastLines(ctx, job)
 			switch {
 			case err != nil:
 				text += fmt.Sprintf(" (its log cannot be read: %v)", err)
@@ -115,6 +121,13 @@ func (p *pass) tellFailures(ctx context.Context) {
 		}
 		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventJobFailed, clip(text))
 	}
+}
+
+// lastLines reads the end of a Job's log. A kubelet that does not answer must not keep the run waiting.
+func (p *pass) lastLines(ctx context.Context, job *batchv1.Job) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, logsWithin)
+	defer cancel()
+	return p.Logs(ctx, job)
 }
 
 // mostEvent is how long the message of an event may be, in bytes.

@@ -40,6 +40,9 @@ func (p *pass) mark(ctx context.Context) (settled bool, err error) {
 	member := map[types.UID]bool{}
 	for _, node := range s.Nodes {
 		member[node.UID] = true
+		if node.Disputed {
+			continue
+		}
 		all = append(all, marking{node.Node, plan.Gate(node.Node, p.run.UID, s.Keys, asked, s.Desired)})
 	}
 	for _, node := range s.Own {
@@ -153,6 +156,9 @@ func (p *pass) step(ctx context.Context, node *plan.Node, step *plan.Step) error
 	var held *nodelease.HeldError
 	switch {
 	case errors.As(err, &held):
+		if step.Release {
+			step.Status.Phase = v1alpha1.NodeRunningJobs
+		}
 		step.Status.Message, step.Job, step.Release = held.Error(), nil, false
 		p.later(min(max(held.Until.Sub(p.now), time.Second), retryDenied))
 		return nil
@@ -169,6 +175,25 @@ func (p *pass) step(ctx context.Context, node *plan.Node, step *plan.Step) error
 			return err
 		}
 		return p.patchNode(ctx, node.Node, marks)
+	}
+	return nil
+}
+
+// keepLeases keeps the leases of the nodes that were let go, while the run itself cannot go on.
+func (p *pass) keepLeases(ctx context.Context) error {
+	for _, node := range p.scene.Marked {
+		if plan.ReleaseOf(node) == nil {
+			continue
+		}
+		again, err := p.Lease.Hold(ctx, node)
+		var held *nodelease.HeldError
+		switch {
+		case errors.As(err, &held):
+		case err != nil:
+			return err
+		default:
+			p.later(again)
+		}
 	}
 	return nil
 }
@@ -206,9 +231,12 @@ func (p *pass) takeBack(ctx context.Context) (settled bool, err error) {
 	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
+	// Whatever has become of the targets meanwhile: the nodes are those that have the run's label.
 	var all []marking
-	for _, node := range p.scene.Nodes {
-		all = append(all, marking{node.Node, plan.TakeBack(node.Node, p.run.UID, keys)})
+	for _, node := range p.scene.Marked {
+		if !slices.Contains(p.scene.Own, node) {
+			all = append(all, marking{node, plan.TakeBack(node, p.run.UID, keys)})
+		}
 	}
 	return p.apply(ctx, all)
 }

@@ -32,6 +32,11 @@ func (p *pass) claim(ctx context.Context) (settled bool, err error) {
 			if claim, err = p.inherit(ctx, pool, claim); err != nil || claim == nil {
 				return false, err
 			}
+			if claim.Canary != (pool == p.scene.Canary) {
+				// It had another part in that run: first it becomes what it was.
+				settled, err = p.shape(ctx, pool, claim.Before(pool))
+				return settled, err
+			}
 		}
 		if claim == nil {
 			claim = plan.Take(pool, p.key, p.run.UID)

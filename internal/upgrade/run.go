@@ -29,16 +29,25 @@ func (p *pass) work(ctx context.Context) error {
 	case len(p.scene.Faults) > 0:
 		text := strings.Join(p.scene.Faults, "; ")
 		p.found.conditions.no(ConditionValidated, text)
-		p.found.stand(v1alpha1.PhaseInvalid, text)
-		return nil
+		return p.hold(ctx, text)
 	}
 	p.found.conditions.yes(ConditionValidated, "")
 	if p.scene.Unchecked != "" {
 		p.found.conditions.no(ConditionChecked, p.scene.Unchecked)
+		if p.scene.Holds() {
+			// What is aimed at may be known again in a moment, and the nodes must not go before.
+			return p.hold(ctx, p.scene.Unchecked)
+		}
 		p.found.conditions.no(ConditionAvailable, p.scene.Unchecked)
 		return p.giveBack(ctx, v1alpha1.PhaseIdle, p.scene.Unchecked)
 	}
 	return p.check(ctx)
+}
+
+// hold leaves everything as it is until somebody has put right what is wrong. Nodes under way stay the run's.
+func (p *pass) hold(ctx context.Context, why string) error {
+	p.found.stand(v1alpha1.PhaseInvalid, why)
+	return p.keepLeases(ctx)
 }
 
 // check compares versions, and goes on when there is something to do.
@@ -52,10 +61,23 @@ func (p *pass) check(ctx context.Context) error {
 	} else {
 		c.no(ConditionReady, "the control plane does not have version "+s.Desired+" yet")
 	}
+	if unknown := s.Unknown(); len(unknown) > 0 {
+		text := fmt.Sprintf("the version of %d nodes is not known: %s", len(unknown), clip(strings.Join(unknown, ", ")))
+		c.no(ConditionChecked, text)
+		if len(unknown) == len(s.Nodes) {
+			// Nobody knows whether they are to be held back.
+			return p.hold(ctx, text)
+		}
+	}
 	if behind > 0 {
 		c.yes(ConditionAvailable, "nodes of the targets have another version than "+s.Desired)
 	}
-	decision := plan.Decide(s.Input())
+	input := s.Input()
+	if p.run.Spec.DryRun && !s.Holds() {
+		// No node is begun.
+		input.Wait = "spec.dryRun is set"
+	}
+	decision := plan.Decide(input)
 	switch {
 	case behind == 0 && !s.Holds() || decision.Phase == v1alpha1.PhaseDone:
 		c.no(ConditionAvailable, "all nodes of the targets have version "+s.Desired)

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/nodelease"
@@ -267,4 +268,77 @@ func TestALeaseThatIsLost(t *testing.T) {
 	}
 	s.must(other.Release(t.Context(), "n1"))
 	s.rest(v1alpha1.PhaseDone)
+}
+
+// A run that would do harm, or of which too little is known, changes nothing and says so.
+func TestRunsThatWouldDoHarm(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(objects []client.Object)
+		text   string
+	}{
+		"the version of no node is known": {func(objects []client.Object) {
+			for _, object := range objects {
+				delete(object.GetLabels(), plan.LabelVersion)
+			}
+		}, "the version of 2 nodes is not known"},
+		"the control plane waits for a target": {func(objects []client.Object) {
+			for _, object := range objects {
+				if object.GetName() == "infra" {
+					object.SetLabels(map[string]string{"operator.machineconfiguration.openshift.io/required-for-upgrade": ""})
+				}
+			}
+		}, "cannot wait for it"},
+	} {
+		objects := cast()
+		c.change(objects)
+		s := newStage(t, objects...)
+		before := s.state()
+		for range 3 {
+			s.must(s.pass())
+			s.clock.SetTime(s.clock.Now().Add(2 * time.Second))
+		}
+		run := s.run()
+		if run.Status.Phase != v1alpha1.PhaseInvalid || !strings.Contains(run.Status.Message, c.text) {
+			t.Errorf("%s: it is %s: %s", name, run.Status.Phase, run.Status.Message)
+		}
+		if now := s.state(); now != before {
+			t.Errorf("%s: there is\n%s\nbefore there was\n%s", name, now, before)
+		}
+	}
+}
+
+// The namespace of the Jobs goes in the middle, and the target before its run.
+func TestWhatGoesInTheMiddle(t *testing.T) {
+	s := newStage(t, cast()...)
+	before := s.state()
+	s.fail["create Job"] = apierrors.NewNotFound(corev1.Resource("namespaces"), "numo")
+	for range 20 {
+		s.must(s.pass())
+		s.clock.SetTime(s.clock.Now().Add(2 * time.Second))
+	}
+	if run := s.run(); !strings.Contains(run.Status.Message, "not found") {
+		t.Errorf("it says %q", run.Status.Message)
+	}
+	delete(s.fail, "create Job")
+	for range 100 {
+		if n := node("n1", "infra"); s.client.Get(t.Context(), client.ObjectKeyFromObject(n), n) == nil && plan.ReleaseOf(n) != nil {
+			break
+		}
+		s.must(s.pass())
+		s.clock.SetTime(s.clock.Now().Add(2 * time.Second))
+		s.play()
+	}
+	s.must(s.client.Delete(t.Context(), &v1alpha1.MutexTarget{ObjectMeta: named("target")}))
+	s.must(s.pass())
+	if run := s.run(); run.Status.Phase != v1alpha1.PhaseInvalid {
+		t.Errorf("without its target it is %s", run.Status.Phase)
+	}
+	s.must(s.client.Delete(t.Context(), s.run()))
+	for range 30 {
+		s.must(s.pass())
+		s.clock.SetTime(s.clock.Now().Add(2 * time.Second))
+	}
+	if now := s.state(); now != before {
+		t.Errorf("there is\n%s\nbefore there was\n%s", now, before)
+	}
 }

@@ -49,6 +49,8 @@ type Decision struct {
 type scope struct {
 	in   Input
 	keys []string
+	// jobs are the run's, by what they are for: a rule's names and namespaces may have been edited since.
+	jobs map[JobID]*batchv1.Job
 	// begun are the UIDs of the nodes that have a Job for this version.
 	begun map[types.UID]bool
 	// room is how many nodes may be begun still; out is how many nodes of a pool are out of service.
@@ -74,6 +76,9 @@ func Decide(in Input) Decision {
 		}
 		if s.stopped != "" && steps[i].Status.Phase != v1alpha1.NodeCleaningUp {
 			// Nothing new is begun; what was let go already comes to its end.
+			if steps[i].Release {
+				steps[i].Status.Phase = v1alpha1.NodeRunningJobs
+			}
 			steps[i].Job, steps[i].Release = nil, false
 		}
 		out.add(steps[i])
@@ -83,11 +88,14 @@ func Decide(in Input) Decision {
 }
 
 func newScope(in Input) *scope {
-	s := &scope{in: in, begun: map[types.UID]bool{}, out: map[string]int{}, room: max(int(in.Run.Spec.MaxConcurrentNodes), 1)}
+	s := &scope{
+		in: in, jobs: map[JobID]*batchv1.Job{}, begun: map[types.UID]bool{}, out: map[string]int{}, room: max(int(in.Run.Spec.MaxConcurrentNodes), 1),
+	}
 	for i := range in.Rules {
 		s.keys = append(s.keys, in.Rules[i].Key)
 	}
 	for _, job := range in.Jobs {
+		s.jobs[IDOf(in.Run.UID, job)] = job
 		if job.Labels[LabelKind] == string(BeforeUpgrade) && job.Annotations[AnnotationVersion] == in.Desired {
 			s.begun[types.UID(job.Annotations[AnnotationNodeUID])] = true
 		}

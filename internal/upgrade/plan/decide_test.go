@@ -134,6 +134,9 @@ func TestARunOfTwoNodes(t *testing.T) {
 	g.node("n1").Annotations["machineconfiguration.openshift.io/state"] = "Working"
 	g.expect("Running n1:Upgrading n2:Pending")
 	g.node("n1").Version = "4.17.3"
+	// It has the version, and is not back yet.
+	g.expect("Running n1:Upgrading n2:Pending")
+	delete(g.node("n1").Annotations, annotationState)
 	g.expect("Running n1:CleaningUp+a-after n2:Pending")
 	g.expect("Running n1:CleaningUp n2:Pending")
 	g.end(batchv1.JobComplete)
@@ -297,6 +300,30 @@ func TestAnotherVersionInTheMiddle(t *testing.T) {
 	g.put("n1", Gate(g.node("n1").Node, "uid", keys, nil, g.in.Desired))
 	g.expect("Running n1:RunningJobs+a-before n2:Pending")
 	if len(g.in.Jobs) != 3 {
+		t.Errorf("%d Jobs", len(g.in.Jobs))
+	}
+}
+
+// A rule that is edited in the middle runs nothing again, and cleans up only where its first Job has run.
+func TestARuleIsEditedInTheMiddle(t *testing.T) {
+	g := newGated(t, 2)
+	for range 3 {
+		g.pass()
+		g.end(batchv1.JobComplete)
+	}
+	g.node("n1").Version = "4.17.3"
+	g.expect("Running n1:CleaningUp+a-after n2:Pending")
+	g.end(batchv1.JobComplete)
+	for i := range g.in.Rules {
+		g.in.Rules[i].Object = g.in.Rules[i].Object.DeepCopy()
+		g.in.Rules[i].Object.Spec.JobName, g.in.Rules[i].Object.Spec.JobNamespace = "other", "elsewhere"
+	}
+	added := g.in.Rules[0]
+	added.Object = added.Object.DeepCopy()
+	added.Object.Name = "c"
+	g.in.Rules = append(g.in.Rules, added)
+	g.expect("Running n1:Done n2:RunningJobs+a-before")
+	if len(g.in.Jobs) != 4 {
 		t.Errorf("%d Jobs", len(g.in.Jobs))
 	}
 }

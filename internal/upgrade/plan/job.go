@@ -8,11 +8,14 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 )
@@ -77,6 +80,19 @@ func Job(rule *v1alpha1.MutexRule, declared *batchv1.JobSpec, node *corev1.Node,
 	}
 	pod.Affinity = away(pod.Affinity, node)
 	return job
+}
+
+// IDOf reads what a Job of a run is for.
+func IDOf(run types.UID, job *batchv1.Job) JobID {
+	namespace, name, _ := strings.Cut(job.Annotations[AnnotationRule], "/")
+	attempt, err := strconv.Atoi(job.Annotations[AnnotationAttempt])
+	if err != nil {
+		attempt = 0
+	}
+	return JobID{
+		Run: run, Version: job.Annotations[AnnotationVersion], Node: types.UID(job.Annotations[AnnotationNodeUID]),
+		Rule: types.NamespacedName{Namespace: namespace, Name: name}, Kind: JobKind(job.Labels[LabelKind]), Attempt: attempt,
+	}
 }
 
 // withEnv adds variables that are not there yet.

@@ -19,7 +19,9 @@ const AnnotationReleased = "upgrade.drover.dev/released"
 const (
 	annotationState  = "machineconfiguration.openshift.io/state"
 	annotationReason = "machineconfiguration.openshift.io/reason"
-	stateWorking     = "Working"
+	// annotationDesired names the rendered MachineConfig that the node is to have.
+	annotationDesired = "machineconfiguration.openshift.io/desiredConfig"
+	stateWorking      = "Working"
 )
 
 // Release is what AnnotationReleased holds.
@@ -72,8 +74,7 @@ func Gate(node *corev1.Node, run types.UID, keys, asked []string, desired string
 		m.Labels[LabelRun] = new(string(run))
 	}
 	if free(node, run, keys) {
-		release := ReleaseOf(node)
-		if release != nil && release.Version == desired || node.Annotations[annotationState] == stateWorking {
+		if release := ReleaseOf(node); release != nil && (release.Version == desired || atWork(node)) {
 			return m
 		}
 	}
@@ -93,12 +94,22 @@ func Gate(node *corev1.Node, run types.UID, keys, asked []string, desired string
 	return m
 }
 
+// atWork tells whether the machine-config-operator is at work on a node, or about to be.
+func atWork(node *corev1.Node) bool {
+	desired := node.Annotations[annotationDesired]
+	return node.Annotations[annotationState] == stateWorking || desired != "" && desired != node.Annotations[AnnotationCurrentConfig]
+}
+
 // Join is the mark of a node that is the canary pool's own: it is to stay there while the pool's selector asks for the run's label.
 func Join(node *corev1.Node, run types.UID) Marks {
-	if node.Labels[LabelRun] == string(run) {
-		return Marks{}
+	m := Marks{Labels: map[string]*string{}}
+	if node.Labels[LabelRun] != string(run) {
+		m.Labels[LabelRun] = new(string(run))
 	}
-	return Marks{Labels: map[string]*string{LabelRun: new(string(run))}}
+	for _, key := range ruleKeys(node) {
+		m.Labels[key] = nil
+	}
+	return m
 }
 
 // LetGo are the marks that move a node to the canary pool.

@@ -31,6 +31,8 @@ type Node struct {
 	Pool string
 	// Unavailable tells that it is out of service: cordoned, or not Ready.
 	Unavailable bool
+	// Disputed tells that several pools select it, so that it is nobody's to mark.
+	Disputed bool
 	// Blocked says why it may not be begun; empty for nothing.
 	Blocked string
 }
@@ -54,8 +56,7 @@ func (s *scope) job(node *Node, rule *Rule, kind JobKind) (found *batchv1.Job, i
 		Rule: types.NamespacedName{Namespace: rule.Object.Namespace, Name: rule.Object.Name},
 	}
 	for {
-		key := types.NamespacedName{Namespace: rule.Object.Spec.JobNamespace, Name: JobName(rule.Object.Spec.JobName, id)}
-		next := s.in.Jobs[key]
+		next := s.jobs[id]
 		if next == nil {
 			return found, id
 		}
@@ -79,12 +80,12 @@ func Ended(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobConditio
 
 func failed(job *batchv1.Job) bool { return Ended(job, batchv1.JobFailed) != nil }
 
-// jobs takes a node through the Jobs of one kind. Over tells that all have succeeded.
-func (s *scope) jobs(node *Node, kind JobKind, step *Step) (over bool) {
+// run takes a node through the Jobs of one kind. Over tells that all have succeeded.
+func (s *scope) run(node *Node, kind JobKind, step *Step) (over bool) {
 	var rules []*Rule
 	for i := range s.in.Rules {
-		if s.in.Rules[i].spec(kind) != nil {
-			rules = append(rules, &s.in.Rules[i])
+		if rule := &s.in.Rules[i]; rule.spec(kind) != nil && (kind == BeforeUpgrade || s.ran(node, rule)) {
+			rules = append(rules, rule)
 		}
 	}
 	for i, rule := range rules {
@@ -97,6 +98,12 @@ func (s *scope) jobs(node *Node, kind JobKind, step *Step) (over bool) {
 	return true
 }
 
+// ran tells whether a rule's Job has succeeded for a node before its upgrade: only then there is something to clean up.
+func (s *scope) ran(node *Node, rule *Rule) bool {
+	job, _ := s.job(node, rule, BeforeUpgrade)
+	return job != nil && Ended(job, batchv1.JobComplete) != nil
+}
+
 // one takes a node through one Job, and tells when it has succeeded.
 func (s *scope) one(node *Node, rule *Rule, kind JobKind, step *Step) (over bool) {
 	job, id := s.job(node, rule, kind)
@@ -105,6 +112,9 @@ func (s *scope) one(node *Node, rule *Rule, kind JobKind, step *Step) (over bool
 		step.Status.Started = &created
 	}
 	step.Status.Job = rule.Object.Spec.JobNamespace + "/" + JobName(rule.Object.Spec.JobName, id)
+	if job != nil && !failed(job) {
+		step.Status.Job = job.Namespace + "/" + job.Name
+	}
 	switch {
 	case job == nil || failed(job) && s.again(id.Attempt):
 		step.Job = Job(rule.Object, rule.spec(kind), node.Node, id)
@@ -160,7 +170,7 @@ func (s *scope) node(node *Node, may bool) Step {
 		step.Status.Released = &release.At
 	}
 	switch {
-	case Same(node.Version, s.in.Desired):
+	case Same(node.Version, s.in.Desired) && (release == nil || !atWork(node.Node)):
 		s.upgraded(node, released, &step)
 	case released:
 		s.upgrading(node, release, &step)
@@ -169,7 +179,7 @@ func (s *scope) node(node *Node, may bool) Step {
 		step.Status.Phase, step.Status.Message = v1alpha1.NodeUpgrading, "it was let go for version "+release.Version
 	case may || s.begun[node.UID]:
 		step.Status.Phase = v1alpha1.NodeRunningJobs
-		if s.jobs(node, BeforeUpgrade, &step) {
+		if s.run(node, BeforeUpgrade, &step) {
 			step.Status.Phase, step.Release = v1alpha1.NodeReleased, true
 		}
 	}
@@ -179,7 +189,7 @@ func (s *scope) node(node *Node, may bool) Step {
 // upgraded is a node that has the version. One that had it before its turn came needs nothing.
 func (s *scope) upgraded(node *Node, released bool, step *Step) {
 	step.Status.Phase = v1alpha1.NodeDone
-	if released && !s.jobs(node, AfterUpgrade, step) && step.Status.Phase != v1alpha1.NodeFailed {
+	if released && !s.run(node, AfterUpgrade, step) && step.Status.Phase != v1alpha1.NodeFailed {
 		step.Status.Phase = v1alpha1.NodeCleaningUp
 	}
 }
@@ -187,10 +197,10 @@ func (s *scope) upgraded(node *Node, released bool, step *Step) {
 // upgrading is a node that was let go.
 func (s *scope) upgrading(node *Node, release *Release, step *Step) {
 	step.Status.Phase = v1alpha1.NodeReleased
-	state := node.Annotations[annotationState]
-	switch state {
-	case stateWorking:
+	if atWork(node.Node) {
 		step.Status.Phase = v1alpha1.NodeUpgrading
+	}
+	switch state := node.Annotations[annotationState]; state {
 	case "Degraded", "Unreconcilable":
 		step.Status.Phase = v1alpha1.NodeFailed
 		step.Status.Message = fmt.Sprintf("the machine-config-operator says %s: %s", state, node.Annotations[annotationReason])

@@ -188,6 +188,8 @@ func (s *Scene) targets(w *World) {
 			switch {
 			case found == nil:
 				s.fault("MutexTarget %s: MachineConfigPool %s is not there", name, pool)
+			case required(found):
+				s.fault("MutexTarget %s: the upgrade of the control plane waits for MachineConfigPool %s, which so cannot wait for it", name, pool)
 			case pool == s.Run.Spec.Canary.Name:
 				s.fault("MutexTarget %s: MachineConfigPool %s is the canary, to which nodes are moved", name, pool)
 			default:
@@ -197,8 +199,31 @@ func (s *Scene) targets(w *World) {
 	}
 	slices.SortFunc(s.Targets, comparePools)
 	s.Targets = slices.Compact(s.Targets)
-	if s.Canary = s.pool(s.Run.Spec.Canary.Name); s.Canary == nil {
+	switch s.Canary = s.pool(s.Run.Spec.Canary.Name); {
+	case s.Canary == nil:
 		s.fault("the canary MachineConfigPool %s is not there", s.Run.Spec.Canary.Name)
+	case required(s.Canary):
+		s.fault("the canary MachineConfigPool %s is one that the upgrade of the control plane waits for", s.Canary.Name)
+	}
+	s.parts()
+}
+
+// required tells whether the cluster's upgrade is not done before a pool's is.
+func required(pool *mcfgv1.MachineConfigPool) bool {
+	_, labelled := pool.Labels["operator.machineconfiguration.openshift.io/required-for-upgrade"]
+	return labelled || pool.Name == poolMaster
+}
+
+// parts finds pools that have another part in the run than the one that they were claimed for: what they were is known for that part alone.
+func (s *Scene) parts() {
+	for _, pool := range s.Pools {
+		claim := s.Claims[pool.Name]
+		if claim == nil || claim.UID != s.Run.UID {
+			continue
+		}
+		if target := slices.Contains(s.Targets, pool); claim.Canary && pool != s.Canary || !claim.Canary && pool == s.Canary || claim.Canary && target {
+			s.fault("MachineConfigPool %s has another part in the run now than when it was claimed: suspend the run first", pool.Name)
+		}
 	}
 }
 
@@ -239,7 +264,8 @@ func (s *Scene) nodes(w *World) {
 			continue
 		}
 		s.Nodes = append(s.Nodes, &Node{
-			Node: node, Version: w.VersionOf(node), Pool: s.Targets[i].Name, Unavailable: Unavailable(node), Blocked: s.blocked(w, node, pools),
+			Node: node, Version: w.VersionOf(node), Pool: s.Targets[i].Name, Disputed: len(pools) > 1, Unavailable: Unavailable(node),
+			Blocked: s.blocked(w, node, pools),
 		})
 	}
 }
@@ -306,6 +332,18 @@ func (s *Scene) Behind() int {
 		}
 	}
 	return behind
+}
+
+// Unknown names the nodes whose version is not known.
+func (s *Scene) Unknown() []string {
+	var names []string
+	for _, node := range s.Nodes {
+		if node.Version == "" {
+			names = append(names, node.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Claimed lists the pools that the run has claimed, by name: the canary, or the others.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,12 +36,13 @@ func openShift(w *harness.World, t *testing.T) client.Client {
 		t.Fatal(err)
 	}
 	w.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+		// A busy API server takes its time to clean up after a CRD: more than a minute has been seen.
+		ctx, cancel := context.WithTimeout(context.Background(), 4*harness.Patience)
 		defer cancel()
-		if output, err := harness.Kubectl(ctx, env, nil, append([]string{"delete"}, files...)...); err != nil {
+		if output, err := harness.Kubectl(ctx, env, nil, append([]string{"delete", "--wait=false"}, files...)...); err != nil {
 			t.Error(err, output)
 		}
-		err := harness.WaitFor(ctx, func() error {
+		err := harness.WaitLonger(ctx, 4*harness.Patience, time.Second, func() error {
 			if _, err := clients.Discovery().ServerResourcesForGroupVersion("config.openshift.io/v1"); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the group is served still (%w)", err)
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -115,6 +116,10 @@ func newStage(t *testing.T, p plot) *stage {
 	for i := range p.rules {
 		s.addRule(i, p.rule)
 	}
+	if p.openshift.ControlPlane == 0 {
+		// On a real cluster the control plane takes an hour; a gate has no more than that to close.
+		p.openshift.ControlPlane = time.Second
+	}
 	s.openshift(p.openshift)
 	s.before = s.state()
 	run := &v1alpha1.MutexRunConfig{
@@ -128,7 +133,22 @@ func newStage(t *testing.T, p plot) *stage {
 		s.operator = s.Operator(p.operator)
 	}
 	s.MadeUntilTheEnd(run)
+	if !p.late {
+		s.lookedAt()
+	}
 	return s
+}
+
+// lookedAt waits until the operator has looked at the run and its rules: an upgrade that begins before finds the pools open.
+func (s *stage) lookedAt() {
+	s.Helper()
+	s.Eventually("the run is looked at", func() error {
+		status := s.get("run").Status
+		if status.Phase == "" || strings.Contains(status.Message, "has not been looked at yet") {
+			return fmt.Errorf("it is %s", harness.JSON(status))
+		}
+		return nil
+	})
 }
 
 func (s *stage) meta(name string) metav1.ObjectMeta {

@@ -231,12 +231,10 @@ func (p *pass) takeBack(ctx context.Context) (settled bool, err error) {
 	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	// Whatever has become of the targets meanwhile: the nodes are those that have the run's label.
+	// Whatever has become of the targets meanwhile: the record of the release says which nodes these are.
 	var all []marking
 	for _, node := range p.scene.Marked {
-		if !slices.Contains(p.scene.Own, node) {
-			all = append(all, marking{node, plan.TakeBack(node, p.run.UID, keys)})
-		}
+		all = append(all, marking{node, plan.TakeBack(node, p.run.UID, keys)})
 	}
 	return p.apply(ctx, all)
 }

@@ -126,10 +126,10 @@ func LetGo(node *corev1.Node, release Release) (Marks, error) {
 }
 
 // TakeBack are the marks that move a node from the canary pool back to its own, in one step, so that no moment finds it in two pools or in
-// none. One that is in its own has them.
+// none. One that is in its own has them, and one that was never let go is the canary pool's own.
 func TakeBack(node *corev1.Node, run types.UID, keys []string) Marks {
 	m := Marks{Labels: map[string]*string{}}
-	if !free(node, run, keys) {
+	if !free(node, run, keys) || ReleaseOf(node) == nil {
 		return m
 	}
 	for _, key := range keys {

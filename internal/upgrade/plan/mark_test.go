@@ -81,15 +81,16 @@ func TestMarksComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ got, want string }{
-		"let go":                {short(letGo), "-a.numo +released"},
-		"taken back":            {short(TakeBack(free, "uid", keys)), "+a.numo"},
-		"never let go":          {short(TakeBack(held, "uid", keys)), ""},
-		"taken back: foreign":   {short(TakeBack(foreign, "uid", keys)), ""},
-		"stripped":              {short(Strip(held, "uid")), "-a.numo -run"},
-		"stripped when let go":  {short(Strip(free, "uid")), "-run -released"},
-		"stripped: foreign":     {short(Strip(foreign, "uid")), ""},
-		"the canary's own":      {short(Join(foreign, "uid")), "+run"},
-		"the canary's own, has": {short(Join(free, "uid")), ""},
+		"let go":                 {short(letGo), "-a.numo +released"},
+		"taken back":             {short(TakeBack(free, "uid", keys)), "+a.numo"},
+		"never let go":           {short(TakeBack(held, "uid", keys)), ""},
+		"the canary's own stays": {short(TakeBack(marked(map[string]string{LabelRun: "uid"}, nil), "uid", keys)), ""},
+		"taken back: foreign":    {short(TakeBack(foreign, "uid", keys)), ""},
+		"stripped":               {short(Strip(held, "uid")), "-a.numo -run"},
+		"stripped when let go":   {short(Strip(free, "uid")), "-run -released"},
+		"stripped: foreign":      {short(Strip(foreign, "uid")), ""},
+		"the canary's own":       {short(Join(foreign, "uid")), "+run"},
+		"the canary's own, has":  {short(Join(free, "uid")), ""},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: marks %q, want %q", name, c.got, c.want)

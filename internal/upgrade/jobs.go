@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	configv1 "github.com/openshift/api/config/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,9 @@ import (
 func (p *pass) create(ctx context.Context, step *plan.Step) error {
 	job := step.Job
 	key := client.ObjectKeyFromObject(job)
+	if err := p.aimed(ctx); err != nil {
+		return err
+	}
 	err := p.Writer.Create(ctx, job, fieldOwner)
 	if apierrors.IsAlreadyExists(err) {
 		job = &batchv1.Job{}
@@ -42,6 +46,19 @@ func (p *pass) create(ctx context.Context, step *plan.Step) error {
 	p.memory.made[key] = madeJob{job, p.now}
 	if step.Status.Started == nil {
 		step.Status.Started = &metav1.Time{Time: p.now.UTC()}
+	}
+	return nil
+}
+
+// aimed makes sure that the version is still aimed at: the first list after a restart may be of an older aim, and a Job cannot be taken back.
+func (p *pass) aimed(ctx context.Context) error {
+	version := &configv1.ClusterVersion{}
+	if err := p.Live.Get(ctx, types.NamespacedName{Name: plan.ClusterVersion}, version); err != nil {
+		return fmt.Errorf("reading ClusterVersion %s: %w", plan.ClusterVersion, err)
+	}
+	if now := plan.Aim(version); !plan.Same(now, p.scene.Desired) {
+		why := fmt.Errorf("version %s is aimed at by now, not %s", now, p.scene.Desired)
+		return apierrors.NewConflict(configv1.Resource("clusterversions"), plan.ClusterVersion, why)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -340,5 +342,34 @@ func TestWhatGoesInTheMiddle(t *testing.T) {
 	}
 	if now := s.state(); now != before {
 		t.Errorf("there is\n%s\nbefore there was\n%s", now, before)
+	}
+}
+
+// older is a cache that shows an older aim.
+type older struct{ client.Reader }
+
+func (o older) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	err := o.Reader.Get(ctx, key, object, options...)
+	if version, ok := object.(*configv1.ClusterVersion); ok {
+		version.Spec.DesiredUpdate.Version, version.Status.History[0].Version = "4.17.1", "4.17.1"
+	}
+	return err
+}
+
+// The first list after a restart may show what was aimed at before: no Job is made for it.
+func TestNoJobForAnOlderAim(t *testing.T) {
+	s := newStage(t, cast()...)
+	s.Cache = older{s.client}
+	for range 20 {
+		s.must(s.pass())
+		s.clock.SetTime(s.clock.Now().Add(2 * time.Second))
+	}
+	if len(s.made) > 0 {
+		t.Errorf("the Jobs %v were made", s.made)
+	}
+	s.Cache = s.client
+	s.rest(v1alpha1.PhaseDone)
+	if len(s.made) != 6 {
+		t.Errorf("the Jobs %v were made", s.made)
 	}
 }

@@ -233,16 +233,21 @@ func (s *Scene) version(version *configv1.ClusterVersion) {
 		s.Unchecked = "there is no ClusterVersion " + ClusterVersion
 		return
 	}
-	s.Desired = version.Status.Desired.Version
-	if aim := version.Spec.DesiredUpdate; aim != nil && aim.Version != "" {
-		s.Desired = aim.Version
-	}
+	s.Desired = Aim(version)
 	if s.Desired == "" {
 		s.Unchecked = "ClusterVersion " + ClusterVersion + " names no version"
 	}
 	if history := version.Status.History; len(history) > 0 {
 		s.Complete = history[0].State == configv1.CompletedUpdate && Same(history[0].Version, s.Desired)
 	}
+}
+
+// Aim is the version that a cluster is sent to, or that it has where it is sent to none; empty for not known.
+func Aim(version *configv1.ClusterVersion) string {
+	if aim := version.Spec.DesiredUpdate; aim != nil && aim.Version != "" {
+		return aim.Version
+	}
+	return version.Status.Desired.Version
 }
 
 // nodes sorts the nodes of the targets, of the canary pool and those with the run's label.

@@ -34,6 +34,8 @@ type AuditEvent struct {
 	URI string
 	// Code is the HTTP status of the answer.
 	Code int
+	// Message is what the answer says of an error.
+	Message string
 	// UID and Grace are the precondition and the grace period of an eviction or of a pod's deletion; empty when it has none.
 	UID   string
 	Grace *int64
@@ -49,6 +51,11 @@ func (e *AuditEvent) Write() bool {
 // Unread tells that nobody has read the request's body: the authorizer refused it, or its client died while it was being sent.
 func (e *AuditEvent) Unread() bool {
 	return slices.Contains([]int{0, http.StatusBadRequest, http.StatusForbidden, http.StatusInternalServerError}, e.Code)
+}
+
+// InEndingNamespace tells that something was to be made in a namespace that is being deleted: forbidden for everybody, whatever they may.
+func (e *AuditEvent) InEndingNamespace() bool {
+	return e.Code == http.StatusForbidden && strings.Contains(e.Message, "because it is being terminated")
 }
 
 // Audit reads the API server's audit log, which has one event for every request, also for those it refused.

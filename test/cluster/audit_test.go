@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-io/drover/test/cluster"
@@ -157,5 +158,33 @@ func TestAuditSyncEndsWithItsContext(t *testing.T) {
 	cancel()
 	if _, err := env.Audit().Sync(ctx); err == nil {
 		t.Error("a sync with a finished context succeeded")
+	}
+}
+
+func TestAuditTellsWhatIsRefusedForTheNamespace(t *testing.T) {
+	clients := auditUser(t, "late-comer", "system:masters")
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ending"}}
+	if _, err := clients.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"drover.dev/held"}}}
+	maps := clients.CoreV1().ConfigMaps("ending")
+	if _, err := maps.Create(t.Context(), held, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := clients.CoreV1().Namespaces().Delete(t.Context(), "ending", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	mark := syncAudit(t)
+	late := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}
+	if _, err := maps.Create(t.Context(), late, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Fatalf("creating in a namespace that is being deleted gave %v, want forbidden", err)
+	}
+	syncAudit(t)
+	if events := eventsOf(t, "late-comer", mark); len(events) != 1 || !events[0].InEndingNamespace() {
+		t.Errorf("the log has %+v, want one request that was refused for its namespace", events)
+	}
+	if _, err := maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
 	}
 }

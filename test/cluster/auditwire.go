@@ -18,7 +18,10 @@ type wireEvent struct {
 	ObjectRef struct {
 		Resource, Namespace, Name, APIGroup, Subresource string
 	}
-	ResponseStatus struct{ Code int }
+	ResponseStatus struct {
+		Code    int
+		Message string
+	}
 	// RequestObject is the body of an eviction or of a pod's deletion.
 	RequestObject struct {
 		deleteOptions
@@ -56,7 +59,8 @@ func (w *wireEvent) event() AuditEvent {
 	}
 	return AuditEvent{
 		UID: options.Preconditions.UID, Grace: options.GracePeriodSeconds,
-		User: user, UserAgent: w.UserAgent, Verb: w.Verb, URI: w.RequestURI, Code: w.ResponseStatus.Code,
+		User: user, UserAgent: w.UserAgent, Verb: w.Verb, URI: w.RequestURI,
+		Code: w.ResponseStatus.Code, Message: w.ResponseStatus.Message,
 		Group: w.ObjectRef.APIGroup, Resource: w.ObjectRef.Resource, Subresource: w.ObjectRef.Subresource,
 		Namespace: w.ObjectRef.Namespace, Name: w.ObjectRef.Name,
 		Received: w.RequestReceivedTimestamp, Answered: w.StageTimestamp,

@@ -222,7 +222,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	p.memory = r.remember(p.key, run.UID, p.now)
 	p.found = observation{conditions: conditions{}, phase: run.Status.Phase, message: run.Status.Message}
 	if run.DeletionTimestamp != nil {
-		return p.result(ctx, p.end(ctx))
+		return p.result(ctx, p.leave(ctx))
 	}
 	failed := p.work(ctx)
 	if p.scene == nil {
@@ -247,7 +247,8 @@ func (p *pass) result(ctx context.Context, err error) (reconcile.Result, error) 
 		return reconcile.Result{RequeueAfter: retryStale}, nil
 	case status.Denied:
 		log.FromContext(ctx).Error(err, "the API server refuses it; trying again", "in", retryDenied.String())
-		return reconcile.Result{RequeueAfter: retryDenied}, nil
+		p.later(retryDenied)
+		return reconcile.Result{RequeueAfter: p.again}, nil
 	}
 	return reconcile.Result{}, err
 }

@@ -84,9 +84,26 @@ func (p *pass) stopJobs(ctx context.Context) error {
 	return nil
 }
 
+// newest is when the newest of the run's Jobs was made; nil for none.
+func (p *pass) newest() *metav1.Time {
+	var newest *metav1.Time
+	for _, job := range p.scene.Jobs {
+		if newest == nil || newest.Before(&job.CreationTimestamp) {
+			newest = &job.CreationTimestamp
+		}
+	}
+	return newest
+}
+
+// unsettled tells that the status does not say yet that nothing is owed for the run's Jobs.
+func (p *pass) unsettled() bool {
+	settled, newest := p.run.Status.Settled, p.newest()
+	return !newest.IsZero() && (settled == nil || settled.Before(newest))
+}
+
 // tidyJobs gives the Jobs of a run that is over the time to live that their rules declare. Until then a Job has to stay, so that it is known
-// to have run.
-func (p *pass) tidyJobs(ctx context.Context) error {
+// to have run. Gone tells that the run is being deleted, so that nobody asks any more.
+func (p *pass) tidyJobs(ctx context.Context, gone bool) error {
 	lives := map[[2]string]*int32{}
 	for _, rule := range p.scene.Rules {
 		name := client.ObjectKeyFromObject(rule.Object).String()
@@ -98,8 +115,8 @@ func (p *pass) tidyJobs(ctx context.Context) error {
 	for key, job := range p.scene.Jobs {
 		live := lives[[2]string{job.Annotations[plan.AnnotationRule], job.Labels[plan.LabelKind]}]
 		// One that has failed stays: without it it would be made again.
-		well := plan.Ended(job, batchv1.JobComplete) != nil
-		if live == nil || job.Spec.TTLSecondsAfterFinished != nil || !well || p.behind(job) {
+		ready := plan.Ended(job, batchv1.JobComplete) != nil || gone && over(job)
+		if live == nil || job.Spec.TTLSecondsAfterFinished != nil || !ready || p.behind(job) {
 			continue
 		}
 		changed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, UID: job.UID}}

@@ -37,24 +37,19 @@ func (p *pass) mark(ctx context.Context) (settled bool, err error) {
 		}
 	}
 	var all []marking
-	member := map[types.UID]bool{}
 	for _, node := range s.Nodes {
-		member[node.UID] = true
 		if node.Disputed {
 			continue
 		}
 		all = append(all, marking{node.Node, plan.Gate(node.Node, p.run.UID, s.Keys, asked, s.Desired)})
 	}
 	for _, node := range s.Own {
-		member[node.UID] = true
 		all = append(all, marking{node, plan.Join(node, p.run.UID)})
 	}
-	for _, node := range s.Marked {
-		if !member[node.UID] {
-			all = append(all, marking{node, plan.Strip(node, p.run.UID)})
-			if err := p.Lease.ReleaseOwn(ctx, node.Name); err != nil {
-				return false, err
-			}
+	for _, node := range s.Left() {
+		all = append(all, marking{node, plan.Strip(node, p.run.UID)})
+		if err := p.Lease.ReleaseOwn(ctx, node.Name); err != nil {
+			return false, err
 		}
 	}
 	settled, err = p.apply(ctx, all)
@@ -198,6 +193,16 @@ func (p *pass) keepLeases(ctx context.Context) error {
 	return nil
 }
 
+// welcome labels nodes that have joined the run's pools, as those are now.
+func (p *pass) welcome(ctx context.Context) error {
+	var all []marking
+	for _, newcomer := range p.scene.Newcomers() {
+		all = append(all, marking{newcomer.Node, newcomer.Marks})
+	}
+	_, err := p.apply(ctx, all)
+	return err
+}
+
 // busy tells whether something of a node is under way. One that has failed after it was let go still is.
 func busy(step *plan.Step) bool {
 	switch step.Status.Phase {
@@ -209,40 +214,55 @@ func busy(step *plan.Step) bool {
 	return false
 }
 
-// restore gives back pools, nodes and leases, in an order in which no moment finds a node in two pools or in none. It is done when nothing
-// of the run is left.
-func (p *pass) restore(ctx context.Context) (done bool, err error) {
-	for _, part := range []func(context.Context) (bool, error){p.takeBack, p.giveTargets, p.giveCanary, p.unpause, p.strip} {
-		if settled, err := part(ctx); err != nil || !settled {
+// inOrder takes steps one after another; each has to be settled before the next one.
+func inOrder(ctx context.Context, steps ...func(context.Context) (bool, error)) (settled bool, err error) {
+	for _, step := range steps {
+		if settled, err := step(ctx); err != nil || !settled {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// takeBack moves the nodes that were let go back into their own pools, which are paused.
-func (p *pass) takeBack(ctx context.Context) (settled bool, err error) {
-	if len(p.scene.Claimed(true)) == 0 {
-		return true, nil
-	}
+// restore gives back pools, nodes and leases, in an order in which no moment finds a node in two pools or in none. It is done when nothing
+// of the run is left.
+func (p *pass) restore(ctx context.Context) (done bool, err error) {
+	canary, targets := p.scene.Claimed(true), p.scene.Claimed(false)
+	return inOrder(ctx,
+		func(ctx context.Context) (bool, error) {
+			if len(canary) == 0 {
+				return true, nil
+			}
+			return p.takeBack(ctx, p.scene.Marked, targets)
+		},
+		func(ctx context.Context) (bool, error) { return p.giveSelectors(ctx, targets) },
+		func(ctx context.Context) (bool, error) { return p.give(ctx, canary) },
+		func(ctx context.Context) (bool, error) { return p.give(ctx, targets) },
+		func(ctx context.Context) (bool, error) { return p.strip(ctx, p.scene.Marked) },
+		p.releaseAll,
+	)
+}
+
+// takeBack moves those of some nodes that were let go back into their own pools, which are paused. Whatever has become of the targets
+// meanwhile: the record of the release says which nodes these are.
+func (p *pass) takeBack(ctx context.Context, nodes []*corev1.Node, pools []*mcfgv1.MachineConfigPool) (settled bool, err error) {
 	var keys []string
-	for _, pool := range p.scene.Claimed(false) {
+	for _, pool := range pools {
 		keys = append(keys, p.scene.Claims[pool.Name].Keys...)
 	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	// Whatever has become of the targets meanwhile: the record of the release says which nodes these are.
 	var all []marking
-	for _, node := range p.scene.Marked {
+	for _, node := range nodes {
 		all = append(all, marking{node, plan.TakeBack(node, p.run.UID, keys)})
 	}
 	return p.apply(ctx, all)
 }
 
-// giveTargets gives the target pools their selectors back, still paused.
-func (p *pass) giveTargets(ctx context.Context) (settled bool, err error) {
+// giveSelectors gives target pools their selectors back, still paused.
+func (p *pass) giveSelectors(ctx context.Context, pools []*mcfgv1.MachineConfigPool) (settled bool, err error) {
 	settled = true
-	for _, pool := range p.scene.Claimed(false) {
+	for _, pool := range pools {
 		claim := p.scene.Claims[pool.Name]
 		if len(claim.Keys) > 0 {
 			claim = claim.Edited(pool.Spec.NodeSelector)
@@ -258,16 +278,7 @@ func (p *pass) giveTargets(ctx context.Context) (settled bool, err error) {
 	return settled, nil
 }
 
-// giveCanary gives the canary pool back.
-func (p *pass) giveCanary(ctx context.Context) (settled bool, err error) {
-	return p.give(ctx, p.scene.Claimed(true))
-}
-
-// unpause gives the target pools back.
-func (p *pass) unpause(ctx context.Context) (settled bool, err error) {
-	return p.give(ctx, p.scene.Claimed(false))
-}
-
+// give gives pools back as they were.
 func (p *pass) give(ctx context.Context, pools []*mcfgv1.MachineConfigPool) (settled bool, err error) {
 	settled = true
 	for _, pool := range pools {
@@ -279,14 +290,26 @@ func (p *pass) give(ctx context.Context, pools []*mcfgv1.MachineConfigPool) (set
 	return settled, nil
 }
 
-// strip takes the labels from the nodes, and gives their leases back.
-func (p *pass) strip(ctx context.Context) (settled bool, err error) {
+// strip takes the labels from nodes, and gives their leases back.
+func (p *pass) strip(ctx context.Context, nodes []*corev1.Node) (settled bool, err error) {
 	var all []marking
-	for _, node := range p.scene.Marked {
+	for _, node := range nodes {
 		if err := p.Lease.ReleaseOwn(ctx, node.Name); err != nil {
 			return false, err
 		}
 		all = append(all, marking{node, plan.Strip(node, p.run.UID)})
 	}
 	return p.apply(ctx, all)
+}
+
+// releaseAll gives back the leases of nodes that were only cleaned up.
+func (p *pass) releaseAll(ctx context.Context) (settled bool, err error) {
+	for i := range p.run.Status.Nodes {
+		if n := &p.run.Status.Nodes[i]; n.Phase == v1alpha1.NodeCleaningUp {
+			if err := p.Lease.ReleaseOwn(ctx, n.Name); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
 }

@@ -50,7 +50,7 @@ func (p *pass) claim(ctx context.Context) (settled bool, err error) {
 	if settled {
 		p.found.conditions.yes(ConditionPaused, "")
 	}
-	return settled, p.surplus(ctx)
+	return settled, nil
 }
 
 // inherit takes over the claim of a run that is gone. Nil without an error means that the run is there.
@@ -89,18 +89,19 @@ func (p *pass) stop(ctx context.Context, pool *mcfgv1.MachineConfigPool, claim *
 	return p.shape(ctx, pool, shape)
 }
 
-// surplus gives back pools that the run has claimed and does not need any more.
-func (p *pass) surplus(ctx context.Context) error {
-	for _, pool := range p.scene.Pools {
-		claim := p.scene.Claims[pool.Name]
-		if claim == nil || claim.UID != p.run.UID || pool == p.scene.Canary || slices.Contains(p.scene.Targets, pool) || p.behind(pool) {
-			continue
-		}
-		if _, err := p.shape(ctx, pool, claim.Before(pool)); err != nil {
-			return err
-		}
+// drop gives back pools that the run has claimed and does not need any more, in the order of restore, and with them their nodes.
+func (p *pass) drop(ctx context.Context) (settled bool, err error) {
+	pools := slices.DeleteFunc(p.scene.Claimed(false), func(pool *mcfgv1.MachineConfigPool) bool { return slices.Contains(p.scene.Targets, pool) })
+	if len(pools) == 0 {
+		return true, nil
 	}
-	return nil
+	nodes := p.scene.Left()
+	return inOrder(ctx,
+		func(ctx context.Context) (bool, error) { return p.takeBack(ctx, nodes, pools) },
+		func(ctx context.Context) (bool, error) { return p.giveSelectors(ctx, pools) },
+		func(ctx context.Context) (bool, error) { return p.strip(ctx, nodes) },
+		func(ctx context.Context) (bool, error) { return p.give(ctx, pools) },
+	)
 }
 
 // sort has the selectors keep apart the nodes that wait from those that were let go.

@@ -132,6 +132,9 @@ func (p *pass) status() v1alpha1.MutexRunConfigStatus {
 		after.Current = strings.Join(o.current, ",")
 	}
 	o.clock(&after, at)
+	if o.phase == v1alpha1.PhaseDone && p.unsettled() {
+		after.Settled = p.newest()
+	}
 	o.conditions.apply(&after.Conditions, p.run.Generation, at)
 	return after
 }

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -44,49 +46,73 @@ func (p *pass) work(ctx context.Context) error {
 	return p.check(ctx)
 }
 
-// hold leaves everything as it is until somebody has put right what is wrong. Nodes under way stay the run's.
+// hold leaves everything as it is until somebody has put right what is wrong. Nodes under way stay the run's, and those that join its pools
+// become so: without the labels they would be upgraded by themselves.
 func (p *pass) hold(ctx context.Context, why string) error {
 	p.found.stand(v1alpha1.PhaseInvalid, why)
-	return p.keepLeases(ctx)
+	return errors.Join(p.keepLeases(ctx), p.welcome(ctx))
 }
 
 // check compares versions, and goes on when there is something to do.
 func (p *pass) check(ctx context.Context) error {
+	behind, idle := p.compare(), !p.scene.Holds()
+	if unknown := p.scene.Unknown(); len(unknown) > 0 && len(unknown) == len(p.scene.Nodes) {
+		// Nobody knows whether they are to be held back.
+		return p.hold(ctx, p.found.conditions[ConditionChecked].message)
+	}
+	decision := p.decide()
+	switch owed := len(decision.Current) > 0; {
+	case idle && p.run.Spec.DryRun && (behind > 0 || owed):
+		p.found.rehearse(p.scene, &decision)
+		return nil
+	case idle && behind == 0 && owed:
+		return p.cleanUp(ctx, &decision)
+	case idle && behind == 0 || decision.Phase == v1alpha1.PhaseDone:
+		return p.finish(ctx, &decision)
+	}
+	return p.gate(ctx, &decision)
+}
+
+// decide decides on the nodes. In a dry run none is begun.
+func (p *pass) decide() plan.Decision {
+	input := p.scene.Input()
+	if p.run.Spec.DryRun {
+		input.Wait = "spec.dryRun is set"
+	}
+	return plan.Decide(input)
+}
+
+// compare notes what is aimed at, and counts the nodes that have another version.
+func (p *pass) compare() (behind int) {
 	s, c := p.scene, p.found.conditions
-	behind := s.Behind()
-	c.yes(ConditionChecked, fmt.Sprintf("version %s is aimed at", s.Desired))
 	p.found.version = s.Desired
+	if unknown := s.Unknown(); len(unknown) > 0 {
+		c.no(ConditionChecked, fmt.Sprintf("the version of %d nodes is not known: %s", len(unknown), clip(strings.Join(unknown, ", "))))
+	} else {
+		c.yes(ConditionChecked, fmt.Sprintf("version %s is aimed at", s.Desired))
+	}
 	if s.Complete {
 		c.yes(ConditionReady, "the control plane has version "+s.Desired)
 	} else {
 		c.no(ConditionReady, "the control plane does not have version "+s.Desired+" yet")
 	}
-	if unknown := s.Unknown(); len(unknown) > 0 {
-		text := fmt.Sprintf("the version of %d nodes is not known: %s", len(unknown), clip(strings.Join(unknown, ", ")))
-		c.no(ConditionChecked, text)
-		if len(unknown) == len(s.Nodes) {
-			// Nobody knows whether they are to be held back.
-			return p.hold(ctx, text)
-		}
-	}
+	behind = s.Behind()
 	if behind > 0 {
-		c.yes(ConditionAvailable, "nodes of the targets have another version than "+s.Desired)
-	}
-	input := s.Input()
-	if p.run.Spec.DryRun && !s.Holds() {
-		// No node is begun.
-		input.Wait = "spec.dryRun is set"
-	}
-	decision := plan.Decide(input)
-	switch {
-	case behind == 0 && !s.Holds() || decision.Phase == v1alpha1.PhaseDone:
+		c.yes(ConditionAvailable, fmt.Sprintf("%d nodes of the targets have another version than %s", behind, s.Desired))
+	} else {
 		c.no(ConditionAvailable, "all nodes of the targets have version "+s.Desired)
-		return p.finish(ctx, &decision)
-	case p.run.Spec.DryRun && !s.Holds():
-		p.found.rehearse(p.scene, &decision)
-		return nil
 	}
-	return p.gate(ctx, &decision)
+	return behind
+}
+
+// cleanUp runs the Jobs that are owed after the upgrade of nodes that came to the version while the run was suspended. No pool is needed.
+func (p *pass) cleanUp(ctx context.Context, decision *plan.Decision) error {
+	p.found.stand(v1alpha1.PhaseWaiting, "")
+	if settled, err := p.begin(ctx); err != nil || !settled {
+		return err
+	}
+	p.found.take(decision)
+	return p.act(ctx, decision)
 }
 
 // gate prepares pools and nodes, step by step, and then works on the nodes.
@@ -95,7 +121,7 @@ func (p *pass) gate(ctx context.Context, decision *plan.Decision) error {
 		p.found.stand(v1alpha1.PhaseWaiting, "the pools are being prepared")
 		p.found.count(decision)
 	}
-	for _, prepare := range []func(context.Context) (bool, error){p.begin, p.claim, p.mark, p.sort} {
+	for _, prepare := range []func(context.Context) (bool, error){p.begin, p.drop, p.claim, p.mark, p.sort} {
 		if settled, err := prepare(ctx); err != nil || !settled {
 			return err
 		}
@@ -122,17 +148,7 @@ func (p *pass) begin(ctx context.Context) (settled bool, err error) {
 
 // finish gives everything back after the last node.
 func (p *pass) finish(ctx context.Context, decision *plan.Decision) error {
-	phase, message := v1alpha1.PhaseIdle, "all nodes of the targets have version "+p.scene.Desired
-	if len(p.scene.Nodes) == 0 {
-		message = "the pools of the targets have no nodes"
-	}
-	before := &p.run.Status
-	if p.scene.Holds() || before.Phase == v1alpha1.PhaseRestoring || before.Phase == v1alpha1.PhaseDone {
-		phase = v1alpha1.PhaseDone
-		if decision.Failed > 0 {
-			message = fmt.Sprintf("%d nodes were left out, since a Job has failed; the others have version %s", decision.Failed, p.scene.Desired)
-		}
-	}
+	phase, message := p.outcome(decision)
 	switch {
 	case p.found.phase == v1alpha1.PhaseRestoring:
 		// Nodes that are taken back look as if they had never been let go.
@@ -144,10 +160,40 @@ func (p *pass) finish(ctx context.Context, decision *plan.Decision) error {
 		p.found.count(decision)
 		p.found.list(decision)
 	}
-	if err := p.giveBack(ctx, phase, message); err != nil || p.found.phase != v1alpha1.PhaseDone {
+	if err := p.giveBack(ctx, phase, message); err != nil || p.found.phase != v1alpha1.PhaseDone || p.unsettled() {
 		return err
 	}
-	return p.tidyJobs(ctx)
+	// The status says by now that nothing is owed for these Jobs.
+	return p.tidyJobs(ctx, false)
+}
+
+// outcome is where a run without anything left to do stands, and why.
+func (p *pass) outcome(decision *plan.Decision) (phase v1alpha1.Phase, message string) {
+	phase, message = v1alpha1.PhaseIdle, "all nodes of the targets have version "+p.scene.Desired
+	if len(p.scene.Nodes) == 0 {
+		message = "the pools of the targets have no nodes"
+	}
+	switch p.run.Status.Phase {
+	case v1alpha1.PhaseRestoring, v1alpha1.PhaseRunning, v1alpha1.PhaseDone:
+		phase = v1alpha1.PhaseDone
+	}
+	if p.scene.Holds() {
+		phase = v1alpha1.PhaseDone
+	}
+	if phase == v1alpha1.PhaseDone && decision.Failed > 0 {
+		message = fmt.Sprintf("%d nodes were left out, since a Job has failed; the others have version %s", decision.Failed, p.scene.Desired)
+	}
+	return phase, message
+}
+
+// leave is end, and says in the status what keeps the run from going.
+func (p *pass) leave(ctx context.Context) error {
+	failed := p.end(ctx)
+	if status.Classify(failed) != status.Denied || p.scene == nil {
+		return failed
+	}
+	p.found.message = "it is being deleted: " + failed.Error()
+	return errors.Join(failed, p.writeStatus(ctx))
 }
 
 // end gives everything back and lets the run go.
@@ -162,6 +208,9 @@ func (p *pass) end(ctx context.Context) error {
 		return err
 	}
 	if done, err := p.restore(ctx); err != nil || !done {
+		return err
+	}
+	if err := p.tidyJobs(ctx, true); err != nil {
 		return err
 	}
 	changed := p.run.DeepCopy()

@@ -52,6 +52,8 @@ type stage struct {
 	after         bool
 	// fail, when set, answers instead of the API server: the key is a verb and a kind.
 	fail map[string]error
+	// each is called after every write; nil for nothing.
+	each func()
 	// made counts the Jobs that were made, by name.
 	made map[string]int
 }
@@ -161,6 +163,9 @@ func (s *stage) write(verb string, object client.Object, do func() error) error 
 	err := do()
 	if _, job := object.(*batchv1.Job); job && verb == "create" && err == nil {
 		s.made[object.GetName()]++
+	}
+	if s.each != nil {
+		s.each()
 	}
 	if dies {
 		return errCrash

@@ -38,7 +38,7 @@ func Kinds() []client.Object { return append(Own(), &corev1.Node{}, &coordinatio
 type listing func(ctx context.Context) []reconcile.Request
 
 // on puts all of them into the queue when an object of another kind has changed in a way that matters; nil matters always.
-func on[T client.Object](cache ctrlcache.Cache, kind T, all listing, matters func(before, after T) bool) source.Source {
+func on[T client.Object](r *Reconciler, cache ctrlcache.Cache, kind T, all listing, matters func(before, after T) bool) source.Source {
 	add := func(ctx context.Context, queue watch.Queue) { queue.AddAfter(watch.Rollout, gathering, all(ctx)...) }
 	return watch.Source(cache, kind, watch.Handler[T]{
 		Created: func(ctx context.Context, queue watch.Queue, _ T, initial bool) {
@@ -51,7 +51,10 @@ func on[T client.Object](cache ctrlcache.Cache, kind T, all listing, matters fun
 				add(ctx, queue)
 			}
 		},
-		Deleted: func(ctx context.Context, queue watch.Queue, _ T) { add(ctx, queue) },
+		Deleted: func(ctx context.Context, queue watch.Queue, object T) {
+			r.versions.Forget(string(object.GetUID()))
+			add(ctx, queue)
+		},
 	})
 }
 
@@ -78,18 +81,18 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	return []source.Source{
 		themselves(cache, &v1alpha1.MutexRunConfig{}),
 		// What a run names comes, goes, or is found valid.
-		on(cache, &v1alpha1.MutexRule{}, r.all, nil),
-		on(cache, &v1alpha1.MutexTarget{}, r.all, func(before, after *v1alpha1.MutexTarget) bool { return before.Generation != after.Generation }),
-		on(cache, &mcfgv1.MachineConfigPool{}, r.all, poolMatters),
+		on(r, cache, &v1alpha1.MutexRule{}, r.all, nil),
+		on(r, cache, &v1alpha1.MutexTarget{}, r.all, func(before, after *v1alpha1.MutexTarget) bool { return before.Generation != after.Generation }),
+		on(r, cache, &mcfgv1.MachineConfigPool{}, r.all, poolMatters),
 		// Another version is aimed at, or the control plane has it.
-		on(cache, &configv1.ClusterVersion{}, r.all, func(before, after *configv1.ClusterVersion) bool {
+		on(r, cache, &configv1.ClusterVersion{}, r.all, func(before, after *configv1.ClusterVersion) bool {
 			return before.Generation != after.Generation || before.Status.Desired.Version != after.Status.Desired.Version ||
 				newest(before) != newest(after)
 		}),
-		on(cache, configMetadata(), r.all, func(before, after *metav1.PartialObjectMetadata) bool {
+		on(r, cache, configMetadata(), r.all, func(before, after *metav1.PartialObjectMetadata) bool {
 			return before.Annotations[plan.LabelVersion] != after.Annotations[plan.LabelVersion]
 		}),
-		on(cache, &corev1.Node{}, r.all, nodeMatters),
+		on(r, cache, &corev1.Node{}, r.all, nodeMatters),
 		// A Job comes to its end.
 		watch.Source(cache, &batchv1.Job{}, watch.Handler[*batchv1.Job]{
 			Created: func(_ context.Context, queue watch.Queue, job *batchv1.Job, _ bool) {
@@ -100,10 +103,13 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 					queue.Add(watch.Repair, r.of(after)...)
 				}
 			},
-			Deleted: func(_ context.Context, queue watch.Queue, job *batchv1.Job) { queue.Add(watch.Repair, r.of(job)...) },
+			Deleted: func(_ context.Context, queue watch.Queue, job *batchv1.Job) {
+				r.versions.Forget(string(job.UID))
+				queue.Add(watch.Repair, r.of(job)...)
+			},
 		}),
 		// A lease is given back or taken away.
-		on(cache, &coordinationv1.Lease{}, r.all, func(before, after *coordinationv1.Lease) bool {
+		on(r, cache, &coordinationv1.Lease{}, r.all, func(before, after *coordinationv1.Lease) bool {
 			return nodelease.HolderOf(before) != nodelease.HolderOf(after)
 		}),
 	}
@@ -116,8 +122,8 @@ func (r *ruleReconciler) sources(cache ctrlcache.Cache) []source.Source {
 func (r *targetReconciler) sources(cache ctrlcache.Cache) []source.Source {
 	return []source.Source{
 		themselves(cache, &v1alpha1.MutexTarget{}),
-		on(cache, &mcfgv1.MachineConfigPool{}, r.all, poolMatters),
-		on(cache, &corev1.Node{}, r.all, func(before, after *corev1.Node) bool { return !maps.Equal(before.Labels, after.Labels) }),
+		on(r.Reconciler, cache, &mcfgv1.MachineConfigPool{}, r.all, poolMatters),
+		on(r.Reconciler, cache, &corev1.Node{}, r.all, func(before, after *corev1.Node) bool { return !maps.Equal(before.Labels, after.Labels) }),
 	}
 }
 

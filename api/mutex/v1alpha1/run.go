@@ -289,6 +289,11 @@ type MutexRunConfigStatus struct {
 	Started *metav1.Time `json:"started,omitempty"`
 	// +optional
 	Finished *metav1.Time `json:"finished,omitempty"`
+	// Settled is when the newest Job was made of those before which nothing is owed any more: everything was given back since, after the last
+	// node. Unset until then.
+	//
+	// +optional
+	Settled *metav1.Time `json:"settled,omitempty"`
 	// Nodes are those under way, those that failed, and some of the others; those that were done first are left out first.
 	//
 	// +listType=map

@@ -231,6 +231,10 @@ func (in *MutexRunConfigStatus) DeepCopyInto(out *MutexRunConfigStatus) {
 		in, out := &in.Finished, &out.Finished
 		*out = (*in).DeepCopy()
 	}
+	if in.Settled != nil {
+		in, out := &in.Settled, &out.Settled
+		*out = (*in).DeepCopy()
+	}
 	if in.Nodes != nil {
 		in, out := &in.Nodes, &out.Nodes
 		*out = make([]NodeStatus, len(*in))

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,8 @@ type scope struct {
 	jobs map[JobID]*batchv1.Job
 	// begun are the UIDs of the nodes that have a Job for this version.
 	begun map[types.UID]bool
+	// prepared are the versions for which a node has Jobs, by its UID.
+	prepared map[types.UID][]string
 	// room is how many nodes may be begun still; out is how many nodes of a pool are out of service.
 	room int
 	out  map[string]int
@@ -71,6 +74,12 @@ func Decide(in Input) Decision {
 	}
 	out := Decision{Phase: v1alpha1.PhaseRunning}
 	for i, node := range nodes {
+		if steps[i].Release && s.room < 0 {
+			// A late Job has ended, or fewer nodes may be under way by now.
+			steps[i].Release, steps[i].Status.Phase = false, v1alpha1.NodeRunningJobs
+			steps[i].Status.Message = "its Jobs have run; it is let go when fewer nodes are under way"
+			s.room++
+		}
 		if steps[i].Status.Phase == v1alpha1.NodePending {
 			steps[i] = s.turn(node, steps[i])
 		}
@@ -89,16 +98,27 @@ func Decide(in Input) Decision {
 
 func newScope(in Input) *scope {
 	s := &scope{
-		in: in, jobs: map[JobID]*batchv1.Job{}, begun: map[types.UID]bool{}, out: map[string]int{}, room: max(int(in.Run.Spec.MaxConcurrentNodes), 1),
+		in: in, jobs: map[JobID]*batchv1.Job{}, begun: map[types.UID]bool{},
+		prepared: map[types.UID][]string{}, out: map[string]int{}, room: max(int(in.Run.Spec.MaxConcurrentNodes), 1),
 	}
 	for i := range in.Rules {
 		s.keys = append(s.keys, in.Rules[i].Key)
 	}
 	for _, job := range in.Jobs {
-		s.jobs[IDOf(in.Run.UID, job)] = job
-		if job.Labels[LabelKind] == string(BeforeUpgrade) && job.Annotations[AnnotationVersion] == in.Desired {
-			s.begun[types.UID(job.Annotations[AnnotationNodeUID])] = true
+		id := IDOf(in.Run.UID, job)
+		s.jobs[id] = job
+		if id.Kind != BeforeUpgrade {
+			continue
 		}
+		if id.Version == in.Desired {
+			s.begun[id.Node] = true
+		}
+		if !slices.Contains(s.prepared[id.Node], id.Version) {
+			s.prepared[id.Node] = append(s.prepared[id.Node], id.Version)
+		}
+	}
+	for _, versions := range s.prepared {
+		slices.Sort(versions)
 	}
 	return s
 }

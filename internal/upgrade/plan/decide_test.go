@@ -298,10 +298,69 @@ func TestAnotherVersionInTheMiddle(t *testing.T) {
 	delete(g.node("n1").Annotations, annotationState)
 	g.node("n1").Version = "4.17.3"
 	g.put("n1", Gate(g.node("n1").Node, "uid", keys, nil, g.in.Desired))
+	// What was done before the upgrade that it has had is undone, whatever it waits for, before the next one begins.
+	g.in.Wait = "the control plane does not have it yet"
+	g.expect("Running n1:CleaningUp+a-after n2:Pending")
+	g.end(batchv1.JobComplete)
+	g.expect("Waiting n1:Pending n2:Pending")
+	g.in.Wait = ""
 	g.expect("Running n1:RunningJobs+a-before n2:Pending")
-	if len(g.in.Jobs) != 3 {
+	if len(g.in.Jobs) != 4 {
 		t.Errorf("%d Jobs", len(g.in.Jobs))
 	}
+}
+
+// A clean-up that has failed for a version that is not aimed at any more is not what the next one waits for.
+func TestAFailedCleanUpOfBefore(t *testing.T) {
+	g := newGated(t, 1)
+	for range 3 {
+		g.pass()
+		g.end(batchv1.JobComplete)
+	}
+	g.node("n1").Version = "4.17.3"
+	g.expect("Running n1:CleaningUp+a-after")
+	g.end(batchv1.JobFailed)
+	g.expect("Stopped n1:Failed")
+	g.in.Desired = "4.17.4"
+	g.put("n1", Gate(g.node("n1").Node, "uid", []string{g.in.Rules[0].Key, g.in.Rules[1].Key}, nil, g.in.Desired))
+	g.expect("Running n1:RunningJobs+a-before")
+}
+
+// Who was upgraded while nobody looked is cleaned up after, once; what is settled is forgotten.
+func TestACleanUpThatIsOwed(t *testing.T) {
+	g := newGated(t, 1)
+	g.pass()
+	g.end(batchv1.JobComplete)
+	g.node("n1").Version = "4.17.3"
+	g.put("n1", Strip(g.node("n1").Node, "uid"))
+	g.expect("Running n1:CleaningUp+a-after")
+	g.end(batchv1.JobComplete)
+	g.expect("Done n1:Done")
+	for key, job := range g.in.Jobs {
+		if job.Labels[LabelKind] == string(AfterUpgrade) {
+			delete(g.in.Jobs, key)
+		}
+	}
+	g.in.Run.Status.Settled = &metav1.Time{Time: start}
+	g.expect("Done n1:Done")
+	g.in.Run.Status.Settled = &metav1.Time{Time: start.Add(-time.Second)}
+	g.expect("Running n1:CleaningUp+a-after")
+}
+
+// A node whose Job ended after others had taken its place waits for room before it is let go.
+func TestALateJob(t *testing.T) {
+	g := newGated(t, 2)
+	g.in.Run.Spec.JobTimeout = &metav1.Duration{Duration: time.Minute}
+	g.in.Run.Spec.OnJobFailure.Action = v1alpha1.FailureSkipNode
+	g.in.Rules = g.in.Rules[1:]
+	g.expect("Running n1:RunningJobs+b-before n2:Pending")
+	g.in.Now = start.Add(time.Hour)
+	g.expect("Running n1:Failed n2:RunningJobs+b-before")
+	g.end(batchv1.JobComplete)
+	g.expect("Running n1:RunningJobs n2:Released")
+	g.expect("Running n1:RunningJobs n2:Released")
+	g.node("n2").Version = "4.17.3"
+	g.expect("Running n1:Released n2:Done")
 }
 
 // A rule that is edited in the middle runs nothing again, and cleans up only where its first Job has run.

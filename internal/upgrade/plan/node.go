@@ -50,9 +50,9 @@ type Step struct {
 }
 
 // job asks what became of one Job of a rule for a node, over all of its attempts.
-func (s *scope) job(node *Node, rule *Rule, kind JobKind) (found *batchv1.Job, id JobID) {
+func (s *scope) job(node *Node, version string, rule *Rule, kind JobKind) (found *batchv1.Job, id JobID) {
 	id = JobID{
-		Run: s.in.Run.UID, Version: s.in.Desired, Node: node.UID, Kind: kind,
+		Run: s.in.Run.UID, Version: version, Node: node.UID, Kind: kind,
 		Rule: types.NamespacedName{Namespace: rule.Object.Namespace, Name: rule.Object.Name},
 	}
 	for {
@@ -80,17 +80,17 @@ func Ended(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobConditio
 
 func failed(job *batchv1.Job) bool { return Ended(job, batchv1.JobFailed) != nil }
 
-// run takes a node through the Jobs of one kind. Over tells that all have succeeded.
-func (s *scope) run(node *Node, kind JobKind, step *Step) (over bool) {
+// run takes a node through the Jobs of one kind for a version. Over tells that all have succeeded.
+func (s *scope) run(node *Node, version string, kind JobKind, step *Step) (over bool) {
 	var rules []*Rule
 	for i := range s.in.Rules {
-		if rule := &s.in.Rules[i]; rule.spec(kind) != nil && (kind == BeforeUpgrade || s.ran(node, rule)) {
+		if rule := &s.in.Rules[i]; rule.spec(kind) != nil && (kind == BeforeUpgrade || s.owes(node, version, rule)) {
 			rules = append(rules, rule)
 		}
 	}
 	for i, rule := range rules {
 		step.Status.Message = fmt.Sprintf("Job %d of %d, of rule %s", i+1, len(rules), rule.Object.Name)
-		if !s.one(node, rule, kind, step) {
+		if !s.one(node, version, rule, kind, step) {
 			return false
 		}
 	}
@@ -98,15 +98,39 @@ func (s *scope) run(node *Node, kind JobKind, step *Step) (over bool) {
 	return true
 }
 
-// ran tells whether a rule's Job has succeeded for a node before its upgrade: only then there is something to clean up.
-func (s *scope) ran(node *Node, rule *Rule) bool {
-	job, _ := s.job(node, rule, BeforeUpgrade)
-	return job != nil && Ended(job, batchv1.JobComplete) != nil
+// owes tells whether a rule has something to clean up on a node that has a version: its Job before the upgrade has succeeded, and everything
+// has not been settled since. What has failed for a version that is not aimed at any more is not what the next one waits for.
+func (s *scope) owes(node *Node, version string, rule *Rule) bool {
+	job, _ := s.job(node, version, rule, BeforeUpgrade)
+	if job == nil || Ended(job, batchv1.JobComplete) == nil || settled(s.in.Run, job) {
+		return false
+	}
+	after, id := s.job(node, version, rule, AfterUpgrade)
+	return version == s.in.Desired || after == nil || !failed(after) || s.again(id.Attempt)
+}
+
+// settled tells that a Job's run has come to its end since the Job was made.
+func settled(run *v1alpha1.MutexRunConfig, job *batchv1.Job) bool {
+	return run.Status.Settled != nil && !job.CreationTimestamp.After(run.Status.Settled.Time)
+}
+
+// cleanUp runs the Jobs that are due after the upgrade of a node to the version that it has, whatever is aimed at and whoever has upgraded it.
+func (s *scope) cleanUp(node *Node, step *Step) (over bool) {
+	for _, version := range s.prepared[node.UID] {
+		if !Same(version, node.Version) || s.run(node, version, AfterUpgrade, step) {
+			continue
+		}
+		if step.Status.Phase != v1alpha1.NodeFailed {
+			step.Status.Phase = v1alpha1.NodeCleaningUp
+		}
+		return false
+	}
+	return true
 }
 
 // one takes a node through one Job, and tells when it has succeeded.
-func (s *scope) one(node *Node, rule *Rule, kind JobKind, step *Step) (over bool) {
-	job, id := s.job(node, rule, kind)
+func (s *scope) one(node *Node, version string, rule *Rule, kind JobKind, step *Step) (over bool) {
+	job, id := s.job(node, version, rule, kind)
 	if job != nil && step.Status.Started == nil {
 		created := job.CreationTimestamp
 		step.Status.Started = &created
@@ -161,37 +185,37 @@ func (r *Rule) spec(kind JobKind) *batchv1.JobSpec {
 // node says where one node stands, and what it needs next. May tells whether it may be begun.
 func (s *scope) node(node *Node, may bool) Step {
 	step := Step{Status: v1alpha1.NodeStatus{Name: node.Name, Phase: v1alpha1.NodePending}}
-	var release *Release
-	if free(node.Node, s.in.Run.UID, s.keys) {
-		release = ReleaseOf(node.Node)
-	}
-	released := release != nil && release.Version == s.in.Desired
-	if release != nil {
-		step.Status.Released = &release.At
-	}
+	release := s.release(node, &step)
 	switch {
 	case Same(node.Version, s.in.Desired) && (release == nil || !atWork(node.Node)):
-		s.upgraded(node, released, &step)
-	case released:
+		// One that had it before its turn came needs nothing.
+		step.Status.Phase = v1alpha1.NodeDone
+		s.cleanUp(node, &step)
+	case release != nil && release.Version == s.in.Desired:
 		s.upgrading(node, release, &step)
 	case release != nil:
 		// It was let go for another version, and the machine-config-operator is at work on it. It is gated again when that is over.
 		step.Status.Phase, step.Status.Message = v1alpha1.NodeUpgrading, "it was let go for version "+release.Version
+	case !s.cleanUp(node, &step):
 	case may || s.begun[node.UID]:
 		step.Status.Phase = v1alpha1.NodeRunningJobs
-		if s.run(node, BeforeUpgrade, &step) {
+		if s.run(node, s.in.Desired, BeforeUpgrade, &step) {
 			step.Status.Phase, step.Release = v1alpha1.NodeReleased, true
 		}
 	}
 	return step
 }
 
-// upgraded is a node that has the version. One that had it before its turn came needs nothing.
-func (s *scope) upgraded(node *Node, released bool, step *Step) {
-	step.Status.Phase = v1alpha1.NodeDone
-	if released && !s.run(node, AfterUpgrade, step) && step.Status.Phase != v1alpha1.NodeFailed {
-		step.Status.Phase = v1alpha1.NodeCleaningUp
+// release is what a node was let go for; nil for one that was not.
+func (s *scope) release(node *Node, step *Step) *Release {
+	if !free(node.Node, s.in.Run.UID, s.keys) {
+		return nil
 	}
+	release := ReleaseOf(node.Node)
+	if release != nil {
+		step.Status.Released = &release.At
+	}
+	return release
 }
 
 // upgrading is a node that was let go.
@@ -250,7 +274,7 @@ func (s *Scene) Outstanding(node *Node, kind JobKind) []string {
 		if s.Rules[i].spec(kind) == nil {
 			continue
 		}
-		job, id := inner.job(node, &s.Rules[i], kind)
+		job, id := inner.job(node, s.Desired, &s.Rules[i], kind)
 		if job == nil || Ended(job, batchv1.JobComplete) == nil {
 			object := s.Rules[i].Object
 			names = append(names, object.Spec.JobNamespace+"/"+JobName(object.Spec.JobName, id))

@@ -70,6 +70,8 @@ type Scene struct {
 
 	now     time.Time
 	members *Members
+	// others are the nodes without the run's label.
+	others []*corev1.Node
 }
 
 // Survey makes the scene of a run.
@@ -255,6 +257,8 @@ func (s *Scene) nodes(w *World) {
 	for _, node := range w.Nodes {
 		if node.Labels[LabelRun] == string(s.Run.UID) {
 			s.Marked = append(s.Marked, node)
+		} else {
+			s.others = append(s.others, node)
 		}
 		if s.members == nil {
 			continue
@@ -362,6 +366,48 @@ func (s *Scene) Claimed(canary bool) []*mcfgv1.MachineConfigPool {
 // Holds tells whether the run has changed anything that it has not given back.
 func (s *Scene) Holds() bool {
 	return len(s.Marked) > 0 || len(s.Claimed(false)) > 0 || len(s.Claimed(true)) > 0
+}
+
+// Left are the nodes that have the run's label and are none of its targets' or its canary's any more.
+func (s *Scene) Left() []*corev1.Node {
+	member := map[types.UID]bool{}
+	for _, node := range s.Nodes {
+		member[node.UID] = true
+	}
+	for _, node := range s.Own {
+		member[node.UID] = true
+	}
+	return slices.DeleteFunc(slices.Clone(s.Marked), func(node *corev1.Node) bool { return member[node.UID] })
+}
+
+// Newcomer is a node that has joined a pool of the run.
+type Newcomer struct {
+	Node *corev1.Node
+	// Marks are those that the pool asks for as it is now.
+	Marks Marks
+}
+
+// Newcomers are the nodes without the run's label that are of a pool that it has claimed and whose selector it has changed.
+func (s *Scene) Newcomers() []Newcomer {
+	if s.members == nil {
+		return nil
+	}
+	var all []Newcomer
+	for _, node := range s.others {
+		pools := s.members.PoolsOf(node)
+		if len(pools) != 1 {
+			continue
+		}
+		claim := s.Claims[pools[0]]
+		switch {
+		case claim == nil || claim.UID != s.Run.UID || len(claim.Keys) == 0:
+		case claim.Canary:
+			all = append(all, Newcomer{node, Join(node, s.Run.UID)})
+		default:
+			all = append(all, Newcomer{node, Gate(node, s.Run.UID, claim.Keys, claim.Keys, s.Desired)})
+		}
+	}
+	return all
 }
 
 // Wanted are the pools that the run needs, by name: whoever wants several claims them in the same order, so that no two runs wait for each other.

@@ -55,22 +55,27 @@ func (p *pass) hold(ctx context.Context, why string) error {
 
 // check compares versions, and goes on when there is something to do.
 func (p *pass) check(ctx context.Context) error {
-	behind, idle := p.compare(), !p.scene.Holds()
+	behind := p.compare()
 	if unknown := p.scene.Unknown(); len(unknown) > 0 && len(unknown) == len(p.scene.Nodes) {
 		// Nobody knows whether they are to be held back.
 		return p.hold(ctx, p.found.conditions[ConditionChecked].message)
 	}
 	decision := p.decide()
-	switch owed := len(decision.Current) > 0; {
+	return p.proceed(ctx, behind, &decision)
+}
+
+// proceed does what was decided, with the pools or without.
+func (p *pass) proceed(ctx context.Context, behind int, decision *plan.Decision) error {
+	switch idle, owed := !p.scene.Holds(), len(decision.Current) > 0; {
 	case idle && p.run.Spec.DryRun && (behind > 0 || owed):
-		p.found.rehearse(p.scene, &decision)
+		p.found.rehearse(p.scene, decision)
 		return nil
 	case idle && behind == 0 && owed:
-		return p.cleanUp(ctx, &decision)
+		return p.cleanUp(ctx, decision)
 	case idle && behind == 0 || decision.Phase == v1alpha1.PhaseDone:
-		return p.finish(ctx, &decision)
+		return p.finish(ctx, decision)
 	}
-	return p.gate(ctx, &decision)
+	return p.gate(ctx, decision)
 }
 
 // decide decides on the nodes. In a dry run none is begun.

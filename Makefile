@@ -29,12 +29,41 @@ programs: # drover and kubectl-drover alone
 sandbox: ## Build the control plane for demo and tests (about ten minutes the first time).
 	@hack/build-sandbox.sh
 
+.PHONY: tools
+tools: # what tests and artefacts need besides: helm, promtool
+	@hack/tool.sh helm >/dev/null
+	@hack/tool.sh promtool >/dev/null
+
+.PHONY: images
+images: ## Write the images as OCI layouts below dist/images; two builds of one commit have one digest.
+	@hack/images.sh
+
+.PHONY: push
+push: ## Push the images: IMAGE_REGISTRY=..., REGISTRY_USER, REGISTRY_TOKEN, DRY_RUN=y|nopush.
+	@hack/push.sh
+
+.PHONY: chart
+chart: ## Lint and package the Helm chart, and render the plain install YAML, into dist/.
+	@hack/chart.sh
+
+.PHONY: bundle
+bundle: ## Write and validate the OLM bundle and its catalog, into dist/bundle.
+	@hack/bundle.sh
+
+.PHONY: plugin
+plugin: ## Archives of the kubectl plugin for all platforms, with the krew manifest, into dist/.
+	@hack/plugin.sh
+
+.PHONY: test-node
+test-node: sandbox tools ## Run the tests on real kubelets and containers; needs root (make test runs them where it can).
+	@hack/test-node.sh
+
 .PHONY: demo
 demo: build ## Show the main job on a control plane of its own (DEMO_NODES=50).
 	@hack/demo.sh
 
 .PHONY: test
-test: sandbox ## Run all tests, with the race detector.
+test: sandbox tools ## Run all tests, with the race detector.
 	go test -race -timeout 30m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
 
 .PHONY: bench
@@ -69,6 +98,8 @@ generate: ## Write everything that is generated: CRDs, copies of others' CRDs, d
 	hack/generate-crds.sh
 	hack/copy-crds.sh
 	go run ./hack/docs
+	go run ./hack/chart
+	go run ./hack/bundle
 
 .PHONY: lint
 lint: # golangci-lint over both modules
@@ -80,4 +111,4 @@ verify: ## Generate, tidy and lint; fail when that changes anything.
 
 .PHONY: clean
 clean: ## Remove what was built.
-	rm -rf bin
+	rm -rf bin dist

@@ -1,0 +1,153 @@
+{{- /* Whether a capability is on: "true" or nothing. Called with (list $ "name"). */ -}}
+{{- define "drover.on" -}}
+{{- $root := index . 0 -}}
+{{- $name := index . 1 -}}
+{{- $value := index $root.Values.capabilities $name -}}
+{{- if ne (toString $value) "auto" -}}
+{{- if $value -}}true{{- end -}}
+{{- else if eq $name "metadata" -}}
+{{- if or ($root.Capabilities.APIVersions.Has "machine.openshift.io/v1beta1") (include "drover.on" (list $root "machines")) -}}true{{- end -}}
+{{- else if eq $name "machines" -}}
+{{- if not (include "drover.openshift" $root) -}}true{{- end -}}
+{{- else if eq $name "upgrade" -}}
+{{- if $root.Capabilities.APIVersions.Has "machineconfiguration.openshift.io/v1" -}}true{{- end -}}
+{{- else -}}true{{- end -}}
+{{- end -}}
+
+{{- /* Whether this is OpenShift. */ -}}
+{{- define "drover.openshift" -}}
+{{- if .Capabilities.APIVersions.Has "config.openshift.io/v1" -}}true{{- end -}}
+{{- end -}}
+
+{{- /* Whether something is on that takes leases of nodes. */ -}}
+{{- define "drover.leases" -}}
+{{- if or (include "drover.on" (list . "maintenance")) (include "drover.on" (list . "machines")) (include "drover.on" (list . "upgrade")) -}}true{{- end -}}
+{{- end -}}
+
+{{- /* Whether the webhook is on. */ -}}
+{{- define "drover.webhook" -}}
+{{- if and .Values.webhook.enabled (include "drover.on" (list . "maintenance")) -}}true{{- end -}}
+{{- end -}}
+
+{{- /* Whether Drover makes the webhook's certificate. */ -}}
+{{- define "drover.managed" -}}
+{{- if and (include "drover.webhook" .) (eq .Values.webhook.certificates "managed") -}}true{{- end -}}
+{{- end -}}
+
+{{- /* A setting of the configuration, or its default. Called with (list $ "section" "name" "default"). */ -}}
+{{- define "drover.setting" -}}
+{{- $section := index (index . 0).Values.config (index . 1) | default dict -}}
+{{- if hasKey $section (index . 2) -}}{{- index $section (index . 2) -}}{{- else -}}{{- index . 3 -}}{{- end -}}
+{{- end -}}
+
+{{- /* The port of an address of the configuration; nothing for "0". Called with (list $ "section" "default"). */ -}}
+{{- define "drover.port" -}}
+{{- $address := include "drover.setting" (list (index . 0) (index . 1) "bindAddress" (index . 2)) -}}
+{{- if ne $address "0" -}}{{- splitList ":" $address | last -}}{{- end -}}
+{{- end -}}
+
+{{- /* The namespace of MachineSets and Machines; nothing for all. */ -}}
+{{- define "drover.machines.namespace" -}}
+{{- if hasKey .Values.config "namespace" -}}{{- .Values.config.namespace -}}{{- else -}}openshift-machine-api{{- end -}}
+{{- end -}}
+
+{{- /* Whether a namespace can be this release's: it is not there, or this release made it. Called with (list $ "name"). */ -}}
+{{- define "drover.namespace.free" -}}
+{{- $root := index . 0 -}}
+{{- $live := lookup "v1" "Namespace" "" (index . 1) -}}
+{{- if not $live -}}true
+{{- else -}}
+{{- $annotations := $live.metadata.annotations | default dict -}}
+{{- $name := index $annotations "meta.helm.sh/release-name" -}}
+{{- $namespace := index $annotations "meta.helm.sh/release-namespace" -}}
+{{- if and (eq (toString $name) $root.Release.Name) (eq (toString $namespace) $root.Release.Namespace) -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Whether the chart makes the namespace of machines. */ -}}
+{{- define "drover.machines.namespace.made" -}}
+{{- $name := include "drover.machines.namespace" . -}}
+{{- $create := .Values.namespaces.machines.create -}}
+{{- if eq (toString $create) "auto" -}}
+{{- $create = and (include "drover.on" (list . "machines")) (not (include "drover.openshift" .)) -}}
+{{- end -}}
+{{- if and $name $create (include "drover.namespace.free" (list . $name)) -}}true{{- end -}}
+{{- end -}}
+
+{{- /* The image. */ -}}
+{{- define "drover.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}{{ .repository }}@{{ .digest }}{{- else -}}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The names of the capabilities as --controllers knows them. */ -}}
+{{- define "drover.controllers" -}}
+{{- $names := list -}}
+{{- if include "drover.on" (list . "metadata") -}}{{- $names = append $names "metadata" -}}{{- end -}}
+{{- if include "drover.on" (list . "maintenance") -}}{{- $names = concat $names (list "maintenance" "maintenance-kubevirt") -}}{{- end -}}
+{{- if include "drover.on" (list . "machines") -}}{{- $names = append $names "machines" -}}{{- end -}}
+{{- if include "drover.on" (list . "upgrade") -}}{{- $names = append $names "upgrade" -}}{{- end -}}
+{{- toYaml $names -}}
+{{- end -}}
+
+{{- /* The configuration file. What the values say of the webhook goes over what the configuration says of it. */ -}}
+{{- define "drover.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- if not (hasKey $config "controllers") -}}
+{{- $_ := set $config "controllers" (include "drover.controllers" . | fromYamlArray) -}}
+{{- end -}}
+{{- $webhook := deepCopy ($config.webhook | default dict) -}}
+{{- if include "drover.on" (list . "maintenance") -}}
+{{- if not .Values.webhook.enabled -}}
+{{- $_ := set $webhook "bindAddress" "0" -}}
+{{- else if ne .Values.webhook.certificates "managed" -}}
+{{- $_ := set $webhook "certificates" "Files" -}}
+{{- $_ := set $webhook "certDir" "/etc/drover-webhook" -}}
+{{- end -}}
+{{- end -}}
+{{- with $webhook -}}{{- $_ := set $config "webhook" . -}}{{- end -}}
+apiVersion: config.drover.dev/v1alpha1
+kind: DroverConfiguration
+{{ toYaml $config }}
+{{- end -}}
+
+{{- /* The Secret with the webhook's certificate that the Pods mount; nothing for a managed one. */ -}}
+{{- define "drover.webhook.secret" -}}
+{{- if and (include "drover.webhook" .) (ne .Values.webhook.certificates "managed") -}}
+{{- if eq .Values.webhook.certificates "cert-manager" -}}
+{{- include "drover.setting" (list . "webhook" "secretName" "drover-webhook") -}}
+{{- else -}}
+{{- required "webhook.secretName: name the Secret with the certificate, or take another of webhook.certificates" .Values.webhook.secretName -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* How the API server knows the webhook, unless Drover tells it. */ -}}
+{{- define "drover.webhook.annotations" -}}
+{{- if eq .Values.webhook.certificates "cert-manager" }}
+  annotations:
+    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/drover-webhook
+{{- end }}
+{{- end -}}
+{{- define "drover.webhook.authority" -}}
+{{- if eq .Values.webhook.certificates "secret" }}
+    caBundle: {{ required "webhook.caBundle: the authority of the certificate, in PEM" .Values.webhook.caBundle | b64enc }}
+{{- end }}
+{{- end -}}
+
+{{- /* What cannot work, said before anything is made. */ -}}
+{{- define "drover.check" -}}
+{{- if not (include "drover.controllers" . | fromYamlArray) -}}
+{{- fail "capabilities: turn at least one on" -}}
+{{- end -}}
+{{- $name := include "drover.machines.namespace" . -}}
+{{- $used := or (include "drover.on" (list . "metadata")) (include "drover.on" (list . "machines")) -}}
+{{- $asked := lookup "v1" "Namespace" "" "default" -}}
+{{- if and $asked $name $used (not (include "drover.machines.namespace.made" .)) (not (lookup "v1" "Namespace" "" $name)) -}}
+{{- fail (printf "there is no namespace %s for MachineSets and Machines. On plain Kubernetes turn capabilities.machines on, or capabilities.metadata off; config.namespace names another namespace; namespaces.machines.create=true makes it" $name) -}}
+{{- end -}}
+{{- if and .Values.kubemark.enabled (not (include "drover.on" (list . "machines"))) -}}
+{{- fail "kubemark.enabled: the provider is of use with capabilities.machines only" -}}
+{{- end -}}
+{{- end -}}

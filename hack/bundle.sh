@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Writes the bundle for the Operator Lifecycle Manager, with its catalog template, into dist/bundle, and validates it with the validators of
+# operator-framework/api. VERSION is the release, as v1.2.3; otherwise the bundle has the version 0.0.0. IMAGE, BUNDLE_IMAGE and REPLACES name the
+# image of the operator, that of the bundle without its tag, and the version that this one replaces.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+version="${VERSION:-}"
+[[ "$version" =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] || version="v0.0.0"
+out="${DIST:-dist}/bundle"
+arguments=(-out "$out" -version "${version#v}")
+[[ -z "${IMAGE:-}" ]] || arguments+=(-image "$IMAGE")
+[[ -z "${BUNDLE_IMAGE:-}" ]] || arguments+=(-bundle-image "$BUNDLE_IMAGE")
+[[ -z "${REPLACES:-}" ]] || arguments+=(-replaces "${REPLACES#v}")
+created="$(git log -1 --format=%cd --date=format:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || true)"
+[[ -z "$created" ]] || arguments+=(-created "$created")
+
+rm -rf "$out"
+go run ./hack/bundle "${arguments[@]}"
+verify="$(hack/tool.sh operator-verify)"
+# It ends with 0 whatever it finds; what it finds it prints.
+if ! found="$("$verify" manifests --operatorhub_validate --object_validate "$out/manifests" 2>&1)"; then
+	printf 'bundle: operator-verify failed:\n%s\n' "$found" >&2
+	exit 1
+fi
+if [[ -n "$found" ]]; then
+	printf 'bundle: %s is not as it should be:\n%s\n' "$out" "$found" >&2
+	exit 1
+fi
+echo "wrote $out: drover.${version}, $(find "$out/manifests" -type f | wc -l) manifests, valid by operator-verify without a warning"
+echo "      to build its image: docker build -f $out/bundle.Dockerfile $out; its catalog: opm alpha render-template basic $out/catalog/drover.yaml"

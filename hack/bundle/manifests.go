@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// systemNamespace is where config/ installs Drover. In a bundle it is the one that the user chooses.
+const systemNamespace = "drover-system"
+
+// granted are the folders and files whose roles a bundle grants. Those of the capability machines are not among them, since OpenShift has its
+// machine-api-operator; nor are those for the webhook's certificate, which the Operator Lifecycle Manager makes.
+var granted = []string{"rbac/*.yaml", "metadata/*.yaml", "maintenance/*.yaml", "upgrade/rbac.yaml", "webhook/role.yaml"}
+
+// manifests are what config/ has for a bundle.
+type manifests struct {
+	deployment *appsv1.Deployment
+	webhooks   *admissionregistrationv1.ValidatingWebhookConfiguration
+	// clusterRules and rules are what Drover may do everywhere, and in its own namespace.
+	clusterRules, rules []rbacv1.PolicyRule
+	crds                []*unstructured.Unstructured
+	others              []*unstructured.Unstructured
+}
+
+// load reads them.
+func load() (*manifests, error) {
+	m := &manifests{deployment: &appsv1.Deployment{}, webhooks: &admissionregistrationv1.ValidatingWebhookConfiguration{}}
+	if err := read("config/manager/deployment.yaml", m.deployment); err != nil {
+		return nil, err
+	}
+	if err := read("config/webhook/configuration.yaml", m.webhooks); err != nil {
+		return nil, err
+	}
+	for _, pattern := range granted {
+		if err := each(pattern, m.grant); err != nil {
+			return nil, err
+		}
+	}
+	for _, pattern := range []string{"crd/nodemaintenance/*.yaml", "crd/mutex/*.yaml"} {
+		if err := each(pattern, func(object *unstructured.Unstructured) error {
+			m.crds = append(m.crds, object)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for _, file := range []string{"manager/service.yaml", "manager/disruption_budget.yaml", "rbac/metrics_reader.yaml"} {
+		if err := each(file, func(object *unstructured.Unstructured) error {
+			object.SetNamespace("")
+			m.others = append(m.others, object)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// grant collects what a role allows. A bundle has no role for a namespace that is neither all nor the operator's own: what Drover may do to
+// Machines and to the leases of nodes it may do everywhere then.
+func (m *manifests) grant(object *unstructured.Unstructured) error {
+	if object.GetName() == "drover-metrics-reader" {
+		return nil // it is for others
+	}
+	role := &rbacv1.Role{}
+	switch object.GetKind() {
+	case "ClusterRole", "Role":
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	rules := &m.clusterRules
+	if object.GetNamespace() == systemNamespace {
+		rules = &m.rules
+	}
+	for _, rule := range role.Rules {
+		if !contains(*rules, rule) {
+			*rules = append(*rules, rule)
+		}
+	}
+	return nil
+}
+
+func contains(rules []rbacv1.PolicyRule, rule rbacv1.PolicyRule) bool {
+	for i := range rules {
+		if rules[i].String() == rule.String() {
+			return true
+		}
+	}
+	return false
+}
+
+// beside are the objects of a bundle besides the ClusterServiceVersion, by file.
+func (m *manifests) beside() map[string]any {
+	files := map[string]any{"drover_v1_configmap.yaml": configuration()}
+	for _, crd := range m.crds {
+		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+		plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+		files[group+"_"+plural+".yaml"] = crd.Object
+	}
+	for _, other := range m.others {
+		group := strings.ReplaceAll(other.GetAPIVersion(), "/", "_")
+		files[fmt.Sprintf("%s_%s_%s.yaml", other.GetName(), group, strings.ToLower(other.GetKind()))] = other.Object
+	}
+	return files
+}
+
+// each calls back with every object of some files of config/.
+func each(pattern string, visit func(*unstructured.Unstructured) error) error {
+	paths, err := filepath.Glob(filepath.Join("config", filepath.FromSlash(pattern)))
+	if err != nil || len(paths) == 0 {
+		return errors.Join(fmt.Errorf("nothing at config/%s", pattern), err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path) //nolint:gosec // a file of the repository
+		if err != nil {
+			return err
+		}
+		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+			object := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal(document, &object.Object); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			if len(object.Object) == 0 || object.GetKind() == "Kustomization" {
+				continue
+			}
+			if err := visit(object); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+		}
+	}
+	return nil
+}
+
+func read(path string, into any) error {
+	text, err := os.ReadFile(path) //nolint:gosec // a file of the repository
+	if err != nil {
+		return err
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+// Package install states what each way of installing Drover brings, on a plain Kubernetes: Helm, kustomize and plain YAML. The package openshift
+// in it is about OpenShift.
+package install
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+var env *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	harness.BecomeOperator()
+	log.SetLogger(logr.Discard())
+	options := cluster.Options{Components: []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kwok}, UnsafeNoFsync: true}
+	os.Exit(cluster.Main(prepared{m}, options, &env))
+}
+
+// prepared runs the tests on a control plane as a user has it: without the CRDs that the sandbox brings.
+type prepared struct{ m *testing.M }
+
+// Run implements what cluster.Main runs.
+func (p prepared) Run() int {
+	if env != nil {
+		if err := clear(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return p.m.Run()
+}
+
+// crds are all that Drover may bring.
+var crds = []string{
+	"machines.machine.openshift.io", "machinesets.machine.openshift.io", "machinehealthchecks.machine.openshift.io",
+	"nodemaintenances.nodemaintenance.medik8s.io", "nodemaintenances.nodemaintenance.kubevirt.io",
+	"mutexrules.openshift-optional.skrzypek.io", "mutextargets.openshift-optional.skrzypek.io", "mutexrunconfigs.openshift-optional.skrzypek.io",
+}
+
+// clear removes the CRDs and the namespaces that an install makes, and waits until they are gone.
+func clear(ctx context.Context) error {
+	for _, args := range [][]string{
+		append([]string{"delete", "--ignore-not-found", "--timeout=90s", "crd"}, crds...),
+		{"delete", "--ignore-not-found", "--timeout=90s", "namespace", cluster.MachineNamespace, "medik8s-leases", harness.SystemNamespace},
+	} {
+		if output, err := harness.Kubectl(ctx, env, nil, args...); err != nil {
+			return fmt.Errorf("clearing the control plane: %w\n%s", err, output)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package install
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/operator"
+	"github.com/drover-io/drover/test/install/helm"
+)
+
+// configKey is the configuration file. It names what is on, where config/ says "*".
+const configKey = "ConfigMap drover-system/drover"
+
+func TestTheChartIsSound(t *testing.T) {
+	h := helm.New(t, nil)
+	for _, args := range [][]string{{}, everything(), helm.Only("machines")} {
+		h.Run(append([]string{"lint", "--strict", h.Chart}, args...)...)
+	}
+}
+
+// everything turns on all that there is.
+func everything() []string {
+	var args []string
+	for _, value := range []string{
+		"capabilities.machines=true", "metrics.serviceMonitor.enabled=true", "metrics.prometheusRule.enabled=true", "metrics.dashboards.enabled=true",
+		"metrics.readers[0].name=prometheus-k8s", "metrics.readers[0].namespace=monitoring", "networkPolicy.enabled=true", "kubemark.enabled=true",
+		"webhook.certificates=cert-manager",
+	} {
+		args = append(args, "--set", value)
+	}
+	return args
+}
+
+func TestTheChartInstallsWhatConfigDoes(t *testing.T) {
+	for folder, args := range map[string][]string{
+		"config/default": {"--api-versions", "config.openshift.io/v1"}, "config/kubernetes": {"--set", "capabilities.machines=true"},
+		"config/overlays/metadata": helm.Only("metadata"), "config/overlays/maintenance": helm.Only("maintenance"),
+		"config/overlays/machines": helm.Only("machines"), "config/overlays/upgrade": helm.Only("upgrade"),
+	} {
+		t.Run(folder, func(t *testing.T) {
+			// The namespace of the release is the user's. Of a Deployment without the webhook the chart has no port for it.
+			rendered, want := helm.New(t, nil).Template(args...), helm.Kustomize(t, env, folder)
+			if rendered["Service drover-system/drover-webhook"] == nil {
+				withoutWebhookPort(t, want["Deployment drover-system/drover"])
+			}
+			rendered.Equal(t, want, configKey, "Namespace drover-system")
+		})
+	}
+}
+
+func withoutWebhookPort(t *testing.T, deployment *unstructured.Unstructured) {
+	t.Helper()
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if err != nil || len(containers) != 1 {
+		t.Fatal(len(containers), err)
+	}
+	container, ok := containers[0].(map[string]any)
+	if !ok {
+		t.Fatal("the container is no object")
+	}
+	ports, _, err := unstructured.NestedSlice(container, "ports")
+	if err != nil {
+		t.Fatal(err)
+	}
+	container["ports"] = slices.DeleteFunc(ports, func(port any) bool {
+		fields, ok := port.(map[string]any)
+		return ok && fields["name"] == "webhook"
+	})
+	if err := unstructured.SetNestedSlice(deployment.Object, containers, "spec", "template", "spec", "containers"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRolesFollowTheCapabilities: the roles of a capability are those that say so in their label, and no others.
+func TestRolesFollowTheCapabilities(t *testing.T) {
+	h := helm.New(t, nil)
+	for capability, own := range map[string][]string{
+		"metadata": {"metadata"}, "maintenance": {"maintenance", "webhook"}, "machines": {"machines"}, "upgrade": {"upgrade"},
+	} {
+		roles, labels := h.Template(helm.Only(capability)...), map[string]int{}
+		for _, key := range roles.Keys("ClusterRole", "Role") {
+			label := roles[key].GetLabels()["drover.dev/capability"]
+			if label == "" && key != "ClusterRole drover-metrics-reader" {
+				t.Errorf("%s does not say whose it is", key)
+			}
+			labels[label]++
+		}
+		for label := range labels {
+			if !slices.Contains(append(own, "base", ""), label) {
+				t.Errorf("with %s alone there are roles of %s", capability, label)
+			}
+		}
+		for _, label := range own {
+			if labels[label] == 0 {
+				t.Errorf("with %s alone there are no roles of %s", capability, label)
+			}
+		}
+		for _, key := range roles.Keys("ClusterRoleBinding", "RoleBinding") {
+			kind, _, _ := unstructured.NestedString(roles[key].Object, "roleRef", "kind")
+			if role := kind + strings.TrimPrefix(strings.TrimPrefix(key, "Cluster"), "RoleBinding"); roles[role] == nil {
+				t.Errorf("with %s alone %s binds nothing: there is no %s", capability, key, role)
+			}
+		}
+	}
+}
+
+// configuration is the configuration file of the objects, as the operator reads it.
+func configuration(t *testing.T, objects helm.Objects) *v1alpha1.DroverConfiguration {
+	t.Helper()
+	text, _, err := unstructured.NestedString(objects[configKey].Object, "data", "config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := config.Parse([]byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if faults := config.Validate(parsed, operator.Capabilities()); len(faults) > 0 {
+		t.Fatalf("%v\n%s", faults, text)
+	}
+	return parsed
+}
+
+func TestTheOperatorReadsItsConfiguration(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		edit func(*v1alpha1.DroverConfiguration)
+	}{
+		"default": {nil, func(c *v1alpha1.DroverConfiguration) {
+			c.Controllers = []string{"metadata", "maintenance", "maintenance-kubevirt", "upgrade"}
+		}},
+		"one alone": {helm.Only("machines"), func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"machines"} }},
+		"auto on plain Kubernetes": {autos(), func(c *v1alpha1.DroverConfiguration) {
+			c.Controllers = []string{"metadata", "maintenance", "maintenance-kubevirt", "machines"}
+		}},
+		"auto on OpenShift": {append(autos(), "--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1",
+			"--api-versions", "machine.openshift.io/v1beta1"), func(c *v1alpha1.DroverConfiguration) {
+			c.Controllers = []string{"metadata", "maintenance", "maintenance-kubevirt", "upgrade"}
+		}},
+		"what the user says counts": {[]string{"--set", "config.controllers={metadata,maintenance}", "--set", "config.log.verbosity=4",
+			"--set-json", "config.drain.requestsPerSecond=12.5", "--set", "config.namespace="},
+			func(c *v1alpha1.DroverConfiguration) {
+				c.Controllers, c.Log.Verbosity, c.Drain.RequestsPerSecond, c.Namespace = []string{"metadata", "maintenance"}, new(4), new(12.5), new("")
+			}},
+		"without webhook": {append(helm.Only("maintenance"), "--set", "webhook.enabled=false"), func(c *v1alpha1.DroverConfiguration) {
+			c.Controllers, c.Webhook.BindAddress = []string{"maintenance", "maintenance-kubevirt"}, new("0")
+		}},
+		"with cert-manager": {append(helm.Only("maintenance"), "--set", "webhook.certificates=cert-manager"), func(c *v1alpha1.DroverConfiguration) {
+			c.Controllers = []string{"maintenance", "maintenance-kubevirt"}
+			c.Webhook.Certificates, c.Webhook.CertDir = "Files", "/etc/drover-webhook"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := config.Default()
+			c.edit(want)
+			if diff := cmp.Diff(want, configuration(t, helm.New(t, nil).Template(c.args...))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func autos() []string {
+	var args []string
+	for _, capability := range []string{"metadata", "maintenance", "machines", "upgrade"} {
+		args = append(args, "--set", fmt.Sprintf("capabilities.%s=auto", capability))
+	}
+	return args
+}
+
+func TestWrongValuesAreRefused(t *testing.T) {
+	h := helm.New(t, nil)
+	for text, value := range map[string]string{
+		"'/capabilities/metadata'": "capabilities.metadata=sometimes", "additional properties 'metadta' not allowed": "capabilities.metadta=true",
+		"'/config/metadata/workers': got string, want integer": "config.metadata.workers=many",
+		"additional properties 'worker' not allowed":           "config.metadata.worker=3",
+		"value must be one of 'json', 'text'":                  "config.log.format=xml",
+		"'/config/machines/nodeDrainTimeout'":                  "config.machines.nodeDrainTimeout=15",
+		"'/image/digest'":                                      "image.digest=sha256:abc", "'/replicas': minimum": "replicas=-1",
+		"value must be one of 'managed', 'cert-manager', 'secret'": "webhook.certificates=none",
+		"webhook.caBundle: the authority of the certificate":       "webhook.certificates=secret",
+		"the provider is of use with capabilities.machines only":   "kubemark.enabled=true",
+	} {
+		h.Refused(text, "template", "drover", h.Chart, "--set", value)
+	}
+	h.Refused("capabilities: turn at least one on", append([]string{"template", "drover", h.Chart}, helm.Only("none")...)...)
+}

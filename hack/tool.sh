@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds a tool, at the version that tools/NAME/go.mod pins, and prints where it is: hack/tool.sh helm. It is built once, into bin/cache, and
-# linked as bin/tools/NAME. Each tool has a module of its own, so that none of them chooses a library for another.
+# linked as bin/tools/NAME. Each tool has a module of its own, so that none of them chooses a library for another. Where it needs build tags they are
+# in tools/NAME/tags.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,8 +10,9 @@ name="${1:?which tool? One of: $(cd tools && echo */)}"
 	echo "tool: there is no tools/$name/go.mod; tools are: $(cd tools && echo */)" >&2
 	exit 1
 }
+tags="$(cat "tools/$name/tags" 2>/dev/null || true)"
 package="$(cd "tools/$name" && go list -f '{{.ImportPath}}' tool)"
-key="$(cat "tools/$name/go.mod" "tools/$name/go.sum" <(go env GOVERSION GOARCH) | sha256sum | cut -c1-12)"
+key="$(cat "tools/$name"/go.mod "tools/$name"/go.sum $(find "tools/$name" -name "*.go" -o -name tags | sort) <(go env GOVERSION GOARCH) | sha256sum | cut -c1-12)"
 binary="bin/cache/$name-$key"
 
 # progress prints every 15 seconds how many packages the build has compiled, until it is killed.
@@ -27,11 +29,11 @@ if [[ ! -x "$binary" ]]; then
 	trap 'rm -rf "$work"' EXIT
 	echo "tool: building $package; that takes some minutes, once" >&2
 	: >"$work/log"
-	progress "$work/log" "$(cd "tools/$name" && go list -deps "$package" | wc -l)" &
+	progress "$work/log" "$(cd "tools/$name" && go list -tags "$tags" -deps "$package" | wc -l)" &
 	reporter="$!"
 	status=0
 	out="$PWD/$work/binary"
-	(cd "tools/$name" && CGO_ENABLED=0 go build -v -trimpath -ldflags "-s -w" -o "$out" "$package") 2>"$work/log" || status="$?"
+	(cd "tools/$name" && CGO_ENABLED=0 go build -v -tags "$tags" -trimpath -ldflags "-s -w" -o "$out" "$package") 2>"$work/log" || status="$?"
 	kill "$reporter" 2>/dev/null || true
 	wait "$reporter" 2>/dev/null || true
 	if ((status != 0)); then

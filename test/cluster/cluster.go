@@ -184,6 +184,10 @@ func (c *Cluster) Stop() error {
 	if c.state == nil {
 		return nil
 	}
+	// They have something on this machine to clean up, for which the API server may be needed, and files in the folder.
+	if err := c.endExtras(); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	processes := make([]processID, 0, len(startOrder))
 	for _, name := range slices.Backward(startOrder) {

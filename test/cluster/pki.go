@@ -82,13 +82,15 @@ func (a *authority) client(who identity) (certPEM, keyPEM []byte, err error) {
 
 // server issues a certificate for a server on this machine, which may be a client too, as etcd is of itself.
 func (a *authority) server(name string) (certPEM, keyPEM []byte, err error) {
+	names := []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+	return a.serverAt(name, names, []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)})
+}
+
+// serverAt issues a certificate for a server with some names and addresses.
+func (a *authority) serverAt(name string, names []string, addresses []net.IP) (certPEM, keyPEM []byte, err error) {
 	template := newTemplate(name, nil)
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)}
-	template.DNSNames = []string{
-		"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
-		"kubernetes.default.svc.cluster.local",
-	}
+	template.IPAddresses, template.DNSNames = addresses, names
 	return a.issue(template)
 }
 

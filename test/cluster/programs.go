@@ -85,6 +85,8 @@ func apiserverArguments(l layout, s *state) []string {
 		"--etcd-certfile=" + l.cert("etcd-client"),
 		"--etcd-keyfile=" + l.key("etcd-client"),
 		"--kubelet-certificate-authority=" + l.cert("ca"),
+		// The names of nodes are in no DNS.
+		"--kubelet-preferred-address-types=InternalIP",
 		"--kubelet-client-certificate=" + l.cert("kubelet-client"),
 		"--kubelet-client-key=" + l.key("kubelet-client"),
 		"--requestheader-client-ca-file=" + l.cert("front-proxy-ca"),
@@ -106,6 +108,8 @@ func apiserverArguments(l layout, s *state) []string {
 		"--max-requests-inflight=800",
 		"--max-mutating-requests-inflight=400",
 		"--shutdown-delay-duration=0s",
+		// Nobody plays kube-proxy: a webhook's Service is called at the addresses of its Pods.
+		"--enable-aggregator-routing=true",
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-io/drover/sandbox/internal/components"
 	"github.com/drover-io/drover/sandbox/internal/lifeline"
 	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/realnode"
 )
 
 // runCommand turns the process into a component without anything of the sandbox: drover-sandbox run kubectl ...
@@ -41,6 +42,8 @@ func Main(args []string) int {
 				return fail(err)
 			}
 			return 0
+		case name == runCommand && len(args) == 4 && args[2] == realnode.Command:
+			return runNode(line, args[3])
 		case name == runCommand && len(args) > 2:
 			line.ExitWithParent()
 			components.Run(args[2], args[3:])
@@ -91,7 +94,7 @@ variable ` + dataEnv + `, or else drover-sandbox in the user's cache folder.`,
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&s.data, "data", "", "`folder` of the sandbox's data, certificates and logs")
-	root.AddCommand(newUp(s), newDown(s), newStatus(s), newLogs(s), newKubectl(s), newKill(s), newStart(s), newPool(s), newOpenShift(s),
+	root.AddCommand(newUp(s), newDown(s), newStatus(s), newLogs(s), newKubectl(s), newKill(s), newStart(s), newPool(s), newOpenShift(s), newNode(s),
 		newRun(), newVersion())
 	return root
 }

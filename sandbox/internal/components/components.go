@@ -30,6 +30,7 @@ var programs = map[string]func() int{
 	"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
 	"kubectl":                 runKubectl,
+	"kubelet":                 runKubelet,
 	"kubemark":                runKubemark,
 	"kwok":                    runKwok,
 	"machine-config":          runMachineConfig,

@@ -1,0 +1,180 @@
+package realnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-io/drover/test/cluster"
+)
+
+// Command is the program of drover-sandbox that runs a node; its argument is the node's folder.
+const Command = "real-node"
+
+// Limits of what is waited for.
+const (
+	pollInterval = 50 * time.Millisecond
+	readyLimit   = 3 * time.Minute
+)
+
+// Options say what nodes to add.
+type Options struct {
+	// Names are those of the Nodes.
+	Names []string
+	// Labels are those that the Nodes register with.
+	Labels map[string]string
+	// Images are archives of images that Pods may use.
+	Images []string
+	// MaxPods is how many Pods fit on each; zero is 30.
+	MaxPods int
+}
+
+// Add adds nodes to a control plane and returns when they are Ready. They end with the control plane.
+func Add(ctx context.Context, c *cluster.Cluster, options Options) error {
+	if missing := Missing(); len(missing) > 0 {
+		return fmt.Errorf("realnode: real nodes cannot run here: %v", missing)
+	}
+	clients, err := kubernetes.NewForConfig(c.Admin())
+	if err != nil {
+		return fmt.Errorf("realnode: making a client: %w", err)
+	}
+	images, err := basicImages(ctx, c.Dir())
+	if err != nil {
+		return err
+	}
+	options.Images = append(images, options.Images...)
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	for _, name := range options.Names {
+		if err := add(ctx, c, name, &options); err != nil {
+			return err
+		}
+	}
+	for _, name := range options.Names {
+		if err := awaitReady(ctx, c, clients, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FolderOf is where a node has its files.
+func FolderOf(c *cluster.Cluster, name string) Folder {
+	return Folder(Folder(c.Dir()).Path("nodes", name))
+}
+
+func processOf(name string) string { return "node-" + name }
+
+// add starts the process of a node and gives it its certificate.
+func add(ctx context.Context, c *cluster.Cluster, name string, options *Options) error {
+	folder := FolderOf(c, name)
+	if err := os.MkdirAll(string(folder), 0o700); err != nil {
+		return fmt.Errorf("realnode: %w", err)
+	}
+	server, err := c.ServerAddress()
+	if err != nil {
+		return err
+	}
+	plan := Plan{
+		Name: name, Server: server, Authority: c.AuthorityFile(), Labels: options.Labels, MaxPods: options.MaxPods, Images: options.Images,
+	}
+	if err := writeJSON(folder.plan(), plan); err != nil {
+		return err
+	}
+	config, err := c.AsNode(name)
+	if err != nil {
+		return err
+	}
+	config.Host = "https://" + ServiceAddress
+	if err := cluster.WriteKubeconfig(config, folder.Kubeconfig()); err != nil {
+		return err
+	}
+	log, err := c.StartExtra(processOf(name), "run", Command, string(folder))
+	if err != nil {
+		return err
+	}
+	var network Network
+	err = await(ctx, c, name, "to have its network", func() (bool, error) {
+		network, err = folder.Network()
+		if errors.Is(err, os.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("%w; see %s", err, c.LogFile(log))
+	}
+	certificate, key, err := c.ServingCertificate(name, network.Address())
+	if err != nil {
+		return err
+	}
+	if err := writeFile(folder.Key(), key); err != nil {
+		return err
+	}
+	return writeFile(folder.Certificate(), certificate)
+}
+
+// await waits until something is so, and fails when the node's process has ended.
+func await(ctx context.Context, c *cluster.Cluster, name, what string, so func() (bool, error)) error {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		done, err := so()
+		if err == nil && !done && !c.ExtraRuns(processOf(name)) {
+			return false, errors.New("its process has ended")
+		}
+		return done, err
+	})
+	if err != nil {
+		return fmt.Errorf("realnode: waiting for node %s %s: %w", name, what, err)
+	}
+	return nil
+}
+
+func awaitReady(ctx context.Context, c *cluster.Cluster, clients kubernetes.Interface, name string) error {
+	var last error
+	err := await(ctx, c, name, "to be Ready", func() (bool, error) {
+		node, err := clients.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			if !apierrors.IsNotFound(err) {
+				last = err
+			}
+			return false, nil
+		}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady {
+				last = fmt.Errorf("it says: %s", condition.Message)
+				return condition.Status == corev1.ConditionTrue, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return errors.Join(err, last)
+	}
+	return nil
+}
+
+// Remove ends the kubelet and all containers of a node and removes its Node.
+func Remove(ctx context.Context, c *cluster.Cluster, name string) error {
+	if err := c.EndExtra(processOf(name)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(string(FolderOf(c, name))); err != nil {
+		return fmt.Errorf("realnode: removing what node %s has left: %w", name, err)
+	}
+	clients, err := kubernetes.NewForConfig(c.Admin())
+	if err != nil {
+		return fmt.Errorf("realnode: making a client: %w", err)
+	}
+	if err := clients.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("realnode: removing Node %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package monitoring
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// readFile reads a file of the repository.
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestEveryAlertHasARunbookAndTheOtherWayRound(t *testing.T) {
+	entries, err := os.ReadDir(filepath.Join(root, "docs/runbooks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have, want []string
+	for _, entry := range entries {
+		have = append(have, entry.Name())
+	}
+	for _, alert := range alerts(t) {
+		want = append(want, alert.Alert+".md")
+	}
+	slices.Sort(want)
+	for _, name := range want {
+		if !slices.Contains(have, name) {
+			t.Errorf("docs/runbooks/%s is missing", name)
+		}
+	}
+	for _, name := range have {
+		if !slices.Contains(want, name) {
+			t.Errorf("docs/runbooks/%s is of no alert", name)
+		}
+	}
+}
+
+func TestRunbooksHaveTheirParts(t *testing.T) {
+	parts := []string{"What it means", "What is at risk", "Look", "Mend", "When to wake somebody"}
+	for _, alert := range alerts(t) {
+		text := readFile(t, "docs/runbooks/"+alert.Alert+".md")
+		if !strings.HasPrefix(text, "# "+alert.Alert+"\n") {
+			t.Errorf("%s: the title is another", alert.Alert)
+		}
+		var found []string
+		for _, section := range strings.Split(text, "\n## ")[1:] {
+			title, body, _ := strings.Cut(section, "\n")
+			found = append(found, title)
+			if strings.TrimSpace(body) == "" {
+				t.Errorf("%s: %q is empty", alert.Alert, title)
+			}
+			if title == "Look" && !strings.Contains(body, "\n    kubectl ") {
+				t.Errorf("%s: there is no command to look with", alert.Alert)
+			}
+		}
+		if !slices.Equal(found, parts) {
+			t.Errorf("%s has the parts %q, want %q", alert.Alert, found, parts)
+		}
+	}
+}
+
+// link is a Markdown link to something that is not a web page.
+var link = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+
+func TestLinksOfTheOperationsPagesLead(t *testing.T) {
+	pages := []string{"docs/operations.md"}
+	for _, alert := range alerts(t) {
+		pages = append(pages, "docs/runbooks/"+alert.Alert+".md")
+	}
+	for _, page := range pages {
+		for _, match := range link.FindAllStringSubmatch(readFile(t, page), -1) {
+			target := page
+			if match[1] != "" {
+				target = filepath.Join(filepath.Dir(page), match[1])
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s: a link to %s leads nowhere", page, match[1])
+				continue
+			}
+			if anchor := match[2]; anchor != "" && !slices.Contains(anchors(readFile(t, target)), anchor) {
+				t.Errorf("%s: %s has no heading #%s, only %q", page, target, anchor, anchors(readFile(t, target)))
+			}
+		}
+	}
+}
+
+// anchors are the names under which GitHub finds the headings of a page.
+func anchors(text string) []string {
+	var all []string
+	drop := regexp.MustCompile(`[^a-z0-9 _-]`)
+	for line := range strings.SplitSeq(text, "\n") {
+		if title := strings.TrimLeft(line, "#"); title != line && strings.HasPrefix(title, " ") {
+			all = append(all, strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-"))
+		}
+	}
+	return all
+}
+
+// Every event that a runbook looks for is one that Drover writes.
+func TestRunbooksLookForEventsThatExist(t *testing.T) {
+	known := readFile(t, "docs/events.md")
+	field := regexp.MustCompile(`--field-selector reason=(\w+)`)
+	for _, alert := range alerts(t) {
+		for _, match := range field.FindAllStringSubmatch(readFile(t, "docs/runbooks/"+alert.Alert+".md"), -1) {
+			if !strings.Contains(known, "| `"+match[1]+"` |") {
+				t.Errorf("%s looks for events %s, which docs/events.md does not have", alert.Alert, match[1])
+			}
+		}
+	}
+}

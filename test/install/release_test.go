@@ -68,6 +68,9 @@ func TestARelease(t *testing.T) {
 	h.Run("rollback", "drover", "1", "--namespace", harness.SystemNamespace, "--wait", "--timeout", "3m")
 	running(w, 2)
 	holdsAuthority(t)
+	if got := columns(w); got != 0 {
+		t.Errorf("the CRD was not rolled back: it has %d columns", got)
+	}
 	if text := kubectl(t, nil, "get", "configmap", "drover", "-n", harness.SystemNamespace, "-o", "yaml"); strings.Contains(text, "verbosity") {
 		t.Errorf("the configuration was not rolled back:\n%s", text)
 	}

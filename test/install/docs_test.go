@@ -1,0 +1,82 @@
+package install
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/install/helm"
+)
+
+// TestEachVerbHasItsReason: the tables in docs/security.md say what the roles say, for each capability.
+func TestEachVerbHasItsReason(t *testing.T) {
+	path, err := harness.Folder("docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := tables(t, string(text))
+	granted := map[string]map[string]bool{}
+	for key, object := range helm.Kustomize(t, env, "config/kubernetes") {
+		capability := object.GetLabels()["drover.dev/capability"]
+		if capability == "" {
+			continue
+		}
+		if granted[capability] == nil {
+			granted[capability] = map[string]bool{}
+		}
+		where := object.GetNamespace()
+		if where == "" {
+			where = "cluster"
+		}
+		for grant := range (helm.Objects{key: object}).Grants(t, object.GetNamespace()) {
+			granted[capability][where+": "+grant] = true
+		}
+	}
+	if len(granted) < 6 {
+		t.Fatalf("there are roles of %v only", slices.Collect(maps.Keys(granted)))
+	}
+	for _, capability := range slices.Sorted(maps.Keys(granted)) {
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(granted[capability])), slices.Sorted(maps.Keys(told[capability]))); diff != "" {
+			t.Errorf("docs/security.md, %s (- the roles, + the document): %s", capability, diff)
+		}
+	}
+}
+
+// tables reads the tables below the headings of capabilities. A row without a reason belongs to the one above it.
+func tables(t *testing.T, text string) map[string]map[string]bool {
+	t.Helper()
+	told, capability, reason := map[string]map[string]bool{}, "", ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if heading, found := strings.CutPrefix(line, "#"); found {
+			capability, reason = strings.TrimSpace(strings.TrimLeft(heading, "#")), ""
+			told[capability] = map[string]bool{}
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		if len(cells) != 4 || !strings.HasPrefix(line, "| ") || strings.TrimSpace(cells[0]) == "where" {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if cells[3] != "" {
+			reason = cells[3]
+		}
+		if reason == "" {
+			t.Errorf("%s: no reason", line)
+		}
+		for verb := range strings.SplitSeq(cells[2], ",") {
+			told[capability][cells[0]+": "+strings.TrimSpace(verb)+" "+cells[1]] = true
+		}
+	}
+	return told
+}

@@ -1,0 +1,197 @@
+package openshift
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/operator"
+	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/install/helm"
+)
+
+// TestTheBundle: what hack/bundle.sh writes passes the validators of the Operator Lifecycle Manager and its API, and grants what config/ does.
+func TestTheBundle(t *testing.T) {
+	dist := t.TempDir()
+	script := folder(t, "hack/bundle.sh")
+	run := exec.CommandContext(t.Context(), script)
+	run.Env = append(os.Environ(), "DIST="+dist, "VERSION=v1.2.3", "IMAGE=registry.example.com/drover:v1.2.3", "REPLACES=v1.2.2")
+	if output, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	bundle := filepath.Join(dist, "bundle")
+	csv := decode(t, filepath.Join(bundle, "manifests/drover.clusterserviceversion.yaml"))
+
+	crd := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/operator-framework/api")
+	crd.Dir = folder(t, "tools/operator-verify")
+	module, err := crd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(strings.TrimSpace(string(module)), "crds/operators.coreos.com_clusterserviceversions.yaml")
+	kubectl(t, nil, "apply", "--server-side", "-f", file)
+	t.Cleanup(func() {
+		if output, err := harness.Kubectl(t.Context(), env, nil, "delete", "--wait=false", "-f", file); err != nil {
+			t.Log(output)
+		}
+	})
+	kubectl(t, nil, "wait", "--for=condition=Established", "--timeout=60s", "-f", file)
+	kubectl(t, nil, "apply", "-k", folder(t, "config/crd/mutex"))
+	csv.SetNamespace("default")
+	for name, objects := range map[string]any{"ClusterServiceVersion": csv.Object, "examples": samples(t, csv)} {
+		text, err := yaml.Marshal(objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(name)
+		kubectl(t, strings.NewReader(strings.ReplaceAll(string(text), "namespace: drover-system", "namespace: default")),
+			"create", "--dry-run=server", "--validate=strict", "-f", "-")
+	}
+	permissions(t, csv)
+	deployed(t, csv)
+	packaged(t, bundle)
+}
+
+func decode(t *testing.T, path string) *unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &object.Object); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return object
+}
+
+// samples are the examples that the console shows, as a list.
+func samples(t *testing.T, csv *unstructured.Unstructured) map[string]any {
+	t.Helper()
+	var all []any
+	if err := json.Unmarshal([]byte(csv.GetAnnotations()["alm-examples"]), &all); err != nil || len(all) != 5 {
+		t.Fatalf("%d examples: %v", len(all), err)
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": all}
+}
+
+// permissions compares what the bundle grants with the roles of config/default, but for those of the certificate.
+func permissions(t *testing.T, csv *unstructured.Unstructured) {
+	t.Helper()
+	roles := helm.Kustomize(t, env, "config/default")
+	for key := range roles {
+		if strings.Contains(key, "drover-webhook-certificates") {
+			delete(roles, key)
+		}
+	}
+	everywhere := roles.Grants(t, "openshift-machine-api")
+	maps.Copy(everywhere, roles.Grants(t, "medik8s-leases"))
+	own := map[string]bool{}
+	for grant := range roles.Grants(t, harness.SystemNamespace) {
+		if !roles.Grants(t, "nowhere")[grant] {
+			own[grant] = true
+		}
+	}
+	for field, want := range map[string]map[string]bool{"clusterPermissions": everywhere, "permissions": own} {
+		list, _, err := unstructured.NestedSlice(csv.Object, "spec", "install", "spec", field)
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%s: %d, %v", field, len(list), err)
+		}
+		role := &rbacv1.ClusterRole{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list[0].(map[string]any), role); err != nil { //nolint:errcheck // it panics
+			t.Fatal(err)
+		}
+		got := map[string]bool{}
+		for _, rule := range role.Rules {
+			for _, grant := range helm.Expand(rule.APIGroups, rule.Resources, rule.ResourceNames, rule.Verbs) {
+				got[grant] = true
+			}
+		}
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" {
+			t.Errorf("%s: %s", field, diff)
+		}
+	}
+}
+
+// deployed looks at the Deployment, the related image and the webhooks.
+func deployed(t *testing.T, csv *unstructured.Unstructured) {
+	t.Helper()
+	list, _, _ := unstructured.NestedSlice(csv.Object, "spec", "install", "spec", "deployments")
+	deployment := helm.Kustomize(t, env, "config/default")["Deployment drover-system/drover"]
+	want, _, _ := unstructured.NestedMap(deployment.Object, "spec")
+	text := harness.JSON(want)
+	const image = "registry.example.com/drover:v1.2.3"
+	text = strings.Replace(text, "ghcr.io/drover-io/drover:latest", image, 1)
+	got, ok := list[0].(map[string]any)
+	if !ok || len(list) != 1 || harness.JSON(got["spec"]) != text {
+		t.Errorf("the Deployment is\n%s, want\n%s", harness.JSON(list), text)
+	}
+	images, _, _ := unstructured.NestedSlice(csv.Object, "spec", "relatedImages")
+	if harness.JSON(images) != `[{"image":"`+image+`","name":"drover"}]` {
+		t.Errorf("related images: %v", images)
+	}
+	if replaces, _, _ := unstructured.NestedString(csv.Object, "spec", "replaces"); replaces != "drover.v1.2.2" || csv.GetName() != "drover.v1.2.3" {
+		t.Errorf("%s replaces %s", csv.GetName(), replaces)
+	}
+	hooks, _, _ := unstructured.NestedSlice(csv.Object, "spec", "webhookdefinitions")
+	configured, _, _ := unstructured.NestedSlice(helm.Kustomize(t, env, "config/webhook")["ValidatingWebhookConfiguration drover"].Object, "webhooks")
+	if len(hooks) != len(configured) || len(hooks) == 0 {
+		t.Fatalf("%d webhooks, want %d", len(hooks), len(configured))
+	}
+	for i := range hooks {
+		hook, _ := hooks[i].(map[string]any)
+		other, _ := configured[i].(map[string]any)
+		path, _, _ := unstructured.NestedString(other, "clientConfig", "service", "path")
+		if hook["webhookPath"] != path || hook["generateName"] != other["name"] || hook["targetPort"] != "webhook" {
+			t.Errorf("webhook %v, want one like %v", hook, other)
+		}
+	}
+}
+
+// packaged looks at what is beside the manifests.
+func packaged(t *testing.T, bundle string) {
+	t.Helper()
+	text, _, _ := unstructured.NestedString(decode(t, filepath.Join(bundle, "manifests/drover_v1_configmap.yaml")).Object, "data", "config.yaml")
+	parsed, err := config.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if faults := config.Validate(parsed, operator.Capabilities()); len(faults) > 0 || parsed.Webhook.Certificates != config.CertificatesFiles {
+		t.Errorf("the configuration: %v, certificates %s", faults, parsed.Webhook.Certificates)
+	}
+	if config.Enabled(parsed.Controllers, "upgrade") || config.Enabled(parsed.Controllers, "machines") {
+		t.Errorf("a bundle has no policies: %v must not be on", parsed.Controllers)
+	}
+	image, err := os.ReadFile(filepath.Join(bundle, "bundle.Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, _, _ := unstructured.NestedStringMap(decode(t, filepath.Join(bundle, "metadata/annotations.yaml")).Object, "annotations")
+	if len(labels) < 6 {
+		t.Errorf("there are %d annotations", len(labels))
+	}
+	for key, value := range labels {
+		if !strings.Contains(string(image), "LABEL "+key+"="+value+"\n") {
+			t.Errorf("the image has no label %s=%s", key, value)
+		}
+	}
+	entries, _, _ := unstructured.NestedSlice(decode(t, filepath.Join(bundle, "catalog/drover.yaml")).Object, "entries")
+	want := `[{"defaultChannel":"stable","name":"drover","schema":"olm.package"},` +
+		`{"entries":[{"name":"drover.v1.2.3","replaces":"drover.v1.2.2"}],"name":"stable","package":"drover","schema":"olm.channel"},` +
+		`{"image":"ghcr.io/drover-io/drover-bundle:v1.2.3","schema":"olm.bundle"}]`
+	if got := harness.JSON(entries); got != want {
+		t.Errorf("the catalog is %s, want %s", got, want)
+	}
+}

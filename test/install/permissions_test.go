@@ -1,0 +1,84 @@
+package install
+
+import (
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/config/crd"
+	sandbox "github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/install/helm"
+)
+
+func capabilities() []helm.Alone {
+	return []helm.Alone{
+		{Name: "metadata", Controllers: "metadata", Work: carry, Never: []string{
+			"delete nodes", "delete pods", "create pods/eviction", "get secrets drover-system", "create jobs.batch", "patch nodes/status",
+			"delete machines.machine.openshift.io openshift-machine-api", "create leases.coordination.k8s.io medik8s-leases",
+		}},
+		{Name: "maintenance", Controllers: "maintenance,maintenance-kubevirt", Work: maintain, Never: []string{
+			"create nodes", "delete nodes", "get secrets kube-system", "update secrets drover-system", "create jobs.batch", "create pods",
+			"patch machines.machine.openshift.io openshift-machine-api", "delete leases.coordination.k8s.io kube-system",
+		}},
+		{Name: "machines", Controllers: "machines", Work: makeMachines, Never: []string{
+			"delete pods", "get secrets drover-system", "create secrets drover-system", "create jobs.batch", "create pods kubemark-actuator",
+			"patch nodemaintenances.nodemaintenance.medik8s.io", "create machines.machine.openshift.io default",
+		}},
+	}
+}
+
+// TestOneCapabilityAlone: with the roles that the chart gives it, its operator does its work without being refused anything; and it may do that and
+// nothing else. The capability upgrade has the same test on OpenShift.
+func TestOneCapabilityAlone(t *testing.T) {
+	for _, c := range capabilities() {
+		t.Run(c.Name, func(t *testing.T) {
+			if c.Name == "metadata" {
+				platform(t)
+			}
+			c.Test(t, env)
+			if err := clear(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// platform brings what OpenShift has.
+func platform(t *testing.T) {
+	t.Helper()
+	if _, err := sandbox.InstallCRDs(t.Context(), env.Admin(), crd.Files, "."); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, nil, "create", "namespace", machines)
+}
+
+func carry(w *harness.World) {
+	w.Pool(sandbox.PoolOptions{Name: "carried", Machines: 2})
+	harness.Update(w, w.Set, "carried", func(set *machinev1beta1.MachineSet) {
+		set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
+	})
+	w.Nodes("carried", "the label", func(node *corev1.Node) error {
+		return harness.Has(node, map[string]string{"example.com/team": "blue"}, nil)
+	})
+}
+
+func maintain(w *harness.World) {
+	s := w.Site()
+	node := s.AddNode()
+	s.Deployment("web", harness.Pods{Replicas: 2})
+	m := w.Maintain(node, nil)
+	m.Phase("Succeeded")
+	m.End()
+	older := w.MaintainKubevirt(node)
+	older.Phase("Succeeded")
+	older.End()
+}
+
+func makeMachines(w *harness.World) {
+	pool := w.MakePool("made", 2, nil)
+	pool.Runs(2)
+	pool.Scale(1)
+	pool.Runs(1)
+}

@@ -12,7 +12,7 @@ arguments=(-out "$out" -version "${version#v}")
 [[ -z "${IMAGE:-}" ]] || arguments+=(-image "$IMAGE")
 [[ -z "${BUNDLE_IMAGE:-}" ]] || arguments+=(-bundle-image "$BUNDLE_IMAGE")
 [[ -z "${REPLACES:-}" ]] || arguments+=(-replaces "${REPLACES#v}")
-created="$(git log -1 --format=%cd --date=format:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || true)"
+created="$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || true)"
 [[ -z "$created" ]] || arguments+=(-created "$created")
 
 rm -rf "$out"

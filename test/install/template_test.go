@@ -111,6 +111,42 @@ func TestRolesFollowTheCapabilities(t *testing.T) {
 	}
 }
 
+// TestOtherNamespaces: the roles follow the namespaces that the values name.
+func TestOtherNamespaces(t *testing.T) {
+	h := helm.New(t, nil)
+	all := h.Template("--set", "config.namespace=", "--set", "capabilities.machines=true", "--set", "namespaces.leases.name=leases",
+		"--set", "config.leaderElection.namespace=elections", "--set", "config.leaderElection.name=one")
+	for _, key := range []string{
+		"ClusterRole drover-metadata-everywhere", "ClusterRole drover-machines-everywhere", "Role leases/drover-node-leases", "Namespace leases",
+		"Role leases/drover-machine-leases", "Role leases/drover-upgrade-leases", "Role elections/drover-leader-election",
+	} {
+		if all[key] == nil {
+			t.Errorf("there is no %s", key)
+		}
+	}
+	for _, key := range []string{"ClusterRoleBinding drover-metadata-everywhere", "RoleBinding elections/drover-leader-election"} {
+		name, _, _ := unstructured.NestedString(all[key].Object, "roleRef", "name")
+		subjects, _, _ := unstructured.NestedSlice(all[key].Object, "subjects")
+		if !strings.HasSuffix(key, name) || !strings.Contains(fmt.Sprint(subjects), "namespace:drover-system") {
+			t.Errorf("%s is %v", key, all[key].Object)
+		}
+	}
+	if !all.Grants(t, "elections")["update leases.coordination.k8s.io one"] {
+		t.Error("the lease may not be renewed")
+	}
+	for key, object := range all {
+		if object.GetNamespace() == "openshift-machine-api" || object.GetName() == "openshift-machine-api" {
+			t.Errorf("%s is there", key)
+		}
+	}
+	if env := fmt.Sprint(all["Deployment drover-system/drover"].Object); !strings.Contains(env, "map[name:LEASE_NAMESPACE value:leases]") {
+		t.Error("the operator does not know the namespace of the leases")
+	}
+	if h.Template("--set", "config.namespace=pools", "--set", "capabilities.machines=true")["Namespace pools"] == nil {
+		t.Error("the namespace of machines is not made")
+	}
+}
+
 // configuration is the configuration file of the objects, as the operator reads it.
 func configuration(t *testing.T, objects helm.Objects) *v1alpha1.DroverConfiguration {
 	t.Helper()

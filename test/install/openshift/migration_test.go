@@ -101,7 +101,7 @@ func maintained(s *harness.Site) *harness.Maintenance {
 	if err := s.Client.Status().Update(s.Context(), object); err != nil {
 		s.Fatal(err)
 	}
-	kubectl(s, nil, "create", "namespace", "medik8s-leases")
+	kubectl(s.TB, nil, "create", "namespace", "medik8s-leases")
 	s.TakeLease(node, "node-maintenance", time.Hour)
 	return m
 }

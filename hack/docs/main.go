@@ -1,9 +1,12 @@
-// Command docs writes docs/metrics.md, docs/events.md and docs/conditions.md from what the capabilities say of themselves. Run it from
-// the root of the repository: go run ./hack/docs.
+// Command docs writes docs/metrics.md, docs/events.md and docs/conditions.md from what the capabilities say of themselves, and docs/reference
+// from the command lines and the types of the configuration. Run it from the root of the repository: go run ./hack/docs. With -man FOLDER it
+// writes manual pages there instead.
 package main
 
 import (
+	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,17 +46,37 @@ var capabilities = []capability{
 }
 
 func main() {
-	if err := write("docs", pages(capabilities)); err != nil {
+	manuals := flag.String("man", "", "write manual pages into this folder, and nothing else")
+	flag.Parse()
+	run := generate
+	if *manuals != "" {
+		run = func() error { return writeManuals(*manuals) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "docs:", err)
 		os.Exit(1)
 	}
 }
 
+// generate writes all pages below docs.
+func generate() error {
+	all, err := references(".")
+	if err != nil {
+		return err
+	}
+	maps.Copy(all, pages(capabilities))
+	return write("docs", all)
+}
+
 // write puts each page into a folder.
 func write(folder string, pages map[string]string) error {
 	for name, text := range pages {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // so is its folder
+			return err
+		}
 		//nolint:gosec // a page of the repository is for everybody to read
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,11 @@ func Main(ctx context.Context, args []string, streams genericiooptions.IOStreams
 	return execute(ctx, newOptions(streams), args)
 }
 
+// Command is the plugin's command line, for those who describe it. Nothing of it is to be run.
+func Command() *cobra.Command {
+	return newRootCommand(newOptions(genericiooptions.NewTestIOStreamsDiscard()))
+}
+
 func execute(ctx context.Context, o *options, args []string) int {
 	root := newRootCommand(o)
 	root.SetArgs(args)

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-io/drover/test/cluster"
@@ -46,6 +48,9 @@ func Add(ctx context.Context, c *cluster.Cluster, options Options) error {
 	if err != nil {
 		return fmt.Errorf("realnode: making a client: %w", err)
 	}
+	if err := letLogs(ctx, clients); err != nil {
+		return err
+	}
 	images, err := basicImages(ctx, c.Dir())
 	if err != nil {
 		return err
@@ -62,6 +67,19 @@ func Add(ctx context.Context, c *cluster.Cluster, options Options) error {
 		if err := awaitReady(ctx, c, clients, name); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// letLogs lets the API server ask kubelets for logs and exec, as kubeadm and OpenShift do.
+func letLogs(ctx context.Context, clients kubernetes.Interface) error {
+	const name = "drover-sandbox:kube-apiserver-kubelet-client"
+	binding := rbacv1ac.ClusterRoleBinding(name).
+		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName("system:kubelet-api-admin")).
+		WithSubjects(rbacv1ac.Subject().WithAPIGroup(rbacv1.GroupName).WithKind("User").WithName("kube-apiserver-kubelet-client"))
+	apply := metav1.ApplyOptions{FieldManager: "drover-sandbox", Force: true}
+	if _, err := clients.RbacV1().ClusterRoleBindings().Apply(ctx, binding, apply); err != nil {
+		return fmt.Errorf("realnode: letting the API server ask kubelets: %w", err)
 	}
 	return nil
 }

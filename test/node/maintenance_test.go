@@ -1,0 +1,128 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/realnode"
+)
+
+// polite ends some seconds after it was asked to, and says both.
+const polite = `trap 'echo asked to end; sleep 2; echo done; exit 0' TERM; echo begun; while true; do sleep 0.2; done`
+
+// testMaintenance: real containers end in their own time, one after the other where a budget wants that, and the node is given back.
+func testMaintenance(t *testing.T) {
+	w := world(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	w.MadeUntilTheEnd(namespace)
+	labels := map[string]string{"app": "shop"}
+	deployment := &appsv1.Deployment{ObjectMeta: meta("shop", "shop"), Spec: appsv1.DeploymentSpec{
+		Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{
+				// Both are on the node that goes.
+				Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+						Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+							Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{first},
+						}}},
+					}},
+				}},
+				Containers: []corev1.Container{{
+					Name: "shop", Image: realnode.BusyboxImage, ImagePullPolicy: corev1.PullNever, Command: []string{"sh", "-c", polite},
+				}},
+			},
+		},
+	}}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: meta("shop", "shop"), Spec: policyv1.PodDisruptionBudgetSpec{
+		MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+	}}
+	w.MadeUntilTheEnd(deployment)
+	w.MadeUntilTheEnd(budget)
+	was := on(w, first, 2)
+	ends := make(chan string, len(was))
+	for _, pod := range was {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), long)
+			defer cancel()
+			text, err := printed(ctx, w, pod.Namespace, pod.Name, true)
+			ends <- fmt.Sprint(text, err)
+		}()
+	}
+	file := t.TempDir() + "/maintenance.yaml"
+	write(t, file, maintenance("real-maintenance", first))
+	kubectl(w, "create", "-f", file)
+	awaitMaintenance(w, "Succeeded")
+	for range was {
+		if text := <-ends; !strings.Contains(text, "asked to end\ndone") {
+			t.Errorf("a container was not let end in its own time: %s", text)
+		}
+	}
+	// Both went, and the budget wanted one to be there all the time: so the second went after the first had come elsewhere.
+	now := on(w, second, 2)
+	apart := now[1].CreationTimestamp.Sub(now[0].CreationTimestamp.Time).Abs()
+	if apart < time.Second {
+		t.Errorf("both containers went at once: the new ones are %s apart", apart)
+	}
+	if node := w.Node(first); !node.Spec.Unschedulable {
+		t.Error("the node is not cordoned")
+	}
+	kubectl(w, "delete", "-f", file)
+	w.AwaitNode(first, "is given back", func(node *corev1.Node) error {
+		if node.Spec.Unschedulable || len(harness.Taints(node)) > 0 {
+			return fmt.Errorf("unschedulable %t, taints %v", node.Spec.Unschedulable, harness.Taints(node))
+		}
+		return nil
+	})
+	ready(w)
+}
+
+// on waits until so many Pods of the shop run on a node, and none elsewhere.
+func on(w *harness.World, node string, count int) []corev1.Pod {
+	w.Helper()
+	pods := &corev1.PodList{}
+	err := harness.WaitLonger(w.Context(), long, time.Second/4, func() error {
+		if err := w.Client.List(w.Context(), pods, client.InNamespace("shop")); err != nil {
+			return err
+		}
+		running := 0
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; pod.Spec.NodeName == node && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+				running++
+			}
+		}
+		if running != count || len(pods.Items) != count {
+			return fmt.Errorf("%d of %d Pods run on %s", running, len(pods.Items), node)
+		}
+		return nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return pods.Items
+}
+
+func awaitMaintenance(w *harness.World, phase string) {
+	w.Helper()
+	err := harness.WaitLonger(w.Context(), long, time.Second/4, func() error {
+		now := kubectl(w, "get", "nodemaintenances.nodemaintenance.medik8s.io", "real-maintenance", "-o", "jsonpath={.status.phase} {.status.lastError}")
+		if got, _, _ := strings.Cut(now, " "); got != phase {
+			return fmt.Errorf("it is %s", now)
+		}
+		return nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}

@@ -30,9 +30,8 @@ sandbox: ## Build the control plane for demo and tests (about ten minutes the fi
 	@hack/build-sandbox.sh
 
 .PHONY: tools
-tools: # what tests and artefacts need besides: helm, promtool
-	@hack/tool.sh helm >/dev/null
-	@hack/tool.sh promtool >/dev/null
+tools: # what tests and artefacts need besides: helm, promtool, and the program that makes images
+	@for tool in helm promtool images; do hack/tool.sh $$tool >/dev/null; done
 
 .PHONY: images
 images: ## Write the images as OCI layouts below dist/images; two builds of one commit have one digest.
@@ -65,6 +64,8 @@ demo: build ## Show the main job on a control plane of its own (DEMO_NODES=50).
 .PHONY: test
 test: sandbox tools ## Run all tests, with the race detector.
 	go test -race -timeout 30m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
+	cd tools/images && go test ./...
+	@go run ./test/realnode/missing
 
 .PHONY: bench
 bench: bench-rollouts bench-drains bench-machines bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains against what budgets allow (55 minutes).

@@ -45,12 +45,13 @@ func TestOnRealNodes(t *testing.T) {
 		{"Leader", testLeader},
 		{"Webhook", testWebhook},
 		{"Maintenance", testMaintenance},
-		{"Upgrade", testUpgrade},
 		{"Kubemark", func(t *testing.T) {
 			inner := helm.New(t, env)
 			inner.Run(append([]string{"upgrade", "drover", h.Chart}, values("--set", "capabilities.machines=true", "--set", "kubemark.enabled=true")...)...)
 			testKubemark(t)
 		}},
+		// From here on the cluster looks like an OpenShift.
+		{"Upgrade", testUpgrade},
 	}
 	for _, step := range steps {
 		if !t.Run(step.name, step.test) {

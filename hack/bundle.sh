@@ -23,6 +23,8 @@ if ! found="$("$verify" manifests --operatorhub_validate --object_validate "$out
 	printf 'bundle: operator-verify failed:\n%s\n' "$found" >&2
 	exit 1
 fi
+# That one of its validators has a successor is no finding.
+found="$(grep -v 'validator is deprecated' <<<"$found" || true)"
 if [[ -n "$found" ]]; then
 	printf 'bundle: %s is not as it should be:\n%s\n' "$out" "$found" >&2
 	exit 1

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 )
@@ -36,6 +38,11 @@ func clusterServiceVersion(m *manifests, r release) (object, error) {
 	if err != nil {
 		return nil, err
 	}
+	deployed, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&m.deployment.Spec)
+	if err != nil {
+		return nil, err
+	}
+	unstructured.RemoveNestedField(deployed, "strategy") // empty, as nobody has written it
 	owned := make([]any, 0, len(m.crds))
 	for _, crd := range m.crds {
 		described, err := describe(crd)
@@ -59,7 +66,7 @@ func clusterServiceVersion(m *manifests, r release) (object, error) {
 		"install": object{"strategy": "deployment", "spec": object{
 			"clusterPermissions": []any{object{"serviceAccountName": "drover", "rules": m.clusterRules}},
 			"permissions":        []any{object{"serviceAccountName": "drover", "rules": m.rules}},
-			"deployments":        []any{object{"name": "drover", "label": m.deployment.Labels, "spec": m.deployment.Spec}},
+			"deployments":        []any{object{"name": "drover", "label": m.deployment.Labels, "spec": deployed}},
 		}},
 		"customresourcedefinitions": object{"owned": owned},
 		"webhookdefinitions":        webhooks(m),

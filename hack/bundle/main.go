@@ -3,14 +3,13 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/hack/tree"
 )
 
 // release is what is different from one release to the next.
@@ -51,42 +50,11 @@ func run(out string, r release) error {
 	for name, object := range manifests.beside() {
 		files["manifests/"+name] = object
 	}
-	return write(out, files)
-}
-
-// write writes the files, and removes those of an earlier time.
-func write(out string, files map[string]any) error {
-	err := filepath.WalkDir(out, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil || entry.IsDir() || entry.Name() == dockerfile:
-			return err
-		}
-		name, err := filepath.Rel(out, path)
-		if _, wanted := files[filepath.ToSlash(name)]; err != nil || wanted {
-			return err
-		}
-		return os.Remove(path)
-	})
-	if err != nil {
-		return err
-	}
+	written := map[string][]byte{dockerfile: []byte(dockerfileText())}
 	for name, object := range files {
-		text, err := yaml.Marshal(object)
-		if err != nil {
+		if written[name], err = yaml.Marshal(object); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := place(filepath.Join(out, filepath.FromSlash(name)), text); err != nil {
-			return err
-		}
 	}
-	return place(filepath.Join(out, dockerfile), []byte(dockerfileText()))
-}
-
-func place(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // folders of the repository are for everybody to read
-		return err
-	}
-	return os.WriteFile(path, text, 0o644) //nolint:gosec // files of the repository are for everybody to read
+	return tree.Write(out, []string{"."}, written)
 }

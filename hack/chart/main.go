@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/drover-io/drover/hack/tree"
 )
 
 // chart is where the chart is.
@@ -32,39 +34,7 @@ func run() error {
 			return err
 		}
 	}
-	return write(files)
-}
-
-// write makes what belongs to this command as the files say: those that are not among them go.
-func write(files map[string][]byte) error {
-	for _, root := range generated {
-		err := filepath.WalkDir(filepath.Join(chart, root), func(path string, entry fs.DirEntry, err error) error {
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				return nil
-			case err != nil || entry.IsDir():
-				return err
-			}
-			name, err := filepath.Rel(chart, path)
-			if _, wanted := files[filepath.ToSlash(name)]; err != nil || wanted {
-				return err
-			}
-			return os.Remove(path)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for name, text := range files {
-		path := filepath.Join(chart, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // folders of the repository are for everybody to read
-			return err
-		}
-		if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // files of the repository are for everybody to read
-			return err
-		}
-	}
-	return nil
+	return tree.Write(chart, generated, files)
 }
 
 // addMonitoring copies alerts and dashboards, if there are any.

@@ -263,8 +263,8 @@ spec:
 // authority writes into the webhook's configuration what the operator writes there.
 func authority(t *testing.T, bundle string) {
 	t.Helper()
-	patch := fmt.Sprintf(`[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":%q},{"op":"add","path":"/webhooks/1/clientConfig/caBundle","value":%q}]`,
-		bundle, bundle)
+	const add = `{"op":"add","path":"/webhooks/%d/clientConfig/caBundle","value":%q}`
+	patch := fmt.Sprintf("["+add+","+add+"]", 0, bundle, 1, bundle)
 	kubectl(t, nil, "patch", "validatingwebhookconfiguration", "drover", "--type=json", "-p", patch, "--field-manager=drover")
 }
 

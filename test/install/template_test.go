@@ -213,7 +213,7 @@ func autos() []string {
 
 func TestWrongValuesAreRefused(t *testing.T) {
 	h := helm.New(t, nil)
-	for text, value := range map[string]string{
+	for text, value := range map[string]string{ //nolint:gosec // the names of Secrets are none
 		"'/capabilities/metadata'": "capabilities.metadata=sometimes", "additional properties 'metadta' not allowed": "capabilities.metadta=true",
 		"'/config/metadata/workers': got string, want integer": "config.metadata.workers=many",
 		"additional properties 'worker' not allowed":           "config.metadata.worker=3",

@@ -1,6 +1,7 @@
 package openshift
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -43,19 +44,18 @@ func TestTheBundle(t *testing.T) {
 	file := filepath.Join(strings.TrimSpace(string(module)), "crds/operators.coreos.com_clusterserviceversions.yaml")
 	kubectl(t, nil, "apply", "--server-side", "-f", file)
 	t.Cleanup(func() {
-		if output, err := harness.Kubectl(t.Context(), env, nil, "delete", "--wait=false", "-f", file); err != nil {
-			t.Log(output)
+		if output, err := harness.Kubectl(context.Background(), env, nil, "delete", "--wait=false", "-f", file); err != nil {
+			t.Error(err, output)
 		}
 	})
 	kubectl(t, nil, "wait", "--for=condition=Established", "--timeout=60s", "-f", file)
 	kubectl(t, nil, "apply", "-k", folder(t, "config/crd/mutex"))
 	csv.SetNamespace("default")
-	for name, objects := range map[string]any{"ClusterServiceVersion": csv.Object, "examples": samples(t, csv)} {
+	for _, objects := range []any{csv.Object, samples(t, csv)} {
 		text, err := yaml.Marshal(objects)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Log(name)
 		kubectl(t, strings.NewReader(strings.ReplaceAll(string(text), "namespace: drover-system", "namespace: default")),
 			"create", "--dry-run=server", "--validate=strict", "-f", "-")
 	}
@@ -128,14 +128,17 @@ func permissions(t *testing.T, csv *unstructured.Unstructured) {
 // deployed looks at the Deployment, the related image and the webhooks.
 func deployed(t *testing.T, csv *unstructured.Unstructured) {
 	t.Helper()
-	list, _, _ := unstructured.NestedSlice(csv.Object, "spec", "install", "spec", "deployments")
+	list, _, err := unstructured.NestedSlice(csv.Object, "spec", "install", "spec", "deployments")
+	if err != nil || len(list) != 1 {
+		t.Fatal(len(list), err)
+	}
 	deployment := helm.Kustomize(t, env, "config/default")["Deployment drover-system/drover"]
 	want, _, _ := unstructured.NestedMap(deployment.Object, "spec")
 	text := harness.JSON(want)
 	const image = "registry.example.com/drover:v1.2.3"
 	text = strings.Replace(text, "ghcr.io/drover-io/drover:latest", image, 1)
 	got, ok := list[0].(map[string]any)
-	if !ok || len(list) != 1 || harness.JSON(got["spec"]) != text {
+	if !ok || harness.JSON(got["spec"]) != text {
 		t.Errorf("the Deployment is\n%s, want\n%s", harness.JSON(list), text)
 	}
 	images, _, _ := unstructured.NestedSlice(csv.Object, "spec", "relatedImages")

@@ -19,8 +19,8 @@ import (
 
 // The tests of this file run in this order: the second takes over what the first has installed.
 
-// TestMigration is what docs/install.md says of the change from the incumbents, step by step: their objects are there, they themselves are off, Drover
-// takes their CRDs, and goes on with what they had begun.
+// TestMigration is what docs/install.md says of the change from the incumbents, step by step: their objects are there, they themselves are off,
+// Drover takes their CRDs, and goes on with what they had begun.
 func TestMigration(t *testing.T) {
 	w, h := harness.NewWorld(t, env), helm.New(t, env)
 	kubectl(t, nil, "apply", "-k", folder(t, "config/crd/mutex"))
@@ -147,11 +147,10 @@ spec:
 	kubectl(t, strings.NewReader(deployment), "apply", "-f", "-")
 	h.Run("upgrade", "--install", "drover", h.Chart, "--namespace", harness.SystemNamespace, "--create-namespace", "--take-ownership",
 		"--set", "replicas=0", "--set", "capabilities.machines=true")
-	if text := kubectl(t, nil, "get", "crd", "machinesets.machine.openshift.io", "-o", "jsonpath={.metadata.annotations}"); strings.Contains(text, "helm") {
-		t.Errorf("the platform's CRD was taken over: %s", text)
-	}
-	if text := kubectl(t, nil, "get", "namespace", "openshift-machine-api", "-o", "jsonpath={.metadata.annotations}"); strings.Contains(text, "helm") {
-		t.Errorf("the platform's namespace was taken over: %s", text)
+	for _, platforms := range []string{"crd/machinesets.machine.openshift.io", "namespace/openshift-machine-api"} {
+		if text := kubectl(t, nil, "get", platforms, "-o", "jsonpath={.metadata.annotations}"); strings.Contains(text, "helm") {
+			t.Errorf("%s was taken over: %s", platforms, text)
+		}
 	}
 	kubectl(t, nil, "delete", "validatingwebhookconfiguration", "drover")
 	operator := w.Operator(harness.Options{Args: []string{"--controllers=machines"}})

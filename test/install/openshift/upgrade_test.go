@@ -72,6 +72,7 @@ func objects(s *harness.Site) (*v1alpha1.MutexRule, *v1alpha1.MutexRunConfig) {
 	s.MadeUntilTheEnd(canary)
 	s.MadeUntilTheEnd(pool)
 	s.AddNode(func(node *corev1.Node) { node.Labels["node-role.kubernetes.io/"+pool.Name] = "" })
+	s.AddNode() // the Job of a node runs on another one
 	config, err := env.MachineConfigClient()
 	if err != nil {
 		s.Fatal(err)

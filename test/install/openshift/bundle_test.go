@@ -48,7 +48,10 @@ func TestTheBundle(t *testing.T) {
 			t.Error(err, output)
 		}
 	})
-	kubectl(t, nil, "wait", "--for=condition=Established", "--timeout=60s", "-f", file)
+	harness.NewWorld(t, env).Eventually("the CRD is served", func() error {
+		_, err := harness.Kubectl(t.Context(), env, nil, "get", "clusterserviceversions")
+		return err
+	})
 	kubectl(t, nil, "apply", "-k", folder(t, "config/crd/mutex"))
 	csv.SetNamespace("default")
 	for _, objects := range []any{csv.Object, samples(t, csv)} {

@@ -15,8 +15,8 @@ import (
 )
 
 const configurationIntro = `
-The file that ` + "`--config`" + ` names. Every field is optional. A field that does not exist, and a value that cannot be used, is an error that names
-the field. A flag goes over its field.
+The file that ` + "`--config`" + ` names. Every field is optional. A field that does not exist, and a value that cannot be used, is an
+error that names the field. A flag goes over its field.
 
     apiVersion: ` + v1alpha1.APIVersion + `
     kind: ` + v1alpha1.Kind + `

@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,10 +46,7 @@ func (a archive) write(path string, at time.Time, members []member) (string, err
 }
 
 func writeTar(to io.Writer, at time.Time, members []member) error {
-	compressed, err := gzip.NewWriterLevel(to, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
+	compressed := gzip.NewWriter(to)
 	packed := tar.NewWriter(compressed)
 	for _, m := range members {
 		content, err := os.ReadFile(m.path)
@@ -109,7 +107,7 @@ func readTar(content []byte) (map[string][]byte, error) {
 	files, packed := map[string][]byte{}, tar.NewReader(compressed)
 	for {
 		header, err := packed.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files, nil
 		}
 		if err != nil {

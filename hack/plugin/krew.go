@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -98,19 +99,21 @@ func (o options) check(archives []archive) error {
 	case len(m.Spec.Platforms) != len(archives):
 		return fmt.Errorf("%s has %d platforms, there are %d archives", manifestName, len(m.Spec.Platforms), len(archives))
 	}
-	for i, platform := range m.Spec.Platforms {
-		if err := o.checkPlatform(platform, archives[i]); err != nil {
-			return fmt.Errorf("%s/%s: %w", archives[i].OS, archives[i].Arch, err)
+	for _, a := range archives {
+		of := slices.IndexFunc(m.Spec.Platforms, func(p krewPlatform) bool {
+			return p.Selector.MatchLabels["os"] == a.OS && p.Selector.MatchLabels["arch"] == a.Arch
+		})
+		if of < 0 {
+			return fmt.Errorf("%s has no platform %s/%s", manifestName, a.OS, a.Arch)
+		}
+		if err := o.checkPlatform(m.Spec.Platforms[of], a); err != nil {
+			return fmt.Errorf("%s/%s: %w", a.OS, a.Arch, err)
 		}
 	}
 	return nil
 }
 
 func (o options) checkPlatform(platform krewPlatform, a archive) error {
-	labels := platform.Selector.MatchLabels
-	if labels["os"] != a.OS || labels["arch"] != a.Arch {
-		return fmt.Errorf("the manifest is for %v here", labels)
-	}
 	name := platform.URI[strings.LastIndex(platform.URI, "/")+1:]
 	if name != a.Name || !strings.HasPrefix(platform.URI, "https://") {
 		return fmt.Errorf("the address is %s, the archive %s", platform.URI, a.Name)

@@ -101,8 +101,7 @@ func TestDocumentedMetricsAreRegistered(t *testing.T) {
 		}
 	}
 	for name := range have {
-		own := strings.HasPrefix(name, "drover_") || strings.HasPrefix(name, "mapi_") || strings.HasPrefix(name, "mnmo_")
-		if own && !slices.ContainsFunc(documented(), func(doc status.MetricDoc) bool { return doc.Name == name }) {
+		if isOwn(name) && !slices.ContainsFunc(documented(), func(doc status.MetricDoc) bool { return doc.Name == name }) {
 			t.Errorf("%s is registered and not documented", name)
 		}
 	}

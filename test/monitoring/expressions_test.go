@@ -131,6 +131,43 @@ func TestEveryExpressionAsksForWhatIsThere(t *testing.T) {
 	}
 }
 
+// What libraries expose may change with them: it is on a list that live/ compares with a running operator.
+func TestMetricsOfLibrariesAreListed(t *testing.T) {
+	var listed struct {
+		Served map[string][]string `json:"served"`
+		Later  map[string]string   `json:"later"`
+	}
+	read(t, "test/monitoring/standard.yaml", &listed)
+	asked := map[string]bool{}
+	for e, all := range selectors(t, expressions(t)) {
+		for _, s := range all {
+			if _, other := elsewhere[s.metric]; other || isOwn(s.metric) {
+				continue
+			}
+			asked[s.metric] = true
+			labels, served := listed.Served[s.metric]
+			for label := range s.matchers {
+				if served && !slices.Contains(labels, label) && !slices.Contains(ofTarget, label) {
+					t.Errorf("%s asks for %s with %s, which standard.yaml does not say", e.where, s.metric, label)
+				}
+			}
+			if later := listed.Later[s.metric]; served == (later != "") {
+				t.Errorf("%s asks for %s; in standard.yaml it is served: %t, served later: %q", e.where, s.metric, served, later)
+			}
+		}
+	}
+	for metric := range listed.Served {
+		if !asked[metric] {
+			t.Errorf("standard.yaml has %s, which nothing asks for", metric)
+		}
+	}
+}
+
+// isOwn tells whether a metric is Drover's.
+func isOwn(metric string) bool {
+	return slices.ContainsFunc([]string{"drover_", "mapi_", "mnmo_"}, func(prefix string) bool { return strings.HasPrefix(metric, prefix) })
+}
+
 // checkValue fails when a matcher asks for a value that the label never has.
 func checkValue(t *testing.T, e expression, metric, label string, m matcher, fixed map[[2]string][]string) {
 	t.Helper()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/drover-io/drover/internal/plugin"
 )
 
 // readFile reads a file of the repository.
@@ -115,5 +117,36 @@ func TestRunbooksLookForEventsThatExist(t *testing.T) {
 				t.Errorf("%s looks for events %s, which docs/events.md does not have", alert.Alert, match[1])
 			}
 		}
+	}
+}
+
+// Every call of the plugin that a page shows is one that the plugin takes.
+func TestCommandsOfTheOperationsPagesExist(t *testing.T) {
+	pages, found := []string{"docs/operations.md"}, 0
+	for _, alert := range alerts(t) {
+		pages = append(pages, "docs/runbooks/"+alert.Alert+".md")
+	}
+	call := regexp.MustCompile("kubectl drover ([^`|>;,()\n]+)")
+	for _, page := range pages {
+		for _, match := range call.FindAllStringSubmatch(readFile(t, page), -1) {
+			root := plugin.Command()
+			command, rest, err := root.Find(strings.Fields(match[1]))
+			if err != nil || command == root {
+				t.Errorf("%s: there is no %q: %v", page, match[0], err)
+				continue
+			}
+			found++
+			for _, word := range rest {
+				name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+				long, short := strings.HasPrefix(word, "--"), strings.HasPrefix(word, "-") && len(name) == 1
+				if long && command.Flag(name) == nil || short && command.Flags().ShorthandLookup(name) == nil &&
+					command.InheritedFlags().ShorthandLookup(name) == nil {
+					t.Errorf("%s: %s has no %s", page, command.CommandPath(), word)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("the pages do not call the plugin at all")
 	}
 }

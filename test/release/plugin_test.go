@@ -40,7 +40,7 @@ func contents(t *testing.T, folder string) map[string]string {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		text, err := os.ReadFile(path)
+		text, err := os.ReadFile(path) //nolint:gosec // the test's own folder
 		name, _ := filepath.Rel(folder, path)
 		all[name] = string(text)
 		return err
@@ -119,7 +119,7 @@ func completes(t *testing.T, unpacked string) {
 	}
 	// The sandbox has kubectl in it; the script of the archive looks for one on the PATH.
 	wrapper := "#!/bin/sh\nexec '" + strings.Join(kubectl, "' '") + "' \"$@\"\n"
-	if err := os.WriteFile(filepath.Join(unpacked, "kubectl"), []byte(wrapper), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(unpacked, "kubectl"), []byte(wrapper), 0o755); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

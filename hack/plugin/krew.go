@@ -89,15 +89,8 @@ func (o options) check(archives []archive) error {
 	if err := yaml.UnmarshalStrict(text, &m); err != nil {
 		return fmt.Errorf("%s: %w", manifestName, err)
 	}
-	switch {
-	case m.APIVersion != krewAPI || m.Kind != "Plugin" || m.Metadata.Name != "drover":
-		return fmt.Errorf("%s is of %s, kind %s, name %s", manifestName, m.APIVersion, m.Kind, m.Metadata.Name)
-	case !released.MatchString(m.Spec.Version):
-		return fmt.Errorf("%s: krew does not take the version %q", manifestName, m.Spec.Version)
-	case len(m.Spec.ShortDescription) == 0 || len(m.Spec.ShortDescription) > 50:
-		return fmt.Errorf("%s: the short description has %d letters, krew wants 1 to 50", manifestName, len(m.Spec.ShortDescription))
-	case len(m.Spec.Platforms) != len(archives):
-		return fmt.Errorf("%s has %d platforms, there are %d archives", manifestName, len(m.Spec.Platforms), len(archives))
+	if err := m.check(len(archives)); err != nil {
+		return fmt.Errorf("%s: %w", manifestName, err)
 	}
 	for _, a := range archives {
 		of := slices.IndexFunc(m.Spec.Platforms, func(p krewPlatform) bool {
@@ -109,6 +102,21 @@ func (o options) check(archives []archive) error {
 		if err := o.checkPlatform(m.Spec.Platforms[of], a); err != nil {
 			return fmt.Errorf("%s/%s: %w", a.OS, a.Arch, err)
 		}
+	}
+	return nil
+}
+
+// check looks at all but the platforms, of which there have to be so many.
+func (m *krewManifest) check(platforms int) error {
+	switch {
+	case m.APIVersion != krewAPI || m.Kind != "Plugin" || m.Metadata.Name != "drover":
+		return fmt.Errorf("it is of %s, kind %s, name %s", m.APIVersion, m.Kind, m.Metadata.Name)
+	case !released.MatchString(m.Spec.Version):
+		return fmt.Errorf("krew does not take the version %q", m.Spec.Version)
+	case len(m.Spec.ShortDescription) == 0 || len(m.Spec.ShortDescription) > 50:
+		return fmt.Errorf("the short description has %d letters, krew wants 1 to 50", len(m.Spec.ShortDescription))
+	case len(m.Spec.Platforms) != platforms:
+		return fmt.Errorf("it has %d platforms, there are %d archives", len(m.Spec.Platforms), platforms)
 	}
 	return nil
 }

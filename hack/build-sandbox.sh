@@ -19,7 +19,7 @@ key() {
 	{
 		go env GOVERSION GOOS GOARCH GOFLAGS CGO_ENABLED GOEXPERIMENT
 		printf '%s\n' "${build_flags[@]}"
-		find sandbox test/cluster test/machineconfig provider/*.go provider/kwok config/crd -type f ! -name '*_test.go' ! -name '*.md' | LC_ALL=C sort |
+		find sandbox test/cluster test/machineconfig test/realnode provider/*.go provider/kwok config/crd -type f ! -name '*_test.go' ! -name '*.md' | LC_ALL=C sort |
 			xargs sha256sum
 	} | sha256sum | cut -c1-20
 }

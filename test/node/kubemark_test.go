@@ -45,7 +45,7 @@ func testKubemark(t *testing.T) {
 			return err
 		}
 		for i := range nodes {
-			if err := harness.Has(&nodes[i], map[string]string{"example.com/team": "blue"}, nil, "example.com/hollow:NoSchedule"); err != nil {
+			if err := harness.Has(&nodes[i], map[string]string{"example.com/team": "blue"}, nil, "example.com/hollow=:NoSchedule"); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/drover-io/drover/test/cluster"
 )
@@ -28,13 +29,21 @@ func basicImages(ctx context.Context, folder string) ([]string, error) {
 	for _, program := range []string{"sh", "sleep", "cat", "echo", "env", "wget", "nc", "true", "false", "kill", "id", "touch", "ls"} {
 		busybox = append(busybox, "--link", "/bin/"+program+"=/bin/busybox")
 	}
+	hollow := []string{"--entrypoint", "/kubemark", "--file", "/kubemark=" + sandbox, "--user", "0:0"}
+	libraries, err := linked(ctx, sandbox)
+	if err != nil {
+		return nil, err
+	}
+	for _, library := range libraries {
+		hollow = append(hollow, "--file", library+"="+library)
+	}
 	var archives []string
 	for _, image := range []struct {
 		ref, file string
 		args      []string
 	}{
 		{BusyboxImage, "busybox.tar", busybox},
-		{KubemarkImage, "kubemark.tar", []string{"--entrypoint", "/kubemark", "--file", "/kubemark=" + sandbox, "--user", "0:0"}},
+		{KubemarkImage, "kubemark.tar", hollow},
 	} {
 		archive := filepath.Join(folder, image.file)
 		archives = append(archives, archive)
@@ -46,6 +55,26 @@ func basicImages(ctx context.Context, folder string) ([]string, error) {
 		}
 	}
 	return archives, nil
+}
+
+// linked lists the shared libraries that a program needs; none for a static one.
+func linked(ctx context.Context, program string) ([]string, error) {
+	output, err := exec.CommandContext(ctx, "ldd", program).CombinedOutput()
+	if err != nil {
+		if strings.Contains(string(output), "not a dynamic executable") {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("realnode: ldd %s: %w\n%s", program, err, output)
+	}
+	var files []string
+	for line := range strings.Lines(string(output)) {
+		for _, word := range strings.Fields(line) {
+			if strings.HasPrefix(word, "/") {
+				files = append(files, word)
+			}
+		}
+	}
+	return files, nil
 }
 
 // Archive makes an archive, for Options.Images, of the image for this machine in an OCI layout.

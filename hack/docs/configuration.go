@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
@@ -89,7 +90,7 @@ func (s *structs) table(prefix, name string) error {
 			below = append(below, [2]string{key, kind})
 			continue
 		}
-		rows = append(rows, []string{code(key), kind, s.defaultOf(key), flagOf(key), meaning(field.Doc)})
+		rows = append(rows, []string{code(key), kind, s.defaultOf(key), flagOf(key), meaning(field)})
 	}
 	if len(rows) > 0 {
 		s.page.table([]string{"field", "type", "default", "flag", "meaning"}, rows)
@@ -181,10 +182,15 @@ func kebab(key string) string {
 
 func oneLine(doc *ast.CommentGroup) string { return strings.Join(strings.Fields(doc.Text()), " ") }
 
-// meaning is a comment without the name of the field at its beginning, which stands beside it.
-func meaning(doc *ast.CommentGroup) string {
-	if doc == nil {
-		return ""
+// said is what the table has in other columns: the field's name at the beginning of its comment, and its default.
+var said = regexp.MustCompile(`^(\w+ (?:(?:is|are) )?)|( Default [^:.]+(?:\.\d[^.]*)?\.)$`)
+
+// meaning is the comment of a field without that.
+func meaning(field *ast.Field) string {
+	text := oneLine(field.Doc)
+	if text == "" {
+		text = field.Names[0].Name + " are patterns of keys of that kind."
 	}
-	return oneLine(doc)
+	text = said.ReplaceAllString(text, "")
+	return strings.ToUpper(text[:1]) + text[1:]
 }

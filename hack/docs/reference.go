@@ -14,7 +14,7 @@ import (
 )
 
 const droverIntro = `
-The command line of the operator. Each flag but the first goes over the field of the [configuration file](configuration.md) that stands beside it.
+The command line of the operator. A flag goes over the field of the [configuration file](configuration.md) beside which it stands there.
 `
 
 const pluginIntro = `

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Writes the bundle for the Operator Lifecycle Manager, with its catalog template, into dist/bundle, and validates it with the validators of
-# operator-framework/api. VERSION is the release, as v1.2.3; otherwise the bundle has the version 0.0.0. IMAGE, BUNDLE_IMAGE and REPLACES name the
+# operator-framework/api. VERSION is the release, as v1.2.3; otherwise the bundle has the version 0.0.0-devel. IMAGE, BUNDLE_IMAGE and REPLACES name the
 # image of the operator, that of the bundle without its tag, and the version that this one replaces.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 version="${VERSION:-}"
-[[ "$version" =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] || version="v0.0.0"
+[[ "$version" =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] || version="v0.0.0-devel"
 out="${DIST:-dist}/bundle"
 arguments=(-out "$out" -version "${version#v}")
 [[ -z "${IMAGE:-}" ]] || arguments+=(-image "$IMAGE")

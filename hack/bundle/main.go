@@ -1,4 +1,4 @@
-// Command bundle writes the bundle for the Operator Lifecycle Manager from the manifests in config/: bundle/ with the version 0.0.0, or another
+// Command bundle writes the bundle for the Operator Lifecycle Manager from the manifests in config/: bundle/ with the version 0.0.0-devel, or another
 // folder with that of a release. Run it from the root of the repository: go run ./hack/bundle.
 package main
 
@@ -20,7 +20,7 @@ type release struct {
 func main() {
 	r := release{}
 	out := flag.String("out", "bundle", "folder to write")
-	flag.StringVar(&r.version, "version", "0.0.0", "version of the bundle, without v")
+	flag.StringVar(&r.version, "version", "0.0.0-devel", "version of the bundle, without v")
 	flag.StringVar(&r.image, "image", "", "image of the operator (default that of config/manager)")
 	flag.StringVar(&r.bundleImage, "bundle-image", "ghcr.io/drover-io/drover-bundle", "image of the bundle, without tag")
 	flag.StringVar(&r.replaces, "replaces", "", "version of the bundle that this one replaces")

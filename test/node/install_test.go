@@ -101,14 +101,15 @@ func states(w *harness.World) map[string]string {
 func droverPods(w *harness.World) []corev1.Pod {
 	w.Helper()
 	pods := &corev1.PodList{}
-	if err := w.Client.List(w.Context(), pods, client.InNamespace(harness.SystemNamespace), client.MatchingLabels{"app.kubernetes.io/name": "drover"}); err != nil {
+	labels := client.MatchingLabels{"app.kubernetes.io/name": "drover"}
+	if err := w.Client.List(w.Context(), pods, client.InNamespace(harness.SystemNamespace), labels); err != nil {
 		w.Fatal(err)
 	}
 	return pods.Items
 }
 
 // printed is what a container has printed so far, or, to its end when follow is set.
-func printed(ctx context.Context, w *harness.World, namespace, pod string, follow bool) (string, error) {
+func printed(ctx context.Context, namespace, pod string, follow bool) (string, error) {
 	clients, err := kubernetes.NewForConfig(env.Admin())
 	if err != nil {
 		return "", err
@@ -128,7 +129,7 @@ func testPods(t *testing.T) {
 	nodes := map[string]bool{}
 	for _, pod := range droverPods(w) {
 		nodes[pod.Spec.NodeName] = true
-		text, err := printed(t.Context(), w, pod.Namespace, pod.Name, false)
+		text, err := printed(t.Context(), pod.Namespace, pod.Name, false)
 		if err != nil || !strings.Contains(text, "v0.0.0-test") {
 			t.Errorf("the log of Pod %s does not have the version: %v\n%.400s", pod.Name, err, text)
 		}
@@ -207,8 +208,8 @@ func testWebhook(t *testing.T) {
 }
 
 func maintenance(name, node string) string {
-	return fmt.Sprintf("apiVersion: nodemaintenance.medik8s.io/v1beta1\nkind: NodeMaintenance\nmetadata: {name: %s}\nspec: {nodeName: %s, reason: a test}\n",
-		name, node)
+	const text = "apiVersion: nodemaintenance.medik8s.io/v1beta1\nkind: NodeMaintenance\nmetadata: {name: %s}\nspec: {nodeName: %s, reason: a test}\n"
+	return fmt.Sprintf(text, name, node)
 }
 
 // long is how long a test here waits for what a machine does that is busy with many containers.

@@ -56,7 +56,7 @@ func testMaintenance(t *testing.T) {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), long)
 			defer cancel()
-			text, err := printed(ctx, w, pod.Namespace, pod.Name, true)
+			text, err := printed(ctx, pod.Namespace, pod.Name, true)
 			ends <- fmt.Sprint(text, err)
 		}()
 	}

@@ -146,7 +146,7 @@ func listen(w *harness.World, lines map[string]string) {
 		if pod.Status.Phase != corev1.PodSucceeded {
 			continue
 		}
-		if text, err := printed(w.Context(), w, pod.Namespace, pod.Name, false); err == nil {
+		if text, err := printed(w.Context(), pod.Namespace, pod.Name, false); err == nil {
 			lines[strings.TrimSpace(text)] = pod.Spec.NodeName
 		}
 	}

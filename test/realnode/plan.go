@@ -37,10 +37,10 @@ func (n Network) Namespace() string { return fmt.Sprintf("drover-%d", n.Index) }
 func (n Network) Link() string { return fmt.Sprintf("drover%d", n.Index) }
 
 // Gateway is this machine's address on the link.
-func (n Network) Gateway() net.IP { return net.IPv4(10, 200, byte(n.Index), 1) }
+func (n Network) Gateway() net.IP { return net.ParseIP(fmt.Sprintf("10.200.%d.1", n.Index)) }
 
 // Address is the node's.
-func (n Network) Address() net.IP { return net.IPv4(10, 200, byte(n.Index), 2) }
+func (n Network) Address() net.IP { return net.ParseIP(fmt.Sprintf("10.200.%d.2", n.Index)) }
 
 // Pods is the range of the Pods' addresses.
 func (n Network) Pods() string { return fmt.Sprintf("10.201.%d.0/24", n.Index) }

@@ -36,23 +36,31 @@ func Main(args []string) int {
 		components.Run(name, args[1:])
 	}
 	if len(args) > 1 {
-		switch name := args[1]; {
-		case name == cluster.MindCommand:
-			if err := mindProcess(line, args[2:]); err != nil {
-				return fail(err)
-			}
-			return 0
-		case name == runCommand && len(args) == 4 && args[2] == realnode.Command:
-			return runNode(line, args[3])
-		case name == runCommand && len(args) > 2:
-			line.ExitWithParent()
-			components.Run(args[2], args[3:])
-		case name != kubectlName && slices.Contains(components.Names(), name):
-			line.ExitWithParent()
-			components.Run(name, args[2:])
+		if code, done := become(line, args[1], args[2:]); done {
+			return code
 		}
 	}
 	return execute(args[1:])
+}
+
+// become turns the process into a program that is asked for by its name, or after the word run. Done tells that there was one, and that it has ended.
+func become(line *lifeline.Line, name string, args []string) (code int, done bool) {
+	switch {
+	case name == cluster.MindCommand:
+		if err := mindProcess(line, args); err != nil {
+			return fail(err), true
+		}
+		return 0, true
+	case name == runCommand && len(args) == 2 && args[0] == realnode.Command:
+		return runNode(line, args[1]), true
+	case name == runCommand && len(args) > 0:
+		line.ExitWithParent()
+		components.Run(args[0], args[1:])
+	case name != kubectlName && slices.Contains(components.Names(), name):
+		line.ExitWithParent()
+		components.Run(name, args)
+	}
+	return 0, false
 }
 
 // execute runs a command of the sandbox itself.

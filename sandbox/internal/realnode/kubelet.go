@@ -52,12 +52,16 @@ func (s *supervisor) kubeletConfig() *kubeletconfig.KubeletConfiguration {
 		pods = int32(s.plan.MaxPods) //nolint:gosec // nobody has 2^31 Pods
 	}
 	return &kubeletconfig.KubeletConfiguration{
-		TypeMeta:                      metav1.TypeMeta{APIVersion: "kubelet.config.k8s.io/v1beta1", Kind: "KubeletConfiguration"},
-		ContainerRuntimeEndpoint:      "unix://" + s.folder.Socket(),
-		PodLogsDir:                    s.folder.Path("pods"),
-		TLSCertFile:                   s.folder.Certificate(),
-		TLSPrivateKeyFile:             s.folder.Key(),
-		Authentication:                kubeletconfig.KubeletAuthentication{X509: kubeletconfig.KubeletX509Authentication{ClientCAFile: s.plan.Authority}, Anonymous: kubeletconfig.KubeletAnonymousAuthentication{Enabled: new(false)}, Webhook: kubeletconfig.KubeletWebhookAuthentication{Enabled: new(true)}},
+		TypeMeta:                 metav1.TypeMeta{APIVersion: "kubelet.config.k8s.io/v1beta1", Kind: "KubeletConfiguration"},
+		ContainerRuntimeEndpoint: "unix://" + s.folder.Socket(),
+		PodLogsDir:               s.folder.Path("pods"),
+		TLSCertFile:              s.folder.Certificate(),
+		TLSPrivateKeyFile:        s.folder.Key(),
+		Authentication: kubeletconfig.KubeletAuthentication{
+			X509:      kubeletconfig.KubeletX509Authentication{ClientCAFile: s.plan.Authority},
+			Anonymous: kubeletconfig.KubeletAnonymousAuthentication{Enabled: new(false)},
+			Webhook:   kubeletconfig.KubeletWebhookAuthentication{Enabled: new(true)},
+		},
 		Authorization:                 kubeletconfig.KubeletAuthorization{Mode: kubeletconfig.KubeletAuthorizationModeWebhook},
 		FailCgroupV1:                  new(false),
 		CgroupDriver:                  "cgroupfs",

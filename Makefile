@@ -31,7 +31,7 @@ sandbox: ## Build the control plane for demo and tests (about ten minutes the fi
 
 .PHONY: tools
 tools: # what tests and artefacts need besides: helm, promtool, and the program that makes images
-	@for tool in helm promtool images; do hack/tool.sh $$tool >/dev/null; done
+	@for tool in helm promtool images operator-verify; do hack/tool.sh $$tool >/dev/null; done
 
 .PHONY: images
 images: ## Write the images as OCI layouts below dist/images; two builds of one commit have one digest.

@@ -54,6 +54,8 @@ func testUpgrade(t *testing.T) {
 	at(w, "4.17.0")
 	run := &v1alpha1.MutexRunConfig{ObjectMeta: meta("gate", "run"), Spec: v1alpha1.MutexRunConfigSpec{
 		Canary: v1alpha1.Canary{Name: "canary"}, MutexRules: []v1alpha1.Reference{{Name: "check"}}, MutexTargets: []v1alpha1.Reference{{Name: "apps"}},
+		// Always open: but the image must know the time zone.
+		Windows: []v1alpha1.Window{{Schedule: "* * * * *", Duration: metav1.Duration{Duration: time.Minute}, TimeZone: "Europe/Berlin"}},
 	}}
 	if err := w.Client.Create(t.Context(), run); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"time"
+	_ "time/tzdata" // the image has no file but the program
 
 	"github.com/robfig/cron/v3"
 

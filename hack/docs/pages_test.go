@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,17 @@ func TestPages(t *testing.T) {
 	} {
 		if !strings.HasPrefix(got[page], "# ") || !strings.Contains(got[page], notice) || !strings.HasSuffix(got[page], "\n"+line) {
 			t.Errorf("%s is\n%s", page, got[page])
+		}
+	}
+}
+
+// TestEveryMetricHasAType: a page with an empty cell tells nobody how to read a series.
+func TestEveryMetricHasAType(t *testing.T) {
+	for _, c := range capabilities {
+		for _, doc := range c.metrics {
+			if !slices.Contains([]string{"counter", "gauge", "histogram"}, doc.Type) || doc.Help == "" {
+				t.Errorf("metric %s of %s is a %q: %s", doc.Name, c.name, doc.Type, doc.Help)
+			}
 		}
 	}
 }

@@ -14,21 +14,24 @@ import (
 // The metrics; all are the incumbent's, with the labels that its alerts use.
 var (
 	createdDoc = status.MetricDoc{
-		Name: "mapi_machine_created_timestamp_seconds", Help: "When the Machine was created, in seconds since 1970.",
+		Name: "mapi_machine_created_timestamp_seconds", Type: "gauge", Help: "When the Machine was created, in seconds since 1970.",
 		Labels: []string{"name", "namespace", "spec_provider_id", "node", "api_version", "phase"},
 	}
-	itemsDoc = status.MetricDoc{Name: "mapi_machine_items", Help: "How many Machines there are."}
+	itemsDoc = status.MetricDoc{Name: "mapi_machine_items", Type: "gauge", Help: "How many Machines there are."}
 	phaseDoc = status.MetricDoc{
-		Name: "mapi_machine_phase_transition_seconds", Help: "Time from the Machine's creation to a phase.", Labels: []string{"phase"},
+		Name: "mapi_machine_phase_transition_seconds", Type: "histogram", Help: "Time from the Machine's creation to a phase.", Labels: []string{"phase"},
 	}
 	createFailedDoc = status.MetricDoc{
-		Name: "mapi_instance_create_failed", Help: "Refusals of the provider to make an instance.", Labels: []string{"name", "namespace", "reason"},
+		Name: "mapi_instance_create_failed", Type: "counter", Help: "Refusals of the provider to make an instance.",
+		Labels: []string{"name", "namespace", "reason"},
 	}
 	updateFailedDoc = status.MetricDoc{
-		Name: "mapi_instance_update_failed", Help: "Failures of the provider to look at an instance.", Labels: []string{"name", "namespace", "reason"},
+		Name: "mapi_instance_update_failed", Type: "counter", Help: "Failures of the provider to look at an instance.",
+		Labels: []string{"name", "namespace", "reason"},
 	}
 	deleteFailedDoc = status.MetricDoc{
-		Name: "mapi_instance_delete_failed", Help: "Refusals of the provider to end an instance.", Labels: []string{"name", "namespace", "reason"},
+		Name: "mapi_instance_delete_failed", Type: "counter", Help: "Refusals of the provider to end an instance.",
+		Labels: []string{"name", "namespace", "reason"},
 	}
 )
 

@@ -44,10 +44,12 @@ func TestOnRealNodes(t *testing.T) {
 		{"Pods", testPods},
 		{"Leader", testLeader},
 		{"Webhook", testWebhook},
+		{"Metadata", testMetadata},
 		{"Maintenance", testMaintenance},
 		{"Kubemark", func(t *testing.T) {
 			inner := helm.New(t, env)
-			inner.Run(append([]string{"upgrade", "drover", h.Chart}, values("--set", "capabilities.machines=true", "--set", "kubemark.enabled=true")...)...)
+			more := values("--take-ownership", "--set", "capabilities.machines=true", "--set", "kubemark.enabled=true")
+			inner.Run(append([]string{"upgrade", "drover", h.Chart}, more...)...)
 			testKubemark(t)
 		}},
 		// From here on the cluster looks like an OpenShift.
@@ -92,6 +94,9 @@ func states(w *harness.World) map[string]string {
 		annotations := maps.Clone(node.Annotations)
 		labels := maps.Clone(node.Labels)
 		maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "machineconfig") })
+		// docs/install.md says that these stay.
+		delete(annotations, "drover.dev/owned-metadata")
+		delete(annotations, "managed.openshift.com/customlabels")
 		maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "machineconfig") })
 		all[name] = fmt.Sprint(labels, annotations, node.Spec.Unschedulable, harness.Taints(node))
 	}

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(prepared{m}, options, &env))
 }
 
-// prepared runs the tests with two real nodes, on a control plane without the CRDs that the chart is to bring.
+// prepared runs the tests with two real nodes, on a control plane without the CRDs of NodeMaintenance, which the chart is to bring.
 type prepared struct{ m *testing.M }
 
 // Run implements what cluster.Main runs.
@@ -62,9 +62,9 @@ func prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Those of the Machine API stay: Machines are somebody else's at first.
 	crds := []string{
-		"delete", "--timeout=90s", "crd", "machines.machine.openshift.io", "machinesets.machine.openshift.io",
-		"machinehealthchecks.machine.openshift.io", "nodemaintenances.nodemaintenance.medik8s.io", "nodemaintenances.nodemaintenance.kubevirt.io",
+		"delete", "--timeout=90s", "crd", "nodemaintenances.nodemaintenance.medik8s.io", "nodemaintenances.nodemaintenance.kubevirt.io",
 	}
 	if output, err := harness.Kubectl(ctx, env, nil, crds...); err != nil {
 		return fmt.Errorf("removing the sandbox's CRDs: %w\n%s", err, output)

@@ -28,11 +28,15 @@ const (
 	tag           = "test"
 )
 
-var env *cluster.Cluster
+var (
+	env *cluster.Cluster
+	// missing says why real nodes cannot run here.
+	missing []string
+)
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
-	if missing := realnode.Missing(); len(missing) > 0 {
+	if missing = realnode.Missing(); len(missing) > 0 {
 		fmt.Printf("the tests on real nodes are left out: %v\n", missing)
 		if os.Getenv("DROVER_REAL_NODES") == "required" {
 			os.Exit(1)
@@ -102,7 +106,7 @@ func image(ctx context.Context) (archive string, err error) {
 // world is the control plane as a test sees it.
 func world(t *testing.T) *harness.World {
 	t.Helper()
-	if missing := realnode.Missing(); len(missing) > 0 {
+	if len(missing) > 0 {
 		t.Skipf("real nodes cannot run here: %v", missing)
 	}
 	return harness.NewWorld(t, env)

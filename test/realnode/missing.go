@@ -28,5 +28,8 @@ func Missing() []string {
 			missing = append(missing, fmt.Sprintf("%s is not there; hack/install-node-packages.sh installs it", file))
 		}
 	}
+	if len(missing) == 0 {
+		missing = probes()
+	}
 	return missing
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the image and pushes it.
-#   IMAGE_REGISTRY   registry and organization, as ghcr.io/drover-io; the image is IMAGE_REGISTRY/drover:VERSION
+#   IMAGE_REGISTRY   registry and organization, as ghcr.io/drover-io; the image is IMAGE_REGISTRY/drover:VERSION, of a release also :latest
 #   IMG              instead: the whole name, with or without a tag
 #   REGISTRY_USER, REGISTRY_TOKEN   who pushes; without them it is who is logged in (~/.docker/config.json)
 #   DRY_RUN=y        says what would be done, and does nothing
@@ -34,7 +34,7 @@ y | yes)
 	exit 1
 	;;
 esac
-if [[ "$version" == *-dirty && "${DRY_RUN:-}" != nopush ]]; then
+if [[ -n "$(git status --porcelain)" && "${DRY_RUN:-}" != nopush ]]; then
 	echo "push: there are changes that are not committed; what is pushed must be a commit" >&2
 	exit 1
 fi
@@ -44,3 +44,7 @@ if [[ "${DRY_RUN:-}" == nopush ]]; then
 	exit 0
 fi
 "$(hack/tool.sh images)" push --layout dist/images/drover --to "$name" --tag "$tag"
+# What config/ names; a release candidate is not what people get who name no version.
+if [[ "$tag" =~ ^v[0-9]+\.[0-9]+\.[0-9]+$ ]]; then
+	"$(hack/tool.sh images)" push --layout dist/images/drover --to "$name" --tag latest
+fi

@@ -26,7 +26,8 @@ progress() {
 if [[ ! -x "$binary" ]]; then
 	mkdir -p bin/cache bin/tools
 	work="$(mktemp -d bin/cache/.tool-XXXXXX)"
-	trap 'rm -rf "$work"' EXIT
+	reporter=""
+	trap '[[ -z "$reporter" ]] || kill "$reporter" 2>/dev/null || true; rm -rf "$work"' EXIT
 	echo "tool: building $package; that takes some minutes, once" >&2
 	: >"$work/log"
 	progress "$work/log" "$(cd "tools/$name" && go list -tags "$tags" -deps "$package" | wc -l)" &
@@ -36,6 +37,7 @@ if [[ ! -x "$binary" ]]; then
 	(cd "tools/$name" && CGO_ENABLED=0 go build -v -tags "$tags" -trimpath -ldflags "-s -w" -o "$out" "$package") 2>"$work/log" || status="$?"
 	kill "$reporter" 2>/dev/null || true
 	wait "$reporter" 2>/dev/null || true
+	reporter=""
 	if ((status != 0)); then
 		echo "tool: $name could not be built:" >&2
 		tail -n 20 "$work/log" >&2

@@ -31,7 +31,9 @@ func (p *pass) gather(ctx context.Context) error {
 		if err != nil || held == nil {
 			return "" // taking it will tell
 		}
-		return held.Error()
+		// That a lease runs out is no event.
+		p.later(max(held.Until.Sub(p.now), time.Second))
+		return fmt.Sprintf("its lease is held by %q", held.Holder)
 	}}
 	var err error
 	w.Rules, err = byName(ctx, p.Cache, &v1alpha1.MutexRuleList{}, func(l *v1alpha1.MutexRuleList) []v1alpha1.MutexRule { return l.Items })

@@ -132,3 +132,18 @@ func TestANodeTakesTooLong(t *testing.T) {
 		t.Errorf("%d Jobs", count)
 	}
 }
+
+// Somebody holds the lease of a node and never comes back: when it has run out the node has its turn.
+func TestALeaseThatRunsOut(t *testing.T) {
+	s := newStage(t, plot{})
+	s.TakeLease(s.nodes[0], "somebody", 3*time.Second)
+	s.upgrade()
+	s.await(v1alpha1.PhaseDone)
+	s.restored()
+	if count := s.jobsOnce(); count != 4 {
+		t.Errorf("%d Jobs", count)
+	}
+	for _, node := range s.nodes {
+		s.NoLease(node)
+	}
+}

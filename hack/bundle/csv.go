@@ -148,7 +148,7 @@ func configuration() object {
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": "drover", "labels": object{"app.kubernetes.io/name": "drover"}},
 		"data": object{"config.yaml": `apiVersion: config.drover.dev/v1alpha1
 kind: DroverConfiguration
-# Add upgrade when the policies of config/upgrade/admission.yaml are applied: docs/install.md says why.
+# Add upgrade when the roles and the policies of config/upgrade are applied: docs/install.md says why.
 controllers: [metadata, maintenance, maintenance-kubevirt]
 namespace: openshift-machine-api
 webhook:

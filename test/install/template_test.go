@@ -226,5 +226,14 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	} {
 		h.Refused(text, "template", "drover", h.Chart, "--set", value)
 	}
+	for text, args := range map[string][]string{
+		"config.controllers names no maintenance": {"--set", "config.controllers={metadata}"},
+		"say webhook.enabled=false instead":       {"--set-string", "config.webhook.bindAddress=0"},
+		"the alerts would say that Drover is absent": {
+			"--set-string", "config.metrics.bindAddress=0", "--set", "metrics.prometheusRule.enabled=true",
+		},
+	} {
+		h.Refused(text, append([]string{"template", "drover", h.Chart}, args...)...)
+	}
 	h.Refused("capabilities: turn at least one on", append([]string{"template", "drover", h.Chart}, helm.Only("none")...)...)
 }

@@ -147,6 +147,17 @@ kind: DroverConfiguration
 {{- if and $asked $name $used (not (include "drover.machines.namespace.made" .)) (not (lookup "v1" "Namespace" "" $name)) -}}
 {{- fail (printf "there is no namespace %s for MachineSets and Machines. On plain Kubernetes turn capabilities.machines on, or capabilities.metadata off; config.namespace names another namespace; namespaces.machines.create=true makes it" $name) -}}
 {{- end -}}
+{{- with .Values.config.controllers -}}
+{{- if and (include "drover.webhook" $) (not (or (has "*" .) (has "maintenance" .) (has "maintenance-kubevirt" .))) -}}
+{{- fail "config.controllers names no maintenance and capabilities.maintenance is on: nobody would answer its webhook, and every NodeMaintenance be refused; turn it off" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (include "drover.webhook" .) (not (include "drover.port" (list . "webhook" ":9443"))) -}}
+{{- fail "config.webhook.bindAddress: 0 turns the webhook off, and webhook.enabled is true: say webhook.enabled=false instead" -}}
+{{- end -}}
+{{- if and .Values.metrics.prometheusRule.enabled (not (include "drover.port" (list . "metrics" ":8443"))) -}}
+{{- fail "metrics.prometheusRule.enabled: config.metrics.bindAddress 0 turns metrics off, and the alerts would say that Drover is absent" -}}
+{{- end -}}
 {{- if and .Values.kubemark.enabled (not (include "drover.on" (list . "machines"))) -}}
 {{- fail "kubemark.enabled: the provider is of use with capabilities.machines only" -}}
 {{- end -}}

@@ -185,9 +185,7 @@ func (c *Cluster) Stop() error {
 		return nil
 	}
 	// They have something on this machine to clean up, for which the API server may be needed, and files in the folder.
-	if err := c.endExtras(); err != nil {
-		return err
-	}
+	failures := []error{c.endExtras()}
 	c.mu.Lock()
 	processes := make([]processID, 0, len(startOrder))
 	for _, name := range slices.Backward(startOrder) {
@@ -196,7 +194,6 @@ func (c *Cluster) Stop() error {
 	c.mu.Unlock()
 	// Only etcd has anything to lose, so only etcd is asked politely.
 	last := len(processes) - 1
-	var failures []error
 	for _, id := range processes[:last] {
 		failures = append(failures, end(id, syscall.SIGKILL))
 	}

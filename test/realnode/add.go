@@ -94,8 +94,50 @@ func processOf(name string) string { return "node-" + name }
 // add starts the process of a node and gives it its certificate.
 func add(ctx context.Context, c *cluster.Cluster, name string, options *Options) error {
 	folder := FolderOf(c, name)
+	if c.ExtraRuns(processOf(name)) {
+		return fmt.Errorf("realnode: node %s runs already", name)
+	}
+	if err := prepare(c, folder, name, options); err != nil {
+		return err
+	}
+	before, err := folder.Network()
+	again := err == nil
+	log, err := c.StartExtra(processOf(name), "run", Command, string(folder))
+	if err != nil {
+		return err
+	}
+	var network Network
+	err = await(ctx, c, name, "to have its network", func() (bool, error) {
+		network, err = folder.Network()
+		if errors.Is(err, os.ErrNotExist) {
+			return false, nil
+		}
+		// The process takes the network of an earlier one away before it makes its own.
+		return err == nil && (!again || network.Made != before.Made), err
+	})
+	if err != nil {
+		return fmt.Errorf("%w; see %s", err, c.LogFile(log))
+	}
+	certificate, key, err := c.ServingCertificate(name, network.Address())
+	if err != nil {
+		return err
+	}
+	if err := writeFile(folder.Key(), key); err != nil {
+		return err
+	}
+	return writeFile(folder.Certificate(), certificate)
+}
+
+// prepare writes what the process of a node reads.
+func prepare(c *cluster.Cluster, folder Folder, name string, options *Options) error {
 	if err := os.MkdirAll(string(folder), 0o700); err != nil {
 		return fmt.Errorf("realnode: %w", err)
+	}
+	// What an earlier process has left says nothing of this one.
+	for _, file := range []string{folder.Certificate(), folder.Key(), folder.Ready()} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("realnode: %w", err)
+		}
 	}
 	server, err := c.ServerAddress()
 	if err != nil {
@@ -112,32 +154,7 @@ func add(ctx context.Context, c *cluster.Cluster, name string, options *Options)
 		return err
 	}
 	config.Host = "https://" + ServiceAddress
-	if err := cluster.WriteKubeconfig(config, folder.Kubeconfig()); err != nil {
-		return err
-	}
-	log, err := c.StartExtra(processOf(name), "run", Command, string(folder))
-	if err != nil {
-		return err
-	}
-	var network Network
-	err = await(ctx, c, name, "to have its network", func() (bool, error) {
-		network, err = folder.Network()
-		if errors.Is(err, os.ErrNotExist) {
-			return false, nil
-		}
-		return err == nil, err
-	})
-	if err != nil {
-		return fmt.Errorf("%w; see %s", err, c.LogFile(log))
-	}
-	certificate, key, err := c.ServingCertificate(name, network.Address())
-	if err != nil {
-		return err
-	}
-	if err := writeFile(folder.Key(), key); err != nil {
-		return err
-	}
-	return writeFile(folder.Certificate(), certificate)
+	return cluster.WriteKubeconfig(config, folder.Kubeconfig())
 }
 
 // await waits until something is so, and fails when the node's process has ended.
@@ -181,10 +198,28 @@ func awaitReady(ctx context.Context, c *cluster.Cluster, clients kubernetes.Inte
 
 // Remove ends the kubelet and all containers of a node and removes its Node.
 func Remove(ctx context.Context, c *cluster.Cluster, name string) error {
+	folder := FolderOf(c, name)
+	if _, err := folder.Network(); err == nil && !c.ExtraRuns(processOf(name)) {
+		// It was killed, and has left containers and mounts. The next one of the folder ends them.
+		plan, err := folder.Plan()
+		if err != nil {
+			return err
+		}
+		if err := add(ctx, c, name, &Options{Labels: plan.Labels, MaxPods: plan.MaxPods, Images: plan.Images}); err != nil {
+			return err
+		}
+		err = await(ctx, c, name, "to clean up", func() (bool, error) {
+			_, err := os.Stat(folder.Ready())
+			return err == nil, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
 	if err := c.EndExtra(processOf(name)); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(string(FolderOf(c, name))); err != nil {
+	if err := os.RemoveAll(string(folder)); err != nil {
 		return fmt.Errorf("realnode: removing what node %s has left: %w", name, err)
 	}
 	clients, err := kubernetes.NewForConfig(c.Admin())

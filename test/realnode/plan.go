@@ -28,6 +28,8 @@ type Plan struct {
 type Network struct {
 	// Index counts the nodes of this machine, from 1.
 	Index int `json:"index"`
+	// Made is the number of the process that has made it.
+	Made int `json:"made"`
 }
 
 // Namespace is the name of the network namespace, Link that of the interface on this machine's side.

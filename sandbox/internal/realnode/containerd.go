@@ -121,10 +121,15 @@ func (s *supervisor) clean(containerd *program) error {
 	defer cancel()
 	err := s.removePods(ctx)
 	s.stop(containerd)
+	return errors.Join(err, s.unmount())
+}
+
+// unmount takes away what is mounted in the node's folder.
+func (s *supervisor) unmount() error {
 	for range 3 { // some are mounted over others
 		mounts, listed := s.mounts()
 		if listed != nil {
-			return errors.Join(err, listed)
+			return listed
 		}
 		if len(mounts) == 0 {
 			break
@@ -135,7 +140,7 @@ func (s *supervisor) clean(containerd *program) error {
 			}
 		}
 	}
-	return err
+	return nil
 }
 
 // mounts lists what is mounted in the node's folder, the last one first.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -33,16 +34,20 @@ func run(ctx context.Context, name string, args ...string) error {
 func (s *supervisor) takeNetwork(ctx context.Context) error {
 	var err error
 	if s.network, err = s.folder.Network(); err == nil {
-		if err := s.dropNetwork(); err != nil {
+		if err := errors.Join(s.killInside(), s.unmount(), s.dropNetwork()); err != nil {
 			return err
 		}
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+	s.network.Made = os.Getpid()
 	for s.network.Index = 1; s.network.Index <= mostNodes; s.network.Index++ {
 		// To make it is to have it: nobody else can make one of that name.
 		if err := run(ctx, "ip", "netns", "add", s.network.Namespace()); err == nil {
-			return s.wire(ctx)
+			if err := s.wire(ctx); err != nil {
+				return errors.Join(err, s.dropNetwork())
+			}
+			return nil
 		} else if !strings.Contains(err.Error(), "File exists") {
 			return err
 		}
@@ -75,6 +80,25 @@ func (s *supervisor) wire(ctx context.Context) error {
 		}
 	}
 	return s.inside(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600) })
+}
+
+// killInside kills what still runs in the network namespace: an earlier process of this folder was killed and has left it.
+func (s *supervisor) killInside() error {
+	output, err := exec.Command("ip", "netns", "pids", s.network.Namespace()).Output()
+	if err != nil {
+		return nil // there is no such namespace
+	}
+	var failures []error
+	for _, text := range strings.Fields(string(output)) {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("ip netns pids says %q: %w", text, err)
+		}
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			failures = append(failures, fmt.Errorf("ending process %d of an earlier node: %w", pid, err))
+		}
+	}
+	return errors.Join(failures...)
 }
 
 // dropNetwork removes the network namespace, and with it the link and the route.

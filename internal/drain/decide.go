@@ -26,6 +26,8 @@ type Input struct {
 	Answered func(pod types.UID) (Answer, bool)
 	// Attached are the volumes attached to the node that pods which stay do not use; only looked at when volumes are waited for.
 	Attached []string
+	// Emptied is when it was first seen that no pod is left that has to leave; zero is Since.
+	Emptied time.Time
 	// Options change how it is drained.
 	Options Options
 	// Since is when the node was cordoned; zero when it is not yet, as in a plan.
@@ -297,7 +299,11 @@ func (d *decider) afterPods() {
 	if !options.Volumes || d.lost {
 		return
 	}
-	end := d.in.Since.Add(options.VolumesTimeout)
+	from := d.in.Since
+	if d.in.Emptied.After(from) {
+		from = d.in.Emptied
+	}
+	end := from.Add(options.VolumesTimeout)
 	if options.VolumesTimeout > 0 && !d.in.Now.Before(end) {
 		return
 	}

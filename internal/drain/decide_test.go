@@ -69,8 +69,8 @@ type scene struct {
 	answers map[types.UID]Answer
 	ready   corev1.ConditionStatus
 	volumes []string
-	// age is how long ago the node was cordoned.
-	age time.Duration
+	// age is how long ago the node was cordoned, emptied how long ago its pods had gone; zero for not known.
+	age, emptied time.Duration
 }
 
 func (s *scene) decide() Decision {
@@ -79,8 +79,13 @@ func (s *scene) decide() Decision {
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: s.ready}}
+	emptied := time.Time{}
+	if s.emptied > 0 {
+		emptied = now.Add(-s.emptied)
+	}
 	return Decide(Input{
-		Node: node, Pods: s.pods, Options: s.options, Since: now.Add(-s.age), Now: now, Attached: s.volumes,
+		Emptied: emptied,
+		Node:    node, Pods: s.pods, Options: s.options, Since: now.Add(-s.age), Now: now, Attached: s.volumes,
 		Budgets: func(pod *corev1.Pod) (found []*policyv1.PodDisruptionBudget) {
 			for _, budget := range s.budgets {
 				if Selects(budget, pod) {
@@ -283,6 +288,8 @@ func TestAfterThePods(t *testing.T) {
 			"a", 59 * time.Second},
 		{"volumes, the time is over", scene{options: Options{Volumes: true, VolumesTimeout: time.Minute}, volumes: []string{"a"}, age: time.Minute},
 			true, "all", 0},
+		{"volumes, when the drain took long", scene{options: Options{Volumes: true, VolumesTimeout: time.Minute}, volumes: []string{"a"},
+			age: time.Hour, emptied: 59 * time.Second}, false, "1 volumes are still attached: a", time.Second},
 		{"volumes of a node that is lost", scene{options: Options{Volumes: true, Unreachable: Ignore}, volumes: []string{"a"},
 			ready: corev1.ConditionUnknown}, true, "all", 0},
 		{"all gone in time", scene{options: Options{Deadline: time.Minute}, age: time.Hour}, true, "all pods have left", 0},

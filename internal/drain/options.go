@@ -49,7 +49,7 @@ type Options struct {
 	Force    bool
 	// Unreachable says what becomes of pods that the node cannot end.
 	Unreachable Unreachable
-	// Volumes waits until the node's volumes are detached, VolumesTimeout after the cordon at the latest; zero is without end.
+	// Volumes waits until the node's volumes are detached, VolumesTimeout after the pods have gone at the latest; zero is without end.
 	Volumes        bool
 	VolumesTimeout time.Duration
 }

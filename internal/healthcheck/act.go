@@ -81,20 +81,55 @@ func (p *pass) begin(ctx context.Context, r *remedy) (begun bool, err error) {
 	if gone, err := p.confirm(ctx, r); err != nil || !gone {
 		return false, err
 	}
-	if node := r.target.node; node != nil && p.options.Guard != nil && p.options.Guard.Applies(node) {
+	if node := p.protected(r.target.machine, r.target.node); node != nil {
 		p.quorum.Lock()
 		defer p.quorum.Unlock()
-		if denied, err := p.guarded(ctx, r); err != nil || denied {
+		if denied, err := p.guarded(ctx, r, node); err != nil || denied {
 			return false, err
 		}
 	}
-	switch r.means {
-	case byTemplate:
-		return p.request(ctx, r)
-	case byAnnotation:
-		return p.annotate(ctx, r)
+	if r.means == byDeletion {
+		return p.remove(ctx, r)
 	}
-	return p.remove(ctx, r)
+	// Whoever remediates outside has its own way with leases; but a node that somebody works on is not handed over.
+	if held, err := p.held(ctx, r); err != nil || held {
+		return false, err
+	}
+	if r.means == byTemplate {
+		return p.request(ctx, r)
+	}
+	return p.annotate(ctx, r)
+}
+
+// protected is the Node of a Machine of the control plane that is guarded, or what stands for it when it is gone; nil for any other Machine.
+func (p *pass) protected(machine *machinev1beta1.Machine, node *corev1.Node) *corev1.Node {
+	switch {
+	case p.options.Guard == nil:
+		return nil
+	case node == nil:
+		return p.options.Guard.StandIn(machine)
+	case p.options.Guard.Applies(node):
+		return node
+	}
+	return nil
+}
+
+// held tells whether somebody else has the lease of the Machine's node.
+func (p *pass) held(ctx context.Context, r *remedy) (bool, error) {
+	if r.target.node == nil || p.options.Leases == nil {
+		return false, nil
+	}
+	held, err := p.options.Leases.HeldBy(ctx, r.target.node.Name)
+	if err != nil || held == nil {
+		return false, err
+	}
+	p.leaseHeld(r, held)
+	return true, nil
+}
+
+func (p *pass) leaseHeld(r *remedy, held *nodelease.HeldError) {
+	p.block(r, reasonLease, fmt.Sprintf("the lease of node %s is held by %q", held.Node, held.Holder))
+	p.later(min(max(held.Until.Sub(p.now), catchUp), retryLease))
 }
 
 // confirm asks the API server whether a Node is as bad as the cache has it: news of Machines and of Nodes come in no order, and the first
@@ -118,10 +153,10 @@ func (p *pass) confirm(ctx context.Context, r *remedy) (bool, error) {
 
 // guarded asks whether the control plane can spare a node. A Machine of another of its nodes that is on its way out counts, too: its node
 // may still look well.
-func (p *pass) guarded(ctx context.Context, r *remedy) (denied bool, err error) {
+func (p *pass) guarded(ctx context.Context, r *remedy, node *corev1.Node) (denied bool, err error) {
 	denial, err := p.leavingPeer(ctx, r.target.machine)
 	if err == nil && denial == "" {
-		denial, err = p.options.Guard.Check(ctx, r.target.node)
+		denial, err = p.options.Guard.Check(ctx, node)
 	}
 	if err != nil || denial == "" {
 		return false, err
@@ -145,7 +180,7 @@ func (p *pass) leavingPeer(ctx context.Context, machine *machinev1beta1.Machine)
 		if err != nil {
 			return "", err
 		}
-		if node != nil && p.options.Guard.Applies(node) {
+		if node = p.protected(peer, node); node != nil {
 			return fmt.Sprintf("Machine %s of control-plane node %s is being deleted", peer.Name, node.Name), nil
 		}
 	}
@@ -188,8 +223,7 @@ func (p *pass) lease(ctx context.Context, r *remedy) (bool, error) {
 		p.memory.leases[r.target.machine.UID] = node.Name
 		return true, nil
 	case errors.As(err, &held):
-		p.block(r, reasonLease, fmt.Sprintf("the lease of node %s is held by %q", node.Name, held.Holder))
-		p.later(min(max(held.Until.Sub(p.now), catchUp), retryLease))
+		p.leaseHeld(r, held)
 		return false, nil
 	case status.Classify(err) == status.Stale:
 		p.later(retryStale)

@@ -108,8 +108,10 @@ func (in *input) judgeStart(t *target) verdict {
 		return verdict{finding: foundStarting}
 	}
 	begun := t.machine.CreationTimestamp.Time
-	if t.idle.After(begun) {
-		begun = t.idle
+	for _, later := range []time.Time{t.idle, firstSaid(t.machine)} {
+		if later.After(begun) {
+			begun = later
+		}
 	}
 	end := begun.Add(timeout)
 	if end.Before(in.now) {
@@ -118,6 +120,16 @@ func (in *input) judgeStart(t *target) verdict {
 		}
 	}
 	return verdict{finding: foundStarting, recheck: end.Add(slack)}
+}
+
+// firstSaid is the oldest time in the Machine's conditions: some of them are written when somebody begins to make it, and change no more. That
+// holds over a restart, too. Zero for none.
+func firstSaid(machine *machinev1beta1.Machine) time.Time {
+	first := time.Time{}
+	for i := range machine.Status.Conditions {
+		first = earliest(first, machine.Status.Conditions[i].LastTransitionTime.Time)
+	}
+	return first
 }
 
 // judgeNode looks for the conditions that make a Node unhealthy. One that the Node does not have matches nothing.

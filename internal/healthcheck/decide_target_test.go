@@ -98,7 +98,11 @@ func TestVerdicts(t *testing.T) {
 		"without a phase, with a node":        {machine: of{phase("")}, node: nodeIs(time.Hour, "Ready", "True"), want: foundHealthy},
 		"status that was written just now":    {machine: of{unlinked, age(time.Hour), updated}, want: foundLate},
 		"a node whose machine has no phase":   {machine: of{phaseless}, node: nodeIs(time.Hour, "Ready", "False"), want: foundUnhealthy},
-		"without a start-up timeout":          {check: unset, machine: of{unlinked, age(9 * time.Minute)}, want: foundStarting, recheck: minutes(1)},
+		"begun late, after a restart": {
+			check: unset, machine: of{unlinked, age(time.Hour), said(4*time.Minute, 6*time.Minute, time.Minute)}, want: foundStarting, recheck: minutes(4),
+		},
+		"begun long ago, after a restart": {check: unset, machine: of{unlinked, age(time.Hour), said(11*time.Minute, time.Minute)}, want: foundLate},
+		"without a start-up timeout":      {check: unset, machine: of{unlinked, age(9 * time.Minute)}, want: foundStarting, recheck: minutes(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := judging()
@@ -132,6 +136,15 @@ func TestVerdicts(t *testing.T) {
 
 // The incumbent's clock starts anew with every write of the status.
 func updated(m *machinev1beta1.Machine) { m.Status.LastUpdated = &metav1.Time{Time: start} }
+
+// said gives the Machine conditions that have been as they are for so long.
+func said(ages ...time.Duration) func(*machinev1beta1.Machine) {
+	return func(m *machinev1beta1.Machine) {
+		for _, age := range ages {
+			m.Status.Conditions = append(m.Status.Conditions, machinev1beta1.Condition{LastTransitionTime: metav1.NewTime(start.Add(-age))})
+		}
+	}
+}
 
 func unset(c *machinev1beta1.MachineHealthCheck) { c.Spec.NodeStartupTimeout = nil }
 

@@ -12,7 +12,8 @@ import (
 const departureLife = time.Minute
 
 // memory is what is remembered of one MachineHealthCheck between passes. It belongs to the one worker that has the MachineHealthCheck.
-// Without it, as after a restart, the same is decided; an event may be told once more, and a lease may run out instead of being returned.
+// Without it, as after a restart, the same is decided; an event may be told once more, and a lease may run out instead of being returned. What
+// is remembered of owners is another matter: after a restart the back-off of one whose Machines keep failing begins at its first step.
 type memory struct {
 	uid types.UID
 	// told tells that a pass has been finished.

@@ -113,6 +113,13 @@ func (g *guard) Check(_ context.Context, node *corev1.Node) (string, error) {
 	return g.denial, g.err
 }
 
+func (g *guard) StandIn(machine *machinev1beta1.Machine) *corev1.Node {
+	if machine.Labels["control-plane"] == "" {
+		return nil
+	}
+	return nodeOf("once-of-" + machine.Name)
+}
+
 // controlPlane makes Nodes unhealthy and members of the control plane.
 func controlPlane(objects []client.Object) []client.Object {
 	for _, object := range objects {

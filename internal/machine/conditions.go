@@ -16,7 +16,7 @@ const (
 	AnnotationInstanceState = "machine.openshift.io/instance-state"
 	// AnnotationDrainTimeout is a duration after which the drain is ended without the rest, "0s" for never.
 	AnnotationDrainTimeout = "drover.dev/node-drain-timeout"
-	// AnnotationNodeDeletionTimeout is a duration for which the deletion of the Node is tried, "0s" for without end.
+	// AnnotationNodeDeletionTimeout is a duration for which the deletion of the Node is tried after it has failed once, "0s" for without end.
 	AnnotationNodeDeletionTimeout = "drover.dev/node-deletion-timeout"
 )
 
@@ -96,6 +96,7 @@ func ConditionDocs() []status.ConditionDoc {
 	add(ConditionReady, reasonNotReady, "the Node is not Ready")
 	add(ConditionReady, reasonFailed, "the Machine is Failed for good; delete it")
 	add(ConditionReady, reasonDeleting, "the Machine is being deleted")
+	add(ConditionReady, reasonLease, "its node is drained, and somebody else works on it by now; the instance is ended after that")
 	add(ConditionReady, reasonPaused, "the Machine is paused by an annotation")
 	return docs
 }

@@ -64,9 +64,9 @@ type Options struct {
 	// DrainTimeout is how long the drain of a deleted Machine may take before it is ended without the rest; zero is without end. The Machine's
 	// annotation AnnotationDrainTimeout overrules it.
 	DrainTimeout time.Duration
-	// VolumeDetachTimeout is how long the detaching of volumes is waited for after the cordon; zero is 5 minutes, less is not at all.
+	// VolumeDetachTimeout is how long the detaching of volumes is waited for when the pods have gone; zero is 5 minutes, less is not at all.
 	VolumeDetachTimeout time.Duration
-	// NodeDeletionTimeout is how long the deletion of the Node is tried; zero is without end.
+	// NodeDeletionTimeout is how long the deletion of the Node is tried after it has failed once; zero is without end.
 	NodeDeletionTimeout time.Duration
 	// Namespace is where the Machines are; empty for all.
 	Namespace string
@@ -80,6 +80,8 @@ type Options struct {
 type Guard interface {
 	// Applies tells whether the node is one of the control plane that is guarded on this cluster.
 	Applies(node *corev1.Node) bool
+	// StandIn is what to check for a Machine whose Node is gone; nil when it is none of the control plane.
+	StandIn(machine *machinev1beta1.Machine) *corev1.Node
 	// Check says why the node cannot be spared now; empty when it can.
 	Check(ctx context.Context, node *corev1.Node) (denial string, err error)
 	// Hold lets one caller at a time check and then cordon.
@@ -137,6 +139,8 @@ type memory struct {
 	// ended is when the provider was first asked to end the instance; finished tells that nothing is left to do.
 	ended    time.Time
 	finished bool
+	// parting is when the Node could not be deleted for the first time; zero for never.
+	parting time.Time
 	// drains names the node that the engine has been told to drain.
 	drains string
 	// told is the last thing of each kind that an event has been sent for.
@@ -212,6 +216,8 @@ type pass struct {
 	memory  *memory
 	now     time.Time
 	found   observation
+	// leased tells that the node's lease has been looked at in this pass.
+	leased bool
 	// ending tells that the instance has just been ended, and that the status can wait for what comes of it.
 	ending bool
 	// again is how soon to look once more without an event; zero for no need.
@@ -247,10 +253,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // run chooses between a Machine's life and its end.
 func (p *pass) run(ctx context.Context) error {
+	if ours, err := p.authority(ctx); err != nil || !ours {
+		return err
+	}
 	switch {
-	case p.elsewhere():
-		return p.writeStatus(ctx)
 	case p.paused():
+		p.withdraw(p.memory)
 		p.found.ready = step{reason: reasonPaused, message: "the annotation " + AnnotationPaused + " is on it"}
 		return p.writeStatus(ctx)
 	case p.machine.DeletionTimestamp != nil:

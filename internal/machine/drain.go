@@ -28,8 +28,8 @@ func (p *pass) drain(ctx context.Context) (bool, error) {
 		p.found.drained = p.memory.drained
 		return true, nil
 	}
-	_, excluded := p.machine.Annotations[AnnotationExclude]
-	if p.nodeName() == "" || excluded {
+	unclear := p.found.node == nil && p.found.conflict != ""
+	if p.nodeName() == "" && !unclear || p.excluded() {
 		p.found.drained = step{met: true, message: "Node drain skipped"}
 		p.tell(EventDrainSkipped, "Node drain skipped")
 		return true, nil
@@ -39,16 +39,60 @@ func (p *pass) drain(ctx context.Context) (bool, error) {
 		p.withdraw(p.memory)
 		return false, nil
 	}
-	if p.found.node == nil && p.found.conflict != "" {
+	switch {
+	case unclear:
 		// There is a Node, and it is not clear whose: its pods must not lose it without having been asked.
-		p.blocked(reasonLinkConflict, p.found.conflict, retryDenied)
+		text := fmt.Sprintf("%s; when that Node is not this Machine's, put the annotation %s on the Machine", p.found.conflict, AnnotationExclude)
+		p.blocked(reasonLinkConflict, text, retryDenied)
 		return false, nil
-	}
-	if p.found.node == nil {
+	case p.found.node == nil:
+		if spared, err := p.sparedWithoutNode(ctx); err != nil || !spared {
+			return false, err
+		}
 		p.drained("the node is gone")
 		return true, nil
 	}
 	return p.empty(ctx, p.found.node)
+}
+
+// sparedWithoutNode asks for a Machine of the control plane whose Node is gone: what runs on its instance may be missed all the same.
+func (p *pass) sparedWithoutNode(ctx context.Context) (bool, error) {
+	if p.Guard == nil {
+		return true, nil
+	}
+	node := p.Guard.StandIn(p.machine)
+	if node == nil {
+		return true, nil
+	}
+	return p.spared(ctx, node, false)
+}
+
+// excluded tells whether an annotation leaves the drain out.
+func (p *pass) excluded() bool {
+	_, excluded := p.machine.Annotations[AnnotationExclude]
+	return excluded
+}
+
+// keep keeps the lease of a drained node until its instance is ended, however long hooks and the provider take: others would begin to work
+// on it else.
+func (p *pass) keep(ctx context.Context) (bool, error) {
+	node := p.found.node
+	if node == nil || p.excluded() || p.leased || !p.memory.ended.IsZero() {
+		return true, nil
+	}
+	again, err := p.Lease.Hold(ctx, node)
+	var held *nodelease.HeldError
+	switch {
+	case err == nil:
+		p.later(again)
+		return true, nil
+	case errors.As(err, &held):
+		p.found.ready = step{reason: reasonLease, message: held.Error()}
+		p.tell(EventDrainRequeued, held.Error())
+		p.later(min(max(held.Until.Sub(p.now), time.Second), retryDenied))
+		return false, nil
+	}
+	return false, err
 }
 
 // drained notes that nothing is left to drain.
@@ -108,6 +152,7 @@ func (p *pass) spared(ctx context.Context, node *corev1.Node, ours bool) (bool, 
 
 // lease makes sure that the node's lease is ours.
 func (p *pass) lease(ctx context.Context, node *corev1.Node) (bool, error) {
+	p.leased = true
 	again, err := p.Lease.Hold(ctx, node)
 	var held *nodelease.HeldError
 	switch {

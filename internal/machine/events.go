@@ -20,6 +20,8 @@ const (
 	EventDelete = "Delete"
 	// EventFailedDelete: the provider refuses to end the instance.
 	EventFailedDelete = "FailedDelete"
+	// EventNodeLeft: the Node stays, because the time for its deletion is over.
+	EventNodeLeft = "NodeLeft"
 	// EventLinkConflict: it is not clear which Node is the Machine's.
 	EventLinkConflict = "NodeLinkConflict"
 	// EventDrainBlocked: a hook holds up the drain.
@@ -45,6 +47,7 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventFailedUpdate, Type: corev1.EventTypeWarning, On: "Machine", When: "the provider cannot say how the instance is; once for each cause"},
 		{Reason: EventDelete, Type: corev1.EventTypeNormal, On: "Machine", When: "its instance is gone"},
 		{Reason: EventFailedDelete, Type: corev1.EventTypeWarning, On: "Machine", When: "the provider does not end the instance; once for each cause"},
+		{Reason: EventNodeLeft, Type: corev1.EventTypeWarning, On: "Machine", When: "its Node could not be deleted in time, and stays; delete it by hand"},
 		{Reason: EventLinkConflict, Type: corev1.EventTypeWarning, On: "Machine", When: "several Nodes or Machines claim each other"},
 		{Reason: EventDrainBlocked, Type: corev1.EventTypeNormal, On: "Machine", When: "a preDrain hook holds up the drain"},
 		{Reason: EventDrainProceeds, Type: corev1.EventTypeNormal, On: "Machine", When: "the drain of its node begins"},

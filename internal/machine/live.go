@@ -17,18 +17,52 @@ import (
 	"github.com/drover-io/drover/provider"
 )
 
-// elsewhere notes that another API has the Machine, when it has, in the incumbent's words. On a cluster without that choice nothing is said.
-func (p *pass) elsewhere() bool {
+// authority tells whether the Machine is this API's to work on, and does what is to be done when it is not. On a cluster without that choice
+// it always is. The words are the incumbent's.
+func (p *pass) authority(ctx context.Context) (ours bool, err error) {
 	authority := p.machine.Status.AuthoritativeAPI
 	text := fmt.Sprintf("The AuthoritativeAPI status is set to '%s'", authority)
 	switch authority {
-	case machinev1beta1.MachineAuthorityClusterAPI, machinev1beta1.MachineAuthorityMigrating:
-		p.found.paused = step{met: true, reason: reasonAuthority, message: text}
-		return true
+	case "":
+		if p.machine.Spec.AuthoritativeAPI == "" {
+			return true, nil
+		}
+		return false, p.claim(ctx)
 	case machinev1beta1.MachineAuthorityMachineAPI:
 		p.found.paused = step{reason: reasonOurs, message: text}
+		return true, nil
+	case machinev1beta1.MachineAuthorityClusterAPI, machinev1beta1.MachineAuthorityMigrating:
+		p.found.paused = step{met: true, reason: reasonAuthority, message: text}
+		return false, p.standBack(ctx)
 	}
-	return false
+	p.withdraw(p.memory)
+	log.FromContext(ctx).Info("the authority over the Machine is unknown, nothing is done", "authoritativeAPI", authority)
+	return false, nil
+}
+
+// claim takes the authority that the spec asks for over into the status, as the incumbent does. The rest waits for the next pass.
+func (p *pass) claim(ctx context.Context) error {
+	changed := p.machine.DeepCopy()
+	changed.Status.AuthoritativeAPI = p.machine.Spec.AuthoritativeAPI
+	patch := client.MergeFromWithOptions(p.machine, client.MergeFromWithOptimisticLock{})
+	if err := p.Writer.Status().Patch(ctx, changed, patch, fieldOwner); err != nil {
+		return fmt.Errorf("taking the authority over Machine %s: %w", p.key, err)
+	}
+	p.wrote(changed)
+	// The event of a write of one's own is left out.
+	p.later(retryStale)
+	return nil
+}
+
+// standBack leaves the Machine to another API, in the middle of a drain, too.
+func (p *pass) standBack(ctx context.Context) error {
+	p.withdraw(p.memory)
+	if name := p.nodeName(); name != "" && p.machine.DeletionTimestamp != nil {
+		if err := p.Lease.ReleaseOwn(ctx, name); err != nil {
+			return err
+		}
+	}
+	return p.writeStatus(ctx)
 }
 
 func (p *pass) paused() bool {
@@ -50,8 +84,13 @@ func (p *pass) live(ctx context.Context) error {
 		}
 	}
 	failed := p.instance(ctx)
-	if p.found.instance != nil {
-		newborn := nodelink.ProviderID(p.machine) == "" && p.found.instance.State == provider.Running
+	if p.found.phase == machinev1beta1.PhaseFailed {
+		if err := p.lose(ctx); err != nil {
+			return err
+		}
+	}
+	if i := p.found.instance; i != nil {
+		newborn := nodelink.ProviderID(p.machine) == "" && i.ProviderID != "" && i.State == provider.Running
 		if err := p.record(ctx); err != nil {
 			return err
 		}
@@ -127,6 +166,10 @@ func (p *pass) instance(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.options.ProviderTimeout)
 	defer cancel()
 	instance, err := actuator.Get(ctx, p.machine)
+	if err != nil && !provisioned(p.machine) &&
+		provider.ReasonOf(err, machinev1beta1.UpdateMachineError) == machinev1beta1.InvalidConfigurationMachineError {
+		return p.notCreated(err) // it can never be made, so there is none
+	}
 	if err != nil {
 		p.found.unknown = true
 		return p.refused(err, reasonProviderError, machinev1beta1.UpdateMachineError)
@@ -240,6 +283,21 @@ func (p *pass) record(ctx context.Context) error {
 	}
 	p.wrote(changed)
 	p.memory.generation = changed.Generation
+	return nil
+}
+
+// lose says in the column State that nobody knows any more how the instance is, before the Machine is Failed for good.
+func (p *pass) lose(ctx context.Context) error {
+	changed := p.machine.DeepCopy()
+	put(&changed.Annotations, AnnotationInstanceState, string(provider.Unknown))
+	if same(p.machine, changed) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(p.machine, client.MergeFromWithOptimisticLock{})
+	if err := p.Writer.Patch(ctx, changed, patch, fieldOwner); err != nil {
+		return fmt.Errorf("recording that the instance of Machine %s is lost: %w", p.key, err)
+	}
+	p.wrote(changed)
 	return nil
 }
 

@@ -90,6 +90,9 @@ func (p *pass) dismantle(ctx context.Context) (over bool, err error) {
 		return false, err
 	}
 	p.withdraw(p.memory)
+	if kept, err := p.keep(ctx); err != nil || !kept {
+		return false, err
+	}
 	if len(p.machine.Spec.LifecycleHooks.PreTerminate) > 0 {
 		return false, nil
 	}
@@ -196,9 +199,13 @@ func (p *pass) removeNode(ctx context.Context) (bool, error) {
 		log.FromContext(ctx).Info("node deleted", "node", node.Name)
 		return true, nil
 	}
+	if p.memory.parting.IsZero() {
+		p.memory.parting = p.now
+	}
 	timeout := p.duration(AnnotationNodeDeletionTimeout, p.options.NodeDeletionTimeout)
-	if timeout > 0 && !p.now.Before(p.machine.DeletionTimestamp.Add(timeout)) {
+	if timeout > 0 && !p.now.Before(p.memory.parting.Add(timeout)) {
 		log.FromContext(ctx).Error(err, "the Node stays; the time for its deletion is over", "node", node.Name)
+		p.warn(EventNodeLeft, fmt.Sprintf("Node %s could not be deleted for %s, and stays: %v", node.Name, timeout, err))
 		return true, nil
 	}
 	return false, fmt.Errorf("deleting Node %s: %w", node.Name, err)

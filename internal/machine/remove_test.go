@@ -261,6 +261,8 @@ func TestAnotherMachinesNodeStays(t *testing.T) {
 
 type guard struct{ denial string }
 
+func (g *guard) StandIn(machine *machinev1beta1.Machine) *corev1.Node { return nodeOf(machine.Name) }
+
 func (g *guard) Hold() func() { return func() {} }
 
 func (g *guard) Applies(*corev1.Node) bool                           { return true }

@@ -91,6 +91,31 @@ func (p *pass) confirmed(ctx context.Context) bool {
 	return true
 }
 
+// chosen makes sure that, where some Machines are to go and others stay, the choice knows every mark. The cluster-autoscaler marks a Machine
+// and then takes one off the replicas; the news of the two come in no order, and without the first another Machine would be deleted.
+func (p *pass) chosen(ctx context.Context) bool {
+	if count := len(p.decision.Delete); count == 0 || count == len(p.decision.Members) {
+		return true
+	}
+	live, err := p.living(ctx)
+	if err != nil {
+		p.err = err
+		return false
+	}
+	marks := map[types.UID]bool{}
+	for i := range live {
+		marks[live[i].UID] = plan.Marked(&machinev1beta1.Machine{ObjectMeta: live[i].ObjectMeta})
+	}
+	for i := range p.decision.Members {
+		if member := &p.decision.Members[i]; marks[member.Machine.UID] != member.Marked {
+			log.FromContext(ctx).Info("waiting for the cache to show which Machines are marked", "machine", member.Machine.Name)
+			p.later(catchUp)
+			return false
+		}
+	}
+	return true
+}
+
 func (p *pass) counted() []types.UID {
 	uids := make([]types.UID, 0, len(p.decision.Members))
 	for i := range p.decision.Members {

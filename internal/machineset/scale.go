@@ -26,7 +26,7 @@ func (p *pass) scale(ctx context.Context) bool {
 	if d.Create+len(d.Delete) == 0 && d.Replace == nil {
 		return true
 	}
-	if !p.confirmed(ctx) {
+	if !p.confirmed(ctx) || !p.chosen(ctx) {
 		return false
 	}
 	switch {

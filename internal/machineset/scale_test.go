@@ -10,6 +10,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/machineset/plan"
 )
@@ -216,4 +217,25 @@ func TestManyMachines(t *testing.T) {
 	s.expect(plan.Burst, 0, 0, "Resized=False ScalingUp")
 	s.pass("create Machine, create Machine, create Machine, status MachineSet/web")
 	s.expect(plan.Burst+3, 0, 0, "Resized=True Resized")
+}
+
+// The cluster-autoscaler marks a Machine and then takes one off the replicas: the second may be heard of first.
+func TestAMarkThatTheCacheDoesNotShow(t *testing.T) {
+	both(t, func(s *stage, _ bool) {
+		s.settle()
+		s.freezeMachines()
+		edit(s, s.machine("c"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{plan.DeleteAnnotation: "yes"} })
+		s.resize(2)
+		s.waits()
+		s.thaw()
+		s.settle()
+		if got := fmt.Sprint(s.living()); got != "[a b]" {
+			s.t.Errorf("left are %s", got)
+		}
+		// All of them go, whatever is marked: nothing has to be asked.
+		s.freezeMachines()
+		edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{plan.DeleteAnnotation: "yes"} })
+		s.resize(0)
+		s.pass("delete Machine/a, delete Machine/b, status MachineSet/web")
+	}, func() []client.Object { return pool(3) })
 }

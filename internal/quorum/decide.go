@@ -43,14 +43,17 @@ func isReady(node *corev1.Node) bool {
 }
 
 // decidePlain says why a control plane of these nodes cannot spare one of them; empty when it can. There the API server tells nothing of
-// etcd, so a node that is ready stands for a member that works.
+// etcd, so a node that is ready stands for a member that works. Of one that is not among them, because its Node is gone, nobody knows whether
+// it works: it counts as one that does.
 func decidePlain(name string, members []corev1.Node) string {
 	own := slices.IndexFunc(members, func(n corev1.Node) bool { return n.Name == name })
-	if own < 0 {
-		// It has lost the label, or is gone, since the cache saw it.
-		return ""
+	left, all := 0, len(members)
+	switch {
+	case all == 0:
+		return "" // nobody knows a control plane here
+	case own < 0:
+		all++
 	}
-	left := 0
 	for i := range members {
 		if i == own {
 			continue
@@ -63,11 +66,11 @@ func decidePlain(name string, members []corev1.Node) string {
 		}
 	}
 	// What does not work is not missed.
-	if !isReady(&members[own]) {
+	if own >= 0 && !isReady(&members[own]) {
 		return ""
 	}
-	if needed := len(members)/2 + 1; left < needed {
-		return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready, and %d are needed", name, left, len(members), needed)
+	if needed := all/2 + 1; left < needed {
+		return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready, and %d are needed", name, left, all, needed)
 	}
 	return ""
 }

@@ -140,8 +140,12 @@ func wholeLife(t *testing.T, s Subject) {
 	if instance == nil {
 		t.Fatal("Get finds none")
 	}
-	if instance.ProviderID != *machine.Spec.ProviderID {
-		t.Errorf("its providerID was %s and is %s", *machine.Spec.ProviderID, instance.ProviderID)
+	was := ""
+	if machine.Spec.ProviderID != nil {
+		was = *machine.Spec.ProviderID
+	}
+	if instance.ProviderID != was {
+		t.Errorf("its providerID was %q and is %q", was, instance.ProviderID)
 	}
 	// It waits until Get finds none.
 	s.end(t, machine)

@@ -1,13 +1,17 @@
 package machines
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +21,7 @@ import (
 
 	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/openshift"
+	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -92,6 +97,46 @@ func TestOnOpenShift(t *testing.T) {
 		}
 		return nil
 	})
+	refusesWithoutProviderSpec(w, admin)
+}
+
+// refusesWithoutProviderSpec: on the platforms that have a provider of OpenShift's, in the words that its tests look for.
+func refusesWithoutProviderSpec(w *harness.World, admin client.Client) {
+	w.Helper()
+	platform := func(name string) {
+		w.Helper()
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"platformStatus":{"type":%q}}}`, name))
+		if err := admin.Status().Patch(w.Context(), &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}, patch); err != nil {
+			w.Fatal(err)
+		}
+	}
+	// The policy was made before the API server knew what its parameter is.
+	if output, err := harness.Kubectl(w.Context(), env, nil, "annotate", "--overwrite", "validatingadmissionpolicy", "drover-provider-spec",
+		"test.drover.dev/looked-at=again"); err != nil {
+		w.Fatal(err, output)
+	}
+	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "bare"}}
+	set.Spec.Selector.MatchLabels = map[string]string{"pool": "bare"}
+	set.Spec.Template.Labels = set.Spec.Selector.MatchLabels
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "bare"}}
+	platform("AWS")
+	for _, object := range []client.Object{set, machine} {
+		w.Eventually(fmt.Sprintf("a %T without providerSpec is refused", object), func() error {
+			err := w.Client.Create(w.Context(), object, client.DryRunAll)
+			if err == nil || !strings.Contains(err.Error(), "denied request: providerSpec.value: Required value: a value must be provided") {
+				return fmt.Errorf("the answer is %w", cmp.Or(err, errors.New("yes")))
+			}
+			object.SetResourceVersion("")
+			return nil
+		})
+	}
+	platform("BareMetal")
+	for _, object := range []client.Object{set, machine} {
+		w.Eventually("nothing is asked where a provider may need none", func() error {
+			object.SetResourceVersion("")
+			return w.Client.Create(w.Context(), object, client.DryRunAll)
+		})
+	}
 }
 
 // Nobody has asked for Drover in place of OpenShift's own operator.

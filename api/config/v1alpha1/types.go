@@ -139,7 +139,7 @@ type Machines struct {
 	// NodeDrainTimeout is how long the drain of a deleted Machine may take; then its instance goes with the pods that are left. 0 for
 	// without end. The annotation drover.dev/node-drain-timeout of a Machine goes over it. Default 0s.
 	NodeDrainTimeout *metav1.Duration `json:"nodeDrainTimeout,omitempty"`
-	// VolumeDetachTimeout is how long after the cordon the volumes of a node may take to be detached, 0 for not waiting. Default 5m.
+	// VolumeDetachTimeout is how long the volumes of a node may take to be detached when its pods have gone, 0 for not waiting. Default 5m.
 	VolumeDetachTimeout *metav1.Duration `json:"volumeDetachTimeout,omitempty"`
 	// NodeDeletionTimeout is how long the deletion of the Node of a deleted Machine is tried, 0 for without end. Default 0s.
 	NodeDeletionTimeout *metav1.Duration `json:"nodeDeletionTimeout,omitempty"`

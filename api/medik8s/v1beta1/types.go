@@ -164,7 +164,7 @@ type DrainSpec struct {
 	//
 	// +optional
 	WaitForVolumes bool `json:"waitForVolumes,omitempty"`
-	// VolumesTimeout is how long it waits for them at most, counted from the cordon. Empty is without end.
+	// VolumesTimeout is how long it waits for them at most, counted from when the pods have gone. Empty is without end.
 	//
 	// +optional
 	// +kubebuilder:validation:Type=string

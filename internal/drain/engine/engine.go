@@ -47,6 +47,8 @@ type Engine struct {
 	mu        sync.Mutex
 	listeners map[int]func(node string)
 	next      int
+	// emptied is when the pods of a node that is being drained were first seen to be gone. After a restart that is counted anew.
+	emptied map[string]time.Time
 }
 
 // New makes an engine that reads from a cache with the index of Index. Live reads what is not cached, writer makes requests.
@@ -61,7 +63,7 @@ func New(pods Pods, cache, live client.Reader, writer client.Client, metrics *Me
 	e := &Engine{
 		pods: pods, cache: cache, live: live, writer: writer, clock: settings.Clock, metrics: metrics, workers: max(settings.Workers, 1),
 		queue:     newQueue(settings.Clock, rate.NewLimiter(limit, max(settings.Burst, 1)), metrics),
-		listeners: map[int]func(string){}, selectors: newSelectors(),
+		listeners: map[int]func(string){}, selectors: newSelectors(), emptied: map[string]time.Time{},
 	}
 	e.queue.send, e.queue.assess, e.queue.changed = e.send, e.assess, e.tell
 	return e
@@ -95,6 +97,25 @@ func (e *Engine) Preview(ctx context.Context, node *corev1.Node, options drain.O
 func (e *Engine) Withdraw(node string) {
 	e.queue.Want(node, nil)
 	e.metrics.report(node, nil)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.emptied, node)
+}
+
+// emptySince notes whether the pods of a node are gone, and tells since when.
+func (e *Engine) emptySince(node string, empty bool, now time.Time) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !empty {
+		delete(e.emptied, node)
+		return time.Time{}
+	}
+	since, known := e.emptied[node]
+	if !known {
+		since = now
+		e.emptied[node] = since
+	}
+	return since
 }
 
 func (e *Engine) decide(ctx context.Context, node *corev1.Node, since time.Time, options drain.Options) (drain.Decision, error) {
@@ -108,7 +129,12 @@ func (e *Engine) decide(ctx context.Context, node *corev1.Node, since time.Time,
 		DaemonSetExists: func(key types.NamespacedName) bool { return e.daemonSetExists(ctx, key) },
 	}
 	decision := drain.Decide(in)
-	if options.Volumes && len(decision.Report.Left) == 0 && !since.IsZero() {
+	if !options.Volumes || since.IsZero() {
+		return decision, nil
+	}
+	empty := len(decision.Report.Left) == 0
+	in.Emptied = e.emptySince(node.Name, empty, in.Now)
+	if empty {
 		if in.Attached, err = e.attached(ctx, node.Name, pods); err != nil {
 			return drain.Decision{}, err
 		}

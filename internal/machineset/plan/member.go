@@ -96,7 +96,7 @@ type Member struct {
 func (m *Member) Available(now time.Time) bool { return m.Ready && !m.AvailableAt.After(now) }
 
 func memberOf(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, nodes map[string]*corev1.Node) Member {
-	m := Member{Machine: machine, Marked: marked(machine), Failed: failed(machine), Labelled: true, Elsewhere: elsewhere(machine)}
+	m := Member{Machine: machine, Marked: Marked(machine), Failed: failed(machine), Labelled: true, Elsewhere: elsewhere(machine)}
 	for key, value := range set.Spec.Template.Labels {
 		if got, ok := machine.Labels[key]; !ok || got != value {
 			m.Labelled = false
@@ -127,8 +127,9 @@ func readiness(node *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// marked takes an annotation without a value, too: the incumbent overlooks it, and deletes another Machine.
-func marked(machine *machinev1beta1.Machine) bool {
+// Marked tells whether somebody has marked a Machine as the one to be deleted next. An annotation without a value counts, too: the incumbent
+// overlooks it, and deletes another Machine.
+func Marked(machine *machinev1beta1.Machine) bool {
 	_, now := machine.Annotations[DeleteAnnotation]
 	_, before := machine.Annotations[OldDeleteAnnotation]
 	return now || before

@@ -1,0 +1,231 @@
+package machine
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/provider"
+)
+
+// A provider of machines that have addresses and no providerID of their own.
+func TestAnInstanceWithoutProviderID(t *testing.T) {
+	s := newStage(t, machineOf("m"))
+	s.cloud.instances["m"] = instanceOf("m")
+	s.cloud.instances["m"].ProviderID = ""
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseProvisioned, "InstanceExists=True", "Ready=AwaitingNode")
+	node := nodeOf("m")
+	node.Spec.ProviderID = ""
+	node.Status.Addresses = s.cloud.instances["m"].Addresses
+	s.make(node)
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
+}
+
+// A provider may see what is wrong before it is asked to make anything.
+func TestWhatCanNeverBeMadeIsSeenAtTheFirstLook(t *testing.T) {
+	s := newStage(t, machineOf("m"))
+	s.cloud.fail["get"] = provider.InvalidConfiguration("no such node")
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseFailed, "InstanceExists=InstanceNotCreated")
+	if status := s.machine("m").Status; value(status.ErrorReason) != "InvalidConfiguration" || value(status.ErrorMessage) != "no such node" {
+		t.Errorf("status %+v", status)
+	}
+	// One that was made is not given up for that.
+	made := running(t)
+	made.cloud.fail["get"] = provider.InvalidConfiguration("the credentials are gone")
+	made.clock.Step(10 * time.Minute)
+	if _, _, _, err := made.try("m"); err == nil {
+		t.Error("it is not tried again")
+	}
+	made.expect("m", machinev1beta1.PhaseRunning, "InstanceExists=ErrorCheckingProvider")
+}
+
+func TestTheStateOfAnInstanceThatIsLost(t *testing.T) {
+	s := running(t)
+	delete(s.cloud.instances, "m")
+	s.clock.Step(10 * time.Minute)
+	s.rest("m")
+	if got := s.machine("m").Annotations[AnnotationInstanceState]; got != "Unknown" {
+		t.Errorf("the state is %q", got)
+	}
+}
+
+// handOver gives a Machine to another API, or back.
+func (s *stage) handOver(name string, to machinev1beta1.MachineAuthority) {
+	s.t.Helper()
+	machine := s.machine(name)
+	machine.Status.AuthoritativeAPI = to
+	if err := s.client.Status().Update(s.t.Context(), machine); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Whoever pauses a Machine in the middle of its drain, or gives it to another API, finds its pods left alone from then on.
+func TestADrainEndsWithAPause(t *testing.T) {
+	for name, c := range map[string]struct {
+		stop, goOn func(s *stage)
+		leases     int
+	}{
+		"paused": {
+			func(s *stage) { s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationPaused] = "" }) },
+			func(s *stage) {
+				s.edit("m", func(m *machinev1beta1.Machine) { delete(m.Annotations, AnnotationPaused) })
+			}, 1,
+		},
+		"another API": {
+			func(s *stage) { s.handOver("m", machinev1beta1.MachineAuthorityMigrating) },
+			func(s *stage) { s.handOver("m", machinev1beta1.MachineAuthorityMachineAPI) }, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := running(t, podOf("p", "m"))
+			s.doom("m")
+			s.rest("m")
+			if s.known[client.ObjectKeyFromObject(machineOf("m"))].drains != "m" {
+				t.Fatal("there is no drain under way")
+			}
+			c.stop(s)
+			s.rest("m")
+			if s.known[client.ObjectKeyFromObject(machineOf("m"))].drains != "" || len(s.leases()) != c.leases {
+				t.Errorf("pods are still asked to leave, or there are %d leases, want %d", len(s.leases()), c.leases)
+			}
+			c.goOn(s)
+			s.rest("m")
+			s.expect("m", machinev1beta1.PhaseDeleting, "Drained=Draining")
+		})
+	}
+}
+
+// The spec may name another API before anybody has written a status.
+func TestTheAuthorityOfTheSpecIsTakenOver(t *testing.T) {
+	for spec, instances := range map[machinev1beta1.MachineAuthority]int{
+		machinev1beta1.MachineAuthorityClusterAPI: 0, machinev1beta1.MachineAuthorityMachineAPI: 1,
+	} {
+		machine := machineOf("m")
+		machine.Spec.AuthoritativeAPI = spec
+		s := newStage(t, machine)
+		if result, writes, calls := s.pass("m"); writes != "status Machine" || calls != "" || result.RequeueAfter != retryStale {
+			t.Errorf("%s: calls %q, writes %q, again in %s", spec, calls, writes, result.RequeueAfter)
+		}
+		s.rest("m")
+		if got := s.machine("m").Status.AuthoritativeAPI; got != spec || len(s.cloud.instances) != instances {
+			t.Errorf("%s: the status has %s, and there are %d instances", spec, got, len(s.cloud.instances))
+		}
+	}
+	s := newStage(t, machineOf("m"))
+	s.handOver("m", "SomethingNew")
+	if _, writes, calls := s.pass("m"); writes != "" || calls != "" {
+		t.Errorf("an authority that nobody knows: calls %q, writes %q", calls, writes)
+	}
+}
+
+// Two Machines without nodeRef may be one Node's: its pods must not lose it without having been asked.
+func TestANodeOfNobodyKnowsWhomIsNotTakenUndrained(t *testing.T) {
+	s := newStage(t, machineOf("m"))
+	s.rest("m")
+	twin := machineOf("twin")
+	twin.Spec.ProviderID = new("cloud:///m")
+	s.make(twin)
+	s.make(nodeOf("m"))
+	s.make(podOf("p", "m"))
+	s.doom("m")
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=NodeLinkConflict")
+	if len(s.cloud.instances) != 1 {
+		t.Error("the instance is gone")
+	}
+	for _, condition := range s.machine("m").Status.Conditions {
+		if condition.Type == ConditionDrained && !strings.Contains(condition.Message, AnnotationExclude) {
+			t.Errorf("it does not say what to do: %s", condition.Message)
+		}
+	}
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationExclude] = "" })
+	s.rest("m")
+	if s.machine("m") != nil {
+		t.Error("it is still there")
+	}
+}
+
+// A hook may take longer than a lease lasts.
+func TestTheLeaseIsKeptUntilTheInstanceEnds(t *testing.T) {
+	s := running(t)
+	s.edit("m", func(m *machinev1beta1.Machine) {
+		m.Spec.LifecycleHooks.PreTerminate = []machinev1beta1.LifecycleHook{{Name: "Etcd", Owner: "etcd"}}
+	})
+	s.doom("m")
+	s.rest("m")
+	taken := s.leases()[0].Spec.RenewTime.Time
+	s.clock.Step(nodelease.RenewAfter)
+	if result, _, _ := s.pass("m"); result.RequeueAfter != nodelease.RenewAfter {
+		t.Errorf("again in %s", result.RequeueAfter)
+	}
+	if renewed := s.leases()[0].Spec.RenewTime.Time; !renewed.After(taken) {
+		t.Errorf("renewed at %s, taken at %s", renewed, taken)
+	}
+	// Drover was away for too long: somebody else has the node.
+	s.clock.Step(2 * nodelease.Duration)
+	other := &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: "node-maintenance", Clock: s.clock}
+	if _, err := other.Hold(t.Context(), s.node("m")); err != nil {
+		t.Fatal(err)
+	}
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreTerminate = nil })
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=True", "Ready=LeaseHeldByOther")
+	if len(s.cloud.instances) != 1 {
+		t.Error("the instance was ended under somebody's hands")
+	}
+	if err := other.Release(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	s.rest("m")
+	if s.machine("m") != nil {
+		t.Error("it is still there")
+	}
+}
+
+func TestTheControlPlaneCannotSpareAMachineWhoseNodeIsGone(t *testing.T) {
+	s := running(t)
+	g := &guard{denial: "one is away already"}
+	s.Guard = g
+	if err := s.client.Delete(t.Context(), s.node("m")); err != nil {
+		t.Fatal(err)
+	}
+	s.doom("m")
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=ControlPlaneQuorum")
+	g.denial = ""
+	s.rest("m")
+	if s.machine("m") != nil {
+		t.Error("it is still there")
+	}
+}
+
+// The time counts from the first failure, however long the drain has taken.
+func TestTheTimeForTheDeletionOfANode(t *testing.T) {
+	s := running(t)
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationNodeDeletionTimeout] = "1m" })
+	s.doom("m")
+	s.clock.SetTime(s.machine("m").DeletionTimestamp.Add(time.Hour))
+	s.fail["delete Node"] = errors.New("no")
+	for range 3 {
+		if _, _, _, err := s.try("m"); err == nil || s.machine("m") == nil {
+			t.Fatalf("error %v", err)
+		}
+		s.clock.Step(29 * time.Second)
+	}
+	s.rest("m")
+	if s.machine("m") != nil || !strings.Contains(s.told(), EventNodeLeft) {
+		t.Error("it is still there, or nobody says that the Node stays")
+	}
+	if node := s.node("m"); node == nil || node.Status.Conditions[0].Type != corev1.NodeReady {
+		t.Error("the Node is gone")
+	}
+}

@@ -1,0 +1,55 @@
+package machines
+
+import (
+	"fmt"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+
+	"github.com/drover-io/drover/provider/kwok"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// TestOneCapabilityStopsAndTheOtherGoesOn: both read MachineSets and Machines. The one that stops must leave the other its watches, and find
+// everything as it needs it when it comes back.
+func TestOneCapabilityStopsAndTheOtherGoesOn(t *testing.T) {
+	w, operator := world(t)
+	p := w.MakePool("deaf", 1, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
+		set.Spec.Template.Spec.Labels = map[string]string{"example.com/round": "before"}
+	})
+	name := p.Runs(1)[0].Status.NodeRef.Name
+	file, err := harness.Folder("config/crd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file += "/machine.openshift.io_machinehealthchecks.yaml"
+	for round := range 2 {
+		if output, err := harness.Kubectl(t.Context(), env, nil, "delete", "-f", file); err != nil {
+			t.Fatal(err, output)
+		}
+		t.Cleanup(func() {
+			if output, err := harness.Kubectl(t.Context(), env, nil, "apply", "--server-side", "-f", file); err != nil {
+				t.Error(err, output)
+			}
+		})
+		if err := operator.Says(t.Context(), "capability machines: off (the API server has no machinehealthchecks"); err != nil {
+			t.Fatal(err)
+		}
+		label := fmt.Sprintf("without-%d", round)
+		w.Merge(p.Set(), fmt.Sprintf(`{"spec":{"template":{"spec":{"metadata":{"labels":{"example.com/round":%q}}}}}}`, label))
+		w.Eventually("the label that was changed meanwhile", func() error {
+			if got := w.Node(name).Labels["example.com/round"]; got != label {
+				return fmt.Errorf("it is %q", got)
+			}
+			return nil
+		})
+		if output, err := harness.Kubectl(t.Context(), env, nil, "apply", "--server-side", "-f", file); err != nil {
+			t.Fatal(err, output)
+		}
+		if err := operator.Says(t.Context(), "capability machines: running"); err != nil {
+			t.Fatal(err)
+		}
+		p.Scale(int32(2 + round)) //nolint:gosec // there are two rounds
+		p.Runs(2 + round)
+	}
+}

@@ -18,12 +18,14 @@ import (
 	setplan "github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/operator"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade"
 )
 
 // capability is what one capability has to document. A new one is a line in capabilities.
 type capability struct {
+	// name is the capability's; empty for what belongs to the operator as a whole.
 	name       string
 	metrics    []status.MetricDoc
 	events     []status.EventDoc
@@ -31,6 +33,7 @@ type capability struct {
 }
 
 var capabilities = []capability{
+	{metrics: operator.MetricDocs()},
 	{name: metadata.Name, metrics: metadata.MetricDocs, events: metadata.Events},
 	{
 		name: "maintenance", metrics: append(maintenance.MetricDocs(), engine.MetricDocs()...), events: maintenance.EventDocs(),

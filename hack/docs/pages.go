@@ -31,8 +31,10 @@ func pages(capabilities []capability) map[string]string {
 	for _, c := range capabilities {
 		metrics.section(c.name)
 		metrics.table(metricHeads, metricRows(c.metrics))
-		events.section(c.name)
-		events.table(eventHeads, eventRows(c.events))
+		if len(c.events) > 0 {
+			events.section(c.name)
+			events.table(eventHeads, eventRows(c.events))
+		}
 		if len(c.conditions) > 0 {
 			conditions.section(c.name)
 			conditions.table(conditionHeads, conditionRows(c.conditions))
@@ -90,6 +92,10 @@ func newPage(title, intro string) *page {
 }
 
 func (p *page) section(name string) {
+	if name == "" {
+		p.text.WriteString("\n## The operator\n\n")
+		return
+	}
 	fmt.Fprintf(&p.text, "\n## Capability %s\n\n", name)
 }
 

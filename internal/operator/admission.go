@@ -27,7 +27,7 @@ import (
 const guardOff = "Off"
 
 // newGuard makes the guard of the control plane, nil when it is switched off.
-func newGuard(mgr manager.Manager, settings v1alpha1.Maintenance) (maintenance.Guard, error) {
+func newGuard(mgr manager.Manager, settings v1alpha1.Maintenance) (guard, error) {
 	if settings.ControlPlaneGuard == guardOff {
 		return nil, nil
 	}
@@ -75,6 +75,7 @@ func addAdmission(mgr manager.Manager, board *switchboard, settings *v1alpha1.Dr
 			Flavour: flavour, Nodes: mgr.GetCache(), Live: mgr.GetAPIReader(), Claims: claims, Guard: guard,
 		}})
 	}
+	board.metrics.source = source.GetCertificate
 	for _, part := range []manager.Runnable{source, server} {
 		if err := mgr.Add(part); err != nil {
 			return nil, err

@@ -29,12 +29,16 @@ func TestTheWebhookIsServedWithMaintenanceOnly(t *testing.T) {
 	} {
 		settings := quietSettings()
 		c.edit(settings)
-		checks, err := addAdmission(quietManager(t), newSwitchboard(nil, nil, nil, nil), settings)
+		metrics, _ := quietMetrics(t)
+		checks, err := addAdmission(quietManager(t), newSwitchboard(nil, nil, nil, nil, nil, metrics), settings)
 		if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%s: %v, want %q", name, err, c.fails)
 		}
 		if (len(checks) == 1) != c.served {
 			t.Errorf("%s: %d checks", name, len(checks))
+		}
+		if (metrics.source != nil) != c.served {
+			t.Errorf("%s: the certificate's end is told: %t", name, metrics.source != nil)
 		}
 		for _, check := range checks {
 			if err := check.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "has not been looked for yet") {

@@ -23,7 +23,8 @@ type capability struct {
 	name string
 	// needs are the resources without which it stays off. They are CRDs.
 	needs []schema.GroupVersionResource
-	// watches are the kinds whose caches must be full before it starts; those in needs are let go of when it stops.
+	// watches are the kinds whose caches must be full before it starts; those in own are let go of when it stops, unless another one watches
+	// them, too.
 	watches, own []client.Object
 	// blocked says why it has to stay off although all that it needs is there; nil or an empty text for nothing.
 	blocked func(ctx context.Context) (string, error)
@@ -57,6 +58,8 @@ type switchboard struct {
 	cache        ctrlcache.Cache
 	discovery    discovery.DiscoveryInterface
 	elected      <-chan struct{}
+	indexes      *indexes
+	metrics      *Metrics
 
 	mu     sync.Mutex
 	states map[string]status
@@ -72,10 +75,17 @@ type running struct {
 	done   chan struct{}
 }
 
-func newSwitchboard(capabilities []capability, cache ctrlcache.Cache, discovery discovery.DiscoveryInterface, elected <-chan struct{}) *switchboard {
-	s := &switchboard{capabilities: capabilities, cache: cache, discovery: discovery, elected: elected, states: map[string]status{}}
+func newSwitchboard(
+	capabilities []capability, cache ctrlcache.Cache, indexes *indexes, discovery discovery.DiscoveryInterface, elected <-chan struct{},
+	metrics *Metrics,
+) *switchboard {
+	s := &switchboard{
+		capabilities: capabilities, cache: cache, indexes: indexes, discovery: discovery, elected: elected, metrics: metrics,
+		states: map[string]status{},
+	}
 	for _, c := range capabilities {
 		s.states[c.name] = status{stateOff, "not looked at yet"}
+		metrics.observe(c.name, stateOff, stateOff)
 	}
 	return s
 }
@@ -160,7 +170,7 @@ func (s *switchboard) settle(ctx context.Context, group map[string]*running, fai
 			current.cancel()
 			<-current.done
 			delete(group, c.name)
-			s.release(ctx, c)
+			s.release(ctx, c, group)
 			s.set(ctx, c.name, stateOff, missing)
 		case missing != "":
 			s.set(ctx, c.name, stateOff, missing)
@@ -230,13 +240,25 @@ func (s *switchboard) fill(ctx context.Context, c capability) error {
 	return nil
 }
 
-// release drops the caches of kinds that are not served any more.
-func (s *switchboard) release(ctx context.Context, c capability) {
+// release drops the caches that a capability had for itself: those of kinds that may not be served any more. What another one reads stays,
+// with that one's watches and indexes on it; when that one stops, too, it drops it.
+func (s *switchboard) release(ctx context.Context, c capability, group map[string]*running) {
 	for _, kind := range c.own {
+		if s.inUse(kind, group) {
+			continue
+		}
+		s.indexes.forget(kind)
 		if err := s.cache.RemoveInformer(ctx, kind); err != nil {
 			log.FromContext(ctx).Error(err, "cannot drop a cache", "kind", fmt.Sprintf("%T", kind))
 		}
 	}
+}
+
+// inUse tells whether a capability that has been started watches a kind.
+func (s *switchboard) inUse(kind client.Object, group map[string]*running) bool {
+	return slices.ContainsFunc(s.capabilities, func(c capability) bool {
+		return group[c.name] != nil && slices.ContainsFunc(c.watches, func(watched client.Object) bool { return kindKey(watched) == kindKey(kind) })
+	})
 }
 
 // set notes the state of a capability and logs it once.
@@ -244,6 +266,7 @@ func (s *switchboard) set(ctx context.Context, name, state, why string) {
 	s.mu.Lock()
 	before := s.states[name]
 	s.states[name] = status{state, why}
+	s.metrics.observe(name, before.state, state)
 	s.mu.Unlock()
 	if before != (status{state, why}) && state != stateStandby {
 		log.FromContext(ctx).Info("capability "+state, "capability", name, "why", why)

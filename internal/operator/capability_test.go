@@ -11,6 +11,7 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -161,7 +162,11 @@ func newPlant() *plant {
 			}
 		},
 	}
-	p.switchboard = newSwitchboard([]capability{work}, p.cache, p.server, elected)
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		panic(err)
+	}
+	p.switchboard = newSwitchboard([]capability{work}, p.cache, newIndexes(p.cache), p.server, elected, metrics)
 	return p
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/maintenance"
 )
 
@@ -18,7 +19,9 @@ import (
 // guard of the control plane.
 type drains struct {
 	engine *engine.Engine
-	guard  maintenance.Guard
+	guard  guard
+	// indexes are those of the cache.
+	indexes *indexes
 	// linking tells that Drover makes the Machines here, and so has to name them on their Nodes.
 	linking atomic.Bool
 	// linked is told when that changes.
@@ -28,8 +31,14 @@ type drains struct {
 	failed  error
 }
 
+// guard is what all of them ask of it.
+type guard interface {
+	maintenance.Guard
+	machine.Guard
+}
+
 // get makes the engine and the guard when they are asked for first.
-func (d *drains) get(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) (*engine.Engine, maintenance.Guard, error) {
+func (d *drains) get(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) (*engine.Engine, guard, error) {
 	if d.engine != nil {
 		return d.engine, d.guard, nil
 	}
@@ -53,7 +62,7 @@ func (d *drains) get(mgr manager.Manager, settings *v1alpha1.DroverConfiguration
 // prepare makes the indexes that the engine reads by, once: they outlive the CRDs of the capabilities.
 func (d *drains) prepare(ctx context.Context, mgr manager.Manager) error {
 	d.indexed.Do(func() {
-		d.failed = errors.Join(engine.IndexPods(ctx, mgr.GetCache()), engine.Index(ctx, mgr.GetFieldIndexer()))
+		d.failed = errors.Join(engine.IndexPods(ctx, mgr.GetCache()), engine.Index(ctx, d.indexes))
 	})
 	return d.failed
 }

@@ -82,8 +82,8 @@ func machinesCapability(
 		own:     []client.Object{&machinev1beta1.MachineHealthCheck{}, &machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
 		blocked: incumbent.there,
 		prepare: func(ctx context.Context) error {
-			return errors.Join(drains.prepare(ctx, mgr), machine.Index(ctx, mgr.GetFieldIndexer()),
-				machineset.Index(ctx, mgr.GetFieldIndexer()), healthcheck.Index(ctx, mgr.GetFieldIndexer()))
+			return errors.Join(drains.prepare(ctx, mgr), machine.Index(ctx, drains.indexes), machineset.Index(ctx, drains.indexes),
+				healthcheck.Index(ctx, drains.indexes))
 		},
 		run: func(ctx context.Context) error {
 			drains.linking.Store(true)

@@ -49,7 +49,7 @@ func maintenanceCapabilities(
 				if err := drains.prepare(ctx, mgr); err != nil {
 					return err
 				}
-				return maintenance.Index(ctx, mgr.GetFieldIndexer(), flavour)
+				return maintenance.Index(ctx, drains.indexes, flavour)
 			},
 			run: func(ctx context.Context) error { return maintenance.Run(ctx, mgr.GetCache(), flavour, crew, options) },
 		}

@@ -51,7 +51,8 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	if err != nil {
 		return err
 	}
-	capabilities, err := newCapabilities(mgr, recorder, settings, providers)
+	indexes := newIndexes(mgr.GetFieldIndexer())
+	capabilities, err := newCapabilities(mgr, indexes, recorder, settings, providers)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,11 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	if err != nil {
 		return fmt.Errorf("making a discovery client: %w", err)
 	}
-	board := newSwitchboard(capabilities, mgr.GetCache(), client, mgr.Elected())
+	metrics, err := NewMetrics(ctrlmetrics.Registry)
+	if err != nil {
+		return err
+	}
+	board := newSwitchboard(capabilities, mgr.GetCache(), indexes, client, mgr.Elected(), metrics)
 	if err := mgr.Add(board); err != nil {
 		return err
 	}
@@ -116,10 +121,10 @@ func newManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 
 // newCapabilities lists what --controllers has picked.
 func newCapabilities(
-	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, providers []provider.Provider,
+	mgr manager.Manager, indexes *indexes, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, providers []provider.Provider,
 ) ([]capability, error) {
 	var capabilities []capability
-	shared := &drains{linked: make(chan struct{}, 1)}
+	shared := &drains{indexes: indexes, linked: make(chan struct{}, 1)}
 	if config.Enabled(settings.Controllers, metadata.Name) {
 		metrics, err := metadata.NewMetrics(ctrlmetrics.Registry)
 		if err != nil {
@@ -159,7 +164,7 @@ func metadataCapability(
 		},
 		watches: metadata.Kinds(),
 		own:     []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
-		prepare: func(ctx context.Context) error { return metadata.Index(ctx, mgr.GetFieldIndexer()) },
+		prepare: func(ctx context.Context) error { return metadata.Index(ctx, shared.indexes) },
 		run: func(ctx context.Context) error {
 			return metadata.Run(ctx, mgr.GetCache(), mgr.GetClient(), recorder, metrics, options)
 		},

@@ -91,7 +91,7 @@ func TestCapabilitiesArePicked(t *testing.T) {
 	} {
 		ctrlmetrics.Registry = prometheus.NewRegistry()
 		settings.Controllers = strings.Split(picked, ",")
-		found, err := newCapabilities(mgr, nil, settings, nil)
+		found, err := newCapabilities(mgr, nil, nil, settings, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,8 @@ func TestHealthIsServedUnlessSwitchedOff(t *testing.T) {
 	}
 	for address, want := range map[string]int{"0": 0, "127.0.0.1:0": 1} {
 		added := &runnables{}
-		if err := addHealth(added, newSwitchboard(nil, nil, nil, nil), client, address); err != nil || len(added.all) != want {
+		metrics, _ := quietMetrics(t)
+		if err := addHealth(added, newSwitchboard(nil, nil, nil, nil, nil, metrics), client, address); err != nil || len(added.all) != want {
 			t.Fatalf("%s: %v, %v", address, added.all, err)
 		}
 		if want == 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	_ "github.com/drover-io/drover/internal/operator" // what its libraries register comes with it
+	"github.com/drover-io/drover/internal/operator" // what its libraries register comes with it
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade"
 	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
@@ -28,7 +28,7 @@ import (
 // documented are the metrics that Drover itself has.
 func documented() []status.MetricDoc {
 	return slices.Concat(metadata.MetricDocs, maintenance.MetricDocs(), engine.MetricDocs(), machineset.MetricDocs, machine.MetricDocs(),
-		healthcheck.MetricDocs(), upgrade.MetricDocs())
+		healthcheck.MetricDocs(), upgrade.MetricDocs(), operator.MetricDocs())
 }
 
 // describer is a registry that tells what it holds, also metrics that have no series yet.
@@ -46,6 +46,7 @@ func exposed(t *testing.T) map[string][]string {
 		func(r prometheus.Registerer) error { _, err := machine.NewMetrics(r); return err },
 		func(r prometheus.Registerer) error { _, err := healthcheck.NewMetrics(r); return err },
 		func(r prometheus.Registerer) error { _, err := upgrade.NewMetrics(r); return err },
+		func(r prometheus.Registerer) error { _, err := operator.NewMetrics(r); return err },
 	} {
 		if err := register(own); err != nil {
 			t.Fatal(err)
@@ -112,6 +113,7 @@ func values() map[[2]string][]string {
 	results := texts(status.OK, status.Stale, status.Gone, status.Denied, status.Transient)
 	machinePhases := []string{"", "Provisioning", "Provisioned", "Running", "Deleting", "Failed"}
 	return map[[2]string][]string{
+		{"drover_capability_state", "state"}:                operator.States(),
 		{"drover_metadata_nodes", "state"}:                  texts(plan.Held, plan.Conflicted, plan.RefusedState, plan.Pending, plan.Synced),
 		{"drover_metadata_writes_total", "result"}:          results,
 		{"drover_maintenances", "phase"}:                    texts(v1beta1.PhaseRunning, v1beta1.PhaseSucceeded, v1beta1.PhaseFailed),

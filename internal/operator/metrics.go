@@ -1,0 +1,73 @@
+package operator
+
+import (
+	"crypto/tls"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	statusdocs "github.com/drover-io/drover/internal/status"
+)
+
+var (
+	capabilityDoc = statusdocs.MetricDoc{
+		Name: "drover_capability_state", Type: "gauge", Labels: []string{"capability", "state"},
+		Help: "1 for the state that a capability is in on this replica: off, filling caches, standing by or running.",
+	}
+	certificateDoc = statusdocs.MetricDoc{
+		Name: "drover_webhook_certificate_expiry_timestamp_seconds", Type: "gauge",
+		Help: "When the certificate that this replica shows to callers of the webhook ends, in seconds since 1970; none before it has one.",
+	}
+)
+
+// MetricDocs describes the metrics of the operator as a whole.
+func MetricDocs() []statusdocs.MetricDoc {
+	return []statusdocs.MetricDoc{capabilityDoc, certificateDoc}
+}
+
+// States lists the states of a capability, as its metric names them.
+func States() []string { return []string{stateOff, stateStarting, stateStandby, stateRunning} }
+
+// Metrics are those of the operator as a whole.
+type Metrics struct {
+	states      *prometheus.GaugeVec
+	certificate *prometheus.Desc
+	// source is what the webhook shows; nil without a webhook. It is set before anybody collects.
+	source func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+}
+
+// NewMetrics registers them.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		states:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: capabilityDoc.Name, Help: capabilityDoc.Help}, capabilityDoc.Labels),
+		certificate: prometheus.NewDesc(certificateDoc.Name, certificateDoc.Help, nil, nil),
+	}
+	for _, collector := range []prometheus.Collector{m.states, m} {
+		if err := registry.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// observe notes the state that a capability has come into. Its other series end.
+func (m *Metrics) observe(capability, before, state string) {
+	if before != state {
+		m.states.DeleteLabelValues(capability, before)
+	}
+	m.states.WithLabelValues(capability, state).Set(1)
+}
+
+// Describe tells the registry of the webhook's certificate.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) { to <- m.certificate }
+
+// Collect reads when it ends.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	if m.source == nil {
+		return
+	}
+	shown, err := m.source(nil)
+	if err != nil || shown.Leaf == nil {
+		return
+	}
+	to <- prometheus.MustNewConstMetric(m.certificate, prometheus.GaugeValue, float64(shown.Leaf.NotAfter.Unix()))
+}

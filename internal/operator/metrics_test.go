@@ -1,0 +1,68 @@
+package operator
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func quietMetrics(t *testing.T) (*Metrics, *prometheus.Registry) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	metrics, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return metrics, registry
+}
+
+// served compares the series of a metric, as {labels} value.
+func served(t *testing.T, registry *prometheus.Registry, name string, want ...string) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			text := ""
+			for _, label := range metric.GetLabel() {
+				text += label.GetName() + "=" + label.GetValue() + " "
+			}
+			got = append(got, fmt.Sprint(text, metric.GetGauge().GetValue()))
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", name, got, want)
+	}
+}
+
+func TestACapabilityIsInOneState(t *testing.T) {
+	metrics, registry := quietMetrics(t)
+	board := newSwitchboard([]capability{{name: "herd"}, {name: "shear"}}, nil, nil, nil, nil, metrics)
+	board.set(t.Context(), "herd", stateStarting, "")
+	board.set(t.Context(), "herd", stateStandby, "another replica leads")
+	board.set(t.Context(), "herd", stateStandby, "another replica leads")
+	served(t, registry, capabilityDoc.Name, "capability=herd state=standing by 1", "capability=shear state=off 1")
+}
+
+func TestTheEndOfTheWebhooksCertificate(t *testing.T) {
+	metrics, registry := quietMetrics(t)
+	served(t, registry, certificateDoc.Name)
+	metrics.source = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none yet") }
+	served(t, registry, certificateDoc.Name)
+	metrics.source = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return &tls.Certificate{Leaf: &x509.Certificate{NotAfter: time.Unix(1234567, 0)}}, nil
+	}
+	served(t, registry, certificateDoc.Name, "1.234567e+06")
+}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,30 +25,11 @@ func (c *Cluster) StartExtra(name string, args ...string) (component string, err
 	if c.extra(component).alive() {
 		return "", fmt.Errorf("cluster: %s runs already", name)
 	}
-	output, err := os.OpenFile(filepath.Clean(c.layout.log(component)), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	started, err := launch(c.command(c.binary, args), name, c.layout.log(component))
 	if err != nil {
-		return "", fmt.Errorf("cluster: opening the log of %s: %w", name, err)
+		return "", err
 	}
-	defer func() { _ = output.Close() }()
-	command := c.command(c.binary, args)
-	command.Stdout, command.Stderr = output, output
-	if err := command.Start(); err != nil {
-		return "", fmt.Errorf("cluster: starting %s: %w", name, err)
-	}
-	id, err := identify(command.Process.Pid)
-	if err != nil {
-		_ = command.Process.Kill()
-		return "", fmt.Errorf("cluster: starting %s: %w", name, err)
-	}
-	started := &child{id: id, done: make(chan struct{})}
-	go func() {
-		started.err = command.Wait()
-		close(started.done)
-	}()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.children[component], c.state.Processes[component] = started, id
-	return component, c.state.save(c.layout)
+	return component, c.own(component, started)
 }
 
 // ExtraRuns tells whether a process that StartExtra has started still runs.
@@ -69,21 +49,29 @@ func (c *Cluster) Extras() []string {
 	return names
 }
 
-// EndExtra asks a process that StartExtra has started to end, and waits until it has cleaned up behind itself.
+// EndExtra asks a process that StartExtra has started to end, and waits until it has cleaned up behind itself. After two minutes it is killed,
+// and the error says so.
 func (c *Cluster) EndExtra(name string) error {
 	component := extraPrefix + name
 	id := c.extra(component)
 	if err := id.signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("cluster: ending %s: %w", name, err)
 	}
+	var late error
 	if !waitGone(id, endLimit) {
-		return fmt.Errorf("cluster: %s (process %d) has not ended after %s; the end of its log %s:\n%s", name, id.PID, endLimit,
-			c.layout.log(component), c.layout.logTail(component))
+		late = fmt.Errorf("cluster: %s (process %d) had not ended after %s and was killed; what it made may still be there; the end of its log %s:\n%s",
+			name, id.PID, endLimit, c.layout.log(component), c.layout.logTail(component))
+		if err := id.signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return errors.Join(late, err)
+		}
+		if !waitGone(id, endLimit) {
+			return late
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.state.Processes, component)
-	return c.state.save(c.layout)
+	return errors.Join(late, c.state.save(c.layout))
 }
 
 // endExtras ends all of them.

@@ -25,9 +25,8 @@ type HollowNodeOptions struct {
 
 // HollowNode is a process that registers a Node.
 type HollowNode struct {
-	id   processID
-	log  string
-	done chan struct{} // closed when the process ended
+	*child
+	log string
 }
 
 // StartHollowNode starts a hollow node without waiting for its Node. It ends with this process, unless the control plane is a detached one.
@@ -41,28 +40,13 @@ func (c *Cluster) StartHollowNode(options HollowNodeOptions) (*HollowNode, error
 		args = append(args, mounted(arg, options.Mounts))
 	}
 	log := filepath.Join(temporary, "kubemark.log")
-	output, err := os.OpenFile(filepath.Clean(log), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: opening the log of a hollow node: %w", err)
-	}
-	defer func() { _ = output.Close() }()
 	command := c.command(c.binary, args)
-	command.Stdout, command.Stderr = output, output
 	command.Env = append(command.Env, "TMPDIR="+temporary)
-	if err := command.Start(); err != nil {
-		return nil, fmt.Errorf("cluster: starting a hollow node: %w", err)
-	}
-	id, err := identify(command.Process.Pid)
+	started, err := launch(command, "a hollow node", log)
 	if err != nil {
-		_ = command.Process.Kill()
-		return nil, fmt.Errorf("cluster: starting a hollow node: %w", err)
+		return nil, err
 	}
-	node := &HollowNode{id: id, log: log, done: make(chan struct{})}
-	go func() {
-		_ = command.Wait() // how it ended stands in its log
-		close(node.done)
-	}()
-	return node, nil
+	return &HollowNode{child: started, log: log}, nil
 }
 
 // mounted is an argument with the folder of this machine in place of that of the Pod.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -101,32 +100,14 @@ func (c *Cluster) ResumeMachineConfig(ctx context.Context) error {
 
 // spawnMachineConfig starts the process, which makes the file ready once it is.
 func (c *Cluster) spawnMachineConfig(ready string) (*child, error) {
-	output, err := os.OpenFile(filepath.Clean(c.layout.log(MachineConfig)), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: opening the log of %s: %w", MachineConfig, err)
-	}
-	defer func() { _ = output.Close() }()
 	command := c.command(c.binary, []string{
 		MachineConfig, "--kubeconfig=" + c.layout.kubeconfig(MachineConfig), "--options=" + c.machineConfigOptions(), "--ready-file=" + ready,
 	})
-	command.Stdout, command.Stderr = output, output
-	if err := command.Start(); err != nil {
-		return nil, fmt.Errorf("cluster: starting %s: %w", MachineConfig, err)
-	}
-	id, err := identify(command.Process.Pid)
+	started, err := launch(command, MachineConfig, c.layout.log(MachineConfig))
 	if err != nil {
-		_ = command.Process.Kill()
-		return nil, fmt.Errorf("cluster: starting %s: %w", MachineConfig, err)
+		return nil, err
 	}
-	started := &child{id: id, done: make(chan struct{})}
-	go func() {
-		started.err = command.Wait()
-		close(started.done)
-	}()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.children[MachineConfig], c.state.Processes[MachineConfig] = started, id
-	return started, c.state.save(c.layout)
+	return started, c.own(MachineConfig, started)
 }
 
 // KillMachineConfig sends a signal to the machine-config simulator; after SIGKILL it waits until the process is gone. It gives

@@ -34,36 +34,48 @@ func (c *Cluster) spawn(component string) error {
 	if found.external {
 		c.opts.logf("%s: using %s from KUBEBUILDER_ASSETS", component, found.path)
 	}
-	output, err := os.OpenFile(filepath.Clean(c.layout.log(component)), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	started, err := launch(c.command(found.path, slices.Concat(found.prefix, arguments(component, c.layout, c.state))), component, c.layout.log(component))
 	if err != nil {
-		return fmt.Errorf("cluster: opening the log of %s: %w", component, err)
+		return err
+	}
+	if found.external && c.lifeline != nil {
+		if err := c.mind(started.id); err != nil {
+			_ = started.id.signal(syscall.SIGKILL)
+			return err
+		}
+	}
+	return c.own(component, started)
+}
+
+// launch starts a process that writes its log to the end of a file.
+func launch(command *exec.Cmd, name, log string) (*child, error) {
+	output, err := os.OpenFile(filepath.Clean(log), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: opening the log of %s: %w", name, err)
 	}
 	defer func() { _ = output.Close() }()
-	args := slices.Concat(found.prefix, arguments(component, c.layout, c.state))
-	command := c.command(found.path, args)
 	command.Stdout, command.Stderr = output, output
 	if err := command.Start(); err != nil {
-		return fmt.Errorf("cluster: starting %s: %w", component, err)
+		return nil, fmt.Errorf("cluster: starting %s: %w", name, err)
 	}
 	id, err := identify(command.Process.Pid)
 	if err != nil {
 		_ = command.Process.Kill()
-		return fmt.Errorf("cluster: starting %s: %w", component, err)
+		return nil, fmt.Errorf("cluster: starting %s: %w", name, err)
 	}
 	started := &child{id: id, done: make(chan struct{})}
 	go func() {
 		started.err = command.Wait()
 		close(started.done)
 	}()
-	if found.external && c.lifeline != nil {
-		if err := c.mind(id); err != nil {
-			_ = id.signal(syscall.SIGKILL)
-			return err
-		}
-	}
+	return started, nil
+}
+
+// own notes a process as one of this control plane.
+func (c *Cluster) own(component string, started *child) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.children[component], c.state.Processes[component] = started, id
+	c.children[component], c.state.Processes[component] = started, started.id
 	return c.state.save(c.layout)
 }
 

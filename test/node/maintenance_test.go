@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/test/harness"
@@ -60,6 +62,7 @@ func testMaintenance(t *testing.T) {
 			ends <- fmt.Sprint(text, err)
 		}()
 	}
+	open := watch(w)
 	file := t.TempDir() + "/maintenance.yaml"
 	write(t, file, maintenance("real-maintenance", first))
 	kubectl(w, "create", "-f", file)
@@ -70,10 +73,9 @@ func testMaintenance(t *testing.T) {
 		}
 	}
 	// Both went, and the budget wanted one to be there all the time: so the second went after the first had come elsewhere.
-	now := on(w, second, 2)
-	apart := now[1].CreationTimestamp.Sub(now[0].CreationTimestamp.Time).Abs()
-	if apart < time.Second {
-		t.Errorf("both containers went at once: the new ones are %s apart", apart)
+	on(w, second, 2)
+	if fewest, asked := open(); fewest != 1 || asked != len(was) {
+		t.Errorf("%d of the Pods were asked to end, and at one time %d were ready, want 1", asked, fewest)
 	}
 	if node := w.Node(first); !node.Spec.Unschedulable {
 		t.Error("the node is not cordoned")
@@ -88,6 +90,67 @@ func testMaintenance(t *testing.T) {
 	ready(w)
 }
 
+// watch follows the Pods of the shop, change by change, until the function is called that it returns. That one tells how many were ready when
+// they were fewest, those aside that had been asked to end, and how many those were.
+func watch(w *harness.World) func() (fewest, asked int) {
+	w.Helper()
+	watcher, err := client.NewWithWatch(w.Cluster.Admin(), client.Options{Scheme: w.Client.Scheme()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	pods := &corev1.PodList{}
+	if err := watcher.List(w.Context(), pods, client.InNamespace("shop")); err != nil {
+		w.Fatal(err)
+	}
+	ready, asked := map[string]bool{}, map[string]bool{}
+	note := func(pod *corev1.Pod) {
+		if pod.DeletionTimestamp != nil {
+			asked[pod.Name] = true
+		}
+		ready[pod.Name] = serves(pod)
+	}
+	count := func() (sum int) {
+		for _, is := range ready {
+			if is {
+				sum++
+			}
+		}
+		return sum
+	}
+	for i := range pods.Items {
+		note(&pods.Items[i])
+	}
+	fewest := count()
+	changes, err := watcher.Watch(w.Context(), &corev1.PodList{}, client.InNamespace("shop"),
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: pods.ResourceVersion}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for change := range changes.ResultChan() {
+			if pod, ok := change.Object.(*corev1.Pod); ok {
+				note(pod)
+				ready[pod.Name] = ready[pod.Name] && change.Type != apiwatch.Deleted
+				fewest = min(fewest, count())
+			}
+		}
+	}()
+	return func() (int, int) {
+		changes.Stop()
+		<-ended
+		return fewest, len(asked)
+	}
+}
+
+// serves tells whether a Pod is ready and may stay.
+func serves(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // on waits until so many Pods of the shop run on a node, and none elsewhere.
 func on(w *harness.World, node string, count int) []corev1.Pod {
 	w.Helper()
@@ -98,7 +161,7 @@ func on(w *harness.World, node string, count int) []corev1.Pod {
 		}
 		running := 0
 		for i := range pods.Items {
-			if pod := &pods.Items[i]; pod.Spec.NodeName == node && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+			if pod := &pods.Items[i]; pod.Spec.NodeName == node && serves(pod) {
 				running++
 			}
 		}

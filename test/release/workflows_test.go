@@ -91,7 +91,7 @@ func TestWorkflowsCallWhatIsThere(t *testing.T) {
 		}
 	}
 	for name, wanted := range map[string][]string{
-		"ci.yml": {"verify", "test", "images", "chart", "bundle", "plugin"}, "release.yml": {"images", "chart", "bundle", "plugin", "push"},
+		"ci.yml": {"verify", "test", "test-node", "images", "chart", "bundle", "plugin"}, "release.yml": {"images", "chart", "bundle", "plugin", "push"},
 	} {
 		for _, target := range wanted {
 			if !slices.Contains(called[name], target) {

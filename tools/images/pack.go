@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -168,7 +169,12 @@ func write(out, ref string, image v1.Image) error {
 	if err != nil {
 		return fmt.Errorf("--ref %s: %w", ref, err)
 	}
-	if err := tarball.WriteToFile(out, tag, image); err != nil {
+	// The archive is there whole or not at all: who finds it takes it as it is.
+	part := out + ".part"
+	if err := tarball.WriteToFile(part, tag, image); err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", part, err), os.RemoveAll(part))
+	}
+	if err := os.Rename(part, out); err != nil {
 		return fmt.Errorf("writing %s: %w", out, err)
 	}
 	return nil

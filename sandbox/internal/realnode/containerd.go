@@ -24,6 +24,8 @@ root = %[1]q
 state = %[2]q
 [grpc]
   address = %[3]q
+[plugins."io.containerd.internal.v1.opt"]
+  path = %[7]q
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = %[4]q
   restrict_oom_score_adj = true
@@ -52,7 +54,8 @@ func (s *supervisor) startContainerd(ctx context.Context) (*program, error) {
 			return nil, err
 		}
 	}
-	config := fmt.Sprintf(containerdConfig, f.Path("containerd"), f.Path("run"), f.Socket(), node.BusyboxImage, node.PluginFolder, f.Path("cni"))
+	config := fmt.Sprintf(containerdConfig, f.Path("containerd"), f.Path("run"), f.Socket(), node.BusyboxImage, node.PluginFolder, f.Path("cni"),
+		f.Path("opt"))
 	network := fmt.Sprintf(podNetwork, f.Path("ipam"), s.network.Pods())
 	for name, text := range map[string]string{"containerd.toml": config, "cni/10-sandbox.conflist": network} {
 		if err := os.WriteFile(f.Path(name), []byte(text), 0o600); err != nil {

@@ -81,7 +81,7 @@ type FailureAction string
 const (
 	// FailureStop begins no other node until a person has looked at it.
 	FailureStop FailureAction = "Stop"
-	// FailureRetry runs the Job again, and stops after so many times.
+	// FailureRetry runs the Job again, once at least, and stops after so many times.
 	FailureRetry FailureAction = "Retry"
 	// FailureSkipNode leaves the node as it is and goes on with the next.
 	FailureSkipNode FailureAction = "SkipNode"
@@ -94,7 +94,7 @@ type JobFailure struct {
 	// +kubebuilder:default=Stop
 	// +optional
 	Action FailureAction `json:"action,omitempty"`
-	// Retries is how often a Job is run again under Retry.
+	// Retries is how often a Job is run again under Retry; absent or zero is once.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -109,6 +109,10 @@ type Window struct {
 	// +kubebuilder:validation:MinLength=1
 	Schedule string `json:"schedule"`
 	// Duration is how long it is open.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a duration above 0, such as 90s, 15m or 1h30m"
 	Duration metav1.Duration `json:"duration"`
 	// TimeZone is a name of the tz database; empty is UTC.
 	//
@@ -117,8 +121,6 @@ type Window struct {
 }
 
 // MutexRunConfigSpec says what is run on which nodes.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.windows) || size(self.windows) == 0 || self.windows.all(w, duration(w.duration) > duration('0s'))",message="spec.windows: Invalid value: a window must be open for some time"
 type MutexRunConfigSpec struct {
 	// Canary is the pool to which nodes are moved for their upgrade.
 	Canary Canary `json:"canary"`
@@ -160,10 +162,16 @@ type MutexRunConfigSpec struct {
 	// JobTimeout is how long a Job may take; absent or zero is without end.
 	//
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration, such as 90s, 15m or 1h30m; 0s is without end"
 	JobTimeout *metav1.Duration `json:"jobTimeout,omitempty"`
 	// NodeTimeout is how long a node may take from its release until it has the new version; absent or zero is without end.
 	//
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('0s')",message="must be a duration, such as 90s, 15m or 1h30m; 0s is without end"
 	NodeTimeout *metav1.Duration `json:"nodeTimeout,omitempty"`
 	// OnJobFailure says what a Job that failed means.
 	//
@@ -289,12 +297,13 @@ type MutexRunConfigStatus struct {
 	Started *metav1.Time `json:"started,omitempty"`
 	// +optional
 	Finished *metav1.Time `json:"finished,omitempty"`
-	// Settled is when the newest Job was made of those before which nothing is owed any more: everything was given back since, after the last
-	// node. Unset until then.
+	// Settled is when the newest Job was made of those before which nothing is owed any more: since then every node had the version, and
+	// everything was given back. Unset until then.
 	//
 	// +optional
 	Settled *metav1.Time `json:"settled,omitempty"`
-	// Nodes are those under way, those that failed, and some of the others; those that were done first are left out first.
+	// Nodes are those under way, those that failed, and some of the others; those that were done first are left out first. While the run is
+	// suspended or aborted they are those that were done before.
 	//
 	// +listType=map
 	// +listMapKey=name

@@ -26,9 +26,11 @@ type UpgradePlan struct {
 	TypeMeta
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Version is the one that is aimed at; Waits says why no node would be begun now.
+	// Version is the one that is aimed at; Waits says why no node would be begun now. Note says what would be done where that is less than
+	// gating nodes: then no pool would be changed but back.
 	Version string `json:"version,omitempty"`
 	Waits   string `json:"waits,omitempty"`
+	Note    string `json:"note,omitempty"`
 	// Faults say what is wrong with the run; then nothing would be done.
 	Faults []string `json:"faults,omitempty"`
 	// Pools are those that would be changed.
@@ -65,6 +67,8 @@ type UpgradeNode struct {
 type upgradePlanCommand struct {
 	*options
 	output output
+	// from says where the version of a node is read, as the operator's configuration does.
+	from string
 }
 
 func newUpgradePlan(o *options) *cobra.Command {
@@ -75,12 +79,19 @@ func newUpgradePlan(o *options) *cobra.Command {
 		RunE: run(p.run),
 	}
 	p.output.addFlags(command)
+	command.Flags().StringVar(&p.from, "upgrade-node-version", string(plan.VersionAuto),
+		"Where the version of a node is read, as the operator's setting of that name has it: Auto, Label, MachineConfig")
 	return command
 }
 
 func (p *upgradePlanCommand) run(ctx context.Context, args []string) error {
 	if err := p.output.validate(); err != nil {
 		return err
+	}
+	switch plan.VersionSource(p.from) {
+	case plan.VersionAuto, plan.VersionLabel, plan.VersionConfig:
+	default:
+		return usageError("--upgrade-node-version %q: it is Auto, Label or MachineConfig", p.from)
 	}
 	c, err := p.connect()
 	if err != nil {
@@ -94,7 +105,13 @@ func (p *upgradePlanCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	document := upgradePlan(plan.Survey(world))
+	versions := &versionReader{client: c, from: plan.VersionSource(p.from), known: map[string]string{}}
+	world.VersionOf = func(node *corev1.Node) string { return versions.of(ctx, node) }
+	scene := plan.Survey(world)
+	if versions.failed != nil {
+		return versions.failed
+	}
+	document := upgradePlan(scene)
 	if !p.output.table() {
 		return p.output.print(p.Out, document)
 	}
@@ -139,7 +156,6 @@ func (p *upgradePlanCommand) world(ctx context.Context, c client.Client, run *mu
 	case !apierrors.IsNotFound(err):
 		return nil, explained(err, "reading ClusterVersion "+plan.ClusterVersion, "clusterversions")
 	}
-	w.VersionOf = versionReader(ctx, c)
 	return w, nil
 }
 
@@ -155,41 +171,98 @@ func (p *upgradePlanCommand) addJobs(ctx context.Context, c client.Client, w *pl
 }
 
 // versionReader tells the version of nodes, and reads each rendered MachineConfig once.
-func versionReader(ctx context.Context, c client.Client) func(*corev1.Node) string {
-	known := map[string]string{}
-	return func(node *corev1.Node) string {
-		return plan.VersionOf(node, func(name string) string {
-			if version, seen := known[name]; seen {
-				return version
-			}
-			config := &metav1.PartialObjectMetadata{}
-			config.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind("MachineConfig"))
-			if err := c.Get(ctx, types.NamespacedName{Name: name}, config); err == nil {
-				known[name] = config.Annotations[plan.LabelVersion]
-			}
-			return known[name]
-		})
-	}
+type versionReader struct {
+	client client.Client
+	from   plan.VersionSource
+	known  map[string]string
+	// failed is why one could not be read; one that is not there is no failure.
+	failed error
+}
+
+func (r *versionReader) of(ctx context.Context, node *corev1.Node) string {
+	return plan.VersionOf(node, r.from, func(name string) string {
+		if version, seen := r.known[name]; seen {
+			return version
+		}
+		config := &metav1.PartialObjectMetadata{}
+		config.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind("MachineConfig"))
+		err := r.client.Get(ctx, types.NamespacedName{Name: name}, config)
+		if client.IgnoreNotFound(err) != nil && r.failed == nil {
+			r.failed = explained(err, "reading MachineConfig "+name, "machineconfigs")
+		}
+		r.known[name] = config.Annotations[plan.LabelVersion]
+		return r.known[name]
+	})
 }
 
 func upgradePlan(s *plan.Scene) *UpgradePlan {
 	document := &UpgradePlan{
-		TypeMeta: TypeMeta{APIVersion, "UpgradePlan"}, Namespace: s.Run.Namespace, Name: s.Run.Name, Version: s.Desired, Waits: s.Wait,
+		TypeMeta: TypeMeta{APIVersion, "UpgradePlan"}, Namespace: s.Run.Namespace, Name: s.Run.Name, Version: s.Desired, Waits: upgradeWaits(s),
 		Faults: s.Faults,
 	}
 	if s.Unchecked != "" {
 		document.Faults = append(document.Faults, s.Unchecked)
 	}
+	if unknown := len(s.Unknown()); unknown > 0 && unknown == len(s.Nodes) {
+		document.Faults = append(document.Faults, fmt.Sprintf("the version of %d nodes is not known", unknown))
+	}
 	if len(document.Faults) > 0 {
 		return document
 	}
-	for _, pool := range s.Wanted() {
-		document.Pools = append(document.Pools, upgradePool(s, pool))
+	input := s.Input()
+	input.Wait = document.Waits
+	decision := plan.Decide(input)
+	course := s.Course(&decision)
+	document.Note = upgradeNote(s, course, &decision)
+	if course == plan.CourseGate {
+		for _, pool := range s.Wanted() {
+			document.Pools = append(document.Pools, upgradePool(s, pool))
+		}
 	}
-	for _, step := range plan.Decide(s.Input()).Steps {
+	for _, step := range decision.Steps {
 		document.Nodes = append(document.Nodes, upgradeNode(s, &step))
 	}
 	return document
+}
+
+// upgradeNote says what would be done where that is less than gating nodes; empty where it is not.
+func upgradeNote(s *plan.Scene, course plan.Course, decision *plan.Decision) string {
+	note := ""
+	switch {
+	case course == plan.CourseGate:
+		return ""
+	case course == plan.CourseCleanUp:
+		return "clean-up Jobs alone, for which no pool is changed"
+	case len(s.Nodes) == 0:
+		note = "nothing to do: the pools of the targets have no nodes"
+	case decision.LeftOut > 0:
+		note = fmt.Sprintf("nothing to do: %d nodes are left out, since a Job has failed; the others have the version", decision.LeftOut)
+	default:
+		note = "nothing to do: all nodes of the targets have the version"
+	}
+	if s.Holds() {
+		note += "; pools and nodes are given back as they were"
+	}
+	return note
+}
+
+// upgradeWaits says why no node would be begun now; empty for nothing.
+func upgradeWaits(s *plan.Scene) string {
+	var why []string
+	switch spec := &s.Run.Spec; {
+	case spec.Abort:
+		why = append(why, "spec.abort is set, so that nothing is changed until it is false")
+	case spec.Suspend:
+		why = append(why, "spec.suspend is set, so that nothing is changed until it is false")
+	case spec.DryRun && s.Holds():
+		why = append(why, "spec.dryRun is set")
+	case spec.DryRun:
+		why = append(why, "spec.dryRun is set, so that nothing is changed until it is false")
+	}
+	if s.Wait != "" {
+		why = append(why, s.Wait)
+	}
+	return strings.Join(why, "; ")
 }
 
 func upgradePool(s *plan.Scene, pool *mcfgv1.MachineConfigPool) UpgradePool {
@@ -246,11 +319,18 @@ func (p *UpgradePlan) draw(to io.Writer) error {
 	if p.Waits != "" {
 		fmt.Fprintf(&out, "  no node would be begun now: %s\n", p.Waits)
 	}
-	out.WriteString("\nPools:\n")
+	if p.Note != "" {
+		fmt.Fprintf(&out, "  %s\n", p.Note)
+	}
+	if len(p.Pools) > 0 {
+		out.WriteString("\nPools:\n")
+	}
 	for i := range p.Pools {
 		p.Pools[i].draw(&out)
 	}
-	out.WriteString("\nNodes, in the order of their turns:\n")
+	if len(p.Nodes) > 0 {
+		out.WriteString("\nNodes, in the order of their turns:\n")
+	}
 	for i := range p.Nodes {
 		p.Nodes[i].draw(&out, i+1)
 	}

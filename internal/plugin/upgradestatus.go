@@ -151,7 +151,8 @@ func upgradeNodes(run *UpgradeStatus, now time.Time) *metav1.Table {
 		node := &run.Nodes[i]
 		elapsed := "-"
 		switch {
-		case node.Started == nil:
+		case node.Started == nil, node.Finished == nil && node.Phase == mutex.NodeDone:
+			// When it was done is not known.
 		case node.Finished != nil:
 			elapsed = duration.HumanDuration(node.Finished.Sub(node.Started.Time))
 		default:

@@ -58,17 +58,7 @@ const (
 )
 
 // VersionSource says where the version of a node is read.
-type VersionSource string
-
-// The sources.
-const (
-	// VersionAuto is the Node's label where there is one, else its rendered MachineConfig. The zero value counts as VersionAuto.
-	VersionAuto VersionSource = "Auto"
-	// VersionLabel is the Node's label alone.
-	VersionLabel VersionSource = "Label"
-	// VersionConfig is the rendered MachineConfig alone.
-	VersionConfig VersionSource = "MachineConfig"
-)
+type VersionSource = plan.VersionSource
 
 // Options are the capability's settings.
 type Options struct {
@@ -119,6 +109,8 @@ type memory struct {
 	// since is when each node came into its phase; told are the Jobs whose failure an event has been sent for.
 	since map[string]phaseSince
 	told  map[types.UID]bool
+	// nodes is where each node stood when the status was written last, also those that it has no room for. Nil is before the first time.
+	nodes map[string]v1alpha1.NodeStatus
 	// ended tells that the finalizer has been removed; the cache may still show the object.
 	ended bool
 }

@@ -1,6 +1,18 @@
 package upgrade
 
-import "github.com/drover-io/drover/internal/status"
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/upgrade/plan"
+)
 
 // Reasons of events.
 const (
@@ -39,4 +51,96 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventDone, Type: "Normal", On: kind, When: "all nodes have the version, and everything is given back"},
 		{Reason: EventNoEffect, Type: "Warning", On: kind, When: "spec.skipTLSVerify is set, which has no effect"},
 	}
+}
+
+// tell sends the events for what the status now says for the first time.
+func (p *pass) tell(ctx context.Context, before, after *v1alpha1.MutexRunConfigStatus, stood map[string]v1alpha1.NodeStatus) {
+	if p.run.Spec.SkipTLSVerify && before.ObservedGeneration != after.ObservedGeneration {
+		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventNoEffect, "spec.skipTLSVerify has no effect: the API server's certificate is always verified")
+	}
+	if before.Phase != after.Phase {
+		log.FromContext(ctx).Info("run "+string(after.Phase), "version", after.Version, "why", after.Message)
+		p.tellPhase(before, after)
+	}
+	if p.found.restored {
+		p.Recorder.Event(p.run, corev1.EventTypeNormal, EventRestored, "pools, labels and paused flags are as they were before the run")
+	}
+	if before.Version == after.Version && p.found.nodes != nil {
+		p.tellNodes(stood)
+	}
+}
+
+func (p *pass) tellPhase(before, after *v1alpha1.MutexRunConfigStatus) {
+	switch after.Phase {
+	case v1alpha1.PhaseInvalid:
+		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventInvalid, clip(after.Message))
+	case v1alpha1.PhaseClaimed:
+		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventClaimed, after.Message)
+	case v1alpha1.PhaseStopped:
+		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventStopped, clip(after.Message))
+	case v1alpha1.PhaseDone:
+		p.Recorder.Eventf(p.run, corev1.EventTypeNormal, EventDone, "%d nodes have version %s", after.Done, after.Version)
+	case v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning:
+		switch before.Phase {
+		case v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning, v1alpha1.PhaseStopped, v1alpha1.PhaseClaimed:
+		default:
+			p.Recorder.Eventf(p.run, corev1.EventTypeNormal, EventStarted,
+				"nodes of the targets do not have version %s; their pools are paused", after.Version)
+		}
+	}
+}
+
+// tellNodes sends an event for each node that has come into another phase, whether or not the status has room for it.
+func (p *pass) tellNodes(stood map[string]v1alpha1.NodeStatus) {
+	there := map[string]bool{}
+	for i := range p.found.all {
+		there[p.found.all[i].Name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(stood)) {
+		if phase := stood[name].Phase; !there[name] && phase != v1alpha1.NodePending && phase != v1alpha1.NodeDone {
+			p.Recorder.Eventf(p.run, corev1.EventTypeWarning, EventNodeGone, "node %s is no more of the run's; it was %s", name, phase)
+		}
+	}
+	for i := range p.found.all {
+		if n := &p.found.all[i]; stood[n.Name].Phase != n.Phase {
+			p.tellNode(n, stood[n.Name].Phase)
+		}
+	}
+}
+
+// tellNode sends the event on the Node: one object may have few events in a short time, and a run has many nodes.
+func (p *pass) tellNode(n *v1alpha1.NodeStatus, was v1alpha1.NodePhase) {
+	i := slices.IndexFunc(p.scene.Nodes, func(node *plan.Node) bool { return node.Name == n.Name })
+	if i < 0 {
+		return
+	}
+	on, run := p.scene.Nodes[i].Node, "MutexRunConfig "+p.key.String()
+	switch n.Phase {
+	case v1alpha1.NodeRunningJobs:
+		p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeBegun, "%s: %s", run, n.Message)
+	case v1alpha1.NodeReleased:
+		p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeReleased, "%s: it has been moved to pool %s", run, p.run.Spec.Canary.Name)
+	case v1alpha1.NodeDone:
+		if was != "" && was != v1alpha1.NodePending {
+			p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeDone, "%s: it has version %s", run, p.found.version)
+		}
+	case v1alpha1.NodeFailed:
+		p.Recorder.Event(on, corev1.EventTypeWarning, EventNodeFailed, clip(run+": "+n.Message))
+	}
+}
+
+// mostEvent is how long the message of an event may be, in bytes.
+const mostEvent = 1024
+
+// clip is a text that an event has room for.
+func clip(text string) string { return shorten(text, mostEvent) }
+
+// shorten keeps the beginning of a text that is too long, and its end: the last lines say most.
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	const head, gap = 300, " [...] "
+	// What is cut in the middle of a character would be another text to the API server.
+	return strings.ToValidUTF8(text[:head], "") + gap + strings.ToValidUTF8(text[len(text)-(most-head-len(gap)):], "")
 }

@@ -122,7 +122,7 @@ func (p *pass) versionOf(ctx context.Context) func(*corev1.Node) string {
 	known := map[string]string{}
 	configOf := func(name string) string {
 		version, seen := known[name]
-		if seen || p.options.NodeVersion == VersionLabel {
+		if seen {
 			return version
 		}
 		config := configMetadata()
@@ -132,12 +132,7 @@ func (p *pass) versionOf(ctx context.Context) func(*corev1.Node) string {
 		known[name] = version
 		return version
 	}
-	return func(node *corev1.Node) string {
-		if p.options.NodeVersion == VersionConfig {
-			return configOf(node.Annotations[plan.AnnotationCurrentConfig])
-		}
-		return plan.VersionOf(node, configOf)
-	}
+	return func(node *corev1.Node) string { return plan.VersionOf(node, p.options.NodeVersion, configOf) }
 }
 
 func configMetadata() *metav1.PartialObjectMetadata {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -63,15 +64,10 @@ func (p *pass) aimed(ctx context.Context) error {
 	return nil
 }
 
-// over tells whether a Job has ended.
-func over(job *batchv1.Job) bool {
-	return plan.Ended(job, batchv1.JobComplete) != nil || plan.Ended(job, batchv1.JobFailed) != nil
-}
-
 // stopJobs ends the run's Jobs that still run.
 func (p *pass) stopJobs(ctx context.Context) error {
 	for key, job := range p.scene.Jobs {
-		if over(job) || job.DeletionTimestamp != nil || p.behind(job) {
+		if plan.Over(job) || job.DeletionTimestamp != nil || p.behind(job) {
 			continue
 		}
 		err := p.Writer.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
@@ -95,6 +91,16 @@ func (p *pass) newest() *metav1.Time {
 	return newest
 }
 
+// allOver tells that none of the run's Jobs runs any more, so that nothing can come to be owed for one.
+func (p *pass) allOver() bool {
+	for _, job := range p.scene.Jobs {
+		if !plan.Over(job) {
+			return false
+		}
+	}
+	return true
+}
+
 // unsettled tells that the status does not say yet that nothing is owed for the run's Jobs.
 func (p *pass) unsettled() bool {
 	settled, newest := p.run.Status.Settled, p.newest()
@@ -115,7 +121,7 @@ func (p *pass) tidyJobs(ctx context.Context, gone bool) error {
 	for key, job := range p.scene.Jobs {
 		live := lives[[2]string{job.Annotations[plan.AnnotationRule], job.Labels[plan.LabelKind]}]
 		// One that has failed stays: without it it would be made again.
-		ready := plan.Ended(job, batchv1.JobComplete) != nil || gone && over(job)
+		ready := plan.Ended(job, batchv1.JobComplete) != nil || gone && plan.Over(job)
 		if live == nil || job.Spec.TTLSecondsAfterFinished != nil || !ready || p.behind(job) {
 			continue
 		}
@@ -131,17 +137,22 @@ func (p *pass) tidyJobs(ctx context.Context, gone bool) error {
 	return nil
 }
 
-// tellFailures sends an event for each Job that has failed since this process saw the run first, with the last lines of its log.
+// tellFailures sends an event for each Job that has failed, with the last lines of its log.
 func (p *pass) tellFailures(ctx context.Context) {
+	nodes := map[string]*v1alpha1.NodeStatus{}
+	for i := range p.found.nodes {
+		nodes[p.found.nodes[i].Name] = &p.found.nodes[i]
+	}
 	for key, job := range p.scene.Jobs {
 		failure := plan.Ended(job, batchv1.JobFailed)
 		if failure == nil || p.memory.told[job.UID] {
 			continue
 		}
-		p.memory.told[job.UID] = true
-		if failure.LastTransitionTime.Time.Before(p.memory.begun.Truncate(1e9)) {
+		before := failure.LastTransitionTime.Time.Before(p.memory.begun.Truncate(1e9))
+		if before && !p.unheard(job, nodes[job.Annotations[plan.AnnotationNode]]) {
 			continue
 		}
+		p.memory.told[job.UID] = true
 		p.Metrics.jobs.WithLabelValues(job.Labels[plan.LabelKind], resultFailed).Inc()
 		text := fmt.Sprintf("Job %s for node %s has failed: %s", key, job.Annotations[plan.AnnotationNode], failure.Message)
 		if p.Logs != nil {
@@ -157,21 +168,44 @@ func (p *pass) tellFailures(ctx context.Context) {
 	}
 }
 
+// unheard tells that no process before this one can have told of a failure of before its time: the node stands where that Job has just failed,
+// and the status does not name it yet.
+func (p *pass) unheard(job *batchv1.Job, node *v1alpha1.NodeStatus) bool {
+	id := plan.IDOf(p.run.UID, job)
+	if node == nil || id.Version != p.scene.Desired {
+		return false
+	}
+	name := job.Namespace + "/" + job.Name
+	for i := range p.run.Status.Nodes {
+		if n := &p.run.Status.Nodes[i]; n.Name == node.Name && n.Phase == v1alpha1.NodeFailed && n.Job == name {
+			return false
+		}
+	}
+	switch node.Phase {
+	case v1alpha1.NodeFailed:
+		return node.Job == name
+	case v1alpha1.NodeRunningJobs:
+		return id.Kind == plan.BeforeUpgrade && !p.repeated(id)
+	case v1alpha1.NodeCleaningUp:
+		return id.Kind == plan.AfterUpgrade && !p.repeated(id)
+	}
+	return false
+}
+
+// repeated tells that a Job has been run again.
+func (p *pass) repeated(id plan.JobID) bool {
+	id.Attempt++
+	for _, job := range p.scene.Jobs {
+		if plan.IDOf(p.run.UID, job) == id {
+			return true
+		}
+	}
+	return false
+}
+
 // lastLines reads the end of a Job's log. A kubelet that does not answer must not keep the run waiting.
 func (p *pass) lastLines(ctx context.Context, job *batchv1.Job) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, logsWithin)
 	defer cancel()
 	return p.Logs(ctx, job)
-}
-
-// mostEvent is how long the message of an event may be, in bytes.
-const mostEvent = 1024
-
-// clip keeps the end of a text: the last lines say most.
-func clip(text string) string {
-	if len(text) <= mostEvent {
-		return text
-	}
-	const head, gap = 300, " [...] "
-	return text[:head] + gap + text[len(text)-(mostEvent-head-len(gap)):]
 }

@@ -72,10 +72,15 @@ func (m *Metrics) observe(run *v1alpha1.MutexRunConfig, phase v1alpha1.Phase) {
 
 // count notes how many of its nodes are in which phase.
 func (m *Metrics) count(run *v1alpha1.MutexRunConfig, nodes map[v1alpha1.NodePhase]int) {
-	m.nodes.DeletePartialMatch(prometheus.Labels{"namespace": run.Namespace, "name": run.Name})
+	m.uncount(run)
 	for phase, count := range nodes {
 		m.nodes.WithLabelValues(run.Namespace, run.Name, string(phase)).Set(float64(count))
 	}
+}
+
+// uncount drops the counts of a run's nodes.
+func (m *Metrics) uncount(run *v1alpha1.MutexRunConfig) {
+	m.nodes.DeletePartialMatch(prometheus.Labels{"namespace": run.Namespace, "name": run.Name})
 }
 
 // left notes how long a node was in a phase.

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -145,6 +148,9 @@ func (p *pass) act(ctx context.Context, decision *plan.Decision) error {
 // step does what one node needs next. The node's lease is taken first, and kept until nothing of it is under way.
 func (p *pass) step(ctx context.Context, node *plan.Node, step *plan.Step) error {
 	if !busy(step) {
+		if p.foreign(node.Node) {
+			return nil
+		}
 		return p.Lease.ReleaseOwn(ctx, node.Name)
 	}
 	again, err := p.Lease.Hold(ctx, node.Node)
@@ -174,25 +180,6 @@ func (p *pass) step(ctx context.Context, node *plan.Node, step *plan.Step) error
 	return nil
 }
 
-// keepLeases keeps the leases of the nodes that were let go, while the run itself cannot go on.
-func (p *pass) keepLeases(ctx context.Context) error {
-	for _, node := range p.scene.Marked {
-		if plan.ReleaseOf(node) == nil {
-			continue
-		}
-		again, err := p.Lease.Hold(ctx, node)
-		var held *nodelease.HeldError
-		switch {
-		case errors.As(err, &held):
-		case err != nil:
-			return err
-		default:
-			p.later(again)
-		}
-	}
-	return nil
-}
-
 // welcome labels nodes that have joined the run's pools, as those are now.
 func (p *pass) welcome(ctx context.Context) error {
 	var all []marking
@@ -201,17 +188,6 @@ func (p *pass) welcome(ctx context.Context) error {
 	}
 	_, err := p.apply(ctx, all)
 	return err
-}
-
-// busy tells whether something of a node is under way. One that has failed after it was let go still is.
-func busy(step *plan.Step) bool {
-	switch step.Status.Phase {
-	case v1alpha1.NodeRunningJobs, v1alpha1.NodeReleased, v1alpha1.NodeUpgrading, v1alpha1.NodeCleaningUp:
-		return true
-	case v1alpha1.NodeFailed:
-		return step.Status.Released != nil
-	}
-	return false
 }
 
 // inOrder takes steps one after another; each has to be settled before the next one.
@@ -227,6 +203,9 @@ func inOrder(ctx context.Context, steps ...func(context.Context) (bool, error)) 
 // restore gives back pools, nodes and leases, in an order in which no moment finds a node in two pools or in none. It is done when nothing
 // of the run is left.
 func (p *pass) restore(ctx context.Context) (done bool, err error) {
+	if lost := p.scene.Lost(); len(lost) > 0 {
+		return false, refused(strings.Join(lost, "; "))
+	}
 	canary, targets := p.scene.Claimed(true), p.scene.Claimed(false)
 	return inOrder(ctx,
 		func(ctx context.Context) (bool, error) {
@@ -241,6 +220,13 @@ func (p *pass) restore(ctx context.Context) (done bool, err error) {
 		func(ctx context.Context) (bool, error) { return p.strip(ctx, p.scene.Marked) },
 		p.releaseAll,
 	)
+}
+
+// refused is what only a person can put right, like what the API server refuses.
+func refused(text string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: text,
+	}}
 }
 
 // takeBack moves those of some nodes that were let go back into their own pools, which are paused. Whatever has become of the targets
@@ -300,16 +286,4 @@ func (p *pass) strip(ctx context.Context, nodes []*corev1.Node) (settled bool, e
 		all = append(all, marking{node, plan.Strip(node, p.run.UID)})
 	}
 	return p.apply(ctx, all)
-}
-
-// releaseAll gives back the leases of nodes that were only cleaned up.
-func (p *pass) releaseAll(ctx context.Context) (settled bool, err error) {
-	for i := range p.run.Status.Nodes {
-		if n := &p.run.Status.Nodes[i]; n.Phase == v1alpha1.NodeCleaningUp {
-			if err := p.Lease.ReleaseOwn(ctx, n.Name); err != nil {
-				return false, err
-			}
-		}
-	}
-	return true, nil
 }

@@ -3,14 +3,13 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/upgrade/plan"
@@ -32,8 +31,14 @@ type observation struct {
 	// nodes are those of the decision, nil when nothing is to be told of them.
 	nodes   []v1alpha1.NodeStatus
 	current []string
+	// all is what the status says of nodes, also of those that it has no room for.
+	all []v1alpha1.NodeStatus
 	// restored tells that everything has been given back in this pass.
 	restored bool
+	// laid tells that no node is under way any more, and none is decided on.
+	laid bool
+	// settles tells that nothing can be owed any more for the Jobs that there are.
+	settles bool
 }
 
 func (o *observation) stand(phase v1alpha1.Phase, message string) {
@@ -51,6 +56,16 @@ func (o *observation) list(d *plan.Decision) {
 	for i := range d.Steps {
 		o.nodes[i] = d.Steps[i].Status
 	}
+}
+
+// lay notes that no node is under way any more, and how many of them are done for all that.
+func (o *observation) lay(s *plan.Scene) {
+	o.laid = true
+	if s.Desired == "" || len(s.Faults) > 0 {
+		return
+	}
+	o.version = s.Desired
+	o.counted, o.total, o.done, o.failed = true, len(s.Nodes), len(s.Nodes)-s.Behind()-len(s.Unknown()), 0
 }
 
 // take notes what was decided.
@@ -116,23 +131,28 @@ func (o *observation) rehearse(s *plan.Scene, d *plan.Decision) {
 }
 
 // status is what the run's status is to be. It is the same for the same observation, so that nothing is written at rest.
-func (p *pass) status() v1alpha1.MutexRunConfigStatus {
+func (p *pass) status(stood map[string]v1alpha1.NodeStatus) v1alpha1.MutexRunConfigStatus {
 	o, after := &p.found, *p.run.Status.DeepCopy()
 	at := metav1.NewTime(p.now.UTC().Truncate(1e9))
 	after.ObservedGeneration = p.run.Generation
 	if o.version != "" && o.version != after.Version {
 		after.Version, after.Started, after.Finished, after.Nodes = o.version, nil, nil, nil
+		stood = nil
 	}
 	after.Phase, after.Message = o.phase, o.message
 	if o.counted {
 		after.Total, after.Done, after.Failed = int32(o.total), int32(o.done), int32(o.failed) //nolint:gosec // there are no 2^31 nodes
 	}
-	if o.nodes != nil {
-		after.Nodes = bounded(merged(after.Nodes, o.nodes, at))
-		after.Current = strings.Join(o.current, ",")
+	switch {
+	case o.nodes != nil:
+		o.all = merged(stood, o.nodes, at)
+		after.Nodes, after.Current = bounded(o.all), strings.Join(o.current, ",")
+	case o.laid:
+		after.Failed = 0
+		after.Nodes = slices.DeleteFunc(after.Nodes, func(n v1alpha1.NodeStatus) bool { return n.Phase != v1alpha1.NodeDone })
 	}
 	o.clock(&after, at)
-	if o.phase == v1alpha1.PhaseDone && p.unsettled() {
+	if o.phase == v1alpha1.PhaseDone && o.settles && p.unsettled() {
 		after.Settled = p.newest()
 	}
 	o.conditions.apply(&after.Conditions, p.run.Generation, at)
@@ -159,19 +179,15 @@ func (o *observation) clock(after *v1alpha1.MutexRunConfigStatus, at metav1.Time
 }
 
 // merged keeps what is known of nodes from before: when they began, and when they were done.
-func merged(before, now []v1alpha1.NodeStatus, at metav1.Time) []v1alpha1.NodeStatus {
-	known := map[string]*v1alpha1.NodeStatus{}
-	for i := range before {
-		known[before[i].Name] = &before[i]
-	}
+func merged(stood map[string]v1alpha1.NodeStatus, now []v1alpha1.NodeStatus, at metav1.Time) []v1alpha1.NodeStatus {
 	out := slices.Clone(now)
 	for i := range out {
 		n := &out[i]
 		if n.Started != nil {
 			n.Started = &metav1.Time{Time: n.Started.UTC().Truncate(1e9)}
 		}
-		if old := known[n.Name]; old != nil {
-			remember(n, old, at)
+		if old, there := stood[n.Name]; there {
+			remember(n, &old, at)
 		}
 	}
 	return out
@@ -243,7 +259,8 @@ func finished(n *v1alpha1.NodeStatus) metav1.Time {
 func (p *pass) writeStatus(ctx context.Context) error {
 	p.observe()
 	p.tellFailures(ctx)
-	before, after := p.run.Status, p.status()
+	stood := p.stood()
+	before, after := p.run.Status, p.status(stood)
 	if apiequality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
@@ -260,8 +277,35 @@ func (p *pass) writeStatus(ctx context.Context) error {
 	}
 	p.wrote(changed)
 	p.memory.wrote = p.now
-	p.tell(ctx, &before, &after)
+	p.tell(ctx, &before, &after, stood)
+	p.note(&before, &after)
 	return nil
+}
+
+// stood is where each node stood when the status was written last. After a restart that is known of those alone that it names.
+func (p *pass) stood() map[string]v1alpha1.NodeStatus {
+	stood := map[string]v1alpha1.NodeStatus{}
+	maps.Copy(stood, p.memory.nodes)
+	for _, n := range p.run.Status.Nodes {
+		stood[n.Name] = n
+	}
+	return stood
+}
+
+// note remembers what the status says now, where it says something else of nodes.
+func (p *pass) note(before, after *v1alpha1.MutexRunConfigStatus) {
+	all := p.found.all
+	switch {
+	case p.found.nodes != nil:
+	case p.found.laid || before.Version != after.Version:
+		all = after.Nodes
+	default:
+		return
+	}
+	p.memory.nodes = map[string]v1alpha1.NodeStatus{}
+	for i := range all {
+		p.memory.nodes[all[i].Name] = all[i]
+	}
 }
 
 // observe notes the metrics, and how long nodes were in their phases.
@@ -280,88 +324,11 @@ func (p *pass) observe() {
 		p.memory.since[n.Name] = phaseSince{n.Phase, p.now}
 	}
 	p.Metrics.observe(p.run, p.found.phase)
-	if p.found.nodes != nil {
+	switch {
+	case p.found.nodes != nil:
 		p.Metrics.count(p.run, counts)
-	}
-}
-
-// tell sends the events for what the status now says for the first time.
-func (p *pass) tell(ctx context.Context, before, after *v1alpha1.MutexRunConfigStatus) {
-	if p.run.Spec.SkipTLSVerify && before.ObservedGeneration != after.ObservedGeneration {
-		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventNoEffect, "spec.skipTLSVerify has no effect: the API server's certificate is always verified")
-	}
-	if before.Phase != after.Phase {
-		log.FromContext(ctx).Info("run "+string(after.Phase), "version", after.Version, "why", after.Message)
-		p.tellPhase(before, after)
-	}
-	if p.found.restored {
-		p.Recorder.Event(p.run, corev1.EventTypeNormal, EventRestored, "pools, labels and paused flags are as they were before the run")
-	}
-	p.tellNodes(before, after)
-}
-
-func (p *pass) tellPhase(before, after *v1alpha1.MutexRunConfigStatus) {
-	switch after.Phase {
-	case v1alpha1.PhaseInvalid:
-		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventInvalid, clip(after.Message))
-	case v1alpha1.PhaseClaimed:
-		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventClaimed, after.Message)
-	case v1alpha1.PhaseStopped:
-		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventStopped, clip(after.Message))
-	case v1alpha1.PhaseDone:
-		p.Recorder.Eventf(p.run, corev1.EventTypeNormal, EventDone, "%d nodes have version %s", after.Done, after.Version)
-	case v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning:
-		switch before.Phase {
-		case v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning, v1alpha1.PhaseStopped, v1alpha1.PhaseClaimed:
-		default:
-			p.Recorder.Eventf(p.run, corev1.EventTypeNormal, EventStarted,
-				"nodes of the targets do not have version %s; their pools are paused", after.Version)
-		}
-	}
-}
-
-// tellNodes sends an event for each node that has come into another phase.
-func (p *pass) tellNodes(before, after *v1alpha1.MutexRunConfigStatus) {
-	was := map[string]v1alpha1.NodePhase{}
-	for i := range before.Nodes {
-		was[before.Nodes[i].Name] = before.Nodes[i].Phase
-	}
-	if before.Version != after.Version || p.found.nodes == nil {
-		return
-	}
-	there := map[string]bool{}
-	for i := range p.found.nodes {
-		there[p.found.nodes[i].Name] = true
-	}
-	for i := range before.Nodes {
-		if n := &before.Nodes[i]; !there[n.Name] && n.Phase != v1alpha1.NodePending && n.Phase != v1alpha1.NodeDone {
-			p.Recorder.Eventf(p.run, corev1.EventTypeWarning, EventNodeGone, "node %s is no more of the run's; it was %s", n.Name, n.Phase)
-		}
-	}
-	for i := range after.Nodes {
-		if n := &after.Nodes[i]; was[n.Name] != n.Phase {
-			p.tellNode(n, was[n.Name])
-		}
-	}
-}
-
-// tellNode sends the event on the Node: one object may have few events in a short time, and a run has many nodes.
-func (p *pass) tellNode(n *v1alpha1.NodeStatus, was v1alpha1.NodePhase) {
-	i := slices.IndexFunc(p.scene.Nodes, func(node *plan.Node) bool { return node.Name == n.Name })
-	if i < 0 {
-		return
-	}
-	on, run := p.scene.Nodes[i].Node, "MutexRunConfig "+p.key.String()
-	switch n.Phase {
-	case v1alpha1.NodeRunningJobs:
-		p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeBegun, "%s: %s", run, n.Message)
-	case v1alpha1.NodeReleased:
-		p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeReleased, "%s: it has been moved to pool %s", run, p.run.Spec.Canary.Name)
-	case v1alpha1.NodeDone:
-		if was != "" && was != v1alpha1.NodePending {
-			p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeDone, "%s: it has version %s", run, p.found.version)
-		}
-	case v1alpha1.NodeFailed:
-		p.Recorder.Event(on, corev1.EventTypeWarning, EventNodeFailed, clip(run+": "+n.Message))
+	case p.found.laid:
+		p.Metrics.uncount(p.run)
+		clear(p.memory.since)
 	}
 }

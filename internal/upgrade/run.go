@@ -25,9 +25,9 @@ func (p *pass) work(ctx context.Context) error {
 		if err := p.stopJobs(ctx); err != nil {
 			return err
 		}
-		return p.giveBack(ctx, v1alpha1.PhaseAborted, "spec.abort is set")
+		return p.layDown(ctx, v1alpha1.PhaseAborted, "spec.abort is set")
 	case spec.Suspend:
-		return p.giveBack(ctx, v1alpha1.PhaseSuspended, "spec.suspend is set")
+		return p.layDown(ctx, v1alpha1.PhaseSuspended, "spec.suspend is set")
 	case len(p.scene.Faults) > 0:
 		text := strings.Join(p.scene.Faults, "; ")
 		p.found.conditions.no(ConditionValidated, text)
@@ -41,39 +41,51 @@ func (p *pass) work(ctx context.Context) error {
 			return p.hold(ctx, p.scene.Unchecked)
 		}
 		p.found.conditions.no(ConditionAvailable, p.scene.Unchecked)
-		return p.giveBack(ctx, v1alpha1.PhaseIdle, p.scene.Unchecked)
+		return p.layDown(ctx, v1alpha1.PhaseIdle, p.scene.Unchecked)
 	}
 	return p.check(ctx)
+}
+
+// layDown gives everything back, also where nodes are not done. Then nothing of them is under way any more.
+func (p *pass) layDown(ctx context.Context, phase v1alpha1.Phase, message string) error {
+	err := p.giveBack(ctx, phase, message)
+	if err == nil && p.found.phase == phase {
+		p.found.lay(p.scene)
+	}
+	return err
 }
 
 // hold leaves everything as it is until somebody has put right what is wrong. Nodes under way stay the run's, and those that join its pools
 // become so: without the labels they would be upgraded by themselves.
 func (p *pass) hold(ctx context.Context, why string) error {
 	p.found.stand(v1alpha1.PhaseInvalid, why)
-	return errors.Join(p.keepLeases(ctx), p.welcome(ctx))
+	if !p.scene.Holds() && p.allOver() {
+		p.found.laid = true
+	}
+	return worst([]error{p.keepLeases(ctx), p.welcome(ctx)})
 }
 
 // check compares versions, and goes on when there is something to do.
 func (p *pass) check(ctx context.Context) error {
-	behind := p.compare()
+	p.compare()
 	if unknown := p.scene.Unknown(); len(unknown) > 0 && len(unknown) == len(p.scene.Nodes) {
 		// Nobody knows whether they are to be held back.
 		return p.hold(ctx, p.found.conditions[ConditionChecked].message)
 	}
 	decision := p.decide()
-	return p.proceed(ctx, behind, &decision)
+	return p.proceed(ctx, &decision)
 }
 
 // proceed does what was decided, with the pools or without.
-func (p *pass) proceed(ctx context.Context, behind int, decision *plan.Decision) error {
-	switch idle, owed := !p.scene.Holds(), len(decision.Current) > 0; {
-	case idle && p.run.Spec.DryRun && (behind > 0 || owed):
+func (p *pass) proceed(ctx context.Context, decision *plan.Decision) error {
+	switch course := p.scene.Course(decision); {
+	case course == plan.CourseRest:
+		return p.finish(ctx, decision)
+	case p.run.Spec.DryRun && !p.scene.Holds():
 		p.found.rehearse(p.scene, decision)
 		return nil
-	case idle && behind == 0 && owed:
+	case course == plan.CourseCleanUp:
 		return p.cleanUp(ctx, decision)
-	case idle && behind == 0 || decision.Phase == v1alpha1.PhaseDone:
-		return p.finish(ctx, decision)
 	}
 	return p.gate(ctx, decision)
 }
@@ -87,8 +99,8 @@ func (p *pass) decide() plan.Decision {
 	return plan.Decide(input)
 }
 
-// compare notes what is aimed at, and counts the nodes that have another version.
-func (p *pass) compare() (behind int) {
+// compare notes what is aimed at, and which nodes have another version.
+func (p *pass) compare() {
 	s, c := p.scene, p.found.conditions
 	p.found.version = s.Desired
 	if unknown := s.Unknown(); len(unknown) > 0 {
@@ -101,13 +113,11 @@ func (p *pass) compare() (behind int) {
 	} else {
 		c.no(ConditionReady, "the control plane does not have version "+s.Desired+" yet")
 	}
-	behind = s.Behind()
-	if behind > 0 {
+	if behind := s.Behind(); behind > 0 {
 		c.yes(ConditionAvailable, fmt.Sprintf("%d nodes of the targets have another version than %s", behind, s.Desired))
 	} else {
 		c.no(ConditionAvailable, "all nodes of the targets have version "+s.Desired)
 	}
-	return behind
 }
 
 // cleanUp runs the Jobs that are owed after the upgrade of nodes that came to the version while the run was suspended. No pool is needed.
@@ -128,7 +138,8 @@ func (p *pass) gate(ctx context.Context, decision *plan.Decision) error {
 	}
 	for _, prepare := range []func(context.Context) (bool, error){p.begin, p.drop, p.claim, p.mark, p.sort} {
 		if settled, err := prepare(ctx); err != nil || !settled {
-			return err
+			// Whatever is waited for here, for however long: what is under way stays the run's.
+			return worst([]error{err, p.keepLeases(ctx)})
 		}
 	}
 	p.found.take(decision)
@@ -154,6 +165,8 @@ func (p *pass) begin(ctx context.Context) (settled bool, err error) {
 // finish gives everything back after the last node.
 func (p *pass) finish(ctx context.Context, decision *plan.Decision) error {
 	phase, message := p.outcome(decision)
+	// Of a node that was left out something may be owed yet, when it has come to the version by itself.
+	p.found.settles = decision.Done == len(decision.Steps) && p.allOver()
 	switch {
 	case p.found.phase == v1alpha1.PhaseRestoring:
 		// Nodes that are taken back look as if they had never been let go.
@@ -179,7 +192,7 @@ func (p *pass) outcome(decision *plan.Decision) (phase v1alpha1.Phase, message s
 		message = "the pools of the targets have no nodes"
 	}
 	switch p.run.Status.Phase {
-	case v1alpha1.PhaseRestoring, v1alpha1.PhaseRunning, v1alpha1.PhaseDone:
+	case v1alpha1.PhaseRestoring, v1alpha1.PhaseRunning, v1alpha1.PhaseStopped, v1alpha1.PhaseDone:
 		phase = v1alpha1.PhaseDone
 	}
 	if p.scene.Holds() {
@@ -233,6 +246,9 @@ func (p *pass) giveBack(ctx context.Context, phase v1alpha1.Phase, message strin
 	held := p.scene.Holds()
 	done, err := p.restore(ctx)
 	if err != nil {
+		if status.Classify(err) == status.Denied {
+			p.found.stand(v1alpha1.PhaseRestoring, message)
+		}
 		return err
 	}
 	if !done {

@@ -46,12 +46,16 @@ type stage struct {
 	client client.Client
 	clock  *testclock.FakePassiveClock
 	events *record.FakeRecorder
-	mu     sync.Mutex
+	// registry has the metrics of the process that is at work.
+	registry *prometheus.Registry
+	mu       sync.Mutex
 	// writes counts them; crash is the one, counted from 1, before or after which the process ends.
 	writes, crash int
 	after         bool
 	// fail, when set, answers instead of the API server: the key is a verb and a kind.
 	fail map[string]error
+	// fails tells which Jobs end badly; nil is none.
+	fails func(job *batchv1.Job) bool
 	// each is called after every write; nil for nothing.
 	each func()
 	// made counts the Jobs that were made, by name.
@@ -132,7 +136,8 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 // restart forgets everything that was in memory.
 func (s *stage) restart() {
 	s.t.Helper()
-	metrics, err := NewMetrics(prometheus.NewRegistry())
+	s.registry = prometheus.NewRegistry()
+	metrics, err := NewMetrics(s.registry)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -160,8 +165,13 @@ func (s *stage) write(verb string, object client.Object, do func() error) error 
 	if dies && !s.after {
 		return errCrash
 	}
+	_, job := object.(*batchv1.Job)
+	if job = job && verb == "create"; job {
+		object.SetCreationTimestamp(metav1.NewTime(s.clock.Now()))
+		object.SetUID(types.UID("uid-of-" + object.GetName()))
+	}
 	err := do()
-	if _, job := object.(*batchv1.Job); job && verb == "create" && err == nil {
+	if job && err == nil {
 		s.made[object.GetName()]++
 	}
 	if s.each != nil {
@@ -203,15 +213,21 @@ func (s *stage) pass() error {
 	return err
 }
 
-// play is OpenShift's part and that of the Jobs: they end well, and a node that the canary pool selects has the new version.
+// play is OpenShift's part and that of the Jobs: they end, and a node that the canary pool selects has the new version.
 func (s *stage) play() {
 	s.t.Helper()
 	jobs := &batchv1.JobList{}
 	s.must(s.client.List(s.t.Context(), jobs))
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
-		if !over(job) {
-			job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		if !plan.Over(job) {
+			how := batchv1.JobComplete
+			if s.fails != nil && s.fails(job) {
+				how = batchv1.JobFailed
+			}
+			job.Status.Conditions = []batchv1.JobCondition{{
+				Type: how, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.clock.Now()), Message: "as the test has it",
+			}}
 			s.must(s.client.Status().Update(s.t.Context(), job))
 		}
 	}

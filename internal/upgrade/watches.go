@@ -99,7 +99,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				queue.Add(watch.Rollout, r.of(job)...)
 			},
 			Updated: func(_ context.Context, queue watch.Queue, before, after *batchv1.Job) {
-				if over(before) != over(after) {
+				if plan.Over(before) != plan.Over(after) {
 					queue.Add(watch.Repair, r.of(after)...)
 				}
 			},

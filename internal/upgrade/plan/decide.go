@@ -39,9 +39,10 @@ type Decision struct {
 	Message string
 	// Steps are the nodes', in the order of their turns.
 	Steps []Step
-	// Done and Failed count nodes, Current names those under way.
-	Done, Failed int
-	Current      []string
+	// Done and Failed count nodes, LeftOut those of the failed ones that do not have the version and that nobody waits for; Current names those
+	// under way.
+	Done, Failed, LeftOut int
+	Current               []string
 	// Wake is when to look again without an event; zero for no need.
 	Wake time.Time
 }
@@ -56,9 +57,12 @@ type scope struct {
 	begun map[types.UID]bool
 	// prepared are the versions for which a node has Jobs, by its UID.
 	prepared map[types.UID][]string
-	// room is how many nodes may be begun still; out is how many nodes of a pool are out of service.
-	room int
-	out  map[string]int
+	// older are Jobs before the upgrade of a node that have not ended, and are for another version than the one that is aimed at by now.
+	older map[types.UID]*batchv1.Job
+	// room is how many nodes may be begun still; out is how many nodes of a pool are out of service or under way, gone how many of them are
+	// out of service or were let go.
+	room      int
+	out, gone map[string]int
 	// stopped is the failure that stops the run; empty for none.
 	stopped string
 }
@@ -74,12 +78,7 @@ func Decide(in Input) Decision {
 	}
 	out := Decision{Phase: v1alpha1.PhaseRunning}
 	for i, node := range nodes {
-		if steps[i].Release && s.room < 0 {
-			// A late Job has ended, or fewer nodes may be under way by now.
-			steps[i].Release, steps[i].Status.Phase = false, v1alpha1.NodeRunningJobs
-			steps[i].Status.Message = "its Jobs have run; it is let go when fewer nodes are under way"
-			s.room++
-		}
+		s.letGo(node, &steps[i])
 		if steps[i].Status.Phase == v1alpha1.NodePending {
 			steps[i] = s.turn(node, steps[i])
 		}
@@ -91,6 +90,9 @@ func Decide(in Input) Decision {
 			steps[i].Job, steps[i].Release = nil, false
 		}
 		out.add(steps[i])
+		if s.leftOut(node, &steps[i]) {
+			out.LeftOut++
+		}
 	}
 	out.settle(s)
 	return out
@@ -98,8 +100,8 @@ func Decide(in Input) Decision {
 
 func newScope(in Input) *scope {
 	s := &scope{
-		in: in, jobs: map[JobID]*batchv1.Job{}, begun: map[types.UID]bool{},
-		prepared: map[types.UID][]string{}, out: map[string]int{}, room: max(int(in.Run.Spec.MaxConcurrentNodes), 1),
+		in: in, jobs: map[JobID]*batchv1.Job{}, begun: map[types.UID]bool{}, prepared: map[types.UID][]string{},
+		older: map[types.UID]*batchv1.Job{}, out: map[string]int{}, gone: map[string]int{}, room: max(int(in.Run.Spec.MaxConcurrentNodes), 1),
 	}
 	for i := range in.Rules {
 		s.keys = append(s.keys, in.Rules[i].Key)
@@ -112,6 +114,8 @@ func newScope(in Input) *scope {
 		}
 		if id.Version == in.Desired {
 			s.begun[id.Node] = true
+		} else if old := s.older[id.Node]; !Over(job) && (old == nil || job.Name < old.Name) {
+			s.older[id.Node] = job
 		}
 		if !slices.Contains(s.prepared[id.Node], id.Version) {
 			s.prepared[id.Node] = append(s.prepared[id.Node], id.Version)
@@ -132,18 +136,64 @@ func (s *scope) count(node *Node, step *Step) {
 	if busy || node.Unavailable {
 		s.out[node.Pool]++
 	}
+	if node.Unavailable || s.away(node, step) {
+		s.gone[node.Pool]++
+	}
 	if step.Status.Phase == v1alpha1.NodeFailed && !s.skipped(step) && s.stopped == "" {
 		s.stopped = fmt.Sprintf("node %s: %s", node.Name, step.Status.Message)
 	}
 }
 
-// turn begins a node, or says why it is not its turn.
-func (s *scope) turn(node *Node, step Step) Step {
-	others := s.out[node.Pool]
+// away tells that a node was let go, and is not back with the version yet.
+func (s *scope) away(node *Node, step *Step) bool {
+	if step.Status.Released == nil {
+		return false
+	}
+	switch step.Status.Phase {
+	case v1alpha1.NodeReleased, v1alpha1.NodeUpgrading:
+		return true
+	case v1alpha1.NodeFailed:
+		return !Same(node.Version, s.in.Desired)
+	}
+	return false
+}
+
+// budget says why a node may not be taken out of service besides so many nodes of its pool that are; empty for nothing.
+func (s *scope) budget(node *Node, out map[string]int) string {
+	others := out[node.Pool]
 	if node.Unavailable {
 		others--
 	}
 	limit := max(s.in.Unavailable[node.Pool], int(s.in.Run.Spec.MaxConcurrentNodes), 1)
+	if others < limit {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d nodes that pool %s may have out of service are", others, limit, node.Pool)
+}
+
+// letGo keeps a node whose Jobs have run until there is room for it: they may have taken hours, in which others went out of service.
+func (s *scope) letGo(node *Node, step *Step) {
+	if !step.Release {
+		return
+	}
+	why := s.budget(node, s.gone)
+	switch {
+	case s.room < 0:
+		// A late Job has ended, or fewer nodes may be under way by now.
+		s.room++
+		why = "it is let go when fewer nodes are under way"
+	case why == "":
+		if !node.Unavailable {
+			s.gone[node.Pool]++
+		}
+		return
+	}
+	step.Release, step.Status.Phase, step.Status.Message = false, v1alpha1.NodeRunningJobs, "its Jobs have run; "+why
+}
+
+// turn begins a node, or says why it is not its turn.
+func (s *scope) turn(node *Node, step Step) Step {
+	full := s.budget(node, s.out)
 	switch {
 	case s.stopped != "", s.room <= 0, s.in.Wait != "":
 		return step
@@ -153,8 +203,8 @@ func (s *scope) turn(node *Node, step Step) Step {
 	case node.Version == "":
 		step.Status.Message = "its version is not known"
 		return step
-	case others >= limit:
-		step.Status.Message = fmt.Sprintf("%d of %d nodes that pool %s may have out of service are", others, limit, node.Pool)
+	case full != "":
+		step.Status.Message = full
 		return step
 	}
 	s.room--
@@ -167,6 +217,11 @@ func (s *scope) turn(node *Node, step Step) Step {
 // skipped tells that a node's failure does not stop the others.
 func (s *scope) skipped(step *Step) bool {
 	return s.in.Run.Spec.OnJobFailure.Action == v1alpha1.FailureSkipNode && step.Status.Job != ""
+}
+
+// leftOut tells that a node does not have the version, and that the run does not wait for it: a Job of it has failed.
+func (s *scope) leftOut(node *Node, step *Step) bool {
+	return step.Status.Phase == v1alpha1.NodeFailed && s.skipped(step) && node.Version != "" && !Same(node.Version, s.in.Desired)
 }
 
 func underWay(phase v1alpha1.NodePhase) bool {

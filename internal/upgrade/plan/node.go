@@ -78,6 +78,9 @@ func Ended(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobConditio
 	return nil
 }
 
+// Over tells whether a Job has ended.
+func Over(job *batchv1.Job) bool { return failed(job) || Ended(job, batchv1.JobComplete) != nil }
+
 func failed(job *batchv1.Job) bool { return Ended(job, batchv1.JobFailed) != nil }
 
 // run takes a node through the Jobs of one kind for a version. Over tells that all have succeeded.
@@ -169,10 +172,18 @@ func (s *scope) overdue(job *batchv1.Job, step *Step) {
 	step.Status.Message += fmt.Sprintf(", has not ended within %s", timeout.Duration)
 }
 
-// again tells whether a Job that has failed so often is run once more.
+// outlast has a node wait for the end of a Job that was made before another version was aimed at: its rule's next one must not run beside it.
+func (s *scope) outlast(job *batchv1.Job, step *Step) {
+	created := job.CreationTimestamp
+	step.Status.Phase, step.Status.Job, step.Status.Started = v1alpha1.NodeRunningJobs, job.Namespace+"/"+job.Name, &created
+	step.Status.Message = fmt.Sprintf("waits for Job %s of version %s", job.Name, job.Annotations[AnnotationVersion])
+	s.overdue(job, step)
+}
+
+// again tells whether a Job that has failed so often is run once more. Who asks for that and does not say how often has it run once more.
 func (s *scope) again(failures int) bool {
 	on := s.in.Run.Spec.OnJobFailure
-	return on.Action == v1alpha1.FailureRetry && failures <= int(on.Retries)
+	return on.Action == v1alpha1.FailureRetry && failures <= max(int(on.Retries), 1)
 }
 
 func (r *Rule) spec(kind JobKind) *batchv1.JobSpec {
@@ -197,6 +208,8 @@ func (s *scope) node(node *Node, may bool) Step {
 		// It was let go for another version, and the machine-config-operator is at work on it. It is gated again when that is over.
 		step.Status.Phase, step.Status.Message = v1alpha1.NodeUpgrading, "it was let go for version "+release.Version
 	case !s.cleanUp(node, &step):
+	case s.older[node.UID] != nil:
+		s.outlast(s.older[node.UID], &step)
 	case may || s.begun[node.UID]:
 		step.Status.Phase = v1alpha1.NodeRunningJobs
 		if s.run(node, s.in.Desired, BeforeUpgrade, &step) {
@@ -266,12 +279,14 @@ func (s *scope) sorted() []*Node {
 	return nodes
 }
 
-// Outstanding names the Jobs of a kind that a node has still to see end well, as namespace/name.
+// Outstanding names the Jobs of a kind that a node has still to see end well, as namespace/name. One that has the version sees those alone
+// that are owed.
 func (s *Scene) Outstanding(node *Node, kind JobKind) []string {
 	inner := newScope(s.Input())
+	has := Same(node.Version, s.Desired)
 	var names []string
 	for i := range s.Rules {
-		if s.Rules[i].spec(kind) == nil {
+		if s.Rules[i].spec(kind) == nil || has && (kind == BeforeUpgrade || !inner.owes(node, s.Desired, &s.Rules[i])) {
 			continue
 		}
 		job, id := inner.job(node, s.Desired, &s.Rules[i], kind)

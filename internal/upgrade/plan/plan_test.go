@@ -137,8 +137,19 @@ func TestVersions(t *testing.T) {
 		"4.17.2": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationCurrentConfig: "rendered-1"}}},
 		"":       {},
 	} {
-		if got := VersionOf(node, configs); got != want {
+		if got := VersionOf(node, "", configs); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	both := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Labels: map[string]string{LabelVersion: "4.17.3"}, Annotations: map[string]string{AnnotationCurrentConfig: "rendered-1"},
+	}}
+	bare := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: both.Annotations}}
+	for from, want := range map[VersionSource][2]string{
+		VersionAuto: {"4.17.3", "4.17.2"}, VersionLabel: {"4.17.3", ""}, VersionConfig: {"4.17.2", "4.17.2"},
+	} {
+		if got := [2]string{VersionOf(both, from, configs), VersionOf(bare, from, configs)}; got != want {
+			t.Errorf("%s: %v, want %v", from, got, want)
 		}
 	}
 	for _, c := range []struct {

@@ -30,7 +30,7 @@ type Claim struct {
 	Canary bool `json:"canary,omitempty"`
 }
 
-// ClaimOf reads the claim on a pool; nil for none. It fails for one that cannot be read: nobody could give back what was before.
+// ClaimOf reads the claim on a pool; nil for none. It fails for one that cannot be read, or is nobody's: nobody could give back what was before.
 func ClaimOf(pool *mcfgv1.MachineConfigPool) (*Claim, error) {
 	text := pool.Annotations[AnnotationClaim]
 	if text == "" {
@@ -39,6 +39,9 @@ func ClaimOf(pool *mcfgv1.MachineConfigPool) (*Claim, error) {
 	claim := &Claim{}
 	if err := json.Unmarshal([]byte(text), claim); err != nil {
 		return nil, fmt.Errorf("MachineConfigPool %s: annotation %s: %w", pool.Name, AnnotationClaim, err)
+	}
+	if claim.UID == "" || claim.Run.Name == "" {
+		return nil, fmt.Errorf("MachineConfigPool %s: annotation %s: it names no run", pool.Name, AnnotationClaim)
 	}
 	return claim, nil
 }

@@ -208,6 +208,7 @@ func (s *Scene) targets(w *World) {
 		s.fault("the canary MachineConfigPool %s is one that the upgrade of the control plane waits for", s.Canary.Name)
 	}
 	s.parts()
+	s.untaken()
 }
 
 // required tells whether the cluster's upgrade is not done before a pool's is.

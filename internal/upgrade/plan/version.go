@@ -13,10 +13,22 @@ const (
 	AnnotationCurrentConfig = "machineconfiguration.openshift.io/currentConfig"
 )
 
-// VersionOf is the version of a node: its label where there is one, else that of its rendered MachineConfig, which configOf looks up by
-// name; empty when neither says.
-func VersionOf(node *corev1.Node, configOf func(name string) (version string)) string {
-	if label := node.Labels[LabelVersion]; label != "" {
+// VersionSource says where the version of a node is read.
+type VersionSource string
+
+// The sources.
+const (
+	// VersionAuto is the Node's label where there is one, else its rendered MachineConfig. The zero value counts as VersionAuto.
+	VersionAuto VersionSource = "Auto"
+	// VersionLabel is the Node's label alone.
+	VersionLabel VersionSource = "Label"
+	// VersionConfig is the rendered MachineConfig alone.
+	VersionConfig VersionSource = "MachineConfig"
+)
+
+// VersionOf is the version of a node. ConfigOf tells that of a rendered MachineConfig by its name. It is empty when neither says.
+func VersionOf(node *corev1.Node, from VersionSource, configOf func(name string) (version string)) string {
+	if label := node.Labels[LabelVersion]; from == VersionLabel || label != "" && from != VersionConfig {
 		return label
 	}
 	if config := node.Annotations[AnnotationCurrentConfig]; config != "" {

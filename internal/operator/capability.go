@@ -255,9 +255,9 @@ func (s *switchboard) release(ctx context.Context, c capability, group map[strin
 }
 
 // inUse tells whether a capability that has been started watches a kind.
-func (s *switchboard) inUse(kind client.Object, group map[string]*running) bool {
+func (s *switchboard) inUse(object client.Object, group map[string]*running) bool {
 	return slices.ContainsFunc(s.capabilities, func(c capability) bool {
-		return group[c.name] != nil && slices.ContainsFunc(c.watches, func(watched client.Object) bool { return kindKey(watched) == kindKey(kind) })
+		return group[c.name] != nil && slices.ContainsFunc(c.watches, func(watched client.Object) bool { return kindOf(watched) == kindOf(object) })
 	})
 }
 

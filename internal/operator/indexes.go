@@ -2,9 +2,10 @@ package operator
 
 import (
 	"context"
-	"fmt"
+	"reflect"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -14,18 +15,18 @@ type indexes struct {
 	client.FieldIndexer
 
 	mu   sync.Mutex
-	made map[string]map[string]bool
+	made map[kind]map[string]bool
 }
 
 func newIndexes(indexer client.FieldIndexer) *indexes {
-	return &indexes{FieldIndexer: indexer, made: map[string]map[string]bool{}}
+	return &indexes{FieldIndexer: indexer, made: map[kind]map[string]bool{}}
 }
 
 // IndexField makes an index unless it is there.
 func (i *indexes) IndexField(ctx context.Context, object client.Object, field string, extract client.IndexerFunc) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	kind := kindKey(object)
+	kind := kindOf(object)
 	if i.made[kind][field] {
 		return nil
 	}
@@ -43,10 +44,15 @@ func (i *indexes) IndexField(ctx context.Context, object client.Object, field st
 func (i *indexes) forget(object client.Object) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	delete(i.made, kindKey(object))
+	delete(i.made, kindOf(object))
 }
 
-// kindKey tells kinds apart as the cache does.
-func kindKey(object client.Object) string {
-	return fmt.Sprintf("%T %s", object, object.GetObjectKind().GroupVersionKind())
+// kind tells kinds apart as the cache does. Types of the same name in packages of the same name are two.
+type kind struct {
+	of  reflect.Type
+	gvk schema.GroupVersionKind
+}
+
+func kindOf(object client.Object) kind {
+	return kind{reflect.TypeOf(object), object.GetObjectKind().GroupVersionKind()}
 }

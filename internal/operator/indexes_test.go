@@ -13,6 +13,9 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 )
 
 // strict is a cache that takes an index once for each informer, as a real one does.
@@ -40,9 +43,17 @@ func TestAnIndexIsMadeOnceForEachInformer(t *testing.T) {
 		index(&machinev1beta1.Machine{}, "a")
 		index(&machinev1beta1.Machine{}, "b")
 		index(&corev1.Node{}, "a")
+		index(&medik8s.NodeMaintenance{}, "a")
 	}
-	if len(cache.made) != 3 {
-		t.Errorf("made are %v", cache.made)
+	// The other group's type has the same name.
+	cache.made = nil
+	index(&kubevirt.NodeMaintenance{}, "a")
+	if got := strings.Join(cache.made, " "); got != "*v1beta1.NodeMaintenance.a" {
+		t.Errorf("made are %s", got)
+	}
+	cache.made = []string{"*v1beta1.Machine.a", "*v1.Node.a"}
+	if len(indexes.made) != 4 {
+		t.Errorf("made are %v", indexes.made)
 	}
 	cache.made = slices.DeleteFunc(cache.made, func(name string) bool { return strings.Contains(name, "Machine") })
 	indexes.forget(&machinev1beta1.Machine{})

@@ -1,6 +1,7 @@
 package machines
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -23,15 +24,15 @@ func TestOneCapabilityStopsAndTheOtherGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	file += "/machine.openshift.io_machinehealthchecks.yaml"
+	t.Cleanup(func() {
+		if output, err := harness.Kubectl(context.WithoutCancel(t.Context()), env, nil, "apply", "--server-side", "-f", file); err != nil {
+			t.Error(err, output)
+		}
+	})
 	for round := range 2 {
 		if output, err := harness.Kubectl(t.Context(), env, nil, "delete", "-f", file); err != nil {
 			t.Fatal(err, output)
 		}
-		t.Cleanup(func() {
-			if output, err := harness.Kubectl(t.Context(), env, nil, "apply", "--server-side", "-f", file); err != nil {
-				t.Error(err, output)
-			}
-		})
 		if err := operator.Says(t.Context(), "capability machines: off (the API server has no machinehealthchecks"); err != nil {
 			t.Fatal(err)
 		}

@@ -2,15 +2,23 @@ package watch
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
+
+// patience is how long a cache may be behind a write before the write is forgotten. Versions go back when etcd is restored from a backup:
+// then no cache ever reaches what was written before.
+const patience = time.Minute
 
 // Versions remembers Drover's own last write of each object. A cache that has not reached it shows the world before the write; deciding
 // on that would write twice.
 type Versions struct {
 	mu      sync.Mutex
 	written map[string]Write
+	// behind tells since when a cache has been seen behind the last write of an object.
+	behind map[string]time.Time
+	now    func() time.Time
 }
 
 // Write is one of Drover's own writes.
@@ -26,17 +34,20 @@ type Write struct {
 }
 
 // NewVersions makes an empty memory.
-func NewVersions() *Versions { return &Versions{written: map[string]Write{}} }
+func NewVersions() *Versions {
+	return &Versions{written: map[string]Write{}, behind: map[string]time.Time{}, now: time.Now}
+}
 
 // Wrote notes a write.
 func (v *Versions) Wrote(object string, last Write) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.written[object] = last
+	delete(v.behind, object)
 }
 
-// Behind tells whether a version from the cache is older than the last write. Versions that cannot be compared are not behind:
-// every write is guarded, so the worst is a conflict.
+// Behind tells whether a version from the cache is older than the last write. Versions that cannot be compared are not behind, nor is a
+// cache that has been so for a minute: every write is guarded, so the worst is a conflict.
 func (v *Versions) Behind(object, cached string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -46,6 +57,16 @@ func (v *Versions) Behind(object, cached string) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(cached, last.Version)
 	if err != nil || order >= 0 {
+		delete(v.behind, object)
+		return false
+	}
+	since, known := v.behind[object]
+	if !known {
+		since = v.now()
+		v.behind[object] = since
+	}
+	if v.now().Sub(since) >= patience {
+		v.drop(object)
 		return false
 	}
 	last.Awaited = true
@@ -65,7 +86,12 @@ func (v *Versions) Own(object, version string) (Write, bool) {
 func (v *Versions) Forget(object string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.drop(object)
+}
+
+func (v *Versions) drop(object string) {
 	delete(v.written, object)
+	delete(v.behind, object)
 }
 
 // Len is how many objects are remembered.

@@ -1,6 +1,9 @@
 package watch
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestVersions(t *testing.T) {
 	v := NewVersions()
@@ -31,6 +34,40 @@ func TestVersions(t *testing.T) {
 	}
 	v.Forget("uid")
 	if _, own := v.Own("uid", "200"); own || v.Behind("uid", "1") {
+		t.Error("not forgotten")
+	}
+}
+
+// Versions go back when etcd is restored from a backup: who waited for the cache to reach what was written before would wait for ever.
+func TestAWriteThatNoCacheReachesIsForgotten(t *testing.T) {
+	v, now := NewVersions(), time.Unix(1_700_000_000, 0)
+	v.now = func() time.Time { return now }
+	v.Wrote("uid", Write{Version: "100"})
+	now = now.Add(time.Hour)
+	if !v.Behind("uid", "50") {
+		t.Fatal("how long ago the write was says nothing: the cache has only now been seen behind")
+	}
+	now = now.Add(patience - time.Second)
+	if !v.Behind("uid", "51") {
+		t.Error("forgotten too early")
+	}
+	v.Wrote("uid", Write{Version: "110"})
+	now = now.Add(2 * time.Second)
+	if !v.Behind("uid", "51") {
+		t.Error("a new write is waited for anew")
+	}
+	now = now.Add(patience)
+	if v.Behind("uid", "52") || v.Len() != 0 || len(v.behind) != 0 {
+		t.Error("waited for without an end")
+	}
+	v.Wrote("uid", Write{Version: "60"})
+	v.Behind("uid", "59")
+	v.Behind("uid", "60")
+	now = now.Add(patience)
+	if !v.Behind("uid", "59") {
+		t.Error("a cache that had caught up is timed from before")
+	}
+	if v.Forget("uid"); len(v.behind) != 0 {
 		t.Error("not forgotten")
 	}
 }

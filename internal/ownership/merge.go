@@ -46,7 +46,7 @@ type Input struct {
 	Protected func(key string) bool
 	// Proven tells keys whose live value is known to have come from the declaring side although no record says so.
 	Proven func(key string) bool
-	// Hold tells keys to leave as they are in this pass: neither set, removed, nor given up.
+	// Hold tells keys to leave as they are in this pass: neither set, removed, nor given up. One that is as declared is owned all the same.
 	Hold func(key string) bool
 	// Abandon tells owned keys to give up without removing them.
 	Abandon func(key string) bool
@@ -105,19 +105,21 @@ type merger struct {
 	out Result
 }
 
-// declared decides a key that is declared now.
+// declared decides a key that is declared now. One that stands there as declared is Drover's, also on hold: it needs no write for that, and
+// not owned it would stay when it is no longer declared.
 func (m *merger) declared(key, desired string) {
 	live, present := m.in.Live[key]
+	asDeclared := present && live == desired
 	switch {
 	case is(m.in.Protected, key):
-		if !present || live != desired {
+		if !asDeclared {
 			m.out.Refused = append(m.out.Refused, key)
 		}
 	case is(m.in.Hold, key):
-		if m.in.Owned.Has(key) {
+		if asDeclared || m.in.Owned.Has(key) {
 			m.out.Owned.Add(key)
 		}
-	case present && live == desired:
+	case asDeclared:
 		m.out.Owned.Add(key)
 	case !present || m.mayChange(key, live):
 		m.out.Set[key] = desired

@@ -142,7 +142,7 @@ func TestMergeOfKeysOnHold(t *testing.T) {
 	hold := func(in Input) Input { in.Hold = only("a"); return in }
 	runMerge(t, []mergeCase{
 		{"a new key is not set", hold(Input{Desired: entries("a=1")}), ""},
-		{"an equal one is not taken", hold(Input{Desired: entries("a=1"), Live: entries("a=1")}), ""},
+		{"an equal one is owned without a write", hold(Input{Desired: entries("a=1"), Live: entries("a=1")}), "own a"},
 		{"an owned one that drifted stays drifted, and owned", hold(Input{Owned: keys("a"), Desired: entries("a=1"), Live: entries("a=2")}), "own a"},
 		{"a foreign one is no conflict for now", hold(Input{Desired: entries("a=1"), Live: entries("a=2")}), ""},
 		{"one that came back stays for now, and is remembered",

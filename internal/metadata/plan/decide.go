@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -46,12 +49,16 @@ type Decision struct {
 	Settled State
 	// Reason says in a few words why the state is Held or Pending; empty else.
 	Reason string
+	// Claim is what has to be written to the Node before the Machine is changed; mostly nothing.
+	Claim Claim
 	// Machine and Node are the changes to make, the Machine's first.
 	Machine, Node Change
 	// Problems are the declared entries that are not written, sorted by kind and key.
 	Problems []Problem
 	// Drift tells that what is declared was on the Node before and somebody changed it by hand.
 	Drift bool
+	// FirstSight tells that neither Drover nor MNMO has written the Node yet.
+	FirstSight bool
 	// Digest tells what is declared for the Node; empty without one.
 	Digest string
 }
@@ -72,6 +79,18 @@ type Change struct {
 	owned ownership.Record
 }
 
+// RecordOnly tells that nothing but the record is to be written: what it tells of stands there as declared.
+func (c Change) RecordOnly() bool { return c.Write && c.Link == "" && !c.changed() }
+
+func (c Change) changed() bool {
+	for _, result := range c.Results {
+		if result.Changed() {
+			return true
+		}
+	}
+	return false
+}
+
 // Decide makes the decision for one Machine. It never fails: what cannot be done is reported in Problems.
 func Decide(in Input) Decision {
 	s := newScope(in)
@@ -80,9 +99,10 @@ func Decide(in Input) Decision {
 	}
 	s.findConflicts()
 	s.decideMachine()
+	s.claim()
 	s.decideNode()
 	if len(s.conflicts) > 0 && s.policy() == ownership.Fail {
-		s.out.Machine, s.out.Node, s.out.Drift = Change{}, Change{}, false
+		s.out.Claim, s.out.Machine, s.out.Node, s.out.Drift = Claim{}, Change{}, Change{}, false
 	}
 	s.summarise()
 	return s.out
@@ -131,7 +151,8 @@ func (s *scope) decideMachine() {
 			Live:      live,
 			Protected: s.in.Protected.Of(kind),
 			Hold: func(key string) bool {
-				return s.poolConflicts[id{kind, key}] || s.waitsForNode(kind, key) || s.withheld(OnMachine, kind, key)
+				return s.poolConflicts[id{kind, key}] || s.waitsForNode(kind, key) || s.wouldLoseProof(kind, key) ||
+					s.withheld(OnMachine, kind, key)
 			},
 			Policy: ownership.Adopt,
 			Now:    s.in.Now,
@@ -147,13 +168,10 @@ func (s *scope) decideMachine() {
 // finishMachine decides the Machine's record and whether there is anything to write.
 func (s *scope) finishMachine() {
 	record := ownership.Record{Pool: s.in.Pool.Key.Name, Generation: s.in.Pool.Generation}
-	changed := false
 	for _, kind := range ownership.Kinds {
-		result := s.out.Machine.Results[kind]
-		record.Section = record.With(kind, result.Owned)
-		changed = changed || result.Changed()
+		record.Section = record.With(kind, s.out.Machine.Results[kind].Owned)
 	}
-	s.out.Machine.Write = changed || !record.SameKeys(s.machineRecord)
+	s.out.Machine.Write = s.out.Machine.changed() || !record.SameKeys(s.machineRecord) && !s.recordWithheld(OnMachine)
 	if s.out.Machine.Write {
 		s.out.Machine.Record = record.Format()
 	}
@@ -186,17 +204,29 @@ func (s *scope) decideNode() {
 // nodeDesired is what the Node is to carry: the Machine's own entries, and over them the pool's.
 func (s *scope) nodeDesired(kind ownership.Kind) map[string]string {
 	desired := map[string]string{}
-	for key, value := range s.machineAfter[kind] {
-		if s.flows(kind, key) {
-			desired[key] = value
-		}
-	}
 	if s.in.Pool != nil {
-		for key, value := range s.in.Pool.Desired[kind] {
+		maps.Copy(desired, s.in.Pool.Desired[kind])
+	}
+	for key, value := range s.machineAfter[kind] {
+		if _, declared := desired[key]; !declared && s.flows(kind, key) && s.valid(kind, key, value) {
 			desired[key] = value
 		}
 	}
 	return s.withoutOnce(kind, desired)
+}
+
+// valid tells whether the API server takes an entry of the Machine's own on a Node. It does not look at Machines as closely: a new one is
+// made from the template as it stands, and one such entry would have every patch of its Node refused.
+func (s *scope) valid(kind ownership.Kind, key, value string) bool {
+	faults := faultsOf(kind, key, value)
+	if len(faults) == 0 {
+		return true
+	}
+	known := func(p Problem) bool { return p.Kind == kind && p.Key == key && p.Reason == Invalid }
+	if !slices.ContainsFunc(s.problems, known) {
+		s.problem(kind, key, Invalid, "%s %q of the Machine is left out: %s", kind, key, strings.Join(faults, "; "))
+	}
+	return false
 }
 
 // flows tells whether an entry of the Machine's own goes to its Node. On a Machine that may not be written, what the pool no longer
@@ -236,23 +266,36 @@ func (s *scope) giveOnce(result *ownership.Result) {
 // finishNode decides the Node's records and whether there is anything to write.
 func (s *scope) finishNode(desired Entries) {
 	record := s.newRecord(desired)
-	changed, returned := false, false
-	for _, kind := range ownership.Kinds {
-		result := s.out.Node.Results[kind]
-		changed = changed || result.Changed()
-		returned = returned || len(result.Returned) > 0
-	}
-	s.out.Digest = record.Digest
+	s.out.FirstSight, s.out.Digest = s.firstSight, record.Digest
 	known := s.nodeRecord.Digest == record.Digest
-	s.out.Drift = changed && known || returned
+	s.out.Drift = s.drifted(known)
 	s.link()
-	s.out.Node.Write = changed || s.out.Node.Link != "" || s.outdated(record) ||
-		// The digest is what tells a restarted operator that this conflict has been reported.
-		len(s.conflicts) > 0 && !known && !record.Empty()
+	// The digest is what tells a restarted operator that this conflict has been reported.
+	note := s.outdated(record) || len(s.conflicts) > 0 && !known && !record.Empty()
+	s.out.Node.Write = s.out.Node.changed() || s.out.Node.Link != "" || note && !s.recordWithheld(OnNode)
 	if s.out.Node.Write {
 		s.out.Node.owned = s.nodeRecord
 		s.out.Node.Record, s.out.Node.CustomLabels = record.Format(), ownership.FormatCustomLabels(record.Labels)
 	}
+}
+
+// drifted tells whether the Node's changes put back what was Drover's. Where the same was declared before, a key that was not Drover's is one
+// that has only now become so: a conflict has ended, or the policy is another one.
+func (s *scope) drifted(known bool) bool {
+	for _, kind := range ownership.Kinds {
+		result := s.out.Node.Results[kind]
+		if len(result.Returned) > 0 {
+			return true
+		}
+		if !known || !result.Changed() {
+			continue
+		}
+		owned := s.nodeOwned(kind).Minus(s.claims[kind])
+		if owned.And(ownership.KeysOf(result.Set)).Len() > 0 || owned.And(ownership.NewKeys(result.Remove...)).Len() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // AnnotationMachine on a Node names its Machine as namespace/name. It is nodelink's.

@@ -54,6 +54,20 @@ func TestConflictThatEnds(t *testing.T) {
 	}
 }
 
+// Creation copies what is declared onto the Machine also where the Node has it from somebody else. Dropping it ends the conflict.
+func TestConflictThatEndsWithWhatIsDropped(t *testing.T) {
+	w := newWorld().labels("team=blue")
+	w.machine.Spec.Labels = fields("team=blue")
+	w.onNode("team", "green")
+	if decision := w.pass(t); decision.Settled != Conflicted {
+		t.Fatalf("%+v", decision)
+	}
+	if decision := w.labels("").pass(t); decision.Settled != Synced {
+		t.Errorf("%s, %s", decision.Settled, reasons(decision.Problems))
+	}
+	w.expect(t, "machine: ; node: team=green")
+}
+
 // A restarted operator knows by the digest on the Node that a conflict has been reported. It costs one write, once.
 func TestConflictIsNotedOnce(t *testing.T) {
 	w := newWorld().labels("mine=1")
@@ -152,6 +166,43 @@ func TestDrift(t *testing.T) {
 	}
 }
 
+// Nobody has changed anything by hand where a key only now becomes Drover's.
+func TestWhatBecomesOursIsNoDrift(t *testing.T) {
+	for name, edit := range map[string]func(*world){
+		"the policy is adopt now": func(w *world) { w.annotate(AnnotationConflictPolicy, "adopt") },
+		"the conflict ends":       func(w *world) { delete(w.node.Labels, "team") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld().labels("mine=1 team=blue")
+			w.onNode("team", "green")
+			if decision := w.pass(t); decision.Settled != Conflicted || w.record(t).Digest != decision.Digest {
+				t.Fatalf("%+v", decision)
+			}
+			edit(w)
+			if decision := w.pass(t); decision.Drift || !decision.Node.Write || decision.Settled != Synced {
+				t.Errorf("drift %v: %+v", decision.Drift, decision.Node)
+			}
+			w.onNode("team", "x")
+			if !w.pass(t).Drift {
+				t.Error("from now on it is")
+			}
+		})
+	}
+}
+
+func TestFirstSight(t *testing.T) {
+	w := newWorld().labels("team=blue")
+	if !w.pass(t).FirstSight || w.pass(t).FirstSight {
+		t.Error("a Node is new until it is written")
+	}
+	if w.node = newWorld().node; !w.pass(t).FirstSight {
+		t.Error("a Node that registers anew is new")
+	}
+	if w.node = nil; w.pass(t).FirstSight {
+		t.Error("there is no Node")
+	}
+}
+
 // Declaring a key that is refused writes nothing, and must not make the next hand edit look like a roll-out.
 func TestDriftAfterARefusedKey(t *testing.T) {
 	w := newWorld().labels("team=blue")
@@ -221,6 +272,30 @@ func TestWithheldKeysThatAreDropped(t *testing.T) {
 	w.withheld = nil
 	w.pass(t)
 	w.expect(t, "machine: ; node: ")
+}
+
+// Somebody who strips the record writes as often as Drover does. It waits alone: what is declared is still written, and the record with it.
+func TestWithheldRecordWaits(t *testing.T) {
+	w := newWorld().labels("team=blue")
+	w.pass(t)
+	w.node.Annotations, w.machine.Annotations = nil, nil
+	w.withheld = func(_ Target, kind ownership.Kind, key string) bool {
+		return kind == ownership.Annotation && key == ownership.AnnotationRecord
+	}
+	decision := w.pass(t)
+	if decision.Machine.Write || decision.Node.Write || decision.Settled != Held ||
+		reasons(decision.Problems) != "annotation drover.dev/owned-metadata Fighting, annotation drover.dev/owned-metadata Fighting" {
+		t.Errorf("%+v", decision)
+	}
+	delete(w.node.Labels, "team")
+	delete(w.machine.Spec.Labels, "team")
+	if decision := w.pass(t); !decision.Node.Write || decision.Settled != Synced || w.record(t).Labels.Len() != 1 {
+		t.Errorf("%+v", decision)
+	}
+	w.node.Annotations, w.withheld = nil, nil
+	if decision := w.pass(t); !decision.Node.RecordOnly() {
+		t.Errorf("%+v", decision)
+	}
 }
 
 func TestSetOnceTaints(t *testing.T) {

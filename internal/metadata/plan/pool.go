@@ -61,8 +61,8 @@ func PoolOf(set *machinev1beta1.MachineSet) *Pool {
 		Paused:     Paused(set.Annotations),
 	}
 	pool.Desired = Entries{
-		ownership.Label:      pool.checked(ownership.Label, template.Labels, labelFaults),
-		ownership.Annotation: pool.checked(ownership.Annotation, template.Annotations, annotationFaults),
+		ownership.Label:      pool.checked(ownership.Label, template.Labels),
+		ownership.Annotation: pool.checked(ownership.Annotation, template.Annotations),
 		ownership.Taint:      pool.taints(template.Taints),
 	}
 	pool.readPolicy(set.Annotations[AnnotationConflictPolicy])
@@ -84,10 +84,10 @@ func (p *Pool) problem(kind ownership.Kind, key string, reason Reason, format st
 	p.Problems = append(p.Problems, Problem{Kind: kind, Key: key, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-func (p *Pool) checked(kind ownership.Kind, entries map[string]string, faults func(key, value string) []string) map[string]string {
+func (p *Pool) checked(kind ownership.Kind, entries map[string]string) map[string]string {
 	valid := make(map[string]string, len(entries))
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		if found := faults(key, entries[key]); len(found) > 0 {
+		if found := faultsOf(kind, key, entries[key]); len(found) > 0 {
 			p.problem(kind, key, Invalid, "%s %q is left out: %s", kind, key, strings.Join(found, "; "))
 			continue
 		}
@@ -96,25 +96,34 @@ func (p *Pool) checked(kind ownership.Kind, entries map[string]string, faults fu
 	return valid
 }
 
-func labelFaults(key, value string) []string {
-	return append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
+// faultsOf tells why the API server would not take an entry on a Node.
+func faultsOf(kind ownership.Kind, key, value string) []string {
+	switch kind {
+	case ownership.Label:
+		return labelFaults(key, value)
+	case ownership.Annotation:
+		// The API server compares annotation keys in lower case.
+		return validation.IsQualifiedName(strings.ToLower(key))
+	}
+	name, effect := ownership.SplitTaintID(key)
+	faults := labelFaults(name, value)
+	switch effect {
+	case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+	default:
+		faults = append(faults, fmt.Sprintf("effect %q is none of NoSchedule, PreferNoSchedule, NoExecute", effect))
+	}
+	return faults
 }
 
-// annotationFaults follows the API server, which compares annotation keys in lower case.
-func annotationFaults(key, _ string) []string {
-	return validation.IsQualifiedName(strings.ToLower(key))
+func labelFaults(key, value string) []string {
+	return append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
 }
 
 func (p *Pool) taints(taints []corev1.Taint) map[string]string {
 	valid := make(map[string]string, len(taints))
 	for _, taint := range taints {
 		id := ownership.TaintID(taint)
-		faults := labelFaults(taint.Key, taint.Value)
-		switch taint.Effect {
-		case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
-		default:
-			faults = append(faults, fmt.Sprintf("effect %q is none of NoSchedule, PreferNoSchedule, NoExecute", taint.Effect))
-		}
+		faults := faultsOf(ownership.Taint, id, taint.Value)
 		first, repeated := valid[id]
 		switch {
 		case len(faults) > 0:

@@ -24,8 +24,9 @@ type scope struct {
 	machineRecord, nodeRecord           ownership.Record
 	customLabels                        ownership.Keys
 	hasCustomLabels                     bool
-	// firstSight tells that neither Drover nor MNMO has written this Node yet.
+	// firstSight tells that neither Drover nor MNMO has written this Node yet, but for a claim.
 	firstSight    bool
+	claims        map[ownership.Kind]ownership.Keys
 	poolConflicts map[id]bool
 	conflicts     []ownership.Conflict
 	once          ownership.Keys
@@ -61,7 +62,7 @@ func newScope(in Input) *scope {
 		}
 		text, ok := in.Node.Annotations[ownership.AnnotationCustomLabels]
 		s.hasCustomLabels, s.customLabels = ok, ownership.ParseCustomLabels(text)
-		s.firstSight = !ok && in.Node.Annotations[ownership.AnnotationRecord] == ""
+		s.firstSight = !ok && (in.Node.Annotations[ownership.AnnotationRecord] == "" || onlyClaimed(s.nodeRecord))
 	}
 	return s
 }
@@ -132,14 +133,17 @@ func (s *scope) machineOwned(kind ownership.Kind) ownership.Keys {
 }
 
 // nodeOwned are the keys of the Node that are Drover's. For labels of the pool MNMO's list counts where it stands, since MNMO may
-// have run after Drover and taken keys off it; where it is missing Drover's own record does.
+// have run after Drover and taken keys off it; where it is missing Drover's own record does. What is claimed before is owned by then.
 func (s *scope) nodeOwned(kind ownership.Kind) ownership.Keys {
-	if kind != ownership.Label || !s.hasCustomLabels {
-		return s.nodeRecord.Owned(kind)
+	owned := s.nodeRecord.Owned(kind)
+	if kind == ownership.Label && s.hasCustomLabels {
+		owned = s.customLabels.Union(nil)
+		if s.nodeRecord.Machine != nil {
+			owned = owned.Union(s.nodeRecord.Machine.Labels)
+		}
 	}
-	owned := s.customLabels.Union(nil)
-	if s.nodeRecord.Machine != nil {
-		owned = owned.Union(s.nodeRecord.Machine.Labels)
+	if claimed := s.claims[kind]; claimed.Len() > 0 {
+		owned = owned.Union(claimed)
 	}
 	return owned
 }
@@ -173,6 +177,11 @@ func (s *scope) withheld(target Target, kind ownership.Kind, key string) bool {
 	s.fighting = true
 	s.problem(kind, key, Fighting, "another writer keeps changing %s %q of the %s; Drover waits before it writes it again", kind, key, target)
 	return true
+}
+
+// recordWithheld tells that somebody keeps taking the record away, so that writing it alone has to wait.
+func (s *scope) recordWithheld(target Target) bool {
+	return s.withheld(target, ownership.Annotation, ownership.AnnotationRecord)
 }
 
 func (s *scope) isOnce(key string) bool { return s.in.Pool != nil && s.in.Pool.Once.Has(key) }

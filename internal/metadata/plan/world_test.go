@@ -121,6 +121,28 @@ func (w *world) annotate(key, value string) *world {
 // onNode puts a value on the Node as somebody else would; note does so with an annotation.
 func (w *world) onNode(key, value string) { metav1.SetMetaDataLabel(&w.node.ObjectMeta, key, value) }
 
+// nodelink copies what stands on the Machine to the Node, as the machine-api-operator does, and creation with it.
+func (w *world) nodelink() {
+	for _, kind := range ownership.Kinds {
+		for key, value := range map[ownership.Kind]map[string]string{
+			ownership.Label: w.machine.Spec.Labels, ownership.Annotation: w.machine.Spec.Annotations,
+			ownership.Taint: ownership.TaintEntries(w.machine.Spec.Taints),
+		}[kind] {
+			if len(faultsOf(kind, key, value)) > 0 || w.protected.Of(kind)(key) {
+				continue
+			}
+			switch kind {
+			case ownership.Label:
+				w.onNode(key, value)
+			case ownership.Annotation:
+				w.note(key, value)
+			default:
+				w.node.Spec.Taints = ownership.ApplyTaints(w.node.Spec.Taints, ownership.Result{Set: map[string]string{key: value}})
+			}
+		}
+	}
+}
+
 func (w *world) note(key, value string) {
 	metav1.SetMetaDataAnnotation(&w.node.ObjectMeta, key, value)
 }
@@ -154,25 +176,58 @@ func (w *world) pass(t reporter) Decision {
 
 // apply sends the patches of a decision.
 func (w *world) apply(decision Decision) error {
-	if decision.Machine.Write {
-		patch, err := MachinePatch(w.machine, decision.Machine)
-		if err != nil {
-			return err
+	_, err := w.applySome(decision, 3)
+	return err
+}
+
+// applySome sends so many of the patches of a decision and no more, as an operator does that is killed then. It tells how many there were.
+func (w *world) applySome(decision Decision, most int) (sent int, err error) {
+	for _, step := range []struct {
+		due  bool
+		send func(Decision) error
+	}{{decision.Claim.Write(), w.applyClaim}, {decision.Machine.Write, w.applyMachine}, {decision.Node.Write, w.applyNode}} {
+		if !step.due || sent == most {
+			continue
 		}
-		if w.machine, err = patchMachine(w.machine, patch); err != nil {
-			return err
+		sent++
+		if err := step.send(decision); err != nil {
+			return sent, err
 		}
 	}
-	if decision.Node.Write {
-		patch, err := NodePatch(w.node, decision.Node)
-		if err != nil {
-			return err
-		}
-		if w.node, err = patchNode(w.node, patch); err != nil {
-			return err
-		}
+	return sent, nil
+}
+
+func (w *world) applyClaim(decision Decision) error {
+	foreseen := Claimed(w.node, decision.Claim)
+	patch, err := ClaimPatch(w.node, decision.Claim)
+	if err != nil {
+		return err
+	}
+	if w.node, err = patchNode(w.node, patch); err != nil {
+		return err
+	}
+	if !maps.Equal(foreseen.Annotations, w.node.Annotations) {
+		return fmt.Errorf("foreseen %v, claimed %v", foreseen.Annotations, w.node.Annotations)
 	}
 	return nil
+}
+
+func (w *world) applyMachine(decision Decision) error {
+	patch, err := MachinePatch(w.machine, decision.Machine)
+	if err != nil {
+		return err
+	}
+	w.machine, err = patchMachine(w.machine, patch)
+	return err
+}
+
+func (w *world) applyNode(decision Decision) error {
+	patch, err := NodePatch(w.node, decision.Node)
+	if err != nil {
+		return err
+	}
+	w.node, err = patchNode(w.node, patch)
+	return err
 }
 
 // patchMachine applies a merge patch, and refuses one for another version, as the API server does.
@@ -211,7 +266,18 @@ func patchNode(node *corev1.Node, patch []byte) (*corev1.Node, error) {
 		return nil, fmt.Errorf("422: %w\npatch: %s", err, patch)
 	}
 	after := &corev1.Node{}
-	return after, json.Unmarshal(text, after)
+	if err := json.Unmarshal(text, after); err != nil {
+		return nil, err
+	}
+	for _, kind := range ownership.Kinds {
+		old := liveEntries(node, kind)
+		for key, value := range liveEntries(after, kind) {
+			if faults := faultsOf(kind, key, value); len(faults) > 0 && old[key] != value {
+				return nil, fmt.Errorf("422: %s %q: %v\npatch: %s", kind, key, faults, patch)
+			}
+		}
+	}
+	return after, nil
 }
 
 // where tells in one line what stands on Machine and Node, records left out: "machine labels | taints; node ...".

@@ -30,29 +30,41 @@ type pass struct {
 	wake time.Time
 	// wroteMachine and wroteNode tell what this pass has written.
 	wroteMachine, wroteNode bool
+	// writing is the object of the last write, also of one that failed.
+	writing client.Object
 }
 
+// newborn is how long a Node counts as new. One that is given its labels and taints only once pods have come is not what was asked for.
+const newborn = 10 * time.Minute
+
 // act writes what was decided, the Machine before its Node: on OpenShift nodelink carries what stands on the Machine to the Node, and
-// would put back what was removed only there.
+// would put back what was removed only there. What the Machine alone proves is claimed on the Node first.
 func (p *pass) act(ctx context.Context) (reconcile.Result, error) {
 	if !p.decision.Machine.Write && !p.decision.Node.Write {
+		p.stale.Forget(p.key)
 		p.report(ctx, p.decision.State)
 		return p.again(), nil
 	}
-	repair := p.decision.Drift || p.rewritesMachine()
-	if wait := p.pacer.admit(p.key, repair, p.now); wait > 0 {
+	urgent := p.decision.Drift || p.rewritesMachine() || p.newNode()
+	if wait := p.pacer.admit(p.key, urgent, p.now); wait > 0 {
 		p.unfinished(p.decision.State)
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	for _, write := range []func(context.Context) (status.Class, error){p.writeMachine, p.writeNode} {
+	for _, write := range []func(context.Context) (status.Class, error){p.writeClaim, p.writeMachine, p.writeNode} {
 		class, err := write(ctx)
 		if class != status.OK {
 			return p.failed(ctx, class, err)
 		}
 	}
-	p.report(ctx, p.decision.Settled)
-	p.told(ctx)
+	p.stale.Forget(p.key)
+	p.told(ctx, p.report(ctx, p.decision.Settled))
 	return p.again(), nil
+}
+
+// newNode tells that the Node has just registered and has nothing yet. It does not wait behind a roll-out to those that are there; the old
+// Nodes of a first run do, for so many would take the turns of the hand edits.
+func (p *pass) newNode() bool {
+	return p.decision.FirstSight && p.now.Sub(p.node.CreationTimestamp.Time) < newborn
 }
 
 // again says when to look at this Machine without an event.
@@ -63,11 +75,32 @@ func (p *pass) again() reconcile.Result {
 	return reconcile.Result{RequeueAfter: max(p.wake.Sub(p.now), time.Millisecond)}
 }
 
+// writeClaim makes what is to be written to the Node Drover's before the proof of it goes. The rest of the pass goes on from there.
+func (p *pass) writeClaim(ctx context.Context) (status.Class, error) {
+	claim := p.decision.Claim
+	if !claim.Write() {
+		return status.OK, nil
+	}
+	p.writing = p.node
+	patch, err := plan.ClaimPatch(p.node, claim)
+	if err != nil {
+		return status.Denied, err
+	}
+	target := partial(corev1.SchemeGroupVersion.WithKind("Node"), p.node)
+	class, err := p.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
+	if class == status.OK {
+		p.versions.Wrote(string(p.node.UID), watch.Write{Version: target.ResourceVersion})
+		p.node = plan.Claimed(p.node, claim)
+	}
+	return class, err
+}
+
 func (p *pass) writeMachine(ctx context.Context) (status.Class, error) {
 	change := p.decision.Machine
 	if !change.Write {
 		return status.OK, nil
 	}
+	p.writing = p.machine
 	patch, err := plan.MachinePatch(p.machine, change)
 	if err != nil {
 		return status.Denied, err
@@ -91,10 +124,12 @@ func (p *pass) writeNode(ctx context.Context) (status.Class, error) {
 	if !change.Write {
 		return status.OK, nil
 	}
+	p.writing = p.node
 	patch, err := plan.NodePatch(p.node, change)
 	if err != nil {
 		return status.Denied, err
 	}
+	repair := p.decision.Drift || p.rewritesRecord()
 	target := partial(corev1.SchemeGroupVersion.WithKind("Node"), p.node)
 	class, err := p.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
 	if class == status.OK {
@@ -102,7 +137,8 @@ func (p *pass) writeNode(ctx context.Context) (status.Class, error) {
 			Version: target.ResourceVersion, Exact: plan.Foreseen(p.node, change, target), Taints: change.Results[ownership.Taint].Changed(),
 		})
 		p.wroteNode = true
-		if p.decision.Drift {
+		p.ledger.wroteNode(p.key, p.nodeRevision())
+		if repair {
 			p.repaired(plan.OnNode, change)
 		}
 	}
@@ -133,7 +169,8 @@ func partial(kind schema.GroupVersionKind, object client.Object) *metav1.Partial
 func (p *pass) failed(ctx context.Context, class status.Class, err error) (reconcile.Result, error) {
 	switch class {
 	case status.Stale:
-		return reconcile.Result{RequeueAfter: retryStale}, nil
+		p.unfinished(p.decision.State)
+		return reconcile.Result{RequeueAfter: p.stale.When(p.key)}, nil
 	case status.Gone:
 		// Its Deleted event is on the way, or here already.
 		return reconcile.Result{RequeueAfter: catchUp}, nil
@@ -141,21 +178,13 @@ func (p *pass) failed(ctx context.Context, class status.Class, err error) (recon
 		p.failure()
 		log.FromContext(ctx).Error(err, "the API server refuses a write", "retryAfter", retryDenied.String())
 		if p.unfinished(plan.Held).moved {
-			p.notices.warning(p.object(), EventDenied, "cannot carry the metadata of MachineSet %s: %v", p.poolName(), err)
+			p.notices.warning(p.writing, EventDenied, "cannot carry the metadata of MachineSet %s: %v", p.poolName(), err)
 		}
 		return reconcile.Result{RequeueAfter: retryDenied}, nil
 	}
 	p.failure()
 	p.unfinished(p.decision.State)
 	return reconcile.Result{}, err
-}
-
-// object is the one that a failed write was for.
-func (p *pass) object() client.Object {
-	if p.decision.Machine.Write && !p.wroteMachine || p.node == nil {
-		return p.machine
-	}
-	return p.node
 }
 
 func (p *pass) failure() {
@@ -171,26 +200,37 @@ func (p *pass) rewritesMachine() bool {
 	return p.decision.Machine.Write && p.ledger.rewrites(p.key, p.revision())
 }
 
+// rewritesRecord tells that the Node's record alone has to be written and was written before for the same: somebody takes it away.
+func (p *pass) rewritesRecord() bool {
+	return p.decision.Node.RecordOnly() && p.ledger.rewritesNode(p.key, p.nodeRevision())
+}
+
 // repaired counts what was put back, and tells of a fight when it happens too often.
 func (p *pass) repaired(target plan.Target, change plan.Change) {
 	p.metrics.repairs.Inc()
-	var object client.Object = p.machine
-	if target == plan.OnNode {
-		object = p.node
+	if change.RecordOnly() {
+		p.fought(target, ownership.Annotation, ownership.AnnotationRecord, "which is the record of what is Drover's")
+		return
 	}
 	for _, kind := range ownership.Kinds {
 		result := change.Results[kind]
 		keys := append(ownership.KeysOf(result.Set).Sorted(), result.Remove...)
 		for _, key := range keys {
-			if p.fights.repaired(p.fightKey(target, kind, key), p.now) {
-				p.metrics.fights.Inc()
-				// The next look finds the key withheld, and says so; it also knows when to end that.
-				p.wake = p.now
-				p.notices.warning(object, EventFight,
-					"another writer keeps changing %s %q, which MachineSet %s declares; Drover leaves it alone for a while", kind, key, p.poolName())
-			}
+			p.fought(target, kind, key, "which MachineSet "+p.poolName()+" declares")
 		}
 	}
+}
+
+// fought counts one key that was put back.
+func (p *pass) fought(target plan.Target, kind ownership.Kind, key, what string) {
+	if !p.fights.repaired(p.fightKey(target, kind, key), p.now) {
+		return
+	}
+	p.metrics.fights.Inc()
+	// The next look finds the key withheld, and says so; it also knows when to end that.
+	p.wake = p.now
+	p.notices.warning(p.writing, EventFight,
+		"another writer keeps changing %s %q, %s; Drover leaves it alone for a while", kind, key, what)
 }
 
 func (p *pass) fightKey(target plan.Target, kind ownership.Kind, key string) fightKey {
@@ -207,6 +247,9 @@ func (p *pass) revision() string {
 	}
 	return p.declared.pool.Revision
 }
+
+// nodeRevision tells what was declared for which Node.
+func (p *pass) nodeRevision() string { return string(p.node.UID) + "/" + p.decision.Digest }
 
 func (p *pass) poolName() string {
 	if p.declared == nil {

@@ -31,7 +31,7 @@ const FieldOwner = client.FieldOwner("drover-metadata")
 const (
 	// catchUp is how soon to look again when a cache lags behind our own write. The event that ends the lag comes first as a rule.
 	catchUp = time.Second
-	// retryStale is how soon to decide again after a guard failed.
+	// retryStale is how soon to decide again after a guard failed. It doubles with each failure that follows, up to maxBackoff: a cache may lag.
 	retryStale = 100 * time.Millisecond
 	// retryDenied is how soon to try a write again that the API server refused.
 	retryDenied = 5 * time.Minute
@@ -71,6 +71,8 @@ type Reconciler struct {
 	fights    *fights
 	pacer     *pacer
 	versions  *watch.Versions
+	// stale counts the guards that failed one after another, by Machine.
+	stale workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
 // NewReconciler makes a reconciler that reads from a cache with the indexes of Index and writes with a client.
@@ -90,6 +92,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		fights:   newFights(),
 		pacer:    newPacer(options.WritesPerSecond, options.Burst),
 		versions: watch.NewVersions(),
+		stale:    workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxBackoff),
 	}
 }
 
@@ -135,6 +138,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	case found == nil:
 		r.ledger.gone(request.NamespacedName)
+		r.stale.Forget(request.NamespacedName)
 		return reconcile.Result{}, nil
 	case found.behind:
 		return reconcile.Result{RequeueAfter: catchUp}, nil
@@ -158,9 +162,11 @@ func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*gat
 		return nil, nil
 	}
 	found := &gathered{machine: machine, behind: r.versions.Behind(string(machine.UID), machine.ResourceVersion)}
-	if found.declared, err = r.pools.of(ctx, machine); err != nil {
+	takers, err := r.pools.of(ctx, machine)
+	if err != nil {
 		return nil, err
 	}
+	found.declared = r.unique(ctx, machine, takers)
 	if own := found.declared; own != nil && !r.ledger.known(own.pool.Key) {
 		// The MachineSet's own event is still on its way.
 		r.ledger.poolSeen(own.pool, names(r.members(ctx, own.set)), own.set.CreationTimestamp.Time, r.clock.Now())

@@ -17,8 +17,10 @@ const (
 	EventConflict = "MetadataConflict"
 	// EventRefused marks a declared key that belongs to the system, on the MachineSet.
 	EventRefused = "MetadataRefused"
-	// EventInvalid marks a declared entry or annotation that the API server would reject, on the MachineSet.
+	// EventInvalid marks a declared entry, annotation or selector that cannot be used, on the MachineSet.
 	EventInvalid = "MetadataInvalid"
+	// EventAmbiguous marks a MachineSet with a Machine that other MachineSets select as well and that has no controller.
+	EventAmbiguous = "MetadataAmbiguous"
 	// EventDuplicate marks a taint that is declared more than once, on the MachineSet.
 	EventDuplicate = "MetadataDuplicate"
 	// EventBadRecord marks a Node or Machine whose ownership record cannot be read, on the MachineSet.
@@ -38,13 +40,15 @@ var Events = []status.EventDoc{
 		When: "a declared key is somebody else's; on the MachineSet once for all Nodes"},
 	{Reason: EventRefused, Type: corev1.EventTypeWarning, On: "MachineSet", When: "a declared key belongs to the system and is not written"},
 	{Reason: EventInvalid, Type: corev1.EventTypeWarning, On: "MachineSet",
-		When: "a declared entry, or a drover.dev annotation, cannot be used and is left out"},
+		When: "a declared entry, or a drover.dev annotation, cannot be used and is left out; or the selector cannot be read"},
+	{Reason: EventAmbiguous, Type: corev1.EventTypeWarning, On: "MachineSet",
+		When: "the selectors of several MachineSets match a Machine that has no controller: it has no pool"},
 	{Reason: EventDuplicate, Type: corev1.EventTypeWarning, On: "MachineSet", When: "a taint is declared more than once; the first counts"},
 	{Reason: EventBadRecord, Type: corev1.EventTypeWarning, On: "MachineSet",
 		When: "an ownership record was edited and cannot be read; nothing is taken as owned"},
 	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node", When: "a declared entry that was changed or removed by hand has been put back"},
 	{Reason: EventFight, Type: corev1.EventTypeWarning, On: "Node, Machine",
-		When: "a key had to be put back again and again; it is left alone for a while"},
+		When: "a key, or the record of what is Drover's, had to be put back again and again; it is left alone for a while"},
 	{Reason: EventDenied, Type: corev1.EventTypeWarning, On: "Node, Machine",
 		When: "the API server refuses a write (validation, admission or permission); tried again every five minutes"},
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// A key that has to be repaired fightThreshold times within fightWindow has another writer. It is then left alone for fightPause,
-// which doubles with each further round up to maxFightPause. A key that needed no repair for twice its pause is at peace again.
+// A key that has to be repaired fightThreshold times, each time within fightWindow of the time before, has another writer, be it one that
+// comes by every few minutes; the hand edits of a day are further apart. The key is then left alone for fightPause, which doubles with each
+// further round up to maxFightPause. One that needed no repair for twice its pause and fightWindow is at peace again.
 const (
 	fightThreshold = 5
-	fightWindow    = time.Minute
+	fightWindow    = 10 * time.Minute
 	fightPause     = 30 * time.Second
 	maxFightPause  = 10 * time.Minute
 )
@@ -26,7 +27,7 @@ type fightKey struct {
 
 type fight struct {
 	repairs int
-	since   time.Time
+	last    time.Time
 	pause   time.Duration
 	until   time.Time
 }
@@ -45,16 +46,17 @@ func (f *fights) repaired(key fightKey, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	current := f.keys[key]
-	if current == nil || now.Sub(current.since) > fightWindow+2*current.pause {
-		current = &fight{since: now}
+	if current == nil || now.Sub(current.last) > fightWindow+2*current.pause {
+		current = &fight{}
 		f.keys[key] = current
 	}
 	current.repairs++
+	current.last = now
 	if current.repairs < fightThreshold && current.pause == 0 {
 		return false
 	}
 	current.pause = min(max(current.pause*2, fightPause), maxFightPause)
-	current.since, current.until = now, now.Add(current.pause)
+	current.until = now.Add(current.pause)
 	return true
 }
 

@@ -20,6 +20,8 @@ type ledger struct {
 	pools    map[types.NamespacedName]*poolEntry
 	// written holds the pool's revision at Drover's last write of each Machine, which may come before the first report on it.
 	written map[types.NamespacedName]string
+	// writtenNodes holds the same for the Machine's Node: which Node it was and what was declared for it.
+	writtenNodes map[types.NamespacedName]string
 }
 
 type machineEntry struct {
@@ -69,6 +71,8 @@ type sight struct {
 type news struct {
 	// first tells that the Machine had not been seen before, moved that it stood elsewhere before.
 	first, moved bool
+	// awaited tells that the Machine was one of those that a change of the pool was for, and had not been served.
+	awaited bool
 	// machine are the problems that are new on this Machine, pool those that are new in its pool.
 	machine, pool []plan.Problem
 	// finished tells that this was the last Machine of a roll-out.
@@ -85,6 +89,8 @@ func newLedger(metrics *Metrics, now time.Time) *ledger {
 		machines: map[types.NamespacedName]*machineEntry{},
 		pools:    map[types.NamespacedName]*poolEntry{},
 		written:  map[types.NamespacedName]string{},
+
+		writtenNodes: map[types.NamespacedName]string{},
 	}
 }
 
@@ -146,6 +152,7 @@ func (l *ledger) record(s sight, now time.Time) news {
 	// One that has to wait for its turn still has the roll-out before it, whatever else its state is. One that is refused waits for a
 	// person, and nobody for it.
 	if s.pool.Revision == pool.revision && (!s.unfinished || s.state == plan.Held) {
+		out.awaited = pool.awaited[s.machine]
 		delete(pool.awaited, s.machine)
 	}
 	l.finish(pool, &out, now)
@@ -256,6 +263,7 @@ func (l *ledger) gone(name types.NamespacedName) {
 func (l *ledger) drop(name types.NamespacedName) {
 	l.remove(name)
 	delete(l.written, name)
+	delete(l.writtenNodes, name)
 	for _, pool := range l.pools {
 		delete(pool.awaited, name)
 	}
@@ -275,6 +283,21 @@ func (l *ledger) wroteMachine(name types.NamespacedName, revision string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.written[name] = revision
+}
+
+// rewritesNode tells whether a Node that is about to be written was written for the same before.
+func (l *ledger) rewritesNode(name types.NamespacedName, revision string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	written, ok := l.writtenNodes[name]
+	return ok && written == revision
+}
+
+// wroteNode notes for what a Machine's Node was written.
+func (l *ledger) wroteNode(name types.NamespacedName, revision string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writtenNodes[name] = revision
 }
 
 // known tells whether a pool has been seen.

@@ -270,6 +270,13 @@ func TestLedgerRewrites(t *testing.T) {
 	if b.rewrites(m, "1") {
 		t.Error("a Machine that is gone is remembered")
 	}
+	b.wroteNode(m, "n1/1")
+	if !b.rewritesNode(m, "n1/1") || b.rewritesNode(m, "n2/1") || b.rewritesNode(named("m2"), "n1/1") {
+		t.Error("what was written to which Node is not remembered")
+	}
+	if b.gone(m); b.rewritesNode(m, "n1/1") {
+		t.Error("a Node whose Machine is gone is remembered")
+	}
 }
 
 func TestSeriesDieWithTheirPool(t *testing.T) {

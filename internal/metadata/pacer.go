@@ -9,7 +9,7 @@ import (
 )
 
 // repairShare is the part of the write rate that repairs may use beside a roll-out, so that a hand edit is undone at once even
-// while thousands of Nodes wait for their turn.
+// while thousands of Nodes wait for their turn. Nodes that have just registered share it.
 const repairShare = 0.1
 
 // slotLife is how long a granted turn stays good after its time has come; then the Machine asks again.

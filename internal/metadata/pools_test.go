@@ -3,6 +3,8 @@ package metadata
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -27,7 +29,7 @@ func TestPoolOfAMachine(t *testing.T) {
 		{"owned and selected", a, func(*machinev1beta1.Machine) {}, "a"},
 		{"owned by one of two that select it", b, func(*machinev1beta1.Machine) {}, "b"},
 		{"selected by one", a, loose, "a"},
-		{"selected by two: nothing tells whose it is", b, loose, ""},
+		{"selected by two: nothing tells whose it is", b, loose, "also-b b"},
 		{"selected by none", setOf("unknown", nil), loose, ""},
 		{"owned by one that is gone", setOf("unknown", nil), func(*machinev1beta1.Machine) {}, ""},
 		{"owned by one of the same name that was made anew", a, func(m *machinev1beta1.Machine) { m.OwnerReferences[0].UID = "old" }, ""},
@@ -45,14 +47,67 @@ func TestPoolOfAMachine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := ""
-			if found != nil {
-				got = found.pool.Key.Name
+			var got []string
+			for _, one := range found {
+				got = append(got, one.pool.Key.Name)
 			}
-			if got != c.want {
-				t.Errorf("pool %q, want %q", got, c.want)
+			if slices.Sort(got); strings.Join(got, " ") != c.want {
+				t.Errorf("pools %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A Machine that several sets select has no pool, which is easily overlooked: nothing fails, and nothing happens.
+func TestMachinesThatSeveralSetsSelectAreTold(t *testing.T) {
+	b, also := setOf("b", blue), setOf("also-b", blue)
+	also.Spec.Selector = b.Spec.Selector
+	m1, m2 := machineOf(b, "m1", "n1"), machineOf(b, "m2", "")
+	m1.OwnerReferences, m2.OwnerReferences = nil, nil
+	s := newStage(t, Options{}, b, also, m1, m2, nodeOf("n1"))
+	w := watched(t, s)
+	s.must(t, "m1", "")
+	if got := s.told(); got != "Warning MetadataAmbiguous, Warning MetadataAmbiguous" {
+		t.Errorf("each of the two is to hear of it: %q", got)
+	}
+	s.must(t, "m1", "")
+	s.must(t, "m2", "")
+	if got := s.told(); got != "" {
+		t.Errorf("told again: %s", got)
+	}
+	before := b.DeepCopy()
+	b.Generation, b.Spec.Selector.MatchLabels = 2, map[string]string{"pool": "b", "more": "x"}
+	w.sets.Update(before, b)
+	w.sets.Update(b, before)
+	s.must(t, "m1", "")
+	if got := s.told(); got != "Warning MetadataAmbiguous" {
+		t.Errorf("a set whose selector was changed is told anew: %q", got)
+	}
+}
+
+// The API server takes any selector.
+func TestSelectorsThatCannotBeReadAreTold(t *testing.T) {
+	s, w, set, _, _ := crew(t)
+	w.sets.Add(set)
+	if got := s.told(); got != "" {
+		t.Errorf("nothing is wrong: %s", got)
+	}
+	broken := set.DeepCopy()
+	broken.Generation, broken.ResourceVersion = 2, "broken"
+	broken.Spec.Selector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "Resembles"}}}
+	w.sets.Update(set, broken)
+	if got := s.told(); got != "Warning MetadataInvalid" {
+		t.Errorf("events %q", got)
+	}
+	scaled := broken.DeepCopy()
+	scaled.Generation, scaled.ResourceVersion, scaled.Spec.Replicas = 3, "scaled", new(int32(9))
+	w.sets.Update(broken, scaled)
+	if got := s.told(); got != "" {
+		t.Errorf("told again: %s", got)
+	}
+	w.sets.Add(scaled)
+	if got := s.told(); got != "Warning MetadataInvalid" {
+		t.Errorf("one that is there at the start: %q", got)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// report notes where the Machine stands and sends the events for what is new.
-func (p *pass) report(ctx context.Context, state plan.State) {
+// report notes where the Machine stands, and sends the events for what is new and returns it.
+func (p *pass) report(ctx context.Context, state plan.State) news {
 	s := p.sight(state)
 	s.problems = p.decision.Problems
 	n := p.ledger.record(s, p.clock.Now())
@@ -22,6 +22,7 @@ func (p *pass) report(ctx context.Context, state plan.State) {
 		p.failure()
 	}
 	p.tell(ctx, n)
+	return n
 }
 
 // unfinished notes where the Machine stands while a write is still to be made; its problems are told when it is.
@@ -101,7 +102,7 @@ func finished(n news, generation int64) string {
 }
 
 // told reports what only a successful write makes true: the latency of a roll-out, and the repair of a hand edit.
-func (p *pass) told(ctx context.Context) {
+func (p *pass) told(ctx context.Context, n news) {
 	if !p.wroteNode {
 		return
 	}
@@ -111,7 +112,8 @@ func (p *pass) told(ctx context.Context) {
 		p.notices.normal(p.node, EventRepaired, "put back what was changed by hand: %s", entries)
 		return
 	}
-	if p.declared == nil {
+	if p.declared == nil || !n.awaited {
+		// A Node that comes after the change was not waited for.
 		return
 	}
 	if since := p.ledger.since(p.declared.pool.Key); !since.IsZero() {

@@ -110,11 +110,26 @@ func TestFightNeedsSeveralRepairsInAShortTime(t *testing.T) {
 	if !f.withheld(taintOfNode, start).IsZero() {
 		t.Error("withheld before it is a fight")
 	}
-	if f.repaired(taintOfNode, start.Add(fightWindow+time.Second)) {
+	if f.repaired(taintOfNode, start.Add(fightWindow+fightThreshold*time.Second)) {
 		t.Error("a repair after the window is a fight")
 	}
 	if !f.any() {
 		t.Error("there are counts")
+	}
+}
+
+// Another writer need not be fast: one that comes by every few minutes never ends either. Who edits by hand now and then is none.
+func TestFightsMayBeSlow(t *testing.T) {
+	for gap, fight := range map[time.Duration]bool{15 * time.Second: true, 5 * time.Minute: true, fightWindow: true, fightWindow + time.Second: false} {
+		f, found := newFights(), 0
+		for i := range 20 {
+			if f.repaired(taintOfNode, start.Add(time.Duration(i)*gap)) {
+				found++
+			}
+		}
+		if want := map[bool]int{true: 20 - fightThreshold + 1}[fight]; found != want {
+			t.Errorf("every %s: %d rounds, want %d", gap, found, want)
+		}
 	}
 }
 

@@ -106,6 +106,7 @@ func (r *Reconciler) followLink(ctx context.Context, queue watch.Queue) {
 func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet, initial bool) {
 	members := r.members(ctx, set)
 	r.ledger.poolSeen(plan.PoolOf(set), names(members), set.CreationTimestamp.Time, r.clock.Now())
+	r.checkSelector(ctx, set)
 	if !initial {
 		queue.Add(watch.Rollout, members...)
 	}
@@ -116,9 +117,13 @@ func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, 
 		return
 	}
 	pool := plan.PoolOf(after)
-	if plan.PoolOf(before).Revision == pool.Revision && before.UID == after.UID &&
-		apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector) {
+	sameSelector := apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector)
+	if plan.PoolOf(before).Revision == pool.Revision && before.UID == after.UID && sameSelector {
 		return
+	}
+	if !sameSelector || before.UID != after.UID {
+		r.pools.forget(pool.Key)
+		r.checkSelector(ctx, after)
 	}
 	members := r.members(ctx, after)
 	r.ledger.poolSeen(pool, names(members), after.CreationTimestamp.Time, r.clock.Now())
@@ -206,6 +211,7 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 	key := client.ObjectKeyFromObject(machine)
 	r.ledger.gone(key)
 	r.pacer.forget(key)
+	r.stale.Forget(key)
 	r.versions.Forget(string(machine.UID))
 	r.fights.forget(plan.OnMachine, key.String())
 	r.metrics.failures.DeleteLabelValues(machine.Name)

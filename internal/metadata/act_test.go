@@ -1,0 +1,181 @@
+package metadata
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// unproven is a pool of one Machine that has, like its Node, a value from before, which no record names.
+func unproven(t *testing.T) (*stage, *corev1.Node) {
+	t.Helper()
+	set := setOf("a", blue)
+	machine, node := machineOf(set, "m1", "n1"), nodeOf("n1")
+	machine.Spec.Labels, node.Labels = map[string]string{"team": "old"}, map[string]string{"team": "old"}
+	return newStage(t, Options{}, set, machine, node), node
+}
+
+func teamOf(t *testing.T, s *stage, node *corev1.Node) string {
+	t.Helper()
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+		t.Fatal(err)
+	}
+	return node.Labels["team"]
+}
+
+// The Machine's value is the only proof that the Node's is Drover's, and the write of the Machine ends it.
+func TestAWriteThatFailsLeavesTheProof(t *testing.T) {
+	broken := apierrors.NewInternalError(errors.New("etcd"))
+	for _, c := range []struct{ kind, before, after string }{
+		{"Node", "", "Node/n1 Machine/m1 Node/n1"},
+		{"Machine", "Node/n1", "Machine/m1 Node/n1"},
+	} {
+		s, node := unproven(t)
+		s.fail[c.kind] = broken
+		if _, sent, err := s.reconcile(t, "m1"); err == nil || sent != c.before {
+			t.Errorf("%s fails: %v, patches %q", c.kind, err, sent)
+		}
+		delete(s.fail, c.kind)
+		s.must(t, "m1", c.after)
+		if got := teamOf(t, s, node); got != "blue" || s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 1 {
+			t.Errorf("%s fails: the Node ends at %q", c.kind, got)
+		}
+		s.must(t, "m1", "")
+	}
+}
+
+// A Node whose claim is refused is the one that is told, and its Machine waits with it.
+func TestAClaimThatIsRefused(t *testing.T) {
+	s, _ := unproven(t)
+	s.fail["Node"] = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("policy"))
+	if result := s.must(t, "m1", ""); result.RequeueAfter != retryDenied || s.told() != "Warning MetadataDenied" {
+		t.Errorf("again after %s", result.RequeueAfter)
+	}
+	if s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 || s.metric(t, incumbentDoc.Name, "n1") != 1 {
+		t.Error("not held")
+	}
+}
+
+// The latency is that of a roll-out: a Node that comes hours after the change was not waited for.
+func TestLatencyIsOfNodesThatWereAwaited(t *testing.T) {
+	s, set, _, _ := one(t, Options{})
+	s.must(t, "m1", "Machine/m1 Node/n1")
+	change := func(team string) {
+		edit(t, s, set, func(m *machinev1beta1.MachineSet) { m.Spec.Template.Spec.Labels = map[string]string{"team": team} })
+		s.ledger.poolSeen(plan.PoolOf(set), members("m1"), set.CreationTimestamp.Time, s.clock.Now())
+	}
+	change("red")
+	s.clock.SetTime(start.Add(time.Second))
+	s.must(t, "m1", "Machine/m1 Node/n1")
+	if got := s.metric(t, propagationDoc.Name); got != 1 {
+		t.Fatalf("%v observations", got)
+	}
+	s.clock.SetTime(start.Add(5 * time.Hour))
+	for _, object := range []client.Object{machineOf(set, "m2", "n2"), nodeOf("n2")} {
+		if err := s.client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.must(t, "m2", "Machine/m2 Node/n2")
+	if got := s.metric(t, propagationDoc.Name); got != 1 {
+		t.Errorf("a Node that came later counts with the age of the change: %v observations", got)
+	}
+	change("green")
+	s.must(t, "m1", "Machine/m1 Node/n1")
+	if got := s.metric(t, propagationDoc.Name); got != 2 {
+		t.Errorf("%v observations", got)
+	}
+}
+
+// A Node that has just registered has nothing of its pool's yet; it does not wait behind a roll-out to those that are there.
+func TestNewNodesDoNotWaitBehindARollOut(t *testing.T) {
+	set := setOf("a", blue)
+	fresh := nodeOf("n3")
+	fresh.CreationTimestamp = metav1.NewTime(start.Add(-time.Second))
+	s := newStage(t, Options{WritesPerSecond: 1, Burst: 1}, set, nodeOf("n1"), nodeOf("n2"), fresh,
+		machineOf(set, "m1", "n1"), machineOf(set, "m2", "n2"), machineOf(set, "m3", "n3"))
+	s.must(t, "m1", "Machine/m1 Node/n1")
+	if result := s.must(t, "m2", ""); result.RequeueAfter != time.Second {
+		t.Errorf("an old Node waits %s", result.RequeueAfter)
+	}
+	s.must(t, "m3", "Machine/m3 Node/n3")
+}
+
+// A writer that strips the record changes no key, and would be answered for ever.
+func TestReconcileGivesWayToWhoStripsTheRecord(t *testing.T) {
+	for _, c := range []struct {
+		name, patch string
+		strip       func(*testing.T, *stage)
+	}{
+		{"Node", "Node/n1", func(t *testing.T, s *stage) {
+			t.Helper()
+			edit(t, s, nodeOf("n1"), func(n *corev1.Node) { n.Annotations = nil })
+		}},
+		{"Machine", "Machine/m1", func(t *testing.T, s *stage) {
+			t.Helper()
+			edit(t, s, machineOf(setOf("a", nil), "m1", ""), func(m *machinev1beta1.Machine) { m.Annotations = nil })
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, _, _, _ := one(t, Options{})
+			s.must(t, "m1", "Machine/m1 Node/n1")
+			var result reconcile.Result
+			for range fightThreshold {
+				c.strip(t, s)
+				result = s.must(t, "m1", c.patch)
+			}
+			if result.RequeueAfter == 0 {
+				t.Error("nothing looks again after the write that made it a fight")
+			}
+			if got := s.told(); got != "Normal MetadataSynced, Warning MetadataFight" {
+				t.Errorf("events %s", got)
+			}
+			c.strip(t, s)
+			if result := s.must(t, "m1", ""); result.RequeueAfter != fightPause || s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
+				t.Errorf("looks again after %s, and is not held", result.RequeueAfter)
+			}
+			s.clock.SetTime(start.Add(fightPause))
+			s.must(t, "m1", c.patch)
+			if s.metric(t, fightsDoc.Name) != 2 {
+				t.Error("the second round is not counted")
+			}
+		})
+	}
+}
+
+// A guard that fails again and again means a cache that lags: asking ten times a second would not make it faster.
+func TestStaleWritesBackOff(t *testing.T) {
+	s, _, _, node := one(t, Options{})
+	s.must(t, "m1", "Machine/m1 Node/n1")
+	edit(t, s, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
+	s.fail["Node"] = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("modified"))
+	for i, want := range []time.Duration{retryStale, 2 * retryStale, 4 * retryStale} {
+		if result := s.must(t, "m1", ""); result.RequeueAfter != want {
+			t.Errorf("failure %d: again after %s, want %s", i+1, result.RequeueAfter, want)
+		}
+		if s.metric(t, nodesDoc.Name, "a", "machines", "pending") != 1 {
+			t.Error("the Machine counts as synced")
+		}
+	}
+	delete(s.fail, "Node")
+	s.must(t, "m1", "Node/n1")
+	if s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 1 {
+		t.Error("the Machine does not count as synced")
+	}
+	edit(t, s, node, func(n *corev1.Node) { n.Annotations[ownership.AnnotationRecord] = "{" })
+	s.fail["Node"] = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("modified"))
+	if result := s.must(t, "m1", ""); result.RequeueAfter != retryStale {
+		t.Errorf("after a write that went well it begins anew, not with %s", result.RequeueAfter)
+	}
+}

@@ -211,6 +211,44 @@ func autos() []string {
 	return args
 }
 
+// TestMetricsOfAPrometheusThatReadsNoFiles: it is given a token, and the alerts ask for the job it knows.
+func TestMetricsOfAPrometheusThatReadsNoFiles(t *testing.T) {
+	h := helm.New(t, nil)
+	objects := h.Template("--set", "metrics.serviceMonitor.enabled=true", "--set", "metrics.serviceMonitor.token=secret",
+		"--set", "metrics.prometheusRule.enabled=true", "--set", "metrics.prometheusRule.job=openshift-x/drover")
+	for _, key := range []string{
+		"ServiceAccount drover-system/drover-metrics-scraper", "Secret drover-system/drover-metrics-scraper", "ClusterRoleBinding drover-metrics-scraper",
+	} {
+		if objects[key] == nil {
+			t.Errorf("there is no %s", key)
+		}
+	}
+	monitor := fmt.Sprint(objects["ServiceMonitor drover-system/drover"].Object)
+	if strings.Contains(monitor, "bearerTokenFile") || !strings.Contains(monitor, "credentials:map[key:token name:drover-metrics-scraper]") {
+		t.Error(monitor)
+	}
+	rules := fmt.Sprint(objects["PrometheusRule drover-system/drover"].Object)
+	if strings.Contains(rules, `job="drover-metrics"`) || !strings.Contains(rules, `up{job="openshift-x/drover"} == 0`) {
+		t.Error(rules)
+	}
+	if h.Template("--set", "metrics.serviceMonitor.enabled=true")["Secret drover-system/drover-metrics-scraper"] != nil {
+		t.Error("there is a Secret that nobody asked for")
+	}
+}
+
+// TestHostNetworkRolls: where every node has its ports taken, a Pod goes before the next comes.
+func TestHostNetworkRolls(t *testing.T) {
+	strategy := func(args ...string) string {
+		return fmt.Sprint(helm.New(t, nil).Template(args...)["Deployment drover-system/drover"].Object["spec"].(map[string]any)["strategy"])
+	}
+	if got := strategy("--set", "hostNetwork=true"); got != "map[rollingUpdate:map[maxSurge:0 maxUnavailable:1]]" {
+		t.Error(got)
+	}
+	if got := strategy(); got != "<nil>" {
+		t.Error(got)
+	}
+}
+
 func TestWrongValuesAreRefused(t *testing.T) {
 	h := helm.New(t, nil)
 	for text, value := range map[string]string{ //nolint:gosec // the names of Secrets are none
@@ -227,8 +265,12 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		h.Refused(text, "template", "drover", h.Chart, "--set", value)
 	}
 	for text, args := range map[string][]string{
-		"config.controllers names no maintenance": {"--set", "config.controllers={metadata}"},
-		"say webhook.enabled=false instead":       {"--set-string", "config.webhook.bindAddress=0"},
+		"config.controllers names no maintenance":             {"--set", "config.controllers={metadata}"},
+		"turns machines on, and it would have no permissions": {"--set", "config.controllers={metadata,maintenance,machines}"},
+		"turns upgrade on, and it would have no permissions": {
+			"--set", "capabilities.upgrade=false", "--set", "config.controllers={*,-machines}",
+		},
+		"say webhook.enabled=false instead": {"--set-string", "config.webhook.bindAddress=0"},
 		"the alerts would say that Drover is absent": {
 			"--set-string", "config.metrics.bindAddress=0", "--set", "metrics.prometheusRule.enabled=true",
 		},

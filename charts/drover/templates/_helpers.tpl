@@ -136,6 +136,19 @@ kind: DroverConfiguration
 {{- end }}
 {{- end -}}
 
+{{- /* What runs has to be on: it would have no permissions. */ -}}
+{{- define "drover.check.controllers" -}}
+{{- $on := include "drover.controllers" . | fromYamlArray -}}
+{{- with .Values.config.controllers -}}
+{{- range $name := list "metadata" "maintenance" "maintenance-kubevirt" "machines" "upgrade" -}}
+{{- $wanted := or (has $name $.Values.config.controllers) (and (has "*" $.Values.config.controllers) (not (has (print "-" $name) $.Values.config.controllers))) -}}
+{{- if and $wanted (not (has $name $on)) -}}
+{{- fail (printf "config.controllers turns %s on, and it would have no permissions: turn it on in capabilities, or say -%s" $name $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* What cannot work, said before anything is made. */ -}}
 {{- define "drover.check" -}}
 {{- if not (include "drover.controllers" . | fromYamlArray) -}}
@@ -147,6 +160,7 @@ kind: DroverConfiguration
 {{- if and $asked $name $used (not (include "drover.machines.namespace.made" .)) (not (lookup "v1" "Namespace" "" $name)) -}}
 {{- fail (printf "there is no namespace %s for MachineSets and Machines. On plain Kubernetes turn capabilities.machines on, or capabilities.metadata off; config.namespace names another namespace; namespaces.machines.create=true makes it" $name) -}}
 {{- end -}}
+{{- include "drover.check.controllers" . -}}
 {{- with .Values.config.controllers -}}
 {{- if and (include "drover.webhook" $) (not (or (has "*" .) (has "maintenance" .) (has "maintenance-kubevirt" .))) -}}
 {{- fail "config.controllers names no maintenance and capabilities.maintenance is on: nobody would answer its webhook, and every NodeMaintenance be refused; turn it off" -}}

@@ -80,6 +80,30 @@ func TestNodesThatWereLeftOutAreCleanedUp(t *testing.T) {
 	}
 }
 
+// A node is left out since its Job takes too long, and comes to the version by itself: nothing is settled while that Job runs, since it may
+// end well yet, and then it is cleaned up after.
+func TestALateJobOfANodeThatWasLeftOut(t *testing.T) {
+	s := newStage(t, cast()...)
+	edit(s, s.run(), func(run *v1alpha1.MutexRunConfig) {
+		run.Spec.OnJobFailure.Action, run.Spec.JobTimeout = v1alpha1.FailureSkipNode, minute()
+	})
+	s.hangs = func(job *batchv1.Job) bool { return job.Annotations[plan.AnnotationNode] == "n1" }
+	s.turns(func() bool { return s.status("n1").Phase == v1alpha1.NodeRunningJobs })
+	s.clock.SetTime(s.clock.Now().Add(time.Hour))
+	s.rest(v1alpha1.PhaseDone)
+	s.comes("n1")
+	s.rest(v1alpha1.PhaseDone)
+	if run := s.run(); run.Status.Done != 2 || run.Status.Settled != nil || len(s.made) != 4 {
+		t.Fatalf("%d done, settled %v, the Jobs %v", run.Status.Done, run.Status.Settled, s.made)
+	}
+	s.hangs = nil
+	s.play()
+	s.rest(v1alpha1.PhaseDone)
+	if run := s.run(); run.Status.Done != 2 || run.Status.Settled == nil || len(s.made) != 5 {
+		t.Errorf("%d done, settled %v, the Jobs %v", run.Status.Done, run.Status.Settled, s.made)
+	}
+}
+
 // owing is a run that was suspended when n1 had been let go, and goes on when both nodes have the version.
 func owing(t *testing.T) *stage {
 	t.Helper()
@@ -133,6 +157,15 @@ func TestACleanUpThatIsOwedFails(t *testing.T) {
 			t.Errorf("%s: %d done, settled %v", name, run.Status.Done, run.Status.Settled)
 		}
 	}
+}
+
+// A clean-up Job has failed, and its rule cleans up no more: with that the run is done.
+func TestACleanUpThatIsOwedIsDropped(t *testing.T) {
+	s := owing(t)
+	s.fails = func(*batchv1.Job) bool { return true }
+	s.rest(v1alpha1.PhaseStopped)
+	edit(s, &v1alpha1.MutexRule{ObjectMeta: named("a")}, func(rule *v1alpha1.MutexRule) { rule.Spec.CleanUpJobSpec = nil })
+	s.rest(v1alpha1.PhaseDone)
 }
 
 // What a pool was before cannot be read any more: nothing is given back until somebody has put that right, since its nodes would leave it.

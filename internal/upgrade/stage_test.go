@@ -54,8 +54,8 @@ type stage struct {
 	after         bool
 	// fail, when set, answers instead of the API server: the key is a verb and a kind.
 	fail map[string]error
-	// fails tells which Jobs end badly; nil is none.
-	fails func(job *batchv1.Job) bool
+	// fails tells which Jobs end badly, hangs which do not end; nil is none.
+	fails, hangs func(job *batchv1.Job) bool
 	// each is called after every write; nil for nothing.
 	each func()
 	// made counts the Jobs that were made, by name.
@@ -220,7 +220,7 @@ func (s *stage) play() {
 	s.must(s.client.List(s.t.Context(), jobs))
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
-		if !plan.Over(job) {
+		if !plan.Over(job) && (s.hangs == nil || !s.hangs(job)) {
 			how := batchv1.JobComplete
 			if s.fails != nil && s.fails(job) {
 				how = batchv1.JobFailed

@@ -94,9 +94,23 @@ func TestEventsOfManyNodes(t *testing.T) {
 		t.Errorf("%d of %d nodes were told of", count, s.run().Status.Done)
 	}
 	s.heard("", "")
-	for i := range mostNodes + 10 {
-		s.must(s.client.Delete(t.Context(), s.node(fmt.Sprintf("m%03d", i))))
+	gone := func(first, last int) {
+		for i := first; i < last; i++ {
+			s.must(s.client.Delete(t.Context(), s.node(fmt.Sprintf("m%03d", i))))
+		}
 	}
+	// When there is room again it says of those that were left out what it has said before.
+	gone(20, mostNodes+10)
+	s.turns(func() bool { return s.run().Status.Total == 22 })
+	for _, n := range s.run().Status.Nodes {
+		if n.Phase == v1alpha1.NodeDone && n.Finished == nil {
+			t.Errorf("when node %s was done is not known any more", n.Name)
+		}
+	}
+	if count := s.heard(EventNodeGone, ""); count != 0 {
+		t.Errorf("%d nodes were told of that had not been begun", count)
+	}
+	gone(0, 20)
 	s.turns(func() bool { return s.run().Status.Total == 2 })
 	if count := s.heard(EventNodeGone, ""); count != 3 {
 		t.Errorf("%d nodes were told of that were under way", count)

@@ -7,6 +7,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -72,4 +73,38 @@ func TestALabelAnAnnotationAndATaintReachExistingNodes(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A new Machine is made from the template as it stands, and the API server takes on it what it would not take on a Node.
+func TestAnInvalidEntryLeavesTheRestOfANewMachineAlone(t *testing.T) {
+	w := pool(t, "invalid", 1)
+	operator := w.Operator(harness.Options{})
+	declare(w, "invalid", func(spec *machinev1beta1.MachineSpec) {
+		spec.Labels = map[string]string{"example.com/team": "blue", "example.com/bad": "-"}
+		spec.Annotations = map[string]string{"example.com/note": "x", "not/a/key": "x"}
+		spec.Taints = []corev1.Taint{
+			harness.Taint("example.com/bad", "", "Sometimes"), harness.Taint("example.com/dedicated", "one", corev1.TaintEffectNoSchedule),
+		}
+	})
+	complete := func(node *corev1.Node) error {
+		return harness.Has(node, map[string]string{"example.com/team": "blue"}, map[string]string{"example.com/note": "x"},
+			"example.com/dedicated=one:NoSchedule")
+	}
+	w.Nodes("invalid", "the valid entries", complete)
+	hasEvent(w, "MachineSet", "invalid", metadata.EventInvalid, "example.com/bad:Sometimes")
+	// Whoever makes the Machine writes its status next, and wants nobody in between.
+	if err := operator.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.CreatePool(t.Context(), w.Cluster.Admin(), cluster.PoolOptions{Name: "invalid", Machines: 1, FirstIndex: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if spec := w.Machine("invalid-1").Spec; spec.Labels["example.com/bad"] != "-" || len(spec.Taints) != 2 {
+		t.Fatalf("the new Machine is not made from the template: %v, %v", spec.Labels, spec.Taints)
+	}
+	w.Operator(harness.Options{})
+	w.Eventually("the valid entries on the new Node", func() error { return complete(w.Node("invalid-1")) })
+	if events := w.Events("Node", "invalid-1"); len(events[metadata.EventDenied]) > 0 {
+		t.Errorf("the API server has refused it: %v", events)
+	}
 }

@@ -91,6 +91,40 @@ var workloads = []workload{
 		},
 		after: func(spec *machinev1beta1.MachineSpec) { spec.Labels["example.com/taken"] = "ours" },
 	},
+	{
+		name: "unrecorded", // Nodes that joined while no operator ran: the Machine alone proves whose the values are
+		meddle: func(w *harness.World, name string) {
+			taint := harness.Taint("example.com/dedicated", "old", corev1.TaintEffectNoSchedule)
+			harness.Update(w, w.Machine, name, func(machine *machinev1beta1.Machine) {
+				machine.Spec.Labels = map[string]string{"example.com/team": "old"}
+				machine.Spec.Taints = []corev1.Taint{taint}
+			})
+			harness.Update(w, w.Node, name, func(node *corev1.Node) {
+				node.Labels["example.com/team"] = "old"
+				node.Spec.Taints = append(node.Spec.Taints, taint)
+			})
+		},
+		after: func(spec *machinev1beta1.MachineSpec) {
+			spec.Labels = map[string]string{"example.com/team": "blue"}
+			spec.Taints = []corev1.Taint{harness.Taint("example.com/dedicated", "new", corev1.TaintEffectNoSchedule)}
+		},
+	},
+	{
+		name: "unrecorded, dropped",
+		before: func(spec *machinev1beta1.MachineSpec) {
+			spec.Labels = map[string]string{"example.com/team": "blue", "example.com/stays": "1"}
+			spec.Taints = []corev1.Taint{harness.Taint("example.com/dedicated", "one", corev1.TaintEffectNoSchedule)}
+		},
+		meddle: func(w *harness.World, name string) {
+			harness.Update(w, w.Node, name, func(node *corev1.Node) {
+				delete(node.Annotations, ownership.AnnotationRecord)
+				delete(node.Annotations, ownership.AnnotationCustomLabels)
+			})
+		},
+		after: func(spec *machinev1beta1.MachineSpec) {
+			spec.Labels, spec.Taints = map[string]string{"example.com/stays": "1"}, nil
+		},
+	},
 }
 
 // TestCrash kills the operator before and after writes of each workload. The next one must come to the end that an undisturbed one

@@ -46,25 +46,22 @@ func (p *pass) drain(ctx context.Context) (bool, error) {
 		p.blocked(reasonLinkConflict, text, retryDenied)
 		return false, nil
 	case p.found.node == nil:
-		if spared, err := p.sparedWithoutNode(ctx); err != nil || !spared {
-			return false, err
-		}
-		p.drained("the node is gone")
-		return true, nil
+		return p.vacant(ctx)
 	}
 	return p.empty(ctx, p.found.node)
 }
 
-// sparedWithoutNode asks for a Machine of the control plane whose Node is gone: what runs on its instance may be missed all the same.
-func (p *pass) sparedWithoutNode(ctx context.Context) (bool, error) {
-	if p.Guard == nil {
-		return true, nil
+// vacant is the drain of a Node that is gone. What runs on an instance of the control plane may be missed all the same.
+func (p *pass) vacant(ctx context.Context) (bool, error) {
+	if p.Guard != nil {
+		if node := p.Guard.StandIn(p.machine); node != nil {
+			if spared, err := p.spared(ctx, node, false); err != nil || !spared {
+				return false, err
+			}
+		}
 	}
-	node := p.Guard.StandIn(p.machine)
-	if node == nil {
-		return true, nil
-	}
-	return p.spared(ctx, node, false)
+	p.drained("the node is gone")
+	return true, nil
 }
 
 // excluded tells whether an annotation leaves the drain out.

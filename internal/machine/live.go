@@ -84,10 +84,8 @@ func (p *pass) live(ctx context.Context) error {
 		}
 	}
 	failed := p.instance(ctx)
-	if p.found.phase == machinev1beta1.PhaseFailed {
-		if err := p.lose(ctx); err != nil {
-			return err
-		}
+	if err := p.lose(ctx); err != nil {
+		return err
 	}
 	if i := p.found.instance; i != nil {
 		newborn := nodelink.ProviderID(p.machine) == "" && i.ProviderID != "" && i.State == provider.Running
@@ -166,15 +164,9 @@ func (p *pass) instance(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.options.ProviderTimeout)
 	defer cancel()
 	instance, err := actuator.Get(ctx, p.machine)
-	if err != nil && !provisioned(p.machine) &&
-		provider.ReasonOf(err, machinev1beta1.UpdateMachineError) == machinev1beta1.InvalidConfigurationMachineError {
-		return p.notCreated(err) // it can never be made, so there is none
-	}
-	if err != nil {
-		p.found.unknown = true
-		return p.refused(err, reasonProviderError, machinev1beta1.UpdateMachineError)
-	}
 	switch {
+	case err != nil:
+		return p.notSeen(err)
 	case instance != nil:
 		p.have(instance)
 		return nil
@@ -195,6 +187,16 @@ func (p *pass) instance(ctx context.Context) error {
 	log.FromContext(ctx).Info("instance made", "providerID", instance.ProviderID)
 	p.have(instance)
 	return nil
+}
+
+// notSeen notes that the provider could not say how the instance is, or that there can never be one.
+func (p *pass) notSeen(err error) error {
+	reason := provider.ReasonOf(err, machinev1beta1.UpdateMachineError)
+	if reason == machinev1beta1.InvalidConfigurationMachineError && !provisioned(p.machine) {
+		return p.notCreated(err)
+	}
+	p.found.unknown = true
+	return p.refused(err, reasonProviderError, machinev1beta1.UpdateMachineError)
 }
 
 // due tells whether the instance has to be looked at. That of a Machine which runs is looked at now and then, and when its spec changes:
@@ -288,6 +290,9 @@ func (p *pass) record(ctx context.Context) error {
 
 // lose says in the column State that nobody knows any more how the instance is, before the Machine is Failed for good.
 func (p *pass) lose(ctx context.Context) error {
+	if p.found.phase != machinev1beta1.PhaseFailed {
+		return nil
+	}
 	changed := p.machine.DeepCopy()
 	put(&changed.Annotations, AnnotationInstanceState, string(provider.Unknown))
 	if same(p.machine, changed) {

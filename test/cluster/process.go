@@ -34,7 +34,8 @@ func (c *Cluster) spawn(component string) error {
 	if found.external {
 		c.opts.logf("%s: using %s from KUBEBUILDER_ASSETS", component, found.path)
 	}
-	started, err := launch(c.command(found.path, slices.Concat(found.prefix, arguments(component, c.layout, c.state))), component, c.layout.log(component))
+	args := slices.Concat(found.prefix, arguments(component, c.layout, c.state))
+	started, err := launch(c.command(found.path, args), component, c.layout.log(component))
 	if err != nil {
 		return err
 	}

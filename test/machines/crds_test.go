@@ -50,7 +50,7 @@ func TestOneCapabilityStopsAndTheOtherGoesOn(t *testing.T) {
 		if err := operator.Says(t.Context(), "capability machines: running"); err != nil {
 			t.Fatal(err)
 		}
-		p.Scale(int32(2 + round)) //nolint:gosec // there are two rounds
+		p.Scale(int32(2 + round))
 		p.Runs(2 + round)
 	}
 }

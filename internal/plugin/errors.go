@@ -41,7 +41,7 @@ func explained(err error, action, resource string) error {
 			"OpenShift brings the Machine API; elsewhere install its CRDs (kubectl apply -k config/crd) or choose another cluster with --context: %w",
 			action, resource, err)
 	case missing(err) && strings.HasPrefix(resource, "mutex"):
-		return fmt.Errorf("%s: the cluster does not serve %s; install the CRDs of the upgrade gate (kubectl apply -k config/upgrade): %w",
+		return fmt.Errorf("%s: the cluster does not serve %s; install the CRDs of the upgrade gate (kubectl apply -k config/crd/mutex): %w",
 			action, resource, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: %w\nplan, status and explain need get and list (with --watch or --wait also watch) on machinesets and machines "+

@@ -229,3 +229,21 @@ func TestTheTimeForTheDeletionOfANode(t *testing.T) {
 		t.Error("the Node is gone")
 	}
 }
+
+// A Machine may go before anything of its instance is in its status, and its Node be known by an address alone.
+func TestANodeThatIsKnownByTheInstanceAlone(t *testing.T) {
+	s := newStage(t, machineOf("m"))
+	s.pass("m")
+	node := nodeOf("m")
+	node.Spec.ProviderID, node.Status.Addresses = "", instanceOf("m").Addresses
+	s.make(node)
+	s.doom("m")
+	s.cloud.slow = true
+	s.pass("m")
+	delete(s.cloud.instances, "m")
+	s.clock.Step(settleInstance)
+	s.rest("m")
+	if s.machine("m") != nil || s.node("m") != nil || len(s.leases()) != 0 {
+		t.Errorf("left are %v, %v, %v", s.machine("m"), s.node("m"), s.leases())
+	}
+}

@@ -132,8 +132,6 @@ type memory struct {
 	generation    int64
 	// newborn is an instance that was recorded a moment ago and is not in the status yet; nil for none.
 	newborn *provider.Instance
-	// registered tells that this process has seen its Node.
-	registered bool
 	// drained is how the drain ended, once it has.
 	drained step
 	// ended is when the provider was first asked to end the instance; finished tells that nothing is left to do.

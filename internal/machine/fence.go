@@ -102,7 +102,7 @@ var errOld = fmt.Errorf("the cache has yet to show what was written before this 
 
 // unregistered makes sure that a Machine that goes has no Node, where the cache shows none. It tells whether that is certain.
 func (p *pass) unregistered(ctx context.Context) (certain bool, err error) {
-	if p.memory.registered || p.fence.passed(&p.fence.nodes, p.now) {
+	if p.fence.passed(&p.fence.nodes, p.now) {
 		return true, nil
 	}
 	ref := p.machine.Status.NodeRef

@@ -357,7 +357,7 @@ func (p *pass) link(ctx context.Context) error {
 		delete(p.memory.told, EventLinkConflict)
 	}
 	if link.Node != nil && link.Node.DeletionTimestamp == nil {
-		p.found.node, p.found.linked, p.memory.registered = link.Node, true, true
+		p.found.node, p.found.linked = link.Node, true
 		return nil
 	}
 	// A Node that was linked once and has neither providerID nor address is known by its name.
@@ -373,7 +373,7 @@ func (p *pass) link(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("reading Node %s: %w", ref.Name, err)
 	case node.UID == ref.UID:
-		p.found.node, p.memory.registered = node, true
+		p.found.node = node
 	}
 	return nil
 }

@@ -96,6 +96,12 @@ func (p *pass) dismantle(ctx context.Context) (over bool, err error) {
 	if len(p.machine.Spec.LifecycleHooks.PreTerminate) > 0 {
 		return false, nil
 	}
+	if p.found.linked && p.machine.Status.NodeRef == nil {
+		// Once the instance is gone nobody tells its addresses any more, by which the Node may have been found.
+		if err := p.writeStatus(ctx); err != nil {
+			return false, err
+		}
+	}
 	if ended, err := p.terminate(ctx); err != nil || !ended {
 		return false, err
 	}
@@ -211,11 +217,11 @@ func (p *pass) removeNode(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("deleting Node %s: %w", node.Name, err)
 }
 
-// latecomer looks for a Node that registered so shortly before its instance ended that the cache has not heard of it. Nobody would look
-// for it later. It is looked for by the names that Nodes are given: the Machine's, and those of the instance.
+// latecomer looks for a Node that registered, or registered anew, so shortly before its instance ended that the cache has not heard of it.
+// Nobody would look for it later. It is looked for by the names that Nodes are given: the Machine's, and those of the instance.
 func (p *pass) latecomer(ctx context.Context) (*corev1.Node, error) {
 	known := p.known()
-	if p.memory.registered || known.Status.NodeRef != nil || p.found.conflict != "" || !provisioned(known) {
+	if p.found.conflict != "" || !provisioned(known) {
 		return nil, nil
 	}
 	for _, name := range nodeNames(known) {
@@ -234,6 +240,9 @@ func (p *pass) latecomer(ctx context.Context) (*corev1.Node, error) {
 // nodeNames are the names that the Node of a Machine is given.
 func nodeNames(machine *machinev1beta1.Machine) []string {
 	names := []string{machine.Name}
+	if ref := machine.Status.NodeRef; ref != nil {
+		names = append(names, ref.Name)
+	}
 	for _, address := range machine.Status.Addresses {
 		if address.Type == corev1.NodeHostName || address.Type == corev1.NodeInternalDNS {
 			names = append(names, address.Address)

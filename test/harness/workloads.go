@@ -206,6 +206,7 @@ func (s *Site) Running(app string, count int, ready bool) []corev1.Pod {
 		pods = s.Pods(app)
 		fine := 0
 		for i := range pods {
+			s.nudge(&pods[i])
 			if pods[i].DeletionTimestamp == nil && pods[i].Status.Phase == corev1.PodRunning && (!ready || isReady(&pods[i])) {
 				fine++
 			}
@@ -216,6 +217,24 @@ func (s *Site) Running(app string, count int, ready bool) []corev1.Pod {
 		return nil
 	})
 	return pods
+}
+
+// overlooked is how old a pod is that kwok has not begun to run, although it is on a node of its: kwok now and then misses one that comes in the
+// moment in which it takes the node over.
+const overlooked = 10 * time.Second
+
+// nudge has kwok look at such a pod again.
+func (s *Site) nudge(pod *corev1.Pod) {
+	const annotation = "test.drover.dev/nudged"
+	if pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodPending || pod.Annotations[annotation] != "" ||
+		time.Since(pod.CreationTimestamp.Time) < overlooked {
+		return
+	}
+	s.Logf("pod %s is on its node and nobody runs it: kwok is told again", pod.Name)
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+annotation+`":"yes"}}}`))
+	if err := s.Client.Patch(s.Context(), pod.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
+		s.Error(err)
+	}
 }
 
 // Pods lists the pods of a workload by name.

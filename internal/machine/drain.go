@@ -77,19 +77,14 @@ func (p *pass) keep(ctx context.Context) (bool, error) {
 	if node == nil || p.excluded() || p.leased || !p.memory.ended.IsZero() {
 		return true, nil
 	}
-	again, err := p.Lease.Hold(ctx, node)
-	var held *nodelease.HeldError
-	switch {
-	case err == nil:
-		p.later(again)
-		return true, nil
-	case errors.As(err, &held):
-		p.found.ready = step{reason: reasonLease, message: held.Error()}
-		p.tell(EventDrainRequeued, held.Error())
-		p.later(min(max(held.Until.Sub(p.now), time.Second), retryDenied))
-		return false, nil
+	held, err := p.hold(ctx, node)
+	if err != nil || held == nil {
+		return err == nil, err
 	}
-	return false, err
+	p.found.ready = step{reason: reasonLease, message: held.Error()}
+	p.tell(EventDrainRequeued, held.Error())
+	p.later(p.until(held))
+	return false, nil
 }
 
 // drained notes that nothing is left to drain.
@@ -149,18 +144,31 @@ func (p *pass) spared(ctx context.Context, node *corev1.Node, ours bool) (bool, 
 
 // lease makes sure that the node's lease is ours.
 func (p *pass) lease(ctx context.Context, node *corev1.Node) (bool, error) {
+	held, err := p.hold(ctx, node)
+	if err != nil || held == nil {
+		return err == nil, err
+	}
+	p.blocked(reasonLease, held.Error(), p.until(held))
+	return false, nil
+}
+
+// hold takes or renews the node's lease, once in a pass. It tells who else has it; nil for nobody.
+func (p *pass) hold(ctx context.Context, node *corev1.Node) (*nodelease.HeldError, error) {
 	p.leased = true
 	again, err := p.Lease.Hold(ctx, node)
 	var held *nodelease.HeldError
 	switch {
 	case err == nil:
 		p.later(again)
-		return true, nil
 	case errors.As(err, &held):
-		p.blocked(reasonLease, held.Error(), min(max(held.Until.Sub(p.now), time.Second), retryDenied))
-		return false, nil
+		return held, nil
 	}
-	return false, err
+	return nil, err
+}
+
+// until is how soon to ask again for a lease that somebody else has.
+func (p *pass) until(held *nodelease.HeldError) time.Duration {
+	return min(max(held.Until.Sub(p.now), time.Second), retryDenied)
 }
 
 // cordon cordons the node, one of the control plane at a time. Nil without an error means that it cannot be done now.

@@ -111,7 +111,7 @@ func (p *pass) writeMachine(ctx context.Context) (status.Class, error) {
 	if class == status.OK {
 		p.versions.Wrote(string(p.machine.UID), watch.Write{Version: target.ResourceVersion})
 		p.wroteMachine = true
-		p.ledger.wroteMachine(p.key, p.revision())
+		p.ledger.wrote(plan.OnMachine, p.key, p.revision())
 		if repair {
 			p.repaired(plan.OnMachine, change)
 		}
@@ -137,7 +137,7 @@ func (p *pass) writeNode(ctx context.Context) (status.Class, error) {
 			Version: target.ResourceVersion, Exact: plan.Foreseen(p.node, change, target), Taints: change.Results[ownership.Taint].Changed(),
 		})
 		p.wroteNode = true
-		p.ledger.wroteNode(p.key, p.nodeRevision())
+		p.ledger.wrote(plan.OnNode, p.key, p.nodeRevision())
 		if repair {
 			p.repaired(plan.OnNode, change)
 		}
@@ -197,12 +197,12 @@ func (p *pass) failure() {
 
 // rewritesMachine tells that the Machine was written for this revision before: somebody else has changed it since.
 func (p *pass) rewritesMachine() bool {
-	return p.decision.Machine.Write && p.ledger.rewrites(p.key, p.revision())
+	return p.decision.Machine.Write && p.ledger.rewrites(plan.OnMachine, p.key, p.revision())
 }
 
 // rewritesRecord tells that the Node's record alone has to be written and was written before for the same: somebody takes it away.
 func (p *pass) rewritesRecord() bool {
-	return p.decision.Node.RecordOnly() && p.ledger.rewritesNode(p.key, p.nodeRevision())
+	return p.decision.Node.RecordOnly() && p.ledger.rewrites(plan.OnNode, p.key, p.nodeRevision())
 }
 
 // repaired counts what was put back, and tells of a fight when it happens too often.

@@ -18,10 +18,9 @@ type ledger struct {
 	metrics  *Metrics
 	machines map[types.NamespacedName]*machineEntry
 	pools    map[types.NamespacedName]*poolEntry
-	// written holds the pool's revision at Drover's last write of each Machine, which may come before the first report on it.
-	written map[types.NamespacedName]string
-	// writtenNodes holds the same for the Machine's Node: which Node it was and what was declared for it.
-	writtenNodes map[types.NamespacedName]string
+	// written holds what Drover's last write of each Machine, and of its Node, was for, which may come before the first report on it: the
+	// pool's revision, and for a Node which one it was and what was declared for it.
+	written map[plan.Target]map[types.NamespacedName]string
 }
 
 type machineEntry struct {
@@ -88,9 +87,7 @@ func newLedger(metrics *Metrics, now time.Time) *ledger {
 		started: now, metrics: metrics,
 		machines: map[types.NamespacedName]*machineEntry{},
 		pools:    map[types.NamespacedName]*poolEntry{},
-		written:  map[types.NamespacedName]string{},
-
-		writtenNodes: map[types.NamespacedName]string{},
+		written:  map[plan.Target]map[types.NamespacedName]string{plan.OnMachine: {}, plan.OnNode: {}},
 	}
 }
 
@@ -262,42 +259,28 @@ func (l *ledger) gone(name types.NamespacedName) {
 
 func (l *ledger) drop(name types.NamespacedName) {
 	l.remove(name)
-	delete(l.written, name)
-	delete(l.writtenNodes, name)
+	for _, written := range l.written {
+		delete(written, name)
+	}
 	for _, pool := range l.pools {
 		delete(pool.awaited, name)
 	}
 }
 
-// rewrites tells whether a Machine that is about to be written for a revision was written for the same one before: then somebody
-// else has changed it since.
-func (l *ledger) rewrites(name types.NamespacedName, revision string) bool {
+// rewrites tells whether a Machine, or its Node, that is about to be written for a revision was written for the same one before: then
+// somebody else has changed it since.
+func (l *ledger) rewrites(target plan.Target, name types.NamespacedName, revision string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	written, ok := l.written[name]
+	written, ok := l.written[target][name]
 	return ok && written == revision
 }
 
-// wroteMachine notes for which revision a Machine was written.
-func (l *ledger) wroteMachine(name types.NamespacedName, revision string) {
+// wrote notes for which revision a Machine, or its Node, was written.
+func (l *ledger) wrote(target plan.Target, name types.NamespacedName, revision string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.written[name] = revision
-}
-
-// rewritesNode tells whether a Node that is about to be written was written for the same before.
-func (l *ledger) rewritesNode(name types.NamespacedName, revision string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	written, ok := l.writtenNodes[name]
-	return ok && written == revision
-}
-
-// wroteNode notes for what a Machine's Node was written.
-func (l *ledger) wroteNode(name types.NamespacedName, revision string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.writtenNodes[name] = revision
+	l.written[target][name] = revision
 }
 
 // known tells whether a pool has been seen.

@@ -259,22 +259,22 @@ func TestLedgerSince(t *testing.T) {
 func TestLedgerRewrites(t *testing.T) {
 	b := newBook(t)
 	m := named("m")
-	if b.rewrites(m, "1") || b.rewrites(m, "") {
+	if b.rewrites(plan.OnMachine, m, "1") || b.rewrites(plan.OnMachine, m, "") {
 		t.Error("a Machine that was never written is rewritten")
 	}
-	b.wroteMachine(m, "1")
-	if b.saw("m", poolAt("a", "1"), plan.Synced); !b.rewrites(m, "1") || b.rewrites(m, "2") {
+	b.wrote(plan.OnMachine, m, "1")
+	if b.saw("m", poolAt("a", "1"), plan.Synced); !b.rewrites(plan.OnMachine, m, "1") || b.rewrites(plan.OnMachine, m, "2") {
 		t.Error("the revision of the first write is not remembered")
 	}
 	b.gone(m)
-	if b.rewrites(m, "1") {
+	if b.rewrites(plan.OnMachine, m, "1") {
 		t.Error("a Machine that is gone is remembered")
 	}
-	b.wroteNode(m, "n1/1")
-	if !b.rewritesNode(m, "n1/1") || b.rewritesNode(m, "n2/1") || b.rewritesNode(named("m2"), "n1/1") {
+	b.wrote(plan.OnNode, m, "n1/1")
+	if !b.rewrites(plan.OnNode, m, "n1/1") || b.rewrites(plan.OnNode, m, "n2/1") || b.rewrites(plan.OnNode, named("m2"), "n1/1") {
 		t.Error("what was written to which Node is not remembered")
 	}
-	if b.gone(m); b.rewritesNode(m, "n1/1") {
+	if b.gone(m); b.rewrites(plan.OnNode, m, "n1/1") {
 		t.Error("a Node whose Machine is gone is remembered")
 	}
 }

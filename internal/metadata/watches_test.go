@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -251,7 +252,7 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 	w.machines.Delete(machine)
 	w.nodes.Delete(node)
 	if s.fights.any() || s.versions.Len() != 0 || len(s.ledger.machines) != 0 ||
-		s.ledger.rewrites(named("m1"), s.ledger.pools[named("a")].revision) {
+		s.ledger.rewrites(plan.OnMachine, named("m1"), s.ledger.pools[named("a")].revision) {
 		t.Errorf("left: fights %v, versions %v, Machines %v", s.fights.keys, s.versions, s.ledger.machines)
 	}
 	if s.metric(t, incumbentDoc.Name, "m1")+s.metric(t, incumbentDoc.Name, "n1") != 0 || s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 0 {

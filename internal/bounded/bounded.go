@@ -1,0 +1,29 @@
+// Package bounded converts numbers that users write into durations and counts. A conversion never overflows: what is out of range becomes the
+// nearest bound. The API server accepts any int64 for many fields, a terminationGracePeriodSeconds of 9999999999 among them, and
+// time.Duration(n)*time.Second is negative for that one.
+package bounded
+
+import (
+	"math"
+	"time"
+)
+
+// MaxDuration is the longest duration that this package returns. The sum of two of them, and the time of one before or after any other, is
+// still representable.
+const MaxDuration = 100 * 365 * 24 * time.Hour
+
+// Seconds returns a number of seconds as a duration between -MaxDuration and MaxDuration.
+func Seconds[N ~int | ~int32 | ~int64](n N) time.Duration {
+	const limit = int64(MaxDuration / time.Second)
+	return time.Duration(min(max(int64(n), -limit), limit)) * time.Second
+}
+
+// Duration returns d if it lies between -MaxDuration and MaxDuration, else the nearer of them.
+func Duration(d time.Duration) time.Duration {
+	return min(max(d, -MaxDuration), MaxDuration)
+}
+
+// Int32 returns n if an int32 can represent it, else the nearest number that an int32 can.
+func Int32[N ~int | ~int64](n N) int32 {
+	return int32(min(max(int64(n), math.MinInt32), math.MaxInt32)) //nolint:gosec // the bounds are those of int32
+}

@@ -1,0 +1,60 @@
+package bounded
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestSeconds(t *testing.T) {
+	for name, test := range map[string]struct {
+		n    int64
+		want time.Duration
+	}{
+		"zero":                        {0, 0},
+		"an hour":                     {3600, time.Hour},
+		"negative":                    {-5, -5 * time.Second},
+		"the bound":                   {int64(MaxDuration / time.Second), MaxDuration},
+		"overflows as nanoseconds":    {9999999999, MaxDuration},
+		"overflows to a small number": {18446744074, MaxDuration},
+		"largest":                     {math.MaxInt64, MaxDuration},
+		"smallest":                    {math.MinInt64, -MaxDuration},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Seconds(test.n); got != test.want {
+				t.Errorf("Seconds(%d) = %s, want %s", test.n, got, test.want)
+			}
+		})
+	}
+	if got := Seconds(int32(math.MaxInt32)); got != math.MaxInt32*time.Second {
+		t.Errorf("the largest int32 becomes %s", got)
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for name, test := range map[string]struct{ d, want time.Duration }{
+		"zero":     {0, 0},
+		"in range": {-time.Minute, -time.Minute},
+		"largest":  {math.MaxInt64, MaxDuration},
+		"smallest": {math.MinInt64, -MaxDuration},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Duration(test.d); got != test.want {
+				t.Errorf("Duration(%d) = %s, want %s", test.d, got, test.want)
+			}
+		})
+	}
+	if sum := Duration(math.MaxInt64) + Duration(math.MaxInt64); sum < 0 {
+		t.Errorf("the sum of two is %s", sum)
+	}
+}
+
+func TestInt32(t *testing.T) {
+	for n, want := range map[int64]int32{
+		0: 0, -7: -7, math.MaxInt32: math.MaxInt32, math.MaxInt32 + 1: math.MaxInt32, math.MaxInt64: math.MaxInt32, math.MinInt64: math.MinInt32,
+	} {
+		if got := Int32(n); got != want {
+			t.Errorf("Int32(%d) = %d, want %d", n, got, want)
+		}
+	}
+}

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
-	"github.com/drover-io/drover/internal/watch"
 )
 
 // remediate begins as many remediations as there is room for. Everything is gathered and counted anew after each of them: what was true
@@ -282,7 +282,7 @@ func (p *pass) annotate(ctx context.Context, r *remedy) (bool, error) {
 	if !ok {
 		return false, err
 	}
-	p.versions.Wrote(string(seen.UID), watch.Write{Version: machine.ResourceVersion})
+	p.versions.Expect(string(seen.UID), expectations.Write{Version: machine.ResourceVersion})
 	p.recorder.Eventf(seen, corev1.EventTypeNormal, EventAnnotationAdded,
 		"MachineHealthCheck %s has added the annotation %s: %s", p.key.Name, AnnotationExternal, r.verdict.text)
 	return true, nil

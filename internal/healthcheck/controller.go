@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/watch"
@@ -81,7 +82,7 @@ type Reconciler struct {
 	metrics  *Metrics
 	options  Options
 	clock    clock.PassiveClock
-	versions *watch.Versions
+	versions *expectations.Objects
 	departed *departures
 	owners   *owners
 	// began is when the process began: what was there before is no news.
@@ -108,7 +109,7 @@ func NewReconciler(
 	options.MaxInFlight = max(options.MaxInFlight, 1)
 	return &Reconciler{
 		reader: cache, writer: writer, recorder: recorder, metrics: metrics, options: options, clock: options.Clock,
-		versions: watch.NewVersions(), departed: newDepartures(), owners: newOwners(), began: options.Clock.Now(),
+		versions: expectations.NewObjects(), departed: newDepartures(), owners: newOwners(), began: options.Clock.Now(),
 		known: map[types.NamespacedName]*memory{},
 	}
 }
@@ -175,7 +176,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading MachineHealthCheck %s: %w", request, err)
 	}
-	if r.versions.Behind(string(check.UID), check.ResourceVersion) {
+	if r.versions.Pending(string(check.UID), check.ResourceVersion) {
 		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
 	p := &pass{Reconciler: r, check: check, key: request.NamespacedName, now: r.clock.Now(), tried: map[types.UID]bool{}}

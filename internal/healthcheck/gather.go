@@ -48,7 +48,7 @@ func (p *pass) gather(ctx context.Context) error {
 func (p *pass) targetOf(ctx context.Context, machine *machinev1beta1.Machine, others rivals) (target, error) {
 	t := target{
 		machine: machine, leaving: p.departed.pending(machine, p.now), elder: others.meet(machine),
-		behind: p.versions.Behind(string(machine.UID), machine.ResourceVersion), requested: p.outside.requested(machine),
+		behind: p.versions.Pending(string(machine.UID), machine.ResourceVersion), requested: p.outside.requested(machine),
 	}
 	if phaseOf(machine) == "" && nodeName(machine) == "" {
 		p.memory.of(machine.UID).idle = p.now

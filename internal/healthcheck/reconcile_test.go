@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/internal/watch"
+	"github.com/drover-io/drover/internal/expectations"
 )
 
 const (
@@ -367,7 +367,7 @@ func TestATroubleStopsNobodyElse(t *testing.T) {
 
 func TestItWaitsForTheCache(t *testing.T) {
 	s := newStage(t, Options{}, crew("uw")...)
-	s.versions.Wrote("uid-of-c", watch.Write{Version: "100000"})
+	s.versions.Expect("uid-of-c", expectations.Write{Version: "100000"})
 	if result := s.pass("c", ""); result.RequeueAfter != catchUp {
 		t.Errorf("looks again in %s", result.RequeueAfter)
 	}

@@ -11,7 +11,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/internal/watch"
+	"github.com/drover-io/drover/internal/expectations"
 )
 
 // shown is how many Machines a condition names.
@@ -116,7 +116,7 @@ func (p *pass) writeStatus(ctx context.Context, after machinev1beta1.MachineHeal
 	if err := p.writer.Status().Patch(ctx, changed, patch, fieldOwner); err != nil {
 		return fmt.Errorf("writing the status of MachineHealthCheck %s: %w", p.key, err)
 	}
-	p.versions.Wrote(string(p.check.UID), watch.Write{Version: changed.ResourceVersion})
+	p.versions.Expect(string(p.check.UID), expectations.Write{Version: changed.ResourceVersion})
 	p.tell(&before, &after)
 	return nil
 }

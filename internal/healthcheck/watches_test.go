@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -131,7 +132,7 @@ func TestMachinesComeAndGo(t *testing.T) {
 		t.Errorf("one that is new: %q", got)
 	}
 	s.departed.add(machine.UID, start)
-	s.versions.Wrote(string(machine.UID), watch.Write{Version: "1"})
+	s.versions.Expect(string(machine.UID), expectations.Write{Version: "1"})
 	w.machines.Delete(machine)
 	if got := w.queue.take(); got != ofA {
 		t.Errorf("one that is gone: %q", got)
@@ -219,7 +220,7 @@ func TestChangesOfMachineHealthChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, w := watching(t, Options{})
-			s.versions.Wrote("uid-of-a", watch.Write{Version: "1000"})
+			s.versions.Expect("uid-of-a", expectations.Write{Version: "1000"})
 			before := checkOf("a")
 			after := before.DeepCopy()
 			c.change(after)
@@ -248,8 +249,8 @@ func TestChangesOfMachineHealthChecks(t *testing.T) {
 // A pass that had to wait for the cache is made when the cache has caught up.
 func TestAWriteThatWasWaitedFor(t *testing.T) {
 	s, w := watching(t, Options{})
-	s.versions.Wrote("uid-of-a", watch.Write{Version: "1000"})
-	if !s.versions.Behind("uid-of-a", "999") {
+	s.versions.Expect("uid-of-a", expectations.Write{Version: "1000"})
+	if !s.versions.Pending("uid-of-a", "999") {
 		t.Fatal("it is not behind")
 	}
 	after := checkOf("a")

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/status"
@@ -116,7 +117,7 @@ type Reconciler struct {
 	finder   nodelink.Finder
 	options  Options
 	clock    clock.PassiveClock
-	versions *watch.Versions
+	versions *expectations.Objects
 	fence    fence
 
 	mu sync.Mutex
@@ -160,7 +161,7 @@ func NewReconciler(crew *Crew, options Options) *Reconciler {
 		}
 	}
 	return &Reconciler{
-		Crew: crew, finder: nodelink.Finder{Reader: crew.Cache}, options: options, clock: options.Clock, versions: watch.NewVersions(),
+		Crew: crew, finder: nodelink.Finder{Reader: crew.Cache}, options: options, clock: options.Clock, versions: expectations.NewObjects(),
 		known: map[types.NamespacedName]*memory{},
 	}
 }
@@ -235,7 +236,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading Machine %s: %w", request, err)
 	}
-	if r.versions.Behind(string(machine.UID), machine.ResourceVersion) {
+	if r.versions.Pending(string(machine.UID), machine.ResourceVersion) {
 		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
 	p := &pass{Reconciler: r, machine: machine, key: request.NamespacedName, now: r.clock.Now()}

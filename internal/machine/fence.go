@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelink"
-	"github.com/drover-io/drover/internal/watch"
 )
 
 // settled is when a cache shows everything from before this process at the latest: the API server tells each watch once a minute how far it is.
@@ -66,7 +66,7 @@ func newMark(
 		return m, err
 	}
 	m.version = list.GetResourceVersion()
-	m.seen, err = watch.StoreVersion(ctx, cache, kind)
+	m.seen, err = expectations.StoreVersion(ctx, cache, kind)
 	return m, err
 }
 

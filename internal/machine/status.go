@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/status"
-	"github.com/drover-io/drover/internal/watch"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -192,6 +192,6 @@ func (p *pass) writeStatus(ctx context.Context) error {
 
 // wrote goes on with an object as the API server answered a write.
 func (p *pass) wrote(machine *machinev1beta1.Machine) {
-	p.versions.Wrote(string(machine.UID), watch.Write{Version: machine.ResourceVersion})
+	p.versions.Expect(string(machine.UID), expectations.Write{Version: machine.ResourceVersion})
 	p.machine = machine
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -70,8 +71,8 @@ type Reconciler struct {
 	clock    clock.PassiveClock
 	metrics  *Metrics
 	notices  notices
-	versions *watch.Versions
-	fresh    *watch.Fresh
+	versions *expectations.Objects
+	fresh    *expectations.Owned
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]*memory
@@ -94,8 +95,8 @@ func NewReconciler(
 	}
 	return &Reconciler{
 		cache: cache, live: live, writer: writer, options: options, clock: options.Clock, metrics: metrics, notices: notices{recorder},
-		versions: watch.NewVersions(),
-		fresh:    watch.NewFresh(cache, func() client.Object { return &machinev1beta1.Machine{} }, version),
+		versions: expectations.NewObjects(),
+		fresh:    expectations.NewOwned(cache, func() client.Object { return &machinev1beta1.Machine{} }, version),
 		known:    map[types.NamespacedName]*memory{},
 	}
 }
@@ -107,7 +108,7 @@ func Run(
 	options Options,
 ) error {
 	defer metrics.reset()
-	version, err := watch.StoreVersion(ctx, cache, &machinev1beta1.Machine{})
+	version, err := expectations.StoreVersion(ctx, cache, &machinev1beta1.Machine{})
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}
@@ -165,7 +166,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("reading MachineSet %s: %w", request.NamespacedName, err)
 	}
 	m := r.remember(request.NamespacedName, set.UID)
-	if r.versions.Behind(string(set.UID), set.ResourceVersion) {
+	if r.versions.Pending(string(set.UID), set.ResourceVersion) {
 		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
 	r.metrics.observe(request.NamespacedName, set, &set.Status)
@@ -203,7 +204,7 @@ func (p *pass) work(ctx context.Context) {
 // behind tells that the cache of Machines does not show all that has been done for the set. To count now would be to do it again.
 func (p *pass) behind(ctx context.Context) bool {
 	owner := string(p.set.UID)
-	behind, err := p.fresh.Behind(ctx, owner)
+	behind, err := p.fresh.Pending(ctx, owner)
 	switch {
 	case err != nil:
 		p.err = err

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineset/plan"
-	"github.com/drover-io/drover/internal/watch"
 )
 
 func TestANewMachineSet(t *testing.T) {
@@ -270,7 +270,7 @@ func TestOfWhatIsNotThere(t *testing.T) {
 	if s.metric(itemsDoc.Name) != 1 || created() != float64(start.Add(-time.Hour).Unix()) {
 		t.Error("it is there until it is gone")
 	}
-	s.versions.Wrote("uid-of-web", watch.Write{Version: "1"})
+	s.versions.Expect("uid-of-web", expectations.Write{Version: "1"})
 	s.fresh.Created("uid-of-web", machineOf("a"))
 	s.cached.Reader = newBuilder(t).Build()
 	s.pass("")

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/status"
-	"github.com/drover-io/drover/internal/watch"
 )
 
 // report writes the status as it is after what the pass has done.
@@ -68,7 +68,7 @@ func (p *pass) writeStatus(ctx context.Context, after machinev1beta1.MachineSetS
 	err := p.writer.Status().Patch(ctx, next, patch, FieldOwner)
 	switch class := status.Classify(err); class {
 	case status.OK:
-		p.versions.Wrote(string(p.set.UID), watch.Write{Version: next.ResourceVersion})
+		p.versions.Expect(string(p.set.UID), expectations.Write{Version: next.ResourceVersion})
 		p.metrics.observe(p.key, p.set, &after)
 		p.tell(&after)
 	case status.Stale:

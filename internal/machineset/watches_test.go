@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -161,12 +162,12 @@ func TestChangesOfMachineSets(t *testing.T) {
 	if got := w.queue.take(); got != "" {
 		t.Errorf("not changed: queued %q", got)
 	}
-	s.versions.Wrote("uid-of-web", watch.Write{Version: "100"})
+	s.versions.Expect("uid-of-web", expectations.Write{Version: "100"})
 	w.sets.Update(before, after)
 	if got := w.queue.take(); got != "" {
 		t.Errorf("written by ourselves: queued %q", got)
 	}
-	s.versions.Wrote("uid-of-web", watch.Write{Version: "100", Awaited: true})
+	s.versions.Expect("uid-of-web", expectations.Write{Version: "100", Awaited: true})
 	w.sets.Update(before, after)
 	if got := w.queue.take(); got != "web" {
 		t.Errorf("written by ourselves, and awaited: queued %q", got)

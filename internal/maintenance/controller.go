@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -109,7 +110,7 @@ type Reconciler struct {
 	flavour  *Flavour
 	options  Options
 	clock    clock.PassiveClock
-	versions *watch.Versions
+	versions *expectations.Objects
 
 	mu sync.Mutex
 	// known is what is remembered of each NodeMaintenance between passes; nothing of it is needed to decide.
@@ -138,7 +139,7 @@ func NewReconciler(flavour *Flavour, crew *Crew, options Options) *Reconciler {
 		options.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
-		Crew: crew, flavour: flavour, options: options, clock: options.Clock, versions: watch.NewVersions(), known: map[string]*memory{},
+		Crew: crew, flavour: flavour, options: options, clock: options.Clock, versions: expectations.NewObjects(), known: map[string]*memory{},
 	}
 }
 
@@ -201,7 +202,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading NodeMaintenance %s: %w", request.Name, err)
 	}
-	if r.versions.Behind(string(object.GetUID()), object.GetResourceVersion()) {
+	if r.versions.Pending(string(object.GetUID()), object.GetResourceVersion()) {
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	p := &pass{Reconciler: r, view: r.flavour.view(object), now: r.clock.Now()}

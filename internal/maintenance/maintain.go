@@ -19,9 +19,9 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
-	"github.com/drover-io/drover/internal/watch"
 )
 
 // The incumbent's words, which programs look for.
@@ -112,7 +112,7 @@ func (p *pass) begin(ctx context.Context, node *corev1.Node) error {
 }
 
 func (p *pass) wrote(object client.Object) {
-	p.versions.Wrote(string(p.GetUID()), watch.Write{Version: object.GetResourceVersion()})
+	p.versions.Expect(string(p.GetUID()), expectations.Write{Version: object.GetResourceVersion()})
 }
 
 // work takes the node as far as it goes. What stands in the way is noted and ends it; an error is for what may work at once next time.

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
-	"github.com/drover-io/drover/internal/watch"
 )
 
 // pass is one look at one Machine.
@@ -89,7 +89,7 @@ func (p *pass) writeClaim(ctx context.Context) (status.Class, error) {
 	target := partial(corev1.SchemeGroupVersion.WithKind("Node"), p.node)
 	class, err := p.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
 	if class == status.OK {
-		p.versions.Wrote(string(p.node.UID), watch.Write{Version: target.ResourceVersion})
+		p.versions.Expect(string(p.node.UID), expectations.Write{Version: target.ResourceVersion})
 		p.node = plan.Claimed(p.node, claim)
 	}
 	return class, err
@@ -109,7 +109,7 @@ func (p *pass) writeMachine(ctx context.Context) (status.Class, error) {
 	target := partial(machinev1beta1.GroupVersion.WithKind("Machine"), p.machine)
 	class, err := p.patch(ctx, "machine", target, client.RawPatch(types.MergePatchType, patch))
 	if class == status.OK {
-		p.versions.Wrote(string(p.machine.UID), watch.Write{Version: target.ResourceVersion})
+		p.versions.Expect(string(p.machine.UID), expectations.Write{Version: target.ResourceVersion})
 		p.wroteMachine = true
 		p.ledger.wrote(plan.OnMachine, p.key, p.revision())
 		if repair {
@@ -133,7 +133,7 @@ func (p *pass) writeNode(ctx context.Context) (status.Class, error) {
 	target := partial(corev1.SchemeGroupVersion.WithKind("Node"), p.node)
 	class, err := p.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
 	if class == status.OK {
-		p.versions.Wrote(string(p.node.UID), watch.Write{
+		p.versions.Expect(string(p.node.UID), expectations.Write{
 			Version: target.ResourceVersion, Exact: plan.Foreseen(p.node, change, target), Taints: change.Results[ownership.Taint].Changed(),
 		})
 		p.wroteNode = true

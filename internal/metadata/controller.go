@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/watch"
@@ -70,7 +71,7 @@ type Reconciler struct {
 	ledger    *ledger
 	fights    *fights
 	pacer     *pacer
-	versions  *watch.Versions
+	versions  *expectations.Objects
 	// stale counts the guards that failed one after another, by Machine.
 	stale workqueue.TypedRateLimiter[types.NamespacedName]
 }
@@ -91,7 +92,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		ledger:   newLedger(metrics, options.Clock.Now()),
 		fights:   newFights(),
 		pacer:    newPacer(options.WritesPerSecond, options.Burst),
-		versions: watch.NewVersions(),
+		versions: expectations.NewObjects(),
 		stale:    workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxBackoff),
 	}
 }
@@ -161,7 +162,7 @@ func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*gat
 		// On its way out, and its Node with it: labels and taints now would only disturb the drain.
 		return nil, nil
 	}
-	found := &gathered{machine: machine, behind: r.versions.Behind(string(machine.UID), machine.ResourceVersion)}
+	found := &gathered{machine: machine, behind: r.versions.Pending(string(machine.UID), machine.ResourceVersion)}
 	takers, err := r.pools.of(ctx, machine)
 	if err != nil {
 		return nil, err
@@ -188,7 +189,7 @@ func (r *Reconciler) gatherNode(ctx context.Context, found *gathered) error {
 		return fmt.Errorf("reading Node %s: %w", name, err)
 	}
 	found.node = node
-	found.behind = found.behind || r.versions.Behind(string(node.UID), node.ResourceVersion)
+	found.behind = found.behind || r.versions.Pending(string(node.UID), node.ResourceVersion)
 	claims, err := r.machinesOfNode(ctx, name)
 	if err != nil {
 		return err

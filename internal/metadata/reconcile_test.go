@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
-	"github.com/drover-io/drover/internal/watch"
 )
 
 var blue = map[string]string{"team": "blue"}
@@ -174,7 +174,7 @@ func TestReconcileAnswersOfTheAPIServer(t *testing.T) {
 func TestReconcileWaitsForTheCache(t *testing.T) {
 	for _, uid := range []string{"uid-of-m1", "uid-of-n1"} {
 		s, _, _, _ := one(t, Options{})
-		s.versions.Wrote(uid, watch.Write{Version: "100000"})
+		s.versions.Expect(uid, expectations.Write{Version: "100000"})
 		if result := s.must(t, "m1", ""); result.RequeueAfter != catchUp {
 			t.Errorf("%s: again after %s", uid, result.RequeueAfter)
 		}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -153,7 +154,7 @@ func TestChangesOfMachines(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, w, _, machine, _ := crew(t)
-			s.versions.Wrote(string(machine.UID), watch.Write{Version: "77"})
+			s.versions.Expect(string(machine.UID), expectations.Write{Version: "77"})
 			after := machine.DeepCopy()
 			c.edit(after)
 			w.machines.Update(machine, after)
@@ -214,21 +215,21 @@ func TestOwnWritesOfNodes(t *testing.T) {
 	taint := corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoSchedule}
 	for _, c := range []struct {
 		name string
-		last watch.Write
+		last expectations.Write
 		edit func(*corev1.Node)
 		want string
 	}{
-		{"just what was decided", watch.Write{Exact: true}, func(*corev1.Node) {}, ""},
-		{"taints and all", watch.Write{Exact: true, Taints: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, ""},
-		{"a taint that was not ours", watch.Write{Exact: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, later},
-		{"another writer in the answer", watch.Write{Taints: true}, func(*corev1.Node) {}, later},
-		{"a pass waits for it", watch.Write{Exact: true, Awaited: true}, func(*corev1.Node) {}, later},
-		{"somebody wrote since", watch.Write{Exact: true}, func(n *corev1.Node) { n.ResourceVersion = "78" }, fmt.Sprintf("m1@%d", watch.Repair)},
+		{"just what was decided", expectations.Write{Exact: true}, func(*corev1.Node) {}, ""},
+		{"taints and all", expectations.Write{Exact: true, Taints: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, ""},
+		{"a taint that was not ours", expectations.Write{Exact: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, later},
+		{"another writer in the answer", expectations.Write{Taints: true}, func(*corev1.Node) {}, later},
+		{"a pass waits for it", expectations.Write{Exact: true, Awaited: true}, func(*corev1.Node) {}, later},
+		{"somebody wrote since", expectations.Write{Exact: true}, func(n *corev1.Node) { n.ResourceVersion = "78" }, fmt.Sprintf("m1@%d", watch.Repair)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, w, _, _, node := crew(t)
 			c.last.Version = "77"
-			s.versions.Wrote(string(node.UID), c.last)
+			s.versions.Expect(string(node.UID), c.last)
 			after := node.DeepCopy()
 			after.ResourceVersion, after.Labels = "77", map[string]string{"team": "blue"}
 			c.edit(after)

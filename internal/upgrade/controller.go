@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade/plan"
@@ -91,7 +92,7 @@ type Reconciler struct {
 	*Crew
 	options  Options
 	clock    clock.PassiveClock
-	versions *watch.Versions
+	versions *expectations.Objects
 
 	mu sync.Mutex
 	// known is what is remembered of each run between passes; nothing of it is needed to decide.
@@ -132,7 +133,7 @@ func NewReconciler(crew *Crew, options Options) *Reconciler {
 		options.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
-		Crew: crew, options: options, clock: options.Clock, versions: watch.NewVersions(), known: map[types.NamespacedName]*memory{},
+		Crew: crew, options: options, clock: options.Clock, versions: expectations.NewObjects(), known: map[types.NamespacedName]*memory{},
 	}
 }
 
@@ -207,7 +208,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading MutexRunConfig %s: %w", request, err)
 	}
-	if r.versions.Behind(string(run.UID), run.ResourceVersion) {
+	if r.versions.Pending(string(run.UID), run.ResourceVersion) {
 		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
 	p := &pass{Reconciler: r, run: run, key: request.NamespacedName, now: r.clock.Now()}
@@ -280,10 +281,10 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 
 // wrote notes the version that a write of ours has made.
 func (r *Reconciler) wrote(object client.Object) {
-	r.versions.Wrote(string(object.GetUID()), watch.Write{Version: object.GetResourceVersion()})
+	r.versions.Expect(string(object.GetUID()), expectations.Write{Version: object.GetResourceVersion()})
 }
 
 // behind tells whether the cache has yet to show our own last write of an object.
 func (r *Reconciler) behind(object client.Object) bool {
-	return r.versions.Behind(string(object.GetUID()), object.GetResourceVersion())
+	return r.versions.Pending(string(object.GetUID()), object.GetResourceVersion())
 }

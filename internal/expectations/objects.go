@@ -1,4 +1,4 @@
-package watch
+package expectations
 
 import (
 	"sync"
@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// patience is how long a cache may be behind a write before the write is forgotten. Versions go back when etcd is restored from a backup:
+// patience is how long a cache may be behind a write before the write is forgotten. Objects go back when etcd is restored from a backup:
 // then no cache ever reaches what was written before.
 const patience = time.Minute
 
-// Versions remembers Drover's own last write of each object. A cache that has not reached it shows the world before the write; deciding
+// Objects remembers Drover's own last write of each object. A cache that has not reached it shows the world before the write; deciding
 // on that would write twice.
-type Versions struct {
+type Objects struct {
 	mu      sync.Mutex
 	written map[string]Write
 	// behind tells since when a cache has been seen behind the last write of an object.
@@ -33,22 +33,22 @@ type Write struct {
 	Awaited bool
 }
 
-// NewVersions makes an empty memory.
-func NewVersions() *Versions {
-	return &Versions{written: map[string]Write{}, behind: map[string]time.Time{}, now: time.Now}
+// NewObjects makes an empty memory.
+func NewObjects() *Objects {
+	return &Objects{written: map[string]Write{}, behind: map[string]time.Time{}, now: time.Now}
 }
 
 // Wrote notes a write.
-func (v *Versions) Wrote(object string, last Write) {
+func (v *Objects) Expect(object string, last Write) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.written[object] = last
 	delete(v.behind, object)
 }
 
-// Behind tells whether a version from the cache is older than the last write. Versions that cannot be compared are not behind, nor is a
+// Behind tells whether a version from the cache is older than the last write. Objects that cannot be compared are not behind, nor is a
 // cache that has been so for a minute: every write is guarded, so the worst is a conflict.
-func (v *Versions) Behind(object, cached string) bool {
+func (v *Objects) Pending(object, cached string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	last, ok := v.written[object]
@@ -75,7 +75,7 @@ func (v *Versions) Behind(object, cached string) bool {
 }
 
 // Own returns the last write if a version is exactly the one that it made: nobody has touched the object since.
-func (v *Versions) Own(object, version string) (Write, bool) {
+func (v *Objects) Own(object, version string) (Write, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	last := v.written[object]
@@ -83,19 +83,19 @@ func (v *Versions) Own(object, version string) (Write, bool) {
 }
 
 // Forget drops an object that is gone.
-func (v *Versions) Forget(object string) {
+func (v *Objects) Forget(object string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.drop(object)
 }
 
-func (v *Versions) drop(object string) {
+func (v *Objects) drop(object string) {
 	delete(v.written, object)
 	delete(v.behind, object)
 }
 
 // Len is how many objects are remembered.
-func (v *Versions) Len() int {
+func (v *Objects) Len() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return len(v.written)

@@ -1,4 +1,4 @@
-package watch
+package expectations
 
 import (
 	"context"
@@ -38,6 +38,8 @@ func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return nil
 }
 
+func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+
 func emptyNode() client.Object { return &corev1.Node{} }
 
 func version(uid, version string) *corev1.Node {
@@ -46,13 +48,13 @@ func version(uid, version string) *corev1.Node {
 	return n
 }
 
-func TestFresh(t *testing.T) {
+func TestOwned(t *testing.T) {
 	leaving := version("uid", "101")
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	created, changed, deleted := (*Fresh).Created, (*Fresh).Changed, (*Fresh).Deleted
+	created, changed, deleted := (*Owned).Created, (*Owned).Updated, (*Owned).Deleted
 	for _, c := range []struct {
 		name string
-		note func(*Fresh, string, client.Object)
+		note func(*Owned, string, client.Object)
 		// reached is the version of the whole cache, cached what it shows of the object.
 		reached string
 		cached  *corev1.Node
@@ -82,16 +84,16 @@ func TestFresh(t *testing.T) {
 		{"deleted: another has come after it", deleted, "", version("new", "130"), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := NewFresh(&shelf{node: c.cached}, emptyNode, func() string { return c.reached })
+			f := NewOwned(&shelf{node: c.cached}, emptyNode, func() string { return c.reached })
 			c.note(f, "owner", version("uid", "100"))
-			behind, err := f.Behind(t.Context(), "owner")
+			behind, err := f.Pending(t.Context(), "owner")
 			if err != nil || behind != c.behind {
 				t.Errorf("behind %v, error %v", behind, err)
 			}
 			if (f.Len() == 1) != c.behind {
 				t.Errorf("%d owners wait", f.Len())
 			}
-			if other, err := f.Behind(t.Context(), "another"); other || err != nil {
+			if other, err := f.Pending(t.Context(), "another"); other || err != nil {
 				t.Errorf("another owner waits: %v %v", other, err)
 			}
 		})
@@ -99,39 +101,39 @@ func TestFresh(t *testing.T) {
 }
 
 // Of a cache that tells how new it is nothing is read: a thousand creations are one comparison each.
-func TestFreshAsksOnlyForWhatItHasTo(t *testing.T) {
+func TestOwnedAsksOnlyForWhatItHasTo(t *testing.T) {
 	cached := &shelf{}
-	f := NewFresh(cached, emptyNode, func() string { return "100" })
+	f := NewOwned(cached, emptyNode, func() string { return "100" })
 	f.Created("owner", version("uid", "100"))
-	if behind, _ := f.Behind(t.Context(), "owner"); behind || cached.asked != 0 {
+	if behind, _ := f.Pending(t.Context(), "owner"); behind || cached.asked != 0 {
 		t.Errorf("behind %v, asked %d times", behind, cached.asked)
 	}
 	f.Deleted("owner", version("uid", "100"))
 	for range 2 {
-		if behind, _ := f.Behind(t.Context(), "owner"); behind || cached.asked != 1 {
+		if behind, _ := f.Pending(t.Context(), "owner"); behind || cached.asked != 1 {
 			t.Errorf("behind %v, asked %d times", behind, cached.asked)
 		}
 	}
 }
 
-func TestFreshForgets(t *testing.T) {
-	f := NewFresh(&shelf{}, emptyNode, nil)
+func TestOwnedForgets(t *testing.T) {
+	f := NewOwned(&shelf{}, emptyNode, nil)
 	f.Created("owner", version("uid", "100"))
 	f.Created("another", version("uid", "100"))
 	f.Forget("owner")
-	if behind, _ := f.Behind(t.Context(), "owner"); behind || f.Len() != 1 {
+	if behind, _ := f.Pending(t.Context(), "owner"); behind || f.Len() != 1 {
 		t.Error("not forgotten")
 	}
-	if behind, _ := f.Behind(t.Context(), "another"); !behind {
+	if behind, _ := f.Pending(t.Context(), "another"); !behind {
 		t.Error("the wrong one is forgotten")
 	}
 }
 
-func TestFreshWithACacheThatFails(t *testing.T) {
+func TestOwnedWithACacheThatFails(t *testing.T) {
 	no := errors.New("no")
-	f := NewFresh(&shelf{fails: no}, emptyNode, nil)
+	f := NewOwned(&shelf{fails: no}, emptyNode, nil)
 	f.Created("owner", version("uid", "100"))
-	if behind, err := f.Behind(t.Context(), "owner"); !behind || !errors.Is(err, no) {
+	if behind, err := f.Pending(t.Context(), "owner"); !behind || !errors.Is(err, no) {
 		t.Errorf("behind %v, error %v", behind, err)
 	}
 }
@@ -177,7 +179,7 @@ func TestStoreVersion(t *testing.T) {
 }
 
 func TestStoreVersionOfInformersThatCannotTell(t *testing.T) {
-	for name, from := range map[string]ctrlcache.Informer{"without a store": &informer{}, "with none yet": &stored{}} {
+	for name, from := range map[string]ctrlcache.Informer{"without a store": struct{ ctrlcache.Informer }{}, "with none yet": &stored{}} {
 		tell, err := StoreVersion(t.Context(), &storedInformer{informer: from}, node("a"))
 		if err != nil || tell() != "" {
 			t.Errorf("%s: %v", name, err)

@@ -1,13 +1,13 @@
-package watch
+package expectations
 
 import (
 	"testing"
 	"time"
 )
 
-func TestVersions(t *testing.T) {
-	v := NewVersions()
-	v.Wrote("uid", Write{Version: "100"})
+func TestObjects(t *testing.T) {
+	v := NewObjects()
+	v.Expect("uid", Write{Version: "100"})
 	for _, c := range []struct {
 		object, cached string
 		behind, own    bool
@@ -22,49 +22,49 @@ func TestVersions(t *testing.T) {
 		{"uid", "not a number", false, false},
 	} {
 		_, own := v.Own(c.object, c.cached)
-		if behind := v.Behind(c.object, c.cached); behind != c.behind || own != c.own {
+		if behind := v.Pending(c.object, c.cached); behind != c.behind || own != c.own {
 			t.Errorf("%s at %q: behind %v, own %v", c.object, c.cached, behind, own)
 		}
 	}
 	if last, _ := v.Own("uid", "100"); !last.Awaited {
 		t.Error("nobody knows that a pass gave way")
 	}
-	if v.Wrote("uid", Write{Version: "200"}); !v.Behind("uid", "150") {
+	if v.Expect("uid", Write{Version: "200"}); !v.Pending("uid", "150") {
 		t.Error("the later write does not count")
 	}
 	v.Forget("uid")
-	if _, own := v.Own("uid", "200"); own || v.Behind("uid", "1") {
+	if _, own := v.Own("uid", "200"); own || v.Pending("uid", "1") {
 		t.Error("not forgotten")
 	}
 }
 
-// Versions go back when etcd is restored from a backup: who waited for the cache to reach what was written before would wait for ever.
+// Objects go back when etcd is restored from a backup: who waited for the cache to reach what was written before would wait for ever.
 func TestAWriteThatNoCacheReachesIsForgotten(t *testing.T) {
-	v, now := NewVersions(), time.Unix(1_700_000_000, 0)
+	v, now := NewObjects(), time.Unix(1_700_000_000, 0)
 	v.now = func() time.Time { return now }
-	v.Wrote("uid", Write{Version: "100"})
+	v.Expect("uid", Write{Version: "100"})
 	now = now.Add(time.Hour)
-	if !v.Behind("uid", "50") {
+	if !v.Pending("uid", "50") {
 		t.Fatal("how long ago the write was says nothing: the cache has only now been seen behind")
 	}
 	now = now.Add(patience - time.Second)
-	if !v.Behind("uid", "51") {
+	if !v.Pending("uid", "51") {
 		t.Error("forgotten too early")
 	}
-	v.Wrote("uid", Write{Version: "110"})
+	v.Expect("uid", Write{Version: "110"})
 	now = now.Add(2 * time.Second)
-	if !v.Behind("uid", "51") {
+	if !v.Pending("uid", "51") {
 		t.Error("a new write is waited for anew")
 	}
 	now = now.Add(patience)
-	if v.Behind("uid", "52") || v.Len() != 0 || len(v.behind) != 0 {
+	if v.Pending("uid", "52") || v.Len() != 0 || len(v.behind) != 0 {
 		t.Error("waited for without an end")
 	}
-	v.Wrote("uid", Write{Version: "60"})
-	v.Behind("uid", "59")
-	v.Behind("uid", "60")
+	v.Expect("uid", Write{Version: "60"})
+	v.Pending("uid", "59")
+	v.Pending("uid", "60")
 	now = now.Add(patience)
-	if !v.Behind("uid", "59") {
+	if !v.Pending("uid", "59") {
 		t.Error("a cache that had caught up is timed from before")
 	}
 	if v.Forget("uid"); len(v.behind) != 0 {

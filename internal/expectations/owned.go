@@ -1,4 +1,4 @@
-package watch
+package expectations
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Fresh knows whether the cache of one kind shows everything that Drover itself has written to objects of that kind. Versions does so
-// for an object that is there; Fresh also for objects that have been created or deleted. Who decides by counting would otherwise
+// Owned knows whether the cache of one kind shows everything that Drover itself has written to objects of that kind. Objects does so
+// for an object that is there; Owned also for objects that have been created or deleted. Who decides by counting would otherwise
 // create again what the cache does not show yet, and delete in place of what it still shows.
 //
 // What is awaited is kept by owner: who has written for one of them need not wait for the others.
-type Fresh struct {
+type Owned struct {
 	reader  client.Reader
 	kind    func() client.Object
 	version func() string
@@ -42,13 +42,13 @@ const (
 	deleted
 )
 
-// NewFresh makes an empty memory for the cache that a reader reads. Kind makes an empty object of the kind. Version tells the newest
+// NewOwned makes an empty memory for the cache that a reader reads. Kind makes an empty object of the kind. Version tells the newest
 // resourceVersion that this cache has seen, and is empty when it cannot tell; nil never can. Then each object is looked for.
-func NewFresh(reader client.Reader, kind func() client.Object, version func() string) *Fresh {
+func NewOwned(reader client.Reader, kind func() client.Object, version func() string) *Owned {
 	if version == nil {
 		version = func() string { return "" }
 	}
-	return &Fresh{reader: reader, kind: kind, version: version, awaited: map[string]map[types.NamespacedName]awaited{}}
+	return &Owned{reader: reader, kind: kind, version: version, awaited: map[string]map[types.NamespacedName]awaited{}}
 }
 
 // StoreVersion makes a function that tells the newest resourceVersion that the cache of a kind has seen; empty where it cannot tell.
@@ -68,15 +68,15 @@ func StoreVersion(ctx context.Context, informers ctrlcache.Informers, kind clien
 }
 
 // Created notes an object as the API server answered to its creation.
-func (f *Fresh) Created(owner string, object client.Object) { f.note(owner, object, created) }
+func (f *Owned) Created(owner string, object client.Object) { f.note(owner, object, created) }
 
 // Changed notes an object of the cache as the API server answered to a change of it.
-func (f *Fresh) Changed(owner string, object client.Object) { f.note(owner, object, changed) }
+func (f *Owned) Updated(owner string, object client.Object) { f.note(owner, object, changed) }
 
 // Deleted notes an object of the cache whose deletion the API server has accepted. It may stay, with a deletion timestamp.
-func (f *Fresh) Deleted(owner string, object client.Object) { f.note(owner, object, deleted) }
+func (f *Owned) Deleted(owner string, object client.Object) { f.note(owner, object, deleted) }
 
-func (f *Fresh) note(owner string, object client.Object, did verb) {
+func (f *Owned) note(owner string, object client.Object, did verb) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.awaited[owner] == nil {
@@ -86,7 +86,7 @@ func (f *Fresh) note(owner string, object client.Object, did verb) {
 }
 
 // Behind tells whether the cache has yet to show a write that was made for an owner.
-func (f *Fresh) Behind(ctx context.Context, owner string) (bool, error) {
+func (f *Owned) Pending(ctx context.Context, owner string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	reached := f.version()
@@ -105,20 +105,20 @@ func (f *Fresh) Behind(ctx context.Context, owner string) (bool, error) {
 }
 
 // Forget drops what is awaited for an owner.
-func (f *Fresh) Forget(owner string) {
+func (f *Owned) Forget(owner string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.awaited, owner)
 }
 
 // Len is for how many owners something is awaited.
-func (f *Fresh) Len() int {
+func (f *Owned) Len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.awaited)
 }
 
-func (f *Fresh) shown(ctx context.Context, key types.NamespacedName, write awaited, reached string) (bool, error) {
+func (f *Owned) shown(ctx context.Context, key types.NamespacedName, write awaited, reached string) (bool, error) {
 	if write.verb != deleted {
 		// A cache that is as new as the write has shown it, even when the object has come and gone meanwhile. The answer to a deletion
 		// tells no version: that one is always looked for, and what the cache has shown once it does not lose but by a deletion.

@@ -10,6 +10,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // Input is everything that Decide looks at. The objects are not changed.
@@ -60,6 +62,7 @@ const defaultGrace = 30 * time.Second
 
 // Decide looks at every pod of a node. It never fails.
 func Decide(in Input) Decision {
+	in.Options = in.Options.bounded()
 	d := decider{in: in, out: Decision{Report: Report{Alone: map[Exempt]int{}, Total: len(in.Pods)}}, lost: in.unreachable()}
 	pods := slices.Clone(in.Pods)
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
@@ -144,7 +147,7 @@ func (d *decider) exempt(pod *corev1.Pod) Exempt {
 		d.in.DaemonSetExists(types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}) {
 		return OfDaemonSet
 	}
-	if d.lost && pod.DeletionTimestamp != nil && d.in.Now.After(pod.DeletionTimestamp.Add(time.Second)) {
+	if d.lost && pod.DeletionTimestamp != nil && d.in.Now.After(endOf(pod).Add(time.Second)) {
 		d.out.Report.OutOfService = d.in.Options.Unreachable == OutOfService
 		return Lost
 	}
@@ -176,12 +179,21 @@ func (d *decider) takeTurns() {
 	}
 }
 
+// endOf returns when the grace period of a pod that is being deleted ends. The API server adds the grace period to the time of the request
+// without a look at overflow (apiserver/pkg/registry/rest/delete.go), so of a period that is out of range the timestamp says nothing.
+func endOf(pod *corev1.Pod) time.Time {
+	if seconds := pod.DeletionGracePeriodSeconds; seconds != nil && bounded.Seconds(*seconds) == bounded.MaxDuration {
+		return pod.CreationTimestamp.Add(bounded.MaxDuration)
+	}
+	return pod.DeletionTimestamp.Time
+}
+
 // ending says of a pod that is being deleted how far that is.
 func (d *decider) ending(pod *corev1.Pod) Left {
-	until := pod.DeletionTimestamp.Time
+	until := endOf(pod)
 	since := until
 	if pod.DeletionGracePeriodSeconds != nil {
-		since = until.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+		since = until.Add(-bounded.Seconds(*pod.DeletionGracePeriodSeconds))
 	}
 	// One second is what the timestamp may be off, having no fractions.
 	if grace := until.Add(time.Second); d.in.Now.Before(grace) {
@@ -235,12 +247,12 @@ func (d *decider) left(pod *corev1.Pod, left Left) {
 		return
 	}
 	end := d.in.Since.Add(d.in.Options.Deadline)
-	if pod.DeletionTimestamp != nil && !pod.DeletionTimestamp.After(end.Add(time.Second)) {
+	if pod.DeletionTimestamp != nil && !endOf(pod).After(end.Add(time.Second)) {
 		return
 	}
 	grace := defaultGrace
 	if pod.Spec.TerminationGracePeriodSeconds != nil {
-		grace = time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+		grace = bounded.Seconds(*pod.Spec.TerminationGracePeriodSeconds)
 	}
 	if last := end.Add(-grace); d.in.Now.Before(last) {
 		d.out.Report.wake(last)
@@ -248,7 +260,7 @@ func (d *decider) left(pod *corev1.Pod, left Left) {
 	}
 	// What is left until the deadline, at least a second: with none the API would forget the pod while it may still run.
 	remaining := max((end.Sub(d.in.Now) + time.Second - 1).Truncate(time.Second), time.Second)
-	if pod.DeletionTimestamp != nil && !d.in.Now.Add(remaining).Before(pod.DeletionTimestamp.Time) {
+	if pod.DeletionTimestamp != nil && !d.in.Now.Add(remaining).Before(endOf(pod)) {
 		return
 	}
 	seconds := int64(min(remaining, max(grace, time.Second)) / time.Second)

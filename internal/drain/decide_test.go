@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,15 @@ func podOf(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
 func ending(until time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: now.Add(until)}, new(int64(30))
+	}
+}
+
+// endingFor makes a pod one that was deleted now with a grace period, as the API server does, which overflows.
+func endingFor(seconds int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.CreationTimestamp = metav1.Time{Time: now.Add(-time.Hour)}
+		p.DeletionTimestamp = &metav1.Time{Time: now.Add(time.Duration(seconds) * time.Second)} //nolint:durationcheck // it overflows on purpose
+		p.DeletionGracePeriodSeconds = &seconds
 	}
 }
 
@@ -253,6 +263,11 @@ func TestForce(t *testing.T) {
 			10 * time.Second},
 		{"one that ends in a second anyway", 6 * time.Minute, podOf("a", ending(time.Second)), "a=Terminating", 2 * time.Second},
 		{"one that cannot end", 6 * time.Minute, podOf("a", ending(-time.Minute)), "a=Overdue", 30 * time.Second},
+		{"a grace that overflows: at once", 10 * time.Second, podOf("a", grace(9999999999)), "delete a 290s, a=Budget", 30 * time.Second},
+		{"a grace that overflows: after the deadline", 6 * time.Minute, podOf("a", grace(9999999999)), "delete a 1s, a=Budget", 30 * time.Second},
+		{"the largest grace", 10 * time.Second, podOf("a", grace(math.MaxInt64)), "delete a 290s, a=Budget", 30 * time.Second},
+		{"one that ends with a grace that overflows", 5*time.Minute - 30*time.Second, podOf("a", endingFor(9999999999)),
+			"delete a 30s, a=Terminating", 30 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := scene{options: force, pods: []*corev1.Pod{c.pod}, budgets: spent, age: c.age}
@@ -268,6 +283,14 @@ func TestForce(t *testing.T) {
 				t.Errorf("without force: %s", got)
 			}
 		})
+	}
+}
+
+// A deadline that nobody lives to see is one all the same.
+func TestForce_DeadlineOutOfRange(t *testing.T) {
+	s := scene{options: Options{Deadline: math.MaxInt64, Force: true}, pods: []*corev1.Pod{podOf("a", grace(math.MaxInt64))}, age: time.Minute}
+	if got := s.decide(); got.Report.Late || len(got.Tasks) != 1 || *got.Tasks[0].Grace < int64(99*365*24*time.Hour/time.Second) {
+		t.Errorf("%s, late: %v", got, got.Report.Late)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // Outcome is what an eviction came to.
@@ -79,6 +81,9 @@ var retries = map[Outcome][2]time.Duration{
 	Failed:    {time.Second, 15 * time.Second},
 }
 
+// maxRetryAfter bounds what the server may ask for: an admission webhook writes any number it likes.
+const maxRetryAfter = time.Hour
+
 // RetryIn is when to ask again after an answer that is the same for the nth time, counted from 1.
 func (a Answer) RetryIn(times int) time.Duration {
 	bounds := retries[a.Outcome]
@@ -89,7 +94,7 @@ func (a Answer) RetryIn(times int) time.Duration {
 			break
 		}
 	}
-	return max(wait, a.RetryAfter)
+	return max(wait, min(a.RetryAfter, maxRetryAfter))
 }
 
 // Judge reads what the eviction API answered (kubernetes/pkg/registry/core/pod/storage/eviction.go and admission chain; the table is in
@@ -105,7 +110,7 @@ func Judge(err error) Answer {
 	}
 	answer.Code = int(status.Status().Code)
 	if details := status.Status().Details; details != nil {
-		answer.RetryAfter = time.Duration(details.RetryAfterSeconds) * time.Second
+		answer.RetryAfter = bounded.Seconds(details.RetryAfterSeconds)
 	}
 	answer.Outcome = outcomeOf(err, answer)
 	switch answer.Outcome {

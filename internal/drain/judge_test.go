@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -98,6 +99,10 @@ func TestRetries(t *testing.T) {
 		answer.RetryAfter = time.Hour
 		if answer.RetryIn(3) != time.Hour {
 			t.Errorf("%s does not mind Retry-After", outcome)
+		}
+		answer.RetryAfter = math.MaxInt32 * time.Second
+		if answer.RetryIn(3) != maxRetryAfter {
+			t.Errorf("%s waits for %s", outcome, answer.RetryIn(3))
 		}
 	}
 	for _, outcome := range []Outcome{

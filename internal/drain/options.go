@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // Behavior says what a drain does with a pod.
@@ -52,6 +54,13 @@ type Options struct {
 	// Volumes waits until the node's volumes are detached, VolumesTimeout after the pods have gone at the latest; zero is without end.
 	Volumes        bool
 	VolumesTimeout time.Duration
+}
+
+// bounded returns the options with durations that can be added up without overflow.
+func (o Options) bounded() Options {
+	o.MinimumTime, o.Deadline = bounded.Duration(o.MinimumTime), bounded.Duration(o.Deadline)
+	o.VolumesTimeout = bounded.Duration(o.VolumesTimeout)
+	return o
 }
 
 // Rule says what is done with the pods that it selects.

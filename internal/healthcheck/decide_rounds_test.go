@@ -1,6 +1,7 @@
 package healthcheck
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -84,6 +85,20 @@ func TestWhatIsAFailedStart(t *testing.T) {
 		if got := in.started(&target{machine: machine}, verdict{finding: c.finding}); got != c.started {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// The sum of the longest timeout and the time after it must not overflow: every Machine would count as one that had come up.
+func TestStarted_TimeoutOutOfRange(t *testing.T) {
+	machine := machineOf("m1", "")
+	machine.CreationTimestamp = metav1.NewTime(start.Add(-time.Minute))
+	in := judging()
+	in.check.Spec.NodeStartupTimeout = &metav1.Duration{Duration: math.MaxInt64}
+	if in.started(&target{machine: machine}, verdict{finding: foundFailed}) {
+		t.Error("a Machine that failed after a minute counts as started")
+	}
+	if (round{last: start}).over(start.Add(time.Hour), startupTimeout(in.check)) {
+		t.Error("its failure is forgotten at once")
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 const (
@@ -169,7 +171,7 @@ func startupTimeout(check *machinev1beta1.MachineHealthCheck) time.Duration {
 	if check.Spec.NodeStartupTimeout == nil {
 		return defaultStartup
 	}
-	return check.Spec.NodeStartupTimeout.Duration
+	return bounded.Duration(check.Spec.NodeStartupTimeout.Duration)
 }
 
 func phaseOf(machine *machinev1beta1.Machine) string {

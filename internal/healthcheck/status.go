@@ -3,7 +3,6 @@ package healthcheck
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/expectations"
 )
 
@@ -22,7 +22,7 @@ func (p *pass) status() machinev1beta1.MachineHealthCheckStatus {
 	after := *p.check.Status.DeepCopy()
 	d := &p.decision
 	after.ExpectedMachines, after.CurrentHealthy = &d.expected, &d.healthy
-	after.RemediationsAllowed = int32(min(d.remediationsAllowed(), math.MaxInt32)) //nolint:gosec // it is bounded right here
+	after.RemediationsAllowed = bounded.Int32(d.remediationsAllowed())
 	set := func(kind machinev1beta1.ConditionType, s *state) {
 		if s != nil {
 			after.Conditions = setCondition(after.Conditions, kind, *s, p.now)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/provider"
@@ -282,5 +283,5 @@ func (p *pass) duration(annotation string, otherwise time.Duration) time.Duratio
 		p.warn(EventFailedValidate, fmt.Sprintf("annotation %s: %q is no duration such as 10m; %s counts", annotation, text, otherwise))
 		return otherwise
 	}
-	return value
+	return bounded.Duration(value)
 }

@@ -8,6 +8,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // The medik8s format.
@@ -76,7 +78,7 @@ func Decide(lease *coordinationv1.Lease, holder string, now time.Time) Step {
 }
 
 func expiry(spec coordinationv1.LeaseSpec) time.Time {
-	return spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)
+	return spec.RenewTime.Add(bounded.Seconds(*spec.LeaseDurationSeconds))
 }
 
 // Apply makes a lease what it is after a step. The lease may be new; it is changed in place.

@@ -160,7 +160,7 @@ func (a *Actuator) sicken(
 	if sickens == 0 || node == nil || node.Annotations[AnnotationReady] == "false" {
 		return instance, nil
 	}
-	if left := status.Made.Add(spec.BootDelay.Duration + sickens).Sub(now); left > 0 {
+	if left := status.Made.Add(spec.BootDelay.Duration).Add(sickens).Sub(now); left > 0 {
 		if instance.LookAgain == 0 || left < instance.LookAgain {
 			instance.LookAgain = left
 		}

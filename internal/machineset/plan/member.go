@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // Standing is how a Machine stands to a MachineSet.
@@ -109,7 +111,7 @@ func memberOf(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, n
 	ready := readiness(nodes[machine.Status.NodeRef.Name])
 	if ready != nil && ready.Status == corev1.ConditionTrue {
 		m.Ready = true
-		m.AvailableAt = ready.LastTransitionTime.Add(time.Duration(set.Spec.MinReadySeconds) * time.Second)
+		m.AvailableAt = ready.LastTransitionTime.Add(bounded.Seconds(set.Spec.MinReadySeconds))
 	}
 	return m
 }

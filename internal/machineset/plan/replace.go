@@ -15,13 +15,16 @@ const (
 	maxReplaceBackoff = time.Hour
 )
 
+// maxAttempts is the highest number of attempts that is counted: anyone who may edit a Machine writes the annotation.
+const maxAttempts = 1_000_000
+
 // Attempts reads how many Machines failed in a row before this one took their place. What cannot be read counts as none.
 func Attempts(machine *machinev1beta1.Machine) int {
 	attempts, err := strconv.Atoi(machine.Annotations[AttemptAnnotation])
 	if err != nil || attempts < 0 {
 		return 0
 	}
-	return attempts
+	return min(attempts, maxAttempts)
 }
 
 // replace picks the failed Machine that is replaced next. What paces it is all in the cluster: which Machines have failed, when they

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ func TestReplacement(t *testing.T) {
 		{"the sixth", []*machinev1beta1.Machine{failed("a", 31*time.Minute, 5)}, "wake in 1m0s"},
 		{"the seventh waits no longer than an hour", []*machinev1beta1.Machine{failed("a", 30*time.Minute, 6)}, "wake in 30m0s"},
 		{"nor does the hundredth", []*machinev1beta1.Machine{failed("a", time.Hour, 100)}, "replace a by attempt 101"},
+		{"the largest count does not overflow", []*machinev1beta1.Machine{failed("a", time.Hour, math.MaxInt)}, "replace a by attempt 1000001"},
 		{"several: one at a time, the oldest first", []*machinev1beta1.Machine{failed("a", 2*time.Hour, 0), failed("b", 3*time.Hour, 0)},
 			"replace b by attempt 1"},
 		{"several of the same age", []*machinev1beta1.Machine{failed("b", 2*time.Hour, 0), failed("a", 2*time.Hour, 0)}, "replace a by attempt 1"},

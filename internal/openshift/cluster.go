@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // infrastructure is the name of the one Infrastructure object.
@@ -25,9 +24,7 @@ func ClusterName(ctx context.Context, live client.Reader) (string, error) {
 		return "", nil
 	}
 	if apierrors.IsForbidden(err) {
-		// A label is not worth the end of all that Drover does.
-		log.FromContext(ctx).Error(err, "new Machines get no label with the cluster's name; config/machines has the permission")
-		return "", nil
+		return "", fmt.Errorf("%w; without it new Machines get no label with the cluster's name; config/machines has the permission", err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("reading the Infrastructure object: %w", err)

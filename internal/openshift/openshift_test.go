@@ -53,7 +53,7 @@ func TestClusterName(t *testing.T) {
 		"there":    {clientOf(t, interceptor.Funcs{}, object), "blue-x7k2p", false},
 		"absent":   {clientOf(t, interceptor.Funcs{}), "", false},
 		"no kind":  {clientOf(t, failing(errNoKind)), "", false},
-		"refused":  {clientOf(t, failing(apierrors.NewForbidden(configv1.Resource("infrastructures"), "cluster", nil))), "", false},
+		"refused":  {clientOf(t, failing(apierrors.NewForbidden(configv1.Resource("infrastructures"), "cluster", nil))), "", true},
 		"an error": {clientOf(t, failing(errors.New("no"))), "", true},
 	} {
 		if got, err := ClusterName(t.Context(), c.reader); got != c.want || (err != nil) != c.fails {

@@ -30,6 +30,8 @@ type capability struct {
 	blocked func(ctx context.Context) (string, error)
 	// prepare is called before the caches start.
 	prepare func(ctx context.Context) error
+	// lookup reads from the API server what run needs, once this replica leads; it is retried until it succeeds. Nil for nothing.
+	lookup func(ctx context.Context) error
 	// run works until the context ends.
 	run func(ctx context.Context) error
 }
@@ -41,6 +43,9 @@ const (
 	stateStandby  = "standing by"
 	stateRunning  = "running"
 )
+
+// unknown is why a capability is off before its APIs have been looked for.
+const unknown = "not looked at yet"
 
 const (
 	// recheck is how often discovery is asked again after a CRD changed, or when an answer failed.
@@ -61,12 +66,17 @@ type switchboard struct {
 	indexes      *indexes
 	metrics      *Metrics
 
+	// failures are the questions by capability that the API server fails to answer. Only Start's goroutine uses them.
+	failures map[string]*failures
+
 	mu     sync.Mutex
 	states map[string]status
 }
 
 type status struct {
 	state, why string
+	// problem is why it is unknown whether the state is still the right one.
+	problem string
 }
 
 // running is one capability that has been started.
@@ -81,10 +91,10 @@ func newSwitchboard(
 ) *switchboard {
 	s := &switchboard{
 		capabilities: capabilities, cache: cache, indexes: indexes, discovery: discovery, elected: elected, metrics: metrics,
-		states: map[string]status{},
+		states: map[string]status{}, failures: map[string]*failures{},
 	}
 	for _, c := range capabilities {
-		s.states[c.name] = status{stateOff, "not looked at yet"}
+		s.states[c.name] = status{state: stateOff, why: unknown}
 		metrics.observe(c.name, stateOff, stateOff)
 	}
 	return s
@@ -108,13 +118,16 @@ func (s *switchboard) Start(ctx context.Context) error {
 	}()
 	quiet := time.Now().Add(unrest)
 	for {
-		failing := s.settle(ctx, group, failed)
-		var again <-chan time.Time
+		wait := s.settle(ctx, group, failed)
 		switch {
-		case failing || time.Now().Before(quiet):
-			again = time.After(recheck)
-		case slices.ContainsFunc(s.capabilities, func(c capability) bool { return c.blocked != nil }):
-			again = time.After(glance)
+		case time.Now().Before(quiet):
+			wait = recheck
+		case wait == 0 && slices.ContainsFunc(s.capabilities, func(c capability) bool { return c.blocked != nil }):
+			wait = glance
+		}
+		var again <-chan time.Time
+		if wait > 0 {
+			again = time.After(wait)
 		}
 		select {
 		case <-ctx.Done():
@@ -152,17 +165,19 @@ func (s *switchboard) watchCRDs(ctx context.Context, changed func()) error {
 	return nil
 }
 
-// settle starts and stops what has to be; it tells whether the API server failed to answer.
-func (s *switchboard) settle(ctx context.Context, group map[string]*running, failed chan<- error) bool {
-	failing := false
+// settle starts and stops what has to be. It returns how soon the API server has to be asked again because it failed to answer, zero when it
+// did answer.
+func (s *switchboard) settle(ctx context.Context, group map[string]*running, failed chan<- error) (again time.Duration) {
 	for _, c := range s.capabilities {
 		missing, err := s.missing(ctx, c)
+		current := group[c.name]
 		if err != nil {
-			log.FromContext(ctx).V(1).Info("cannot ask which APIs are served; trying again", "capability", c.name, "error", err.Error())
-			failing = true
+			if wait := s.recordFailure(ctx, c.name, err, current != nil); again == 0 || wait < again {
+				again = wait
+			}
 			continue
 		}
-		current := group[c.name]
+		s.clearFailure(ctx, c.name)
 		switch {
 		case missing == "" && current == nil:
 			group[c.name] = s.begin(ctx, c, failed)
@@ -176,7 +191,7 @@ func (s *switchboard) settle(ctx context.Context, group map[string]*running, fai
 			s.set(ctx, c.name, stateOff, missing)
 		}
 	}
-	return failing
+	return again
 }
 
 // missing names the first resource that a capability needs and the server does not have.
@@ -223,6 +238,9 @@ func (s *switchboard) operate(ctx context.Context, c capability) error {
 		return nil
 	case <-s.elected:
 	}
+	if err := s.lookUp(ctx, c); err != nil {
+		return err
+	}
 	s.set(ctx, c.name, stateRunning, "")
 	return c.run(ctx)
 }
@@ -265,10 +283,10 @@ func (s *switchboard) inUse(object client.Object, group map[string]*running) boo
 func (s *switchboard) set(ctx context.Context, name, state, why string) {
 	s.mu.Lock()
 	before := s.states[name]
-	s.states[name] = status{state, why}
+	s.states[name] = status{state: state, why: why}
 	s.metrics.observe(name, before.state, state)
 	s.mu.Unlock()
-	if before != (status{state, why}) && state != stateStandby {
+	if (before.state != state || before.why != why) && state != stateStandby {
 		log.FromContext(ctx).Info("capability "+state, "capability", name, "why", why)
 	}
 }
@@ -279,7 +297,7 @@ func (s *switchboard) ready() error {
 	defer s.mu.Unlock()
 	var failures []error
 	for _, c := range s.capabilities {
-		if current := s.states[c.name]; current.state == stateStarting || current.why == "not looked at yet" {
+		if current := s.states[c.name]; current.state == stateStarting || current.why == unknown {
 			failures = append(failures, fmt.Errorf("capability %s: %s", c.name, stateStarting))
 		}
 	}
@@ -292,9 +310,12 @@ func (s *switchboard) lines() []string {
 	defer s.mu.Unlock()
 	var lines []string
 	for _, c := range s.capabilities {
-		line := fmt.Sprintf("capability %s: %s", c.name, s.states[c.name].state)
-		if why := s.states[c.name].why; why != "" {
-			line += " (" + why + ")"
+		current := s.states[c.name]
+		line := fmt.Sprintf("capability %s: %s", c.name, current.state)
+		for _, note := range []string{current.why, current.problem} {
+			if note != "" {
+				line += " (" + note + ")"
+			}
 		}
 		lines = append(lines, line)
 	}

@@ -235,11 +235,11 @@ func TestFailingDiscoveryKeepsTheState(t *testing.T) {
 	operate(t, func(t *testing.T, p *plant) {
 		p.elect()
 		p.server.serve(errors.New("no route"))
-		p.expect(t, "capability metadata: off (not looked at yet)", false)
+		p.expect(t, "capability metadata: off (not looked at yet) (no route; trying again)", false)
 		p.server.serve(nil, "machinesets", "machines")
 		p.expect(t, runs, true)
 		p.server.serve(errors.New("no route"))
-		p.expect(t, runs, true)
+		p.expect(t, runs+" (no route; trying again)", true)
 		p.server.serve(nil)
 		p.expect(t, noSets, true)
 	})

@@ -72,6 +72,7 @@ func machinesCapability(
 	if err != nil {
 		return nil, err
 	}
+	var cluster string
 	return []capability{{
 		name: machinesName,
 		needs: []schema.GroupVersionResource{
@@ -85,11 +86,15 @@ func machinesCapability(
 			return errors.Join(drains.prepare(ctx, mgr), machine.Index(ctx, drains.indexes), machineset.Index(ctx, drains.indexes),
 				healthcheck.Index(ctx, drains.indexes))
 		},
+		lookup: func(ctx context.Context) (err error) {
+			cluster, err = openshift.ClusterName(ctx, anything)
+			return err
+		},
 		run: func(ctx context.Context) error {
 			drains.linking.Store(true)
 			poke(drains.linked)
 			defer drains.linking.Store(false)
-			return machinesRun{mgr, recorder, settings, anything, crew, setMetrics, checkMetrics}.run(ctx)
+			return machinesRun{mgr, recorder, settings, anything, crew, cluster, setMetrics, checkMetrics}.run(ctx)
 		},
 	}}, nil
 }
@@ -101,6 +106,7 @@ type machinesRun struct {
 	settings     *v1alpha1.DroverConfiguration
 	anything     client.Client
 	crew         *machine.Crew
+	cluster      string
 	setMetrics   *machineset.Metrics
 	checkMetrics *healthcheck.Metrics
 }
@@ -108,11 +114,7 @@ type machinesRun struct {
 // run runs them until the context ends or one of them fails.
 func (m machinesRun) run(ctx context.Context) error {
 	options := machineOptions(m.settings)
-	options.Namespace = *m.settings.Namespace
-	var err error
-	if options.Cluster, err = openshift.ClusterName(ctx, m.anything); err != nil {
-		return err
-	}
+	options.Namespace, options.Cluster = *m.settings.Namespace, m.cluster
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return machine.Run(ctx, m.mgr.GetCache(), m.crew, options) })
 	group.Go(func() error {
@@ -215,7 +217,7 @@ func (i *incumbent) there(ctx context.Context) (string, error) {
 		return "", nil
 	case apierrors.IsForbidden(err):
 		// config/default goes without the roles of this capability, and all others can work without it.
-		return "it has no permissions here; apply config/machines, or leave machines out of --controllers", nil
+		return "", fmt.Errorf("%w; apply config/machines, or leave machines out of --controllers", err)
 	case err != nil:
 		return "", err
 	case deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == 0:

@@ -90,28 +90,31 @@ func TestCrashOfADrain(t *testing.T) {
 type ground struct {
 	*harness.Site
 
-	evacuation evacuation
-	node       string
-	before     string
-	uids       map[types.UID]string
-	operator   *harness.Operator
-	crashed    bool
-	m          *harness.Maintenance
+	evacuation  evacuation
+	node        string
+	before      string
+	uids        map[types.UID]string
+	disturbance harness.Disturbance
+	operator    *harness.Operator
+	crashed     bool
+	m           *harness.Maintenance
 }
 
-// evacuate carries out one maintenance with an operator that dies at a point, and another one after it; the zero plan is without that. It
-// returns what is left, and how many writes were made.
-func evacuate(t *testing.T, e evacuation, p harness.CrashPoint) (left string, writes int) {
+// evacuate carries out one maintenance under a disturbance. It returns what is left, and how many writes were made.
+func evacuate(t *testing.T, e evacuation, d harness.Disturbance) (left string, writes int) {
 	t.Helper()
 	g := prepare(t, e)
+	g.disturbance = d
 	mark := g.AuditMark()
-	g.operator = harness.Start(t, env, harness.Options{Faults: p.Faults(), Args: []string{"--maintenance-workers=1", "--drain-workers=1"}})
+	options := harness.Options{Args: []string{"--maintenance-workers=1", "--drain-workers=1"}}
+	g.operator = harness.Start(t, env, d.Operator(1, options))
 	drained := g.until("the drain is over", g.over)
 	// Somebody works on the node; then it is to come back.
 	g.m.Delete()
 	g.until("the end", func() bool { return g.m.Find() == nil })
-	if p.Write > 0 && !g.crashed {
-		t.Logf("the maintenance was over before write %d: counts of progress depend on the time", p.Write)
+	d.Wait()
+	if d.Kills() && !g.crashed {
+		t.Logf("the maintenance was over before %s: counts of progress depend on the time", d)
 	}
 	made := g.writes(mark)
 	g.judge(made)
@@ -229,7 +232,7 @@ func (g *ground) until(what string, done func() bool) string {
 				g.Fatalf("the second operator ended; its log:\n%s", g.operator.Log())
 			}
 			g.crashed = true
-			g.operator = harness.Start(g.TB, env, harness.Options{})
+			g.operator = harness.Start(g.TB, env, g.disturbance.Operator(2, harness.Options{}))
 		default:
 		}
 		if !done() {

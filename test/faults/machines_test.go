@@ -24,9 +24,10 @@ import (
 type fleet struct {
 	*harness.Pool
 
-	operator *harness.Operator
-	crashed  bool
-	mark     cluster.AuditMark
+	disturbance harness.Disturbance
+	operator    *harness.Operator
+	crashed     bool
+	mark        cluster.AuditMark
 }
 
 // TestCrashOfMachines kills the operator before and after writes of a pool's whole life. The next one must come to the same end, with as
@@ -51,9 +52,8 @@ func TestCrashOfMachines(t *testing.T) {
 
 var withMachines sync.Once
 
-// lifetime goes through a pool's life with an operator that dies at a point, and another one after it; the zero plan is without that. It
-// returns what was made and deleted on the way, and how many writes that took.
-func lifetime(t *testing.T, p harness.CrashPoint) (made string, writes int) {
+// installMachines installs the capability, once.
+func installMachines(t *testing.T) {
 	t.Helper()
 	withMachines.Do(func() {
 		folder, err := harness.Folder("config/machines")
@@ -64,9 +64,15 @@ func lifetime(t *testing.T, p harness.CrashPoint) (made string, writes int) {
 			t.Fatalf("installing the capability: %v\n%s", err, output)
 		}
 	})
+}
+
+// lifetime goes through a pool's life under a disturbance. It returns what was made and deleted on the way, and how many writes that took.
+func lifetime(t *testing.T, d harness.Disturbance) (made string, writes int) {
+	t.Helper()
+	installMachines(t)
 	w := harness.NewWorld(t, env)
-	f := &fleet{mark: w.AuditMark()}
-	f.Pool = w.MakePool(fmt.Sprintf("fleet-%d-%t", p.Write, p.After), 2, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
+	f := &fleet{mark: w.AuditMark(), disturbance: d}
+	f.Pool = w.MakePool("fleet-"+d.String(), 2, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
 		set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
 	})
 	check := &machinev1beta1.MachineHealthCheck{
@@ -80,12 +86,13 @@ func lifetime(t *testing.T, p harness.CrashPoint) (made string, writes int) {
 		},
 	}
 	w.MadeUntilTheEnd(check)
-	f.operator = harness.Start(t, env, harness.Options{
-		Faults: p.Faults(), Args: []string{"--controllers=*", "--machines-parallel=1", "--machines-workers=1"},
-	})
+	f.operator = harness.Start(t, env, d.Operator(1, harness.Options{
+		Args: []string{"--controllers=*", "--machines-parallel=1", "--machines-workers=1"},
+	}))
 	f.live()
-	if p.Write > 0 && !f.crashed {
-		t.Logf("the pool's life was over before write %d: how many there are depends on the time", p.Write)
+	d.Wait()
+	if d.Kills() && !f.crashed {
+		t.Logf("the pool's life was over before %s: how many there are depends on the time", d)
 	}
 	made, writes = f.count()
 	if err := f.operator.Stop(); err != nil {
@@ -129,7 +136,7 @@ func (f *fleet) until(count int, gone ...string) (machines []machinev1beta1.Mach
 				f.Fatalf("the second operator ended; its log:\n%s", f.operator.Log())
 			}
 			f.crashed = true
-			f.operator = harness.Start(f.TB, env, harness.Options{Args: []string{"--controllers=*"}})
+			f.operator = harness.Start(f.TB, env, f.disturbance.Operator(2, harness.Options{Args: []string{"--controllers=*"}}))
 		default:
 		}
 		var err error

@@ -13,6 +13,18 @@ const crashPointsVariable = "DROVER_CRASH_PLANS"
 // crashPoints is how many points are tried when nothing else is asked for.
 const crashPoints = 4
 
+// Disturbance is what goes wrong while a workload runs.
+type Disturbance interface {
+	// String names it, in names of tests and of objects.
+	fmt.Stringer
+	// Operator returns how the operator is started for the n-th time, counted from 1, where the workload would start it with some options.
+	Operator(n int, options Options) Options
+	// Kills reports whether the first operator dies, so that the workload has to start another one.
+	Kills() bool
+	// Wait returns when it is over, and what it led to has been done.
+	Wait()
+}
+
 // CrashPoint is a point at which the operator dies: before or after its n-th write, counted from 1. The zero value is none.
 type CrashPoint struct {
 	Write int
@@ -32,6 +44,20 @@ func (p CrashPoint) Faults() Faults {
 	}
 	return Faults{KillBefore: p.Write}
 }
+
+// Operator has the first operator die there.
+func (p CrashPoint) Operator(n int, options Options) Options {
+	if n == 1 {
+		options.Faults = p.Faults()
+	}
+	return options
+}
+
+// Kills reports whether it is a point at all.
+func (p CrashPoint) Kills() bool { return p.Write > 0 }
+
+// Wait does nothing: the workload itself waits for the second operator.
+func (CrashPoint) Wait() {}
 
 // CrashPoints picks the points to try of a workload with so many writes.
 func CrashPoints(t testing.TB, random *rand.Rand, writes int) []CrashPoint {

@@ -32,14 +32,13 @@ func TestCrashOfARun(t *testing.T) {
 	}
 }
 
-// lifetime goes through a run with an operator that dies at a point, and another one after it. The pool is paused from the start: OpenShift
-// does not wait for an operator that is down. It returns the Jobs that were made, and how
-// many writes that took.
-func lifetime(t *testing.T, p harness.CrashPoint) (made string, writes int) {
+// lifetime goes through a run under a disturbance. The pool is paused from the start: OpenShift does not wait for an operator that is down.
+// It returns the Jobs that were made, and how many writes that took.
+func lifetime(t *testing.T, d harness.Disturbance) (made string, writes int) {
 	t.Helper()
 	s := newStage(t, plot{rules: 2, late: true, pool: pausedPool})
 	mark := s.AuditMark()
-	s.operator = harness.Start(t, env, harness.Options{Faults: p.Faults()})
+	s.operator = harness.Start(t, env, d.Operator(1, harness.Options{}))
 	s.upgrade()
 	crashed := false
 	s.Eventually("the run is done", func() error {
@@ -49,7 +48,7 @@ func lifetime(t *testing.T, p harness.CrashPoint) (made string, writes int) {
 				s.Fatalf("the second operator ended; its log:\n%s", s.operator.Log())
 			}
 			crashed = true
-			s.operator = harness.Start(t, env, harness.Options{})
+			s.operator = harness.Start(t, env, d.Operator(2, harness.Options{}))
 		default:
 		}
 		if run := s.get("run"); run.Status.Phase != v1alpha1.PhaseDone || run.Status.Version != s.to {
@@ -58,8 +57,9 @@ func lifetime(t *testing.T, p harness.CrashPoint) (made string, writes int) {
 		return nil
 	})
 	s.restored()
-	if p.Write > 0 && !crashed {
-		t.Logf("the run was over before write %d: how many there are depends on the time", p.Write)
+	d.Wait()
+	if d.Kills() && !crashed {
+		t.Logf("the run was over before %s: how many there are depends on the time", d)
 	}
 	var lines []string
 	for _, job := range s.jobs() {

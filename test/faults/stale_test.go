@@ -1,0 +1,61 @@
+package faults
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/harness/stale"
+)
+
+// TestStale runs the workloads of the crash lane with an operator whose view of one kind is old: after a change of leader, after its own
+// writes, and all the time. It must come to the same end, and make no destructive request that the true state does not warrant.
+func TestStale(t *testing.T) {
+	installMachines(t)
+	lane := stale.Lane{Package: "./test/faults", Args: []string{"--controllers=*"}}
+	for _, load := range workloads {
+		lane.Workloads = append(lane.Workloads, stale.Workload{
+			Name: named("metadata", load.name), Run: func(t *testing.T, d harness.Disturbance) string { return disturbed(t, load, d) },
+		})
+	}
+	for _, e := range evacuations {
+		lane.Workloads = append(lane.Workloads, stale.Workload{
+			Name: named("maintenance", e.name), Run: func(t *testing.T, d harness.Disturbance) string {
+				left, _ := evacuate(t, e, d)
+				return left
+			},
+		})
+	}
+	lane.Workloads = append(lane.Workloads, stale.Workload{
+		Name: "machines", Run: func(t *testing.T, d harness.Disturbance) string {
+			made, _ := lifetime(t, d)
+			return made
+		},
+	})
+	lane.Run(t, env)
+}
+
+// named makes a name that a Kubernetes object may have.
+func named(parts ...string) string {
+	return strings.NewReplacer(" ", "-", ",", "").Replace(strings.Join(parts, "-"))
+}
+
+// disturbed carries out a change of a pool under a disturbance. It returns what is left.
+func disturbed(t *testing.T, load workload, d harness.Disturbance) string {
+	t.Helper()
+	w := begin(t, load)
+	first := harness.Start(t, env, d.Operator(1, harness.Options{Args: []string{"--metadata-workers=1"}}))
+	if d.Kills() {
+		select {
+		case <-first.Ended():
+		case <-time.After(harness.Patience):
+			t.Fatalf("the operator does not come to %s; its log:\n%s", d, first.Log())
+		}
+		harness.Start(t, env, d.Operator(2, harness.Options{}))
+	}
+	w.settled()
+	d.Wait()
+	w.settled()
+	return w.remains()
+}

@@ -1,0 +1,7 @@
+// Package stale runs an operator behind a proxy that makes its view of one kind old, and judges its destructive requests by the true state.
+//
+// What the proxy does is what API servers do: a watch may be late for as long as it likes, and a LIST with resourceVersion=0 may be
+// answered from a watch cache that lags behind (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
+// A LIST without a resourceVersion and a GET always show the true state. The method is that of Sieve (OSDI'22): perturb the controller's
+// view, and compare the end state with that of an undisturbed run.
+package stale

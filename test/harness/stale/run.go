@@ -1,0 +1,219 @@
+package stale
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// Mode is how the operator's view of a kind comes to be old.
+type Mode string
+
+// The modes.
+const (
+	// None changes nothing: it shows what an undisturbed run does.
+	None Mode = "undisturbed"
+	// Leader kills the operator, and shows its successor the kind as it was before some of the last changes.
+	Leader Mode = "leader"
+	// OwnWrite freezes the watches of the kind right before a write of the operator is sent, if it makes any to the kind.
+	OwnWrite Mode = "write"
+	// Late delays every event of the kind.
+	Late Mode = "late"
+)
+
+// Modes lists those that disturb.
+func Modes() []Mode { return []Mode{Leader, OwnWrite, Late} }
+
+const (
+	// quiet is for how long the operator makes no request before a frozen view moves again, bound how long it stands still at most.
+	quiet = 2 * time.Second
+	bound = 8 * time.Second
+	// lateness is how late events are at least, and how much more at most.
+	lateness = 500 * time.Millisecond
+	moreLate = time.Second
+)
+
+// Profile is what an undisturbed run of a workload does.
+type Profile struct {
+	// Writes are the operator's.
+	Writes []Write
+	// Kinds are those that it watches.
+	Kinds []schema.GroupVersionResource
+	// First is for each kind how many writes came before its first change.
+	First map[schema.GroupResource]int
+}
+
+// own counts the writes to a kind.
+func (p *Profile) own(kind schema.GroupResource) (count int) {
+	for _, write := range p.Writes {
+		if write.APIGroup == kind.Group && write.Resource == kind.Resource {
+			count++
+		}
+	}
+	return count
+}
+
+// Run is one run of a workload with an operator behind proxies.
+type Run struct {
+	name    string
+	mode    Mode
+	kind    schema.GroupResource
+	t       testing.TB
+	cluster *cluster.Cluster
+	random  *rand.Rand
+	history *History
+	judge   *Judge
+	profile *Profile
+	begun   time.Time
+	delay   time.Duration
+	point   harness.CrashPoint
+	at      int
+
+	mu      sync.Mutex
+	proxies []*Proxy
+	// story says what was done to the view, vacuous that there was nothing to hide.
+	story   string
+	vacuous bool
+}
+
+var _ harness.Disturbance = (*Run)(nil)
+
+// NewRun prepares a run. The profile is that of an undisturbed one; nil for that one itself.
+func NewRun(
+	t testing.TB, c *cluster.Cluster, history *History, name string, mode Mode, kind schema.GroupResource, profile *Profile, random *rand.Rand,
+) *Run {
+	r := &Run{
+		name: name, mode: mode, kind: kind, t: t, cluster: c, random: random, history: history, judge: NewJudge(history), profile: profile,
+		begun: time.Now(),
+	}
+	switch mode {
+	case Leader:
+		first := min(profile.First[kind]+1, len(profile.Writes))
+		r.point = harness.CrashPoint{Write: first + random.IntN(len(profile.Writes)-first+1), After: random.IntN(2) == 0}
+	case OwnWrite:
+		if own := profile.own(kind); own > 0 {
+			r.at = 1 + random.IntN(own)
+			r.story = fmt.Sprintf("watches of %s freeze at write %d of %d to the kind", kind, r.at, own)
+		} else {
+			r.at = 1 + random.IntN(len(profile.Writes))
+			r.story = fmt.Sprintf("watches of %s freeze at write %d of %d", kind, r.at, len(profile.Writes))
+		}
+	case Late:
+		r.delay = lateness + time.Duration(random.Int64N(int64(moreLate)))
+		r.story = fmt.Sprintf("events of %s are %s late", kind, r.delay.Round(time.Millisecond))
+	case None:
+	}
+	return r
+}
+
+// String names the run in names of objects.
+func (r *Run) String() string { return r.name }
+
+// Kills reports whether the first operator dies.
+func (r *Run) Kills() bool { return r.mode == Leader }
+
+// Operator has an operator reach the API server through a proxy.
+func (r *Run) Operator(n int, options harness.Options) harness.Options {
+	r.t.Helper()
+	options = r.point.Operator(n, options)
+	options.Config = r.proxy(r.fault(n)).Config()
+	return options
+}
+
+// proxy starts one that ends with the test.
+func (r *Run) proxy(fault Fault) *Proxy {
+	r.t.Helper()
+	credentials, err := r.cluster.AsServiceAccount(r.t.Context(), harness.SystemNamespace, harness.ServiceAccount)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	proxy, err := Start(r.t.Context(), credentials, fault, r.judge)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.proxies = append(r.proxies, proxy)
+	r.t.Cleanup(func() {
+		if err := proxy.Stop(); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return proxy
+}
+
+// fault is what is wrong with the view of the n-th operator.
+func (r *Run) fault(n int) Fault {
+	fault := Fault{Resource: r.kind, Quiet: quiet, Bound: bound}
+	switch {
+	case r.mode == Leader && n == 2:
+		changes := r.history.Changes(r.kind, r.begun)
+		if len(changes) == 0 {
+			r.vacuous = true
+			return Fault{}
+		}
+		missed := 1 + r.random.IntN(len(changes))
+		fault.Past = fmt.Sprint(changes[len(changes)-missed] - 1)
+		r.story = fmt.Sprintf("the operator dies at %s, and the next one sees %s without the last %d of %d changes", r.point, r.kind, missed, len(changes))
+	case r.mode == OwnWrite && r.profile.own(r.kind) > 0:
+		fault.Freeze = func(w Write) bool {
+			return w.Own == r.at && w.Resource == r.kind.Resource && w.APIGroup == r.kind.Group
+		}
+	case r.mode == OwnWrite:
+		fault.Freeze = func(w Write) bool { return w.Index == r.at }
+	case r.mode == Late:
+		fault.Delay = r.delay
+	}
+	return fault
+}
+
+// Wait returns when no view is frozen any more, and the operator has had time to act on what it sees then.
+func (r *Run) Wait() {
+	r.t.Helper()
+	if r.mode == None {
+		return
+	}
+	deadline := time.Now().Add(2 * bound)
+	for time.Now().Before(deadline) {
+		r.mu.Lock()
+		last := r.proxies[len(r.proxies)-1]
+		r.mu.Unlock()
+		if last.settled(time.Now(), r.delay+time.Second) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// Finish returns what the judge found, and how many requests it judged.
+func (r *Run) Finish() (findings []string, judged int) { return r.judge.Findings() }
+
+// Profile is what the run has done so far.
+func (r *Run) Profile() *Profile {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	proxy := r.proxies[0]
+	p := &Profile{Writes: proxy.Writes(), First: map[schema.GroupResource]int{}}
+	for kind := range proxy.Asked() {
+		p.Kinds = append(p.Kinds, kind)
+		first, changed := r.history.first(kind.GroupResource(), r.begun)
+		if !changed {
+			continue
+		}
+		before := 0
+		for _, write := range p.Writes {
+			if write.At.Before(first) {
+				before++
+			}
+		}
+		p.First[kind.GroupResource()] = before
+	}
+	return p
+}

@@ -22,10 +22,11 @@ import (
 	"github.com/drover-io/drover/internal/maintenance"
 )
 
-// The incumbents' words, which programs look for.
+// The texts of node-maintenance-operator, which programs look for: api/v1beta1/nodemaintenance_webhook.go in medik8s/node-maintenance-operator
+// and in kubevirt/node-maintenance-operator.
 const (
 	textNoNode    = "invalid nodeName, no node with name %s found"
-	textClaimed   = "a NodeMaintenance for node %s already exists"
+	textClaimed   = "invalid nodeName, a NodeMaintenance for node %s already exists"
 	textImmutable = "updating spec.NodeName isn't allowed"
 )
 
@@ -131,7 +132,7 @@ func (v *Validator) judgeCreation(ctx context.Context, spec *medik8s.NodeMainten
 			return "", err
 		}
 		if denial != "" {
-			return fmt.Sprintf("%s: %s", v.Flavour.QuorumText, denial), nil
+			return fmt.Sprintf("%s: %s", v.Flavour.QuorumText(spec.NodeName), denial), nil
 		}
 	}
 	return judgeRules(spec), nil

@@ -124,8 +124,13 @@ func (s scene) validator(t *testing.T) *Validator {
 }
 
 func TestCreation(t *testing.T) {
-	const claimed = "a NodeMaintenance for node a already exists"
-	quorum := maintenance.Medik8s().QuorumText
+	const claimed = "invalid nodeName, a NodeMaintenance for node a already exists"
+	const quorum = "can not put master/control-plane node into maintenance at this moment, " +
+		"disrupting node a will violate etcd quorum: it is the last one"
+	const badKey = `spec.drain.podRules[0].podSelector: key: Invalid value: "a b": name part must consist of ` +
+		`alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  ` +
+		`or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`
+	const notASpec = "this NodeMaintenance cannot be read: json: cannot unmarshal string into Go struct field "
 	everywhere := func(objects ...client.Object) scene { return scene{cached: objects, live: objects} }
 	bad := medik8sOf("x", "a")
 	bad.Spec.Drain = &medik8s.DrainSpec{PodRules: []medik8s.PodRule{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}}}}
@@ -155,20 +160,21 @@ func TestCreation(t *testing.T) {
 		"one whose name has another node now": {
 			scene{cached: []client.Object{node("a"), medik8sOf("o", "a")}, live: []client.Object{node("a"), medik8sOf("o", "b")}}, medik8sOf("x", "a"), "",
 		},
-		"caches that are not full":        {cold, medik8sOf("x", "a"), claimed},
-		"the guard denies":                {denying(everywhere(node("a", "guarded"))), medik8sOf("x", "a"), quorum + ": it is the last one"},
-		"the guard is not concerned":      {denying(everywhere(node("a"))), medik8sOf("x", "a"), ""},
-		"a dry run needs no quorum":       {denying(everywhere(node("a", "guarded"))), dry, ""},
-		"the node is missed first":        {denying(everywhere(kubevirtOf("o", "a"))), bad, "no node with name a found"},
-		"then another one counts":         {denying(everywhere(node("a", "guarded"), kubevirtOf("o", "a"))), bad, "already exists"},
-		"then the guard":                  {denying(everywhere(node("a", "guarded"))), bad, "it is the last one"},
-		"then the rules":                  {everywhere(node("a")), bad, "spec.drain.podRules[0].podSelector"},
-		"something that cannot be read":   {everywhere(node("a")), map[string]any{"spec": "a"}, "this NodeMaintenance cannot be read"},
-		"a drain that cannot be read":     {everywhere(node("a")), map[string]any{"spec": map[string]any{"drain": "x"}}, "cannot be read"},
+		"caches that are not full":      {cold, medik8sOf("x", "a"), claimed},
+		"the guard denies":              {denying(everywhere(node("a", "guarded"))), medik8sOf("x", "a"), quorum},
+		"the guard is not concerned":    {denying(everywhere(node("a"))), medik8sOf("x", "a"), ""},
+		"a dry run needs no quorum":     {denying(everywhere(node("a", "guarded"))), dry, ""},
+		"the node is missed first":      {denying(everywhere(kubevirtOf("o", "a"))), bad, "invalid nodeName, no node with name a found"},
+		"then another one counts":       {denying(everywhere(node("a", "guarded"), kubevirtOf("o", "a"))), bad, claimed},
+		"then the guard":                {denying(everywhere(node("a", "guarded"))), bad, quorum},
+		"then the rules":                {everywhere(node("a")), bad, badKey},
+		"something that cannot be read": {everywhere(node("a")), map[string]any{"spec": "a"}, notASpec + "object.spec of type v1beta1.NodeMaintenanceSpec"},
+		"a drain that cannot be read": {everywhere(node("a")), map[string]any{"spec": map[string]any{"drain": "x"}},
+			notASpec + "NodeMaintenanceSpec.spec.drain of type v1beta1.DrainSpec"},
 		"one of the older group, as such": {everywhere(node("a")), kubevirtOf("x", "a"), ""},
 	} {
 		response := c.scene.validator(t).Handle(t.Context(), creation(t, c.object))
-		if response.Allowed != (c.want == "") || !strings.Contains(response.Result.Message, c.want) {
+		if response.Allowed != (c.want == "") || response.Result.Message != c.want {
 			t.Errorf("%s: %t, %q; want %q", name, response.Allowed, response.Result.Message, c.want)
 		}
 		if !response.Allowed && response.Result.Code != http.StatusForbidden {
@@ -230,13 +236,14 @@ func TestChange(t *testing.T) {
 		after *medik8s.NodeMaintenance
 		want  string
 	}{
-		"nothing":             {before, ""},
-		"a finalizer":         {changed(func(m *medik8s.NodeMaintenance) { m.Finalizers = []string{"x"} }), ""},
-		"the status":          {changed(func(m *medik8s.NodeMaintenance) { m.Status.Phase = medik8s.PhaseFailed }), ""},
-		"the reason":          {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Reason = "x" }), ""},
-		"the node":            {changed(func(m *medik8s.NodeMaintenance) { m.Spec.NodeName = "b" }), "updating spec.NodeName isn't allowed"},
-		"rules":               {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Drain = rule(metav1.LabelSelectorOpExists) }), ""},
-		"rules of no meaning": {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Drain = rule("Sounds") }), "spec.drain.podRules[0].podSelector"},
+		"nothing":     {before, ""},
+		"a finalizer": {changed(func(m *medik8s.NodeMaintenance) { m.Finalizers = []string{"x"} }), ""},
+		"the status":  {changed(func(m *medik8s.NodeMaintenance) { m.Status.Phase = medik8s.PhaseFailed }), ""},
+		"the reason":  {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Reason = "x" }), ""},
+		"the node":    {changed(func(m *medik8s.NodeMaintenance) { m.Spec.NodeName = "b" }), "updating spec.NodeName isn't allowed"},
+		"rules":       {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Drain = rule(metav1.LabelSelectorOpExists) }), ""},
+		"rules of no meaning": {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Drain = rule("Sounds") }),
+			`spec.drain.podRules[0].podSelector: "Sounds" is not a valid label selector operator`},
 		"while it goes": {changed(func(m *medik8s.NodeMaintenance) {
 			m.Spec.Drain, m.DeletionTimestamp = rule("Sounds"), &metav1.Time{Time: time.Now()}
 		}), ""},
@@ -247,7 +254,7 @@ func TestChange(t *testing.T) {
 			Operation: admissionv1.Update, Object: raw(t, c.after), OldObject: raw(t, before),
 		}}
 		response := v.Handle(t.Context(), request)
-		if response.Allowed != (c.want == "") || !strings.Contains(response.Result.Message, c.want) {
+		if response.Allowed != (c.want == "") || response.Result.Message != c.want {
 			t.Errorf("%s: %t, %q; want %q", name, response.Allowed, response.Result.Message, c.want)
 		}
 	}

@@ -1,6 +1,8 @@
 package maintenance
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,13 +28,13 @@ type Flavour struct {
 	// OwnLease tells that the incumbent keeps a second lease, named like the node, in the operator's namespace; it is never deleted, only
 	// emptied. The node's lease in the medik8s format is taken all the same: it is the one that all look at.
 	OwnLease bool
-	// QuorumText is what the incumbent says when a control-plane node cannot be spared.
-	QuorumText string
 
-	fresh func() client.Object
-	list  func() client.ObjectList
-	view  func(client.Object) *view
-	items func(client.ObjectList) []client.Object
+	// quorumText is what node-maintenance-operator answers when a control-plane node cannot be spared; a %s in it is the node's name.
+	quorumText string
+	fresh      func() client.Object
+	list       func() client.ObjectList
+	view       func(client.Object) *view
+	items      func(client.ObjectList) []client.Object
 }
 
 // view is a NodeMaintenance of either group. Spec and Status are copies.
@@ -44,12 +46,15 @@ type view struct {
 	with func(medik8s.NodeMaintenanceStatus) client.Object
 }
 
+// QuorumText returns what node-maintenance-operator answers when a control-plane node cannot be spared.
+func (f *Flavour) QuorumText(node string) string { return strings.ReplaceAll(f.quorumText, "%s", node) }
+
 // Medik8s is nodemaintenance.medik8s.io/v1beta1.
 func Medik8s() *Flavour {
 	return &Flavour{
 		Name: "maintenance", Resource: medik8s.GroupVersion.WithResource("nodemaintenances"), DrainTaint: "medik8s.io/drain",
 		Labels:     map[string]string{ExcludeLabel: "true"},
-		QuorumText: "can not put master/control-plane node into maintenance",
+		quorumText: "can not put master/control-plane node into maintenance at this moment, disrupting node %s will violate etcd quorum",
 		fresh:      func() client.Object { return &medik8s.NodeMaintenance{} },
 		list:       func() client.ObjectList { return &medik8s.NodeMaintenanceList{} },
 		view: func(object client.Object) *view {
@@ -85,7 +90,7 @@ func Kubevirt() *Flavour {
 	return &Flavour{
 		Name: "maintenance-kubevirt", Resource: kubevirt.GroupVersion.WithResource("nodemaintenances"), DrainTaint: "kubevirt.io/drain",
 		OwnLease:   true,
-		QuorumText: "can not put master node into maintenance at this moment, it would violate the master quorum",
+		quorumText: "can not put master node into maintenance at this moment, it would violate the master quorum",
 		fresh:      func() client.Object { return &kubevirt.NodeMaintenance{} },
 		list:       func() client.ObjectList { return &kubevirt.NodeMaintenanceList{} },
 		view: func(object client.Object) *view {

@@ -389,7 +389,7 @@ func (p *pass) guard(ctx context.Context, node *corev1.Node) (denied bool, err e
 	if err != nil || denial == "" {
 		return false, err
 	}
-	p.obstacle(step{reason: reasonQuorum, message: fmt.Sprintf("%s: %s", p.flavour.QuorumText, denial)})
+	p.obstacle(step{reason: reasonQuorum, message: fmt.Sprintf("%s: %s", p.flavour.QuorumText(node.Name), denial)})
 	p.later(retryQuorum)
 	return true, nil
 }

@@ -44,14 +44,14 @@ func TestOneGroupWithoutTheOther(t *testing.T) {
 	if err := w.create(medik8sOf("lonely", "lonely")); err != nil {
 		t.Fatal(err)
 	}
-	w.refused(w.create(medik8sOf("second", "lonely")), "a NodeMaintenance for node lonely already exists")
+	w.denied(w.create(medik8sOf("second", "lonely")), claimedText("lonely"))
 	if _, err := cluster.InstallCRDs(t.Context(), env.Admin(), crd.Files, "nodemaintenance"); err != nil {
 		t.Fatal(err)
 	}
 	if err := operator.Says(t.Context(), "capability maintenance-kubevirt: running"); err != nil {
 		t.Fatal(err)
 	}
-	w.refused(w.create(kubevirtOf("second", "lonely")), "a NodeMaintenance for node lonely already exists")
+	w.denied(w.create(kubevirtOf("second", "lonely")), claimedText("lonely"))
 }
 
 // A group that is switched off has no cache. It is asked for all the same, so that a node is not taken twice.
@@ -65,7 +65,7 @@ func TestAGroupThatIsSwitchedOffCounts(t *testing.T) {
 	w.configure(address)
 	operator := w.serve(address, harness.Options{Args: []string{"--controllers=maintenance"}})
 	w.asked()
-	w.refused(w.create(medik8sOf("shared", "shared")), "a NodeMaintenance for node shared already exists")
+	w.denied(w.create(medik8sOf("shared", "shared")), claimedText("shared"))
 	if err := operator.Stop(); err != nil {
 		t.Error(err)
 	}

@@ -18,7 +18,7 @@ import (
 func TestANodeHasToExist(t *testing.T) {
 	w := guarded(t, harness.Options{})
 	for _, object := range both("missing", "doesNotExist") {
-		w.refused(w.create(object), "invalid nodeName, no node with name doesNotExist found")
+		w.denied(w.create(object), "invalid nodeName, no node with name doesNotExist found")
 	}
 	// A Node that came this moment may not be in the operator's cache yet; it is asked for.
 	for i := range 10 {
@@ -41,14 +41,14 @@ func TestANodeHasOneNodeMaintenanceOfBothGroupsTogether(t *testing.T) {
 		}
 		w.inMaintenance(node)
 		for _, second := range both("second", node) {
-			w.refused(w.create(second), "a NodeMaintenance for node "+node+" already exists")
+			w.denied(w.create(second), claimedText(node))
 		}
 		// One that is being deleted still has the node.
 		patch(w, first, `{"metadata":{"finalizers":["foregroundDeleteNodeMaintenance","test.drover.dev/stay"]}}`)
 		if err := w.Client.Delete(t.Context(), first); err != nil {
 			t.Fatal(err)
 		}
-		w.refused(w.create(medik8sOf("second", node)), "a NodeMaintenance for node "+node+" already exists")
+		w.denied(w.create(medik8sOf("second", node)), claimedText(node))
 		patch(w, first, `{"metadata":{"finalizers":null}}`)
 		w.Gone(first)
 		// What the cache still has is asked for: the next one need not wait.
@@ -83,7 +83,7 @@ func TestOfTwoCreationsAtOnceOneHasTheNode(t *testing.T) {
 		running := 0
 		for i, object := range objects {
 			if failures[i] != nil {
-				w.refused(failures[i], "a NodeMaintenance for node "+node+" already exists")
+				w.denied(failures[i], claimedText(node))
 				continue
 			}
 			w.Eventually("an end", func() error {
@@ -191,5 +191,5 @@ func TestAReplicaThatStandsByAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.inMaintenance("by")
-	w.refused(w.create(kubevirtOf("by", "by")), "a NodeMaintenance for node by already exists")
+	w.denied(w.create(kubevirtOf("by", "by")), claimedText("by"))
 }

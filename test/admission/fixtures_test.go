@@ -21,7 +21,6 @@ import (
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
-	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -187,6 +186,23 @@ func (w *world) refused(err error, texts ...string) {
 	}
 }
 
+// denied fails the test unless a webhook has denied the request, with this whole text.
+func (w *world) denied(err error, text string) {
+	w.Helper()
+	if err == nil {
+		w.Errorf("the request is allowed, want it denied with %q", text)
+		return
+	}
+	if _, got, _ := strings.Cut(err.Error(), " denied the request: "); got != text {
+		w.Errorf("denied with %q, want %q", err, text)
+	}
+}
+
+// claimedText is how node-maintenance-operator denies a second NodeMaintenance of a node.
+func claimedText(node string) string {
+	return "invalid nodeName, a NodeMaintenance for node " + node + " already exists"
+}
+
 // inMaintenance waits until a Node has the record of a cordon.
 func (w *world) inMaintenance(node string) {
 	w.Helper()
@@ -198,12 +214,12 @@ func (w *world) inMaintenance(node string) {
 	})
 }
 
-// texts are those of the incumbent of a group.
-func quorumText(object client.Object) string {
+// quorumText is how node-maintenance-operator denies a NodeMaintenance of a control-plane node, in the object's group.
+func quorumText(object client.Object, node string) string {
 	if _, ok := object.(*kubevirt.NodeMaintenance); ok {
-		return maintenance.Kubevirt().QuorumText
+		return "can not put master node into maintenance at this moment, it would violate the master quorum"
 	}
-	return maintenance.Medik8s().QuorumText
+	return "can not put master/control-plane node into maintenance at this moment, disrupting node " + node + " will violate etcd quorum"
 }
 
 // trusts tells whether every webhook of the configuration has an authority, and the same.

@@ -115,6 +115,7 @@ func TestOnOpenShiftTheBudgetOfEtcdDecides(t *testing.T) {
 	w.configure(address)
 	w.serve(address, harness.Options{})
 	w.asked()
+	const spent = "no disruption of etcd is allowed now, and its guard pod openshift-etcd/etcd-guard-openshift-0 is not disrupted yet"
 	for _, c := range []struct {
 		name    string
 		budgets []int32
@@ -122,11 +123,17 @@ func TestOnOpenShiftTheBudgetOfEtcdDecides(t *testing.T) {
 		others  corev1.ConditionStatus
 		want    string
 	}{
-		{"no budget", nil, corev1.ConditionTrue, corev1.ConditionTrue, "there is no PodDisruptionBudget in namespace openshift-etcd"},
-		{"two budgets", []int32{1, 1}, corev1.ConditionTrue, corev1.ConditionTrue, "there are 2 PodDisruptionBudgets in namespace openshift-etcd"},
+		{
+			"no budget", nil, corev1.ConditionTrue, corev1.ConditionTrue,
+			"there is no PodDisruptionBudget in namespace openshift-etcd, so nobody knows what etcd can spare",
+		},
+		{
+			"two budgets", []int32{1, 1}, corev1.ConditionTrue, corev1.ConditionTrue,
+			"there are 2 PodDisruptionBudgets in namespace openshift-etcd, and one is expected",
+		},
 		{"a disruption is allowed", []int32{1}, corev1.ConditionTrue, corev1.ConditionTrue, ""},
-		{"none is, and the guard pod is ready", []int32{0}, corev1.ConditionTrue, corev1.ConditionFalse, "no disruption of etcd is allowed now"},
-		{"none is, and nobody knows", []int32{0}, corev1.ConditionUnknown, corev1.ConditionTrue, "no disruption of etcd is allowed now"},
+		{"none is, and the guard pod is ready", []int32{0}, corev1.ConditionTrue, corev1.ConditionFalse, spent},
+		{"none is, and nobody knows", []int32{0}, corev1.ConditionUnknown, corev1.ConditionTrue, spent},
 		{"none is, and it is this node that is disrupted", []int32{0}, corev1.ConditionFalse, corev1.ConditionTrue, ""},
 		{"none is, and the guard pod has no condition", []int32{0}, "", corev1.ConditionTrue, ""},
 	} {
@@ -143,7 +150,7 @@ func TestOnOpenShiftTheBudgetOfEtcdDecides(t *testing.T) {
 				err := w.tries(object)
 				switch {
 				case c.want != "":
-					w.refused(err, quorumText(object)+": node "+nodes[0], c.want)
+					w.denied(err, quorumText(object, nodes[0])+": node "+nodes[0]+": "+c.want)
 				case err != nil:
 					t.Error(err)
 				}

@@ -64,7 +64,7 @@ func TestAControlPlaneSparesWhatLeavesAQuorum(t *testing.T) {
 				err := w.tries(object)
 				switch {
 				case c.first != "":
-					w.refused(err, quorumText(object)+": "+fmt.Sprintf(c.first, nodes[0]))
+					w.denied(err, quorumText(object, nodes[0])+": "+fmt.Sprintf(c.first, nodes[0]))
 				case err != nil:
 					t.Error(err)
 				}
@@ -86,7 +86,8 @@ func TestControlPlaneNodesGoOneAfterAnother(t *testing.T) {
 	}
 	w.inMaintenance(nodes[2])
 	for _, object := range both("second", nodes[0]) {
-		w.refused(w.create(object), quorumText(object), "node "+nodes[0]+" has to wait until control-plane node "+nodes[2]+" is out of maintenance")
+		reason := "node " + nodes[0] + " has to wait until control-plane node " + nodes[2] + " is out of maintenance"
+		w.denied(w.create(object), quorumText(object, nodes[0])+": "+reason)
 	}
 	// What is tried only needs no quorum.
 	dry := medik8sOf("dry", nodes[0])

@@ -244,4 +244,3 @@ func TestBackoff(t *testing.T) {
 		}
 	}
 }
-

@@ -1,102 +1,116 @@
 package expectations
 
 import (
+	"context"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patience is how long a cache may be behind a write before the write is forgotten. Objects go back when etcd is restored from a backup:
-// then no cache ever reaches what was written before.
+// patience is how long a cache may lag behind a write before the API server is asked whether the write still stands.
 const patience = time.Minute
 
-// Objects remembers Drover's own last write of each object. A cache that has not reached it shows the world before the write; deciding
-// on that would write twice.
+// Objects records a controller's own last write of each object, by UID. A cache that does not show it shows the world before the write; a
+// decision made on that would repeat or undo it.
 type Objects struct {
+	live  *Live
+	clock clock.PassiveClock
+
 	mu      sync.Mutex
 	written map[string]Write
-	// behind tells since when a cache has been seen behind the last write of an object.
-	behind map[string]time.Time
-	now    func() time.Time
+	// pending holds since when the cache has been seen to lag behind the last write of an object.
+	pending map[string]time.Time
 }
 
-// Write is one of Drover's own writes.
+// Write is one of a controller's own writes.
 type Write struct {
-	// Version is the resourceVersion that the write made.
+	// Version is the resourceVersion of the API server's answer.
 	Version string
-	// Exact tells that the API server's answer held just what was decided: nobody else's write is in it, its taints aside.
+	// Exact reports that the answer held just what was decided: no other writer's change is in it, taints excepted.
 	Exact bool
-	// Taints tells that the write changed the taints, which it did only where they were as they had been seen.
+	// Taints reports that the write changed the taints, which it did only where they were as they had been observed.
 	Taints bool
-	// Awaited tells that a pass had to give way because the cache had not reached this write.
+	// Awaited reports that a reconciliation was put off because the cache did not show this write.
 	Awaited bool
 }
 
-// NewObjects makes an empty memory.
-func NewObjects() *Objects {
-	return &Objects{written: map[string]Write{}, behind: map[string]time.Time{}, now: time.Now}
+// NewObjects returns an empty tracker. Live asks the API server about a write that the cache does not show for a minute; with nil such a write
+// is dropped. A nil clock is the real one.
+func NewObjects(live *Live, passive clock.PassiveClock) *Objects {
+	if passive == nil {
+		passive = clock.RealClock{}
+	}
+	return &Objects{live: live, clock: passive, written: map[string]Write{}, pending: map[string]time.Time{}}
 }
 
-// Wrote notes a write.
-func (v *Objects) Expect(object string, last Write) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.written[object] = last
-	delete(v.behind, object)
+// Expect records a write of the object with this UID.
+func (o *Objects) Expect(uid string, last Write) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.written[uid] = last
+	delete(o.pending, uid)
 }
 
-// Behind tells whether a version from the cache is older than the last write. Objects that cannot be compared are not behind, nor is a
-// cache that has been so for a minute: every write is guarded, so the worst is a conflict.
-func (v *Objects) Pending(object, cached string) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	last, ok := v.written[object]
-	if !ok {
+// Pending reports whether an object from the cache is older than the last write of it. Versions that cannot be compared are not pending. A
+// write that no cache will ever show (etcd was restored from a backup, and versions went back) is dropped after a minute.
+func (o *Objects) Pending(ctx context.Context, cached client.Object) bool {
+	uid := string(cached.GetUID())
+	last, overdue := o.observe(uid, cached.GetResourceVersion())
+	if last.Version == "" {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(cached, last.Version)
-	if err != nil || order >= 0 {
-		delete(v.behind, object)
+	if overdue && !o.live.stands(ctx, cached, last.Version) {
+		o.Forget(uid)
 		return false
 	}
-	since, known := v.behind[object]
-	if !known {
-		since = v.now()
-		v.behind[object] = since
-	}
-	if v.now().Sub(since) >= patience {
-		v.drop(object)
-		return false
-	}
-	last.Awaited = true
-	v.written[object] = last
 	return true
 }
 
-// Own returns the last write if a version is exactly the one that it made: nobody has touched the object since.
-func (v *Objects) Own(object, version string) (Write, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	last := v.written[object]
+// observe compares a version from the cache with the last write. It returns the zero Write when the cache shows it.
+func (o *Objects) observe(uid, version string) (last Write, overdue bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last, ok := o.written[uid]
+	if !ok || !older(version, last.Version) {
+		delete(o.pending, uid)
+		return Write{}, false
+	}
+	now := o.clock.Now()
+	since, known := o.pending[uid]
+	if !known {
+		since = now
+		o.pending[uid] = since
+	}
+	if overdue = now.Sub(since) >= patience; overdue {
+		// The next question to the API server is a minute away.
+		o.pending[uid] = now
+	}
+	last.Awaited = true
+	o.written[uid] = last
+	return last, overdue
+}
+
+// Own returns the last write if a version is exactly the one that it made: no other writer has touched the object since.
+func (o *Objects) Own(uid, version string) (Write, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last := o.written[uid]
 	return last, last.Version == version
 }
 
 // Forget drops an object that is gone.
-func (v *Objects) Forget(object string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.drop(object)
+func (o *Objects) Forget(uid string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.written, uid)
+	delete(o.pending, uid)
 }
 
-func (v *Objects) drop(object string) {
-	delete(v.written, object)
-	delete(v.behind, object)
-}
-
-// Len is how many objects are remembered.
-func (v *Objects) Len() int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return len(v.written)
+// Len returns the number of objects with a recorded write.
+func (o *Objects) Len() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.written)
 }

@@ -1,16 +1,19 @@
 package expectations
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
 )
 
-func TestObjects(t *testing.T) {
-	v := NewObjects()
-	v.Expect("uid", Write{Version: "100"})
+func TestObjects_Pending(t *testing.T) {
+	o := NewObjects(nil, nil)
+	o.Expect("uid", Write{Version: "100"})
 	for _, c := range []struct {
-		object, cached string
-		behind, own    bool
+		uid, cached  string
+		pending, own bool
 	}{
 		{"uid", "99", true, false},
 		{"uid", "9", true, false},
@@ -21,53 +24,89 @@ func TestObjects(t *testing.T) {
 		{"uid", "", false, false},
 		{"uid", "not a number", false, false},
 	} {
-		_, own := v.Own(c.object, c.cached)
-		if behind := v.Pending(c.object, c.cached); behind != c.behind || own != c.own {
-			t.Errorf("%s at %q: behind %v, own %v", c.object, c.cached, behind, own)
+		_, own := o.Own(c.uid, c.cached)
+		if pending := o.Pending(t.Context(), version(c.uid, c.cached)); pending != c.pending || own != c.own {
+			t.Errorf("%s at %q: pending %v, own %v", c.uid, c.cached, pending, own)
 		}
 	}
-	if last, _ := v.Own("uid", "100"); !last.Awaited {
-		t.Error("nobody knows that a pass gave way")
+	if last, _ := o.Own("uid", "100"); !last.Awaited {
+		t.Error("the write does not say that a reconciliation was put off for it")
 	}
-	if v.Expect("uid", Write{Version: "200"}); !v.Pending("uid", "150") {
-		t.Error("the later write does not count")
+	if o.Expect("uid", Write{Version: "200"}); !o.Pending(t.Context(), version("uid", "150")) {
+		t.Error("the later write is not expected")
 	}
-	v.Forget("uid")
-	if _, own := v.Own("uid", "200"); own || v.Pending("uid", "1") {
-		t.Error("not forgotten")
+	o.Forget("uid")
+	if _, own := o.Own("uid", "200"); own || o.Pending(t.Context(), version("uid", "1")) {
+		t.Error("the object is not forgotten")
 	}
 }
 
-// Objects go back when etcd is restored from a backup: who waited for the cache to reach what was written before would wait for ever.
-func TestAWriteThatNoCacheReachesIsForgotten(t *testing.T) {
-	v, now := NewObjects(), time.Unix(1_700_000_000, 0)
-	v.now = func() time.Time { return now }
-	v.Expect("uid", Write{Version: "100"})
-	now = now.Add(time.Hour)
-	if !v.Pending("uid", "50") {
-		t.Fatal("how long ago the write was says nothing: the cache has only now been seen behind")
+// Versions go back when etcd is restored from a backup: waiting for the cache to reach what was written before would never end.
+func TestObjects_WithoutLiveDropAWriteAfterAMinute(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
+	o := NewObjects(nil, clock)
+	pending := func(cached string) bool { return o.Pending(t.Context(), version("uid", cached)) }
+	forward := func(by time.Duration) { clock.SetTime(clock.Now().Add(by)) }
+	o.Expect("uid", Write{Version: "100"})
+	forward(time.Hour)
+	if !pending("50") {
+		t.Fatal("the age of the write says nothing: the cache has only now been seen to lag")
 	}
-	now = now.Add(patience - time.Second)
-	if !v.Pending("uid", "51") {
-		t.Error("forgotten too early")
+	forward(patience - time.Second)
+	if !pending("51") {
+		t.Error("dropped too early")
 	}
-	v.Expect("uid", Write{Version: "110"})
-	now = now.Add(2 * time.Second)
-	if !v.Pending("uid", "51") {
-		t.Error("a new write is waited for anew")
+	o.Expect("uid", Write{Version: "110"})
+	forward(2 * time.Second)
+	if !pending("51") {
+		t.Error("a new write does not begin a new minute")
 	}
-	now = now.Add(patience)
-	if v.Pending("uid", "52") || v.Len() != 0 || len(v.behind) != 0 {
-		t.Error("waited for without an end")
+	forward(patience)
+	if pending("52") || o.Len() != 0 || len(o.pending) != 0 {
+		t.Error("pending without an end")
 	}
-	v.Expect("uid", Write{Version: "60"})
-	v.Pending("uid", "59")
-	v.Pending("uid", "60")
-	now = now.Add(patience)
-	if !v.Pending("uid", "59") {
+	o.Expect("uid", Write{Version: "60"})
+	pending("59")
+	pending("60")
+	forward(patience)
+	if !pending("59") {
 		t.Error("a cache that had caught up is timed from before")
 	}
-	if v.Forget("uid"); len(v.behind) != 0 {
-		t.Error("not forgotten")
+	if o.Forget("uid"); len(o.pending) != 0 {
+		t.Error("the object is not forgotten")
+	}
+}
+
+func TestObjects_AskTheAPIServerAboutAWriteThatIsOverdue(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		server  server
+		pending bool
+	}{
+		{"it stands: pending, however long the watch is frozen", server{items: []item{{"a", "uid", "100"}}}, true},
+		{"another writer has written since: pending", server{items: []item{{"a", "uid", "130"}}}, true},
+		{"etcd was restored to a version before the write: dropped", server{items: []item{{"a", "uid", "60"}}}, false},
+		{"the object is gone: dropped", server{}, false},
+		{"a successor has its name: dropped", server{items: []item{{"a", "another", "130"}}}, false},
+		{"the API server does not answer: pending", server{err: errors.New("refused")}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clock := testingclock.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
+			o := NewObjects(c.server.live(t), clock)
+			o.Expect("uid", Write{Version: "100"})
+			cached := version("uid", "50")
+			if !o.Pending(t.Context(), cached) || c.server.lists != 0 {
+				t.Fatalf("asked %d times within the first minute", c.server.lists)
+			}
+			for minute := 1; minute <= 3; minute++ {
+				clock.SetTime(clock.Now().Add(patience))
+				if pending := o.Pending(t.Context(), cached); pending != c.pending {
+					t.Errorf("minute %d: pending %v", minute, pending)
+				}
+				if o.Pending(t.Context(), cached); c.pending && c.server.lists != minute {
+					t.Errorf("minute %d: asked %d times", minute, c.server.lists)
+				}
+			}
+		})
 	}
 }

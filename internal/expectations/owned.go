@@ -4,130 +4,131 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/client-go/tools/cache"
-	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Owned knows whether the cache of one kind shows everything that Drover itself has written to objects of that kind. Objects does so
-// for an object that is there; Owned also for objects that have been created or deleted. Who decides by counting would otherwise
-// create again what the cache does not show yet, and delete in place of what it still shows.
-//
-// What is awaited is kept by owner: who has written for one of them need not wait for the others.
+// Owned records what a controller has created, updated and deleted of one kind, by owner, until the cache of the kind shows it. A controller
+// that counts would otherwise create again what the cache does not show yet, and delete in place of what it still shows.
 type Owned struct {
 	reader  client.Reader
+	live    *Live
 	kind    func() client.Object
 	version func() string
+	clock   clock.PassiveClock
 
 	mu      sync.Mutex
-	awaited map[string]map[types.NamespacedName]awaited
+	pending map[string]map[types.NamespacedName]expectation
 }
 
-// awaited is one write that the cache may not show yet.
-type awaited struct {
+// expectation is one write that the cache may not show yet.
+type expectation struct {
 	verb    verb
 	uid     types.UID
 	version string
+	// asked is when the write was made, or the API server was asked about it last.
+	asked time.Time
 }
 
 type verb int
 
 const (
 	created verb = iota
-	changed
+	updated
 	deleted
 )
 
-// NewOwned makes an empty memory for the cache that a reader reads. Kind makes an empty object of the kind. Version tells the newest
-// resourceVersion that this cache has seen, and is empty when it cannot tell; nil never can. Then each object is looked for.
-func NewOwned(reader client.Reader, kind func() client.Object, version func() string) *Owned {
-	if version == nil {
-		version = func() string { return "" }
-	}
-	return &Owned{reader: reader, kind: kind, version: version, awaited: map[string]map[types.NamespacedName]awaited{}}
+// OwnedOptions are what Owned needs besides the cache. The zero value works; it looks up each object, and drops an expectation after a minute.
+type OwnedOptions struct {
+	// Version returns the newest resourceVersion that the cache has seen, empty where that is not known (StoreVersion makes one).
+	Version func() string
+	// Live asks the API server about an expectation that is not satisfied for a minute.
+	Live *Live
+	// Clock is the real one if nil.
+	Clock clock.PassiveClock
 }
 
-// StoreVersion makes a function that tells the newest resourceVersion that the cache of a kind has seen; empty where it cannot tell.
-func StoreVersion(ctx context.Context, informers ctrlcache.Informers, kind client.Object) (func() string, error) {
-	informer, err := informers.GetInformer(ctx, kind)
-	if err != nil {
-		return nil, fmt.Errorf("finding the informer of %T: %w", kind, err)
+// NewOwned returns an empty tracker for the cache that a reader reads. kind returns an empty object of the kind.
+func NewOwned(reader client.Reader, kind func() client.Object, options OwnedOptions) *Owned {
+	if options.Version == nil {
+		options.Version = func() string { return "" }
 	}
-	var store cache.Store
-	if stored, ok := informer.(interface{ GetStore() cache.Store }); ok {
-		store = stored.GetStore()
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
 	}
-	if store == nil {
-		return func() string { return "" }, nil
+	return &Owned{
+		reader: reader, live: options.Live, kind: kind, version: options.Version, clock: options.Clock,
+		pending: map[string]map[types.NamespacedName]expectation{},
 	}
-	return store.LastStoreSyncResourceVersion, nil
 }
 
-// Created notes an object as the API server answered to its creation.
-func (f *Owned) Created(owner string, object client.Object) { f.note(owner, object, created) }
+// Created records an object as the API server answered its creation.
+func (o *Owned) Created(owner string, object client.Object) { o.expect(owner, object, created) }
 
-// Changed notes an object of the cache as the API server answered to a change of it.
-func (f *Owned) Updated(owner string, object client.Object) { f.note(owner, object, changed) }
+// Updated records an object as the API server answered a change of it.
+func (o *Owned) Updated(owner string, object client.Object) { o.expect(owner, object, updated) }
 
-// Deleted notes an object of the cache whose deletion the API server has accepted. It may stay, with a deletion timestamp.
-func (f *Owned) Deleted(owner string, object client.Object) { f.note(owner, object, deleted) }
+// Deleted records an object of the cache whose deletion the API server has accepted. It may stay, with a deletion timestamp.
+func (o *Owned) Deleted(owner string, object client.Object) { o.expect(owner, object, deleted) }
 
-func (f *Owned) note(owner string, object client.Object, did verb) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.awaited[owner] == nil {
-		f.awaited[owner] = map[types.NamespacedName]awaited{}
+func (o *Owned) expect(owner string, object client.Object, did verb) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pending[owner] == nil {
+		o.pending[owner] = map[types.NamespacedName]expectation{}
 	}
-	f.awaited[owner][client.ObjectKeyFromObject(object)] = awaited{verb: did, uid: object.GetUID(), version: object.GetResourceVersion()}
+	o.pending[owner][client.ObjectKeyFromObject(object)] = expectation{
+		verb: did, uid: object.GetUID(), version: object.GetResourceVersion(), asked: o.clock.Now(),
+	}
 }
 
-// Behind tells whether the cache has yet to show a write that was made for an owner.
-func (f *Owned) Pending(ctx context.Context, owner string) (bool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	reached := f.version()
-	for key, write := range f.awaited[owner] {
-		shown, err := f.shown(ctx, key, write, reached)
+// Pending reports whether the cache has yet to show a write that was made for an owner. A write that no cache will ever show is dropped after
+// a minute, when the API server says so.
+func (o *Owned) Pending(ctx context.Context, owner string) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	newest := o.version()
+	for key, write := range o.pending[owner] {
+		satisfied, err := o.satisfied(ctx, key, write, newest)
 		if err != nil {
-			return true, fmt.Errorf("looking for %s in the cache: %w", key, err)
+			return true, fmt.Errorf("reading %s from the cache: %w", key, err)
 		}
-		if !shown {
+		if !satisfied && !o.overdue(ctx, owner, key, write) {
 			return true, nil
 		}
-		delete(f.awaited[owner], key)
+		delete(o.pending[owner], key)
 	}
-	delete(f.awaited, owner)
+	delete(o.pending, owner)
 	return false, nil
 }
 
-// Forget drops what is awaited for an owner.
-func (f *Owned) Forget(owner string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.awaited, owner)
+// Forget drops the expectations of an owner.
+func (o *Owned) Forget(owner string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.pending, owner)
 }
 
-// Len is for how many owners something is awaited.
-func (f *Owned) Len() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.awaited)
+// Len returns the number of owners with expectations.
+func (o *Owned) Len() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.pending)
 }
 
-func (f *Owned) shown(ctx context.Context, key types.NamespacedName, write awaited, reached string) (bool, error) {
-	if write.verb != deleted {
-		// A cache that is as new as the write has shown it, even when the object has come and gone meanwhile. The answer to a deletion
-		// tells no version: that one is always looked for, and what the cache has shown once it does not lose but by a deletion.
-		if order, err := resourceversion.CompareResourceVersion(reached, write.version); err == nil {
-			return order >= 0, nil
-		}
+func (o *Owned) satisfied(ctx context.Context, key types.NamespacedName, write expectation, newest string) (bool, error) {
+	if write.verb != deleted && reached(newest, write.version) {
+		// A cache that is as new as the write has shown it, even when the object has come and gone meanwhile. The answer to a deletion has no
+		// version: that object is always looked up, and a deletion that the cache has shown once stays shown.
+		return true, nil
 	}
-	object := f.kind()
-	switch err := f.reader.Get(ctx, key, object); {
+	object := o.kind()
+	switch err := o.reader.Get(ctx, key, object); {
 	case apierrors.IsNotFound(err):
 		return write.verb != created, nil
 	case err != nil:
@@ -135,12 +136,33 @@ func (f *Owned) shown(ctx context.Context, key types.NamespacedName, write await
 	case write.verb == deleted:
 		return object.GetUID() != write.uid || object.GetDeletionTimestamp() != nil, nil
 	}
-	// Under another UID it is one that came after ours, or one that ours has replaced and the cache has not heard of it: the versions tell.
+	// Under another UID it is either a successor of the recorded object, or a predecessor whose replacement the cache has not seen: the versions
+	// tell which.
 	return !older(object.GetResourceVersion(), write.version), nil
 }
 
-// older tells whether a version comes before another; of what cannot be compared it does not.
-func older(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order < 0
+// overdue reports whether the cache will never show a write, by asking the API server once a minute. The lock is held meanwhile; that costs
+// one request, of a cache that has not moved for a minute.
+func (o *Owned) overdue(ctx context.Context, owner string, key types.NamespacedName, write expectation) bool {
+	now := o.clock.Now()
+	if now.Sub(write.asked) < patience {
+		return false
+	}
+	if o.live == nil {
+		return true
+	}
+	write.asked = now
+	o.pending[owner][key] = write
+	found, err := o.live.find(ctx, o.kind(), key)
+	switch {
+	case err != nil:
+		log.FromContext(ctx).Error(err, "cannot ask the API server about a write that the cache does not show", "object", key.String())
+		return false
+	case found == nil:
+		// Of an object that is gone the cache has still to show the deletion.
+		return write.verb != deleted
+	case write.verb == deleted:
+		return found.UID == write.uid && found.DeletionTimestamp == nil
+	}
+	return older(found.ResourceVersion, write.version)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	testingclock "k8s.io/utils/clock/testing"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,7 +59,7 @@ func TestOwned(t *testing.T) {
 		// reached is the version of the whole cache, cached what it shows of the object.
 		reached string
 		cached  *corev1.Node
-		behind  bool
+		pending bool
 	}{
 		{"created: the cache is older", created, "99", nil, true},
 		{"created: the cache is older, whatever it shows under the name", created, "99", version("old", "98"), true},
@@ -84,13 +85,13 @@ func TestOwned(t *testing.T) {
 		{"deleted: another has come after it", deleted, "", version("new", "130"), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := NewOwned(&shelf{node: c.cached}, emptyNode, func() string { return c.reached })
+			f := NewOwned(&shelf{node: c.cached}, emptyNode, OwnedOptions{Version: func() string { return c.reached }})
 			c.note(f, "owner", version("uid", "100"))
-			behind, err := f.Pending(t.Context(), "owner")
-			if err != nil || behind != c.behind {
-				t.Errorf("behind %v, error %v", behind, err)
+			pending, err := f.Pending(t.Context(), "owner")
+			if err != nil || pending != c.pending {
+				t.Errorf("pending %v, error %v", pending, err)
 			}
-			if (f.Len() == 1) != c.behind {
+			if (f.Len() == 1) != c.pending {
 				t.Errorf("%d owners wait", f.Len())
 			}
 			if other, err := f.Pending(t.Context(), "another"); other || err != nil {
@@ -103,38 +104,38 @@ func TestOwned(t *testing.T) {
 // Of a cache that tells how new it is nothing is read: a thousand creations are one comparison each.
 func TestOwnedAsksOnlyForWhatItHasTo(t *testing.T) {
 	cached := &shelf{}
-	f := NewOwned(cached, emptyNode, func() string { return "100" })
+	f := NewOwned(cached, emptyNode, OwnedOptions{Version: func() string { return "100" }})
 	f.Created("owner", version("uid", "100"))
-	if behind, _ := f.Pending(t.Context(), "owner"); behind || cached.asked != 0 {
-		t.Errorf("behind %v, asked %d times", behind, cached.asked)
+	if pending, _ := f.Pending(t.Context(), "owner"); pending || cached.asked != 0 {
+		t.Errorf("pending %v, asked %d times", pending, cached.asked)
 	}
 	f.Deleted("owner", version("uid", "100"))
 	for range 2 {
-		if behind, _ := f.Pending(t.Context(), "owner"); behind || cached.asked != 1 {
-			t.Errorf("behind %v, asked %d times", behind, cached.asked)
+		if pending, _ := f.Pending(t.Context(), "owner"); pending || cached.asked != 1 {
+			t.Errorf("pending %v, asked %d times", pending, cached.asked)
 		}
 	}
 }
 
 func TestOwnedForgets(t *testing.T) {
-	f := NewOwned(&shelf{}, emptyNode, nil)
+	f := NewOwned(&shelf{}, emptyNode, OwnedOptions{})
 	f.Created("owner", version("uid", "100"))
 	f.Created("another", version("uid", "100"))
 	f.Forget("owner")
-	if behind, _ := f.Pending(t.Context(), "owner"); behind || f.Len() != 1 {
+	if pending, _ := f.Pending(t.Context(), "owner"); pending || f.Len() != 1 {
 		t.Error("not forgotten")
 	}
-	if behind, _ := f.Pending(t.Context(), "another"); !behind {
+	if pending, _ := f.Pending(t.Context(), "another"); !pending {
 		t.Error("the wrong one is forgotten")
 	}
 }
 
 func TestOwnedWithACacheThatFails(t *testing.T) {
 	no := errors.New("no")
-	f := NewOwned(&shelf{fails: no}, emptyNode, nil)
+	f := NewOwned(&shelf{fails: no}, emptyNode, OwnedOptions{})
 	f.Created("owner", version("uid", "100"))
-	if behind, err := f.Pending(t.Context(), "owner"); !behind || !errors.Is(err, no) {
-		t.Errorf("behind %v, error %v", behind, err)
+	if pending, err := f.Pending(t.Context(), "owner"); !pending || !errors.Is(err, no) {
+		t.Errorf("pending %v, error %v", pending, err)
 	}
 }
 
@@ -188,5 +189,45 @@ func TestStoreVersionOfInformersThatCannotTell(t *testing.T) {
 	no := errors.New("no")
 	if _, err := StoreVersion(t.Context(), &storedInformer{refuses: no}, node("a")); !errors.Is(err, no) {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestOwned_OverdueExpectations(t *testing.T) {
+	created, updated, deleted := (*Owned).Created, (*Owned).Updated, (*Owned).Deleted
+	for _, c := range []struct {
+		name    string
+		expect  func(*Owned, string, client.Object)
+		cached  *corev1.Node
+		server  *server
+		pending bool
+	}{
+		{"created and there: pending", created, nil, &server{items: []item{{"a", "uid", "100"}}}, true},
+		{"created and gone: dropped", created, nil, &server{}, false},
+		{"created before etcd was restored to an older object: dropped", created, version("old", "40"), &server{items: []item{{"a", "old", "40"}}}, false},
+		{"created, nobody to ask: dropped", created, nil, nil, false},
+		{"updated and there: pending", updated, version("uid", "90"), &server{items: []item{{"a", "uid", "100"}}}, true},
+		{"updated before etcd was restored: dropped", updated, version("uid", "90"), &server{items: []item{{"a", "uid", "90"}}}, false},
+		{"deleted, the cache still shows it: pending", deleted, version("uid", "100"), &server{}, true},
+		{"deleted before etcd was restored: dropped", deleted, version("uid", "100"), &server{items: []item{{"a", "uid", "100"}}}, false},
+		{"the API server does not answer: pending", created, nil, &server{err: errors.New("refused")}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clock := testingclock.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
+			options := OwnedOptions{Clock: clock}
+			if c.server != nil {
+				options.Live = c.server.live(t)
+			}
+			o := NewOwned(&shelf{node: c.cached}, emptyNode, options)
+			c.expect(o, "owner", version("uid", "100"))
+			if pending, err := o.Pending(t.Context(), "owner"); !pending || err != nil {
+				t.Fatalf("pending %v, error %v", pending, err)
+			}
+			for range 2 {
+				clock.SetTime(clock.Now().Add(patience))
+				if pending, err := o.Pending(t.Context(), "owner"); pending != c.pending || err != nil {
+					t.Errorf("pending %v, error %v", pending, err)
+				}
+			}
+		})
 	}
 }

@@ -173,7 +173,13 @@ func (p *pass) leavingPeer(ctx context.Context, machine *machinev1beta1.Machine)
 	}
 	for i := range machines.Items {
 		peer := &machines.Items[i]
-		if peer.UID == machine.UID || peer.DeletionTimestamp == nil && !p.departed.pending(peer, p.now) {
+		if peer.UID == machine.UID {
+			continue
+		}
+		if leaving, err := p.deletions.Pending(ctx, string(peer.UID)); err != nil || !leaving && peer.DeletionTimestamp == nil {
+			if err != nil {
+				return "", err
+			}
 			continue
 		}
 		node, err := p.nodeOf(ctx, p.reader, peer)
@@ -199,7 +205,7 @@ func (p *pass) remove(ctx context.Context, r *remedy) (bool, error) {
 	if !ok {
 		return false, err
 	}
-	p.departed.add(seen.UID, p.now)
+	p.deletions.Deleted(string(seen.UID), seen)
 	// The controller of Machines has the same holder, and goes on with the lease.
 	delete(p.memory.leases, seen.UID)
 	p.metrics.remediated.WithLabelValues(p.key.Name, p.key.Namespace).Inc()
@@ -255,11 +261,16 @@ func (p *pass) returnLeases(ctx context.Context) {
 		if present && !free {
 			continue
 		}
-		delete(p.memory.leases, uid)
-		if !free {
+		err := error(nil)
+		if free {
+			err = p.options.Leases.Release(ctx, node)
+		}
+		if status.Classify(err) == status.Stale {
+			p.later(retryStale)
 			continue
 		}
-		if err := p.options.Leases.Release(ctx, node); err != nil {
+		delete(p.memory.leases, uid)
+		if err != nil {
 			log.FromContext(ctx).Error(err, "cannot return a lease; it runs out by itself", "node", node)
 		}
 	}

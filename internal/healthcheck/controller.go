@@ -83,8 +83,9 @@ type Reconciler struct {
 	options  Options
 	clock    clock.PassiveClock
 	versions *expectations.Objects
-	departed *departures
-	owners   *owners
+	// deletions are the Machines that Drover has deleted, by UID, until the cache shows it. They count for every MachineHealthCheck.
+	deletions *expectations.Owned
+	owners    *owners
 	// began is when the process began: what was there before is no news.
 	began time.Time
 
@@ -103,13 +104,19 @@ func NewReconciler(
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
-	if options.Live == nil {
+	var live *expectations.Live
+	if options.Live != nil {
+		live = expectations.NewLive(options.Live, writer.Scheme())
+	} else {
 		options.Live = cache
 	}
 	options.MaxInFlight = max(options.MaxInFlight, 1)
 	return &Reconciler{
 		reader: cache, writer: writer, recorder: recorder, metrics: metrics, options: options, clock: options.Clock,
-		versions: expectations.NewObjects(), departed: newDepartures(), owners: newOwners(), began: options.Clock.Now(),
+		versions: expectations.NewObjects(live, options.Clock), owners: newOwners(), began: options.Clock.Now(),
+		deletions: expectations.NewOwned(cache, func() client.Object { return &machinev1beta1.Machine{} }, expectations.OwnedOptions{
+			Live: live, Clock: options.Clock,
+		}),
 		known: map[types.NamespacedName]*memory{},
 	}
 }
@@ -176,7 +183,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading MachineHealthCheck %s: %w", request, err)
 	}
-	if r.versions.Pending(string(check.UID), check.ResourceVersion) {
+	if r.versions.Pending(ctx, check) {
 		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
 	p := &pass{Reconciler: r, check: check, key: request.NamespacedName, now: r.clock.Now(), tried: map[types.UID]bool{}}

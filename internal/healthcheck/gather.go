@@ -46,9 +46,13 @@ func (p *pass) gather(ctx context.Context) error {
 
 // targetOf gathers what is known of one Machine.
 func (p *pass) targetOf(ctx context.Context, machine *machinev1beta1.Machine, others rivals) (target, error) {
+	leaving, err := p.deletions.Pending(ctx, string(machine.UID))
+	if err != nil {
+		return target{}, err
+	}
 	t := target{
-		machine: machine, leaving: p.departed.pending(machine, p.now), elder: others.meet(machine),
-		behind: p.versions.Pending(string(machine.UID), machine.ResourceVersion), requested: p.outside.requested(machine),
+		machine: machine, leaving: leaving, elder: others.meet(machine),
+		behind: p.versions.Pending(ctx, machine), requested: p.outside.requested(machine),
 	}
 	if phaseOf(machine) == "" && nodeName(machine) == "" {
 		p.memory.of(machine.UID).idle = p.now

@@ -4,12 +4,8 @@ import (
 	"sync"
 	"time"
 
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// departureLife is how long a deletion is waited for in the cache. After that the next one is guarded by the resourceVersion alone.
-const departureLife = time.Minute
 
 // memory is what is remembered of one MachineHealthCheck between passes. It belongs to the one worker that has the MachineHealthCheck.
 // Without it, as after a restart, the same is decided; an event may be told once more, and a lease may run out instead of being returned. What
@@ -63,38 +59,6 @@ func (m *memory) keep(targets []target) {
 			delete(m.machines, uid)
 		}
 	}
-}
-
-// departures remembers the Machines that Drover has deleted, until the cache shows it. They are in flight for every MachineHealthCheck.
-type departures struct {
-	mu   sync.Mutex
-	sent map[types.UID]time.Time
-}
-
-func newDepartures() *departures { return &departures{sent: map[types.UID]time.Time{}} }
-
-func (d *departures) add(machine types.UID, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sent[machine] = now
-}
-
-// pending tells whether a Machine has been deleted and the cache does not show it.
-func (d *departures) pending(machine *machinev1beta1.Machine, now time.Time) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	at, ok := d.sent[machine.UID]
-	if ok && (machine.DeletionTimestamp != nil || now.Sub(at) > departureLife) {
-		delete(d.sent, machine.UID)
-		return false
-	}
-	return ok
-}
-
-func (d *departures) forget(machine types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.sent, machine)
 }
 
 // owners remembers whose Machines fail while they start, for all MachineHealthChecks together.

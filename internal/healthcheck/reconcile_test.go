@@ -243,19 +243,20 @@ func TestSeveralInFlight(t *testing.T) {
 	s.pass("c", "")
 }
 
-// A cache that never shows a deletion must not stop everything; the resourceVersion guards the next one.
-func TestADeletionThatTheCacheNeverShows(t *testing.T) {
+// A deletion that the cache does not show for long holds the next one back as long as the API server says that it stands.
+func TestReconcile_DeletionThatTheCacheDoesNotShowForLong(t *testing.T) {
 	s := newStage(t, Options{}, crew("uuw")...)
 	s.stop()
 	s.pass("c", "delete Machine/m0, "+statusC)
 	s.versions.Forget("uid-of-c")
-	s.later(departureLife)
-	s.pass("c", statusC)
-	s.later(time.Second)
-	s.pass("c", "delete Machine/m0, delete Machine/m1, "+statusC)
-	if got := s.metric(attemptsDoc.Name, "deletion", "conflict"); got != 1 {
-		t.Errorf("%v conflicts", got)
+	for range 4 {
+		s.later(time.Minute)
+		if _, writes, err := s.try("c"); err != nil || strings.Contains(writes, "delete") {
+			t.Fatalf("error %v, wrote %q", err, writes)
+		}
 	}
+	s.goOn()
+	s.pass("c", "delete Machine/m1, "+statusC)
 }
 
 func TestTheBudgetIsLookedAtBeforeEachRemediation(t *testing.T) {

@@ -93,6 +93,7 @@ func newStage(t *testing.T, options Options, objects ...client.Object) *stage {
 func (s *stage) builder(objects ...client.Object) *fake.ClientBuilder {
 	s.t.Helper()
 	builder := fake.NewClientBuilder().WithScheme(newScheme(s.t)).WithObjects(objects...).WithStatusSubresource(&machinev1beta1.MachineHealthCheck{})
+	builder.WithIndex(&machinev1beta1.Machine{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
 	if err := Index(s.t.Context(), fieldIndexer{builder}); err != nil {
 		s.t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 
 func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
 	r.versions.Forget(string(machine.UID))
-	r.departed.forget(machine.UID)
+	r.deletions.Forget(string(machine.UID))
 	r.addMachine(ctx, queue, machine)
 }
 

@@ -131,13 +131,13 @@ func TestMachinesComeAndGo(t *testing.T) {
 	if got := w.queue.take(); got != ofA {
 		t.Errorf("one that is new: %q", got)
 	}
-	s.departed.add(machine.UID, start)
+	s.deletions.Deleted(string(machine.UID), machine)
 	s.versions.Expect(string(machine.UID), expectations.Write{Version: "1"})
 	w.machines.Delete(machine)
 	if got := w.queue.take(); got != ofA {
 		t.Errorf("one that is gone: %q", got)
 	}
-	if len(s.departed.sent) != 0 || s.versions.Len() != 0 {
+	if s.deletions.Len() != 0 || s.versions.Len() != 0 {
 		t.Error("it is remembered")
 	}
 	queue := &notedQueue{}
@@ -250,7 +250,7 @@ func TestChangesOfMachineHealthChecks(t *testing.T) {
 func TestAWriteThatWasWaitedFor(t *testing.T) {
 	s, w := watching(t, Options{})
 	s.versions.Expect("uid-of-a", expectations.Write{Version: "1000"})
-	if !s.versions.Pending("uid-of-a", "999") {
+	if !s.versions.Pending(t.Context(), &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "uid-of-a", ResourceVersion: "999"}}) {
 		t.Fatal("it is not behind")
 	}
 	after := checkOf("a")

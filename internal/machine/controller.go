@@ -69,8 +69,6 @@ type Options struct {
 	VolumeDetachTimeout time.Duration
 	// NodeDeletionTimeout is how long the deletion of the Node is tried after it has failed once; zero is without end.
 	NodeDeletionTimeout time.Duration
-	// Namespace is where the Machines are; empty for all.
-	Namespace string
 	// Cluster is the value of the label with the cluster's name that new Machines get which have none; empty for no label.
 	Cluster string
 	// Clock tells the time; nil is the real one.
@@ -118,7 +116,6 @@ type Reconciler struct {
 	options  Options
 	clock    clock.PassiveClock
 	versions *expectations.Objects
-	fence    fence
 
 	mu sync.Mutex
 	// known is what is remembered of each Machine between passes; nothing of it is needed to decide.
@@ -161,8 +158,9 @@ func NewReconciler(crew *Crew, options Options) *Reconciler {
 		}
 	}
 	return &Reconciler{
-		Crew: crew, finder: nodelink.Finder{Reader: crew.Cache}, options: options, clock: options.Clock, versions: expectations.NewObjects(),
-		known: map[types.NamespacedName]*memory{},
+		Crew: crew, finder: nodelink.Finder{Reader: crew.Cache}, options: options, clock: options.Clock,
+		versions: expectations.NewObjects(expectations.NewLive(crew.Live, crew.Writer.Scheme()), options.Clock),
+		known:    map[types.NamespacedName]*memory{},
 	}
 }
 
@@ -170,13 +168,6 @@ func NewReconciler(crew *Crew, options Options) *Reconciler {
 func Run(ctx context.Context, cache ctrlcache.Cache, crew *Crew, options Options) error {
 	r := NewReconciler(crew, options)
 	defer r.retire()
-	var err error
-	if r.fence, err = newFence(ctx, cache, crew.Live, options.Namespace, r.clock); err != nil {
-		if ctx.Err() != nil {
-			return nil // it is not to begin any more
-		}
-		return fmt.Errorf("controller %s: %w", Name, err)
-	}
 	again := true
 	built, err := controller.NewUnmanaged(Name, controller.Options{
 		Reconciler:              r,
@@ -236,7 +227,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading Machine %s: %w", request, err)
 	}
-	if r.versions.Pending(string(machine.UID), machine.ResourceVersion) {
+	if r.versions.Pending(ctx, machine) {
 		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
 	p := &pass{Reconciler: r, machine: machine, key: request.NamespacedName, now: r.clock.Now()}

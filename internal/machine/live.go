@@ -176,9 +176,6 @@ func (p *pass) instance(ctx context.Context) error {
 		p.found.exists = step{reason: string(reasonMissing), message: "Instance not found on provider"}
 		return nil
 	}
-	if err := p.unborn(ctx); err != nil {
-		return err
-	}
 	instance, err = actuator.Create(ctx, p.machine)
 	if err != nil {
 		return p.notCreated(err)

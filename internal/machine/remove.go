@@ -61,13 +61,7 @@ func (p *pass) identify(ctx context.Context) (known bool, err error) {
 	if err := p.link(ctx); err != nil {
 		return false, err
 	}
-	if p.found.node != nil || p.found.conflict != "" {
-		return true, nil
-	}
-	if known, err = p.unregistered(ctx); !known {
-		p.later(catchUp)
-	}
-	return known, err
+	return true, nil
 }
 
 // ask asks the provider for the instance of a Machine that goes. What could never be made there is none of.

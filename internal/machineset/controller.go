@@ -35,9 +35,6 @@ const DefaultParallel = 50
 const (
 	// catchUp is how soon to look again when a cache lags behind our own write. The event that ends the lag comes first as a rule.
 	catchUp = time.Second
-	// giveUp is how long a cache may lag before it is compared with the API server instead. It is for what a cache without a version
-	// of its own cannot tell: that an object has come and gone between two looks.
-	giveUp = 30 * time.Second
 	// retryStale is how soon to decide again after a guard failed.
 	retryStale = 100 * time.Millisecond
 	// retryDenied is how soon to try again what the API server refused.
@@ -72,7 +69,7 @@ type Reconciler struct {
 	metrics  *Metrics
 	notices  notices
 	versions *expectations.Objects
-	fresh    *expectations.Owned
+	owned    *expectations.Owned
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]*memory
@@ -93,10 +90,13 @@ func NewReconciler(
 	if options.Suffix == nil {
 		options.Suffix = func() string { return rand.String(suffixLength) }
 	}
+	current := expectations.NewLive(live, writer.Scheme())
 	return &Reconciler{
 		cache: cache, live: live, writer: writer, options: options, clock: options.Clock, metrics: metrics, notices: notices{recorder},
-		versions: expectations.NewObjects(),
-		fresh:    expectations.NewOwned(cache, func() client.Object { return &machinev1beta1.Machine{} }, version),
+		versions: expectations.NewObjects(current, options.Clock),
+		owned: expectations.NewOwned(cache, func() client.Object { return &machinev1beta1.Machine{} }, expectations.OwnedOptions{
+			Version: version, Live: current, Clock: options.Clock,
+		}),
 		known:    map[types.NamespacedName]*memory{},
 	}
 }
@@ -166,7 +166,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("reading MachineSet %s: %w", request.NamespacedName, err)
 	}
 	m := r.remember(request.NamespacedName, set.UID)
-	if r.versions.Pending(string(set.UID), set.ResourceVersion) {
+	if r.versions.Pending(ctx, set) {
 		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
 	r.metrics.observe(request.NamespacedName, set, &set.Status)
@@ -191,7 +191,7 @@ func (p *pass) work(ctx context.Context) {
 	case plan.Unknown:
 		p.unknownAuthority(ctx)
 	case plan.Ours:
-		if p.behind(ctx) || !p.gather(ctx) {
+		if p.pending(ctx) || !p.gather(ctx) {
 			return
 		}
 		if p.own(ctx) && !p.scale(ctx) {
@@ -201,26 +201,17 @@ func (p *pass) work(ctx context.Context) {
 	}
 }
 
-// behind tells that the cache of Machines does not show all that has been done for the set. To count now would be to do it again.
-func (p *pass) behind(ctx context.Context) bool {
-	owner := string(p.set.UID)
-	behind, err := p.fresh.Pending(ctx, owner)
-	switch {
-	case err != nil:
+// pending reports whether the cache of Machines does not show all that was done for the MachineSet. To count now would be to do it again.
+func (p *pass) pending(ctx context.Context) bool {
+	pending, err := p.owned.Pending(ctx, string(p.set.UID))
+	if err != nil {
 		p.err = err
 		return true
-	case !behind:
-		p.memory.behind = time.Time{}
-		return false
-	case p.memory.behind.IsZero():
-		p.memory.behind = p.now
-	case p.now.Sub(p.memory.behind) >= giveUp:
-		p.fresh.Forget(owner)
-		p.memory.behind, p.memory.confirmed = time.Time{}, false
-		return false
 	}
-	p.later(catchUp)
-	return true
+	if pending {
+		p.later(catchUp)
+	}
+	return pending
 }
 
 // later asks for another look; the soonest counts.

@@ -62,7 +62,7 @@ func (p *pass) create(ctx context.Context, count int) {
 		case status.Classify(b.err) == status.Transient && !errors.Is(b.err, errTaken):
 			// It may have been created all the same.
 			p.memory.unsure = append(p.memory.unsure, b.name)
-			p.memory.confirmed = false
+			p.memory.unverified = true
 		}
 		if failed == nil {
 			failed = b
@@ -106,7 +106,7 @@ func (p *pass) bear(ctx context.Context, name string, attempt int) birth {
 		var machine client.Object
 		machine, b.err = p.bring(ctx, b.name, attempt)
 		if b.err == nil {
-			p.fresh.Created(string(p.set.UID), machine)
+			p.owned.Created(string(p.set.UID), machine)
 		}
 		if !errors.Is(b.err, errTaken) {
 			break

@@ -206,10 +206,10 @@ func TestLostAnswersByTheName(t *testing.T) {
 	s.pass("create Machine, status MachineSet/web")
 	s.lose = nil
 	m := s.known[named("machines", "web").NamespacedName]
-	if fmt.Sprint(m.unsure) != "[web-00001]" || m.confirmed {
+	if fmt.Sprint(m.unsure) != "[web-00001]" || !m.unverified {
 		t.Fatalf("unsure of %v", m.unsure)
 	}
-	m.confirmed = true
+	m.unverified = false
 	s.clock.SetTime(start.Add(time.Minute))
 	s.cached.Reader = split{s.client, s.cached.Reader}
 	s.pass("create Machine, create Machine, status MachineSet/web")

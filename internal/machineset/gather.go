@@ -65,11 +65,10 @@ func (p *pass) nodes(ctx context.Context) (map[string]*corev1.Node, error) {
 	return nodes, nil
 }
 
-// confirmed compares the Machines that count with what the API server itself says, once in the life of a process and whenever a
-// request has got no answer. A process that has just become the leader may have a cache from before the last writes of the one
-// before it, and nothing to know it by.
-func (p *pass) confirmed(ctx context.Context) bool {
-	if p.memory.confirmed {
+// verified compares the Machines that count with what the API server itself says, when a request has got no answer: it may have been carried
+// out, and then the cache will show it.
+func (p *pass) verified(ctx context.Context) bool {
+	if !p.memory.unverified {
 		return true
 	}
 	live, err := p.living(ctx)
@@ -87,7 +86,7 @@ func (p *pass) confirmed(ctx context.Context) bool {
 		p.later(catchUp)
 		return false
 	}
-	p.memory.confirmed = true
+	p.memory.unverified = false
 	return true
 }
 

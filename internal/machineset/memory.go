@@ -13,10 +13,8 @@ import (
 // memory is what is remembered of a MachineSet between passes. A process that starts anew is slower without it, and no less right.
 type memory struct {
 	uid types.UID
-	// confirmed tells that the caches have been compared with the API server since the last time that anything was in doubt.
-	confirmed bool
-	// behind is since when the cache has not shown Drover's own writes; zero when it does.
-	behind time.Time
+	// unverified reports that a request got no answer: nobody knows whether it was carried out until the cache agrees with the API server.
+	unverified bool
 	// creating and deleting are the failures that are not over.
 	creating, deleting setback
 	// refused are the Machines that could not be adopted or released, until when, and why.
@@ -61,7 +59,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 
 func (r *Reconciler) drop(m *memory) {
 	r.versions.Forget(string(m.uid))
-	r.fresh.Forget(string(m.uid))
+	r.owned.Forget(string(m.uid))
 }
 
 // refusals are the Machines whose owner the API server does not let be changed, those that may be tried again left out.

@@ -96,7 +96,7 @@ func (p *pass) patchOwners(ctx context.Context, machine *machinev1beta1.Machine,
 	if err := p.writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, body), FieldOwner); err != nil {
 		return err
 	}
-	p.fresh.Updated(string(p.set.UID), target)
+	p.owned.Updated(string(p.set.UID), target)
 	return nil
 }
 

@@ -271,13 +271,13 @@ func TestOfWhatIsNotThere(t *testing.T) {
 		t.Error("it is there until it is gone")
 	}
 	s.versions.Expect("uid-of-web", expectations.Write{Version: "1"})
-	s.fresh.Created("uid-of-web", machineOf("a"))
+	s.owned.Created("uid-of-web", machineOf("a"))
 	s.cached.Reader = newBuilder(t).Build()
 	s.pass("")
 	if s.metric(itemsDoc.Name) != 0 || s.metric(replicasDoc.Name, "web", "machines") != -1 || created() != -1 {
 		t.Error("its series are still there")
 	}
-	if len(s.known) != 0 || s.versions.Len() != 0 || s.fresh.Len() != 0 {
+	if len(s.known) != 0 || s.versions.Len() != 0 || s.owned.Len() != 0 {
 		t.Error("it is remembered")
 	}
 }
@@ -287,10 +287,10 @@ func TestOfAMachineSetThatWasMadeAnew(t *testing.T) {
 	s := newStage(t, Options{}, pool(1)...)
 	s.settle()
 	s.known[named("machines", "web").NamespacedName].creating.times = 7
-	s.fresh.Created("uid-of-web", machineOf("unseen"))
+	s.owned.Created("uid-of-web", machineOf("unseen"))
 	edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.UID = "another" })
 	s.pass("create Machine, status MachineSet/web")
-	if s.known[named("machines", "web").NamespacedName].uid != "another" || s.fresh.Len() != 1 {
+	if s.known[named("machines", "web").NamespacedName].uid != "another" || s.owned.Len() != 1 {
 		t.Error("what was known of the old one counts for the new one")
 	}
 }
@@ -337,9 +337,10 @@ func TestCachesThatFail(t *testing.T) {
 	s := newStage(t, Options{}, pool(2)...)
 	no := errors.New("no")
 	s.resize(3)
+	s.remember(named("machines", "web").NamespacedName, s.set().UID).unverified = true
 	s.Reconciler.live = &failing{Reader: s.client, kind: "*v1.PartialObjectMetadataList", err: no}
 	if _, writes, err := s.try("web"); !errors.Is(err, no) || writes != "" {
-		t.Errorf("what the cache shows cannot be confirmed: error %v, wrote %s", err, writes)
+		t.Errorf("what the cache shows cannot be verified: error %v, wrote %s", err, writes)
 	}
 	s.Reconciler.live = s.client
 	for _, kind := range []string{"*v1beta1.MachineSet", "*v1beta1.MachineList", "*v1.Node"} {

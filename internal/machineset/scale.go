@@ -26,7 +26,7 @@ func (p *pass) scale(ctx context.Context) bool {
 	if d.Create+len(d.Delete) == 0 && d.Replace == nil {
 		return true
 	}
-	if !p.confirmed(ctx) || !p.chosen(ctx) {
+	if !p.verified(ctx) || !p.chosen(ctx) {
 		return false
 	}
 	switch {
@@ -62,7 +62,7 @@ func (p *pass) delete(ctx context.Context, all []*machinev1beta1.Machine) {
 			p.later(retryStale)
 		default:
 			// Whether a request that got no answer was carried out, the API server has to be asked: the next pass might choose another.
-			p.memory.confirmed = p.memory.confirmed && class != status.Transient
+			p.memory.unverified = p.memory.unverified || class == status.Transient
 			if !failed {
 				p.stuck(ctx, machine, class, errs[i])
 			}
@@ -86,7 +86,7 @@ func (p *pass) remove(ctx context.Context, machine *machinev1beta1.Machine) erro
 	class := status.Classify(err)
 	p.metrics.deletes.WithLabelValues(string(class)).Inc()
 	if class == status.OK || class == status.Gone {
-		p.fresh.Deleted(string(p.set.UID), machine)
+		p.owned.Deleted(string(p.set.UID), machine)
 	}
 	return err
 }

@@ -117,6 +117,7 @@ func newBuilder(t *testing.T) *fake.ClientBuilder {
 	tracker := clienttesting.NewObjectTracker(known, serializer.NewCodecFactory(known).UniversalDecoder())
 	builder := fake.NewClientBuilder().WithScheme(known).WithObjectTracker(tracker).
 		WithStatusSubresource(&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{})
+	builder.WithIndex(&machinev1beta1.Machine{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
 	if err := Index(t.Context(), fieldIndexer{builder}); err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,10 @@ type Crew struct {
 	Cache client.Reader
 	// Writer makes all writes.
 	Writer client.Client
+	// Live asks the API server about own writes that the cache does not show for long; nil asks nobody, and forgets them after a minute.
+	Live *expectations.Live
+	// Nodes are the own writes of Nodes that the cache may not show yet, of all groups.
+	Nodes *expectations.Objects
 	// Recorder sends events.
 	Recorder record.EventRecorder
 	// Engine drains.
@@ -139,7 +143,8 @@ func NewReconciler(flavour *Flavour, crew *Crew, options Options) *Reconciler {
 		options.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
-		Crew: crew, flavour: flavour, options: options, clock: options.Clock, versions: expectations.NewObjects(), known: map[string]*memory{},
+		Crew: crew, flavour: flavour, options: options, clock: options.Clock, versions: expectations.NewObjects(crew.Live, options.Clock),
+		known: map[string]*memory{},
 	}
 }
 
@@ -202,7 +207,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading NodeMaintenance %s: %w", request.Name, err)
 	}
-	if r.versions.Pending(string(object.GetUID()), object.GetResourceVersion()) {
+	if r.versions.Pending(ctx, object) {
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	p := &pass{Reconciler: r, view: r.flavour.view(object), now: r.clock.Now()}

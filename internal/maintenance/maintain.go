@@ -66,7 +66,7 @@ func (p *pass) maintain(ctx context.Context) error {
 	return p.writeStatus(ctx)
 }
 
-// readNode returns the node, nil when there is none.
+// readNode returns the node, nil when there is none. The error is a conflict while the cache does not show the last write of it.
 func (p *pass) readNode(ctx context.Context) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	err := p.Cache.Get(ctx, types.NamespacedName{Name: p.spec.NodeName}, node)
@@ -75,9 +75,15 @@ func (p *pass) readNode(ctx context.Context) (*corev1.Node, error) {
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading node %s: %w", p.spec.NodeName, err)
+	case p.Nodes != nil && p.Nodes.Pending(ctx, node):
+		// Without the cordon and its record there would be nothing to give back.
+		return nil, apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errPending)
 	}
 	return node, nil
 }
+
+// errPending is why nothing can be decided about a node yet.
+var errPending = errors.New("the cache does not show the last write of it yet")
 
 // begin puts the finalizer on the object, and makes the node its owner, so that it goes when the node does.
 func (p *pass) begin(ctx context.Context, node *corev1.Node) error {
@@ -401,7 +407,13 @@ func (p *pass) patchNode(ctx context.Context, node *corev1.Node, patch []byte) e
 	target := &metav1.PartialObjectMetadata{}
 	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
 	target.Name = node.Name
-	return p.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldOwner)
+	if err := p.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldOwner); err != nil {
+		return err
+	}
+	if p.Nodes != nil {
+		p.Nodes.Expect(string(node.UID), expectations.Write{Version: target.ResourceVersion})
+	}
+	return nil
 }
 
 // drain takes the drain as far as it goes.

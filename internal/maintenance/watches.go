@@ -87,6 +87,9 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				}
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
+				if r.Nodes != nil {
+					r.Nodes.Forget(string(node.UID))
+				}
 				queue.Add(watch.Repair, r.ofNode(ctx, node.Name)...)
 			},
 		}),

@@ -55,6 +55,8 @@ type Options struct {
 	LinkChanged <-chan struct{}
 	// Clock tells the time; nil is the real one.
 	Clock clock.PassiveClock
+	// Live asks the API server about own writes that the cache does not show for long; nil asks nobody, and forgets them after a minute.
+	Live *expectations.Live
 }
 
 // Reconciler works on one Machine at a time.
@@ -92,7 +94,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		ledger:   newLedger(metrics, options.Clock.Now()),
 		fights:   newFights(),
 		pacer:    newPacer(options.WritesPerSecond, options.Burst),
-		versions: expectations.NewObjects(),
+		versions: expectations.NewObjects(options.Live, options.Clock),
 		stale:    workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxBackoff),
 	}
 }
@@ -162,7 +164,7 @@ func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*gat
 		// On its way out, and its Node with it: labels and taints now would only disturb the drain.
 		return nil, nil
 	}
-	found := &gathered{machine: machine, behind: r.versions.Pending(string(machine.UID), machine.ResourceVersion)}
+	found := &gathered{machine: machine, behind: r.versions.Pending(ctx, machine)}
 	takers, err := r.pools.of(ctx, machine)
 	if err != nil {
 		return nil, err
@@ -189,7 +191,7 @@ func (r *Reconciler) gatherNode(ctx context.Context, found *gathered) error {
 		return fmt.Errorf("reading Node %s: %w", name, err)
 	}
 	found.node = node
-	found.behind = found.behind || r.versions.Pending(string(node.UID), node.ResourceVersion)
+	found.behind = found.behind || r.versions.Pending(ctx, node)
 	claims, err := r.machinesOfNode(ctx, name)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package nodelease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/expectations"
 )
 
 // Namespace is where the leases are on this cluster.
@@ -39,7 +42,13 @@ type Leases struct {
 	NameOf func(node string) string
 	// Empty releases a lease by emptying it, and never deletes it.
 	Empty bool
+	// Written records the own writes that the cache behind the Client may not show yet, of all holders in the process, by the name of the lease.
+	// Nil is for a Client without a cache.
+	Written *expectations.Owned
 }
+
+// errPending is why a lease cannot be decided about yet.
+var errPending = errors.New("the cache does not show the last write of it yet")
 
 // Hold makes sure that the holder has a node's lease, and renews it when that is due. It returns when to call again for the next
 // renewal. The error is a *HeldError when somebody else has it, and a conflict when somebody else was faster just now.
@@ -67,7 +76,7 @@ func (l *Leases) Hold(ctx context.Context, node *corev1.Node) (time.Duration, er
 		lease = lease.DeepCopy()
 		Apply(lease, step, l.Holder, node, now)
 		// The update carries the resourceVersion that was read.
-		err = l.Client.Update(ctx, lease)
+		err = l.update(ctx, lease)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("lease of node %s (%s): %w", node.Name, step, err)
@@ -88,6 +97,9 @@ func (l *Leases) Release(ctx context.Context, node string) error {
 		err = l.empty(ctx, lease)
 	} else {
 		err = l.Client.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
+		if err == nil && l.Written != nil {
+			l.Written.Deleted(lease.Name, lease)
+		}
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("releasing the lease of node %s: %w", node, err)
@@ -103,20 +115,34 @@ func (l *Leases) empty(ctx context.Context, lease *coordinationv1.Lease) error {
 	changed := lease.DeepCopy()
 	changed.Spec.HolderIdentity, changed.Spec.LeaseDurationSeconds = nil, nil
 	changed.Spec.AcquireTime, changed.Spec.RenewTime = nil, nil
-	return l.Client.Update(ctx, changed)
+	return l.update(ctx, changed)
 }
 
-// create makes a lease, and the namespace of the leases when that is missing.
+// update replaces a lease, if it is as it was read, and records the answer.
+func (l *Leases) update(ctx context.Context, lease *coordinationv1.Lease) error {
+	err := l.Client.Update(ctx, lease)
+	if err == nil && l.Written != nil {
+		l.Written.Updated(lease.Name, lease)
+	}
+	return err
+}
+
+// create creates a lease, and the namespace of the leases when that is missing, and records the answer.
 func (l *Leases) create(ctx context.Context, lease *coordinationv1.Lease) error {
-	err := l.Client.Create(ctx, lease.DeepCopy())
-	if !apierrors.IsNotFound(err) {
-		return err
+	made := lease.DeepCopy()
+	err := l.Client.Create(ctx, made)
+	if apierrors.IsNotFound(err) {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}}
+		if err := l.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating the namespace of the leases: %w", err)
+		}
+		made = lease.DeepCopy()
+		err = l.Client.Create(ctx, made)
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}}
-	if err := l.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating the namespace of the leases: %w", err)
+	if err == nil && l.Written != nil {
+		l.Written.Created(made.Name, made)
 	}
-	return l.Client.Create(ctx, lease)
+	return err
 }
 
 func (l *Leases) name(node string) string {
@@ -126,8 +152,18 @@ func (l *Leases) name(node string) string {
 	return l.NameOf(node)
 }
 
-// get reads a node's lease, nil when there is none.
+// get reads a node's lease, nil when there is none. The error is a conflict while the cache does not show the last write of it: to decide on the
+// lease of before would leave one behind, or take another's.
 func (l *Leases) get(ctx context.Context, node string) (*coordinationv1.Lease, error) {
+	if l.Written != nil {
+		pending, err := l.Written.Pending(ctx, l.name(node))
+		if err != nil {
+			return nil, fmt.Errorf("reading the lease of node %s: %w", node, err)
+		}
+		if pending {
+			return nil, apierrors.NewConflict(coordinationv1.Resource("leases"), l.name(node), errPending)
+		}
+	}
 	lease := &coordinationv1.Lease{}
 	var reader client.Reader = l.Client
 	if l.Reader != nil {

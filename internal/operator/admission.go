@@ -89,7 +89,7 @@ func (s *switchboard) full(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.states[name].state
-	return state == stateStandby || state == stateRunning
+	return state == stateStandby || state == stateCatchingUp || state == stateRunning
 }
 
 func newWebhookServer(settings v1alpha1.Webhook, source certificates) (webhook.Server, error) {

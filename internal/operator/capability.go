@@ -41,7 +41,9 @@ const (
 	stateOff      = "off"
 	stateStarting = "filling caches"
 	stateStandby  = "standing by"
-	stateRunning  = "running"
+	// stateCatchingUp is that of a new leader until its caches show what was written before it.
+	stateCatchingUp = "catching up"
+	stateRunning    = "running"
 )
 
 // unknown is why a capability is off before its APIs have been looked for.
@@ -65,6 +67,8 @@ type switchboard struct {
 	elected      <-chan struct{}
 	indexes      *indexes
 	metrics      *Metrics
+	// catchUp returns when the caches of some kinds show what was written before this replica led; nil waits for nothing.
+	catchUp func(ctx context.Context, kinds ...client.Object) error
 
 	// failures are the questions by capability that the API server fails to answer. Only Start's goroutine uses them.
 	failures map[string]*failures
@@ -241,8 +245,27 @@ func (s *switchboard) operate(ctx context.Context, c capability) error {
 	if err := s.lookUp(ctx, c); err != nil {
 		return err
 	}
+	if err := s.waitForCaches(ctx, c); err != nil {
+		return err
+	}
 	s.set(ctx, c.name, stateRunning, "")
 	return c.run(ctx)
+}
+
+// waitForCaches returns when the caches of a capability show what was written before this replica led.
+func (s *switchboard) waitForCaches(ctx context.Context, c capability) error {
+	if s.catchUp == nil {
+		return nil
+	}
+	s.set(ctx, c.name, stateCatchingUp, "its caches are compared with the API server")
+	begun := time.Now()
+	if err := s.catchUp(ctx, c.watches...); err != nil {
+		return fmt.Errorf("comparing the caches with the API server: %w", err)
+	}
+	seconds := time.Since(begun).Seconds()
+	s.metrics.catchUp.WithLabelValues(c.name).Set(seconds)
+	log.FromContext(ctx).Info("caches have caught up", "capability", c.name, "seconds", seconds)
+	return nil
 }
 
 // fill waits until the caches of a capability are full. When a CRD goes away meanwhile, settle ends the wait.

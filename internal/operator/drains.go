@@ -6,13 +6,18 @@ import (
 	"sync"
 	"sync/atomic"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/nodelease"
 )
 
 // drains is what capabilities share: one engine for all who drain, so that a pod is asked to leave once whoever wants its node, and one
@@ -22,6 +27,8 @@ type drains struct {
 	guard  guard
 	// indexes are those of the cache.
 	indexes *indexes
+	// leases are the own writes of node leases that the cache may not show yet, whoever made them.
+	leases *expectations.Owned
 	// linking tells that Drover makes the Machines here, and so has to name them on their Nodes.
 	linking atomic.Bool
 	// linked is told when that changes.
@@ -29,6 +36,18 @@ type drains struct {
 
 	indexed sync.Once
 	failed  error
+}
+
+func newLeases(mgr manager.Manager) *expectations.Owned {
+	kind := func() client.Object { return &coordinationv1.Lease{} }
+	return expectations.NewOwned(mgr.GetCache(), kind, expectations.OwnedOptions{Live: live(mgr)})
+}
+
+// leasesOf returns the node leases for one holder.
+func (d *drains) leasesOf(mgr manager.Manager, holder string) *nodelease.Leases {
+	return &nodelease.Leases{
+		Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: holder, Clock: clock.RealClock{}, Written: d.leases,
+	}
 }
 
 // guard is what all of them ask of it.

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -28,7 +27,6 @@ import (
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
-	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/openshift"
 	"github.com/drover-io/drover/internal/version"
 	"github.com/drover-io/drover/provider"
@@ -114,7 +112,7 @@ type machinesRun struct {
 // run runs them until the context ends or one of them fails.
 func (m machinesRun) run(ctx context.Context) error {
 	options := machineOptions(m.settings)
-	options.Namespace, options.Cluster = *m.settings.Namespace, m.cluster
+	options.Cluster = m.cluster
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return machine.Run(ctx, m.mgr.GetCache(), m.crew, options) })
 	group.Go(func() error {
@@ -163,7 +161,7 @@ func newMachineCrew(
 	}
 	crew := &machine.Crew{
 		Cache: mgr.GetCache(), Writer: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Actuators: actuators, Engine: engine,
-		Lease: &nodelease.Leases{Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: machine.Holder, Clock: clock.RealClock{}},
+		Lease: drains.leasesOf(mgr, machine.Holder),
 	}
 	if guard != nil {
 		crew.Guard = guard

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/nodelease"
 )
@@ -71,9 +72,9 @@ func newCrew(
 	return &maintenance.Crew{
 		Guard: guard, Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Engine: engine, Metrics: metrics,
 		Registry: maintenance.NewRegistry(mgr.GetCache()),
-		Lease: &nodelease.Leases{
-			Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: maintenance.Holder, Clock: clock.RealClock{},
-		},
+		Live:     live(mgr),
+		Nodes:    expectations.NewObjects(live(mgr), nil),
+		Lease:    drains.leasesOf(mgr, maintenance.Holder),
 		OwnLease: &nodelease.Leases{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: ownNamespace(), Holder: maintenance.Holder, Clock: clock.RealClock{},
 			NameOf: func(node string) string { return node }, Empty: true,

@@ -11,7 +11,11 @@ import (
 var (
 	capabilityDoc = statusdocs.MetricDoc{
 		Name: "drover_capability_state", Type: "gauge", Labels: []string{"capability", "state"},
-		Help: "1 for the state that a capability is in on this replica: off, filling caches, standing by or running.",
+		Help: "1 for the state that a capability is in on this replica: off, filling caches, standing by, catching up or running.",
+	}
+	catchUpDoc = statusdocs.MetricDoc{
+		Name: "drover_capability_catch_up_seconds", Type: "gauge", Labels: []string{"capability"},
+		Help: "How long the workers of a capability waited, when this replica began to lead, for the caches to show what was written before.",
 	}
 	certificateDoc = statusdocs.MetricDoc{
 		Name: "drover_webhook_certificate_expiry_timestamp_seconds", Type: "gauge",
@@ -21,15 +25,18 @@ var (
 
 // MetricDocs describes the metrics of the operator as a whole.
 func MetricDocs() []statusdocs.MetricDoc {
-	return []statusdocs.MetricDoc{capabilityDoc, certificateDoc}
+	return []statusdocs.MetricDoc{capabilityDoc, catchUpDoc, certificateDoc}
 }
 
 // States lists the states of a capability, as its metric names them.
-func States() []string { return []string{stateOff, stateStarting, stateStandby, stateRunning} }
+func States() []string {
+	return []string{stateOff, stateStarting, stateStandby, stateCatchingUp, stateRunning}
+}
 
 // Metrics are those of the operator as a whole.
 type Metrics struct {
 	states      *prometheus.GaugeVec
+	catchUp     *prometheus.GaugeVec
 	certificate *prometheus.Desc
 	// source is what the webhook shows; nil without a webhook. It is set before anybody collects.
 	source func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -39,9 +46,10 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		states:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: capabilityDoc.Name, Help: capabilityDoc.Help}, capabilityDoc.Labels),
+		catchUp:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: catchUpDoc.Name, Help: catchUpDoc.Help}, catchUpDoc.Labels),
 		certificate: prometheus.NewDesc(certificateDoc.Name, certificateDoc.Help, nil, nil),
 	}
-	for _, collector := range []prometheus.Collector{m.states, m} {
+	for _, collector := range []prometheus.Collector{m.states, m.catchUp, m} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/ownership"
@@ -65,6 +66,10 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 		return err
 	}
 	board := newSwitchboard(capabilities, mgr.GetCache(), indexes, client, mgr.Elected(), metrics)
+	barrier := &expectations.Barrier{
+		Cache: mgr.GetCache(), Live: live(mgr), Scopes: cacheOptions(*settings.Namespace, mayMakeMachines(settings)).ByObject,
+	}
+	board.catchUp = barrier.Wait
 	if err := mgr.Add(board); err != nil {
 		return err
 	}
@@ -119,12 +124,17 @@ func newManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 	return mgr, nil
 }
 
+// live reads metadata from the API server itself.
+func live(mgr manager.Manager) *expectations.Live {
+	return expectations.NewLive(mgr.GetAPIReader(), mgr.GetScheme())
+}
+
 // newCapabilities lists what --controllers has picked.
 func newCapabilities(
 	mgr manager.Manager, indexes *indexes, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, providers []provider.Provider,
 ) ([]capability, error) {
 	var capabilities []capability
-	shared := &drains{indexes: indexes, linked: make(chan struct{}, 1)}
+	shared := &drains{indexes: indexes, linked: make(chan struct{}, 1), leases: newLeases(mgr)}
 	if config.Enabled(settings.Controllers, metadata.Name) {
 		metrics, err := metadata.NewMetrics(ctrlmetrics.Registry)
 		if err != nil {
@@ -140,7 +150,7 @@ func newCapabilities(
 	if err != nil {
 		return nil, err
 	}
-	upgrades, err := upgradeCapability(mgr, recorder, settings)
+	upgrades, err := upgradeCapability(mgr, recorder, settings, shared)
 	return slices.Concat(capabilities, maintenances, machines, upgrades), err
 }
 
@@ -155,7 +165,7 @@ func metadataCapability(
 	options := metadata.Options{
 		Workers: *settings.Workers, WritesPerSecond: *settings.WritesPerSecond, Burst: *settings.WritesBurst,
 		Link: shared.linking.Load, LinkChanged: shared.linked,
-		Protected: protected(settings),
+		Protected: protected(settings), Live: live(mgr),
 	}
 	return capability{
 		name: metadata.Name,

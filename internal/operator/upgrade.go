@@ -9,19 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
-	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/upgrade"
 )
 
 // upgradeCapability makes the gate of node upgrades if --controllers has picked it.
-func upgradeCapability(mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration) ([]capability, error) {
+func upgradeCapability(
+	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, shared *drains,
+) ([]capability, error) {
 	if !config.Enabled(settings.Controllers, upgrade.Name) {
 		return nil, nil
 	}
@@ -35,7 +35,7 @@ func upgradeCapability(mgr manager.Manager, recorder record.EventRecorder, setti
 	}
 	crew := &upgrade.Crew{
 		Cache: mgr.GetCache(), Writer: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Metrics: metrics,
-		Lease: &nodelease.Leases{Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: upgrade.Holder, Clock: clock.RealClock{}},
+		Lease: shared.leasesOf(mgr, upgrade.Holder),
 		Logs:  upgrade.PodLogs(typed.CoreV1()),
 	}
 	options := upgrade.Options{NodeVersion: upgrade.VersionSource(settings.Upgrade.NodeVersion)}

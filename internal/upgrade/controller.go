@@ -133,7 +133,8 @@ func NewReconciler(crew *Crew, options Options) *Reconciler {
 		options.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
-		Crew: crew, options: options, clock: options.Clock, versions: expectations.NewObjects(), known: map[types.NamespacedName]*memory{},
+		Crew: crew, options: options, clock: options.Clock,
+		versions: expectations.NewObjects(expectations.NewLive(crew.Live, crew.Writer.Scheme()), options.Clock), known: map[types.NamespacedName]*memory{},
 	}
 }
 
@@ -208,7 +209,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading MutexRunConfig %s: %w", request, err)
 	}
-	if r.versions.Pending(string(run.UID), run.ResourceVersion) {
+	if r.versions.Pending(ctx, run) {
 		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
 	p := &pass{Reconciler: r, run: run, key: request.NamespacedName, now: r.clock.Now()}
@@ -285,6 +286,6 @@ func (r *Reconciler) wrote(object client.Object) {
 }
 
 // behind tells whether the cache has yet to show our own last write of an object.
-func (r *Reconciler) behind(object client.Object) bool {
-	return r.versions.Pending(string(object.GetUID()), object.GetResourceVersion())
+func (r *Reconciler) behind(ctx context.Context, object client.Object) bool {
+	return r.versions.Pending(ctx, object)
 }

@@ -67,7 +67,7 @@ func (p *pass) aimed(ctx context.Context) error {
 // stopJobs ends the run's Jobs that still run.
 func (p *pass) stopJobs(ctx context.Context) error {
 	for key, job := range p.scene.Jobs {
-		if plan.Over(job) || job.DeletionTimestamp != nil || p.behind(job) {
+		if plan.Over(job) || job.DeletionTimestamp != nil || p.behind(ctx, job) {
 			continue
 		}
 		err := p.Writer.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
@@ -122,7 +122,7 @@ func (p *pass) tidyJobs(ctx context.Context, gone bool) error {
 		live := lives[[2]string{job.Annotations[plan.AnnotationRule], job.Labels[plan.LabelKind]}]
 		// One that has failed stays: without it it would be made again.
 		ready := plan.Ended(job, batchv1.JobComplete) != nil || gone && plan.Over(job)
-		if live == nil || job.Spec.TTLSecondsAfterFinished != nil || !ready || p.behind(job) {
+		if live == nil || job.Spec.TTLSecondsAfterFinished != nil || !ready || p.behind(ctx, job) {
 			continue
 		}
 		changed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, UID: job.UID}}

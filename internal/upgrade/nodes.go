@@ -73,7 +73,7 @@ func (p *pass) apply(ctx context.Context, all []marking) (settled bool, err erro
 	group := errgroup.Group{}
 	group.SetLimit(parallel)
 	for _, m := range all {
-		if p.behind(m.node) {
+		if p.behind(ctx, m.node) {
 			settled = false
 			continue
 		}
@@ -170,7 +170,7 @@ func (p *pass) step(ctx context.Context, node *plan.Node, step *plan.Step) error
 	switch {
 	case step.Job != nil:
 		return p.create(ctx, step)
-	case step.Release && !p.behind(node.Node):
+	case step.Release && !p.behind(ctx, node.Node):
 		marks, err := plan.LetGo(node.Node, plan.Release{Version: p.scene.Desired, At: metav1.NewTime(p.now.UTC().Truncate(time.Second))})
 		if err != nil {
 			return err

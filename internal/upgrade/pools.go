@@ -22,7 +22,7 @@ import (
 func (p *pass) claim(ctx context.Context) (settled bool, err error) {
 	settled = true
 	for _, pool := range p.scene.Wanted() {
-		if p.behind(pool) {
+		if p.behind(ctx, pool) {
 			p.later(catchUp)
 			settled = false
 			continue
@@ -141,7 +141,7 @@ func (p *pass) shape(ctx context.Context, pool *mcfgv1.MachineConfigPool, want p
 	if have.Equal(want) {
 		return true, nil
 	}
-	if p.behind(pool) {
+	if p.behind(ctx, pool) {
 		p.later(catchUp)
 		return false, nil
 	}

@@ -31,7 +31,7 @@ func (r *ruleReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	if err := r.Cache.Get(ctx, request.NamespacedName, rule); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if rule.DeletionTimestamp != nil || r.behind(rule) {
+	if rule.DeletionTimestamp != nil || r.behind(ctx, rule) {
 		return reconcile.Result{}, nil
 	}
 	before := meta.FindStatusCondition(rule.Status.Conditions, ConditionValid)
@@ -108,7 +108,7 @@ func (r *targetReconciler) Reconcile(ctx context.Context, request reconcile.Requ
 	if err := r.Cache.Get(ctx, request.NamespacedName, target); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if target.DeletionTimestamp != nil || r.behind(target) {
+	if target.DeletionTimestamp != nil || r.behind(ctx, target) {
 		return reconcile.Result{}, nil
 	}
 	names, fault, err := r.members(ctx, target)

@@ -1,0 +1,181 @@
+package expectations
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// look is how often a cache is compared with what the API server has listed.
+	look = 20 * time.Millisecond
+	// relist is how long a cache is compared with one list. The next one leaves out what has gone meanwhile, which a quiet cache never shows.
+	relist = 5 * time.Second
+	// Backoff of a list that fails.
+	minRelist, maxRelist = time.Second, 30 * time.Second
+)
+
+// Barrier holds back the workers of a new leader until its caches show everything that was written before it took over: by the previous leader,
+// and by everyone whom that one has answered. The previous leader's own expectations are gone with it, and the first list of an informer may come
+// from a watch cache that lags, which the API allows (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
+type Barrier struct {
+	// Cache holds the informers.
+	Cache ctrlcache.Informers
+	// Live lists from the API server, with resourceVersion unset: the most recent state.
+	Live *Live
+	// Scopes are the selectors with which the cache holds a kind. Kinds without an entry are held whole.
+	Scopes map[client.Object]ctrlcache.ByObject
+}
+
+// Wait returns when the informer of each kind shows every object that the API server has now, at that version or a later one, and no object
+// that the API server does not have. It makes one metadata-only list per kind, and a further one for each five seconds that a cache lags. It
+// fails only when the context ends, or an informer cannot be read.
+func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, kind := range kinds {
+		store, err := storeOf(ctx, b.Cache, kind)
+		if err != nil {
+			return err
+		}
+		if store == nil {
+			return fmt.Errorf("comparing the cache of %T with the API server: its informer has no store", kind)
+		}
+		group.Go(func() error { return b.catchUp(ctx, kind, store) })
+	}
+	return group.Wait()
+}
+
+// catchUp lists a kind until its cache shows one of the lists.
+func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.Store) error {
+	backoff := wait.Backoff{Duration: minRelist, Factor: 2, Cap: maxRelist, Steps: 16}
+	for {
+		current, err := b.list(ctx, kind)
+		if err != nil {
+			delay := backoff.Step()
+			if ctx.Err() == nil {
+				log.FromContext(ctx).Error(err, "cannot list what the cache has to show before work begins; trying again", "retryAfter", delay.String())
+			}
+			if err := sleep(ctx, delay); err != nil {
+				return err
+			}
+			continue
+		}
+		var missing string
+		err = wait.PollUntilContextTimeout(ctx, look, relist, true, func(context.Context) (bool, error) {
+			missing = current.missing(store)
+			return missing == "", nil
+		})
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		log.FromContext(ctx).Info("waiting for the cache to catch up with the API server", "kind", fmt.Sprintf("%T", kind), "first", missing)
+	}
+}
+
+func sleep(ctx context.Context, delay time.Duration) error {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// snapshot is what the API server had of a kind at one moment.
+type snapshot struct {
+	version string
+	objects map[types.NamespacedName]identity
+}
+
+type identity struct {
+	uid     types.UID
+	version string
+}
+
+func (b *Barrier) list(ctx context.Context, kind client.Object) (*snapshot, error) {
+	s := &snapshot{objects: map[types.NamespacedName]identity{}}
+	var err error
+	s.version, err = b.Live.list(ctx, kind, func(object *metav1.PartialObjectMetadata) {
+		s.objects[client.ObjectKeyFromObject(object)] = identity{object.UID, object.ResourceVersion}
+	}, b.scope(kind)...)
+	return s, err
+}
+
+// scope returns the options with which the informer of a kind lists, too.
+func (b *Barrier) scope(kind client.Object) (options []client.ListOption) {
+	for object, by := range b.Scopes {
+		if reflect.TypeOf(object) != reflect.TypeOf(kind) || object.GetObjectKind().GroupVersionKind() != kind.GetObjectKind().GroupVersionKind() {
+			continue
+		}
+		if by.Label != nil {
+			options = append(options, client.MatchingLabelsSelector{Selector: by.Label})
+		}
+		if by.Field != nil {
+			options = append(options, fieldScope(by.Field)...)
+		}
+	}
+	return options
+}
+
+// fieldScope turns the field metadata.namespace into the namespace of the request, as informers do: a role in that namespace permits no other.
+func fieldScope(selector fields.Selector) []client.ListOption {
+	if namespace, ok := selector.RequiresExactMatch("metadata.namespace"); ok {
+		return []client.ListOption{client.InNamespace(namespace)}
+	}
+	return []client.ListOption{client.MatchingFieldsSelector{Selector: selector}}
+}
+
+// missing names the first object that a cache does not show as the API server had it; it is empty when the cache has caught up.
+func (s *snapshot) missing(store cache.Store) string {
+	if reached(store.LastStoreSyncResourceVersion(), s.version) {
+		return ""
+	}
+	for key, listed := range s.objects {
+		item, exists, err := store.GetByKey(storeKey(key))
+		if err != nil || !exists || !listed.shownBy(item) {
+			return storeKey(key)
+		}
+	}
+	for _, item := range store.List() {
+		object, err := meta.Accessor(item)
+		if err != nil {
+			return err.Error()
+		}
+		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+		if _, listed := s.objects[key]; !listed && !reached(object.GetResourceVersion(), s.version) {
+			return storeKey(key)
+		}
+	}
+	return ""
+}
+
+// shownBy reports whether an object of the cache is the listed one or came after it.
+func (i identity) shownBy(item any) bool {
+	object, err := meta.Accessor(item)
+	if err != nil {
+		return false
+	}
+	version := object.GetResourceVersion()
+	return version == i.version && object.GetUID() == i.uid || reached(version, i.version)
+}
+
+func storeKey(key types.NamespacedName) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.Namespace + "/" + key.Name
+}

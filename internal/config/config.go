@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -128,4 +129,12 @@ func refuseNulls(c *v1alpha1.DroverConfiguration) error {
 		}
 	}
 	return all.ToAggregate()
+}
+
+// AdoptionNamespaces returns the namespaces whose Machines may take over Nodes that existed before them.
+func AdoptionNamespaces(c *v1alpha1.DroverConfiguration) []string {
+	if c.Machines.AdoptionNamespaces != nil {
+		return c.Machines.AdoptionNamespaces
+	}
+	return []string{cmp.Or(*c.Namespace, DefaultNamespace)}
 }

@@ -122,6 +122,9 @@ func TestValidate(t *testing.T) {
 		{"patterns", func(c *v1alpha1.DroverConfiguration) {
 			c.Metadata.Protected = v1alpha1.Protected{Labels: []string{"a", "*"}, Annotations: []string{""}, Taints: []string{"a b", "c,d"}}
 		}, "metadata.protected.annotations[0] metadata.protected.labels[1] metadata.protected.taints[0] metadata.protected.taints[1]"},
+		{"adoption namespaces", func(c *v1alpha1.DroverConfiguration) {
+			c.Machines.AdoptionNamespaces = []string{"*", "good", "No_Name"}
+		}, "machines.adoptionNamespaces[2]"},
 		{"several things at once", func(c *v1alpha1.DroverConfiguration) { c.Controllers, c.Log.Format = nil, "" }, "controllers log.format"},
 	}
 	for _, c := range slices.Concat(cases, electionFaults(), webhookFaults()) {
@@ -181,6 +184,25 @@ func electionFaults() []faultOf {
 			times(0, 0, 0)(c)
 			c.LeaderElection.Name, c.LeaderElection.Enabled = "", new(false)
 		}, ""},
+	}
+}
+
+func TestAdoptionNamespaces(t *testing.T) {
+	for name, c := range map[string]struct {
+		namespace string
+		setting   []string
+		want      []string
+	}{
+		"one namespace":                {"machines", nil, []string{"machines"}},
+		"all namespaces":               {"", nil, []string{DefaultNamespace}},
+		"all namespaces, and some may": {"", []string{"a", "b"}, []string{"a", "b"}},
+		"none may":                     {"machines", []string{}, []string{}},
+	} {
+		config := Default()
+		config.Namespace, config.Machines.AdoptionNamespaces = &c.namespace, c.setting
+		if diff := cmp.Diff(c.want, AdoptionNamespaces(config)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }
 
@@ -250,7 +272,7 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 		"--leader-elect-namespace=ns", "--leader-elect-name=name", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
 		"--webhook-bind-address=0", "--webhook-http2", "--webhook-certificates=Files", "--webhook-cert-dir=/certs", "--webhook-secret-name=secret",
 		"--webhook-service-name=service", "--webhook-extra-names=a,::1", "--webhook-validating-configuration-name=other",
-		"--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--metrics-secure=false", "--health-probe-bind-address=:1", "-v=4",
+		"--machines-adoption-namespaces=a,b", "--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--metrics-secure=false", "--health-probe-bind-address=:1", "-v=4",
 	}
 	got, err := resolve(t, args...)
 	if err != nil {
@@ -268,6 +290,7 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 		BindAddress: new("0"), HTTP2: new(true), Certificates: "Files", CertDir: "/certs", SecretName: "secret", ServiceName: "service",
 		ExtraNames: []string{"a", "::1"}, ValidatingConfigurationName: "other",
 	}
+	want.Machines.AdoptionNamespaces = []string{"a", "b"}
 	want.Health.BindAddress, want.Log = new(":1"), v1alpha1.Log{Format: "text", Verbosity: new(4)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -85,6 +86,9 @@ func (f *Flags) addProviderFlags(d *v1alpha1.DroverConfiguration) {
 	f.time("machines-node-deletion-timeout", m.NodeDeletionTimeout.Duration,
 		"how long the deletion of a deleted Machine's Node is tried, 0 for without end",
 		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Machines.NodeDeletionTimeout = duration(v) })
+	adoption := f.set.StringSlice("machines-adoption-namespaces", nil, fmt.Sprintf("namespaces whose Machines may take over Nodes that existed "+
+		"before them, * for all (default that of --namespace, or %s)", DefaultNamespace))
+	f.assign["machines-adoption-namespaces"] = func(c *v1alpha1.DroverConfiguration) { c.Machines.AdoptionNamespaces = *adoption }
 	f.toggle("machines-replace-failed", *m.ReplaceFailed, "delete Failed Machines of MachineSets, so that they are made anew",
 		func(c *v1alpha1.DroverConfiguration, v *bool) { c.Machines.ReplaceFailed = v })
 }

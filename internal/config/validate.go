@@ -150,6 +150,11 @@ func validateMachines(path *field.Path, m v1alpha1.Machines) field.ErrorList {
 			all = append(all, field.Invalid(path.Child(setting.name), setting.value.Duration.String(), "must be 0 or more"))
 		}
 	}
+	for i, namespace := range m.AdoptionNamespaces {
+		if namespace != "*" {
+			all = append(all, messages(path.Child("adoptionNamespaces").Index(i), namespace, validation.IsDNS1123Label(namespace))...)
+		}
+	}
 	return all
 }
 

@@ -71,6 +71,8 @@ type Options struct {
 	NodeDeletionTimeout time.Duration
 	// Cluster is the value of the label with the cluster's name that new Machines get which have none; empty for no label.
 	Cluster string
+	// AdoptionNamespaces are those whose Machines may take over a Node that was there before the Machine; "*" stands for all. Without any, none may.
+	AdoptionNamespaces []string
 	// Clock tells the time; nil is the real one.
 	Clock clock.PassiveClock
 }

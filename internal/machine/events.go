@@ -24,6 +24,8 @@ const (
 	EventNodeLeft = "NodeLeft"
 	// EventLinkConflict: it is not clear which Node is the Machine's.
 	EventLinkConflict = "NodeLinkConflict"
+	// EventNotAdopted: the Node existed before the Machine, which may not adopt it.
+	EventNotAdopted = "NodeNotAdopted"
 	// EventDrainBlocked: a hook holds up the drain.
 	EventDrainBlocked = "DrainBlocked"
 	// EventDrainProceeds: the drain begins.
@@ -48,7 +50,9 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventDelete, Type: corev1.EventTypeNormal, On: "Machine", When: "its instance is gone"},
 		{Reason: EventFailedDelete, Type: corev1.EventTypeWarning, On: "Machine", When: "the provider does not end the instance; once for each cause"},
 		{Reason: EventNodeLeft, Type: corev1.EventTypeWarning, On: "Machine", When: "its Node could not be deleted in time, and stays; delete it by hand"},
-		{Reason: EventLinkConflict, Type: corev1.EventTypeWarning, On: "Machine", When: "several Nodes or Machines claim each other"},
+		{Reason: EventLinkConflict, Type: corev1.EventTypeWarning, On: "Machine",
+			When: "several Nodes or Machines claim each other, or status.nodeRef names a Node of another Machine"},
+		{Reason: EventNotAdopted, Type: corev1.EventTypeWarning, On: "Machine", When: "its Node existed before the Machine, which may not adopt it"},
 		{Reason: EventDrainBlocked, Type: corev1.EventTypeNormal, On: "Machine", When: "a preDrain hook holds up the drain"},
 		{Reason: EventDrainProceeds, Type: corev1.EventTypeNormal, On: "Machine", When: "the drain of its node begins"},
 		{Reason: EventDrainRequeued, Type: corev1.EventTypeNormal, On: "Machine", When: "something stands in the way of the drain; once for each cause"},

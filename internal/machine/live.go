@@ -8,8 +8,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -340,46 +338,11 @@ func (p *pass) known() *machinev1beta1.Machine {
 	return seen
 }
 
-// link finds the Node. Addresses that came with this pass count already.
-func (p *pass) link(ctx context.Context) error {
-	link, err := p.finder.NodeOf(ctx, p.known())
-	if err != nil {
-		return err
-	}
-	if link.Conflict != "" {
-		p.found.conflict = link.Conflict
-		p.found.ready = step{reason: reasonLinkConflict, message: link.Conflict}
-		p.warn(EventLinkConflict, link.Conflict)
-	} else {
-		delete(p.memory.told, EventLinkConflict)
-	}
-	if link.Node != nil && link.Node.DeletionTimestamp == nil {
-		p.found.node, p.found.linked = link.Node, true
-		return nil
-	}
-	// A Node that was linked once and has neither providerID nor address is known by its name.
-	ref := p.machine.Status.NodeRef
-	if ref == nil || link.Conflict != "" {
-		return nil
-	}
-	node := &corev1.Node{}
-	err = p.Cache.Get(ctx, types.NamespacedName{Name: ref.Name}, node)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading Node %s: %w", ref.Name, err)
-	case node.UID == ref.UID:
-		p.found.node = node
-	}
-	return nil
-}
-
 // settle draws the conclusion: the phase, and whether the Machine is ready.
 func (p *pass) settle() {
 	f := &p.found
 	there := provisioned(p.machine) || f.instance != nil && (f.instance.ProviderID != "" || len(f.instance.Addresses) > 0)
-	referred := f.linked || p.machine.Status.NodeRef != nil
+	referred := f.linked || p.machine.Status.NodeRef != nil && !f.unlinked
 	switch {
 	case f.phase == machinev1beta1.PhaseFailed:
 		f.ready = step{reason: reasonFailed, message: f.failure.message}

@@ -108,7 +108,7 @@ func (p *pass) nodeName() string {
 	if p.found.node != nil {
 		return p.found.node.Name
 	}
-	if ref := p.machine.Status.NodeRef; ref != nil {
+	if ref := p.machine.Status.NodeRef; ref != nil && !p.found.unlinked {
 		return ref.Name
 	}
 	return ""
@@ -223,7 +223,7 @@ func (p *pass) latecomer(ctx context.Context) (*corev1.Node, error) {
 		node := &corev1.Node{}
 		err := p.Live.Get(ctx, types.NamespacedName{Name: name}, node)
 		switch {
-		case err == nil && node.Spec.ProviderID != "" && node.Spec.ProviderID == nodelink.ProviderID(known):
+		case err == nil && node.Spec.ProviderID != "" && node.Spec.ProviderID == nodelink.ProviderID(known) && p.adoptionRefusal(node) == "":
 			return node, nil
 		case client.IgnoreNotFound(err) != nil:
 			return nil, fmt.Errorf("reading Node %s: %w", name, err)

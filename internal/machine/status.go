@@ -34,6 +34,8 @@ type observation struct {
 	// node is the Machine's, nil when there is none now; linked tells that it is to go to nodeRef.
 	node   *corev1.Node
 	linked bool
+	// unlinked tells that nodeRef names a Node that is not the Machine's, and is to be cleared.
+	unlinked bool
 	// conflict says why it is not clear which Node is the Machine's; empty when it is.
 	conflict string
 	// drained and ready are two conditions; a zero drained leaves what is there.
@@ -57,6 +59,8 @@ func (o *observation) status(machine *machinev1beta1.Machine, now time.Time) mac
 	o.errors(&after)
 	if o.linked {
 		after.NodeRef = nodelink.Ref(o.node)
+	} else if o.unlinked {
+		after.NodeRef = nil
 	}
 	if o.instance != nil {
 		if len(o.instance.Addresses) > 0 {

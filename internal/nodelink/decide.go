@@ -26,6 +26,8 @@ type Candidates struct {
 	ByID, ByIP []*corev1.Node
 	// Rivals are other Machines with the same providerID, or with one of the same internal addresses, that are not being deleted.
 	Rivals []*machinev1beta1.Machine
+	// Owners are other Machines, deleted ones among them, with the providerID of a Node in ByIP.
+	Owners []*machinev1beta1.Machine
 }
 
 // Decide picks the Node of a Machine. Where it is not clear it picks none: a wrong link would let one Machine's end take another one's Node.
@@ -40,10 +42,7 @@ func Decide(machine *machinev1beta1.Machine, c Candidates) Link {
 	if len(c.ByID) == 1 {
 		return Link{Node: c.ByID[0]}
 	}
-	found := slices.DeleteFunc(slices.Clone(c.ByIP), func(node *corev1.Node) bool {
-		// A Node that says whose it is belongs to nobody else, whatever its address.
-		return node.Spec.ProviderID != "" && id != "" && node.Spec.ProviderID != id
-	})
+	found := slices.DeleteFunc(slices.Clone(c.ByIP), func(node *corev1.Node) bool { return Foreign(machine, node, c.Owners) })
 	switch {
 	case len(found) == 0:
 		return Link{}
@@ -54,6 +53,18 @@ func Decide(machine *machinev1beta1.Machine, c Candidates) Link {
 		return Link{Conflict: fmt.Sprintf("Machines %s and %s have addresses of Node %s", machine.Name, strings.Join(same, ", "), found[0].Name)}
 	}
 	return Link{Node: found[0]}
+}
+
+// Foreign reports whether a Node's providerID says that it is not the Machine's, whatever its addresses or an old nodeRef say: addresses are
+// reused. It is if it differs from the Machine's, or if it is that of another Machine. Others are Machines with the Node's providerID.
+func Foreign(machine *machinev1beta1.Machine, node *corev1.Node, others []*machinev1beta1.Machine) bool {
+	own, id := ProviderID(machine), node.Spec.ProviderID
+	if id == "" || own == id {
+		return false
+	}
+	return own != "" || slices.ContainsFunc(others, func(other *machinev1beta1.Machine) bool {
+		return other.UID != machine.UID && ProviderID(other) == id
+	})
 }
 
 func rivalsByID(rivals []*machinev1beta1.Machine, id string) []string {

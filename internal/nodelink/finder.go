@@ -99,6 +99,11 @@ func (f Finder) byAddress(ctx context.Context, machine *machinev1beta1.Machine, 
 			if !nodes[node.UID] {
 				nodes[node.UID] = true
 				c.ByIP = append(c.ByIP, node)
+				owners, err := f.byID(ctx, node)
+				if err != nil {
+					return err
+				}
+				c.Owners = append(c.Owners, owners...)
 			}
 		}
 		rivals, err := f.machines(ctx, indexIP, ip)
@@ -115,15 +120,28 @@ func (f Finder) byAddress(ctx context.Context, machine *machinev1beta1.Machine, 
 	return nil
 }
 
+// Foreign reports whether a Node that a Machine's nodeRef names is not the Machine's by its providerID.
+func (f Finder) Foreign(ctx context.Context, machine *machinev1beta1.Machine, node *corev1.Node) (bool, error) {
+	others, err := f.byID(ctx, node)
+	if err != nil {
+		return false, err
+	}
+	return Foreign(machine, node, others), nil
+}
+
+// byID lists the Machines with the providerID of a Node.
+func (f Finder) byID(ctx context.Context, node *corev1.Node) ([]*machinev1beta1.Machine, error) {
+	if node.Spec.ProviderID == "" {
+		return nil, nil
+	}
+	return f.machines(ctx, indexID, node.Spec.ProviderID)
+}
+
 // MachinesOf lists the Machines that a Node may be of, for those who have to look again when it changes.
 func (f Finder) MachinesOf(ctx context.Context, node *corev1.Node) ([]*machinev1beta1.Machine, error) {
-	var all []*machinev1beta1.Machine
-	if node.Spec.ProviderID != "" {
-		found, err := f.machines(ctx, indexID, node.Spec.ProviderID)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
+	all, err := f.byID(ctx, node)
+	if err != nil {
+		return nil, err
 	}
 	for _, ip := range InternalIPs(node.Status.Addresses) {
 		found, err := f.machines(ctx, indexIP, ip)

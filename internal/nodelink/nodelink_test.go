@@ -94,6 +94,12 @@ func TestTheNodeOfAMachine(t *testing.T) {
 		"two Machines by address": {
 			machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1"), machine("n", "", "10.0.0.1")}, "!m and n have addresses of Node a",
 		},
+		"the Node has the ID of another Machine": {
+			machine("m", "", "10.0.0.1"), []client.Object{node("a", "id", "10.0.0.1"), machine("n", "id")}, "",
+		},
+		"the Node has the ID of another Machine that is going": {
+			machine("m", "", "10.0.0.1"), []client.Object{node("a", "id", "10.0.0.1"), deleting(machine("n", "id"))}, "",
+		},
 		"the other Machine has another ID": {
 			machine("m", "", "10.0.0.1"), []client.Object{node("a", "id", "10.0.0.1"), machine("n", "other", "10.0.0.1")}, "a",
 		},
@@ -117,6 +123,31 @@ func TestTheNodeOfAMachine(t *testing.T) {
 				if link.Node == nil || link.Node.Name != want || link.Conflict != "" {
 					t.Errorf("%+v, want Node %s", link, want)
 				}
+			}
+		})
+	}
+}
+
+// A Node that a nodeRef names is judged by its providerID, too.
+func TestFinder_Foreign(t *testing.T) {
+	for name, c := range map[string]struct {
+		machine *machinev1beta1.Machine
+		node    *corev1.Node
+		others  []client.Object
+		want    bool
+	}{
+		"same ID":                     {machine("m", "id"), node("a", "id"), nil, false},
+		"no ID on the Node":           {machine("m", "id"), node("a", ""), nil, false},
+		"another ID":                  {machine("m", "id"), node("a", "other"), nil, true},
+		"no ID on the Machine":        {machine("m", ""), node("a", "id"), nil, false},
+		"another Machine has the ID":  {machine("m", ""), node("a", "id"), []client.Object{machine("n", "id")}, true},
+		"both Machines have the ID":   {machine("m", "id"), node("a", "id"), []client.Object{machine("n", "id")}, false},
+		"the other Machine has no ID": {machine("m", ""), node("a", ""), []client.Object{machine("n", "")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := finder(t, append(c.others, c.machine)...).Foreign(t.Context(), c.machine, c.node)
+			if err != nil || got != c.want {
+				t.Errorf("%t, %v; want %t", got, err, c.want)
 			}
 		})
 	}

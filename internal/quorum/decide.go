@@ -21,8 +21,8 @@ const (
 // Taints that a node in maintenance has, whoever gave them to it. An incumbent leaves no other mark.
 var maintenanceTaints = []string{"medik8s.io/drain", "kubevirt.io/drain"}
 
-// isControlPlane tells whether a node is guarded.
-func isControlPlane(node *corev1.Node) bool {
+// IsControlPlane reports whether a node is part of the control plane.
+func IsControlPlane(node *corev1.Node) bool {
 	_, master := node.Labels[LabelMaster]
 	_, controlPlane := node.Labels[LabelControlPlane]
 	return master || controlPlane

@@ -43,7 +43,7 @@ func (g *Guard) Hold() (release func()) {
 }
 
 // Applies tells whether a node belongs to the control plane.
-func (g *Guard) Applies(node *corev1.Node) bool { return isControlPlane(node) }
+func (g *Guard) Applies(node *corev1.Node) bool { return IsControlPlane(node) }
 
 // Check says why the control plane cannot spare a node now; empty when it can.
 func (g *Guard) Check(ctx context.Context, node *corev1.Node) (denial string, err error) {

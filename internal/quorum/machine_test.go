@@ -24,7 +24,7 @@ func TestStandIn(t *testing.T) {
 		machine := &machinev1beta1.Machine{Status: machinev1beta1.MachineStatus{NodeRef: &corev1.ObjectReference{Name: "n"}}}
 		c.change(machine)
 		node := (&Guard{}).StandIn(machine)
-		if (node != nil) != c.want || node != nil && (node.Name != "n" || !isControlPlane(node)) {
+		if (node != nil) != c.want || node != nil && (node.Name != "n" || !IsControlPlane(node)) {
 			t.Errorf("%s: %v", name, node)
 		}
 	}

@@ -143,6 +143,10 @@ type Machines struct {
 	VolumeDetachTimeout *metav1.Duration `json:"volumeDetachTimeout,omitempty"`
 	// NodeDeletionTimeout is how long the deletion of the Node of a deleted Machine is tried, 0 for without end. Default 0s.
 	NodeDeletionTimeout *metav1.Duration `json:"nodeDeletionTimeout,omitempty"`
+	// AdoptionNamespaces are the namespaces whose Machines may take over a Node that existed before the Machine: link it, and drain and delete
+	// it with the Machine. "*" stands for all namespaces. A control-plane node is never adopted. Default namespace, or openshift-machine-api
+	// where that is "".
+	AdoptionNamespaces []string `json:"adoptionNamespaces,omitempty"`
 	// ReplaceFailed deletes Machines of a MachineSet that are Failed, one at a time, so that they are made anew. Default false.
 	ReplaceFailed *bool `json:"replaceFailed,omitempty"`
 }

@@ -1,0 +1,94 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/quorum"
+)
+
+// anyNamespace in Options.AdoptionNamespaces stands for all namespaces.
+const anyNamespace = "*"
+
+// link finds the Machine's Node. Addresses that came with this pass count already.
+func (p *pass) link(ctx context.Context) error {
+	link, err := p.finder.NodeOf(ctx, p.known())
+	if err != nil {
+		return err
+	}
+	if link.Conflict != "" {
+		p.found.conflict = link.Conflict
+		p.found.ready = step{reason: reasonLinkConflict, message: link.Conflict}
+		p.warn(EventLinkConflict, link.Conflict)
+	} else {
+		delete(p.memory.told, EventLinkConflict)
+	}
+	if node := link.Node; node != nil && node.DeletionTimestamp == nil {
+		if refusal := p.adoptionRefusal(node); refusal != "" {
+			p.found.ready = step{reason: reasonNotAdopted, message: refusal}
+			p.warn(EventNotAdopted, refusal)
+			return nil
+		}
+		p.found.node, p.found.linked = node, true
+		return nil
+	}
+	if link.Conflict != "" {
+		return nil
+	}
+	return p.linkByRef(ctx)
+}
+
+// linkByRef looks at the Node that nodeRef names: a Node with neither providerID nor address is known by its name alone. nodeRef does not outlive
+// the proof that the Node is another Machine's.
+func (p *pass) linkByRef(ctx context.Context) error {
+	ref := p.machine.Status.NodeRef
+	if ref == nil {
+		return nil
+	}
+	node := &corev1.Node{}
+	err := p.Cache.Get(ctx, types.NamespacedName{Name: ref.Name}, node)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading Node %s: %w", ref.Name, err)
+	}
+	foreign, err := p.finder.Foreign(ctx, p.known(), node)
+	switch {
+	case err != nil:
+		return err
+	case foreign:
+		p.found.unlinked = true
+		p.warn(EventLinkConflict, fmt.Sprintf("Node %s has the providerID %s, which is not this Machine's; removing the Node from status.nodeRef",
+			node.Name, node.Spec.ProviderID))
+	case node.UID == ref.UID:
+		p.found.node = node
+	}
+	return nil
+}
+
+// adoptionRefusal returns why the Machine may not take over a Node that was there before the Machine; empty if it may, or if the Node is
+// younger. A Machine names its Node by spec.providerID, which its author writes: without this check the permission to create Machines in
+// any namespace would be the permission to drain and delete any Node that has no Machine.
+func (p *pass) adoptionRefusal(node *corev1.Node) string {
+	if ref := p.machine.Status.NodeRef; ref != nil && ref.UID == node.UID {
+		return ""
+	}
+	if node.CreationTimestamp.IsZero() || !node.CreationTimestamp.Before(&p.machine.CreationTimestamp) {
+		return ""
+	}
+	allowed := p.options.AdoptionNamespaces
+	switch {
+	case quorum.IsControlPlane(node):
+		return fmt.Sprintf("Node %s existed before the Machine and is a control-plane node, which is never adopted", node.Name)
+	case !slices.Contains(allowed, p.machine.Namespace) && !slices.Contains(allowed, anyNamespace):
+		return fmt.Sprintf("Node %s existed before the Machine, and Machines in namespace %s may not adopt Nodes; "+
+			"add the namespace to machines.adoptionNamespaces if they may", node.Name, p.machine.Namespace)
+	}
+	return ""
+}

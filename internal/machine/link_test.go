@@ -1,0 +1,120 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/quorum"
+)
+
+// runningByAddress is a Machine that runs on a Node which has no providerID yet and was found by its address.
+func runningByAddress(t *testing.T) *stage {
+	t.Helper()
+	node := nodeOf("m")
+	node.Spec.ProviderID, node.Status.Addresses = "", instanceOf("m").Addresses
+	s := newStage(t, machineOf("m"), node, podOf("p", "m"))
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
+	s.told()
+	return s
+}
+
+// reuse gives the address, and so the Node, to another Machine, as the Node's providerID tells.
+func (s *stage) reuse(t *testing.T) {
+	t.Helper()
+	node := s.node("m")
+	node.Spec.ProviderID = "cloud:///other"
+	if err := s.client.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLink_StaleNodeRefIsCleared(t *testing.T) {
+	s := runningByAddress(t)
+	s.reuse(t)
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseProvisioned, "Ready=AwaitingNode")
+	if ref := s.machine("m").Status.NodeRef; ref != nil {
+		t.Errorf("nodeRef is %+v", ref)
+	}
+	if got := s.told(); got != EventLinkConflict {
+		t.Errorf("events %s", got)
+	}
+}
+
+// The providerID of the Machine itself may be missing: then another Machine with that of the Node is proof enough.
+func TestLink_NodeOfAnotherMachineByItsProviderID(t *testing.T) {
+	s := runningByAddress(t)
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Spec.ProviderID = nil })
+	s.cloud.instances["m"].ProviderID = ""
+	other := machineOf("other")
+	other.Spec.ProviderID = new("cloud:///other")
+	s.make(other)
+	s.reuse(t)
+	s.rest("m")
+	if ref := s.machine("m").Status.NodeRef; ref != nil {
+		t.Errorf("nodeRef is %+v", ref)
+	}
+}
+
+func TestRemove_LeavesTheNodeOfAnotherMachine(t *testing.T) {
+	s := runningByAddress(t)
+	s.reuse(t)
+	s.doom("m")
+	s.rest("m")
+	node := s.node("m")
+	if s.machine("m") != nil || node == nil || node.Spec.Unschedulable || len(s.leases()) != 0 || len(s.cloud.instances) != 0 {
+		t.Errorf("the Machine is %v, the Node %v, the leases %v", s.machine("m"), node, s.leases())
+	}
+}
+
+// A Node that existed before its Machine is taken over only from a namespace that may, and never one of the control plane.
+func TestLink_Adoption(t *testing.T) {
+	before, after := metav1.NewTime(start.Add(-time.Hour)), metav1.NewTime(start)
+	for name, c := range map[string]struct {
+		allowed []string
+		created metav1.Time
+		labels  map[string]string
+		linked  *corev1.ObjectReference
+		want    bool
+	}{
+		"older Node, no namespace allowed":    {nil, before, nil, nil, false},
+		"older Node, namespace allowed":       {[]string{"machines"}, before, nil, nil, true},
+		"older Node, another one allowed":     {[]string{"other"}, before, nil, nil, false},
+		"older Node, all allowed":             {[]string{"*"}, before, nil, nil, true},
+		"older control-plane Node":            {[]string{"*"}, before, map[string]string{quorum.LabelControlPlane: ""}, nil, false},
+		"younger Node":                        {nil, after, nil, nil, true},
+		"younger control-plane Node":          {nil, after, map[string]string{quorum.LabelMaster: ""}, nil, true},
+		"older Node that is linked already":   {nil, before, nil, &corev1.ObjectReference{Kind: "Node", Name: "m", UID: "uid-of-node-m"}, true},
+		"older Node, another one was linked ": {nil, before, nil, &corev1.ObjectReference{Kind: "Node", Name: "m", UID: "another"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := nodeOf("m")
+			node.CreationTimestamp, node.Labels = c.created, c.labels
+			machine := machineOf("m")
+			machine.Spec.ProviderID, machine.Status.NodeRef = &node.Spec.ProviderID, c.linked
+			s := newStage(t, machine, node, podOf("p", "m"))
+			s.options.AdoptionNamespaces = c.allowed
+			s.cloud.instances["m"] = instanceOf("m")
+			s.rest("m")
+			if ready := s.machine("m").Status.Conditions; c.want {
+				s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
+				return
+			} else if len(ready) == 0 {
+				t.Fatal("no conditions")
+			}
+			if c.linked == nil {
+				s.expect("m", machinev1beta1.PhaseProvisioned, "Ready=NodeNotAdopted")
+			}
+			s.doom("m")
+			s.rest("m")
+			if node := s.node("m"); s.machine("m") != nil || node == nil || node.Spec.Unschedulable {
+				t.Errorf("the Machine is %v, the Node %v", s.machine("m"), node)
+			}
+		})
+	}
+}

@@ -174,7 +174,7 @@ func machineOptions(settings *v1alpha1.DroverConfiguration) machine.Options {
 	options := machine.Options{
 		Workers: *m.Workers, InstanceCheck: m.InstanceCheck.Duration, DrainTimeout: m.NodeDrainTimeout.Duration,
 		VolumeDetachTimeout: m.VolumeDetachTimeout.Duration, NodeDeletionTimeout: m.NodeDeletionTimeout.Duration,
-		Namespace: *settings.Namespace, AdoptionNamespaces: config.AdoptionNamespaces(settings),
+		AdoptionNamespaces: config.AdoptionNamespaces(settings),
 	}
 	if options.VolumeDetachTimeout == 0 {
 		options.VolumeDetachTimeout = -1

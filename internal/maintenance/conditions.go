@@ -41,6 +41,7 @@ const (
 	reasonVolumes   = "VolumesAttached"
 	reasonWaiting   = "NotStarted"
 	reasonDenied    = "Denied"
+	reasonNamespace = "LeaseNamespaceMissing"
 )
 
 // ConditionDocs describes the reasons, in the order in which they come up.
@@ -51,6 +52,9 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: ConditionLeaseHeld, Reason: reasonHeld, When: "True: Drover holds the node's lease, and renews it"},
 		{Type: ConditionLeaseHeld, Reason: reasonHolder, When: "somebody else holds the node's lease; the message says who, and until when"},
 		{Type: ConditionLeaseHeld, Reason: reasonLost, When: "the lease was Drover's and is somebody else's now"},
+		{Type: ConditionLeaseHeld, Reason: reasonNamespace,
+			When: "the namespace of the leases does not exist, and Drover may not create it; create it"},
+		{Type: ConditionLeaseHeld, Reason: reasonDenied, When: "the API server refuses to have the lease written; the message says why"},
 		{Type: ConditionCordoned, Reason: reasonCordoned, When: "True: the node is cordoned, and has the taints and the label"},
 		{Type: ConditionCordoned, Reason: reasonUncordon, When: "somebody uncordoned the node, and the policy is Report"},
 		{Type: ConditionCordoned, Reason: reasonForeign, When: "the node is cordoned for other work of Drover"},

@@ -29,7 +29,7 @@ func (p *pass) end(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.release(ctx); err != nil {
+	if err := p.release(ctx, node); err != nil {
 		return err
 	}
 	changed, ok := p.Object.DeepCopyObject().(client.Object)
@@ -76,20 +76,36 @@ func (p *pass) give(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// release gives the leases back, unless another NodeMaintenance of the node goes on under the same holder.
-func (p *pass) release(ctx context.Context) error {
+// release releases the node's leases unless another NodeMaintenance needs them. All of them have the same holder, so the last one releases.
+func (p *pass) release(ctx context.Context, node *corev1.Node) error {
 	claims, err := p.Registry.claims(ctx, p.spec.NodeName)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(claims, func(c claim) bool { return c.uid != p.GetUID() }) {
-		return nil
+	recorded := recordedHolder(node)
+	others := slices.DeleteFunc(claims, func(c claim) bool {
+		// Of several that are deleted together the one with the cordon record releases after it has uncordoned the node.
+		return c.uid == p.GetUID() || c.deleting && recordPrefix+string(c.uid) != recorded
+	})
+	if len(others) == 0 {
+		if err := p.Lease.Release(ctx, p.spec.NodeName); err != nil {
+			return err
+		}
 	}
-	if err := p.Lease.Release(ctx, p.spec.NodeName); err != nil {
-		return err
-	}
-	if p.flavour.OwnLease {
+	if p.flavour.OwnLease && !slices.ContainsFunc(others, func(c claim) bool { return c.flavour.OwnLease }) {
 		return p.OwnLease.Release(ctx, p.spec.NodeName)
 	}
 	return nil
+}
+
+// recordedHolder returns who the cordon record of a node names; empty without a node or a readable record.
+func recordedHolder(node *corev1.Node) string {
+	if node == nil {
+		return ""
+	}
+	hold, err := drain.ReadHold(node)
+	if err != nil || hold == nil {
+		return ""
+	}
+	return hold.By
 }

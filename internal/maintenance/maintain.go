@@ -199,10 +199,7 @@ func (p *pass) rival(ctx context.Context, node *corev1.Node) (bool, error) {
 }
 
 // holds tells whether the record on the node is this maintenance's.
-func (p *pass) holds(node *corev1.Node) bool {
-	hold, err := drain.ReadHold(node)
-	return err == nil && hold != nil && hold.By == p.by()
-}
+func (p *pass) holds(node *corev1.Node) bool { return recordedHolder(node) == p.by() }
 
 // lease makes sure that the node's lease is ours.
 func (p *pass) lease(ctx context.Context, node *corev1.Node) (bool, error) {
@@ -222,7 +219,27 @@ func (p *pass) lease(ctx context.Context, node *corev1.Node) (bool, error) {
 		return false, p.giveUp(ctx, node)
 	}
 	p.Metrics.leaseErrors.Inc()
-	return false, err
+	if status.Classify(err) != status.Denied {
+		return false, err
+	}
+	p.leaseDenied(node, err)
+	return false, nil
+}
+
+// leaseDenied reports that the API server refuses to have the lease written. Nothing is evicted until it can be: another actor may acquire
+// the lease when it expires.
+func (p *pass) leaseDenied(node *corev1.Node, err error) {
+	p.found.lease = step{reason: reasonDenied, message: err.Error()}
+	var missing *nodelease.NamespaceError
+	if errors.As(err, &missing) {
+		p.found.lease.reason = reasonNamespace
+	}
+	p.found.trouble = err.Error()
+	p.withdraw(p.memory)
+	p.later(retryDenied)
+	if p.holds(node) {
+		p.found.cordon = step{met: true, reason: reasonCordoned, message: "the cordon stays while the lease cannot be renewed"}
+	}
 }
 
 // leaseHeld notes that somebody else has the lease. Failures count only for one that was ours.
@@ -386,7 +403,7 @@ func (p *pass) refused(ctx context.Context, node *corev1.Node) (bool, error) {
 	if err != nil || !denied || !meta.IsStatusConditionTrue(p.status.Conditions, ConditionLeaseHeld) {
 		return denied, err
 	}
-	return true, p.release(ctx)
+	return true, p.release(ctx, node)
 }
 
 // guard asks whether the control plane can spare the node.

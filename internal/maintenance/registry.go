@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 )
 
 // indexNode is the index of NodeMaintenances by spec.nodeName.
@@ -71,9 +73,16 @@ type claim struct {
 	name    string
 	uid     types.UID
 	created time.Time
+	// deleting reports whether it is being deleted and has not released the node yet.
+	deleting bool
 }
 
-// claims lists who names a node, the oldest first.
+// ended reports whether a NodeMaintenance is being deleted and has released its node: only the finalizer of another controller keeps it.
+func ended(object client.Object) bool {
+	return object.GetDeletionTimestamp() != nil && !slices.Contains(object.GetFinalizers(), medik8s.Finalizer)
+}
+
+// claims lists who names a node, the oldest first. Those that have ended are left out.
 func (r *Registry) claims(ctx context.Context, node string) ([]claim, error) {
 	r.mu.Lock()
 	flavours := slices.Clone(r.flavours)
@@ -85,7 +94,12 @@ func (r *Registry) claims(ctx context.Context, node string) ([]claim, error) {
 			return nil, fmt.Errorf("listing the %s of node %s: %w", flavour.Resource.GroupResource(), node, err)
 		}
 		for _, object := range flavour.items(list) {
-			found = append(found, claim{flavour, object.GetName(), object.GetUID(), object.GetCreationTimestamp().Time})
+			if ended(object) {
+				continue
+			}
+			found = append(found, claim{
+				flavour, object.GetName(), object.GetUID(), object.GetCreationTimestamp().Time, object.GetDeletionTimestamp() != nil,
+			})
 		}
 	}
 	slices.SortFunc(found, func(a, b claim) int {

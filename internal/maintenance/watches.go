@@ -58,6 +58,9 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				queue.Add(priority, named(object.GetName()))
 			},
 			Updated: func(_ context.Context, queue watch.Queue, before, after client.Object) {
+				if ended(after) && !ended(before) {
+					r.Registry.free(r.flavour.view(after).spec.NodeName)
+				}
 				if last, own := r.versions.Own(string(after.GetUID()), after.GetResourceVersion()); own && !last.Awaited && before.GetUID() == after.GetUID() {
 					return
 				}

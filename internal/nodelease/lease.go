@@ -127,17 +127,41 @@ func (l *Leases) update(ctx context.Context, lease *coordinationv1.Lease) error 
 	return err
 }
 
-// create creates a lease, and the namespace of the leases when that is missing, and records the answer.
+// NamespaceError says that the namespace of the leases does not exist and cannot be created. It wraps the API server's answer to the creation
+// of the namespace, so that it is classified as that.
+type NamespaceError struct {
+	// Namespace is where the leases have to be.
+	Namespace string
+	// Err is why it cannot be created.
+	Err error
+}
+
+// Error says what to do.
+func (e *NamespaceError) Error() string {
+	return fmt.Sprintf("namespace %s, where the leases of nodes are, does not exist: create it, with Drover's Role in it (creating it: %v)", e.Namespace, e.Err)
+}
+
+// Unwrap returns why the namespace cannot be created.
+func (e *NamespaceError) Unwrap() error { return e.Err }
+
+// create creates a lease, and the namespace of the leases where that is missing and Drover may create it, and records the answer.
 func (l *Leases) create(ctx context.Context, lease *coordinationv1.Lease) error {
 	made := lease.DeepCopy()
 	err := l.Client.Create(ctx, made)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}}
 		if err := l.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating the namespace of the leases: %w", err)
+			return &NamespaceError{Namespace: l.Namespace, Err: err}
 		}
 		made = lease.DeepCopy()
-		err = l.Client.Create(ctx, made)
+		if err = l.Client.Create(ctx, made); apierrors.IsNotFound(err) {
+			// The API server that answered does not know the namespace yet. Wrapped, this would mean that the Node is gone.
+			return fmt.Errorf("namespace %s has just been created: %v", l.Namespace, err) //nolint:errorlint // see above
+		}
+	case apierrors.IsForbidden(err):
+		// A Role goes with its namespace, and then the API server does not say which of them is missing.
+		return fmt.Errorf("%w; make sure that namespace %s and Drover's Role in it exist", err, l.Namespace)
 	}
 	if err == nil && l.Written != nil {
 		l.Written.Created(made.Name, made)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,9 +13,11 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -178,4 +181,58 @@ func (c interposed) Delete(ctx context.Context, object client.Object, options ..
 		return err
 	}
 	return c.Client.Delete(ctx, object, options...)
+}
+
+// TestHold_NamespaceMissing acquires a lease where its namespace does not exist, without the permission to create one and then with it.
+func TestHold_NamespaceMissing(t *testing.T) {
+	const user, namespace = "lease-holder", "leases-elsewhere"
+	f := newFixture(t, "homeless")
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: nodelease.Namespace(), Name: user}}
+	if err := f.admin.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	config, err := env.AsServiceAccount(t.Context(), nodelease.Namespace(), user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allow := func(name, group, resource string) {
+		t.Helper()
+		role := &rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"get", "create", "update", "delete"}}},
+		}
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: nodelease.Namespace(), Name: user}},
+		}
+		for _, object := range []client.Object{role, binding} {
+			if err := f.admin.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	leases := f.leases("ours")
+	leases.Client, leases.Reader, leases.Namespace = harness.ClientFor(t, config), f.admin, namespace
+	// The API server's authorizer learns of a new binding by a watch.
+	holds := func(what string, done func(error) bool) {
+		t.Helper()
+		var err error
+		wait := func(context.Context) (bool, error) {
+			_, err = leases.Hold(t.Context(), f.node)
+			return done(err), nil
+		}
+		if polled := utilwait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, wait); polled != nil {
+			t.Fatalf("%s: acquiring the lease gives %v", what, err)
+		}
+	}
+	holds("without a Role", func(err error) bool {
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "Drover's Role in it exist")
+	})
+	allow("test-leases", "coordination.k8s.io", "leases")
+	holds("without the namespace", func(err error) bool {
+		var missing *nodelease.NamespaceError
+		return errors.As(err, &missing) && missing.Namespace == namespace && apierrors.IsForbidden(err) && !apierrors.IsNotFound(err)
+	})
+	allow("test-namespaces", "", "namespaces")
+	holds("with the permission to create it", func(err error) bool { return err == nil })
 }

@@ -121,3 +121,40 @@ func TestALeaseLostAfterTheSuccess(t *testing.T) {
 	})
 	s.NotTold("NodeMaintenance", m.Name, maintenance.EventFailed)
 }
+
+// TestRelease_DeletedTogether deletes two NodeMaintenances of each of several nodes at once, of one group and of both.
+func TestRelease_DeletedTogether(t *testing.T) {
+	s := site(t)
+	type pair struct {
+		node          string
+		before        string
+		first, second *harness.Maintenance
+	}
+	var pairs []pair
+	for i := range 6 {
+		node := s.AddNode()
+		p := pair{node: node, before: looks(s.Node(node)), first: s.Maintain(node, nil)}
+		p.first.Phase(medik8s.PhaseSucceeded)
+		if i%2 == 0 {
+			p.second = s.MaintainKubevirt(node)
+		} else {
+			p.second = s.MaintainAs(node+"-again", node)
+		}
+		p.second.Phase(medik8s.PhaseFailed)
+		pairs = append(pairs, p)
+	}
+	for _, p := range pairs {
+		for _, m := range []*harness.Maintenance{p.first, p.second} {
+			if err := s.Client.Delete(t.Context(), m.Get()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, p := range pairs {
+		givenBack(s, p.node, p.before)
+		s.AwaitHolder(p.node, "")
+		if lease := s.LeaseOf(p.node); lease != nil {
+			t.Errorf("the lease of node %s is left: %v", p.node, lease.Spec)
+		}
+	}
+}

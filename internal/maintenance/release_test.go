@@ -1,0 +1,170 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/nodelease"
+)
+
+// frozenCache lists the NodeMaintenances of both groups as they were when it was made, as a cache does whose watch lags.
+type frozenCache struct {
+	client.Reader
+	medik8s  medik8s.NodeMaintenanceList
+	kubevirt kubevirt.NodeMaintenanceList
+}
+
+func freezeCache(s *stage) *frozenCache {
+	s.t.Helper()
+	frozen := &frozenCache{Reader: s.client}
+	for _, list := range []client.ObjectList{&frozen.medik8s, &frozen.kubevirt} {
+		if err := s.client.List(s.t.Context(), list); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return frozen
+}
+
+func (c *frozenCache) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	switch list := list.(type) {
+	case *medik8s.NodeMaintenanceList:
+		c.medik8s.DeepCopyInto(list)
+	case *kubevirt.NodeMaintenanceList:
+		c.kubevirt.DeepCopyInto(list)
+	}
+	return nil
+}
+
+// TestRelease_DeletedTogether deletes two NodeMaintenances of one node while the cache still shows each of them the other.
+func TestRelease_DeletedTogether(t *testing.T) {
+	for _, order := range [][]string{{"front", "waits"}, {"waits", "front"}} {
+		t.Run(strings.Join(order, " before "), func(t *testing.T) {
+			front, waits := maintenanceOf("front", "n1"), maintenanceOf("waits", "n1")
+			front.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
+			s := newStage(t, nodeOf("n1"), front, waits)
+			s.rest("front")
+			s.rest("waits")
+			for name, object := range map[string]*medik8s.NodeMaintenance{"front": front, "waits": waits} {
+				s.read(object, name)
+				if err := s.client.Delete(t.Context(), object); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.Registry.cache = freezeCache(s)
+			for _, name := range order {
+				s.pass(name)
+				if node := s.node("n1"); held(node) && s.holder("n1") == "" {
+					t.Errorf("after the end of %s the node is cordoned and its lease is released", name)
+				}
+			}
+			if node := s.node("n1"); held(node) || s.holder("n1") != "" {
+				t.Errorf("cordoned %v, lease held by %q", held(node), s.holder("n1"))
+			}
+		})
+	}
+}
+
+// TestRelease_OwnLeaseOfOlderGroup deletes a NodeMaintenance of the older group while one of the newer group goes on.
+func TestRelease_OwnLeaseOfOlderGroup(t *testing.T) {
+	older := &kubevirt.NodeMaintenance{ObjectMeta: maintenanceOf("older", "n1").ObjectMeta}
+	older.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
+	older.Spec.NodeName = "n1"
+	s := newStage(t, nodeOf("n1"), older, maintenanceOf("m", "n1"))
+	both := &stage{t: t, Reconciler: NewReconciler(Kubevirt(), s.Crew, s.options), client: s.client, clock: s.clock}
+	both.rest("older")
+	s.rest("m")
+	s.read(older, "older")
+	if err := s.client.Delete(t.Context(), older); err != nil {
+		t.Fatal(err)
+	}
+	both.pass("older")
+	lease := &coordinationv1.Lease{}
+	if err := s.client.Get(t.Context(), types.NamespacedName{Namespace: "own", Name: "n1"}, lease); err != nil || lease.Spec.HolderIdentity != nil {
+		t.Errorf("the second lease is %+v (%v)", lease.Spec, err)
+	}
+	if got := s.holder("n1"); got != Holder {
+		t.Errorf("the lease, which the other NodeMaintenance needs, is held by %q", got)
+	}
+}
+
+// TestRival_EndedWithForeignFinalizer has another controller's finalizer keep a NodeMaintenance that has released its node.
+func TestRival_EndedWithForeignFinalizer(t *testing.T) {
+	kept, next := maintenanceOf("kept", "n1"), maintenanceOf("next", "n1")
+	kept.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
+	kept.Finalizers = []string{"example.com/keep"}
+	s := newStage(t, nodeOf("n1"), kept, next)
+	s.rest("kept")
+	s.rest("next")
+	s.expect("next", medik8s.PhaseFailed, "a NodeMaintenance for node n1 already exists")
+	s.read(kept, "kept")
+	if err := s.client.Delete(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	s.rest("kept")
+	s.rest("next")
+	s.expect("next", medik8s.PhaseSucceeded, "", "Ready=InMaintenance")
+}
+
+// TestLease_Denied has the API server refuse the lease: the status says why, and nothing is evicted meanwhile.
+func TestLease_Denied(t *testing.T) {
+	missing := apierrors.NewNotFound(corev1.Resource("namespaces"), nodelease.DefaultNamespace)
+	forbidden := apierrors.NewForbidden(corev1.Resource("namespaces"), nodelease.DefaultNamespace, errors.New("no Role"))
+	for name, test := range map[string]struct {
+		fail         map[string]error
+		reason, text string
+	}{
+		"namespace missing, and Drover may not create it": {
+			map[string]error{"create Lease": missing, "create Namespace": forbidden}, "LeaseNamespaceMissing",
+			"namespace medik8s-leases, where the leases of nodes are, does not exist: create it",
+		},
+		"namespace missing with its Role": {
+			map[string]error{"create Lease": forbidden}, "Denied", "make sure that namespace medik8s-leases and Drover's Role in it exist",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nodeOf("n1"), maintenanceOf("m", "n1"), podOf("a", "n1"))
+			s.fail = test.fail
+			if result, _ := s.pass("m"); result.RequeueAfter != retryDenied {
+				t.Errorf("the next attempt is in %s", result.RequeueAfter)
+			}
+			s.expect("m", medik8s.PhaseRunning, test.text, "LeaseHeld="+test.reason, "Ready="+test.reason, "Cordoned=NotStarted")
+			if held(s.node("n1")) || s.evicting() != 0 {
+				t.Error("the node is cordoned without its lease")
+			}
+			clear(s.fail)
+			s.rest("m")
+			s.expect("m", medik8s.PhaseRunning, "", "LeaseHeld=Held", "Cordoned=Cordoned")
+		})
+	}
+}
+
+// TestLease_RenewalDenied keeps the cordon and stops the drain.
+func TestLease_RenewalDenied(t *testing.T) {
+	s := newStage(t, nodeOf("n1"), maintenanceOf("m", "n1"), podOf("a", "n1"))
+	s.rest("m")
+	s.fail["update Lease"] = apierrors.NewForbidden(corev1.Resource("leases"), "node-n1", errors.New("no Role"))
+	s.clock.Step(nodelease.RenewAfter)
+	s.pass("m")
+	s.expect("m", medik8s.PhaseRunning, "no Role", "LeaseHeld=Denied", "Cordoned=Cordoned")
+	if !held(s.node("n1")) || s.evicting() != 0 {
+		t.Errorf("cordoned %v, %v pods are being evicted", held(s.node("n1")), s.evicting())
+	}
+	clear(s.fail)
+	s.rest("m")
+	s.expect("m", medik8s.PhaseRunning, "", "LeaseHeld=Held", "Cordoned=Cordoned")
+	if s.evicting() != 1 {
+		t.Error("the drain does not go on")
+	}
+}

@@ -65,6 +65,8 @@ type VersionSource = plan.VersionSource
 type Options struct {
 	// NodeVersion says where the version of a node is read.
 	NodeVersion VersionSource
+	// jobsVersion returns the newest resourceVersion that the cache of Jobs has seen; nil where that is not known.
+	jobsVersion func() string
 	// Clock tells the time; nil is the real one.
 	Clock clock.PassiveClock
 }
@@ -93,6 +95,8 @@ type Reconciler struct {
 	options  Options
 	clock    clock.PassiveClock
 	versions *expectations.Objects
+	// owned are the Jobs that were created and deleted for each run, until the cache shows it.
+	owned *expectations.Owned
 
 	mu sync.Mutex
 	// known is what is remembered of each run between passes; nothing of it is needed to decide.
@@ -105,8 +109,6 @@ type memory struct {
 	begun time.Time
 	// wrote is when the status was written last.
 	wrote time.Time
-	// made are Jobs that the cache may not show yet.
-	made map[types.NamespacedName]madeJob
 	// since is when each node came into its phase; told are the Jobs whose failure an event has been sent for.
 	since map[string]phaseSince
 	told  map[types.UID]bool
@@ -114,12 +116,6 @@ type memory struct {
 	nodes map[string]v1alpha1.NodeStatus
 	// ended tells that the finalizer has been removed; the cache may still show the object.
 	ended bool
-}
-
-// madeJob is a Job as the API server answered to its creation.
-type madeJob struct {
-	job *batchv1.Job
-	at  time.Time
 }
 
 type phaseSince struct {
@@ -132,14 +128,22 @@ func NewReconciler(crew *Crew, options Options) *Reconciler {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
+	live := expectations.NewLive(crew.Live, crew.Writer.Scheme())
 	return &Reconciler{
-		Crew: crew, options: options, clock: options.Clock,
-		versions: expectations.NewObjects(expectations.NewLive(crew.Live, crew.Writer.Scheme()), options.Clock), known: map[types.NamespacedName]*memory{},
+		Crew: crew, options: options, clock: options.Clock, versions: expectations.NewObjects(live, options.Clock),
+		owned: expectations.NewOwned(crew.Cache, func() client.Object { return &batchv1.Job{} }, expectations.OwnedOptions{
+			Version: options.jobsVersion, Live: live, Clock: options.Clock,
+		}),
+		known: map[types.NamespacedName]*memory{},
 	}
 }
 
 // Run runs the controllers of the three kinds until the context ends. The caches must be full.
 func Run(ctx context.Context, cache ctrlcache.Cache, crew *Crew, options Options) error {
+	var err error
+	if options.jobsVersion, err = expectations.StoreVersion(ctx, cache, &batchv1.Job{}); err != nil {
+		return fmt.Errorf("controller %s: %w", Name, err)
+	}
 	r := NewReconciler(crew, options)
 	defer r.retire()
 	rules, targets := &ruleReconciler{r}, &targetReconciler{r}
@@ -261,7 +265,7 @@ func (r *Reconciler) remember(key types.NamespacedName, uid types.UID, now time.
 	m := r.known[key]
 	if m == nil || m.uid != uid {
 		m = &memory{
-			uid: uid, begun: now, made: map[types.NamespacedName]madeJob{}, since: map[string]phaseSince{}, told: map[types.UID]bool{},
+			uid: uid, begun: now, since: map[string]phaseSince{}, told: map[types.UID]bool{},
 		}
 		r.known[key] = m
 	}
@@ -277,6 +281,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	r.Metrics.forget(key.Namespace, key.Name)
 	if m != nil {
 		r.versions.Forget(string(m.uid))
+		r.owned.Forget(string(m.uid))
 	}
 }
 

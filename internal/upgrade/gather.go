@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,9 +18,6 @@ import (
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
-
-// madeFor is for how long a Job counts as made that the cache does not show.
-const madeFor = 30 * time.Second
 
 // configKind is what is read the metadata of.
 var configKind = mcfgv1.GroupVersion.WithKind("MachineConfig")
@@ -141,20 +139,19 @@ func configMetadata() *metav1.PartialObjectMetadata {
 	return kind
 }
 
-// jobs reads the run's Jobs, and those that it has made a moment ago.
+// errJobsPending is why nothing can be decided about a run yet.
+var errJobsPending = errors.New("the cache does not show the Jobs that were last created or deleted for it yet")
+
+// jobs reads the run's Jobs. The error is a conflict while the cache does not show what was last created or deleted of them: an abort would
+// leave a Job running that it does not know.
 func (p *pass) jobs(ctx context.Context) (map[types.NamespacedName]*batchv1.Job, error) {
-	jobs, err := byName(ctx, p.Cache, &batchv1.JobList{}, func(l *batchv1.JobList) []batchv1.Job { return l.Items },
-		client.MatchingLabels{plan.LabelRun: string(p.run.UID)})
+	pending, err := p.owned.Pending(ctx, string(p.run.UID))
 	if err != nil {
 		return nil, err
 	}
-	for key, made := range p.memory.made {
-		if jobs[key] != nil || p.now.Sub(made.at) > madeFor {
-			delete(p.memory.made, key)
-			continue
-		}
-		jobs[key] = made.job
-		p.later(madeFor)
+	if pending {
+		return nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("mutexrunconfigs").GroupResource(), p.run.Name, errJobsPending)
 	}
-	return jobs, nil
+	return byName(ctx, p.Cache, &batchv1.JobList{}, func(l *batchv1.JobList) []batchv1.Job { return l.Items },
+		client.MatchingLabels{plan.LabelRun: string(p.run.UID)})
 }

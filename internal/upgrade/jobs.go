@@ -44,7 +44,7 @@ func (p *pass) create(ctx context.Context, step *plan.Step) error {
 		step.Status.Message = err.Error()
 		return err
 	}
-	p.memory.made[key] = madeJob{job, p.now}
+	p.owned.Created(string(p.run.UID), job)
 	if step.Status.Started == nil {
 		step.Status.Started = &metav1.Time{Time: p.now.UTC()}
 	}
@@ -74,7 +74,7 @@ func (p *pass) stopJobs(ctx context.Context) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("ending Job %s: %w", key, err)
 		}
-		delete(p.memory.made, key)
+		p.owned.Deleted(string(p.run.UID), job)
 		log.FromContext(ctx).Info("job ended, as its run is over", "job", key)
 	}
 	return nil

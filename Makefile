@@ -87,8 +87,12 @@ bench-upgrades: build # a gated upgrade of 200 nodes whose Jobs end at once (BEN
 	go run ./test/bench/upgrades $(BENCH_UPGRADES) -json bench-upgrades.json
 
 .PHONY: faults
-faults: sandbox ## Run the crash lanes in full: a kill before and after every write, and every way to end an upgrade (hours).
-	DROVER_CRASH_PLANS=all go test -race -timeout 180m -p 1 -count=1 -v -run 'TestCrash|TestEverythingIsGivenBack' ./test/faults ./test/upgrade
+faults: sandbox ## Run the fault lanes in full: a kill before and after every write, every way to end an upgrade, an old view of every kind (hours; STALE=all: the last alone).
+ifeq ($(STALE),)
+	DROVER_CRASH_PLANS=all DROVER_STALE=all go test -race -timeout 300m -p 1 -count=1 -v -run 'TestCrash|TestEverythingIsGivenBack|TestStale' ./test/faults ./test/upgrade
+else
+	hack/stale.sh '$(STALE)'
+endif
 
 .PHONY: fuzz
 fuzz: ## Fuzz the record codecs and the merge (FUZZ_TIME=60s each).

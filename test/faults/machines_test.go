@@ -70,11 +70,7 @@ func installMachines(t *testing.T) {
 func lifetime(t *testing.T, d harness.Disturbance) (made string, writes int) {
 	t.Helper()
 	installMachines(t)
-	w := harness.NewWorld(t, env)
-	f := &fleet{mark: w.AuditMark(), disturbance: d}
-	f.Pool = w.MakePool("fleet-"+d.String(), 2, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
-		set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
-	})
+	f := newFleet(t, "fleet-", d)
 	check := &machinev1beta1.MachineHealthCheck{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: f.Name},
 		Spec: machinev1beta1.MachineHealthCheckSpec{
@@ -85,7 +81,7 @@ func lifetime(t *testing.T, d harness.Disturbance) (made string, writes int) {
 			},
 		},
 	}
-	w.MadeUntilTheEnd(check)
+	f.MadeUntilTheEnd(check)
 	f.operator = harness.Start(t, env, d.Operator(1, harness.Options{
 		Args: []string{"--controllers=*", "--machines-parallel=1", "--machines-workers=1"},
 	}))
@@ -99,6 +95,17 @@ func lifetime(t *testing.T, d harness.Disturbance) (made string, writes int) {
 		t.Fatal(err)
 	}
 	return made, writes
+}
+
+// newFleet makes a pool of two.
+func newFleet(t *testing.T, prefix string, d harness.Disturbance) *fleet {
+	t.Helper()
+	w := harness.NewWorld(t, env)
+	f := &fleet{mark: w.AuditMark(), disturbance: d}
+	f.Pool = w.MakePool(prefix+d.String(), 2, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
+		set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
+	})
+	return f
 }
 
 // live is the pool's life.
@@ -125,20 +132,26 @@ func (f *fleet) live() {
 	f.until(0, machines[0].Name)
 }
 
+// revive starts another operator when the first one has died.
+func (f *fleet) revive() {
+	f.Helper()
+	select {
+	case <-f.operator.Ended():
+		if f.crashed {
+			f.Fatalf("the second operator ended; its log:\n%s", f.operator.Log())
+		}
+		f.crashed = true
+		f.operator = harness.Start(f.TB, env, f.disturbance.Operator(2, harness.Options{Args: []string{"--controllers=*"}}))
+	default:
+	}
+}
+
 // until waits until the pool has so many Machines that run, with their labels on their Nodes, and some Machines and their Nodes are gone.
 // When the operator has died it starts another one.
 func (f *fleet) until(count int, gone ...string) (machines []machinev1beta1.Machine) {
 	f.Helper()
 	f.Eventually(fmt.Sprintf("%d Machines run", count), func() error {
-		select {
-		case <-f.operator.Ended():
-			if f.crashed {
-				f.Fatalf("the second operator ended; its log:\n%s", f.operator.Log())
-			}
-			f.crashed = true
-			f.operator = harness.Start(f.TB, env, f.disturbance.Operator(2, harness.Options{Args: []string{"--controllers=*"}}))
-		default:
-		}
+		f.revive()
 		var err error
 		if machines, err = f.Running(count); err != nil {
 			return err

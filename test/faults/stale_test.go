@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -24,16 +25,53 @@ func TestStale(t *testing.T) {
 			Name: named("maintenance", e.name), Run: func(t *testing.T, d harness.Disturbance) string {
 				left, _ := evacuate(t, e, d)
 				return left
-			},
+			}, Interrupts: true,
 		})
 	}
-	lane.Workloads = append(lane.Workloads, stale.Workload{
-		Name: "machines", Run: func(t *testing.T, d harness.Disturbance) string {
+	lane.Workloads = append(lane.Workloads,
+		stale.Workload{Name: "machines", Run: func(t *testing.T, d harness.Disturbance) string {
 			made, _ := lifetime(t, d)
 			return made
-		},
-	})
+		}},
+		stale.Workload{Name: "replicas", Run: resize, Interrupts: true},
+	)
 	lane.Run(t, env)
+}
+
+// resize scales a pool up and down again. Its end is known also where the user takes the first step back.
+func resize(t *testing.T, d harness.Disturbance) string {
+	t.Helper()
+	f := newFleet(t, "replicas-", d)
+	f.operator = harness.Start(t, env, d.Operator(1, harness.Options{Args: []string{"--controllers=*", "--machines-parallel=1", "--machines-workers=1"}}))
+	for _, count := range []int{2, 5} {
+		f.Scale(int32(count)) //nolint:gosec // it is five at most
+		f.Eventually(fmt.Sprintf("%d Machines run", count), func() error {
+			f.revive()
+			if d.Interrupted() {
+				return nil
+			}
+			_, err := f.Running(count)
+			return err
+		})
+	}
+	f.Scale(3)
+	before := f.until(3)
+	d.Wait()
+	after := f.until(3)
+	made, _ := f.count()
+	left := fmt.Sprintf("%d Machines run\n", len(after))
+	for i := range after {
+		if after[i].UID != before[i].UID {
+			left += fmt.Sprintf("Machine %s is another than before\n", after[i].Name)
+		}
+	}
+	if !d.Interrupted() {
+		left += made
+	}
+	if err := f.operator.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	return left
 }
 
 // named makes a name that a Kubernetes object may have.

@@ -21,6 +21,8 @@ type Disturbance interface {
 	Operator(n int, options Options) Options
 	// Kills reports whether the first operator dies, so that the workload has to start another one.
 	Kills() bool
+	// Interrupted reports whether the user takes back what they have asked for, without waiting for it.
+	Interrupted() bool
 	// Wait returns when it is over, and what it led to has been done.
 	Wait()
 }
@@ -55,6 +57,9 @@ func (p CrashPoint) Operator(n int, options Options) Options {
 
 // Kills reports whether it is a point at all.
 func (p CrashPoint) Kills() bool { return p.Write > 0 }
+
+// Interrupted is never the case.
+func (CrashPoint) Interrupted() bool { return false }
 
 // Wait does nothing: the workload itself waits for the second operator.
 func (CrashPoint) Wait() {}

@@ -118,7 +118,7 @@ func (j *Judge) decide(w *warrant, r *Request, before, after Objects, v *view) {
 		if kind.GroupResource() != v.resource {
 			return at
 		}
-		if since := v.frozen(); !since.IsZero() && v.past() == "" && since.Before(at) {
+		if since := v.frozen(); !since.IsZero() && since.Before(at) {
 			at = since
 		}
 		return at.Add(-v.delay)

@@ -30,6 +30,8 @@ type Fault struct {
 	Past string
 	// Freeze reports of a write, before it is sent, whether the watches stand still from then on; nil never does.
 	Freeze func(Write) bool
+	// Elect reports whether the operator may become the leader by now; nil is always. Until it does a frozen view stays so.
+	Elect func() bool
 	// Quiet is for how long the operator has to make no request before the view moves again, Bound how long it stands still at most.
 	Quiet, Bound time.Duration
 }
@@ -85,7 +87,7 @@ func Start(ctx context.Context, config *rest.Config, fault Fault, judge *Judge) 
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p := &Proxy{
 		URL: "http://" + listener.Addr().String(), upstream: upstream, transport: transport, stop: stop, judge: judge, fault: fault,
-		view:  &view{resource: fault.Resource, delay: fault.Delay, quiet: fault.Quiet, bound: fault.Bound, version: fault.Past},
+		view:  &view{resource: fault.Resource, delay: fault.Delay, quiet: fault.Quiet, bound: fault.Bound, version: fault.Past, standby: fault.Elect != nil},
 		asked: map[schema.GroupVersionResource]sets.Set[string]{},
 	}
 	if fault.Past != "" {
@@ -142,13 +144,20 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.note(info, r)
 	ours := info.Subresource == "" && schema.GroupResource{Group: info.APIGroup, Resource: info.Resource} == p.fault.Resource
 	switch {
+	case election(info) && p.fault.Elect != nil && !p.fault.Elect():
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case election(info):
+		if info.Verb == "create" || info.Verb == "update" {
+			p.view.begin()
+		}
+		p.pass.ServeHTTP(w, r)
 	case counted(info):
 		p.serveWrite(w, r, info)
 	case ours && info.Verb == "watch":
-		p.begin()
+		p.view.begin()
 		p.serveWatch(w, r)
 	case ours && info.Verb == "list" && r.URL.Query().Get("resourceVersion") != "" && p.view.past() != "":
-		p.begin()
+		p.view.begin()
 		p.listPast(w, r)
 	default:
 		p.pass.ServeHTTP(w, r)
@@ -184,15 +193,6 @@ func kindOfVersion(version string) string {
 		return version
 	}
 	return "n"
-}
-
-// begin starts the time of a view that was old from the beginning.
-func (p *Proxy) begin() {
-	p.view.mu.Lock()
-	defer p.view.mu.Unlock()
-	if p.view.released != nil && p.view.since.IsZero() {
-		p.view.since = time.Now()
-	}
 }
 
 // election reports whether a request is of a leader election.
@@ -323,11 +323,4 @@ func (p *Proxy) settled(now time.Time, since time.Duration) bool {
 		moved = p.writes[len(p.writes)-1].At
 	}
 	return !frozen && now.Sub(moved) >= since
-}
-
-// Held is how many pieces of watches were held back.
-func (p *Proxy) Held() int {
-	p.view.mu.Lock()
-	defer p.view.mu.Unlock()
-	return p.view.held
 }

@@ -3,7 +3,9 @@ package stale
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,14 +24,18 @@ const (
 	None Mode = "undisturbed"
 	// Leader kills the operator, and shows its successor the kind as it was before some of the last changes.
 	Leader Mode = "leader"
+	// Standby freezes the watches of the kind of a replica that stands by, and then kills the leader: the replica takes over with an old view.
+	Standby Mode = "standby"
 	// OwnWrite freezes the watches of the kind right before a write of the operator is sent, if it makes any to the kind.
 	OwnWrite Mode = "write"
+	// Interrupt is OwnWrite, and the user takes back what they have asked for while the view is old.
+	Interrupt Mode = "interrupt"
 	// Late delays every event of the kind.
 	Late Mode = "late"
 )
 
 // Modes lists those that disturb.
-func Modes() []Mode { return []Mode{Leader, OwnWrite, Late} }
+func Modes() []Mode { return []Mode{Leader, Standby, OwnWrite, Interrupt, Late} }
 
 const (
 	// quiet is for how long the operator makes no request before a frozen view moves again, bound how long it stands still at most.
@@ -76,6 +82,9 @@ type Run struct {
 	point   harness.CrashPoint
 	at      int
 
+	// dead tells that the first operator is.
+	dead atomic.Bool
+
 	mu      sync.Mutex
 	proxies []*Proxy
 	// story says what was done to the view, vacuous that there was nothing to hide.
@@ -94,10 +103,17 @@ func NewRun(
 		begun: time.Now(),
 	}
 	switch mode {
-	case Leader:
+	case Leader, Standby:
 		first := min(profile.First[kind]+1, len(profile.Writes))
+		if mode == Standby {
+			r.at = 1 + random.IntN(first)
+			r.story = fmt.Sprintf("watches of %s by a replica that stands by freeze at write %d", kind, r.at)
+		}
 		r.point = harness.CrashPoint{Write: first + random.IntN(len(profile.Writes)-first+1), After: random.IntN(2) == 0}
-	case OwnWrite:
+		if mode == Standby {
+			r.story += fmt.Sprintf(", and it takes over after the leader's %s", r.point)
+		}
+	case OwnWrite, Interrupt:
 		if own := profile.own(kind); own > 0 {
 			r.at = 1 + random.IntN(own)
 			r.story = fmt.Sprintf("watches of %s freeze at write %d of %d to the kind", kind, r.at, own)
@@ -117,14 +133,53 @@ func NewRun(
 func (r *Run) String() string { return r.name }
 
 // Kills reports whether the first operator dies.
-func (r *Run) Kills() bool { return r.mode == Leader }
+func (r *Run) Kills() bool { return r.mode == Leader || r.mode == Standby }
 
 // Operator has an operator reach the API server through a proxy.
 func (r *Run) Operator(n int, options harness.Options) harness.Options {
 	r.t.Helper()
+	if r.mode == Standby {
+		return r.withStandby(n, options)
+	}
 	options = r.point.Operator(n, options)
 	options.Config = r.proxy(r.fault(n)).Config()
 	return options
+}
+
+// soon has a replica take over soon.
+var soon = []string{"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}
+
+// withStandby starts a replica that stands by beside the first operator, and takes over when that has died. The one that the workload starts then
+// never leads.
+func (r *Run) withStandby(n int, options harness.Options) harness.Options {
+	r.t.Helper()
+	fault := Fault{Resource: r.kind, Quiet: quiet, Bound: bound, Elect: func() bool { return false }}
+	if n > 1 {
+		options.Elect, options.Args = true, slices.Concat(options.Args, soon)
+		options.Config = r.proxy(fault).Config()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.proxies = r.proxies[:2] // the replica's stays the last one
+		r.dead.Store(true)
+		return options
+	}
+	fault.Elect = r.dead.Load
+	var replica *Proxy
+	first := r.proxy(Fault{Freeze: func(w Write) bool {
+		if w.Index == r.at {
+			replica.view.freeze()
+		}
+		return false
+	}})
+	replica = r.proxy(fault)
+	waiting := options
+	waiting.Elect, waiting.Args, waiting.Config = true, slices.Concat(options.Args, soon), replica.Config()
+	operator := harness.Start(r.t, r.cluster, waiting)
+	if err := operator.Ready(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	options.Config = first.Config()
+	return r.point.Operator(n, options)
 }
 
 // proxy starts one that ends with the test.
@@ -162,16 +217,28 @@ func (r *Run) fault(n int) Fault {
 		missed := 1 + r.random.IntN(len(changes))
 		fault.Past = fmt.Sprint(changes[len(changes)-missed] - 1)
 		r.story = fmt.Sprintf("the operator dies at %s, and the next one sees %s without the last %d of %d changes", r.point, r.kind, missed, len(changes))
-	case r.mode == OwnWrite && r.profile.own(r.kind) > 0:
+	case r.freezes() && r.profile.own(r.kind) > 0:
 		fault.Freeze = func(w Write) bool {
 			return w.Own == r.at && w.Resource == r.kind.Resource && w.APIGroup == r.kind.Group
 		}
-	case r.mode == OwnWrite:
+	case r.freezes():
 		fault.Freeze = func(w Write) bool { return w.Index == r.at }
 	case r.mode == Late:
 		fault.Delay = r.delay
 	}
 	return fault
+}
+
+func (r *Run) freezes() bool { return r.mode == OwnWrite || r.mode == Interrupt }
+
+// Interrupted reports, from the moment on at which the view freezes, that the user takes back what they have asked for.
+func (r *Run) Interrupted() bool {
+	if r.mode != Interrupt {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.proxies) > 0 && r.proxies[0].view.froze()
 }
 
 // Wait returns when no view is frozen any more, and the operator has had time to act on what it sees then.

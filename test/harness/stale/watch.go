@@ -101,16 +101,16 @@ type view struct {
 	delay    time.Duration
 	quiet    time.Duration
 	bound    time.Duration
+	// standby tells that the time of a freeze begins when the operator becomes the leader.
+	standby bool
 
 	mu sync.Mutex
 	// version is the resourceVersion of the past that lists show; empty for the present.
 	version string
 	// released is closed when a frozen view moves again; nil while it is not frozen.
 	released chan struct{}
-	// since is when the view froze, moved when it was released, active when the operator last made a request.
+	// since is when the view froze, or the operator first looked at it if it was old before; moved when it was released, active when the operator last made a request.
 	since, moved, active time.Time
-	// held is how many pieces of watches have been held back or delayed.
-	held int
 }
 
 // freeze holds every watch of the kind back from now on, until the operator has been quiet for a while.
@@ -118,7 +118,10 @@ func (v *view) freeze() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.released == nil && v.moved.IsZero() {
-		v.released, v.since = make(chan struct{}), time.Now()
+		v.released = make(chan struct{})
+		if !v.standby {
+			v.since = time.Now()
+		}
 	}
 }
 
@@ -143,6 +146,13 @@ func (v *view) frozen() time.Time {
 	return v.since
 }
 
+// froze reports whether the view stands still, or ever did.
+func (v *view) froze() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.released != nil || !v.moved.IsZero()
+}
+
 func (v *view) past() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -153,9 +163,6 @@ func (v *view) past() string {
 func (v *view) wait(ctx context.Context, at time.Time) error {
 	v.mu.Lock()
 	released := v.released
-	if released != nil || v.delay > 0 {
-		v.held++
-	}
 	v.mu.Unlock()
 	if v.delay > 0 {
 		select {
@@ -172,6 +179,15 @@ func (v *view) wait(ctx context.Context, at time.Time) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("stale: %w", ctx.Err())
+	}
+}
+
+// begin starts the time of a view that was old before the operator did anything with it.
+func (v *view) begin() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.released != nil && v.since.IsZero() {
+		v.since = time.Now()
 	}
 }
 

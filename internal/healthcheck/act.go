@@ -82,8 +82,7 @@ func (p *pass) begin(ctx context.Context, r *remedy) (begun bool, err error) {
 		return false, err
 	}
 	if node := p.protected(r.target.machine, r.target.node); node != nil {
-		p.quorum.Lock()
-		defer p.quorum.Unlock()
+		defer p.options.Guard.Lock()()
 		if denied, err := p.guarded(ctx, r, node); err != nil || denied {
 			return false, err
 		}

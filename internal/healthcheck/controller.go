@@ -56,6 +56,8 @@ type Guard interface {
 	StandIn(machine *machinev1beta1.Machine) *corev1.Node
 	// Check says why the node cannot be spared now; empty when it can. It looks at the API server itself, not at a cache.
 	Check(ctx context.Context, node *corev1.Node) (denial string, err error)
+	// Lock lets one caller at a time, of all capabilities, check and then disrupt a node.
+	Lock() (unlock func())
 }
 
 // Options are the settings.
@@ -88,9 +90,6 @@ type Reconciler struct {
 	owners    *owners
 	// began is when the process began: what was there before is no news.
 	began time.Time
-
-	// Only one control-plane node at a time is looked at and remediated.
-	quorum sync.Mutex
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]*memory

@@ -104,12 +104,21 @@ type guard struct {
 	denial string
 	err    error
 	asked  []string
+	locked bool
+}
+
+func (g *guard) Lock() func() {
+	g.locked = true
+	return func() { g.locked = false }
 }
 
 func (g *guard) Applies(node *corev1.Node) bool { return node.Labels["control-plane"] != "" }
 
 func (g *guard) Check(_ context.Context, node *corev1.Node) (string, error) {
 	g.asked = append(g.asked, node.Name)
+	if !g.locked {
+		return "", errors.New("the guard is asked without its lock")
+	}
 	return g.denial, g.err
 }
 

@@ -85,8 +85,8 @@ type Guard interface {
 	StandIn(machine *machinev1beta1.Machine) *corev1.Node
 	// Check says why the node cannot be spared now; empty when it can.
 	Check(ctx context.Context, node *corev1.Node) (denial string, err error)
-	// Hold lets one caller at a time check and then cordon.
-	Hold() (release func())
+	// Lock lets one caller at a time, of all capabilities, check and then disrupt a node.
+	Lock() (unlock func())
 }
 
 // Crew is what the controller works with.

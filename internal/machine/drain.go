@@ -105,26 +105,36 @@ func (p *pass) blocked(reason, message string, again time.Duration) {
 
 // empty leases, cordons and drains a node.
 func (p *pass) empty(ctx context.Context, node *corev1.Node) (bool, error) {
+	record, err := p.acquire(ctx, node)
+	if err != nil || record == nil {
+		return false, err
+	}
+	return p.evict(ctx, node, record)
+}
+
+// acquire leases and cordons a node; one of the control plane under the guard's lock, from the check to the cordon. Nil without an error means that
+// it cannot be done now.
+func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.Hold, error) {
 	hold, err := drain.ReadHold(node)
 	if err != nil {
 		p.blocked(reasonBadRecord, err.Error(), retryDenied)
-		return false, nil
+		return nil, nil
 	}
 	ours := hold != nil && hold.By == p.by()
+	if !ours && p.Guard != nil && p.Guard.Applies(node) {
+		defer p.Guard.Lock()()
+	}
 	if guarded, err := p.spared(ctx, node, ours); err != nil || !guarded {
-		return false, err
+		return nil, err
 	}
 	if held, err := p.lease(ctx, node); err != nil || !held {
-		return false, err
+		return nil, err
 	}
 	if hold != nil && !ours {
 		// Whoever cordoned the node works on it only as long as the lease is theirs; what they had to give back goes with the node.
 		hold.Since = p.now.UTC().Truncate(time.Second)
 	}
-	if hold, err = p.cordon(ctx, node, hold, ours); err != nil || hold == nil {
-		return false, err
-	}
-	return p.evict(ctx, node, hold)
+	return p.cordon(ctx, node, hold)
 }
 
 // spared asks whether the control plane can spare the node, before the lease is taken, which would keep others away who could help it.
@@ -171,14 +181,8 @@ func (p *pass) until(held *nodelease.HeldError) time.Duration {
 	return min(max(held.Until.Sub(p.now), time.Second), retryDenied)
 }
 
-// cordon cordons the node, one of the control plane at a time. Nil without an error means that it cannot be done now.
-func (p *pass) cordon(ctx context.Context, node *corev1.Node, hold *drain.Hold, ours bool) (*drain.Hold, error) {
-	if !ours && p.Guard != nil && p.Guard.Applies(node) {
-		defer p.Guard.Hold()()
-		if guarded, err := p.spared(ctx, node, ours); err != nil || !guarded {
-			return nil, err
-		}
-	}
+// cordon cordons the node. Nil without an error means that it cannot be done now.
+func (p *pass) cordon(ctx context.Context, node *corev1.Node, hold *drain.Hold) (*drain.Hold, error) {
 	change, err := drain.Take(node, hold, p.by(), drain.Marks{}, p.now)
 	if err != nil || change.Patch == nil {
 		return change.Hold, err

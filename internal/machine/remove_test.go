@@ -263,7 +263,7 @@ type guard struct{ denial string }
 
 func (g *guard) StandIn(machine *machinev1beta1.Machine) *corev1.Node { return nodeOf(machine.Name) }
 
-func (g *guard) Hold() func() { return func() {} }
+func (g *guard) Lock() func() { return func() {} }
 
 func (g *guard) Applies(*corev1.Node) bool                           { return true }
 func (g *guard) Check(context.Context, *corev1.Node) (string, error) { return g.denial, nil }

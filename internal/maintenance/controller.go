@@ -78,8 +78,8 @@ type Guard interface {
 	Applies(node *corev1.Node) bool
 	// Check says why the node cannot be spared now; empty when it can. It looks at the API server itself, not at a cache.
 	Check(ctx context.Context, node *corev1.Node) (denial string, err error)
-	// Hold lets one caller at a time check and then cordon.
-	Hold() (release func())
+	// Lock lets one caller at a time, of all capabilities, check and then disrupt a node.
+	Lock() (unlock func())
 }
 
 // Crew is what the controllers of both groups share.

@@ -145,17 +145,31 @@ func (p *pass) work(ctx context.Context, node *corev1.Node) error {
 
 // take leases, cordons and drains a node that nothing on the outside speaks against.
 func (p *pass) take(ctx context.Context, node *corev1.Node, options drain.Options) error {
-	if refused, err := p.refused(ctx, node); err != nil || refused {
+	record, err := p.acquire(ctx, node)
+	if err != nil || record == nil {
 		return err
+	}
+	return p.drain(ctx, node, record, options)
+}
+
+// acquire leases and cordons the node; one of the control plane under the guard's lock, from the check to the cordon. Nil without an error means
+// that it cannot be done now.
+func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.Hold, error) {
+	if p.isGuarded(node) {
+		defer p.Guard.Lock()()
+	}
+	if refused, err := p.refused(ctx, node); err != nil || refused {
+		return nil, err
 	}
 	if held, err := p.lease(ctx, node); err != nil || !held {
-		return err
+		return nil, err
 	}
-	hold, err := p.cordon(ctx, node, false)
-	if err != nil || hold == nil {
-		return err
-	}
-	return p.drain(ctx, node, hold, options)
+	return p.cordon(ctx, node, false)
+}
+
+// isGuarded reports whether the control plane has to be asked before the node is disrupted.
+func (p *pass) isGuarded(node *corev1.Node) bool {
+	return p.Guard != nil && p.Guard.Applies(node) && !p.holds(node)
 }
 
 // drainOptions reads spec.drain. One that cannot be read is told, and nothing is done.
@@ -308,12 +322,6 @@ func (p *pass) cordon(ctx context.Context, node *corev1.Node, outOfService bool)
 	if err != nil || p.found.cordon.reason != "" {
 		return nil, err
 	}
-	if !ours && p.Guard != nil && p.Guard.Applies(node) {
-		defer p.Guard.Hold()()
-		if denied, err := p.guard(ctx, node); err != nil || denied {
-			return nil, err
-		}
-	}
 	return p.mark(ctx, node, before, ours, outOfService)
 }
 
@@ -393,10 +401,9 @@ func (p *pass) orphaned(ctx context.Context, node *corev1.Node, hold *drain.Hold
 	return false, nil
 }
 
-// refused asks the guard before the lease is taken: a lease in hand keeps those away who could help the node. What counts is the answer
-// that cordon gets under its lock.
+// refused asks the guard before the lease is acquired: a lease keeps those away who could help the node.
 func (p *pass) refused(ctx context.Context, node *corev1.Node) (bool, error) {
-	if p.Guard == nil || !p.Guard.Applies(node) || p.holds(node) {
+	if !p.isGuarded(node) {
 		return false, nil
 	}
 	denied, err := p.guard(ctx, node)

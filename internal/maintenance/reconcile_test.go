@@ -342,39 +342,49 @@ func TestSomebodyUncordons(t *testing.T) {
 }
 
 // spares is a guard that says no when it is asked for the nth time.
-type spares struct{ asked, no int }
+type spares struct {
+	asked, no int
+	locked    bool
+}
 
-func (g *spares) Hold() func() { return func() {} }
+func (g *spares) Lock() func() {
+	g.locked = true
+	return func() { g.locked = false }
+}
 
 func (g *spares) Applies(*corev1.Node) bool { return true }
 
 func (g *spares) Check(context.Context, *corev1.Node) (string, error) {
+	if !g.locked {
+		return "", errors.New("the guard is asked without its lock")
+	}
 	if g.asked++; g.asked == g.no {
 		return "too few are Ready", nil
 	}
 	return "", nil
 }
 
-// A lease in hand keeps remediators away, so one that may not begin holds none.
-func TestTheControlPlaneCannotSpareTheNode(t *testing.T) {
-	for name, c := range map[string]struct {
-		no     int
-		leased bool
-	}{"before the lease": {no: 1}, "after it": {no: 2, leased: true}} {
-		t.Run(name, func(t *testing.T) {
+// A lease keeps remediators away, so a maintenance that may not begin holds none, whether it was refused before it acquired the lease or after.
+func TestReconcile_RefusedByTheGuard(t *testing.T) {
+	for _, leased := range []bool{false, true} {
+		t.Run(fmt.Sprintf("leased before: %v", leased), func(t *testing.T) {
 			s := newStage(t, nodeOf("n1"), maintenanceOf("m", "n1"))
-			guard := &spares{no: c.no}
+			guard := &spares{no: 1}
 			s.Guard = guard
-			if s.pass("m"); (s.holder("n1") != "") != c.leased {
-				t.Errorf("the lease is held by %q", s.holder("n1"))
+			if leased {
+				guard.no = 3
+				s.fail["patch Node"] = apierrors.NewForbidden(corev1.Resource("nodes"), "n1", errors.New("no"))
+				s.pass("m")
+				if s.holder("n1") == "" {
+					t.Fatal("the lease is not held")
+				}
+				delete(s.fail, "patch Node")
+				guard.no = guard.asked + 1
 			}
+			s.pass("m")
 			s.expect("m", medik8s.PhaseRunning, "too few are Ready", "Cordoned=ControlPlaneQuorum")
-			if held(s.node("n1")) {
-				t.Error("the node is cordoned")
-			}
-			guard.no = guard.asked + 1
-			if s.pass("m"); s.holder("n1") != "" {
-				t.Errorf("refused before it began, it holds the lease as %q", s.holder("n1"))
+			if held(s.node("n1")) || s.holder("n1") != "" {
+				t.Errorf("cordoned: %v; the lease is held by %q", held(s.node("n1")), s.holder("n1"))
 			}
 			s.rest("m")
 			s.expect("m", medik8s.PhaseSucceeded, "", "Ready=InMaintenance")

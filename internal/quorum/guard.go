@@ -19,8 +19,8 @@ const (
 	etcdNamespace = "openshift-etcd"
 )
 
-// Guard looks at the API server itself: what a cache says may be from before the last node was cordoned. Whoever holds a lock from the
-// check until its own cordon is written lets no two nodes through.
+// Guard looks at the API server itself: what a cache says may be from before the last node was cordoned. A caller that holds the lock from
+// the check until its own cordon or deletion is written lets no two nodes through.
 type Guard struct {
 	reader    client.Reader
 	discovery discovery.DiscoveryInterface
@@ -36,8 +36,9 @@ func New(reader client.Reader, discovery discovery.DiscoveryInterface) *Guard {
 	return &Guard{reader: reader, discovery: discovery}
 }
 
-// Hold lets one caller at a time look and then take a node, until it calls release: two who looked at the same time would both take one.
-func (g *Guard) Hold() (release func()) {
+// Lock lets one caller at a time check a node, acquire its lease and cordon it or delete its Machine, until it calls unlock. Two that checked at
+// the same time would both take a node, or see each other's lease and both give up.
+func (g *Guard) Lock() (unlock func()) {
 	g.turn.Lock()
 	return g.turn.Unlock
 }
@@ -51,12 +52,15 @@ func (g *Guard) Check(ctx context.Context, node *corev1.Node) (denial string, er
 	if err != nil {
 		return "", err
 	}
-	if etcd {
-		return g.checkEtcd(ctx, node.Name)
-	}
 	members, err := g.members(ctx)
 	if err != nil {
 		return "", err
+	}
+	if denial, err := g.checkLeases(ctx, node.Name, members); err != nil || denial != "" {
+		return denial, err
+	}
+	if etcd {
+		return g.checkEtcd(ctx, node.Name)
 	}
 	return decidePlain(node.Name, members), nil
 }

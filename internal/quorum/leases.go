@@ -1,0 +1,40 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/nodelease"
+)
+
+// checkLeases says which other control-plane node somebody has leased, and so works on or is about to: a Machine that is to be replaced is
+// leased before it is deleted, when nothing of that can be seen on its Node yet. Empty when there is none.
+func (g *Guard) checkLeases(ctx context.Context, node string, members []corev1.Node) (denial string, err error) {
+	list := &coordinationv1.LeaseList{}
+	if err := g.reader.List(ctx, list, client.InNamespace(nodelease.Namespace())); err != nil {
+		return "", fmt.Errorf("listing the leases of nodes: %w", err)
+	}
+	leases := make(map[string]*coordinationv1.Lease, len(list.Items))
+	for i := range list.Items {
+		leases[list.Items[i].Name] = &list.Items[i]
+	}
+	return decideLeases(node, members, leases, time.Now()), nil
+}
+
+// decideLeases says which control-plane node other than one is leased. Leases are by name.
+func decideLeases(node string, members []corev1.Node, leases map[string]*coordinationv1.Lease, now time.Time) string {
+	for i := range members {
+		name := members[i].Name
+		lease := leases[nodelease.Name(name)]
+		if name == node || lease == nil || nodelease.HolderOf(lease) == "" || nodelease.Decide(lease, "", now) != nodelease.Wait {
+			continue
+		}
+		return fmt.Sprintf("node %s has to wait until the lease of control-plane node %s, held by %q, is released", node, name, nodelease.HolderOf(lease))
+	}
+	return ""
+}

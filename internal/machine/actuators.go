@@ -11,6 +11,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/provider"
 )
@@ -40,6 +41,15 @@ func NewActuators(environment provider.Environment, providers ...provider.Provid
 
 // errNoSpec tells that a Machine says nothing about its instance.
 var errNoSpec = errors.New("spec.providerSpec.value: it is missing; it says what instance the Machine is to be")
+
+// providerError is an error of a provider. It does not unwrap: a 404 or 409 in it is of the provider's own objects, and says nothing of the
+// Machine. What the provider says with its typed errors is read before it is wrapped.
+type providerError struct {
+	machine types.NamespacedName
+	err     error
+}
+
+func (e *providerError) Error() string { return fmt.Sprintf("the provider of Machine %s: %v", e.machine, e.err) }
 
 // of returns the actuator that serves a Machine.
 func (a *Actuators) of(machine *machinev1beta1.Machine) (provider.Actuator, error) {

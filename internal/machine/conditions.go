@@ -14,8 +14,10 @@ const (
 	AnnotationExclude = "machine.openshift.io/exclude-node-draining"
 	// AnnotationInstanceState shows how the instance is. It is the incumbent's.
 	AnnotationInstanceState = "machine.openshift.io/instance-state"
-	// AnnotationDrainTimeout is a duration after which the drain is ended without the rest, "0s" for never.
+	// AnnotationDrainTimeout is how long after the Machine's deletion the drain is ended without the rest, "0s" for never.
 	AnnotationDrainTimeout = "drover.dev/node-drain-timeout"
+	// AnnotationSkipQuorum, with the value "true", deletes a Machine of the control plane although the control plane cannot spare its node.
+	AnnotationSkipQuorum = "drover.dev/skip-quorum-check"
 	// AnnotationNodeDeletionTimeout is a duration for which the deletion of the Node is tried after it has failed once, "0s" for without end.
 	AnnotationNodeDeletionTimeout = "drover.dev/node-deletion-timeout"
 )
@@ -50,6 +52,7 @@ const (
 	reasonOurs          = "AuthoritativeAPIMachineAPI"
 
 	reasonNoProvider   = "NoProvider"
+	reasonInstanceGone = "InstanceDeleted"
 	reasonInvalid      = "InvalidConfiguration"
 	reasonProvisioning = "Provisioning"
 	reasonProvisioned  = "AwaitingNode"
@@ -80,6 +83,7 @@ func ConditionDocs() []status.ConditionDoc {
 	add(machinev1beta1.InstanceExistsCondition, reasonMissing, "the instance was there and is not any more; the Machine is Failed")
 	add(machinev1beta1.InstanceExistsCondition, reasonNotCreated, "there is none yet; the message has the provider's last error")
 	add(machinev1beta1.InstanceExistsCondition, reasonNoProvider, "no provider of this Drover serves the kind in spec.providerSpec.value")
+	add(machinev1beta1.InstanceExistsCondition, reasonInstanceGone, "the Machine is deleted, and its instance with it; a finalizer of another controller keeps it")
 	add(machinev1beta1.MachineDrainable, reasonHook, "a preDrain hook holds up the drain; the message names it and its owner")
 	add(machinev1beta1.MachineTerminable, reasonHook, "a preTerminate hook holds up the end of the instance")
 	add(ConditionDrained, reasonDraining, "pods are leaving; the message says which are left, and why")

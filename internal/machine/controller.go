@@ -62,7 +62,7 @@ type Options struct {
 	InstanceCheck time.Duration
 	// ProviderTimeout bounds one call of a provider; zero is 10 minutes.
 	ProviderTimeout time.Duration
-	// DrainTimeout is how long the drain of a deleted Machine may take before it is ended without the rest; zero is without end. The Machine's
+	// DrainTimeout is how long after the deletion of a Machine its drain is ended without the rest; zero is without end. The Machine's
 	// annotation AnnotationDrainTimeout overrules it.
 	DrainTimeout time.Duration
 	// VolumeDetachTimeout is how long the detaching of volumes is waited for when the pods have gone; zero is 5 minutes, less is not at all.
@@ -212,6 +212,8 @@ type pass struct {
 	leased bool
 	// ending tells that the instance has just been ended, and that the status can wait for what comes of it.
 	ending bool
+	// scheduled tells that the provider has said when to ask it again, so that the controller's own pace does not count.
+	scheduled bool
 	// again is how soon to look once more without an event; zero for no need.
 	again time.Duration
 }
@@ -277,6 +279,12 @@ func (p *pass) later(wait time.Duration) {
 	if p.again == 0 || wait < p.again {
 		p.again = wait
 	}
+}
+
+// laterByProvider asks for another look when the provider wants to be asked again.
+func (p *pass) laterByProvider(wait time.Duration) {
+	p.scheduled = true
+	p.later(wait)
 }
 
 func (r *Reconciler) remember(key types.NamespacedName, uid types.UID) *memory {

@@ -81,6 +81,9 @@ func (p *pass) keep(ctx context.Context) (bool, error) {
 	if err != nil || held == nil {
 		return err == nil, err
 	}
+	if _, late := p.drainDeadline(); late {
+		return true, nil
+	}
 	p.found.ready = step{reason: reasonLease, message: held.Error()}
 	p.tell(EventDrainRequeued, held.Error())
 	p.later(p.until(held))
@@ -105,27 +108,30 @@ func (p *pass) blocked(reason, message string, again time.Duration) {
 
 // empty leases, cordons and drains a node.
 func (p *pass) empty(ctx context.Context, node *corev1.Node) (bool, error) {
-	record, err := p.acquire(ctx, node)
-	if err != nil || record == nil {
+	hold, err := p.acquire(ctx, node)
+	switch {
+	case err != nil:
 		return false, err
+	case hold == nil:
+		return p.found.drained.reason != reasonQuorum && p.timedOut(p.found.drained.message), nil
 	}
-	return p.evict(ctx, node, record)
+	return p.evict(ctx, node, hold)
 }
 
 // acquire leases and cordons a node; one of the control plane under the guard's lock, from the check to the cordon. Nil without an error means that
-// it cannot be done now.
+// it cannot be done now, which is recorded.
 func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.Hold, error) {
-	hold, err := drain.ReadHold(node)
-	if err != nil {
-		p.blocked(reasonBadRecord, err.Error(), retryDenied)
-		return nil, nil
-	}
+	hold, unreadable := drain.ReadHold(node)
 	ours := hold != nil && hold.By == p.by()
 	if !ours && p.Guard != nil && p.Guard.Applies(node) {
 		defer p.Guard.Lock()()
 	}
-	if guarded, err := p.spared(ctx, node, ours); err != nil || !guarded {
+	if spared, err := p.spared(ctx, node, ours); err != nil || !spared {
 		return nil, err
+	}
+	if unreadable != nil {
+		p.blocked(reasonBadRecord, unreadable.Error(), retryDenied)
+		return nil, nil
 	}
 	if held, err := p.lease(ctx, node); err != nil || !held {
 		return nil, err
@@ -137,9 +143,38 @@ func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.Hold, err
 	return p.cordon(ctx, node, hold)
 }
 
+// drainDeadline returns when the drain ends without the rest, and whether that is over; the zero time is without end. The time begins with the
+// deletion of the Machine: whatever delays the drain does not prolong it.
+func (p *pass) drainDeadline() (end time.Time, over bool) {
+	timeout := p.duration(AnnotationDrainTimeout, p.options.DrainTimeout)
+	if timeout == 0 {
+		return time.Time{}, false
+	}
+	end = p.machine.DeletionTimestamp.Add(timeout)
+	return end, !p.now.Before(end)
+}
+
+// timedOut reports whether the time for the drain is over, and records that the instance is deleted in spite of an obstacle. A hook and the
+// quorum of the control plane are none: they hold without end.
+func (p *pass) timedOut(obstacle string) bool {
+	end, over := p.drainDeadline()
+	if end.IsZero() {
+		return false
+	}
+	if !over {
+		p.later(end.Sub(p.now))
+		return false
+	}
+	text := fmt.Sprintf("the time for the drain, %s, is over; deleting the instance although the drain is not finished: %s",
+		end.Sub(p.machine.DeletionTimestamp.Time), obstacle)
+	p.found.drained = step{reason: reasonTimeout, message: text}
+	p.tell(EventDrainRequeued, text)
+	return true
+}
+
 // spared asks whether the control plane can spare the node, before the lease is taken, which would keep others away who could help it.
 func (p *pass) spared(ctx context.Context, node *corev1.Node, ours bool) (bool, error) {
-	if ours || p.Guard == nil || !p.Guard.Applies(node) {
+	if ours || p.Guard == nil || p.machine.Annotations[AnnotationSkipQuorum] == "true" || !p.Guard.Applies(node) {
 		return true, nil
 	}
 	denial, err := p.Guard.Check(ctx, node)
@@ -147,7 +182,8 @@ func (p *pass) spared(ctx context.Context, node *corev1.Node, ours bool) (bool, 
 		return false, err
 	}
 	if denial != "" {
-		p.blocked(reasonQuorum, denial, retryQuorum)
+		text := fmt.Sprintf("%s; to delete the Machine all the same, set the annotation %s to \"true\" on it", denial, AnnotationSkipQuorum)
+		p.blocked(reasonQuorum, text, retryQuorum)
 	}
 	return denial == "", nil
 }
@@ -202,10 +238,13 @@ func (p *pass) cordon(ctx context.Context, node *corev1.Node, hold *drain.Hold) 
 
 // evict takes the drain as far as it goes.
 func (p *pass) evict(ctx context.Context, node *corev1.Node, hold *drain.Hold) (bool, error) {
-	timeout := p.duration(AnnotationDrainTimeout, p.options.DrainTimeout)
 	options := drain.Options{
 		// The pods of a node that nobody hears of cannot report their end; those within their grace are waited for.
-		Unreachable: drain.Ignore, Deadline: timeout, Volumes: p.options.VolumeDetachTimeout > 0, VolumesTimeout: p.options.VolumeDetachTimeout,
+		Unreachable: drain.Ignore, Volumes: p.options.VolumeDetachTimeout > 0, VolumesTimeout: p.options.VolumeDetachTimeout,
+	}
+	if end, _ := p.drainDeadline(); !end.IsZero() {
+		// The engine counts from the cordon.
+		options.Deadline = max(end.Sub(hold.Since), time.Second)
 	}
 	p.memory.drains = node.Name
 	report, err := p.Engine.Drain(ctx, node, hold.Since, options)
@@ -219,10 +258,7 @@ func (p *pass) evict(ctx context.Context, node *corev1.Node, hold *drain.Hold) (
 	case report.Done():
 		p.drained("all pods have left")
 		return true, nil
-	case timeout > 0 && !p.now.Before(hold.Since.Add(timeout)):
-		text := fmt.Sprintf("the time for the drain, %s, is over; the instance goes with what is left: %s", timeout, report.Text())
-		p.found.drained = step{reason: reasonTimeout, message: text}
-		p.tell(EventDrainRequeued, text)
+	case p.timedOut(report.Text()):
 		return true, nil
 	}
 	p.found.drained = step{reason: reasonDraining, message: report.Text()}

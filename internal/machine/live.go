@@ -220,6 +220,7 @@ func (p *pass) have(instance *provider.Instance) {
 	p.memory.looked, p.memory.again = p.now, p.now.Add(p.options.InstanceCheck)
 	if instance.LookAgain > 0 {
 		p.memory.again = p.now.Add(instance.LookAgain)
+		p.scheduled = true
 	}
 	p.later(p.memory.again.Sub(p.now))
 	delete(p.memory.told, EventFailedCreate)
@@ -243,7 +244,7 @@ func (p *pass) notCreated(err error) error {
 func (p *pass) refused(err error, condition string, otherwise machinev1beta1.MachineStatusError) error {
 	p.found.exists = step{reason: condition, message: err.Error()}
 	if wait, only := provider.AsRequeueAfter(err); only {
-		p.later(wait)
+		p.laterByProvider(wait)
 		return nil
 	}
 	operation, event := "create", EventFailedCreate
@@ -252,7 +253,7 @@ func (p *pass) refused(err error, condition string, otherwise machinev1beta1.Mac
 	}
 	p.Metrics.failed(operation, p.key, provider.ReasonOf(err, otherwise))
 	p.warn(event, err.Error())
-	return fmt.Errorf("the provider of Machine %s: %w", p.key, err)
+	return &providerError{p.key, err}
 }
 
 // record puts on the Machine what the provider says that belongs into its spec and metadata, in one patch. It comes before the status: an
@@ -354,7 +355,7 @@ func (p *pass) settle() {
 	default:
 		f.phase = machinev1beta1.PhaseRunning
 	}
-	if f.phase != machinev1beta1.PhaseRunning {
+	if f.phase != machinev1beta1.PhaseRunning && !p.scheduled {
 		p.later(retryInstance)
 	}
 	if f.ready.reason == "" {

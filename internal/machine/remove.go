@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,12 @@ func (p *pass) remove(ctx context.Context) error {
 	}
 	p.found.phase = machinev1beta1.PhaseDeleting
 	p.found.ready = step{reason: reasonDeleting}
+	if p.keptByOthers() && phaseOf(&p.machine.Status) != machinev1beta1.PhaseDeleting {
+		// It is going to be seen for a while.
+		if err := p.writeStatus(ctx); err != nil {
+			return err
+		}
+	}
 	if known, err := p.identify(ctx); !known {
 		return errors.Join(p.writeStatus(ctx), err)
 	}
@@ -48,6 +55,9 @@ func (p *pass) remove(ctx context.Context) error {
 	}
 	return failed
 }
+
+// keptByOthers reports whether a finalizer of another controller keeps the Machine when Drover is done with it.
+func (p *pass) keptByOthers() bool { return len(p.machine.Finalizers) > 1 }
 
 // identify finds the Node, and tells whether that is certain. An instance that was made and not recorded, or by half, is asked for first: its
 // Node would not be known else, and neither drained nor deleted.
@@ -138,10 +148,7 @@ func (p *pass) terminate(ctx context.Context) (bool, error) {
 		return false, p.refused(err, reasonProviderError, machinev1beta1.UpdateMachineError)
 	}
 	if instance != nil {
-		p.later(retryInstance)
-		if instance.LookAgain > 0 {
-			p.later(instance.LookAgain)
-		}
+		p.later(cmp.Or(instance.LookAgain, retryInstance))
 		p.found.exists = step{met: true}
 		if p.memory.ended.IsZero() {
 			p.memory.ended = p.clock.Now()
@@ -154,6 +161,9 @@ func (p *pass) terminate(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	p.tell(EventDelete, "The instance is gone")
+	if provisioned(p.known()) {
+		p.found.exists = step{reason: reasonInstanceGone, message: "The instance has been deleted"}
+	}
 	return true, nil
 }
 
@@ -168,12 +178,12 @@ func (p *pass) notDeleted(err error) (bool, error) {
 	}
 	p.found.exists = step{met: true, message: err.Error()}
 	if wait, only := provider.AsRequeueAfter(err); only {
-		p.later(wait)
+		p.laterByProvider(wait)
 		return false, nil
 	}
 	p.Metrics.failed("delete", p.key, reason)
 	p.warn(EventFailedDelete, err.Error())
-	return false, fmt.Errorf("the provider of Machine %s: %w", p.key, err)
+	return false, &providerError{p.key, err}
 }
 
 // removeNode deletes the Node that the Machine left behind, also one that never came into nodeRef. One of the same name that is another
@@ -207,6 +217,7 @@ func (p *pass) removeNode(ctx context.Context) (bool, error) {
 	if timeout > 0 && !p.now.Before(p.memory.parting.Add(timeout)) {
 		log.FromContext(ctx).Error(err, "the Node stays; the time for its deletion is over", "node", node.Name)
 		p.warn(EventNodeLeft, fmt.Sprintf("Node %s could not be deleted for %s, and stays: %v", node.Name, timeout, err))
+		p.found.nodeStays = true
 		return true, nil
 	}
 	return false, fmt.Errorf("deleting Node %s: %w", node.Name, err)
@@ -251,6 +262,15 @@ func nodeNames(machine *machinev1beta1.Machine) []string {
 func (p *pass) finish(ctx context.Context) error {
 	if name := p.nodeName(); name != "" {
 		if err := p.Lease.Release(ctx, name); err != nil {
+			return err
+		}
+	}
+	if p.keptByOthers() {
+		// Nobody writes the status after this.
+		if p.found.conflict == "" && !p.found.nodeStays {
+			p.found.linked, p.found.unlinked = false, true
+		}
+		if err := p.writeStatus(ctx); err != nil {
 			return err
 		}
 	}

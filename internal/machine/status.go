@@ -34,8 +34,10 @@ type observation struct {
 	// node is the Machine's, nil when there is none now; linked tells that it is to go to nodeRef.
 	node   *corev1.Node
 	linked bool
-	// unlinked tells that nodeRef names a Node that is not the Machine's, and is to be cleared.
+	// unlinked tells that nodeRef names a Node that is not the Machine's, or is gone with it, and is to be cleared.
 	unlinked bool
+	// nodeStays tells that the Node of a deleted Machine could not be deleted.
+	nodeStays bool
 	// conflict says why it is not clear which Node is the Machine's; empty when it is.
 	conflict string
 	// drained and ready are two conditions; a zero drained leaves what is there.

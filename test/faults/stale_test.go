@@ -14,7 +14,7 @@ import (
 // writes, and all the time. It must come to the same end, and make no destructive request that the true state does not warrant.
 func TestStale(t *testing.T) {
 	installMachines(t)
-	lane := stale.Lane{Package: "./test/faults", Args: []string{"--controllers=*"}}
+	lane := stale.Lane{Package: "./test/faults", Args: []string{"--controllers=*"}, Sample: 45 * time.Second}
 	for _, load := range workloads {
 		lane.Workloads = append(lane.Workloads, stale.Workload{
 			Name: named("metadata", load.name), Run: func(t *testing.T, d harness.Disturbance) string { return disturbed(t, load, d) },

@@ -17,11 +17,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// casesVariable is which cases are run: "all", or one as workload/resource/mode; empty is a sample.
+// casesVariable is which cases are run: "all", or some as workload/resource/mode with commas between; empty is a sample.
 const casesVariable = "DROVER_STALE"
-
-// budget is how long a sample takes at most, before its last case.
-const budget = 60 * time.Second
 
 // Workload is a change of the cluster that the operator carries out.
 type Workload struct {
@@ -40,6 +37,8 @@ type Lane struct {
 	// Args are how the operator is run to see what kinds it watches.
 	Args      []string
 	Workloads []Workload
+	// Sample is how long a sample takes, before its last case.
+	Sample time.Duration
 
 	cluster  *cluster.Cluster
 	history  *History
@@ -107,19 +106,21 @@ func (l *Lane) follow(t *testing.T) {
 func (l *Lane) sampled() bool { return l.only == "" }
 
 // spent reports whether a sample has taken its time.
-func (l *Lane) spent() bool { return l.sampled() && time.Since(l.begun) > budget }
+func (l *Lane) spent() bool { return l.sampled() && time.Since(l.begun) > l.Sample }
 
 // wanted reports whether a case is asked for; empty parts stand for any.
 func (l *Lane) wanted(parts ...string) bool {
 	if l.sampled() || l.only == "all" {
 		return true
 	}
-	for i, want := range strings.Split(l.only, "/") {
-		if i < len(parts) && parts[i] != "" && want != "" && want != parts[i] {
-			return false
+	return slices.ContainsFunc(strings.Split(l.only, ","), func(path string) bool {
+		for i, want := range strings.Split(path, "/") {
+			if i < len(parts) && parts[i] != "" && want != "" && want != parts[i] {
+				return false
+			}
 		}
-	}
-	return true
+		return true
+	})
 }
 
 // random makes the randomness of a case of its own, so that it is the same when the case is run alone.

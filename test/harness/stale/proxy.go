@@ -142,21 +142,37 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.note(info, r)
-	ours := info.Subresource == "" && schema.GroupResource{Group: info.APIGroup, Resource: info.Resource} == p.fault.Resource
 	switch {
-	case election(info) && p.fault.Elect != nil && !p.fault.Elect():
-		w.WriteHeader(http.StatusServiceUnavailable)
 	case election(info):
-		if info.Verb == "create" || info.Verb == "update" {
-			p.view.begin()
-		}
-		p.pass.ServeHTTP(w, r)
+		p.serveElection(w, r, info)
 	case counted(info):
 		p.serveWrite(w, r, info)
-	case ours && info.Verb == "watch":
+	case info.Subresource == "" && (schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}) == p.fault.Resource:
+		p.serveView(w, r, info)
+	default:
+		p.pass.ServeHTTP(w, r)
+	}
+}
+
+// serveElection keeps an operator from leading for as long as the fault says.
+func (p *Proxy) serveElection(w http.ResponseWriter, r *http.Request, info *apirequest.RequestInfo) {
+	if p.fault.Elect != nil && !p.fault.Elect() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if info.Verb == "create" || info.Verb == "update" {
+		p.view.begin()
+	}
+	p.pass.ServeHTTP(w, r)
+}
+
+// serveView answers what is read of the fault's kind. What must be the most recent state is: a GET, and a LIST without a resourceVersion.
+func (p *Proxy) serveView(w http.ResponseWriter, r *http.Request, info *apirequest.RequestInfo) {
+	switch {
+	case info.Verb == "watch":
 		p.view.begin()
 		p.serveWatch(w, r)
-	case ours && info.Verb == "list" && r.URL.Query().Get("resourceVersion") != "" && p.view.past() != "":
+	case info.Verb == "list" && r.URL.Query().Get("resourceVersion") != "" && p.view.past() != "":
 		p.view.begin()
 		p.listPast(w, r)
 	default:

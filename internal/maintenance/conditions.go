@@ -41,6 +41,7 @@ const (
 	reasonVolumes   = "VolumesAttached"
 	reasonWaiting   = "NotStarted"
 	reasonDenied    = "Denied"
+	reasonPaused    = "Paused"
 	reasonNamespace = "LeaseNamespaceMissing"
 )
 
@@ -69,6 +70,8 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: ConditionDrained, Reason: reasonLatecomer, When: "the pods have left, the minimum time is not over"},
 		{Type: ConditionDrained, Reason: reasonDryRun, When: "spec.drain.dryRun is set; the message says what would be done"},
 		{Type: ConditionDrained, Reason: reasonBadRules, When: "a selector in spec.drain.podRules cannot be read"},
+		{Type: ConditionReady, Reason: reasonPaused,
+			When: "the annotation drover.dev/paused is set: nothing is done, also when the object is deleted; the other conditions are from before"},
 		{Type: ConditionReady, Reason: reasonNoNode, When: "there is no node of this name"},
 		{Type: ConditionReady, Reason: reasonRival, When: "an older NodeMaintenance names the same node"},
 		{Type: ConditionDrained, Reason: reasonWaiting, When: "a condition that comes before is not met"},
@@ -87,6 +90,6 @@ func (s step) condition(kind string, generation int64, now metav1.Time) metav1.C
 		value = metav1.ConditionTrue
 	}
 	return metav1.Condition{
-		Type: kind, Status: value, Reason: s.reason, Message: s.message, ObservedGeneration: generation, LastTransitionTime: now,
+		Type: kind, Status: value, Reason: s.reason, Message: status.Shorten(s.message, status.MaxMessage), ObservedGeneration: generation, LastTransitionTime: now,
 	}
 }

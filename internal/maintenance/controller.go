@@ -21,6 +21,7 @@ import (
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -213,10 +214,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	p := &pass{Reconciler: r, view: r.flavour.view(object), now: r.clock.Now()}
 	p.memory = r.remember(p.GetName(), p.GetUID(), p.spec.NodeName)
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("node", p.spec.NodeName))
-	if p.GetDeletionTimestamp() != nil {
-		if p.memory.ended {
-			return reconcile.Result{}, nil
-		}
+	switch {
+	case p.memory.ended:
+		return reconcile.Result{}, nil
+	case paused.Is(p.GetAnnotations()):
+		return p.result(p.pause(ctx))
+	case p.GetDeletionTimestamp() != nil:
 		return p.result(p.end(ctx))
 	}
 	return p.result(p.maintain(ctx))

@@ -66,6 +66,22 @@ func (p *pass) maintain(ctx context.Context) error {
 	return p.writeStatus(ctx)
 }
 
+// pause stops the drain. A node that is cordoned stays so, and its lease is renewed: nobody else is to work on it meanwhile.
+func (p *pass) pause(ctx context.Context) error {
+	p.withdraw(p.memory)
+	p.found.paused = true
+	node, err := p.readNode(ctx)
+	if err != nil {
+		return err
+	}
+	if p.holds(node) {
+		if _, err := p.lease(ctx, node); err != nil {
+			return err
+		}
+	}
+	return p.writeStatus(ctx)
+}
+
 // readNode returns the node, nil when there is none. The error is a conflict while the cache does not show the last write of it.
 func (p *pass) readNode(ctx context.Context) (*corev1.Node, error) {
 	node := &corev1.Node{}

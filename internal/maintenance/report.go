@@ -23,7 +23,12 @@ import (
 func (p *pass) writeStatus(ctx context.Context) error {
 	before := p.status
 	after := p.found.status(&before, p.GetGeneration(), p.now)
-	p.Metrics.observe(p.flavour, p.GetName(), after.Phase)
+	if p.found.paused {
+		after = pausedStatus(&before, p.GetGeneration(), p.now)
+	}
+	if after.Phase != "" {
+		p.Metrics.observe(p.flavour, p.GetName(), after.Phase)
+	}
 	p.tellBlocked()
 	if apiequality.Semantic.DeepEqual(before, after) {
 		return nil

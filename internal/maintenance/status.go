@@ -11,6 +11,8 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // observation is what a pass has found out about a maintenance. A step without a reason has not been reached.
@@ -24,6 +26,8 @@ type observation struct {
 	report *drain.Report
 	// leaseErrors is how often in a row the lease could not be renewed.
 	leaseErrors int
+	// paused reports that nothing was looked at, since the NodeMaintenance is paused.
+	paused bool
 }
 
 // status is what the object's status is to be. It is the same for the same observation, so that nothing is written at rest.
@@ -35,11 +39,25 @@ func (o *observation) status(before *medik8s.NodeMaintenanceStatus, generation i
 	if o.failure.reason != "" {
 		after.LastError = o.failure.message
 	}
+	after.LastError = status.Shorten(after.LastError, status.MaxMessage)
 	o.count(before, &after)
 	at := metav1.NewTime(now.Truncate(time.Second))
 	for kind, s := range o.steps() {
 		meta.SetStatusCondition(&after.Conditions, s.condition(kind, generation, at))
 	}
+	if !apiequality.Semantic.DeepEqual(*before, after) {
+		after.LastUpdate = &at
+	}
+	return after
+}
+
+// pausedStatus returns the status of a paused NodeMaintenance. What is not known to have changed stays.
+func pausedStatus(before *medik8s.NodeMaintenanceStatus, generation int64, now time.Time) medik8s.NodeMaintenanceStatus {
+	after := *before.DeepCopy()
+	after.ObservedGeneration = generation
+	at := metav1.NewTime(now.Truncate(time.Second))
+	ready := step{reason: reasonPaused, message: "the annotation " + paused.Annotation + " is set; remove it, and the maintenance goes on"}
+	meta.SetStatusCondition(&after.Conditions, ready.condition(ConditionReady, generation, at))
 	if !apiequality.Semantic.DeepEqual(*before, after) {
 		after.LastUpdate = &at
 	}
@@ -57,6 +75,9 @@ func (o *observation) phase(before *medik8s.NodeMaintenanceStatus) medik8s.Phase
 	return medik8s.PhaseRunning
 }
 
+// maxPendingPods is how many pods the status names, the same as maxItems in the schema. A node has at most some hundreds.
+const maxPendingPods = 500
+
 // count fills in the pods and the progress. Pods that came late count, so that the progress stays between 0 and 100.
 func (o *observation) count(before, after *medik8s.NodeMaintenanceStatus) {
 	if o.report == nil {
@@ -68,7 +89,8 @@ func (o *observation) count(before, after *medik8s.NodeMaintenanceStatus) {
 	}
 	after.EvictionPods = max(before.EvictionPods, left)
 	after.PendingPods, after.PendingPodsRefs = nil, nil
-	for _, pod := range o.report.Left {
+	after.PendingPodsOmitted = max(left-maxPendingPods, 0)
+	for _, pod := range o.report.Left[:min(left, maxPendingPods)] {
 		after.PendingPods = append(after.PendingPods, pod.Name)
 		after.PendingPodsRefs = append(after.PendingPodsRefs, medik8s.PodReference{Namespace: pod.Namespace, Name: pod.Name})
 	}

@@ -88,6 +88,7 @@ func maintenanceItem(m *maintained) MaintenanceItem {
 	if item.Left == 0 {
 		item.Left = len(m.status.PendingPods)
 	}
+	item.Left += m.status.PendingPodsOmitted
 	if !item.Drained {
 		item.WaitsFor = m.waitsFor()
 	}

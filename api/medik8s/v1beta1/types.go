@@ -246,14 +246,21 @@ type NodeMaintenanceStatus struct {
 	//
 	// +optional
 	LastError string `json:"lastError,omitempty"`
-	// PendingPods are the names of the pods that have still to leave. Names of several namespaces are told apart in PendingPodsRefs.
+	// PendingPods are the names of the pods that have still to leave, at most 500. Names of several namespaces are told apart in
+	// PendingPodsRefs.
 	//
+	// +kubebuilder:validation:MaxItems=500
 	// +optional
 	PendingPods []string `json:"pendingPods,omitempty"`
 	// PendingPodsRefs are the same pods with their namespaces.
 	//
+	// +kubebuilder:validation:MaxItems=500
 	// +optional
 	PendingPodsRefs []PodReference `json:"pendingPodsRefs,omitempty"`
+	// PendingPodsOmitted is how many more pods have still to leave than PendingPods has room for.
+	//
+	// +optional
+	PendingPodsOmitted int `json:"pendingPodsOmitted,omitempty"`
 	// TotalPods is the number of all pods on the node when the maintenance began.
 	//
 	// +optional

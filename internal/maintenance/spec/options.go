@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/drain"
 )
 
@@ -22,13 +23,13 @@ func DrainOptions(from *medik8s.DrainSpec) (drain.Options, error) {
 		Unreachable: drain.Unreachable(from.Unreachable),
 	}
 	if from.Deadline != nil {
-		options.Deadline = from.Deadline.Duration
+		options.Deadline = bounded.Duration(from.Deadline.Duration)
 	}
 	if from.MinimumTime != nil {
-		options.MinimumTime = from.MinimumTime.Duration
+		options.MinimumTime = bounded.Duration(from.MinimumTime.Duration)
 	}
 	if from.VolumesTimeout != nil {
-		options.VolumesTimeout = from.VolumesTimeout.Duration
+		options.VolumesTimeout = bounded.Duration(from.VolumesTimeout.Duration)
 	}
 	for i := range from.PodRules {
 		rule, err := ruleOf(&from.PodRules[i])

@@ -82,6 +82,8 @@ func (j *Judge) judge(ctx context.Context, r *Request, v *view, send func() (*An
 	if err != nil {
 		return nil, err
 	}
+	// Before it is sent: what it makes is one of the operator's own writes, and must not warrant it.
+	known := j.known(w, v)
 	answer, err := send()
 	if err != nil || answer.Code >= 300 {
 		return answer, err
@@ -91,7 +93,7 @@ func (j *Judge) judge(ctx context.Context, r *Request, v *view, send func() (*An
 	if err != nil {
 		return nil, err
 	}
-	j.decide(w, r, before, after, v)
+	j.decide(w, r, before, known, after)
 	return answer, nil
 }
 
@@ -110,10 +112,10 @@ func (j *Judge) note(r *Request, answer *Answer) {
 	}
 }
 
-// decide compares a request with the state before it, and with what the operator could know of that.
-func (j *Judge) decide(w *warrant, r *Request, before, after Objects, v *view) {
+// known is what the operator can know: what the view shows of its kind, a state of a moment ago of the others, and its own writes.
+func (j *Judge) known(w *warrant, v *view) Objects {
 	now := time.Now()
-	known := j.history.Known(func(kind schema.GroupVersionResource) time.Time {
+	return j.history.Known(func(kind schema.GroupVersionResource) time.Time {
 		at := now.Add(-grace)
 		if kind.GroupResource() != v.resource {
 			return at
@@ -123,6 +125,10 @@ func (j *Judge) decide(w *warrant, r *Request, before, after Objects, v *view) {
 		}
 		return at.Add(-v.delay)
 	}, w.needs...)
+}
+
+// decide compares a request with the state before it, and with what the operator could know of that.
+func (j *Judge) decide(w *warrant, r *Request, before, known, after Objects) {
 	states := make([]*State, 3)
 	for i, objects := range []Objects{before, known, after} {
 		state, err := stateOf(objects)

@@ -54,11 +54,20 @@ func (p *pass) gather(ctx context.Context) error {
 	if w.Jobs, err = p.jobs(ctx); err != nil {
 		return err
 	}
+	if p.ending() {
+		p.scene = plan.SurveyEnding(w)
+		return nil
+	}
 	p.scene = plan.Survey(w)
 	if !p.scene.Wake.IsZero() {
 		p.later(p.scene.Wake.Sub(p.now))
 	}
 	return nil
+}
+
+// ending reports whether everything is to be restored, whatever else the spec says.
+func (p *pass) ending() bool {
+	return p.run.DeletionTimestamp != nil || p.run.Spec.Abort || p.run.Spec.Suspend
 }
 
 // byName lists a kind.

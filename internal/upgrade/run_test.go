@@ -129,6 +129,44 @@ func TestGivenBackAtEachStep(t *testing.T) {
 	}
 }
 
+// TestRestore_HostileWindows ends runs whose windows are older than the schema that refuses them.
+func TestRestore_HostileWindows(t *testing.T) {
+	for _, schedule := range []string{"TZ=UTC", "CRON_TZ=UTC", "@every 1h", ""} {
+		for name, end := range map[string]func(*stage){
+			"suspend": func(s *stage) { edit(s, s.run(), func(run *v1alpha1.MutexRunConfig) { run.Spec.Suspend = true }) },
+			"abort":   func(s *stage) { edit(s, s.run(), func(run *v1alpha1.MutexRunConfig) { run.Spec.Abort = true }) },
+			"delete":  func(s *stage) { s.must(s.client.Delete(t.Context(), s.run())) },
+		} {
+			t.Run(name+" with "+schedule, func(t *testing.T) {
+				s := newStage(t, cast()...)
+				before := s.state()
+				advance := func(passes int) {
+					for range passes {
+						s.must(s.pass())
+						s.clock.SetTime(s.clock.Now().Add(2 * time.Second))
+					}
+				}
+				advance(6)
+				if s.state() == before {
+					t.Fatal("the run has changed nothing yet")
+				}
+				edit(s, s.run(), func(run *v1alpha1.MutexRunConfig) {
+					run.Spec.Windows = []v1alpha1.Window{{Schedule: schedule, Duration: metav1.Duration{Duration: time.Hour}}}
+				})
+				advance(1)
+				if run := s.run(); run.Status.Phase != v1alpha1.PhaseInvalid || !strings.Contains(run.Status.Message, "windows[0]") {
+					t.Errorf("the run is %s: %s", run.Status.Phase, run.Status.Message)
+				}
+				end(s)
+				advance(15)
+				if now := s.state(); now != before {
+					t.Errorf("there is\n%s\nbefore there was\n%s", now, before)
+				}
+			})
+		}
+	}
+}
+
 // inOnePool fails when a node is in several custom pools, or when another number than that is in one.
 func (s *stage) inOnePool(want int) {
 	s.t.Helper()

@@ -229,7 +229,7 @@ func TestRunsThatCannotBe(t *testing.T) {
 			func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexRules = append(spec.MutexRules, spec.MutexRules[0]) }, "named twice",
 		},
 		"a window that cannot be read": {func(spec *v1alpha1.MutexRunConfigSpec) {
-			spec.Windows = []v1alpha1.Window{{Schedule: "soon", Duration: metav1.Duration{Duration: 1e9}}}
+			spec.Windows = []v1alpha1.Window{{Schedule: "0 99 * * *", Duration: metav1.Duration{Duration: 1e9}}}
 		}, "windows[0]"},
 	} {
 		t.Run(name, func(*testing.T) {

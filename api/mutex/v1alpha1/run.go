@@ -104,9 +104,11 @@ type JobFailure struct {
 
 // Window is a time in which nodes may be begun.
 type Window struct {
-	// Schedule is when it opens, as five fields of cron.
+	// Schedule is when it opens, as five fields of cron, or one of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly.
 	//
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[ \\t]*(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*?,/-]+([ \\t]+[0-9A-Za-z*?,/-]+){4})[ \\t]*$')",message="must be five fields of cron, or one of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly; a time zone belongs into timeZone"
 	Schedule string `json:"schedule"`
 	// Duration is how long it is open.
 	//
@@ -116,6 +118,8 @@ type Window struct {
 	Duration metav1.Duration `json:"duration"`
 	// TimeZone is a name of the tz database; empty is UTC.
 	//
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._+/-]*$`
 	// +optional
 	TimeZone string `json:"timeZone,omitempty"`
 }

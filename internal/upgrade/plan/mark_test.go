@@ -6,15 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/drover-io/drover/api/mutex/v1alpha1"
 )
 
 // short is a set of marks in a line.
@@ -174,42 +171,5 @@ func TestMaxUnavailable(t *testing.T) {
 		if got := MaxUnavailable(p, 20); got != want {
 			t.Errorf("%q of 20: %d, want %d", text, got, want)
 		}
-	}
-}
-
-func TestWindows(t *testing.T) {
-	window := func(schedule, zone string, d time.Duration) v1alpha1.Window {
-		return v1alpha1.Window{Schedule: schedule, TimeZone: zone, Duration: metav1.Duration{Duration: d}}
-	}
-	// The test's time is a Wednesday, 12:00 in UTC and 14:00 in Berlin.
-	for name, c := range map[string]struct {
-		windows []v1alpha1.Window
-		open    bool
-		changes time.Duration
-		fails   bool
-	}{
-		"none":                  {nil, true, 0, false},
-		"opens at this moment":  {[]v1alpha1.Window{window("0 12 * * *", "", time.Hour)}, true, time.Hour, false},
-		"opened before":         {[]v1alpha1.Window{window("30 11 * * *", "", time.Hour)}, true, 30 * time.Minute, false},
-		"closes at this moment": {[]v1alpha1.Window{window("0 11 * * *", "", time.Hour)}, false, 23 * time.Hour, false},
-		"opens later":           {[]v1alpha1.Window{window("0 13 * * 3", "", time.Hour)}, false, time.Hour, false},
-		"in another zone":       {[]v1alpha1.Window{window("30 14 * * *", "Europe/Berlin", time.Hour)}, false, 30 * time.Minute, false},
-		"one of two": {
-			[]v1alpha1.Window{window("0 13 * * *", "", time.Hour), window("0 11 * * *", "", 2*time.Hour)}, true, time.Hour, false,
-		},
-		"a schedule that is none":    {[]v1alpha1.Window{window("soon", "", time.Hour)}, false, 0, true},
-		"a zone that is none":        {[]v1alpha1.Window{window("0 13 * * *", "Mars/Olympus", time.Hour)}, false, 0, true},
-		"open for no time":           {[]v1alpha1.Window{window("0 13 * * *", "", 0)}, false, 0, true},
-		"longer than its own period": {[]v1alpha1.Window{window("0 * * * *", "", 2*time.Hour)}, true, time.Hour, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			open, changes, err := Windows(c.windows, start)
-			if open != c.open || (err != nil) != c.fails {
-				t.Fatalf("open %v, error %v", open, err)
-			}
-			if c.changes == 0 != changes.IsZero() || c.changes != 0 && !changes.Equal(start.Add(c.changes)) {
-				t.Errorf("it changes at %s", changes)
-			}
-		})
 	}
 }

@@ -1,17 +1,20 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 	_ "time/tzdata" // the image has no file but the program
 
 	"github.com/robfig/cron/v3"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 )
 
-// Windows tells whether nodes may be begun now, and when that changes next; zero for never. Without windows it is always so. It fails for a
-// window that cannot be read.
+// Windows reports whether nodes may be begun now, and returns when that changes next; zero for never. Without windows it is always so. It fails
+// for a window that cannot be read.
 func Windows(windows []v1alpha1.Window, now time.Time) (open bool, changes time.Time, err error) {
 	if len(windows) == 0 {
 		return true, time.Time{}, nil
@@ -29,26 +32,52 @@ func Windows(windows []v1alpha1.Window, now time.Time) (open bool, changes time.
 	return open, changes, nil
 }
 
-// window tells whether one window is open, and when that may change.
+// window reports whether one window is open, and returns when that may change.
 func window(w *v1alpha1.Window, now time.Time) (open bool, changes time.Time, err error) {
-	text := w.Schedule
-	if w.TimeZone != "" {
-		if _, err := time.LoadLocation(w.TimeZone); err != nil {
-			return false, time.Time{}, fmt.Errorf("timeZone: %w", err)
-		}
-		text = "CRON_TZ=" + w.TimeZone + " " + text
-	}
-	schedule, err := cron.ParseStandard(text)
+	schedule, err := readSchedule(w.Schedule)
 	if err != nil {
 		return false, time.Time{}, fmt.Errorf("schedule %q: %w", w.Schedule, err)
 	}
-	if w.Duration.Duration <= 0 {
-		return false, time.Time{}, fmt.Errorf("duration %s: it must be open for some time", w.Duration.Duration)
+	if schedule.Location, err = time.LoadLocation(w.TimeZone); err != nil {
+		return false, time.Time{}, fmt.Errorf("timeZone: %w", err)
+	}
+	duration := bounded.Duration(w.Duration.Duration)
+	if duration <= 0 {
+		return false, time.Time{}, fmt.Errorf("duration %s: it must be open for some time", duration)
 	}
 	now = now.UTC()
 	// What has opened within the last duration is open still.
-	if opened := schedule.Next(now.Add(-w.Duration.Duration)); !opened.IsZero() && !opened.After(now) {
-		return true, opened.Add(w.Duration.Duration), nil
+	if opened := schedule.Next(now.Add(-duration)); !opened.IsZero() && !opened.After(now) {
+		return true, opened.Add(duration), nil
 	}
 	return false, schedule.Next(now), nil
+}
+
+// scheduleParser reads the five fields of cron, or a name for them such as @daily.
+var scheduleParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+
+// readSchedule reads the schedule of a window. The schema of MutexRunConfig refuses what it refuses here before it comes to the parser, which
+// panics for a time zone without fields, but objects may be older than the schema.
+func readSchedule(text string) (*cron.SpecSchedule, error) {
+	text = strings.TrimSpace(text)
+	switch {
+	case strings.Contains(text, "="):
+		return nil, errors.New("it must be five fields of cron; a time zone belongs into timeZone")
+	case strings.HasPrefix(text, "@every"):
+		return nil, errors.New("@every says how often a window opens and not when; use five fields of cron")
+	}
+	schedule, err := scheduleParser.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	fields, ok := schedule.(*cron.SpecSchedule)
+	if !ok {
+		return nil, errors.New("it must be five fields of cron")
+	}
+	for _, values := range []uint64{fields.Minute, fields.Hour, fields.Dom, fields.Month, fields.Dow} {
+		if values == 0 {
+			return nil, errors.New("one of its fields names no value")
+		}
+	}
+	return fields, nil
 }

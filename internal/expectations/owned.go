@@ -3,6 +3,7 @@ package expectations
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -91,9 +92,10 @@ func (o *Owned) expect(owner string, object client.Object, did verb) {
 // a minute, when the API server says so.
 func (o *Owned) Pending(ctx context.Context, owner string) (bool, error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
+	writes := maps.Clone(o.pending[owner])
+	o.mu.Unlock()
 	newest := o.version()
-	for key, write := range o.pending[owner] {
+	for key, write := range writes {
 		satisfied, err := o.satisfied(ctx, key, write, newest)
 		if err != nil {
 			return true, fmt.Errorf("reading %s from the cache: %w", key, err)
@@ -101,10 +103,22 @@ func (o *Owned) Pending(ctx context.Context, owner string) (bool, error) {
 		if !satisfied && !o.overdue(ctx, owner, key, write) {
 			return true, nil
 		}
-		delete(o.pending[owner], key)
+		o.drop(owner, key, write)
 	}
-	delete(o.pending, owner)
 	return false, nil
+}
+
+// drop removes an expectation, unless another one has taken its place.
+func (o *Owned) drop(owner string, key types.NamespacedName, write expectation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if current, ok := o.pending[owner][key]; !ok || current.verb != write.verb || current.version != write.version {
+		return
+	}
+	delete(o.pending[owner], key)
+	if len(o.pending[owner]) == 0 {
+		delete(o.pending, owner)
+	}
 }
 
 // Forget drops the expectations of an owner.
@@ -141,8 +155,7 @@ func (o *Owned) satisfied(ctx context.Context, key types.NamespacedName, write e
 	return !older(object.GetResourceVersion(), write.version), nil
 }
 
-// overdue reports whether the cache will never show a write, by asking the API server once a minute. The lock is held meanwhile; that costs
-// one request, of a cache that has not moved for a minute.
+// overdue reports whether the cache will never show a write, by asking the API server once a minute.
 func (o *Owned) overdue(ctx context.Context, owner string, key types.NamespacedName, write expectation) bool {
 	now := o.clock.Now()
 	if now.Sub(write.asked) < patience {
@@ -151,8 +164,12 @@ func (o *Owned) overdue(ctx context.Context, owner string, key types.NamespacedN
 	if o.live == nil {
 		return true
 	}
-	write.asked = now
-	o.pending[owner][key] = write
+	o.mu.Lock()
+	if current, ok := o.pending[owner][key]; ok {
+		current.asked = now
+		o.pending[owner][key] = current
+	}
+	o.mu.Unlock()
 	found, err := o.live.find(ctx, o.kind(), key)
 	switch {
 	case err != nil:

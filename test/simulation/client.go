@@ -2,11 +2,16 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -19,6 +24,19 @@ type roomClient struct {
 }
 
 func (c *roomClient) process() *process { return c.cache.process }
+
+// byName are the fields by which the API server selects.
+var byName = map[string]client.IndexerFunc{"metadata.name": func(object client.Object) []string { return []string{object.GetName()} }}
+
+// known are the types of the kinds.
+var known = sync.OnceValue(func() *runtime.Scheme {
+	known := runtime.NewScheme()
+	must(errors.Join(clientgoscheme.AddToScheme(known), machinev1beta1.Install(known)))
+	return known
+})
+
+// Scheme knows the types of the kinds.
+func (c *roomClient) Scheme() *runtime.Scheme { return known() }
 
 // ask holds a request until the scheduler lets it through.
 func (c *roomClient) ask(ctx context.Context, what string, mutates bool, act func(request) error, answer func()) error {
@@ -56,7 +74,7 @@ func (c *roomClient) List(ctx context.Context, list client.ObjectList, options .
 	k := kindOf(list)
 	return c.ask(ctx, "live list of "+k.name, false, func(request) error {
 		list.SetResourceVersion(strconv.Itoa(c.process().server.version))
-		return fill(list, c.process().server.objects[k], nil, options)
+		return fill(list, c.process().server.objects[k], byName, options)
 	}, nil)
 }
 

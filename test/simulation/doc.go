@@ -16,7 +16,7 @@
 //     cache, too.
 //   - Caches (cache.go) are shared by the rooms of a process, as in the operator. Each kind has its events in their order, and lags behind
 //     for as long as the scheduler likes; what it has shown to the store, each handler hears in that order, and later still. A watch may
-//     break off: then the cache begins anew with a list, and handlers hear of the difference only. A process that starts may get an old list.
+//     break off: then the cache begins anew with a list, and handlers hear of the difference only. A process starts when its caches have caught up.
 //   - Faults (schedule.go, plan.go): conflicts, errors before and after a write has taken effect, the end of the process at any request,
 //     with its other requests under way done or not; a provider that is slow, fails before or after it has done what was asked, loses
 //     instances; Nodes that turn NotReady, for a while or for ever, are deleted, register anew under another UID, or get their providerID

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck"
 	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/machineset"
@@ -36,9 +38,8 @@ type crew struct {
 	slowReads, versioned bool
 	// replaceFailed is the option of the room machineset.
 	replaceFailed bool
-	// lag is how many events an old list of a process that starts may lack.
+	// lag is how many events the caches may lack when the workers of a process start, which expectations.Barrier makes none.
 	lag int
-
 	// blind lets the cache say that it is as new as can be, whatever it shows.
 	blind bool
 	// tamper changes the body of a patch.
@@ -77,7 +78,7 @@ func (p *process) room(name string, live bool) *roomClient {
 	return &roomClient{cache: &roomCache{process: p, room: name}, live: live}
 }
 
-// start begins a process. Its caches may begin with old lists.
+// start begins a process. Its caches show what the server has, as the operator waits for that (expectations.Barrier).
 func (w *world) start() {
 	if w.process != nil {
 		return
@@ -119,9 +120,10 @@ func (p *process) run(ctx context.Context) error {
 	drains := p.room("drain", false)
 	drainer := engine.New(engine.NewCachedPods(drains.cache), drains.cache, p.room("drain", true), drains, drainMetrics, engine.Settings{})
 	machines, health := p.room("machine", false), p.room("healthcheck", true)
+	written := expectations.NewOwned(machines.cache, func() client.Object { return &coordinationv1.Lease{} }, expectations.OwnedOptions{})
 	leases := func(room string) *nodelease.Leases {
 		return &nodelease.Leases{
-			Client: p.room(room, false), Namespace: nodelease.DefaultNamespace, Holder: machine.Holder, Clock: clock.RealClock{},
+			Client: p.room(room, false), Namespace: nodelease.DefaultNamespace, Holder: machine.Holder, Clock: clock.RealClock{}, Written: written,
 		}
 	}
 	if err := errors.Join(engine.IndexPods(ctx, drains.cache), engine.Index(ctx, p), machine.Index(ctx, p), machineset.Index(ctx, p),

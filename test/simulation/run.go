@@ -23,7 +23,6 @@ type outcome struct {
 func crewFor(seed uint64) *crew {
 	return &crew{
 		slowReads: seed%4 == 3, versioned: seed%3 != 0, replaceFailed: seed%5 == 2,
-		lag: int(seed % 7 * 5),
 	}
 }
 

@@ -20,6 +20,9 @@ func TestWhatIsBrokenIsFound(t *testing.T) {
 		"machineset takes its cache for the newest": {
 			crew: func() *crew { return &crew{blind: true, versioned: true} }, fault: "is created: there are", from: 12, seeds: 30,
 		},
+		"workers start before their caches have caught up": {
+			crew: func() *crew { return &crew{lag: 30, versioned: true} }, fault: "is created: there are", seeds: 60,
+		},
 		"metadata removes what is a user's": {
 			crew: func() *crew {
 				return &crew{tamper: atNodes("metadata", `,{"op":"add","path":"/metadata/labels/foreign.example.com~1a","value":"x"}]`)}

@@ -42,7 +42,8 @@ func TestStale(t *testing.T) {
 func resize(t *testing.T, d harness.Disturbance) string {
 	t.Helper()
 	f := newFleet(t, "replicas-", d)
-	f.operator = harness.Start(t, env, d.Operator(1, harness.Options{Args: []string{"--controllers=*", "--machines-parallel=1", "--machines-workers=1"}}))
+	options := harness.Options{Args: []string{"--controllers=*", "--machines-parallel=1", "--machines-workers=1"}}
+	f.operator = harness.Start(t, env, d.Operator(1, options))
 	for _, count := range []int{2, 5} {
 		f.Scale(int32(count)) //nolint:gosec // it is five at most
 		f.Eventually(fmt.Sprintf("%d Machines run", count), func() error {

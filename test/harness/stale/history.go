@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -119,6 +120,9 @@ func (h *History) read(kind schema.GroupVersionResource, watcher watch.Interface
 }
 
 func (h *History) add(kind schema.GroupVersionResource, object *unstructured.Unstructured, deleted bool) {
+	if kind == leases && object.GetNamespace() == corev1.NamespaceNodeLease {
+		return // heartbeats, which the operator does not watch
+	}
 	number, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
 	if err != nil {
 		return // no server of ours has other versions
@@ -163,8 +167,8 @@ func (h *History) Now(ctx context.Context, kinds ...schema.GroupVersionResource)
 	return objects, nil
 }
 
-// Known is what an operator can know of kinds: what they were at a moment of each, and what it has written since.
-func (h *History) Known(at func(schema.GroupVersionResource) time.Time, kinds ...schema.GroupVersionResource) Objects {
+// Known is what an operator can know of kinds: what they were at a moment of each, and what it has written itself until another moment.
+func (h *History) Known(at func(schema.GroupVersionResource) time.Time, own time.Time, kinds ...schema.GroupVersionResource) Objects {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	objects := Objects{}
@@ -173,7 +177,8 @@ func (h *History) Known(at func(schema.GroupVersionResource) time.Time, kinds ..
 		for uid, versions := range h.versions[kind] {
 			var last *version
 			for i := range versions {
-				if v := &versions[i]; !v.at.After(until) || h.own[v.number] || v.deleted && h.removed[uid] {
+				v := &versions[i]
+				if !v.at.After(until) || !v.at.After(own) && (h.own[v.number] || v.deleted && h.removed[uid]) {
 					last = v
 				}
 			}

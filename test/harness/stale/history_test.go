@@ -24,7 +24,7 @@ func TestHistory_KnownIsThePastAndOwnWrites(t *testing.T) {
 		"e": {{object("later"), 16, at(6), false}},
 	}}
 	texts := map[string]int{}
-	for _, o := range h.Known(func(schema.GroupVersionResource) time.Time { return at(2) }, nodes)[nodes] {
+	for _, o := range h.Known(func(schema.GroupVersionResource) time.Time { return at(2) }, at(9), nodes)[nodes] {
 		text, _, err := unstructured.NestedString(o.Object, "spec", "text")
 		if err != nil {
 			t.Fatal(err)

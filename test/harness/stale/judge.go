@@ -115,6 +115,10 @@ func (j *Judge) note(r *Request, answer *Answer) {
 // known is what the operator can know: what the view shows of its kind, a state of a moment ago of the others, and its own writes.
 func (j *Judge) known(w *warrant, v *view) Objects {
 	now := time.Now()
+	own := now
+	if !w.counts {
+		own = now.Add(-grace)
+	}
 	return j.history.Known(func(kind schema.GroupVersionResource) time.Time {
 		at := now.Add(-grace)
 		if kind.GroupResource() != v.resource {
@@ -124,7 +128,7 @@ func (j *Judge) known(w *warrant, v *view) Objects {
 			at = since
 		}
 		return at.Add(-v.delay)
-	}, w.needs...)
+	}, own, w.needs...)
 }
 
 // decide compares a request with the state before it, and with what the operator could know of that.

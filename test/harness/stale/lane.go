@@ -1,6 +1,7 @@
 package stale
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -162,25 +163,25 @@ type disturbed struct {
 
 // choose lists the cases of a workload: all kinds that the operator watches and that change, or some of them.
 func (l *Lane) choose(w Workload, profile *Profile) (cases []disturbed) {
-	var kinds []schema.GroupResource
+	kinds := map[schema.GroupResource]bool{}
 	for _, kind := range profile.Kinds {
-		if _, changes := profile.First[kind.GroupResource()]; changes {
-			kinds = append(kinds, kind.GroupResource())
-		} else if l.wanted(w.Name, kind.Resource) && !l.sampled() {
-			// Nothing can be late of what does not change.
-			l.cases += len(Modes())
-			l.vacuous += len(Modes())
-		}
+		_, kinds[kind.GroupResource()] = profile.First[kind.GroupResource()]
 	}
-	slices.SortFunc(kinds, func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) })
-	kinds = slices.Compact(kinds)
-	for _, kind := range kinds {
+	for kind, changes := range kinds {
 		for _, mode := range Modes() {
-			if l.wanted(w.Name, kind.Resource, string(mode)) && (mode != Interrupt || w.Interrupts) {
+			switch {
+			case !l.wanted(w.Name, kind.Resource, string(mode)), mode == Interrupt && !w.Interrupts:
+			case changes:
 				cases = append(cases, disturbed{kind, mode})
+			case !l.sampled():
+				l.cases++
+				l.vacuous++
 			}
 		}
 	}
+	slices.SortFunc(cases, func(a, b disturbed) int {
+		return cmp.Or(cmp.Compare(a.kind.String(), b.kind.String()), cmp.Compare(slices.Index(Modes(), a.mode), slices.Index(Modes(), b.mode)))
+	})
 	if l.sampled() {
 		random := l.random(w.Name)
 		random.Shuffle(len(cases), func(i, j int) { cases[i], cases[j] = cases[j], cases[i] })

@@ -87,7 +87,9 @@ func Start(ctx context.Context, config *rest.Config, fault Fault, judge *Judge) 
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p := &Proxy{
 		URL: "http://" + listener.Addr().String(), upstream: upstream, transport: transport, stop: stop, judge: judge, fault: fault,
-		view:  &view{resource: fault.Resource, delay: fault.Delay, quiet: fault.Quiet, bound: fault.Bound, version: fault.Past, standby: fault.Elect != nil},
+		view: &view{
+			resource: fault.Resource, delay: fault.Delay, quiet: fault.Quiet, bound: fault.Bound, version: fault.Past, standby: fault.Elect != nil,
+		},
 		asked: map[schema.GroupVersionResource]sets.Set[string]{},
 	}
 	if fault.Past != "" {

@@ -29,14 +29,14 @@ func newAPIServer(t *testing.T) *apiServer {
 	s := &apiServer{events: make(chan string, 10)}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") == "" {
-			fmt.Fprintf(w, "%s %s %s", r.Method, r.URL.Path, r.URL.Query().Encode())
+			_, _ = fmt.Fprintf(w, "%s %s %s", r.Method, r.URL.Path, r.URL.Query().Encode())
 			return
 		}
 		flush(w)
 		for {
 			select {
 			case event := <-s.events:
-				fmt.Fprintln(w, event)
+				_, _ = fmt.Fprintln(w, event)
 				flush(w)
 			case <-r.Context().Done():
 				return
@@ -88,13 +88,13 @@ func watchLines(t *testing.T, url string) <-chan string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := make(chan string, 10)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	lines := make(chan string, 10)
 	go func() {
-		defer func() { _ = response.Body.Close() }()
 		defer close(lines)
 		for scanner := bufio.NewScanner(response.Body); scanner.Scan(); {
 			lines <- scanner.Text()
@@ -141,7 +141,8 @@ func TestProxy_PastListsAndPresentReads(t *testing.T) {
 	}
 	code, text := do(t, http.MethodGet, p.URL+"/api/v1/nodes?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
 	var status metav1.Status
-	if err := json.Unmarshal([]byte(text), &status); err != nil || code != http.StatusUnprocessableEntity || status.Reason != metav1.StatusReasonInvalid {
+	err := json.Unmarshal([]byte(text), &status)
+	if err != nil || code != http.StatusUnprocessableEntity || status.Reason != metav1.StatusReasonInvalid {
 		t.Errorf("a streaming list is answered with %d %s (%v), want Invalid", code, text, err)
 	}
 	lines := watchLines(t, p.URL+"/api/v1/nodes")

@@ -32,6 +32,9 @@ type warrant struct {
 	subresource string
 	// needs are the kinds that the rule looks at.
 	needs []schema.GroupVersionResource
+	// counts tells that the rule counts what the operator itself has made and deleted, which has to be right at once. Of other writes one of its
+	// controllers may know a moment after another has made them.
+	counts bool
 	// check returns why the state before the request does not warrant it; after is the state that it made.
 	check func(request *Request, before, after *State) error
 }
@@ -40,11 +43,11 @@ type warrant struct {
 var warrants = []warrant{
 	{
 		verbs: []string{"create"}, resource: machines.GroupResource(),
-		needs: []schema.GroupVersionResource{machines, machineSets}, check: createMachine,
+		needs: []schema.GroupVersionResource{machines, machineSets}, counts: true, check: createMachine,
 	},
 	{
 		verbs: []string{"delete"}, resource: machines.GroupResource(),
-		needs: []schema.GroupVersionResource{machines, machineSets, healthChecks, nodes}, check: deleteMachine,
+		needs: []schema.GroupVersionResource{machines, machineSets, healthChecks, nodes}, counts: true, check: deleteMachine,
 	},
 	{
 		verbs: []string{"create"}, resource: nodes.GroupResource(),
@@ -72,7 +75,7 @@ var warrants = []warrant{
 	},
 	{
 		verbs: []string{"create"}, resource: jobs.GroupResource(),
-		needs: []schema.GroupVersionResource{jobs, runs, versions}, check: createJob,
+		needs: []schema.GroupVersionResource{jobs, runs, versions}, counts: true, check: createJob,
 	},
 	{
 		verbs: []string{"delete"}, resource: jobs.GroupResource(),
@@ -244,25 +247,30 @@ func uncordon(r *Request, before, after *State) error {
 	if was == nil || is == nil {
 		return nil
 	}
-	record := was.Annotations[cordonRecord]
 	uncordons := was.Spec.Unschedulable && !is.Spec.Unschedulable
-	if !uncordons && (record == "" || is.Annotations[cordonRecord] != "") {
+	removes := was.Annotations[cordonRecord] != "" && is.Annotations[cordonRecord] == ""
+	if !uncordons && !removes {
 		return nil
 	}
 	if user := before.drains(r.Name); user != "" {
 		return fmt.Errorf("%s still drains the node", user)
 	}
-	if record == "" {
-		return errors.New("there is no cordon record: another has cordoned the node")
-	}
-	by := struct {
+	return before.recorded(was)
+}
+
+// recorded asks that the cordon record of a node names none that goes on.
+func (s *State) recorded(node *corev1.Node) error {
+	record := struct {
 		By string `json:"by"`
 	}{}
-	if err := json.Unmarshal([]byte(record), &by); err != nil {
+	if node.Annotations[cordonRecord] == "" {
+		return errors.New("there is no cordon record: another has cordoned the node")
+	}
+	if err := json.Unmarshal([]byte(node.Annotations[cordonRecord]), &record); err != nil {
 		return fmt.Errorf("the cordon record cannot be read: %w", err)
 	}
-	for _, m := range before.Maintenances {
-		if strings.HasSuffix(by.By, "/"+string(m.UID)) && !m.Ending {
+	for _, m := range s.Maintenances {
+		if strings.HasSuffix(record.By, "/"+string(m.UID)) && !m.Ending {
 			return fmt.Errorf("the cordon record names NodeMaintenance %s, which does not end", m.Name)
 		}
 	}

@@ -34,26 +34,28 @@ func releaseLease(r *Request, before, after *State) error {
 	if was == nil || holder(was) == "" || is != nil && holder(is) == holder(was) {
 		return nil
 	}
-	node := strings.TrimPrefix(r.Name, leasePrefix)
-	switch holder(was) {
+	return before.needs(holder(was), strings.TrimPrefix(r.Name, leasePrefix))
+}
+
+// needs returns why a holder still needs the lease of a node.
+func (s *State) needs(holder, node string) error {
+	switch holder {
 	case maintenanceOwner:
-		for _, m := range before.Maintenances {
+		for _, m := range s.Maintenances {
 			if m.Node == node && !m.Ending {
 				return fmt.Errorf("NodeMaintenance %s still needs it", m.Name)
 			}
 		}
+		return nil
 	case machinesHolder:
-		if find(before.Nodes, "", node) != nil {
-			if user := before.drains(node); user != "" {
-				return fmt.Errorf("%s still needs it", user)
-			}
+		if user := s.drains(node); user != "" && find(s.Nodes, "", node) != nil {
+			return fmt.Errorf("%s still needs it", user)
 		}
+		return nil
 	case upgradeHolder:
-		return before.busy(node)
-	default:
-		return fmt.Errorf("%q holds it, not the operator", holder(was))
+		return s.busy(node)
 	}
-	return nil
+	return fmt.Errorf("%q holds it, not the operator", holder)
 }
 
 func holder(lease *coordinationv1.Lease) string {

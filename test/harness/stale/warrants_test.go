@@ -167,7 +167,10 @@ func TestWarrants_OfMachinesAndNodes(t *testing.T) {
 	gone.DeletionTimestamp = ending()
 	check(t, []verdict{
 		{"creation: one is missing", on("create", machines, ""), State{Sets: sets(3), Machines: newMachines(2)}, State{Machines: newMachines(3)}, ""},
-		{"creation: none is missing", on("create", machines, ""), State{Sets: sets(2), Machines: newMachines(2)}, State{Machines: newMachines(3)}, "replicas is 2"},
+		{
+			"creation: none is missing", on("create", machines, ""), State{Sets: sets(2), Machines: newMachines(2)}, State{Machines: newMachines(3)},
+			"replicas is 2",
+		},
 		{
 			"creation: what is being deleted does not count", on("create", machines, ""),
 			State{Sets: sets(2), Machines: newMachines(2, goes)}, State{Machines: newMachines(3)}, "",
@@ -190,7 +193,10 @@ func TestWarrants_OfMachinesAndNodes(t *testing.T) {
 		{"instance of a Machine", on("create", nodes, "m0"), State{Machines: newMachines(1)}, State{}, ""},
 		{"instance of a Machine that goes", on("create", nodes, "m0"), State{Machines: newMachines(1, goes)}, State{}, "being deleted"},
 		{"instance of none", on("create", nodes, "m0"), State{}, State{}, "no Machine"},
-		{"Node of a Machine that goes", on("delete", nodes, "m0"), State{Nodes: []*corev1.Node{newNode("m0")}, Machines: newMachines(1, goes)}, State{}, ""},
+		{
+			"Node of a Machine that goes", on("delete", nodes, "m0"),
+			State{Nodes: []*corev1.Node{newNode("m0")}, Machines: newMachines(1, goes)}, State{}, "",
+		},
 		{"Node of a Machine that is gone", on("delete", nodes, "m0"), State{Nodes: []*corev1.Node{newNode("m0")}}, State{}, ""},
 		{
 			"Node of a Machine that stays", on("delete", nodes, "m0"),
@@ -222,7 +228,10 @@ func TestWarrants_OfDrains(t *testing.T) {
 			"the record alone is removed", on("patch", nodes, "m0"), State{Nodes: held("NodeMaintenance/nm"), Maintenances: maintenance(false)},
 			State{Nodes: held("")}, "still drains",
 		},
-		{"another change of a cordoned node", on("patch", nodes, "m0"), State{Nodes: held(""), Maintenances: maintenance(false)}, State{Nodes: held("")}, ""},
+		{
+			"another change of a cordoned node", on("patch", nodes, "m0"), State{Nodes: held(""), Maintenances: maintenance(false)},
+			State{Nodes: held("")}, "",
+		},
 	})
 }
 

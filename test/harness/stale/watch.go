@@ -109,7 +109,8 @@ type view struct {
 	version string
 	// released is closed when a frozen view moves again; nil while it is not frozen.
 	released chan struct{}
-	// since is when the view froze, or the operator first looked at it if it was old before; moved when it was released, active when the operator last made a request.
+	// since is when the view froze, or the operator first looked at it if it was old before; moved is when it was released, active when the
+	// operator last made a request.
 	since, moved, active time.Time
 }
 

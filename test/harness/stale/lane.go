@@ -198,11 +198,11 @@ func (l *Lane) one(t *testing.T, w Workload, c disturbed, name string, profile *
 	t.Cleanup(func() {
 		if t.Failed() {
 			l.findings = append(l.findings, fmt.Sprintf("%s: %s; alone: %s=%s DROVER_TEST_SEED=%d go test -race -count=1 -run '^TestStale' %s",
-				path, run.story, casesVariable, path, l.seed, l.Package))
+				path, run.Story(), casesVariable, path, l.seed, l.Package))
 		}
 	})
 	got := w.Run(t, run)
-	t.Log(run.story)
+	t.Log(run.Story())
 	found, judged := run.Finish()
 	l.judged += judged
 	if run.vacuous {

@@ -64,7 +64,9 @@ type Proxy struct {
 	// writes are those that were sent so far, lists and watches the kinds that were asked for, with how they were asked for.
 	writes []Write
 	own    int
-	asked  map[schema.GroupVersionResource]sets.Set[string]
+	// refused counts those that the API server did not carry out.
+	refused int
+	asked   map[schema.GroupVersionResource]sets.Set[string]
 }
 
 var requests = &apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
@@ -260,6 +262,11 @@ func (p *Proxy) serveWrite(w http.ResponseWriter, r *http.Request, info *apirequ
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
+	if answer.Code >= http.StatusBadRequest {
+		p.mu.Lock()
+		p.refused++
+		p.mu.Unlock()
+	}
 	for key, values := range answer.Header {
 		w.Header()[key] = values
 	}
@@ -316,6 +323,13 @@ func (p *Proxy) Writes() []Write {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Write(nil), p.writes...)
+}
+
+// Refused counts the operator's writes that were not carried out.
+func (p *Proxy) Refused() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refused
 }
 
 // Asked lists the kinds that were listed or watched, with the ways in which they were.

@@ -264,6 +264,22 @@ func (r *Run) Wait() {
 // Finish returns what the judge found, and how many requests it judged.
 func (r *Run) Finish() (findings []string, judged int) { return r.judge.Findings() }
 
+// Story says what was done to the operator's view, and how many writes it made on that.
+func (r *Run) Story() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	writes, refused := 0, 0
+	for _, proxy := range r.proxies {
+		writes += len(proxy.Writes())
+		refused += proxy.Refused()
+	}
+	story := r.story
+	if story == "" {
+		story = fmt.Sprintf("%s has not changed before %s", r.kind, r.point)
+	}
+	return fmt.Sprintf("%s; %d writes, %d of them refused", story, writes, refused)
+}
+
 // Profile is what the run has done so far.
 func (r *Run) Profile() *Profile {
 	r.mu.Lock()

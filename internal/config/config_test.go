@@ -36,6 +36,9 @@ func TestParse(t *testing.T) {
 		{"protected keys", "metadata: {protected: {labels: [a/*], taints: [b]}}", func(c *v1alpha1.DroverConfiguration) {
 			c.Metadata.Protected = v1alpha1.Protected{Labels: []string{"a/*"}, Taints: []string{"b"}}
 		}},
+		{"unprotected keys", "metadata: {unprotected: {labels: [topology.kubernetes.io/zone]}}", func(c *v1alpha1.DroverConfiguration) {
+			c.Metadata.Unprotected = v1alpha1.Protected{Labels: []string{"topology.kubernetes.io/zone"}}
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := Default()
@@ -125,6 +128,12 @@ func TestValidate(t *testing.T) {
 		{"adoption namespaces", func(c *v1alpha1.DroverConfiguration) {
 			c.Machines.AdoptionNamespaces = []string{"*", "good", "No_Name"}
 		}, "machines.adoptionNamespaces[2]"},
+		{"patterns to remove", func(c *v1alpha1.DroverConfiguration) {
+			c.Metadata.Unprotected = v1alpha1.Protected{
+				Labels:      []string{"topology.kubernetes.io/zone", "topology.*"},
+				Annotations: []string{"drover.dev/*"}, Taints: []string{"node.kubernetes.io/*", "medik8s.io/drain"},
+			}
+		}, "metadata.unprotected.annotations[0] metadata.unprotected.labels[1] metadata.unprotected.taints[1]"},
 		{"several things at once", func(c *v1alpha1.DroverConfiguration) { c.Controllers, c.Log.Format = nil, "" }, "controllers log.format"},
 	}
 	for _, c := range slices.Concat(cases, electionFaults(), webhookFaults()) {

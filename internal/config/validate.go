@@ -185,12 +185,28 @@ func validateWebhook(path *field.Path, w v1alpha1.Webhook) field.ErrorList {
 func validateMetadata(path *field.Path, m v1alpha1.Metadata) field.ErrorList {
 	all := append(validateWorkers(path.Child("workers"), *m.Workers),
 		validateRate(path.Child("writesPerSecond"), *m.WritesPerSecond, path.Child("writesBurst"), *m.WritesBurst)...)
-	patterns := map[string][]string{"labels": m.Protected.Labels, "annotations": m.Protected.Annotations, "taints": m.Protected.Taints}
-	for _, name := range []string{"labels", "annotations", "taints"} {
-		for i, pattern := range patterns[name] {
-			if err := ownership.ValidatePattern(pattern); err != nil {
-				all = append(all, field.Invalid(path.Child("protected", name).Index(i), pattern, err.Error()))
-			}
+	for _, kind := range []struct {
+		name           string
+		kind           ownership.Kind
+		added, removed []string
+	}{
+		{"labels", ownership.Label, m.Protected.Labels, m.Unprotected.Labels},
+		{"annotations", ownership.Annotation, m.Protected.Annotations, m.Unprotected.Annotations},
+		{"taints", ownership.Taint, m.Protected.Taints, m.Unprotected.Taints},
+	} {
+		all = append(all, validatePatterns(path.Child("protected", kind.name), kind.added, ownership.ValidatePattern)...)
+		all = append(all, validatePatterns(path.Child("unprotected", kind.name), kind.removed, func(pattern string) error {
+			return ownership.ValidateRemoved(kind.kind, pattern)
+		})...)
+	}
+	return all
+}
+
+func validatePatterns(path *field.Path, patterns []string, validate func(string) error) field.ErrorList {
+	var all field.ErrorList
+	for i, pattern := range patterns {
+		if err := validate(pattern); err != nil {
+			all = append(all, field.Invalid(path.Index(i), pattern, err.Error()))
 		}
 	}
 	return all

@@ -156,7 +156,7 @@ func newCapabilities(
 
 // protected are the keys that belong to the system.
 func protected(settings v1alpha1.Metadata) ownership.Protected {
-	return ownership.DefaultProtected().And(ownership.Protected(settings.Protected))
+	return ownership.NewProtected(ownership.Protected(settings.Protected), ownership.Protected(settings.Unprotected))
 }
 
 func metadataCapability(

@@ -2,6 +2,7 @@ package ownership
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -13,40 +14,67 @@ type Protected struct {
 	Taints      []string
 }
 
-// DefaultProtected lists the keys that Drover never sets or removes (spec metadata-sync.md 5.3 to 5.5): those which kubelet
-// restores when it starts, which other controllers reconcile, or which say what the machine is.
-func DefaultProtected() Protected {
+// systemKeys lists what the kubelet or a cloud's node controller sets and restores, and what makes a node restricted. Everything else a MachineSet
+// may declare, as with machine-api-operator's nodelink controller.
+func systemKeys() Protected {
 	return Protected{
 		Labels: []string{
-			"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch",
-			"beta.kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type",
-			"node.kubernetes.io/instance-type", "node.kubernetes.io/windows-build",
-			"failure-domain.beta.kubernetes.io/*", "topology.*",
-			"node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/worker",
-			"node-role.kubernetes.io/etcd", "node-role.kubernetes.io/arbiter",
-			"machine.openshift.io/*", "hypershift.openshift.io/*", "node.openshift.io/*", "karpenter.sh/*",
-			"cluster.x-k8s.io/*", "*.cluster.x-k8s.io/*", "feature.node.kubernetes.io/*", "*.feature.node.kubernetes.io/*",
-			"remediation.medik8s.io/*",
+			// The kubelet's defaults (updateDefaultLabels in pkg/kubelet/kubelet_node_status.go), which a cloud's node controller sets, too.
+			"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
+			"node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type", "node.kubernetes.io/windows-build",
+			"topology.kubernetes.io/zone", "topology.kubernetes.io/region",
+			"failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
+			// Workloads are isolated by these: the admission plugin NodeRestriction keeps kubelets from setting them.
+			"node-restriction.kubernetes.io/*", "*.node-restriction.kubernetes.io/*",
 		},
 		Annotations: []string{
-			AnnotationCustomLabels, "drover.dev/*",
-			"machine.openshift.io/*", "machineconfiguration.openshift.io/*", "cluster.x-k8s.io/*", "karpenter.sh/*",
-			"nfd.node.kubernetes.io/*", "node.alpha.kubernetes.io/ttl", "csi.volume.kubernetes.io/nodeid",
-			"volumes.kubernetes.io/controller-managed-attach-detach", "kubeadm.alpha.kubernetes.io/*", "k8s.ovn.org/*",
-			"node.machine.sapcloud.io/*", "kwok.x-k8s.io/*",
+			"volumes.kubernetes.io/controller-managed-attach-detach", "csi.volume.kubernetes.io/nodeid", "alpha.kubernetes.io/provided-node-ip",
+			"node.alpha.kubernetes.io/ttl",
 		},
 		Taints: []string{
-			"node.kubernetes.io/*", "node.cloudprovider.kubernetes.io/*", "node.cluster.x-k8s.io/*", "karpenter.sh/*",
-			"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "*.cluster-autoscaler.kubernetes.io/*",
-			"UpdateInProgress", "medik8s.io/*", "*.medik8s.io/*", "kubevirt.io/drain",
-			"node.gardener.cloud/critical-components-not-ready", "readiness.k8s.io/*",
-			"feature.node.kubernetes.io/*", "*.feature.node.kubernetes.io/*",
+			"node.kubernetes.io/*", "node.cloudprovider.kubernetes.io/*",
+			// These say what a controller is doing with the node: they come and go while it works.
+			"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "UpdateInProgress",
 		},
 	}
 }
 
-// And returns both lists together.
-func (p Protected) And(more Protected) Protected {
+// ownKeys lists what Drover itself writes by other means: its records, the link to the Machine, and the taints of a maintenance.
+func ownKeys() Protected {
+	return Protected{
+		Annotations: []string{AnnotationCustomLabels, "drover.dev/*", "machine.openshift.io/machine"},
+		Taints:      []string{"medik8s.io/drain", "kubevirt.io/drain"},
+	}
+}
+
+// DefaultProtected returns the keys that metadata never sets or removes unless the configuration says otherwise.
+func DefaultProtected() Protected { return NewProtected(Protected{}, Protected{}) }
+
+// NewProtected returns the built-in patterns with those of added, and without those of removed. Drover's own keys are always protected.
+func NewProtected(added, removed Protected) Protected {
+	system := systemKeys()
+	return Protected{
+		Labels: without(system.Labels, removed.Labels), Annotations: without(system.Annotations, removed.Annotations),
+		Taints: without(system.Taints, removed.Taints),
+	}.and(ownKeys()).and(added)
+}
+
+func without(patterns, removed []string) []string {
+	return slices.DeleteFunc(patterns, func(pattern string) bool { return slices.Contains(removed, pattern) })
+}
+
+// ValidateRemoved checks a pattern that is to be taken off the built-in ones of a kind.
+func ValidateRemoved(kind Kind, pattern string) error {
+	system := systemKeys()
+	known := map[Kind][]string{Label: system.Labels, Annotation: system.Annotations, Taint: system.Taints}[kind]
+	if slices.Contains(known, pattern) {
+		return nil
+	}
+	return fmt.Errorf("this is none of the built-in patterns that can be removed: %s", strings.Join(known, ", "))
+}
+
+// and returns both lists together.
+func (p Protected) and(more Protected) Protected {
 	return Protected{
 		Labels:      append(append([]string{}, p.Labels...), more.Labels...),
 		Annotations: append(append([]string{}, p.Annotations...), more.Annotations...),

@@ -1,7 +1,9 @@
 package ownership
 
 import (
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,20 +93,22 @@ func TestValidatePattern(t *testing.T) {
 func TestDefaultProtected(t *testing.T) {
 	for kind, wanted := range map[Kind]map[string]bool{
 		Label: {
-			"kubernetes.io/hostname": true, "topology.kubernetes.io/zone": true, "topology.ebs.csi.aws.com/zone": true,
-			"node-role.kubernetes.io/worker": true, "node-role.kubernetes.io/infra": false, "machine.openshift.io/zone": true,
-			"cluster.x-k8s.io/name": true, "node.cluster.x-k8s.io/x": true, "feature.node.kubernetes.io/cpu": true,
-			"vendor.feature.node.kubernetes.io/x": true, "example.com/team": false, "hostname": false,
+			"kubernetes.io/hostname": true, "topology.kubernetes.io/zone": true, "node-restriction.kubernetes.io/fips": true,
+			"team.node-restriction.kubernetes.io/a": true, "topology.ebs.csi.aws.com/zone": false, "topology.kubernetes.io/rack": false,
+			"node-role.kubernetes.io/worker": false, "node-role.kubernetes.io/infra": false, "machine.openshift.io/zone": false,
+			"machine.openshift.io/interruptible-instance": false, "cluster.x-k8s.io/name": false, "node.cluster.x-k8s.io/x": false,
+			"feature.node.kubernetes.io/cpu": false, "example.com/team": false, "hostname": false,
 			"node.kubernetes.io/exclude-from-external-load-balancers": false,
 		},
 		Annotation: {
-			AnnotationRecord: true, AnnotationCustomLabels: true, "drover.dev/paused": true, "machineconfiguration.openshift.io/state": true,
-			"csi.volume.kubernetes.io/nodeid": true, "k8s.ovn.org/node-subnets": true, "example.com/note": false,
+			AnnotationRecord: true, AnnotationCustomLabels: true, "drover.dev/paused": true, "machine.openshift.io/machine": true,
+			"csi.volume.kubernetes.io/nodeid": true, "machine.openshift.io/note": false, "cluster.x-k8s.io/note": false, "example.com/note": false,
 		},
 		Taint: {
 			"node.kubernetes.io/unschedulable:NoSchedule": true, "node.kubernetes.io/unreachable:NoExecute": true, "UpdateInProgress:PreferNoSchedule": true,
 			"medik8s.io/drain:NoSchedule": true, "ToBeDeletedByClusterAutoscaler:NoSchedule": true, "kubevirt.io/drain:NoSchedule": true,
 			"node-role.kubernetes.io/infra:NoSchedule": false, "dedicated:NoExecute": false, "node.kubernetes.io/any": true,
+			"node.cloudprovider.kubernetes.io/uninitialized:NoSchedule": true, "readiness.k8s.io/network:NoSchedule": false,
 		},
 	} {
 		protected := DefaultProtected().Of(kind)
@@ -127,22 +131,61 @@ func TestDefaultProtectedIsValid(t *testing.T) {
 	}
 }
 
-func TestProtectedAnd(t *testing.T) {
-	base := Protected{Labels: append(make([]string, 0, 8), "a"), Taints: []string{"t"}}
-	both := base.And(Protected{Labels: []string{"b"}, Annotations: []string{"c/*"}})
-	other := base.And(Protected{Labels: []string{"x"}})
-	for _, key := range []string{"a", "b"} {
-		if !both.Of(Label)(key) {
-			t.Errorf("label %s is not protected", key)
+func TestNewProtected(t *testing.T) {
+	added := Protected{Labels: []string{"example.com/*"}, Annotations: []string{"c/*"}, Taints: []string{"t"}}
+	removed := Protected{
+		Labels: []string{"topology.kubernetes.io/zone"}, Annotations: []string{"node.alpha.kubernetes.io/ttl", "drover.dev/*"},
+		Taints: []string{"node.kubernetes.io/*", "medik8s.io/drain"},
+	}
+	protected := NewProtected(added, removed)
+	for kind, wanted := range map[Kind]map[string]bool{
+		Label:      {"example.com/a": true, "topology.kubernetes.io/zone": false, "topology.kubernetes.io/region": true},
+		Annotation: {"c/d": true, "node.alpha.kubernetes.io/ttl": false, "drover.dev/paused": true},
+		Taint:      {"t:NoSchedule": true, "t2:NoSchedule": false, "node.kubernetes.io/not-ready:NoExecute": false, "medik8s.io/drain:NoSchedule": true},
+	} {
+		for key, want := range wanted {
+			if got := protected.Of(kind)(key); got != want {
+				t.Errorf("%s %q: protected is %v", kind, key, got)
+			}
 		}
 	}
-	if !both.Of(Annotation)("c/d") || !both.Of(Taint)("t:NoSchedule") || both.Of(Taint)("t2:NoSchedule") {
-		t.Error("annotations and taints are not taken together")
-	}
-	if both.Of(Label)("x") || !other.Of(Label)("x") {
-		t.Error("two extensions of one list share memory")
+	if !DefaultProtected().Of(Label)("topology.kubernetes.io/zone") || DefaultProtected().Of(Label)("example.com/a") {
+		t.Error("the configuration changes the built-in list")
 	}
 	if (Protected{}).Of(Label)("kubernetes.io/hostname") {
 		t.Error("the zero value protects")
+	}
+}
+
+func TestValidateRemoved(t *testing.T) {
+	for _, c := range []struct {
+		kind    Kind
+		pattern string
+		want    string
+	}{
+		{Label, "topology.kubernetes.io/zone", ""},
+		{Taint, "node.kubernetes.io/*", ""},
+		{Label, "topology.*", "none of the built-in patterns that can be removed: kubernetes.io/hostname, "},
+		{Label, "node.kubernetes.io/*", "none of the built-in patterns"},
+		{Annotation, "drover.dev/*", "none of the built-in patterns"},
+	} {
+		err := ValidateRemoved(c.kind, c.pattern)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %q: %v, want %q", c.kind, c.pattern, err, c.want)
+		}
+	}
+}
+
+// docs/compatibility.md lists the built-in patterns.
+func TestProtectedKeysAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/compatibility.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := DefaultProtected()
+	for _, pattern := range slices.Concat(list.Labels, list.Annotations, list.Taints) {
+		if !strings.Contains(string(page), "`"+pattern+"`") {
+			t.Errorf("%s is not documented", pattern)
+		}
 	}
 }

@@ -67,6 +67,7 @@ func TestBadInput(t *testing.T) {
 		{"plan --nosuch", "unknown flag: --nosuch", true},
 		{"plan -o nosuch", "-o nosuch: unknown output format; there are wide", true},
 		{"plan --protect-label=*", `--protect-label "*": this pattern matches every key`, true},
+		{"plan --unprotect-label=topology.*", `--unprotect-label "topology.*": this is none of the built-in patterns that can be removed: kube`, true},
 		{"plan wokers", `pool "wokers" not found in namespace "openshift-machine-api"; did you mean workers?`, false},
 		{"plan pool/zzz", `pool "zzz" not found in namespace "openshift-machine-api"; there are workers`, false},
 		{"plan -n empty zzz", "choose another with -n", false},

@@ -24,6 +24,7 @@ type options struct {
 	config        *genericclioptions.ConfigFlags
 	allNamespaces bool
 	protect       ownership.Protected
+	unprotect     ownership.Protected
 	now           func() time.Time
 	// connect makes the client; tests put their own here.
 	connect func() (client.WithWatch, error)
@@ -54,20 +55,35 @@ func (o *options) addProtect(command *cobra.Command) {
 	flags.StringSliceVar(&o.protect.Labels, "protect-label", nil, fmt.Sprintf(usage, "label keys"))
 	flags.StringSliceVar(&o.protect.Annotations, "protect-annotation", nil, fmt.Sprintf(usage, "annotation keys"))
 	flags.StringSliceVar(&o.protect.Taints, "protect-taint", nil, fmt.Sprintf(usage, "taint keys"))
+	const removal = "Built-in pattern of %s that do not belong to the system, as in the operator's configuration; may be repeated"
+	flags.StringSliceVar(&o.unprotect.Labels, "unprotect-label", nil, fmt.Sprintf(removal, "label keys"))
+	flags.StringSliceVar(&o.unprotect.Annotations, "unprotect-annotation", nil, fmt.Sprintf(removal, "annotation keys"))
+	flags.StringSliceVar(&o.unprotect.Taints, "unprotect-taint", nil, fmt.Sprintf(removal, "taint keys"))
 }
 
 // protected is the full list of protected keys, checked.
 func (o *options) protected() (ownership.Protected, error) {
-	for flag, patterns := range map[string][]string{
-		"protect-label": o.protect.Labels, "protect-annotation": o.protect.Annotations, "protect-taint": o.protect.Taints,
+	for _, flags := range []struct {
+		kind               ownership.Kind
+		suffix             string
+		protect, unprotect []string
+	}{
+		{ownership.Label, "label", o.protect.Labels, o.unprotect.Labels},
+		{ownership.Annotation, "annotation", o.protect.Annotations, o.unprotect.Annotations},
+		{ownership.Taint, "taint", o.protect.Taints, o.unprotect.Taints},
 	} {
-		for _, pattern := range patterns {
+		for _, pattern := range flags.protect {
 			if err := ownership.ValidatePattern(pattern); err != nil {
-				return ownership.Protected{}, usageError("--%s %q: %w", flag, pattern, err)
+				return ownership.Protected{}, usageError("--protect-%s %q: %w", flags.suffix, pattern, err)
+			}
+		}
+		for _, pattern := range flags.unprotect {
+			if err := ownership.ValidateRemoved(flags.kind, pattern); err != nil {
+				return ownership.Protected{}, usageError("--unprotect-%s %q: %w", flags.suffix, pattern, err)
 			}
 		}
 	}
-	return ownership.DefaultProtected().And(o.protect), nil
+	return ownership.NewProtected(o.protect, o.unprotect), nil
 }
 
 // namespace is where to look, empty for everywhere.

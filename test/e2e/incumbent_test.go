@@ -112,6 +112,41 @@ func TestAMachineWithoutANodeDoesNotStopItsSiblings(t *testing.T) { // D7
 	hasLabel(w, "d7-late", "example.com/team", "blue")
 }
 
+// What machine-api-operator's nodelink controller carries reaches the Node, from the MachineSet and from a Machine alone.
+func TestMachineAPIKeys_ReachTheNode(t *testing.T) {
+	w := pool(t, "mao", 2)
+	w.Operator(harness.Options{})
+	labels := map[string]string{
+		"machine.openshift.io/interruptible-instance": "", "cluster.x-k8s.io/cluster-name": "blue",
+		"topology.ebs.csi.aws.com/zone": "a", "node-role.kubernetes.io/infra": "",
+	}
+	declare(w, "mao", func(spec *machinev1beta1.MachineSpec) {
+		spec.Labels, spec.Annotations = labels, map[string]string{"machine.openshift.io/note": "1", "cluster.x-k8s.io/note": "2"}
+	})
+	own := `{"spec":{"metadata":{"labels":{"machine.openshift.io/own":"1"},"annotations":{"cluster.x-k8s.io/own":"2"}}}}`
+	if err := w.Client.Patch(t.Context(), w.Machine("mao-0"), mergePatch([]byte(own))); err != nil {
+		t.Fatal(err)
+	}
+	w.Nodes("mao", "the keys of the MachineSet", func(node *corev1.Node) error {
+		if node.Annotations["machine.openshift.io/note"] != "1" || node.Annotations["cluster.x-k8s.io/note"] != "2" {
+			return fmt.Errorf("annotations are %v", node.Annotations)
+		}
+		return harness.Has(node, labels, nil)
+	})
+	hasLabel(w, "mao-0", "machine.openshift.io/own", "1")
+	w.AwaitNode("mao-0", "the Machine's own annotation", func(node *corev1.Node) error {
+		if node.Annotations["cluster.x-k8s.io/own"] != "2" {
+			return fmt.Errorf("annotations are %v", node.Annotations)
+		}
+		return nil
+	})
+	for kind, name := range map[string]string{"MachineSet": "mao", "Machine": "mao-0"} {
+		if refused := w.Events(kind, name)[metadata.EventRefused]; len(refused) > 0 {
+			t.Errorf("%s %s: %v", kind, name, refused)
+		}
+	}
+}
+
 func machineLabel(w *harness.World, name, key, value string) error {
 	if got := w.Machine(name).Spec.Labels[key]; got != value {
 		return fmt.Errorf("machine %s: label %s is %q, want %q", name, key, got, value)

@@ -93,6 +93,8 @@ type Metadata struct {
 	WritesBurst *int `json:"writesBurst,omitempty"`
 	// Protected are keys that Drover never sets or removes, beside the built-in list. `*` stands for any text.
 	Protected Protected `json:"protected,omitempty"`
+	// Unprotected are patterns to take off the built-in list (docs/compatibility.md), each as it stands there.
+	Unprotected Protected `json:"unprotected,omitempty"`
 }
 
 // Drain configures how pods are made to leave, on all nodes together.

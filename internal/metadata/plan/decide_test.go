@@ -126,6 +126,18 @@ func TestSystemKeysAreRefused(t *testing.T) {
 	w.expect(t, "machine: node-role.kubernetes.io/infra= team=blue; node: kubernetes.io/hostname=n1 node-role.kubernetes.io/infra= team=blue")
 }
 
+// The nodelink controller of machine-api-operator carries every key of a Machine's spec; so do workloads expect it that select nodes by them.
+func TestKeysThatNodelinkCarriesReachTheNode(t *testing.T) {
+	labels := "cluster.x-k8s.io/cluster-name=blue machine.openshift.io/interruptible-instance= node-role.kubernetes.io/worker= " +
+		"topology.ebs.csi.aws.com/zone=a"
+	annotations := "cluster.x-k8s.io/note=1 machine.openshift.io/note=2"
+	w := newWorld().labels(labels).annotations(annotations)
+	if decision := w.pass(t); len(decision.Problems) > 0 {
+		t.Error(reasons(decision.Problems))
+	}
+	w.expect(t, "machine: "+labels+" | "+annotations+"; node: "+labels+" | "+annotations)
+}
+
 // D9: a label that machine creation had copied was never recorded, so dropping it from the MachineSet left it on the Node.
 func TestWhatIsEqualAtFirstSightIsOwned(t *testing.T) {
 	w := newWorld().labels("team=blue")

@@ -17,6 +17,10 @@ var (
 		Name: "drover_capability_catch_up_seconds", Type: "gauge", Labels: []string{"capability"},
 		Help: "How long the workers of a capability waited, when this replica began to lead, for the caches to show what was written before.",
 	}
+	eventsDroppedDoc = statusdocs.MetricDoc{
+		Name: "drover_events_dropped_total", Type: "counter", Labels: []string{"reason"},
+		Help: "Events that Drover has dropped: queue full, throttled (too many of one object), rejected or failed (by the API server), stopped.",
+	}
 	certificateDoc = statusdocs.MetricDoc{
 		Name: "drover_webhook_certificate_expiry_timestamp_seconds", Type: "gauge",
 		Help: "When the certificate that this replica shows to callers of the webhook ends, in seconds since 1970; none before it has one.",
@@ -25,7 +29,7 @@ var (
 
 // MetricDocs describes the metrics of the operator as a whole.
 func MetricDocs() []statusdocs.MetricDoc {
-	return []statusdocs.MetricDoc{capabilityDoc, catchUpDoc, certificateDoc}
+	return []statusdocs.MetricDoc{capabilityDoc, catchUpDoc, eventsDroppedDoc, certificateDoc}
 }
 
 // States lists the states of a capability, as its metric names them.
@@ -35,9 +39,10 @@ func States() []string {
 
 // Metrics are those of the operator as a whole.
 type Metrics struct {
-	states      *prometheus.GaugeVec
-	catchUp     *prometheus.GaugeVec
-	certificate *prometheus.Desc
+	states        *prometheus.GaugeVec
+	catchUp       *prometheus.GaugeVec
+	eventsDropped *prometheus.CounterVec
+	certificate   *prometheus.Desc
 	// source is what the webhook shows; nil without a webhook. It is set before anybody collects.
 	source func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 }
@@ -45,14 +50,19 @@ type Metrics struct {
 // NewMetrics registers them.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
-		states:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: capabilityDoc.Name, Help: capabilityDoc.Help}, capabilityDoc.Labels),
-		catchUp:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: catchUpDoc.Name, Help: catchUpDoc.Help}, catchUpDoc.Labels),
+		states:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: capabilityDoc.Name, Help: capabilityDoc.Help}, capabilityDoc.Labels),
+		catchUp: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: catchUpDoc.Name, Help: catchUpDoc.Help}, catchUpDoc.Labels),
+		eventsDropped: prometheus.NewCounterVec(
+			prometheus.CounterOpts{Name: eventsDroppedDoc.Name, Help: eventsDroppedDoc.Help}, eventsDroppedDoc.Labels),
 		certificate: prometheus.NewDesc(certificateDoc.Name, certificateDoc.Help, nil, nil),
 	}
-	for _, collector := range []prometheus.Collector{m.states, m.catchUp, m} {
+	for _, collector := range []prometheus.Collector{m.states, m.catchUp, m.eventsDropped, m} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
+	}
+	for _, reason := range []string{droppedQueueFull, droppedThrottled, droppedRejected, droppedFailed, droppedStopped} {
+		m.eventsDropped.WithLabelValues(reason)
 	}
 	return m, nil
 }

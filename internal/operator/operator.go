@@ -48,10 +48,15 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	if err := mgr.Add(newHeadroom()); err != nil {
 		return err
 	}
-	recorder, err := newRecorder(ctx, mgr)
+	metrics, err := NewMetrics(ctrlmetrics.Registry)
 	if err != nil {
 		return err
 	}
+	recorder, flush, err := newRecorder(ctx, mgr, metrics)
+	if err != nil {
+		return err
+	}
+	defer flush()
 	indexes := newIndexes(mgr.GetFieldIndexer())
 	capabilities, err := newCapabilities(mgr, indexes, recorder, settings, providers)
 	if err != nil {
@@ -60,10 +65,6 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("making a discovery client: %w", err)
-	}
-	metrics, err := NewMetrics(ctrlmetrics.Registry)
-	if err != nil {
-		return err
 	}
 	board := newSwitchboard(capabilities, mgr.GetCache(), indexes, client, mgr.Elected(), metrics)
 	barrier := &expectations.Barrier{

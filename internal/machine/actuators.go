@@ -49,7 +49,9 @@ type providerError struct {
 	err     error
 }
 
-func (e *providerError) Error() string { return fmt.Sprintf("the provider of Machine %s: %v", e.machine, e.err) }
+func (e *providerError) Error() string {
+	return fmt.Sprintf("the provider of Machine %s: %v", e.machine, e.err)
+}
 
 // of returns the actuator that serves a Machine.
 func (a *Actuators) of(machine *machinev1beta1.Machine) (provider.Actuator, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/quorum"
 )
 
 // drains is what capabilities share: one engine for all who drain, so that a pod is asked to leave once whoever wants its node, and one
@@ -54,6 +55,7 @@ func (d *drains) leasesOf(mgr manager.Manager, holder string) *nodelease.Leases 
 type guard interface {
 	maintenance.Guard
 	machine.Guard
+	ForMachines() quorum.MachineGuard
 }
 
 // get makes the engine and the guard when they are asked for first.

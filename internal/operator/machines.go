@@ -164,7 +164,7 @@ func newMachineCrew(
 		Lease: drains.leasesOf(mgr, machine.Holder),
 	}
 	if guard != nil {
-		crew.Guard = guard
+		crew.Guard = guard.ForMachines()
 	}
 	return crew, nil
 }

@@ -3,6 +3,7 @@ package quorum
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -44,10 +45,11 @@ func isReady(node *corev1.Node) bool {
 
 // decidePlain says why a control plane of these nodes cannot spare one of them; empty when it can. There the API server tells nothing of
 // etcd, so a node that is ready stands for a member that works. Of one that is not among them, because its Node is gone, nobody knows whether
-// it works: it counts as one that does.
+// it works: it counts as one that does. Another node that is cordoned, by anyone, is about to be disrupted: it counts as unavailable.
 func decidePlain(name string, members []corev1.Node) string {
 	own := slices.IndexFunc(members, func(n corev1.Node) bool { return n.Name == name })
 	left, all := 0, len(members)
+	var cordoned []string
 	switch {
 	case all == 0:
 		return "" // nobody knows a control plane here
@@ -61,7 +63,10 @@ func decidePlain(name string, members []corev1.Node) string {
 		if inMaintenance(&members[i]) {
 			return fmt.Sprintf("node %s has to wait until control-plane node %s is out of maintenance", name, members[i].Name)
 		}
-		if isReady(&members[i]) {
+		switch {
+		case members[i].Spec.Unschedulable:
+			cordoned = append(cordoned, members[i].Name)
+		case isReady(&members[i]):
 			left++
 		}
 	}
@@ -69,10 +74,15 @@ func decidePlain(name string, members []corev1.Node) string {
 	if own >= 0 && !isReady(&members[own]) {
 		return ""
 	}
-	if needed := all/2 + 1; left < needed {
+	switch needed := all/2 + 1; {
+	case left >= needed:
+		return ""
+	case len(cordoned) > 0:
+		return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready and schedulable, and %d are needed; cordoned: %s",
+			name, left, all, needed, strings.Join(cordoned, ", "))
+	default:
 		return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready, and %d are needed", name, left, all, needed)
 	}
-	return ""
 }
 
 // decideBudget looks at the disruption budgets of etcd's guard pods. Decided tells that the pods need not be looked at.

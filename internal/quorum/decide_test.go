@@ -13,18 +13,19 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 )
 
-// members makes control-plane nodes from one letter each: r is ready, n is not, u is unknown, - has no condition; a capital one is in
+// members makes control-plane nodes from one letter each: r is ready, n is not, u is unknown, - has no condition, c is ready and cordoned; a capital one is in
 // maintenance. Their names are the letter's place.
 func members(states string) []corev1.Node {
 	nodes := make([]corev1.Node, len(states))
 	for i, state := range strings.ToLower(states) {
 		nodes[i].Name = fmt.Sprint(i)
-		status, ok := map[rune]corev1.ConditionStatus{'r': corev1.ConditionTrue, 'n': corev1.ConditionFalse, 'u': corev1.ConditionUnknown}[state]
+		status, ok := map[rune]corev1.ConditionStatus{'r': corev1.ConditionTrue, 'c': corev1.ConditionTrue, 'n': corev1.ConditionFalse, 'u': corev1.ConditionUnknown}[state]
 		if ok {
 			nodes[i].Status.Conditions = []corev1.NodeCondition{
 				{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue}, {Type: corev1.NodeReady, Status: status},
 			}
 		}
+		nodes[i].Spec.Unschedulable = strings.ContainsAny(states[i:i+1], "cC")
 		if states[i] >= 'A' && states[i] <= 'Z' {
 			nodes[i].Annotations = map[string]string{drain.AnnotationHold: `{"by":"a test"}`}
 		}
@@ -66,6 +67,13 @@ func TestPlainControlPlane(t *testing.T) {
 		{"rrrrrrr", enough},
 		{"rrrrrnn", enough},
 		{"rrrrnnn", "3 of 7"},
+		{"rrc", "without node 0, 1 of 3 control-plane nodes would be ready and schedulable, and 2 are needed; cordoned: 2"},
+		{"rcc", "0 of 3 control-plane nodes would be ready and schedulable, and 2 are needed; cordoned: 1, 2"},
+		{"crr", enough},
+		{"crc", "cordoned: 2"},
+		{"nrc", enough},
+		{"rrrrc", enough},
+		{"rrrnc", "2 of 5"},
 	} {
 		got := decidePlain("0", members(c.states))
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {

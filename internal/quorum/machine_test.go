@@ -1,10 +1,13 @@
 package quorum
 
 import (
+	"strings"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func TestStandIn(t *testing.T) {
@@ -26,6 +29,28 @@ func TestStandIn(t *testing.T) {
 		node := (&Guard{}).StandIn(machine)
 		if (node != nil) != c.want || node != nil && (node.Name != "n" || !IsControlPlane(node)) {
 			t.Errorf("%s: %v", name, node)
+		}
+	}
+}
+
+// On OpenShift the budget of etcd's guard pods says nothing of a node that is cordoned and not drained yet.
+func TestMachineGuard_CordonedNode(t *testing.T) {
+	cordoned := controlPlane("b", LabelMaster)
+	cordoned.Spec.Unschedulable = true
+	allowed := budget(1, nil)
+	objects := []client.Object{controlPlane("a", LabelMaster), cordoned, controlPlane("c", LabelMaster), &allowed}
+	for name, answer := range map[string]error{"OpenShift": nil, "plain": absent} {
+		guard := New(reader(interceptor.Funcs{}, objects...), &served{answers: []error{answer}})
+		denial, err := MachineGuard{guard}.Check(t.Context(), controlPlane("a", LabelMaster))
+		if err != nil || !strings.Contains(denial, "cordoned: b") {
+			t.Errorf("%s: a Machine: %q, %v", name, denial, err)
+		}
+		denial, err = guard.Check(t.Context(), controlPlane("a", LabelMaster))
+		if err != nil || (denial == "") != (answer == nil) {
+			t.Errorf("%s: a NodeMaintenance: %q, %v", name, denial, err)
+		}
+		if denial, err := (MachineGuard{guard}).Check(t.Context(), cordoned); err != nil || denial != "" {
+			t.Errorf("%s: the cordoned node itself: %q, %v", name, denial, err)
 		}
 	}
 }

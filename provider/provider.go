@@ -75,8 +75,10 @@ type Provider struct {
 type Environment struct {
 	// Config is the connection to the cluster, with Drover's identity.
 	Config *rest.Config
-	// Client reads Machines, Nodes and what else Drover caches from its cache, and writes.
+	// Client reads Machines, MachineSets and Nodes from Drover's cache, and any other kind from the API server; it writes any kind. What it returns is
+	// the caller's own. A Node from the cache has of its status the types, states and times of its conditions and its internal addresses alone, and
+	// the cache may be a moment behind.
 	Client client.Client
-	// Live reads from the API server; it is for kinds that Drover does not cache, such as the Secrets of credentials.
+	// Live reads any kind from the API server.
 	Live client.Reader
 }

@@ -95,7 +95,10 @@ func (p *pass) drained(how string) {
 	p.found.drained = step{met: true, message: "Drain finished successfully"}
 	p.memory.drained = p.found.drained
 	p.tell(EventDrainSucceeded, "Node drain succeeded: "+how)
-	p.tell(EventDeleted, fmt.Sprintf("Node %q drained", p.nodeName()))
+	if p.memory.told[EventDrainProceeds] != "" {
+		// One event is enough for a node from which nothing had to leave.
+		p.tell(EventDeleted, fmt.Sprintf("Node %q drained", p.nodeName()))
+	}
 }
 
 // blocked notes what is in the way of the drain, and leaves the pods alone meanwhile.
@@ -232,7 +235,6 @@ func (p *pass) cordon(ctx context.Context, node *corev1.Node, hold *drain.Hold) 
 		p.blocked(reasonDenied, err.Error(), retryDenied)
 		return nil, nil
 	}
-	p.tell(EventDrainProceeds, "Node drain proceeds")
 	return change.Hold, nil
 }
 
@@ -261,6 +263,7 @@ func (p *pass) evict(ctx context.Context, node *corev1.Node, hold *drain.Hold) (
 	case p.timedOut(report.Text()):
 		return true, nil
 	}
+	p.tell(EventDrainProceeds, "Node drain proceeds")
 	p.found.drained = step{reason: reasonDraining, message: report.Text()}
 	return false, nil
 }

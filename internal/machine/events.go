@@ -54,11 +54,11 @@ func EventDocs() []status.EventDoc {
 			When: "several Nodes or Machines claim each other, or status.nodeRef names a Node of another Machine"},
 		{Reason: EventNotAdopted, Type: corev1.EventTypeWarning, On: "Machine", When: "its Node existed before the Machine, which may not adopt it"},
 		{Reason: EventDrainBlocked, Type: corev1.EventTypeNormal, On: "Machine", When: "a preDrain hook holds up the drain"},
-		{Reason: EventDrainProceeds, Type: corev1.EventTypeNormal, On: "Machine", When: "the drain of its node begins"},
+		{Reason: EventDrainProceeds, Type: corev1.EventTypeNormal, On: "Machine", When: "the drain of its node begins, and pods have to leave"},
 		{Reason: EventDrainRequeued, Type: corev1.EventTypeNormal, On: "Machine", When: "something stands in the way of the drain; once for each cause"},
-		{Reason: EventDrainSucceeded, Type: corev1.EventTypeNormal, On: "Machine", When: "all pods have left its node"},
+		{Reason: EventDrainSucceeded, Type: corev1.EventTypeNormal, On: "Machine", When: "its node has been drained"},
 		{Reason: EventDrainSkipped, Type: corev1.EventTypeNormal, On: "Machine", When: "there is no node to drain, or an annotation leaves the drain out"},
-		{Reason: EventDeleted, Type: corev1.EventTypeNormal, On: "Machine", When: "its node has been drained"},
+		{Reason: EventDeleted, Type: corev1.EventTypeNormal, On: "Machine", When: "its node has been drained, and pods had to leave"},
 	}
 }
 

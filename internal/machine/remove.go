@@ -217,7 +217,7 @@ func (p *pass) removeNode(ctx context.Context) (bool, error) {
 	if timeout > 0 && !p.now.Before(p.memory.parting.Add(timeout)) {
 		log.FromContext(ctx).Error(err, "the Node stays; the time for its deletion is over", "node", node.Name)
 		p.warn(EventNodeLeft, fmt.Sprintf("Node %s could not be deleted for %s, and stays: %v", node.Name, timeout, err))
-		p.found.nodeStays = true
+		p.found.node, p.found.nodeStays = node, true
 		return true, nil
 	}
 	return false, fmt.Errorf("deleting Node %s: %w", node.Name, err)
@@ -258,10 +258,10 @@ func nodeNames(machine *machinev1beta1.Machine) []string {
 	return slices.Compact(names)
 }
 
-// finish gives the lease back and lets the Machine go.
+// finish gives the lease back and lets the Machine go. The lease of a Node that has been deleted goes with the Node, which owns it.
 func (p *pass) finish(ctx context.Context) error {
-	if name := p.nodeName(); name != "" {
-		if err := p.Lease.Release(ctx, name); err != nil {
+	if p.found.nodeStays {
+		if err := p.Lease.Release(ctx, p.found.node.Name); err != nil {
 			return err
 		}
 	}

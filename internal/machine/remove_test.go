@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestAMachineGoesWithAllThatIsItsOwn(t *testing.T) {
 	if calls != "delete get" || s.machine("m") != nil || s.node("m") != nil || len(s.leases()) != 0 {
 		t.Errorf("calls %q, left are %v, %v, %v", calls, s.machine("m"), s.node("m"), s.leases())
 	}
-	if got := s.told(); got != "Delete, Deleted, DrainProceeds, DrainSucceeded" {
+	if got := s.told(); got != "Delete, DrainSucceeded" {
 		t.Errorf("told %s", got)
 	}
 	// Its Deleted event ends what is remembered.
@@ -50,7 +51,11 @@ func (s *stage) leases() []coordinationv1.Lease {
 	if err := s.client.List(s.t.Context(), &list); err != nil {
 		s.t.Fatal(err)
 	}
-	return list.Items
+	// The garbage collector deletes the lease of a Node that is gone.
+	return slices.DeleteFunc(list.Items, func(lease coordinationv1.Lease) bool {
+		node := s.node(lease.OwnerReferences[0].Name)
+		return node == nil || node.UID != lease.OwnerReferences[0].UID
+	})
 }
 
 func TestPodsLeaveFirst(t *testing.T) {
@@ -67,6 +72,22 @@ func TestPodsLeaveFirst(t *testing.T) {
 	s.rest("m")
 	if s.machine("m") != nil || len(s.cloud.instances) != 0 {
 		t.Error("it is still there")
+	}
+	if got := s.told(); got != "Delete, Deleted, DrainProceeds, DrainSucceeded" {
+		t.Errorf("told %s", got)
+	}
+}
+
+// Beside the deletion itself and the provider's own requests a Machine costs the lease, the cordon, the finalizer and two events.
+func TestRemove_Writes(t *testing.T) {
+	s := running(t)
+	s.doom("m")
+	_, writes, _ := s.pass("m")
+	if want := "create Lease, patch Node, delete Node, patch Machine"; writes != want || s.machine("m") != nil {
+		t.Errorf("writes %q, want %q", writes, want)
+	}
+	if got := s.told(); got != "Delete, DrainSucceeded" {
+		t.Errorf("events %s", got)
 	}
 }
 
@@ -125,7 +146,7 @@ func TestHooksHoldUpTheEnd(t *testing.T) {
 	if s.machine("m") != nil {
 		t.Error("it is still there")
 	}
-	if got := s.told(); got != "Delete, Deleted, DrainBlocked, DrainProceeds, DrainSucceeded" {
+	if got := s.told(); got != "Delete, DrainBlocked, DrainSucceeded" {
 		t.Errorf("told %s", got)
 	}
 }

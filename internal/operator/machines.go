@@ -154,7 +154,10 @@ func newMachineCrew(
 	if err != nil {
 		return nil, err
 	}
-	environment := provider.Environment{Config: mgr.GetConfig(), Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	environment, err := Environment(mgr)
+	if err != nil {
+		return nil, err
+	}
 	actuators, err := machine.NewActuators(environment, providers...)
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func Capabilities() []string {
 
 // Run runs the operator until the context ends or it cannot go on. The configuration must be valid.
 func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfiguration, providers ...provider.Provider) error {
-	mgr, err := newManager(rest, settings)
+	mgr, err := NewManager(rest, settings)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,8 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	return mgr.Start(ctx)
 }
 
-func newManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (manager.Manager, error) {
+// NewManager returns the manager that the operator runs in.
+func NewManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err

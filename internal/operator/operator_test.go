@@ -32,7 +32,7 @@ func quietSettings() *v1alpha1.DroverConfiguration {
 
 func quietManager(t *testing.T) manager.Manager {
 	t.Helper()
-	mgr, err := newManager(nowhere, quietSettings())
+	mgr, err := NewManager(nowhere, quietSettings())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,11 +69,11 @@ func TestLeaderElectionNeedsANamespace(t *testing.T) {
 	}
 	settings := quietSettings()
 	settings.LeaderElection.Enabled = new(true)
-	if _, err := newManager(nowhere, settings); err == nil || !strings.Contains(err.Error(), "give --leader-elect-namespace") {
+	if _, err := NewManager(nowhere, settings); err == nil || !strings.Contains(err.Error(), "give --leader-elect-namespace") {
 		t.Errorf("error %v", err)
 	}
 	settings.LeaderElection.Namespace = "drover"
-	if _, err := newManager(nowhere, settings); err != nil {
+	if _, err := NewManager(nowhere, settings); err != nil {
 		t.Error(err)
 	}
 }
@@ -159,7 +159,7 @@ func TestManagerIsBuiltWithoutTheCRDs(t *testing.T) {
 	for _, namespace := range []string{"", config.DefaultNamespace} {
 		settings := quietSettings()
 		settings.Namespace = new(namespace)
-		if _, err := newManager(&rest.Config{Host: server.URL}, settings); err != nil {
+		if _, err := NewManager(&rest.Config{Host: server.URL}, settings); err != nil {
 			t.Errorf("namespace %q: %v", namespace, err)
 		}
 	}

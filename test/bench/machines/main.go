@@ -39,11 +39,21 @@ type figures struct {
 	// Requests are those of the operator for each Machine, reads and the like included; Writes are the writes among them.
 	Requests float64 `json:"requestsPerMachine"`
 	Writes   float64 `json:"writesPerMachine"`
+	// Refused are the writes among them that the API server refused.
+	Refused float64 `json:"refusedWritesPerMachine"`
 	// Kinds are all requests of the operator for each Machine, by verb, resource and the code of the answer.
 	Kinds map[string]float64 `json:"requestsByKind"`
 }
 
 func (f figures) share() float64 { return f.Floor / f.Seconds }
+
+// refused is how many writes were refused for each Machine; one or two of a whole run are the start of the operator.
+func (f figures) refused() float64 {
+	if f.Refused < slackWrites {
+		return 0
+	}
+	return f.Refused
+}
 
 func main() {
 	if err := run(); err != nil {

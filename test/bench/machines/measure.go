@@ -187,6 +187,9 @@ func (s *stage) scale(ctx context.Context, replicas int, f *figures, writes shap
 		f.Kinds[fmt.Sprintf("%s %s %s %d", key.Verb, key.Resource, key.Subresource, key.Code)] += float64(n) / float64(s.machines)
 		if key.Write() && !strings.HasSuffix(key.Resource, "reviews") && key.Resource != "machinesets" {
 			f.Writes += float64(n) / float64(s.machines)
+			if key.Code >= 400 {
+				f.Refused += float64(n) / float64(s.machines)
+			}
 			if key.Code < 300 {
 				writes[key.Verb+" "+key.Resource+" "+key.Subresource] += float64(n) / float64(s.machines)
 			}

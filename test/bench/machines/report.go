@@ -10,6 +10,10 @@ import (
 const (
 	// wantShare is of the floor's speed.
 	wantShare = 0.7
+	// wantUp and wantDown are how many writes a Machine may cost to come and to go, events among them.
+	wantUp, wantDown = 6, 7
+	// slackWrites is how many more they may be for each Machine: the operator writes when it starts, too.
+	slackWrites = 0.05
 	// wantMemory is in MiB.
 	wantMemory = 300
 	// wantSeconds is from a Node that turns NotReady to the MachineSet's status.
@@ -67,10 +71,14 @@ func (p *page) round(number int, r *round) {
 	for _, direction := range []struct {
 		name string
 		figures
-	}{{"up", r.Up}, {"down", r.Down}} {
+		writes float64
+	}{{"up", r.Up, wantUp}, {"down", r.Down, wantDown}} {
 		f := direction.figures
 		p.figures += fmt.Sprintf("%8s%18.1f s%10.1f s%12.2f%14.2f%12.2f\n", direction.name, f.Seconds, f.Floor, f.share(), f.Requests, f.Writes)
 		p.verdict(f.share() >= wantShare, "round %d, %s: %.2f of the floor's speed, at least %.1f", number, direction.name, f.share(), wantShare)
+		p.verdict(f.Writes <= direction.writes+slackWrites, "round %d, %s: %.2f writes for each Machine, at most %.0f", number, direction.name, f.Writes,
+			direction.writes)
+		p.verdict(f.refused() == 0, "round %d, %s: %.2f of the writes refused for each Machine, at most 0", number, direction.name, f.refused())
 		for _, kind := range slices.Sorted(maps.Keys(f.Kinds)) {
 			if f.Kinds[kind] >= worthNaming {
 				p.kinds += fmt.Sprintf("  round %d, %-4s %6.2f  %s\n", number, direction.name, f.Kinds[kind], kind)

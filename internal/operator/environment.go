@@ -1,0 +1,70 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/drover-io/drover/provider"
+)
+
+// Environment returns what the providers of machines work with.
+func Environment(mgr manager.Manager) (provider.Environment, error) {
+	// The manager's own clients know the kinds alone that Drover uses. A provider may use any, so this one asks the API server which there are.
+	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return provider.Environment{}, fmt.Errorf("creating the client of the providers: %w", err)
+	}
+	return provider.Environment{Config: mgr.GetConfig(), Client: &providerClient{Client: direct, cache: mgr.GetCache()}, Live: direct}, nil
+}
+
+// providerClient reads Machines, MachineSets and Nodes from Drover's cache, and everything else from the API server. The cache hands out its own
+// objects, which nobody may change: a provider gets copies.
+type providerClient struct {
+	client.Client
+	cache client.Reader
+}
+
+// Get reads an object.
+func (c *providerClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	var unshare func()
+	switch typed := object.(type) {
+	case *machinev1beta1.Machine:
+		unshare = func() { *typed = *typed.DeepCopy() }
+	case *machinev1beta1.MachineSet:
+		unshare = func() { *typed = *typed.DeepCopy() }
+	case *corev1.Node:
+		unshare = func() { *typed = *typed.DeepCopy() }
+	default:
+		return c.Client.Get(ctx, key, object, options...)
+	}
+	if err := c.cache.Get(ctx, key, object, options...); err != nil {
+		return err
+	}
+	unshare()
+	return nil
+}
+
+// List reads a list.
+func (c *providerClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var unshare func()
+	switch typed := list.(type) {
+	case *machinev1beta1.MachineList:
+		unshare = func() { *typed = *typed.DeepCopy() }
+	case *machinev1beta1.MachineSetList:
+		unshare = func() { *typed = *typed.DeepCopy() }
+	case *corev1.NodeList:
+		unshare = func() { *typed = *typed.DeepCopy() }
+	default:
+		return c.Client.List(ctx, list, options...)
+	}
+	if err := c.cache.List(ctx, list, options...); err != nil {
+		return err
+	}
+	unshare()
+	return nil
+}

@@ -36,6 +36,8 @@ type Marks struct {
 type Hold struct {
 	// By is who holds the node: a word for the kind of work and the UID of the object that asks for it.
 	By string `json:"by"`
+	// Object is the namespace and name of that object, as namespace/name; empty for one that is found by its UID.
+	Object string `json:"object,omitempty"`
 	// Since is when the node was cordoned, in seconds.
 	Since time.Time `json:"since"`
 	// Cordoned tells that the node was not cordoned before.
@@ -44,6 +46,14 @@ type Hold struct {
 	Taints []string `json:"taints,omitempty"`
 	// Labels are the labels that were not there before, or had another value: then with that value.
 	Labels map[string]*string `json:"labels,omitempty"`
+}
+
+// Holder is who takes a node.
+type Holder struct {
+	// ID is a word for the kind of work and the UID of the object that asks for it.
+	ID string
+	// Object is the namespace and name of that object, as namespace/name, where it is not found by its UID.
+	Object string
 }
 
 // ReadHold returns the record on a node, nil when there is none. One that cannot be read is an error: somebody has edited it, and what
@@ -73,8 +83,8 @@ type Change struct {
 
 // Take cordons and marks a node, and records what was there before, in one patch. Before is the record that is on the node, or the one
 // that it is to inherit; nil for none. On a node that has everything already there is nothing to do.
-func Take(node *corev1.Node, before *Hold, by string, marks Marks, now time.Time) (Change, error) {
-	hold := &Hold{By: by, Since: now.UTC().Truncate(time.Second), Labels: map[string]*string{}}
+func Take(node *corev1.Node, before *Hold, by Holder, marks Marks, now time.Time) (Change, error) {
+	hold := &Hold{By: by.ID, Object: by.Object, Since: now.UTC().Truncate(time.Second), Labels: map[string]*string{}}
 	if before != nil {
 		hold.Since, hold.Cordoned, hold.Taints = before.Since, before.Cordoned, slices.Clone(before.Taints)
 		for key, value := range before.Labels {

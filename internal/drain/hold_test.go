@@ -60,7 +60,7 @@ func take(t *testing.T, node *corev1.Node, by string) (*corev1.Node, Change) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := Take(node, before, by, marks, now)
+	change, err := Take(node, before, Holder{ID: by}, marks, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestTakeIsGuarded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := nodeOf()
-			change, err := Take(node, nil, "x/1", marks, now)
+			change, err := Take(node, nil, Holder{ID: "x/1"}, marks, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,7 +229,7 @@ func TestInherit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := Take(held, before, "x/2", marks, now.Add(time.Hour))
+	change, err := Take(held, before, Holder{ID: "x/2"}, marks, now.Add(time.Hour))
 	if err != nil || change.Patch == nil || change.Hold.By != "x/2" || !change.Hold.Since.Equal(now) || len(change.Parts) != 0 {
 		t.Fatalf("%+v, %v", change, err)
 	}

@@ -227,14 +227,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case apierrors.IsNotFound(err):
 		r.forget(request.NamespacedName)
-		return reconcile.Result{}, nil
+		return r.afterOrphans(r.releaseOrphans(ctx, request.NamespacedName, nil))
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading Machine %s: %w", request, err)
 	}
 	if r.versions.Pending(ctx, machine) {
 		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
-	p := &pass{Reconciler: r, machine: machine, key: request.NamespacedName, now: r.clock.Now()}
+	again, err := r.releaseOrphans(ctx, request.NamespacedName, machine)
+	if err != nil {
+		return r.afterOrphans(again, err)
+	}
+	p := &pass{Reconciler: r, machine: machine, key: request.NamespacedName, now: r.clock.Now(), again: again}
 	p.memory = r.remember(p.key, machine.UID)
 	p.found = observe(machine)
 	err = p.run(ctx)
@@ -259,6 +263,14 @@ func (p *pass) run(ctx context.Context) error {
 		return p.remove(ctx)
 	}
 	return p.live(ctx)
+}
+
+// afterOrphans turns what came of releasing Nodes into what comes next.
+func (r *Reconciler) afterOrphans(again time.Duration, err error) (reconcile.Result, error) {
+	if status.Classify(err) == status.Stale {
+		return reconcile.Result{RequeueAfter: retryStale}, nil
+	}
+	return reconcile.Result{RequeueAfter: again}, err
 }
 
 // result turns what a pass ended with into what comes next.

@@ -12,12 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/drain/owner"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
 )
-
-// recordPrefix is the kind of work in the record on a node.
-const recordPrefix = "Machine/"
 
 // drain empties the node, and tells when that is over. What stands in the way is noted.
 func (p *pass) drain(ctx context.Context) (bool, error) {
@@ -222,7 +220,7 @@ func (p *pass) until(held *nodelease.HeldError) time.Duration {
 
 // cordon cordons the node. Nil without an error means that it cannot be done now.
 func (p *pass) cordon(ctx context.Context, node *corev1.Node, hold *drain.Hold) (*drain.Hold, error) {
-	change, err := drain.Take(node, hold, p.by(), drain.Marks{}, p.now)
+	change, err := drain.Take(node, hold, drain.Holder{ID: p.by(), Object: p.key.String()}, drain.Marks{}, p.now)
 	if err != nil || change.Patch == nil {
 		return change.Hold, err
 	}
@@ -269,6 +267,6 @@ func (p *pass) evict(ctx context.Context, node *corev1.Node, hold *drain.Hold) (
 }
 
 // by is the holder's name in the record on the node.
-func (p *pass) by() string { return recordPrefix + string(p.machine.UID) }
+func (p *pass) by() string { return owner.MachinePrefix + string(p.machine.UID) }
 
 func metaOf(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }

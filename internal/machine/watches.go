@@ -37,6 +37,17 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	if err != nil {
 		return fmt.Errorf("indexing Machines by %s: %w", indexRef, err)
 	}
+	err = indexer.IndexField(ctx, &corev1.Node{}, indexRecord, func(object client.Object) []string {
+		if node, ok := object.(*corev1.Node); ok {
+			if key, found := recordOwner(node); found {
+				return []string{key.String()}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing Nodes by %s: %w", indexRecord, err)
+	}
 	return nodelink.Index(ctx, indexer)
 }
 
@@ -68,6 +79,8 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				if !initial {
 					r.addNode(ctx, queue, node)
 				}
+				// The Machine whose cordon record is on it may be gone.
+				queue.Add(watch.Repair, recordRequests(node)...)
 			},
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
 				if nodeMatters(before, after) {
@@ -118,6 +131,9 @@ func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, node *corev
 	}
 	for _, machine := range machines {
 		requests[request(machine)] = true
+	}
+	for _, request := range recordRequests(node) {
+		requests[request] = true
 	}
 	queue.Add(watch.Repair, slices.Collect(maps.Keys(requests))...)
 }

@@ -19,6 +19,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/drain/owner"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
@@ -345,7 +346,7 @@ func (p *pass) cordon(ctx context.Context, node *corev1.Node, outOfService bool)
 func (p *pass) mark(ctx context.Context, node *corev1.Node, before *drain.Hold, ours, outOfService bool) (*drain.Hold, error) {
 	// The taint for an unreachable node is kept once it is given: the record has it.
 	given := ours && slices.Contains(before.Taints, drain.OutOfServiceID())
-	change, err := drain.Take(node, before, p.by(), p.flavour.marks(outOfService || given), p.now)
+	change, err := drain.Take(node, before, drain.Holder{ID: p.by()}, p.flavour.marks(outOfService || given), p.now)
 	if err != nil {
 		return nil, err
 	}
@@ -413,8 +414,23 @@ func (p *pass) orphaned(ctx context.Context, node *corev1.Node, hold *drain.Hold
 	if ours && !living {
 		return true, nil
 	}
+	if gone, err := p.ownerGone(ctx, hold); err != nil || gone {
+		return gone, err
+	}
+	if _, machine := owner.MachineOf(hold); machine {
+		// Its end is no event here.
+		p.later(retryDenied)
+	}
 	p.obstacle(step{reason: reasonForeign, message: fmt.Sprintf("node %s is held by %s since %s", node.Name, hold.By, hold.Since.Format(time.RFC3339))})
 	return false, nil
+}
+
+// ownerGone reports whether the Machine that wrote a cordon record is gone, so that nobody but this maintenance gives the node back.
+func (p *pass) ownerGone(ctx context.Context, hold *drain.Hold) (bool, error) {
+	if p.Machines == nil {
+		return false, nil
+	}
+	return owner.Gone(ctx, p.Machines, hold)
 }
 
 // refused asks the guard before the lease is acquired: a lease keeps those away who could help the node.

@@ -73,6 +73,7 @@ func newCrew(
 		Guard: guard, Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Engine: engine, Metrics: metrics,
 		Registry: maintenance.NewRegistry(mgr.GetCache()),
 		Live:     live(mgr),
+		Machines: mgr.GetAPIReader(),
 		Nodes:    expectations.NewObjects(live(mgr), nil),
 		Lease:    drains.leasesOf(mgr, maintenance.Holder),
 		OwnLease: &nodelease.Leases{

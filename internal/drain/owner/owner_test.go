@@ -1,0 +1,67 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-io/drover/internal/drain"
+)
+
+func machineOf(uid types.UID, deleted bool, finalizers ...string) *machinev1beta1.Machine {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: uid, Finalizers: finalizers}}
+	if deleted {
+		machine.DeletionTimestamp = new(metav1.Now())
+	}
+	return machine
+}
+
+func TestGone(t *testing.T) {
+	record := drain.Hold{By: "Machine/uid", Object: "ns/m"}
+	for name, c := range map[string]struct {
+		hold    drain.Hold
+		machine *machinev1beta1.Machine
+		err     error
+		want    bool
+	}{
+		"exists":                           {record, machineOf("uid", false), nil, false},
+		"exists, and is being deleted":     {record, machineOf("uid", true, machinev1beta1.MachineFinalizer, "a/b"), nil, false},
+		"does not exist":                   {record, nil, nil, true},
+		"another one of the name":          {record, machineOf("other", false), nil, true},
+		"kept by another finalizer":        {record, machineOf("uid", true, "a/b"), nil, true},
+		"record without a name":            {drain.Hold{By: "Machine/uid"}, nil, nil, false},
+		"record of another kind":           {drain.Hold{By: "NodeMaintenance/uid", Object: "ns/m"}, nil, nil, false},
+		"may not be read":                  {record, nil, apierrors.NewForbidden(machinev1beta1.Resource("machines"), "m", nil), false},
+		"cannot be read: no answer":        {record, nil, errors.New("no answer"), false},
+		"no such kind: the CRD is removed": {record, nil, apierrors.NewNotFound(machinev1beta1.Resource("machines"), "m"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			known := runtime.NewScheme()
+			if err := machinev1beta1.Install(known); err != nil {
+				t.Fatal(err)
+			}
+			builder := fake.NewClientBuilder().WithScheme(known)
+			if c.machine != nil {
+				builder.WithObjects(c.machine)
+			}
+			if c.err != nil {
+				builder.WithInterceptorFuncs(interceptor.Funcs{
+					Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return c.err },
+				})
+			}
+			got, err := Gone(t.Context(), builder.Build(), &c.hold)
+			if fails := c.err != nil && apierrors.ReasonForError(c.err) == metav1.StatusReasonUnknown; got != c.want || (err != nil) != fails {
+				t.Errorf("%t, %v; want %t", got, err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package machine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/nodelease"
+)
+
+// draining is a Machine whose node is cordoned and has a pod that stays.
+func draining(t *testing.T) *stage {
+	t.Helper()
+	s := running(t, podOf("p", "m"))
+	s.doom("m")
+	s.rest("m")
+	if hold, err := drain.ReadHold(s.node("m")); err != nil || hold == nil || hold.Object != "machines/m" {
+		t.Fatalf("the cordon record is %+v, %v", hold, err)
+	}
+	return s
+}
+
+func (s *stage) released() bool {
+	node := s.node("m")
+	return !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 && node.Annotations[drain.AnnotationHold] == "" && len(s.leases()) == 0
+}
+
+// A Machine that was removed by force leaves a node behind that is cordoned by nobody who still exists.
+func TestOrphans_MachineRemovedByForce(t *testing.T) {
+	s := draining(t)
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Finalizers = nil })
+	if s.machine("m") != nil {
+		t.Fatal("the Machine is still there")
+	}
+	if _, writes, _ := s.pass("m"); writes != "patch Node, delete Lease" || !s.released() {
+		t.Errorf("writes %q, the Node is %+v, the leases are %v", writes, s.node("m"), s.leases())
+	}
+}
+
+// The Machine is there, with an own finalizer of another controller, and Drover is finished with it.
+func TestOrphans_MachineKeptByAnotherFinalizer(t *testing.T) {
+	s := draining(t)
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Finalizers = []string{"example.com/backup"} })
+	s.rest("m")
+	if !s.released() {
+		t.Errorf("the Node is %+v, the leases are %v", s.node("m"), s.leases())
+	}
+}
+
+// Another Machine has taken the name.
+func TestOrphans_MachineOfTheSameName(t *testing.T) {
+	s := draining(t)
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Finalizers = nil })
+	again := machineOf("m")
+	again.UID = "another"
+	s.make(again)
+	s.rest("m")
+	if !s.released() {
+		t.Errorf("the Node is %+v, the leases are %v", s.node("m"), s.leases())
+	}
+}
+
+// The record of a Machine at work is left alone, and so is one of which it is not known whose it is.
+func TestOrphans_OwnerExists(t *testing.T) {
+	s := draining(t)
+	s.pass("m")
+	if s.released() {
+		t.Error("the node of a Machine that is drained was released")
+	}
+	node := s.node("m")
+	node.Annotations[drain.AnnotationHold] = `{"by":"Machine/uid-of-somebody","since":"2026-01-01T00:00:00Z","cordoned":true}`
+	if err := s.client.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Finalizers = nil })
+	if _, writes, _ := s.pass("m"); writes != "" {
+		t.Errorf("writes %q", writes)
+	}
+}
+
+// The Node could not be deleted in time: it is given back when its Machine is gone.
+func TestOrphans_NodeThatStays(t *testing.T) {
+	s := running(t)
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationNodeDeletionTimeout] = "1m" })
+	s.doom("m")
+	s.fail["delete Node"] = errors.New("no")
+	for range 3 {
+		if _, _, _, err := s.try("m"); err == nil && s.machine("m") == nil {
+			break
+		}
+		s.clock.Step(time.Minute)
+	}
+	s.pass("m")
+	if s.machine("m") != nil || !s.released() {
+		t.Errorf("the Machine is %v, the Node is %+v, the leases are %v", s.machine("m"), s.node("m"), s.leases())
+	}
+}
+
+// What a record asks to undo beyond a cordon is not undone: the kubelet writes the annotations of its own Node.
+func TestOrphans_ForgedRecord(t *testing.T) {
+	node := nodeOf("m")
+	node.Annotations = map[string]string{drain.AnnotationHold: `{"by":"Machine/no","object":"machines/no","since":"2026-01-01T00:00:00Z",` +
+		`"cordoned":true,"taints":["dedicated:NoSchedule","node.kubernetes.io/unschedulable:NoSchedule"],"labels":{"tenant":null}}`}
+	node.Labels = map[string]string{"tenant": "a"}
+	node.Spec.Unschedulable = true
+	node.Spec.Taints = []corev1.Taint{
+		{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}, {Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule},
+	}
+	s := newStage(t, node)
+	s.pass("no")
+	got := s.node("m")
+	if got.Spec.Unschedulable || len(got.Spec.Taints) != 1 || got.Spec.Taints[0].Key != "dedicated" || got.Labels["tenant"] != "a" {
+		t.Errorf("the Node is %+v %+v", got.Labels, got.Spec)
+	}
+}
+
+// A writer that holds the lease may rely on the cordon.
+func TestOrphans_LeaseOfAnotherWriter(t *testing.T) {
+	s := draining(t)
+	s.clock.Step(2 * nodelease.Duration)
+	other := &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: "node-maintenance", Clock: s.clock}
+	if _, err := other.Hold(t.Context(), s.node("m")); err != nil {
+		t.Fatal(err)
+	}
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Finalizers = nil })
+	if result, writes, _ := s.pass("m"); writes != "" || result.RequeueAfter == 0 {
+		t.Errorf("writes %q, again in %s", writes, result.RequeueAfter)
+	}
+	if err := other.Release(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	if s.pass("m"); !s.released() {
+		t.Errorf("the Node is %+v, the leases are %v", s.node("m"), s.leases())
+	}
+}

@@ -97,15 +97,18 @@ func (d *drainStatusCommand) run(ctx context.Context, args []string) error {
 		}
 		return d.show(d.Out, status)
 	}
-	return (&waiting{}).until(ctx, d.Out, func(ctx context.Context) (string, bool, error) {
+	return (&waiting{}).until(ctx, d.Out, func(ctx context.Context) (seen, error) {
 		status, err := look(ctx)
 		if err != nil {
-			return "", false, err
+			return seen{}, err
 		}
 		var text bytes.Buffer
-		err = d.show(&text, status)
+		if err := d.show(&text, status); err != nil {
+			return seen{}, err
+		}
 		text.WriteByte('\n')
-		return text.String(), len(status.Pods) == 0, err
+		state, err := stateOf(status)
+		return seen{text: text.String(), state: state, done: len(status.Pods) == 0}, err
 	})
 }
 

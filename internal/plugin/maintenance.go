@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,6 +90,18 @@ func (n *chosenNodes) selected(ctx context.Context, c client.Client) ([]string, 
 type waiting struct {
 	wait    bool
 	timeout time.Duration
+	// every is how often it looks again; zero is lookEvery.
+	every time.Duration
+}
+
+// seen is what one look has found.
+type seen struct {
+	// text is what is printed.
+	text string
+	// state is what has to change before it is printed again: all of the text but the ages in it. Empty is the text.
+	state string
+	// done reports that there is nothing more to wait for.
+	done bool
 }
 
 func (w *waiting) addFlags(command *cobra.Command, until string) {
@@ -109,25 +122,25 @@ func (w *waiting) validate() error {
 // lookEvery is how often --wait and --watch look again.
 const lookEvery = time.Second
 
-// until looks until there is nothing more to wait for. What is told is told when it changes.
-func (w *waiting) until(ctx context.Context, out io.Writer, look func(context.Context) (state string, done bool, err error)) error {
+// until looks until there is nothing more to wait for. What is seen is printed when it has changed.
+func (w *waiting) until(ctx context.Context, out io.Writer, look func(context.Context) (seen, error)) error {
 	if w.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, w.timeout)
 		defer cancel()
 	}
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(cmp.Or(w.every, lookEvery))
 	defer ticker.Stop()
 	shown := ""
 	for {
-		state, done, err := look(ctx)
-		if err == nil && state != shown {
+		now, err := look(ctx)
+		if state := cmp.Or(now.state, now.text); err == nil && state != shown {
 			shown = state
-			if _, err := io.WriteString(out, state); err != nil {
+			if _, err := io.WriteString(out, now.text); err != nil {
 				return err
 			}
 		}
-		if done || err != nil && ctx.Err() == nil {
+		if now.done || err != nil && ctx.Err() == nil {
 			return err
 		}
 		select {
@@ -208,7 +221,7 @@ func (s *maintenanceStart) run(ctx context.Context, args []string) error {
 	if len(failures) > 0 || !s.wait || s.dryRun != "none" {
 		return errors.Join(failures...)
 	}
-	return s.until(ctx, s.Out, func(ctx context.Context) (string, bool, error) { return drainsOf(ctx, c, names) })
+	return s.until(ctx, s.Out, func(ctx context.Context) (seen, error) { return drainsOf(ctx, c, names) })
 }
 
 // create makes one NodeMaintenance, of the older group where only that is served.
@@ -249,29 +262,29 @@ func (s *maintenanceStart) send(ctx context.Context, c client.Client, object cli
 }
 
 // drainsOf says in a line for each node how far it is, and whether all are drained.
-func drainsOf(ctx context.Context, c client.Client, names []string) (state string, done bool, err error) {
+func drainsOf(ctx context.Context, c client.Client, names []string) (seen, error) {
 	all, err := maintenancesOf(ctx, c)
 	if err != nil {
-		return "", false, err
+		return seen{}, err
 	}
-	done = true
+	now := seen{done: true}
 	for _, name := range names {
 		found := ofNode(all, name)
 		if len(found) == 0 {
-			return state, false, fmt.Errorf("node %s: its NodeMaintenance is gone", name)
+			return seen{}, fmt.Errorf("node %s: its NodeMaintenance is gone", name)
 		}
 		m := found[0]
 		if m.status.Phase == medik8s.PhaseFailed {
-			return state, false, fmt.Errorf("node %s: %s", name, m.status.LastError)
+			return seen{}, fmt.Errorf("node %s: %s", name, m.status.LastError)
 		}
 		if m.drained() {
-			state += fmt.Sprintf("node %s is drained\n", name)
+			now.text += fmt.Sprintf("node %s is drained\n", name)
 			continue
 		}
-		done = false
-		state += fmt.Sprintf("node %s: %d%%, %s\n", name, m.status.DrainProgress, m.waitsFor())
+		now.done = false
+		now.text += fmt.Sprintf("node %s: %d%%, %s\n", name, m.status.DrainProgress, m.waitsFor())
 	}
-	return state, done, nil
+	return now, nil
 }
 
 // waitsFor says what is to be waited for.
@@ -325,16 +338,16 @@ func (e *maintenanceEnd) run(ctx context.Context, args []string) error {
 	if err := e.removeAll(ctx, c, names); err != nil || !e.wait || e.dryRun != "none" {
 		return err
 	}
-	return e.until(ctx, e.Out, func(ctx context.Context) (string, bool, error) {
+	return e.until(ctx, e.Out, func(ctx context.Context) (seen, error) {
 		all, err := maintenancesOf(ctx, c)
 		left := 0
 		for _, name := range names {
 			left += len(ofNode(all, name))
 		}
 		if err != nil || left > 0 {
-			return "", false, err
+			return seen{}, err
 		}
-		return "given back\n", true, nil
+		return seen{text: "given back\n", done: true}, nil
 	})
 }
 

@@ -172,15 +172,15 @@ func TestMaintenanceWait(t *testing.T) {
 	on := cluster(funcs, yard()...)
 	runOn(t, on, "", "maintenance", "start", "n1", "--wait").says(t, 0, "node n1: 0%, 1 pod left", "node n1 is drained")
 	failed := maintenanceOf("n2", "n2", medik8s.NodeMaintenanceStatus{Phase: medik8s.PhaseFailed, LastError: "no lease"})
-	if _, _, err := drainsOf(t.Context(), cluster(interceptor.Funcs{}, failed), []string{"n2"}); err == nil || !strings.Contains(err.Error(),
+	if _, err := drainsOf(t.Context(), cluster(interceptor.Funcs{}, failed), []string{"n2"}); err == nil || !strings.Contains(err.Error(),
 		"no lease") {
 		t.Errorf("%v", err)
 	}
-	if _, _, err := drainsOf(t.Context(), on, []string{"other"}); err == nil || !strings.Contains(err.Error(), "is gone") {
+	if _, err := drainsOf(t.Context(), on, []string{"other"}); err == nil || !strings.Contains(err.Error(), "is gone") {
 		t.Errorf("%v", err)
 	}
 	w := waiting{wait: true, timeout: time.Millisecond}
-	err := w.until(t.Context(), &strings.Builder{}, func(context.Context) (string, bool, error) { return "", false, nil })
+	err := w.until(t.Context(), &strings.Builder{}, func(context.Context) (seen, error) { return seen{}, nil })
 	if err == nil || !strings.Contains(err.Error(), "not done after 1ms") {
 		t.Errorf("%v", err)
 	}

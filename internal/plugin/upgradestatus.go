@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -58,7 +59,7 @@ func newUpgradeStatus(o *options) *cobra.Command {
 	}
 	s.output.addFlags(command)
 	command.Flags().BoolVar(&s.noHeaders, "no-headers", false, "Leave out the headers of the tables")
-	command.Flags().BoolVarP(&s.watch, "watch", "w", false, "Show it again whenever it changes, until ctrl-c, or until the run is over")
+	command.Flags().BoolVarP(&s.watch, "watch", "w", false, "Show it again when more than an age has changed, until ctrl-c, or until the run is over")
 	return command
 }
 
@@ -70,11 +71,10 @@ func (s *upgradeStatusCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	once := waiting{}
-	return once.until(ctx, s.Out, func(ctx context.Context) (string, bool, error) {
+	return (&waiting{}).until(ctx, s.Out, func(ctx context.Context) (seen, error) {
 		runs, err := s.runsNamed(ctx, c, args)
 		if err != nil {
-			return "", true, err
+			return seen{done: true}, err
 		}
 		over := !s.watch
 		document := UpgradeStatusList{TypeMeta: TypeMeta{APIVersion, "UpgradeStatusList"}, Items: []UpgradeStatus{}}
@@ -82,9 +82,29 @@ func (s *upgradeStatusCommand) run(ctx context.Context, args []string) error {
 			document.Items = append(document.Items, upgradeStatus(run))
 			over = over || len(args) == 1 && run.Status.Phase == mutex.PhaseDone
 		}
-		text, err := s.render(&document, len(args) == 1)
-		return text, over || err != nil, err
+		now, err := s.look(&document, len(args) == 1)
+		now.done = over || err != nil
+		return now, err
 	})
+}
+
+// look draws the runs, with the nodes where one run is asked for.
+func (s *upgradeStatusCommand) look(document *UpgradeStatusList, nodes bool) (seen, error) {
+	text, err := s.render(document, nodes)
+	if err != nil {
+		return seen{}, err
+	}
+	state, err := stateOf(document)
+	return seen{text: text, state: state}, err
+}
+
+// stateOf renders a document for comparison. Documents have times where tables have ages.
+func stateOf(document any) (string, error) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return "", fmt.Errorf("rendering %T: %w", document, err)
+	}
+	return string(text), nil
 }
 
 func upgradeStatus(run *mutex.MutexRunConfig) UpgradeStatus {

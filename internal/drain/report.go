@@ -51,6 +51,16 @@ var Reasons = []Reason{
 	Terminating, Evicting, Turn,
 }
 
+// Blocks reports whether a pod that is there for this reason does not leave by itself soon: somebody has to do something about it, or to wait
+// long.
+func (r Reason) Blocks() bool {
+	switch r {
+	case BudgetNever, TwoBudgets, NotAllowed, Finalizer, Overdue, Budget, Webhook, DoNotDisrupt:
+		return true
+	}
+	return false
+}
+
 // Exempt says why a pod is left alone.
 type Exempt string
 
@@ -103,6 +113,11 @@ type Report struct {
 
 // Done tells that the node is drained.
 func (r *Report) Done() bool { return len(r.Left) == 0 && r.NotBefore.IsZero() && len(r.Volumes) == 0 }
+
+// Blocked reports whether a pod that is left does not leave by itself soon.
+func (r *Report) Blocked() bool {
+	return slices.ContainsFunc(r.Left, func(pod Left) bool { return pod.Reason.Blocks() })
+}
 
 // wake notes a time to look again.
 func (r *Report) wake(at time.Time) {

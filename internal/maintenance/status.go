@@ -122,13 +122,7 @@ func (o *observation) steps() map[string]step {
 	return map[string]step{ConditionReady: ready, ConditionLeaseHeld: lease, ConditionCordoned: cordon, ConditionDrained: drained}
 }
 
-// blocking are the reasons that somebody has to do something about, or to wait long for.
-var blocking = map[drain.Reason]bool{
-	drain.BudgetNever: true, drain.TwoBudgets: true, drain.NotAllowed: true, drain.Finalizer: true, drain.Overdue: true, drain.Budget: true,
-	drain.Webhook: true, drain.DoNotDisrupt: true,
-}
-
-// stuck are those of them that do not pass by themselves.
+// stuck are the reasons that do not pass by themselves.
 var stuck = map[drain.Reason]bool{drain.BudgetNever: true, drain.TwoBudgets: true, drain.NotAllowed: true}
 
 // drained reads a report.
@@ -144,10 +138,8 @@ func drained(report *drain.Report) step {
 	case len(report.Left) == 0:
 		return step{reason: reasonLatecomer, message: text}
 	}
-	for _, pod := range report.Left {
-		if blocking[pod.Reason] {
-			return step{reason: reasonBlocked, message: text}
-		}
+	if report.Blocked() {
+		return step{reason: reasonBlocked, message: text}
 	}
 	return step{reason: reasonDraining, message: text}
 }
@@ -156,7 +148,7 @@ func drained(report *drain.Report) step {
 func planned(report *drain.Report) step {
 	var blocked []string
 	for _, group := range report.Groups() {
-		if blocking[group.Reason] {
+		if group.Reason.Blocks() {
 			blocked = append(blocked, fmt.Sprintf("%d %s (%s)", len(group.Pods), group.Reason, group.Detail))
 		}
 	}

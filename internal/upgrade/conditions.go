@@ -64,9 +64,6 @@ func ConditionDocs() []status.ConditionDoc {
 	return docs
 }
 
-// mostMessage is how long the message of a condition may be, in bytes. The API server takes 32,768.
-const mostMessage = 8192
-
 // step is how far one condition is. A nil one has not been reached.
 type step struct {
 	met     bool
@@ -84,7 +81,7 @@ func (c conditions) no(kind, message string) { c[kind] = step{false, message} }
 func (c conditions) apply(all *[]metav1.Condition, generation int64, now metav1.Time) {
 	for kind, s := range c {
 		condition := metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: reasonsOf[kind].unmet, Message: shorten(s.message, mostMessage),
+			Type: kind, Status: metav1.ConditionFalse, Reason: reasonsOf[kind].unmet, Message: status.Shorten(s.message, status.MaxMessage),
 			ObservedGeneration: generation, LastTransitionTime: now,
 		}
 		if s.met {

@@ -112,6 +112,9 @@ type memory struct {
 	// since is when each node came into its phase; told are the Jobs whose failure an event has been sent for.
 	since map[string]phaseSince
 	told  map[types.UID]bool
+	// drains is what was seen of the drains of nodes, delays is why nodes that were released are not upgraded yet.
+	drains map[types.UID]*drainLook
+	delays map[string]*delay
 	// nodes is where each node stood when the status was written last, also those that it has no room for. Nil is before the first time.
 	nodes map[string]v1alpha1.NodeStatus
 	// ended tells that the finalizer has been removed; the cache may still show the object.

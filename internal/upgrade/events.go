@@ -4,14 +4,12 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/status"
-	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
 // Reasons of events.
@@ -27,6 +25,7 @@ const (
 	EventNodeReleased = "NodeReleased"
 	EventNodeDone     = "NodeUpgraded"
 	EventNodeFailed   = "NodeUpgradeFailed"
+	EventNodeDelayed  = "NodeUpgradeDelayed"
 	EventNodeGone     = "NodeLeftRun"
 	EventJobFailed    = "MutexJobFailed"
 	EventNoEffect     = "SkipTLSVerifyIgnored"
@@ -43,6 +42,8 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventNodeReleased, Type: "Normal", On: "Node", When: "a node's Jobs have succeeded, and it was moved to the canary pool"},
 		{Reason: EventNodeDone, Type: "Normal", On: "Node", When: "a node has the version, and its clean-up Jobs have succeeded"},
 		{Reason: EventNodeFailed, Type: "Warning", On: "Node", When: "a Job or the upgrade of a node has failed, or takes too long"},
+		{Reason: EventNodeDelayed, Type: "Warning", On: "Node",
+			When: "for a minute the machine-config-operator has not begun with a node that was released, or pods have blocked its drain; the message says which"},
 		{Reason: EventNodeGone, Type: "Warning", On: kind, When: "a node under way is no more one of the run's"},
 		{Reason: EventJobFailed, Type: "Warning", On: kind, When: "a Job has failed; the message has the last lines of its log"},
 		{Reason: EventPutBack, Type: "Warning", On: kind, When: "somebody else has changed a pool that the run has claimed, and it was put back"},
@@ -110,11 +111,10 @@ func (p *pass) tellNodes(stood map[string]v1alpha1.NodeStatus) {
 
 // tellNode sends the event on the Node: one object may have few events in a short time, and a run has many nodes.
 func (p *pass) tellNode(n *v1alpha1.NodeStatus, was v1alpha1.NodePhase) {
-	i := slices.IndexFunc(p.scene.Nodes, func(node *plan.Node) bool { return node.Name == n.Name })
-	if i < 0 {
+	on, run := p.nodeOf(n.Name), "MutexRunConfig "+p.key.String()
+	if on == nil {
 		return
 	}
-	on, run := p.scene.Nodes[i].Node, "MutexRunConfig "+p.key.String()
 	switch n.Phase {
 	case v1alpha1.NodeRunningJobs:
 		p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeBegun, "%s: %s", run, n.Message)
@@ -133,14 +133,4 @@ func (p *pass) tellNode(n *v1alpha1.NodeStatus, was v1alpha1.NodePhase) {
 const mostEvent = 1024
 
 // clip is a text that an event has room for.
-func clip(text string) string { return shorten(text, mostEvent) }
-
-// shorten keeps the beginning of a text that is too long, and its end: the last lines say most.
-func shorten(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	const head, gap = 300, " [...] "
-	// What is cut in the middle of a character would be another text to the API server.
-	return strings.ToValidUTF8(text[:head], "") + gap + strings.ToValidUTF8(text[len(text)-(most-head-len(gap)):], "")
-}
+func clip(text string) string { return status.Shorten(text, mostEvent) }

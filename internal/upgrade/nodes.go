@@ -142,6 +142,7 @@ func (p *pass) act(ctx context.Context, decision *plan.Decision) error {
 		}
 	}
 	p.found.take(decision)
+	p.tellDelays(decision)
 	return worst(failures)
 }
 

@@ -68,6 +68,7 @@ func (p *pass) hold(ctx context.Context, why string) error {
 // check compares versions, and goes on when there is something to do.
 func (p *pass) check(ctx context.Context) error {
 	p.compare()
+	p.lookAtDrains(ctx)
 	if unknown := p.scene.Unknown(); len(unknown) > 0 && len(unknown) == len(p.scene.Nodes) {
 		// Nobody knows whether they are to be held back.
 		return p.hold(ctx, p.found.conditions[ConditionChecked].message)

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,6 +61,9 @@ type stage struct {
 	each func()
 	// made counts the Jobs that were made, by name.
 	made map[string]int
+	// lists counts the lists of pods and budgets; failLists answers them when set.
+	lists     int
+	failLists error
 }
 
 func named(name string) metav1.ObjectMeta {
@@ -128,7 +132,10 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	}
 	s.client = fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.MutexRunConfig{}, &v1alpha1.MutexRule{}, &v1alpha1.MutexTarget{}, &batchv1.Job{}).
-		WithInterceptorFuncs(s.interceptors()).Build()
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(object client.Object) []string {
+			pod, _ := object.(*corev1.Pod)
+			return []string{pod.Spec.NodeName}
+		}).WithInterceptorFuncs(s.interceptors()).Build()
 	s.restart()
 	return s
 }
@@ -185,6 +192,18 @@ func (s *stage) write(verb string, object client.Object, do func() error) error 
 
 func (s *stage) interceptors() interceptor.Funcs {
 	return interceptor.Funcs{
+		List: func(ctx context.Context, next client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			switch list.(type) {
+			case *corev1.PodList, *policyv1.PodDisruptionBudgetList:
+				s.mu.Lock()
+				s.lists++
+				s.mu.Unlock()
+				if s.failLists != nil {
+					return s.failLists
+				}
+			}
+			return next.List(ctx, list, options...)
+		},
 		Patch: func(ctx context.Context, next client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 			return s.write("patch", object, func() error { return next.Patch(ctx, object, patch, options...) })
 		},
@@ -213,8 +232,8 @@ func (s *stage) pass() error {
 	return err
 }
 
-// play is OpenShift's part and that of the Jobs: they end, and a node that the canary pool selects has the new version.
-func (s *stage) play() {
+// playJobs ends the Jobs that run.
+func (s *stage) playJobs() {
 	s.t.Helper()
 	jobs := &batchv1.JobList{}
 	s.must(s.client.List(s.t.Context(), jobs))
@@ -231,6 +250,12 @@ func (s *stage) play() {
 			s.must(s.client.Status().Update(s.t.Context(), job))
 		}
 	}
+}
+
+// play is OpenShift's part and that of the Jobs: they end, and a node that the canary pool selects has the new version.
+func (s *stage) play() {
+	s.t.Helper()
+	s.playJobs()
 	canary := &mcfgv1.MachineConfigPool{}
 	s.must(s.client.Get(s.t.Context(), types.NamespacedName{Name: "canary"}, canary))
 	selector, err := metav1.LabelSelectorAsSelector(canary.Spec.NodeSelector)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -168,7 +169,7 @@ func TestALongMessage(t *testing.T) {
 	found.no(ConditionJobs, strings.Repeat("node µ failed; ", 5000))
 	found.apply(&all, 1, metav1.NewTime(start))
 	message := meta.FindStatusCondition(all, ConditionJobs).Message
-	if len(message) > mostMessage || !utf8.ValidString(message) || !strings.HasSuffix(message, "node µ failed; ") {
+	if len(message) > status.MaxMessage || !utf8.ValidString(message) || !strings.HasSuffix(message, "node µ failed; ") {
 		t.Errorf("%d bytes: %q", len(message), message)
 	}
 	for cut := range 4 {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // Rule is a MutexRule of a run, read.
@@ -35,6 +36,8 @@ type Node struct {
 	Disputed bool
 	// Blocked says why it may not be begun; empty for nothing.
 	Blocked string
+	// Drain is what keeps its drain by the machine-config-operator.
+	Drain Drain
 }
 
 // Step is what a node needs next. The zero value is nothing.
@@ -47,6 +50,8 @@ type Step struct {
 	Release bool
 	// Wake is when to look again without an event; zero for no need.
 	Wake time.Time
+	// Delay is why a node that was released is not upgraded yet.
+	Delay Delay
 }
 
 // job asks what became of one Job of a rule for a node, over all of its attempts.
@@ -163,7 +168,7 @@ func (s *scope) overdue(job *batchv1.Job, step *Step) {
 	if timeout == nil || timeout.Duration <= 0 {
 		return
 	}
-	due := job.CreationTimestamp.Add(timeout.Duration)
+	due := job.CreationTimestamp.Add(bounded.Duration(timeout.Duration))
 	if s.in.Now.Before(due) {
 		step.Wake = due
 		return
@@ -206,7 +211,9 @@ func (s *scope) node(node *Node, may bool) Step {
 		s.upgrading(node, release, &step)
 	case release != nil:
 		// It was let go for another version, and the machine-config-operator is at work on it. It is gated again when that is over.
-		step.Status.Phase, step.Status.Message = v1alpha1.NodeUpgrading, "it was let go for version "+release.Version
+		text, delay := progress(node)
+		step.Status.Phase, step.Delay = v1alpha1.NodeUpgrading, delay
+		step.Status.Message = fmt.Sprintf("it was let go for version %s; %s", release.Version, text)
 	case !s.cleanUp(node, &step):
 	case s.older[node.UID] != nil:
 		s.outlast(s.older[node.UID], &step)
@@ -237,22 +244,24 @@ func (s *scope) upgrading(node *Node, release *Release, step *Step) {
 	if atWork(node.Node) {
 		step.Status.Phase = v1alpha1.NodeUpgrading
 	}
-	switch state := node.Annotations[annotationState]; state {
+	switch node.Annotations[annotationState] {
 	case "Degraded", "Unreconcilable":
 		step.Status.Phase = v1alpha1.NodeFailed
-		step.Status.Message = fmt.Sprintf("the machine-config-operator says %s: %s", state, node.Annotations[annotationReason])
-	}
-	timeout := s.in.Run.Spec.NodeTimeout
-	if timeout == nil || timeout.Duration <= 0 || step.Status.Phase == v1alpha1.NodeFailed {
+		step.Status.Message = failure(node)
 		return
 	}
-	due := release.At.Add(timeout.Duration)
+	step.Status.Message, step.Delay = progress(node)
+	timeout := s.in.Run.Spec.NodeTimeout
+	if timeout == nil || timeout.Duration <= 0 {
+		return
+	}
+	due := release.At.Add(bounded.Duration(timeout.Duration))
 	if s.in.Now.Before(due) {
 		step.Wake = due
 		return
 	}
 	step.Status.Phase = v1alpha1.NodeFailed
-	step.Status.Message = fmt.Sprintf("it has not come to version %s within %s", s.in.Desired, timeout.Duration)
+	step.Status.Message = fmt.Sprintf("it has not come to version %s within %s: %s", s.in.Desired, timeout.Duration, step.Status.Message)
 }
 
 // sorted puts nodes into the order in which they have their turn.

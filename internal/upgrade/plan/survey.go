@@ -312,11 +312,12 @@ func (s *Scene) blocked(w *World, node *corev1.Node, pools []string) string {
 }
 
 // Unavailable tells whether a node is out of service: cordoned, or not Ready.
-func Unavailable(node *corev1.Node) bool {
-	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+func Unavailable(node *corev1.Node) bool { return node.Spec.Unschedulable || !ready(node) }
+
+func ready(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
-	return node.Spec.Unschedulable || !ready
 }
 
 // wait says why no node may be begun.
@@ -374,6 +375,13 @@ func (s *Scene) Claimed(canary bool) []*mcfgv1.MachineConfigPool {
 // Holds tells whether the run has changed anything that it has not given back.
 func (s *Scene) Holds() bool {
 	return len(s.Marked) > 0 || len(s.Claimed(false)) > 0 || len(s.Claimed(true)) > 0
+}
+
+// Draining are the nodes that the run has released and that the machine-config-operator drains.
+func (s *Scene) Draining() []*Node {
+	return slices.DeleteFunc(slices.Clone(s.Nodes), func(node *Node) bool {
+		return ReleaseOf(node.Node) == nil || !Draining(node.Node)
+	})
 }
 
 // Left are the nodes that have the run's label and are none of its targets' or its canary's any more.

@@ -5,8 +5,6 @@ SHELL := /usr/bin/env bash
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
-VERSION_PACKAGE := github.com/drover-io/drover/internal/version
-GO_LDFLAGS := -s -w -X $(VERSION_PACKAGE).version=$(VERSION) -X $(VERSION_PACKAGE).commit=$(COMMIT)
 # Packages run side by side; each of the larger ones has a control plane of its own.
 TEST_PACKAGES ?= ./...
 TEST_FLAGS ?=
@@ -17,17 +15,16 @@ help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: programs sandbox ## Build drover, kubectl-drover and drover-sandbox into bin/.
-
-.PHONY: programs
-programs: # drover and kubectl-drover alone
-	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -ldflags "$(GO_LDFLAGS)" -o bin/drover ./cmd/drover
-	CGO_ENABLED=0 go build -trimpath -ldflags "$(GO_LDFLAGS)" -o bin/kubectl-drover ./cmd/kubectl-drover
+build: ## Build drover, kubectl-drover and drover-sandbox into bin/ (some minutes the first time).
+	@VERSION="$(VERSION)" COMMIT="$(COMMIT)" hack/build.sh programs sandbox
 
 .PHONY: sandbox
-sandbox: ## Build the control plane for demo and tests (about ten minutes the first time).
-	@hack/build-sandbox.sh
+sandbox: ## Build the control plane for demo and tests.
+	@hack/build.sh sandbox
+
+.PHONY: sandbox-node
+sandbox-node: # the program of nodes that kwok does not play: kubelets and hollow nodes
+	@hack/build.sh sandbox node
 
 .PHONY: tools
 tools: # what tests and artefacts need besides: helm, promtool, and the program that makes images
@@ -54,15 +51,19 @@ plugin: ## Archives of the kubectl plugin for all platforms, with the krew manif
 	@hack/plugin.sh
 
 .PHONY: test-node
-test-node: sandbox tools ## Run the tests on real kubelets and containers; needs root (make test runs them where it can).
+test-node: sandbox-node tools ## Run the tests on real kubelets and containers; needs root (make test runs them where it can).
 	@hack/test-node.sh
 
 .PHONY: demo
-demo: build ## Show the main job on a control plane of its own (DEMO_NODES=50).
-	@hack/demo.sh
+demo: ## Show the main job on a control plane of its own (DEMO_NODES=50).
+	@VERSION="$(VERSION)" COMMIT="$(COMMIT)" hack/demo.sh
+
+.PHONY: demo-soak
+demo-soak: build ## Run the demo DEMO_SOAK_RUNS=20 times, the second half beside processes that keep all cores busy.
+	@hack/demo-soak.sh
 
 .PHONY: test
-test: sandbox tools ## Run all tests, with the race detector.
+test: sandbox-node tools ## Run all tests, with the race detector.
 	go test -race -timeout 30m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
 	cd tools/images && go test ./...
 	@go run ./test/realnode/missing

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Shows the main job on a control plane of its own: a MachineSet makes a pool of nodes, its template changes, and the nodes follow in place.
 # The pool is scaled, a node that fails is replaced, and another is taken into maintenance against the will of a PodDisruptionBudget.
-# DEMO_NODES is the size of the pool (default 50). Everything is gone when it ends; nothing outside a temporary folder is touched.
+# DEMO_NODES is the size of the pool (default 50). Everything is gone when it ends; nothing outside a temporary folder is touched, but that
+# DEMO_LOGS names a folder for the logs of a demo that fails. What is missing in bin/ is built first. The demo begins when the control plane can:
+# kube-controller-manager and kube-scheduler, which the first half does without, may still be compiling then.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,12 +14,27 @@ if ! [[ "$nodes" =~ ^[1-9][0-9]*$ ]]; then
 fi
 data="$(mktemp -d)"
 operator=""
+builder=""
 export DROVER_SANDBOX_DATA="$data/sandbox"
 PATH="$PWD/bin:$PATH"
+
+if hack/build.sh --check sandbox; then
+	hack/build.sh programs sandbox
+	components=kwok,kube-controller-manager,kube-scheduler
+	sandbox="$PWD/bin/drover-sandbox"
+else
+	hack/build.sh programs core
+	components=kwok
+	sandbox="$PWD/bin/drover-sandbox-core"
+fi
+drover-sandbox() { "$sandbox" "$@"; }
 begun=$SECONDS
 
 cleanup() {
 	status=$?
+	if [[ -n "$builder" ]]; then
+		kill "$builder" 2>/dev/null || true
+	fi
 	if [[ -n "$operator" ]]; then
 		kill "$operator" 2>/dev/null || true
 		wait "$operator" 2>/dev/null || true
@@ -25,10 +42,20 @@ cleanup() {
 	if [[ $status -ne 0 ]]; then
 		echo "demo: failed; the end of the operator's log:" >&2
 		tail -n 20 "$data/operator.log" >&2 2>/dev/null || true
+		keep_logs
 	fi
 	drover-sandbox down --purge >/dev/null 2>&1 || echo "demo: drover-sandbox down --purge failed in $data" >&2
 	rm -rf "$data"
 	exit $status
+}
+
+# keep_logs copies the logs of a demo that failed, and what the cluster was like, to DEMO_LOGS.
+keep_logs() {
+	[[ -n "${DEMO_LOGS:-}" ]] || return 0
+	mkdir -p "$DEMO_LOGS"
+	cp -r "$data/operator.log" "$data/sandbox/logs" "$DEMO_LOGS" 2>/dev/null || true
+	timeout 60 "$sandbox" run kubectl get --all-namespaces -o yaml \
+		nodes,pods,pdb,jobs,events,machines,machinesets,nodemaintenances,mutexrunconfigs,machineconfigpools >"$DEMO_LOGS/objects.yaml" 2>&1 || true
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
@@ -51,15 +78,17 @@ expect() {
 }
 kubectl() { drover-sandbox run kubectl "$@"; }
 
-title "A control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok, each a process"
-drover-sandbox up --unsafe-no-fsync >"$data/up"
+title "A control plane: etcd, kube-apiserver and ${components//,/, }, each a process"
+drover-sandbox up --unsafe-no-fsync --components "$components" >"$data/up"
 tail -n 1 "$data/up"
 eval "$(tail -n 1 "$data/up")"
+if [[ "$components" == kwok ]]; then
+	nice hack/build.sh sandbox &
+	builder=$!
+fi
 
 title "The operator, with the permissions that config/ gives it"
 kubectl apply -k config/kubernetes >/dev/null
-# The operator runs beside the cluster here, so nobody answers at the webhook's Service.
-kubectl delete validatingwebhookconfiguration drover >/dev/null
 # It runs here as a process, so the Deployment of it gets no Pods, and the API server cannot reach its webhook by the Service.
 kubectl scale deployment drover -n drover-system --replicas=0 >/dev/null
 kubectl delete validatingwebhookconfiguration drover --ignore-not-found >/dev/null
@@ -167,6 +196,15 @@ run kubectl wait "machine/$chosen" "${machines[@]}" --for=delete --timeout=120s
 run kubectl wait machineset/workers "${machines[@]}" --for="jsonpath={.status.availableReplicas}=$((nodes + 2))" --timeout=120s
 run kubectl get events "${machines[@]}" --field-selector "involvedObject.name=$chosen"
 run kubectl get machinesets,machinehealthchecks "${machines[@]}"
+
+if [[ -n "$builder" ]]; then
+	title "kube-controller-manager and kube-scheduler join the control plane"
+	wait "$builder"
+	builder=""
+	sandbox="$PWD/bin/drover-sandbox"
+	rm -f bin/drover-sandbox-core
+	run drover-sandbox up --components "$components,kube-controller-manager,kube-scheduler" >/dev/null
+fi
 
 title "An application on the pool, and a budget that lets none of its pods go"
 kubectl apply -f - >/dev/null <<'YAML'

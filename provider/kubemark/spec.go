@@ -40,12 +40,12 @@ type ProviderSpec struct {
 	metav1.TypeMeta `json:",inline"`
 	// Metadata is read and not used: OpenShift's kind has it.
 	Metadata metav1.ObjectMeta `json:"metadata,omitzero"`
-	// Image has Kubernetes' kubemark, or drover-sandbox under that name.
+	// Image has Kubernetes' kubemark, or drover-sandbox-node under that name.
 	Image string `json:"image"`
 	// TurnUnhealthyAfter has the Node turn NotReady for good after HealthyDuration.
 	TurnUnhealthyAfter bool `json:"turnUnhealthyAfter,omitempty"`
 	// TurnUnhealthyPeriodically has it be Ready for HealthyDuration, NotReady for UnhealthyDuration, and so on. Like TurnUnhealthyAfter it
-	// needs an image that knows the flags for it: drover-sandbox does, Kubernetes' own kubemark does not.
+	// needs an image that knows the flags for it: drover-sandbox-node does, Kubernetes' own kubemark does not.
 	TurnUnhealthyPeriodically bool `json:"turnUnhealthyPeriodically,omitempty"`
 	// HealthyDuration and UnhealthyDuration are the times of the two.
 	HealthyDuration   metav1.Duration `json:"healthyDuration,omitzero"`

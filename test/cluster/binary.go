@@ -34,6 +34,19 @@ func Binary() (string, error) {
 	return path, nil
 }
 
+// NodeBinary returns the path of drover-sandbox-node, the program of nodes that are not played by kwok. It is beside drover-sandbox.
+func NodeBinary() (string, error) {
+	binary, err := Binary()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(filepath.Dir(binary), "drover-sandbox-node")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("cluster: %w; run make sandbox-node", err)
+	}
+	return path, nil
+}
+
 // repositoryRoot walks up from the working directory to the folder of Drover's go.mod.
 func repositoryRoot() (string, error) {
 	start, err := os.Getwd()

@@ -18,14 +18,14 @@ const extraPrefix = "extra-"
 // endLimit is how long such a process may take to clean up behind itself.
 const endLimit = 2 * time.Minute
 
-// StartExtra starts drover-sandbox with other arguments as a process of this control plane: it ends before the control plane does, and with
-// this process, unless the control plane is a detached one. Its log is LogFile of the name that is returned.
-func (c *Cluster) StartExtra(name string, args ...string) (component string, err error) {
+// StartExtra starts a program as a process of this control plane: it ends before the control plane does, and with this process, unless the
+// control plane is a detached one. Its log is LogFile of the name that is returned.
+func (c *Cluster) StartExtra(name, path string, args ...string) (component string, err error) {
 	component = extraPrefix + name
 	if c.extra(component).alive() {
 		return "", fmt.Errorf("cluster: %s runs already", name)
 	}
-	started, err := launch(c.command(c.binary, args), name, c.layout.log(component))
+	started, err := launch(c.command(path, args), name, c.layout.log(component))
 	if err != nil {
 		return "", err
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kubemark is the program of drover-sandbox that is a hollow node: a real kubelet whose container runtime runs nothing. It is none of the
+// Kubemark is the program of drover-sandbox-node that is a hollow node: a real kubelet whose container runtime runs nothing. It is none of the
 // components of a control plane.
 const Kubemark = "kubemark"
 
@@ -35,12 +35,16 @@ func (c *Cluster) StartHollowNode(options HollowNodeOptions) (*HollowNode, error
 	if temporary == "" {
 		return nil, errors.New("cluster: a hollow node needs a folder for /tmp")
 	}
+	binary, err := NodeBinary()
+	if err != nil {
+		return nil, err
+	}
 	args := []string{Kubemark}
 	for _, arg := range options.Args {
 		args = append(args, mounted(arg, options.Mounts))
 	}
 	log := filepath.Join(temporary, "kubemark.log")
-	command := c.command(c.binary, args)
+	command := c.command(binary, args)
 	command.Env = append(command.Env, "TMPDIR="+temporary)
 	started, err := launch(command, "a hollow node", log)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/test/cluster"
 )
 
-// Command is the program of drover-sandbox that runs a node; its argument is the node's folder.
+// Command is the command of drover-sandbox-node that runs a node; its argument is the node's folder.
 const Command = "real-node"
 
 // Limits of what is waited for.
@@ -102,7 +102,11 @@ func add(ctx context.Context, c *cluster.Cluster, name string, options *Options)
 	}
 	before, err := folder.Network()
 	again := err == nil
-	log, err := c.StartExtra(processOf(name), "run", Command, string(folder))
+	binary, err := cluster.NodeBinary()
+	if err != nil {
+		return err
+	}
+	log, err := c.StartExtra(processOf(name), binary, Command, string(folder))
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/drover-io/drover/test/cluster"
 )
@@ -15,13 +14,13 @@ import (
 const (
 	// BusyboxImage has Debian's static busybox, as sh and other programs.
 	BusyboxImage = "sandbox.drover.io/busybox:1"
-	// KubemarkImage is drover-sandbox as the hollow node of the provider kubemark.
+	// KubemarkImage is drover-sandbox-node as the hollow node of the provider kubemark.
 	KubemarkImage = "sandbox.drover.io/kubemark:1"
 )
 
 // basicImages makes the images that every node has, once for each control plane, and returns their archives.
 func basicImages(ctx context.Context, folder string) ([]string, error) {
-	sandbox, err := cluster.Binary()
+	kubemark, err := cluster.NodeBinary()
 	if err != nil {
 		return nil, err
 	}
@@ -29,14 +28,7 @@ func basicImages(ctx context.Context, folder string) ([]string, error) {
 	for _, program := range []string{"sh", "sleep", "cat", "echo", "env", "wget", "nc", "true", "false", "kill", "id", "touch", "ls"} {
 		busybox = append(busybox, "--link", "/bin/"+program+"=/bin/busybox")
 	}
-	hollow := []string{"--entrypoint", "/kubemark", "--file", "/kubemark=" + sandbox, "--user", "0:0"}
-	libraries, err := linked(ctx, sandbox)
-	if err != nil {
-		return nil, err
-	}
-	for _, library := range libraries {
-		hollow = append(hollow, "--file", library+"="+library)
-	}
+	hollow := []string{"--entrypoint", "/kubemark", "--file", "/kubemark=" + kubemark, "--user", "0:0"}
 	var archives []string
 	for _, image := range []struct {
 		ref, file string
@@ -55,26 +47,6 @@ func basicImages(ctx context.Context, folder string) ([]string, error) {
 		}
 	}
 	return archives, nil
-}
-
-// linked lists the shared libraries that a program needs; none for a static one.
-func linked(ctx context.Context, program string) ([]string, error) {
-	output, err := exec.CommandContext(ctx, "ldd", program).CombinedOutput()
-	if err != nil {
-		if strings.Contains(string(output), "not a dynamic executable") {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("realnode: ldd %s: %w\n%s", program, err, output)
-	}
-	var files []string
-	for line := range strings.Lines(string(output)) {
-		for _, word := range strings.Fields(line) {
-			if strings.HasPrefix(word, "/") {
-				files = append(files, word)
-			}
-		}
-	}
-	return files, nil
 }
 
 // Archive makes an archive, for Options.Images, of the image for this machine in an OCI layout.

@@ -13,10 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/drover-io/drover/sandbox/internal/components"
+	"github.com/drover-io/drover/sandbox/internal/controlplane"
 	"github.com/drover-io/drover/sandbox/internal/lifeline"
 	"github.com/drover-io/drover/test/cluster"
-	"github.com/drover-io/drover/test/realnode"
 )
 
 // runCommand turns the process into a component without anything of the sandbox: drover-sandbox run kubectl ...
@@ -29,11 +28,11 @@ func Main(args []string) int {
 	if err != nil {
 		return fail(err)
 	}
-	if name, ok := components.Requested(args[0]); ok {
+	if name, ok := controlplane.Programs.Requested(args[0]); ok {
 		if name == kubectlName {
 			preferSandbox()
 		}
-		components.Run(name, args[1:])
+		controlplane.Programs.Run(name, args[1:])
 	}
 	if len(args) > 1 {
 		if code, done := become(line, args[1], args[2:]); done {
@@ -51,14 +50,12 @@ func become(line *lifeline.Line, name string, args []string) (code int, done boo
 			return fail(err), true
 		}
 		return 0, true
-	case name == runCommand && len(args) == 2 && args[0] == realnode.Command:
-		return runNode(line, args[1]), true
 	case name == runCommand && len(args) > 0:
 		line.ExitWithParent()
-		components.Run(args[0], args[1:])
-	case name != kubectlName && slices.Contains(components.Names(), name):
+		controlplane.Programs.Run(args[0], args[1:])
+	case name != kubectlName && slices.Contains(controlplane.Programs.Names(), name):
 		line.ExitWithParent()
-		components.Run(name, args)
+		controlplane.Programs.Run(name, args)
 	}
 	return 0, false
 }
@@ -112,7 +109,7 @@ func newRun() *cobra.Command {
 	return &cobra.Command{
 		Use:   runCommand + " COMPONENT [ARGUMENT...]",
 		Short: "Run a component's program with its own flags",
-		Long:  "Run a component's program with its own flags, apart from any sandbox: " + strings.Join(components.Names(), ", ") + ".",
+		Long:  "Run a component's program with its own flags, apart from any sandbox: " + strings.Join(controlplane.Programs.Names(), ", ") + ".",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(*cobra.Command, []string) error {
 			return fmt.Errorf("%s must be the first argument", runCommand)

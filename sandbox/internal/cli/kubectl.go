@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/sandbox/internal/components"
+	"github.com/drover-io/drover/sandbox/internal/controlplane"
 )
 
 const (
@@ -29,7 +29,7 @@ A symbolic link called kubectl to drover-sandbox is kubectl too, which uses the 
 			if err := os.Setenv(kubeconfigEnv, c.AdminKubeconfig()); err != nil {
 				return err
 			}
-			components.Run(kubectlName, args)
+			controlplane.Programs.Run(kubectlName, args)
 			return nil
 		},
 	}

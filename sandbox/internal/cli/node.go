@@ -4,34 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
+	"os/exec"
+	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/sandbox/internal/lifeline"
-	node "github.com/drover-io/drover/sandbox/internal/realnode"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/realnode"
 )
-
-// runNode runs a real node until it is told to end, or until the process that started it ends.
-func runNode(line *lifeline.Line, folder string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if line != nil {
-		go func() {
-			line.Wait()
-			stop()
-		}()
-	}
-	if err := node.Run(ctx, realnode.Folder(folder)); err != nil {
-		return fail(err)
-	}
-	return 0
-}
 
 func newNode(s *settings) *cobra.Command {
 	command := &cobra.Command{
@@ -41,7 +24,7 @@ func newNode(s *settings) *cobra.Command {
 
 Each has containerd, a kubelet and its Pods' network in a network namespace of its own, and all its files in the sandbox's folder. Images are
 imported from archives; Pods use them with imagePullPolicy Never or IfNotPresent. ` + realnode.BusyboxImage + ` is always there.
-Without root, containerd, runc, the CNI plugins and busybox-static it says what is missing.`,
+The first one builds drover-sandbox-node, the program of such nodes. Without root, containerd, runc, the CNI plugins and busybox-static it says what is missing.`,
 		Example: `  drover-sandbox node add --count 2
   drover-sandbox kubectl run hello --image ` + realnode.BusyboxImage + ` --image-pull-policy Never --restart Never --command -- echo hello
   drover-sandbox node remove real-1`,
@@ -71,6 +54,9 @@ func newNodeAdd(s *settings) *cobra.Command {
 					options.Names = append(options.Names, name)
 				}
 			}
+			if err := buildNodeProgram(command.Context(), command.ErrOrStderr()); err != nil {
+				return err
+			}
 			if err := realnode.Add(command.Context(), c, options); err != nil {
 				return err
 			}
@@ -85,6 +71,29 @@ func newNodeAdd(s *settings) *cobra.Command {
 	flags.StringSliceVar(&options.Images, "image", nil, "archive `file` of an image that Pods may use")
 	flags.IntVar(&options.MaxPods, "max-pods", 0, "how many Pods fit on each; 30 without it")
 	return command
+}
+
+// buildNodeProgram builds the program of the nodes where it is missing and this program is in a folder of the repository: no demo and few tests
+// need it.
+func buildNodeProgram(ctx context.Context, output io.Writer) error {
+	_, missing := cluster.NodeBinary()
+	if missing == nil {
+		return nil
+	}
+	self, err := cluster.Binary()
+	if err != nil {
+		return err
+	}
+	script := filepath.Join(filepath.Dir(self), "..", "hack", "build-sandbox.sh")
+	if _, err := os.Stat(script); err != nil {
+		return missing
+	}
+	command := exec.CommandContext(ctx, script, "node")
+	command.Stdout, command.Stderr = output, output
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("building drover-sandbox-node: %w", err)
+	}
+	return nil
 }
 
 // taken tells whether a node of that name runs.

@@ -31,7 +31,7 @@ func (s *supervisor) startKubelet() (*program, error) {
 		return nil, err
 	}
 	args := []string{
-		"run", "kubelet", "--config=" + config, "--kubeconfig=" + s.folder.Kubeconfig(), "--root-dir=" + s.folder.Path("kubelet"),
+		"kubelet", "--config=" + config, "--kubeconfig=" + s.folder.Kubeconfig(), "--root-dir=" + s.folder.Path("kubelet"),
 		"--hostname-override=" + s.plan.Name, "--node-ip=" + s.network.Address().String(),
 	}
 	if len(s.plan.Labels) > 0 {

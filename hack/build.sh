@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# Builds programs into bin/, and shows how far it is: hack/build.sh {programs|sandbox|core|node}...
+#   programs  drover and kubectl-drover
+#   sandbox   drover-sandbox, the control plane for demos, tests and benchmarks
+#   core      drover-sandbox-core, which is drover-sandbox without kube-controller-manager and kube-scheduler
+#   node      drover-sandbox-node, kubelets and hollow nodes for it
+# hack/build.sh --check {sandbox|node} builds nothing; the exit code is 1 unless the program is there for these sources.
+# The first build compiles Kubernetes. All of them share the flags that decide what Go's build cache can reuse, so that no package of Kubernetes
+# is compiled twice. What belongs to the sandbox is kept in bin/cache under a key of everything that goes into it: later runs with the same
+# sources do nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# CGO_ENABLED and -trimpath are part of the key of Go's build cache: go vet and go test in sandbox/ without them compile Kubernetes once more.
+export CGO_ENABLED=0
+# Compilers are short-lived and collect little garbage that is worth the time: off until a process has 1 GiB. That saves a fifth of the time.
+compiler_memory=(env GOGC=off GOMEMLIMIT=1GiB)
+kubernetes_version="$(awk '$1 == "k8s.io/kubernetes" { print $2; exit }' sandbox/go.mod)"
+kept=2 # builds in the cache
+
+work="$(mktemp -d)"
+reporter=""
+trap 'stop_reporter; rm -rf "$work"' EXIT
+
+stop_reporter() {
+	[[ -z "$reporter" ]] || kill "$reporter" 2>/dev/null || true
+	reporter=""
+}
+
+# folder and packages of what can be built.
+folder() { [[ "$1" == programs ]] && echo . || echo sandbox; }
+packages() {
+	case "$1" in
+	programs) echo ./cmd/drover ./cmd/kubectl-drover ;;
+	sandbox | core) echo ./cmd/drover-sandbox ;;
+	node) echo ./cmd/drover-sandbox-node ;;
+	*)
+		echo "build: nothing is called '$1'; there are programs, sandbox, core and node" >&2
+		exit 2
+		;;
+	esac
+}
+
+# tags prints the build tags.
+tags() { [[ "$1" != core ]] || echo drover_core; }
+
+# link_flags prints the flags of the linker.
+link_flags() {
+	local package="github.com/drover-io/drover/internal/version"
+	if [[ "$1" == programs ]]; then
+		echo "-s -w -X $package.version=$(version) -X $package.commit=$(commit)"
+	else
+		# kubectl complains about a server without a version.
+		echo "-s -w -X k8s.io/component-base/version.gitVersion=$kubernetes_version -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes_version"
+	fi
+}
+version() { echo "${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo devel)}"; }
+commit() { echo "${COMMIT:-$(git rev-parse HEAD 2>/dev/null || echo unknown)}"; }
+
+# key prints a hash of the sources, the modules and the Go tool.
+key() {
+	{
+		go env GOVERSION GOOS GOARCH GOFLAGS CGO_ENABLED GOEXPERIMENT
+		link_flags "$1"
+		find sandbox test/cluster test/machineconfig test/realnode provider/*.go provider/kwok config/crd -type f \
+			! -name '*_test.go' ! -name '*.md' | LC_ALL=C sort | xargs sha256sum
+	} | sha256sum | cut -c1-20
+}
+
+# downloads shows the modules that Go downloads as a number.
+downloads() {
+	awk '/^go: downloading / { if (++n % 50 == 0) print "build: " n " modules downloaded" >"/dev/stderr"; next } { print >"/dev/stderr" }'
+}
+
+# plan writes the packages that are to be compiled, each with a measure of the time that takes: the size of its sources, and 170 kB for starting
+# the compiler and reading what the package imports.
+plan() {
+	local what
+	for what in "$@"; do
+		# shellcheck disable=SC2046,SC2016 # several packages; a template
+		go -C "$(folder "$what")" list -trimpath -tags "$(tags "$what")" -deps \
+			-f '{{if .Stale}}{{$p := .ImportPath}}{{$d := .Dir}}{{range .GoFiles}}{{$p}} {{$d}}/{{.}}{{"\n"}}{{end}}{{end}}' \
+			$(packages "$what") 2> >(downloads)
+	done | awk 'NF && !seen[$2]++' >"$work/files"
+	awk '{ print $2 }' "$work/files" | xargs -r stat -c '%s' | paste -d ' ' <(awk '{ print $1 }' "$work/files") - |
+		awk '{ size[$1] += $2 } END { for (package in size) print package, size[package] + 170000 }' >"$work/plan"
+}
+
+# report prints every 10 seconds how many packages are compiled, and what is left by that measure, until it is killed.
+report() {
+	local begin=$SECONDS
+	while sleep 10 >/dev/null 2>&1; do
+		awk -v elapsed="$((SECONDS - begin))" '
+			NR == FNR { size[$1] = $2; total += $2; packages++; next }
+			$1 in size { done += size[$1]; compiled++; delete size[$1] }
+			END {
+				if (packages == 0) exit
+				printf "build: %d of %d packages compiled in %d s", compiled, packages, elapsed
+				left = done > 0 ? elapsed * (total - done) / done : 0
+				if (compiled == packages) printf "; linking"
+				else if (left >= 90) printf "; about %d minutes left", left / 60 + 0.5
+				else if (done > 0) printf "; about %d s left", left + 5
+				print ""
+			}' "$work/plan" "$work/log" >&2
+	done
+}
+
+# compile builds into a folder, and tells what the compiler said when it fails.
+compile() {
+	local what="$1" output="$2"
+	# shellcheck disable=SC2046 # several packages
+	if ! "${compiler_memory[@]}" go -C "$(folder "$what")" build -v -trimpath -tags "$(tags "$what")" -ldflags "$(link_flags "$what")" \
+		-o "$output/" $(packages "$what") 2>>"$work/log"; then
+		echo "build: $what: the build failed:" >&2
+		# The names of compiled packages are no part of the message.
+		grep -vE '^[A-Za-z0-9._~/-]+$' "$work/log" >&2 || tail -n 20 "$work/log" >&2
+		exit 1
+	fi
+}
+
+# build_of prints the name of a program of the sandbox in the cache.
+build_of() { echo "bin/cache/$(basename "$(packages "$1")")-$(key "$1")"; }
+
+# cached builds a program of the sandbox unless bin/cache has it.
+cached() {
+	local what="$1" program build
+	program="$(basename "$(packages "$what")")"
+	build="$(build_of "$what")"
+	if [[ ! -x "$build" ]]; then
+		compile "$what" "$work"
+		mkdir -p bin/cache
+		mv "$work/$program" "$build.new"
+		mv "$build.new" "$build"
+	fi
+	# A hard link takes no room; the rename replaces a program that runs.
+	if ! [[ "bin/$program" -ef "$build" ]]; then
+		ln -f "$build" "bin/$program.new" 2>/dev/null || cp -f "$build" "bin/$program.new"
+		mv -f "bin/$program.new" "bin/$program"
+		[[ "bin/$program" -ef "$build" ]] || touch "$build"
+	fi
+	# shellcheck disable=SC2012 # the names are our own and have no blanks
+	ls -1t "bin/cache/$program-"[0-9a-f]* | tail -n "+$((kept + 1))" | xargs -r rm -f
+}
+
+mkdir -p bin
+: >"$work/log"
+if [[ "${1:-}" == --check ]]; then
+	[[ -x "$(build_of "$2")" ]]
+	exit
+fi
+missing=()
+for what in "$@"; do
+	if [[ "$what" == programs || "$what" == core || ! -x "$(build_of "$what")" ]]; then
+		missing+=("$what")
+	fi
+done
+if ((${#missing[@]} > 0)); then
+	plan "${missing[@]}"
+	packages="$(wc -l <"$work/plan")"
+	if ((packages > 500)); then
+		echo "build: $packages packages are to be compiled, with Kubernetes $kubernetes_version among them; the first time that takes some minutes" >&2
+	fi
+	report &
+	reporter="$!"
+fi
+for what in "$@"; do
+	case "$what" in
+	programs) compile programs "$PWD/bin" ;;
+	core)
+		compile core "$work"
+		mv "$work/drover-sandbox" bin/drover-sandbox-core
+		;;
+	*) cached "$what" ;;
+	esac
+done

@@ -1,0 +1,7 @@
+//go:build drover_core
+
+package controlplane
+
+import "github.com/drover-io/drover/sandbox/internal/programs"
+
+var controllers = programs.Set{}

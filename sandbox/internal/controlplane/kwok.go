@@ -1,14 +1,19 @@
 package controlplane
 
 import (
+	"context"
 	"fmt"
 	"os"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/kwok/pkg/config"
 	"sigs.k8s.io/kwok/pkg/kwok/cmd"
 	"sigs.k8s.io/kwok/pkg/log"
 	"sigs.k8s.io/kwok/pkg/utils/signals"
+
+	"github.com/drover-io/drover/test/kubelet"
 )
 
 // runKwok starts kwok's controller. Its configuration flags are read before the command's own, as kwok itself does.
@@ -27,9 +32,30 @@ func runKwok() int {
 	}
 	command := cmd.NewCommand(ctx)
 	command.PersistentFlags().AddFlagSet(flags)
+	command.PreRunE = func(command *cobra.Command, _ []string) error {
+		return startReadinessReports(ctx, command.Flags().Lookup("kubeconfig"))
+	}
 	if err := command.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "kwok: %v\n", err)
 		return 1
 	}
 	return 0
+}
+
+// startReadinessReports starts what kwok's stages cannot do, beside kwok in its process. A kwok without --kubeconfig is not the sandbox's.
+func startReadinessReports(ctx context.Context, kubeconfig *pflag.Flag) error {
+	if !kubeconfig.Changed {
+		return nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig.Value.String())
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig %s: %w", kubeconfig.Value, err)
+	}
+	config.QPS = -1
+	go func() {
+		if err := kubelet.ReportReadiness(ctx, config); err != nil && ctx.Err() == nil {
+			fmt.Fprintf(os.Stderr, "kwok: reporting Pods as Ready again: %v\n", err)
+		}
+	}()
+	return nil
 }

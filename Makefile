@@ -95,6 +95,10 @@ else
 	hack/stale.sh '$(STALE)'
 endif
 
+.PHONY: simulation
+simulation: ## Run the simulation in full, of which make test runs a sample (SIMULATION_SEEDS=20000).
+	DROVER_SIMULATION_SEEDS=$(or $(SIMULATION_SEEDS),500) go test -race -timeout 180m -count=1 -v -run 'TestSimulation' ./test/simulation
+
 .PHONY: fuzz
 fuzz: ## Fuzz the record codecs and the merge (FUZZ_TIME=60s each).
 	hack/fuzz.sh

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
@@ -18,7 +19,9 @@ const (
 	seedsVariable, seedVariable, baseVariable = "DROVER_SIMULATION_SEEDS", "DROVER_SIMULATION_SEED", "DROVER_SIMULATION_BASE"
 	// shardVariable tells a process of this test which seeds are its: the first one, and how many.
 	shardVariable = "DROVER_SIMULATION_SHARD"
-	defaultSeeds  = 500
+	// laneSeeds are the seeds of make simulation, of which make test runs a sample.
+	laneSeeds   = 500
+	sampleSeeds = 150
 )
 
 // TestMain runs on one processor: what runs at the same time on two of them has no order that a seed could choose, such as whether a
@@ -42,6 +45,15 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 	return value
 }
 
+// chosenSeeds returns the first of the seeds to run and how many: those that are asked for, or a sample of the lane that is another one each time.
+func chosenSeeds(t *testing.T) (base, seeds uint64) {
+	t.Helper()
+	if os.Getenv(baseVariable) == "" && os.Getenv(seedsVariable) == "" {
+		return 1 + rand.Uint64N(laneSeeds-sampleSeeds+1), sampleSeeds // #nosec G404 -- picks what to test
+	}
+	return number(t, baseVariable, 1), number(t, seedsVariable, laneSeeds)
+}
+
 // TestSimulation runs the seeds, those of each processor in a process of its own.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
@@ -49,8 +61,8 @@ func TestSimulation(t *testing.T) {
 		simulate(t, number(t, seedVariable, 0))
 		return
 	}
-	base, seeds := number(t, baseVariable, 1), number(t, seedsVariable, defaultSeeds)
-	t.Logf("base seed %d, %d seeds; %s=N replays one of them, %s=N runs others", base, seeds, seedVariable, baseVariable)
+	base, seeds := chosenSeeds(t)
+	t.Logf("base seed %d, %d seeds; %s=N replays one of them, %s=N with %s=N runs others", base, seeds, seedVariable, baseVariable, seedsVariable)
 	shards := uint64(runtime.NumCPU()) //nolint:gosec // it is not negative
 	size := (seeds + shards - 1) / shards
 	var all sync.WaitGroup

@@ -78,7 +78,7 @@ expect() {
 }
 kubectl() { drover-sandbox run kubectl "$@"; }
 
-title "A control plane: etcd, kube-apiserver and ${components//,/, }, each a process"
+title "A control plane: etcd, kube-apiserver, ${components//,/, }, each a process"
 drover-sandbox up --unsafe-no-fsync --components "$components" >"$data/up"
 tail -n 1 "$data/up"
 eval "$(tail -n 1 "$data/up")"
@@ -203,7 +203,7 @@ if [[ -n "$builder" ]]; then
 	builder=""
 	sandbox="$PWD/bin/drover-sandbox"
 	rm -f bin/drover-sandbox-core
-	run drover-sandbox up --components "$components,kube-controller-manager,kube-scheduler" >/dev/null
+	drover-sandbox up --components "$components,kube-controller-manager,kube-scheduler" >/dev/null
 fi
 
 title "An application on the pool, and a budget that lets none of its pods go"

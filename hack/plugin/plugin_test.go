@@ -1,21 +1,39 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
-// staged has this test's own program as the plugin of some platforms.
+// smallProgram builds a program for this platform that does nothing. The test's own is a hundred times its size, and is packed many times.
+var smallProgram = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "drover-plugin-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	source := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
+		return nil, err
+	}
+	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "program"), source)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building a program: %w\n%s", err, output)
+	}
+	return os.ReadFile(filepath.Join(dir, "program"))
+})
+
+// staged has a small program as the plugin of some platforms.
 func staged(t *testing.T, platforms ...string) options {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile(self)
+	program, err := smallProgram()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -41,6 +42,20 @@ func eventuallyPodsReady(t *testing.T, clients kubernetes.Interface, namespace s
 	})
 }
 
+// eventuallyMonitored waits until the node lifecycle controller has seen a Node: it marks the Pods of one that it has seen Ready before.
+func eventuallyMonitored(t *testing.T, clients kubernetes.Interface, node string) {
+	t.Helper()
+	eventually(t, "the node lifecycle controller monitors "+node, func(ctx context.Context) error {
+		events, err := clients.CoreV1().Events("").List(ctx, metav1.ListOptions{
+			FieldSelector: "reason=RegisteredNode,involvedObject.kind=Node,involvedObject.name=" + node,
+		})
+		if err == nil && len(events.Items) == 0 {
+			return errors.New("there is no event RegisteredNode")
+		}
+		return err
+	})
+}
+
 // TestPods_ReadyAgainWithTheirNode has kube-controller-manager set Ready of Pods to False because their Node is not Ready. A kubelet that is back
 // sets it to True.
 func TestPods_ReadyAgainWithTheirNode(t *testing.T) {
@@ -48,6 +63,7 @@ func TestPods_ReadyAgainWithTheirNode(t *testing.T) {
 	pool := cluster.PoolOptions{Name: "rebooted", Machines: 1, RunningPods: 2}
 	createPool(t, pool)
 	eventuallyPodsReady(t, clients, pool.PodNamespace(), corev1.ConditionTrue)
+	eventuallyMonitored(t, clients, "rebooted-0")
 	setNodeReady(t, clients, "rebooted-0", `"false"`)
 	eventuallyPodsReady(t, clients, pool.PodNamespace(), corev1.ConditionFalse)
 	setNodeReady(t, clients, "rebooted-0", `null`)

@@ -11,7 +11,10 @@ import (
 const crashPointsVariable = "DROVER_CRASH_PLANS"
 
 // crashPoints is how many points are tried when nothing else is asked for.
-const crashPoints = 4
+const crashPoints = 2
+
+// Full reports whether lanes run in full, as make faults has them, instead of a sample.
+func Full() bool { return os.Getenv(crashPointsVariable) == "all" }
 
 // Disturbance is what goes wrong while a workload runs.
 type Disturbance interface {

@@ -3,7 +3,6 @@ package upgrade
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -73,7 +72,7 @@ func TestEverythingIsGivenBackFromEachState(t *testing.T) {
 
 // some is one of the ways; with DROVER_CRASH_PLANS=all it is each of them.
 func some(random *rand.Rand, ways ...string) []string {
-	if os.Getenv("DROVER_CRASH_PLANS") == "all" {
+	if harness.Full() {
 		return ways
 	}
 	return []string{ways[random.IntN(len(ways))]}

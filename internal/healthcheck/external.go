@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -41,14 +42,11 @@ func (o *outside) requested(machine *machinev1beta1.Machine) bool {
 	return request != nil && isFor(request, machine)
 }
 
-// isFor tells whether a request is a Machine's own: one that is left from another of its name is about to be collected.
+// isFor reports whether a request of a Machine's name and namespace is for this Machine. One without owner names its Machine by nothing else; one
+// whose owner is another Machine is left from an older one of the name, and about to be collected.
 func isFor(request metav1.Object, machine *machinev1beta1.Machine) bool {
-	for _, owner := range request.GetOwnerReferences() {
-		if owner.UID == machine.UID {
-			return true
-		}
-	}
-	return false
+	owners := request.GetOwnerReferences()
+	return len(owners) == 0 || slices.ContainsFunc(owners, func(owner metav1.OwnerReference) bool { return owner.UID == machine.UID })
 }
 
 // lookOutside lists the requests, and makes sure that the template is there, at the first look and for as long as it is not.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -223,12 +224,33 @@ func TestATemplateWithoutContent(t *testing.T) {
 	s.pass("c", "")
 }
 
-// An object of the Machine's name need not be the Machine's.
-func TestARequestThatIsForAnother(t *testing.T) {
+// requestNamed returns a request that Drover has not made.
+func requestNamed(name string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 	request := &unstructured.Unstructured{}
 	request.SetGroupVersionKind(remediations.WithKind("Metal3Remediation"))
 	request.SetNamespace(namespace)
-	request.SetName("m0")
+	request.SetName(name)
+	request.SetOwnerReferences(owners)
+	return request
+}
+
+// machine-api-operator knows a request by name and namespace, whoever made it.
+func TestRequestWithoutOwner_IsTheMachines(t *testing.T) {
+	s := newStage(t, Options{}, append(crew("uw", byTemplateOf("reboot")), templateOf("reboot"), requestNamed("m0"))...)
+	s.pass("c", statusC)
+	s.expect("c", "2 1 1", "RemediationProgressing=True/Remediating", requestMade+"True")
+	edit(s, nodeOf("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+	s.pass("c", "delete Metal3Remediation/m0, "+statusC)
+	if s.requestOf("m0") != nil {
+		t.Error("the request of a healthy Machine is still there")
+	}
+	s.expect("c", "2 2 2", rested, requestMade)
+	s.pass("c", "")
+}
+
+// An object of the Machine's name need not be the Machine's.
+func TestARequestThatIsForAnother(t *testing.T) {
+	request := requestNamed("m0", metav1.OwnerReference{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: "m0", UID: "older"})
 	s := newStage(t, Options{}, append(crew("uw", byTemplateOf("reboot")), templateOf("reboot"), request)...)
 	s.pass("c", statusC)
 	s.expect("c", "2 1 1", "RemediationProgressing=False/ExternalRemediationRequestCreationFailed")

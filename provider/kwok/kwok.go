@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -86,7 +87,7 @@ func (a *Actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*p
 		return nil, nil
 	case status == nil:
 		// It was made, and Drover ended before it was recorded.
-		return instanceOf(machine, spec, node.CreationTimestamp.Time, provider.Running)
+		return a.instance(machine, spec, node.CreationTimestamp.Time, provider.Running, node)
 	}
 	return a.age(ctx, machine, spec, status, node)
 }
@@ -120,11 +121,7 @@ func (a *Actuator) boot(ctx context.Context, machine *machinev1beta1.Machine, sp
 	now := a.clock.Now()
 	left := made.Add(spec.BootDelay.Duration).Sub(now)
 	if left > 0 || spec.Failure.NeverBoots {
-		instance, err := instanceOf(machine, spec, made, provider.Pending)
-		if err == nil && !spec.Failure.NeverBoots {
-			instance.LookAgain = left
-		}
-		return instance, err
+		return a.instance(machine, spec, made, provider.Pending, nil)
 	}
 	node := nodeOf(machine, spec, metav1.NewTime(now))
 	err := a.client.Create(ctx, node)
@@ -136,35 +133,53 @@ func (a *Actuator) boot(ctx context.Context, machine *machinev1beta1.Machine, sp
 		if there.Annotations[AnnotationInstance] != string(machine.UID) {
 			return nil, fmt.Errorf("node %s is there already and is another Machine's", machine.Name)
 		}
-		err = nil
+		node, err = there, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating node %s: %w", machine.Name, err)
 	}
-	return instanceOf(machine, spec, made, provider.Running)
+	return a.instance(machine, spec, made, provider.Running, node)
 }
 
-// sicken turns a Node NotReady when that is asked for, and says when to look again.
-func (a *Actuator) sicken(
-	ctx context.Context, machine *machinev1beta1.Machine, spec *ProviderSpec, status *ProviderStatus, node *corev1.Node,
+// instance returns an instance that looks like this now, and when it will look different.
+func (a *Actuator) instance(
+	machine *machinev1beta1.Machine, spec *ProviderSpec, made time.Time, state provider.InstanceState, node *corev1.Node,
 ) (*provider.Instance, error) {
-	instance, err := instanceOf(machine, spec, status.Made.Time, provider.Running)
+	instance, err := instanceOf(machine, spec, made, state)
 	if err != nil {
 		return nil, err
 	}
-	now := a.clock.Now()
+	// The Machine records whole seconds, from which the next look counts.
+	made = made.Truncate(time.Second)
+	boots := made.Add(spec.BootDelay.Duration)
+	var changes []time.Time
+	if state == provider.Pending && !spec.Failure.NeverBoots {
+		changes = append(changes, boots)
+	}
+	if sickens := spec.Failure.NotReadyAfter.Duration; sickens > 0 && state == provider.Running && !sick(node) {
+		changes = append(changes, boots.Add(sickens))
+	}
 	if vanishes := spec.Failure.VanishesAfter.Duration; vanishes > 0 {
-		instance.LookAgain = status.Made.Add(vanishes).Sub(now)
+		changes = append(changes, made.Add(vanishes))
 	}
+	if len(changes) > 0 {
+		// One that is due is looked at at once.
+		instance.LookAgain = max(slices.MinFunc(changes, time.Time.Compare).Sub(a.clock.Now()), time.Millisecond)
+	}
+	return instance, nil
+}
+
+// sick reports whether kwok has been told to keep a Node NotReady.
+func sick(node *corev1.Node) bool { return node != nil && node.Annotations[AnnotationReady] == "false" }
+
+// sicken turns a Node NotReady when that is asked for and its time has come.
+func (a *Actuator) sicken(
+	ctx context.Context, machine *machinev1beta1.Machine, spec *ProviderSpec, status *ProviderStatus, node *corev1.Node,
+) (*provider.Instance, error) {
 	sickens := spec.Failure.NotReadyAfter.Duration
-	if sickens == 0 || node == nil || node.Annotations[AnnotationReady] == "false" {
-		return instance, nil
-	}
-	if left := status.Made.Add(spec.BootDelay.Duration).Add(sickens).Sub(now); left > 0 {
-		if instance.LookAgain == 0 || left < instance.LookAgain {
-			instance.LookAgain = left
-		}
-		return instance, nil
+	due := !a.clock.Now().Before(status.Made.Add(spec.BootDelay.Duration).Add(sickens))
+	if sickens == 0 || sick(node) || !due {
+		return a.instance(machine, spec, status.Made.Time, provider.Running, node)
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"false"}}}`, AnnotationReady)
 	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
@@ -172,7 +187,9 @@ func (a *Actuator) sicken(
 	if err := a.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return nil, fmt.Errorf("turning node %s NotReady: %w", node.Name, err)
 	}
-	return instance, nil
+	node = node.DeepCopy()
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, AnnotationReady, "false")
+	return a.instance(machine, spec, status.Made.Time, provider.Running, node)
 }
 
 // Delete ends the instance. Its Node is Drover's to remove.

@@ -155,6 +155,47 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// A new instance says when it changes: otherwise nobody looks at it before the next regular check, minutes later.
+func TestNewInstance_SaysWhenItChanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec ProviderSpec
+		want time.Duration
+	}{
+		"lives on":                       {ProviderSpec{}, 0},
+		"turns NotReady":                 {ProviderSpec{Failure: Failure{NotReadyAfter: seconds(60)}}, time.Minute},
+		"vanishes":                       {ProviderSpec{Failure: Failure{VanishesAfter: seconds(60)}}, time.Minute},
+		"turns NotReady, then vanishes":  {ProviderSpec{Failure: Failure{NotReadyAfter: seconds(60), VanishesAfter: seconds(90)}}, time.Minute},
+		"vanishes before it is NotReady": {ProviderSpec{Failure: Failure{NotReadyAfter: seconds(90), VanishesAfter: seconds(60)}}, time.Minute},
+		"boots, then vanishes":           {ProviderSpec{BootDelay: seconds(30), Failure: Failure{VanishesAfter: seconds(60)}}, 30 * time.Second},
+		"vanishes before it has booted":  {ProviderSpec{BootDelay: seconds(90), Failure: Failure{VanishesAfter: seconds(60)}}, time.Minute},
+		"vanishes and never boots": {
+			ProviderSpec{Failure: Failure{NeverBoots: true, VanishesAfter: seconds(60)}}, time.Minute,
+		},
+		"never boots": {ProviderSpec{Failure: Failure{NeverBoots: true, NotReadyAfter: seconds(60)}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			machine := machineOf(t, "m", c.spec)
+			instance, err := s.Create(t.Context(), machine)
+			if err != nil || instance.LookAgain != c.want {
+				t.Errorf("Create: look again after %s, want %s (%v)", instance.LookAgain, c.want, err)
+			}
+		})
+	}
+	s := newStage(t)
+	machine := machineOf(t, "m", ProviderSpec{BootDelay: seconds(30), Failure: Failure{NotReadyAfter: seconds(60), VanishesAfter: seconds(120)}})
+	s.made(machine)
+	for _, look := range []struct{ at, again int }{{30, 60}, {60, 30}, {90, 30}, {100, 20}} {
+		s.after(time.Duration(look.at) * time.Second)
+		if instance := s.seen(machine); instance.LookAgain != time.Duration(look.again)*time.Second {
+			t.Errorf("after %d s: look again after %s, want %d s", look.at, instance.LookAgain, look.again)
+		}
+	}
+	if !sick(s.node("m")) {
+		t.Error("the Node is not NotReady")
+	}
+}
+
 func TestANodeTurnsNotReady(t *testing.T) {
 	s := newStage(t)
 	machine := machineOf(t, "m", ProviderSpec{Failure: Failure{NotReadyAfter: seconds(60)}})

@@ -12,11 +12,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
+	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
-// mostNodes is how many nodes the status names.
-const mostNodes = 100
+// Bounds of the status, so that a run over any number of nodes fits into an object.
+const (
+	// mostNodes is how many nodes the status names, the same as maxItems in the schema.
+	mostNodes = 100
+	// mostCurrent is how many nodes under way the status names in one line.
+	mostCurrent = 20
+	// mostNodeMessage bounds what the status says of one node, in bytes.
+	mostNodeMessage = 1024
+)
 
 // observation is what a pass has found out about a run.
 type observation struct {
@@ -55,6 +64,7 @@ func (o *observation) list(d *plan.Decision) {
 	o.nodes = make([]v1alpha1.NodeStatus, len(d.Steps))
 	for i := range d.Steps {
 		o.nodes[i] = d.Steps[i].Status
+		o.nodes[i].Message = status.Shorten(o.nodes[i].Message, mostNodeMessage)
 	}
 }
 
@@ -139,14 +149,14 @@ func (p *pass) status(stood map[string]v1alpha1.NodeStatus) v1alpha1.MutexRunCon
 		after.Version, after.Started, after.Finished, after.Nodes = o.version, nil, nil, nil
 		stood = nil
 	}
-	after.Phase, after.Message = o.phase, o.message
+	after.Phase, after.Message = o.phase, status.Shorten(o.message, status.MaxMessage)
 	if o.counted {
-		after.Total, after.Done, after.Failed = int32(o.total), int32(o.done), int32(o.failed) //nolint:gosec // there are no 2^31 nodes
+		after.Total, after.Done, after.Failed = bounded.Int32(o.total), bounded.Int32(o.done), bounded.Int32(o.failed)
 	}
 	switch {
 	case o.nodes != nil:
 		o.all = merged(stood, o.nodes, at)
-		after.Nodes, after.Current = bounded(o.all), strings.Join(o.current, ",")
+		after.Nodes, after.Current = mostTelling(o.all), currentText(o.current)
 	case o.laid:
 		after.Failed = 0
 		after.Nodes = slices.DeleteFunc(after.Nodes, func(n v1alpha1.NodeStatus) bool { return n.Phase != v1alpha1.NodeDone })
@@ -209,9 +219,17 @@ func remember(n, old *v1alpha1.NodeStatus, at metav1.Time) {
 	}
 }
 
-// bounded keeps as many nodes as the status may name: those under way and those that failed first, then those that wait, then those that
+// currentText names the nodes under way in one line.
+func currentText(names []string) string {
+	if more := len(names) - mostCurrent; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostCurrent], ","), more)
+	}
+	return strings.Join(names, ",")
+}
+
+// mostTelling keeps as many nodes as the status may name: those under way and those that failed first, then those that wait, then those that
 // were done last.
-func bounded(nodes []v1alpha1.NodeStatus) []v1alpha1.NodeStatus {
+func mostTelling(nodes []v1alpha1.NodeStatus) []v1alpha1.NodeStatus {
 	if len(nodes) <= mostNodes {
 		return nodes
 	}

@@ -18,6 +18,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
@@ -99,6 +100,9 @@ func (r *ruleReconciler) judge(ctx context.Context, rule *v1alpha1.MutexRule) (f
 	return "", nil
 }
 
+// mostTargetNodes is how many nodes the status of a MutexTarget names, the same as maxItems in the schema.
+const mostTargetNodes = 500
+
 // targetReconciler lists the nodes of MutexTargets.
 type targetReconciler struct{ *Reconciler }
 
@@ -125,7 +129,9 @@ func (r *targetReconciler) Reconcile(ctx context.Context, request reconcile.Requ
 		found.no(ConditionGathered, fault)
 	}
 	changed := target.DeepCopy()
-	changed.Status.ObservedGeneration, changed.Status.Nodes = target.Generation, names
+	changed.Status.ObservedGeneration = target.Generation
+	changed.Status.Nodes = names[:min(len(names), mostTargetNodes)]
+	changed.Status.OmittedNodes = bounded.Int32(len(names) - len(changed.Status.Nodes))
 	now := metav1.NewTime(r.clock.Now().UTC().Truncate(1e9))
 	found.apply(&changed.Status.Conditions, target.Generation, now)
 	if valid := meta.FindStatusCondition(changed.Status.Conditions, ConditionValid); valid != nil {

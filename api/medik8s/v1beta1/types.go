@@ -279,6 +279,7 @@ type NodeMaintenanceStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Ready, Cordoned, Drained and LeaseHeld.
 	//
+	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	// +listType=map
 	// +listMapKey=type

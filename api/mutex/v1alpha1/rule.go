@@ -79,6 +79,7 @@ type Status struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions say whether the rule can be used.
 	//
+	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -126,12 +127,18 @@ type MutexTargetStatus struct {
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Nodes are the names of the pools' nodes, sorted.
+	// Nodes are the names of the pools' nodes, sorted, at most 500.
 	//
+	// +kubebuilder:validation:MaxItems=500
 	// +optional
 	Nodes []string `json:"nodes,omitempty"`
+	// OmittedNodes is how many more nodes the pools have than Nodes has room for.
+	//
+	// +optional
+	OmittedNodes int32 `json:"omittedNodes,omitempty"`
 	// Conditions say whether the pools were found.
 	//
+	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -287,7 +287,7 @@ type MutexRunConfigStatus struct {
 	Done int32 `json:"done,omitempty"`
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
-	// Current names the nodes under way, joined by commas.
+	// Current names the nodes under way, joined by commas, the first twenty of them.
 	//
 	// +optional
 	Current string `json:"current,omitempty"`
@@ -309,12 +309,14 @@ type MutexRunConfigStatus struct {
 	// Nodes are those under way, those that failed, and some of the others; those that were done first are left out first. While the run is
 	// suspended or aborted they are those that were done before.
 	//
+	// +kubebuilder:validation:MaxItems=100
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Nodes []NodeStatus `json:"nodes,omitempty"`
 	// Conditions are those of the incumbent.
 	//
+	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -78,7 +78,7 @@ func (f *Flags) addProviderFlags(d *v1alpha1.DroverConfiguration) {
 		func(c *v1alpha1.DroverConfiguration, v *int) { c.Machines.Parallel = v })
 	f.time("machines-instance-check", m.InstanceCheck.Duration, "how often the instance of a Machine that runs is looked at",
 		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Machines.InstanceCheck = duration(v) })
-	f.time("machines-node-drain-timeout", m.NodeDrainTimeout.Duration, "how long the drain of a deleted Machine may take, 0 for without end",
+	f.time("machines-node-drain-timeout", m.NodeDrainTimeout.Duration, "how long after its deletion a Machine is drained at most, 0 for without end",
 		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Machines.NodeDrainTimeout = duration(v) })
 	f.time("machines-volume-detach-timeout", m.VolumeDetachTimeout.Duration,
 		"how long after the cordon volumes may take to be detached, 0 for not waiting",

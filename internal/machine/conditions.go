@@ -29,7 +29,7 @@ const (
 	LabelZone   = "machine.openshift.io/zone"
 )
 
-// LabelCluster holds the name of the cluster. Machines get it on OpenShift, where they are made without (spec/machine-api.md 5.2).
+// LabelCluster holds the name of the cluster. Machines get it on OpenShift, where they are made without.
 const LabelCluster = "machine.openshift.io/cluster-api-cluster"
 
 // Conditions of a Machine. All but Ready are the incumbent's.

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// labelRole says on OpenShift what the Machine's node is for (spec/machine-api.md 13).
+// labelRole says on OpenShift what the Machine's node is for.
 const labelRole = "machine.openshift.io/cluster-api-machine-role"
 
 // StandIn is what to ask Check about for a Machine of the control plane whose Node is gone: what runs on its instance, etcd above all, may be

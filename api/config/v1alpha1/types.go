@@ -138,7 +138,7 @@ type Machines struct {
 	Parallel *int `json:"parallel,omitempty"`
 	// InstanceCheck is how often the instance of a Machine that runs is looked at. Default 10m.
 	InstanceCheck *metav1.Duration `json:"instanceCheck,omitempty"`
-	// NodeDrainTimeout is how long the drain of a deleted Machine may take; then its instance goes with the pods that are left. 0 for
+	// NodeDrainTimeout is how long after the deletion of a Machine its node is drained; then its instance goes with the pods that are left. 0 for
 	// without end. The annotation drover.dev/node-drain-timeout of a Machine goes over it. Default 0s.
 	NodeDrainTimeout *metav1.Duration `json:"nodeDrainTimeout,omitempty"`
 	// VolumeDetachTimeout is how long the volumes of a node may take to be detached when its pods have gone, 0 for not waiting. Default 5m.

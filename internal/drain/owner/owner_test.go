@@ -55,7 +55,9 @@ func TestGone(t *testing.T) {
 			}
 			if c.err != nil {
 				builder.WithInterceptorFuncs(interceptor.Funcs{
-					Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return c.err },
+					Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+						return c.err
+					},
 				})
 			}
 			got, err := Gone(t.Context(), builder.Build(), &c.hold)

@@ -29,7 +29,7 @@ func newAPIServer(t *testing.T) *apiServer {
 	s := &apiServer{events: make(chan string, 10)}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") == "" {
-			_, _ = fmt.Fprintf(w, "%s %s %s", r.Method, r.URL.Path, r.URL.Query().Encode())
+			_, _ = fmt.Fprintf(w, "%s %s %s", r.Method, r.URL.Path, r.URL.Query().Encode()) //nolint:gosec // no browser reads it
 			return
 		}
 		flush(w)

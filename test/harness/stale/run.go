@@ -246,7 +246,7 @@ func (r *Run) Interrupted() bool {
 // Wait returns when no view is frozen any more, and the operator has had time to act on what it sees then.
 func (r *Run) Wait() {
 	r.t.Helper()
-	if r.mode == None {
+	if r.mode == None || r.mode == Standby && !r.dead.Load() {
 		return
 	}
 	deadline := time.Now().Add(2 * bound)

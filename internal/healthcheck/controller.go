@@ -21,6 +21,7 @@ import (
 
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -187,7 +188,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	p := &pass{Reconciler: r, check: check, key: request.NamespacedName, now: r.clock.Now(), tried: map[types.UID]bool{}}
 	p.memory = r.remember(p.key, check.UID)
-	if has(check, AnnotationPaused) {
+	if paused.By(check) != "" {
 		return p.result(nil, p.writeStatus(ctx, p.paused()))
 	}
 	return p.run(ctx)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -15,8 +16,6 @@ import (
 
 // Annotations that other programs know, those with drover.dev aside.
 const (
-	// AnnotationPaused, with any value, on a MachineHealthCheck or a Machine: nothing is done about it.
-	AnnotationPaused = "cluster.x-k8s.io/paused"
 	// AnnotationSkip and AnnotationSkipUpstream, with any value, on a Machine: it is not remediated, and counts as it is.
 	AnnotationSkip         = "drover.dev/skip-remediation"
 	AnnotationSkipUpstream = "cluster.x-k8s.io/skip-remediation"
@@ -173,8 +172,8 @@ func (r *remedy) obstacle(now time.Time) obstacle {
 		o.reason, o.message = reasonElder, fmt.Sprintf("MachineHealthCheck %s is older and acts on it", r.target.elder)
 	case authority == machinev1beta1.MachineAuthorityClusterAPI, authority == machinev1beta1.MachineAuthorityMigrating:
 		o.reason, o.message = reasonAuthority, fmt.Sprintf("its AuthoritativeAPI status is '%s'", authority)
-	case has(machine, AnnotationPaused):
-		o.reason, o.message = reasonMachinePaused, "it has the annotation "+AnnotationPaused
+	case paused.By(machine) != "":
+		o.reason, o.message = reasonMachinePaused, "it has the annotation "+paused.By(machine)
 	case has(machine, AnnotationSkip):
 		o.reason, o.message = reasonSkipped, "it has the annotation "+AnnotationSkip
 	case has(machine, AnnotationSkipUpstream):

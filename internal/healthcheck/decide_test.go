@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -159,7 +160,7 @@ func TestObstacles(t *testing.T) {
 		"an owner that is no controller":       {target: func(t *target) { t.machine.OwnerReferences[0].Controller = nil }, want: "m0=NoController"},
 		"skipped":                              {target: annotated(AnnotationSkip), want: "m0=SkippedByAnnotation"},
 		"skipped, upstream":                    {target: annotated(AnnotationSkipUpstream), want: "m0=SkippedByAnnotation"},
-		"paused":                               {target: annotated(AnnotationPaused), want: "m0=MachinePaused"},
+		"paused":                               {target: annotated(paused.ClusterAPIAnnotation), want: "m0=MachinePaused"},
 		"another API's":                        {target: authority("ClusterAPI"), want: "m0=AuthoritativeAPINotMachineAPI"},
 		"on its way to another API":            {target: authority("Migrating"), want: "m0=AuthoritativeAPINotMachineAPI"},
 		"this API's":                           {target: authority("MachineAPI"), want: "m0", means: byDeletion},

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -146,8 +147,8 @@ func TestNamesOfTheWire(t *testing.T) {
 	for got, want := range map[string]string{
 		EventRestricted: "RemediationRestricted", EventDetected: "DetectedUnhealthy", EventNoController: "SkippedNoController",
 		EventDeleted: "MachineDeleted", EventDeletionFailed: "MachineDeletionFailed", EventAnnotationAdded: "ExternalAnnotationAdded",
-		EventAnnotationFailed: "ExternalAnnotationFailed",
-		AnnotationPaused:      "cluster.x-k8s.io/paused", AnnotationStrategy: "machine.openshift.io/remediation-strategy",
+		EventAnnotationFailed:       "ExternalAnnotationFailed",
+		paused.ClusterAPIAnnotation: "cluster.x-k8s.io/paused", AnnotationStrategy: "machine.openshift.io/remediation-strategy",
 		AnnotationExternal: "host.metal3.io/external-remediation", StrategyBareMetal: "external-baremetal",
 		AnnotationSkip: "drover.dev/skip-remediation", AnnotationSkipUpstream: "cluster.x-k8s.io/skip-remediation",
 		reasonTooMany: "TooManyUnhealthy", reasonNoTemplate: "ExternalRemediationTemplateNotFound",

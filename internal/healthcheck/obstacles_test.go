@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 const holder = "drover-machines"
@@ -47,12 +48,12 @@ func TestAMachineWithoutAnOwnerIsLeft(t *testing.T) {
 }
 
 func TestSkippedMachines(t *testing.T) {
-	for _, key := range []string{AnnotationSkip, AnnotationSkipUpstream, AnnotationPaused} {
+	for _, key := range []string{AnnotationSkip, AnnotationSkipUpstream, paused.ClusterAPIAnnotation, paused.Annotation} {
 		t.Run(key, func(t *testing.T) {
 			machine := machineOf("m0", "n0", withAnnotation(key))
 			s := newStage(t, Options{}, checkOf("c"), machine, unready("n0", time.Hour), machineOf("m1", "n1"), unready("n1", time.Hour))
 			s.pass("c", "delete Machine/m1, "+statusC)
-			reason := map[bool]string{true: "MachinePaused", false: "SkippedByAnnotation"}[key == AnnotationPaused]
+			reason := map[bool]string{true: "MachinePaused", false: "SkippedByAnnotation"}[key == paused.ClusterAPIAnnotation || key == paused.Annotation]
 			s.expect("c", "2 0 0", "RemediationAllowed=True", "RemediationProgressing=False/"+reason)
 			if got := s.message("c", ConditionProgressing); got != "Machine m0: it has the annotation "+key {
 				t.Errorf("%s", got)
@@ -86,7 +87,7 @@ func TestAPausedOneDoesNothing(t *testing.T) {
 	s := newStage(t, Options{}, crew("ww")...)
 	s.pass("c", statusC)
 	edit(s, checkOf("c"), func(c *machinev1beta1.MachineHealthCheck) {
-		c.Annotations = map[string]string{AnnotationPaused: "false"}
+		c.Annotations = map[string]string{paused.ClusterAPIAnnotation: "false"}
 	})
 	edit(s, nodeOf("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
 	s.pass("c", statusC)
@@ -377,7 +378,7 @@ func TestWhoOverlaps(t *testing.T) {
 		"an older one": {older, "False/Overlapping"},
 		"a paused one keeps its Machines": {func(c *machinev1beta1.MachineHealthCheck) {
 			older(c)
-			c.Annotations = map[string]string{AnnotationPaused: ""}
+			c.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""}
 		}, "False/Overlapping"},
 		"a younger one":        {func(*machinev1beta1.MachineHealthCheck) {}, "False/Overlapping"},
 		"of another namespace": {func(c *machinev1beta1.MachineHealthCheck) { c.Namespace = "other" }, "True/NoOverlap"},

@@ -3,6 +3,7 @@ package healthcheck
 import (
 	"time"
 
+	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -84,7 +85,7 @@ func (p *pass) tellRestriction(before, after *machinev1beta1.MachineHealthCheckS
 	was := findState(before.Conditions, machinev1beta1.RemediationAllowedCondition)
 	is := findState(after.Conditions, machinev1beta1.RemediationAllowedCondition)
 	switch {
-	case has(p.check, AnnotationPaused):
+	case paused.By(p.check) != "":
 		return
 	case is.status != corev1.ConditionFalse:
 		p.memory.restricted = time.Time{}

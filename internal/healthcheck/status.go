@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 // shown is how many Machines a condition names.
@@ -41,7 +42,7 @@ func (p *pass) status() machinev1beta1.MachineHealthCheckStatus {
 // paused is the status while nothing is done: the counts are from before, and a condition says that they are.
 func (p *pass) paused() machinev1beta1.MachineHealthCheckStatus {
 	after := *p.check.Status.DeepCopy()
-	after.Conditions = setCondition(after.Conditions, ConditionPaused, met(reasonPaused, "it has the annotation "+AnnotationPaused), p.now)
+	after.Conditions = setCondition(after.Conditions, ConditionPaused, met(reasonPaused, "it has the annotation "+paused.By(p.check)), p.now)
 	return after
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -211,8 +212,10 @@ func TestChangesOfMachineHealthChecks(t *testing.T) {
 		change func(*machinev1beta1.MachineHealthCheck)
 		want   string
 	}{
-		"spec":       {func(c *machinev1beta1.MachineHealthCheck) { c.Generation = 2 }, others},
-		"pause":      {func(c *machinev1beta1.MachineHealthCheck) { c.Annotations = map[string]string{AnnotationPaused: ""} }, self},
+		"spec": {func(c *machinev1beta1.MachineHealthCheck) { c.Generation = 2 }, others},
+		"pause": {func(c *machinev1beta1.MachineHealthCheck) {
+			c.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""}
+		}, self},
 		"made anew":  {func(c *machinev1beta1.MachineHealthCheck) { c.UID = "new" }, others},
 		"deletion":   {func(c *machinev1beta1.MachineHealthCheck) { c.DeletionTimestamp = &metav1.Time{Time: start} }, others},
 		"a status":   {func(c *machinev1beta1.MachineHealthCheck) { c.ResourceVersion, c.Status.RemediationsAllowed = "9", 1 }, self},

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -75,9 +76,11 @@ func TestADrainEndsWithAPause(t *testing.T) {
 		leases     int
 	}{
 		"paused": {
-			func(s *stage) { s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationPaused] = "" }) },
 			func(s *stage) {
-				s.edit("m", func(m *machinev1beta1.Machine) { delete(m.Annotations, AnnotationPaused) })
+				s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[paused.ClusterAPIAnnotation] = "" })
+			},
+			func(s *stage) {
+				s.edit("m", func(m *machinev1beta1.Machine) { delete(m.Annotations, paused.ClusterAPIAnnotation) })
 			}, 1,
 		},
 		"another API": {

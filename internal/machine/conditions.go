@@ -8,8 +8,6 @@ import (
 
 // Annotations of a Machine.
 const (
-	// AnnotationPaused, with any value, makes Drover leave the Machine and its instance alone.
-	AnnotationPaused = "cluster.x-k8s.io/paused"
 	// AnnotationExclude, with any value, leaves the drain out. It is the incumbent's.
 	AnnotationExclude = "machine.openshift.io/exclude-node-draining"
 	// AnnotationInstanceState shows how the instance is. It is the incumbent's.

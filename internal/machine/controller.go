@@ -22,6 +22,7 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/nodelink"
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/watch"
 	"github.com/drover-io/drover/provider"
@@ -255,9 +256,9 @@ func (p *pass) run(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case p.paused():
+	case paused.By(p.machine) != "":
 		p.withdraw(p.memory)
-		p.found.ready = step{reason: reasonPaused, message: "the annotation " + AnnotationPaused + " is on it"}
+		p.found.ready = step{reason: reasonPaused, message: "the annotation " + paused.By(p.machine) + " is on it"}
 		return p.writeStatus(ctx)
 	case p.machine.DeletionTimestamp != nil:
 		return p.remove(ctx)

@@ -63,11 +63,6 @@ func (p *pass) standBack(ctx context.Context) error {
 	return p.writeStatus(ctx)
 }
 
-func (p *pass) paused() bool {
-	_, paused := p.machine.Annotations[AnnotationPaused]
-	return paused
-}
-
 // live takes a Machine that is wanted as far as it goes: instance, record, Node, status.
 func (p *pass) live(ctx context.Context) error {
 	if p.found.phase == machinev1beta1.PhaseFailed {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -213,9 +214,31 @@ func TestMachinesThatNobodyServes(t *testing.T) {
 	}
 }
 
+// TestPaused has Drover's own annotation on a Machine that has no instance yet, and on one that is deleted.
+func TestPaused(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "": true, "false": false} {
+		t.Run("value "+value, func(t *testing.T) {
+			s := newStage(t, machineOf("m"))
+			s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{paused.Annotation: value} })
+			s.rest("m")
+			if created := len(s.cloud.instances) != 0; created == want {
+				t.Errorf("instance created: %v", created)
+			}
+			s.edit("m", func(m *machinev1beta1.Machine) { delete(m.Annotations, paused.Annotation) })
+			s.rest("m")
+			s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{paused.Annotation: value} })
+			s.doom("m")
+			s.rest("m")
+			if kept := s.machine("m") != nil && len(s.cloud.instances) == 1; kept != want {
+				t.Errorf("deleted while it has the annotation, it is kept: %v", kept)
+			}
+		})
+	}
+}
+
 func TestMachinesThatAreLeftAlone(t *testing.T) {
 	s := newStage(t, machineOf("m"))
-	s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{AnnotationPaused: ""} })
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""} })
 	s.rest("m")
 	if s.machine("m").Status.Phase != nil || len(s.cloud.instances) != 0 {
 		t.Error("a paused Machine was made")

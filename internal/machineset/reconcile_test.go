@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineset/plan"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 func TestANewMachineSet(t *testing.T) {
@@ -165,7 +166,9 @@ func TestMinReadySeconds(t *testing.T) {
 func TestPause(t *testing.T) {
 	s := newStage(t, Options{ReplaceFailed: true}, append(pool(2), machineOf("orphan", loose))...)
 	edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"pool": "other"} })
-	edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Annotations = map[string]string{plan.PausedAnnotation: ""} })
+	edit(s, s.set(), func(set *machinev1beta1.MachineSet) {
+		set.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""}
+	})
 	s.resize(5)
 	s.pass("status MachineSet/web")
 	s.expect(1, 1, 1, "Paused=True PausedByAnnotation", "Resized=False PausedByAnnotation")

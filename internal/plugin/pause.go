@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 var machinePrefixes = []string{"machine/", "machines/", "machine.machine.openshift.io/", "machines.machine.openshift.io/"}
@@ -196,11 +197,11 @@ func (p *pauseCommand) change(ctx context.Context, c client.Client, t target) (s
 
 // annotations are the annotations to change, nil values to be removed; nil when there is nothing to change.
 func (p *pauseCommand) annotations(live map[string]string) (change map[string]any, done string) {
-	paused := plan.Paused(live)
+	isPaused := paused.Is(live)
 	_, marked := live[plan.AnnotationPaused]
 	_, explained := live[plan.AnnotationPausedReason]
 	switch {
-	case p.pause && paused && (p.reason == "" || p.reason == live[plan.AnnotationPausedReason]):
+	case p.pause && isPaused && (p.reason == "" || p.reason == live[plan.AnnotationPausedReason]):
 		return nil, "already paused"
 	case p.pause:
 		change = map[string]any{plan.AnnotationPaused: "true"}
@@ -210,7 +211,7 @@ func (p *pauseCommand) annotations(live map[string]string) (change map[string]an
 			// An old reason would be taken for that of this pause.
 			change[plan.AnnotationPausedReason] = nil
 		}
-		if paused {
+		if isPaused {
 			return change, "already paused, reason changed"
 		}
 		return change, "paused"
@@ -218,7 +219,7 @@ func (p *pauseCommand) annotations(live map[string]string) (change map[string]an
 		return nil, "not paused"
 	}
 	change = map[string]any{plan.AnnotationPaused: nil, plan.AnnotationPausedReason: nil}
-	if !paused {
+	if !isPaused {
 		return change, "not paused, annotation cleared"
 	}
 	return change, "resumed"

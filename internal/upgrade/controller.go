@@ -23,6 +23,7 @@ import (
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 	"github.com/drover-io/drover/internal/watch"
@@ -222,7 +223,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	p := &pass{Reconciler: r, run: run, key: request.NamespacedName, now: r.clock.Now()}
 	p.memory = r.remember(p.key, run.UID, p.now)
 	p.found = observation{conditions: conditions{}, phase: run.Status.Phase, message: run.Status.Message}
-	if run.DeletionTimestamp != nil {
+	if run.DeletionTimestamp != nil && !paused.Is(run.Annotations) {
 		return p.result(ctx, p.leave(ctx))
 	}
 	failed := p.work(ctx)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -65,9 +66,9 @@ func (p *pass) gather(ctx context.Context) error {
 	return nil
 }
 
-// ending reports whether everything is to be restored, whatever else the spec says.
+// ending reports whether nothing is planned any more, whatever else the spec says: everything is to be restored, or to stay as it is.
 func (p *pass) ending() bool {
-	return p.run.DeletionTimestamp != nil || p.run.Spec.Abort || p.run.Spec.Suspend
+	return p.run.DeletionTimestamp != nil || p.run.Spec.Abort || p.run.Spec.Suspend || paused.Is(p.run.Annotations)
 }
 
 // byName lists a kind.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
@@ -21,6 +22,9 @@ func (p *pass) work(ctx context.Context) error {
 	}
 	spec := &p.run.Spec
 	switch {
+	case paused.Is(p.run.Annotations):
+		p.found.message = pausedMessage
+		return p.keepLeases(ctx)
 	case spec.Abort:
 		if err := p.stopJobs(ctx); err != nil {
 			return err
@@ -45,6 +49,10 @@ func (p *pass) work(ctx context.Context) error {
 	}
 	return p.check(ctx)
 }
+
+// pausedMessage says that everything stays as it is: pools, labels and Jobs. Unlike a suspended run, a paused one restores nothing.
+const pausedMessage = "paused by the annotation " + paused.Annotation + ": nothing is done until it is removed, also when the run is deleted, " +
+	"suspended or aborted; nodes that were released are still upgraded"
 
 // layDown gives everything back, also where nodes are not done. Then nothing of them is under way any more.
 func (p *pass) layDown(ctx context.Context, phase v1alpha1.Phase, message string) error {

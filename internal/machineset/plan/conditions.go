@@ -51,7 +51,7 @@ func ConditionDocs() []status.ConditionDoc {
 	resized, ready := string(ConditionResized), string(ConditionReady)
 	return []status.ConditionDoc{
 		{Type: paused, Reason: ReasonElsewhere, When: "True: status.authoritativeAPI is ClusterAPI or Migrating; nothing else of the status is kept up"},
-		{Type: paused, Reason: ReasonAnnotation, When: "True: the annotation " + PausedAnnotation + " is set; the counts are kept up"},
+		{Type: paused, Reason: ReasonAnnotation, When: "True: an annotation pauses it; the message says which. The counts are kept up"},
 		{Type: paused, Reason: ReasonHere, When: "status.authoritativeAPI is MachineAPI"},
 		{Type: paused, Reason: ReasonNotPaused, When: "there is no other API that could have the authority"},
 		{Type: created, Reason: ReasonCreated, When: "True: the last Machine that was to be created has been, or none is missing"},

@@ -15,8 +15,6 @@ import (
 
 // Annotations that are read, and one that is written.
 const (
-	// PausedAnnotation keeps Drover off a MachineSet or a Machine; its value does not matter.
-	PausedAnnotation = "cluster.x-k8s.io/paused"
 	// DeleteAnnotation marks the Machine that is to be deleted next; its value does not matter. OldDeleteAnnotation is its former name.
 	DeleteAnnotation    = "machine.openshift.io/delete-machine"
 	OldDeleteAnnotation = "machine.openshift.io/cluster-api-delete-machine"

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,8 +45,12 @@ func TestDecide(t *testing.T) {
 		{"another API's goes last, and not by this one's hand", 0, three(migrated), nil, "members [a b c] delete [a c] withheld [b]"},
 		{"another API's, and marked: nobody else goes for it", 2, three(migrated, annotated(DeleteAnnotation, "")), nil,
 			"members [a b c] withheld [b]"},
-		{"paused", 5, append(three(loose), machineOf("d", relabel)), func(in *Input) { in.Set.Annotations = map[string]string{PausedAnnotation: ""} },
+		{"paused", 5, append(three(loose), machineOf("d", relabel)), func(in *Input) { in.Set.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""} },
 			"members [a c]"},
+		{"paused by Drover's annotation", 5, append(three(loose), machineOf("d", relabel)),
+			func(in *Input) { in.Set.Annotations = map[string]string{paused.Annotation: ""} }, "members [a c]"},
+		{"Drover's annotation says false", 2, three(), func(in *Input) { in.Set.Annotations = map[string]string{paused.Annotation: "false"} },
+			"members [a b c] delete [a]"},
 		{"a policy", 2, []*machinev1beta1.Machine{machineOf("a", aged(time.Minute)), machineOf("b", aged(time.Hour)), machineOf("c", aged(time.Second))},
 			func(in *Input) { in.Set.Spec.DeletePolicy = "Oldest" }, "members [a b c] delete [b]"},
 		{"nothing waits for Machines that are available", 3, three(), func(in *Input) { in.Set.Spec.MinReadySeconds = 3600 }, "members [a b c]"},

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/drover-io/drover/internal/bounded"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 // Standing is how a Machine stands to a MachineSet.
@@ -151,11 +152,8 @@ func elsewhere(machine *machinev1beta1.Machine) bool {
 	return api != "" && api != machinev1beta1.MachineAuthorityMachineAPI
 }
 
-// Paused tells whether an object bears the annotation that keeps controllers off it.
-func Paused(object metav1.Object) bool {
-	_, paused := object.GetAnnotations()[PausedAnnotation]
-	return paused
-}
+// Paused reports whether an annotation pauses a MachineSet or a Machine.
+func Paused(object metav1.Object) bool { return paused.By(object) != "" }
 
 // Selects tells whether the selector of a MachineSet is valid and matches a Machine.
 func Selects(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) bool {

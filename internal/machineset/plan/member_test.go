@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -207,7 +208,7 @@ func TestSameHealth(t *testing.T) {
 		{"the Node", noNode, false},
 		{"another Node", func(m *machinev1beta1.Machine) { m.Status.NodeRef = &corev1.ObjectReference{Name: "b"} }, false},
 		{"the authority", migrated, false},
-		{"a pause", annotated(PausedAnnotation, ""), false},
+		{"a pause", annotated(paused.ClusterAPIAnnotation, ""), false},
 	} {
 		if got := SameHealth(machineOf("a"), machineOf("a", c.edit)); got != c.same {
 			t.Errorf("%s: %v", c.name, got)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 )
 
@@ -49,7 +50,7 @@ func TestReplacement(t *testing.T) {
 			[]*machinev1beta1.Machine{failed("a", 2*time.Hour, 0), failed("b", 3*time.Minute, 2)}, "wake in 1m0s"},
 		{"the same, when it may be tried again", []*machinev1beta1.Machine{failed("a", 2*time.Hour, 0), failed("b", 4*time.Minute, 2)},
 			"replace a by attempt 3"},
-		{"paused", []*machinev1beta1.Machine{failed("a", 2*time.Hour, 0, annotated(PausedAnnotation, ""))}, ""},
+		{"paused", []*machinev1beta1.Machine{failed("a", 2*time.Hour, 0, annotated(paused.ClusterAPIAnnotation, ""))}, ""},
 		{"another API's", []*machinev1beta1.Machine{failed("a", 2*time.Hour, 0, migrated)}, ""},
 		{"an annotation that says nothing", []*machinev1beta1.Machine{failed("a", time.Minute, 0, annotated(AttemptAnnotation, "x"))},
 			"replace a by attempt 1"},

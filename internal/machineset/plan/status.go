@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 )
 
@@ -140,7 +141,7 @@ func (o *Observation) steps() map[machinev1beta1.ConditionType]step {
 func (o *Observation) paused() step {
 	switch {
 	case Paused(o.Set):
-		return step{met: true, reason: ReasonAnnotation, message: "The annotation " + PausedAnnotation + " is set"}
+		return step{met: true, reason: ReasonAnnotation, message: "The annotation " + paused.By(o.Set) + " is set"}
 	case o.Set.Status.AuthoritativeAPI != "":
 		return step{reason: ReasonHere, message: authorityText(o.Set.Status.AuthoritativeAPI), severity: machinev1beta1.ConditionSeverityInfo}
 	}

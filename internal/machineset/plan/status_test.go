@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,9 +64,9 @@ func TestStatus(t *testing.T) {
 		{"none shall be, none is", observed(0, Counts{}), nil, fine, "", ""},
 		{"some are missing", observed(5, full), nil, strings.ReplaceAll(fine, "True Resized", "False ScalingUp/Info"), "", ""},
 		{"some are too many", observed(1, full), nil, strings.ReplaceAll(fine, "True Resized", "False ScalingDown/Info"), "", ""},
-		{"paused", observed(3, full), func(o *Observation) { o.Set.Annotations = map[string]string{PausedAnnotation: "false"} },
+		{"paused", observed(3, full), func(o *Observation) { o.Set.Annotations = map[string]string{paused.ClusterAPIAnnotation: "false"} },
 			strings.ReplaceAll(fine, "False NotPaused/Info", "True PausedByAnnotation"), "", ""},
-		{"paused with another number", observed(1, full), func(o *Observation) { o.Set.Annotations = map[string]string{PausedAnnotation: ""} },
+		{"paused with another number", observed(1, full), func(o *Observation) { o.Set.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""} },
 			"MachinesCreated=True Created, MachinesReady=True Ready, Paused=True PausedByAnnotation, Resized=False PausedByAnnotation/Info", "", ""},
 		{"Machines without a Node", observed(3, Counts{Replicas: 3, Ready: 1, Unlinked: 1}), nil,
 			strings.ReplaceAll(fine, "True Ready", "False WaitingForNodes/Info"), "", ""},

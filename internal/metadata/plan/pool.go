@@ -14,12 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 // Annotations that steer a pool. Paused is read on MachineSet, Machine and Node; the others on the MachineSet.
 const (
-	// AnnotationPaused with the value "true" or an empty value stops Drover at the object that carries it.
-	AnnotationPaused = "drover.dev/paused"
+	// AnnotationPaused stops Drover at the object that carries it, as in every capability.
+	AnnotationPaused = paused.Annotation
 	// AnnotationConflictPolicy is one of keep (default), adopt and fail.
 	AnnotationConflictPolicy = "drover.dev/conflict-policy"
 	// AnnotationSetOnceTaints names taints, as key or key:Effect joined by commas, that a Node is given when Drover first sees it and
@@ -58,7 +59,7 @@ func PoolOf(set *machinev1beta1.MachineSet) *Pool {
 	pool := &Pool{
 		Key:        types.NamespacedName{Namespace: set.Namespace, Name: set.Name},
 		Generation: set.Generation,
-		Paused:     Paused(set.Annotations),
+		Paused:     paused.Is(set.Annotations),
 	}
 	pool.Desired = Entries{
 		ownership.Label:      pool.checked(ownership.Label, template.Labels),
@@ -72,12 +73,6 @@ func PoolOf(set *machinev1beta1.MachineSet) *Pool {
 		pool.Revision += fmt.Sprintf("/%v", problems)
 	}
 	return pool
-}
-
-// Paused tells whether annotations ask Drover to stop. Any value but "false" counts, so that a typo stops rather than goes on.
-func Paused(annotations map[string]string) bool {
-	value, ok := annotations[AnnotationPaused]
-	return ok && value != "false"
 }
 
 func (p *Pool) problem(kind ownership.Kind, key string, reason Reason, format string, args ...any) {

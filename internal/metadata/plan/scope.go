@@ -8,6 +8,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 type id struct {
@@ -82,9 +83,9 @@ func (s *scope) paused() string {
 	switch {
 	case s.in.Pool != nil && s.in.Pool.Paused:
 		return "the MachineSet is paused"
-	case Paused(s.in.Machine.Annotations):
+	case paused.Is(s.in.Machine.Annotations):
 		return "the Machine is paused"
-	case s.in.Node != nil && Paused(s.in.Node.Annotations):
+	case s.in.Node != nil && paused.Is(s.in.Node.Annotations):
 		// The Machine waits with it: on OpenShift nodelink would carry what is written there to the Node.
 		return "the Node is paused"
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 // AnnotationPausedReason says on a paused object why it is. Only people read it.
@@ -44,7 +45,7 @@ func (i Item) Writes() bool { return i.Decision.Machine.Write || i.Decision.Node
 
 // Paused tells whether the Machine is held because somebody paused it, its pool or its Node.
 func (i Item) Paused() bool {
-	return i.Pool != nil && i.Pool.Paused || Paused(i.Machine.Annotations) || i.Node != nil && Paused(i.Node.Annotations)
+	return i.Pool != nil && i.Pool.Paused || paused.Is(i.Machine.Annotations) || i.Node != nil && paused.Is(i.Node.Annotations)
 }
 
 // Survey is what is to be done about all Machines at once.
@@ -121,7 +122,7 @@ func pausedReason(object metav1.Object) string {
 	if node, ok := object.(*corev1.Node); ok && node == nil {
 		return ""
 	}
-	if !Paused(object.GetAnnotations()) {
+	if !paused.Is(object.GetAnnotations()) {
 		return ""
 	}
 	return object.GetAnnotations()[AnnotationPausedReason]

@@ -130,6 +130,16 @@ func refusesWithoutProviderSpec(w *harness.World, admin client.Client) {
 			return nil
 		})
 	}
+	// What is wrong besides is named with it, and always in one message.
+	wrong := set.DeepCopy()
+	wrong.Spec.Template.Labels = nil
+	for range 10 {
+		want := "denied request: [spec.template.metadata.labels: Invalid value: `selector` does not match template `labels`, " +
+			"providerSpec.value: Required value: a value must be provided]"
+		if err := w.Client.Create(w.Context(), wrong.DeepCopy(), client.DryRunAll); err == nil || !strings.Contains(err.Error(), want) {
+			w.Errorf("the answer is %v, want %q", err, want)
+		}
+	}
 	platform("BareMetal")
 	for _, object := range []client.Object{set, machine} {
 		w.Eventually("nothing is asked where a provider may need none", func() error {

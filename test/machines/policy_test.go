@@ -2,6 +2,7 @@ package machines
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,64 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 		if (c.err == nil) != (c.want == "") || c.err != nil && !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, c.err, c.want)
 		}
+	}
+}
+
+// Like machine-api-operator's webhook, a denial names everything that is wrong.
+func TestPolicies_DenyWithEveryReason(t *testing.T) {
+	w, _ := world(t)
+	p := w.MakePool("reasons", 0, nil)
+	const (
+		selector = "spec.selector: Forbidden: selector is immutable"
+		labels   = "spec.template.metadata.labels: Invalid value: `selector` does not match template `labels`"
+		ready    = "spec.minReadySeconds: Invalid value: must be 0 or more"
+		value    = "providerSpec.value: Required value: a value must be provided"
+	)
+	create := func(change func(*machinev1beta1.MachineSetSpec)) func() error {
+		return func() error {
+			set := p.Set()
+			set.ObjectMeta = metav1.ObjectMeta{Namespace: set.Namespace, Name: "reasons-new"}
+			change(&set.Spec)
+			return w.Client.Create(t.Context(), set, client.DryRunAll)
+		}
+	}
+	update := func(change func(*machinev1beta1.MachineSetSpec)) func() error {
+		return func() error {
+			return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+				set := p.Set()
+				change(&set.Spec)
+				return w.Client.Update(t.Context(), set, client.DryRunAll)
+			})
+		}
+	}
+	for name, c := range map[string]struct {
+		ask  func() error
+		want string
+	}{
+		"labels": {create(func(s *machinev1beta1.MachineSetSpec) { s.Template.Labels = nil }), labels},
+		"labels and no providerSpec": {create(func(s *machinev1beta1.MachineSetSpec) {
+			s.Template.Labels, s.Template.Spec.ProviderSpec.Value = nil, nil
+		}), "[" + labels + ", " + value + "]"},
+		"selector and labels": {update(func(s *machinev1beta1.MachineSetSpec) {
+			s.Selector.MatchLabels["a"] = "b"
+		}), "[" + selector + ", " + labels + "]"},
+		"everything": {update(func(s *machinev1beta1.MachineSetSpec) {
+			s.Selector.MatchLabels["a"], s.MinReadySeconds, s.Template.Spec.ProviderSpec.Value = "b", -1, nil
+		}), "[" + selector + ", " + labels + ", " + ready + ", " + value + "]"},
+		"minReadySeconds and no providerSpec": {update(func(s *machinev1beta1.MachineSetSpec) {
+			s.MinReadySeconds, s.Template.Spec.ProviderSpec.Value = -1, nil
+		}), "[" + ready + ", " + value + "]"},
+	} {
+		w.Eventually(name+": the policies are in force", func() error {
+			err := c.ask()
+			if err == nil {
+				return errNotYet
+			}
+			if _, got, _ := strings.Cut(err.Error(), " denied request: "); got != c.want {
+				return fmt.Errorf("denied with %q, want %q", err, c.want)
+			}
+			return nil
+		})
 	}
 }
 

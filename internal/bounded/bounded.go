@@ -25,5 +25,5 @@ func Duration(d time.Duration) time.Duration {
 
 // Int32 returns n if an int32 can represent it, else the nearest number that an int32 can.
 func Int32[N ~int | ~int64](n N) int32 {
-	return int32(min(max(int64(n), math.MinInt32), math.MaxInt32)) //nolint:gosec // the bounds are those of int32
+	return int32(min(max(int64(n), math.MinInt32), math.MaxInt32))
 }

@@ -281,7 +281,8 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 		"--leader-elect-namespace=ns", "--leader-elect-name=name", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
 		"--webhook-bind-address=0", "--webhook-http2", "--webhook-certificates=Files", "--webhook-cert-dir=/certs", "--webhook-secret-name=secret",
 		"--webhook-service-name=service", "--webhook-extra-names=a,::1", "--webhook-validating-configuration-name=other",
-		"--machines-adoption-namespaces=a,b", "--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--metrics-secure=false", "--health-probe-bind-address=:1", "-v=4",
+		"--machines-adoption-namespaces=a,b",
+		"--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--metrics-secure=false", "--health-probe-bind-address=:1", "-v=4",
 	}
 	got, err := resolve(t, args...)
 	if err != nil {

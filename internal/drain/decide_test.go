@@ -44,7 +44,7 @@ func ending(until time.Duration) func(*corev1.Pod) {
 func endingFor(seconds int64) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.CreationTimestamp = metav1.Time{Time: now.Add(-time.Hour)}
-		p.DeletionTimestamp = &metav1.Time{Time: now.Add(time.Duration(seconds) * time.Second)} //nolint:durationcheck // it overflows on purpose
+		p.DeletionTimestamp = &metav1.Time{Time: now.Add(time.Duration(seconds) * time.Second)}
 		p.DeletionGracePeriodSeconds = &seconds
 	}
 }

@@ -337,7 +337,7 @@ func (p *pass) known() *machinev1beta1.Machine {
 // settle draws the conclusion: the phase, and whether the Machine is ready.
 func (p *pass) settle() {
 	f := &p.found
-	there := provisioned(p.machine) || f.instance != nil && (f.instance.ProviderID != "" || len(f.instance.Addresses) > 0)
+	there := provisioned(p.known())
 	referred := f.linked || p.machine.Status.NodeRef != nil && !f.unlinked
 	switch {
 	case f.phase == machinev1beta1.PhaseFailed:

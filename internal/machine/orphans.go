@@ -70,15 +70,20 @@ func (r *Reconciler) releaseOrphan(
 	ctx context.Context, cached *corev1.Node, machine *machinev1beta1.Machine,
 ) (*nodelease.HeldError, error) {
 	hold, err := drain.ReadHold(cached)
-	if err != nil || hold == nil || machine != nil && atWork(machine, hold) {
+	if err != nil || hold == nil || atWork(machine, hold) {
 		return nil, nil //nolint:nilerr // a record that cannot be read has no owner that could be gone
 	}
 	if gone, err := owner.Gone(ctx, r.Live, hold); err != nil || !gone {
 		return nil, err
 	}
-	// The Machine may be gone for a moment only, and its Node with it: the cache need not know yet.
+	return r.releaseLive(ctx, cached.Name, hold)
+}
+
+// releaseLive releases a Node if the API server's has the record still. The Machine may be gone for a moment only, and its Node with it: the cache
+// need not know yet.
+func (r *Reconciler) releaseLive(ctx context.Context, name string, hold *drain.Hold) (*nodelease.HeldError, error) {
 	node := &corev1.Node{}
-	if err := r.Live.Get(ctx, types.NamespacedName{Name: cached.Name}, node); err != nil {
+	if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	current, err := drain.ReadHold(node)
@@ -111,7 +116,7 @@ func (r *Reconciler) undo(ctx context.Context, node *corev1.Node, current *drain
 
 // atWork reports whether a record is that of a Machine with which Drover is not finished.
 func atWork(machine *machinev1beta1.Machine, hold *drain.Hold) bool {
-	return hold.By == owner.MachinePrefix+string(machine.UID) &&
+	return machine != nil && hold.By == owner.MachinePrefix+string(machine.UID) &&
 		(machine.DeletionTimestamp == nil || slices.Contains(machine.Finalizers, machinev1beta1.MachineFinalizer))
 }
 

@@ -74,15 +74,20 @@ func decidePlain(name string, members []corev1.Node) string {
 	if own >= 0 && !isReady(&members[own]) {
 		return ""
 	}
-	switch needed := all/2 + 1; {
+	return decideCount(name, left, all, cordoned)
+}
+
+// decideCount says why not enough control-plane nodes are left; empty when more than half of all are.
+func decideCount(name string, left, all int, cordoned []string) string {
+	needed := all/2 + 1
+	switch {
 	case left >= needed:
 		return ""
 	case len(cordoned) > 0:
 		return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready and schedulable, and %d are needed; cordoned: %s",
 			name, left, all, needed, strings.Join(cordoned, ", "))
-	default:
-		return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready, and %d are needed", name, left, all, needed)
 	}
+	return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready, and %d are needed", name, left, all, needed)
 }
 
 // decideBudget looks at the disruption budgets of etcd's guard pods. Decided tells that the pods need not be looked at.

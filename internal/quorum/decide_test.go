@@ -13,13 +13,15 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 )
 
-// members makes control-plane nodes from one letter each: r is ready, n is not, u is unknown, - has no condition, c is ready and cordoned; a capital one is in
-// maintenance. Their names are the letter's place.
+// members makes control-plane nodes from one letter each: r is ready, n is not, u is unknown, - has no condition, c is ready and cordoned; a capital
+// one is in maintenance. Their names are the letter's place.
 func members(states string) []corev1.Node {
 	nodes := make([]corev1.Node, len(states))
 	for i, state := range strings.ToLower(states) {
 		nodes[i].Name = fmt.Sprint(i)
-		status, ok := map[rune]corev1.ConditionStatus{'r': corev1.ConditionTrue, 'c': corev1.ConditionTrue, 'n': corev1.ConditionFalse, 'u': corev1.ConditionUnknown}[state]
+		status, ok := map[rune]corev1.ConditionStatus{
+			'r': corev1.ConditionTrue, 'c': corev1.ConditionTrue, 'n': corev1.ConditionFalse, 'u': corev1.ConditionUnknown,
+		}[state]
 		if ok {
 			nodes[i].Status.Conditions = []corev1.NodeCondition{
 				{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue}, {Type: corev1.NodeReady, Status: status},

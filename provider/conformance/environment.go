@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func (s EnvironmentSubject) create(t *testing.T, object client.Object) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Admin.Delete(t.Context(), object); client.IgnoreNotFound(err) != nil {
+		if err := s.Admin.Delete(context.WithoutCancel(t.Context()), object); client.IgnoreNotFound(err) != nil {
 			t.Error(err)
 		}
 	})

@@ -56,7 +56,6 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	if err != nil {
 		return err
 	}
-	defer flush()
 	indexes := newIndexes(mgr.GetFieldIndexer())
 	capabilities, err := newCapabilities(mgr, indexes, recorder, settings, providers)
 	if err != nil {
@@ -83,7 +82,12 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	}
 	mgr.GetLogger().Info("starting", "version", version.Version(), "commit", version.Commit(), "controllers", settings.Controllers,
 		"namespace", *settings.Namespace, "metadataWritesPerSecond", *settings.Metadata.WritesPerSecond)
-	return mgr.Start(ctx)
+	if err := mgr.Start(ctx); err != nil {
+		// The lease may be lost, and workers may still run: nothing may keep the process from ending at once.
+		return err
+	}
+	flush()
+	return nil
 }
 
 // NewManager returns the manager that the operator runs in.

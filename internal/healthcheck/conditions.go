@@ -116,6 +116,7 @@ func setCondition(conditions []machinev1beta1.Condition, kind machinev1beta1.Con
 	if s.status == "" {
 		return slices.DeleteFunc(conditions, func(c machinev1beta1.Condition) bool { return c.Type == kind })
 	}
+	s.message = status.Shorten(s.message, status.MaxMessage)
 	at := slices.IndexFunc(conditions, func(c machinev1beta1.Condition) bool { return c.Type == kind })
 	if at >= 0 && stateOf(&conditions[at]) == s {
 		return conditions

@@ -66,7 +66,7 @@ func (o *observation) status(machine *machinev1beta1.Machine, now time.Time) mac
 	}
 	if o.instance != nil {
 		if len(o.instance.Addresses) > 0 {
-			after.Addresses = o.instance.Addresses
+			after.Addresses = o.instance.Addresses[:min(len(o.instance.Addresses), maxAddresses)]
 		}
 		if o.instance.Status != nil && !sameJSON(o.instance.Status, after.ProviderStatus) {
 			after.ProviderStatus = o.instance.Status
@@ -83,16 +83,19 @@ func (o *observation) status(machine *machinev1beta1.Machine, now time.Time) mac
 	return after
 }
 
+// maxAddresses is how many of the addresses that a provider reports a Machine keeps.
+const maxAddresses = 256
+
 // errors are those of a Machine that is Failed, and of no other: programs take them for the end.
 func (o *observation) errors(after *machinev1beta1.MachineStatus) {
 	switch {
 	case o.phase != machinev1beta1.PhaseFailed:
 		after.ErrorReason, after.ErrorMessage = nil, nil
 	case o.failure.reason == string(reasonMissing):
-		after.ErrorReason, after.ErrorMessage = nil, &o.failure.message
+		after.ErrorReason, after.ErrorMessage = nil, new(status.Shorten(o.failure.message, status.MaxMessage))
 	case o.failure.reason != "":
 		reason := machinev1beta1.MachineStatusError(o.failure.reason)
-		after.ErrorReason, after.ErrorMessage = &reason, &o.failure.message
+		after.ErrorReason, after.ErrorMessage = &reason, new(status.Shorten(o.failure.message, status.MaxMessage))
 	}
 }
 

@@ -3,6 +3,7 @@ package maintenance
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -43,6 +44,32 @@ func TestStatus_Bounded(t *testing.T) {
 			if text, err := json.Marshal(after); err != nil || len(text) > maxObject/2 {
 				t.Errorf("the status has %d bytes (%v)", len(text), err)
 			}
+		})
+	}
+}
+
+// TestEnd_HostileSpec deletes NodeMaintenances whose spec.drain is older than the schema that refuses it. The end does not read it.
+func TestEnd_HostileSpec(t *testing.T) {
+	longest, shortest := &metav1.Duration{Duration: math.MaxInt64}, &metav1.Duration{Duration: math.MinInt64}
+	for name, hostile := range map[string]*medik8s.DrainSpec{
+		"durations that overflow": {Deadline: longest, Force: true, MinimumTime: longest, WaitForVolumes: true, VolumesTimeout: longest},
+		"negative durations":      {Deadline: shortest, Force: true, MinimumTime: shortest, VolumesTimeout: shortest},
+		"unknown words":           {Order: "?", Unreachable: "?", Honor: []medik8s.Convention{"?"}},
+		"a selector that cannot be read": {PodRules: []medik8s.PodRule{{PodSelector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "", Operator: "?"}},
+		}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, nodeOf("n1"), maintenanceOf("m", "n1"), podOf("a", "n1"))
+			s.rest("m")
+			update(s, &medik8s.NodeMaintenance{}, "m", func(m *medik8s.NodeMaintenance) { m.Spec.Drain = hostile })
+			s.pass("m")
+			if status := s.status("m"); status.Phase != medik8s.PhaseRunning {
+				t.Errorf("before its end it is %s: %s", status.Phase, status.LastError)
+			}
+			object := maintenanceOf("m", "n1")
+			s.read(object, "m")
+			s.givesBack(object)
 		})
 	}
 }

@@ -12,10 +12,12 @@ import (
 
 // SetMachineCondition puts a condition of the machine.openshift.io kinds into a list, which stays sorted by type. The time of transition, in
 // seconds, moves when anything of the condition changes, as in that API; the severity is dropped where the status is not False.
+// The message is bounded.
 func SetMachineCondition(conditions *[]machinev1beta1.Condition, next machinev1beta1.Condition, now time.Time) {
 	if next.Status != corev1.ConditionFalse {
 		next.Severity = machinev1beta1.ConditionSeverityNone
 	}
+	next.Message = Shorten(next.Message, MaxMessage)
 	next.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
 	i := slices.IndexFunc(*conditions, func(c machinev1beta1.Condition) bool { return c.Type == next.Type })
 	if i < 0 {

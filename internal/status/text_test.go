@@ -3,7 +3,11 @@ package status
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestShorten(t *testing.T) {
@@ -19,5 +23,15 @@ func TestShorten(t *testing.T) {
 				t.Errorf("limit %d: %q", limit, got)
 			}
 		}
+	}
+}
+
+func TestSetMachineCondition_LongMessage(t *testing.T) {
+	var conditions []machinev1beta1.Condition
+	for range 2 {
+		SetMachineCondition(&conditions, machinev1beta1.Condition{Type: "Ready", Status: corev1.ConditionFalse, Message: strings.Repeat("é", 1<<20)}, time.Unix(0, 0))
+	}
+	if len(conditions) != 1 || len(conditions[0].Message) > MaxMessage {
+		t.Errorf("%d conditions, the message has %d bytes", len(conditions), len(conditions[0].Message))
 	}
 }

@@ -85,7 +85,8 @@ func set(conditions *[]machinev1beta1.Condition, steps map[machinev1beta1.Condit
 	changed := false
 	after := slices.Clone(*conditions)
 	for kind, s := range steps {
-		next := machinev1beta1.Condition{Type: kind, Status: corev1.ConditionFalse, Severity: s.severity, Reason: s.reason, Message: s.message}
+		next := machinev1beta1.Condition{Type: kind, Status: corev1.ConditionFalse, Severity: s.severity, Reason: s.reason}
+		next.Message = status.Shorten(s.message, status.MaxMessage)
 		if s.met {
 			next.Status, next.Severity = corev1.ConditionTrue, machinev1beta1.ConditionSeverityNone
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/status"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 )
 
@@ -118,7 +119,7 @@ func (o *Observation) fault(after *machinev1beta1.MachineSetStatus) {
 		after.ErrorReason, after.ErrorMessage = nil, nil
 		return
 	}
-	after.ErrorReason, after.ErrorMessage = new(machinev1beta1.MachineSetStatusError(created.reason)), new(created.message)
+	after.ErrorReason, after.ErrorMessage = new(machinev1beta1.MachineSetStatusError(created.reason)), new(status.Shorten(created.message, status.MaxMessage))
 }
 
 func sameBarConditions(a, b *machinev1beta1.MachineSetStatus) bool {

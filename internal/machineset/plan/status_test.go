@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/status"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,20 @@ func TestCount(t *testing.T) {
 	want := Counts{Replicas: 6, FullyLabelled: 5, Ready: 2, Available: 1, Unlinked: 3, Failed: []string{"failed", "z-failed (CreateError: no quota)"}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestStatus_LongMessage(t *testing.T) {
+	o := observed(3, Counts{Replicas: 3})
+	o.Create = &Failure{Reason: ReasonInvalid, Message: strings.Repeat("x", 1<<20)}
+	after, _ := o.Status()
+	if after.ErrorMessage == nil || len(*after.ErrorMessage) > status.MaxMessage {
+		t.Errorf("the error is %v", after.ErrorReason)
+	}
+	for _, condition := range after.Conditions {
+		if len(condition.Message) > status.MaxMessage {
+			t.Errorf("the message of %s has %d bytes", condition.Type, len(condition.Message))
+		}
 	}
 }
 

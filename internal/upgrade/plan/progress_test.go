@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,20 @@ import (
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 )
+
+// TestDecide_LongTimeouts has timeouts whose sum with any time overflows.
+func TestDecide_LongTimeouts(t *testing.T) {
+	g := newGated(t, 1)
+	longest := &metav1.Duration{Duration: math.MaxInt64}
+	g.in.Run.Spec.JobTimeout, g.in.Run.Spec.NodeTimeout = longest, longest
+	g.pass()
+	g.expect("Running n1:RunningJobs")
+	for range 2 {
+		g.end(batchv1.JobComplete)
+		g.pass()
+	}
+	g.expect("Running n1:Released")
+}
 
 // TestDecide_ReleasedNode says of a node that was released why it is not upgraded yet.
 func TestDecide_ReleasedNode(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,24 +67,18 @@ func (p *pass) lookAtDrains(ctx context.Context) {
 // refreshDrains looks at the drains of some nodes.
 func (p *pass) refreshDrains(ctx context.Context, nodes []*plan.Node) {
 	budgets := &policyv1.PodDisruptionBudgetList{}
-	failed := p.Live.List(ctx, budgets, fromWatchCache())
-	group := errgroup.Group{}
-	group.SetLimit(parallel)
+	err := p.Live.List(ctx, budgets, fromWatchCache())
 	for _, node := range nodes {
 		look := p.memory.drains[node.UID]
 		look.at = p.now
-		group.Go(func() error {
-			err := failed
-			if err == nil {
-				look.drain, err = drainOf(ctx, p.Live, node.Node, budgets.Items, p.now)
-			}
-			if err != nil {
-				look.drain = plan.Drain{Text: fmt.Sprintf("what keeps it cannot be read: %v", status.Shorten(err.Error(), maxDrainError))}
-			}
-			return nil
-		})
+		if err == nil {
+			look.drain, err = drainOf(ctx, p.Live, node.Node, budgets.Items, p.now)
+		}
+		if err != nil {
+			// The next look is no better before the API server answers.
+			look.drain = plan.Drain{Text: "what keeps it cannot be read: " + status.Shorten(err.Error(), maxDrainError)}
+		}
 	}
-	_ = group.Wait() // the errors are in the texts
 }
 
 // maxDrainError bounds the text of an error that is shown in the place of a drain, in bytes.

@@ -29,7 +29,7 @@ func Binary() (string, error) {
 	}
 	path := filepath.Join(root, "bin", "drover-sandbox")
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("cluster: %w; run make sandbox (about ten minutes the first time)", err)
+		return "", fmt.Errorf("cluster: %w; run make sandbox (some minutes the first time)", err)
 	}
 	return path, nil
 }

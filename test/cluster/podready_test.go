@@ -71,7 +71,8 @@ func TestPods_ReadyAgainWithTheirNode(t *testing.T) {
 
 	// On a busy machine the condition is written when the Node is Ready again already.
 	late := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
-	_, err := clients.CoreV1().Pods(pool.PodNamespace()).Patch(t.Context(), "rebooted-0-0", types.StrategicMergePatchType, late, metav1.PatchOptions{}, "status")
+	pods := clients.CoreV1().Pods(pool.PodNamespace())
+	_, err := pods.Patch(t.Context(), "rebooted-0-0", types.StrategicMergePatchType, late, metav1.PatchOptions{}, "status")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,8 @@ func newNode(s *settings) *cobra.Command {
 
 Each has containerd, a kubelet and its Pods' network in a network namespace of its own, and all its files in the sandbox's folder. Images are
 imported from archives; Pods use them with imagePullPolicy Never or IfNotPresent. ` + realnode.BusyboxImage + ` is always there.
-The first one builds drover-sandbox-node, the program of such nodes. Without root, containerd, runc, the CNI plugins and busybox-static it says what is missing.`,
+The first one builds drover-sandbox-node, the program of such nodes. Without root, containerd, runc, the CNI plugins and busybox-static it says
+what is missing.`,
 		Example: `  drover-sandbox node add --count 2
   drover-sandbox kubectl run hello --image ` + realnode.BusyboxImage + ` --image-pull-policy Never --restart Never --command -- echo hello
   drover-sandbox node remove real-1`,

@@ -82,8 +82,10 @@ plan() {
 			-f '{{if .Stale}}{{$p := .ImportPath}}{{$d := .Dir}}{{range .GoFiles}}{{$p}} {{$d}}/{{.}}{{"\n"}}{{end}}{{end}}' \
 			$(packages "$what") 2> >(downloads)
 	done | awk 'NF && !seen[$2]++' >"$work/files"
-	awk '{ print $2 }' "$work/files" | xargs -r stat -c '%s' | paste -d ' ' <(awk '{ print $1 }' "$work/files") - |
-		awk '{ size[$1] += $2 } END { for (package in size) print package, size[package] + 170000 }' >"$work/plan"
+	{ awk '{ print $2 }' "$work/files" | xargs wc -c 2>/dev/null || true; } | awk '
+		NR == FNR { package[$2] = $1; next }
+		$2 in package { size[package[$2]] += $1 }
+		END { for (name in size) print name, size[name] + 170000 }' "$work/files" - >"$work/plan"
 }
 
 # report prints every 10 seconds how many packages are compiled, and what is left by that measure, until it is killed.

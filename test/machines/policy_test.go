@@ -165,11 +165,15 @@ var errNotYet = errors.New("the selector may still be changed")
 
 func TestDurationsThatNobodyCanRead(t *testing.T) {
 	w := prepared(t)
-	create := func(timeout string) error {
+	create := func(timeout string, unhealthy ...any) error {
 		check := &unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{"namespace": cluster.MachineNamespace, "generateName": "durations-"},
 			"spec":     map[string]any{"selector": map[string]any{}, "nodeStartupTimeout": timeout},
 		}}
+		for _, after := range unhealthy {
+			condition := map[string]any{"type": "Ready", "status": "False", "timeout": after}
+			check.Object["spec"].(map[string]any)["unhealthyConditions"] = []any{condition} //nolint:errcheck // it was just made
+		}
 		check.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind("MachineHealthCheck"))
 		return w.Client.Create(t.Context(), check, client.DryRunAll)
 	}
@@ -181,10 +185,14 @@ func TestDurationsThatNobodyCanRead(t *testing.T) {
 	})
 	for timeout, taken := range map[string]bool{
 		"0": true, "10m": true, "1h30m": true, "1.5h": true, "0s": true, "0foo": false, "x5m": false, "5": false,
+		"876000h": true, "876001h": false, "9999999h": false, "99999999999999999999h": false,
 	} {
 		err := create(timeout)
 		if (err == nil) != taken {
 			t.Errorf("%q: %v", timeout, err)
+		}
+		if condition := create("10m", timeout); timeout != "0" && (condition == nil) != taken {
+			t.Errorf("timeout %q of a condition: %v", timeout, condition)
 		}
 		if err == nil && timeout != "0" {
 			if _, err := time.ParseDuration(timeout); err != nil {

@@ -105,15 +105,17 @@ func NewRun(
 	switch mode {
 	case Leader, Standby:
 		first := min(profile.First[kind]+1, len(profile.Writes))
-		if mode == Standby {
-			r.at = 1 + random.IntN(first)
-			r.story = fmt.Sprintf("watches of %s by a replica that stands by freeze at write %d", kind, r.at)
-		}
 		// Two runs do not make quite as many writes: the last ones may not come.
 		last := max(first, len(profile.Writes)*9/10)
 		r.point = harness.CrashPoint{Write: first + random.IntN(last-first+1), After: random.IntN(2) == 0}
+		// As old as can be in every second case: the view is that of before the first change.
+		r.at = 1
+		if random.IntN(2) == 0 {
+			r.at += random.IntN(r.point.Write)
+		}
 		if mode == Standby {
-			r.story += fmt.Sprintf(", and it takes over after the leader's %s", r.point)
+			r.story = fmt.Sprintf("watches of %s by a replica that stands by freeze at write %d, and it takes over after the leader's %s",
+				kind, r.at, r.point)
 		}
 	case OwnWrite, Interrupt:
 		if own := profile.own(kind); own > 0 {

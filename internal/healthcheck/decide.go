@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-io/drover/internal/paused"
 )
 
 // Annotations that other programs know, those with drover.dev aside.

@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-io/drover/internal/paused"
 )
 
 func TestMaxUnhealthy(t *testing.T) {

@@ -3,9 +3,10 @@ package healthcheck
 import (
 	"time"
 
-	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/internal/paused"
 )
 
 // remindEvery is how far apart two events are that tell of the same restriction. The incumbent sends one with every pass.

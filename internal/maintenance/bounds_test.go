@@ -26,7 +26,8 @@ func TestStatus_Bounded(t *testing.T) {
 	report := &drain.Report{Total: pods, Alone: map[drain.Exempt]int{}}
 	for i := range pods {
 		report.Left = append(report.Left, drain.Left{
-			Namespace: strings.Repeat("n", 63), Name: fmt.Sprintf("%0253d", i), Reason: drain.Webhook, Detail: fmt.Sprintf("%05d%s", i, strings.Repeat("d", 5000)),
+			Namespace: strings.Repeat("n", 63), Name: fmt.Sprintf("%0253d", i), Reason: drain.Webhook,
+			Detail: fmt.Sprintf("%05d%s", i, strings.Repeat("d", 5000)),
 		})
 	}
 	for name, drained := range map[string]step{"drain": drained(report), "dry run": planned(report)} {

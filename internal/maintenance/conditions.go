@@ -90,6 +90,7 @@ func (s step) condition(kind string, generation int64, now metav1.Time) metav1.C
 		value = metav1.ConditionTrue
 	}
 	return metav1.Condition{
-		Type: kind, Status: value, Reason: s.reason, Message: status.Shorten(s.message, status.MaxMessage), ObservedGeneration: generation, LastTransitionTime: now,
+		Type: kind, Status: value, Reason: s.reason, Message: status.Shorten(s.message, status.MaxMessage), ObservedGeneration: generation,
+		LastTransitionTime: now,
 	}
 }

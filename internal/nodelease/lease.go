@@ -138,7 +138,8 @@ type NamespaceError struct {
 
 // Error says what to do.
 func (e *NamespaceError) Error() string {
-	return fmt.Sprintf("namespace %s, where the leases of nodes are, does not exist: create it, with Drover's Role in it (creating it: %v)", e.Namespace, e.Err)
+	const text = "namespace %s, where the leases of nodes are, does not exist: create it, with Drover's Role in it (creating it: %v)"
+	return fmt.Sprintf(text, e.Namespace, e.Err)
 }
 
 // Unwrap returns why the namespace cannot be created.

@@ -8,8 +8,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/spf13/cobra"
+
+	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 )
 
 // TestUpgradeStatus_WatchPrintsChanges watches a run whose ages grow all the time.

@@ -29,7 +29,8 @@ func TestShorten(t *testing.T) {
 func TestSetMachineCondition_LongMessage(t *testing.T) {
 	var conditions []machinev1beta1.Condition
 	for range 2 {
-		SetMachineCondition(&conditions, machinev1beta1.Condition{Type: "Ready", Status: corev1.ConditionFalse, Message: strings.Repeat("é", 1<<20)}, time.Unix(0, 0))
+		long := machinev1beta1.Condition{Type: "Ready", Status: corev1.ConditionFalse, Message: strings.Repeat("é", 1<<20)}
+		SetMachineCondition(&conditions, long, time.Unix(0, 0))
 	}
 	if len(conditions) != 1 || len(conditions[0].Message) > MaxMessage {
 		t.Errorf("%d conditions, the message has %d bytes", len(conditions), len(conditions[0].Message))

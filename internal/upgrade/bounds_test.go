@@ -56,7 +56,8 @@ func TestTargetStatus_Bounded(t *testing.T) {
 		&v1alpha1.MutexTarget{ObjectMeta: named("target"), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{"infra"}}},
 	}
 	for i := range 5000 {
-		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: longName(i), Labels: map[string]string{"node-role.kubernetes.io/infra": ""}}})
+		labels := map[string]string{"node-role.kubernetes.io/infra": ""}
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: longName(i), Labels: labels}})
 	}
 	s := newStage(t, objects...)
 	key := types.NamespacedName{Namespace: "numo", Name: "target"}

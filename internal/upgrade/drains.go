@@ -91,7 +91,9 @@ func fromWatchCache() client.ListOption {
 
 // drainOf says which pods have still to leave a node, as the machine-config-operator drains it: what kubectl drain does with --force,
 // --ignore-daemonsets and --delete-emptydir-data.
-func drainOf(ctx context.Context, reader client.Reader, node *corev1.Node, budgets []policyv1.PodDisruptionBudget, now time.Time) (plan.Drain, error) {
+func drainOf(
+	ctx context.Context, reader client.Reader, node *corev1.Node, budgets []policyv1.PodDisruptionBudget, now time.Time,
+) (plan.Drain, error) {
 	list := &corev1.PodList{}
 	if err := reader.List(ctx, list, client.MatchingFields{"spec.nodeName": node.Name}, fromWatchCache()); err != nil {
 		return plan.Drain{}, fmt.Errorf("listing the pods of node %s: %w", node.Name, err)

@@ -43,7 +43,8 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventNodeDone, Type: "Normal", On: "Node", When: "a node has the version, and its clean-up Jobs have succeeded"},
 		{Reason: EventNodeFailed, Type: "Warning", On: "Node", When: "a Job or the upgrade of a node has failed, or takes too long"},
 		{Reason: EventNodeDelayed, Type: "Warning", On: "Node",
-			When: "for a minute the machine-config-operator has not begun with a node that was released, or pods have blocked its drain; the message says which"},
+			When: "for a minute the machine-config-operator has not begun with a node that was released, or pods have blocked its drain; " +
+				"the message says which"},
 		{Reason: EventNodeGone, Type: "Warning", On: kind, When: "a node under way is no more one of the run's"},
 		{Reason: EventJobFailed, Type: "Warning", On: kind, When: "a Job has failed; the message has the last lines of its log"},
 		{Reason: EventPutBack, Type: "Warning", On: kind, When: "somebody else has changed a pool that the run has claimed, and it was put back"},

@@ -79,7 +79,7 @@ func TestRestore_OlderThanSchema(t *testing.T) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("reading it gives %v", err)
+		return fmt.Errorf("reading it gives %w", err)
 	})
 }
 
@@ -130,7 +130,7 @@ func (s *stage) withoutScheduleSchema(do func()) {
 		s.Eventually("schedules are refused again", func() error {
 			run := unstructuredRun(s.Name, "probe", map[string]any{"schedule": "TZ=UTC", "duration": "1h"})
 			if err := s.Client.Create(s.Context(), run, client.DryRunAll); !apierrors.IsInvalid(err) {
-				return fmt.Errorf("the answer is %v", err)
+				return fmt.Errorf("the answer is %w", err)
 			}
 			return nil
 		})

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/paused"
 )
 
 func TestDecide(t *testing.T) {
@@ -45,8 +46,8 @@ func TestDecide(t *testing.T) {
 		{"another API's goes last, and not by this one's hand", 0, three(migrated), nil, "members [a b c] delete [a c] withheld [b]"},
 		{"another API's, and marked: nobody else goes for it", 2, three(migrated, annotated(DeleteAnnotation, "")), nil,
 			"members [a b c] withheld [b]"},
-		{"paused", 5, append(three(loose), machineOf("d", relabel)), func(in *Input) { in.Set.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""} },
-			"members [a c]"},
+		{"paused", 5, append(three(loose), machineOf("d", relabel)),
+			func(in *Input) { in.Set.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""} }, "members [a c]"},
 		{"paused by Drover's annotation", 5, append(three(loose), machineOf("d", relabel)),
 			func(in *Input) { in.Set.Annotations = map[string]string{paused.Annotation: ""} }, "members [a c]"},
 		{"Drover's annotation says false", 2, three(), func(in *Input) { in.Set.Annotations = map[string]string{paused.Annotation: "false"} },

@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/paused"
 )
 
 func TestStandingOf(t *testing.T) {

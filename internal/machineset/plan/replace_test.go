@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-io/drover/internal/paused"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+
+	"github.com/drover-io/drover/internal/paused"
 )
 
 func TestReplacement(t *testing.T) {

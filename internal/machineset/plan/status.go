@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 )
 
 // CreateError is the errorReason of a MachineSet whose Machines cannot be created for another reason than what they are.
@@ -119,7 +120,8 @@ func (o *Observation) fault(after *machinev1beta1.MachineSetStatus) {
 		after.ErrorReason, after.ErrorMessage = nil, nil
 		return
 	}
-	after.ErrorReason, after.ErrorMessage = new(machinev1beta1.MachineSetStatusError(created.reason)), new(status.Shorten(created.message, status.MaxMessage))
+	after.ErrorReason = new(machinev1beta1.MachineSetStatusError(created.reason))
+	after.ErrorMessage = new(status.Shorten(created.message, status.MaxMessage))
 }
 
 func sameBarConditions(a, b *machinev1beta1.MachineSetStatus) bool {

@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-io/drover/internal/paused"
-	"github.com/drover-io/drover/internal/status"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // said renders conditions, one "Type=Status Reason" each, with the severity where there is one.

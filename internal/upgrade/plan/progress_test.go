@@ -31,15 +31,14 @@ func TestDecide_LongTimeouts(t *testing.T) {
 // TestDecide_ReleasedNode says of a node that was released why it is not upgraded yet.
 func TestDecide_ReleasedNode(t *testing.T) {
 	working := map[string]string{annotationState: stateWorking, annotationDesired: "rendered-2", AnnotationCurrentConfig: "rendered-1"}
-	with := func(base map[string]string, more ...string) map[string]string {
+	with := func(base map[string]string, key, value string) map[string]string {
 		out := maps.Clone(base)
-		for i := 0; i < len(more); i += 2 {
-			out[more[i]] = more[i+1]
-		}
+		out[key] = value
 		return out
 	}
-	draining := with(working, annotationDesiredDrain, "drain-rendered-2", annotationLastAppliedDrain, "uncordon-rendered-1")
-	drained := with(working, annotationDesiredDrain, "drain-rendered-2", annotationLastAppliedDrain, "drain-rendered-2")
+	requested := with(working, annotationDesiredDrain, "drain-rendered-2")
+	draining := with(requested, annotationLastAppliedDrain, "uncordon-rendered-1")
+	drained := with(requested, annotationLastAppliedDrain, "drain-rendered-2")
 	blocked := Drain{Text: "1 pod left: 1 blocked (PodDisruptionBudget shop/web): shop/web-0", Blocked: true}
 	for name, test := range map[string]struct {
 		annotations map[string]string
@@ -55,7 +54,8 @@ func TestDecide_ReleasedNode(t *testing.T) {
 		},
 		"nothing reported": {nil, Drain{}, true, v1alpha1.NodeReleased, DelayNotBegun, "it reports nothing"},
 		"working, with a reason": {
-			with(working, annotationReason, "image pull"), Drain{}, true, v1alpha1.NodeUpgrading, "", "the machine-config-operator reports Working: image pull",
+			with(working, annotationReason, "image pull"), Drain{}, true, v1alpha1.NodeUpgrading, "",
+			"the machine-config-operator reports Working: image pull",
 		},
 		"drain not looked at yet": {draining, Drain{}, true, v1alpha1.NodeUpgrading, "", "reports Working; it drains the node"},
 		"drain goes on":           {draining, Drain{Text: "2 pods left"}, true, v1alpha1.NodeUpgrading, "", "it drains the node: 2 pods left"},
@@ -63,7 +63,7 @@ func TestDecide_ReleasedNode(t *testing.T) {
 		"drained: what was seen before does not count": {drained, blocked, true, v1alpha1.NodeUpgrading, "", "reports Working"},
 		"restarts": {drained, Drain{}, false, v1alpha1.NodeUpgrading, "", "the node is not Ready, as while it restarts"},
 		"degraded in its drain": {
-			with(draining, annotationState, "Degraded", annotationReason, "drain timed out"), blocked, true, v1alpha1.NodeFailed, "",
+			with(with(draining, annotationState, "Degraded"), annotationReason, "drain timed out"), blocked, true, v1alpha1.NodeFailed, "",
 			"says Degraded: drain timed out; left by its drain: " + blocked.Text,
 		},
 		"a reason that is too long": {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/drain"
 )
@@ -42,6 +43,8 @@ func Gone(ctx context.Context, live client.Reader, hold *drain.Hold) (bool, erro
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return true, nil
 	case apierrors.IsForbidden(err):
+		// It may be a Machine of a namespace that another Drover serves.
+		log.FromContext(ctx).V(1).Info("may not read the Machine whose cordon record is on a node; leaving the record alone", "machine", key)
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("reading Machine %s, whose cordon record is on a node: %w", key, err)

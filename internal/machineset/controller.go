@@ -97,7 +97,7 @@ func NewReconciler(
 		owned: expectations.NewOwned(cache, func() client.Object { return &machinev1beta1.Machine{} }, expectations.OwnedOptions{
 			Version: version, Live: current, Clock: options.Clock,
 		}),
-		known:    map[types.NamespacedName]*memory{},
+		known: map[types.NamespacedName]*memory{},
 	}
 }
 

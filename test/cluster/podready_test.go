@@ -2,8 +2,9 @@ package cluster_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,49 +33,58 @@ func eventuallyPodsReady(t *testing.T, clients kubernetes.Interface, namespace s
 			return err
 		}
 		for _, pod := range pods.Items {
-			for _, condition := range pod.Status.Conditions {
-				if condition.Type == corev1.PodReady && condition.Status != want {
-					return fmt.Errorf("pod %s has %s", pod.Name, condition.Status)
-				}
+			if !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == want }) {
+				return fmt.Errorf("pod %s has the conditions %v", pod.Name, pod.Status.Conditions)
 			}
 		}
 		return nil
 	})
 }
 
-// eventuallyMonitored waits until the node lifecycle controller has seen a Node: it marks the Pods of one that it has seen Ready before.
-func eventuallyMonitored(t *testing.T, clients kubernetes.Interface, node string) {
+// eventuallyTainted waits until the node lifecycle controller has seen that a Node is not Ready.
+func eventuallyTainted(t *testing.T, clients kubernetes.Interface, name string) {
 	t.Helper()
-	eventually(t, "the node lifecycle controller monitors "+node, func(ctx context.Context) error {
-		events, err := clients.CoreV1().Events("").List(ctx, metav1.ListOptions{
-			FieldSelector: "reason=RegisteredNode,involvedObject.kind=Node,involvedObject.name=" + node,
-		})
-		if err == nil && len(events.Items) == 0 {
-			return errors.New("there is no event RegisteredNode")
+	eventually(t, "the node lifecycle controller taints "+name, func(ctx context.Context) error {
+		node, err := clients.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
-		return err
+		for _, taint := range node.Spec.Taints {
+			if taint.Key == corev1.TaintNodeNotReady && taint.Effect == corev1.TaintEffectNoExecute {
+				return nil
+			}
+		}
+		return fmt.Errorf("it has the taints %v", node.Spec.Taints)
 	})
 }
 
-// TestPods_ReadyAgainWithTheirNode has kube-controller-manager set Ready of Pods to False because their Node is not Ready. A kubelet that is back
-// sets it to True.
-func TestPods_ReadyAgainWithTheirNode(t *testing.T) {
-	clients := clientFor(t, env.Admin(), nil)
-	pool := cluster.PoolOptions{Name: "rebooted", Machines: 1, RunningPods: 2}
-	createPool(t, pool)
-	eventuallyPodsReady(t, clients, pool.PodNamespace(), corev1.ConditionTrue)
-	eventuallyMonitored(t, clients, "rebooted-0")
-	setNodeReady(t, clients, "rebooted-0", `"false"`)
-	eventuallyPodsReady(t, clients, pool.PodNamespace(), corev1.ConditionFalse)
-	setNodeReady(t, clients, "rebooted-0", `null`)
-	eventuallyPodsReady(t, clients, pool.PodNamespace(), corev1.ConditionTrue)
-
-	// On a busy machine the condition is written when the Node is Ready again already.
-	late := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
-	pods := clients.CoreV1().Pods(pool.PodNamespace())
-	_, err := pods.Patch(t.Context(), "rebooted-0-0", types.StrategicMergePatchType, late, metav1.PatchOptions{}, "status")
-	if err != nil {
+// signalControllerManager stops kube-controller-manager, or has it go on.
+func signalControllerManager(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	if err := env.Kill(cluster.ControllerManager, sig); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestPods_ReadyAgainWithTheirNode has kube-controller-manager set Ready of Pods to False because their Node is not Ready. It does that to Pods that
+// are new to it; it is stopped meanwhile, so that they are Ready when it sees them. A kubelet that is back sets Ready to True.
+func TestPods_ReadyAgainWithTheirNode(t *testing.T) {
+	clients := clientFor(t, env.Admin(), nil)
+	pool := cluster.PoolOptions{Name: "rebooted", Machines: 1}
+	createPool(t, pool)
+	setNodeReady(t, clients, "rebooted-0", `"false"`)
+	eventuallyTainted(t, clients, "rebooted-0")
+
+	signalControllerManager(t, syscall.SIGSTOP)
+	t.Cleanup(func() { signalControllerManager(t, syscall.SIGCONT) })
+	pool.RunningPods = 2
+	if err := cluster.CreatePool(t.Context(), env.Admin(), pool); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyPodsReady(t, clients, pool.PodNamespace(), corev1.ConditionTrue)
+	signalControllerManager(t, syscall.SIGCONT)
+	eventuallyPodsReady(t, clients, pool.PodNamespace(), corev1.ConditionFalse)
+
+	setNodeReady(t, clients, "rebooted-0", `null`)
 	eventuallyPodsReady(t, clients, pool.PodNamespace(), corev1.ConditionTrue)
 }

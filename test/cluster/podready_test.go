@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,11 +23,11 @@ func setNodeReady(t *testing.T, clients kubernetes.Interface, node, ready string
 	}
 }
 
-// eventuallyPodsReady waits until the condition Ready of every Pod of a namespace has a status.
-func eventuallyPodsReady(t *testing.T, clients kubernetes.Interface, namespace string, want corev1.ConditionStatus) {
+// eventuallyPodsReady waits until the condition Ready of every Pod of a Node has a status.
+func eventuallyPodsReady(t *testing.T, clients kubernetes.Interface, node string, want corev1.ConditionStatus) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("Ready is %s on the Pods of %s", want, namespace), func(ctx context.Context) error {
-		pods, err := clients.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	eventually(t, fmt.Sprintf("Ready is %s on the Pods of %s", want, node), func(ctx context.Context) error {
+		pods, err := clients.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 		if err != nil {
 			return err
 		}
@@ -41,50 +40,56 @@ func eventuallyPodsReady(t *testing.T, clients kubernetes.Interface, namespace s
 	})
 }
 
-// eventuallyTainted waits until the node lifecycle controller has seen that a Node is not Ready.
-func eventuallyTainted(t *testing.T, clients kubernetes.Interface, name string) {
+// markPodsNotReady does what the node lifecycle controller does to the Pods of a Node that is not Ready (MarkPodsNotReady in
+// k8s.io/kubernetes/pkg/controller/util/node): it changes the status of the condition Ready and nothing else. Which Pods it meets depends on the
+// moment in which it looks.
+func markPodsNotReady(t *testing.T, clients kubernetes.Interface, node string) {
 	t.Helper()
-	eventually(t, "the node lifecycle controller taints "+name, func(ctx context.Context) error {
+	pods, err := clients.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items) == 0 {
+		t.Fatalf("node %s has no Pods", node)
+	}
+	patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
+	for _, pod := range pods.Items {
+		_, err := clients.CoreV1().Pods(pod.Namespace).Patch(t.Context(), pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// eventuallyNodeReady waits until the condition Ready of a Node has a status.
+func eventuallyNodeReady(t *testing.T, clients kubernetes.Interface, name string, want corev1.ConditionStatus) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("Ready is %s on Node %s", want, name), func(ctx context.Context) error {
 		node, err := clients.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		for _, taint := range node.Spec.Taints {
-			if taint.Key == corev1.TaintNodeNotReady && taint.Effect == corev1.TaintEffectNoExecute {
-				return nil
-			}
+		if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady && c.Status == want }) {
+			return fmt.Errorf("it has the conditions %v", node.Status.Conditions)
 		}
-		return fmt.Errorf("it has the taints %v", node.Spec.Taints)
+		return nil
 	})
 }
 
-// signalControllerManager stops kube-controller-manager, or has it go on.
-func signalControllerManager(t *testing.T, sig syscall.Signal) {
-	t.Helper()
-	if err := env.Kill(cluster.ControllerManager, sig); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestPods_ReadyAgainWithTheirNode has kube-controller-manager set Ready of Pods to False because their Node is not Ready. It does that to Pods that
-// are new to it; it is stopped meanwhile, so that they are Ready when it sees them. A kubelet that is back sets Ready to True.
+// TestPods_ReadyAgainWithTheirNode marks Pods as not Ready while their Node is not, and when it is Ready again already, as happens on a busy machine.
+// A kubelet that is back sets their condition Ready to True.
 func TestPods_ReadyAgainWithTheirNode(t *testing.T) {
 	clients := clientFor(t, env.Admin(), nil)
-	pool := cluster.PoolOptions{Name: "rebooted", Machines: 1}
-	createPool(t, pool)
-	setNodeReady(t, clients, "rebooted-0", `"false"`)
-	eventuallyTainted(t, clients, "rebooted-0")
+	const node = "rebooted-0"
+	createPool(t, cluster.PoolOptions{Name: "rebooted", Machines: 1, RunningPods: 2})
+	eventuallyPodsReady(t, clients, node, corev1.ConditionTrue)
 
-	signalControllerManager(t, syscall.SIGSTOP)
-	t.Cleanup(func() { signalControllerManager(t, syscall.SIGCONT) })
-	pool.RunningPods = 2
-	if err := cluster.CreatePool(t.Context(), env.Admin(), pool); err != nil {
-		t.Fatal(err)
-	}
-	eventuallyPodsReady(t, clients, pool.PodNamespace(), corev1.ConditionTrue)
-	signalControllerManager(t, syscall.SIGCONT)
-	eventuallyPodsReady(t, clients, pool.PodNamespace(), corev1.ConditionFalse)
+	setNodeReady(t, clients, node, `"false"`)
+	eventuallyNodeReady(t, clients, node, corev1.ConditionFalse)
+	markPodsNotReady(t, clients, node)
+	setNodeReady(t, clients, node, `null`)
+	eventuallyPodsReady(t, clients, node, corev1.ConditionTrue)
 
-	setNodeReady(t, clients, "rebooted-0", `null`)
-	eventuallyPodsReady(t, clients, pool.PodNamespace(), corev1.ConditionTrue)
+	markPodsNotReady(t, clients, node)
+	eventuallyPodsReady(t, clients, node, corev1.ConditionTrue)
 }

@@ -190,7 +190,9 @@ func TestBarrier_TriesAgainWhenTheListFails(t *testing.T) {
 }
 
 func TestBarrier_EndsWithTheContext(t *testing.T) {
-	for name, s := range map[string]*server{"while it lists": {err: errors.New("no")}, "while it waits": {items: []item{{"a", "1", "10"}}, version: "30"}} {
+	for name, s := range map[string]*server{
+		"while it lists": {err: errors.New("no")}, "while it waits": {items: []item{{"a", "1", "10"}}, version: "30"},
+	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		s.onList = cancel

@@ -25,6 +25,15 @@ type Owned struct {
 
 	mu      sync.Mutex
 	pending map[string]map[types.NamespacedName]expectation
+	// aging are the recorded writes, oldest first, so that those of owners that nobody asks about again are dropped, too.
+	aging []aging
+}
+
+// aging names a write, and when it is to be looked at without being asked about.
+type aging struct {
+	owner string
+	key   types.NamespacedName
+	due   time.Time
 }
 
 // expectation is one write that the cache may not show yet.
@@ -83,9 +92,9 @@ func (o *Owned) expect(owner string, object client.Object, did verb) {
 	if o.pending[owner] == nil {
 		o.pending[owner] = map[types.NamespacedName]expectation{}
 	}
-	o.pending[owner][client.ObjectKeyFromObject(object)] = expectation{
-		verb: did, uid: object.GetUID(), version: object.GetResourceVersion(), asked: o.clock.Now(),
-	}
+	key, now := client.ObjectKeyFromObject(object), o.clock.Now()
+	o.pending[owner][key] = expectation{verb: did, uid: object.GetUID(), version: object.GetResourceVersion(), asked: now}
+	o.aging = append(o.aging, aging{owner, key, now.Add(patience)})
 }
 
 // Pending reports whether the cache has yet to show a write that was made for an owner. A write that no cache will ever show is dropped after
@@ -105,7 +114,36 @@ func (o *Owned) Pending(ctx context.Context, owner string) (bool, error) {
 		}
 		o.drop(owner, key, write)
 	}
+	o.sweep(ctx, newest)
 	return false, nil
+}
+
+// sweep drops the oldest write if the cache shows it. One that it does not show is looked at again a minute later.
+func (o *Owned) sweep(ctx context.Context, newest string) {
+	oldest, write, found := o.oldest()
+	if !found {
+		return
+	}
+	if satisfied, err := o.satisfied(ctx, oldest.key, write, newest); err == nil && satisfied {
+		o.drop(oldest.owner, oldest.key, write)
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	oldest.due = o.clock.Now().Add(patience)
+	o.aging = append(o.aging, oldest)
+}
+
+// oldest takes the oldest write that is due to be looked at.
+func (o *Owned) oldest() (oldest aging, write expectation, found bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.clock.Now()
+	for len(o.aging) > 0 && !found && !o.aging[0].due.After(now) {
+		oldest, o.aging = o.aging[0], o.aging[1:]
+		write, found = o.pending[oldest.owner][oldest.key]
+	}
+	return oldest, write, found
 }
 
 // drop removes an expectation, unless another one has taken its place.

@@ -3,6 +3,7 @@ package expectations
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -229,5 +230,30 @@ func TestOwned_OverdueExpectations(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Nobody asks again about the owner of most writes: the lease of a node that is gone, say.
+func TestOwned_DropsWhatNobodyAsksAbout(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
+	o := NewOwned(&shelf{}, emptyNode, OwnedOptions{Clock: clock})
+	const owners = 100
+	for i := range owners {
+		o.Deleted(fmt.Sprintf("owner-%d", i), version("uid", "100"))
+	}
+	o.Created("pending", version("uid", "100"))
+	ask := func() {
+		for range 2 * owners {
+			if pending, err := o.Pending(t.Context(), "another"); pending || err != nil {
+				t.Fatalf("pending %v, error %v", pending, err)
+			}
+		}
+	}
+	if ask(); o.Len() != owners+1 {
+		t.Errorf("%d owners left within the first minute", o.Len())
+	}
+	clock.SetTime(clock.Now().Add(patience))
+	if ask(); o.Len() != 1 || len(o.aging) != 1 {
+		t.Errorf("%d owners and %d writes left, want the one that the cache does not show", o.Len(), len(o.aging))
 	}
 }

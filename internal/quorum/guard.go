@@ -56,13 +56,15 @@ func (g *Guard) Check(ctx context.Context, node *corev1.Node) (denial string, er
 	if err != nil {
 		return "", err
 	}
-	if denial, err := g.checkLeases(ctx, node.Name, members); err != nil || denial != "" {
+	if etcd {
+		denial, err = g.checkEtcd(ctx, node.Name)
+	} else {
+		denial = decidePlain(node.Name, members)
+	}
+	if err != nil || denial != "" {
 		return denial, err
 	}
-	if etcd {
-		return g.checkEtcd(ctx, node.Name)
-	}
-	return decidePlain(node.Name, members), nil
+	return g.checkLeases(ctx, node.Name, members)
 }
 
 // onOpenShift asks once, as the incumbent does. An answer that failed is no answer.

@@ -120,7 +120,7 @@ func TestPolicies_DenyWithEveryReason(t *testing.T) {
 				return errNotYet
 			}
 			if _, got, _ := strings.Cut(err.Error(), " denied request: "); got != c.want {
-				return fmt.Errorf("denied with %q, want %q", err, c.want)
+				return fmt.Errorf("denied with %w, want %q", err, c.want)
 			}
 			return nil
 		})

@@ -28,7 +28,12 @@ func basicImages(ctx context.Context, folder string) ([]string, error) {
 	for _, program := range []string{"sh", "sleep", "cat", "echo", "env", "wget", "nc", "true", "false", "kill", "id", "touch", "ls"} {
 		busybox = append(busybox, "--link", "/bin/"+program+"=/bin/busybox")
 	}
-	hollow := []string{"--entrypoint", "/kubemark", "--file", "/kubemark=" + kubemark, "--user", "0:0"}
+	// A kubelet looks up its own user (os/user of a static program reads this file).
+	passwd := filepath.Join(folder, "passwd")
+	if err := os.WriteFile(passwd, []byte("root:x:0:0:root:/:/sbin/nologin\n"), 0o644); err != nil { //nolint:gosec // as in every image
+		return nil, err
+	}
+	hollow := []string{"--entrypoint", "/kubemark", "--file", "/kubemark=" + kubemark, "--file", "/etc/passwd=" + passwd, "--user", "0:0"}
 	var archives []string
 	for _, image := range []struct {
 		ref, file string

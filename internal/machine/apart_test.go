@@ -209,6 +209,9 @@ func TestTheControlPlaneCannotSpareAMachineWhoseNodeIsGone(t *testing.T) {
 	if s.machine("m") != nil {
 		t.Error("it is still there")
 	}
+	if g.unlocked != 0 || g.locked {
+		t.Errorf("%d checks without the lock; still locked: %t", g.unlocked, g.locked)
+	}
 }
 
 // The time counts from the first failure, however long the drain has taken.

@@ -49,10 +49,12 @@ func (p *pass) drain(ctx context.Context) (bool, error) {
 	return p.empty(ctx, p.found.node)
 }
 
-// vacant is the drain of a Node that is gone. What runs on an instance of the control plane may be missed all the same.
+// vacant is the drain of a Node that is gone. What runs on an instance of the control plane may be missed all the same. The check is made under
+// the guard's lock: another capability may be between its own check and its cordon.
 func (p *pass) vacant(ctx context.Context) (bool, error) {
 	if p.Guard != nil {
 		if node := p.Guard.StandIn(p.machine); node != nil {
+			defer p.Guard.Lock()()
 			if spared, err := p.spared(ctx, node, false); err != nil || !spared {
 				return false, err
 			}

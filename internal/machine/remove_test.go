@@ -281,14 +281,31 @@ func TestAnotherMachinesNodeStays(t *testing.T) {
 	}
 }
 
-type guard struct{ denial string }
+type guard struct {
+	denial string
+	// locked tells that the lock is held; unlocked counts the checks without it.
+	locked   bool
+	unlocked int
+}
 
 func (g *guard) StandIn(machine *machinev1beta1.Machine) *corev1.Node { return nodeOf(machine.Name) }
 
-func (g *guard) Lock() func() { return func() {} }
+func (g *guard) Lock() func() {
+	if g.locked {
+		panic("the lock is not reentrant")
+	}
+	g.locked = true
+	return func() { g.locked = false }
+}
 
-func (g *guard) Applies(*corev1.Node) bool                           { return true }
-func (g *guard) Check(context.Context, *corev1.Node) (string, error) { return g.denial, nil }
+func (g *guard) Applies(*corev1.Node) bool { return true }
+
+func (g *guard) Check(context.Context, *corev1.Node) (string, error) {
+	if !g.locked {
+		g.unlocked++
+	}
+	return g.denial, nil
+}
 
 func TestTheControlPlaneCannotSpareTheNode(t *testing.T) {
 	s := running(t)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -22,11 +23,12 @@ import (
 // MachinePrefix comes before a Machine's UID in Hold.By.
 const MachinePrefix = "Machine/"
 
-// MachineOf returns the namespace and name of the Machine that wrote a record; false if another kind of object did, or if the record, which is of
-// an older Drover, has only a UID.
+// MachineOf returns the namespace and name of the Machine that wrote a record; false if another kind of object did, if the record, which is of
+// an older Drover, has only a UID, or if what it names cannot be a Machine: client-go refuses such names before it asks, each time anew.
 func MachineOf(hold *drain.Hold) (types.NamespacedName, bool) {
 	namespace, name, found := strings.Cut(hold.Object, "/")
-	return types.NamespacedName{Namespace: namespace, Name: name}, found && strings.HasPrefix(hold.By, MachinePrefix)
+	valid := found && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
+	return types.NamespacedName{Namespace: namespace, Name: name}, valid && strings.HasPrefix(hold.By, MachinePrefix)
 }
 
 // Gone asks the API server whether the Machine that wrote a record is gone: no Machine with its UID exists, or Drover has finished with it and

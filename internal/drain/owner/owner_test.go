@@ -67,3 +67,16 @@ func TestGone(t *testing.T) {
 		})
 	}
 }
+
+// A Node's annotation is written by its kubelet, too: what names no Machine must not fail in client-go for ever.
+func TestMachineOf(t *testing.T) {
+	for object, want := range map[string]bool{
+		"ns/m": true, "ns/m.example.com": true, "": false, "m": false, "ns/": false, "/m": false, "ns/a/b": false, "ns/..": false, "ns/%2e": false,
+		"a.b/m": false, "NS/m": false,
+	} {
+		key, got := MachineOf(&drain.Hold{By: "Machine/uid", Object: object})
+		if got != want || got && key.String() != object {
+			t.Errorf("%q: %s, %t; want %t", object, key, got, want)
+		}
+	}
+}

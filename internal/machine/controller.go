@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -235,19 +236,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if r.versions.Pending(ctx, machine) {
 		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
-	again, err := r.releaseOrphans(ctx, request.NamespacedName, machine)
-	if err != nil {
-		return r.afterOrphans(again, err)
-	}
-	p := &pass{Reconciler: r, machine: machine, key: request.NamespacedName, now: r.clock.Now(), again: again}
+	p := &pass{Reconciler: r, machine: machine, key: request.NamespacedName, now: r.clock.Now()}
 	p.memory = r.remember(p.key, machine.UID)
 	p.found = observe(machine)
+	notReleased := p.releaseFormer(ctx)
 	err = p.run(ctx)
 	if err != nil {
 		// What was found out about the instance has not been written, perhaps.
 		p.memory.looked = time.Time{}
 	}
-	return p.result(err)
+	return p.result(errors.Join(err, notReleased))
 }
 
 // run chooses between a Machine's life and its end.
@@ -300,14 +298,19 @@ func (p *pass) laterByProvider(wait time.Duration) {
 	p.later(wait)
 }
 
+// remember returns what is known of a Machine. Another Machine of the name is forgotten, as it is when no other one has taken its place.
 func (r *Reconciler) remember(key types.NamespacedName, uid types.UID) *memory {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	m := r.known[key]
-	if m == nil || m.uid != uid {
-		m = &memory{uid: uid, told: map[string]string{}}
-		r.known[key] = m
+	r.mu.Unlock()
+	if m != nil && m.uid == uid {
+		return m
 	}
+	r.forget(key)
+	m = &memory{uid: uid, told: map[string]string{}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known[key] = m
 	return m
 }
 

@@ -26,6 +26,8 @@ const (
 	EventLinkConflict = "NodeLinkConflict"
 	// EventNotAdopted: the Node existed before the Machine, which may not adopt it.
 	EventNotAdopted = "NodeNotAdopted"
+	// EventFailedRelease: a Node that a former Machine of the name has cordoned cannot be released.
+	EventFailedRelease = "FailedRelease"
 	// EventDrainBlocked: a hook holds up the drain.
 	EventDrainBlocked = "DrainBlocked"
 	// EventDrainProceeds: the drain begins.
@@ -53,6 +55,8 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventLinkConflict, Type: corev1.EventTypeWarning, On: "Machine",
 			When: "several Nodes or Machines claim each other, or status.nodeRef names a Node of another Machine"},
 		{Reason: EventNotAdopted, Type: corev1.EventTypeWarning, On: "Machine", When: "its Node existed before the Machine, which may not adopt it"},
+		{Reason: EventFailedRelease, Type: corev1.EventTypeWarning, On: "Machine",
+			When: "a Node that a former Machine of this name has cordoned cannot be released; once for each cause"},
 		{Reason: EventDrainBlocked, Type: corev1.EventTypeNormal, On: "Machine", When: "a preDrain hook holds up the drain"},
 		{Reason: EventDrainProceeds, Type: corev1.EventTypeNormal, On: "Machine", When: "the drain of its node begins, and pods have to leave"},
 		{Reason: EventDrainRequeued, Type: corev1.EventTypeNormal, On: "Machine", When: "something stands in the way of the drain; once for each cause"},

@@ -65,6 +65,21 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, key types.NamespacedNam
 	return again, errors.Join(failed...)
 }
 
+// releaseFormer releases the Nodes that a former Machine of the name has cordoned. A Node that cannot be released does not hold up this Machine.
+func (p *pass) releaseFormer(ctx context.Context) error {
+	again, err := p.releaseOrphans(ctx, p.key, p.machine)
+	if again > 0 {
+		p.later(again)
+	}
+	switch status.Classify(err) {
+	case status.OK:
+		delete(p.memory.told, EventFailedRelease)
+	case status.Denied, status.Transient:
+		p.warn(EventFailedRelease, err.Error())
+	}
+	return err
+}
+
 // releaseOrphan releases one Node unless its Machine is at work, or another writer holds the node's lease: that one may rely on the cordon.
 func (r *Reconciler) releaseOrphan(
 	ctx context.Context, cached *corev1.Node, machine *machinev1beta1.Machine,
@@ -96,8 +111,9 @@ func (r *Reconciler) releaseLive(ctx context.Context, name string, hold *drain.H
 	return nil, r.undo(ctx, node, current)
 }
 
-// undo removes the cordon and the record, and releases the node's lease.
+// undo ends the drain, removes the cordon and the record, and releases the node's lease.
 func (r *Reconciler) undo(ctx context.Context, node *corev1.Node, current *drain.Hold) error {
+	r.Engine.Withdraw(node.Name)
 	change, err := drain.Give(node, releasable(current), drain.Marks{})
 	if err != nil || change.Patch == nil {
 		return err

@@ -2,14 +2,18 @@ package machine
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 // draining is a Machine whose node is cordoned and has a pod that stays.
@@ -22,6 +26,23 @@ func draining(t *testing.T) *stage {
 		t.Fatalf("the cordon record is %+v, %v", hold, err)
 	}
 	return s
+}
+
+// asked counts the pods that are asked to leave their nodes.
+func (s *stage) asked() (pods float64) {
+	s.t.Helper()
+	families, err := s.drains.Gather()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "drover_drain_pods_left" {
+			for _, metric := range family.GetMetric() {
+				pods += metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return pods
 }
 
 func (s *stage) released() bool {
@@ -134,6 +155,59 @@ func TestOrphans_LeaseOfAnotherWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.pass("m"); !s.released() {
+		t.Errorf("the Node is %+v, the leases are %v", s.node("m"), s.leases())
+	}
+}
+
+// A Machine that was removed by force and created again before a pass leaves no drain running on the Node that is released.
+func TestOrphans_DrainEndsWithTheMachine(t *testing.T) {
+	for name, recreated := range map[string]bool{"another Machine of the name": true, "nothing is remembered of the Machine": false} {
+		t.Run(name, func(t *testing.T) {
+			s := draining(t)
+			if s.asked() == 0 {
+				t.Fatal("no pod is asked to leave")
+			}
+			s.edit("m", func(m *machinev1beta1.Machine) { m.Finalizers = nil })
+			if recreated {
+				again := machineOf("m")
+				again.UID = "another"
+				again.Annotations = map[string]string{paused.Annotation: ""}
+				s.make(again)
+			} else {
+				s.known = map[types.NamespacedName]*memory{}
+			}
+			s.pass("m")
+			if pods := s.asked(); pods != 0 || !s.released() {
+				t.Errorf("%v pods are still asked to leave; the Node is %+v", pods, s.node("m"))
+			}
+			if s.versions.Len() > 1 {
+				t.Errorf("%d Machines are remembered", s.versions.Len())
+			}
+		})
+	}
+}
+
+// A Node that cannot be released does not keep the Machine of that name from its own work.
+func TestOrphans_ReleaseThatIsRefused(t *testing.T) {
+	s := draining(t)
+	s.edit("m", func(m *machinev1beta1.Machine) { m.Finalizers = nil })
+	again := machineOf("m")
+	again.UID = "another"
+	s.make(again)
+	s.told()
+	s.fail["patch Node"] = apierrors.NewForbidden(corev1.Resource("nodes"), "m", errors.New("by policy"))
+	for range 3 {
+		if _, _, _, err := s.try("m"); err == nil || !strings.Contains(err.Error(), "by policy") {
+			t.Errorf("error %v", err)
+		}
+	}
+	s.expect("m", machinev1beta1.PhaseRunning, "InstanceExists=True")
+	if told := s.told(); told != EventFailedRelease {
+		t.Errorf("told %q", told)
+	}
+	delete(s.fail, "patch Node")
+	s.rest("m")
+	if !s.released() {
 		t.Errorf("the Node is %+v, the leases are %v", s.node("m"), s.leases())
 	}
 }

@@ -93,6 +93,8 @@ type stage struct {
 	events *record.FakeRecorder
 	cloud  *cloud
 	writes []string
+	// drains has the metrics of the drain engine.
+	drains *prometheus.Registry
 	// fail, when set, answers instead of the API server: the key is a verb and a kind.
 	fail map[string]error
 }
@@ -133,7 +135,8 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		}
 	}
 	s.client = builder.Build()
-	drainMetrics, err := engine.NewMetrics(prometheus.NewRegistry())
+	s.drains = prometheus.NewRegistry()
+	drainMetrics, err := engine.NewMetrics(s.drains)
 	if err != nil {
 		t.Fatal(err)
 	}

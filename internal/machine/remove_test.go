@@ -343,13 +343,41 @@ func TestNodeObjectsThatCannotBeDeleted(t *testing.T) {
 func TestANodeThatTwoMachinesClaimIsNotTakenUndrained(t *testing.T) {
 	s := running(t, podOf("p", "m"))
 	twin := machineOf("twin")
-	twin.Spec.ProviderID = new("cloud:///m")
+	twin.Spec.ProviderID, twin.Status.NodeRef = new("cloud:///m"), s.machine("m").Status.NodeRef
 	s.make(twin)
 	s.doom("m")
 	s.rest("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=NodeLinkConflict")
 	if len(s.cloud.instances) != 1 || s.node("m") == nil {
 		t.Error("the instance or its Node is gone")
+	}
+}
+
+// A Machine that repeats the providerID of another one, whose Node it does not have, changes nothing for that one.
+func TestLink_RepeatedProviderIDDoesNotDisableTheMachine(t *testing.T) {
+	s := running(t)
+	twin := machineOf("twin")
+	twin.Spec.ProviderID = new("cloud:///m")
+	s.make(twin)
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
+	s.rest("twin")
+	s.expect("twin", machinev1beta1.PhaseFailed)
+	// The Node registers anew.
+	if err := s.client.Delete(t.Context(), s.node("m")); err != nil {
+		t.Fatal(err)
+	}
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseRunning, "Ready=NodeNotFound")
+	again := nodeOf("m")
+	again.UID = "another"
+	s.make(again)
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
+	s.doom("m")
+	s.rest("m")
+	if s.machine("m") != nil || s.node("m") != nil {
+		t.Errorf("the Machine is %v, its Node %v", s.machine("m"), s.node("m"))
 	}
 }
 

@@ -36,11 +36,15 @@ func Decide(machine *machinev1beta1.Machine, c Candidates) Link {
 	if len(c.ByID) > 1 {
 		return Link{Conflict: fmt.Sprintf("Nodes %s all have the providerID %s", nodeNames(c.ByID), id)}
 	}
-	if same := rivalsByID(c.Rivals, id); id != "" && len(same) > 0 {
+	var node *corev1.Node
+	if len(c.ByID) == 1 {
+		node = c.ByID[0]
+	}
+	if same := rivalsByID(contenders(machine, node, c.Rivals), id); id != "" && len(same) > 0 {
 		return Link{Conflict: fmt.Sprintf("Machines %s and %s have the same providerID %s", machine.Name, strings.Join(same, ", "), id)}
 	}
-	if len(c.ByID) == 1 {
-		return Link{Node: c.ByID[0]}
+	if node != nil {
+		return Link{Node: node}
 	}
 	found := slices.DeleteFunc(slices.Clone(c.ByIP), func(node *corev1.Node) bool { return Foreign(machine, node, c.Owners) })
 	switch {
@@ -49,7 +53,7 @@ func Decide(machine *machinev1beta1.Machine, c Candidates) Link {
 	case len(found) > 1:
 		return Link{Conflict: fmt.Sprintf("Nodes %s have addresses of the Machine", nodeNames(found))}
 	}
-	if same := rivalsByIP(c.Rivals, found[0]); len(same) > 0 {
+	if same := rivalsByIP(contenders(machine, found[0], c.Rivals), found[0]); len(same) > 0 {
 		return Link{Conflict: fmt.Sprintf("Machines %s and %s have addresses of Node %s", machine.Name, strings.Join(same, ", "), found[0].Name)}
 	}
 	return Link{Node: found[0]}
@@ -65,6 +69,27 @@ func Foreign(machine *machinev1beta1.Machine, node *corev1.Node, others []*machi
 	return own != "" || slices.ContainsFunc(others, func(other *machinev1beta1.Machine) bool {
 		return other.UID != machine.UID && ProviderID(other) == id
 	})
+}
+
+// contenders are the rivals whose nodeRef says as much for a Node as the Machine's. Drover writes nodeRef, while spec.providerID is what anybody
+// says who may create Machines: one that repeats the providerID of a Machine must not part that one from its Node. A nil Node is one that is gone.
+func contenders(machine *machinev1beta1.Machine, node *corev1.Node, rivals []*machinev1beta1.Machine) []*machinev1beta1.Machine {
+	least := standing(machine, node)
+	return slices.DeleteFunc(slices.Clone(rivals), func(rival *machinev1beta1.Machine) bool { return standing(rival, node) < least })
+}
+
+// standing is how much a Machine's nodeRef says for a Node: 2 if it names the Node itself, 1 if it names one that had the name before, 0 if neither.
+func standing(machine *machinev1beta1.Machine, node *corev1.Node) int {
+	ref := machine.Status.NodeRef
+	switch {
+	case ref == nil:
+		return 0
+	case node != nil && ref.UID == node.UID:
+		return 2
+	case node == nil || ref.Name == node.Name:
+		return 1
+	}
+	return 0
 }
 
 func rivalsByID(rivals []*machinev1beta1.Machine, id string) []string {

@@ -63,6 +63,12 @@ func finder(t *testing.T, objects ...client.Object) Finder {
 	return Finder{builder.Build()}
 }
 
+// linked is a Machine whose nodeRef names a Node.
+func linked(m *machinev1beta1.Machine, name string, uid types.UID) *machinev1beta1.Machine {
+	m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: name, UID: uid}
+	return m
+}
+
 // deleting is a Machine on its way out.
 func deleting(m *machinev1beta1.Machine) *machinev1beta1.Machine {
 	m.DeletionTimestamp, m.Finalizers = &metav1.Time{Time: metav1.Now().Time}, []string{"example.com/f"}
@@ -76,11 +82,40 @@ func TestTheNodeOfAMachine(t *testing.T) {
 		// want is the Node, or with a bang a part of the conflict; empty for none.
 		want string
 	}{
-		"by its ID":                   {machine("m", "id"), []client.Object{node("a", "id"), node("b", "other")}, "a"},
-		"none":                        {machine("m", "id"), []client.Object{node("b", "other")}, ""},
-		"nothing is known":            {machine("m", ""), []client.Object{node("a", "")}, ""},
-		"two Nodes with the ID":       {machine("m", "id"), []client.Object{node("b", "id"), node("a", "id")}, "!Nodes a, b all have the providerID id"},
-		"two Machines with the ID":    {machine("m", "id"), []client.Object{node("a", "id"), machine("n", "id")}, "!Machines m and n have the same"},
+		"by its ID":                {machine("m", "id"), []client.Object{node("a", "id"), node("b", "other")}, "a"},
+		"none":                     {machine("m", "id"), []client.Object{node("b", "other")}, ""},
+		"nothing is known":         {machine("m", ""), []client.Object{node("a", "")}, ""},
+		"two Nodes with the ID":    {machine("m", "id"), []client.Object{node("b", "id"), node("a", "id")}, "!Nodes a, b all have the providerID id"},
+		"two Machines with the ID": {machine("m", "id"), []client.Object{node("a", "id"), machine("n", "id")}, "!Machines m and n have the same"},
+		"linked, another one repeats the ID": {
+			linked(machine("m", "id"), "a", "uid-of-node-a"), []client.Object{node("a", "id"), machine("n", "id")}, "a",
+		},
+		"another one is linked": {
+			machine("m", "id"), []client.Object{node("a", "id"), linked(machine("n", "id"), "a", "uid-of-node-a")}, "!Machines m and n have the same",
+		},
+		"both are linked": {
+			linked(machine("m", "id"), "a", "uid-of-node-a"), []client.Object{node("a", "id"), linked(machine("n", "id"), "a", "uid-of-node-a")},
+			"!Machines m and n have the same",
+		},
+		"was linked before the Node registered anew, another one repeats the ID": {
+			linked(machine("m", "id"), "a", "before"), []client.Object{node("a", "id"), machine("n", "id")}, "a",
+		},
+		"was linked before the Node registered anew, another one is linked to another Node": {
+			linked(machine("m", "id"), "a", "before"), []client.Object{node("a", "id"), linked(machine("n", "id"), "b", "uid-of-node-b")}, "a",
+		},
+		"another one was linked before the Node registered anew": {
+			machine("m", "id"), []client.Object{node("a", "id"), linked(machine("n", "id"), "a", "before")}, "!Machines m and n have the same",
+		},
+		"linked to the Node that is gone, another one repeats the ID": {
+			linked(machine("m", "id"), "a", "before"), []client.Object{machine("n", "id")}, "",
+		},
+		"linked, another one repeats the address": {
+			linked(machine("m", "", "10.0.0.1"), "a", "uid-of-node-a"), []client.Object{node("a", "", "10.0.0.1"), machine("n", "", "10.0.0.1")}, "a",
+		},
+		"another one with the address is linked": {
+			machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1"), linked(machine("n", "", "10.0.0.1"), "a", "uid-of-node-a")},
+			"!m and n have addresses of Node a",
+		},
 		"the other one is going":      {machine("m", "id"), []client.Object{node("a", "id"), deleting(machine("n", "id"))}, "a"},
 		"the ID counts more":          {machine("m", "id", "10.0.0.1"), []client.Object{node("a", "id"), node("b", "", "10.0.0.1")}, "a"},
 		"by its address":              {machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1")}, "a"},

@@ -96,7 +96,7 @@ func ConditionDocs() []status.ConditionDoc {
 	add(ConditionReady, reasonProvisioning, "the instance is being made; the message says what stands in the way")
 	add(ConditionReady, reasonProvisioned, "the instance is there, its Node is not")
 	add(ConditionReady, reasonLinkConflict, "it is not clear which Node is the Machine's; the message says why")
-	add(ConditionReady, reasonNotAdopted, "its Node existed before the Machine, which may not adopt it; the message says why")
+	add(ConditionReady, reasonNotAdopted, "the Machine may not adopt the Node with its providerID or address; the message says why")
 	add(ConditionReady, reasonNodeGone, "the Node that it had is gone")
 	add(ConditionReady, reasonNotReady, "the Node is not Ready")
 	add(ConditionReady, reasonFailed, "the Machine is Failed for good; delete it")

@@ -134,6 +134,8 @@ type memory struct {
 	generation    int64
 	// newborn is an instance that was recorded a moment ago and is not in the status yet; nil for none.
 	newborn *provider.Instance
+	// instance is the last one that the provider has returned for the Machine; nil before that. It outlives the instance itself.
+	instance *provider.Instance
 	// drained is how the drain ended, once it has.
 	drained step
 	// ended is when the provider was first asked to end the instance; finished tells that nothing is left to do.

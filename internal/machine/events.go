@@ -24,7 +24,7 @@ const (
 	EventNodeLeft = "NodeLeft"
 	// EventLinkConflict: it is not clear which Node is the Machine's.
 	EventLinkConflict = "NodeLinkConflict"
-	// EventNotAdopted: the Node existed before the Machine, which may not adopt it.
+	// EventNotAdopted: the Machine may not adopt the Node with its providerID or address.
 	EventNotAdopted = "NodeNotAdopted"
 	// EventFailedRelease: a Node that a former Machine of the name has cordoned cannot be released.
 	EventFailedRelease = "FailedRelease"
@@ -54,7 +54,7 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventNodeLeft, Type: corev1.EventTypeWarning, On: "Machine", When: "its Node could not be deleted in time, and stays; delete it by hand"},
 		{Reason: EventLinkConflict, Type: corev1.EventTypeWarning, On: "Machine",
 			When: "several Nodes or Machines claim each other, or status.nodeRef names a Node of another Machine"},
-		{Reason: EventNotAdopted, Type: corev1.EventTypeWarning, On: "Machine", When: "its Node existed before the Machine, which may not adopt it"},
+		{Reason: EventNotAdopted, Type: corev1.EventTypeWarning, On: "Machine", When: "the Machine may not adopt the Node with its providerID or address"},
 		{Reason: EventFailedRelease, Type: corev1.EventTypeWarning, On: "Machine",
 			When: "a Node that a former Machine of this name has cordoned cannot be released; once for each cause"},
 		{Reason: EventDrainBlocked, Type: corev1.EventTypeNormal, On: "Machine", When: "a preDrain hook holds up the drain"},

@@ -9,7 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/quorum"
+	"github.com/drover-io/drover/provider"
 )
 
 // anyNamespace in Options.AdoptionNamespaces stands for all namespaces.
@@ -72,23 +74,41 @@ func (p *pass) linkByRef(ctx context.Context) error {
 	return nil
 }
 
-// adoptionRefusal returns why the Machine may not take over a Node that was there before the Machine; empty if it may, or if the Node is
-// younger. A Machine names its Node by spec.providerID, which its author writes: without this check the permission to create Machines in
-// any namespace would be the permission to drain and delete any Node that has no Machine.
+// adoptionRefusal returns why the Machine may not have a Node that it does not have yet; empty if it may. A Machine names its Node by
+// spec.providerID, which its author writes: without this check the permission to create Machines in any namespace would be the permission to drain
+// and delete any Node that has no Machine. Two things speak for a Machine: its provider has an instance of it that is the Node, or its namespace may
+// adopt Nodes. A Node that existed before the Machine takes the latter. The age of a Node proves nothing: a kubelet that registers anew has a Node
+// that is younger than any Machine which somebody has made for it.
 func (p *pass) adoptionRefusal(node *corev1.Node) string {
 	if ref := p.machine.Status.NodeRef; ref != nil && ref.UID == node.UID {
 		return ""
 	}
+	what := "existed before the Machine"
 	if node.CreationTimestamp.IsZero() || !node.CreationTimestamp.Before(&p.machine.CreationTimestamp) {
-		return ""
+		if isNodeOf(p.memory.instance, node) {
+			return ""
+		}
+		what = "is not known to the Machine's provider as the Machine's instance"
 	}
 	allowed := p.options.AdoptionNamespaces
 	switch {
 	case quorum.IsControlPlane(node):
-		return fmt.Sprintf("Node %s existed before the Machine and is a control-plane node, which is never adopted", node.Name)
+		return fmt.Sprintf("Node %s %s and is a control-plane node, which is never adopted", node.Name, what)
 	case !slices.Contains(allowed, p.machine.Namespace) && !slices.Contains(allowed, anyNamespace):
-		return fmt.Sprintf("Node %s existed before the Machine, and Machines in namespace %s may not adopt Nodes; "+
-			"add the namespace to machines.adoptionNamespaces if they may", node.Name, p.machine.Namespace)
+		return fmt.Sprintf("Node %s %s, and Machines in namespace %s may not adopt Nodes; "+
+			"add the namespace to machines.adoptionNamespaces if they may", node.Name, what, p.machine.Namespace)
 	}
 	return ""
+}
+
+// isNodeOf reports whether a Node is that of an instance: by providerID, and if one of them has none, by internal IP address.
+func isNodeOf(instance *provider.Instance, node *corev1.Node) bool {
+	if instance == nil {
+		return false
+	}
+	if instance.ProviderID != "" && node.Spec.ProviderID != "" {
+		return instance.ProviderID == node.Spec.ProviderID
+	}
+	addresses := nodelink.InternalIPs(node.Status.Addresses)
+	return slices.ContainsFunc(nodelink.InternalIPs(instance.Addresses), func(ip string) bool { return slices.Contains(addresses, ip) })
 }

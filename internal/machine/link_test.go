@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -72,25 +73,32 @@ func TestRemove_LeavesTheNodeOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// A Node that existed before its Machine is taken over only from a namespace that may, and never one of the control plane.
+// A Machine has a Node that its provider knows as its instance. Any other one, and one that existed before the Machine, is taken over only from a
+// namespace that may, and never if it is of the control plane.
 func TestLink_Adoption(t *testing.T) {
 	before, after := metav1.NewTime(start.Add(-time.Hour)), metav1.NewTime(start)
+	master := map[string]string{quorum.LabelMaster: ""}
 	for name, c := range map[string]struct {
 		allowed []string
 		created metav1.Time
 		labels  map[string]string
 		linked  *corev1.ObjectReference
-		want    bool
+		// instance is what the provider has for the Machine; empty for the Node.
+		instance string
+		want     bool
 	}{
-		"older Node, no namespace allowed":    {nil, before, nil, nil, false},
-		"older Node, namespace allowed":       {[]string{"machines"}, before, nil, nil, true},
-		"older Node, another one allowed":     {[]string{"other"}, before, nil, nil, false},
-		"older Node, all allowed":             {[]string{"*"}, before, nil, nil, true},
-		"older control-plane Node":            {[]string{"*"}, before, map[string]string{quorum.LabelControlPlane: ""}, nil, false},
-		"younger Node":                        {nil, after, nil, nil, true},
-		"younger control-plane Node":          {nil, after, map[string]string{quorum.LabelMaster: ""}, nil, true},
-		"older Node that is linked already":   {nil, before, nil, &corev1.ObjectReference{Kind: "Node", Name: "m", UID: "uid-of-node-m"}, true},
-		"older Node, another one was linked ": {nil, before, nil, &corev1.ObjectReference{Kind: "Node", Name: "m", UID: "another"}, false},
+		"older Node, no namespace allowed":    {nil, before, nil, nil, "", false},
+		"older Node, namespace allowed":       {[]string{"machines"}, before, nil, nil, "", true},
+		"older Node, another one allowed":     {[]string{"other"}, before, nil, nil, "", false},
+		"older Node, all allowed":             {[]string{"*"}, before, nil, nil, "", true},
+		"older control-plane Node":            {[]string{"*"}, before, map[string]string{quorum.LabelControlPlane: ""}, nil, "", false},
+		"younger Node":                        {nil, after, nil, nil, "", true},
+		"younger control-plane Node":          {nil, after, master, nil, "", true},
+		"younger Node, another instance":      {nil, after, nil, nil, "another", false},
+		"the same, namespace allowed":         {[]string{"machines"}, after, nil, nil, "another", true},
+		"the same, control-plane Node":        {[]string{"*"}, after, master, nil, "another", false},
+		"older Node that is linked already":   {nil, before, nil, &corev1.ObjectReference{Kind: "Node", Name: "m", UID: "uid-of-node-m"}, "", true},
+		"older Node, another one was linked ": {nil, before, nil, &corev1.ObjectReference{Kind: "Node", Name: "m", UID: "another"}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := nodeOf("m")
@@ -99,7 +107,7 @@ func TestLink_Adoption(t *testing.T) {
 			machine.Spec.ProviderID, machine.Status.NodeRef = &node.Spec.ProviderID, c.linked
 			s := newStage(t, machine, node, podOf("p", "m"))
 			s.options.AdoptionNamespaces = c.allowed
-			s.cloud.instances["m"] = instanceOf("m")
+			s.cloud.instances["m"] = instanceOf(cmp.Or(c.instance, "m"))
 			s.rest("m")
 			if ready := s.machine("m").Status.Conditions; c.want {
 				s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
@@ -116,5 +124,21 @@ func TestLink_Adoption(t *testing.T) {
 				t.Errorf("the Machine is %v, the Node %v", s.machine("m"), node)
 			}
 		})
+	}
+}
+
+// A Machine is deleted after a restart, before nodeRef was written: the provider is asked whose instance the Node is.
+func TestRemove_AsksWhoseInstanceTheNodeIs(t *testing.T) {
+	for instance, taken := range map[string]bool{"m": true, "another": false} {
+		machine, node := machineOf("m"), nodeOf("m")
+		machine.Spec.ProviderID, machine.Status.Addresses = &node.Spec.ProviderID, instanceOf("m").Addresses
+		machine.Finalizers = []string{machinev1beta1.MachineFinalizer}
+		s := newStage(t, machine, node)
+		s.cloud.instances["m"] = instanceOf(instance)
+		s.doom("m")
+		s.rest("m")
+		if gone := s.node("m") == nil; s.machine("m") != nil || gone != taken {
+			t.Errorf("instance %s: the Machine is %v, the Node %v", instance, s.machine("m"), s.node("m"))
+		}
 	}
 }

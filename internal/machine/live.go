@@ -210,7 +210,7 @@ func (p *pass) due() bool {
 
 // have notes an instance.
 func (p *pass) have(instance *provider.Instance) {
-	p.found.instance = instance
+	p.found.instance, p.memory.instance = instance, instance
 	p.found.exists = step{met: true}
 	p.memory.looked, p.memory.again = p.now, p.now.Add(p.options.InstanceCheck)
 	if instance.LookAgain > 0 {

@@ -60,9 +60,11 @@ func (p *pass) remove(ctx context.Context) error {
 func (p *pass) keptByOthers() bool { return len(p.machine.Finalizers) > 1 }
 
 // identify finds the Node, and tells whether that is certain. An instance that was made and not recorded, or by half, is asked for first: its
-// Node would not be known else, and neither drained nor deleted.
+// Node would not be known else, and neither drained nor deleted. So is that of a Machine without nodeRef: what else the Machine says of its Node
+// proves nothing.
 func (p *pass) identify(ctx context.Context) (known bool, err error) {
-	if nodelink.ProviderID(p.machine) == "" || len(p.machine.Status.Addresses) == 0 {
+	unproven := p.machine.Status.NodeRef == nil && p.memory.instance == nil
+	if unproven || nodelink.ProviderID(p.machine) == "" || len(p.machine.Status.Addresses) == 0 {
 		if err := p.ask(ctx); err != nil {
 			p.found.unknown = true
 			return false, p.refused(err, reasonProviderError, machinev1beta1.UpdateMachineError)
@@ -82,7 +84,9 @@ func (p *pass) ask(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.options.ProviderTimeout)
 	defer cancel()
-	p.found.instance, err = actuator.Get(ctx, p.machine)
+	if p.found.instance, err = actuator.Get(ctx, p.machine); p.found.instance != nil {
+		p.memory.instance = p.found.instance
+	}
 	if provider.ReasonOf(err, machinev1beta1.UpdateMachineError) == machinev1beta1.InvalidConfigurationMachineError {
 		return nil
 	}

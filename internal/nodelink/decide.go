@@ -1,6 +1,6 @@
 // Package nodelink finds the Node of a Machine and the Machine of a Node: by providerID, and where that is missing by internal IP. It writes
 // nothing: the machine controller puts what it finds into the Machine's status, and the metadata capability carries over what belongs on
-// the Node (spec page on the Machine API, section 3).
+// the Node.
 package nodelink
 
 import (

@@ -82,14 +82,18 @@ type Change struct {
 }
 
 // Take cordons and marks a node, and records what was there before, in one patch. Before is the record that is on the node, or the one
-// that it is to inherit; nil for none. On a node that has everything already there is nothing to do.
+// that it is to inherit; nil for none. On a node that has everything already there is nothing to do. The record of another owner is taken over:
+// time counts from now, and only what is releasable is kept of it.
 func Take(node *corev1.Node, before *Hold, by Holder, marks Marks, now time.Time) (Change, error) {
 	hold := &Hold{By: by.ID, Object: by.Object, Since: now.UTC().Truncate(time.Second), Labels: map[string]*string{}}
 	if before != nil {
-		hold.Since, hold.Cordoned, hold.Taints = before.Since, before.Cordoned, slices.Clone(before.Taints)
-		for key, value := range before.Labels {
-			hold.Labels[key] = value
+		if before.By == by.ID {
+			hold.Since = before.Since
+		} else {
+			before = releasable(before, marks.withMaintenance())
 		}
+		hold.Cordoned, hold.Taints = before.Cordoned, slices.Clone(before.Taints)
+		maps.Copy(hold.Labels, before.Labels)
 	}
 	b, out := &patch.Builder{}, Change{Hold: hold}
 	if !node.Spec.Unschedulable {
@@ -168,10 +172,12 @@ func (c *Change) record(b *patch.Builder, node *corev1.Node) error {
 	return err
 }
 
-// Give undoes what the record says, and nothing else, and removes the record, in one patch. Marks are what Take has given: a label that
-// somebody has changed since is theirs.
+// Give undoes what the record says, as far as it is releasable, and nothing else, and removes the record, in one patch. Marks are what Take has
+// given: a label that somebody has changed since is theirs.
 func Give(node *corev1.Node, hold *Hold, marks Marks) (Change, error) {
 	b, out := &patch.Builder{}, Change{}
+	marks = marks.withMaintenance()
+	hold = releasable(hold, marks)
 	if hold.Cordoned && node.Spec.Unschedulable {
 		b.Test("/spec/unschedulable", true)
 		b.Remove("/spec/unschedulable")

@@ -230,7 +230,7 @@ func TestInherit(t *testing.T) {
 		t.Fatal(err)
 	}
 	change, err := Take(held, before, Holder{ID: "x/2"}, marks, now.Add(time.Hour))
-	if err != nil || change.Patch == nil || change.Hold.By != "x/2" || !change.Hold.Since.Equal(now) || len(change.Parts) != 0 {
+	if err != nil || change.Patch == nil || change.Hold.By != "x/2" || !change.Hold.Since.Equal(now.Add(time.Hour)) || len(change.Parts) != 0 {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	after, err := patched(t, held, change.Patch)

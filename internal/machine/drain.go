@@ -139,10 +139,8 @@ func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.Hold, err
 	if held, err := p.lease(ctx, node); err != nil || !held {
 		return nil, err
 	}
-	if hold != nil && !ours {
-		// Whoever cordoned the node works on it only as long as the lease is theirs; what they had to give back goes with the node.
-		hold.Since = p.now.UTC().Truncate(time.Second)
-	}
+	// A record of another owner is taken over: who cordoned the node works on it only as long as the lease is theirs, and what they had to give
+	// back goes with the node.
 	return p.cordon(ctx, node, hold)
 }
 

@@ -114,7 +114,7 @@ func (r *Reconciler) releaseLive(ctx context.Context, name string, hold *drain.H
 // undo ends the drain, removes the cordon and the record, and releases the node's lease.
 func (r *Reconciler) undo(ctx context.Context, node *corev1.Node, current *drain.Hold) error {
 	r.Engine.Withdraw(node.Name)
-	change, err := drain.Give(node, releasable(current), drain.Marks{})
+	change, err := drain.Give(node, current, drain.Marks{})
 	if err != nil || change.Patch == nil {
 		return err
 	}
@@ -134,17 +134,4 @@ func (r *Reconciler) undo(ctx context.Context, node *corev1.Node, current *drain
 func atWork(machine *machinev1beta1.Machine, hold *drain.Hold) bool {
 	return machine != nil && hold.By == owner.MachinePrefix+string(machine.UID) &&
 		(machine.DeletionTimestamp == nil || slices.Contains(machine.Finalizers, machinev1beta1.MachineFinalizer))
-}
-
-// releasable is what is undone of a record whose owner nobody can ask. A kubelet writes the annotations of its own Node: only the cordon and the
-// taints that mark a node in maintenance are removed on the word of one.
-func releasable(hold *drain.Hold) *drain.Hold {
-	marks := []string{corev1.TaintNodeUnschedulable, "medik8s.io/drain", "kubevirt.io/drain"}
-	kept := &drain.Hold{By: hold.By, Cordoned: hold.Cordoned}
-	for _, mark := range marks {
-		if id := mark + ":" + string(corev1.TaintEffectNoSchedule); slices.Contains(hold.Taints, id) {
-			kept.Taints = append(kept.Taints, id)
-		}
-	}
-	return kept
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ExcludeLabel keeps the remediators of the medik8s family away from a node.
-const ExcludeLabel = "remediation.medik8s.io/exclude-from-remediation"
+const ExcludeLabel = drain.LabelExclude
 
 // Flavour is one of the two API groups: all that differs between them is here.
 type Flavour struct {
@@ -52,7 +52,7 @@ func (f *Flavour) QuorumText(node string) string { return strings.ReplaceAll(f.q
 // Medik8s is nodemaintenance.medik8s.io/v1beta1.
 func Medik8s() *Flavour {
 	return &Flavour{
-		Name: "maintenance", Resource: medik8s.GroupVersion.WithResource("nodemaintenances"), DrainTaint: "medik8s.io/drain",
+		Name: "maintenance", Resource: medik8s.GroupVersion.WithResource("nodemaintenances"), DrainTaint: drain.TaintMedik8s,
 		Labels:     map[string]string{ExcludeLabel: "true"},
 		quorumText: "can not put master/control-plane node into maintenance at this moment, disrupting node %s will violate etcd quorum",
 		fresh:      func() client.Object { return &medik8s.NodeMaintenance{} },
@@ -88,7 +88,7 @@ func Medik8s() *Flavour {
 // Kubevirt is nodemaintenance.kubevirt.io/v1beta1, the older group.
 func Kubevirt() *Flavour {
 	return &Flavour{
-		Name: "maintenance-kubevirt", Resource: kubevirt.GroupVersion.WithResource("nodemaintenances"), DrainTaint: "kubevirt.io/drain",
+		Name: "maintenance-kubevirt", Resource: kubevirt.GroupVersion.WithResource("nodemaintenances"), DrainTaint: drain.TaintKubevirt,
 		OwnLease:   true,
 		quorumText: "can not put master node into maintenance at this moment, it would violate the master quorum",
 		fresh:      func() client.Object { return &kubevirt.NodeMaintenance{} },

@@ -375,10 +375,7 @@ func (p *pass) inFront(ctx context.Context, node *corev1.Node) (before *drain.Ho
 		p.obstacle(step{reason: reasonBadRecord, message: err.Error()})
 		return nil, false, nil //nolint:nilerr // the obstacle tells it, and trying again would not help
 	case before == nil:
-		if before = p.flavour.inherited(node); before != nil {
-			before.Since = p.now.UTC().Truncate(time.Second)
-		}
-		return before, false, nil
+		return p.flavour.inherited(node), false, nil
 	case before.By == p.by():
 		return before, true, nil
 	}

@@ -19,9 +19,6 @@ const (
 	LabelControlPlane = "node-role.kubernetes.io/control-plane"
 )
 
-// Taints that a node in maintenance has, whoever gave them to it. An incumbent leaves no other mark.
-var maintenanceTaints = []string{"medik8s.io/drain", "kubevirt.io/drain"}
-
 // IsControlPlane reports whether a node is part of the control plane.
 func IsControlPlane(node *corev1.Node) bool {
 	_, master := node.Labels[LabelMaster]
@@ -34,7 +31,7 @@ func inMaintenance(node *corev1.Node) bool {
 	if _, held := node.Annotations[drain.AnnotationHold]; held {
 		return true
 	}
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(maintenanceTaints, t.Key) })
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == drain.TaintMedik8s || t.Key == drain.TaintKubevirt })
 }
 
 func isReady(node *corev1.Node) bool {

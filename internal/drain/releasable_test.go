@@ -1,0 +1,90 @@
+package drain
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// forged is what a kubelet that has gone bad writes into the record of its own Node, to be rid of what keeps it away from the work of others.
+func forged(by string) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		n.Spec.Taints = append(n.Spec.Taints, cordonTaint, MaintenanceMarks.Taints[1], OutOfServiceTaint,
+			corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule})
+		n.Labels = map[string]string{
+			"node-role.kubernetes.io/control-plane": "", "node-restriction.kubernetes.io/tenant": "", LabelExclude: "true", "exclude": "true",
+		}
+		n.Annotations[AnnotationHold] = fmt.Sprintf(`{"by":%q,"since":"2020-01-01T00:00:00Z","cordoned":true,
+			"taints":["gpu:NoSchedule","kubevirt.io/drain:NoSchedule","node-role.kubernetes.io/control-plane:NoSchedule",
+			"node.kubernetes.io/out-of-service:NoExecute","node.kubernetes.io/unschedulable:NoSchedule"],
+			"labels":{"node-role.kubernetes.io/control-plane":null,"node-restriction.kubernetes.io/tenant":"payments",
+			"remediation.medik8s.io/exclude-from-remediation":null,"exclude":"no label: %%"}}`, by)
+	}
+}
+
+// Only what Drover gives to a node in maintenance is taken off it on the word of its record.
+func TestGive_ForgedRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		marks  Marks
+		taints string
+		labels map[string]string
+	}{
+		"Machine, which gives the cordon only": {
+			Marks{}, "gpu:NoSchedule node.kubernetes.io/out-of-service:NoExecute node-role.kubernetes.io/control-plane:NoSchedule",
+			map[string]string{"node-role.kubernetes.io/control-plane": "", "node-restriction.kubernetes.io/tenant": "", "exclude": "true"},
+		},
+		"maintenance, which gives a label and the taint out-of-service, too": {
+			Marks{Taints: []corev1.Taint{OutOfServiceTaint}, Labels: marks.Labels}, "gpu:NoSchedule node-role.kubernetes.io/control-plane:NoSchedule",
+			map[string]string{"node-role.kubernetes.io/control-plane": "", "node-restriction.kubernetes.io/tenant": ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := nodeOf(forged("x/1"))
+			record, err := ReadHold(node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change, err := Give(node, record, c.marks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := patched(t, node, change.Patch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if after.Spec.Unschedulable || taintsOf(after) != c.taints || !reflect.DeepEqual(after.Labels, c.labels) {
+				t.Errorf("released as %+v, labels %v", after.Spec, after.Labels)
+			}
+		})
+	}
+}
+
+// What another owner has recorded is kept as far as it may be undone, and its time is over: a deadline counts from the take-over.
+func TestTake_RecordOfAnotherOwner(t *testing.T) {
+	node := nodeOf(forged("x/1"))
+	record, err := ReadHold(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err := Take(node, record, Holder{ID: "x/2"}, marks, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "kubevirt.io/drain:NoSchedule medik8s.io/drain:NoSchedule node.kubernetes.io/unschedulable:NoSchedule"
+	if got := strings.Join(change.Hold.Taints, " "); got != want || !change.Hold.Cordoned || !change.Hold.Since.Equal(now) {
+		t.Errorf("taints %s, since %s, cordoned %t; want taints %s", got, change.Hold.Since, change.Hold.Cordoned, want)
+	}
+	if labels := change.Hold.Labels; !reflect.DeepEqual(labels, map[string]*string{"exclude": nil, LabelExclude: nil}) {
+		t.Errorf("labels %v", labels)
+	}
+	// Its own record keeps its time.
+	own, err := Take(node, change.Hold, Holder{ID: "x/2"}, marks, now.Add(time.Hour))
+	if err != nil || !own.Hold.Since.Equal(now) {
+		t.Errorf("since %s, %v", own.Hold.Since, err)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/nodelink"
@@ -116,6 +117,7 @@ func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before
 func nodeMatters(before, after *corev1.Node) bool {
 	return before.UID != after.UID || before.Spec.ProviderID != after.Spec.ProviderID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || nodeReady(before) != nodeReady(after) ||
+		before.Annotations[drain.AnnotationHold] != after.Annotations[drain.AnnotationHold] ||
 		!slices.Equal(nodelink.InternalIPs(before.Status.Addresses), nodelink.InternalIPs(after.Status.Addresses))
 }
 

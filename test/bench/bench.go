@@ -214,6 +214,9 @@ func (b *bench) restart(ctx context.Context, r *result) error {
 		return err
 	}
 	r.Restart = time.Since(begun).Seconds()
+	if r.CatchUp, err = b.catchUp(ctx, operator); err != nil {
+		return err
+	}
 	writes, err := b.writes(ctx, mark)
 	if err != nil {
 		return err

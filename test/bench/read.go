@@ -90,6 +90,21 @@ func (b *bench) synced(ctx context.Context, operator *harness.Operator, want int
 	})
 }
 
+// catchUp reads how long the workers waited for the caches to show what was written before.
+func (b *bench) catchUp(ctx context.Context, operator *harness.Operator) (float64, error) {
+	const metric = `drover_capability_catch_up_seconds{capability="metadata"} `
+	text, err := b.scrape(ctx, operator)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if value, found := strings.CutPrefix(line, metric); found {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, fmt.Errorf("the operator's metrics have no %q", metric)
+}
+
 func (b *bench) scrape(ctx context.Context, operator *harness.Operator) (string, error) {
 	if b.token == "" {
 		token, err := harness.MetricsToken(ctx, b.cluster, b.client)

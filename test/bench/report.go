@@ -40,6 +40,8 @@ type result struct {
 	// Restart is from the start of the process to the moment when it knows every Machine as synced; RestartWrites is what it wrote.
 	Restart       float64 `json:"restartSeconds"`
 	RestartWrites int     `json:"restartWrites"`
+	// CatchUp is the part of it in which the caches were compared with the API server.
+	CatchUp float64 `json:"catchUpSeconds"`
 	// PeakMemory is the operator's largest resident size in MiB over all of this.
 	PeakMemory float64 `json:"peakMemoryMiB"`
 	// Limited is a roll-out under the default rate limit, in which single Nodes were changed by hand.
@@ -107,6 +109,7 @@ func (r report) table() string {
 	line("other requests", func(r result) string { return fmt.Sprint(r.Rollout.OtherRequests) })
 	line("CPU per 1000 Machines", func(r result) string { return seconds(r.CPUSeconds) })
 	line("restart, nothing to do", func(r result) string { return fmt.Sprintf("%.2f s, %d writes", r.Restart, r.RestartWrites) })
+	line("of that, caches compared", func(r result) string { return seconds(r.CatchUp) })
 	line("peak memory", func(r result) string { return fmt.Sprintf("%.0f MiB", r.PeakMemory) })
 	line("with the default limit", func(r result) string { return seconds(r.Limited.Seconds) })
 	line("a hand edit undone, p50", func(r result) string { return seconds(r.Drift.P50) })

@@ -9,6 +9,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -88,7 +89,13 @@ func (r *Reconciler) releaseOrphan(
 	if err != nil || hold == nil || atWork(machine, hold) {
 		return nil, nil //nolint:nilerr // a record that cannot be read has no owner that could be gone
 	}
-	if gone, err := owner.Gone(ctx, r.Live, hold); err != nil || !gone {
+	gone, err := owner.Gone(ctx, r.Live, hold)
+	switch {
+	case apierrors.IsForbidden(err):
+		// It may be a Machine of a namespace that another Drover serves.
+		log.FromContext(ctx).V(1).Info("leaving a cordon record alone whose Machine may not be read", "node", cached.Name, "reason", err.Error())
+		return nil, nil
+	case err != nil || !gone:
 		return nil, err
 	}
 	return r.releaseLive(ctx, cached.Name, hold)

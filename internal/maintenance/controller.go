@@ -89,8 +89,8 @@ type Crew struct {
 	Cache client.Reader
 	// Writer makes all writes.
 	Writer client.Client
-	// Machines asks the API server whether the Machine that has cordoned a node still exists; nil takes over no record of a Machine.
-	Machines client.Reader
+	// APIReader asks the API server itself whether the owner of a cordon record still exists.
+	APIReader client.Reader
 	// Live asks the API server about own writes that the cache does not show for long; nil asks nobody, and forgets them after a minute.
 	Live *expectations.Live
 	// Nodes are the own writes of Nodes that the cache may not show yet, of all groups.

@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // end gives the node and its lease back, and lets the object go.
@@ -88,7 +91,7 @@ func (p *pass) release(ctx context.Context, node *corev1.Node) error {
 		return c.uid == p.GetUID() || c.deleting && recordPrefix+string(c.uid) != recorded
 	})
 	if len(others) == 0 {
-		if err := p.Lease.Release(ctx, p.spec.NodeName); err != nil {
+		if err := p.releaseShared(ctx, recorded); err != nil {
 			return err
 		}
 	}
@@ -96,6 +99,22 @@ func (p *pass) release(ctx context.Context, node *corev1.Node) error {
 		return p.OwnLease.Release(ctx, p.spec.NodeName)
 	}
 	return nil
+}
+
+// releaseShared releases the node's lease unless the cordon record is that of another NodeMaintenance which exists: its group need not be served
+// yet, and the holder of the lease is the same.
+func (p *pass) releaseShared(ctx context.Context, recorded string) error {
+	if uid, found := strings.CutPrefix(recorded, recordPrefix); found && recorded != p.by() {
+		living, err := p.findMaintenance(ctx, p.spec.NodeName, types.UID(uid))
+		if status.Classify(err) == status.Denied {
+			log.FromContext(ctx).Info("leaving the lease of the node to another NodeMaintenance that cannot be read", "owner", recorded, "reason", err.Error())
+			return nil
+		}
+		if err != nil || living != "" {
+			return err
+		}
+	}
+	return p.Lease.Release(ctx, p.spec.NodeName)
 }
 
 // recordedHolder returns who the cordon record of a node names; empty without a node or a readable record.

@@ -122,6 +122,9 @@ func Kubevirt() *Flavour {
 	}
 }
 
+// Flavours returns both groups.
+func Flavours() []*Flavour { return []*Flavour{Medik8s(), Kubevirt()} }
+
 // marks are what a node in maintenance gets besides the cordon.
 func (f *Flavour) marks(outOfService bool) drain.Marks {
 	marks := drain.Marks{

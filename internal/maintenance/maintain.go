@@ -19,7 +19,6 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
-	"github.com/drover-io/drover/internal/drain/owner"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
@@ -170,8 +169,15 @@ func (p *pass) take(ctx context.Context, node *corev1.Node, options drain.Option
 }
 
 // acquire leases and cordons the node; one of the control plane under the guard's lock, from the check to the cordon. Nil without an error means
-// that it cannot be done now.
+// that it cannot be done now. The record comes first: another owner of the node needs the lease for its own work.
 func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.Hold, error) {
+	before, ours, err := p.inFront(ctx, node)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.found.cordon.reason != "":
+		return nil, p.standAside(ctx, node, before)
+	}
 	if p.isGuarded(node) {
 		defer p.Guard.Lock()()
 	}
@@ -181,7 +187,7 @@ func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.Hold, err
 	if held, err := p.lease(ctx, node); err != nil || !held {
 		return nil, err
 	}
-	return p.cordon(ctx, node, false)
+	return p.mark(ctx, node, before, ours, false)
 }
 
 // isGuarded reports whether the control plane has to be asked before the node is disrupted.
@@ -224,7 +230,7 @@ func (p *pass) rival(ctx context.Context, node *corev1.Node) (bool, error) {
 		return false, nil
 	}
 	p.found.failure = step{
-		reason: reasonRival, message: fmt.Sprintf(textRival+": %s %s", node.Name, front.flavour.Resource.GroupResource(), front.name),
+		reason: reasonRival, message: fmt.Sprintf(textRival+": %s", node.Name, front),
 	}
 	return true, nil
 }
@@ -333,16 +339,7 @@ func (p *pass) giveUp(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// cordon cordons and marks the node, and puts back what somebody else has taken away. Nil without an error means that it cannot be done.
-func (p *pass) cordon(ctx context.Context, node *corev1.Node, outOfService bool) (*drain.Hold, error) {
-	before, ours, err := p.inFront(ctx, node)
-	if err != nil || p.found.cordon.reason != "" {
-		return nil, err
-	}
-	return p.mark(ctx, node, before, ours, outOfService)
-}
-
-// mark makes the one patch of the node.
+// mark cordons and marks the node, and puts back what somebody else has taken away, in one patch. Nil without an error means that it cannot be done.
 func (p *pass) mark(ctx context.Context, node *corev1.Node, before *drain.Hold, ours, outOfService bool) (*drain.Hold, error) {
 	// The taint for an unreachable node is kept once it is given: the record has it.
 	given := ours && slices.Contains(before.Taints, drain.OutOfServiceID())
@@ -365,24 +362,6 @@ func (p *pass) mark(ctx context.Context, node *corev1.Node, before *drain.Hold, 
 	return change.Hold, nil
 }
 
-// inFront finds the record to go on from: our own, that of a holder who is gone, or what the incumbent left; nil for none. An obstacle
-// is noted.
-func (p *pass) inFront(ctx context.Context, node *corev1.Node) (before *drain.Hold, ours bool, err error) {
-	p.found.cordon = step{}
-	before, err = drain.ReadHold(node)
-	switch {
-	case err != nil:
-		p.obstacle(step{reason: reasonBadRecord, message: err.Error()})
-		return nil, false, nil //nolint:nilerr // the obstacle tells it, and trying again would not help
-	case before == nil:
-		return p.flavour.inherited(node), false, nil
-	case before.By == p.by():
-		return before, true, nil
-	}
-	_, err = p.orphaned(ctx, node, before)
-	return before, false, err
-}
-
 // obstacle notes what is in the way of the cordon, and leaves the pods alone meanwhile.
 func (p *pass) obstacle(what step) {
 	p.found.cordon = what
@@ -400,46 +379,16 @@ func (p *pass) denied(err error) error {
 	return nil
 }
 
-// orphaned tells whether the holder in a node's record is gone, so that the record may be inherited.
-func (p *pass) orphaned(ctx context.Context, node *corev1.Node, hold *drain.Hold) (bool, error) {
-	claims, err := p.Registry.claims(ctx, node.Name)
-	if err != nil {
-		return false, err
-	}
-	uid, ours := strings.CutPrefix(hold.By, recordPrefix)
-	living := slices.ContainsFunc(claims, func(c claim) bool { return string(c.uid) == uid })
-	if ours && !living {
-		return true, nil
-	}
-	if gone, err := p.ownerGone(ctx, hold); err != nil || gone {
-		return gone, err
-	}
-	if _, machine := owner.MachineOf(hold); machine {
-		// Its end is no event here.
-		p.later(retryDenied)
-	}
-	p.obstacle(step{reason: reasonForeign, message: fmt.Sprintf("node %s is held by %s since %s", node.Name, hold.By, hold.Since.Format(time.RFC3339))})
-	return false, nil
-}
-
-// ownerGone reports whether the Machine that wrote a cordon record is gone, so that nobody but this maintenance gives the node back.
-func (p *pass) ownerGone(ctx context.Context, hold *drain.Hold) (bool, error) {
-	if p.Machines == nil {
-		return false, nil
-	}
-	return owner.Gone(ctx, p.Machines, hold)
-}
-
 // refused asks the guard before the lease is acquired: a lease keeps those away who could help the node.
 func (p *pass) refused(ctx context.Context, node *corev1.Node) (bool, error) {
 	if !p.isGuarded(node) {
 		return false, nil
 	}
 	denied, err := p.guard(ctx, node)
-	if err != nil || !denied || !meta.IsStatusConditionTrue(p.status.Conditions, ConditionLeaseHeld) {
+	if err != nil || !denied {
 		return denied, err
 	}
-	return true, p.release(ctx, node)
+	return true, p.yieldLease(ctx, node)
 }
 
 // guard asks whether the control plane can spare the node.
@@ -481,7 +430,7 @@ func (p *pass) drain(ctx context.Context, node *corev1.Node, hold *drain.Hold, o
 		p.later(report.Wake.Sub(p.now))
 	}
 	if report.OutOfService && !slices.Contains(hold.Taints, drain.OutOfServiceID()) {
-		if _, err := p.cordon(ctx, node, true); err != nil {
+		if _, err := p.mark(ctx, node, hold, true, true); err != nil {
 			return err
 		}
 	}

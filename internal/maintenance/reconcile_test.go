@@ -414,6 +414,9 @@ func TestRecordsOfOthers(t *testing.T) {
 	for name, c := range map[string]struct{ record, reason string }{
 		"other work of Drover":       {`{"by":"Machine/x","since":"2026-07-01T10:00:00Z"}`, "HeldForOtherWork"},
 		"garbage":                    {`{`, "RecordUnreadable"},
+		"no owner":                   {`{}`, "RecordUnreadable"},
+		"an owner of no known kind":  {`{"by":"Somebody/x","object":"ns/m","since":"2026-07-01T10:00:00Z"}`, "RecordUnreadable"},
+		"a name that cannot be":      {`{"by":"Machine/x","object":"ns/../m","since":"2026-07-01T10:00:00Z"}`, "RecordUnreadable"},
 		"a maintenance that is gone": {`{"by":"NodeMaintenance/old","since":"2026-07-01T10:00:00Z","cordoned":true}`, "Cordoned"},
 	} {
 		t.Run(name, func(t *testing.T) {

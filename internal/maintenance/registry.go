@@ -77,6 +77,15 @@ type claim struct {
 	deleting bool
 }
 
+func claimOf(flavour *Flavour, object client.Object) claim {
+	return claim{flavour, object.GetName(), object.GetUID(), object.GetCreationTimestamp().Time, object.GetDeletionTimestamp() != nil}
+}
+
+// String returns the resource, its group and the name.
+func (c claim) String() string {
+	return fmt.Sprintf("%s %s", c.flavour.Resource.GroupResource(), c.name)
+}
+
 // ended reports whether a NodeMaintenance is being deleted and has released its node: only the finalizer of another controller keeps it.
 func ended(object client.Object) bool {
 	return object.GetDeletionTimestamp() != nil && !slices.Contains(object.GetFinalizers(), medik8s.Finalizer)
@@ -97,9 +106,7 @@ func (r *Registry) claims(ctx context.Context, node string) ([]claim, error) {
 			if ended(object) {
 				continue
 			}
-			found = append(found, claim{
-				flavour, object.GetName(), object.GetUID(), object.GetCreationTimestamp().Time, object.GetDeletionTimestamp() != nil,
-			})
+			found = append(found, claimOf(flavour, object))
 		}
 	}
 	slices.SortFunc(found, func(a, b claim) int {

@@ -87,7 +87,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		t.Fatal(err)
 	}
 	crew := &Crew{
-		Cache: s.client, Writer: s.client, Recorder: s.events, Registry: NewRegistry(s.client), Metrics: metrics,
+		Cache: s.client, Writer: s.client, APIReader: s.client, Recorder: s.events, Registry: NewRegistry(s.client), Metrics: metrics,
 		Engine: engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
 		Lease:  &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
 		OwnLease: &nodelease.Leases{Client: s.client, Namespace: "own", Holder: Holder, Clock: s.clock, NameOf: func(n string) string { return n },

@@ -49,7 +49,7 @@ type certificates interface {
 // addAdmission serves the webhooks of NodeMaintenance, of both groups, on every replica: one that stands by answers as well. It returns
 // what /readyz has to look at.
 func addAdmission(mgr manager.Manager, board *switchboard, settings *v1alpha1.DroverConfiguration) ([]check, error) {
-	flavours := []*maintenance.Flavour{maintenance.Medik8s(), maintenance.Kubevirt()}
+	flavours := maintenance.Flavours()
 	on := false
 	for _, flavour := range flavours {
 		on = on || config.Enabled(settings.Controllers, flavour.Name)

@@ -26,7 +26,7 @@ func maintenanceCapabilities(
 	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains,
 ) ([]capability, error) {
 	var flavours []*maintenance.Flavour
-	for _, flavour := range []*maintenance.Flavour{maintenance.Medik8s(), maintenance.Kubevirt()} {
+	for _, flavour := range maintenance.Flavours() {
 		if config.Enabled(settings.Controllers, flavour.Name) {
 			flavours = append(flavours, flavour)
 		}
@@ -71,11 +71,11 @@ func newCrew(
 	}
 	return &maintenance.Crew{
 		Guard: guard, Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Engine: engine, Metrics: metrics,
-		Registry: maintenance.NewRegistry(mgr.GetCache()),
-		Live:     live(mgr),
-		Machines: mgr.GetAPIReader(),
-		Nodes:    expectations.NewObjects(live(mgr), nil),
-		Lease:    drains.leasesOf(mgr, maintenance.Holder),
+		Registry:  maintenance.NewRegistry(mgr.GetCache()),
+		Live:      live(mgr),
+		APIReader: mgr.GetAPIReader(),
+		Nodes:     expectations.NewObjects(live(mgr), nil),
+		Lease:     drains.leasesOf(mgr, maintenance.Holder),
 		OwnLease: &nodelease.Leases{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: ownNamespace(), Holder: maintenance.Holder, Clock: clock.RealClock{},
 			NameOf: func(node string) string { return node }, Empty: true,

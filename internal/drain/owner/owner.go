@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/drain"
 )
@@ -32,7 +31,7 @@ func MachineOf(hold *drain.Hold) (types.NamespacedName, bool) {
 }
 
 // Gone asks the API server whether the Machine that wrote a record is gone: no Machine with its UID exists, or Drover has finished with it and
-// another finalizer keeps it. It is not while that cannot be known.
+// another finalizer keeps it. It is not while that cannot be known; the error is Forbidden where Drover may not read the Machine.
 func Gone(ctx context.Context, live client.Reader, hold *drain.Hold) (bool, error) {
 	key, known := MachineOf(hold)
 	if !known {
@@ -44,10 +43,6 @@ func Gone(ctx context.Context, live client.Reader, hold *drain.Hold) (bool, erro
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return true, nil
-	case apierrors.IsForbidden(err):
-		// It may be a Machine of a namespace that another Drover serves.
-		log.FromContext(ctx).V(1).Info("may not read the Machine whose cordon record is on a node; leaving the record alone", "machine", key)
-		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("reading Machine %s, whose cordon record is on a node: %w", key, err)
 	}

@@ -61,8 +61,12 @@ func TestGone(t *testing.T) {
 				})
 			}
 			got, err := Gone(t.Context(), builder.Build(), &c.hold)
-			if fails := c.err != nil && apierrors.ReasonForError(c.err) == metav1.StatusReasonUnknown; got != c.want || (err != nil) != fails {
-				t.Errorf("%t, %v; want %t", got, err, c.want)
+			fails := c.err
+			if apierrors.IsNotFound(c.err) {
+				fails = nil
+			}
+			if got != c.want || !errors.Is(err, fails) {
+				t.Errorf("%t, %v; want %t, %v", got, err, c.want, fails)
 			}
 		})
 	}

@@ -58,8 +58,11 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: ConditionLeaseHeld, Reason: reasonDenied, When: "the API server refuses to have the lease written; the message says why"},
 		{Type: ConditionCordoned, Reason: reasonCordoned, When: "True: the node is cordoned, and has the taints and the label"},
 		{Type: ConditionCordoned, Reason: reasonUncordon, When: "somebody uncordoned the node, and the policy is Report"},
-		{Type: ConditionCordoned, Reason: reasonForeign, When: "the node is cordoned for other work of Drover"},
-		{Type: ConditionCordoned, Reason: reasonBadRecord, When: "the record of what was there before cannot be read"},
+		{Type: ConditionCordoned, Reason: reasonForeign,
+			When: "the node is cordoned for a Machine, or for a NodeMaintenance of a group that is not served now; the message says for which. " +
+				"The node's lease is left to it"},
+		{Type: ConditionCordoned, Reason: reasonBadRecord,
+			When: "the record of what was there before cannot be read, or names no object that can have cordoned the node"},
 		{Type: ConditionCordoned, Reason: reasonDenied, When: "the API server refuses the change of the node"},
 		{Type: ConditionCordoned, Reason: reasonQuorum, When: "the control plane cannot spare the node now"},
 		{Type: ConditionDrained, Reason: reasonDrained, When: "True: every pod that has to leave has left"},

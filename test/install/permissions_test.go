@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-io/drover/config/crd"
+	"github.com/drover-io/drover/internal/drain"
 	sandbox "github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/install/helm"
@@ -74,6 +75,12 @@ func maintain(w *harness.World) {
 	older := w.MaintainKubevirt(node)
 	older.Phase("Succeeded")
 	older.End()
+	w.ChangeNode(node, func(n *corev1.Node) {
+		n.Annotations[drain.AnnotationHold] = `{"by":"Machine/gone","object":"openshift-machine-api/gone","since":"2026-01-01T00:00:00Z"}`
+	})
+	orphaned := w.Maintain(node, nil)
+	orphaned.Phase("Succeeded")
+	orphaned.End()
 }
 
 func makeMachines(w *harness.World) {

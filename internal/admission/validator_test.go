@@ -57,7 +57,7 @@ type guard struct {
 	asked  int
 }
 
-func (g *guard) Lock() func() { return func() {} }
+func (g *guard) Lock(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
 
 func (g *guard) Applies(node *corev1.Node) bool { return node.Labels["guarded"] != "" }
 

@@ -82,7 +82,9 @@ func (p *pass) begin(ctx context.Context, r *remedy) (begun bool, err error) {
 		return false, err
 	}
 	if node := p.protected(r.target.machine, r.target.node); node != nil {
-		defer p.options.Guard.Lock()()
+		var unlock func()
+		ctx, unlock = p.options.Guard.Lock(ctx)
+		defer unlock()
 		if denied, err := p.guarded(ctx, r, node); err != nil || denied {
 			return false, err
 		}
@@ -157,11 +159,16 @@ func (p *pass) guarded(ctx context.Context, r *remedy, node *corev1.Node) (denie
 	if err == nil && denial == "" {
 		denial, err = p.options.Guard.Check(ctx, node)
 	}
-	if err != nil || denial == "" {
+	switch {
+	case status.Classify(err) == status.Denied:
+		p.block(r, reasonQuorumUnknown, err.Error())
+		p.later(retryDenied)
+	case err != nil || denial == "":
 		return false, err
+	default:
+		p.block(r, reasonQuorum, denial)
+		p.later(retryQuorum)
 	}
-	p.block(r, reasonQuorum, denial)
-	p.later(retryQuorum)
 	return true, nil
 }
 

@@ -35,6 +35,7 @@ const (
 	reasonNoRequest     = machinev1beta1.ExternalRemediationRequestCreationFailed
 	reasonFailed        = "RemediationFailed"
 	reasonQuorum        = "ControlPlaneQuorum"
+	reasonQuorumUnknown = "ControlPlaneQuorumUnknown"
 	reasonLease         = "LeaseHeldByOther"
 	reasonBackoff       = "BackingOff"
 	reasonElder         = "LeftToOlder"
@@ -50,7 +51,7 @@ const (
 
 // rankOfObstacles orders what is in the way: what somebody should look at comes first, what somebody has asked for last.
 var rankOfObstacles = []string{
-	reasonFailed, reasonNoTemplate, reasonNoRequest, reasonQuorum, reasonLease, reasonBackoff,
+	reasonFailed, reasonNoTemplate, reasonNoRequest, reasonQuorumUnknown, reasonQuorum, reasonLease, reasonBackoff,
 	reasonElder, reasonNoController, reasonAuthority, reasonMachinePaused, reasonSkipped,
 }
 
@@ -83,6 +84,8 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: progressing, Reason: reasonNoTemplate, When: "a Machine waits for the remediation template"},
 		{Type: progressing, Reason: reasonNoRequest, When: "the remediation request of a Machine cannot be made"},
 		{Type: progressing, Reason: reasonQuorum, When: "the control plane cannot spare the node now"},
+		{Type: progressing, Reason: reasonQuorumUnknown,
+			When: "the API server does not let Drover find out whether the control plane can spare the node; the message says which permission is missing"},
 		{Type: progressing, Reason: reasonLease, When: "somebody else works on the node, and has its lease; the message says who"},
 		{Type: progressing, Reason: reasonBackoff, When: "replacements of the owner's Machines fail, too; the message says until when the next waits"},
 		{Type: progressing, Reason: reasonElder, When: "an older MachineHealthCheck selects the Machine, too, and acts on it"},

@@ -57,8 +57,9 @@ type Guard interface {
 	StandIn(machine *machinev1beta1.Machine) *corev1.Node
 	// Check says why the node cannot be spared now; empty when it can. It looks at the API server itself, not at a cache.
 	Check(ctx context.Context, node *corev1.Node) (denial string, err error)
-	// Lock lets one caller at a time, of all capabilities, check and then disrupt a node.
-	Lock() (unlock func())
+	// Lock lets one caller at a time, of all capabilities, check and then disrupt a node. What is done under the lock has the context that it
+	// returns, which ends after a while.
+	Lock(ctx context.Context) (bounded context.Context, unlock func())
 }
 
 // Options are the settings.

@@ -45,12 +45,13 @@ func EventDocs() []status.EventDoc {
 
 // eventsOfObstacles says which event tells of an obstacle. Those that are as somebody wants them are in the condition alone.
 var eventsOfObstacles = map[string]string{
-	reasonNoController: EventNoController,
-	reasonNoTemplate:   EventRequestFailed,
-	reasonNoRequest:    EventRequestFailed,
-	reasonQuorum:       EventDeferred,
-	reasonLease:        EventDeferred,
-	reasonBackoff:      EventDeferred,
+	reasonNoController:  EventNoController,
+	reasonNoTemplate:    EventRequestFailed,
+	reasonNoRequest:     EventRequestFailed,
+	reasonQuorum:        EventDeferred,
+	reasonQuorumUnknown: EventDeferred,
+	reasonLease:         EventDeferred,
+	reasonBackoff:       EventDeferred,
 }
 
 // tellObstacle sends the event for an obstacle that is new.

@@ -108,9 +108,9 @@ type guard struct {
 	locked bool
 }
 
-func (g *guard) Lock() func() {
+func (g *guard) Lock(ctx context.Context) (context.Context, func()) {
 	g.locked = true
-	return func() { g.locked = false }
+	return ctx, func() { g.locked = false }
 }
 
 func (g *guard) Applies(node *corev1.Node) bool { return node.Labels["control-plane"] != "" }
@@ -138,6 +138,24 @@ func controlPlane(objects []client.Object) []client.Object {
 		}
 	}
 	return objects
+}
+
+// What the guard may not read is reported once, and asked for slowly: only a person can grant it.
+func TestRemediate_GuardMayNotListLeases(t *testing.T) {
+	g := &guard{err: apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("no Role allows to list"))}
+	s := newStage(t, Options{Guard: g}, controlPlane(crew("uww"))...)
+	if result := s.pass("c", statusC); result.RequeueAfter != retryDenied {
+		t.Errorf("looks again in %s", result.RequeueAfter)
+	}
+	s.expect("c", "3 2 2", "RemediationProgressing=False/ControlPlaneQuorumUnknown")
+	if got := s.message("c", ConditionProgressing); !strings.Contains(got, "no Role allows to list") {
+		t.Errorf("%s", got)
+	}
+	if got := s.told(); got != "Normal DetectedUnhealthy, Warning RemediationDeferred" {
+		t.Errorf("told %s", got)
+	}
+	g.err = nil
+	s.pass("c", "delete Machine/m0, "+statusC)
 }
 
 func TestTheControlPlaneIsSpared(t *testing.T) {

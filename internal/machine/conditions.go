@@ -62,13 +62,14 @@ const (
 	reasonDeleting     = "Deleting"
 	reasonPaused       = "Paused"
 
-	reasonDraining   = "Draining"
-	reasonDrainError = machinev1beta1.MachineDrainError
-	reasonLease      = "LeaseHeldByOther"
-	reasonQuorum     = "ControlPlaneQuorum"
-	reasonBadRecord  = "RecordUnreadable"
-	reasonDenied     = "Denied"
-	reasonTimeout    = "DrainTimeout"
+	reasonDraining      = "Draining"
+	reasonDrainError    = machinev1beta1.MachineDrainError
+	reasonLease         = "LeaseHeldByOther"
+	reasonQuorum        = "ControlPlaneQuorum"
+	reasonQuorumUnknown = "ControlPlaneQuorumUnknown"
+	reasonBadRecord     = "RecordUnreadable"
+	reasonDenied        = "Denied"
+	reasonTimeout       = "DrainTimeout"
 )
 
 // ConditionDocs describes the reasons.
@@ -89,6 +90,8 @@ func ConditionDocs() []status.ConditionDoc {
 	add(ConditionDrained, reasonLease, "somebody else works on the node; the message says who, and until when")
 	add(ConditionDrained, reasonLinkConflict, "it is not clear which Node is the Machine's; the message says why")
 	add(ConditionDrained, reasonQuorum, "the control plane cannot spare the node now")
+	add(ConditionDrained, reasonQuorumUnknown,
+		"the API server does not let Drover find out whether the control plane can spare the node; the message says which permission is missing")
 	add(ConditionDrained, reasonBadRecord, "the record of what was there before cannot be read")
 	add(ConditionDrained, reasonDenied, "the API server refuses the change of the node")
 	add(ConditionDrained, reasonTimeout, "the time for the drain is over; the instance goes with the pods that are left")

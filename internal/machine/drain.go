@@ -54,7 +54,8 @@ func (p *pass) drain(ctx context.Context) (bool, error) {
 func (p *pass) vacant(ctx context.Context) (bool, error) {
 	if p.Guard != nil {
 		if node := p.Guard.StandIn(p.machine); node != nil {
-			defer p.Guard.Lock()()
+			ctx, unlock := p.Guard.Lock(ctx)
+			defer unlock()
 			if spared, err := p.spared(ctx, node, false); err != nil || !spared {
 				return false, err
 			}
@@ -116,7 +117,8 @@ func (p *pass) empty(ctx context.Context, node *corev1.Node) (bool, error) {
 	case err != nil:
 		return false, err
 	case hold == nil:
-		return p.found.drained.reason != reasonQuorum && p.timedOut(p.found.drained.message), nil
+		reason := p.found.drained.reason
+		return reason != reasonQuorum && reason != reasonQuorumUnknown && p.timedOut(p.found.drained.message), nil
 	}
 	return p.evict(ctx, node, hold)
 }
@@ -127,7 +129,9 @@ func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.Hold, err
 	hold, unreadable := drain.ReadHold(node)
 	ours := hold != nil && hold.By == p.by()
 	if !ours && p.Guard != nil && p.Guard.Applies(node) {
-		defer p.Guard.Lock()()
+		var unlock func()
+		ctx, unlock = p.Guard.Lock(ctx)
+		defer unlock()
 	}
 	if spared, err := p.spared(ctx, node, ours); err != nil || !spared {
 		return nil, err
@@ -179,14 +183,18 @@ func (p *pass) spared(ctx context.Context, node *corev1.Node, ours bool) (bool, 
 		return true, nil
 	}
 	denial, err := p.Guard.Check(ctx, node)
-	if err != nil {
+	reason, again := reasonQuorum, retryQuorum
+	switch {
+	case status.Classify(err) == status.Denied:
+		denial, reason, again = err.Error(), reasonQuorumUnknown, retryDenied
+	case err != nil:
 		return false, err
+	case denial == "":
+		return true, nil
 	}
-	if denial != "" {
-		text := fmt.Sprintf("%s; to delete the Machine all the same, set the annotation %s to \"true\" on it", denial, AnnotationSkipQuorum)
-		p.blocked(reasonQuorum, text, retryQuorum)
-	}
-	return denial == "", nil
+	text := fmt.Sprintf("%s; to delete the Machine all the same, set the annotation %s to \"true\" on it", denial, AnnotationSkipQuorum)
+	p.blocked(reason, text, again)
+	return false, nil
 }
 
 // lease makes sure that the node's lease is ours.

@@ -11,10 +11,12 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -283,6 +285,7 @@ func TestAnotherMachinesNodeStays(t *testing.T) {
 
 type guard struct {
 	denial string
+	err    error
 	// locked tells that the lock is held; unlocked counts the checks without it.
 	locked   bool
 	unlocked int
@@ -290,12 +293,12 @@ type guard struct {
 
 func (g *guard) StandIn(machine *machinev1beta1.Machine) *corev1.Node { return nodeOf(machine.Name) }
 
-func (g *guard) Lock() func() {
+func (g *guard) Lock(ctx context.Context) (context.Context, func()) {
 	if g.locked {
 		panic("the lock is not reentrant")
 	}
 	g.locked = true
-	return func() { g.locked = false }
+	return ctx, func() { g.locked = false }
 }
 
 func (g *guard) Applies(*corev1.Node) bool { return true }
@@ -304,7 +307,7 @@ func (g *guard) Check(context.Context, *corev1.Node) (string, error) {
 	if !g.locked {
 		g.unlocked++
 	}
-	return g.denial, nil
+	return g.denial, g.err
 }
 
 func TestTheControlPlaneCannotSpareTheNode(t *testing.T) {
@@ -321,6 +324,28 @@ func TestTheControlPlaneCannotSpareTheNode(t *testing.T) {
 	s.rest("m")
 	if s.machine("m") != nil {
 		t.Error("it is still there")
+	}
+}
+
+// What the guard may not read is reported, and is no quorum: no timeout ends the wait for it.
+func TestDrain_GuardMayNotListLeases(t *testing.T) {
+	forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("no Role allows to list"))
+	s := deletedWithTimeout(t, func(s *stage) { s.Guard = &guard{err: forbidden} })
+	s.rest("m")
+	result, _, _ := s.pass("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=ControlPlaneQuorumUnknown")
+	if drained := status.MachineCondition(s.machine("m").Status.Conditions, ConditionDrained); !strings.Contains(drained.Message, "no Role allows to list") || result.RequeueAfter != retryDenied {
+		t.Errorf("again in %s: %s", result.RequeueAfter, drained.Message)
+	}
+	s.clock.Step(time.Hour)
+	s.rest("m")
+	if s.machine("m") == nil || len(s.cloud.instances) != 1 {
+		t.Error("the Machine is gone")
+	}
+	s.Guard = &guard{}
+	s.rest("m")
+	if s.machine("m") != nil {
+		t.Error("the Machine is still there")
 	}
 }
 

@@ -20,29 +20,30 @@ const (
 
 // Reasons of the conditions. Each may be any condition's, unless it says otherwise.
 const (
-	reasonReady     = "InMaintenance"
-	reasonHeld      = "Held"
-	reasonCordoned  = "Cordoned"
-	reasonDrained   = "Drained"
-	reasonNoNode    = "NodeNotFound"
-	reasonRival     = "AnotherNodeMaintenance"
-	reasonQuorum    = "ControlPlaneQuorum"
-	reasonHolder    = "HeldByOther"
-	reasonLost      = "Lost"
-	reasonBadRecord = "RecordUnreadable"
-	reasonBadRules  = "RulesInvalid"
-	reasonForeign   = "HeldForOtherWork"
-	reasonUncordon  = "UncordonedByOther"
-	reasonDryRun    = "DryRun"
-	reasonDraining  = "Draining"
-	reasonBlocked   = "Blocked"
-	reasonLate      = "DeadlineExceeded"
-	reasonLatecomer = "AwaitingLatePods"
-	reasonVolumes   = "VolumesAttached"
-	reasonWaiting   = "NotStarted"
-	reasonDenied    = "Denied"
-	reasonPaused    = "Paused"
-	reasonNamespace = "LeaseNamespaceMissing"
+	reasonReady         = "InMaintenance"
+	reasonHeld          = "Held"
+	reasonCordoned      = "Cordoned"
+	reasonDrained       = "Drained"
+	reasonNoNode        = "NodeNotFound"
+	reasonRival         = "AnotherNodeMaintenance"
+	reasonQuorum        = "ControlPlaneQuorum"
+	reasonQuorumUnknown = "ControlPlaneQuorumUnknown"
+	reasonHolder        = "HeldByOther"
+	reasonLost          = "Lost"
+	reasonBadRecord     = "RecordUnreadable"
+	reasonBadRules      = "RulesInvalid"
+	reasonForeign       = "HeldForOtherWork"
+	reasonUncordon      = "UncordonedByOther"
+	reasonDryRun        = "DryRun"
+	reasonDraining      = "Draining"
+	reasonBlocked       = "Blocked"
+	reasonLate          = "DeadlineExceeded"
+	reasonLatecomer     = "AwaitingLatePods"
+	reasonVolumes       = "VolumesAttached"
+	reasonWaiting       = "NotStarted"
+	reasonDenied        = "Denied"
+	reasonPaused        = "Paused"
+	reasonNamespace     = "LeaseNamespaceMissing"
 )
 
 // ConditionDocs describes the reasons, in the order in which they come up.
@@ -65,6 +66,8 @@ func ConditionDocs() []status.ConditionDoc {
 			When: "the record of what was there before cannot be read, or names no object that can have cordoned the node"},
 		{Type: ConditionCordoned, Reason: reasonDenied, When: "the API server refuses the change of the node"},
 		{Type: ConditionCordoned, Reason: reasonQuorum, When: "the control plane cannot spare the node now"},
+		{Type: ConditionCordoned, Reason: reasonQuorumUnknown,
+			When: "the API server does not let Drover find out whether the control plane can spare the node; the message says which permission is missing"},
 		{Type: ConditionDrained, Reason: reasonDrained, When: "True: every pod that has to leave has left"},
 		{Type: ConditionDrained, Reason: reasonDraining, When: "pods are leaving"},
 		{Type: ConditionDrained, Reason: reasonBlocked, When: "some pods cannot leave as things are; the message says which and why"},

@@ -79,8 +79,9 @@ type Guard interface {
 	Applies(node *corev1.Node) bool
 	// Check says why the node cannot be spared now; empty when it can. It looks at the API server itself, not at a cache.
 	Check(ctx context.Context, node *corev1.Node) (denial string, err error)
-	// Lock lets one caller at a time, of all capabilities, check and then disrupt a node.
-	Lock() (unlock func())
+	// Lock lets one caller at a time, of all capabilities, check and then disrupt a node. What is done under the lock has the context that it
+	// returns, which ends after a while.
+	Lock(ctx context.Context) (bounded context.Context, unlock func())
 }
 
 // Crew is what the controllers of both groups share.

@@ -179,7 +179,9 @@ func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.Hold, err
 		return nil, p.standAside(ctx, node, before)
 	}
 	if p.isGuarded(node) {
-		defer p.Guard.Lock()()
+		var unlock func()
+		ctx, unlock = p.Guard.Lock(ctx)
+		defer unlock()
 	}
 	if refused, err := p.refused(ctx, node); err != nil || refused {
 		return nil, err
@@ -394,7 +396,12 @@ func (p *pass) refused(ctx context.Context, node *corev1.Node) (bool, error) {
 // guard asks whether the control plane can spare the node.
 func (p *pass) guard(ctx context.Context, node *corev1.Node) (denied bool, err error) {
 	denial, err := p.Guard.Check(ctx, node)
-	if err != nil || denial == "" {
+	switch {
+	case status.Classify(err) == status.Denied:
+		p.obstacle(step{reason: reasonQuorumUnknown, message: err.Error()})
+		p.later(retryDenied)
+		return true, nil
+	case err != nil || denial == "":
 		return false, err
 	}
 	p.obstacle(step{reason: reasonQuorum, message: fmt.Sprintf("%s: %s", p.flavour.QuorumText(node.Name), denial)})

@@ -345,11 +345,13 @@ func TestSomebodyUncordons(t *testing.T) {
 type spares struct {
 	asked, no int
 	locked    bool
+	// err is the answer when it is asked the first time.
+	err error
 }
 
-func (g *spares) Lock() func() {
+func (g *spares) Lock(ctx context.Context) (context.Context, func()) {
 	g.locked = true
-	return func() { g.locked = false }
+	return ctx, func() { g.locked = false }
 }
 
 func (g *spares) Applies(*corev1.Node) bool { return true }
@@ -361,7 +363,24 @@ func (g *spares) Check(context.Context, *corev1.Node) (string, error) {
 	if g.asked++; g.asked == g.no {
 		return "too few are Ready", nil
 	}
-	return "", nil
+	err := g.err
+	g.err = nil
+	return "", err
+}
+
+// What the guard may not read is reported: nothing else would say why nothing happens.
+func TestReconcile_GuardMayNotListLeases(t *testing.T) {
+	s := newStage(t, nodeOf("n1"), maintenanceOf("m", "n1"))
+	s.Guard = &spares{err: apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("no Role allows to list"))}
+	if result, _ := s.pass("m"); result.RequeueAfter != retryDenied {
+		t.Errorf("again in %s", result.RequeueAfter)
+	}
+	s.expect("m", medik8s.PhaseRunning, "no Role allows to list", "Cordoned=ControlPlaneQuorumUnknown", "Ready=ControlPlaneQuorumUnknown")
+	if held(s.node("n1")) || s.holder("n1") != "" {
+		t.Errorf("cordoned: %v; the lease is held by %q", held(s.node("n1")), s.holder("n1"))
+	}
+	s.rest("m")
+	s.expect("m", medik8s.PhaseSucceeded, "", "Ready=InMaintenance")
 }
 
 // A lease keeps remediators away, so a maintenance that may not begin holds none, whether it was refused before it acquired the lease or after.

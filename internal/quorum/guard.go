@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -23,7 +24,7 @@ const (
 // the check until its own cordon or deletion is written lets no two nodes through.
 type Guard struct {
 	reader    client.Reader
-	discovery discovery.DiscoveryInterface
+	discovery discovery.ServerResourcesInterfaceWithContext
 
 	turn sync.Mutex
 	mu   sync.Mutex
@@ -32,23 +33,39 @@ type Guard struct {
 }
 
 // New makes a guard. The reader must not be a cache.
-func New(reader client.Reader, discovery discovery.DiscoveryInterface) *Guard {
+func New(reader client.Reader, discovery discovery.ServerResourcesInterfaceWithContext) *Guard {
 	return &Guard{reader: reader, discovery: discovery}
 }
 
+// lockTimeout bounds how long the lock is held. The client has no time-out of its own: an API server that takes a request and does not answer it
+// would keep every other control-plane node waiting.
+const lockTimeout = time.Minute
+
 // Lock lets one caller at a time check a node, acquire its lease and cordon it or delete its Machine, until it calls unlock. Two that checked at
-// the same time would both take a node, or see each other's lease and both give up.
-func (g *Guard) Lock() (unlock func()) {
+// the same time would both take a node, or see each other's lease and both give up. All of that is done with the context that it returns, which
+// ends after a while.
+func (g *Guard) Lock(ctx context.Context) (bounded context.Context, unlock func()) {
 	g.turn.Lock()
-	return g.turn.Unlock
+	bounded, cancel := context.WithTimeout(ctx, lockTimeout)
+	return bounded, func() {
+		cancel()
+		g.turn.Unlock()
+	}
 }
 
 // Applies tells whether a node belongs to the control plane.
 func (g *Guard) Applies(node *corev1.Node) bool { return IsControlPlane(node) }
 
-// Check says why the control plane cannot spare a node now; empty when it can.
+// Check says why the control plane cannot spare a node now; empty when it can. The error says what could not be read.
 func (g *Guard) Check(ctx context.Context, node *corev1.Node) (denial string, err error) {
-	etcd, err := g.onOpenShift()
+	if denial, err = g.check(ctx, node); err != nil {
+		return "", fmt.Errorf("checking whether the control plane can spare node %s: %w", node.Name, err)
+	}
+	return denial, nil
+}
+
+func (g *Guard) check(ctx context.Context, node *corev1.Node) (denial string, err error) {
+	etcd, err := g.onOpenShift(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -68,11 +85,11 @@ func (g *Guard) Check(ctx context.Context, node *corev1.Node) (denial string, er
 }
 
 // onOpenShift asks once, as the incumbent does. An answer that failed is no answer.
-func (g *Guard) onOpenShift() (bool, error) {
+func (g *Guard) onOpenShift(ctx context.Context) (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.etcd == nil {
-		_, err := g.discovery.ServerResourcesForGroupVersion(openShift)
+		_, err := g.discovery.ServerResourcesForGroupVersionWithContext(ctx, openShift)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return false, fmt.Errorf("asking whether this is OpenShift: %w", err)
 		}

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,14 +23,14 @@ import (
 
 // served answers for discovery; errors are given one after another, then the last one for ever.
 type served struct {
-	discovery.DiscoveryInterface
+	discovery.ServerResourcesInterfaceWithContext
 
 	answers []error
 	asked   int
 }
 
-// ServerResourcesForGroupVersion is all that is asked.
-func (s *served) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
+// ServerResourcesForGroupVersionWithContext is all that is asked.
+func (s *served) ServerResourcesForGroupVersionWithContext(_ context.Context, version string) (*metav1.APIResourceList, error) {
 	err := s.answers[min(s.asked, len(s.answers)-1)]
 	s.asked++
 	return &metav1.APIResourceList{GroupVersion: version}, err
@@ -107,6 +110,43 @@ func TestOnlyPodsOfTheBudgetAreAsked(t *testing.T) {
 	}
 }
 
+// An API server that takes requests and does not answer them keeps the lock no longer than its bound.
+func TestLock_ApiServerDoesNotAnswer(t *testing.T) {
+	silent := interceptor.Funcs{List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	for name, discovery := range map[string]discovery.ServerResourcesInterfaceWithContext{
+		"lists": &served{answers: []error{absent}}, "discovery": silence{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				guard, begun := New(reader(silent), discovery), time.Now()
+				for range 2 {
+					ctx, unlock := guard.Lock(t.Context())
+					if _, err := guard.Check(ctx, controlPlane("a")); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("error %v", err)
+					}
+					unlock()
+				}
+				if took := time.Since(begun); took != 2*lockTimeout {
+					t.Errorf("two checks took %s", took)
+				}
+			})
+		})
+	}
+}
+
+// silence is an API server whose discovery does not answer.
+type silence struct {
+	discovery.ServerResourcesInterfaceWithContext
+}
+
+func (silence) ServerResourcesForGroupVersionWithContext(ctx context.Context, _ string) (*metav1.APIResourceList, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 func TestNobodyPassesWhoCouldNotBeChecked(t *testing.T) {
 	b := budget(0, nil)
 	for name, list := range map[string]client.ObjectList{
@@ -127,6 +167,22 @@ func TestNobodyPassesWhoCouldNotBeChecked(t *testing.T) {
 		if denial, err := guard.Check(t.Context(), controlPlane("m0")); denial != "" || !errors.Is(err, down) {
 			t.Errorf("%s: %q, %v", name, denial, err)
 		}
+	}
+}
+
+// A missing permission is recognised as one, and the error says which.
+func TestCheck_LeasesForbidden(t *testing.T) {
+	forbidden := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, o ...client.ListOption) error {
+		if _, leases := l.(*coordinationv1.LeaseList); leases {
+			return apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("cannot list"))
+		}
+		return c.List(ctx, l, o...)
+	}}
+	nodes := []client.Object{controlPlane("a", LabelMaster), controlPlane("b", LabelMaster), controlPlane("c", LabelMaster)}
+	guard := New(reader(forbidden, nodes...), &served{answers: []error{absent}})
+	_, err := guard.Check(t.Context(), controlPlane("a", LabelMaster))
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "spare node a: listing the leases of nodes: leases.coordination.k8s.io is forbidden") {
+		t.Errorf("error %v", err)
 	}
 }
 

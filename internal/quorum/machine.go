@@ -38,7 +38,7 @@ func (g MachineGuard) Check(ctx context.Context, node *corev1.Node) (denial stri
 	if err != nil || denial != "" {
 		return denial, err
 	}
-	if openShift, err := g.onOpenShift(); err != nil || !openShift {
+	if openShift, err := g.onOpenShift(ctx); err != nil || !openShift {
 		return "", err // the Guard has counted the nodes
 	}
 	members, err := g.members(ctx)

@@ -2,7 +2,9 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,6 +24,9 @@ func (p *pass) create(ctx context.Context, step *plan.Step) error {
 	job := step.Job
 	key := client.ObjectKeyFromObject(job)
 	if err := p.aimed(ctx); err != nil {
+		return err
+	}
+	if err := p.unedited(ctx, job); err != nil {
 		return err
 	}
 	err := p.Writer.Create(ctx, job, fieldOwner)
@@ -60,6 +65,24 @@ func (p *pass) aimed(ctx context.Context) error {
 	if now := plan.Aim(version); !plan.Same(now, p.scene.Desired) {
 		why := fmt.Errorf("version %s is aimed at by now, not %s", now, p.scene.Desired)
 		return apierrors.NewConflict(configv1.Resource("clusterversions"), plan.ClusterVersion, why)
+	}
+	return nil
+}
+
+// unedited makes sure that the rule of a Job is still as it was read. When a rule is edited and then the Job deleted that has failed, the caches may
+// show the deletion first.
+func (p *pass) unedited(ctx context.Context, job *batchv1.Job) error {
+	name := plan.IDOf(p.run.UID, job).Rule
+	rule := &v1alpha1.MutexRule{}
+	if err := p.Live.Get(ctx, name, rule); err != nil {
+		return fmt.Errorf("reading MutexRule %s: %w", name, err)
+	}
+	unedited := slices.ContainsFunc(p.scene.Rules, func(read plan.Rule) bool {
+		return read.Object.UID == rule.UID && read.Object.Generation == rule.Generation
+	})
+	if !unedited {
+		why := errors.New("it was edited a moment ago, and its Job is made as it is now")
+		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("mutexrules").GroupResource(), name.String(), why)
 	}
 	return nil
 }

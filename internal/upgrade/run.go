@@ -7,6 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -145,7 +149,7 @@ func (p *pass) gate(ctx context.Context, decision *plan.Decision) error {
 		p.found.stand(v1alpha1.PhaseWaiting, "the pools are being prepared")
 		p.found.count(decision)
 	}
-	for _, prepare := range []func(context.Context) (bool, error){p.begin, p.drop, p.claim, p.mark, p.sort} {
+	for _, prepare := range []func(context.Context) (bool, error){p.confirm, p.begin, p.drop, p.claim, p.mark, p.sort} {
 		if settled, err := prepare(ctx); err != nil || !settled {
 			// Whatever is waited for here, for however long: what is under way stays the run's.
 			return worst([]error{err, p.keepLeases(ctx)})
@@ -153,6 +157,26 @@ func (p *pass) gate(ctx context.Context, decision *plan.Decision) error {
 	}
 	p.found.take(decision)
 	return p.act(ctx, decision)
+}
+
+// confirm asks the API server whether the first node that has another version in the cache still has it, before the run changes anything. The
+// watches of Nodes and runs are not ordered: of a run that is resumed right after its nodes were upgraded, the cache may show that it is resumed
+// first, and pools would be paused for nothing.
+func (p *pass) confirm(ctx context.Context) (settled bool, err error) {
+	i := slices.IndexFunc(p.scene.Nodes, func(node *plan.Node) bool { return node.Version != "" && !plan.Same(node.Version, p.scene.Desired) })
+	if p.scene.Holds() || i < 0 {
+		return true, nil
+	}
+	name := p.scene.Nodes[i].Name
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	if err := p.Live.Get(ctx, types.NamespacedName{Name: name}, live); err != nil {
+		return false, fmt.Errorf("reading node %s: %w", name, err)
+	}
+	if version := p.versionOf(ctx)(&corev1.Node{ObjectMeta: live.ObjectMeta}); plan.Same(version, p.scene.Desired) {
+		return false, apierrors.NewConflict(corev1.Resource("nodes"), name, fmt.Errorf("it has version %s by now", version))
+	}
+	return true, nil
 }
 
 // begin puts the finalizer on the run, before anything is changed that has to be given back.

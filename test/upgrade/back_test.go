@@ -175,6 +175,7 @@ func TestNamesOfRules(t *testing.T) {
 		}
 	}
 	s.change(func(run *v1alpha1.MutexRunConfig) { run.Spec.MutexRules = s.rules })
+	s.lookedAt()
 	s.upgrade()
 	s.await(v1alpha1.PhaseDone)
 	s.restored()

@@ -15,6 +15,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -142,10 +143,29 @@ func newStage(t *testing.T, p plot) *stage {
 // lookedAt waits until the operator has looked at the run and its rules: an upgrade that begins before finds the pools open.
 func (s *stage) lookedAt() {
 	s.Helper()
+	s.rulesLookedAt()
 	s.Eventually("the run is looked at", func() error {
 		status := s.get("run").Status
 		if status.Phase == "" || strings.Contains(status.Message, "has not been looked at yet") {
 			return fmt.Errorf("it is %s", harness.JSON(status))
+		}
+		return nil
+	})
+}
+
+// rulesLookedAt waits until the operator has looked at the rules as they are now. A run that is suspended does not ask for that.
+func (s *stage) rulesLookedAt() {
+	s.Helper()
+	s.Eventually("the rules are looked at", func() error {
+		for _, ref := range s.rules {
+			rule := &v1alpha1.MutexRule{}
+			if err := s.Client.Get(s.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, rule); err != nil {
+				return err
+			}
+			if valid := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionValid); valid == nil ||
+				valid.ObservedGeneration != rule.Generation {
+				return fmt.Errorf("rule %s is %s", rule.Name, harness.JSON(rule.Status))
+			}
 		}
 		return nil
 	})

@@ -23,6 +23,7 @@ func TestThePlugin(t *testing.T) {
 	s.says(t, 0, "is suspended already", "upgrade", "suspend", name)
 	s.upgrade()
 	s.await(v1alpha1.PhaseSuspended)
+	s.rulesLookedAt()
 	plan := s.says(t, 0, "2. "+s.nodes[1], "upgrade", "plan", name)
 	for _, want := range []string{
 		"aims at version " + s.to, s.canary + " (canary)", "DoesNotExist", "mutexrule.openshift-optional.skrzypek.io/rule0." + s.Name,

@@ -2,12 +2,12 @@
 # Builds programs into bin/, and shows how far it is: hack/build.sh {programs|sandbox|core|node}...
 #   programs  drover and kubectl-drover
 #   sandbox   drover-sandbox, the control plane for demos, tests and benchmarks
-#   core      drover-sandbox-core, which is drover-sandbox without kube-controller-manager and kube-scheduler
+#   core      drover-sandbox-core, which is drover-sandbox without kube-controller-manager and kube-scheduler, into the folder CORE_FOLDER
 #   node      drover-sandbox-node, kubelets and hollow nodes for it
 # hack/build.sh --check {sandbox|node} builds nothing; the exit code is 1 unless the program is there for these sources.
 # The first build compiles Kubernetes. All of them share the flags that decide what Go's build cache can reuse, so that no package of Kubernetes
 # is compiled twice. What belongs to the sandbox is kept in bin/cache under a key of everything that goes into it: later runs with the same
-# sources do nothing.
+# sources do nothing. It may run several times at once: the same thing is built by one of them, and the others wait. What it starts ends with it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,14 +18,54 @@ compiler_memory=(env GOGC=off GOMEMLIMIT=1GiB)
 kubernetes_version="$(awk '$1 == "k8s.io/kubernetes" { print $2; exit }' sandbox/go.mod)"
 kept=2 # builds in the cache
 
-work="$(mktemp -d)"
+# Beside what is built, so that a rename replaces that at once.
+mkdir -p bin
+work="$(mktemp -d "$PWD/bin/.build-XXXXXX")"
 reporter=""
-trap 'stop_reporter; rm -rf "$work"' EXIT
+running=""
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+cleanup() {
+	stop_reporter
+	if [[ -n "$running" ]]; then
+		# Go removes its own temporary files when it is interrupted. What it has started may not end with it.
+		kill -INT -- "-$running" 2>/dev/null || true
+		wait "$running" 2>/dev/null || true
+		kill -- "-$running" 2>/dev/null || true
+	fi
+	rm -rf "$work"
+}
 
 stop_reporter() {
 	[[ -z "$reporter" ]] || kill "$reporter" 2>/dev/null || true
 	reporter=""
 }
+
+# run runs a command that may take long, in a process group of its own, so that this script can end all of it at any time.
+run() {
+	local status=0
+	set -m
+	"$@" &
+	running="$!"
+	set +m
+	wait "$running" || status="$?"
+	running=""
+	return "$status"
+}
+
+# lock waits until no other process builds the same thing in this checkout. Without flock two do the same work, and neither disturbs the other.
+lock() {
+	command -v flock >/dev/null || return 0
+	exec 9>>"bin/.build-$1.lock"
+	if ! flock -n 9; then
+		echo "build: $1: waiting for process $(cat "bin/.build-$1.lock"), which builds it" >&2
+		run flock 9
+	fi
+	echo "$$" >"bin/.build-$1.lock"
+}
+unlock() { if command -v flock >/dev/null; then flock -u 9; fi; }
 
 # folder and packages of what can be built.
 folder() { [[ "$1" == programs ]] && echo . || echo sandbox; }
@@ -60,10 +100,10 @@ commit() { echo "${COMMIT:-$(git rev-parse HEAD 2>/dev/null || echo unknown)}"; 
 # key prints a hash of the sources, the modules and the Go tool.
 key() {
 	{
-		go env GOVERSION GOOS GOARCH GOFLAGS CGO_ENABLED GOEXPERIMENT
-		link_flags "$1"
-		find sandbox test/cluster test/kubelet test/machineconfig test/realnode provider/*.go provider/kwok config/crd -type f \
-			! -name '*_test.go' ! -name '*.md' | LC_ALL=C sort | xargs sha256sum
+		go env GOVERSION GOOS GOARCH GOFLAGS CGO_ENABLED GOEXPERIMENT &&
+			link_flags "$1" &&
+			find sandbox test/cluster test/kubelet test/machineconfig test/realnode provider/*.go provider/kwok config/crd -type f \
+				! -name '*_test.go' ! -name '*.md' | LC_ALL=C sort | xargs sha256sum
 	} | sha256sum | cut -c1-20
 }
 
@@ -75,13 +115,11 @@ downloads() {
 # plan writes the packages that are to be compiled, each with a measure of the time that takes: the size of its sources, and 170 kB for starting
 # the compiler and reading what the package imports.
 plan() {
-	local what
-	for what in "$@"; do
-		# shellcheck disable=SC2046,SC2016 # several packages; a template
-		go -C "$(folder "$what")" list -trimpath -tags "$(tags "$what")" -deps \
-			-f '{{if .Stale}}{{$p := .ImportPath}}{{$d := .Dir}}{{range .GoFiles}}{{$p}} {{$d}}/{{.}}{{"\n"}}{{end}}{{end}}' \
-			$(packages "$what") 2> >(downloads)
-	done | awk 'NF && !seen[$2]++' >"$work/files"
+	local what="$1"
+	# shellcheck disable=SC2046,SC2016 # several packages; a template
+	go -C "$(folder "$what")" list -trimpath -tags "$(tags "$what")" -deps \
+		-f '{{if .Stale}}{{$p := .ImportPath}}{{$d := .Dir}}{{range .GoFiles}}{{$p}} {{$d}}/{{.}}{{"\n"}}{{end}}{{end}}' \
+		$(packages "$what") 2> >(downloads) | awk 'NF && !seen[$2]++' >"$work/files"
 	{ awk '{ print $2 }' "$work/files" | xargs wc -c 2>/dev/null || true; } | awk '
 		NR == FNR { package[$2] = $1; next }
 		$2 in package { size[package[$2]] += $1 }
@@ -109,10 +147,20 @@ report() {
 
 # compile builds into a folder, and tells what the compiler said when it fails.
 compile() {
-	local what="$1" output="$2"
+	local what="$1" output="$2" packages status=0
+	: >"$work/log"
+	run plan "$what"
+	packages="$(wc -l <"$work/plan")"
+	if ((packages > 500)); then
+		echo "build: $packages packages are to be compiled, with Kubernetes $kubernetes_version among them; the first time that takes some minutes" >&2
+	fi
+	report 9>&- &
+	reporter="$!"
 	# shellcheck disable=SC2046 # several packages
-	if ! "${compiler_memory[@]}" go -C "$(folder "$what")" build -v -trimpath -tags "$(tags "$what")" -ldflags "$(link_flags "$what")" \
-		-o "$output/" $(packages "$what") 2>>"$work/log"; then
+	run "${compiler_memory[@]}" go -C "$(folder "$what")" build -v -trimpath -tags "$(tags "$what")" -ldflags "$(link_flags "$what")" \
+		-o "$output/" $(packages "$what") 2>>"$work/log" || status="$?"
+	stop_reporter
+	if ((status != 0)); then
 		echo "build: $what: the build failed:" >&2
 		# The names of compiled packages are no part of the message.
 		grep -vE '^[A-Za-z0-9._~/-]+$' "$work/log" >&2 || tail -n 20 "$work/log" >&2
@@ -121,7 +169,34 @@ compile() {
 }
 
 # build_of prints the name of a program of the sandbox in the cache.
-build_of() { echo "bin/cache/$(basename "$(packages "$1")")-$(key "$1")"; }
+build_of() {
+	local key
+	if ! key="$(key "$1")"; then
+		echo "build: $1: cannot tell what it is built from, see above" >&2
+		return 2
+	fi
+	echo "bin/cache/$(basename "$(packages "$1")")-$key"
+}
+
+# programs builds what does not belong to the sandbox. Go links nothing anew that is up to date, for which it has to be where it builds to.
+programs() {
+	local package program
+	for package in $(packages programs); do
+		program="$(basename "$package")"
+		ln "bin/$program" "$work/$program" 2>/dev/null || cp -p "bin/$program" "$work/$program" 2>/dev/null || true
+	done
+	compile programs "$work"
+	for package in $(packages programs); do
+		program="$(basename "$package")"
+		[[ "$work/$program" -ef "bin/$program" ]] || mv -f "$work/$program" "bin/$program"
+	done
+}
+
+# core builds for a demo, which alone knows when it is not needed any more.
+core() {
+	compile core "$work"
+	mv "$work/drover-sandbox" "${CORE_FOLDER:?is where drover-sandbox-core is to be}/drover-sandbox-core"
+}
 
 # cached builds a program of the sandbox unless bin/cache has it.
 cached() {
@@ -131,47 +206,35 @@ cached() {
 	if [[ ! -x "$build" ]]; then
 		compile "$what" "$work"
 		mkdir -p bin/cache
-		mv "$work/$program" "$build.new"
-		mv "$build.new" "$build"
+		mv "$work/$program" "$build"
 	fi
 	# A hard link takes no room; the rename replaces a program that runs.
 	if ! [[ "bin/$program" -ef "$build" ]]; then
-		ln -f "$build" "bin/$program.new" 2>/dev/null || cp -f "$build" "bin/$program.new"
-		mv -f "bin/$program.new" "bin/$program"
+		ln "$build" "$work/$program" 2>/dev/null || cp "$build" "$work/$program"
+		mv -f "$work/$program" "bin/$program"
 		[[ "bin/$program" -ef "$build" ]] || touch "$build"
 	fi
 	# shellcheck disable=SC2012 # the names are our own and have no blanks
 	ls -1t "bin/cache/$program-"[0-9a-f]* | tail -n "+$((kept + 1))" | xargs -r rm -f
 }
 
-mkdir -p bin
-: >"$work/log"
 if [[ "${1:-}" == --check ]]; then
-	[[ -x "$(build_of "$2")" ]]
+	build="$(build_of "$2")"
+	[[ -x "$build" ]]
 	exit
 fi
-missing=()
 for what in "$@"; do
-	if [[ "$what" == programs || "$what" == core || ! -x "$(build_of "$what")" ]]; then
-		missing+=("$what")
+	packages "$what" >/dev/null
+	if [[ "$what" != programs && "$(uname -s)" != Linux ]]; then
+		echo "build: $what: the control plane for demos and tests runs on Linux alone; hack/build.sh programs builds drover and kubectl-drover" >&2
+		exit 1
 	fi
 done
-if ((${#missing[@]} > 0)); then
-	plan "${missing[@]}"
-	packages="$(wc -l <"$work/plan")"
-	if ((packages > 500)); then
-		echo "build: $packages packages are to be compiled, with Kubernetes $kubernetes_version among them; the first time that takes some minutes" >&2
-	fi
-	report &
-	reporter="$!"
-fi
 for what in "$@"; do
+	lock "$what"
 	case "$what" in
-	programs) compile programs "$PWD/bin" ;;
-	core)
-		compile core "$work"
-		mv "$work/drover-sandbox" bin/drover-sandbox-core
-		;;
+	programs | core) "$what" ;;
 	*) cached "$what" ;;
 	esac
+	unlock
 done

@@ -13,38 +13,30 @@ if ! [[ "$nodes" =~ ^[1-9][0-9]*$ ]]; then
 	exit 2
 fi
 data="$(mktemp -d)"
+sandbox=""
 operator=""
 builder=""
-export DROVER_SANDBOX_DATA="$data/sandbox"
+export DROVER_SANDBOX_DATA="$data/sandbox" CORE_FOLDER="$data"
 PATH="$PWD/bin:$PATH"
-
-if hack/build.sh --check sandbox; then
-	hack/build.sh programs sandbox
-	components=kwok,kube-controller-manager,kube-scheduler
-	sandbox="$PWD/bin/drover-sandbox"
-else
-	hack/build.sh programs core
-	components=kwok
-	sandbox="$PWD/bin/drover-sandbox-core"
-fi
-drover-sandbox() { "$sandbox" "$@"; }
-begun=$SECONDS
 
 cleanup() {
 	status=$?
 	if [[ -n "$builder" ]]; then
 		kill "$builder" 2>/dev/null || true
+		wait "$builder" 2>/dev/null || true
 	fi
 	if [[ -n "$operator" ]]; then
 		kill "$operator" 2>/dev/null || true
 		wait "$operator" 2>/dev/null || true
 	fi
-	if [[ $status -ne 0 ]]; then
+	if [[ $status -ne 0 && -n "$sandbox" ]]; then
 		echo "demo: failed; the end of the operator's log:" >&2
 		tail -n 20 "$data/operator.log" >&2 2>/dev/null || true
 		keep_logs
 	fi
-	drover-sandbox down --purge >/dev/null 2>&1 || echo "demo: drover-sandbox down --purge failed in $data" >&2
+	if [[ -n "$sandbox" ]]; then
+		drover-sandbox down --purge >/dev/null 2>&1 || echo "demo: drover-sandbox down --purge failed in $data" >&2
+	fi
 	rm -rf "$data"
 	exit $status
 }
@@ -59,6 +51,26 @@ keep_logs() {
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
+
+# build builds what is missing. Of a demo that is ended meanwhile it leaves no compiler behind.
+build() {
+	hack/build.sh "$@" &
+	builder=$!
+	wait "$builder"
+	builder=""
+}
+
+if hack/build.sh --check sandbox; then
+	build programs sandbox
+	components=kwok,kube-controller-manager,kube-scheduler
+	sandbox="$PWD/bin/drover-sandbox"
+else
+	build programs core
+	components=kwok
+	sandbox="$data/drover-sandbox-core"
+fi
+drover-sandbox() { "$sandbox" "$@"; }
+begun=$SECONDS
 
 title() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 # run shows a command and runs it.
@@ -202,7 +214,6 @@ if [[ -n "$builder" ]]; then
 	wait "$builder"
 	builder=""
 	sandbox="$PWD/bin/drover-sandbox"
-	rm -f bin/drover-sandbox-core
 	drover-sandbox up --components "$components,kube-controller-manager,kube-scheduler" >/dev/null
 fi
 

@@ -1,7 +1,7 @@
 // Package cluster runs a real Kubernetes control plane on this machine and drives it from a Go test.
 //
 // The programs (etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok) come from one binary,
-// drover-sandbox, which hack/build-sandbox.sh builds; this package starts each as a process of its own, so that a test
+// drover-sandbox, which hack/build.sh builds; this package starts each as a process of its own, so that a test
 // can kill one and bring it back. TLS, RBAC, admission and the audit log are as in a real cluster: every identity has a
 // client certificate or a token, nobody is anonymous, and the audit log names every request.
 //

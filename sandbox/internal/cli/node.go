@@ -85,12 +85,14 @@ func buildNodeProgram(ctx context.Context, output io.Writer) error {
 	if err != nil {
 		return err
 	}
-	script := filepath.Join(filepath.Dir(self), "..", "hack", "build-sandbox.sh")
+	script := filepath.Join(filepath.Dir(self), "..", "hack", "build.sh")
 	if _, err := os.Stat(script); err != nil {
 		return missing
 	}
 	command := exec.CommandContext(ctx, script, "node")
 	command.Stdout, command.Stderr = output, output
+	// It ends its compilers then, and would leave them behind when it is killed.
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	if err := command.Run(); err != nil {
 		return fmt.Errorf("building drover-sandbox-node: %w", err)
 	}

@@ -50,6 +50,7 @@ func sources() []source {
 			"  name: drover-leader-election\n  namespace: " + systemNamespace,
 			"  name: drover-leader-election\n  namespace: " + setting("leaderElection", "namespace", ".Release.Namespace"),
 		}},
+		{file: "rbac/admission.yaml", when: policies},
 		{file: "metadata/rbac.yaml", when: on("metadata")},
 		{file: "maintenance/rbac.yaml", when: on("maintenance")},
 		{file: "machines/rbac.yaml", when: on("machines")},

@@ -1,0 +1,94 @@
+package attacks
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/test/harness"
+)
+
+const kubelet = "kubelet with the certificate of its Node"
+
+// annotate returns a merge patch that sets an annotation.
+func annotate(key, value string) client.Patch {
+	return client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+key+`":"`+value+`"}}}`))
+}
+
+// TestKubelet_RecordsOfItsNode: NodeRestriction lets a kubelet write every annotation of its own Node.
+func TestKubelet_RecordsOfItsNode(t *testing.T) {
+	w := harness.NewWorld(t, env)
+	site := w.Site()
+	name := site.AddNode()
+	config, err := env.AsNode(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, asKubelet := w.Node(name), harness.ClientFor(t, config)
+	records := []string{
+		ownership.AnnotationRecord, drain.AnnotationHold, "upgrade.drover.dev/released", "upgrade.drover.dev/anything", "drover.dev/paused",
+		ownership.AnnotationCustomLabels,
+	}
+	w.Eventually("the policy is in force", func() error {
+		if err := asKubelet.Patch(t.Context(), node, annotate(records[0], "x"), client.DryRunAll); err == nil {
+			return errors.New("the kubelet may write a record")
+		}
+		return nil
+	})
+	for _, key := range records {
+		attack(t, kubelet, "writes "+key, func(t *testing.T) string {
+			return denied(t, asKubelet.Patch(t.Context(), w.Node(name), annotate(key, "forged")))
+		})
+		attack(t, kubelet, "writes "+key+" with its status", func(t *testing.T) string {
+			return denied(t, asKubelet.Status().Patch(t.Context(), w.Node(name), annotate(key, "forged")))
+		})
+		w.Merge(w.Node(name), `{"metadata":{"annotations":{"`+key+`":"an administrator's"}}}`)
+		attack(t, kubelet, "changes "+key, func(t *testing.T) string {
+			return denied(t, asKubelet.Patch(t.Context(), w.Node(name), annotate(key, "forged")))
+		})
+		attack(t, kubelet, "removes "+key, func(t *testing.T) string {
+			remove := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+key+`":null}}}`))
+			return denied(t, asKubelet.Patch(t.Context(), w.Node(name), remove))
+		})
+	}
+	// What kubelets do write goes on beside the records.
+	if err := asKubelet.Status().Patch(t.Context(), w.Node(name), annotate("volumes.kubernetes.io/controller-managed-attach-detach", "true")); err != nil {
+		t.Error(err)
+	}
+	heartbeat := client.RawPatch(types.StrategicMergePatchType, []byte(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady"}]}}`))
+	if err := asKubelet.Status().Patch(t.Context(), w.Node(name), heartbeat); err != nil {
+		t.Error(err)
+	}
+	if err := asKubelet.Patch(t.Context(), w.Node(name), annotate("example.com/mine", "yes")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKubelet_RegistersWithRecords: a Node that registers anew, or under the name that its certificate has.
+func TestKubelet_RegistersWithRecords(t *testing.T) {
+	const name = "registers-with-records"
+	w := harness.NewWorld(t, env)
+	config, err := env.AsNode(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asKubelet := harness.ClientFor(t, config)
+	attack(t, kubelet, "registers with a forged cordon record", func(t *testing.T) string {
+		node := &corev1.Node{ObjectMeta: harness.Meta(name)}
+		node.Namespace, node.Annotations = "", map[string]string{drain.AnnotationHold: `{"by":"x"}`}
+		return denied(t, asKubelet.Create(t.Context(), node))
+	})
+	node := &corev1.Node{ObjectMeta: harness.Meta(name)}
+	node.Namespace, node.Annotations = "", map[string]string{"example.com/mine": "yes"}
+	if err := asKubelet.Create(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Client.Delete(t.Context(), node); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,42 @@
+// Package attacks tries, on a real control plane with the shipped permissions and policies, what somebody could gain through Drover: a file for each
+// attacker, who has no more rights than the least that such an attacker has.
+package attacks
+
+import (
+	"os"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+var env *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.Main(m, cluster.Options{}, &env))
+}
+
+// attack runs one attempt as a subtest. The verbose output has a line for each: who tried what, and what stopped it.
+func attack(t *testing.T, attacker, attempt string, try func(t *testing.T) (stoppedBy string)) {
+	t.Helper()
+	t.Run(attempt, func(t *testing.T) {
+		by := try(t)
+		if t.Failed() {
+			t.Logf("ATTACK SUCCEEDED: %s: %s", attacker, attempt)
+			return
+		}
+		t.Logf("attack: %s: %s; stopped by: %s", attacker, attempt, by)
+	})
+}
+
+// denied checks that the API server has forbidden a request, and returns what it said.
+func denied(t *testing.T, err error) string {
+	t.Helper()
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		t.Errorf("the API server has not refused it: %v", err)
+		return ""
+	}
+	return err.Error()
+}

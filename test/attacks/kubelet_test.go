@@ -56,6 +56,13 @@ func TestKubelet_RecordsOfItsNode(t *testing.T) {
 			return denied(t, asKubelet.Patch(t.Context(), w.Node(name), remove))
 		})
 	}
+	for _, key := range []string{"mutexrule.openshift-optional.skrzypek.io/rule.ns", "upgrade.drover.dev/run"} {
+		w.Merge(w.Node(name), `{"metadata":{"labels":{"`+key+`":"true"}}}`)
+		attack(t, kubelet, "removes the label "+key, func(t *testing.T) string {
+			remove := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+key+`":null}}}`))
+			return denied(t, asKubelet.Patch(t.Context(), w.Node(name), remove))
+		})
+	}
 	// What kubelets do write goes on beside the records.
 	if err := asKubelet.Status().Patch(t.Context(), w.Node(name), annotate("volumes.kubernetes.io/controller-managed-attach-detach", "true")); err != nil {
 		t.Error(err)

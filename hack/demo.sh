@@ -100,7 +100,10 @@ if [[ "$components" == kwok ]]; then
 fi
 
 title "The operator, with the permissions that config/ gives it"
-kubectl apply -k config/kubernetes >/dev/null
+# The second half plays an OpenShift with a gate of its upgrades; the nodes are played all along.
+for folder in kubernetes kwok upgrade; do
+	kubectl apply -k "config/$folder" >/dev/null
+done
 # It runs here as a process, so the Deployment of it gets no Pods, and the API server cannot reach its webhook by the Service.
 kubectl scale deployment drover -n drover-system --replicas=0 >/dev/null
 kubectl delete validatingwebhookconfiguration drover --ignore-not-found >/dev/null
@@ -118,8 +121,8 @@ token="$(kubectl create token drover -n drover-system)"
 		users: [{name: drover, user: {token: "$token"}}]
 	YAML
 )
-printf '$ drover --kubeconfig=...\n'
-drover --kubeconfig="$data/operator.kubeconfig" --leader-elect-namespace=drover-system \
+printf '$ drover --kubeconfig=... --providers=*,kwok\n'
+drover --kubeconfig="$data/operator.kubeconfig" --providers='*,kwok' --leader-elect-namespace=drover-system \
 	--metrics-bind-address=0 --health-probe-bind-address=0 --webhook-bind-address=0 2>"$data/operator.log" &
 operator=$!
 

@@ -67,6 +67,9 @@ type Provider struct {
 	Name string
 	// Kinds are the kinds of spec.providerSpec.value that it serves, whatever their versions.
 	Kinds []schema.GroupKind
+	// OnRequest is set by a provider that --providers has to name before it serves Machines: one for tests, whose Machines have what no
+	// author of a Machine should be able to ask for on a cluster that is used.
+	OnRequest bool
 	// New makes its actuator. It is called once, before Drover starts to work.
 	New func(environment Environment) (Actuator, error)
 }
@@ -79,6 +82,9 @@ type Environment struct {
 	// the caller's own. A Node from the cache has of its status the types, states and times of its conditions and its internal addresses alone, and
 	// the cache may be a moment behind.
 	Client client.Client
+	// Options are the settings that the configuration has for this provider, in machines.providerOptions; nil for none. They are the
+	// administrator's, while the provider's part of a Machine is its author's.
+	Options map[string]string
 	// Live reads any kind from the API server.
 	Live client.Reader
 }

@@ -84,6 +84,9 @@ func schemaOf(t reflect.Type, path string, comments map[string]string) (map[stri
 	case reflect.Slice:
 		items, err := schemaOf(t.Elem(), path, comments)
 		return map[string]any{"type": "array", "items": items}, err
+	case reflect.Map:
+		values, err := schemaOf(t.Elem(), path, comments)
+		return map[string]any{"type": "object", "additionalProperties": values}, err
 	case reflect.Struct:
 		return structSchema(t, path, comments)
 	default:

@@ -41,6 +41,7 @@ const (
 func sources() []source {
 	policies := ".Values.admissionPolicies.enabled"
 	kubemark := and(on("machines"), ".Values.kubemark.enabled")
+	kwok := and(on("machines"), ".Values.kwok.enabled")
 	return []source{
 		{file: "rbac/role.yaml"},
 		{file: "rbac/metrics_reader.yaml"},
@@ -79,6 +80,7 @@ func sources() []source {
 			"    pod-security.kubernetes.io/enforce: restricted\n  annotations:\n    helm.sh/resource-policy: keep\n",
 		}},
 		{file: "kubemark/rbac.yaml", when: kubemark},
+		{file: "kwok/rbac.yaml", when: kwok},
 	}
 }
 

@@ -117,6 +117,8 @@ func kindOf(expression ast.Expr) string {
 		return kindOf(e.X)
 	case *ast.ArrayType:
 		return "list of " + kindOf(e.Elt) + "s"
+	case *ast.MapType:
+		return "map of " + kindOf(e.Value) + "s"
 	case *ast.SelectorExpr:
 		return strings.ToLower(e.Sel.Name)
 	case *ast.Ident:
@@ -152,7 +154,7 @@ func (s *structs) defaultOf(key string) string {
 func flagOf(key string) string {
 	others := map[string]string{
 		"leaderElection.enabled": "leader-elect", "health.bindAddress": "health-probe-bind-address", "log.verbosity": "v",
-		"drain.requestsPerSecond": "drain-requests-per-second",
+		"drain.requestsPerSecond": "drain-requests-per-second", "machines.providers": "providers",
 	}
 	name, found := others[key]
 	if !found {

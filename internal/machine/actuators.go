@@ -21,10 +21,13 @@ type Actuators struct {
 	kinds map[schema.GroupKind]provider.Actuator
 }
 
-// NewActuators makes the actuators of all providers.
-func NewActuators(environment provider.Environment, providers ...provider.Provider) (*Actuators, error) {
+// NewActuators returns the actuators of providers, each with the options of its name.
+func NewActuators(
+	environment provider.Environment, options map[string]map[string]string, providers ...provider.Provider,
+) (*Actuators, error) {
 	a := &Actuators{kinds: map[schema.GroupKind]provider.Actuator{}}
 	for _, p := range providers {
+		environment.Options = options[p.Name]
 		actuator, err := p.New(environment)
 		if err != nil {
 			return nil, fmt.Errorf("provider %s: %w", p.Name, err)
@@ -67,7 +70,7 @@ func (a *Actuators) of(machine *machinev1beta1.Machine) (provider.Actuator, erro
 	if actuator := a.kinds[served]; actuator != nil {
 		return actuator, nil
 	}
-	return nil, fmt.Errorf("spec.providerSpec.value: no provider here serves %s; there are %s", served, cmp.Or(a.names(), "none"))
+	return nil, fmt.Errorf("spec.providerSpec.value: no provider that --providers turns on serves %s; on are %s", served, cmp.Or(a.names(), "none"))
 }
 
 func (a *Actuators) names() string {

@@ -144,7 +144,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	actuators, err := NewActuators(provider.Environment{}, provider.Provider{
+	actuators, err := NewActuators(provider.Environment{}, nil, provider.Provider{
 		Name: "cloud", Kinds: []schema.GroupKind{cloudKind}, New: func(provider.Environment) (provider.Actuator, error) { return s.cloud, nil },
 	})
 	if err != nil {

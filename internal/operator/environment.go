@@ -3,14 +3,43 @@ package operator
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/provider"
 )
+
+// serving returns the providers that serve Machines, of those that the program has. A name that no provider has is an error, as are options for one
+// that does not serve.
+func serving(all []provider.Provider, machines v1alpha1.Machines) ([]provider.Provider, error) {
+	var known []string
+	for _, p := range all {
+		known = append(known, p.Name)
+	}
+	for i, name := range machines.Providers {
+		if name = strings.TrimPrefix(name, "-"); name != "*" && !slices.Contains(known, name) {
+			return nil, field.NotSupported(field.NewPath("machines", "providers").Index(i), name, known)
+		}
+	}
+	serves := func(p provider.Provider) bool {
+		return config.Enabled(machines.Providers, p.Name) && (!p.OnRequest || slices.Contains(machines.Providers, p.Name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(machines.ProviderOptions)) {
+		if !slices.ContainsFunc(all, func(p provider.Provider) bool { return p.Name == name && serves(p) }) {
+			return nil, field.Invalid(field.NewPath("machines", "providerOptions").Key(name), name, "no provider of this name serves; name it in machines.providers")
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(p provider.Provider) bool { return !serves(p) }), nil
+}
 
 // Environment returns what the providers of machines work with.
 func Environment(mgr manager.Manager) (provider.Environment, error) {

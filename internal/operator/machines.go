@@ -158,7 +158,11 @@ func newMachineCrew(
 	if err != nil {
 		return nil, err
 	}
-	actuators, err := machine.NewActuators(environment, providers...)
+	chosen, err := serving(providers, settings.Machines)
+	if err != nil {
+		return nil, err
+	}
+	actuators, err := machine.NewActuators(environment, settings.Machines.ProviderOptions, chosen...)
 	if err != nil {
 		return nil, err
 	}

@@ -35,29 +35,37 @@ const (
 // Provider returns it for app.WithProvider.
 func Provider() provider.Provider {
 	return provider.Provider{
-		Name: Name, Kinds: []schema.GroupKind{{Group: GroupVersion.Group, Kind: kindSpec}},
+		Name: Name, Kinds: []schema.GroupKind{{Group: GroupVersion.Group, Kind: kindSpec}}, OnRequest: true,
 		New: func(environment provider.Environment) (provider.Actuator, error) {
+			program, err := programOf(environment.Options)
+			if err != nil {
+				return nil, err
+			}
 			// Drover's cache has no Secrets, and a Pod that it does not show yet would be taken for lost.
 			core, err := corev1client.NewForConfig(environment.Config)
 			if err != nil {
 				return nil, fmt.Errorf("making a client: %w", err)
 			}
-			return NewActuator(core, environment.Client, environment.Config, clock.RealClock{}), nil
+			return NewActuator(core, environment.Client, environment.Config, program, clock.RealClock{}), nil
 		},
 	}
 }
 
-// NewActuator makes one that works with a client, and a reader of Nodes; config says where the hollow nodes find the API server.
-func NewActuator(core corev1client.CoreV1Interface, nodes client.Reader, config *rest.Config, clock clock.PassiveClock) *Actuator {
-	return &Actuator{core, nodes, config, clock}
+// NewActuator returns one that works with a client, and a reader of Nodes; config says where the hollow nodes find the API server, and program what
+// they run.
+func NewActuator(
+	core corev1client.CoreV1Interface, nodes client.Reader, config *rest.Config, program Program, clock clock.PassiveClock,
+) *Actuator {
+	return &Actuator{core, nodes, config, program, clock}
 }
 
 // Actuator makes Pods of Machines.
 type Actuator struct {
-	core   corev1client.CoreV1Interface
-	nodes  client.Reader
-	config *rest.Config
-	clock  clock.PassiveClock
+	core    corev1client.CoreV1Interface
+	nodes   client.Reader
+	config  *rest.Config
+	program Program
+	clock   clock.PassiveClock
 }
 
 var _ provider.Actuator = (*Actuator)(nil)
@@ -68,10 +76,13 @@ func (a *Actuator) Create(ctx context.Context, machine *machinev1beta1.Machine) 
 	if err != nil {
 		return nil, err
 	}
+	if err := a.program.check(spec); err != nil {
+		return nil, err
+	}
 	if err := a.free(ctx, machine.Name); err != nil {
 		return nil, err
 	}
-	pod, err := a.core.Pods(spec.Namespace).Create(ctx, podOf(machine, spec), metav1.CreateOptions{})
+	pod, err := a.core.Pods(spec.Namespace).Create(ctx, podOf(machine, spec, a.program), metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		if pod, err = a.pod(ctx, machine, types.NamespacedName{Namespace: spec.Namespace, Name: machine.Name}); err != nil {

@@ -62,7 +62,8 @@ func newStage(t *testing.T, nodes ...client.Object) *stage {
 		return true, answer, nil
 	})
 	config := &rest.Config{Host: "https://api.example.com:6443", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("authority")}}
-	s.Actuator = NewActuator(s.server.CoreV1(), nodefake.NewClientBuilder().WithObjects(nodes...).Build(), config, s.clock)
+	s.Actuator = NewActuator(s.server.CoreV1(), nodefake.NewClientBuilder().WithObjects(nodes...).Build(), config,
+		Program{Image: "kubemark", Command: []string{"/kubemark"}}, s.clock)
 	return s
 }
 
@@ -144,7 +145,7 @@ func TestConformance(t *testing.T) {
 	conformance.Run(t, conformance.Subject{
 		Actuator: s,
 		Machine:  func(_ *testing.T, name string) *machinev1beta1.Machine { return s.machine(name, "") },
-		Invalid:  func(_ *testing.T, name string) *machinev1beta1.Machine { return s.machine(name, `{"image":""}`) },
+		Invalid:  func(_ *testing.T, name string) *machinev1beta1.Machine { return s.machine(name, `{"image":"another"}`) },
 		Lose: func(t *testing.T, machine *machinev1beta1.Machine) {
 			if err := s.server.CoreV1().Pods(namespace).Delete(t.Context(), machine.Name, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
@@ -314,7 +315,7 @@ func TestItIsFoundWhereItWasMade(t *testing.T) {
 	s := newStage(t)
 	machine := s.machine("m", "")
 	machine.Status.ProviderStatus = s.made(machine).Status
-	for _, spec := range []string{`{"namespace":"elsewhere"}`, `{"image":""}`} {
+	for _, spec := range []string{`{"namespace":"elsewhere"}`, `{"numCores":-1}`} {
 		machine.Spec = s.machine("m", spec).Spec
 		if s.seen(machine) == nil {
 			t.Errorf("%s: it is not found", spec)

@@ -45,7 +45,7 @@ func metaOf(machine *machinev1beta1.Machine, namespace string) metav1.ObjectMeta
 
 // podOf is the Pod that a Machine becomes. It fits the Pod security standard "restricted": a hollow kubelet mounts and starts nothing, so it
 // needs no rights on the machine that it runs on.
-func podOf(machine *machinev1beta1.Machine, spec *ProviderSpec) *corev1.Pod {
+func podOf(machine *machinev1beta1.Machine, spec *ProviderSpec, program Program) *corev1.Pod {
 	secret := spec.KubeconfigSecret.Name
 	if spec.ownSecret() {
 		secret = machine.Name
@@ -62,7 +62,7 @@ func podOf(machine *machinev1beta1.Machine, spec *ProviderSpec) *corev1.Pod {
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
-				Name: containerName, Image: spec.Image, Command: spec.Command, Args: arguments(machine.Name, spec), Resources: spec.Resources,
+				Name: containerName, Image: program.Image, Command: program.Command, Args: arguments(machine.Name, spec), Resources: spec.Resources,
 				SecurityContext: &corev1.SecurityContext{
 					AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

@@ -35,13 +35,13 @@ const (
 	defaultCommand        = "/kubemark"
 )
 
-// ProviderSpec is spec.providerSpec.value of a Machine that is a hollow node. Only Image is required.
+// ProviderSpec is spec.providerSpec.value of a Machine that is a hollow node. Every field may be left out.
 type ProviderSpec struct {
 	metav1.TypeMeta `json:",inline"`
 	// Metadata is read and not used: OpenShift's kind has it.
 	Metadata metav1.ObjectMeta `json:"metadata,omitzero"`
-	// Image has Kubernetes' kubemark, or drover-sandbox-node under that name.
-	Image string `json:"image"`
+	// Image is that of the provider's options, or empty: the author of a Machine does not choose what the Pod runs.
+	Image string `json:"image,omitempty"`
 	// TurnUnhealthyAfter has the Node turn NotReady for good after HealthyDuration.
 	TurnUnhealthyAfter bool `json:"turnUnhealthyAfter,omitempty"`
 	// TurnUnhealthyPeriodically has it be Ready for HealthyDuration, NotReady for UnhealthyDuration, and so on. Like TurnUnhealthyAfter it
@@ -58,7 +58,7 @@ type ProviderSpec struct {
 
 	// Namespace is where the Pods are; empty is kubemark-actuator.
 	Namespace string `json:"namespace,omitempty"`
-	// Command is what the Pod runs, before the flags; empty is /kubemark.
+	// Command is that of the provider's options, or empty, for the same reason.
 	Command []string `json:"command,omitempty"`
 	// Resources are the Pod's own; empty asks for 40m of CPU and 100M of memory.
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -106,9 +106,6 @@ func (s *ProviderSpec) complete() {
 	if s.Namespace == "" {
 		s.Namespace = defaultNamespace
 	}
-	if len(s.Command) == 0 {
-		s.Command = []string{defaultCommand}
-	}
 	if s.ServiceAccountName == "" && s.ownSecret() {
 		s.ServiceAccountName = defaultServiceAccount
 	}
@@ -121,9 +118,6 @@ func (s *ProviderSpec) complete() {
 
 // problem says what is wrong with the spec, beginning with the field; empty when nothing is.
 func (s *ProviderSpec) problem() string {
-	if s.Image == "" {
-		return "image: it is missing; name an image that has kubemark"
-	}
 	for _, field := range []struct {
 		name string
 		time metav1.Duration

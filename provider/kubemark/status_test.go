@@ -3,6 +3,7 @@ package kubemark
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,7 +21,6 @@ import (
 func TestWhatIsWrongWithASpec(t *testing.T) {
 	s := newStage(t)
 	for spec, want := range map[string]string{
-		`{"image":""}`:                "value.image: it is missing",
 		`{"colour":"red"}`:            `unknown field "colour"`,
 		`{"deletionTimeout":"-1s"}`:   "deletionTimeout: -1s is negative",
 		`{"numCores":-1}`:             "a capacity is not negative",
@@ -62,7 +62,7 @@ func TestAnOldManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := podOf(machine, spec)
+	pod := podOf(machine, spec, Program{Image: "kubemark:v1", Command: []string{defaultCommand}})
 	if args := strings.Join(pod.Spec.Containers[0].Args, " "); pod.Namespace != "kubemark-actuator" ||
 		!strings.HasSuffix(args, " --turn-unhealthy-periodically=true --healthy-duration=40s --unhealthy-duration=5s") {
 		t.Errorf("in %s it runs %s", pod.Namespace, args)
@@ -158,6 +158,44 @@ func TestThePodHasNoRights(t *testing.T) {
 	for _, volume := range spec.Volumes {
 		if volume.HostPath != nil {
 			t.Errorf("it mounts %s", volume.HostPath.Path)
+		}
+	}
+}
+
+// The author of a Machine does not choose what the Pod runs.
+func TestProgram(t *testing.T) {
+	for _, c := range []struct {
+		options map[string]string
+		want    string
+	}{
+		{nil, "machines.providerOptions.kubemark.image: it is missing"},
+		{map[string]string{"image": "a", "colour": "red"}, "kubemark.colour: there is no such option"},
+		{map[string]string{"image": "kubemark", "command": "/drover-sandbox-node  hollow"}, ""},
+	} {
+		program, err := programOf(c.options)
+		if c.want == "" && err == nil {
+			if len(program.Command) != 2 {
+				t.Errorf("the command is %q", program.Command)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.options, err, c.want)
+		}
+	}
+	s := newStage(t)
+	for spec, want := range map[string]string{
+		`{"image":"another"}`:          "value.image: Machines run the image of machines.providerOptions.kubemark.image, which is kubemark",
+		`{"command":["sh","-c","id"]}`: "value.command: Machines run the command of",
+		`{"image":""}`:                 "",
+		`{"command":["/kubemark"]}`:    "",
+		`{"image":"kubemark"}`:         "",
+	} {
+		machine := s.machine(fmt.Sprintf("program-%d", len(s.server.Actions())), spec)
+		_, err := s.Create(t.Context(), machine)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+			provider.ReasonOf(err, "") != machinev1beta1.InvalidConfigurationMachineError) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
 		}
 	}
 }

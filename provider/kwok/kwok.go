@@ -28,7 +28,7 @@ const Name = "kwok"
 // Provider returns it for app.WithProvider.
 func Provider() provider.Provider {
 	return provider.Provider{
-		Name: Name, Kinds: []schema.GroupKind{{Group: GroupVersion.Group, Kind: kindSpec}},
+		Name: Name, Kinds: []schema.GroupKind{{Group: GroupVersion.Group, Kind: kindSpec}}, OnRequest: true,
 		New: func(environment provider.Environment) (provider.Actuator, error) {
 			return NewActuator(environment.Client, clock.RealClock{}), nil
 		},

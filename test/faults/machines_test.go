@@ -56,12 +56,8 @@ var withMachines sync.Once
 func installMachines(t *testing.T) {
 	t.Helper()
 	withMachines.Do(func() {
-		folder, err := harness.Folder("config/machines")
-		if err != nil {
+		if err := harness.InstallMachines(t.Context(), env); err != nil {
 			t.Fatal(err)
-		}
-		if output, err := harness.Kubectl(t.Context(), env, nil, "apply", "-k", folder); err != nil {
-			t.Fatalf("installing the capability: %v\n%s", err, output)
 		}
 	})
 }

@@ -77,6 +77,20 @@ func Install(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
+// InstallMachines adds the capability machines, with the provider kwok.
+func InstallMachines(ctx context.Context, c *cluster.Cluster) error {
+	for _, name := range []string{"config/machines", "config/kwok"} {
+		folder, err := Folder(name)
+		if err != nil {
+			return err
+		}
+		if output, err := Kubectl(ctx, c, nil, "apply", "-k", folder); err != nil {
+			return fmt.Errorf("installing %s: %w\n%s", folder, err, output)
+		}
+	}
+	return nil
+}
+
 // Kubectl runs kubectl as the administrator and returns what it printed.
 func Kubectl(ctx context.Context, c *cluster.Cluster, input io.Reader, args ...string) (string, error) {
 	command, err := cluster.KubectlCommand()

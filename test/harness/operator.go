@@ -128,6 +128,9 @@ func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options
 		// Several operators run side by side here; a test of the webhook gives each an address of its own.
 		"--webhook-bind-address=0",
 	}
+	if !slices.ContainsFunc(options.Args, func(arg string) bool { return strings.HasPrefix(arg, "--providers") }) {
+		args = append(args, "--providers=*,kwok")
+	}
 	if !slices.ContainsFunc(options.Args, func(arg string) bool { return strings.HasPrefix(arg, "--controllers") }) {
 		// The pools of most tests are made by hand, without a provider: the machine controllers would take them for their own.
 		args = append(args, "--controllers=*,-machines")

@@ -31,7 +31,7 @@ func everything() []string {
 	for _, value := range []string{
 		"capabilities.machines=true", "metrics.serviceMonitor.enabled=true", "metrics.prometheusRule.enabled=true", "metrics.dashboards.enabled=true",
 		"metrics.readers[0].name=prometheus-k8s", "metrics.readers[0].namespace=monitoring", "networkPolicy.enabled=true", "kubemark.enabled=true",
-		"webhook.certificates=cert-manager",
+		"kubemark.image=example.com/kubemark", "kwok.enabled=true", "webhook.certificates=cert-manager",
 	} {
 		args = append(args, "--set", value)
 	}
@@ -40,7 +40,8 @@ func everything() []string {
 
 func TestTheChartInstallsWhatConfigDoes(t *testing.T) {
 	for folder, args := range map[string][]string{
-		"config/default": {"--api-versions", "config.openshift.io/v1"}, "config/kubernetes": {"--set", "capabilities.machines=true"},
+		"config/default": {"--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1"},
+		"config/kubernetes": {"--set", "capabilities.machines=true"},
 		"config/overlays/metadata": helm.Only("metadata"), "config/overlays/maintenance": helm.Only("maintenance"),
 		"config/overlays/machines": helm.Only("machines"), "config/overlays/upgrade": helm.Only("upgrade"),
 	} {
@@ -264,7 +265,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"'/image/digest'":                                      "image.digest=sha256:abc", "'/replicas': minimum": "replicas=-1",
 		"value must be one of 'managed', 'cert-manager', 'secret'": "webhook.certificates=none",
 		"webhook.caBundle: the authority of the certificate":       "webhook.certificates=secret",
-		"the provider is of use with capabilities.machines only":   "kubemark.enabled=true",
+		"kwok.enabled: the provider is of use with":                "kwok.enabled=true",
+		"kubemark.enabled: the provider is of use with":            "kubemark.enabled=true",
 	} {
 		h.Refused(text, "template", "drover", h.Chart, "--set", value)
 	}

@@ -38,6 +38,17 @@ type hollowPool struct {
 	running map[string]*cluster.HollowNode
 }
 
+// hollowConfig writes the options of the provider into a file.
+func hollowConfig(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	text := "apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\nmachines: {providerOptions: {kubemark: {image: kubemark.invalid}}}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // newHollowPool installs the provider's permissions and runs the operator as it is shipped.
 func newHollowPool(t *testing.T, name string, args ...string) *hollowPool {
 	t.Helper()
@@ -61,8 +72,8 @@ func newHollowPool(t *testing.T, name string, args ...string) *hollowPool {
 	})
 	p.Pool = w.MakePool(name, 0, nil)
 	p.host()
-	w.Operator(harness.Options{Args: append([]string{"--controllers=*"}, args...), Binary: binary})
-	spec := fmt.Sprintf(`{"apiVersion":%q,"kind":"KubemarkMachineProviderConfig","image":"kubemark.invalid","nodeSelector":{%q:"true"},
+	w.Operator(harness.Options{Args: append([]string{"--controllers=*", "--config=" + hollowConfig(t), "--providers=kwok,kubemark"}, args...), Binary: binary})
+	spec := fmt.Sprintf(`{"apiVersion":%q,"kind":"KubemarkMachineProviderConfig","nodeSelector":{%q:"true"},
 		"numCores":4,"memoryCapacity":"16Gi","labels":{"topology.kubernetes.io/zone":"zone-k"},
 		"taints":[{"key":"kubemark","value":"true","effect":"NoSchedule"}]}`, kubemark.GroupVersion, hostLabel)
 	patch := fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/providerSpec/value","value":%s},

@@ -44,12 +44,8 @@ func prepared(t *testing.T) *harness.World {
 		if output, err := harness.Kubectl(t.Context(), env, nil, "scale", "deployment/drover", "--replicas=0", "-n", harness.SystemNamespace); err != nil {
 			panic(fmt.Sprintf("scaling the Deployment: %v\n%s", err, output))
 		}
-		folder, err := harness.Folder("config/machines")
-		if err != nil {
+		if err := harness.InstallMachines(t.Context(), env); err != nil {
 			panic(err)
-		}
-		if output, err := harness.Kubectl(t.Context(), env, nil, "apply", "-k", folder); err != nil {
-			panic(fmt.Sprintf("installing the capability: %v\n%s", err, output))
 		}
 	})
 	return harness.NewWorld(t, env)

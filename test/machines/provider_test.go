@@ -27,7 +27,7 @@ func TestAProviderOfAThirdParty(t *testing.T) {
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", folder, err, output)
 	}
-	w.Operator(harness.Options{Args: []string{"--controllers=*"}, Binary: binary})
+	w.Operator(harness.Options{Args: []string{"--controllers=*", "--providers=*"}, Binary: binary})
 	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "static-1"}}
 	machine.Spec.ProviderSpec.Value = &runtime.RawExtension{
 		Raw: []byte(`{"apiVersion":"static.example.com/v1","kind":"StaticMachineProviderSpec","nodeName":"static-server"}`),

@@ -19,6 +19,7 @@ import (
 
 	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/install/helm"
+	"github.com/drover-io/drover/test/realnode"
 )
 
 // values are those of every install here.
@@ -48,7 +49,8 @@ func TestOnRealNodes(t *testing.T) {
 		{"Maintenance", testMaintenance},
 		{"Kubemark", func(t *testing.T) {
 			inner := helm.New(t, env)
-			more := values("--take-ownership", "--set", "capabilities.machines=true", "--set", "kubemark.enabled=true")
+			more := values("--take-ownership", "--set", "capabilities.machines=true", "--set", "kubemark.enabled=true",
+				"--set", "kubemark.image="+realnode.KubemarkImage)
 			inner.Run(append([]string{"upgrade", "drover", h.Chart}, more...)...)
 			testKubemark(t)
 		}},

@@ -14,7 +14,6 @@ import (
 	"github.com/drover-io/drover/provider/kubemark"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
-	"github.com/drover-io/drover/test/realnode"
 )
 
 // hollowNamespace is where the Pods of hollow nodes are.
@@ -29,7 +28,7 @@ func testKubemark(t *testing.T) {
 		Template: machinev1beta1.MachineTemplateSpec{
 			ObjectMeta: machinev1beta1.ObjectMeta{Labels: labels},
 			Spec: machinev1beta1.MachineSpec{ProviderSpec: machinev1beta1.ProviderSpec{Value: &runtime.RawExtension{Raw: fmt.Appendf(nil,
-				`{"apiVersion":%q,"kind":"KubemarkMachineProviderConfig","image":%q,"numCores":4}`, kubemark.GroupVersion, realnode.KubemarkImage)}}},
+				`{"apiVersion":%q,"kind":"KubemarkMachineProviderConfig","numCores":4}`, kubemark.GroupVersion)}}},
 		},
 	}}
 	// The CRD has just come.

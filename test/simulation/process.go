@@ -109,7 +109,7 @@ func (p *process) run(ctx context.Context) error {
 	checkMetrics, err3 := healthcheck.NewMetrics(registry)
 	nodeMetrics, err4 := metadata.NewMetrics(registry)
 	drainMetrics, err5 := engine.NewMetrics(registry)
-	actuators, err6 := machine.NewActuators(provider.Environment{}, provider.Provider{
+	actuators, err6 := machine.NewActuators(provider.Environment{}, nil, provider.Provider{
 		Name: "simulation", Kinds: []schema.GroupKind{cloudKind}, New: func(provider.Environment) (provider.Actuator, error) {
 			return &actuator{process: p}, nil
 		},

@@ -149,6 +149,11 @@ type Machines struct {
 	// it with the Machine. "*" stands for all namespaces. A control-plane node is never adopted. Default namespace, or openshift-machine-api
 	// where that is "".
 	AdoptionNamespaces []string `json:"adoptionNamespaces,omitempty"`
+	// Providers picks the providers that serve Machines as Controllers picks capabilities; "*" does not stand for those for tests, kwok and kubemark,
+	// which have to be named. Default ["*"].
+	Providers []string `json:"providers,omitempty"`
+	// ProviderOptions are settings by the name of a provider; docs/provider.md has those of each. Default none.
+	ProviderOptions map[string]map[string]string `json:"providerOptions,omitempty"`
 	// ReplaceFailed deletes Machines of a MachineSet that are Failed, one at a time, so that they are made anew. Default false.
 	ReplaceFailed *bool `json:"replaceFailed,omitempty"`
 }

@@ -107,6 +107,20 @@
 {{- end -}}
 {{- end -}}
 {{- with $webhook -}}{{- $_ := set $config "webhook" . -}}{{- end -}}
+{{- $machines := deepCopy ($config.machines | default dict) -}}
+{{- range $name := list "kubemark" "kwok" -}}
+{{- if (index $.Values $name).enabled -}}
+{{- $_ := set $machines "providers" (append ($machines.providers | default (list "*")) $name | uniq) -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.kubemark.enabled -}}
+{{- $options := deepCopy ($machines.providerOptions | default dict) -}}
+{{- $kubemark := dict "image" (required "kubemark.image: name the image that has kubemark" .Values.kubemark.image) -}}
+{{- with .Values.kubemark.command -}}{{- $_ := set $kubemark "command" . -}}{{- end -}}
+{{- $_ := set $options "kubemark" $kubemark -}}
+{{- $_ := set $machines "providerOptions" $options -}}
+{{- end -}}
+{{- with $machines -}}{{- $_ := set $config "machines" . -}}{{- end -}}
 apiVersion: config.drover.dev/v1alpha1
 kind: DroverConfiguration
 {{ toYaml $config }}
@@ -172,7 +186,9 @@ kind: DroverConfiguration
 {{- if and .Values.metrics.prometheusRule.enabled (not (include "drover.port" (list . "metrics" ":8443"))) -}}
 {{- fail "metrics.prometheusRule.enabled: config.metrics.bindAddress 0 turns metrics off, and the alerts would say that Drover is absent" -}}
 {{- end -}}
-{{- if and .Values.kubemark.enabled (not (include "drover.on" (list . "machines"))) -}}
-{{- fail "kubemark.enabled: the provider is of use with capabilities.machines only" -}}
+{{- range $name := list "kubemark" "kwok" -}}
+{{- if and (index $.Values $name).enabled (not (include "drover.on" (list $ "machines"))) -}}
+{{- fail (printf "%s.enabled: the provider is of use with capabilities.machines only" $name) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

@@ -81,13 +81,10 @@ func (s *stage) build(ctx context.Context) error {
 	if err := harness.Install(ctx, s.cluster); err != nil {
 		return err
 	}
-	folder, err := harness.Folder("config/machines")
-	if err != nil {
+	if err := harness.InstallMachines(ctx, s.cluster); err != nil {
 		return err
 	}
-	if output, err := harness.Kubectl(ctx, s.cluster, nil, "apply", "-k", folder); err != nil {
-		return fmt.Errorf("installing the capability: %w\n%s", err, output)
-	}
+	var err error
 	if s.client, err = newClient(s.cluster.Admin()); err != nil {
 		return err
 	}

@@ -38,6 +38,9 @@ func (p prepared) Run() int {
 	return p.m.Run()
 }
 
+// gateCRDs is how many of crds are of the gate of upgrades, which is for OpenShift.
+const gateCRDs = 3
+
 // crds are all that Drover may bring.
 var crds = []string{
 	"machines.machine.openshift.io", "machinesets.machine.openshift.io", "machinehealthchecks.machine.openshift.io",

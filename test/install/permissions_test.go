@@ -1,6 +1,7 @@
 package install
 
 import (
+	"context"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -84,6 +85,17 @@ func maintain(w *harness.World) {
 }
 
 func makeMachines(w *harness.World) {
+	folder, err := harness.Folder("config/kwok")
+	if err != nil {
+		w.Fatal(err)
+	}
+	provider := func(verb string) {
+		if output, err := harness.Kubectl(context.WithoutCancel(w.Context()), env, nil, verb, "-k", folder); err != nil {
+			w.Error(err, output)
+		}
+	}
+	provider("apply")
+	defer provider("delete")
 	pool := w.MakePool("made", 2, nil)
 	pool.Runs(2)
 	pool.Scale(1)

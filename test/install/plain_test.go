@@ -58,7 +58,7 @@ func TestPlainYAML(t *testing.T) {
 	}
 	running(w, 2)
 	kubectl(t, nil, "delete", "-f", file, "-l", "app.kubernetes.io/name=drover", "--timeout=90s")
-	if output := kubectl(t, nil, "get", "-f", file, "--ignore-not-found", "-o", "name"); len(strings.Fields(output)) != len(crds)+2 {
+	if output := kubectl(t, nil, "get", "-f", file, "--ignore-not-found", "-o", "name"); len(strings.Fields(output)) != len(crds)-gateCRDs+2 {
 		t.Errorf("the CRDs and two namespaces were to be left, not\n%s", output)
 	}
 	if err := clear(t.Context()); err != nil {

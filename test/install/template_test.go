@@ -266,7 +266,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"value must be one of 'managed', 'cert-manager', 'secret'": "webhook.certificates=none",
 		"webhook.caBundle: the authority of the certificate":       "webhook.certificates=secret",
 		"kwok.enabled: the provider is of use with":                "kwok.enabled=true",
-		"kubemark.enabled: the provider is of use with":            "kubemark.enabled=true",
+		"kubemark.enabled: the provider is of use with":            "kubemark.enabled=true,kubemark.image=kubemark",
+		"kubemark.image: name the image that has kubemark":         "kubemark.enabled=true,capabilities.machines=true",
 	} {
 		h.Refused(text, "template", "drover", h.Chart, "--set", value)
 	}

@@ -35,7 +35,7 @@ const DefaultParallel = 50
 const (
 	// catchUp is how soon to look again when a cache lags behind our own write. The event that ends the lag comes first as a rule.
 	catchUp = time.Second
-	// retryStale is how soon to decide again after a guard failed.
+	// retryStale is how soon to decide again after a guard failed. It doubles with each pass in which one fails, up to retryDenied: a cache may lag.
 	retryStale = 100 * time.Millisecond
 	// retryDenied is how soon to try again what the API server refused.
 	retryDenied = time.Minute
@@ -70,6 +70,8 @@ type Reconciler struct {
 	notices  notices
 	versions *expectations.Objects
 	owned    *expectations.Owned
+	// stale counts the passes one after another in which a guard failed, by MachineSet.
+	stale workqueue.TypedRateLimiter[types.NamespacedName]
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]*memory
@@ -97,6 +99,7 @@ func NewReconciler(
 		owned: expectations.NewOwned(cache, func() client.Object { return &machinev1beta1.Machine{} }, expectations.OwnedOptions{
 			Version: version, Live: current, Clock: options.Clock,
 		}),
+		stale: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, retryDenied),
 		known: map[types.NamespacedName]*memory{},
 	}
 }
@@ -146,6 +149,8 @@ type pass struct {
 	missing map[types.UID]bool
 	// created are the names of the Machines that the pass has created.
 	created []string
+	// stale reports that a guard failed: the cache does not show what another writer has changed.
+	stale bool
 	// again is how soon to look once more without an event; zero for no need.
 	again time.Duration
 	// err is what is to be tried again with back-off.
@@ -176,6 +181,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	p := &pass{Reconciler: r, key: request.NamespacedName, set: set, memory: m, now: r.clock.Now(), missing: map[types.UID]bool{}}
 	p.work(ctx)
+	if p.stale {
+		p.later(r.stale.When(p.key))
+	} else {
+		r.stale.Forget(p.key)
+	}
 	if p.err != nil {
 		return reconcile.Result{}, p.err
 	}

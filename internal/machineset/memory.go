@@ -55,6 +55,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 		delete(r.known, key)
 	}
 	r.metrics.forget(key)
+	r.stale.Forget(key)
 }
 
 func (r *Reconciler) drop(m *memory) {

@@ -71,7 +71,7 @@ func (p *pass) reown(
 		case status.OK:
 			done = append(done, machine.Name)
 		case status.Stale:
-			p.later(retryStale)
+			p.stale = true
 		case status.Denied:
 			log.FromContext(ctx).Error(errs[i], "cannot change the owner of a Machine", "machine", machine.Name, "retryAfter", retryDenied.String())
 			p.memory.refused[machine.UID] = refusal{p.now.Add(retryDenied), fmt.Sprintf("Machine %s: %v", machine.Name, errs[i])}

@@ -324,6 +324,27 @@ func TestAnswersToTheStatus(t *testing.T) {
 	}
 }
 
+// A guard that fails again and again means a cache that lags: writing ten times a second would not make it faster.
+func TestStatus_ConflictsBackOff(t *testing.T) {
+	s := newStage(t, Options{}, pool(1)...)
+	conflict := only("status", func(string) error {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "machinesets"}, "web", errors.New("modified"))
+	})
+	s.fail = conflict
+	for i, want := range []time.Duration{retryStale, 2 * retryStale, 4 * retryStale} {
+		if result := s.pass("status MachineSet/web"); result.RequeueAfter != want {
+			t.Errorf("conflict %d: again after %s, want %s", i+1, result.RequeueAfter, want)
+		}
+	}
+	s.fail = nil
+	s.pass("status MachineSet/web")
+	s.fail = conflict
+	s.resize(2)
+	if result := s.pass("create Machine, status MachineSet/web"); result.RequeueAfter != retryStale {
+		t.Errorf("after a write that went well it begins anew, not with %s", result.RequeueAfter)
+	}
+}
+
 // A cache of MachineSets that lags behind our own status would have it written twice.
 func TestWaitsForItsOwnStatus(t *testing.T) {
 	s := newStage(t, Options{}, pool(2)...)

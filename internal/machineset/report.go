@@ -72,7 +72,7 @@ func (p *pass) writeStatus(ctx context.Context, after machinev1beta1.MachineSetS
 		p.metrics.observe(p.key, p.set, &after)
 		p.tell(&after)
 	case status.Stale:
-		p.later(retryStale)
+		p.stale = true
 	case status.Gone:
 		// Its Deleted event is on the way, or here already.
 	case status.Denied:

@@ -59,7 +59,7 @@ func (p *pass) delete(ctx context.Context, all []*machinev1beta1.Machine) {
 			p.missing[machine.UID] = true
 			deleted = append(deleted, machine.Name)
 		case status.Stale:
-			p.later(retryStale)
+			p.stale = true
 		default:
 			// Whether a request that got no answer was carried out, the API server has to be asked: the next pass might choose another.
 			p.memory.unverified = p.memory.unverified || class == status.Transient

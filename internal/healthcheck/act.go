@@ -238,7 +238,7 @@ func (p *pass) lease(ctx context.Context, r *remedy) (bool, error) {
 		p.leaseHeld(r, held)
 		return false, nil
 	case status.Classify(err) == status.Stale:
-		p.later(retryStale)
+		p.conflicted = true
 		return false, nil
 	}
 	return false, err
@@ -272,7 +272,7 @@ func (p *pass) returnLeases(ctx context.Context) {
 			err = p.options.Leases.Release(ctx, node)
 		}
 		if status.Classify(err) == status.Stale {
-			p.later(retryStale)
+			p.conflicted = true
 			continue
 		}
 		delete(p.memory.leases, uid)
@@ -313,7 +313,7 @@ func (p *pass) answered(r *remedy, err error, event string) (bool, error) {
 	case status.OK:
 		return true, nil
 	case status.Stale:
-		p.later(retryStale)
+		p.conflicted = true
 		return false, nil
 	case status.Gone:
 		// Its Deleted event is on the way.

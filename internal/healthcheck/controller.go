@@ -33,8 +33,8 @@ const Name = "healthcheck"
 const fieldOwner = client.FieldOwner("drover-healthcheck")
 
 const (
-	// retryStale is how soon to decide again after a guard failed.
-	retryStale = 100 * time.Millisecond
+	// retryStale is how soon to decide again after a guard failed. It doubles with each failure that follows, up to maxStale: a cache may lag.
+	retryStale, maxStale = 100 * time.Millisecond, 5 * time.Second
 	// catchUp is how soon to look again when a cache lags behind our own write; the event comes first as a rule.
 	catchUp = time.Second
 	// retryLease is how soon to ask again for a lease that somebody else holds.
@@ -87,6 +87,8 @@ type Reconciler struct {
 	options  Options
 	clock    clock.PassiveClock
 	versions *expectations.Objects
+	// stale counts the guards that failed one after another, by object.
+	stale workqueue.TypedRateLimiter[types.NamespacedName]
 	// deletions are the Machines that Drover has deleted, by UID, until the cache shows it. They count for every MachineHealthCheck.
 	deletions *expectations.Owned
 	owners    *owners
@@ -119,6 +121,7 @@ func NewReconciler(
 			Live: live, Clock: options.Clock,
 		}),
 		known: map[types.NamespacedName]*memory{},
+		stale: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxStale),
 	}
 }
 
@@ -167,6 +170,8 @@ type pass struct {
 	// tried are the Machines whose remedy was to be begun, done is how many were.
 	tried map[types.UID]bool
 	done  int
+	// conflicted reports that a guard failed: the cache does not show what another writer has changed.
+	conflicted bool
 	// again is how soon to look once more without an event; zero for no need.
 	again time.Duration
 }
@@ -232,12 +237,18 @@ func (p *pass) result(trouble, written error) (reconcile.Result, error) {
 	}
 	switch status.Classify(written) {
 	case status.OK:
-		return reconcile.Result{RequeueAfter: p.again}, nil
 	case status.Stale, status.Gone:
 		// The event is on its way that says what to decide on.
-		return reconcile.Result{RequeueAfter: retryStale}, nil
+		p.conflicted = true
+	default:
+		return reconcile.Result{}, written
 	}
-	return reconcile.Result{}, written
+	if p.conflicted {
+		p.later(p.Reconciler.stale.When(p.key))
+	} else {
+		p.Reconciler.stale.Forget(p.key)
+	}
+	return reconcile.Result{RequeueAfter: p.again}, nil
 }
 
 // later asks for another look, the soonest counts.
@@ -267,5 +278,6 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 		r.versions.Forget(string(m.uid))
 	}
 	delete(r.known, key)
+	r.stale.Forget(key)
 	r.metrics.forget(key)
 }

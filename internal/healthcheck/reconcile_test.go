@@ -327,22 +327,25 @@ func TestAnswersToADeletion(t *testing.T) {
 	for name, c := range map[string]struct {
 		err      error
 		fails    bool
-		after    time.Duration
+		after    [2]time.Duration
 		told     string
 		progress string
 	}{
-		"forbidden": {apierrors.NewForbidden(machines, "m0", errors.New("no")), false, retryDenied, ", Warning MachineDeletionFailed",
+		"forbidden": {apierrors.NewForbidden(machines, "m0", errors.New("no")), false, [2]time.Duration{retryDenied, retryDenied}, ", Warning MachineDeletionFailed",
 			"False/RemediationFailed"},
-		"an error": {apierrors.NewInternalError(errors.New("etcd")), true, 0, ", Warning MachineDeletionFailed", "False/RemediationFailed"},
-		"gone":     {apierrors.NewNotFound(machines, "m0"), false, catchUp, "", "True/NothingToRemediate"},
-		"conflict": {apierrors.NewConflict(machines, "m0", errors.New("changed")), false, retryStale, "", "True/NothingToRemediate"},
+		"an error": {apierrors.NewInternalError(errors.New("etcd")), true, [2]time.Duration{}, ", Warning MachineDeletionFailed", "False/RemediationFailed"},
+		"gone":     {apierrors.NewNotFound(machines, "m0"), false, [2]time.Duration{catchUp, catchUp}, "", "True/NothingToRemediate"},
+		"conflict": {
+			apierrors.NewConflict(machines, "m0", errors.New("changed")), false, [2]time.Duration{retryStale, 2 * retryStale}, "",
+			"True/NothingToRemediate",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, Options{}, crew("uw")...)
 			s.fail["delete Machine"] = c.err
 			for i, want := range []string{"delete Machine/m0, " + statusC, "delete Machine/m0"} {
 				result, writes, err := s.try("c")
-				if writes != want || (err != nil) != c.fails || result.RequeueAfter != c.after {
+				if writes != want || (err != nil) != c.fails || result.RequeueAfter != c.after[i] {
 					t.Errorf("pass %d: wrote %s, error %v, looks again in %s", i, writes, err, result.RequeueAfter)
 				}
 			}

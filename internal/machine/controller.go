@@ -39,8 +39,8 @@ const Holder = "drover-machines"
 const fieldOwner = client.FieldOwner("drover-machine")
 
 const (
-	// retryStale is how soon to decide again after a guard failed.
-	retryStale = 100 * time.Millisecond
+	// retryStale is how soon to decide again after a guard failed. It doubles with each failure that follows, up to maxStale: a cache may lag.
+	retryStale, maxStale = 100 * time.Millisecond, 5 * time.Second
 	// catchUp is how soon to look again when a cache lags behind our own write; the event comes first as a rule.
 	catchUp = time.Second
 	// settleNewborn is how long an instance that runs from the start may take to register its Node before the status is written without it;
@@ -121,6 +121,8 @@ type Reconciler struct {
 	options  Options
 	clock    clock.PassiveClock
 	versions *expectations.Objects
+	// stale counts the guards that failed one after another, by object.
+	stale workqueue.TypedRateLimiter[types.NamespacedName]
 
 	mu sync.Mutex
 	// known is what is remembered of each Machine between passes; nothing of it is needed to decide.
@@ -168,6 +170,7 @@ func NewReconciler(crew *Crew, options Options) *Reconciler {
 		Crew: crew, finder: nodelink.Finder{Reader: crew.Cache}, options: options, clock: options.Clock,
 		versions: expectations.NewObjects(expectations.NewLive(crew.Live, crew.Writer.Scheme()), options.Clock),
 		known:    map[types.NamespacedName]*memory{},
+		stale:    workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxStale),
 	}
 }
 
@@ -232,7 +235,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case apierrors.IsNotFound(err):
 		r.forget(request.NamespacedName)
-		return r.afterOrphans(r.releaseOrphans(ctx, request.NamespacedName, nil))
+		again, err := r.releaseOrphans(ctx, request.NamespacedName, nil)
+		return r.result(request.NamespacedName, again, err)
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("reading Machine %s: %w", request, err)
 	}
@@ -248,7 +252,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		// What was found out about the instance has not been written, perhaps.
 		p.memory.looked = time.Time{}
 	}
-	return p.result(errors.Join(err, notReleased))
+	return p.result(p.key, p.again, errors.Join(err, notReleased))
 }
 
 // run chooses between a Machine's life and its end.
@@ -267,24 +271,18 @@ func (p *pass) run(ctx context.Context) error {
 	return p.live(ctx)
 }
 
-// afterOrphans turns what came of releasing Nodes into what comes next.
-func (r *Reconciler) afterOrphans(again time.Duration, err error) (reconcile.Result, error) {
-	if status.Classify(err) == status.Stale {
-		return reconcile.Result{RequeueAfter: retryStale}, nil
-	}
-	return reconcile.Result{RequeueAfter: again}, err
-}
-
-// result turns what a pass ended with into what comes next.
-func (p *pass) result(err error) (reconcile.Result, error) {
+// result turns what a pass ended with into what comes next. Again is how soon to look once more where nothing has failed; zero for no need.
+func (r *Reconciler) result(key types.NamespacedName, again time.Duration, err error) (reconcile.Result, error) {
 	switch status.Classify(err) {
-	case status.OK:
-		return reconcile.Result{RequeueAfter: p.again}, nil
 	case status.Stale, status.Gone:
 		// The event is on its way that says what to decide on.
-		return reconcile.Result{RequeueAfter: retryStale}, nil
+		return reconcile.Result{RequeueAfter: r.stale.When(key)}, nil
 	}
-	return reconcile.Result{}, err
+	r.stale.Forget(key)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
 // later asks for another look, the soonest counts.

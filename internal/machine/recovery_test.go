@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,6 +95,25 @@ func TestANodeThatRegisteredAnewIsNotLeftBehind(t *testing.T) {
 	if s.node("m") != nil || s.machine("m") != nil {
 		t.Error("something is left of it")
 	}
+}
+
+// A guard that fails again and again means a cache that lags: writing ten times a second would not make it faster.
+func TestReconcile_ConflictsBackOff(t *testing.T) {
+	s := running(t, podOf("p", "m"))
+	s.fail["patch Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "m", errors.New("modified"))
+	s.doom("m")
+	var waits []time.Duration
+	for range 20 {
+		if result, writes, _ := s.pass("m"); strings.Contains(writes, "patch Node") {
+			waits = append(waits, result.RequeueAfter)
+		}
+	}
+	if len(waits) < 7 || waits[0] != retryStale || waits[1] != 2*retryStale || waits[len(waits)-1] != maxStale {
+		t.Errorf("looks again in %v", waits)
+	}
+	delete(s.fail, "patch Node")
+	s.rest("m")
+	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=Draining")
 }
 
 // What was found out and could not be written is found out again, not ten minutes later.

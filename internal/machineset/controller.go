@@ -35,8 +35,8 @@ const DefaultParallel = 50
 const (
 	// catchUp is how soon to look again when a cache lags behind our own write. The event that ends the lag comes first as a rule.
 	catchUp = time.Second
-	// retryStale is how soon to decide again after a guard failed. It doubles with each pass in which one fails, up to retryDenied: a cache may lag.
-	retryStale = 100 * time.Millisecond
+	// retryStale is how soon to decide again after a guard failed. It doubles with each failure that follows, up to maxStale: a cache may lag.
+	retryStale, maxStale = 100 * time.Millisecond, 5 * time.Second
 	// retryDenied is how soon to try again what the API server refused.
 	retryDenied = time.Minute
 	// Back-off of failed requests.
@@ -99,7 +99,7 @@ func NewReconciler(
 		owned: expectations.NewOwned(cache, func() client.Object { return &machinev1beta1.Machine{} }, expectations.OwnedOptions{
 			Version: version, Live: current, Clock: options.Clock,
 		}),
-		stale: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, retryDenied),
+		stale: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxStale),
 		known: map[types.NamespacedName]*memory{},
 	}
 }

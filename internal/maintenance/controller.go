@@ -22,6 +22,7 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -32,8 +33,8 @@ const Holder = "node-maintenance"
 const fieldOwner = client.FieldOwner("drover-maintenance")
 
 const (
-	// retryStale is how soon to decide again after a guard failed.
-	retryStale = 100 * time.Millisecond
+	// retryStale is how soon to decide again after a guard failed. It doubles with each failure that follows, up to maxStale: a cache may lag.
+	retryStale, maxStale = 100 * time.Millisecond, 5 * time.Second
 	// retryLease is how soon to ask again for a lease that somebody else holds, and how far apart failures are counted.
 	retryLease = time.Minute
 	// retryDenied is how soon to try again what the API server refused.
@@ -119,6 +120,8 @@ type Reconciler struct {
 	options  Options
 	clock    clock.PassiveClock
 	versions *expectations.Objects
+	// stale counts the guards that failed one after another, by object.
+	stale workqueue.TypedRateLimiter[types.NamespacedName]
 
 	mu sync.Mutex
 	// known is what is remembered of each NodeMaintenance between passes; nothing of it is needed to decide.
@@ -148,7 +151,7 @@ func NewReconciler(flavour *Flavour, crew *Crew, options Options) *Reconciler {
 	}
 	return &Reconciler{
 		Crew: crew, flavour: flavour, options: options, clock: options.Clock, versions: expectations.NewObjects(crew.Live, options.Clock),
-		known: map[string]*memory{},
+		known: map[string]*memory{}, stale: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxStale),
 	}
 }
 
@@ -228,12 +231,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return p.result(p.maintain(ctx))
 }
 
+// result turns what a pass ended with into what comes next.
 func (p *pass) result(err error) (reconcile.Result, error) {
-	result, err := classify(err)
-	if err == nil && result.IsZero() {
-		result.RequeueAfter = p.again
+	key := types.NamespacedName{Name: p.GetName()}
+	switch status.Classify(err) {
+	case status.Stale, status.Gone:
+		// The event is on its way that says what to decide on.
+		return reconcile.Result{RequeueAfter: p.stale.When(key)}, nil
 	}
-	return result, err
+	p.stale.Forget(key)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: p.again}, nil
 }
 
 // later asks for another look, the soonest counts.
@@ -262,6 +272,7 @@ func (r *Reconciler) forget(name string) {
 	delete(r.known, name)
 	r.mu.Unlock()
 	r.Metrics.forget(r.flavour, name)
+	r.stale.Forget(types.NamespacedName{Name: name})
 	if m != nil {
 		r.versions.Forget(string(m.uid))
 		r.withdraw(m)

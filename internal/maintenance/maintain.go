@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
@@ -33,16 +32,6 @@ const (
 	textGivenUp     = "maintenance failed: lease could not be extended"
 	textRival       = "a NodeMaintenance for node %s already exists"
 )
-
-// classify turns the error of a write into what happens next.
-func classify(err error) (reconcile.Result, error) {
-	switch status.Classify(err) {
-	case status.Stale, status.Gone:
-		// The event is on its way that says what to decide on.
-		return reconcile.Result{RequeueAfter: retryStale}, nil
-	}
-	return reconcile.Result{}, err
-}
 
 // maintain takes the node into maintenance, step by step; the status comes last and says how far that went.
 func (p *pass) maintain(ctx context.Context) error {

@@ -465,8 +465,10 @@ func TestAnswersOfTheApiServer(t *testing.T) {
 		t.Errorf("next try in %s", result.RequeueAfter)
 	}
 	s.fail["patch Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "n1", nil)
-	if result, _ = s.pass("m"); result.RequeueAfter != retryStale {
-		t.Errorf("after a conflict: next try in %s", result.RequeueAfter)
+	for i, want := range []time.Duration{retryStale, 2 * retryStale, 4 * retryStale} {
+		if result, _ = s.pass("m"); result.RequeueAfter != want {
+			t.Errorf("after conflict %d: next try in %s", i+1, result.RequeueAfter)
+		}
 	}
 	s.fail["patch Node"] = errors.New("connection refused")
 	if _, err := s.Reconcile(t.Context(), named("m")); err == nil {

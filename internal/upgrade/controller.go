@@ -39,8 +39,8 @@ const Holder = "drover-upgrade"
 const fieldOwner = client.FieldOwner("drover-upgrade")
 
 const (
-	// retryStale is how soon to decide again after a guard failed.
-	retryStale = 100 * time.Millisecond
+	// retryStale is how soon to decide again after a guard failed. It doubles with each failure that follows, up to maxStale: a cache may lag.
+	retryStale, maxStale = 100 * time.Millisecond, 5 * time.Second
 	// catchUp is how soon to look again when a cache lags behind our own write; the event comes first as a rule.
 	catchUp = time.Second
 	// retryDenied is how soon to try again what the API server refused, or what only a person can put right.
@@ -96,6 +96,8 @@ type Reconciler struct {
 	options  Options
 	clock    clock.PassiveClock
 	versions *expectations.Objects
+	// stale counts the guards that failed one after another, by object.
+	stale workqueue.TypedRateLimiter[types.NamespacedName]
 	// owned are the Jobs that were created and deleted for each run, until the cache shows it.
 	owned *expectations.Owned
 
@@ -139,6 +141,7 @@ func NewReconciler(crew *Crew, options Options) *Reconciler {
 			Version: options.jobsVersion, Live: live, Clock: options.Clock,
 		}),
 		known: map[types.NamespacedName]*memory{},
+		stale: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxStale),
 	}
 }
 
@@ -241,12 +244,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // result turns what a pass ended with into what comes next.
 func (p *pass) result(ctx context.Context, err error) (reconcile.Result, error) {
-	switch status.Classify(err) {
+	class := status.Classify(err)
+	if class == status.Stale || class == status.Gone {
+		// The event is on its way that says what to decide on.
+		return reconcile.Result{RequeueAfter: p.stale.When(p.key)}, nil
+	}
+	p.stale.Forget(p.key)
+	switch class {
 	case status.OK:
 		return reconcile.Result{RequeueAfter: p.again}, nil
-	case status.Stale, status.Gone:
-		// The event is on its way that says what to decide on.
-		return reconcile.Result{RequeueAfter: retryStale}, nil
 	case status.Denied:
 		log.FromContext(ctx).Error(err, "the API server refuses it; trying again", "in", retryDenied.String())
 		p.later(retryDenied)
@@ -283,6 +289,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	delete(r.known, key)
 	r.mu.Unlock()
 	r.Metrics.forget(key.Namespace, key.Name)
+	r.stale.Forget(key)
 	if m != nil {
 		r.versions.Forget(string(m.uid))
 		r.owned.Forget(string(m.uid))

@@ -32,8 +32,11 @@ func (r *ruleReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	if err := r.Cache.Get(ctx, request.NamespacedName, rule); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if rule.DeletionTimestamp != nil || r.behind(ctx, rule) {
+	switch {
+	case rule.DeletionTimestamp != nil:
 		return reconcile.Result{}, nil
+	case r.behind(ctx, rule):
+		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
 	before := meta.FindStatusCondition(rule.Status.Conditions, ConditionValid)
 	if before != nil && before.ObservedGeneration == rule.Generation && before.Status == metav1.ConditionTrue {
@@ -112,8 +115,11 @@ func (r *targetReconciler) Reconcile(ctx context.Context, request reconcile.Requ
 	if err := r.Cache.Get(ctx, request.NamespacedName, target); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if target.DeletionTimestamp != nil || r.behind(ctx, target) {
+	switch {
+	case target.DeletionTimestamp != nil:
 		return reconcile.Result{}, nil
+	case r.behind(ctx, target):
+		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
 	names, fault, err := r.members(ctx, target)
 	if err != nil {

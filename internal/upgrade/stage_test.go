@@ -119,6 +119,8 @@ func cast() []client.Object {
 	return objects
 }
 
+func nameOf(object client.Object) []string { return []string{object.GetName()} }
+
 func newStage(t *testing.T, objects ...client.Object) *stage {
 	t.Helper()
 	known := runtime.NewScheme()
@@ -135,7 +137,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(object client.Object) []string {
 			pod, _ := object.(*corev1.Pod)
 			return []string{pod.Spec.NodeName}
-		}).WithInterceptorFuncs(s.interceptors()).Build()
+		}).WithIndex(&v1alpha1.MutexRule{}, "metadata.name", nameOf).WithIndex(&v1alpha1.MutexTarget{}, "metadata.name", nameOf).WithInterceptorFuncs(s.interceptors()).Build()
 	s.restart()
 	return s
 }

@@ -331,10 +331,14 @@ func TestAnswersToADeletion(t *testing.T) {
 		told     string
 		progress string
 	}{
-		"forbidden": {apierrors.NewForbidden(machines, "m0", errors.New("no")), false, [2]time.Duration{retryDenied, retryDenied}, ", Warning MachineDeletionFailed",
-			"False/RemediationFailed"},
-		"an error": {apierrors.NewInternalError(errors.New("etcd")), true, [2]time.Duration{}, ", Warning MachineDeletionFailed", "False/RemediationFailed"},
-		"gone":     {apierrors.NewNotFound(machines, "m0"), false, [2]time.Duration{catchUp, catchUp}, "", "True/NothingToRemediate"},
+		"forbidden": {
+			apierrors.NewForbidden(machines, "m0", errors.New("no")), false, [2]time.Duration{retryDenied, retryDenied},
+			", Warning MachineDeletionFailed", "False/RemediationFailed",
+		},
+		"an error": {
+			apierrors.NewInternalError(errors.New("etcd")), true, [2]time.Duration{}, ", Warning MachineDeletionFailed", "False/RemediationFailed",
+		},
+		"gone": {apierrors.NewNotFound(machines, "m0"), false, [2]time.Duration{catchUp, catchUp}, "", "True/NothingToRemediate"},
 		"conflict": {
 			apierrors.NewConflict(machines, "m0", errors.New("changed")), false, [2]time.Duration{retryStale, 2 * retryStale}, "",
 			"True/NothingToRemediate",

@@ -179,7 +179,9 @@ func TestARecordOnTheNodeIsTakenOver(t *testing.T) {
 	s := running(t, podOf("p", "m"))
 	node := s.node("m")
 	node.Spec.Unschedulable = true
-	node.Annotations = map[string]string{drain.AnnotationHold: `{"by":"NodeMaintenance/x","since":"2026-01-01T00:00:00Z","taints":["dedicated:NoSchedule"]}`}
+	node.Annotations = map[string]string{
+		drain.AnnotationHold: `{"by":"NodeMaintenance/x","since":"2026-01-01T00:00:00Z","taints":["dedicated:NoSchedule"]}`,
+	}
 	if err := s.client.Update(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +336,8 @@ func TestDrain_GuardMayNotListLeases(t *testing.T) {
 	s.rest("m")
 	result, _, _ := s.pass("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=ControlPlaneQuorumUnknown")
-	if drained := status.MachineCondition(s.machine("m").Status.Conditions, ConditionDrained); !strings.Contains(drained.Message, "no Role allows to list") || result.RequeueAfter != retryDenied {
+	drained := status.MachineCondition(s.machine("m").Status.Conditions, ConditionDrained)
+	if !strings.Contains(drained.Message, "no Role allows to list") || result.RequeueAfter != retryDenied {
 		t.Errorf("again in %s: %s", result.RequeueAfter, drained.Message)
 	}
 	s.clock.Step(time.Hour)

@@ -97,7 +97,9 @@ func TestTakeOver_DeadlineCountsFromNow(t *testing.T) {
 func TestTakeOver_ForgedRecord(t *testing.T) {
 	node := nodeOf("n1")
 	node.Spec.Unschedulable = true
-	node.Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}, {Key: drain.TaintKubevirt, Effect: corev1.TaintEffectNoSchedule}}
+	node.Spec.Taints = []corev1.Taint{
+		{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}, {Key: drain.TaintKubevirt, Effect: corev1.TaintEffectNoSchedule},
+	}
 	node.Labels = map[string]string{"node-restriction.kubernetes.io/tenant": ""}
 	node.Annotations = map[string]string{drain.AnnotationHold: `{"by":"NodeMaintenance/x","since":"2026-01-01T00:00:00Z","cordoned":true,` +
 		`"taints":["dedicated:NoSchedule","kubevirt.io/drain:NoSchedule"],"labels":{"node-restriction.kubernetes.io/tenant":null}}`}

@@ -181,7 +181,8 @@ func TestCheck_LeasesForbidden(t *testing.T) {
 	nodes := []client.Object{controlPlane("a", LabelMaster), controlPlane("b", LabelMaster), controlPlane("c", LabelMaster)}
 	guard := New(reader(forbidden, nodes...), &served{answers: []error{absent}})
 	_, err := guard.Check(t.Context(), controlPlane("a", LabelMaster))
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "spare node a: listing the leases of nodes: leases.coordination.k8s.io is forbidden") {
+	const want = "spare node a: listing the leases of nodes: leases.coordination.k8s.io is forbidden"
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -137,7 +137,8 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(object client.Object) []string {
 			pod, _ := object.(*corev1.Pod)
 			return []string{pod.Spec.NodeName}
-		}).WithIndex(&v1alpha1.MutexRule{}, "metadata.name", nameOf).WithIndex(&v1alpha1.MutexTarget{}, "metadata.name", nameOf).WithInterceptorFuncs(s.interceptors()).Build()
+		}).WithIndex(&v1alpha1.MutexRule{}, "metadata.name", nameOf).WithIndex(&v1alpha1.MutexTarget{}, "metadata.name", nameOf).
+		WithInterceptorFuncs(s.interceptors()).Build()
 	s.restart()
 	return s
 }

@@ -40,7 +40,8 @@ func TestRulesAndTargets_OwnWriteNeverShown(t *testing.T) {
 // A guard that fails again and again means a cache that lags: writing ten times a second would not make it faster.
 func TestReconcile_ConflictsBackOff(t *testing.T) {
 	s := newStage(t, cast()...)
-	s.fail["status MutexRunConfig"] = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("mutexrunconfigs").GroupResource(), "run", errors.New("modified"))
+	runs := v1alpha1.GroupVersion.WithResource("mutexrunconfigs").GroupResource()
+	s.fail["status MutexRunConfig"] = apierrors.NewConflict(runs, "run", errors.New("modified"))
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "numo", Name: "run"}}
 	for i, want := range []time.Duration{retryStale, 2 * retryStale, 4 * retryStale} {
 		if result, err := s.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != want {

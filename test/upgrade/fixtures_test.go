@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -159,7 +160,7 @@ func (s *stage) rulesLookedAt() {
 	s.Eventually("the rules are looked at", func() error {
 		for _, ref := range s.rules {
 			rule := &v1alpha1.MutexRule{}
-			if err := s.Client.Get(s.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, rule); err != nil {
+			if err := s.Client.Get(s.Context(), client.ObjectKey{Namespace: cmp.Or(ref.Namespace, s.Name), Name: ref.Name}, rule); err != nil {
 				return err
 			}
 			if valid := meta.FindStatusCondition(rule.Status.Conditions, v1alpha1.ConditionValid); valid == nil ||

@@ -80,9 +80,14 @@ func TestOneNodeAfterTheOther(t *testing.T) {
 			t.Errorf("a foreign object is written: %s %s %s", write.Verb, write.Resource, write.Name)
 		}
 	}
-	if s.Told("MutexRunConfig", "run", "SkipTLSVerifyIgnored", "") != 1 || s.Told("MutexRunConfig", "run", "UpgradeRunDone", "12 nodes") != 1 {
-		t.Error("events are missing")
-	}
+	// An event is sent after the status is written.
+	s.Eventually("the events", func() error {
+		ignored, done := s.Told("MutexRunConfig", "run", "SkipTLSVerifyIgnored", ""), s.Told("MutexRunConfig", "run", "UpgradeRunDone", "12 nodes")
+		if ignored != 1 || done != 1 {
+			return fmt.Errorf("SkipTLSVerifyIgnored %d times, UpgradeRunDone %d times", ignored, done)
+		}
+		return nil
+	})
 	checkConditions(t, run)
 }
 

@@ -45,7 +45,9 @@ func (p *pass) create(ctx context.Context, count int) {
 		if i == 0 {
 			attempt = p.memory.attempt
 		}
-		births[i] = p.bear(ctx, names[i], attempt)
+		if births[i].err = p.unchanged(ctx); births[i].err == nil {
+			births[i] = p.bear(ctx, names[i], attempt)
+		}
 		return births[i].err == nil
 	})
 	if births[0].err == nil {
@@ -58,6 +60,9 @@ func (p *pass) create(ctx context.Context, count int) {
 		switch {
 		case b.err == nil:
 			p.created = append(p.created, b.name)
+			continue
+		case errors.Is(b.err, errChanged):
+			p.stale = true
 			continue
 		case status.Classify(b.err) == status.Transient && !errors.Is(b.err, errTaken):
 			// It may have been created all the same.

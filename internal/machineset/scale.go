@@ -2,6 +2,7 @@ package machineset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -48,12 +49,18 @@ func (p *pass) delete(ctx context.Context, all []*machinev1beta1.Machine) {
 	}
 	errs := make([]error, len(all))
 	tried := inBatches(len(all), p.options.Parallel, func(i int) bool {
-		errs[i] = p.remove(ctx, all[i])
+		if errs[i] = p.unchanged(ctx); errs[i] == nil {
+			errs[i] = p.remove(ctx, all[i])
+		}
 		return harmless(status.Classify(errs[i]))
 	})
 	var deleted []string
 	failed := false
 	for i, machine := range all[:tried] {
+		if errors.Is(errs[i], errChanged) {
+			p.stale = true
+			continue
+		}
 		switch class := status.Classify(errs[i]); class {
 		case status.OK, status.Gone:
 			p.missing[machine.UID] = true
@@ -77,6 +84,22 @@ func (p *pass) delete(ctx context.Context, all []*machinev1beta1.Machine) {
 	if !failed {
 		p.memory.deleting = setback{}
 	}
+}
+
+// errChanged is why the rest of the Machines are not created or deleted.
+var errChanged = errors.New("the MachineSet has changed since its Machines were counted")
+
+// unchanged returns errChanged if the MachineSet in the cache is no longer the one that was planned for: a user may scale it back in the middle of a
+// thousand creations.
+func (p *pass) unchanged(ctx context.Context) error {
+	set := &machinev1beta1.MachineSet{}
+	switch err := p.cache.Get(ctx, p.key, set); {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading MachineSet %s: %w", p.key, err)
+	case err != nil, set.UID != p.set.UID, set.Generation != p.set.Generation, set.DeletionTimestamp.IsZero() != p.set.DeletionTimestamp.IsZero():
+		return fmt.Errorf("MachineSet %s: %w", p.key, errChanged)
+	}
+	return nil
 }
 
 // remove deletes one Machine, if it is as it was seen.

@@ -239,3 +239,36 @@ func TestAMarkThatTheCacheDoesNotShow(t *testing.T) {
 		s.pass("delete Machine/a, delete Machine/b, status MachineSet/web")
 	}, func() []client.Object { return pool(3) })
 }
+
+// A user scales back while Drover creates or deletes Machines: what is left of the plan is not carried out.
+func TestScale_StopsWhenTheMachineSetChanges(t *testing.T) {
+	s := newStage(t, Options{Parallel: 1}, setOf(10))
+	carried := 0
+	s.carried = func() {
+		if carried++; carried == 3 {
+			s.resize(2)
+		}
+	}
+	if _, _, err := s.try("web"); err != nil || s.creates != 3 {
+		t.Errorf("error %v, %d created", err, s.creates)
+	}
+	s.carried = nil
+	s.settle()
+	s.expect(2, 0, 0, "Resized=True Resized")
+
+	s.resize(8)
+	s.settle()
+	s.resize(1)
+	carried = 0
+	s.carried = func() {
+		if carried++; carried == 2 {
+			s.resize(8)
+		}
+	}
+	if _, _, err := s.try("web"); err != nil || carried > 3 {
+		t.Errorf("error %v, %d requests", err, carried)
+	}
+	if left := len(s.living()); left != 6 {
+		t.Errorf("%d Machines are left", left)
+	}
+}

@@ -414,8 +414,24 @@ func (p *pass) patchNode(ctx context.Context, node *corev1.Node, patch []byte) e
 	return nil
 }
 
+// goes reports whether the cache shows by now that the NodeMaintenance is being deleted: the writes of this reconciliation have taken their time, and
+// no Pod is evicted for a maintenance that ends.
+func (p *pass) goes(ctx context.Context) (bool, error) {
+	current := p.flavour.fresh()
+	switch err := p.Cache.Get(ctx, types.NamespacedName{Name: p.GetName()}, current); {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("reading NodeMaintenance %s: %w", p.GetName(), err)
+	}
+	return current.GetUID() != p.GetUID() || current.GetDeletionTimestamp() != nil, nil
+}
+
 // drain takes the drain as far as it goes.
 func (p *pass) drain(ctx context.Context, node *corev1.Node, hold *drain.Hold, options drain.Options) error {
+	if goes, err := p.goes(ctx); err != nil || goes {
+		return err
+	}
 	p.memory.drains = true
 	report, err := p.Engine.Drain(ctx, node, hold.Since, options)
 	if err != nil {

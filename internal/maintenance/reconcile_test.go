@@ -562,3 +562,32 @@ func TestReconcile_EndBeforeTheCachesShowTheCordonOrTheLease(t *testing.T) {
 		})
 	}
 }
+
+// deletesAfterCordon deletes the NodeMaintenance right after its node is patched, as a user may in the middle of a reconciliation.
+type deletesAfterCordon struct {
+	client.Client
+	object client.Object
+}
+
+func (c deletesAfterCordon) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	if err := c.Client.Patch(ctx, object, patch, options...); err != nil || object.GetName() != "worker" {
+		return err
+	}
+	return c.Delete(ctx, c.object)
+}
+
+func TestReconcile_DeletedBeforeTheDrainBegins(t *testing.T) {
+	for deleted, want := range map[bool]float64{false: 1, true: 0} {
+		s := newStage(t, nodeOf("worker"), maintenanceOf("nm", "worker"), podOf("pod", "worker"))
+		if deleted {
+			s.Writer = deletesAfterCordon{s.client, maintenanceOf("nm", "worker")}
+		}
+		s.pass("nm")
+		if !s.node("worker").Spec.Unschedulable {
+			t.Fatal("the node is not cordoned")
+		}
+		if got := s.evicting(); got != want {
+			t.Errorf("deleted %v: %v Pods are being evicted, want %v", deleted, got, want)
+		}
+	}
+}

@@ -74,6 +74,8 @@ func (j *Judge) judge(ctx context.Context, r *Request, v *view, send func() (*An
 		j.note(r, answer)
 		return answer, err
 	}
+	// A request that waits here was decided before it came.
+	came := time.Now()
 	j.one.Lock()
 	defer j.one.Unlock()
 	// What the operator has done is judged also when it is killed meanwhile.
@@ -83,7 +85,7 @@ func (j *Judge) judge(ctx context.Context, r *Request, v *view, send func() (*An
 		return nil, err
 	}
 	// Before it is sent: what it makes is one of the operator's own writes, and must not warrant it.
-	known := j.known(w, v)
+	known := j.known(w, v, came)
 	answer, err := send()
 	if err != nil || answer.Code >= 300 {
 		return answer, err
@@ -112,19 +114,19 @@ func (j *Judge) note(r *Request, answer *Answer) {
 	}
 }
 
-// known is what the operator can know: what the view shows of its kind, a state of a moment ago of the others, and its own writes.
-func (j *Judge) known(w *warrant, v *view) Objects {
-	now := time.Now()
-	own := now
+// known is what the operator could know when the request came: what the view shows of its kind, a state of a moment before of the others, and its own
+// writes.
+func (j *Judge) known(w *warrant, v *view, came time.Time) Objects {
+	own := time.Now()
 	if !w.counts {
-		own = now.Add(-grace)
+		own = came.Add(-grace)
 	}
 	return j.history.Known(func(kind schema.GroupVersionResource) time.Time {
-		at := now.Add(-grace)
+		at := came.Add(-grace)
 		if kind.GroupResource() != v.resource {
 			return at
 		}
-		if since := v.frozen(); !since.IsZero() && since.Before(at) {
+		if since := v.hidden(came); !since.IsZero() && since.Before(at) {
 			at = since
 		}
 		return at.Add(-v.delay)

@@ -65,6 +65,9 @@ func TestView_StandbyIsTimedFromItsLead(t *testing.T) {
 		t.Error("it is not released after the replica leads and is quiet")
 	}
 	v.release()
+	if v.hidden(time.Now()).IsZero() || !v.hidden(time.Now().Add(grace)).IsZero() {
+		t.Error("what was held back is known at once, or never")
+	}
 	v.freeze()
 	if !v.frozen().IsZero() {
 		t.Error("it freezes a second time")

@@ -147,6 +147,17 @@ func (v *view) frozen() time.Time {
 	return v.since
 }
 
+// hidden returns since when the view has stood still for what the operator could know at a time; zero for not at all. What was held back comes when
+// the view moves again, and takes as long as any event then.
+func (v *view) hidden(at time.Time) time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.released == nil && !at.Before(v.moved.Add(grace)) {
+		return time.Time{}
+	}
+	return v.since
+}
+
 // froze reports whether the view stands still, or ever did.
 func (v *view) froze() bool {
 	v.mu.Lock()

@@ -190,6 +190,23 @@ func (h *History) Known(at func(schema.GroupVersionResource) time.Time, own time
 	return objects
 }
 
+// moments are the beginning of a span and every moment in it at which an object of some kinds changed.
+func (h *History) moments(from, to time.Time, kinds ...schema.GroupVersionResource) []time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := []time.Time{from}
+	for _, kind := range kinds {
+		for _, versions := range h.versions[kind] {
+			for i := range versions {
+				if at := versions[i].at; at.After(from) && !at.After(to) {
+					all = append(all, at)
+				}
+			}
+		}
+	}
+	return all
+}
+
 // first is when a kind first changed since a moment, if it did.
 func (h *History) first(kind schema.GroupResource, since time.Time) (first time.Time, changed bool) {
 	h.mu.Lock()

@@ -114,42 +114,52 @@ func (j *Judge) note(r *Request, answer *Answer) {
 	}
 }
 
-// known is what the operator could know when the request came: what the view shows of its kind, a state of a moment before of the others, and its own
-// writes.
-func (j *Judge) known(w *warrant, v *view, came time.Time) Objects {
+// known is what the operator could know when the request came: what the view shows of its kind, the others as at any moment shortly before, and its
+// own writes.
+func (j *Judge) known(w *warrant, v *view, came time.Time) []Objects {
+	var all []Objects
 	own := time.Now()
-	if !w.counts {
-		own = came.Add(-grace)
+	for _, moment := range j.history.moments(came.Add(-grace), came, w.needs...) {
+		if !w.counts {
+			own = moment
+		}
+		all = append(all, j.history.Known(func(kind schema.GroupVersionResource) time.Time {
+			if kind.GroupResource() != v.resource {
+				return moment
+			}
+			if since := v.hidden(came); !since.IsZero() && since.Before(moment) {
+				return since.Add(-v.delay)
+			}
+			return moment.Add(-v.delay)
+		}, own, w.needs...))
 	}
-	return j.history.Known(func(kind schema.GroupVersionResource) time.Time {
-		at := came.Add(-grace)
-		if kind.GroupResource() != v.resource {
-			return at
-		}
-		if since := v.hidden(came); !since.IsZero() && since.Before(at) {
-			at = since
-		}
-		return at.Add(-v.delay)
-	}, own, w.needs...)
+	return all
 }
 
 // decide compares a request with the state before it, and with what the operator could know of that.
-func (j *Judge) decide(w *warrant, r *Request, before, known, after Objects) {
-	states := make([]*State, 3)
-	for i, objects := range []Objects{before, known, after} {
+func (j *Judge) decide(w *warrant, r *Request, before Objects, known []Objects, after Objects) {
+	made, err := stateOf(after)
+	if err != nil {
+		j.find("%s cannot be judged: %v", r, err)
+		return
+	}
+	j.mu.Lock()
+	j.judged++
+	j.mu.Unlock()
+	var why error
+	for i, objects := range append([]Objects{before}, known...) {
 		state, err := stateOf(objects)
 		if err != nil {
 			j.find("%s cannot be judged: %v", r, err)
 			return
 		}
-		states[i] = state
-	}
-	j.mu.Lock()
-	j.judged++
-	j.mu.Unlock()
-	why := w.check(r, states[0], states[2])
-	if why == nil || w.check(r, states[1], states[2]) == nil {
-		return
+		refusal := w.check(r, state, made)
+		if refusal == nil {
+			return
+		}
+		if i == 0 {
+			why = refusal
+		}
 	}
 	j.find("%s was not warranted: %v", r, why)
 }

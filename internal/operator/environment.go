@@ -35,7 +35,8 @@ func serving(all []provider.Provider, machines v1alpha1.Machines) ([]provider.Pr
 	}
 	for _, name := range slices.Sorted(maps.Keys(machines.ProviderOptions)) {
 		if !slices.ContainsFunc(all, func(p provider.Provider) bool { return p.Name == name && serves(p) }) {
-			return nil, field.Invalid(field.NewPath("machines", "providerOptions").Key(name), name, "no provider of this name serves; name it in machines.providers")
+			path := field.NewPath("machines", "providerOptions").Key(name)
+			return nil, field.Invalid(path, name, "no provider of this name serves; name it in machines.providers")
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(p provider.Provider) bool { return !serves(p) }), nil

@@ -64,10 +64,12 @@ func TestKubelet_RecordsOfItsNode(t *testing.T) {
 		})
 	}
 	// What kubelets do write goes on beside the records.
-	if err := asKubelet.Status().Patch(t.Context(), w.Node(name), annotate("volumes.kubernetes.io/controller-managed-attach-detach", "true")); err != nil {
+	attach := annotate("volumes.kubernetes.io/controller-managed-attach-detach", "true")
+	if err := asKubelet.Status().Patch(t.Context(), w.Node(name), attach); err != nil {
 		t.Error(err)
 	}
-	heartbeat := client.RawPatch(types.StrategicMergePatchType, []byte(`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady"}]}}`))
+	heartbeat := client.RawPatch(types.StrategicMergePatchType, []byte(
+		`{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady"}]}}`))
 	if err := asKubelet.Status().Patch(t.Context(), w.Node(name), heartbeat); err != nil {
 		t.Error(err)
 	}

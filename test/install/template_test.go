@@ -40,8 +40,8 @@ func everything() []string {
 
 func TestTheChartInstallsWhatConfigDoes(t *testing.T) {
 	for folder, args := range map[string][]string{
-		"config/default": {"--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1"},
-		"config/kubernetes": {"--set", "capabilities.machines=true"},
+		"config/default":           {"--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1"},
+		"config/kubernetes":        {"--set", "capabilities.machines=true"},
 		"config/overlays/metadata": helm.Only("metadata"), "config/overlays/maintenance": helm.Only("maintenance"),
 		"config/overlays/machines": helm.Only("machines"), "config/overlays/upgrade": helm.Only("upgrade"),
 	} {

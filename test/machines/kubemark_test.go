@@ -72,7 +72,8 @@ func newHollowPool(t *testing.T, name string, args ...string) *hollowPool {
 	})
 	p.Pool = w.MakePool(name, 0, nil)
 	p.host()
-	w.Operator(harness.Options{Args: append([]string{"--controllers=*", "--config=" + hollowConfig(t), "--providers=kwok,kubemark"}, args...), Binary: binary})
+	args = append([]string{"--controllers=*", "--config=" + hollowConfig(t), "--providers=kwok,kubemark"}, args...)
+	w.Operator(harness.Options{Args: args, Binary: binary})
 	spec := fmt.Sprintf(`{"apiVersion":%q,"kind":"KubemarkMachineProviderConfig","nodeSelector":{%q:"true"},
 		"numCores":4,"memoryCapacity":"16Gi","labels":{"topology.kubernetes.io/zone":"zone-k"},
 		"taints":[{"key":"kubemark","value":"true","effect":"NoSchedule"}]}`, kubemark.GroupVersion, hostLabel)

@@ -22,7 +22,7 @@ Events mark transitions; what stays as it is makes none. The reasons are stable 
 
 const conditionsIntro = `
 Conditions of the objects that Drover serves. Types and reasons are stable words, the messages are for people and may change. A condition
-that has not been reached has the reason NotStarted.
+that another one holds up has the reason NotStarted.
 `
 
 // pages makes the text of every page, by file name.

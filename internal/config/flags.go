@@ -23,7 +23,8 @@ func AddFlags(set *pflag.FlagSet) *Flags {
 	f := &Flags{set: set, assign: map[string]func(*v1alpha1.DroverConfiguration){}}
 	d := Default()
 	set.StringVar(&f.File, "config", "", "configuration file (config.drover.dev/v1alpha1); flags go over it")
-	controllers := set.StringSlice("controllers", d.Controllers, `capabilities to run: "*" for all, "name" for one, "-name" for all but one`)
+	controllers := set.StringSlice("controllers", d.Controllers, `capabilities to run: "*" for all, "name" for one, "*,-name" for all but one; `+
+		`a list without "*" turns on only what it names`)
 	f.assign["controllers"] = func(c *v1alpha1.DroverConfiguration) { c.Controllers = *controllers }
 	f.addMachineFlags(d)
 	f.addDrainFlags(d)
@@ -61,7 +62,7 @@ func (f *Flags) addDrainFlags(d *v1alpha1.DroverConfiguration) {
 		"how long the lease of a node that is not drained yet may be somebody else's before the node is given back",
 		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Maintenance.LeaseLossTimeout = duration(v) })
 	f.text("maintenance-control-plane-guard", d.Maintenance.ControlPlaneGuard,
-		"Auto lets one control-plane node at a time into maintenance, Off lets all",
+		"Auto makes NodeMaintenances, deletions of Machines and remediation wait until the control plane can spare the node; Off does not",
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Maintenance.ControlPlaneGuard = *v })
 }
 
@@ -81,16 +82,16 @@ func (f *Flags) addProviderFlags(d *v1alpha1.DroverConfiguration) {
 	f.time("machines-node-drain-timeout", m.NodeDrainTimeout.Duration, "how long after its deletion a Machine is drained at most, 0 for without end",
 		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Machines.NodeDrainTimeout = duration(v) })
 	f.time("machines-volume-detach-timeout", m.VolumeDetachTimeout.Duration,
-		"how long after the cordon volumes may take to be detached, 0 for not waiting",
+		"how long volumes may take to be detached when the pods have gone, 0 for not waiting",
 		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Machines.VolumeDetachTimeout = duration(v) })
 	f.time("machines-node-deletion-timeout", m.NodeDeletionTimeout.Duration,
-		"how long the deletion of a deleted Machine's Node is tried, 0 for without end",
+		"how long the deletion of a deleted Machine's Node is tried after it has failed once, 0 for without end",
 		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Machines.NodeDeletionTimeout = duration(v) })
 	adoption := f.set.StringSlice("machines-adoption-namespaces", nil, fmt.Sprintf("namespaces whose Machines may take over Nodes that existed "+
 		"before them, * for all (default that of --namespace, or %s)", DefaultNamespace))
 	f.assign["machines-adoption-namespaces"] = func(c *v1alpha1.DroverConfiguration) { c.Machines.AdoptionNamespaces = *adoption }
-	providers := f.set.StringSlice("providers", m.Providers, `providers that serve Machines: "*" for all but those for tests, "name" for one, "-name" for `+
-		`all but one; kwok and kubemark are for tests`)
+	providers := f.set.StringSlice("providers", m.Providers, `providers that serve Machines: "*" for all but those for tests (kwok, kubemark), "name" for `+
+		`one, "*,-name" for all but one; a list without "*" turns on only what it names`)
 	f.assign["providers"] = func(c *v1alpha1.DroverConfiguration) { c.Machines.Providers = *providers }
 	f.toggle("machines-replace-failed", *m.ReplaceFailed, "delete Failed Machines of MachineSets, so that they are made anew",
 		func(c *v1alpha1.DroverConfiguration, v *bool) { c.Machines.ReplaceFailed = v })

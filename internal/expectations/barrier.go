@@ -39,9 +39,9 @@ type Barrier struct {
 	Scopes map[client.Object]ctrlcache.ByObject
 }
 
-// Wait returns when the informer of each kind shows every object that the API server has now, at that version or a later one, and no object
-// that the API server does not have. It makes one metadata-only list per kind, and a further one for each five seconds that a cache lags. It
-// fails only when the context ends, or an informer cannot be read.
+// Wait returns when the informer of each kind shows every object that the API server has now, at that version or a later one, and no older object
+// that the API server does not have. It lists the metadata of each kind once, and again for each five seconds that a cache lags; a list that fails is
+// repeated with backoff. It fails only when the context ends, or the store of an informer cannot be read.
 func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, kind := range kinds {

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Live reads metadata from the API server itself, never from a watch cache. It lists where it could get: a controller may list what it watches,
-// and needs no further permission. A nil *Live knows nothing.
+// Live reads metadata from the API server itself, in its most recent state. It lists where it could get: a controller may list what it watches,
+// and needs no further permission. With a nil *Live no write stands that the cache does not show.
 type Live struct {
 	// Reader reads from the API server; it must not be a cache.
 	Reader client.Reader

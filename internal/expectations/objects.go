@@ -68,7 +68,8 @@ func (o *Objects) Pending(ctx context.Context, cached client.Object) bool {
 	return true
 }
 
-// observe compares a version from the cache with the last write. It returns the zero Write when the cache shows it.
+// observe compares a version from the cache with the last write. It returns the zero Write when the cache shows the write, or none is recorded;
+// otherwise it records that the write is awaited. overdue reports that it is time to ask the API server about it, which it is once a minute.
 func (o *Objects) observe(uid, version string) (last Write, overdue bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -92,7 +93,7 @@ func (o *Objects) observe(uid, version string) (last Write, overdue bool) {
 	return last, overdue
 }
 
-// Own returns the last write if a version is exactly the one that it made: no other writer has touched the object since.
+// Own returns the last write, and reports whether a version is exactly the one that it made: no other writer has changed the object since.
 func (o *Objects) Own(uid, version string) (Write, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

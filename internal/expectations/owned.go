@@ -23,9 +23,11 @@ type Owned struct {
 	version func() string
 	clock   clock.PassiveClock
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// pending has the last write of each object that the cache may not show yet, by owner.
 	pending map[string]map[types.NamespacedName]expectation
-	// aging are the recorded writes, oldest first, so that those of owners that nobody asks about again are dropped, too.
+	// aging are the recorded writes in the order in which they are due to be looked at, so that those of owners that nobody asks about again are
+	// dropped, too.
 	aging []aging
 }
 

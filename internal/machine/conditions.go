@@ -63,7 +63,6 @@ const (
 	reasonPaused       = "Paused"
 
 	reasonDraining      = "Draining"
-	reasonDrainError    = machinev1beta1.MachineDrainError
 	reasonLease         = "LeaseHeldByOther"
 	reasonQuorum        = "ControlPlaneQuorum"
 	reasonQuorumUnknown = "ControlPlaneQuorumUnknown"
@@ -82,6 +81,7 @@ func ConditionDocs() []status.ConditionDoc {
 	add(machinev1beta1.InstanceExistsCondition, reasonMissing, "the instance was there and is not any more; the Machine is Failed")
 	add(machinev1beta1.InstanceExistsCondition, reasonNotCreated, "there is none yet; the message has the provider's last error")
 	add(machinev1beta1.InstanceExistsCondition, reasonNoProvider, "no provider of this Drover serves the kind in spec.providerSpec.value")
+	add(machinev1beta1.InstanceExistsCondition, reasonInvalid, "spec.providerSpec.value is missing; it says what instance the Machine is to be")
 	add(machinev1beta1.InstanceExistsCondition, reasonInstanceGone,
 		"the Machine is deleted, and its instance with it; a finalizer of another controller keeps it")
 	add(machinev1beta1.MachineDrainable, reasonHook, "a preDrain hook holds up the drain; the message names it and its owner")

@@ -45,8 +45,8 @@ func (p *pass) link(ctx context.Context) error {
 	return p.linkByRef(ctx)
 }
 
-// linkByRef looks at the Node that nodeRef names: a Node with neither providerID nor address is known by its name alone. nodeRef does not outlive
-// the proof that the Node is another Machine's.
+// linkByRef looks at the Node that nodeRef names: a Node that is found by neither providerID nor address is known by the name and UID in nodeRef
+// alone. nodeRef is cleared when the providerID says that the Node is not this Machine's.
 func (p *pass) linkByRef(ctx context.Context) error {
 	ref := p.machine.Status.NodeRef
 	if ref == nil {
@@ -76,9 +76,10 @@ func (p *pass) linkByRef(ctx context.Context) error {
 
 // adoptionRefusal returns why the Machine may not have a Node that it does not have yet; empty if it may. A Machine names its Node by
 // spec.providerID, which its author writes: without this check the permission to create Machines in any namespace would be the permission to drain
-// and delete any Node that has no Machine. Two things speak for a Machine: its provider has an instance of it that is the Node, or its namespace may
-// adopt Nodes. A Node that existed before the Machine takes the latter. The age of a Node proves nothing: a kubelet that registers anew has a Node
-// that is younger than any Machine which somebody has made for it.
+// and delete any Node that has no Machine. The Node whose UID is in nodeRef is the Machine's already. Another one is the Machine's if it is not older
+// than the Machine and the Machine's provider knows it as the Machine's instance. Every other Node is adopted: the namespace must be one that may
+// adopt Nodes, and the Node may not be one of the control plane. The age alone proves nothing: a kubelet that registers anew has a Node that is
+// younger than any Machine which a user has made for it.
 func (p *pass) adoptionRefusal(node *corev1.Node) string {
 	if ref := p.machine.Status.NodeRef; ref != nil && ref.UID == node.UID {
 		return ""

@@ -17,8 +17,9 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// inFront finds the record to go on from: our own, that of an owner who is gone, or what the replaced operator left; nil for none. Anything else is
-// an obstacle; before is then the record of another owner, or nil if it cannot be read.
+// inFront returns the cordon record to go on from, and reports whether it is this maintenance's own. It is that, the one of an owner that is gone, or
+// what the replaced operator left; nil for none. Anything else is recorded as an obstacle: before is then the record of another owner, or nil if it
+// cannot be read.
 func (p *pass) inFront(ctx context.Context, node *corev1.Node) (before *drain.Hold, ours bool, err error) {
 	p.found.cordon = step{}
 	before, err = drain.ReadHold(node)
@@ -109,7 +110,8 @@ func (p *pass) findMaintenance(ctx context.Context, node string, uid types.UID) 
 	return "", nil
 }
 
-// standAside leaves the node to the owner of its record, nil for one that cannot be read: that may be our own, and the lease is kept.
+// standAside leaves the node to the owner of its cordon record. The lease is released for a Machine; NodeMaintenances share it. A nil record is one
+// that cannot be read: it may be this maintenance's own, so that a lease which it has is renewed.
 func (p *pass) standAside(ctx context.Context, node *corev1.Node, record *drain.Hold) error {
 	switch {
 	case record == nil && meta.IsStatusConditionTrue(p.status.Conditions, ConditionLeaseHeld):

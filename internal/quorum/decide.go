@@ -26,7 +26,7 @@ func IsControlPlane(node *corev1.Node) bool {
 	return master || controlPlane
 }
 
-// inMaintenance tells whether a node is held by Drover, for whatever work, or by an incumbent.
+// inMaintenance reports whether a node has a cordon record of Drover, for a NodeMaintenance or a Machine, or a taint of a NodeMaintenance.
 func inMaintenance(node *corev1.Node) bool {
 	if _, held := node.Annotations[drain.AnnotationHold]; held {
 		return true
@@ -40,9 +40,10 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// decidePlain says why a control plane of these nodes cannot spare one of them; empty when it can. There the API server tells nothing of
-// etcd, so a node that is ready stands for a member that works. Of one that is not among them, because its Node is gone, nobody knows whether
-// it works: it counts as one that does. Another node that is cordoned, by anyone, is about to be disrupted: it counts as unavailable.
+// decidePlain says why a control plane of these nodes cannot spare one of them; empty when it can. It cannot while another one is in maintenance, or
+// when too few others are available. The API server tells nothing of etcd here, so a node that is ready stands for a member that works, and one that
+// is not ready itself is not missed. Whether one that is not among them works, because its Node is gone, is not known: it counts as one that does.
+// Another node that is cordoned, by anyone, is about to be disrupted: it counts as unavailable.
 func decidePlain(name string, members []corev1.Node) string {
 	own := slices.IndexFunc(members, func(n corev1.Node) bool { return n.Name == name })
 	left, all := 0, len(members)
@@ -87,7 +88,8 @@ func decideCount(name string, left, all int, cordoned []string) string {
 	return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready, and %d are needed", name, left, all, needed)
 }
 
-// decideBudget looks at the disruption budgets of etcd's guard pods. Decided tells that the pods need not be looked at.
+// decideBudget looks at the disruption budgets of etcd's guard pods. decided reports that the pods need not be looked at: there is not exactly one
+// budget, which is a denial, or it allows a disruption.
 func decideBudget(name string, budgets []policyv1.PodDisruptionBudget) (denial string, decided bool) {
 	switch {
 	case len(budgets) == 0:
@@ -98,8 +100,8 @@ func decideBudget(name string, budgets []policyv1.PodDisruptionBudget) (denial s
 	return "", budgets[0].Status.DisruptionsAllowed >= 1
 }
 
-// guardSelector is what selects the guard pods. A budget without a selector means all pods of the namespace here, as it does for the
-// incumbent; one with an empty selector means them everywhere.
+// guardSelector returns what selects the guard pods. A budget without a selector selects all pods of the namespace here, as it does for
+// node-maintenance-operator; Kubernetes has it select none. An empty selector selects all of them in both.
 func guardSelector(budget *policyv1.PodDisruptionBudget) (labels.Selector, error) {
 	if budget.Spec.Selector == nil {
 		return labels.Everything(), nil
@@ -111,8 +113,8 @@ func guardSelector(budget *policyv1.PodDisruptionBudget) (labels.Selector, error
 	return selector, nil
 }
 
-// decideGuards says why a node cannot be spared when no disruption is allowed: it may go only when its own guard pod is the one that is
-// disrupted already.
+// decideGuards says why a node cannot be spared when no disruption is allowed; empty when it can. It may go when its own guard pod is the one that is
+// disrupted already, or when it has none.
 func decideGuards(name string, guards []corev1.Pod) string {
 	for i := range guards {
 		if guards[i].Spec.NodeName != name {

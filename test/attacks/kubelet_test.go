@@ -78,7 +78,7 @@ func TestKubelet_RecordsOfItsNode(t *testing.T) {
 	}
 }
 
-// TestKubelet_RegistersWithRecords: a Node that registers anew, or under the name that its certificate has.
+// TestKubelet_RegistersWithRecords: a kubelet creates the Node that its certificate names, with a record of Drover on it, and without one.
 func TestKubelet_RegistersWithRecords(t *testing.T) {
 	const name = "registers-with-records"
 	w := harness.NewWorld(t, env)

@@ -31,7 +31,7 @@ func attack(t *testing.T, attacker, attempt string, try func(t *testing.T) (stop
 	})
 }
 
-// denied checks that the API server has forbidden a request, and returns what it said.
+// denied checks that the API server has refused a request as forbidden or invalid, and returns what it said.
 func denied(t *testing.T, err error) string {
 	t.Helper()
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {

@@ -15,8 +15,8 @@ const (
 type DroverConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Controllers picks capabilities as kube-controller-manager does: "*" for all, "name" for one, "-name" for all but one; the first
-	// entry that names a capability counts. Default ["*"].
+	// Controllers picks capabilities as kube-controller-manager does: "*" for all, "name" for one, "*" and "-name" for all but one; a list
+	// without "*" turns on only what it names. The first entry that names a capability counts. Default ["*"].
 	Controllers []string `json:"controllers,omitempty"`
 	// Namespace is where MachineSets and Machines are looked for; "" for all namespaces. Default openshift-machine-api.
 	Namespace *string `json:"namespace,omitempty"`
@@ -117,8 +117,8 @@ type Maintenance struct {
 	// LeaseLossTimeout is how long the lease of a node that is not drained yet may be somebody else's before the maintenance fails and the
 	// node is given back. Default 5m.
 	LeaseLossTimeout *metav1.Duration `json:"leaseLossTimeout,omitempty"`
-	// ControlPlaneGuard says whether control-plane nodes are guarded: Auto lets one at a time into maintenance, and only when the quorum
-	// bears it; Off lets all. Default Auto.
+	// ControlPlaneGuard says whether control-plane nodes are guarded. With Auto, NodeMaintenances, deletions of Machines and remediation wait
+	// until the control plane can spare the node; with Off none of them waits. Default Auto.
 	ControlPlaneGuard string `json:"controlPlaneGuard,omitempty"`
 }
 
@@ -143,14 +143,15 @@ type Machines struct {
 	NodeDrainTimeout *metav1.Duration `json:"nodeDrainTimeout,omitempty"`
 	// VolumeDetachTimeout is how long the volumes of a node may take to be detached when its pods have gone, 0 for not waiting. Default 5m.
 	VolumeDetachTimeout *metav1.Duration `json:"volumeDetachTimeout,omitempty"`
-	// NodeDeletionTimeout is how long the deletion of the Node of a deleted Machine is tried, 0 for without end. Default 0s.
+	// NodeDeletionTimeout is how long the deletion of the Node of a deleted Machine is tried after it has failed once, 0 for without end.
+	// Default 0s.
 	NodeDeletionTimeout *metav1.Duration `json:"nodeDeletionTimeout,omitempty"`
 	// AdoptionNamespaces are the namespaces whose Machines may take over a Node that existed before the Machine: link it, and drain and delete
 	// it with the Machine. "*" stands for all namespaces. A control-plane node is never adopted. Default namespace, or openshift-machine-api
 	// where that is "".
 	AdoptionNamespaces []string `json:"adoptionNamespaces,omitempty"`
-	// Providers picks the providers that serve Machines as Controllers picks capabilities; "*" does not stand for those for tests, kwok and kubemark,
-	// which have to be named. Default ["*"].
+	// Providers picks the providers that serve Machines as Controllers picks capabilities: "*" and "-name" for all but one; a list without "*" turns
+	// on only what it names. "*" does not stand for those for tests, kwok and kubemark, which have to be named. Default ["*"].
 	Providers []string `json:"providers,omitempty"`
 	// ProviderOptions are settings by the name of a provider; docs/provider.md has those of each. Default none.
 	ProviderOptions map[string]map[string]string `json:"providerOptions,omitempty"`

@@ -26,7 +26,8 @@ type Fault struct {
 	Resource schema.GroupResource
 	// Delay is how late every event of its watches is.
 	Delay time.Duration
-	// Past is a resourceVersion: lists with resourceVersion=0 show the kind as it was then, and watches stand still there. Empty is the present.
+	// Past is a resourceVersion: lists that name a resourceVersion, which may be old, show the kind as it was then, and watches stand still there.
+	// Lists without one show the present. Empty is the present for all.
 	Past string
 	// Freeze reports of a write, before it is sent, whether the watches stand still from then on; nil never does.
 	Freeze func(Write) bool
@@ -61,12 +62,13 @@ type Proxy struct {
 	view      *view
 
 	mu sync.Mutex
-	// writes are those that were sent so far, lists and watches the kinds that were asked for, with how they were asked for.
+	// writes are the writes that have come so far, own the number of those to the fault's kind.
 	writes []Write
 	own    int
 	// refused counts those that the API server did not carry out.
 	refused int
-	asked   map[schema.GroupVersionResource]sets.Set[string]
+	// asked has the kinds that were listed or watched, with the parameters of the requests.
+	asked map[schema.GroupVersionResource]sets.Set[string]
 }
 
 var requests = &apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}

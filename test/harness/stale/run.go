@@ -26,7 +26,8 @@ const (
 	Leader Mode = "leader"
 	// Standby freezes the watches of the kind of a replica that stands by, and then kills the leader: the replica takes over with an old view.
 	Standby Mode = "standby"
-	// OwnWrite freezes the watches of the kind right before a write of the operator is sent, if it makes any to the kind.
+	// OwnWrite freezes the watches of the kind right before a write of the operator to the kind is sent; where it makes none to the kind, before
+	// any write of it.
 	OwnWrite Mode = "write"
 	// Interrupt is OwnWrite, and the user takes back what they have asked for while the view is old.
 	Interrupt Mode = "interrupt"

@@ -58,7 +58,9 @@ func sources() []source {
 		{file: "machines/openshift.yaml", when: on("machines")},
 		{file: "machines/admission.yaml", when: and(on("machines"), policies)},
 		{file: "upgrade/rbac.yaml", when: on("upgrade")},
-		{file: "upgrade/admission.yaml", when: and(on("upgrade"), policies)},
+		{file: "upgrade/admission.yaml", when: and(on("upgrade"), policies), edit: []string{
+			"system:serviceaccount:" + systemNamespace + ":drover", "system:serviceaccount:{{ .Release.Namespace }}:drover",
+		}},
 		{file: "webhook/role.yaml", when: webhook},
 		{file: "webhook/certificates.yaml", when: managed, edit: []string{
 			"resourceNames: [drover]", "resourceNames: [" + setting("webhook", "validatingConfigurationName", `"drover"`) + "]",

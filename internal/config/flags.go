@@ -90,8 +90,8 @@ func (f *Flags) addProviderFlags(d *v1alpha1.DroverConfiguration) {
 	adoption := f.set.StringSlice("machines-adoption-namespaces", nil, fmt.Sprintf("namespaces whose Machines may take over Nodes that existed "+
 		"before them, * for all (default that of --namespace, or %s)", DefaultNamespace))
 	f.assign["machines-adoption-namespaces"] = func(c *v1alpha1.DroverConfiguration) { c.Machines.AdoptionNamespaces = *adoption }
-	providers := f.set.StringSlice("providers", m.Providers, `providers that serve Machines: "*" for all but those for tests (kwok, kubemark), "name" for `+
-		`one, "*,-name" for all but one; a list without "*" turns on only what it names`)
+	providers := f.set.StringSlice("providers", m.Providers, `providers that serve Machines: "*" for all but those for tests (kwok, kubemark), "name" `+
+		`for one, "*,-name" for all but one; a list without "*" turns on only what it names`)
 	f.assign["providers"] = func(c *v1alpha1.DroverConfiguration) { c.Machines.Providers = *providers }
 	f.toggle("machines-replace-failed", *m.ReplaceFailed, "delete Failed Machines of MachineSets, so that they are made anew",
 		func(c *v1alpha1.DroverConfiguration, v *bool) { c.Machines.ReplaceFailed = v })

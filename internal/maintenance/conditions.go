@@ -80,7 +80,8 @@ func ConditionDocs() []status.ConditionDoc {
 			When: "the annotation drover.dev/paused is set: nothing is done, also when the object is deleted; the other conditions are from before"},
 		{Type: ConditionReady, Reason: reasonNoNode, When: "there is no node of this name"},
 		{Type: ConditionReady, Reason: reasonRival, When: "an older NodeMaintenance names the same node"},
-		{Type: ConditionDrained, Reason: reasonWaiting, When: "another condition is in the way; Ready has its reason. LeaseHeld and Cordoned can have it, too"},
+		{Type: ConditionDrained, Reason: reasonWaiting,
+			When: "another condition is in the way; Ready has its reason. LeaseHeld and Cordoned can have it, too"},
 	}
 }
 

@@ -178,17 +178,25 @@ func (p *pass) tellFailures(ctx context.Context) {
 		p.memory.told[job.UID] = true
 		p.Metrics.jobs.WithLabelValues(job.Labels[plan.LabelKind], resultFailed).Inc()
 		text := fmt.Sprintf("Job %s for node %s has failed: %s", key, job.Annotations[plan.AnnotationNode], failure.Message)
-		if p.Logs != nil {
-			lines, err := p.lastLines(ctx, job)
-			switch {
-			case err != nil:
-				text += fmt.Sprintf(" (its log cannot be read: %v)", err)
-			case lines != "":
-				text += "; the last lines of its log:\n" + lines
-			}
+		rule := p.ruleOf(job)
+		if rule == nil || rule.Namespace == p.run.Namespace {
+			p.Recorder.Event(p.run, corev1.EventTypeWarning, EventJobFailed, clip(text+p.lastLines(ctx, job, rule)))
+			continue
 		}
+		// Who reads the events of the run's namespace need not be allowed to read logs of the rule's.
 		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventJobFailed, clip(text))
+		p.Recorder.Event(rule, corev1.EventTypeWarning, EventJobFailed, clip(text+p.lastLines(ctx, job, rule)))
 	}
+}
+
+// ruleOf returns the rule of a Job; nil if the run no longer has it.
+func (p *pass) ruleOf(job *batchv1.Job) *v1alpha1.MutexRule {
+	for _, rule := range p.scene.Rules {
+		if client.ObjectKeyFromObject(rule.Object).String() == job.Annotations[plan.AnnotationRule] {
+			return rule.Object
+		}
+	}
+	return nil
 }
 
 // unheard tells that no process before this one can have told of a failure of before its time: the node stands where that Job has just failed,
@@ -226,9 +234,18 @@ func (p *pass) repeated(id plan.JobID) bool {
 	return false
 }
 
-// lastLines reads the end of a Job's log. A kubelet that does not answer must not keep the run waiting.
-func (p *pass) lastLines(ctx context.Context, job *batchv1.Job) (string, error) {
+// lastLines reads the end of a Job's log for the event of its rule; empty without one. A kubelet that does not answer must not keep the run waiting.
+func (p *pass) lastLines(ctx context.Context, job *batchv1.Job, rule *v1alpha1.MutexRule) string {
+	if p.Logs == nil || rule == nil {
+		return ""
+	}
 	ctx, cancel := context.WithTimeout(ctx, logsWithin)
 	defer cancel()
-	return p.Logs(ctx, job)
+	switch lines, err := p.Logs(ctx, job); {
+	case err != nil:
+		return fmt.Sprintf(" (its log cannot be read: %v)", err)
+	case lines != "":
+		return "; the last lines of its log:\n" + lines
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/status"
@@ -177,4 +180,42 @@ func TestALongMessage(t *testing.T) {
 			t.Errorf("%d bytes: %q", len(text), text)
 		}
 	}
+}
+
+// Who reads the events of a run's namespace need not be allowed to read logs of the rule's.
+func TestFailure_LogStaysInTheNamespaceOfTheRule(t *testing.T) {
+	for namespace, want := range map[string]string{"numo": "MutexRunConfig", "other": "MutexRule"} {
+		objects := cast()
+		for _, object := range objects {
+			if rule, ok := object.(*v1alpha1.MutexRule); ok {
+				rule.Namespace = namespace
+			}
+		}
+		s := newStage(t, objects...)
+		edit(s, s.run(), func(run *v1alpha1.MutexRunConfig) {
+			run.Spec.MutexRules = []v1alpha1.Reference{{Name: "a", Namespace: namespace}}
+		})
+		s.Logs = func(context.Context, *batchv1.Job) (string, error) { return "a secret", nil }
+		secrets := &secretEvents{EventRecorder: s.events}
+		s.Recorder = secrets
+		s.fails = func(*batchv1.Job) bool { return true }
+		s.rest(v1alpha1.PhaseStopped)
+		if len(secrets.on) != 1 || secrets.on[0] != want {
+			t.Errorf("rule in namespace %s: the log is in events of %q, want one of a %s", namespace, secrets.on, want)
+		}
+	}
+}
+
+// secretEvents records what kinds the events with a log are on.
+type secretEvents struct {
+	record.EventRecorder
+	on []string
+}
+
+func (r *secretEvents) Event(object runtime.Object, kind, reason, message string) {
+	if strings.Contains(message, "a secret") {
+		name := fmt.Sprintf("%T", object)
+		r.on = append(r.on, name[strings.LastIndex(name, ".")+1:])
+	}
+	r.EventRecorder.Event(object, kind, reason, message)
 }

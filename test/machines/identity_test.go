@@ -105,7 +105,8 @@ func TestCordonRecord_MachineRemovedByForce(t *testing.T) {
 		}
 		return nil
 	})
-	w.NoLease(name)
+	// It is the next request after that.
+	w.AwaitHolder(name, "")
 	if err := w.Client.Delete(t.Context(), w.Node(name)); err != nil {
 		t.Error(err)
 	}

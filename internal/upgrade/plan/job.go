@@ -95,6 +95,24 @@ func IDOf(run types.UID, job *batchv1.Job) JobID {
 	}
 }
 
+// ownJobs are the Jobs that the run's rules have: those whose namespace and name are the ones that Drover gives them. Labels and annotations alone prove
+// nothing: where no policy keeps others from setting them, whoever may create Jobs anywhere could say what a rule's Job ended with.
+func ownJobs(w *World) map[types.NamespacedName]*batchv1.Job {
+	own := make(map[types.NamespacedName]*batchv1.Job, len(w.Jobs))
+	for key, job := range w.Jobs {
+		id := IDOf(w.Run.UID, job)
+		if rule := w.Rules[id.Rule]; rule != nil {
+			if want := (types.NamespacedName{Namespace: rule.Spec.JobNamespace, Name: JobName(rule.Spec.JobName, id)}); key != want {
+				continue
+			}
+		} else if !strings.HasSuffix(job.Name, JobName("", id)) {
+			continue // of the name that a rule had which is gone, the end is known
+		}
+		own[key] = job
+	}
+	return own
+}
+
 // withEnv adds variables that are not there yet.
 func withEnv(env []corev1.EnvVar, more map[string]string) []corev1.EnvVar {
 	for _, name := range slices.Sorted(maps.Keys(more)) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -246,6 +247,44 @@ func TestANodeIsInOnePool(t *testing.T) {
 	} {
 		if target.Matches(c.labels) != c.inTarget || canary.Matches(c.labels) != c.inCanary {
 			t.Errorf("a node that %s: target %v, canary %v", name, target.Matches(c.labels), canary.Matches(c.labels))
+		}
+	}
+}
+
+// Whoever may create Jobs can give one the labels and annotations of a rule's.
+func TestOwnJobs(t *testing.T) {
+	rule := &v1alpha1.MutexRule{Spec: v1alpha1.MutexRuleSpec{JobNamespace: "jobs", JobName: "check"}}
+	rule.Namespace, rule.Name = "rules", "rule"
+	run := &v1alpha1.MutexRunConfig{}
+	run.UID = "run"
+	node := &corev1.Node{}
+	node.Name, node.UID = "node", "node-uid"
+	id := JobID{Run: run.UID, Version: "1", Node: node.UID, Rule: types.NamespacedName{Namespace: "rules", Name: "rule"}, Kind: BeforeUpgrade}
+	own := Job(rule, &batchv1.JobSpec{}, node, id)
+	forge := func(change func(*batchv1.Job)) *batchv1.Job {
+		forged := own.DeepCopy()
+		change(forged)
+		return forged
+	}
+	for name, c := range map[string]struct {
+		job  *batchv1.Job
+		rule bool
+		want int
+	}{
+		"the rule's own":             {own, true, 1},
+		"of a rule that is gone":     {own, false, 1},
+		"in another namespace":       {forge(func(j *batchv1.Job) { j.Namespace = "tenant" }), true, 0},
+		"of another name":            {forge(func(j *batchv1.Job) { j.Name = "check-forged" }), true, 0},
+		"of a name with a prefix":    {forge(func(j *batchv1.Job) { j.Name = "x" + j.Name }), true, 0},
+		"for another version":        {forge(func(j *batchv1.Job) { j.Annotations[AnnotationVersion] = "2" }), true, 0},
+		"the same, the rule is gone": {forge(func(j *batchv1.Job) { j.Annotations[AnnotationVersion] = "2" }), false, 0},
+	} {
+		w := &World{Run: run, Jobs: map[types.NamespacedName]*batchv1.Job{{Namespace: c.job.Namespace, Name: c.job.Name}: c.job}}
+		if c.rule {
+			w.Rules = map[types.NamespacedName]*v1alpha1.MutexRule{id.Rule: rule}
+		}
+		if got := len(ownJobs(w)); got != c.want {
+			t.Errorf("%s: %d Jobs count, want %d", name, got, c.want)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func Survey(w *World) *Scene {
 // SurveyEnding makes the scene of a run that is deleted, suspended or aborted: what has to be restored. Whether nodes may be begun is not
 // asked, so no window, however it is written, keeps a run from being restored.
 func SurveyEnding(w *World) *Scene {
-	s := &Scene{Run: w.Run, Claims: map[string]*Claim{}, Jobs: w.Jobs, now: w.Now}
+	s := &Scene{Run: w.Run, Claims: map[string]*Claim{}, Jobs: ownJobs(w), now: w.Now}
 	s.pools(w)
 	s.rules(w)
 	s.targets(w)

@@ -233,8 +233,8 @@ func TestCapabilityComesAndGoesWithItsCRDs(t *testing.T) {
 // An API server that does not answer says nothing about its CRDs.
 func TestFailingDiscoveryKeepsTheState(t *testing.T) {
 	operate(t, func(t *testing.T, p *plant) {
-		p.elect()
 		p.server.serve(errors.New("no route"))
+		p.elect()
 		p.expect(t, "capability metadata: off (not looked at yet) (no route; trying again)", false)
 		p.server.serve(nil, "machinesets", "machines")
 		p.expect(t, runs, true)

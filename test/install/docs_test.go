@@ -25,7 +25,9 @@ func TestEachVerbHasItsReason(t *testing.T) {
 	}
 	told := tables(t, string(text))
 	granted := map[string]map[string]bool{}
-	for key, object := range helm.Kustomize(t, env, "config/kubernetes") {
+	installed := helm.Kustomize(t, env, "config/kubernetes")
+	maps.Copy(installed, helm.Kustomize(t, env, "config/default"))
+	for key, object := range installed {
 		capability := object.GetLabels()["drover.dev/capability"]
 		if capability == "" {
 			continue

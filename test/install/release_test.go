@@ -37,7 +37,7 @@ func TestARelease(t *testing.T) {
 
 	// An old version of the chart, whose CRD has no columns.
 	install := []string{"drover", older(t, h.Chart), "--namespace", harness.SystemNamespace, "--wait", "--timeout", "3m"}
-	install = append(install, plainKubernetes()...)
+	install = append(append(install, plainKubernetes()...), "--set", "capabilities.upgrade=true")
 	said := h.Run(append([]string{"install"}, install...)...)
 	for _, text := range []string{"On: metadata, maintenance, maintenance-kubevirt, machines, upgrade.", "helm uninstall drover", "keeps the CRDs"} {
 		if !strings.Contains(said, text) {

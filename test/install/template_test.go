@@ -115,7 +115,7 @@ func TestRolesFollowTheCapabilities(t *testing.T) {
 // TestOtherNamespaces: the roles follow the namespaces that the values name.
 func TestOtherNamespaces(t *testing.T) {
 	h := helm.New(t, nil)
-	all := h.Template("--set", "config.namespace=", "--set", "capabilities.machines=true", "--set", "namespaces.leases.name=leases",
+	all := h.Template("--set", "config.namespace=", "--set", "capabilities.machines=true,capabilities.upgrade=true", "--set", "namespaces.leases.name=leases",
 		"--set", "config.leaderElection.namespace=elections", "--set", "config.leaderElection.name=one")
 	for _, key := range []string{
 		"ClusterRole drover-metadata-everywhere", "ClusterRole drover-machines-everywhere", "Role leases/drover-node-leases", "Namespace leases",
@@ -171,7 +171,7 @@ func TestTheOperatorReadsItsConfiguration(t *testing.T) {
 		edit func(*v1alpha1.DroverConfiguration)
 	}{
 		"default": {nil, func(c *v1alpha1.DroverConfiguration) {
-			c.Controllers = []string{"metadata", "maintenance", "maintenance-kubevirt", "upgrade"}
+			c.Controllers = []string{"metadata", "maintenance", "maintenance-kubevirt"}
 		}},
 		"one alone": {helm.Only("machines"), func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"machines"} }},
 		"auto on plain Kubernetes": {autos(), func(c *v1alpha1.DroverConfiguration) {

@@ -202,7 +202,10 @@ func (p *process) noteGet(pass string, object client.Object) {
 	if view := viewOf(object); view != nil && pass != "" {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.passes[pass] = &passRecord{set: view}
+		// What is decided on is what the pass has read first; it reads the set again before each request, to see whether that still stands.
+		if before := p.passes[pass]; before == nil || before.set.uid != view.uid {
+			p.passes[pass] = &passRecord{set: view}
+		}
 	}
 }
 

@@ -115,8 +115,8 @@ func TestRolesFollowTheCapabilities(t *testing.T) {
 // TestOtherNamespaces: the roles follow the namespaces that the values name.
 func TestOtherNamespaces(t *testing.T) {
 	h := helm.New(t, nil)
-	all := h.Template("--set", "config.namespace=", "--set", "capabilities.machines=true,capabilities.upgrade=true", "--set", "namespaces.leases.name=leases",
-		"--set", "config.leaderElection.namespace=elections", "--set", "config.leaderElection.name=one")
+	all := h.Template("--set", "config.namespace=", "--set", "capabilities.machines=true,capabilities.upgrade=true",
+		"--set", "namespaces.leases.name=leases", "--set", "config.leaderElection.namespace=elections", "--set", "config.leaderElection.name=one")
 	for _, key := range []string{
 		"ClusterRole drover-metadata-everywhere", "ClusterRole drover-machines-everywhere", "Role leases/drover-node-leases", "Namespace leases",
 		"Role leases/drover-machine-leases", "Role leases/drover-upgrade-leases", "Role elections/drover-leader-election",

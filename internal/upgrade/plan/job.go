@@ -95,8 +95,8 @@ func IDOf(run types.UID, job *batchv1.Job) JobID {
 	}
 }
 
-// ownJobs are the Jobs that the run's rules have: those whose namespace and name are the ones that Drover gives them. Labels and annotations alone prove
-// nothing: where no policy keeps others from setting them, whoever may create Jobs anywhere could say what a rule's Job ended with.
+// ownJobs are the Jobs that the run's rules have: those whose namespace and name are the ones that Drover gives them. Labels and annotations alone
+// prove nothing: where no policy keeps others from setting them, whoever may create Jobs anywhere could say what a rule's Job ended with.
 func ownJobs(w *World) map[types.NamespacedName]*batchv1.Job {
 	own := make(map[types.NamespacedName]*batchv1.Job, len(w.Jobs))
 	for key, job := range w.Jobs {

@@ -1,0 +1,128 @@
+package maintenance
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/expectations"
+)
+
+// frozen is a cache that shows the Nodes and Leases of one moment, and everything else as it is.
+type frozen struct {
+	client.Reader
+	objects map[string]client.Object
+}
+
+func (f *frozen) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	object, shown := f.objects[fmt.Sprintf("%T", into)]
+	switch into := into.(type) {
+	case *corev1.Node:
+		if node, ok := object.(*corev1.Node); ok {
+			node.DeepCopyInto(into)
+			return nil
+		}
+	case *coordinationv1.Lease:
+		if lease, ok := object.(*coordinationv1.Lease); ok {
+			lease.DeepCopyInto(into)
+			return nil
+		}
+		if shown {
+			return apierrors.NewNotFound(coordinationv1.Resource("leases"), key.Name)
+		}
+	}
+	return f.Reader.Get(ctx, key, into, options...)
+}
+
+// frozenClient reads from a cache, as a manager's client does.
+type frozenClient struct {
+	client.Client
+	*frozen
+}
+
+func (f frozenClient) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	return f.frozen.Get(ctx, key, into, options...)
+}
+
+func (f frozenClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return f.Client.List(ctx, list, options...)
+}
+
+// A maintenance that ends before the caches show its cordon and its lease gives both back, once they do.
+func TestReconcile_EndBeforeTheCachesShowTheCordonOrTheLease(t *testing.T) {
+	for _, kind := range []client.Object{&corev1.Node{}, &coordinationv1.Lease{}} {
+		t.Run(fmt.Sprintf("%T", kind), func(t *testing.T) {
+			s := newStage(t, nodeOf("worker"), maintenanceOf("nm", "worker"))
+			cache := &frozen{Reader: s.client, objects: map[string]client.Object{fmt.Sprintf("%T", kind): nil}}
+			if _, ok := kind.(*corev1.Node); ok {
+				cache.objects["*v1.Node"] = s.node("worker")
+			}
+			s.Cache, s.Lease.Client = cache, frozenClient{s.client, cache}
+			s.Nodes = expectations.NewObjects(nil, s.clock)
+			s.Lease.Written = expectations.NewOwned(cache, func() client.Object { return &coordinationv1.Lease{} }, expectations.OwnedOptions{Clock: s.clock})
+			for range 3 {
+				s.pass("nm")
+			}
+			if node := s.node("worker"); !node.Spec.Unschedulable || !held(node) {
+				t.Fatal("the node is not cordoned")
+			}
+			object := &medik8s.NodeMaintenance{}
+			s.read(object, "nm")
+			if err := s.client.Delete(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if result, _ := s.pass("nm"); result.RequeueAfter == 0 {
+					t.Error("it does not look again")
+				}
+			}
+			if s.read(object, "nm"); object.Name == "" {
+				t.Error("the maintenance is gone before the caches show what it has done")
+			}
+			clear(cache.objects)
+			s.rest("nm")
+			leases := &coordinationv1.LeaseList{}
+			if err := s.client.List(t.Context(), leases); err != nil {
+				t.Fatal(err)
+			}
+			if node := s.node("worker"); node.Spec.Unschedulable || held(node) || len(leases.Items) > 0 {
+				t.Errorf("left behind: cordoned %v, recorded %v, %d leases", node.Spec.Unschedulable, held(node), len(leases.Items))
+			}
+		})
+	}
+}
+
+// deletesAfterCordon deletes the NodeMaintenance right after its node is patched, as a user may in the middle of a reconciliation.
+type deletesAfterCordon struct {
+	client.Client
+	object client.Object
+}
+
+func (c deletesAfterCordon) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	if err := c.Client.Patch(ctx, object, patch, options...); err != nil || object.GetName() != "worker" {
+		return err
+	}
+	return c.Delete(ctx, c.object)
+}
+
+func TestReconcile_DeletedBeforeTheDrainBegins(t *testing.T) {
+	for deleted, want := range map[bool]float64{false: 1, true: 0} {
+		s := newStage(t, nodeOf("worker"), maintenanceOf("nm", "worker"), podOf("pod", "worker"))
+		if deleted {
+			s.Writer = deletesAfterCordon{s.client, maintenanceOf("nm", "worker")}
+		}
+		s.pass("nm")
+		if !s.node("worker").Spec.Unschedulable {
+			t.Fatal("the node is not cordoned")
+		}
+		if got := s.evicting(); got != want {
+			t.Errorf("deleted %v: %v Pods are being evicted, want %v", deleted, got, want)
+		}
+	}
+}

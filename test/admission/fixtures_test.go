@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,15 +36,14 @@ type world struct {
 
 func newWorld(t *testing.T) *world { return &world{harness.NewWorld(t, env)} }
 
-// address is one on the loopback interface that is free now.
+// address is one on the loopback interface that is free.
 func (w *world) address() string {
 	w.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(w.Context(), "tcp", "127.0.0.1:0")
+	address, err := harness.FreeAddress(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	return address
 }
 
 // serve starts an operator with a webhook at an address, and waits until it is ready.

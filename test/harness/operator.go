@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -114,7 +113,11 @@ func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options
 	if err := cluster.WriteKubeconfig(config, kubeconfig); err != nil {
 		return nil, err
 	}
-	probes, metrics, err := freeAddresses(ctx)
+	probes, err := FreeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -263,20 +266,6 @@ func (o *Operator) Ended() <-chan struct{} { return o.ended }
 
 // Log returns what the operator has logged so far.
 func (o *Operator) Log() string { return o.log.String() }
-
-// freeAddresses finds two ports on the loopback interface that are free now. Both are open at once: a port that is closed again may be found twice.
-func freeAddresses(ctx context.Context) (first, second string, err error) {
-	var addresses [2]string
-	for i := range addresses {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", "", fmt.Errorf("looking for a free port: %w", err)
-		}
-		defer func() { _ = listener.Close() }()
-		addresses[i] = listener.Addr().String()
-	}
-	return addresses[0], addresses[1], nil
-}
 
 // logBuffer collects a process's output.
 type logBuffer struct {

@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -96,6 +97,14 @@ func makeMachines(w *harness.World) {
 	}
 	provider("apply")
 	defer provider("delete")
+	w.Eventually("the API server's authorizer knows the provider's role", func() error {
+		account := fmt.Sprintf("--as=system:serviceaccount:%s:drover", harness.SystemNamespace)
+		output, err := harness.Kubectl(w.Context(), env, nil, "auth", "can-i", "create", "nodes", account)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+		return nil
+	})
 	pool := w.MakePool("made", 2, nil)
 	pool.Runs(2)
 	pool.Scale(1)

@@ -21,11 +21,12 @@ archive="$out/drover-${chart_version}.tgz"
 
 # render FILE WHAT ARGUMENTS... writes what the chart makes in namespace drover-system, and that namespace before it.
 render() {
-	local file="$1" what="$2"
+	local file="$1" what="$2" name
+	name="$(basename "$file")"
 	shift 2
 	{
 		echo "# Drover ${version} for ${what}. To uninstall it, and keep the CRDs and the namespaces of machines and leases:"
-		echo "#   kubectl delete -f $(basename "$file") -l app.kubernetes.io/name=drover"
+		echo "#   kubectl delete -f ${name} -l app.kubernetes.io/name=drover"
 		cat config/manager/namespace.yaml
 		"$helm" template drover "$archive" --namespace drover-system "$@"
 	} >"$file"

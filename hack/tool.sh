@@ -12,7 +12,12 @@ name="${1:?which tool? One of: $(cd tools && echo */)}"
 }
 tags="$(cat "tools/$name/tags" 2>/dev/null || true)"
 package="$(cd "tools/$name" && go list -f '{{.ImportPath}}' tool)"
-key="$(cat "tools/$name"/go.mod "tools/$name"/go.sum $(find "tools/$name" -name "*.go" -o -name tags | sort) <(go env GOVERSION GOARCH) | sha256sum | cut -c1-12)"
+# Everything that it is built from, and for what.
+key="$({
+	cat "tools/$name"/go.mod "tools/$name"/go.sum
+	find "tools/$name" -type f \( -name "*.go" -o -name tags \) -print0 | LC_ALL=C sort -z | xargs -0r cat
+	go env GOVERSION GOARCH
+} | sha256sum | cut -c1-12)"
 binary="bin/cache/$name-$key"
 
 # progress prints every 15 seconds how many packages the build has compiled, until it is killed.

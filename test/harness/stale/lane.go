@@ -50,12 +50,19 @@ type Lane struct {
 	vacuous  int
 	judged   int
 	findings []string
+	// matched are the paths of only that name a case.
+	matched map[string]bool
+	// resources are the kinds that changed in the workloads that were run.
+	resources map[string]bool
 }
 
 // Run runs the lane on a control plane.
 func (l *Lane) Run(t *testing.T, c *cluster.Cluster) {
 	l.cluster, l.begun, l.only, l.seed = c, time.Now(), os.Getenv(casesVariable), harness.Seed(t)
-	l.follow(t)
+	// Without a workload there is nothing to follow.
+	if slices.ContainsFunc(l.Workloads, func(w Workload) bool { return l.wanted(w.Name, "", "") }) {
+		l.follow(t)
+	}
 	workloads := slices.Clone(l.Workloads)
 	if l.sampled() {
 		random := l.random("order")
@@ -70,6 +77,9 @@ func (l *Lane) Run(t *testing.T, c *cluster.Cluster) {
 		l.Package, l.cases, l.vacuous, l.judged, len(l.findings), time.Since(l.begun).Round(time.Second), l.seed)
 	for _, finding := range l.findings {
 		fmt.Println("  " + finding)
+	}
+	for _, text := range l.unmatched() {
+		fmt.Println(text)
 	}
 }
 
@@ -114,14 +124,53 @@ func (l *Lane) wanted(parts ...string) bool {
 	if l.sampled() || l.only == "all" {
 		return true
 	}
-	return slices.ContainsFunc(strings.Split(l.only, ","), func(path string) bool {
-		for i, want := range strings.Split(path, "/") {
-			if i < len(parts) && parts[i] != "" && want != "" && want != parts[i] {
-				return false
-			}
+	return slices.ContainsFunc(strings.Split(l.only, ","), func(path string) bool { return matches(path, parts...) })
+}
+
+// matches reports whether a path names a case; empty parts stand for any.
+func matches(path string, parts ...string) bool {
+	for i, want := range strings.Split(path, "/") {
+		if i >= len(parts) || parts[i] != "" && want != "" && want != parts[i] {
+			return false
 		}
-		return true
-	})
+	}
+	return true
+}
+
+// match records which paths name a case that there is.
+func (l *Lane) match(parts ...string) {
+	for path := range strings.SplitSeq(l.only, ",") {
+		if matches(path, parts...) {
+			l.matched[path] = true
+		}
+	}
+}
+
+// unmatched has a line for each path that names no case of this lane, with the names that there are. hack/stale.sh fails when no lane has a case
+// for a path: the workloads are in several packages.
+func (l *Lane) unmatched() (lines []string) {
+	if l.sampled() || l.only == "all" {
+		return nil
+	}
+	var workloads, modes []string
+	for _, w := range l.Workloads {
+		workloads = append(workloads, w.Name)
+	}
+	for _, mode := range Modes() {
+		modes = append(modes, string(mode))
+	}
+	for path := range strings.SplitSeq(l.only, ",") {
+		if l.matched[path] {
+			continue
+		}
+		line := fmt.Sprintf("stale lane %s: no case is %s; workloads: %s; modes: %s",
+			l.Package, path, strings.Join(workloads, ", "), strings.Join(modes, ", "))
+		if len(l.resources) > 0 {
+			line += "; resources that changed: " + strings.Join(slices.Sorted(maps.Keys(l.resources)), ", ")
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // random makes the randomness of a case of its own, so that it is the same when the case is run alone.
@@ -167,10 +216,19 @@ func (l *Lane) choose(w Workload, profile *Profile) (cases []disturbed) {
 	for _, kind := range profile.Kinds {
 		_, kinds[kind.GroupResource()] = profile.First[kind.GroupResource()]
 	}
+	if l.matched == nil {
+		l.matched, l.resources = map[string]bool{}, map[string]bool{}
+	}
 	for kind, changes := range kinds {
+		if changes {
+			l.resources[kind.Resource] = true
+		}
 		for _, mode := range Modes() {
+			if mode == Interrupt && !w.Interrupts || !l.wanted(w.Name, kind.Resource, string(mode)) {
+				continue
+			}
+			l.match(w.Name, kind.Resource, string(mode))
 			switch {
-			case !l.wanted(w.Name, kind.Resource, string(mode)), mode == Interrupt && !w.Interrupts:
 			case changes:
 				cases = append(cases, disturbed{kind, mode})
 			case !l.sampled():

@@ -69,6 +69,8 @@ func (f *Flags) addDrainFlags(d *v1alpha1.DroverConfiguration) {
 func (f *Flags) addUpgradeFlags(d *v1alpha1.DroverConfiguration) {
 	f.text("upgrade-node-version", d.Upgrade.NodeVersion, "where the version of a node is read: Auto, Label or MachineConfig",
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Upgrade.NodeVersion = *v })
+	namespaces := f.set.StringSlice("upgrade-namespaces", nil, "namespaces whose MutexRunConfigs, MutexTargets and MutexRules count (default all)")
+	f.assign["upgrade-namespaces"] = func(c *v1alpha1.DroverConfiguration) { c.Upgrade.Namespaces = *namespaces }
 }
 
 func (f *Flags) addProviderFlags(d *v1alpha1.DroverConfiguration) {

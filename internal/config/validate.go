@@ -37,6 +37,9 @@ func Validate(c *v1alpha1.DroverConfiguration, known []string) field.ErrorList {
 	if known := []string{"Auto", "Label", "MachineConfig"}; !slices.Contains(known, c.Upgrade.NodeVersion) {
 		all = append(all, field.NotSupported(field.NewPath("upgrade", "nodeVersion"), c.Upgrade.NodeVersion, known))
 	}
+	for i, namespace := range c.Upgrade.Namespaces {
+		all = append(all, messages(field.NewPath("upgrade", "namespaces").Index(i), namespace, validation.IsDNS1123Label(namespace))...)
+	}
 	return append(all, validateWebhook(field.NewPath("webhook"), c.Webhook)...)
 }
 

@@ -38,7 +38,7 @@ func upgradeCapability(
 		Lease: shared.leasesOf(mgr, upgrade.Holder),
 		Logs:  upgrade.PodLogs(typed.CoreV1()),
 	}
-	options := upgrade.Options{NodeVersion: upgrade.VersionSource(settings.Upgrade.NodeVersion)}
+	options := upgrade.Options{NodeVersion: upgrade.VersionSource(settings.Upgrade.NodeVersion), Namespaces: settings.Upgrade.Namespaces}
 	return []capability{{
 		name: upgrade.Name,
 		needs: []schema.GroupVersionResource{

@@ -66,6 +66,8 @@ type VersionSource = plan.VersionSource
 type Options struct {
 	// NodeVersion says where the version of a node is read.
 	NodeVersion VersionSource
+	// Namespaces are those whose MutexRunConfigs, MutexRules and MutexTargets count; empty for all.
+	Namespaces []string
 	// jobsVersion returns the newest resourceVersion that the cache of Jobs has seen; nil where that is not known.
 	jobsVersion func() string
 	// Clock tells the time; nil is the real one.
@@ -226,7 +228,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	p := &pass{Reconciler: r, run: run, key: request.NamespacedName, now: r.clock.Now()}
 	p.memory = r.remember(p.key, run.UID, p.now)
 	p.found = observation{conditions: conditions{}, phase: run.Status.Phase, message: run.Status.Message}
-	if run.DeletionTimestamp != nil && !paused.Is(run.Annotations) {
+	if run.DeletionTimestamp != nil && (!paused.Is(run.Annotations) || r.options.refusal(run.Namespace) != "") {
 		return p.result(ctx, p.leave(ctx))
 	}
 	failed := p.work(ctx)

@@ -25,7 +25,7 @@ var configKind = mcfgv1.GroupVersion.WithKind("MachineConfig")
 
 // gather reads all that a run needs from the caches.
 func (p *pass) gather(ctx context.Context) error {
-	w := &plan.World{Run: p.run, VersionOf: p.versionOf(ctx), Now: p.now, Held: func(node string) string {
+	w := &plan.World{Run: p.run, VersionOf: p.versionOf(ctx), Now: p.now, Refusal: p.options.refusal, Held: func(node string) string {
 		held, err := p.Lease.HeldBy(ctx, node)
 		if err != nil || held == nil {
 			return "" // taking it will tell
@@ -68,7 +68,8 @@ func (p *pass) gather(ctx context.Context) error {
 
 // ending reports whether nothing is planned any more, whatever else the spec says: everything is to be restored, or to stay as it is.
 func (p *pass) ending() bool {
-	return p.run.DeletionTimestamp != nil || p.run.Spec.Abort || p.run.Spec.Suspend || paused.Is(p.run.Annotations)
+	return p.run.DeletionTimestamp != nil || p.run.Spec.Abort || p.run.Spec.Suspend || paused.Is(p.run.Annotations) ||
+		p.options.refusal(p.run.Namespace) != ""
 }
 
 // byName lists a kind.

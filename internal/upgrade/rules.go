@@ -38,20 +38,19 @@ func (r *ruleReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	case r.behind(ctx, rule):
 		return reconcile.Result{RequeueAfter: catchUp}, nil
 	}
-	before := meta.FindStatusCondition(rule.Status.Conditions, ConditionValid)
-	if before != nil && before.ObservedGeneration == rule.Generation && before.Status == metav1.ConditionTrue {
-		return reconcile.Result{}, nil
-	}
-	fault, err := r.judge(ctx, rule)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
 	found, result := conditions{}, reconcile.Result{}
-	if fault == "" {
-		found.yes(ConditionValid, "")
-	} else {
+	before := meta.FindStatusCondition(rule.Status.Conditions, ConditionValid)
+	if why := r.options.refusal(rule.Namespace); why != "" {
+		found.no(ConditionValid, why)
+	} else if before != nil && before.ObservedGeneration == rule.Generation && before.Status == metav1.ConditionTrue {
+		return reconcile.Result{}, nil
+	} else if fault, err := r.judge(ctx, rule); err != nil {
+		return reconcile.Result{}, err
+	} else if fault != "" {
 		found.no(ConditionValid, fault)
 		result.RequeueAfter = retryRule
+	} else {
+		found.yes(ConditionValid, "")
 	}
 	changed := rule.DeepCopy()
 	changed.Status.ObservedGeneration = rule.Generation
@@ -153,6 +152,9 @@ func (r *targetReconciler) Reconcile(ctx context.Context, request reconcile.Requ
 
 // members names the nodes of a target's pools, or says which pool is missing.
 func (r *targetReconciler) members(ctx context.Context, target *v1alpha1.MutexTarget) (names []string, fault string, err error) {
+	if why := r.options.refusal(target.Namespace); why != "" {
+		return nil, why, nil
+	}
 	pools, err := listPools(ctx, r.Cache)
 	if err != nil {
 		return nil, "", err

@@ -21,6 +21,9 @@ import (
 
 // work takes a run as far as it goes. What the pass has found out is in p.found.
 func (p *pass) work(ctx context.Context) error {
+	if why := p.options.refusal(p.run.Namespace); why != "" {
+		return p.refuse(ctx, why)
+	}
 	if err := p.gather(ctx); err != nil {
 		return err
 	}
@@ -264,14 +267,7 @@ func (p *pass) end(ctx context.Context) error {
 	if err := p.tidyJobs(ctx, true); err != nil {
 		return err
 	}
-	changed := p.run.DeepCopy()
-	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
-	patch := client.MergeFromWithOptions(p.run, client.MergeFromWithOptimisticLock{})
-	if err := p.Writer.Patch(ctx, changed, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the finalizer: %w", err)
-	}
-	p.memory.ended = true
-	return nil
+	return p.removeFinalizer(ctx)
 }
 
 // giveBack gives everything back, and then stands in a phase.

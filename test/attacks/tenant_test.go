@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -26,8 +27,8 @@ const (
 	mutexEdit = "attacks-mutex-edit"
 )
 
-// newTenant returns a client that may do in its namespace what the ClusterRole edit may, and what the Operator Lifecycle Manager adds to that for the
-// kinds of the gate of upgrades. The other namespace is not the tenant's.
+// newTenant returns a client that may do in its namespace what the ClusterRole edit may, and everything with the kinds of the
+// gate of upgrades. The other namespace is not the tenant's.
 func newTenant(t *testing.T, w *harness.World) (asTenant client.Client, own, other string) {
 	t.Helper()
 	own = strings.ReplaceAll(strings.ToLower(t.Name()), "_", "-")
@@ -36,7 +37,7 @@ func newTenant(t *testing.T, w *harness.World) (asTenant client.Client, own, oth
 		w.MadeUntilTheEnd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: mutexEdit}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"mutexrules", "mutextargets", "mutexrunconfigs"}, Verbs: []string{"*"},
+		APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"*"},
 	}}}
 	w.MadeUntilTheEnd(role)
 	for _, name := range []string{edit, role.Name} {
@@ -97,8 +98,36 @@ func TestTenant_MachineConfigPools(t *testing.T) {
 	attack(t, tenant, "changes an administrator's run", func(t *testing.T) string {
 		return denied(t, asTenant.Patch(t.Context(), run.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))))
 	})
+	tamperWithRun(t, w, asTenant, run)
 	if err := asTenant.Delete(t.Context(), run); err != nil {
 		t.Error(err)
+	}
+}
+
+// tamperWithRun tries what may be written of an administrator's run besides its spec.
+func tamperWithRun(t *testing.T, w *harness.World, asTenant client.Client, run *v1alpha1.MutexRunConfig) {
+	change := func(text string) error {
+		return asTenant.Patch(t.Context(), run.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text)))
+	}
+	attack(t, tenant, "pauses an administrator's run, so that MachineConfigPools stay as they are", func(t *testing.T) string {
+		return denied(t, change(`{"metadata":{"annotations":{"drover.dev/paused":""}}}`))
+	})
+	finalizer := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"finalizers":[%q]}}`, v1alpha1.Finalizer))
+	if err := w.Client.Patch(t.Context(), run.DeepCopy(), finalizer); err != nil {
+		t.Fatal(err)
+	}
+	attack(t, tenant, "takes the finalizer off an administrator's run, so that nothing is restored", func(t *testing.T) string {
+		return denied(t, change(`{"metadata":{"finalizers":null}}`))
+	})
+	attack(t, tenant, "writes what Drover has found out", func(t *testing.T) string {
+		settled := client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Done","settled":"2100-01-01T00:00:00Z"}}`))
+		return denied(t, asTenant.Status().Patch(t.Context(), run.DeepCopy(), settled))
+	})
+	if err := change(`{"metadata":{"labels":{"example.com/mine":"yes"}}}`); err != nil {
+		t.Error("the tenant may not label a run of their namespace:", err)
+	}
+	if err := w.Client.Patch(t.Context(), run.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
 	}
 }
 

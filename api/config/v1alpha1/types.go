@@ -128,6 +128,10 @@ type Upgrade struct {
 	// MachineConfig the annotation of that name on the node's rendered MachineConfig, Auto the label where there is one, else the
 	// MachineConfig. Default Auto.
 	NodeVersion string `json:"nodeVersion,omitempty"`
+	// Namespaces are those whose MutexRunConfigs, MutexTargets and MutexRules count. In every other namespace these objects have no effect, also
+	// those that are older than this setting: Drover restores what such a run has changed, and says why in the object's status. Empty for all
+	// namespaces. Default [].
+	Namespaces []string `json:"namespaces,omitempty"`
 }
 
 // Machines configures how Machines are made, watched and removed.

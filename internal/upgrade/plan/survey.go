@@ -36,10 +36,19 @@ type World struct {
 	Version *configv1.ClusterVersion
 	// VersionOf tells the version of a node; empty for not known.
 	VersionOf func(*corev1.Node) string
+	// Refusal says why rules and targets of a namespace do not count; empty where they do, nil where all do.
+	Refusal func(namespace string) string
 	// Held says who else holds the lease of a node; empty for nobody, nil for not known.
 	Held func(node string) string
 	// Now is the time.
 	Now time.Time
+}
+
+func (w *World) refusal(namespace string) string {
+	if w.Refusal == nil {
+		return ""
+	}
+	return w.Refusal(namespace)
 }
 
 // Scene is what a run makes of the world.
@@ -142,6 +151,10 @@ func (s *Scene) rules(w *World) {
 			s.fault("MutexRule %s is not there", name)
 			continue
 		}
+		if why := w.refusal(name.Namespace); why != "" {
+			s.fault("MutexRule %s: %s", name, why)
+			continue
+		}
 		read, err := judged(rule)
 		if err == nil && slices.Contains(s.Keys, read.Key) {
 			err = errors.New("it is named twice")
@@ -190,6 +203,10 @@ func (s *Scene) targets(w *World) {
 		target := w.Targets[name]
 		if target == nil {
 			s.fault("MutexTarget %s is not there", name)
+			continue
+		}
+		if why := w.refusal(name.Namespace); why != "" {
+			s.fault("MutexTarget %s: %s", name, why)
 			continue
 		}
 		for _, pool := range target.Spec.MachineConfigPools {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/expectations"
 )
 
@@ -124,5 +125,33 @@ func TestReconcile_DeletedBeforeTheDrainBegins(t *testing.T) {
 		if got := s.evicting(); got != want {
 			t.Errorf("deleted %v: %v Pods are being evicted, want %v", deleted, got, want)
 		}
+	}
+}
+
+// A maintenance that acquires the lease before its cache shows the cordon record of a Machine releases it when the cache does: nothing but the lease
+// says that it has it.
+func TestReconcile_LeaseAcquiredBeforeTheCacheShowsAnotherOwner(t *testing.T) {
+	node := nodeOf("n1")
+	s := newStage(t, node, maintenanceOf("m", "n1"))
+	s.Cache = &frozen{Reader: s.client, objects: map[string]client.Object{"*v1.Node": s.node("n1")}}
+	s.APIReader = apiReader{Reader: s.client, machine: "x"}
+	taken := s.node("n1")
+	taken.Spec.Unschedulable = true
+	taken.Annotations = map[string]string{drain.AnnotationHold: `{"by":"Machine/x","object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`}
+	if err := s.client.Update(t.Context(), taken); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Reconcile(t.Context(), named("m")); err == nil {
+		t.Fatal("the node is patched as the cache shows it")
+	}
+	leases := &coordinationv1.LeaseList{}
+	if err := s.client.List(t.Context(), leases); err != nil || len(leases.Items) != 1 {
+		t.Fatalf("%d leases: %v", len(leases.Items), err)
+	}
+	s.Cache = s.client
+	s.rest("m")
+	s.expect("m", medik8s.PhaseRunning, "is cordoned for Machine ns/m", "Cordoned=HeldForOtherWork")
+	if err := s.client.List(t.Context(), leases); err != nil || len(leases.Items) > 0 {
+		t.Errorf("the lease, which the Machine needs, is still there: %v", err)
 	}
 }

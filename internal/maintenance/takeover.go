@@ -124,11 +124,8 @@ func (p *pass) standAside(ctx context.Context, node *corev1.Node, record *drain.
 }
 
 // yieldLease releases the leases of a node that this maintenance cannot work on now, if they were acquired: a lease keeps those away who could help
-// the node, and those who have cordoned it.
+// the node, and those who have cordoned it. The leases themselves say so: a pass that acquires one and then fails writes no status.
 func (p *pass) yieldLease(ctx context.Context, node *corev1.Node) error {
-	if !meta.IsStatusConditionTrue(p.status.Conditions, ConditionLeaseHeld) {
-		return nil
-	}
 	err := p.Lease.ReleaseOwn(ctx, node.Name)
 	if err == nil && p.flavour.OwnLease {
 		err = p.OwnLease.ReleaseOwn(ctx, node.Name)

@@ -33,9 +33,7 @@ func TestTakeOver_MachineGone(t *testing.T) {
 	})
 	m := s.Maintain(node, nil)
 	m.Condition(maintenance.ConditionCordoned, "HeldForOtherWork", "Machine "+machine.Namespace+"/"+machine.Name)
-	if holder := s.Holder(node); holder != "" {
-		t.Errorf("the lease, which the Machine needs, is held by %q", holder)
-	}
+	s.AwaitHolder(node, "")
 	s.Merge(machine, `{"metadata":{"finalizers":null}}`)
 	if err := s.Client.Delete(s.Context(), machine); err != nil {
 		t.Fatal(err)

@@ -50,13 +50,31 @@ var crds = []string{
 
 // clear removes the CRDs and the namespaces that an install makes, and waits until they are gone.
 func clear(ctx context.Context) error {
-	for _, args := range [][]string{
-		append([]string{"delete", "--ignore-not-found", "--timeout=90s", "crd"}, crds...),
-		{"delete", "--ignore-not-found", "--timeout=90s", "namespace", cluster.MachineNamespace, "medik8s-leases", harness.SystemNamespace},
-	} {
-		if output, err := harness.Kubectl(ctx, env, nil, args...); err != nil {
-			return fmt.Errorf("clearing the control plane: %w\n%s", err, output)
-		}
+	if err := clearCRDs(ctx); err != nil {
+		return fmt.Errorf("clearing the control plane: %w", err)
+	}
+	output, err := harness.Kubectl(ctx, env, nil, "delete", "--ignore-not-found", "--timeout=3m",
+		"namespace", cluster.MachineNamespace, "medik8s-leases", harness.SystemNamespace)
+	if err != nil {
+		return fmt.Errorf("clearing the control plane: %w\n%s", err, output)
 	}
 	return nil
+}
+
+// clearCRDs removes the CRDs. The API server's finalizer of CRDs fails with "storage is (re)initializing" where the CRD was changed a moment ago, and
+// may wait for minutes until it tries again; a change of the CRD has it try at once.
+func clearCRDs(ctx context.Context) error {
+	output, err := harness.Kubectl(ctx, env, nil, append([]string{"delete", "--ignore-not-found", "--wait=false", "crd"}, crds...)...)
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, output)
+	}
+	for try := range 15 {
+		output, err = harness.Kubectl(ctx, env, nil, append([]string{"wait", "--for=delete", "--timeout=20s", "crd"}, crds...)...)
+		if err == nil {
+			return nil
+		}
+		// One that goes meanwhile cannot be annotated, and need not be.
+		_, _ = harness.Kubectl(ctx, env, nil, "annotate", "--overwrite", "crd", "--all", fmt.Sprintf("drover.dev/cleared=%d", try))
+	}
+	return fmt.Errorf("%w\n%s", err, output)
 }

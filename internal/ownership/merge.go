@@ -48,6 +48,8 @@ type Input struct {
 	Proven func(key string) bool
 	// Hold tells keys to leave as they are in this pass: neither set, removed, nor given up. One that is as declared is owned all the same.
 	Hold func(key string) bool
+	// Unconfirmed reports keys that are not removed on the word of Owned or Released alone; nil trusts both.
+	Unconfirmed func(key string) bool
 	// Abandon tells owned keys to give up without removing them.
 	Abandon func(key string) bool
 	// Policy is applied to keys that somebody else set first.
@@ -75,6 +77,8 @@ type Result struct {
 	Conflicts []Conflict
 	// Refused are the declared keys that belong to the system and differ from what stands there, sorted.
 	Refused []string
+	// Unconfirmed are the owned keys that are no longer declared and stay because nothing confirms the record, sorted. They stay owned.
+	Unconfirmed []string
 	// Returned are the keys of Remove that had been removed before and were put back by another writer, sorted.
 	Returned []string
 }
@@ -156,6 +160,9 @@ func (m *merger) dropped(key string) {
 		m.out.Owned.Add(key)
 	case is(m.in.Abandon, key), !present:
 		// Given up: handed over on purpose, or gone already.
+	case is(m.in.Unconfirmed, key):
+		m.out.Owned.Add(key)
+		m.out.Unconfirmed = append(m.out.Unconfirmed, key)
 	default:
 		m.out.Remove = append(m.out.Remove, key)
 		m.out.Released[key] = Release{Value: live, At: m.in.Now.Unix()}
@@ -170,7 +177,7 @@ func (m *merger) released(key string, release Release) {
 	}
 	m.out.Released[key] = release
 	live, present := m.in.Live[key]
-	if present && live == release.Value && !is(m.in.Protected, key) && !is(m.in.Hold, key) {
+	if present && live == release.Value && !is(m.in.Protected, key) && !is(m.in.Hold, key) && !is(m.in.Unconfirmed, key) {
 		m.out.Remove = append(m.out.Remove, key)
 		m.out.Returned = append(m.out.Returned, key)
 	}

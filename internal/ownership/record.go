@@ -66,7 +66,9 @@ func (s Section) Empty() bool { return s.Equal(Section{}) }
 type Record struct {
 	// Section holds the keys that came from the MachineSet.
 	Section
-	// Machine holds the keys on a Node that stand on its Machine only.
+	// Machine holds, in the record of a Node, the keys that stand on its Machine only. In the record of a Machine it holds the restricted keys
+	// (see Restricted) that its Node may have and that Section does not name: the Machine's own, and those that the MachineSet no longer
+	// declares. It confirms there what the record of the Node says.
 	Machine *Section `json:"machine,omitempty"`
 	// Once names the taints that were given once, and are not owned.
 	Once Keys `json:"once,omitempty"`

@@ -160,21 +160,57 @@ func (s *scope) decideMachine() {
 		s.out.Machine.set(kind, result)
 		s.machineAfter[kind] = ownership.Apply(live, result)
 	}
-	if s.in.Pool != nil && s.machineWritable() {
+	if s.machineWritable() {
 		s.finishMachine()
 	}
 }
 
-// finishMachine decides the Machine's record and whether there is anything to write.
+// finishMachine decides the Machine's record and whether there is anything to write. What the record needs not name any more is no reason to
+// write it.
 func (s *scope) finishMachine() {
-	record := ownership.Record{Pool: s.in.Pool.Key.Name, Generation: s.in.Pool.Generation}
-	for _, kind := range ownership.Kinds {
-		record.Section = record.With(kind, s.out.Machine.Results[kind].Owned)
+	record := s.machineRecord
+	if s.in.Pool != nil {
+		record = ownership.Record{Pool: s.in.Pool.Key.Name, Generation: s.in.Pool.Generation}
+		for _, kind := range ownership.Kinds {
+			record.Section = record.With(kind, s.out.Machine.Results[kind].Owned)
+		}
 	}
-	s.out.Machine.Write = s.out.Machine.changed() || !record.SameKeys(s.machineRecord) && !s.recordWithheld(OnMachine)
+	outdated := !record.Section.Equal(s.machineRecord.Section)
+	confirms := ownership.Section{}
+	for _, kind := range ownership.Kinds {
+		keys := s.confirmed(kind).Minus(record.Of(kind))
+		outdated = outdated || keys.Minus(s.machineRecord.Owned(kind)).Len() > 0
+		confirms = confirms.With(kind, keys)
+	}
+	record.Machine = &confirms
+	s.out.Machine.Write = s.out.Machine.changed() || outdated && !s.recordWithheld(OnMachine)
 	if s.out.Machine.Write {
 		s.out.Machine.Record = record.Format()
 	}
+}
+
+// confirmed are the restricted keys that the Machine's record has to name, so that they can be removed from the Node one day: those that stand
+// on the Machine, and those that it names already and that may still be on the Node.
+func (s *scope) confirmed(kind ownership.Kind) ownership.Keys {
+	protected := s.in.Protected.Of(kind)
+	keys := ownership.Keys{}
+	for key := range s.machineAfter[kind] {
+		if ownership.Restricted(kind, key) && !protected(key) && (kind != ownership.Taint || !s.isOnce(key)) {
+			keys.Add(key)
+		}
+	}
+	for key := range s.machineRecord.Owned(kind).Restricted(kind) {
+		if s.mayBeOnNode(kind, key) {
+			keys.Add(key)
+		}
+	}
+	return keys
+}
+
+// mayBeOnNode reports whether the Node may have an entry of Drover's, now or put back by a writer with an old cache.
+func (s *scope) mayBeOnNode(kind ownership.Kind, key string) bool {
+	_, released := s.nodeRecord.Released[kind][key]
+	return s.in.Node == nil || released || s.nodeOwned(kind).Has(key) || s.cameFromMachine(kind, key)
 }
 
 // decideNode merges what now stands on the Machine, and what the pool declares, into the Node.
@@ -192,6 +228,9 @@ func (s *scope) decideNode() {
 		}
 		for _, key := range result.Refused {
 			s.refused(kind, key)
+		}
+		for _, key := range result.Unconfirmed {
+			s.unconfirmed(kind, key)
 		}
 		if kind == ownership.Taint {
 			s.giveOnce(&result)

@@ -21,6 +21,8 @@ const (
 	InConflict Reason = "Conflict"
 	// Fighting: another writer changes the key back again and again; Drover waits before it writes it once more.
 	Fighting Reason = "Fighting"
+	// Unconfirmed: the record on the Node names a restricted entry that the record on the Machine does not; it stays.
+	Unconfirmed Reason = "Unconfirmed"
 	// BadRecord: the ownership record on the object cannot be read.
 	BadRecord Reason = "BadRecord"
 )

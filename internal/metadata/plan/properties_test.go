@@ -15,14 +15,14 @@ import (
 )
 
 var (
-	// Few keys, so that the writers meet; one of the system's, one that the API server would refuse.
-	anyKey    = rapid.SampledFrom([]string{"a", "b", "example.com/c", "kubernetes.io/os", "-bad"})
-	goodKey   = rapid.SampledFrom([]string{"a", "b", "example.com/c", "kubernetes.io/os"})
+	// Few keys, so that the writers meet; one of the system's, one that kubelets may not change, one that the API server would refuse.
+	anyKey    = rapid.SampledFrom([]string{"a", "b", "example.com/c", "kubernetes.io/os", "node-role.kubernetes.io/x", "-bad"})
+	goodKey   = rapid.SampledFrom([]string{"a", "b", "example.com/c", "kubernetes.io/os", "node-role.kubernetes.io/x"})
 	anyValue  = rapid.SampledFrom([]string{"", "1", "2"})
 	anyMap    = rapid.MapOfN(anyKey, anyValue, 0, 3)
 	goodMap   = rapid.MapOfN(goodKey, anyValue, 0, 3)
 	anyRecord = rapid.SampledFrom([]string{
-		"", "{", "{}", `{"labels":["a","kubernetes.io/os"],"taints":["a:NoSchedule"]}`, `{"machine":{"labels":["b"]},"once":["b:NoSchedule"]}`,
+		"", "{", "{}", `{"labels":["a","kubernetes.io/os","node-role.kubernetes.io/x"],"taints":["a:NoSchedule"]}`, `{"machine":{"labels":["b","node-role.kubernetes.io/x"],"taints":["b:NoSchedule"]},"once":["b:NoSchedule"]}`,
 		`{"released":{"label":{"a":{"value":"1","at":1700000000}},"taint":{"a:NoSchedule":{"at":1700000100}}},"digest":"x"}`,
 	})
 	// The API server takes any effect on a Machine and a MachineSet.
@@ -65,7 +65,7 @@ func crowd(w *world) map[string]func(*rapid.T) {
 		"nodelink":       func(*rapid.T) { w.nodelink() },
 		"node record":    func(t *rapid.T) { w.note(ownership.AnnotationRecord, anyRecord.Draw(t, "record")) },
 		"MNMO's list": func(t *rapid.T) {
-			w.note(ownership.AnnotationCustomLabels, rapid.SampledFrom([]string{"", "a", "b,a", "kubernetes.io/os,zz"}).Draw(t, "list"))
+			w.note(ownership.AnnotationCustomLabels, rapid.SampledFrom([]string{"", "a", "b,a", "kubernetes.io/os,zz", "node-role.kubernetes.io/x"}).Draw(t, "list"))
 		},
 		"machine record": func(t *rapid.T) {
 			metav1.SetMetaDataAnnotation(&w.machine.ObjectMeta, ownership.AnnotationRecord, anyRecord.Draw(t, "record"))
@@ -96,12 +96,15 @@ func checkedPass(t *rapid.T, w *world) {
 	for _, kind := range ownership.Kinds {
 		claimed := claimedKeys(input, kind)
 		before, after := liveEntries(node, kind), liveEntries(w.node, kind)
-		protected := input.Protected.Of(kind)
+		protected, confirmed := input.Protected.Of(kind), confirmedKeys(input, kind)
 		for key := range ownership.KeysOf(before).Union(ownership.KeysOf(after)) {
 			was, there := before[key]
 			now, is := after[key]
 			if (was != now || there != is) && (protected(key) || !claimed.Has(key)) && !isOwnAnnotation(kind, key) {
 				t.Fatalf("%s %q of the Node is foreign and went from %q (%v) to %q (%v)", kind, key, was, there, now, is)
+			}
+			if there && !is && ownership.Restricted(kind, key) && !confirmed.Has(key) {
+				t.Fatalf("%s %q is removed from the Node on the word of the Node alone", kind, key)
 			}
 		}
 	}
@@ -115,6 +118,15 @@ func checkedPass(t *rapid.T, w *world) {
 	if api := machine.Status.AuthoritativeAPI; api != "" && mustJSON(t, machine.Spec) != mustJSON(t, w.machine.Spec) {
 		t.Fatalf("the spec of a Machine that belongs to the %s was written", api)
 	}
+}
+
+// confirmedKeys are those that the Machine's record names.
+func confirmedKeys(in Input, kind ownership.Kind) ownership.Keys {
+	record, err := ownership.ParseRecord(in.Machine.Annotations[ownership.AnnotationRecord])
+	if err != nil {
+		return nil
+	}
+	return record.Owned(kind)
 }
 
 // claimedKeys are all keys that Drover has any reason to touch: declared, on the Machine, or recorded.

@@ -116,11 +116,13 @@ func (s *scope) machineWritable() bool {
 }
 
 // machineOwned are the keys of the Machine's spec that came from the pool. Those that MNMO put on the Node since Drover last wrote
-// it count as well: its list names only keys of the MachineSet, and it writes the Machine before the Node.
+// it count as well: its list names only keys of the MachineSet, and it writes the Machine before the Node. The kubelet can write that list, so
+// it says nothing about restricted keys.
 func (s *scope) machineOwned(kind ownership.Kind) ownership.Keys {
-	owned := s.machineRecord.Owned(kind)
+	owned := s.machineRecord.Of(kind).Union(nil)
 	if kind == ownership.Label {
-		owned = owned.Union(s.customLabels.Minus(s.nodeRecord.Labels))
+		fromNode := s.customLabels.Minus(s.nodeRecord.Labels)
+		owned = owned.Union(fromNode.Minus(fromNode.Restricted(kind)))
 	}
 	if kind == ownership.Taint && s.in.Node != nil {
 		for key := range s.in.Pool.Once {
@@ -158,9 +160,12 @@ func (s *scope) mergeNode(kind ownership.Kind, desired map[string]string) owners
 		Protected: s.in.Protected.Of(kind),
 		Proven:    func(key string) bool { return s.cameFromMachine(kind, key) },
 		Hold:      func(key string) bool { return s.withheld(OnNode, kind, key) },
-		Abandon:   func(key string) bool { return kind == ownership.Taint && s.isOnce(key) },
-		Policy:    s.policy(),
-		Now:       s.in.Now,
+		Unconfirmed: func(key string) bool {
+			return ownership.Restricted(kind, key) && !s.machineRecord.Owned(kind).Has(key)
+		},
+		Abandon: func(key string) bool { return kind == ownership.Taint && s.isOnce(key) },
+		Policy:  s.policy(),
+		Now:     s.in.Now,
 	})
 }
 
@@ -253,6 +258,11 @@ func (s *scope) conflict(kind ownership.Kind, c ownership.Conflict) {
 
 func (s *scope) refused(kind ownership.Kind, key string) {
 	s.problem(kind, key, Refused, "%s %q belongs to the system; Drover neither sets nor removes it", kind, key)
+}
+
+func (s *scope) unconfirmed(kind ownership.Kind, key string) {
+	s.problem(kind, key, Unconfirmed, "the record on the Node says that %s %q is Drover's, the record on the Machine does not: it stays; remove it by hand "+
+		"if it is not wanted", kind, key)
 }
 
 func (s *scope) sortedProblems() []Problem {

@@ -120,6 +120,10 @@ lint: # golangci-lint over both modules
 verify: ## Generate, tidy and lint; fail when that changes anything.
 	@hack/verify.sh
 
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in all modules; asks vuln.go.dev.
+	hack/vulncheck.sh
+
 .PHONY: clean
 clean: ## Remove what was built.
 	rm -rf bin dist

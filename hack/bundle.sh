@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Writes the bundle for the Operator Lifecycle Manager, with its catalog template, into dist/bundle, and validates it with the validators of
-# operator-framework/api. VERSION is the release, as v1.2.3; without it the bundle has the version 0.0.0-devel. IMAGE, BUNDLE_IMAGE and REPLACES name the
-# image of the operator (of a release it is the one that hack/push.sh pushes), that of the bundle without its tag, and the version that this one
-# replaces.
+# operator-framework/api. VERSION is the release, as v1.2.3; without it the bundle has the version 0.0.0-devel. IMAGE, BUNDLE_IMAGE and REPLACES name
+# the image of the operator (of a release it is the one that hack/push.sh pushes), that of the bundle without its tag, and the version that this one
+# replaces. With IMAGE_REPOSITORY and IMAGE_DIGEST, as hack/release.sh has them, the image is named by its digest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,9 @@ elif [[ ! "$version" =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]]; then
 	echo "bundle: VERSION=$version is no release: it is like v1.2.3 or v1.2.3-rc.1" >&2
 	exit 1
 else
-	IMAGE="${IMAGE:-ghcr.io/drover-io/drover:$version}"
+	IMAGE="${IMAGE:-${IMAGE_REPOSITORY:-ghcr.io/drover-io/drover}${IMAGE_DIGEST:+@$IMAGE_DIGEST}}"
+	# Without a digest it is the tag that names it.
+	[[ "${IMAGE##*/}" == *[:@]* ]] || IMAGE+=":$version"
 fi
 out="${DIST:-dist}/bundle"
 arguments=(-out "$out" -version "${version#v}")

@@ -5,6 +5,7 @@
 #   REGISTRY_USER, REGISTRY_TOKEN   who pushes; without them it is who is logged in (~/.docker/config.json)
 #   DRY_RUN=y        says what would be done, and does nothing
 #   DRY_RUN=nopush   builds, and does not push
+#   BUILT=y          pushes dist/images as it is: it was built before, by others who may not push
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,11 +35,11 @@ y | yes)
 	exit 1
 	;;
 esac
-if [[ -n "$(git status --porcelain)" && "${DRY_RUN:-}" != nopush ]]; then
+if [[ "${DRY_RUN:-}" != nopush && "${BUILT:-}" != y && -n "$(git status --porcelain)" ]]; then
 	echo "push: there are changes that are not committed; what is pushed must be a commit" >&2
 	exit 1
 fi
-VERSION="$version" hack/images.sh
+[[ "${BUILT:-}" == y ]] || VERSION="$version" hack/images.sh
 if [[ "${DRY_RUN:-}" == nopush ]]; then
 	echo "push: built, and not pushed as $name:$tag, since DRY_RUN is nopush"
 	exit 0

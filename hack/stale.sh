@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the stale lane alone: the workloads of the crash lane with an old view of each kind. The argument is "all", or some of workload[/resource[/mode]]
-# with commas between. A name without a case is an error, which says what names there are. Prints each case as it begins, then how many there were,
-# what failed and the time. The whole output, with the operators' logs of what failed, is in dist/stale.log.
+# Runs the stale lane alone: the workloads of the crash lane with an old view of each kind. The argument is "all", or some of
+# workload[/resource[/mode]] with commas between. A name without a case is an error, which says what names there are. Prints each case as it
+# begins, then how many there were, what failed and the time. The whole output, with the operators' logs of what failed, is in dist/stale.log.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

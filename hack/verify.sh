@@ -103,6 +103,11 @@ lengths() {
 			}'
 }
 
+workflows() {
+	local actionlint
+	actionlint="$(hack/tool.sh actionlint)" && "$actionlint" -shellcheck= -pyflakes=
+}
+
 begin="$SECONDS"
 echo "verify: with empty caches this takes six minutes, later on less than one"
 # The first run builds the generator and shows its progress, so it is not kept back.
@@ -114,6 +119,8 @@ for module in . sandbox tools tools/*/; do
 done
 step "gofmt" format
 step "length of files" lengths
+# The workflows, which nothing but GitHub can run. shellcheck and pyflakes are not everywhere, so it does not look for them.
+step "workflows" workflows
 # As above, for the linter.
 hack/lint.sh --build-only
 step "lint" hack/lint.sh

@@ -74,10 +74,12 @@
 {{- if and $name $create (include "drover.namespace.free" (list . $name)) -}}true{{- end -}}
 {{- end -}}
 
-{{- /* The image. */ -}}
+{{- /* The image. A chart of a release has the digest of its image, which counts until the values name another tag or digest. */ -}}
 {{- define "drover.image" -}}
+{{- $digest := .Values.image.digest -}}
+{{- if not (or $digest .Values.image.tag) -}}{{- $digest = index (.Chart.Annotations | default dict) "drover.dev/image-digest" -}}{{- end -}}
 {{- with .Values.image -}}
-{{- if .digest -}}{{ .repository }}@{{ .digest }}{{- else -}}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{- end -}}
+{{- if $digest -}}{{ .repository }}@{{ $digest }}{{- else -}}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -120,7 +120,7 @@ func TestScript_FailsForNamesOfNoCase(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			command := exec.CommandContext(t.Context(), filepath.Join(folder, "hack/stale.sh"), "x") //nolint:gosec // the script of this repository
+			command := exec.CommandContext(t.Context(), filepath.Join(folder, "hack/stale.sh"), "x")
 			command.Env = append(os.Environ(), "PATH="+filepath.Join(folder, "bin")+":"+os.Getenv("PATH"))
 			output, err := command.CombinedOutput()
 			if (err != nil) != test.fails || !strings.Contains(string(output), test.says) {

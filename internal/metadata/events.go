@@ -25,6 +25,8 @@ const (
 	EventDuplicate = "MetadataDuplicate"
 	// EventBadRecord marks a Node or Machine whose ownership record cannot be read, on the MachineSet.
 	EventBadRecord = "MetadataBadRecord"
+	// EventUnconfirmed marks a restricted entry that the record on a Node names and that on its Machine does not, on the MachineSet.
+	EventUnconfirmed = "MetadataUnconfirmed"
 	// EventRepaired marks a hand edit that was undone, on the Node.
 	EventRepaired = "MetadataRepaired"
 	// EventFight marks a key that another writer changes again and again, on the Node or the Machine.
@@ -46,6 +48,8 @@ var Events = []status.EventDoc{
 	{Reason: EventDuplicate, Type: corev1.EventTypeWarning, On: "MachineSet", When: "a taint is declared more than once; the first counts"},
 	{Reason: EventBadRecord, Type: corev1.EventTypeWarning, On: "MachineSet",
 		When: "an ownership record was edited and cannot be read; nothing is taken as owned"},
+	{Reason: EventUnconfirmed, Type: corev1.EventTypeWarning, On: "MachineSet",
+		When: "a taint or a restricted label is Drover's as the record on the Node has it, but not as that on the Machine has it; it stays"},
 	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node", When: "a declared entry that was changed or removed by hand has been put back"},
 	{Reason: EventFight, Type: corev1.EventTypeWarning, On: "Node, Machine",
 		When: "a key, or the record of what is Drover's, had to be put back again and again; it is left alone for a while"},
@@ -60,6 +64,8 @@ var problemEvents = map[plan.Reason]string{
 	plan.Invalid:    EventInvalid,
 	plan.Duplicate:  EventDuplicate,
 	plan.BadRecord:  EventBadRecord,
+
+	plan.Unconfirmed: EventUnconfirmed,
 }
 
 // notices sends events to the API server. The recorder is asynchronous, never blocks a worker, and bounds the events of one object.

@@ -1,15 +1,24 @@
 package attacks
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -100,4 +109,75 @@ func TestKubelet_RegistersWithRecords(t *testing.T) {
 	if err := w.Client.Delete(t.Context(), node); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestKubelet_RecordsFromBeforeThePolicy: where the policy is not there yet, or not wanted, a kubelet can write any record on its Node. Drover then
+// asks the record on the Machine, which no kubelet can write.
+func TestKubelet_RecordsFromBeforeThePolicy(t *testing.T) {
+	const role = "node-role.kubernetes.io/infra"
+	w := harness.NewWorld(t, env)
+	withoutPolicy(t, w)
+	w.Pool(cluster.PoolOptions{Name: "forged", Machines: 4})
+	forgeries := map[string]map[string]string{
+		"owns the entries":          {ownership.AnnotationRecord: `{"labels":["` + role + `"],"taints":["quarantine:NoSchedule"]}`},
+		"has them from its Machine": {ownership.AnnotationRecord: `{"machine":{"labels":["` + role + `"],"taints":["quarantine:NoSchedule"]}}`},
+		"removed them a moment ago": {ownership.AnnotationRecord: fmt.Sprintf(
+			`{"released":{"label":{%q:{"at":%d}},"taint":{"quarantine:NoSchedule":{"at":%[2]d}}}}`, role, time.Now().Unix())},
+		"owns the label as the managed-node-metadata-operator writes it": {ownership.AnnotationCustomLabels: role},
+	}
+	names := map[string]string{}
+	for i, what := range slices.Sorted(maps.Keys(forgeries)) {
+		name := fmt.Sprintf("forged-%d", i)
+		names[what] = name
+		w.Merge(w.Node(name), `{"metadata":{"labels":{"`+role+`":""}},"spec":{"taints":[{"key":"quarantine","effect":"NoSchedule"}]}}`)
+		config, err := env.AsNode(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": forgeries[what]}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		asKubelet := harness.ClientFor(t, config)
+		w.Eventually("the kubelet writes its record", func() error {
+			return asKubelet.Patch(t.Context(), w.Node(name), client.RawPatch(types.MergePatchType, forged))
+		})
+	}
+	w.Operator(harness.Options{Args: []string{"--controllers=metadata"}})
+	harness.Update(w, w.Set, "forged", func(set *machinev1beta1.MachineSet) {
+		set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
+	})
+	w.Nodes("forged", "the label", func(node *corev1.Node) error {
+		return harness.Has(node, map[string]string{"example.com/team": "blue"}, nil)
+	})
+	for what, name := range names {
+		attack(t, kubelet, "writes that Drover "+what+", to have a quarantine taint and a role removed", func(t *testing.T) string {
+			node := w.Node(name)
+			if _, labelled := node.Labels[role]; !labelled {
+				t.Errorf("the label is gone: %v", node.Labels)
+			}
+			if err := harness.Has(node, nil, nil, "quarantine=:NoSchedule"); err != nil {
+				t.Error(err)
+			}
+			return "the record on the Machine does not name them"
+		})
+	}
+}
+
+// withoutPolicy removes the policy of records from the API server until the test ends.
+func withoutPolicy(t *testing.T, w *harness.World) {
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	binding.Name = "drover-node-records"
+	if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Client.Delete(t.Context(), binding.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		binding.ResourceVersion = ""
+		if err := w.Client.Create(context.WithoutCancel(t.Context()), binding); err != nil {
+			t.Error(err)
+		}
+	})
 }

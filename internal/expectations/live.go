@@ -27,8 +27,8 @@ func NewLive(reader client.Reader, scheme *runtime.Scheme) *Live {
 	return &Live{Reader: reader, Scheme: scheme}
 }
 
-// pageSize bounds how many objects one answer holds.
-const pageSize = 500
+// pageSize bounds how many objects one answer holds, each of which may have 256 KiB of annotations.
+const pageSize = 100
 
 // list calls a function with the metadata of each object of a kind, and returns the version of the list.
 func (l *Live) list(

@@ -3,6 +3,7 @@ package machineset
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -130,15 +131,30 @@ func (p *pass) living(ctx context.Context) ([]metav1.PartialObjectMetadata, erro
 	if err != nil {
 		return nil, err
 	}
-	live := &metav1.PartialObjectMetadataList{}
-	live.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind("MachineList"))
-	if err := p.live.List(ctx, live, client.InNamespace(p.key.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return nil, fmt.Errorf("listing the Machines of MachineSet %s: %w", p.key, err)
+	var living []metav1.PartialObjectMetadata
+	for page := (&metav1.PartialObjectMetadataList{}); ; {
+		live := &metav1.PartialObjectMetadataList{}
+		live.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind("MachineList"))
+		err := p.live.List(ctx, live, client.InNamespace(p.key.Namespace), client.MatchingLabelsSelector{Selector: selector},
+			client.Limit(pageSize), client.Continue(page.Continue))
+		if err != nil {
+			return nil, fmt.Errorf("listing the Machines of MachineSet %s: %w", p.key, err)
+		}
+		for _, item := range live.Items {
+			if plan.StandingOf(p.set, selector, &machinev1beta1.Machine{ObjectMeta: item.ObjectMeta}) == plan.Counted {
+				maps.DeleteFunc(item.Annotations, func(key, _ string) bool { return key != plan.DeleteAnnotation && key != plan.OldDeleteAnnotation })
+				item.ManagedFields = nil
+				living = append(living, item)
+			}
+		}
+		if page = live; page.Continue == "" {
+			return living, nil
+		}
 	}
-	return slices.DeleteFunc(live.Items, func(item metav1.PartialObjectMetadata) bool {
-		return plan.StandingOf(p.set, selector, &machinev1beta1.Machine{ObjectMeta: item.ObjectMeta}) != plan.Counted
-	}), nil
 }
+
+// pageSize bounds how many Machines one answer holds, each of which may have 256 KiB of annotations.
+const pageSize = 100
 
 // alive tells whether the API server still has this very MachineSet. The cache may not have heard that it is going; a Machine that is
 // adopted then would be deleted with it.

@@ -1,8 +1,6 @@
 package operator
 
 import (
-	"sync"
-
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -13,13 +11,13 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,8 +79,18 @@ func addUpgrade(mapper *meta.DefaultRESTMapper) {
 	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
 }
 
-// crdKind is what the switchboard watches.
-var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+// Kinds of which only the metadata is read. crdKind is what the switchboard watches.
+var (
+	crdKind           = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	daemonSetKind     = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
+	machineConfigKind = mcfgv1.GroupVersion.WithKind("MachineConfig")
+)
+
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
+}
 
 // cacheOptions caches only what is used, so that thousands of Nodes fit. Namespace limits Machines and MachineSets; "" is all. Who makes
 // machines reads more of them.
@@ -93,9 +101,9 @@ func cacheOptions(namespace string, makesMachines bool) cache.Options {
 		// read whether the kind has namespaces at all.
 		within = fields.OneTermEqualSelector("metadata.namespace", namespace)
 	}
-	node, machine, set := trimNode, trimMachine, trimMachineSet
+	trimNodes, trimMachines, trimSets := trim(trimNode), trim(trimMachine), trim(trimMachineSet)
 	if makesMachines {
-		node, machine, set = trimNodeOfMachine, shareProviderSpecs(), cache.TransformStripManagedFields()
+		trimNodes, trimMachines, trimSets = trim(trimNodeOfMachine), trim(shareProviderSpecs()), trim(trimMeta[*machinev1beta1.MachineSet])
 	}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -103,17 +111,29 @@ func cacheOptions(namespace string, makesMachines bool) cache.Options {
 		// cache is read-only.
 		DefaultUnsafeDisableDeepCopy: new(true),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Node{}:                       {Transform: node},
-			&machinev1beta1.Machine{}:            {Transform: machine, Field: within},
-			&machinev1beta1.MachineSet{}:         {Transform: set, Field: within},
-			&machinev1beta1.MachineHealthCheck{}: {Transform: cache.TransformStripManagedFields(), Field: within},
+			&corev1.Node{}:                       {Transform: trimNodes},
+			&machinev1beta1.Machine{}:            {Transform: trimMachines, Field: within},
+			&machinev1beta1.MachineSet{}:         {Transform: trimSets, Field: within},
+			&machinev1beta1.MachineHealthCheck{}: {Transform: trim(trimMeta[*machinev1beta1.MachineHealthCheck]), Field: within},
 			&corev1.Pod{}:                        {Transform: engine.TrimPod},
+			&policyv1.PodDisruptionBudget{}:      {Transform: trim(trimBudget)},
 			&storagev1.VolumeAttachment{}:        {Transform: engine.TrimAttachment},
-			&mcfgv1.MachineConfigPool{}:          {Transform: trimPool},
+			metadataOf(daemonSetKind):            {Transform: trim(trimMeta[*metav1.PartialObjectMetadata])},
+			metadataOf(crdKind):                  {Transform: trim(trimMeta[*metav1.PartialObjectMetadata])},
+			metadataOf(machineConfigKind):        {Transform: trim(trimMeta[*metav1.PartialObjectMetadata])},
+			&medik8s.NodeMaintenance{}:           {Transform: trim(trimMeta[*medik8s.NodeMaintenance])},
+			&kubevirt.NodeMaintenance{}:          {Transform: trim(trimMeta[*kubevirt.NodeMaintenance])},
+			&mutex.MutexRule{}:                   {Transform: trim(trimMeta[*mutex.MutexRule])},
+			&mutex.MutexTarget{}:                 {Transform: trim(trimMeta[*mutex.MutexTarget])},
+			&mutex.MutexRunConfig{}:              {Transform: trim(trimMeta[*mutex.MutexRunConfig])},
+			&mcfgv1.MachineConfigPool{}:          {Transform: trim(trimPool)},
+			&configv1.ClusterVersion{}:           {Transform: trim(trimClusterVersion)},
 			// Of all the Jobs of a cluster those alone that a run has made.
-			&batchv1.Job{}: {Label: madeByRuns()},
-			// The heartbeats of all nodes are leases, too.
-			&coordinationv1.Lease{}: {Field: fields.OneTermEqualSelector("metadata.namespace", nodelease.Namespace())},
+			&batchv1.Job{}: {Label: madeByRuns(), Transform: trim(trimJob)},
+			// The heartbeats of all nodes are leases, too. A lease is updated as a whole, so nothing of it that others write may be dropped.
+			&coordinationv1.Lease{}: {
+				Field: fields.OneTermEqualSelector("metadata.namespace", nodelease.Namespace()), Transform: cache.TransformStripManagedFields(),
+			},
 		},
 	}
 }
@@ -125,108 +145,4 @@ func madeByRuns() labels.Selector {
 		panic(err) // the key is a constant
 	}
 	return labels.NewSelector().Add(*requirement)
-}
-
-// trimPool drops what the machine-config-operator counts.
-func trimPool(object any) (any, error) {
-	if pool, ok := object.(*mcfgv1.MachineConfigPool); ok {
-		pool.ManagedFields = nil
-		pool.Status = mcfgv1.MachineConfigPoolStatus{}
-		pool.Spec.Configuration = mcfgv1.MachineConfigPoolStatusConfiguration{}
-	}
-	return object, nil
-}
-
-// trimNode drops what no capability reads. The list of images alone is most of a Node.
-func trimNode(object any) (any, error) {
-	if node, ok := object.(*corev1.Node); ok {
-		node.ManagedFields = nil
-		node.Status = corev1.NodeStatus{Conditions: trimConditions(node.Status.Conditions)}
-	}
-	return object, nil
-}
-
-// trimNodeOfMachine keeps besides what the machine controllers read: by the addresses a Machine finds its Node, and by the conditions and
-// their times its health is judged.
-func trimNodeOfMachine(object any) (any, error) {
-	node, ok := object.(*corev1.Node)
-	if !ok {
-		return object, nil
-	}
-	node.ManagedFields = nil
-	status := corev1.NodeStatus{}
-	for _, condition := range node.Status.Conditions {
-		status.Conditions = append(status.Conditions, corev1.NodeCondition{
-			Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
-		})
-	}
-	for _, address := range node.Status.Addresses {
-		if address.Type == corev1.NodeInternalIP {
-			status.Addresses = append(status.Addresses, address)
-		}
-	}
-	node.Status = status
-	return node, nil
-}
-
-// shareProviderSpecs makes a transform for Machines that keeps one copy of a providerSpec, which thousands of Machines of a pool have in common.
-func shareProviderSpecs() toolscache.TransformFunc {
-	var mu sync.Mutex
-	texts := map[string][]byte{}
-	return func(object any) (any, error) {
-		machine, ok := object.(*machinev1beta1.Machine)
-		if !ok {
-			return object, nil
-		}
-		machine.ManagedFields = nil
-		value := machine.Spec.ProviderSpec.Value
-		if value == nil || len(value.Raw) == 0 {
-			return machine, nil
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if shared, ok := texts[string(value.Raw)]; ok {
-			// It is never changed: objects of the cache are read-only.
-			value.Raw = shared
-			return machine, nil
-		}
-		if len(texts) == mostProviderSpecs {
-			clear(texts)
-		}
-		texts[string(value.Raw)] = value.Raw
-		return machine, nil
-	}
-}
-
-// mostProviderSpecs is how many different ones are remembered to be shared; a cluster has one for each pool and generation.
-const mostProviderSpecs = 256
-
-// trimConditions keeps types and states; times and texts change with every heartbeat.
-func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
-	kept := make([]corev1.NodeCondition, 0, 1)
-	for _, condition := range conditions {
-		if condition.Type == corev1.NodeReady {
-			kept = append(kept, corev1.NodeCondition{Type: condition.Type, Status: condition.Status})
-		}
-	}
-	return kept
-}
-
-func trimMachine(object any) (any, error) {
-	if machine, ok := object.(*machinev1beta1.Machine); ok {
-		machine.ManagedFields = nil
-		machine.Spec.ProviderSpec.Value = nil
-		machine.Status = machinev1beta1.MachineStatus{
-			NodeRef: machine.Status.NodeRef, Phase: machine.Status.Phase, AuthoritativeAPI: machine.Status.AuthoritativeAPI,
-		}
-	}
-	return object, nil
-}
-
-func trimMachineSet(object any) (any, error) {
-	if set, ok := object.(*machinev1beta1.MachineSet); ok {
-		set.ManagedFields = nil
-		set.Spec.Template.Spec.ProviderSpec.Value = nil
-	}
-	return object, nil
 }

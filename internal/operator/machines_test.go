@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,7 +96,7 @@ func TestWhatMachinesNeedIsCached(t *testing.T) {
 	if len(a) == 0 || &a[0] != &b[0] || first.Status.ProviderStatus == nil || first.ManagedFields != nil {
 		t.Errorf("equal texts are kept twice, or the Machine is %+v", first)
 	}
-	for i := range 3 * mostProviderSpecs {
+	for i := range 3 * maxSharedProviderSpecs {
 		machine := fullMachine()
 		machine.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(strings.Repeat("x", i+1))}
 		if got := trimmed(t, share, machine); len(got.Spec.ProviderSpec.Value.Raw) != i+1 {
@@ -106,7 +105,7 @@ func TestWhatMachinesNeedIsCached(t *testing.T) {
 	}
 	bare := fullMachine()
 	bare.Spec.ProviderSpec.Value = nil
-	if got := trimmed[*machinev1beta1.Machine](t, share, bare); got.Spec.ProviderSpec.Value != nil {
+	if got := trimmed(t, share, bare); got.Spec.ProviderSpec.Value != nil {
 		t.Errorf("%+v", got.Spec.ProviderSpec.Value)
 	}
 }

@@ -14,8 +14,9 @@ const (
 	AnnotationCustomLabels = "managed.openshift.com/customlabels"
 )
 
-// MaxRecordBytes bounds the text that ParseRecord reads. All annotations of an object together may take 256 KiB.
-const MaxRecordBytes = 128 << 10
+// MaxRecordBytes bounds the text that ParseRecord reads, and what the cache keeps of it: a record of 400 keys is about half as long. All annotations
+// of an object together may take 256 KiB.
+const MaxRecordBytes = 32 << 10
 
 // Section lists keys by kind. Taints are named "key:Effect".
 type Section struct {
@@ -119,7 +120,7 @@ func ParseRecord(text string) (Record, error) {
 	}
 	var record Record
 	if err := json.Unmarshal([]byte(text), &record); err != nil {
-		return Record{}, fmt.Errorf("annotation %s is not a record of owned keys, nothing is taken as owned: %w", AnnotationRecord, err)
+		return Record{}, fmt.Errorf("annotation %s is not a record of owned keys, nothing is taken as owned: %.60s: %w", AnnotationRecord, text, err)
 	}
 	return record, nil
 }

@@ -53,7 +53,7 @@ func TestParseRecord(t *testing.T) {
 		{"labels as text", `{"labels":"a"}`, "", "nothing is taken as owned"},
 		{"labels with numbers", `{"labels":["a",1]}`, "", "nothing is taken as owned"},
 		{"a generation too large", `{"labels":["a"],"generation":1e99}`, "", "nothing is taken as owned"},
-		{"too long", `{"labels":["` + strings.Repeat("a", MaxRecordBytes) + `"]}`, "", "at most 131072 are read"},
+		{"too long", `{"labels":["` + strings.Repeat("a", MaxRecordBytes) + `"]}`, "", "at most 32768 are read"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			record, err := ParseRecord(c.text)

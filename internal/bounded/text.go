@@ -1,0 +1,12 @@
+package bounded
+
+import "fmt"
+
+// Text returns a text of at most limit bytes as it is. In the place of a longer one it returns a short text that says how long it is, which the
+// parser of any value shows in its error.
+func Text(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return fmt.Sprintf("(%d bytes, of which at most %d are read)", len(text), limit)
+}

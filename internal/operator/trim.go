@@ -1,0 +1,213 @@
+package operator
+
+import (
+	"sync"
+
+	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/bounded"
+	"github.com/drover-io/drover/internal/healthcheck"
+	"github.com/drover-io/drover/internal/machine"
+	machinesetplan "github.com/drover-io/drover/internal/machineset/plan"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/paused"
+	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
+)
+
+// maxAnnotation is how long a cached annotation can be, in bytes. No valid value of those that are cached is longer, unless cachedAnnotations
+// names another bound.
+const maxAnnotation = 1 << 10
+
+// cachedAnnotations are the annotations that Drover reads from its cache, with the number of bytes beyond which a value cannot be valid. Those of
+// Nodes, Pods and MachineConfigPools are not among them: see trimNode, engine.TrimPod and trimPool.
+var cachedAnnotations = map[string]int{
+	paused.Annotation:           maxAnnotation,
+	paused.ClusterAPIAnnotation: maxAnnotation,
+
+	ownership.AnnotationRecord:            ownership.MaxRecordBytes,
+	metadataplan.AnnotationConflictPolicy: maxAnnotation,
+	metadataplan.AnnotationSetOnceTaints:  16 << 10,
+
+	machine.AnnotationExclude:             maxAnnotation,
+	machine.AnnotationInstanceState:       maxAnnotation,
+	machine.AnnotationDrainTimeout:        maxAnnotation,
+	machine.AnnotationSkipQuorum:          maxAnnotation,
+	machine.AnnotationNodeDeletionTimeout: maxAnnotation,
+	machinesetplan.DeleteAnnotation:       maxAnnotation,
+	machinesetplan.OldDeleteAnnotation:    maxAnnotation,
+	machinesetplan.AttemptAnnotation:      maxAnnotation,
+	healthcheck.AnnotationSkip:            maxAnnotation,
+	healthcheck.AnnotationSkipUpstream:    maxAnnotation,
+	healthcheck.AnnotationStrategy:        maxAnnotation,
+	healthcheck.AnnotationExternal:        maxAnnotation,
+
+	upgradeplan.AnnotationNode:    maxAnnotation,
+	upgradeplan.AnnotationNodeUID: maxAnnotation,
+	upgradeplan.AnnotationRule:    maxAnnotation,
+	upgradeplan.AnnotationVersion: maxAnnotation,
+	upgradeplan.AnnotationAttempt: maxAnnotation,
+	// On a MachineConfig it is an annotation.
+	upgradeplan.LabelVersion: maxAnnotation,
+}
+
+// trim makes a transform of the cache from a function that drops what Drover does not read of a kind. Every write that is computed from a cached
+// object is a patch of what the write changes, so that what was dropped here stays on the API server.
+func trim[T client.Object](drop func(T)) toolscache.TransformFunc {
+	return func(object any) (any, error) {
+		if known, ok := object.(T); ok {
+			known.SetManagedFields(nil)
+			drop(known)
+		}
+		return object, nil
+	}
+}
+
+// trimMeta drops the labels, and the annotations that Drover does not read. A value that is too long to be valid becomes a short text that is
+// not valid either.
+func trimMeta[T client.Object](object T) {
+	object.SetLabels(nil)
+	trimAnnotations(object)
+}
+
+func trimAnnotations(object client.Object) {
+	var kept map[string]string
+	for key, value := range object.GetAnnotations() {
+		limit, read := cachedAnnotations[key]
+		if !read {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[key] = bounded.Text(value, limit)
+	}
+	object.SetAnnotations(kept)
+}
+
+// trimBudget keeps what says whether a pod may be evicted. Anyone may create PodDisruptionBudgets in a namespace of their own.
+func trimBudget(budget *policyv1.PodDisruptionBudget) {
+	budget.Labels, budget.Annotations, budget.OwnerReferences, budget.Finalizers = nil, nil, nil, nil
+	budget.Spec = policyv1.PodDisruptionBudgetSpec{
+		Selector: budget.Spec.Selector, UnhealthyPodEvictionPolicy: budget.Spec.UnhealthyPodEvictionPolicy,
+	}
+}
+
+// trimJob keeps whose a Job is and how it ended.
+func trimJob(job *batchv1.Job) {
+	labels := map[string]string{}
+	for _, key := range []string{upgradeplan.LabelRun, upgradeplan.LabelKind} {
+		if value, there := job.Labels[key]; there {
+			labels[key] = value
+		}
+	}
+	trimMeta(job)
+	job.Labels, job.OwnerReferences = labels, nil
+	job.Spec = batchv1.JobSpec{TTLSecondsAfterFinished: job.Spec.TTLSecondsAfterFinished}
+	job.Status = batchv1.JobStatus{Conditions: job.Status.Conditions}
+}
+
+// trimPool drops what the machine-config-operator counts. Annotations stay: a patch that adds the first one creates the map, and has to know
+// whether there is one. Only administrators of the cluster write these objects.
+func trimPool(pool *mcfgv1.MachineConfigPool) {
+	pool.Status = mcfgv1.MachineConfigPoolStatus{}
+	pool.Spec.Configuration = mcfgv1.MachineConfigPoolStatusConfiguration{}
+}
+
+// trimClusterVersion keeps which version the cluster aims at and how far it is.
+func trimClusterVersion(version *configv1.ClusterVersion) {
+	trimMeta(version)
+	version.Spec = configv1.ClusterVersionSpec{DesiredUpdate: version.Spec.DesiredUpdate}
+	status := configv1.ClusterVersionStatus{Desired: configv1.Release{Version: version.Status.Desired.Version}}
+	if history := version.Status.History; len(history) > 0 {
+		status.History = []configv1.UpdateHistory{{State: history[0].State, Version: history[0].Version}}
+	}
+	version.Status = status
+}
+
+// trimNode drops what no capability reads. The list of images alone is most of a Node. Labels and annotations stay: a MachineSet may declare any of
+// them. Only the node's kubelet and administrators write them.
+func trimNode(node *corev1.Node) {
+	node.Status = corev1.NodeStatus{Conditions: trimConditions(node.Status.Conditions)}
+}
+
+// trimConditions keeps types and states; times and texts change with every heartbeat.
+func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
+	kept := make([]corev1.NodeCondition, 0, 1)
+	for _, condition := range conditions {
+		if condition.Type == corev1.NodeReady {
+			kept = append(kept, corev1.NodeCondition{Type: condition.Type, Status: condition.Status})
+		}
+	}
+	return kept
+}
+
+// trimNodeOfMachine also keeps what the machine controllers read: by the addresses a Machine finds its Node, and by the conditions and
+// their times its health is judged.
+func trimNodeOfMachine(node *corev1.Node) {
+	status := corev1.NodeStatus{}
+	for _, condition := range node.Status.Conditions {
+		status.Conditions = append(status.Conditions, corev1.NodeCondition{
+			Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
+		})
+	}
+	for _, address := range node.Status.Addresses {
+		if address.Type == corev1.NodeInternalIP {
+			status.Addresses = append(status.Addresses, address)
+		}
+	}
+	node.Status = status
+}
+
+// trimMachine is for Drover beside another operator that makes the Machines. Labels stay, since selectors match them.
+func trimMachine(machine *machinev1beta1.Machine) {
+	trimAnnotations(machine)
+	machine.Spec.ProviderSpec.Value = nil
+	machine.Status = machinev1beta1.MachineStatus{
+		NodeRef: machine.Status.NodeRef, Phase: machine.Status.Phase, AuthoritativeAPI: machine.Status.AuthoritativeAPI,
+	}
+}
+
+func trimMachineSet(set *machinev1beta1.MachineSet) {
+	trimMeta(set)
+	set.Spec.Template.Spec.ProviderSpec.Value = nil
+}
+
+const (
+	// maxSharedProviderSpecs is how many different texts are kept to be shared; a cluster has one for each MachineSet and generation.
+	maxSharedProviderSpecs = 256
+	// maxSharedProviderSpec is the longest of them, in bytes, so that nobody can fill the memory with texts that no Machine has any longer.
+	maxSharedProviderSpec = 16 << 10
+)
+
+// shareProviderSpecs returns a function for Machines that Drover makes, which keeps one copy of a providerSpec that thousands of Machines of a
+// MachineSet have in common.
+func shareProviderSpecs() func(*machinev1beta1.Machine) {
+	var mu sync.Mutex
+	texts := map[string][]byte{}
+	return func(machine *machinev1beta1.Machine) {
+		trimAnnotations(machine)
+		value := machine.Spec.ProviderSpec.Value
+		if value == nil || len(value.Raw) == 0 || len(value.Raw) > maxSharedProviderSpec {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if shared, ok := texts[string(value.Raw)]; ok {
+			// It is never changed: objects of the cache are read-only.
+			value.Raw = shared
+			return
+		}
+		if len(texts) == maxSharedProviderSpecs {
+			clear(texts)
+		}
+		texts[string(value.Raw)] = value.Raw
+	}
+}

@@ -1,0 +1,229 @@
+package operator
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/drover-io/drover/internal/healthcheck"
+	"github.com/drover-io/drover/internal/machine"
+	"github.com/drover-io/drover/internal/machineset"
+	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/upgrade"
+)
+
+// cachedKinds are those of all capabilities.
+func cachedKinds() []client.Object {
+	kinds := slices.Concat(metadata.Kinds(), machine.Kinds(), machineset.Kinds(), healthcheck.Kinds(), upgrade.Kinds())
+	for _, flavour := range maintenance.Flavours() {
+		kinds = append(kinds, flavour.Kinds()...)
+	}
+	return append(kinds, metadataOf(crdKind))
+}
+
+// Each kind that a capability caches has a transform of its own: a tenant of 2,000 objects with 250 KB each would otherwise fill the memory.
+func TestCache_HasATransformForEachKind(t *testing.T) {
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, makes := range []bool{false, true} {
+		trimmed := map[string]bool{}
+		for object, by := range cacheOptions("", makes).ByObject {
+			kind, err := apiutil.GVKForObject(object, scheme)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trimmed[kind.String()] = by.Transform != nil
+		}
+		for _, object := range cachedKinds() {
+			kind, err := apiutil.GVKForObject(object, scheme)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !trimmed[kind.String()] {
+				t.Errorf("%s has no transform", kind)
+			}
+		}
+	}
+}
+
+// What a tenant can add to an object without effect does not reach the cache.
+func TestTransforms_DropWhatIsNotRead(t *testing.T) {
+	const long = 250_000
+	junk := strings.Repeat("x", long)
+	for _, makes := range []bool{false, true} {
+		for object, by := range cacheOptions("", makes).ByObject {
+			switch object.(type) {
+			case *corev1.Node, *corev1.Pod, *coordinationv1.Lease, *mcfgv1.MachineConfigPool:
+				continue // their keys may be any, or their transform makes another type
+			}
+			annotations := map[string]string{"example.com/note": junk}
+			for key := range cachedAnnotations {
+				annotations[key] = junk
+			}
+			object.SetAnnotations(annotations)
+			object.SetManagedFields([]metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: []byte(junk)}}})
+			out, err := by.Transform(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size := 0
+			for key, value := range out.(client.Object).GetAnnotations() {
+				size += len(key) + len(value)
+			}
+			if size > 4096 || out.(client.Object).GetManagedFields() != nil {
+				t.Errorf("%T: %d bytes of annotations are cached", object, size)
+			}
+		}
+	}
+}
+
+func TestTrimBudget_KeepsWhatDecides(t *testing.T) {
+	status := policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1, CurrentHealthy: 3, ObservedGeneration: 3}
+	policy := policyv1.AlwaysAllow
+	budget := trimmed(t, trimBudget, &policyv1.PodDisruptionBudget{
+		ObjectMeta: fullMeta("b"), Status: status,
+		Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}, UnhealthyPodEvictionPolicy: &policy},
+	})
+	if budget.Generation != 3 || budget.UID == "" || budget.Spec.Selector == nil || budget.Spec.UnhealthyPodEvictionPolicy == nil ||
+		budget.Status.CurrentHealthy != 3 || budget.Annotations != nil || budget.Labels != nil {
+		t.Errorf("%+v", budget)
+	}
+}
+
+func TestTrimJob_KeepsWhatDecides(t *testing.T) {
+	job := &batchv1.Job{ObjectMeta: fullMeta("j")}
+	job.Labels["upgrade.drover.dev/run"], job.Annotations["upgrade.drover.dev/rule"] = "uid", "a/b"
+	job.Spec.TTLSecondsAfterFinished = new(int32(3))
+	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
+	job.Status.Conditions, job.Status.Active = []batchv1.JobCondition{{Type: batchv1.JobComplete}}, 1
+	job = trimmed(t, trimJob, job)
+	if len(job.Labels) != 1 || job.Annotations["upgrade.drover.dev/rule"] != "a/b" || *job.Spec.TTLSecondsAfterFinished != 3 ||
+		len(job.Status.Conditions) != 1 || job.Spec.Template.Spec.Containers != nil || job.CreationTimestamp.IsZero() {
+		t.Errorf("%+v", job)
+	}
+}
+
+func TestTrimClusterVersion_KeepsWhatDecides(t *testing.T) {
+	version := &configv1.ClusterVersion{ObjectMeta: fullMeta("version")}
+	version.Spec.DesiredUpdate = &configv1.Update{Version: "4.20.1"}
+	version.Status.Desired.Version = "4.20.0"
+	version.Status.History = []configv1.UpdateHistory{{Version: "4.20.0", State: configv1.CompletedUpdate}, {Version: "4.19.0"}}
+	version = trimmed(t, trimClusterVersion, version)
+	if version.Spec.DesiredUpdate == nil || version.Status.Desired.Version != "4.20.0" || len(version.Status.History) != 1 ||
+		version.Status.History[0].State != configv1.CompletedUpdate || version.Generation != 3 {
+		t.Errorf("%+v", version)
+	}
+}
+
+// A providerSpec that is too long is not kept for others.
+func TestShareProviderSpecs_LongOnesAreNotKept(t *testing.T) {
+	share, long := shareProviderSpecs(), []byte(strings.Repeat("x", maxSharedProviderSpec+1))
+	machines := [2]*machinev1beta1.Machine{}
+	for i := range machines {
+		machines[i] = fullMachine()
+		machines[i].Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: slices.Clone(long)}
+		machines[i] = trimmed(t, share, machines[i])
+	}
+	if a, b := machines[0].Spec.ProviderSpec.Value.Raw, machines[1].Spec.ProviderSpec.Value.Raw; len(a) != len(long) || &a[0] == &b[0] {
+		t.Error("the text is shared, or cut")
+	}
+}
+
+// A record that is too long is cut in the cache, and what reads it says so.
+func TestTransforms_CutRecordIsNoRecord(t *testing.T) {
+	machine := fullMachine()
+	machine.Annotations[ownership.AnnotationRecord] = `{"labels":["` + strings.Repeat("a", ownership.MaxRecordBytes) + `"]}`
+	_, err := ownership.ParseRecord(trimmed(t, trimMachine, machine).Annotations[ownership.AnnotationRecord])
+	if err == nil || !strings.Contains(err.Error(), "of which at most 32768 are read") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// notCached are the annotations in the sources that are on objects which are not trimmed, or that only people and other programs read.
+var notCached = []string{
+	// On Nodes, Pods and MachineConfigPools.
+	"drover.dev/cordon", "managed.openshift.com/customlabels", "machine.openshift.io/machine", "kubernetes.io/config.mirror",
+	"karpenter.sh/do-not-disrupt", "upgrade.drover.dev/released", "upgrade.drover.dev/claim", "machineconfiguration.openshift.io/state",
+	"machineconfiguration.openshift.io/reason", "machineconfiguration.openshift.io/desiredConfig",
+	"machineconfiguration.openshift.io/currentConfig", "machineconfiguration.openshift.io/desiredDrain",
+	"machineconfiguration.openshift.io/lastAppliedDrain",
+	// Read by kubectl drover alone.
+	"drover.dev/paused-reason",
+}
+
+// An annotation that is read from the cache but not listed would always read as absent: each constant has to be in one of the two lists.
+func TestCachedAnnotations_HasEachConstant(t *testing.T) {
+	found := 0
+	for name, key := range annotationConstants(t) {
+		found++
+		if _, cached := cachedAnnotations[key]; !cached && !slices.Contains(notCached, key) {
+			t.Errorf("%s (%s) is neither in cachedAnnotations nor known to be read elsewhere", name, key)
+		}
+	}
+	if found < len(cachedAnnotations) {
+		t.Errorf("%d constants were found for %d keys", found, len(cachedAnnotations))
+	}
+}
+
+// annotationConstants finds the constants of the operator whose names say that they are annotations, or whose keys are Drover's own.
+func annotationConstants(t *testing.T) map[string]string {
+	t.Helper()
+	named, qualified := regexp.MustCompile(`(?i)annotation`), regexp.MustCompile(`^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$`)
+	labels := []string{"upgrade.drover.dev/run", "upgrade.drover.dev/kind"}
+	found := map[string]string{}
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "/plugin/") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			spec, ok := node.(*ast.ValueSpec)
+			if !ok {
+				return true
+			}
+			for i := range spec.Values {
+				literal, ok := spec.Values[i].(*ast.BasicLit)
+				if !ok || literal.Kind != token.STRING {
+					continue
+				}
+				key, err := strconv.Unquote(literal.Value)
+				ours := strings.Contains(key, "drover.dev/") && !slices.Contains(labels, key)
+				if err == nil && qualified.MatchString(key) && (named.MatchString(spec.Names[i].Name) || ours) {
+					found[path+" "+spec.Names[i].Name] = key
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -96,6 +96,10 @@ else
 	hack/stale.sh '$(STALE)'
 endif
 
+.PHONY: attacks-memory
+attacks-memory: sandbox ## Fill the API server with 2,000 objects of 250 KB of each kind that a tenant may create, and measure the operator's memory.
+	DROVER_ATTACKS_FLOOD=2000 go test -count=1 -timeout 30m -v -run TestTenant_FillsTheCache ./test/attacks
+
 .PHONY: simulation
 simulation: ## Run the simulation in full, of which make test runs a sample (SIMULATION_SEEDS=20000).
 	DROVER_SIMULATION_SEEDS=$(or $(SIMULATION_SEEDS),500) go test -race -timeout 180m -count=1 -v -run 'TestSimulation' ./test/simulation

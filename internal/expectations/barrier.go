@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,6 +38,9 @@ type Barrier struct {
 	Live *Live
 	// Scopes are the selectors with which the cache holds a kind. Kinds without an entry are held whole.
 	Scopes map[client.Object]ctrlcache.ByObject
+
+	// listing lets one kind be listed at a time: an answer can be large.
+	listing sync.Mutex
 }
 
 // Wait returns when the informer of each kind shows every object that the API server has now, at that version or a later one, and no older object
@@ -107,6 +111,8 @@ type identity struct {
 }
 
 func (b *Barrier) list(ctx context.Context, kind client.Object) (*snapshot, error) {
+	b.listing.Lock()
+	defer b.listing.Unlock()
 	s := &snapshot{objects: map[types.NamespacedName]identity{}}
 	var err error
 	s.version, err = b.Live.list(ctx, kind, func(object *metav1.PartialObjectMetadata) {

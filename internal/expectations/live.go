@@ -27,8 +27,30 @@ func NewLive(reader client.Reader, scheme *runtime.Scheme) *Live {
 	return &Live{Reader: reader, Scheme: scheme}
 }
 
-// pageSize bounds how many objects one answer holds, each of which may have 256 KiB of annotations.
-const pageSize = 100
+// Each object of an answer may have 256 KiB of annotations, and the API server bounds an answer by the number of its objects alone. The first answer
+// has few, the next ones as many as make up pageBytes when they are as large as those of the answer before.
+const (
+	minPage, maxPage = 10, 100
+	pageBytes        = 1 << 20
+)
+
+// nextPage returns how many objects to ask for after an answer.
+func nextPage(answer []metav1.PartialObjectMetadata) int64 {
+	size := 1
+	for i := range answer {
+		for _, entries := range []map[string]string{answer[i].Annotations, answer[i].Labels} {
+			for key, value := range entries {
+				size += len(key) + len(value)
+			}
+		}
+		for _, entry := range answer[i].ManagedFields {
+			if entry.FieldsV1 != nil {
+				size += len(entry.FieldsV1.Raw)
+			}
+		}
+	}
+	return int64(min(max(len(answer)*pageBytes/size, minPage), maxPage))
+}
 
 // list calls a function with the metadata of each object of a kind, and returns the version of the list.
 func (l *Live) list(
@@ -39,13 +61,14 @@ func (l *Live) list(
 		return "", fmt.Errorf("finding the kind of %T: %w", kind, err)
 	}
 	gvk.Kind += "List"
-	page := &metav1.PartialObjectMetadataList{}
+	page, limit := &metav1.PartialObjectMetadataList{}, int64(minPage)
 	for {
 		next := &metav1.PartialObjectMetadataList{}
 		next.SetGroupVersionKind(gvk)
-		if err := l.Reader.List(ctx, next, append(options, client.Limit(pageSize), client.Continue(page.Continue))...); err != nil {
+		if err := l.Reader.List(ctx, next, append(options, client.Limit(limit), client.Continue(page.Continue))...); err != nil {
 			return "", fmt.Errorf("listing %s: %w", gvk.Kind, err)
 		}
+		limit = nextPage(next.Items)
 		for i := range next.Items {
 			each(&next.Items[i])
 		}

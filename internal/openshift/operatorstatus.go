@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// OperatorName is the ClusterOperator by which OpenShift's update waits for whoever makes the Machines (spec/machine-api.md 6.1).
+// OperatorName is the ClusterOperator by which OpenShift's update waits for the operator that makes the Machines:
+// https://github.com/openshift/api/blob/master/config/v1/types_cluster_operator.go
 const OperatorName = "machine-api"
 
 // lookAgain is how often the ClusterOperator is compared with what it should say, retry how soon after a failure.

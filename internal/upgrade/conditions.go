@@ -8,7 +8,7 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// Conditions of the three kinds (spec/upgrade-gate.md 1).
+// Conditions of the three kinds.
 const (
 	ConditionValid     = v1alpha1.ConditionValid
 	ConditionGathered  = "NodeListGathered"

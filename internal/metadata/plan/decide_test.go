@@ -37,7 +37,7 @@ func TestEverythingFlowsAndGoesAgain(t *testing.T) {
 	}
 }
 
-// D1: the incumbent stripped every taint that the MachineSet does not name.
+// The incumbent stripped every taint that the MachineSet does not name.
 func TestForeignTaintsStay(t *testing.T) {
 	foreign := "node.kubernetes.io/unreachable:NoExecute node.kubernetes.io/not-ready:NoSchedule UpdateInProgress:PreferNoSchedule " +
 		"medik8s.io/drain:NoSchedule ToBeDeletedByClusterAutoscaler=17:NoSchedule " +
@@ -50,7 +50,7 @@ func TestForeignTaintsStay(t *testing.T) {
 	w.expect(t, "machine: ; node: "+foreign)
 }
 
-// D2: a taint whose value alone changed never reached the Node.
+// A taint whose value alone changed never reached the Node.
 func TestValueOfATaintFlows(t *testing.T) {
 	w := newWorld().taints("k=one:NoExecute")
 	w.pass(t)
@@ -66,7 +66,7 @@ func TestValueOfATaintFlows(t *testing.T) {
 	}
 }
 
-// D3: a label that somebody else had on one Node was taken away from all later ones, for the pool itself had been changed.
+// A label that somebody else had on one Node was taken away from all later ones, for the pool itself had been changed.
 func TestConflictOnOneNodeLeavesTheOthersAlone(t *testing.T) {
 	first := newWorld().labels("team=blue")
 	first.onNode("team", "green")
@@ -82,7 +82,7 @@ func TestConflictOnOneNodeLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
-// D4: a repeated taint ended the incumbent's loop.
+// A repeated taint ended the incumbent's loop.
 func TestRepeatedTaintLeavesTheRestAlone(t *testing.T) {
 	w := newWorld().labels("team=blue").taints("a=1:NoSchedule a=2:NoSchedule b:NoExecute a=1:NoExecute")
 	decision := w.pass(t)
@@ -93,7 +93,7 @@ func TestRepeatedTaintLeavesTheRestAlone(t *testing.T) {
 	w.expect(t, "machine: "+all+"; node: "+all)
 }
 
-// D5: a MachineSet without labels made the incumbent write every Node in every pass.
+// A MachineSet without labels made the incumbent write every Node in every pass.
 func TestNothingDeclaredIsNeverWritten(t *testing.T) {
 	for name, edit := range map[string]func(*world){
 		"bare":                  func(*world) {},
@@ -116,7 +116,7 @@ func TestNothingDeclaredIsNeverWritten(t *testing.T) {
 	}
 }
 
-// D8: the incumbent overwrote the labels that say what the machine is.
+// The incumbent overwrote the labels that say what the machine is.
 func TestSystemKeysAreRefused(t *testing.T) {
 	w := newWorld().labels("kubernetes.io/hostname=fake team=blue node-role.kubernetes.io/infra=").
 		annotations("machine.openshift.io/machine=x").taints("node.kubernetes.io/unschedulable:NoSchedule")
@@ -142,7 +142,7 @@ func TestKeysThatNodelinkCarriesReachTheNode(t *testing.T) {
 	w.expect(t, "machine: "+labels+" | "+annotations+"; node: "+labels+" | "+annotations)
 }
 
-// D9: a label that machine creation had copied was never recorded, so dropping it from the MachineSet left it on the Node.
+// A label that machine creation had copied was never recorded, so dropping it from the MachineSet left it on the Node.
 func TestWhatIsEqualAtFirstSightIsOwned(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	w.machine.Spec.Labels = fields("team=blue hand=made")

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 )
 
-// Environment variables that every container of a Job is given (spec/upgrade-gate.md 2).
+// Environment variables that every container of a Job is given.
 const (
 	EnvNode = "NODE_NAME"
 	EnvRule = "MUTEX_RULE"

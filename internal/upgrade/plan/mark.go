@@ -15,7 +15,8 @@ import (
 // AnnotationReleased on a Node says for which version a run has let it go, and when.
 const AnnotationReleased = "upgrade.drover.dev/released"
 
-// Annotations and states of the machine-config-operator (spec/upgrade-gate.md 3).
+// Annotations and states of the machine-config-operator:
+// https://github.com/openshift/machine-config-operator/blob/master/pkg/daemon/constants/constants.go
 const (
 	annotationState  = "machineconfiguration.openshift.io/state"
 	annotationReason = "machineconfiguration.openshift.io/reason"

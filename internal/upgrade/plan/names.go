@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// LabelPrefix begins the keys of the labels that keep a node in its paused pool, one for each rule (spec/upgrade-gate.md 2).
+// LabelPrefix begins the keys of the labels that keep a node in its paused pool, one for each rule.
 const LabelPrefix = "mutexrule.openshift-optional.skrzypek.io/"
 
 // LabelKey is the key of a rule's label on nodes. It fails for names that are too long together: the API server would refuse the label in

@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/status"
+)
+
+const (
+	// CatchUp is how soon an object is reconciled again while the cache does not show Drover's own last write of it. The event usually comes first.
+	CatchUp = time.Second
+	// RetryDenied is how soon a request is tried again that the API server denied, or that only a user can correct.
+	RetryDenied = time.Minute
+	// retryConflict is the first delay after the guard of a patch failed; it doubles up to maxRetryConflict, because a cache may lag.
+	retryConflict, maxRetryConflict = 100 * time.Millisecond, 5 * time.Second
+)
+
+// Requeue is when an object is reconciled again without an event. The zero value is never.
+type Requeue struct{ after time.Duration }
+
+// In asks for a reconciliation after a delay; the shortest delay counts. A delay that is over counts as one millisecond.
+func (r *Requeue) In(delay time.Duration) {
+	delay = max(delay, time.Millisecond)
+	if r.after == 0 || delay < r.after {
+		r.after = delay
+	}
+}
+
+// Delay returns the shortest delay that was asked for; zero is never.
+func (r *Requeue) Delay() time.Duration { return r.after }
+
+// Conflicts counts the guards that failed one after another, by object, and delays the next attempt accordingly. It is safe for concurrent use.
+type Conflicts struct {
+	limiter workqueue.TypedRateLimiter[types.NamespacedName]
+}
+
+// NewConflicts returns an empty count.
+func NewConflicts() *Conflicts {
+	return &Conflicts{workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryConflict, maxRetryConflict)}
+}
+
+// Next counts one more conflict of an object and returns the delay of the next attempt.
+func (c *Conflicts) Next(key types.NamespacedName) time.Duration { return c.limiter.When(key) }
+
+// Forget ends the count of an object.
+func (c *Conflicts) Forget(key types.NamespacedName) { c.limiter.Forget(key) }
+
+// Result returns what Reconcile returns for an object. After a conflict, or when what was to be written is gone, the object is reconciled again
+// shortly: the event that shows why is on its way. Any other error has the controller back off. Without an error the object is reconciled as
+// asked for.
+func (c *Conflicts) Result(key types.NamespacedName, requeue Requeue, err error) (reconcile.Result, error) {
+	switch status.Classify(err) {
+	case status.Stale, status.Gone:
+		return reconcile.Result{RequeueAfter: c.Next(key)}, nil
+	}
+	c.Forget(key)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: requeue.Delay()}, nil
+}

@@ -282,7 +282,7 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 		"--webhook-bind-address=0", "--webhook-http2", "--webhook-certificates=Files", "--webhook-cert-dir=/certs", "--webhook-secret-name=secret",
 		"--webhook-service-name=service", "--webhook-extra-names=a,::1", "--webhook-validating-configuration-name=other",
 		"--machines-adoption-namespaces=a,b",
-		"--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--metrics-secure=false", "--health-probe-bind-address=:1", "-v=4",
+		"--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--metrics-secure=false", "--metrics-http2", "--health-probe-bind-address=:1", "-v=4",
 	}
 	got, err := resolve(t, args...)
 	if err != nil {
@@ -295,7 +295,7 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 		Enabled: new(false), Namespace: "ns", Name: "name",
 		LeaseDuration: duration(3 * time.Second), RenewDeadline: duration(2 * time.Second), RetryPeriod: duration(time.Second),
 	}
-	want.Metrics = v1alpha1.Metrics{BindAddress: new("0"), Secure: new(false), CertDir: "/file"}
+	want.Metrics = v1alpha1.Metrics{BindAddress: new("0"), Secure: new(false), CertDir: "/file", HTTP2: new(true)}
 	want.Webhook = v1alpha1.Webhook{
 		BindAddress: new("0"), HTTP2: new(true), Certificates: "Files", CertDir: "/certs", SecretName: "secret", ServiceName: "service",
 		ExtraNames: []string{"a", "::1"}, ValidatingConfigurationName: "other",

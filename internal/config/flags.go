@@ -119,6 +119,8 @@ func (f *Flags) addServingFlags(d *v1alpha1.DroverConfiguration) {
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Metrics.BindAddress = v })
 	f.toggle("metrics-secure", *d.Metrics.Secure, "serve /metrics by TLS to callers that may get it",
 		func(c *v1alpha1.DroverConfiguration, v *bool) { c.Metrics.Secure = v })
+	f.toggle("metrics-http2", *d.Metrics.HTTP2, "let callers of /metrics use HTTP/2",
+		func(c *v1alpha1.DroverConfiguration, v *bool) { c.Metrics.HTTP2 = v })
 	f.text("metrics-cert-dir", "", "folder with tls.crt and tls.key for /metrics (default a certificate made at each start)",
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Metrics.CertDir = *v })
 	f.text("health-probe-bind-address", *d.Health.BindAddress, `address of /healthz and /readyz, "0" for none`,

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"strconv"
 
 	"k8s.io/client-go/discovery"
 	admissionclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
@@ -65,18 +64,20 @@ func addAdmission(mgr manager.Manager, board *switchboard, settings *v1alpha1.Dr
 	if err != nil {
 		return nil, err
 	}
-	server, err := newWebhookServer(settings.Webhook, source)
-	if err != nil {
-		return nil, err
-	}
+	// It measures the webhooks, and is never started: the endpoint serves them.
+	server := webhook.NewServer(webhook.Options{})
 	claims := &admission.Claims{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Cached: board.full}
 	for _, flavour := range flavours {
 		server.Register(admission.Path(flavour), &ctrladmission.Webhook{Handler: &admission.Validator{
 			Flavour: flavour, Nodes: mgr.GetCache(), Live: mgr.GetAPIReader(), Claims: claims, Guard: guard,
 		}})
 	}
+	served, err := newWebhookEndpoint(settings.Webhook, source, server)
+	if err != nil {
+		return nil, err
+	}
 	board.metrics.source = source.GetCertificate
-	for _, part := range []manager.Runnable{source, server} {
+	for _, part := range []manager.Runnable{source, served} {
 		if err := mgr.Add(part); err != nil {
 			return nil, err
 		}
@@ -92,21 +93,22 @@ func (s *switchboard) full(name string) bool {
 	return state == stateStandby || state == stateCatchingUp || state == stateRunning
 }
 
-func newWebhookServer(settings v1alpha1.Webhook, source certificates) (webhook.Server, error) {
-	host, text, err := net.SplitHostPort(*settings.BindAddress)
-	if err != nil {
+// webhookLimits are for the API servers. An AdmissionReview has the old and the new object, of 1.5 MiB at most each.
+var webhookLimits = limits{connections: 512, clientConnections: 128, requests: 16, clientRequests: 8, perSecond: 200, body: 4 << 20}
+
+// newWebhookEndpoint serves the webhooks that are registered with hooks.
+func newWebhookEndpoint(settings v1alpha1.Webhook, source certificates, hooks webhook.Server) (*endpoint, error) {
+	if _, _, err := net.SplitHostPort(*settings.BindAddress); err != nil {
 		return nil, fmt.Errorf("webhook.bindAddress: %w", err)
 	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		return nil, fmt.Errorf("webhook.bindAddress: %w", err)
-	}
-	return webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.GetCertificate, c.MinVersion = source.GetCertificate, tls.VersionTLS12
-		if !*settings.HTTP2 {
-			c.NextProtos = []string{"http/1.1"}
-		}
-	}}}), nil
+	return &endpoint{
+		name: "webhook", address: *settings.BindAddress, handler: hooks.WebhookMux(), limits: webhookLimits,
+		tls: func(context.Context) (*tls.Config, error) {
+			config := newTLSConfig(*settings.HTTP2)
+			config.GetCertificate = source.GetCertificate
+			return config, nil
+		},
+	}, nil
 }
 
 func newCertificates(mgr manager.Manager, settings v1alpha1.Webhook) (certificates, error) {

@@ -2,16 +2,13 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // check is one of the things that /readyz looks at.
@@ -22,34 +19,12 @@ type check struct {
 
 // health serves the probes. controller-runtime's own would do for yes and no; it cannot say which capability is off, and why.
 type health struct {
-	address string
-	checks  []check
-	lines   func() []string
+	checks []check
+	lines  func() []string
 }
 
-// NeedLeaderElection tells the manager that a replica that stands by is probed, too.
-func (h *health) NeedLeaderElection() bool { return false }
-
-// Start serves until the context ends.
-func (h *health) Start(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", h.address)
-	if err != nil {
-		return fmt.Errorf("health.bindAddress: %w", err)
-	}
-	log.FromContext(ctx).Info("serving probes", "address", listener.Addr().String())
-	server := &http.Server{Handler: h.handler(), ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() {
-		// Probes are short; the kubelet asks again.
-		if err := server.Close(); err != nil {
-			log.FromContext(ctx).Error(err, "closing the probes' endpoint")
-		}
-	})
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving probes: %w", err)
-	}
-	return nil
-}
+// healthLimits are for the kubelet, and for people who look.
+var healthLimits = limits{connections: 64, clientConnections: 16, requests: 16, clientRequests: 8, perSecond: 50, body: 1 << 10}
 
 func (h *health) handler() http.Handler {
 	mux := http.NewServeMux()

@@ -12,18 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 )
 
-func get(t *testing.T, h *health, path string) (code int, body string) {
+func get(t *testing.T, h http.Handler, path string) (code int, body string) {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	h.handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+	h.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 	if kind := recorder.Header().Get("Content-Type"); path != "/nonsense" && !strings.HasPrefix(kind, "text/plain") {
 		t.Errorf("%s answers %s", path, kind)
 	}
@@ -50,44 +48,12 @@ func TestProbes(t *testing.T) {
 		{"/readyz?verbose=1", errors.New("filling"), 503, "[+]api-server ok\n[-]caches failed: filling\ncapability metadata: running\n"},
 	} {
 		sick = c.sick
-		if code, body := get(t, h, c.path); code != c.code || body != c.body {
+		if code, body := get(t, h.handler(), c.path); code != c.code || body != c.body {
 			t.Errorf("%s with %v: %d %q", c.path, c.sick, code, body)
 		}
 	}
-	if code, _ := get(t, h, "/nonsense"); code != http.StatusNotFound {
+	if code, _ := get(t, h.handler(), "/nonsense"); code != http.StatusNotFound {
 		t.Errorf("an unknown path answers %d", code)
-	}
-}
-
-func TestHealthStart(t *testing.T) {
-	h := &health{address: "256.0.0.1:0"}
-	if err := h.Start(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "health.bindAddress: ") {
-		t.Errorf("error %v", err)
-	}
-	serving := make(chan string, 1)
-	logger := funcr.New(func(_, line string) {
-		if _, address, ok := strings.Cut(line, `"address"="`); ok {
-			serving <- strings.TrimSuffix(address, `"`)
-		}
-	}, funcr.Options{})
-	ctx, cancel := context.WithCancel(log.IntoContext(t.Context(), logger))
-	defer cancel()
-	h.address = "127.0.0.1:0"
-	done := make(chan error)
-	go func() { done <- h.Start(ctx) }()
-	answer, err := http.Get("http://" + <-serving + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK {
-		t.Errorf("answers %s, %v", answer.Status, err)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("a stop that was asked for is an error: %v", err)
-	}
-	if h.NeedLeaderElection() {
-		t.Error("a replica that stands by is probed, too")
 	}
 }
 

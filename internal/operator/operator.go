@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
@@ -105,14 +104,10 @@ func NewManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 		Scheme:         scheme,
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return newMapper(), nil },
 		Cache:          cacheOptions(*settings.Namespace, mayMakeMachines(settings)),
-		Metrics: metricsserver.Options{
-			BindAddress: *settings.Metrics.BindAddress, SecureServing: *settings.Metrics.Secure, CertDir: settings.Metrics.CertDir,
-		},
+		// Drover serves these itself: see endpoint.
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
 		GracefulShutdownTimeout: new(shutdownGrace),
-	}
-	if *settings.Metrics.Secure {
-		options.Metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	if election := settings.LeaderElection; *election.Enabled {
 		options.LeaderElection = true
@@ -127,7 +122,7 @@ func NewManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 	if err != nil {
 		return nil, fmt.Errorf("building the operator: %w", err)
 	}
-	return mgr, nil
+	return mgr, addMetricsEndpoint(mgr, settings.Metrics)
 }
 
 // live reads metadata from the API server itself.
@@ -192,8 +187,7 @@ func addHealth(mgr manager.Manager, board *switchboard, client discovery.Discove
 		return nil
 	}
 	api := &apiCheck{client: client.RESTClient(), every: 5 * time.Second}
-	return mgr.Add(&health{
-		address: address,
+	probes := &health{
 		checks: append([]check{
 			{"api-server", api.ask},
 			{"caches", func(context.Context) error { return board.ready() }},
@@ -207,5 +201,6 @@ func addHealth(mgr manager.Manager, board *switchboard, client discovery.Discove
 			}
 			return lines
 		},
-	})
+	}
+	return mgr.Add(&endpoint{name: "health", address: address, handler: probes.handler(), limits: healthLimits})
 }

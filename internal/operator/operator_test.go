@@ -129,12 +129,12 @@ func TestHealthIsServedUnlessSwitchedOff(t *testing.T) {
 		if want == 0 {
 			continue
 		}
-		probes, ok := added.all[0].(*health)
+		probes, ok := added.all[0].(*endpoint)
 		if !ok {
 			t.Fatalf("a %T was added", added.all[0])
 		}
 		wanted := "[-]api-server failed: "
-		code, body := get(t, probes, "/readyz?verbose")
+		code, body := get(t, probes.handler, "/readyz?verbose")
 		if code != 503 || !strings.HasPrefix(body, wanted) || !strings.HasSuffix(body, "[+]caches ok\n"+off) {
 			t.Errorf("%d %s", code, body)
 		}

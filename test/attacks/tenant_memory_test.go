@@ -161,7 +161,11 @@ func mib(bytes int64) string { return strconv.FormatFloat(float64(bytes)/(1<<20)
 // use reads the operator's own metrics, and the highest of its resident memory.
 func use(t *testing.T, operator *harness.Operator, token string) memory {
 	t.Helper()
-	text, err := operator.Scrape(t.Context(), token)
+	var text string
+	err := harness.WaitFor(t.Context(), func() (err error) {
+		text, err = operator.Scrape(t.Context(), token)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,6 +66,8 @@ type Metrics struct {
 	Secure *bool `json:"secure,omitempty"`
 	// CertDir holds tls.crt and tls.key. Default: a certificate made at each start.
 	CertDir string `json:"certDir,omitempty"`
+	// HTTP2 lets callers of /metrics use HTTP/2. Default false: HTTP/1.1 does, and is not open to the rapid reset of streams.
+	HTTP2 *bool `json:"http2,omitempty"`
 }
 
 // Health configures the probes' endpoint.

@@ -9,36 +9,44 @@ import (
 	"time"
 )
 
-// The keys of the Secret. Two of them are those of any Secret of type kubernetes.io/tls.
+// The keys of the Secret. Two of them are those of any Secret of type kubernetes.io/tls. An authority signs one certificate when it is made, and its
+// key is not kept.
 const (
-	keyAuthorities  = "ca.crt"
+	keyAuthorities = "ca.crt"
+	keyServing     = "tls.crt"
+	keyServingKey  = "tls.key"
+	keyNext        = "next.crt"
+	keyNextKey     = "next.key"
+	// keyAuthorityKey is where an earlier version kept the key of the authority.
 	keyAuthorityKey = "ca.key"
-	keyServing      = "tls.crt"
-	keyServingKey   = "tls.key"
 )
 
 // bundle is what the Secret holds.
 type bundle struct {
-	// authorities are those that clients have to trust, the newest first. Only the newest one has its key still.
+	// authorities are those that clients have to trust, the newest first.
 	authorities []*x509.Certificate
-	authority   pair
-	serving     pair
+	// serving is what the server shows.
+	serving pair
+	// next is shown when its authority is known; nil for none.
+	next *pair
 }
 
 // encode writes a bundle as the data of a Secret.
 func (b *bundle) encode() (map[string][]byte, error) {
-	authorityKey, err := encodeKey(b.authority.key)
-	if err != nil {
-		return nil, err
-	}
 	servingKey, err := encodeKey(b.serving.key)
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{
-		keyAuthorities: b.trusted(), keyAuthorityKey: authorityKey,
-		keyServing: encodeCertificates(b.serving.certificate), keyServingKey: servingKey,
-	}, nil
+	data := map[string][]byte{
+		keyAuthorities: b.trusted(), keyServing: encodeCertificates(b.serving.certificate), keyServingKey: servingKey,
+	}
+	if b.next != nil {
+		data[keyNext] = encodeCertificates(b.next.certificate)
+		if data[keyNextKey], err = encodeKey(b.next.key); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
 }
 
 // decode reads the data of a Secret. What does not belong together is an error.
@@ -48,16 +56,29 @@ func decode(data map[string][]byte) (*bundle, error) {
 		return nil, fmt.Errorf("%s: %w", keyAuthorities, err)
 	}
 	b := &bundle{authorities: authorities}
-	if b.authority, err = decodePair(data[keyAuthorities], data[keyAuthorityKey]); err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", keyAuthorities, keyAuthorityKey, err)
+	if b.serving, err = decodeSigned(data, keyServing, keyServingKey, authorities); err != nil {
+		return nil, err
 	}
-	if b.serving, err = decodePair(data[keyServing], data[keyServingKey]); err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", keyServing, keyServingKey, err)
-	}
-	if !slices.ContainsFunc(authorities, func(ca *x509.Certificate) bool { return b.serving.certificate.CheckSignatureFrom(ca) == nil }) {
-		return nil, fmt.Errorf("%s is signed by none of %s", keyServing, keyAuthorities)
+	if len(data[keyNext]) > 0 {
+		next, err := decodeSigned(data, keyNext, keyNextKey, authorities)
+		if err != nil {
+			return nil, err
+		}
+		b.next = &next
 	}
 	return b, nil
+}
+
+// decodeSigned reads a certificate that one of the authorities has signed, and its key.
+func decodeSigned(data map[string][]byte, certificate, key string, authorities []*x509.Certificate) (pair, error) {
+	p, err := decodePair(data[certificate], data[key])
+	if err != nil {
+		return pair{}, fmt.Errorf("%s and %s: %w", certificate, key, err)
+	}
+	if !slices.ContainsFunc(authorities, func(ca *x509.Certificate) bool { return p.certificate.CheckSignatureFrom(ca) == nil }) {
+		return pair{}, fmt.Errorf("%s is signed by none of %s", certificate, keyAuthorities)
+	}
+	return p, nil
 }
 
 func decodePair(certificate, key []byte) (pair, error) {

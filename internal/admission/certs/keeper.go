@@ -56,7 +56,13 @@ type Keeper struct {
 	// injected is the version of the configuration that our last patch was for.
 	injected string
 	told     string
+	// strip is when the key of the authority, which an earlier version kept in the Secret, is taken out of it.
+	strip time.Time
 }
+
+// stripAfter is how long the key of an authority stays in the Secret. Replicas of the earlier version, which run beside this one while it is rolled
+// out, take a Secret without it for damaged, and make another one.
+const stripAfter = 10 * time.Minute
 
 // NewKeeper makes a keeper.
 func NewKeeper(
@@ -64,7 +70,7 @@ func NewKeeper(
 ) *Keeper {
 	k := &Keeper{
 		options: options, secrets: secrets.Secrets(options.Namespace), configurations: configurations.ValidatingWebhookConfigurations(),
-		clock: clock, changed: make(chan struct{}, 1),
+		clock: clock, changed: make(chan struct{}, 1), strip: clock.Now().Add(stripAfter),
 	}
 	k.configuration = newSingle(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -217,7 +223,13 @@ func (k *Keeper) ensure(ctx context.Context) (*bundle, time.Time, error) {
 	now := k.clock.Now()
 	step := plan(current, k.options.Names, now)
 	if fresh && step.idle() {
-		return current, step.next, nil
+		if stored == nil || len(stored.Data[keyAuthorityKey]) == 0 {
+			return current, step.next, nil
+		}
+		if now.Before(k.strip) {
+			return current, earlier(step.next, k.strip), nil
+		}
+		k.strip = now.Add(stripAfter)
 	}
 	if current, err = step.apply(current, k.options.Names, now); err != nil {
 		return nil, time.Time{}, err

@@ -1,13 +1,16 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
@@ -79,6 +82,46 @@ func TestInjection(t *testing.T) {
 		}
 		if got := strings.Join(steps, ", "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A Secret of the version that kept the key of the authority is used as it is, and loses the key when the replicas of that version are gone.
+func TestKeeper_TakesTheAuthoritysKeyOutOfTheSecret(t *testing.T) {
+	data, err := advance(t, nil, names, epoch).encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data["ca.key"] = data["tls.key"]
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", Labels: map[string]string{labelManagedBy: managedBy}},
+		Type:       corev1.SecretTypeTLS, Data: data,
+	}
+	clients := fake.NewClientset(secret)
+	clock := clocktesting.NewFakeClock(epoch)
+	k := NewKeeper(clients.CoreV1(), clients.AdmissionregistrationV1(), clock, Options{Namespace: "n", Secret: "s", Configuration: "drover", Names: names})
+	if err := k.secret.informer.GetStore().Add(secret); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		at   time.Duration
+		kept bool
+	}{{0, true}, {stripAfter - time.Second, true}, {stripAfter, false}} {
+		clock.SetTime(epoch.Add(c.at))
+		current, next, err := k.ensure(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.kept && !next.Equal(epoch.Add(stripAfter)) {
+			t.Errorf("after %s the next look is at %s", c.at, next)
+		}
+		stored, err := clients.CoreV1().Secrets("n").Get(t.Context(), "s", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, kept := stored.Data["ca.key"]; kept != c.kept || !bytes.Equal(stored.Data["tls.crt"], data["tls.crt"]) ||
+			!bytes.Equal(current.trusted(), data["ca.crt"]) {
+			t.Errorf("after %s the key is kept: %t", c.at, kept)
 		}
 	}
 }

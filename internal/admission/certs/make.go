@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	authorityLife = 10 * 365 * 24 * time.Hour
-	servingLife   = 365 * 24 * time.Hour
+	// servingLife is also that of the authority, which signs nothing else.
+	servingLife = 365 * 24 * time.Hour
 	// skew is how far the API server's clock may be behind.
 	skew = time.Hour
 )
@@ -37,7 +37,7 @@ type pair struct {
 func newAuthority(now time.Time) (pair, error) {
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: "Drover webhook CA " + now.UTC().Format("2006-01-02")},
-		NotBefore: now.Add(-skew), NotAfter: now.Add(authorityLife),
+		NotBefore: now.Add(-skew), NotAfter: now.Add(servingLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}

@@ -29,6 +29,20 @@ var enums = map[string][]any{
 	"upgrade.nodeVersion": {"Auto", "Label", "MachineConfig"}, "webhook.certificates": {"Managed", "Files"},
 }
 
+// Names of objects, and addresses. The templates put them into objects of their own, where Helm says what is wrong before the API server does.
+const (
+	label     = `[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`
+	subdomain = `[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?`
+	address   = `^(0|[A-Za-z0-9.:%[\]-]*:[0-9]{1,5})$`
+)
+
+// patterns are the fields of the configuration that are more than any text.
+var patterns = map[string]string{
+	"namespace": "^(" + label + ")?$", "leaderElection.name": "^" + subdomain + "$", "leaderElection.namespace": "^" + label + "$",
+	"webhook.serviceName": "^" + label + "$", "webhook.secretName": "^" + subdomain + "$", "webhook.validatingConfigurationName": "^" + subdomain + "$",
+	"webhook.bindAddress": address, "metrics.bindAddress": address, "health.bindAddress": address,
+}
+
 // addSchema writes the schema of the values, whose part about the configuration follows from the operator's own types.
 func addSchema(files map[string][]byte) error {
 	schema := map[string]any{}
@@ -70,11 +84,7 @@ func schemaOf(t reflect.Type, path string, comments map[string]string) (map[stri
 	case reflect.Pointer:
 		return schemaOf(t.Elem(), path, comments)
 	case reflect.String:
-		schema := map[string]any{"type": "string"}
-		if enum, ok := enums[path]; ok {
-			schema["enum"] = enum
-		}
-		return schema, nil
+		return stringSchema(path), nil
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}, nil
 	case reflect.Int:
@@ -92,6 +102,17 @@ func schemaOf(t reflect.Type, path string, comments map[string]string) (map[stri
 	default:
 		return nil, fmt.Errorf("%s: a field of type %s is not known here", path, t)
 	}
+}
+
+func stringSchema(path string) map[string]any {
+	schema := map[string]any{"type": "string"}
+	if enum, ok := enums[path]; ok {
+		schema["enum"] = enum
+	}
+	if pattern, ok := patterns[path]; ok {
+		schema["pattern"] = pattern
+	}
+	return schema
 }
 
 func structSchema(t reflect.Type, path string, comments map[string]string) (map[string]any, error) {

@@ -30,7 +30,7 @@ func and(conditions ...string) string { return "and (" + strings.Join(conditions
 
 // setting is a value of the operator's configuration.
 func setting(section, name, value string) string {
-	return fmt.Sprintf(`{{ include "drover.setting" (list . %q %q %s) }}`, section, name, value)
+	return fmt.Sprintf(`{{ include "drover.setting" (list . %q %q %s) | quote }}`, section, name, value)
 }
 
 const (
@@ -134,12 +134,12 @@ func inNamespaces(document string) string {
 			"kind: RoleBinding\n", "kind: {{ if not ("+namespace+") }}Cluster{{ end }}RoleBinding\n",
 			"kind: Role\n", "kind: {{ if not ("+namespace+") }}Cluster{{ end }}Role\n",
 			"  name: "+name+"\n", "  name: "+name+"{{ if not ("+namespace+") }}-everywhere{{ end }}\n",
-			"  namespace: "+machineNamespace+"\n", "  {{- with "+namespace+" }}\n  namespace: {{ . }}\n  {{- end }}\n",
+			"  namespace: "+machineNamespace+"\n", "  {{- with "+namespace+" }}\n  namespace: {{ . | quote }}\n  {{- end }}\n",
 		).Replace(document)
 	}
 	return strings.NewReplacer(
-		"namespace: "+systemNamespace, "namespace: {{ .Release.Namespace }}",
-		"namespace: "+leaseNamespace, "namespace: {{ .Values.namespaces.leases.name }}",
+		"namespace: "+systemNamespace, "namespace: {{ .Release.Namespace | quote }}",
+		"namespace: "+leaseNamespace, "namespace: {{ .Values.namespaces.leases.name | quote }}",
 	).Replace(document)
 }
 

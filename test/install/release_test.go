@@ -44,6 +44,9 @@ func TestARelease(t *testing.T) {
 			t.Errorf("the notes do not say %q:\n%s", text, said)
 		}
 	}
+	if strings.Contains(said, "WARNING") {
+		t.Errorf("the namespace is labelled, and the notes warn:\n%s", said)
+	}
 	if got := columns(w); got != 0 {
 		t.Fatalf("the old CRD has %d columns", got)
 	}

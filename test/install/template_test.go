@@ -232,8 +232,67 @@ func TestMetricsOfAPrometheusThatReadsNoFiles(t *testing.T) {
 	if strings.Contains(rules, `job="drover-metrics"`) || !strings.Contains(rules, `up{job="openshift-x/drover"} == 0`) {
 		t.Error(rules)
 	}
-	if h.Template("--set", "metrics.serviceMonitor.enabled=true")["Secret drover-system/drover-metrics-scraper"] != nil {
+	own := h.Template("--set", "metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.token=file,metrics.certificates=openshift")
+	if own["Secret drover-system/drover-metrics-scraper"] != nil {
 		t.Error("there is a Secret that nobody asked for")
+	}
+}
+
+// TestMetrics_PrometheusVerifiesTheCertificate: wherever one is known, which the operator serves then.
+func TestMetrics_PrometheusVerifiesTheCertificate(t *testing.T) {
+	h := helm.New(t, nil)
+	const name = "serverName:drover-metrics.drover-system.svc"
+	for source, c := range map[string]struct {
+		args    []string
+		tls     string
+		volume  string
+		brought []string
+	}{
+		"self-signed": {tls: "tlsConfig:map[insecureSkipVerify:true]"},
+		"cert-manager": {
+			tls: "tlsConfig:map[ca:map[secret:map[key:ca.crt name:drover-metrics-tls]] " + name + "]", volume: "drover-metrics-tls",
+			brought: []string{"Certificate drover-system/drover-metrics", "Issuer drover-system/drover-metrics"},
+		},
+		"openshift": {
+			args: []string{"--set", "metrics.secretName=serving"}, volume: "serving",
+			tls:     "tlsConfig:map[ca:map[configMap:map[key:service-ca.crt name:drover-metrics-authority]] " + name + "]",
+			brought: []string{"ConfigMap drover-system/drover-metrics-authority"},
+		},
+		"secret": {
+			args: []string{"--set", "metrics.secretName=own"}, volume: "own",
+			tls: "tlsConfig:map[ca:map[secret:map[key:ca.crt name:own]] " + name + "]",
+		},
+	} {
+		objects := h.Template(append([]string{"--set", "metrics.serviceMonitor.enabled=true", "--set", "metrics.certificates=" + source}, c.args...)...)
+		if monitor := fmt.Sprint(objects["ServiceMonitor drover-system/drover"].Object); !strings.Contains(monitor, c.tls) {
+			t.Errorf("%s: want %s in %s", source, c.tls, monitor)
+		}
+		folder, mount := "", fmt.Sprint(objects["Deployment drover-system/drover"].Object)
+		if c.volume != "" {
+			folder = "/etc/drover-metrics"
+			if !strings.Contains(mount, "map[mountPath:/etc/drover-metrics name:metrics readOnly:true]") ||
+				!strings.Contains(mount, "map[name:metrics secret:map[secretName:"+c.volume+"]]") {
+				t.Errorf("%s: the Secret %s is not mounted: %s", source, c.volume, mount)
+			}
+		}
+		if got := configuration(t, objects).Metrics.CertDir; got != folder {
+			t.Errorf("%s: the operator reads its certificate from %q, want %q", source, got, folder)
+		}
+		for _, key := range c.brought {
+			if objects[key] == nil {
+				t.Errorf("%s: there is no %s", source, key)
+			}
+		}
+	}
+}
+
+// TestNotes_SayThatTheNamespaceIsNotLabelled: Helm cannot label it. Without a cluster nobody knows whether somebody has.
+func TestNotes_SayThatTheNamespaceIsNotLabelled(t *testing.T) {
+	h := helm.New(t, nil)
+	said := h.Run("install", "drover", h.Chart, "--namespace", "somewhere", "--dry-run=client")
+	const label = "kubectl label namespace somewhere pod-security.kubernetes.io/enforce=restricted"
+	if !strings.Contains(said, label) {
+		t.Errorf("the notes do not say %q", label)
 	}
 }
 
@@ -266,6 +325,9 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"value must be one of 'managed', 'cert-manager', 'secret'": "webhook.certificates=none",
 		"webhook.caBundle: the authority of the certificate":       "webhook.certificates=secret",
 		"kwok.enabled: the provider is of use with":                "kwok.enabled=true",
+		"metrics.secretName: name the Secret":                      "metrics.certificates=secret",
+		"shows the token of its own service account":               "metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.token=file",
+		"both say where the certificate is":                        "metrics.certificates=openshift,config.metrics.certDir=/certs",
 		"kubemark.enabled: the provider is of use with":            "kubemark.enabled=true,kubemark.image=kubemark",
 		"kubemark.image: name the image that has kubemark":         "kubemark.enabled=true,capabilities.machines=true",
 	} {

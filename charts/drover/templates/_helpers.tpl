@@ -109,6 +109,9 @@
 {{- end -}}
 {{- end -}}
 {{- with $webhook -}}{{- $_ := set $config "webhook" . -}}{{- end -}}
+{{- if include "drover.metrics.secret" . -}}
+{{- $_ := set $config "metrics" (merge (dict "certDir" "/etc/drover-metrics") ($config.metrics | default dict)) -}}
+{{- end -}}
 {{- $machines := deepCopy ($config.machines | default dict) -}}
 {{- range $name := list "kubemark" "kwok" -}}
 {{- if (index $.Values $name).enabled -}}
@@ -139,16 +142,46 @@ kind: DroverConfiguration
 {{- end -}}
 {{- end -}}
 
+{{- /* The Secret with the certificate of metrics that the Pods mount; nothing for one that each Pod makes at its start. */ -}}
+{{- define "drover.metrics.secret" -}}
+{{- $source := .Values.metrics.certificates -}}
+{{- if eq $source "secret" -}}
+{{- required "metrics.secretName: name the Secret with the certificate, or take another of metrics.certificates" .Values.metrics.secretName -}}
+{{- else if ne $source "self-signed" -}}
+{{- .Values.metrics.secretName | default "drover-metrics-tls" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* How Prometheus verifies that it is Drover which answers. */ -}}
+{{- define "drover.metrics.tls" -}}
+{{- if eq .Values.metrics.certificates "self-signed" -}}
+# Nobody else knows a certificate that is made at each start. What Prometheus shows is a token that may get /metrics, and nothing else.
+insecureSkipVerify: true
+{{- else -}}
+serverName: {{ printf "drover-metrics.%s.svc" .Release.Namespace | quote }}
+ca:
+  {{- if eq .Values.metrics.certificates "openshift" }}
+  configMap:
+    name: drover-metrics-authority
+    key: service-ca.crt
+  {{- else }}
+  secret:
+    name: {{ include "drover.metrics.secret" . | quote }}
+    key: ca.crt
+  {{- end }}
+{{- end -}}
+{{- end -}}
+
 {{- /* How the API server knows the webhook, unless Drover tells it. */ -}}
 {{- define "drover.webhook.annotations" -}}
 {{- if eq .Values.webhook.certificates "cert-manager" }}
   annotations:
-    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/drover-webhook
+    cert-manager.io/inject-ca-from: {{ printf "%s/drover-webhook" .Release.Namespace | quote }}
 {{- end }}
 {{- end -}}
 {{- define "drover.webhook.authority" -}}
 {{- if eq .Values.webhook.certificates "secret" }}
-    caBundle: {{ required "webhook.caBundle: the authority of the certificate, in PEM" .Values.webhook.caBundle | b64enc }}
+    caBundle: {{ required "webhook.caBundle: the authority of the certificate, in PEM" .Values.webhook.caBundle | b64enc | quote }}
 {{- end }}
 {{- end -}}
 
@@ -184,6 +217,14 @@ kind: DroverConfiguration
 {{- end -}}
 {{- if and (include "drover.webhook" .) (not (include "drover.port" (list . "webhook" ":9443"))) -}}
 {{- fail "config.webhook.bindAddress: 0 turns the webhook off, and webhook.enabled is true: say webhook.enabled=false instead" -}}
+{{- end -}}
+{{- $monitor := .Values.metrics.serviceMonitor -}}
+{{- if ne .Values.metrics.certificates "self-signed" -}}
+{{- if (.Values.config.metrics | default dict).certDir -}}
+{{- fail (printf "config.metrics.certDir and metrics.certificates=%s both say where the certificate is: leave one of them out" .Values.metrics.certificates) -}}
+{{- end -}}
+{{- else if and $monitor.enabled (eq $monitor.token "file") -}}
+{{- fail "metrics.serviceMonitor.token: with \"file\" Prometheus shows the token of its own service account, and cannot verify to whom; say secret, or take another of metrics.certificates" -}}
 {{- end -}}
 {{- if and .Values.metrics.prometheusRule.enabled (not (include "drover.port" (list . "metrics" ":8443"))) -}}
 {{- fail "metrics.prometheusRule.enabled: config.metrics.bindAddress 0 turns metrics off, and the alerts would say that Drover is absent" -}}

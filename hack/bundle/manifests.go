@@ -22,7 +22,7 @@ const systemNamespace = "drover-system"
 // granted are the folders and files whose roles a bundle grants. Those of the capability machines are not among them, since OpenShift has its
 // machine-api-operator; nor those of upgrade, which is off until its policies are there; nor those for the webhook's certificate, which the
 // Operator Lifecycle Manager makes.
-var granted = []string{"rbac/*.yaml", "metadata/*.yaml", "maintenance/*.yaml", "webhook/role.yaml"}
+var granted = []string{"rbac/*.yaml", "metadata/*.yaml", "maintenance/*.yaml", "maintenance/force/*.yaml", "webhook/role.yaml"}
 
 // manifests are what config/ has for a bundle.
 type manifests struct {

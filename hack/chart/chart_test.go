@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,7 +15,11 @@ func TestEnumsAreTheOperators(t *testing.T) {
 	for path, words := range enums {
 		section, field, _ := strings.Cut(path, ".")
 		faults := func(word any) int {
-			text := fmt.Sprintf("apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\n%s: {%s: %q}\n", section, field, word)
+			value, err := json.Marshal(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := fmt.Sprintf("apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\n%s: {%s: %s}\n", section, field, value)
 			parsed, err := config.Parse([]byte(text))
 			if err != nil {
 				t.Fatalf("%s: %v", text, err)

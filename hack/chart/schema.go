@@ -25,8 +25,11 @@ var values []byte
 
 // enums are the fields of the configuration that have a few words only. A test holds them to what the operator takes.
 var enums = map[string][]any{
-	"log.format": {"json", "text"}, "maintenance.outOfBandUncordon": {"Repair", "Report"}, "maintenance.controlPlaneGuard": {"Auto", "Off"},
-	"upgrade.nodeVersion": {"Auto", "Label", "MachineConfig"}, "webhook.certificates": {"Managed", "Files"},
+	"log.format": {"json", "text"}, "maintenance.outOfBandUncordon": {"Repair", "Report"},
+	// YAML takes On and Off for true and false unless they are quoted.
+	"maintenance.controlPlaneGuard": {"Auto", "Off", false}, "maintenance.force": {"On", "Off", true, false},
+	"maintenance.outOfService": {"On", "Off", true, false},
+	"upgrade.nodeVersion":      {"Auto", "Label", "MachineConfig"}, "webhook.certificates": {"Managed", "Files"},
 }
 
 // Names of objects, and addresses. The templates put them into objects of their own, where Helm says what is wrong before the API server does.
@@ -105,10 +108,10 @@ func schemaOf(t reflect.Type, path string, comments map[string]string) (map[stri
 }
 
 func stringSchema(path string) map[string]any {
-	schema := map[string]any{"type": "string"}
 	if enum, ok := enums[path]; ok {
-		schema["enum"] = enum
+		return map[string]any{"enum": enum}
 	}
+	schema := map[string]any{"type": "string"}
 	if pattern, ok := patterns[path]; ok {
 		schema["pattern"] = pattern
 	}

@@ -54,6 +54,8 @@ func sources() []source {
 		{file: "rbac/admission.yaml", when: policies},
 		{file: "metadata/rbac.yaml", when: on("metadata")},
 		{file: "maintenance/rbac.yaml", when: on("maintenance")},
+		{file: "maintenance/force/rbac.yaml", when: and(on("maintenance"),
+			`not (has (include "drover.setting" (list . "maintenance" "force" "On")) (list "Off" "false"))`)},
 		{file: "machines/rbac.yaml", when: on("machines")},
 		{file: "machines/openshift.yaml", when: on("machines")},
 		{file: "machines/admission.yaml", when: and(on("machines"), policies)},

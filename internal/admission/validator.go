@@ -45,6 +45,8 @@ type Validator struct {
 	Claims *Claims
 	// Guard protects the control plane; nil for none.
 	Guard maintenance.Guard
+	// Limits are what an administrator has switched off.
+	Limits maintenance.Limits
 
 	// patience is for tests; zero is the usual one.
 	patience time.Duration
@@ -103,7 +105,7 @@ func (v *Validator) judge(ctx context.Context, request admission.Request) (denia
 		if err := json.Unmarshal(request.Object.Raw, &after); err != nil {
 			return fmt.Sprintf(textUnreadable, err), nil
 		}
-		return judgeChange(&before, &after), nil
+		return v.judgeChange(&before, &after), nil
 	}
 	return "", nil
 }
@@ -135,7 +137,7 @@ func (v *Validator) judgeCreation(ctx context.Context, spec *medik8s.NodeMainten
 			return fmt.Sprintf("%s: %s", v.Flavour.QuorumText(spec.NodeName), denial), nil
 		}
 	}
-	return judgeRules(spec), nil
+	return cmp.Or(judgeRules(spec), v.Limits.Denial(spec.Drain)), nil
 }
 
 // node reads a Node, nil when there is none. A Node that came a moment ago may not be in the cache yet.
@@ -159,14 +161,17 @@ func (v *Validator) node(ctx context.Context, name string) (*corev1.Node, error)
 
 // judgeChange lets everything pass that leaves the spec alone, or comes when the object is on its way out: whoever has to remove a
 // finalizer must be able to.
-func judgeChange(before, after *object) string {
+func (v *Validator) judgeChange(before, after *object) string {
 	switch {
 	case after.Metadata.DeletionTimestamp != nil, apiequality.Semantic.DeepEqual(before.Spec, after.Spec):
 		return ""
 	case before.Spec.NodeName != after.Spec.NodeName:
 		return textImmutable
+	case v.Limits.Denial(before.Spec.Drain) != "":
+		// It is older than the setting, and its other fields may still be changed.
+		return judgeRules(&after.Spec)
 	}
-	return judgeRules(&after.Spec)
+	return cmp.Or(judgeRules(&after.Spec), v.Limits.Denial(after.Spec.Drain))
 }
 
 // judgeRules names the field that cannot be read.

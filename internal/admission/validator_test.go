@@ -260,6 +260,45 @@ func TestChange(t *testing.T) {
 	}
 }
 
+// TestLimits: what an administrator has switched off may not be asked for anew.
+func TestLimits(t *testing.T) {
+	drain := func(force bool, unreachable medik8s.UnreachablePolicy, reason string) *medik8s.NodeMaintenance {
+		m := medik8sOf("x", "a")
+		m.Spec.Reason, m.Spec.Drain = reason, &medik8s.DrainSpec{Force: force, Unreachable: unreachable, Deadline: &metav1.Duration{Duration: time.Minute}}
+		return m
+	}
+	const noForce = "spec.drain.force: Forbidden: maintenance.force is Off in Drover's configuration"
+	const noTaint = "spec.drain.unreachable: Forbidden: OutOfService is not available, since maintenance.outOfService is Off in Drover's configuration"
+	both, neither := maintenance.Limits{NoForce: true, NoOutOfService: true}, maintenance.Limits{}
+	plain, forced, tainted := drain(false, "", ""), drain(true, "", ""), drain(false, medik8s.UnreachableOutOfService, "")
+	for name, c := range map[string]struct {
+		limits        maintenance.Limits
+		before, after *medik8s.NodeMaintenance
+		want          string
+	}{
+		"force is on":                           {neither, nil, forced, ""},
+		"out of service is on":                  {neither, nil, tainted, ""},
+		"force is off":                          {both, nil, forced, noForce},
+		"out of service is off":                 {both, nil, tainted, noTaint},
+		"neither is asked for":                  {both, nil, plain, ""},
+		"force is asked for later":              {both, plain, forced, noForce},
+		"out of service is asked for later":     {both, plain, tainted, noTaint},
+		"older than the setting":                {both, forced, drain(true, "", "why"), ""},
+		"older than the setting, asked no more": {both, forced, plain, ""},
+	} {
+		s := scene{cached: []client.Object{node("a")}, live: []client.Object{node("a")}}
+		v := s.validator(t)
+		v.Limits = c.limits
+		request := creation(t, c.after)
+		if c.before != nil {
+			request.Operation, request.OldObject = admissionv1.Update, raw(t, c.before)
+		}
+		if response := v.Handle(t.Context(), request); response.Allowed != (c.want == "") || response.Result.Message != c.want {
+			t.Errorf("%s: %t, %q; want %q", name, response.Allowed, response.Result.Message, c.want)
+		}
+	}
+}
+
 func TestWhatIsNotAskedIsAllowed(t *testing.T) {
 	v := &Validator{Flavour: maintenance.Kubevirt()}
 	status := creation(t, medik8sOf("x", "a"))

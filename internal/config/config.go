@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	encoding "encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +18,12 @@ import (
 
 // DefaultNamespace is where OpenShift keeps MachineSets and Machines.
 const DefaultNamespace = "openshift-machine-api"
+
+// What a switch is.
+const (
+	On  = "On"
+	Off = "Off"
+)
 
 // Where the webhook's certificate is from.
 const (
@@ -41,6 +48,7 @@ func Default() *v1alpha1.DroverConfiguration {
 		Drain:    v1alpha1.Drain{RequestsPerSecond: new(100.0), Burst: new(200), Workers: new(32)},
 		Maintenance: v1alpha1.Maintenance{
 			Workers: new(16), OutOfBandUncordon: "Repair", LeaseLossTimeout: duration(5 * time.Minute), ControlPlaneGuard: "Auto",
+			Force: On, OutOfService: On,
 		},
 		Machines: v1alpha1.Machines{
 			Workers: new(100), Parallel: new(50), InstanceCheck: duration(10 * time.Minute), NodeDrainTimeout: duration(0),
@@ -99,11 +107,32 @@ func decodeStrictly(text []byte, config *v1alpha1.DroverConfiguration) error {
 	if err != nil {
 		return err
 	}
+	if converted, err = spellSwitches(converted); err != nil {
+		return err
+	}
 	strict, err := json.UnmarshalStrict(converted, config)
 	if err != nil {
 		return err
 	}
 	return errors.Join(strict...)
+}
+
+// spellSwitches puts back the words On and Off, which YAML takes for true and false unless they are quoted.
+func spellSwitches(text []byte) ([]byte, error) {
+	var file map[string]any
+	if err := json.UnmarshalCaseSensitivePreserveInts(text, &file); err != nil {
+		return nil, err
+	}
+	section, _ := file["maintenance"].(map[string]any)
+	for _, key := range []string{"controlPlaneGuard", "force", "outOfService"} {
+		switch section[key] {
+		case true:
+			section[key] = On
+		case false:
+			section[key] = Off
+		}
+	}
+	return encoding.Marshal(file)
 }
 
 // refuseNulls catches `key: null`, which would take a default away.

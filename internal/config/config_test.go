@@ -128,6 +128,9 @@ func TestValidate(t *testing.T) {
 		{"adoption namespaces", func(c *v1alpha1.DroverConfiguration) {
 			c.Machines.AdoptionNamespaces = []string{"*", "good", "No_Name"}
 		}, "machines.adoptionNamespaces[2]"},
+		{"namespaces of upgrades", func(c *v1alpha1.DroverConfiguration) { c.Upgrade.Namespaces = []string{"good", "*"} }, "upgrade.namespaces[1]"},
+		{"force", func(c *v1alpha1.DroverConfiguration) { c.Maintenance.Force = "Auto" }, "maintenance.force"},
+		{"out of service", func(c *v1alpha1.DroverConfiguration) { c.Maintenance.OutOfService = "" }, "maintenance.outOfService"},
 		{"patterns to remove", func(c *v1alpha1.DroverConfiguration) {
 			c.Metadata.Unprotected = v1alpha1.Protected{
 				Labels:      []string{"topology.kubernetes.io/zone", "topology.*"},
@@ -193,6 +196,29 @@ func electionFaults() []faultOf {
 			times(0, 0, 0)(c)
 			c.LeaderElection.Name, c.LeaderElection.Enabled = "", new(false)
 		}, ""},
+	}
+}
+
+// TestParse_Switches: YAML takes On and Off for true and false.
+func TestParse_Switches(t *testing.T) {
+	for text, want := range map[string]v1alpha1.Maintenance{
+		"{}":                                   {ControlPlaneGuard: "Auto", Force: On, OutOfService: On},
+		"{force: Off, controlPlaneGuard: Off}": {ControlPlaneGuard: Off, Force: Off, OutOfService: On},
+		`{force: "Off", outOfService: Off}`:    {ControlPlaneGuard: "Auto", Force: Off, OutOfService: Off},
+		"{force: true, outOfService: false}":   {ControlPlaneGuard: "Auto", Force: On, OutOfService: Off},
+		"{force: On, outOfService: \"On\"}":    {ControlPlaneGuard: "Auto", Force: On, OutOfService: On},
+	} {
+		config, err := Parse([]byte("apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\nmaintenance: " + text + "\n"))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		got := v1alpha1.Maintenance{
+			ControlPlaneGuard: config.Maintenance.ControlPlaneGuard, Force: config.Maintenance.Force, OutOfService: config.Maintenance.OutOfService,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
 	}
 }
 

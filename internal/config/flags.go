@@ -64,6 +64,11 @@ func (f *Flags) addDrainFlags(d *v1alpha1.DroverConfiguration) {
 	f.text("maintenance-control-plane-guard", d.Maintenance.ControlPlaneGuard,
 		"Auto makes NodeMaintenances, deletions of Machines and remediation wait until the control plane can spare the node; Off does not",
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Maintenance.ControlPlaneGuard = *v })
+	f.text("maintenance-force", d.Maintenance.Force, "whether NodeMaintenances may ask for pods to be deleted past their budgets: On or Off",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Maintenance.Force = *v })
+	f.text("maintenance-out-of-service", d.Maintenance.OutOfService,
+		"whether NodeMaintenances may ask for the taint node.kubernetes.io/out-of-service: On or Off",
+		func(c *v1alpha1.DroverConfiguration, v *string) { c.Maintenance.OutOfService = *v })
 }
 
 func (f *Flags) addUpgradeFlags(d *v1alpha1.DroverConfiguration) {

@@ -134,6 +134,11 @@ func validateMaintenance(path *field.Path, m v1alpha1.Maintenance) field.ErrorLi
 	if known := []string{"Auto", "Off"}; !slices.Contains(known, m.ControlPlaneGuard) {
 		all = append(all, field.NotSupported(path.Child("controlPlaneGuard"), m.ControlPlaneGuard, known))
 	}
+	for name, value := range map[string]string{"force": m.Force, "outOfService": m.OutOfService} {
+		if known := []string{On, Off}; !slices.Contains(known, value) {
+			all = append(all, field.NotSupported(path.Child(name), value, known))
+		}
+	}
 	if m.LeaseLossTimeout.Duration <= 0 {
 		all = append(all, field.Invalid(path.Child("leaseLossTimeout"), m.LeaseLossTimeout.Duration.String(), "must be more than 0"))
 	}

@@ -70,6 +70,8 @@ type Options struct {
 	Uncordon UncordonPolicy
 	// LeaseLoss is how long a lease may be somebody else's before a maintenance that has not succeeded gives the node back.
 	LeaseLoss time.Duration
+	// Limits are what an administrator has switched off.
+	Limits Limits
 	// Clock tells the time; nil is the real one.
 	Clock clock.PassiveClock
 }

@@ -193,6 +193,7 @@ func (p *pass) drainOptions() (drain.Options, bool) {
 		p.found.drain = step{reason: reasonBadRules, message: err.Error()}
 		p.found.trouble = err.Error()
 	}
+	p.found.ignored = p.options.Limits.apply(&options)
 	return options, err == nil
 }
 
@@ -333,7 +334,7 @@ func (p *pass) giveUp(ctx context.Context, node *corev1.Node) error {
 // mark cordons and marks the node, and puts back what somebody else has taken away, in one patch. Nil without an error means that it cannot be done.
 func (p *pass) mark(ctx context.Context, node *corev1.Node, before *drain.Hold, ours, outOfService bool) (*drain.Hold, error) {
 	// The taint for an unreachable node is kept once it is given: the record has it.
-	given := ours && slices.Contains(before.Taints, drain.OutOfServiceID())
+	given := ours && slices.Contains(before.Taints, drain.OutOfServiceID()) && !p.options.Limits.NoOutOfService
 	change, err := drain.Take(node, before, drain.Holder{ID: p.by()}, p.flavour.marks(outOfService || given), p.now)
 	if err != nil {
 		return nil, err

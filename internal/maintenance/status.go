@@ -22,6 +22,8 @@ type observation struct {
 	failure step
 	// trouble is lastError of a maintenance that goes on.
 	trouble string
+	// ignored is what an administrator has switched off of what is asked for; it begins lastError until the node is drained.
+	ignored string
 	// report is the drain's, nil when it was not looked at. Planned tells that nothing is done about it yet.
 	report *drain.Report
 	// leaseErrors is how often in a row the lease could not be renewed.
@@ -38,6 +40,9 @@ func (o *observation) status(before *medik8s.NodeMaintenanceStatus, generation i
 	after.Phase, after.LastError = o.phase(before), o.trouble
 	if o.failure.reason != "" {
 		after.LastError = o.failure.message
+	}
+	if o.ignored != "" && !o.drain.met {
+		after.LastError = strings.TrimSuffix(o.ignored+"; "+after.LastError, "; ")
 	}
 	after.LastError = status.Shorten(after.LastError, status.MaxMessage)
 	o.count(before, &after)

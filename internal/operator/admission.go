@@ -22,12 +22,9 @@ import (
 	"github.com/drover-io/drover/internal/quorum"
 )
 
-// guardOff switches the guard of the control plane off.
-const guardOff = "Off"
-
 // newGuard makes the guard of the control plane, nil when it is switched off.
 func newGuard(mgr manager.Manager, settings v1alpha1.Maintenance) (guard, error) {
-	if settings.ControlPlaneGuard == guardOff {
+	if settings.ControlPlaneGuard == config.Off {
 		return nil, nil
 	}
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
@@ -70,6 +67,7 @@ func addAdmission(mgr manager.Manager, board *switchboard, settings *v1alpha1.Dr
 	for _, flavour := range flavours {
 		server.Register(admission.Path(flavour), &ctrladmission.Webhook{Handler: &admission.Validator{
 			Flavour: flavour, Nodes: mgr.GetCache(), Live: mgr.GetAPIReader(), Claims: claims, Guard: guard,
+			Limits: switchedOff(settings),
 		}})
 	}
 	served, err := newWebhookEndpoint(settings.Webhook, source, server)

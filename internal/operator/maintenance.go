@@ -40,7 +40,7 @@ func maintenanceCapabilities(
 	}
 	options := maintenance.Options{
 		Workers: *settings.Maintenance.Workers, Uncordon: maintenance.UncordonPolicy(settings.Maintenance.OutOfBandUncordon),
-		LeaseLoss: settings.Maintenance.LeaseLossTimeout.Duration,
+		LeaseLoss: settings.Maintenance.LeaseLossTimeout.Duration, Limits: switchedOff(settings),
 	}
 	capabilities := make([]capability, len(flavours))
 	for i, flavour := range flavours {
@@ -56,6 +56,13 @@ func maintenanceCapabilities(
 		}
 	}
 	return capabilities, nil
+}
+
+// switchedOff returns what the configuration has switched off for all NodeMaintenances.
+func switchedOff(settings *v1alpha1.DroverConfiguration) maintenance.Limits {
+	return maintenance.Limits{
+		NoForce: settings.Maintenance.Force == config.Off, NoOutOfService: settings.Maintenance.OutOfService == config.Off,
+	}
 }
 
 func newCrew(

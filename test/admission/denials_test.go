@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -192,4 +193,20 @@ func TestAReplicaThatStandsByAnswers(t *testing.T) {
 	}
 	w.inMaintenance("by")
 	w.denied(w.create(kubevirtOf("by", "by")), claimedText("by"))
+}
+
+// TestForceAndOutOfServiceCanBeSwitchedOff: what an administrator has switched off may not be asked for.
+func TestForceAndOutOfServiceCanBeSwitchedOff(t *testing.T) {
+	w := guarded(t, harness.Options{Args: []string{"--maintenance-force=Off", "--maintenance-out-of-service=Off"}})
+	w.node("worker", corev1.ConditionTrue)
+	forced, tainted, plain := medik8sOf("forced", "worker"), medik8sOf("tainted", "worker"), medik8sOf("plain", "worker")
+	forced.Spec.Drain = &medik8s.DrainSpec{Force: true, Deadline: &metav1.Duration{Duration: time.Minute}}
+	tainted.Spec.Drain = &medik8s.DrainSpec{Unreachable: medik8s.UnreachableOutOfService}
+	plain.Spec.Drain = &medik8s.DrainSpec{Unreachable: medik8s.UnreachableIgnore, Deadline: &metav1.Duration{Duration: time.Minute}}
+	w.denied(w.tries(forced), "spec.drain.force: Forbidden: maintenance.force is Off in Drover's configuration")
+	w.denied(w.tries(tainted),
+		"spec.drain.unreachable: Forbidden: OutOfService is not available, since maintenance.outOfService is Off in Drover's configuration")
+	if err := w.tries(plain); err != nil {
+		t.Error(err)
+	}
 }

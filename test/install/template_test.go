@@ -112,6 +112,23 @@ func TestRolesFollowTheCapabilities(t *testing.T) {
 	}
 }
 
+// TestForceSwitchedOff: without maintenance.force there is no right to delete Pods, however the word is written.
+func TestForceSwitchedOff(t *testing.T) {
+	h := helm.New(t, nil)
+	for argument, granted := range map[string]bool{
+		"capabilities.maintenance=true": true, "config.maintenance.force=On": true, "config.maintenance.force=Off": false,
+		"config.maintenance.force=false": false,
+	} {
+		objects := h.Template("--set", argument)
+		if may := objects.Grants(t, "nowhere")["delete pods"]; may != granted {
+			t.Errorf("with %s Drover may delete Pods: %v", argument, may)
+		}
+		if bound := objects["ClusterRoleBinding drover-maintenance-force"] != nil; bound != granted {
+			t.Errorf("with %s there is the binding of the role: %v", argument, bound)
+		}
+	}
+}
+
 // TestOtherNamespaces: the roles follow the namespaces that the values name.
 func TestOtherNamespaces(t *testing.T) {
 	h := helm.New(t, nil)

@@ -122,6 +122,13 @@ type Maintenance struct {
 	// ControlPlaneGuard says whether control-plane nodes are guarded. With Auto, NodeMaintenances, deletions of Machines and remediation wait
 	// until the control plane can spare the node; with Off none of them waits. Default Auto.
 	ControlPlaneGuard string `json:"controlPlaneGuard,omitempty"`
+	// Force says whether a NodeMaintenance may ask for pods to be deleted past their PodDisruptionBudgets (spec.drain.force), On or Off. With Off the
+	// webhook refuses to have it asked for, and what asks for it already is drained by evictions alone. Default On.
+	Force string `json:"force,omitempty"`
+	// OutOfService says whether a NodeMaintenance may ask for the taint node.kubernetes.io/out-of-service on a node that does not answer
+	// (spec.drain.unreachable: OutOfService), On or Off. With Off the webhook refuses to have it asked for, and what asks for it already waits for the
+	// pods of such a node. Default On.
+	OutOfService string `json:"outOfService,omitempty"`
 }
 
 // Upgrade configures the gate of node upgrades.

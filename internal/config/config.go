@@ -16,6 +16,10 @@ import (
 	"github.com/drover-io/drover/api/config/v1alpha1"
 )
 
+// MaxVerbosity is the highest level of the log. From level 8 on, client-go logs the bodies of requests and answers (rest/request.go), among them
+// Secrets, and the tokens of those who read /metrics.
+const MaxVerbosity = 7
+
 // DefaultNamespace is where OpenShift keeps MachineSets and Machines.
 const DefaultNamespace = "openshift-machine-api"
 

@@ -111,6 +111,8 @@ func TestValidate(t *testing.T) {
 		{"all namespaces", func(c *v1alpha1.DroverConfiguration) { c.Namespace = new("") }, ""},
 		{"no name of a namespace", func(c *v1alpha1.DroverConfiguration) { c.Namespace = new("A_b") }, "namespace"},
 		{"log", func(c *v1alpha1.DroverConfiguration) { c.Log = v1alpha1.Log{Format: "xml", Verbosity: new(-1)} }, "log.format log.verbosity"},
+		{"a log of bodies", func(c *v1alpha1.DroverConfiguration) { c.Log.Verbosity = new(8) }, "log.verbosity"},
+		{"the most of a log", func(c *v1alpha1.DroverConfiguration) { c.Log.Verbosity = new(7) }, ""},
 		{"addresses", func(c *v1alpha1.DroverConfiguration) {
 			c.Metrics.BindAddress, c.Health.BindAddress = new("8443"), new("")
 		}, "health.bindAddress metrics.bindAddress"},

@@ -131,7 +131,7 @@ func (f *Flags) addServingFlags(d *v1alpha1.DroverConfiguration) {
 	f.text("health-probe-bind-address", *d.Health.BindAddress, `address of /healthz and /readyz, "0" for none`,
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Health.BindAddress = v })
 	f.text("log-format", d.Log.Format, "json or text", func(c *v1alpha1.DroverConfiguration, v *string) { c.Log.Format = *v })
-	verbosity := f.set.IntP("v", "v", *d.Log.Verbosity, "verbosity of the log: 1 each write, 4 debugging")
+	verbosity := f.set.IntP("v", "v", *d.Log.Verbosity, "verbosity of the log: 1 each write, 4 debugging, at most 7")
 	f.assign["v"] = func(c *v1alpha1.DroverConfiguration) { c.Log.Verbosity = verbosity }
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -27,8 +28,9 @@ func Validate(c *v1alpha1.DroverConfiguration, known []string) field.ErrorList {
 	if formats := []string{"json", "text"}; !slices.Contains(formats, c.Log.Format) {
 		all = append(all, field.NotSupported(field.NewPath("log", "format"), c.Log.Format, formats))
 	}
-	if *c.Log.Verbosity < 0 {
-		all = append(all, field.Invalid(field.NewPath("log", "verbosity"), *c.Log.Verbosity, "must be 0 or more"))
+	if v := *c.Log.Verbosity; v < 0 || v > MaxVerbosity {
+		all = append(all, field.Invalid(field.NewPath("log", "verbosity"), v,
+			fmt.Sprintf("must be from 0 to %d: beyond that requests and answers are logged whole, with tokens and keys", MaxVerbosity)))
 	}
 	all = append(all, validateMetadata(field.NewPath("metadata"), c.Metadata)...)
 	all = append(all, validateDrain(field.NewPath("drain"), c.Drain)...)

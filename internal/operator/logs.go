@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/config"
 )
 
 // NewLogger makes the process's logger.
@@ -25,7 +25,7 @@ func NewLogger(settings v1alpha1.Log, out io.Writer) logr.Logger {
 	if settings.Format == "text" {
 		encoder = zapcore.NewConsoleEncoder(encoding)
 	}
-	verbosity := min(*settings.Verbosity, math.MaxInt8)
+	verbosity := min(*settings.Verbosity, config.MaxVerbosity)
 	level := zap.NewAtomicLevelAt(zapcore.Level(-verbosity)) //nolint:gosec // the line above bounds it
 	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(out)), level)
 	return zapr.NewLogger(zap.New(core))

@@ -80,7 +80,7 @@ type Health struct {
 type Log struct {
 	// Format is json or text. Default json.
 	Format string `json:"format,omitempty"`
-	// Verbosity is 0 for what an operator's user wants to know, 1 for each write, 4 for debugging. Default 0.
+	// Verbosity is 0 for what an operator's user wants to know, 1 for each write, 4 for debugging, at most 7. Default 0.
 	Verbosity *int `json:"verbosity,omitempty"`
 }
 

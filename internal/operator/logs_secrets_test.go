@@ -1,0 +1,51 @@
+package operator
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/drover-io/drover/api/config/v1alpha1"
+)
+
+// Whatever verbosity is asked for, no body is logged: it could be a Secret, or the token of somebody who reads /metrics.
+func TestNewLogger_LogsNoBody(t *testing.T) {
+	const answer, token, review = "c2VjcmV0LWtleXM=", "own-token", "prometheus-token"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		kind := `{"kind":"Secret","apiVersion":"v1","data":{"tls.key":"` + answer + `"}}`
+		if r.Method == http.MethodPost {
+			kind = `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","spec":{"token":"` + review + `"}}`
+		}
+		_, _ = w.Write([]byte(kind))
+	}))
+	defer server.Close()
+	clients, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, BearerToken: token, ContentConfig: rest.ContentConfig{
+		ContentType: "application/json",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	ctx := klog.NewContext(t.Context(), NewLogger(v1alpha1.Log{Format: "json", Verbosity: new(100)}, &out))
+	if _, err := clients.CoreV1().Secrets("n").Get(ctx, "s", metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	asked := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: review}}
+	if _, err := clients.AuthenticationV1().TokenReviews().Create(ctx, asked, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{answer, token, review} {
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("the log has %q in it:\n%s", secret, out.String())
+		}
+	}
+}

@@ -3,7 +3,6 @@ package plugin
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"time"
 
@@ -97,7 +96,7 @@ func (d *drainStatusCommand) run(ctx context.Context, args []string) error {
 		}
 		return d.show(d.Out, status)
 	}
-	return (&waiting{}).until(ctx, d.Out, func(ctx context.Context) (seen, error) {
+	return (&waiting{}).until(ctx, d.output.stream(d.Out), func(ctx context.Context) (seen, error) {
 		status, err := look(ctx)
 		if err != nil {
 			return seen{}, err
@@ -169,29 +168,29 @@ func (d *drainStatusCommand) show(out io.Writer, status *DrainStatus) error {
 
 // head is what is to be said of the node as a whole.
 func (d *drainStatusCommand) head(out *bytes.Buffer, status *DrainStatus) {
-	fmt.Fprintf(out, "Node %s: ", status.Node)
+	_ = printf(out, "Node %s: ", status.Node)
 	switch {
 	case status.Maintenance == "":
 		out.WriteString("not in maintenance; this is what one would meet")
 	case status.Reason != "":
-		fmt.Fprintf(out, "%s, %s (%s)", status.Maintenance, status.Phase, status.Reason)
+		_ = printf(out, "%s, %s (%s)", status.Maintenance, status.Phase, status.Reason)
 	default:
-		fmt.Fprintf(out, "%s, %s", status.Maintenance, status.Phase)
+		_ = printf(out, "%s, %s", status.Maintenance, status.Phase)
 	}
-	fmt.Fprintf(out, "\nPods: %d of %d have still to leave", len(status.Pods), status.Total)
+	_ = printf(out, "\nPods: %d of %d have still to leave", len(status.Pods), status.Total)
 	if status.Alone != "" {
 		out.WriteString(", " + status.Alone)
 	}
 	out.WriteByte('\n')
 	if status.Cordoned != nil {
-		fmt.Fprintf(out, "Cordoned %s ago", duration.HumanDuration(d.now().Sub(*status.Cordoned)))
+		_ = printf(out, "Cordoned %s ago", duration.HumanDuration(d.now().Sub(*status.Cordoned)))
 		if status.Deadline != nil {
-			fmt.Fprintf(out, ", deadline %s", remaining(status.Deadline.Sub(d.now())))
+			_ = printf(out, ", deadline %s", remaining(status.Deadline.Sub(d.now())))
 		}
 		out.WriteByte('\n')
 	}
 	if status.Message != "" {
-		fmt.Fprintf(out, "Drover says: %s\n", status.Message)
+		_ = printf(out, "Drover says: %s\n", status.Message)
 	}
 }
 

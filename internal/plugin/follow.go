@@ -73,7 +73,7 @@ func (s *statusCommand) awaitChange(ctx context.Context, objects *live, pause ti
 		case err := <-objects.failed:
 			return err
 		case err := <-objects.trouble:
-			if _, err := fmt.Fprintf(s.ErrOut, "Warning: %v; trying again\n", err); err != nil {
+			if err := printf(s.ErrOut, "Warning: %v; trying again\n", err); err != nil {
 				return err
 			}
 		case <-waitingFor:
@@ -113,7 +113,7 @@ func (l PoolStatusList) lacking() string {
 }
 
 func (s *statusCommand) screen() screen {
-	terminal := term.TTY{Out: s.Out}
+	terminal := term.TTY{Out: raw(s.Out)}
 	switch {
 	case !s.output.table():
 		return &documentScreen{command: s}

@@ -31,6 +31,7 @@ type options struct {
 }
 
 func newOptions(streams genericiooptions.IOStreams) *options {
+	streams.Out, streams.ErrOut = &escaped{out: streams.Out}, &escaped{out: streams.ErrOut}
 	o := &options{IOStreams: streams, config: genericclioptions.NewConfigFlags(true), now: time.Now}
 	o.connect = o.dial
 	return o

@@ -45,6 +45,14 @@ func (o *output) table() bool {
 	return o.format == "" || o.wide()
 }
 
+// stream is where to write what print and the tables have written elsewhere: a document is not escaped.
+func (o *output) stream(out io.Writer) io.Writer {
+	if o.table() {
+		return out
+	}
+	return raw(out)
+}
+
 func (o *output) validate() error {
 	if o.table() {
 		return nil
@@ -80,5 +88,5 @@ func (o *output) print(out io.Writer, document any) error {
 	if err != nil {
 		return fmt.Errorf("rendering the output: %w", err)
 	}
-	return printer.PrintObj(&unstructured.Unstructured{Object: content}, out)
+	return printer.PrintObj(&unstructured.Unstructured{Object: content}, raw(out))
 }

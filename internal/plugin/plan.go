@@ -144,7 +144,7 @@ func (p *planCommand) overlay(objects *plan.Objects, manifests []manifest) error
 			return err
 		}
 		for _, warning := range warnings {
-			if _, err := fmt.Fprintf(p.ErrOut, "Warning: %s\n", warning); err != nil {
+			if err := printf(p.ErrOut, "Warning: %s\n", warning); err != nil {
 				return err
 			}
 		}

@@ -42,7 +42,7 @@ type drawer struct {
 
 func (d *drawer) line(format string, args ...any) {
 	if d.err == nil {
-		_, d.err = fmt.Fprintf(d.out, format+"\n", args...)
+		d.err = printf(d.out, format+"\n", args...)
 	}
 }
 

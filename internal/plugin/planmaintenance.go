@@ -3,7 +3,6 @@ package plugin
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/drover-io/drover/internal/drain"
@@ -75,7 +74,7 @@ func maintenancePlanOf(view *drainView, report *drain.Report) *MaintenancePlan {
 
 func drawMaintenancePlan(to io.Writer, view *drainView, document *MaintenancePlan) error {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "Node %s: %d of %d pods would have to leave", document.Node, document.leaving(), document.Total)
+	_ = printf(&out, "Node %s: %d of %d pods would have to leave", document.Node, document.leaving(), document.Total)
 	if document.Alone != "" {
 		out.WriteString(", " + document.Alone)
 	}
@@ -84,24 +83,24 @@ func drawMaintenancePlan(to io.Writer, view *drainView, document *MaintenancePla
 		out.WriteString("The node is cordoned already, and would be so afterwards.\n")
 	}
 	if len(document.Evict) > 0 {
-		fmt.Fprintf(&out, "\n  %d would be evicted at once\n", len(document.Evict))
+		_ = printf(&out, "\n  %d would be evicted at once\n", len(document.Evict))
 		for _, pod := range document.Evict {
-			fmt.Fprintf(&out, "    - %s\n", pod)
+			_ = printf(&out, "    - %s\n", pod)
 		}
 	}
 	for _, group := range document.Blocked {
-		fmt.Fprintf(&out, "\n  %d could not leave now: %s", len(group.Pods), group.Reason)
+		_ = printf(&out, "\n  %d could not leave now: %s", len(group.Pods), group.Reason)
 		if group.Detail != "" {
-			fmt.Fprintf(&out, " (%s)", group.Detail)
+			_ = printf(&out, " (%s)", group.Detail)
 		}
 		out.WriteByte('\n')
 		for _, pod := range group.Pods {
-			fmt.Fprintf(&out, "    ! %s\n", pod)
+			_ = printf(&out, "    ! %s\n", pod)
 		}
 	}
 	for _, budget := range document.Budgets {
 		if budget.Allowed > 0 && budget.Here > int(budget.Allowed) {
-			fmt.Fprintf(&out, "\n  PodDisruptionBudget %s allows %d of its %d pods here to go at once; the others follow as it allows.\n",
+			_ = printf(&out, "\n  PodDisruptionBudget %s allows %d of its %d pods here to go at once; the others follow as it allows.\n",
 				budget.Name, budget.Allowed, budget.Here)
 		}
 	}

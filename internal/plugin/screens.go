@@ -94,14 +94,14 @@ func (t *terminalScreen) show(list PoolStatusList, last bool) error {
 		return err
 	}
 	text.WriteString(t.progress(list, last))
-	drawn := t.fit(text.String())
+	drawn := t.fit(escape(text.String()))
 	var out bytes.Buffer
 	if t.lines > 0 {
 		fmt.Fprintf(&out, "\x1b[%dA", t.lines)
 	}
 	out.WriteString("\r\x1b[J" + drawn)
 	t.lines = strings.Count(drawn, "\n")
-	_, err := t.command.Out.Write(out.Bytes())
+	_, err := raw(t.command.Out).Write(out.Bytes())
 	return err
 }
 

@@ -118,7 +118,7 @@ func (s *statusCommand) show(list PoolStatusList) error {
 		return err
 	}
 	for _, note := range list.Notes {
-		if _, err := fmt.Fprintln(s.ErrOut, "note: "+note); err != nil {
+		if err := printf(s.ErrOut, "note: %s\n", note); err != nil {
 			return err
 		}
 	}

@@ -306,21 +306,21 @@ func upgradeNode(s *plan.Scene, step *plan.Step) UpgradeNode {
 
 func (p *UpgradePlan) draw(to io.Writer) error {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "MutexRunConfig %s/%s", p.Namespace, p.Name)
+	_ = printf(&out, "MutexRunConfig %s/%s", p.Namespace, p.Name)
 	if len(p.Faults) > 0 {
 		out.WriteString(" would do nothing:\n")
 		for _, fault := range p.Faults {
-			fmt.Fprintf(&out, "  ! %s\n", fault)
+			_ = printf(&out, "  ! %s\n", fault)
 		}
 		_, err := to.Write(out.Bytes())
 		return err
 	}
-	fmt.Fprintf(&out, " aims at version %s\n", p.Version)
+	_ = printf(&out, " aims at version %s\n", p.Version)
 	if p.Waits != "" {
-		fmt.Fprintf(&out, "  no node would be begun now: %s\n", p.Waits)
+		_ = printf(&out, "  no node would be begun now: %s\n", p.Waits)
 	}
 	if p.Note != "" {
-		fmt.Fprintf(&out, "  %s\n", p.Note)
+		_ = printf(&out, "  %s\n", p.Note)
 	}
 	if len(p.Pools) > 0 {
 		out.WriteString("\nPools:\n")
@@ -343,23 +343,23 @@ func (u *UpgradePool) draw(out *bytes.Buffer) {
 	if u.Canary {
 		name += " (canary)"
 	}
-	fmt.Fprintf(out, "  %s\n", name)
+	_ = printf(out, "  %s\n", name)
 	if u.ClaimedBy != "" {
-		fmt.Fprintf(out, "    ! another run has it, and is waited for: %s\n", u.ClaimedBy)
+		_ = printf(out, "    ! another run has it, and is waited for: %s\n", u.ClaimedBy)
 	}
 	if u.Paused != u.WasPaused {
-		fmt.Fprintf(out, "    ~ spec.paused: %t -> %t\n", u.WasPaused, u.Paused)
+		_ = printf(out, "    ~ spec.paused: %t -> %t\n", u.WasPaused, u.Paused)
 	}
 	before, during := metav1.FormatLabelSelector(u.Before), metav1.FormatLabelSelector(u.During)
 	if before != during {
-		fmt.Fprintf(out, "    ~ spec.nodeSelector: %s\n                      -> %s\n", before, during)
+		_ = printf(out, "    ~ spec.nodeSelector: %s\n                      -> %s\n", before, during)
 	}
 }
 
 func (u *UpgradeNode) draw(out *bytes.Buffer, turn int) {
-	fmt.Fprintf(out, "  %d. %s of pool %s, version %s, %s", turn, u.Name, u.Pool, orDash(u.Version), u.Phase)
+	_ = printf(out, "  %d. %s of pool %s, version %s, %s", turn, u.Name, u.Pool, orDash(u.Version), u.Phase)
 	if u.Message != "" {
-		fmt.Fprintf(out, " (%s)", u.Message)
+		_ = printf(out, " (%s)", u.Message)
 	}
 	out.WriteByte('\n')
 	for _, jobs := range []struct {
@@ -367,7 +367,7 @@ func (u *UpgradeNode) draw(out *bytes.Buffer, turn int) {
 		names []string
 	}{{"before", u.Before}, {"after", u.After}} {
 		if len(jobs.names) > 0 {
-			fmt.Fprintf(out, "      + Jobs %s: %s\n", jobs.when, strings.Join(jobs.names, ", "))
+			_ = printf(out, "      + Jobs %s: %s\n", jobs.when, strings.Join(jobs.names, ", "))
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (s *upgradeStatusCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return (&waiting{}).until(ctx, s.Out, func(ctx context.Context) (seen, error) {
+	return (&waiting{}).until(ctx, s.output.stream(s.Out), func(ctx context.Context) (seen, error) {
 		runs, err := s.runsNamed(ctx, c, args)
 		if err != nil {
 			return seen{done: true}, err

@@ -67,9 +67,9 @@ func TestConflicts_Result(t *testing.T) {
 		want time.Duration
 	}{
 		{nil, time.Hour},
-		{conflict, retryConflict}, {fmt.Errorf("patching: %w", conflict), 2 * retryConflict},
-		{apierrors.NewNotFound(corev1.Resource("nodes"), "n"), 4 * retryConflict},
-		{nil, time.Hour}, {conflict, retryConflict}, {broken, 0}, {conflict, retryConflict},
+		{conflict, RetryConflict}, {fmt.Errorf("patching: %w", conflict), 2 * RetryConflict},
+		{apierrors.NewNotFound(corev1.Resource("nodes"), "n"), 4 * RetryConflict},
+		{nil, time.Hour}, {conflict, RetryConflict}, {broken, 0}, {conflict, RetryConflict},
 	} {
 		var requeue Requeue
 		requeue.In(time.Hour)

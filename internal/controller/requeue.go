@@ -15,8 +15,8 @@ const (
 	CatchUp = time.Second
 	// RetryDenied is how soon a request is tried again that the API server denied, or that only a user can correct.
 	RetryDenied = time.Minute
-	// retryConflict is the first delay after the guard of a patch failed; it doubles up to maxRetryConflict, because a cache may lag.
-	retryConflict, maxRetryConflict = 100 * time.Millisecond, 5 * time.Second
+	// RetryConflict is the first delay after the guard of a patch failed; it doubles up to maxRetryConflict, because a cache may lag.
+	RetryConflict, maxRetryConflict = 100 * time.Millisecond, 5 * time.Second
 )
 
 // Requeue is when an object is reconciled again without an event. The zero value is never.
@@ -40,7 +40,7 @@ type Conflicts struct {
 
 // NewConflicts returns an empty count.
 func NewConflicts() *Conflicts {
-	return &Conflicts{workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryConflict, maxRetryConflict)}
+	return &Conflicts{workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](RetryConflict, maxRetryConflict)}
 }
 
 // Next counts one more conflict of an object and returns the delay of the next attempt.

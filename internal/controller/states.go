@@ -67,3 +67,10 @@ func (s *States[S]) Clear() {
 		s.end(key, current.uid, current.value)
 	}
 }
+
+// Len returns how many objects have a state.
+func (s *States[S]) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.states)
+}

@@ -8,109 +8,120 @@ import (
 	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/status"
 )
 
-// own adopts and releases Machines. It tells whether the number of Machines can be looked at in this pass: as long as it is not sure
-// whose they are, one created or deleted may be one too many. The cache tells when it has happened.
-func (p *pass) own(ctx context.Context) bool {
-	adopt, release := p.decision.Adopt, p.decision.Release
-	if len(adopt)+len(release) == 0 {
-		return true
+// changeOwners releases Machines that the selector does not match any more, and adopts those that it matches and that have no owner.
+func (rc *reconciliation) changeOwners(ctx context.Context, decision *plan.Decision) outcome {
+	out, released := rc.patchOwnersOf(ctx, decision.Release, rc.withoutSet)
+	out.requeue.In(controller.CatchUp)
+	if len(released) > 0 {
+		rc.recorder.Eventf(rc.set, corev1.EventTypeNormal, EventReleased, "released %s: the selector does not match any more", machineNames(released))
 	}
-	p.later(catchUp)
-	if released := p.reown(ctx, release, p.without); len(released) > 0 {
-		p.notices.normal(p.set, EventReleased, "released %s: the selector does not match any more", machines(released))
+	if len(decision.Adopt) == 0 {
+		return out
 	}
-	if len(adopt) == 0 {
-		return false
-	}
-	var adopted []string
-	if p.alive(ctx) {
-		adopted = p.reown(ctx, adopt, p.with)
-	}
-	for _, machine := range adopt {
-		p.missing[machine.UID] = !slices.Contains(adopted, machine.Name)
+	adopting, adopted := rc.adopt(ctx, decision.Adopt)
+	for _, machine := range decision.Adopt {
+		if !slices.Contains(adopted, machine.Name) {
+			adopting.markMissing(machine.UID)
+		}
 	}
 	if len(adopted) > 0 {
-		p.notices.normal(p.set, EventAdopted, "adopted %s: the selector matches and nobody owned them", machines(adopted))
+		rc.recorder.Eventf(rc.set, corev1.EventTypeNormal, EventAdopted, "adopted %s: the selector matches and they had no owner", machineNames(adopted))
 	}
-	return false
+	return out.and(adopting)
 }
 
-// with makes the set the controller of a Machine; a plain reference to it becomes that one.
-func (p *pass) with(machine *machinev1beta1.Machine) []metav1.OwnerReference {
-	return append(p.without(machine), *controllerOf(p.set))
+// adopt adopts Machines if the API server still has this very MachineSet. The cache may not show yet that it is being deleted: a Machine that is
+// adopted then would be deleted with it.
+func (rc *reconciliation) adopt(ctx context.Context, machines []*machinev1beta1.Machine) (out outcome, adopted []string) {
+	switch live, err := rc.liveSet(ctx); {
+	case err != nil:
+		return outcome{err: err}, nil
+	case live == nil:
+		return outcome{}, nil
+	}
+	return rc.patchOwnersOf(ctx, machines, rc.withSet)
 }
 
-func (p *pass) without(machine *machinev1beta1.Machine) []metav1.OwnerReference {
-	return slices.DeleteFunc(slices.Clone(machine.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == p.set.UID })
+// withSet returns the owners of a Machine with the MachineSet as its controller; a plain reference to it becomes that one.
+func (rc *reconciliation) withSet(machine *machinev1beta1.Machine) []metav1.OwnerReference {
+	return append(rc.withoutSet(machine), *controllerRef(rc.set))
 }
 
-func controllerOf(set *machinev1beta1.MachineSet) *metav1.OwnerReference {
+// withoutSet returns the owners of a Machine without the MachineSet.
+func (rc *reconciliation) withoutSet(machine *machinev1beta1.Machine) []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(machine.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == rc.set.UID })
+}
+
+func controllerRef(set *machinev1beta1.MachineSet) *metav1.OwnerReference {
 	return metav1.NewControllerRef(set, machinev1beta1.GroupVersion.WithKind("MachineSet"))
 }
 
-// reown changes the owners of Machines, if they are as they were seen, and returns the names of those for which it worked.
-func (p *pass) reown(
-	ctx context.Context, all []*machinev1beta1.Machine, owners func(*machinev1beta1.Machine) []metav1.OwnerReference,
-) (done []string) {
-	errs := make([]error, len(all))
-	tried := inBatches(len(all), p.options.Parallel, func(i int) bool {
-		errs[i] = p.patchOwners(ctx, all[i], owners(all[i]))
-		return harmless(status.Classify(errs[i]))
+// patchOwnersOf changes the owners of Machines that have not changed since they were observed, and returns the names of those that it changed.
+func (rc *reconciliation) patchOwnersOf(
+	ctx context.Context, machines []*machinev1beta1.Machine, owners func(*machinev1beta1.Machine) []metav1.OwnerReference,
+) (out outcome, changed []string) {
+	errs := make([]error, len(machines))
+	tried := inBatches(len(machines), rc.options.Parallel, func(i int) bool {
+		errs[i] = rc.patchOwners(ctx, machines[i], owners(machines[i]))
+		return mayGoOn(status.Classify(errs[i]))
 	})
-	for i, machine := range all[:tried] {
-		switch class := status.Classify(errs[i]); class {
+	for i, machine := range machines[:tried] {
+		switch status.Classify(errs[i]) {
 		case status.OK:
-			done = append(done, machine.Name)
+			changed = append(changed, machine.Name)
 		case status.Stale:
-			p.stale = true
+			out.conflict = true
 		case status.Denied:
-			log.FromContext(ctx).Error(errs[i], "cannot change the owner of a Machine", "machine", machine.Name, "retryAfter", retryDenied.String())
-			p.memory.refused[machine.UID] = refusal{p.now.Add(retryDenied), fmt.Sprintf("Machine %s: %v", machine.Name, errs[i])}
-			// Without this one the rest can be decided.
-			p.later(retryStale)
+			log.FromContext(ctx).Error(errs[i], "cannot change the owner of a Machine", "machine", machine.Name,
+				"retryAfter", controller.RetryDenied.String())
+			rc.state.refused[machine.UID] = refusal{rc.now.Add(controller.RetryDenied), fmt.Sprintf("Machine %s: %v", machine.Name, errs[i])}
+			// The next reconciliation leaves this Machine out.
+			out.requeue.In(retrySoon)
 		case status.Transient:
-			p.err = fmt.Errorf("changing the owner of Machine %s: %w", machine.Name, errs[i])
+			out.err = fmt.Errorf("changing the owner of Machine %s: %w", machine.Name, errs[i])
 		}
 	}
-	return done
+	return out, changed
 }
 
-func (p *pass) patchOwners(ctx context.Context, machine *machinev1beta1.Machine, owners []metav1.OwnerReference) error {
-	// The list is one value in a merge patch. The version guards it, and the labels by which it was decided.
+func (rc *reconciliation) patchOwners(ctx context.Context, machine *machinev1beta1.Machine, owners []metav1.OwnerReference) error {
+	// A merge patch replaces the list. The resourceVersion guards it, and the labels that the decision is based on.
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": machine.UID, "resourceVersion": machine.ResourceVersion, "ownerReferences": owners,
 	}})
 	if err != nil {
 		return err
 	}
-	target := partial("Machine", machine)
-	if err := p.writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, body), FieldOwner); err != nil {
+	target := metadataOf("Machine", machine)
+	if err := rc.writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, body), FieldOwner); err != nil {
 		return err
 	}
-	p.owned.Updated(string(p.set.UID), target)
+	rc.owned.Updated(string(rc.set.UID), target)
 	return nil
 }
 
-// ownership is what keeps Machines from being adopted or released; nil for nothing.
-func (p *pass) ownership() *plan.Failure {
-	var texts []string
-	for _, r := range p.memory.refused {
-		texts = append(texts, r.message)
+// ownerFailure returns why Machines cannot be adopted or released; nil when they can.
+func (rc *reconciliation) ownerFailure() *plan.Failure {
+	var messages []string
+	for _, refusal := range rc.state.refused {
+		messages = append(messages, refusal.message)
 	}
-	if len(texts) == 0 {
+	if len(messages) == 0 {
 		return nil
 	}
-	slices.Sort(texts)
-	return &plan.Failure{Reason: plan.ReasonOwnerError, Message: strings.Join(texts[:1], "") + more(len(texts)-1)}
+	slices.Sort(messages)
+	return &plan.Failure{Reason: plan.ReasonOwnerError, Message: strings.Join(messages[:1], "") + more(len(messages)-1)}
 }
 
 func more(others int) string {
@@ -120,8 +131,8 @@ func more(others int) string {
 	return fmt.Sprintf(" (and %d more)", others)
 }
 
-// machines names Machines in an event.
-func machines(names []string) string {
+// machineNames names Machines in an event.
+func machineNames(names []string) string {
 	if len(names) == 1 {
 		return "Machine " + names[0]
 	}

@@ -11,20 +11,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/drover-io/drover/internal/controller"
 )
 
-func TestAdoption(t *testing.T) {
+func TestAdopt(t *testing.T) {
 	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "note", UID: "uid-of-note"}
 	plain := func(m *machinev1beta1.Machine) {
 		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "old", Kind: "MachineSet", Name: "web", UID: "uid-of-web"}, other}
 	}
-	s := newStage(t, Options{}, append(pool(1), machineOf("orphan", loose), machineOf("referred", plain), machineOf("stranger", loose, relabel))...)
+	s := newFixture(t, Options{}, append(pool(1), machineOf("orphan", loose), machineOf("referred", plain), machineOf("stranger", loose, relabel))...)
 	s.resize(3)
-	s.pass("patch Machine/orphan, patch Machine/referred, status MachineSet/web")
+	s.reconciles("patch Machine/orphan, patch Machine/referred, status MachineSet/web")
 	// They count from now on.
 	s.expect(3, 1, 1, "Resized=True Resized")
-	s.pass("")
-	if reasons, last := s.told(); reasons != "AdoptedMachine" || !strings.Contains(last, "adopted 2 Machines: orphan, referred") {
+	s.reconciles("")
+	if reasons, last := s.drainEvents(); reasons != "AdoptedMachine" || !strings.Contains(last, "adopted 2 Machines: orphan, referred") {
 		t.Errorf("events %s, %q", reasons, last)
 	}
 	for name, want := range map[string]int{"orphan": 1, "referred": 2, "stranger": 0} {
@@ -40,16 +42,16 @@ func TestAdoption(t *testing.T) {
 }
 
 // One more than there shall be is adopted first, and then one goes by the policy.
-func TestAdoptionBeyondReplicas(t *testing.T) {
-	s := newStage(t, Options{}, append(pool(2), machineOf("orphan", loose))...)
-	s.pass("patch Machine/orphan, status MachineSet/web")
+func TestAdopt_MoreThanReplicas(t *testing.T) {
+	s := newFixture(t, Options{}, append(pool(2), machineOf("orphan", loose))...)
+	s.reconciles("patch Machine/orphan, status MachineSet/web")
 	s.expect(3, 2, 2, "Resized=False ScalingDown")
-	s.pass("delete Machine/orphan, status MachineSet/web")
+	s.reconciles("delete Machine/orphan, status MachineSet/web")
 	s.expect(2, 2, 2)
 }
 
 // The incumbent leaves a Machine out that it could not adopt, creates another one in its place, and deletes one later.
-func TestAdoptionThatFailsForNow(t *testing.T) {
+func TestAdopt_TransientErrors(t *testing.T) {
 	machines := schema.GroupResource{Resource: "machines"}
 	for _, c := range []struct {
 		name  string
@@ -57,12 +59,12 @@ func TestAdoptionThatFailsForNow(t *testing.T) {
 		again time.Duration
 		fails bool
 	}{
-		{"somebody was faster", apierrors.NewConflict(machines, "orphan", errors.New("modified")), retryStale, false},
-		{"it is gone", apierrors.NewNotFound(machines, "orphan"), catchUp, false},
+		{"somebody was faster", apierrors.NewConflict(machines, "orphan", errors.New("modified")), controller.RetryConflict, false},
+		{"it is gone", apierrors.NewNotFound(machines, "orphan"), controller.CatchUp, false},
 		{"nobody knows", broken(""), 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t, Options{}, append(pool(1), machineOf("orphan", loose))...)
+			s := newFixture(t, Options{}, append(pool(1), machineOf("orphan", loose))...)
 			s.resize(2)
 			s.fail = only("patch", func(string) error { return c.err })
 			result, writes, err := s.try("web")
@@ -80,8 +82,8 @@ func TestAdoptionThatFailsForNow(t *testing.T) {
 	}
 }
 
-func TestAdoptionOnAnOldCache(t *testing.T) {
-	s := newStage(t, Options{}, append(pool(1), machineOf("orphan", loose))...)
+func TestAdopt_StaleCache(t *testing.T) {
+	s := newFixture(t, Options{}, append(pool(1), machineOf("orphan", loose))...)
 	s.resize(2)
 	s.settle()
 	edit(s, s.machine("orphan"), loose)
@@ -89,7 +91,7 @@ func TestAdoptionOnAnOldCache(t *testing.T) {
 	// Somebody changes the labels, and the set must not own what it does not select.
 	edit(s, s.machine("orphan"), func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"pool": "other"} })
 	result, writes, err := s.try("web")
-	if err != nil || !strings.HasPrefix(writes, "patch Machine/orphan") || result.RequeueAfter != retryStale {
+	if err != nil || !strings.HasPrefix(writes, "patch Machine/orphan") || result.RequeueAfter != controller.RetryConflict {
 		t.Errorf("error %v, wrote %s, again in %s", err, writes, result.RequeueAfter)
 	}
 	if len(s.machine("orphan").OwnerReferences) != 0 {
@@ -103,31 +105,31 @@ func TestAdoptionOnAnOldCache(t *testing.T) {
 }
 
 // A Machine that is adopted by a set on its way out goes with it.
-func TestASetThatGoesAdoptsNobody(t *testing.T) {
-	for name, change := range map[string]func(*testing.T, *stage){
-		"it is being deleted": func(t *testing.T, s *stage) {
+func TestAdopt_MachineSetBeingDeleted(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *fixture){
+		"it is being deleted": func(t *testing.T, s *fixture) {
 			edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Finalizers = []string{"foregroundDeletion"} })
 			s.freeze()
 			if err := s.client.Delete(t.Context(), s.set()); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"it is gone": func(t *testing.T, s *stage) {
+		"it is gone": func(t *testing.T, s *fixture) {
 			s.freeze()
 			s.Reconciler.live = newBuilder(t).Build()
 		},
-		"it was made anew": func(t *testing.T, s *stage) {
+		"it was made anew": func(t *testing.T, s *fixture) {
 			s.freeze()
 			anew := setOf(2)
 			anew.UID = "another"
 			s.Reconciler.live = newBuilder(t).WithObjects(anew).Build()
 		},
-		"nobody knows": func(_ *testing.T, s *stage) {
+		"nobody knows": func(_ *testing.T, s *fixture) {
 			s.Reconciler.live = &failing{Reader: s.client, kind: "*v1.PartialObjectMetadata", err: errors.New("no")}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, Options{}, setOf(2), machineOf("orphan", loose))
+			s := newFixture(t, Options{}, setOf(2), machineOf("orphan", loose))
 			change(t, s)
 			if _, writes, _ := s.try("web"); strings.Contains(writes, "Machine/orphan") || strings.Contains(writes, "create") {
 				t.Errorf("wrote %s", writes)
@@ -137,43 +139,43 @@ func TestASetThatGoesAdoptsNobody(t *testing.T) {
 }
 
 // A refusal holds for a while; the others go on without this one.
-func TestAdoptionThatIsRefused(t *testing.T) {
-	s := newStage(t, Options{}, append(pool(1), machineOf("orphan", loose))...)
+func TestAdopt_Denied(t *testing.T) {
+	s := newFixture(t, Options{}, append(pool(1), machineOf("orphan", loose))...)
 	s.resize(2)
 	s.fail = only("patch", denied)
-	if result := s.pass("patch Machine/orphan, status MachineSet/web"); result.RequeueAfter != retryStale {
+	if result := s.reconciles("patch Machine/orphan, status MachineSet/web"); result.RequeueAfter != controller.RetryConflict {
 		t.Errorf("looks again in %s", result.RequeueAfter)
 	}
 	s.expect(1, 1, 1, "Resized=False OwnerReferenceError")
-	if reasons, last := s.told(); reasons != "ReconcileError" || !strings.Contains(last, "Machine orphan: ") {
+	if reasons, last := s.drainEvents(); reasons != "ReconcileError" || !strings.Contains(last, "Machine orphan: ") {
 		t.Errorf("events %s, %q", reasons, last)
 	}
-	s.pass("create Machine, status MachineSet/web")
+	s.reconciles("create Machine, status MachineSet/web")
 	s.expect(2, 1, 1, "Resized=False OwnerReferenceError")
-	if result := s.pass(""); result.RequeueAfter != retryDenied {
+	if result := s.reconciles(""); result.RequeueAfter != controller.RetryDenied {
 		t.Errorf("looks again in %s", result.RequeueAfter)
 	}
 	s.fail = nil
-	s.clock.SetTime(start.Add(retryDenied))
-	s.pass("patch Machine/orphan, status MachineSet/web")
+	s.clock.SetTime(start.Add(controller.RetryDenied))
+	s.reconciles("patch Machine/orphan, status MachineSet/web")
 	s.expect(3, 1, 1, "Resized=False ScalingDown")
 	s.settle()
 	s.expect(2, 1, 1, "Resized=True Resized")
 }
 
-func TestReleaseAndRejoin(t *testing.T) {
-	s := newStage(t, Options{}, pool(2)...)
+func TestRelease_AdoptedAgain(t *testing.T) {
+	s := newFixture(t, Options{}, pool(2)...)
 	s.settle()
 	label := func(pool string) {
 		edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"pool": pool, "tier": "front"} })
 	}
 	label("other")
-	s.pass("patch Machine/b, status MachineSet/web")
+	s.reconciles("patch Machine/b, status MachineSet/web")
 	s.expect(1, 1, 1, "Resized=False ScalingUp")
 	if len(s.machine("b").OwnerReferences) != 0 {
 		t.Error("still owned: it would go with the set")
 	}
-	s.pass("create Machine, status MachineSet/web")
+	s.reconciles("create Machine, status MachineSet/web")
 	label("web")
 	s.settle()
 	s.expect(2, 2, 2)
@@ -181,22 +183,22 @@ func TestReleaseAndRejoin(t *testing.T) {
 	if fmt.Sprint(s.living()) != "[a b]" {
 		t.Errorf("left are %v", s.living())
 	}
-	if reasons, _ := s.told(); reasons != "ReleasedMachine SuccessfulCreate AdoptedMachine SuccessfulDelete" {
+	if reasons, _ := s.drainEvents(); reasons != "ReleasedMachine SuccessfulCreate AdoptedMachine SuccessfulDelete" {
 		t.Errorf("events %s", reasons)
 	}
 }
 
-func TestReleaseThatIsRefused(t *testing.T) {
-	s := newStage(t, Options{}, pool(2)...)
+func TestRelease_Denied(t *testing.T) {
+	s := newFixture(t, Options{}, pool(2)...)
 	s.settle()
 	for _, name := range []string{"a", "b"} {
 		edit(s, s.machine(name), func(m *machinev1beta1.Machine) { m.Labels = nil })
 	}
 	s.fail = only("patch", denied)
-	s.pass("patch Machine/a, status MachineSet/web")
-	s.pass("patch Machine/b, status MachineSet/web")
+	s.reconciles("patch Machine/a, status MachineSet/web")
+	s.reconciles("patch Machine/b, status MachineSet/web")
 	s.expect(0, 0, 0, "Resized=False OwnerReferenceError")
-	s.pass("create Machine, create Machine, status MachineSet/web")
+	s.reconciles("create Machine, create Machine, status MachineSet/web")
 	status := s.set().Status
 	for _, c := range status.Conditions {
 		if c.Type == "Resized" && !strings.HasSuffix(c.Message, "quota (and 1 more)") {

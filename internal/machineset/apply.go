@@ -5,73 +5,127 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/status"
 )
 
-// scale creates or deletes Machines, or has a failed one replaced. It tells whether the cache can be relied on.
-func (p *pass) scale(ctx context.Context) bool {
-	d := &p.decision
-	if d.Create == 0 {
-		p.memory.creating, p.memory.unsure = setback{}, nil
+// apply carries a decision out. Machines are created and deleted only when none is adopted or released: until the cache shows whose they are, one
+// Machine created or deleted may be one too many.
+func (rc *reconciliation) apply(ctx context.Context, observed *observation, decision *plan.Decision) outcome {
+	if len(decision.Adopt)+len(decision.Release) > 0 {
+		return rc.changeOwners(ctx, decision)
 	}
-	if len(d.Delete) == 0 {
-		p.memory.deleting = setback{}
+	return rc.scale(ctx, observed, decision)
+}
+
+// scale creates or deletes Machines, or replaces a failed one.
+func (rc *reconciliation) scale(ctx context.Context, observed *observation, decision *plan.Decision) outcome {
+	if decision.Create == 0 {
+		rc.state.creating, rc.state.unanswered = backoff{}, nil
 	}
-	if d.Create+len(d.Delete) == 0 && d.Replace == nil {
-		return true
+	if len(decision.Delete) == 0 {
+		rc.state.deleting = backoff{}
 	}
-	if !p.verified(ctx) || !p.chosen(ctx) {
-		return false
+	if decision.Create+len(decision.Delete) == 0 && decision.Replace == nil {
+		return outcome{}
+	}
+	if current, err := rc.cacheIsCurrent(ctx, decision); err != nil || !current {
+		return waiting(controller.CatchUp, err)
 	}
 	switch {
-	case d.Create > 0:
-		p.create(ctx, d.Create)
-	case len(d.Delete) > 0:
-		p.delete(ctx, d.Delete)
-	default:
-		p.replace(ctx, d.Replace)
+	case decision.Create > 0:
+		return rc.createMachines(ctx, observed, decision.Create)
+	case len(decision.Delete) > 0:
+		return rc.deleteMachines(ctx, decision.Delete)
+	}
+	return rc.replaceMachine(ctx, observed, decision)
+}
+
+// cacheIsCurrent reports whether the cache shows as many Machines as the API server has, after a request that was not answered; and, where some
+// Machines are deleted and others stay, whether it shows which of them are marked. The cluster-autoscaler marks a Machine and then decreases the
+// replicas; the two events come in any order, and without the first another Machine would be deleted.
+func (rc *reconciliation) cacheIsCurrent(ctx context.Context, decision *plan.Decision) (bool, error) {
+	chooses := len(decision.Delete) > 0 && len(decision.Delete) < len(decision.Members)
+	if !rc.state.unverified && !chooses {
+		return true, nil
+	}
+	live, err := rc.listLive(ctx)
+	if err != nil {
+		return false, err
+	}
+	if rc.state.unverified && !sameMachines(live, decision.Members) {
+		log.FromContext(ctx).Info("waiting for the cache to show the same Machines as the API server")
+		return false, nil
+	}
+	rc.state.unverified = false
+	return !chooses || sameMarks(ctx, live, decision.Members), nil
+}
+
+func sameMachines(live []metav1.PartialObjectMetadata, members []plan.Member) bool {
+	uids := map[types.UID]bool{}
+	for i := range live {
+		uids[live[i].UID] = true
+	}
+	for i := range members {
+		if !uids[members[i].Machine.UID] {
+			return false
+		}
+	}
+	return len(uids) == len(members)
+}
+
+func sameMarks(ctx context.Context, live []metav1.PartialObjectMetadata, members []plan.Member) bool {
+	marked := map[types.UID]bool{}
+	for i := range live {
+		marked[live[i].UID] = plan.Marked(&machinev1beta1.Machine{ObjectMeta: live[i].ObjectMeta})
+	}
+	for i := range members {
+		if member := &members[i]; marked[member.Machine.UID] != member.Marked {
+			log.FromContext(ctx).Info("waiting for the cache to show which Machines are marked for deletion", "machine", member.Machine.Name)
+			return false
+		}
 	}
 	return true
 }
 
-// delete deletes Machines.
-func (p *pass) delete(ctx context.Context, all []*machinev1beta1.Machine) {
-	if wait := p.memory.deleting.holds(p.set.Generation, p.now); wait > 0 {
-		p.later(wait)
-		return
+// deleteMachines deletes Machines. A failure delays the next attempt, whatever events arrive in the meantime.
+func (rc *reconciliation) deleteMachines(ctx context.Context, machines []*machinev1beta1.Machine) (out outcome) {
+	if delay := rc.state.deleting.delay(rc.set.Generation, rc.now); delay > 0 {
+		out.requeue.In(delay)
+		return out
 	}
-	errs := make([]error, len(all))
-	tried := inBatches(len(all), p.options.Parallel, func(i int) bool {
-		if errs[i] = p.unchanged(ctx); errs[i] == nil {
-			errs[i] = p.remove(ctx, all[i])
+	errs := make([]error, len(machines))
+	tried := inBatches(len(machines), rc.options.Parallel, func(i int) bool {
+		if errs[i] = rc.checkUnchanged(ctx); errs[i] == nil {
+			errs[i] = rc.deleteMachine(ctx, machines[i])
 		}
-		return harmless(status.Classify(errs[i]))
+		return mayGoOn(status.Classify(errs[i]))
 	})
 	var deleted []string
 	failed := false
-	for i, machine := range all[:tried] {
-		if errors.Is(errs[i], errChanged) {
-			p.stale = true
-			continue
-		}
-		switch class := status.Classify(errs[i]); class {
-		case status.OK, status.Gone:
-			p.missing[machine.UID] = true
+	for i, machine := range machines[:tried] {
+		class := status.Classify(errs[i])
+		switch {
+		case errors.Is(errs[i], errChanged), class == status.Stale:
+			out.conflict = true
+		case class == status.OK, class == status.Gone:
+			out.markMissing(machine.UID)
 			deleted = append(deleted, machine.Name)
-		case status.Stale:
-			p.stale = true
 		default:
-			// Whether a request that got no answer was carried out, the API server has to be asked: the next pass might choose another.
-			p.memory.unverified = p.memory.unverified || class == status.Transient
+			// The API server has to be asked whether a request that was not answered was carried out: the next decision might choose another Machine.
+			rc.state.unverified = rc.state.unverified || class == status.Transient
 			if !failed {
-				p.stuck(ctx, machine, class, errs[i])
+				out.requeue.In(rc.recordDeleteFailure(ctx, machine, class, errs[i]))
 			}
 			failed = true
 		}
@@ -79,58 +133,63 @@ func (p *pass) delete(ctx context.Context, all []*machinev1beta1.Machine) {
 	if len(deleted) > 0 {
 		slices.Sort(deleted)
 		log.FromContext(ctx).Info("deleted Machines", "count", len(deleted), "first", deleted[0])
-		p.notices.normal(p.set, EventDeleted, "deleted %s", machines(deleted))
+		rc.recorder.Eventf(rc.set, corev1.EventTypeNormal, EventDeleted, "deleted %s", machineNames(deleted))
 	}
 	if !failed {
-		p.memory.deleting = setback{}
+		rc.state.deleting = backoff{}
 	}
+	return out
 }
 
-// errChanged is why the rest of the Machines are not created or deleted.
+// errChanged is why the remaining Machines are neither created nor deleted.
 var errChanged = errors.New("the MachineSet has changed since its Machines were counted")
 
-// unchanged returns errChanged if the MachineSet in the cache is no longer the one that was planned for: a user may scale it back in the middle of a
-// thousand creations.
-func (p *pass) unchanged(ctx context.Context) error {
+// checkUnchanged returns errChanged if the cache shows another MachineSet than the one that was planned for: a user may change the replicas while a
+// thousand Machines are being created.
+func (rc *reconciliation) checkUnchanged(ctx context.Context) error {
 	set := &machinev1beta1.MachineSet{}
-	switch err := p.cache.Get(ctx, p.key, set); {
+	switch err := rc.cache.Get(ctx, rc.key, set); {
 	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("reading MachineSet %s: %w", p.key, err)
-	case err != nil, set.UID != p.set.UID, set.Generation != p.set.Generation, set.DeletionTimestamp.IsZero() != p.set.DeletionTimestamp.IsZero():
-		return fmt.Errorf("MachineSet %s: %w", p.key, errChanged)
+		return fmt.Errorf("reading MachineSet %s: %w", rc.key, err)
+	case err != nil, set.UID != rc.set.UID, set.Generation != rc.set.Generation, set.DeletionTimestamp.IsZero() != rc.set.DeletionTimestamp.IsZero():
+		return fmt.Errorf("MachineSet %s: %w", rc.key, errChanged)
 	}
 	return nil
 }
 
-// remove deletes one Machine, if it is as it was seen.
-func (p *pass) remove(ctx context.Context, machine *machinev1beta1.Machine) error {
+// deleteMachine deletes one Machine if it has not changed since it was observed.
+func (rc *reconciliation) deleteMachine(ctx context.Context, machine *machinev1beta1.Machine) error {
 	target := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: machine.Name}}
-	err := p.writer.Delete(ctx, target, client.Preconditions{UID: &machine.UID, ResourceVersion: &machine.ResourceVersion})
+	err := rc.writer.Delete(ctx, target, client.Preconditions{UID: &machine.UID, ResourceVersion: &machine.ResourceVersion})
 	class := status.Classify(err)
-	p.metrics.deletes.WithLabelValues(string(class)).Inc()
+	rc.metrics.deletes.WithLabelValues(string(class)).Inc()
 	if class == status.OK || class == status.Gone {
-		p.owned.Deleted(string(p.set.UID), machine)
+		rc.owned.Deleted(string(rc.set.UID), machine)
 	}
 	return err
 }
 
-// stuck notes that Machines cannot be deleted.
-func (p *pass) stuck(ctx context.Context, machine *machinev1beta1.Machine, class status.Class, err error) {
+// recordDeleteFailure starts the backoff of deletions and returns the delay of the next attempt.
+func (rc *reconciliation) recordDeleteFailure(
+	ctx context.Context, machine *machinev1beta1.Machine, class status.Class, err error,
+) (delay time.Duration) {
 	failure := plan.Failure{Reason: plan.ReasonDeleteError, Message: fmt.Sprintf("Machine %s: %v", machine.Name, err)}
-	p.memory.deleting.failed(class, failure, p.set.Generation, p.now)
-	wait := p.until(p.memory.deleting.until)
-	p.later(wait)
-	log.FromContext(ctx).Error(err, "cannot delete a Machine", "machine", machine.Name, "times", p.memory.deleting.times, "retryAfter", wait.String())
+	rc.state.deleting.fail(class, failure, rc.set.Generation, rc.now)
+	delay = rc.state.deleting.until.Sub(rc.now)
+	log.FromContext(ctx).Error(err, "cannot delete a Machine", "machine", machine.Name, "failures", rc.state.deleting.failures,
+		"retryAfter", delay.String())
+	return delay
 }
 
-// replace deletes a failed Machine and creates the one that takes its place. Between the two the process may die: then the next one
-// creates it, as one that replaces none.
-func (p *pass) replace(ctx context.Context, victim *machinev1beta1.Machine) {
-	p.delete(ctx, []*machinev1beta1.Machine{victim})
-	if !p.missing[victim.UID] {
-		return
+// replaceMachine deletes a failed Machine and creates the one that takes its place. If the process ends between the two, the next one creates it as
+// a Machine that is missing.
+func (rc *reconciliation) replaceMachine(ctx context.Context, observed *observation, decision *plan.Decision) outcome {
+	out := rc.deleteMachines(ctx, []*machinev1beta1.Machine{decision.Replace})
+	if !out.missing[decision.Replace.UID] {
+		return out
 	}
-	p.notices.warning(p.set, EventReplaced, "Machine %s has failed and is replaced; failures in a row: %d", victim.Name, p.decision.Attempt)
-	p.memory.attempt = p.decision.Attempt
-	p.create(ctx, 1)
+	rc.recorder.Eventf(rc.set, corev1.EventTypeWarning, EventReplaced, "Machine %s has failed and is replaced; failures in a row: %d",
+		decision.Replace.Name, decision.Attempt)
+	rc.state.attempt = decision.Attempt
+	return out.and(rc.createMachines(ctx, observed, 1))
 }

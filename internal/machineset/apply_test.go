@@ -12,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machineset/plan"
 )
 
-func TestDeletionsThatFail(t *testing.T) {
+func TestDelete_Errors(t *testing.T) {
 	machines := schema.GroupResource{Resource: "machines"}
 	for _, c := range []struct {
 		name   string
@@ -26,17 +27,17 @@ func TestDeletionsThatFail(t *testing.T) {
 		replicas  int32
 		condition string
 	}{
-		{"it was changed meanwhile", apierrors.NewConflict(machines, "a", errors.New("modified")), retryStale, "conflict", 3, "False ScalingDown"},
+		{"it was changed meanwhile", apierrors.NewConflict(machines, "a", errors.New("modified")), controller.RetryConflict, "conflict", 3, "False ScalingDown"},
 		{"it is gone already", apierrors.NewNotFound(machines, "a"), 0, "gone", 2, "True Resized"},
-		{"it is refused", denied(""), minRefusal, "denied", 3, "False DeleteError"},
-		{"nobody knows, once", broken(""), minSetback, "error", 3, "False ScalingDown"},
+		{"it is refused", denied(""), minDenied, "denied", 3, "False DeleteError"},
+		{"nobody knows, once", broken(""), minBackoff, "error", 3, "False ScalingDown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t, Options{}, pool(3)...)
+			s := newFixture(t, Options{}, pool(3)...)
 			s.settle()
 			s.resize(2)
 			s.fail = only("delete", func(string) error { return c.err })
-			if result := s.pass("delete Machine/a, status MachineSet/web"); result.RequeueAfter != c.again {
+			if result := s.reconciles("delete Machine/a, status MachineSet/web"); result.RequeueAfter != c.again {
 				t.Errorf("again in %s", result.RequeueAfter)
 			}
 			s.expect(c.replicas, c.replicas, c.replicas, "Resized="+c.condition)
@@ -57,20 +58,20 @@ func TestDeletionsThatFail(t *testing.T) {
 }
 
 // A thousand refused deletions tell no more than one.
-func TestAFailingDeletionIsCheap(t *testing.T) {
-	s := newStage(t, Options{}, pool(20)...)
+func TestDelete_StopsAfterDenial(t *testing.T) {
+	s := newFixture(t, Options{}, pool(20)...)
 	s.settle()
 	s.resize(0)
 	s.fail = only("delete", denied)
-	s.pass("delete Machine/a, status MachineSet/web")
-	if reasons, last := s.told(); reasons != "ReconcileError" || !strings.Contains(last, "Machine a: ") {
+	s.reconciles("delete Machine/a, status MachineSet/web")
+	if reasons, last := s.drainEvents(); reasons != "ReconcileError" || !strings.Contains(last, "Machine a: ") {
 		t.Errorf("events %s, %q", reasons, last)
 	}
 	for range 3 {
-		s.pass("")
+		s.reconciles("")
 	}
-	s.clock.SetTime(start.Add(minRefusal))
-	if result := s.pass("delete Machine/a"); result.RequeueAfter != 2*minRefusal {
+	s.clock.SetTime(start.Add(minDenied))
+	if result := s.reconciles("delete Machine/a"); result.RequeueAfter != 2*minDenied {
 		t.Errorf("again in %s", result.RequeueAfter)
 	}
 	s.fail = nil
@@ -78,24 +79,24 @@ func TestAFailingDeletionIsCheap(t *testing.T) {
 	s.settle()
 	s.expect(0, 0, 0, "Resized=True Resized")
 	// The next failure begins with a short back-off again.
-	if s.known[named("machines", "web").NamespacedName].deleting.times != 0 {
+	if s.state().deleting.failures != 0 {
 		t.Error("the failure is not over")
 	}
 }
 
 // A deletion that got no answer may have been made. Whoever is marked now must not go as well.
-func TestLostAnswersToDeletions(t *testing.T) {
-	s := newStage(t, Options{}, pool(3)...)
+func TestDelete_UnansweredRequests(t *testing.T) {
+	s := newFixture(t, Options{}, pool(3)...)
 	s.settle()
 	s.resize(2)
 	s.freeze()
 	s.lose = only("delete", func(string) error { return apierrors.NewTimeoutError("no answer", 1) })
-	s.pass("delete Machine/a, status MachineSet/web")
+	s.reconciles("delete Machine/a, status MachineSet/web")
 	s.lose = nil
 	s.clock.SetTime(start.Add(time.Minute))
 	s.cached.Reader = split{s.client, s.cached.Reader}
 	edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{plan.DeleteAnnotation: ""} })
-	if result := s.pass(""); result.RequeueAfter != catchUp {
+	if result := s.reconciles(""); result.RequeueAfter != controller.CatchUp {
 		t.Errorf("again in %s", result.RequeueAfter)
 	}
 	s.thaw()
@@ -106,84 +107,84 @@ func TestLostAnswersToDeletions(t *testing.T) {
 }
 
 // What another API has the authority over is not deleted here, and nobody else in its place.
-func TestWhatIsWithheld(t *testing.T) {
-	s := newStage(t, Options{}, pool(2)...)
+func TestDelete_MachinesOfOtherAPI(t *testing.T) {
+	s := newFixture(t, Options{}, pool(2)...)
 	s.settle()
 	edit(s, s.machine("b"), func(m *machinev1beta1.Machine) {
 		m.Annotations = map[string]string{plan.DeleteAnnotation: ""}
 		m.Status.AuthoritativeAPI = machinev1beta1.MachineAuthorityClusterAPI
 	})
 	s.resize(1)
-	s.pass("status MachineSet/web")
+	s.reconciles("status MachineSet/web")
 	s.expect(2, 2, 2, "Resized=False MachinesNotAuthoritative")
-	if reasons, last := s.told(); reasons != "ReconcileError" || !strings.HasSuffix(last, "authority over them: b") {
+	if reasons, last := s.drainEvents(); reasons != "ReconcileError" || !strings.HasSuffix(last, "authority over them: b") {
 		t.Errorf("events %s, %q", reasons, last)
 	}
-	s.pass("")
+	s.reconciles("")
 	edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Status.AuthoritativeAPI = machinev1beta1.MachineAuthorityMachineAPI })
-	s.pass("delete Machine/b, status MachineSet/web")
+	s.reconciles("delete Machine/b, status MachineSet/web")
 }
 
-func TestFailedMachinesAreReplaced(t *testing.T) {
+func TestReplace(t *testing.T) {
 	fails := func(m *machinev1beta1.Machine) {
 		m.Status.Phase, m.Status.NodeRef = new(machinev1beta1.PhaseFailed), nil
 	}
 	objects := pool(3)
-	s := newStage(t, Options{}, objects...)
+	s := newFixture(t, Options{}, objects...)
 	s.settle()
 	for _, name := range []string{"a", "b"} {
 		edit(s, s.machine(name), fails)
 	}
-	s.pass("status MachineSet/web")
+	s.reconciles("status MachineSet/web")
 	s.expect(3, 1, 1, "MachinesReady=False MachinesFailed")
-	s.pass("")
+	s.reconciles("")
 	s.options.ReplaceFailed = true
 	s.restart(nil)
-	s.told()
+	s.drainEvents()
 	// One at a time: the next one when it is known whether that was any good.
-	s.pass("create Machine, delete Machine/a, status MachineSet/web")
+	s.reconciles("create Machine, delete Machine/a, status MachineSet/web")
 	s.expect(3, 1, 1)
 	if got := s.machine("web-00001").Annotations[plan.AttemptAnnotation]; got != "1" {
 		t.Errorf("attempt %q", got)
 	}
-	if reasons, last := s.told(); reasons != "SuccessfulDelete ReplacedFailedMachine SuccessfulCreate" || !strings.Contains(last, "web-00001") {
+	if reasons, last := s.drainEvents(); reasons != "SuccessfulDelete ReplacedFailedMachine SuccessfulCreate" || !strings.Contains(last, "web-00001") {
 		t.Errorf("events %s, %q", reasons, last)
 	}
-	if result := s.pass(""); result.RequeueAfter != time.Hour {
+	if result := s.reconciles(""); result.RequeueAfter != time.Hour {
 		t.Errorf("waits %s for the replacement", result.RequeueAfter)
 	}
 	// It fails as well, after ten seconds.
 	s.clock.SetTime(start.Add(10 * time.Second))
 	edit(s, s.machine("web-00001"), fails)
-	if result := s.pass("status MachineSet/web"); result.RequeueAfter != 110*time.Second {
+	if result := s.reconciles("status MachineSet/web"); result.RequeueAfter != 110*time.Second {
 		t.Errorf("waits %s", result.RequeueAfter)
 	}
 	// A new process knows as much.
 	s.restart(nil)
-	if result := s.pass(""); result.RequeueAfter != 110*time.Second {
+	if result := s.reconciles(""); result.RequeueAfter != 110*time.Second {
 		t.Errorf("waits %s", result.RequeueAfter)
 	}
 	s.clock.SetTime(start.Add(2 * time.Minute))
-	s.pass("create Machine, delete Machine/b, status MachineSet/web")
+	s.reconciles("create Machine, delete Machine/b, status MachineSet/web")
 	if got := s.machine("web-00002").Annotations[plan.AttemptAnnotation]; got != "2" {
 		t.Errorf("attempt %q", got)
 	}
 	// This one works, and so the other one may be tried.
 	edit(s, s.machine("web-00002"), func(m *machinev1beta1.Machine) { m.Status.NodeRef = machineOf("c").Status.NodeRef })
-	s.pass("create Machine, delete Machine/web-00001, status MachineSet/web")
+	s.reconciles("create Machine, delete Machine/web-00001, status MachineSet/web")
 	s.expect(3, 2, 2)
 }
 
 // Between deletion and creation a replacement may fail; it keeps its number.
-func TestAReplacementThatCannotBeCreated(t *testing.T) {
+func TestReplace_CreationFails(t *testing.T) {
 	failed := machineOf("a", func(m *machinev1beta1.Machine) { m.Status.Phase = new(machinev1beta1.PhaseFailed) })
-	s := newStage(t, Options{ReplaceFailed: true}, setOf(1), failed)
+	s := newFixture(t, Options{ReplaceFailed: true}, setOf(1), failed)
 	s.fail = only("create", denied)
-	s.pass("create Machine, delete Machine/a, status MachineSet/web")
+	s.reconciles("create Machine, delete Machine/a, status MachineSet/web")
 	s.expect(0, 0, 0, "MachinesCreated=False CreateError")
 	s.fail = nil
-	s.clock.SetTime(start.Add(minRefusal))
-	s.pass("create Machine, status MachineSet/web")
+	s.clock.SetTime(start.Add(minDenied))
+	s.reconciles("create Machine, status MachineSet/web")
 	if got := s.machine(s.living()[0]).Annotations[plan.AttemptAnnotation]; got != "1" {
 		t.Errorf("attempt %q", got)
 	}
@@ -195,33 +196,33 @@ func TestAReplacementThatCannotBeCreated(t *testing.T) {
 	}
 }
 
-func TestAReplacementThatCannotBegin(t *testing.T) {
+func TestReplace_DeletionFails(t *testing.T) {
 	failed := machineOf("a", func(m *machinev1beta1.Machine) { m.Status.Phase = new(machinev1beta1.PhaseFailed) })
-	s := newStage(t, Options{ReplaceFailed: true}, setOf(1), failed)
+	s := newFixture(t, Options{ReplaceFailed: true}, setOf(1), failed)
 	s.fail = only("delete", func(string) error {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "a", errors.New("modified"))
 	})
-	s.pass("delete Machine/a, status MachineSet/web")
-	if reasons, _ := s.told(); reasons != "" || s.creates != 0 {
+	s.reconciles("delete Machine/a, status MachineSet/web")
+	if reasons, _ := s.drainEvents(); reasons != "" || s.creates != 0 {
 		t.Errorf("events %s, %d created", reasons, s.creates)
 	}
 }
 
 // A pass has an end; the status tells how far it is.
-func TestManyMachines(t *testing.T) {
-	s := newStage(t, Options{Parallel: 7}, setOf(plan.Burst+3))
+func TestScale_ManyMachines(t *testing.T) {
+	s := newFixture(t, Options{Parallel: 7}, setOf(plan.Burst+3))
 	result, _, err := s.try("web")
 	if err != nil || result.RequeueAfter != 0 || s.creates != plan.Burst {
 		t.Errorf("error %v, again in %s, %d created", err, result.RequeueAfter, s.creates)
 	}
 	s.expect(plan.Burst, 0, 0, "Resized=False ScalingUp")
-	s.pass("create Machine, create Machine, create Machine, status MachineSet/web")
+	s.reconciles("create Machine, create Machine, create Machine, status MachineSet/web")
 	s.expect(plan.Burst+3, 0, 0, "Resized=True Resized")
 }
 
 // The cluster-autoscaler marks a Machine and then takes one off the replicas: the second may be heard of first.
-func TestAMarkThatTheCacheDoesNotShow(t *testing.T) {
-	both(t, func(s *stage, _ bool) {
+func TestDelete_CacheWithoutMark(t *testing.T) {
+	both(t, func(s *fixture, _ bool) {
 		s.settle()
 		s.freezeMachines()
 		edit(s, s.machine("c"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{plan.DeleteAnnotation: "yes"} })
@@ -236,13 +237,13 @@ func TestAMarkThatTheCacheDoesNotShow(t *testing.T) {
 		s.freezeMachines()
 		edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{plan.DeleteAnnotation: "yes"} })
 		s.resize(0)
-		s.pass("delete Machine/a, delete Machine/b, status MachineSet/web")
+		s.reconciles("delete Machine/a, delete Machine/b, status MachineSet/web")
 	}, func() []client.Object { return pool(3) })
 }
 
 // A user scales back while Drover creates or deletes Machines: what is left of the plan is not carried out.
 func TestScale_StopsWhenTheMachineSetChanges(t *testing.T) {
-	s := newStage(t, Options{Parallel: 1}, setOf(10))
+	s := newFixture(t, Options{Parallel: 1}, setOf(10))
 	carried := 0
 	s.carried = func() {
 		if carried++; carried == 3 {

@@ -8,12 +8,12 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// inBatches calls a function for 0, 1, ... n-1, in batches of 1, 2, 4 and so on, with at most so many calls at once. After a batch in
-// which a call was not good it stops: what fails for one fails for all as a rule, and a thousand refused requests tell no more than one.
-// It returns how many calls it made.
-func inBatches(n, parallel int, call func(i int) (good bool)) (made int) {
+// inBatches calls a function for 0, 1, ... n-1, in batches of 1, 2, 4 and so on, with at most parallel calls at once. It stops after a batch in which
+// a call returned false: what fails for one usually fails for all, and a thousand denied requests say no more than one. It returns how many calls it
+// made.
+func inBatches(n, parallel int, call func(i int) bool) (made int) {
 	for size := 1; made < n; size *= 2 {
-		var bad atomic.Bool
+		var stop atomic.Bool
 		var group errgroup.Group
 		group.SetLimit(parallel)
 		end := min(made+size, n)
@@ -21,20 +21,20 @@ func inBatches(n, parallel int, call func(i int) (good bool)) (made int) {
 			i := made
 			group.Go(func() error {
 				if !call(i) {
-					bad.Store(true)
+					stop.Store(true)
 				}
 				return nil
 			})
 		}
 		_ = group.Wait()
-		if bad.Load() {
+		if stop.Load() {
 			return made
 		}
 	}
 	return made
 }
 
-// harmless tells that a request failed for what it was about, if it failed: the next one may well succeed.
-func harmless(class status.Class) bool {
+// mayGoOn reports whether the next request may succeed: this one did, or failed because its own object has changed.
+func mayGoOn(class status.Class) bool {
 	return class == status.OK || class == status.Stale || class == status.Gone
 }

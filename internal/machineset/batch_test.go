@@ -53,7 +53,7 @@ func TestInBatches(t *testing.T) {
 	}
 }
 
-func TestBatchesAreBounded(t *testing.T) {
+func TestInBatches_Bounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int32
 		inBatches(100, 5, func(int) bool {

@@ -3,7 +3,6 @@ package machineset
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -11,16 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineset/plan"
-	"github.com/drover-io/drover/internal/watch"
 )
 
 // Name is the controller's name in logs and metrics.
@@ -29,57 +27,46 @@ const Name = "machineset"
 // FieldOwner is the field manager of every write.
 const FieldOwner = client.FieldOwner("drover-machineset")
 
-// DefaultParallel is how many requests a MachineSet has under way at once where Options do not say.
+// DefaultParallel is how many requests of one MachineSet run at once where Options do not say.
 const DefaultParallel = 50
 
-const (
-	// catchUp is how soon to look again when a cache lags behind our own write. The event that ends the lag comes first as a rule.
-	catchUp = time.Second
-	// retryStale is how soon to decide again after a guard failed. It doubles with each failure that follows, up to maxStale: a cache may lag.
-	retryStale, maxStale = 100 * time.Millisecond, 5 * time.Second
-	// retryDenied is how soon to try again what the API server refused.
-	retryDenied = time.Minute
-	// Back-off of failed requests.
-	minBackoff, maxBackoff = 50 * time.Millisecond, time.Minute
-)
+// retrySoon is how soon a MachineSet is reconciled again after a write whose event the controller ignores.
+const retrySoon = 100 * time.Millisecond
 
-// Options are the controller's settings.
+// Options configure the controller.
 type Options struct {
-	// Workers is how many MachineSets are worked on at once; below one counts as one.
+	// Workers is how many MachineSets are reconciled at once; less than one counts as one.
 	Workers int
-	// Parallel is how many requests a MachineSet has under way at once; below one counts as DefaultParallel.
+	// Parallel is how many requests of one MachineSet run at once; less than one counts as DefaultParallel.
 	Parallel int
-	// ReplaceFailed has Machines in the phase Failed deleted, so that others take their place: one at a time, with a back-off.
+	// ReplaceFailed replaces Machines in the phase Failed: one at a time, with a backoff.
 	ReplaceFailed bool
-	// Adopt completes a Machine that is about to be created; nil for nothing to complete.
+	// Adopt completes a Machine that is about to be created; nil completes nothing.
 	Adopt func(*machinev1beta1.MachineSet, *machinev1beta1.Machine)
-	// Clock tells the time; nil is the real one.
+	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
-	// Suffix makes the end of a Machine's name; nil makes one as the API server does. A test that is to be repeated has its own.
+	// Suffix returns the end of a new Machine's name; nil is a random one, as the API server generates it.
 	Suffix func() string
 }
 
-// Reconciler works on one MachineSet at a time.
+// Reconciler reconciles MachineSets.
 type Reconciler struct {
 	cache    client.Reader
 	live     client.Reader
 	writer   client.Client
+	recorder record.EventRecorder
+	metrics  *Metrics
 	options  Options
 	clock    clock.PassiveClock
-	metrics  *Metrics
-	notices  notices
-	versions *expectations.Objects
-	owned    *expectations.Owned
-	// stale counts the passes one after another in which a guard failed, by MachineSet.
-	stale workqueue.TypedRateLimiter[types.NamespacedName]
-
-	mu    sync.Mutex
-	known map[types.NamespacedName]*memory
+	// versions are the expectations of MachineSets, owned those of their Machines.
+	versions  *expectations.Objects
+	owned     *expectations.Owned
+	conflicts *controller.Conflicts
+	states    *controller.States[state]
 }
 
-// NewReconciler makes a reconciler that reads from a cache with the indexes of Index, asks the API server itself through live where a
-// cache is not good enough, and writes with a client. Version tells the newest resourceVersion that the cache of Machines has seen;
-// nil where that is not known.
+// NewReconciler returns a Reconciler. cache has the indexes of Index; live reads from the API server itself, where a cache is not good enough.
+// version returns the newest resourceVersion that the cache of Machines has seen; nil where that is not known.
 func NewReconciler(
 	cache, live client.Reader, version func() string, writer client.Client, recorder record.EventRecorder, metrics *Metrics, options Options,
 ) *Reconciler {
@@ -93,19 +80,23 @@ func NewReconciler(
 		options.Suffix = func() string { return rand.String(suffixLength) }
 	}
 	current := expectations.NewLive(live, writer.Scheme())
-	return &Reconciler{
-		cache: cache, live: live, writer: writer, options: options, clock: options.Clock, metrics: metrics, notices: notices{recorder},
+	r := &Reconciler{
+		cache: cache, live: live, writer: writer, recorder: recorder, metrics: metrics, options: options, clock: options.Clock,
 		versions: expectations.NewObjects(current, options.Clock),
 		owned: expectations.NewOwned(cache, func() client.Object { return &machinev1beta1.Machine{} }, expectations.OwnedOptions{
 			Version: version, Live: current, Clock: options.Clock,
 		}),
-		stale: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxStale),
-		known: map[types.NamespacedName]*memory{},
+		conflicts: controller.NewConflicts(),
 	}
+	r.states = controller.NewStates(newState, func(_ types.NamespacedName, uid types.UID, _ *state) {
+		r.versions.Forget(string(uid))
+		r.owned.Forget(string(uid))
+	})
+	return r
 }
 
-// Run runs the controller until the context ends. The caches must be full. Live asks the API server itself. What the controller knows
-// and shows per object ends with it.
+// Run runs the controller until the context ends, and removes its metrics of MachineSets then. The caches must be synced. live reads from the API
+// server itself.
 func Run(
 	ctx context.Context, cache ctrlcache.Cache, live client.Reader, writer client.Client, recorder record.EventRecorder, metrics *Metrics,
 	options Options,
@@ -116,118 +107,152 @@ func Run(
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}
 	r := NewReconciler(cache, live, version, writer, recorder, metrics, options)
-	again := true
-	built, err := controller.NewUnmanaged(Name, controller.Options{
-		Reconciler:              r,
-		MaxConcurrentReconciles: max(options.Workers, 1),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
-		// The capability starts again, under the same name, when its CRDs come back.
-		SkipNameValidation: &again,
-		LogConstructor:     watch.LogConstructor(ctx, Name, "machineset"),
-	})
-	if err != nil {
-		return fmt.Errorf("making the controller %s: %w", Name, err)
-	}
-	for _, source := range r.sources(cache) {
-		if err := built.Watch(source); err != nil {
-			return fmt.Errorf("controller %s: %w", Name, err)
-		}
-	}
-	return built.Start(ctx)
+	return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "machineset", Workers: options.Workers}, r.sources(cache)...)
 }
 
-// pass is one look at one MachineSet. The objects are the cache's own and must not be changed.
-type pass struct {
+// reconciliation is what one reconciliation of a MachineSet works on. It does not change; what the steps do and find out is an outcome. The objects
+// are the cache's own and must not be changed.
+type reconciliation struct {
 	*Reconciler
-	key      types.NamespacedName
-	set      *machinev1beta1.MachineSet
-	memory   *memory
-	now      time.Time
-	machines []*machinev1beta1.Machine
-	decision plan.Decision
-	// missing are members that do not count after this pass: they have been deleted, or could not be adopted.
-	missing map[types.UID]bool
-	// created are the names of the Machines that the pass has created.
-	created []string
-	// stale reports that a guard failed: the cache does not show what another writer has changed.
-	stale bool
-	// again is how soon to look once more without an event; zero for no need.
-	again time.Duration
-	// err is what is to be tried again with back-off.
-	err error
+	key   types.NamespacedName
+	set   *machinev1beta1.MachineSet
+	state *state
+	now   time.Time
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
-// Reconcile gives one MachineSet the Machines that it asks for, as far as that can be done now.
+// Reconcile creates and deletes Machines until there are as many as the MachineSet asks for.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	key := request.NamespacedName
 	set := &machinev1beta1.MachineSet{}
-	err := r.cache.Get(ctx, request.NamespacedName, set)
+	err := r.cache.Get(ctx, key, set)
 	switch {
 	case apierrors.IsNotFound(err):
-		r.forget(request.NamespacedName)
+		r.forget(key)
 		return reconcile.Result{}, nil
 	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("reading MachineSet %s: %w", request.NamespacedName, err)
+		return reconcile.Result{}, fmt.Errorf("reading MachineSet %s: %w", key, err)
 	}
-	m := r.remember(request.NamespacedName, set.UID)
+	current := r.states.Get(key, set.UID)
 	if r.versions.Pending(ctx, set) {
-		return reconcile.Result{RequeueAfter: catchUp}, nil
+		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	}
-	r.metrics.observe(request.NamespacedName, set, &set.Status)
+	r.metrics.observe(key, set, &set.Status)
 	if set.DeletionTimestamp != nil {
-		// Its Machines go, or stay, as the one who deletes it has said. That is for the garbage collector to do.
+		// The garbage collector deletes or orphans the Machines, as the request for the deletion said.
 		return reconcile.Result{}, nil
 	}
-	p := &pass{Reconciler: r, key: request.NamespacedName, set: set, memory: m, now: r.clock.Now(), missing: map[types.UID]bool{}}
-	p.work(ctx)
-	if p.stale {
-		p.later(r.stale.When(p.key))
-	} else {
-		r.stale.Forget(p.key)
-	}
-	if p.err != nil {
-		return reconcile.Result{}, p.err
-	}
-	return reconcile.Result{RequeueAfter: p.again}, nil
+	rc := &reconciliation{Reconciler: r, key: key, set: set, state: current, now: r.clock.Now()}
+	return rc.result(rc.run(ctx))
 }
 
-func (p *pass) work(ctx context.Context) {
-	switch plan.AuthorityOf(p.set) {
-	case plan.Unclaimed:
-		p.claim(ctx)
-	case plan.Elsewhere:
-		p.standBack(ctx)
-	case plan.Unknown:
-		p.unknownAuthority(ctx)
-	case plan.Ours:
-		if p.pending(ctx) || !p.gather(ctx) {
-			return
-		}
-		if p.own(ctx) && !p.scale(ctx) {
-			return
-		}
-		p.report(ctx)
+// run chooses by who has the authority over the MachineSet.
+func (rc *reconciliation) run(ctx context.Context) outcome {
+	switch plan.AuthorityOf(rc.set) {
+	case plan.MachineAPI:
+		return rc.reconcileMachines(ctx)
+	case plan.Unset:
+		return rc.initializeAuthority(ctx)
+	case plan.OtherAPI:
+		return rc.reportOtherAPI(ctx)
 	}
+	log.FromContext(ctx).Info("ignoring the MachineSet: its status.authoritativeAPI is unknown", "authoritativeAPI", rc.set.Status.AuthoritativeAPI)
+	return outcome{}
 }
 
-// pending reports whether the cache of Machines does not show all that was done for the MachineSet. To count now would be to do it again.
-func (p *pass) pending(ctx context.Context) bool {
-	pending, err := p.owned.Pending(ctx, string(p.set.UID))
+// reconcileMachines observes, plans, applies, and writes the status last.
+func (rc *reconciliation) reconcileMachines(ctx context.Context) outcome {
+	if pending, err := rc.owned.Pending(ctx, string(rc.set.UID)); err != nil || pending {
+		// Counting the Machines now would create or delete some of them twice.
+		return waiting(controller.CatchUp, err)
+	}
+	observed, err := rc.observe(ctx)
 	if err != nil {
-		p.err = err
-		return true
+		return outcome{err: err}
 	}
-	if pending {
-		p.later(catchUp)
+	decision := plan.Decide(plan.Input{
+		Set: rc.set, Machines: observed.machines, Nodes: observed.nodes, Refused: rc.state.refusals(rc.now), ReplaceFailed: rc.options.ReplaceFailed,
+		Now: rc.now,
+	})
+	applied := rc.apply(ctx, observed, &decision)
+	if !decision.Wake.IsZero() {
+		applied.requeue.In(decision.Wake.Sub(rc.now))
 	}
-	return pending
+	for _, refusal := range rc.state.refused {
+		applied.requeue.In(refusal.until.Sub(rc.now))
+	}
+	if applied.uncertain {
+		return applied
+	}
+	return applied.and(rc.updateStatus(ctx, &decision, &applied))
 }
 
-// later asks for another look; the soonest counts.
-func (p *pass) later(wait time.Duration) {
-	wait = max(wait, time.Millisecond)
-	if p.again == 0 || wait < p.again {
-		p.again = wait
+// result turns an outcome into what Reconcile returns.
+func (rc *reconciliation) result(out outcome) (reconcile.Result, error) {
+	if out.conflict {
+		out.requeue.In(rc.conflicts.Next(rc.key))
+	} else {
+		rc.conflicts.Forget(rc.key)
 	}
+	if out.err != nil {
+		return reconcile.Result{}, out.err
+	}
+	return reconcile.Result{RequeueAfter: out.requeue.Delay()}, nil
+}
+
+// forget removes what is known of a MachineSet that is gone. The garbage collector deletes its Machines.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.states.Forget(key)
+	r.metrics.forget(key)
+	r.conflicts.Forget(key)
+}
+
+// outcome is what one or more steps of a reconciliation have done and found out.
+type outcome struct {
+	// created are the names of the Machines that have been created.
+	created []string
+	// missing are the Machines that do not count any more: they have been deleted, or could not be adopted.
+	missing map[types.UID]bool
+	// uncertain reports that the cache may not show which Machines there are, so that no status is written.
+	uncertain bool
+	// conflict reports that a guard failed: another writer has changed an object since it was observed.
+	conflict bool
+	// requeue is when the MachineSet is reconciled again without an event.
+	requeue controller.Requeue
+	// err is what the controller retries with its backoff.
+	err error
+}
+
+// waiting returns the outcome of a step that has to be tried again before anything else can be decided.
+func waiting(delay time.Duration, err error) outcome {
+	out := outcome{uncertain: true, err: err}
+	if err == nil {
+		out.requeue.In(delay)
+	}
+	return out
+}
+
+// and returns the outcome of two steps together; the first error counts.
+func (o outcome) and(next outcome) outcome {
+	o.created = append(o.created, next.created...)
+	for uid := range next.missing {
+		o.markMissing(uid)
+	}
+	o.uncertain = o.uncertain || next.uncertain
+	o.conflict = o.conflict || next.conflict
+	if delay := next.requeue.Delay(); delay > 0 {
+		o.requeue.In(delay)
+	}
+	if o.err == nil {
+		o.err = next.err
+	}
+	return o
+}
+
+func (o *outcome) markMissing(uid types.UID) {
+	if o.missing == nil {
+		o.missing = map[types.UID]bool{}
+	}
+	o.missing[uid] = true
 }

@@ -15,184 +15,182 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/status"
 )
 
-// Names are made as the API server makes them of metadata.generateName: so many characters of it, and so many behind.
+// Names are generated as the API server does from metadata.generateName: at most prefixLength characters of it, and a suffix.
 const (
 	suffixLength = 5
 	prefixLength = 63 - suffixLength
-	// nameTries is how many names are tried that are taken already.
-	nameTries = 3
+	// nameAttempts is how many names are tried that other Machines have already.
+	nameAttempts = 3
 )
 
-// birth is one attempt to create a Machine.
-type birth struct {
+// creation is one attempt to create a Machine.
+type creation struct {
 	name string
 	err  error
 }
 
-// create creates Machines. What fails is tried again with a back-off of the set's own, whatever events come meanwhile.
-func (p *pass) create(ctx context.Context, count int) {
-	if wait := p.memory.creating.holds(p.set.Generation, p.now); wait > 0 {
-		p.later(wait)
-		return
+// createMachines creates Machines. A failure delays the next attempt, whatever events arrive in the meantime.
+func (rc *reconciliation) createMachines(ctx context.Context, observed *observation, count int) (out outcome) {
+	if delay := rc.state.creating.delay(rc.set.Generation, rc.now); delay > 0 {
+		out.requeue.In(delay)
+		return out
 	}
-	names, births := p.names(count), make([]birth, count)
-	tried := inBatches(count, p.options.Parallel, func(i int) bool {
+	names, creations := rc.names(observed, count), make([]creation, count)
+	tried := inBatches(count, rc.options.Parallel, func(i int) bool {
 		attempt := 0
 		if i == 0 {
-			attempt = p.memory.attempt
+			attempt = rc.state.attempt
 		}
-		if births[i].err = p.unchanged(ctx); births[i].err == nil {
-			births[i] = p.bear(ctx, names[i], attempt)
+		if creations[i].err = rc.checkUnchanged(ctx); creations[i].err == nil {
+			creations[i] = rc.createMachine(ctx, observed, names[i], attempt)
 		}
-		return births[i].err == nil
+		return creations[i].err == nil
 	})
-	if births[0].err == nil {
-		p.memory.attempt = 0
+	if creations[0].err == nil {
+		rc.state.attempt = 0
 	}
-	p.memory.unsure = nil
-	var failed *birth
-	for i := range births[:tried] {
-		b := &births[i]
+	rc.state.unanswered = nil
+	var failed *creation
+	for i := range creations[:tried] {
+		c := &creations[i]
 		switch {
-		case b.err == nil:
-			p.created = append(p.created, b.name)
+		case c.err == nil:
+			out.created = append(out.created, c.name)
 			continue
-		case errors.Is(b.err, errChanged):
-			p.stale = true
+		case errors.Is(c.err, errChanged):
+			out.conflict = true
 			continue
-		case status.Classify(b.err) == status.Transient && !errors.Is(b.err, errTaken):
-			// It may have been created all the same.
-			p.memory.unsure = append(p.memory.unsure, b.name)
-			p.memory.unverified = true
+		case status.Classify(c.err) == status.Transient && !errors.Is(c.err, errNameTaken):
+			// The API server may have created it nevertheless.
+			rc.state.unanswered = append(rc.state.unanswered, c.name)
+			rc.state.unverified = true
 		}
 		if failed == nil {
-			failed = b
+			failed = c
 		}
 	}
-	p.toldCreated(ctx)
-	if failed != nil {
-		p.barren(ctx, failed)
-		return
+	rc.reportCreated(ctx, out.created)
+	if failed == nil {
+		rc.state.creating = backoff{}
+		return out
 	}
-	p.memory.creating = setback{}
+	return out.and(rc.recordCreateFailure(ctx, failed))
 }
 
-// names makes names for new Machines, those first that may be taken by Machines of ours whose creation got no answer: to try again
-// under another name could make two of one.
-func (p *pass) names(count int) []string {
-	names := slices.DeleteFunc(slices.Clone(p.memory.unsure), func(name string) bool {
-		return slices.ContainsFunc(p.machines, func(m *machinev1beta1.Machine) bool { return m.Name == name })
+// names returns names for new Machines. The names of creations that were not answered come first: a second attempt under another name could create
+// two Machines instead of one.
+func (rc *reconciliation) names(observed *observation, count int) []string {
+	names := slices.DeleteFunc(slices.Clone(rc.state.unanswered), func(name string) bool {
+		return observed.hasMachine(func(m *machinev1beta1.Machine) bool { return m.Name == name })
 	})
 	names = names[:min(len(names), count)]
 	for len(names) < count {
-		names = append(names, p.name())
+		names = append(names, rc.newName())
 	}
 	return names
 }
 
-func (p *pass) name() string { return p.prefix() + p.options.Suffix() }
-
-func (p *pass) prefix() string {
-	prefix := p.set.Name + "-"
-	return prefix[:min(len(prefix), prefixLength)]
+func (rc *reconciliation) newName() string {
+	prefix := rc.set.Name + "-"
+	return prefix[:min(len(prefix), prefixLength)] + rc.options.Suffix()
 }
 
-// errTaken tells that a name is that of another Machine.
-var errTaken = errors.New("the name is taken")
+// errNameTaken is the error of a creation whose name another Machine has.
+var errNameTaken = errors.New("the name is taken")
 
-// bear creates one Machine, and notes it. Attempt is that of a replacement, zero for others.
-func (p *pass) bear(ctx context.Context, name string, attempt int) birth {
-	b := birth{name: name}
-	for range nameTries {
+// createMachine creates one Machine and records the expectation. attempt counts replacements; zero means a first creation.
+func (rc *reconciliation) createMachine(ctx context.Context, observed *observation, name string, attempt int) creation {
+	c := creation{name: name}
+	for range nameAttempts {
 		var machine client.Object
-		machine, b.err = p.bring(ctx, b.name, attempt)
-		if b.err == nil {
-			p.owned.Created(string(p.set.UID), machine)
+		machine, c.err = rc.createOrFind(ctx, observed, c.name, attempt)
+		if c.err == nil {
+			rc.owned.Created(string(rc.set.UID), machine)
 		}
-		if !errors.Is(b.err, errTaken) {
+		if !errors.Is(c.err, errNameTaken) {
 			break
 		}
-		b.name = p.name()
+		c.name = rc.newName()
 	}
-	p.metrics.creates.WithLabelValues(string(status.Classify(b.err))).Inc()
-	return b
+	rc.metrics.creates.WithLabelValues(string(status.Classify(c.err))).Inc()
+	return c
 }
 
-// bring creates a Machine of a name, or finds it. The name is made here, not by the API server, so that a creation that got no answer can
-// be repeated.
-func (p *pass) bring(ctx context.Context, name string, attempt int) (client.Object, error) {
-	machine := p.machine(name)
+// createOrFind creates a Machine of a name, or finds the one that an earlier, unanswered creation made. Drover chooses the name, not the API server,
+// so that a creation can be repeated.
+func (rc *reconciliation) createOrFind(ctx context.Context, observed *observation, name string, attempt int) (client.Object, error) {
+	machine := rc.newMachine(name)
 	if attempt > 0 {
 		machine.Annotations[plan.AttemptAnnotation] = strconv.Itoa(attempt)
 	}
-	if err := p.writer.Create(ctx, machine, FieldOwner); !apierrors.IsAlreadyExists(err) {
+	if err := rc.writer.Create(ctx, machine, FieldOwner); !apierrors.IsAlreadyExists(err) {
 		return machine, err
 	}
-	// An earlier attempt may have made it, unless the cache knows it already.
-	live, err := p.living(ctx)
+	live, err := rc.listLive(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for i := range live {
-		known := slices.ContainsFunc(p.machines, func(m *machinev1beta1.Machine) bool { return m.UID == live[i].UID })
-		if live[i].Name == name && !known {
+		if live[i].Name == name && !observed.hasMachine(func(m *machinev1beta1.Machine) bool { return m.UID == live[i].UID }) {
 			return &live[i], nil
 		}
 	}
-	return nil, errTaken
+	return nil, errNameTaken
 }
 
-// machine is a new Machine as the template has it. Its finalizer is on it from the start: one that was deleted before the machine
+// newMachine returns a Machine as the template describes it. It has its finalizer from the start: a Machine that is deleted before the machine
 // controller has seen it could leave an instance behind.
-func (p *pass) machine(name string) *machinev1beta1.Machine {
-	template := &p.set.Spec.Template
+func (rc *reconciliation) newMachine(name string) *machinev1beta1.Machine {
+	template := &rc.set.Spec.Template
 	machine := &machinev1beta1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.key.Namespace, Name: name, GenerateName: p.set.Name + "-",
+			Namespace: rc.key.Namespace, Name: name, GenerateName: rc.set.Name + "-",
 			Labels: maps.Clone(template.Labels), Annotations: map[string]string{},
-			OwnerReferences: []metav1.OwnerReference{*controllerOf(p.set)}, Finalizers: []string{machinev1beta1.MachineFinalizer},
+			OwnerReferences: []metav1.OwnerReference{*controllerRef(rc.set)}, Finalizers: []string{machinev1beta1.MachineFinalizer},
 		},
 		Spec: *template.Spec.DeepCopy(),
 	}
 	maps.Copy(machine.Annotations, template.Annotations)
-	if p.options.Adopt != nil {
-		p.options.Adopt(p.set, machine)
+	if rc.options.Adopt != nil {
+		rc.options.Adopt(rc.set, machine)
 	}
 	return machine
 }
 
-// barren notes that Machines cannot be created.
-func (p *pass) barren(ctx context.Context, failed *birth) {
+// recordCreateFailure starts the backoff of creations; the status reports it as the condition MachinesCreated.
+func (rc *reconciliation) recordCreateFailure(ctx context.Context, failed *creation) (out outcome) {
 	if apierrors.HasStatusCause(failed.err, corev1.NamespaceTerminatingCause) {
-		// The set goes with its namespace, and nobody needs to hear of it.
-		p.later(retryDenied)
-		return
+		// The MachineSet is deleted with its namespace.
+		out.requeue.In(controller.RetryDenied)
+		return out
 	}
-	// A name that is another each time would make each failure a new one.
-	failure := plan.Failure{Reason: plan.ReasonCreateError, Message: strings.ReplaceAll(failed.err.Error(), failed.name, p.set.Name+"-*")}
-	if unusable(failed.err) {
+	// The name is another one each time, which would make each failure a new one.
+	failure := plan.Failure{Reason: plan.ReasonCreateError, Message: strings.ReplaceAll(failed.err.Error(), failed.name, rc.set.Name+"-*")}
+	if isInvalid(failed.err) {
 		failure.Reason = plan.ReasonInvalid
 	}
-	p.memory.creating.failed(status.Classify(failed.err), failure, p.set.Generation, p.now)
-	wait := p.until(p.memory.creating.until)
-	p.later(wait)
-	log.FromContext(ctx).Error(failed.err, "cannot create Machines", "times", p.memory.creating.times, "retryAfter", wait.String())
+	rc.state.creating.fail(status.Classify(failed.err), failure, rc.set.Generation, rc.now)
+	delay := rc.state.creating.until.Sub(rc.now)
+	out.requeue.In(delay)
+	log.FromContext(ctx).Error(failed.err, "cannot create Machines", "failures", rc.state.creating.failures, "retryAfter", delay.String())
+	return out
 }
 
-// unusable tells that the API server finds the Machine itself wrong.
-func unusable(err error) bool {
+// isInvalid reports whether the API server rejects the Machine itself.
+func isInvalid(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-func (p *pass) toldCreated(ctx context.Context) {
-	if len(p.created) == 0 {
+func (rc *reconciliation) reportCreated(ctx context.Context, created []string) {
+	if len(created) == 0 {
 		return
 	}
-	slices.Sort(p.created)
-	log.FromContext(ctx).Info("created Machines", "count", len(p.created), "first", p.created[0])
-	p.notices.normal(p.set, EventCreated, "created %s", machines(p.created))
+	slices.Sort(created)
+	log.FromContext(ctx).Info("created Machines", "count", len(created), "first", created[0])
+	rc.recorder.Eventf(rc.set, corev1.EventTypeNormal, EventCreated, "created %s", machineNames(created))
 }

@@ -15,15 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machineset/plan"
 )
 
 // What fails for one fails for all as a rule: a thousand refused requests tell no more than one.
-func TestAFailingCreationIsCheap(t *testing.T) {
-	s := newStage(t, Options{}, setOf(1000))
+func TestCreate_StopsAfterDenial(t *testing.T) {
+	s := newFixture(t, Options{}, setOf(1000))
 	s.fail = only("create", denied)
-	result := s.pass("create Machine, status MachineSet/web")
-	if result.RequeueAfter != minRefusal {
+	result := s.reconciles("create Machine, status MachineSet/web")
+	if result.RequeueAfter != minDenied {
 		t.Errorf("tries again in %s", result.RequeueAfter)
 	}
 	s.expect(0, 0, 0, "MachinesCreated=False CreateError", "Resized=False ScalingUp")
@@ -31,46 +32,46 @@ func TestAFailingCreationIsCheap(t *testing.T) {
 	if *status.ErrorReason != plan.CreateError || *status.ErrorMessage != `machines "x" is forbidden: quota` {
 		t.Errorf("%s %s", *status.ErrorReason, *status.ErrorMessage)
 	}
-	if reasons, last := s.told(); reasons != "FailedCreate ReconcileError" || !strings.Contains(last, "quota") {
+	if reasons, last := s.drainEvents(); reasons != "FailedCreate ReconcileError" || !strings.Contains(last, "quota") {
 		t.Errorf("events %s, %q", reasons, last)
 	}
 	// Whatever events come meanwhile.
 	for range 3 {
-		if result := s.pass(""); result.RequeueAfter != minRefusal {
+		if result := s.reconciles(""); result.RequeueAfter != minDenied {
 			t.Errorf("tries again in %s", result.RequeueAfter)
 		}
 	}
 	waits := []int{2, 4, 8, 16, 32, 60, 60}
 	for _, wait := range waits {
-		s.clock.SetTime(s.clock.Now().Add(maxSetback))
-		if result := s.pass("create Machine"); result.RequeueAfter != time.Duration(wait)*time.Second {
+		s.clock.SetTime(s.clock.Now().Add(maxBackoff))
+		if result := s.reconciles("create Machine"); result.RequeueAfter != time.Duration(wait)*time.Second {
 			t.Errorf("tries again in %s, want %ds", result.RequeueAfter, wait)
 		}
 	}
 	if got := s.metric(createsDoc.Name, "denied"); got != float64(1+len(waits)) {
 		t.Errorf("%v creations", got)
 	}
-	if reasons, _ := s.told(); reasons != "" {
+	if reasons, _ := s.drainEvents(); reasons != "" {
 		t.Errorf("told again: %s", reasons)
 	}
 	// A new process finds it told.
 	s.restart(nil)
-	s.pass("create Machine")
-	if reasons, _ := s.told(); reasons != "" {
+	s.reconciles("create Machine")
+	if reasons, _ := s.drainEvents(); reasons != "" {
 		t.Errorf("told again: %s", reasons)
 	}
 	// Who changes the set need not wait for the back-off.
 	s.fail = nil
 	s.resize(4)
-	s.pass("create Machine, create Machine, create Machine, create Machine, status MachineSet/web")
+	s.reconciles("create Machine, create Machine, create Machine, create Machine, status MachineSet/web")
 	s.expect(4, 0, 0, "MachinesCreated=True Created", "Resized=True Resized")
 	if s.set().Status.ErrorReason != nil || s.set().Status.ErrorMessage != nil {
 		t.Error("the error stays")
 	}
 }
 
-func TestPartialFailures(t *testing.T) {
-	s := newStage(t, Options{}, setOf(20))
+func TestCreate_PartialFailures(t *testing.T) {
+	s := newFixture(t, Options{}, setOf(20))
 	var calls atomic.Int32
 	s.fail = only("create", func(string) error {
 		if calls.Add(1) > 5 {
@@ -80,16 +81,16 @@ func TestPartialFailures(t *testing.T) {
 	})
 	// Batches of 1, 2 and 4, of which two fail.
 	result, writes, err := s.try("web")
-	if err != nil || strings.Count(writes, "create") != 7 || result.RequeueAfter != minRefusal {
+	if err != nil || strings.Count(writes, "create") != 7 || result.RequeueAfter != minDenied {
 		t.Fatalf("error %v, wrote %s, tries again in %s", err, writes, result.RequeueAfter)
 	}
 	s.expect(5, 0, 0, "MachinesCreated=False CreateError", "Resized=False ScalingUp")
-	if reasons, _ := s.told(); reasons != "SuccessfulCreate FailedCreate ReconcileError" {
+	if reasons, _ := s.drainEvents(); reasons != "SuccessfulCreate FailedCreate ReconcileError" {
 		t.Errorf("events %s", reasons)
 	}
 	s.fail = nil
-	s.pass("")
-	s.clock.SetTime(start.Add(minRefusal))
+	s.reconciles("")
+	s.clock.SetTime(start.Add(minDenied))
 	s.settle()
 	s.expect(20, 0, 0, "MachinesCreated=True Created", "Resized=True Resized")
 	if len(s.living()) != 20 || s.creates != 20 {
@@ -97,7 +98,7 @@ func TestPartialFailures(t *testing.T) {
 	}
 }
 
-func TestReasonsOfFailures(t *testing.T) {
+func TestCreate_FailureReasons(t *testing.T) {
 	kind, resource := schema.GroupKind{Kind: "Machine"}, schema.GroupResource{Resource: "machines"}
 	for _, c := range []struct {
 		name    string
@@ -113,9 +114,9 @@ func TestReasonsOfFailures(t *testing.T) {
 			`machines "web-*" is forbidden: quota`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t, Options{}, setOf(1))
+			s := newFixture(t, Options{}, setOf(1))
 			s.fail = only("create", func(string) error { return c.err })
-			s.pass("create Machine, status MachineSet/web")
+			s.reconciles("create Machine, status MachineSet/web")
 			status := s.set().Status
 			if status.ErrorReason == nil || *status.ErrorReason != c.reason || !strings.Contains(*status.ErrorMessage, c.message) {
 				t.Errorf("%v %v", *status.ErrorReason, *status.ErrorMessage)
@@ -125,33 +126,33 @@ func TestReasonsOfFailures(t *testing.T) {
 }
 
 // An API server that restarts is no news; one that fails again and again is.
-func TestPatience(t *testing.T) {
-	s := newStage(t, Options{}, setOf(1))
+func TestCreate_TransientErrorsAreTolerated(t *testing.T) {
+	s := newFixture(t, Options{}, setOf(1))
 	s.fail = only("create", broken)
-	s.pass("create Machine, status MachineSet/web")
+	s.reconciles("create Machine, status MachineSet/web")
 	s.expect(0, 0, 0, "MachinesCreated=True Created", "Resized=False ScalingUp")
-	for i := 1; i < patience; i++ {
-		if reasons, _ := s.told(); reasons != "" {
+	for i := 1; i < tolerance; i++ {
+		if reasons, _ := s.drainEvents(); reasons != "" {
 			t.Errorf("events %s", reasons)
 		}
 		s.clock.SetTime(s.clock.Now().Add(time.Minute))
 		s.settleFailing()
 	}
 	s.expect(0, 0, 0, "MachinesCreated=False CreateError", "Resized=False ScalingUp")
-	if reasons, _ := s.told(); reasons != "FailedCreate ReconcileError" {
+	if reasons, _ := s.drainEvents(); reasons != "FailedCreate ReconcileError" {
 		t.Errorf("events %s", reasons)
 	}
 	// A new process has not been patient yet, and does not take back what was told.
 	s.restart(nil)
-	s.pass("create Machine")
+	s.reconciles("create Machine")
 	// When nothing is missing any more, the failure is over.
 	s.resize(0)
-	s.pass("status MachineSet/web")
+	s.reconciles("status MachineSet/web")
 	s.expect(0, 0, 0, "MachinesCreated=True Created", "Resized=True Resized")
 }
 
 // settleFailing makes a pass that may try, and fail.
-func (s *stage) settleFailing() {
+func (s *fixture) settleFailing() {
 	s.t.Helper()
 	if _, writes, err := s.try("web"); err != nil || !strings.Contains(writes, "create") {
 		s.t.Fatalf("error %v, wrote %s", err, writes)
@@ -159,33 +160,33 @@ func (s *stage) settleFailing() {
 }
 
 // A set that goes with its namespace tells nobody of it.
-func TestNamespacesThatEnd(t *testing.T) {
-	s := newStage(t, Options{}, setOf(5))
+func TestCreate_NamespaceTerminating(t *testing.T) {
+	s := newFixture(t, Options{}, setOf(5))
 	s.fail = only("create", func(string) error {
 		err := apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "web", errors.New("being terminated"))
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 		return err
 	})
-	if result := s.pass("create Machine, status MachineSet/web"); result.RequeueAfter != retryDenied {
+	if result := s.reconciles("create Machine, status MachineSet/web"); result.RequeueAfter != controller.RetryDenied {
 		t.Errorf("tries again in %s", result.RequeueAfter)
 	}
 	s.expect(0, 0, 0, "MachinesCreated=True Created", "Resized=False ScalingUp")
-	if reasons, _ := s.told(); reasons != "" {
+	if reasons, _ := s.drainEvents(); reasons != "" {
 		t.Errorf("events %s", reasons)
 	}
 }
 
 // A creation whose answer is lost has been made, or not: to make another would be one too many.
-func TestLostAnswers(t *testing.T) {
+func TestCreate_UnansweredRequests(t *testing.T) {
 	for _, carriedOut := range []bool{true, false} {
 		t.Run(fmt.Sprintf("carried out %v", carriedOut), func(t *testing.T) {
-			s := newStage(t, Options{}, setOf(1))
+			s := newFixture(t, Options{}, setOf(1))
 			lost := only("create", func(string) error { return apierrors.NewTimeoutError("no answer", 1) })
 			if s.fail = lost; carriedOut {
 				s.fail, s.lose = nil, lost
 			}
 			s.freeze()
-			s.pass("create Machine, status MachineSet/web")
+			s.reconciles("create Machine, status MachineSet/web")
 			s.thaw()
 			s.fail, s.lose = nil, nil
 			s.clock.SetTime(start.Add(time.Minute))
@@ -199,39 +200,39 @@ func TestLostAnswers(t *testing.T) {
 }
 
 // The same, while the API server itself answers from before: the name is what tells that it is there.
-func TestLostAnswersByTheName(t *testing.T) {
-	s := newStage(t, Options{}, setOf(2))
+func TestCreate_UnansweredRequestsAndStaleServer(t *testing.T) {
+	s := newFixture(t, Options{}, setOf(2))
 	s.lose = only("create", func(string) error { return apierrors.NewTimeoutError("no answer", 1) })
 	s.freeze()
-	s.pass("create Machine, status MachineSet/web")
+	s.reconciles("create Machine, status MachineSet/web")
 	s.lose = nil
-	m := s.known[named("machines", "web").NamespacedName]
-	if fmt.Sprint(m.unsure) != "[web-00001]" || !m.unverified {
-		t.Fatalf("unsure of %v", m.unsure)
+	m := s.state()
+	if fmt.Sprint(m.unanswered) != "[web-00001]" || !m.unverified {
+		t.Fatalf("unsure of %v", m.unanswered)
 	}
 	m.unverified = false
 	s.clock.SetTime(start.Add(time.Minute))
 	s.cached.Reader = split{s.client, s.cached.Reader}
-	s.pass("create Machine, create Machine, status MachineSet/web")
-	if s.creates != 2 || fmt.Sprint(s.living()) != "[web-00001 web-00003]" || len(m.unsure) != 0 {
+	s.reconciles("create Machine, create Machine, status MachineSet/web")
+	if s.creates != 2 || fmt.Sprint(s.living()) != "[web-00001 web-00003]" || len(m.unanswered) != 0 {
 		t.Errorf("%d were created, there are %v", s.creates, s.living())
 	}
 	s.thaw()
-	s.pass("")
+	s.reconciles("")
 }
 
 // A name that is somebody else's is left to them.
-func TestNamesThatAreTaken(t *testing.T) {
+func TestCreate_NameTaken(t *testing.T) {
 	foreign := machineOf("web-00001", loose, relabel)
-	s := newStage(t, Options{}, setOf(1), foreign)
-	s.pass("create Machine, create Machine, status MachineSet/web")
+	s := newFixture(t, Options{}, setOf(1), foreign)
+	s.reconciles("create Machine, create Machine, status MachineSet/web")
 	if fmt.Sprint(s.living()) != "[web-00001 web-00002]" || s.metric(createsDoc.Name, "ok") != 1 {
 		t.Errorf("there are %v", s.living())
 	}
 	// One of our own that the cache knows is not the one that is missing.
 	s.names = 1
 	s.resize(2)
-	s.pass("create Machine, create Machine, status MachineSet/web")
+	s.reconciles("create Machine, create Machine, status MachineSet/web")
 	if fmt.Sprint(s.living()) != "[web-00001 web-00002 web-00003]" {
 		t.Errorf("there are %v", s.living())
 	}
@@ -240,16 +241,16 @@ func TestNamesThatAreTaken(t *testing.T) {
 	s.names = 0
 	taken := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "machines"}, "x")
 	s.fail = only("create", func(string) error { return taken })
-	s.pass("create Machine, create Machine, create Machine, status MachineSet/web")
+	s.reconciles("create Machine, create Machine, create Machine, status MachineSet/web")
 	if got := s.metric(createsDoc.Name, "error"); got != 1 {
 		t.Errorf("%v failures", got)
 	}
 }
 
-func TestLongNames(t *testing.T) {
+func TestCreate_LongNames(t *testing.T) {
 	set := setOf(1)
 	set.Name = strings.Repeat("x", 70)
-	s := newStage(t, Options{}, set)
+	s := newFixture(t, Options{}, set)
 	if _, writes, err := s.try(set.Name); err != nil || !strings.HasPrefix(writes, "create Machine, ") {
 		t.Fatal(err, writes)
 	}
@@ -258,8 +259,8 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-func TestGeneratedNames(t *testing.T) {
-	s := newStage(t, Options{}, setOf(0))
+func TestCreate_GeneratedNames(t *testing.T) {
+	s := newFixture(t, Options{}, setOf(0))
 	r := NewReconciler(s.client, s.client, nil, s.client, s.events, s.metrics, Options{})
 	if one, other := r.options.Suffix(), r.options.Suffix(); len(one) != suffixLength || one == other {
 		t.Errorf("%s %s", one, other)

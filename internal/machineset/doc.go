@@ -1,6 +1,5 @@
-// Package machineset is the capability that keeps as many Machines as a MachineSet asks for. It replaces the MachineSet controller of
-// the machine-api-operator.
+// Package machineset keeps the number of Machines that a MachineSet asks for. It replaces the MachineSet controller of machine-api-operator.
 //
-// The work item is the MachineSet. A pass gathers its Machines and their Nodes from caches that are known to show Drover's own writes,
-// has the plan package decide, adopts or creates or deletes, and writes the status as it is after that.
+// A reconciliation observes the Machines of a MachineSet and their Nodes in caches that show all of Drover's own writes, has package plan decide,
+// applies the decision (adopt, release, create, delete, replace), and writes the status as it is after that.
 package machineset

@@ -17,7 +17,7 @@ import (
 )
 
 // docs/metrics.md is written from MetricDocs: it must say what is really served.
-func TestMetricsAreAsDocumented(t *testing.T) {
+func TestMetrics_Documented(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m, err := NewMetrics(registry)
 	if err != nil {
@@ -62,7 +62,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 }
 
 // docs/events.md is written from Events: every reason in the code has to be there, and no other.
-func TestEventsAreAsDocumented(t *testing.T) {
+func TestEvents_Documented(t *testing.T) {
 	declared := eventConstants(t)
 	var documented []string
 	for _, doc := range Events {

@@ -14,38 +14,38 @@ import (
 var (
 	replicasDoc = status.MetricDoc{
 		Name: "mapi_machine_set_status_replicas", Type: "gauge", Labels: []string{"name", "namespace"},
-		Help: "Machines of a MachineSet, as status.replicas has it. The incumbent's name; a series ends with its MachineSet.",
+		Help: "Machines of a MachineSet, as status.replicas has it. The name is machine-api-operator's; a series ends with its MachineSet.",
 	}
 	availableDoc = status.MetricDoc{
 		Name: "mapi_machine_set_status_replicas_available", Type: "gauge", Labels: []string{"name", "namespace"},
-		Help: "Machines of a MachineSet whose Nodes have been ready for spec.minReadySeconds. The incumbent's name; a series ends with its MachineSet.",
+		Help: "Machines of a MachineSet whose Nodes have been ready for spec.minReadySeconds. The name is machine-api-operator's; a series ends with its MachineSet.",
 	}
 	readyDoc = status.MetricDoc{
 		Name: "mapi_machine_set_status_replicas_ready", Type: "gauge", Labels: []string{"name", "namespace"},
-		Help: "Machines of a MachineSet whose Nodes are ready. The incumbent's name; a series ends with its MachineSet.",
+		Help: "Machines of a MachineSet whose Nodes are ready. The name is machine-api-operator's; a series ends with its MachineSet.",
 	}
 	itemsDoc = status.MetricDoc{
 		Name: "mapi_machineset_items", Type: "gauge",
-		Help: "MachineSets. The incumbent's name.",
+		Help: "MachineSets. The name is machine-api-operator's.",
 	}
 	stampDoc = status.MetricDoc{
 		Name: "mapi_machineset_created_timestamp_seconds", Type: "gauge", Labels: []string{"name", "namespace", "api_version"},
-		Help: "When a MachineSet was created, in seconds since 1970. The incumbent's name; a series ends with its MachineSet.",
+		Help: "When a MachineSet was created, in seconds since 1970. The name is machine-api-operator's; a series ends with its MachineSet.",
 	}
 	createsDoc = status.MetricDoc{
 		Name: "drover_machineset_creates_total", Type: "counter", Labels: []string{"result"},
-		Help: "Machines that MachineSets were to create, by result (ok, conflict, gone, denied, error).",
+		Help: "Requests to create a Machine, by result (ok, conflict, gone, denied, error).",
 	}
 	deletesDoc = status.MetricDoc{
 		Name: "drover_machineset_deletes_total", Type: "counter", Labels: []string{"result"},
-		Help: "Machines that MachineSets were to delete, by result (ok, conflict, gone, denied, error).",
+		Help: "Requests to delete a Machine, by result (ok, conflict, gone, denied, error).",
 	}
 )
 
 // MetricDocs describes every metric of the controller.
 var MetricDocs = []status.MetricDoc{replicasDoc, availableDoc, readyDoc, itemsDoc, stampDoc, createsDoc, deletesDoc}
 
-// Metrics holds the controller's collectors. Make one per process: it outlives the controller, which stops when its CRDs go.
+// Metrics holds the controller's collectors. Create one for each process: it outlives the controller, which stops when its CRDs are deleted.
 type Metrics struct {
 	replicas, available, ready, created *prometheus.GaugeVec
 	items                               prometheus.Gauge
@@ -55,7 +55,7 @@ type Metrics struct {
 	known map[types.NamespacedName]bool
 }
 
-// NewMetrics makes the collectors and registers them. It fails when one of the names is taken.
+// NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		replicas: gaugeVec(replicasDoc), available: gaugeVec(availableDoc), ready: gaugeVec(readyDoc), created: gaugeVec(stampDoc),
@@ -79,7 +79,7 @@ func counterVec(doc status.MetricDoc) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
 }
 
-// observe shows a MachineSet with a status that it has.
+// observe sets the metrics of a MachineSet from a status.
 func (m *Metrics) observe(key types.NamespacedName, set *machinev1beta1.MachineSet, has *machinev1beta1.MachineSetStatus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +91,7 @@ func (m *Metrics) observe(key types.NamespacedName, set *machinev1beta1.MachineS
 	m.created.WithLabelValues(key.Name, key.Namespace, machinev1beta1.GroupVersion.String()).Set(float64(set.CreationTimestamp.Unix()))
 }
 
-// forget drops a MachineSet that is gone.
+// forget removes the metrics of a MachineSet that is gone.
 func (m *Metrics) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +103,7 @@ func (m *Metrics) forget(key types.NamespacedName) {
 	}
 }
 
-// reset forgets everything that is shown per object, when the controller stops.
+// reset removes the metrics of all MachineSets, when the controller stops.
 func (m *Metrics) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

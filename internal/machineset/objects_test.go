@@ -35,7 +35,7 @@ func machineOf(name string, edits ...func(*machinev1beta1.Machine)) *machinev1be
 	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"pool": "web", "tier": "front"},
 		CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)), Annotations: map[string]string{}, Finalizers: []string{machinev1beta1.MachineFinalizer},
-		OwnerReferences: []metav1.OwnerReference{*controllerOf(setOf(1))},
+		OwnerReferences: []metav1.OwnerReference{*controllerRef(setOf(1))},
 	}}
 	machine.Status.NodeRef = &corev1.ObjectReference{Name: name}
 	for _, edit := range edits {

@@ -15,14 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/paused"
 )
 
-func TestANewMachineSet(t *testing.T) {
-	s := newStage(t, Options{}, setOf(3))
-	if result := s.pass("create Machine, create Machine, create Machine, status MachineSet/web"); result != (reconcile.Result{}) {
+func TestReconcile_NewMachineSet(t *testing.T) {
+	s := newFixture(t, Options{}, setOf(3))
+	if result := s.reconciles("create Machine, create Machine, create Machine, status MachineSet/web"); result != (reconcile.Result{}) {
 		t.Errorf("looks again: %+v", result)
 	}
 	// The status is the one after the action, so the next pass has nothing to add.
@@ -31,8 +32,8 @@ func TestANewMachineSet(t *testing.T) {
 	if status.FullyLabeledReplicas != 3 || status.ObservedGeneration != 1 || status.LabelSelector != "pool=web" {
 		t.Errorf("%+v", status)
 	}
-	s.pass("")
-	if reasons, last := s.told(); reasons != "SuccessfulCreate" || !strings.HasSuffix(last, "created 3 Machines: web-00001, web-00002, web-00003") {
+	s.reconciles("")
+	if reasons, last := s.drainEvents(); reasons != "SuccessfulCreate" || !strings.HasSuffix(last, "created 3 Machines: web-00001, web-00002, web-00003") {
 		t.Errorf("events %s, %q", reasons, last)
 	}
 	machine := s.machine("web-00001")
@@ -54,22 +55,22 @@ func TestANewMachineSet(t *testing.T) {
 	}
 }
 
-func TestScaling(t *testing.T) {
-	s := newStage(t, Options{}, pool(3)...)
-	s.pass("status MachineSet/web")
+func TestReconcile_Scale(t *testing.T) {
+	s := newFixture(t, Options{}, pool(3)...)
+	s.reconciles("status MachineSet/web")
 	s.expect(3, 3, 3, "Resized=True Resized", "MachinesReady=True Ready")
 	s.resize(5)
-	s.pass("create Machine, create Machine, status MachineSet/web")
+	s.reconciles("create Machine, create Machine, status MachineSet/web")
 	s.expect(5, 3, 3, "MachinesReady=False WaitingForNodes")
 	s.resize(2)
 	// Those without a Node go first, then the one whose name is first.
-	s.pass("delete Machine/a, delete Machine/web-00001, delete Machine/web-00002, status MachineSet/web")
+	s.reconciles("delete Machine/a, delete Machine/web-00001, delete Machine/web-00002, status MachineSet/web")
 	s.expect(2, 2, 2, "Resized=True Resized", "MachinesReady=True Ready")
 	s.resize(0)
-	s.pass("delete Machine/b, delete Machine/c, status MachineSet/web")
+	s.reconciles("delete Machine/b, delete Machine/c, status MachineSet/web")
 	s.expect(0, 0, 0, "Resized=True Resized", "MachinesReady=True Ready")
-	s.pass("")
-	reasons, last := s.told()
+	s.reconciles("")
+	reasons, last := s.drainEvents()
 	if reasons != "SuccessfulCreate SuccessfulDelete SuccessfulDelete" || !strings.HasSuffix(last, "deleted 2 Machines: b, c") {
 		t.Errorf("events %s, %q", reasons, last)
 	}
@@ -79,13 +80,13 @@ func TestScaling(t *testing.T) {
 }
 
 // The cluster-autoscaler marks a Machine and takes one off the scale.
-func TestTheMarkedMachineGoes(t *testing.T) {
+func TestReconcile_DeletesMarkedMachine(t *testing.T) {
 	for _, policy := range []string{"", "Random", "Newest", "Oldest"} {
 		for _, annotation := range []string{plan.DeleteAnnotation, plan.OldDeleteAnnotation} {
 			for _, value := range []string{"", "true"} {
 				objects := append(pool(3), machineOf("younger", func(m *machinev1beta1.Machine) { m.CreationTimestamp = metav1.NewTime(start) }),
 					machineOf("without-a-node", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }))
-				s := newStage(t, Options{}, objects...)
+				s := newFixture(t, Options{}, objects...)
 				s.resize(5)
 				s.settle()
 				edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{annotation: value} })
@@ -101,38 +102,38 @@ func TestTheMarkedMachineGoes(t *testing.T) {
 }
 
 // A Machine that is being deleted does not count: what takes its place does not wait for the drain.
-func TestADeletedMachineIsReplacedAtOnce(t *testing.T) {
-	s := newStage(t, Options{}, pool(2)...)
+func TestReconcile_MachineDeleted(t *testing.T) {
+	s := newFixture(t, Options{}, pool(2)...)
 	s.settle()
 	if err := s.client.Delete(t.Context(), s.machine("a"), guard(s.machine("a"))); err != nil {
 		t.Fatal(err)
 	}
-	s.pass("create Machine, status MachineSet/web")
-	s.pass("")
+	s.reconciles("create Machine, status MachineSet/web")
+	s.reconciles("")
 	s.expect(2, 1, 1)
 	if s.machine("a").DeletionTimestamp == nil {
 		t.Error("it is gone already")
 	}
 }
 
-func TestNothingIsWrittenAtRest(t *testing.T) {
-	s := newStage(t, Options{}, append(pool(5), machineOf("stranger", loose, relabel))...)
+func TestReconcile_NoWritesAtRest(t *testing.T) {
+	s := newFixture(t, Options{}, append(pool(5), machineOf("stranger", loose, relabel))...)
 	s.settle()
 	before := s.newest
 	for range 5 {
 		s.clock.SetTime(s.clock.Now().Add(time.Hour))
-		s.pass("")
+		s.reconciles("")
 	}
 	s.restart(nil)
-	s.pass("")
-	if reasons, _ := s.told(); reasons != "" || s.newest != before {
+	s.reconciles("")
+	if reasons, _ := s.drainEvents(); reasons != "" || s.newest != before {
 		t.Errorf("events %s, version %s after %s", reasons, s.newest, before)
 	}
 }
 
-func TestMinReadySeconds(t *testing.T) {
+func TestReconcile_MinReadySeconds(t *testing.T) {
 	objects := pool(3)
-	s := newStage(t, Options{}, objects...)
+	s := newFixture(t, Options{}, objects...)
 	edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Spec.MinReadySeconds = 60 })
 	ready := func(name string, status corev1.ConditionStatus, since time.Time) {
 		edit(s, nodeOf(name, "", start), func(n *corev1.Node) { n.Status = nodeOf(name, status, since).Status })
@@ -153,29 +154,29 @@ func TestMinReadySeconds(t *testing.T) {
 		{40 * time.Second, "status MachineSet/web", 2, 2, 0},
 	} {
 		s.clock.SetTime(start.Add(step.after))
-		if result := s.pass(step.writes); result.RequeueAfter != step.again {
+		if result := s.reconciles(step.writes); result.RequeueAfter != step.again {
 			t.Errorf("after %s: looks again in %s", step.after, result.RequeueAfter)
 		}
 		s.expect(3, step.ready, step.available)
 	}
 	ready("a", corev1.ConditionUnknown, start.Add(time.Minute))
-	s.pass("status MachineSet/web")
+	s.reconciles("status MachineSet/web")
 	s.expect(3, 1, 1, "MachinesReady=False NodesNotReady")
 }
 
-func TestPause(t *testing.T) {
-	s := newStage(t, Options{ReplaceFailed: true}, append(pool(2), machineOf("orphan", loose))...)
+func TestReconcile_Paused(t *testing.T) {
+	s := newFixture(t, Options{ReplaceFailed: true}, append(pool(2), machineOf("orphan", loose))...)
 	edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"pool": "other"} })
 	edit(s, s.set(), func(set *machinev1beta1.MachineSet) {
 		set.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""}
 	})
 	s.resize(5)
-	s.pass("status MachineSet/web")
+	s.reconciles("status MachineSet/web")
 	s.expect(1, 1, 1, "Paused=True PausedByAnnotation", "Resized=False PausedByAnnotation")
-	s.pass("")
+	s.reconciles("")
 	// The counts go on.
 	edit(s, nodeOf("a", "", start), func(n *corev1.Node) { n.Status.Conditions = nil })
-	s.pass("status MachineSet/web")
+	s.reconciles("status MachineSet/web")
 	s.expect(1, 0, 0)
 	edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Annotations = nil })
 	s.settle()
@@ -186,8 +187,8 @@ func TestPause(t *testing.T) {
 }
 
 // The migration to Cluster API waits for the incumbent's condition and words.
-func TestAuthority(t *testing.T) {
-	s := newStage(t, Options{}, pool(2)...)
+func TestReconcile_Authority(t *testing.T) {
+	s := newFixture(t, Options{}, pool(2)...)
 	authority := func(api machinev1beta1.MachineAuthority) {
 		edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Status.AuthoritativeAPI = api })
 	}
@@ -202,73 +203,73 @@ func TestAuthority(t *testing.T) {
 	edit(s, s.set(), func(set *machinev1beta1.MachineSet) {
 		set.Spec.AuthoritativeAPI = machinev1beta1.MachineAuthorityClusterAPI
 	})
-	if result := s.pass("status MachineSet/web"); result.RequeueAfter == 0 || s.set().Status.AuthoritativeAPI != "ClusterAPI" {
+	if result := s.reconciles("status MachineSet/web"); result.RequeueAfter == 0 || s.set().Status.AuthoritativeAPI != "ClusterAPI" {
 		t.Error("what the spec asks for is not in the status")
 	}
 	s.resize(5)
-	s.pass("status MachineSet/web")
+	s.reconciles("status MachineSet/web")
 	paused(corev1.ConditionTrue, "", "AuthoritativeAPINotMachineAPI", "The AuthoritativeAPI status is set to 'ClusterAPI'")
 	if status := s.set().Status; status.Replicas != 0 || status.ObservedGeneration != 0 || len(status.Conditions) != 1 {
 		t.Errorf("more is written than Paused: %+v", status)
 	}
-	s.pass("")
+	s.reconciles("")
 	authority(machinev1beta1.MachineAuthorityMigrating)
-	s.pass("status MachineSet/web")
+	s.reconciles("status MachineSet/web")
 	paused(corev1.ConditionTrue, "", "AuthoritativeAPINotMachineAPI", "The AuthoritativeAPI status is set to 'Migrating'")
-	s.pass("")
+	s.reconciles("")
 	authority("SomethingNew")
-	s.pass("")
+	s.reconciles("")
 	authority(machinev1beta1.MachineAuthorityMachineAPI)
-	s.pass("create Machine, create Machine, create Machine, status MachineSet/web")
+	s.reconciles("create Machine, create Machine, create Machine, status MachineSet/web")
 	paused(corev1.ConditionFalse, machinev1beta1.ConditionSeverityInfo, "AuthoritativeAPIMachineAPI",
 		"The AuthoritativeAPI status is set to 'MachineAPI'")
-	s.pass("")
+	s.reconciles("")
 	s.expect(5, 2, 2)
 }
 
-func TestProblems(t *testing.T) {
-	s := newStage(t, Options{}, pool(2)...)
+func TestReconcile_InvalidMachineSet(t *testing.T) {
+	s := newFixture(t, Options{}, pool(2)...)
 	s.settle()
 	edit(s, s.set(), func(set *machinev1beta1.MachineSet) {
 		set.Spec.Selector.MatchLabels = map[string]string{"pool": "other"}
 		set.Spec.Replicas, set.Generation = new(int32(7)), 2
 	})
-	s.pass("status MachineSet/web")
+	s.reconciles("status MachineSet/web")
 	s.expect(2, 2, 2, "MachinesCreated=False InvalidConfiguration", "Resized=False InvalidConfiguration")
 	status := s.set().Status
 	if status.ErrorReason == nil || *status.ErrorReason != machinev1beta1.InvalidConfigurationMachineSetError || status.ObservedGeneration != 2 ||
 		!strings.Contains(*status.ErrorMessage, "does not match spec.template.metadata.labels") {
 		t.Errorf("%+v", status)
 	}
-	if reasons, _ := s.told(); reasons != "ReconcileError" {
+	if reasons, _ := s.drainEvents(); reasons != "ReconcileError" {
 		t.Errorf("events %s", reasons)
 	}
 	for range 3 {
-		if result := s.pass(""); result != (reconcile.Result{}) {
+		if result := s.reconciles(""); result != (reconcile.Result{}) {
 			t.Error("somebody has to change something first")
 		}
 	}
 	s.restart(nil)
-	s.pass("")
-	if reasons, _ := s.told(); reasons != "" {
+	s.reconciles("")
+	if reasons, _ := s.drainEvents(); reasons != "" {
 		t.Errorf("told again: %s", reasons)
 	}
 	edit(s, s.set(), func(set *machinev1beta1.MachineSet) {
 		set.Spec = setOf(3).Spec
 		set.Generation = 3
 	})
-	s.pass("create Machine, status MachineSet/web")
+	s.reconciles("create Machine, status MachineSet/web")
 	s.expect(3, 2, 2, "MachinesCreated=True Created", "Resized=True Resized")
 	if s.set().Status.ErrorReason != nil || s.set().Status.ErrorMessage != nil {
 		t.Error("the error stays")
 	}
 }
 
-func TestOfWhatIsNotThere(t *testing.T) {
+func TestReconcile_MachineSetGone(t *testing.T) {
 	leaving := setOf(3)
 	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: start}, []string{"foregroundDeletion"}
-	s := newStage(t, Options{}, leaving)
-	s.pass("")
+	s := newFixture(t, Options{}, leaving)
+	s.reconciles("")
 	created := func() float64 { return s.metric(stampDoc.Name, "machine.openshift.io/v1beta1", "web", "machines") }
 	if s.metric(itemsDoc.Name) != 1 || created() != float64(start.Add(-time.Hour).Unix()) {
 		t.Error("it is there until it is gone")
@@ -276,29 +277,29 @@ func TestOfWhatIsNotThere(t *testing.T) {
 	s.versions.Expect("uid-of-web", expectations.Write{Version: "1"})
 	s.owned.Created("uid-of-web", machineOf("a"))
 	s.cached.Reader = newBuilder(t).Build()
-	s.pass("")
+	s.reconciles("")
 	if s.metric(itemsDoc.Name) != 0 || s.metric(replicasDoc.Name, "web", "machines") != -1 || created() != -1 {
 		t.Error("its series are still there")
 	}
-	if len(s.known) != 0 || s.versions.Len() != 0 || s.owned.Len() != 0 {
+	if s.states.Len() != 0 || s.versions.Len() != 0 || s.owned.Len() != 0 {
 		t.Error("it is remembered")
 	}
 }
 
 // A MachineSet that was made anew under its name is another one.
-func TestOfAMachineSetThatWasMadeAnew(t *testing.T) {
-	s := newStage(t, Options{}, pool(1)...)
+func TestReconcile_MachineSetCreatedAgain(t *testing.T) {
+	s := newFixture(t, Options{}, pool(1)...)
 	s.settle()
-	s.known[named("machines", "web").NamespacedName].creating.times = 7
+	s.state().creating.failures = 7
 	s.owned.Created("uid-of-web", machineOf("unseen"))
 	edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.UID = "another" })
-	s.pass("create Machine, status MachineSet/web")
-	if s.known[named("machines", "web").NamespacedName].uid != "another" || s.owned.Len() != 1 {
+	s.reconciles("create Machine, status MachineSet/web")
+	if s.state().creating.failures != 0 || s.owned.Len() != 1 {
 		t.Error("what was known of the old one counts for the new one")
 	}
 }
 
-func TestAnswersToTheStatus(t *testing.T) {
+func TestStatus_Errors(t *testing.T) {
 	sets := schema.GroupResource{Resource: "machinesets"}
 	for _, c := range []struct {
 		name  string
@@ -306,62 +307,62 @@ func TestAnswersToTheStatus(t *testing.T) {
 		again time.Duration
 		fails bool
 	}{
-		{"a conflict is quiet", apierrors.NewConflict(sets, "web", errors.New("modified")), retryStale, false},
+		{"a conflict is quiet", apierrors.NewConflict(sets, "web", errors.New("modified")), controller.RetryConflict, false},
 		{"it is gone", apierrors.NewNotFound(sets, "web"), 0, false},
-		{"a refusal waits for a person", apierrors.NewForbidden(sets, "web", errors.New("rbac")), retryDenied, false},
+		{"a refusal waits for a person", apierrors.NewForbidden(sets, "web", errors.New("rbac")), controller.RetryDenied, false},
 		{"anything else is tried again with back-off", apierrors.NewInternalError(errors.New("etcd")), 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t, Options{}, pool(1)...)
+			s := newFixture(t, Options{}, pool(1)...)
 			s.fail = only("status", func(string) error { return c.err })
 			result, writes, err := s.try("web")
 			if (err != nil) != c.fails || result.RequeueAfter != c.again || writes != "status MachineSet/web" {
 				t.Errorf("error %v, again after %s, wrote %s", err, result.RequeueAfter, writes)
 			}
 			s.fail = nil
-			s.pass("status MachineSet/web")
+			s.reconciles("status MachineSet/web")
 		})
 	}
 }
 
 // A guard that fails again and again means a cache that lags: writing ten times a second would not make it faster.
 func TestStatus_ConflictsBackOff(t *testing.T) {
-	s := newStage(t, Options{}, pool(1)...)
+	s := newFixture(t, Options{}, pool(1)...)
 	conflict := only("status", func(string) error {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "machinesets"}, "web", errors.New("modified"))
 	})
 	s.fail = conflict
-	for i, want := range []time.Duration{retryStale, 2 * retryStale, 4 * retryStale} {
-		if result := s.pass("status MachineSet/web"); result.RequeueAfter != want {
+	for i, want := range []time.Duration{controller.RetryConflict, 2 * controller.RetryConflict, 4 * controller.RetryConflict} {
+		if result := s.reconciles("status MachineSet/web"); result.RequeueAfter != want {
 			t.Errorf("conflict %d: again after %s, want %s", i+1, result.RequeueAfter, want)
 		}
 	}
 	s.fail = nil
-	s.pass("status MachineSet/web")
+	s.reconciles("status MachineSet/web")
 	s.fail = conflict
 	s.resize(2)
-	if result := s.pass("create Machine, status MachineSet/web"); result.RequeueAfter != retryStale {
+	if result := s.reconciles("create Machine, status MachineSet/web"); result.RequeueAfter != controller.RetryConflict {
 		t.Errorf("after a write that went well it begins anew, not with %s", result.RequeueAfter)
 	}
 }
 
 // A cache of MachineSets that lags behind our own status would have it written twice.
-func TestWaitsForItsOwnStatus(t *testing.T) {
-	s := newStage(t, Options{}, pool(2)...)
+func TestReconcile_WaitsForOwnStatus(t *testing.T) {
+	s := newFixture(t, Options{}, pool(2)...)
 	s.freeze()
-	s.pass("status MachineSet/web")
-	if result := s.pass(""); result.RequeueAfter != catchUp {
+	s.reconciles("status MachineSet/web")
+	if result := s.reconciles(""); result.RequeueAfter != controller.CatchUp {
 		t.Errorf("looks again in %s", result.RequeueAfter)
 	}
 	s.thaw()
-	s.pass("")
+	s.reconciles("")
 }
 
-func TestCachesThatFail(t *testing.T) {
-	s := newStage(t, Options{}, pool(2)...)
+func TestReconcile_CacheErrors(t *testing.T) {
+	s := newFixture(t, Options{}, pool(2)...)
 	no := errors.New("no")
 	s.resize(3)
-	s.remember(named("machines", "web").NamespacedName, s.set().UID).unverified = true
+	s.state().unverified = true
 	s.Reconciler.live = &failing{Reader: s.client, kind: "*v1.PartialObjectMetadataList", err: no}
 	if _, writes, err := s.try("web"); !errors.Is(err, no) || writes != "" {
 		t.Errorf("what the cache shows cannot be verified: error %v, wrote %s", err, writes)

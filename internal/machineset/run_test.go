@@ -57,7 +57,7 @@ func (*informer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration)
 
 // The whole controller, from an event to what it writes, and to the end of what it shows.
 func TestRun(t *testing.T) {
-	s := newStage(t, Options{}, setOf(3))
+	s := newFixture(t, Options{}, setOf(3))
 	cache := &heard{Reader: s.client, handlers: make(chan toolscache.ResourceEventHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

@@ -12,14 +12,16 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/controller"
 )
 
 // both runs a test on a cache that tells how new it is, and on one that does not.
-func both(t *testing.T, run func(s *stage, tells bool), objects func() []client.Object) {
+func both(t *testing.T, run func(s *fixture, tells bool), objects func() []client.Object) {
 	t.Helper()
 	for _, tells := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the cache tells its version %v", tells), func(t *testing.T) {
-			s := newStage(t, Options{}, objects()...)
+			s := newFixture(t, Options{}, objects()...)
 			if tells {
 				s.restart(s.version)
 			}
@@ -29,23 +31,23 @@ func both(t *testing.T, run func(s *stage, tells bool), objects func() []client.
 }
 
 // waits checks that passes write nothing as long as the cache is behind, and cost no worker.
-func (s *stage) waits() {
+func (s *fixture) waits() {
 	s.t.Helper()
 	for range 3 {
 		s.clock.SetTime(s.clock.Now().Add(2 * time.Second))
-		if result := s.pass(""); result.RequeueAfter != catchUp {
+		if result := s.reconciles(""); result.RequeueAfter != controller.CatchUp {
 			s.t.Errorf("looks again in %s", result.RequeueAfter)
 		}
 	}
 }
 
-func TestACacheThatDoesNotShowCreations(t *testing.T) {
-	both(t, func(s *stage, _ bool) {
+func TestStaleCache_Creations(t *testing.T) {
+	both(t, func(s *fixture, _ bool) {
 		s.freezeMachines()
-		s.pass("create Machine, create Machine, create Machine, status MachineSet/web")
+		s.reconciles("create Machine, create Machine, create Machine, status MachineSet/web")
 		s.waits()
 		s.thaw()
-		s.pass("")
+		s.reconciles("")
 		s.expect(3, 0, 0)
 		if s.creates != 3 {
 			s.t.Errorf("%d were created", s.creates)
@@ -53,36 +55,36 @@ func TestACacheThatDoesNotShowCreations(t *testing.T) {
 	}, func() []client.Object { return []client.Object{setOf(3)} })
 }
 
-func TestACacheThatDoesNotShowDeletions(t *testing.T) {
-	both(t, func(s *stage, _ bool) {
+func TestStaleCache_Deletions(t *testing.T) {
+	both(t, func(s *fixture, _ bool) {
 		s.settle()
 		s.resize(3)
 		s.freezeMachines()
-		s.pass("delete Machine/a, delete Machine/b, status MachineSet/web")
+		s.reconciles("delete Machine/a, delete Machine/b, status MachineSet/web")
 		s.waits()
 		s.resize(2)
 		s.waits()
 		s.thaw()
-		s.pass("delete Machine/c, status MachineSet/web")
+		s.reconciles("delete Machine/c, status MachineSet/web")
 		s.expect(2, 2, 2)
 	}, func() []client.Object { return pool(5) })
 }
 
-func TestACacheThatDoesNotShowAdoptions(t *testing.T) {
-	both(t, func(s *stage, _ bool) {
+func TestStaleCache_Adoptions(t *testing.T) {
+	both(t, func(s *fixture, _ bool) {
 		s.resize(2)
 		s.freezeMachines()
-		s.pass("patch Machine/orphan, status MachineSet/web")
+		s.reconciles("patch Machine/orphan, status MachineSet/web")
 		s.waits()
 		s.thaw()
-		s.pass("")
+		s.reconciles("")
 		s.expect(2, 1, 1)
 	}, func() []client.Object { return append(pool(1), machineOf("orphan", loose)) })
 }
 
 // The incumbent does not wait after a creation that failed in part, counts on the old cache, and creates too many.
-func TestAnOldCacheAfterAPartialFailure(t *testing.T) {
-	both(t, func(s *stage, _ bool) {
+func TestStaleCache_AfterPartialFailure(t *testing.T) {
+	both(t, func(s *fixture, _ bool) {
 		s.fail = only("create", func(string) error {
 			if s.creates >= 4 {
 				return denied("")
@@ -110,8 +112,8 @@ func TestAnOldCacheAfterAPartialFailure(t *testing.T) {
 }
 
 // A cache that shows half of what was done is behind as well.
-func TestACacheThatShowsHalf(t *testing.T) {
-	both(t, func(s *stage, _ bool) {
+func TestStaleCache_HalfCaughtUp(t *testing.T) {
+	both(t, func(s *fixture, _ bool) {
 		var half *moment
 		s.carried = func() {
 			if s.creates >= 2 && half == nil {
@@ -119,20 +121,20 @@ func TestACacheThatShowsHalf(t *testing.T) {
 			}
 		}
 		s.freezeMachines()
-		s.pass(strings.Repeat("create Machine, ", 4) + "status MachineSet/web")
+		s.reconciles(strings.Repeat("create Machine, ", 4) + "status MachineSet/web")
 		s.show(*half)
 		s.cached.Reader = split{s.client, s.cached.Reader}
 		s.waits()
 		s.thaw()
-		s.pass("")
+		s.reconciles("")
 	}, func() []client.Object { return []client.Object{setOf(4)} })
 }
 
 // A Machine that was created and is gone before the cache could show it is missing, and not awaited for ever.
-func TestMachinesThatComeAndGo(t *testing.T) {
-	both(t, func(s *stage, tells bool) {
+func TestStaleCache_MachineCreatedAndDeleted(t *testing.T) {
+	both(t, func(s *fixture, tells bool) {
 		s.freezeMachines()
-		s.pass("create Machine, status MachineSet/web")
+		s.reconciles("create Machine, status MachineSet/web")
 		edit(s, s.machine("web-00001"), func(m *machinev1beta1.Machine) { m.Finalizers = nil })
 		if err := s.client.Delete(s.t.Context(), s.machine("web-00001"), guard(s.machine("web-00001"))); err != nil {
 			s.t.Fatal(err)
@@ -143,20 +145,20 @@ func TestMachinesThatComeAndGo(t *testing.T) {
 			s.waits()
 			s.clock.SetTime(s.clock.Now().Add(time.Minute))
 		}
-		s.pass("create Machine")
+		s.reconciles("create Machine")
 		s.expect(1, 0, 0)
 	}, func() []client.Object { return []client.Object{setOf(1)} })
 }
 
 // A cache that lags for long is compared with the API server; as long as they differ nothing is done.
-func TestACacheThatLagsForLong(t *testing.T) {
-	both(t, func(s *stage, _ bool) {
+func TestStaleCache_Slow(t *testing.T) {
+	both(t, func(s *fixture, _ bool) {
 		s.freezeMachines()
-		s.pass("create Machine, create Machine, status MachineSet/web")
+		s.reconciles("create Machine, create Machine, status MachineSet/web")
 		s.waits()
 		for range 3 {
 			s.clock.SetTime(s.clock.Now().Add(time.Minute))
-			if result, writes, err := s.try("web"); err != nil || strings.Contains(writes, "create") || result.RequeueAfter != catchUp {
+			if result, writes, err := s.try("web"); err != nil || strings.Contains(writes, "create") || result.RequeueAfter != controller.CatchUp {
 				s.t.Errorf("error %v, wrote %s, again in %s", err, writes, result.RequeueAfter)
 			}
 		}
@@ -172,7 +174,7 @@ func TestACacheThatLagsForLong(t *testing.T) {
 // world plays a MachineSet with a cache that lags, requests that fail or whose answers are lost, and processes that die. Whatever
 // happens, no pass creates or deletes a Machine beyond what its MachineSet asks for.
 type world struct {
-	*stage
+	*fixture
 	random *rand.Rand
 	// past are the states of the cluster, the cache is at one of them.
 	past []moment
@@ -184,7 +186,7 @@ type world struct {
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := &world{random: rand.New(rand.NewPCG(seed, 1))}
-	w.stage = newStage(t, Options{Parallel: 1}, setOf(w.random.Int32N(5)))
+	w.fixture = newFixture(t, Options{Parallel: 1}, setOf(w.random.Int32N(5)))
 	w.tell = w.random.IntN(2) == 0
 	w.carried = w.remember
 	w.remember()
@@ -215,7 +217,7 @@ func (w *world) crash() {
 func (w *world) counted() int {
 	count := 0
 	for _, name := range w.living() {
-		if metav1.IsControlledBy(w.machine(name), w.stage.set()) {
+		if metav1.IsControlledBy(w.machine(name), w.fixture.set()) {
 			count++
 		}
 	}
@@ -302,7 +304,7 @@ func (w *world) look() {
 	}
 }
 
-func TestNeverTooManyAndNeverTooFew(t *testing.T) {
+func TestReconcile_RandomFaults(t *testing.T) {
 	seeds := make([]uint64, 40)
 	for i := range seeds {
 		seeds[i] = rand.Uint64()
@@ -329,10 +331,10 @@ func TestNeverTooManyAndNeverTooFew(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got, want := w.counted(), int(*w.stage.set().Spec.Replicas); got != want {
+			if got, want := w.counted(), int(*w.fixture.set().Spec.Replicas); got != want {
 				t.Errorf("%d Machines, %d are wanted\n%s", got, want, strings.Join(w.log, "\n"))
 			}
-			w.pass("")
+			w.reconciles("")
 			for machine, times := range w.deletes {
 				if times > 1 {
 					t.Errorf("%s was deleted %d times\n%s", machine, times, strings.Join(w.log, "\n"))

@@ -9,44 +9,44 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/status"
 )
 
-// report writes the status as it is after what the pass has done.
-func (p *pass) report(ctx context.Context) {
-	d := &p.decision
+// updateStatus writes the status as it is after what has been applied.
+func (rc *reconciliation) updateStatus(ctx context.Context, decision *plan.Decision, applied *outcome) outcome {
 	o := &plan.Observation{
-		Set: p.set, Problem: d.Problem, Selector: d.Selector, Create: p.trouble(), Scale: p.hindrance(), Now: p.now,
-		Counts: plan.Count(d.Members, func(m *machinev1beta1.Machine) bool { return p.missing[m.UID] }, p.now),
+		Set: rc.set, Problem: decision.Problem, Selector: decision.Selector, Create: rc.createFailure(), Scale: rc.scaleFailure(decision), Now: rc.now,
+		Counts: plan.Count(decision.Members, func(m *machinev1beta1.Machine) bool { return applied.missing[m.UID] }, rc.now),
 	}
-	for range p.created {
+	for range applied.created {
 		// New Machines have the labels of the template, and no Node.
 		o.Counts.Replicas++
 		o.Counts.FullyLabelled++
 		o.Counts.Unlinked++
 	}
 	after, changed := o.Status()
-	p.writeStatus(ctx, after, changed)
+	return rc.patchStatus(ctx, decision, after, changed)
 }
 
-// trouble is why Machines cannot be created. What the status says of it already stays until it is over: a process that has just started
-// has not been patient yet.
-func (p *pass) trouble() *plan.Failure {
-	creating := &p.memory.creating
-	if told := creating.told(); told != nil || creating.times == 0 || p.set.Status.ErrorReason == nil {
-		return told
+// createFailure returns why Machines cannot be created. What the status reports stays until it is over: a process that has just started has not
+// counted enough failures yet.
+func (rc *reconciliation) createFailure() *plan.Failure {
+	creating := &rc.state.creating
+	if reported := creating.reported(); reported != nil || creating.failures == 0 || rc.set.Status.ErrorReason == nil {
+		return reported
 	}
 	return &creating.failure
 }
 
-// hindrance is why Machines cannot be deleted, adopted or released.
-func (p *pass) hindrance() *plan.Failure {
-	if told := p.memory.deleting.told(); told != nil {
-		return told
+// scaleFailure returns why Machines cannot be deleted, adopted or released.
+func (rc *reconciliation) scaleFailure(decision *plan.Decision) *plan.Failure {
+	if reported := rc.state.deleting.reported(); reported != nil {
+		return reported
 	}
-	if withheld := p.decision.Withheld; len(withheld) > 0 {
+	if withheld := decision.Withheld; len(withheld) > 0 {
 		names := make([]string, len(withheld))
 		for i, machine := range withheld {
 			names[i] = machine.Name
@@ -54,75 +54,72 @@ func (p *pass) hindrance() *plan.Failure {
 		return &plan.Failure{Reason: plan.ReasonWithheld, Message: "to be deleted by the API that has the authority over them: " +
 			plan.Names(names, maxNamed)}
 	}
-	return p.ownership()
+	return rc.ownerFailure()
 }
 
-// writeStatus is the only writer of the status.
-func (p *pass) writeStatus(ctx context.Context, after machinev1beta1.MachineSetStatus, changed bool) {
+// patchStatus is the only writer of the status.
+func (rc *reconciliation) patchStatus(
+	ctx context.Context, decision *plan.Decision, after machinev1beta1.MachineSetStatus, changed bool,
+) (out outcome) {
 	if !changed {
-		return
+		return out
 	}
-	next := p.set.DeepCopy()
+	next := rc.set.DeepCopy()
 	next.Status = after
-	patch := client.MergeFromWithOptions(p.set, client.MergeFromWithOptimisticLock{})
-	err := p.writer.Status().Patch(ctx, next, patch, FieldOwner)
-	switch class := status.Classify(err); class {
+	patch := client.MergeFromWithOptions(rc.set, client.MergeFromWithOptimisticLock{})
+	err := rc.writer.Status().Patch(ctx, next, patch, FieldOwner)
+	switch status.Classify(err) {
 	case status.OK:
-		p.versions.Expect(string(p.set.UID), expectations.Write{Version: next.ResourceVersion})
-		p.metrics.observe(p.key, p.set, &after)
-		p.tell(&after)
+		rc.versions.Expect(string(rc.set.UID), expectations.Write{Version: next.ResourceVersion})
+		rc.metrics.observe(rc.key, rc.set, &after)
+		rc.reportFailures(decision, &after)
 	case status.Stale:
-		p.stale = true
+		out.conflict = true
 	case status.Gone:
-		// Its Deleted event is on the way, or here already.
+		// The event of the deletion is on its way.
 	case status.Denied:
-		log.FromContext(ctx).Error(err, "the API server refuses the status", "retryAfter", retryDenied.String())
-		p.later(retryDenied)
+		log.FromContext(ctx).Error(err, "the API server denies the status", "retryAfter", controller.RetryDenied.String())
+		out.requeue.In(controller.RetryDenied)
 	default:
-		if p.err == nil {
-			p.err = fmt.Errorf("writing the status of MachineSet %s: %w", p.key, err)
-		}
+		out.err = fmt.Errorf("writing the status of MachineSet %s: %w", rc.key, err)
 	}
+	return out
 }
 
-// tell sends an event for each failure that the status tells of for the first time.
-func (p *pass) tell(after *machinev1beta1.MachineSetStatus) {
-	told := map[string]bool{}
+// reportFailures emits an event for each failure that the status reports for the first time.
+func (rc *reconciliation) reportFailures(decision *plan.Decision, after *machinev1beta1.MachineSetStatus) {
+	reported := map[string]bool{}
 	for _, kind := range []machinev1beta1.ConditionType{plan.ConditionCreated, plan.ConditionResized} {
-		now, before := plan.Condition(after, kind), plan.Condition(&p.set.Status, kind)
-		if !fault(now) || before != nil && before.Status == now.Status && before.Reason == now.Reason {
+		now, before := plan.Condition(after, kind), plan.Condition(&rc.set.Status, kind)
+		if !isFailure(now) || before != nil && before.Status == now.Status && before.Reason == now.Reason {
 			continue
 		}
-		if kind == plan.ConditionCreated && p.decision.Problem == "" {
-			p.notices.warning(p.set, EventCreateFailed, "%s", now.Message)
+		if kind == plan.ConditionCreated && decision.Problem == "" {
+			rc.recorder.Event(rc.set, corev1.EventTypeWarning, EventCreateFailed, now.Message)
 		}
-		if !told[now.Message] {
-			p.notices.warning(p.set, EventError, "%s", now.Message)
+		if !reported[now.Message] {
+			rc.recorder.Event(rc.set, corev1.EventTypeWarning, EventError, now.Message)
 		}
-		told[now.Message] = true
+		reported[now.Message] = true
 	}
 }
 
-// fault tells that a condition is not met because something is wrong; not that it takes its time.
-func fault(c *machinev1beta1.Condition) bool {
+// isFailure reports whether a condition is False because something is wrong, not because it takes its time.
+func isFailure(c *machinev1beta1.Condition) bool {
 	return c != nil && c.Status == corev1.ConditionFalse && c.Severity != machinev1beta1.ConditionSeverityInfo
 }
 
-// claim takes the authority that the spec asks for over into the status, as the incumbent does. The rest waits for the next pass.
-func (p *pass) claim(ctx context.Context) {
-	after := *p.set.Status.DeepCopy()
-	after.AuthoritativeAPI = p.set.Spec.AuthoritativeAPI
-	p.writeStatus(ctx, after, true)
-	// The event of a write of one's own is left out where nothing waits for it.
-	p.later(retryStale)
+// initializeAuthority copies the authority that the spec asks for to the status, as machine-api-operator does. The next reconciliation does the rest.
+func (rc *reconciliation) initializeAuthority(ctx context.Context) outcome {
+	after := *rc.set.Status.DeepCopy()
+	after.AuthoritativeAPI = rc.set.Spec.AuthoritativeAPI
+	out := rc.patchStatus(ctx, &plan.Decision{}, after, true)
+	out.requeue.In(retrySoon)
+	return out
 }
 
-// standBack tells that the Machines are another API's.
-func (p *pass) standBack(ctx context.Context) {
-	after, changed := plan.StatusElsewhere(&p.set.Status, p.now)
-	p.writeStatus(ctx, after, changed)
-}
-
-func (p *pass) unknownAuthority(ctx context.Context) {
-	log.FromContext(ctx).Info("the authority over the MachineSet is unknown, nothing is done", "authoritativeAPI", p.set.Status.AuthoritativeAPI)
+// reportOtherAPI reports that another API has the authority over the Machines.
+func (rc *reconciliation) reportOtherAPI(ctx context.Context) outcome {
+	after, changed := plan.StatusOtherAPI(&rc.set.Status, rc.now)
+	return rc.patchStatus(ctx, &plan.Decision{}, after, changed)
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// Indexes of Machines in the cache. Their names are this room's own: the cache refuses a name that is there already, and other
-// capabilities index the same fields.
+// Indexes of Machines in the cache. Their names begin with the name of the controller: other controllers index the same fields, and the cache
+// rejects a second index of one name.
 const (
 	// indexNode holds status.nodeRef.name.
 	indexNode = "machineset.status.nodeRef.name"
@@ -31,11 +31,11 @@ const (
 	noOwner    = "none"
 )
 
-// bundle is how long news waits that changes no more than the counts of a status: a thousand Machines that boot at once are then not
-// a thousand passes over all of them.
-const bundle = 100 * time.Millisecond
+// batchPeriod delays events that change only the counts of a status: a thousand Machines that boot at the same time are then not a thousand
+// reconciliations of all of them.
+const batchPeriod = 100 * time.Millisecond
 
-// Index gives the cache the indexes that the controller reads by. Call it before the informer of Machines starts.
+// Index adds the indexes that the controller needs to the cache. Call it before the informer of Machines starts.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	functions := map[string]client.IndexerFunc{
 		indexNode: func(object client.Object) []string {
@@ -67,7 +67,7 @@ func Kinds() []client.Object {
 // sources are the controller's watches, each with its reason.
 func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	return []source.Source{
-		// A MachineSet is scaled, paused, or changes hands.
+		// A MachineSet is scaled, paused, or migrates to another API.
 		watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 			Created: func(_ context.Context, queue watch.Queue, set *machinev1beta1.MachineSet, initial bool) {
 				priority := watch.Repair
@@ -81,7 +81,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				queue.Add(watch.Repair, named(set.Namespace, set.Name))
 			},
 		}),
-		// A Machine joins or leaves, or gets its Node, or fails. Those that are there at the start are seen with their sets.
+		// A Machine is created, deleted, adopted or released, gets its Node, or fails. The MachineSets enqueue those that exist at the start.
 		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 			Created: func(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
 				if !initial {
@@ -90,7 +90,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 			},
 			Updated: r.machineUpdated,
 			Deleted: func(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
-				wait := bundle
+				wait := batchPeriod
 				if machine.DeletionTimestamp == nil {
 					// It counted until now.
 					wait = 0
@@ -98,27 +98,27 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				queue.AddAfter(watch.Repair, wait, r.setsOf(ctx, machine)...)
 			},
 		}),
-		// A Node becomes ready, or is not any more. The incumbent waits until nodelink has touched the Machine for it.
+		// A Node becomes ready or not ready. machine-api-operator waits until nodelink has changed the Machine.
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 			Created: func(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 				if !initial {
-					queue.AddAfter(watch.Repair, bundle, r.setsOfNode(ctx, node.Name)...)
+					queue.AddAfter(watch.Repair, batchPeriod, r.setsOfNode(ctx, node.Name)...)
 				}
 			},
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
 				if before.UID != after.UID || !plan.SameReadiness(before, after) {
-					queue.AddAfter(watch.Repair, bundle, r.setsOfNode(ctx, after.Name)...)
+					queue.AddAfter(watch.Repair, batchPeriod, r.setsOfNode(ctx, after.Name)...)
 				}
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
-				queue.AddAfter(watch.Repair, bundle, r.setsOfNode(ctx, node.Name)...)
+				queue.AddAfter(watch.Repair, batchPeriod, r.setsOfNode(ctx, node.Name)...)
 			},
 		}),
 	}
 }
 
 func (r *Reconciler) setUpdated(_ context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
-	// The status is written for a version, so nothing of others hides behind a write of our own.
+	// The patch of the status names a resourceVersion, so that no change of another writer is ignored with it.
 	last, own := r.versions.Own(string(after.UID), after.ResourceVersion)
 	if before.ResourceVersion == after.ResourceVersion || own && !last.Awaited && before.UID == after.UID {
 		return
@@ -126,7 +126,7 @@ func (r *Reconciler) setUpdated(_ context.Context, queue watch.Queue, before, af
 	queue.Add(watch.Repair, named(after.Namespace, after.Name))
 }
 
-// machineUpdated looks at what decides which sets a Machine is of, and how it counts there.
+// machineUpdated enqueues the MachineSets of a Machine whose labels or owner change, or what its MachineSet counts.
 func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
 	same := before.UID == after.UID && before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() &&
 		maps.Equal(before.Labels, after.Labels) && controllerUID(before) == controllerUID(after)
@@ -135,7 +135,7 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 		queue.Add(watch.Repair, r.setsOf(ctx, before)...)
 		queue.Add(watch.Repair, r.setsOf(ctx, after)...)
 	case !plan.SameHealth(before, after):
-		queue.AddAfter(watch.Repair, bundle, r.setsOf(ctx, after)...)
+		queue.AddAfter(watch.Repair, batchPeriod, r.setsOf(ctx, after)...)
 	}
 }
 
@@ -146,7 +146,7 @@ func controllerUID(machine *machinev1beta1.Machine) types.UID {
 	return ""
 }
 
-// setsOf finds the MachineSets that a Machine concerns: its owner, or those that could adopt it.
+// setsOf returns the MachineSet that owns a Machine, or those that could adopt it.
 func (r *Reconciler) setsOf(ctx context.Context, machine *machinev1beta1.Machine) []reconcile.Request {
 	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
 		if owner.Kind != "MachineSet" {
@@ -171,7 +171,7 @@ func (r *Reconciler) setsOf(ctx context.Context, machine *machinev1beta1.Machine
 	return requests
 }
 
-// setsOfNode finds the MachineSets whose Machines name a Node.
+// setsOfNode returns the MachineSets whose Machines name a Node.
 func (r *Reconciler) setsOfNode(ctx context.Context, node string) []reconcile.Request {
 	var list machinev1beta1.MachineList
 	if err := r.cache.List(ctx, &list, client.MatchingFields{indexNode: node}); err != nil {

@@ -58,7 +58,7 @@ type informers struct {
 	sets, machines, nodes *controllertest.FakeInformer
 }
 
-func watched(t *testing.T, s *stage) *informers {
+func watched(t *testing.T, s *fixture) *informers {
 	t.Helper()
 	cache := &informertest.FakeInformers{Scheme: newScheme(t)}
 	w := &informers{queue: &notedQueue{}}
@@ -78,7 +78,7 @@ func watched(t *testing.T, s *stage) *informers {
 }
 
 // audience is a pool of one Machine, and two other sets of which one selects the same Machines.
-func audience(t *testing.T) (*stage, *informers) {
+func audience(t *testing.T) (*fixture, *informers) {
 	t.Helper()
 	rival, other, broken := setOf(1), setOf(1), setOf(1)
 	rival.Name, rival.UID = "rival", "uid-of-rival"
@@ -87,11 +87,11 @@ func audience(t *testing.T) (*stage, *informers) {
 	other.Spec.Template.Labels = map[string]string{"pool": "other"}
 	broken.Name, broken.UID = "broken", "uid-of-broken"
 	broken.Spec.Selector = metav1.LabelSelector{}
-	s := newStage(t, Options{}, append(pool(1), rival, other, broken, machineOf("orphan", loose))...)
+	s := newFixture(t, Options{}, append(pool(1), rival, other, broken, machineOf("orphan", loose))...)
 	return s, watched(t, s)
 }
 
-func TestChangesOfMachines(t *testing.T) {
+func TestWatches_Machine(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		before, after func(*machinev1beta1.Machine)
@@ -150,7 +150,7 @@ func TestChangesOfMachines(t *testing.T) {
 	}
 }
 
-func TestChangesOfMachineSets(t *testing.T) {
+func TestWatches_MachineSet(t *testing.T) {
 	s, w := audience(t)
 	before, after := setOf(1), setOf(1)
 	after.ResourceVersion = "100"
@@ -179,7 +179,7 @@ func TestChangesOfMachineSets(t *testing.T) {
 	}
 }
 
-func TestChangesOfNodes(t *testing.T) {
+func TestWatches_Node(t *testing.T) {
 	ready := nodeOf("a", corev1.ConditionTrue, start)
 	for _, c := range []struct {
 		name string
@@ -226,7 +226,7 @@ func TestChangesOfNodes(t *testing.T) {
 }
 
 // What is there when the process starts is seen once for each set, and after what happens meanwhile.
-func TestTheStart(t *testing.T) {
+func TestWatches_InitialObjects(t *testing.T) {
 	s, _ := audience(t)
 	var noted notedQueue
 	cache := &startingInformers{objects: map[string][]client.Object{
@@ -247,7 +247,7 @@ func TestIndexes(t *testing.T) {
 	if err := Index(t.Context(), refusingIndexer{no}); !errors.Is(err, no) {
 		t.Errorf("error %v", err)
 	}
-	s := newStage(t, Options{}, machineOf("a"), machineOf("orphan", loose),
+	s := newFixture(t, Options{}, machineOf("a"), machineOf("orphan", loose),
 		machineOf("bare", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }))
 	for field, values := range map[string]map[string]string{
 		indexNode: {"a": "a", "orphan": "orphan", "": ""}, indexOwner: {"uid-of-web": "a bare", noOwner: "orphan", "another": ""},

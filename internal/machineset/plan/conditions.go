@@ -14,20 +14,20 @@ import (
 
 // Conditions of a MachineSet.
 const (
-	// ConditionPaused: nothing is done about the Machines. It is the incumbent's.
+	// ConditionPaused: the controller does not change the Machines. It is machine-api-operator's.
 	ConditionPaused machinev1beta1.ConditionType = "Paused"
-	// ConditionCreated: Machines that are missing can be created.
+	// ConditionCreated: the controller can create Machines that are missing.
 	ConditionCreated machinev1beta1.ConditionType = "MachinesCreated"
 	// ConditionResized: there are as many Machines as the MachineSet asks for.
 	ConditionResized machinev1beta1.ConditionType = "Resized"
-	// ConditionReady: every Machine has a Node that is ready.
+	// ConditionReady: every Machine has a ready Node.
 	ConditionReady machinev1beta1.ConditionType = "MachinesReady"
 )
 
-// Reasons of the conditions. The first two are the incumbent's.
+// Reasons of the conditions. The first two are machine-api-operator's.
 const (
-	ReasonElsewhere     = "AuthoritativeAPINotMachineAPI"
-	ReasonHere          = "AuthoritativeAPIMachineAPI"
+	ReasonOtherAPI      = "AuthoritativeAPINotMachineAPI"
+	ReasonMachineAPI    = "AuthoritativeAPIMachineAPI"
 	ReasonAnnotation    = "PausedByAnnotation"
 	ReasonNotPaused     = "NotPaused"
 	ReasonCreated       = "Created"
@@ -50,9 +50,9 @@ func ConditionDocs() []status.ConditionDoc {
 	paused, created := string(ConditionPaused), string(ConditionCreated)
 	resized, ready := string(ConditionResized), string(ConditionReady)
 	return []status.ConditionDoc{
-		{Type: paused, Reason: ReasonElsewhere, When: "True: status.authoritativeAPI is ClusterAPI or Migrating; nothing else of the status is kept up"},
+		{Type: paused, Reason: ReasonOtherAPI, When: "True: status.authoritativeAPI is ClusterAPI or Migrating; nothing else of the status is kept up"},
 		{Type: paused, Reason: ReasonAnnotation, When: "True: an annotation pauses it; the message says which. The counts are kept up"},
-		{Type: paused, Reason: ReasonHere, When: "status.authoritativeAPI is MachineAPI"},
+		{Type: paused, Reason: ReasonMachineAPI, When: "status.authoritativeAPI is MachineAPI"},
 		{Type: paused, Reason: ReasonNotPaused, When: "there is no other API that could have the authority"},
 		{Type: created, Reason: ReasonCreated, When: "True: the last Machine that was to be created has been, or none is missing"},
 		{Type: created, Reason: ReasonInvalid,
@@ -73,14 +73,14 @@ func ConditionDocs() []status.ConditionDoc {
 	}
 }
 
-// step is how far one condition is. The severity counts where it is not met.
+// step is the state of one condition. The severity counts where it is not met.
 type step struct {
 	met             bool
 	reason, message string
 	severity        machinev1beta1.ConditionSeverity
 }
 
-// set puts conditions in, and tells whether anything is different. Those of others stay; the order is by type once something changes.
+// set updates conditions, sorted by type, and reports whether any has changed. Conditions of other controllers stay.
 func set(conditions *[]machinev1beta1.Condition, steps map[machinev1beta1.ConditionType]step, now time.Time) bool {
 	changed := false
 	after := slices.Clone(*conditions)
@@ -111,7 +111,7 @@ func set(conditions *[]machinev1beta1.Condition, steps map[machinev1beta1.Condit
 	return true
 }
 
-// Condition finds a condition of a status; nil where there is none.
+// Condition returns a condition of a status; nil where there is none.
 func Condition(of *machinev1beta1.MachineSetStatus, kind machinev1beta1.ConditionType) *machinev1beta1.Condition {
 	for i := range of.Conditions {
 		if of.Conditions[i].Type == kind {

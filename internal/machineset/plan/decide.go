@@ -13,58 +13,58 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Annotations that are read, and one that is written.
+// Annotations that the controller reads; it writes AttemptAnnotation.
 const (
 	// DeleteAnnotation marks the Machine that is to be deleted next; its value does not matter. OldDeleteAnnotation is its former name.
 	DeleteAnnotation    = "machine.openshift.io/delete-machine"
 	OldDeleteAnnotation = "machine.openshift.io/cluster-api-delete-machine"
-	// AttemptAnnotation stands on a Machine that replaces one that failed: how many failed in a row before it. The back-off is read
-	// from it, so that it outlives the process.
+	// AttemptAnnotation is set on a Machine that replaces a failed one: how many failed in a row before it. The backoff is computed from it, so that
+	// it survives the process.
 	AttemptAnnotation = "drover.dev/replacement-attempt"
 )
 
-// Burst is how many Machines a pass creates or deletes at most. The status tells how far it is before the next ones follow.
+// Burst is how many Machines one reconciliation creates or deletes at most. The status reports progress before the next ones follow.
 const Burst = 500
 
-// Input is everything that Decide looks at. The objects are not changed.
+// Input is everything that Decide depends on. Decide does not change the objects.
 type Input struct {
 	Set *machinev1beta1.MachineSet
-	// Machines are those of the namespace that the set owns and those that nobody owns; others do no harm.
+	// Machines are those of the namespace that the MachineSet owns, and those without an owner; others are ignored.
 	Machines []*machinev1beta1.Machine
 	// Nodes are those that the Machines name, by name; one that is missing does not exist.
 	Nodes map[string]*corev1.Node
-	// Refused are Machines whose ownership the API server has lately refused to change.
+	// Refused are the Machines that the API server did not let Drover adopt or release, until the next attempt is due.
 	Refused map[types.UID]bool
-	// ReplaceFailed tells that Machines in the phase Failed are to be replaced.
+	// ReplaceFailed replaces Machines in the phase Failed.
 	ReplaceFailed bool
 	// Now is the time of the decision.
 	Now time.Time
 }
 
-// Decision is what is to be done about one MachineSet.
+// Decision is what the controller does about one MachineSet.
 type Decision struct {
-	// Problem says what has to be changed about the MachineSet before its Machines can be; empty when nothing has.
+	// Problem says what a user has to correct in the MachineSet first; empty for nothing.
 	Problem string
-	// Selector is the selector as a text, empty when it cannot be used. Then there are no Members either.
+	// Selector is the selector as text; empty when it is invalid. Then there are no Members either.
 	Selector string
-	// Members are the Machines that count, those that are to be adopted among them.
+	// Members are the Machines that count, including those to adopt.
 	Members []Member
-	// Adopt and Release are the Machines whose owner is to be changed. Nothing else is done in the same pass.
+	// Adopt and Release are the Machines to adopt and to release. Nothing else is done in the same reconciliation.
 	Adopt, Release []*machinev1beta1.Machine
-	// Create is how many Machines are to be created.
+	// Create is how many Machines to create.
 	Create int
-	// Delete are the Machines to be deleted, the first first.
+	// Delete are the Machines to delete, in this order.
 	Delete []*machinev1beta1.Machine
-	// Withheld are Machines that would have to be deleted, but another API has the authority over them.
+	// Withheld are Machines to delete over which another API has the authority.
 	Withheld []*machinev1beta1.Machine
-	// Replace is a failed Machine to be deleted and replaced by one that is its Attempt-th; nil for none.
+	// Replace is a failed Machine to replace, nil for none; Attempt is the attempt of the new one.
 	Replace *machinev1beta1.Machine
 	Attempt int
-	// Wake is when time alone changes the decision; zero for never.
+	// Wake is when the decision changes without an event; zero for never.
 	Wake time.Time
 }
 
-// Decide makes the decision for one MachineSet whose authority is Ours. It never fails: what cannot be done is its Problem.
+// Decide decides for one MachineSet over which the Machine API has the authority. It never fails: what cannot be done becomes Problem.
 func Decide(in Input) Decision {
 	selector, err := SelectorOf(in.Set)
 	if err != nil {
@@ -78,23 +78,23 @@ func Decide(in Input) Decision {
 		}
 	}
 	if replicas := in.Set.Spec.Replicas; replicas == nil || *replicas < 0 {
-		d.Problem = "spec.replicas has to be set, and not negative"
+		d.Problem = "spec.replicas must be set, and must not be negative"
 	} else if !Paused(in.Set) && len(d.Adopt)+len(d.Release) == 0 {
 		d.scale(in, int(*replicas))
 	}
 	return d
 }
 
-// sort finds the members, and those whose owner has to be changed.
+// sort finds the members, and the Machines to adopt and to release.
 func (d *Decision) sort(in Input, selector labels.Selector) {
 	fixed := Paused(in.Set)
 	for _, machine := range in.Machines {
-		standing := StandingOf(in.Set, selector, machine)
-		if standing != Counted && (fixed || in.Refused[machine.UID] || elsewhere(machine)) {
+		relation := RelationOf(in.Set, selector, machine)
+		if relation != Owned && (fixed || in.Refused[machine.UID] || ofOtherAPI(machine)) {
 			continue
 		}
-		switch standing {
-		case Counted:
+		switch relation {
+		case Owned:
 			d.Members = append(d.Members, memberOf(in.Set, machine, in.Nodes))
 		case Adopt:
 			m := memberOf(in.Set, machine, in.Nodes)
@@ -128,7 +128,7 @@ func (d *Decision) shrink(in Input, by int) {
 	}
 	for _, m := range ordered[:by] {
 		switch {
-		case m.Elsewhere:
+		case m.OtherAPI:
 			d.Withheld = append(d.Withheld, m.Machine)
 		case len(d.Delete) < Burst:
 			d.Delete = append(d.Delete, m.Machine)
@@ -144,38 +144,38 @@ func (d *Decision) wakeAt(at time.Time) {
 
 func byName(a, b *machinev1beta1.Machine) int { return cmp.Compare(a.Name, b.Name) }
 
-// Authority is who may change a MachineSet's Machines.
+// Authority is the API that has the authority over a MachineSet's Machines.
 type Authority string
 
 // The authorities.
 const (
-	// Ours: this API has it, or there is no other.
-	Ours Authority = "ours"
-	// Unclaimed: the spec names one that the status has yet to take over.
-	Unclaimed Authority = "unclaimed"
-	// Elsewhere: Cluster API has it, or it is being handed over.
-	Elsewhere Authority = "elsewhere"
-	// Unknown: the status says something that this version of Drover does not know.
-	Unknown Authority = "unknown"
+	// MachineAPI has the authority, or there is no other API.
+	MachineAPI Authority = "MachineAPI"
+	// Unset: the spec names an API, and the status does not yet.
+	Unset Authority = "Unset"
+	// OtherAPI: the Cluster API has the authority, or it is migrating.
+	OtherAPI Authority = "ofOtherAPI"
+	// Unknown: this version of Drover does not know what the status names.
+	Unknown Authority = "Unknown"
 )
 
-// AuthorityOf tells who may change a MachineSet's Machines. Where the CRD has no such fields it is Ours.
+// AuthorityOf returns which API has the authority over a MachineSet's Machines; MachineAPI where the CRD has no such fields.
 func AuthorityOf(set *machinev1beta1.MachineSet) Authority {
 	switch set.Status.AuthoritativeAPI {
 	case "":
 		if set.Spec.AuthoritativeAPI == "" {
-			return Ours
+			return MachineAPI
 		}
-		return Unclaimed
+		return Unset
 	case machinev1beta1.MachineAuthorityMachineAPI:
-		return Ours
+		return MachineAPI
 	case machinev1beta1.MachineAuthorityClusterAPI, machinev1beta1.MachineAuthorityMigrating:
-		return Elsewhere
+		return OtherAPI
 	}
 	return Unknown
 }
 
-// authorityText is the incumbent's.
+// authorityText returns the message of machine-api-operator.
 func authorityText(api machinev1beta1.MachineAuthority) string {
 	return fmt.Sprintf("The AuthoritativeAPI status is set to '%s'", api)
 }

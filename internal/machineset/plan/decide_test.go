@@ -75,7 +75,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestProblems(t *testing.T) {
+func TestDecide_InvalidMachineSet(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		edit     func(*machinev1beta1.MachineSet)
@@ -107,7 +107,7 @@ func TestProblems(t *testing.T) {
 }
 
 // A pass has an end, and the status tells how far it is.
-func TestBursts(t *testing.T) {
+func TestDecide_Burst(t *testing.T) {
 	if d := Decide(inputOf(setOf(5000))); d.Create != Burst {
 		t.Errorf("creates %d at once", d.Create)
 	}
@@ -123,7 +123,7 @@ func TestBursts(t *testing.T) {
 }
 
 // The order of a cache is any.
-func TestDecisionsDoNotDependOnTheOrder(t *testing.T) {
+func TestDecide_AnyOrder(t *testing.T) {
 	machines := []*machinev1beta1.Machine{
 		machineOf("c", loose), machineOf("a", loose), machineOf("b", loose), machineOf("f", relabel), machineOf("e", relabel), machineOf("d"),
 	}
@@ -137,15 +137,15 @@ func TestAuthorityOf(t *testing.T) {
 		spec, status machinev1beta1.MachineAuthority
 		want         Authority
 	}{
-		{"", "", Ours},
-		{"MachineAPI", "", Unclaimed},
-		{"ClusterAPI", "", Unclaimed},
-		{"", "MachineAPI", Ours},
-		{"MachineAPI", "MachineAPI", Ours},
-		{"ClusterAPI", "MachineAPI", Ours},
-		{"MachineAPI", "Migrating", Elsewhere},
-		{"MachineAPI", "ClusterAPI", Elsewhere},
-		{"ClusterAPI", "ClusterAPI", Elsewhere},
+		{"", "", MachineAPI},
+		{"MachineAPI", "", Unset},
+		{"ClusterAPI", "", Unset},
+		{"", "MachineAPI", MachineAPI},
+		{"MachineAPI", "MachineAPI", MachineAPI},
+		{"ClusterAPI", "MachineAPI", MachineAPI},
+		{"MachineAPI", "Migrating", OtherAPI},
+		{"MachineAPI", "ClusterAPI", OtherAPI},
+		{"ClusterAPI", "ClusterAPI", OtherAPI},
 		{"MachineAPI", "SomethingNew", Unknown},
 	} {
 		set := setOf(1)

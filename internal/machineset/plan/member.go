@@ -15,25 +15,25 @@ import (
 	"github.com/drover-io/drover/internal/paused"
 )
 
-// Standing is how a Machine stands to a MachineSet.
-type Standing string
+// Relation is the relation of a Machine to a MachineSet.
+type Relation string
 
-// The standings.
+// The relations.
 const (
-	// Foreign: it is somebody else's, or nobody's and not selected.
-	Foreign Standing = "foreign"
-	// Counted: it is the set's own.
-	Counted Standing = "counted"
-	// Adopt: nobody owns it, and the set selects it.
-	Adopt Standing = "adopt"
-	// Release: the set owns it, and does not select it any more.
-	Release Standing = "release"
-	// Leaving: the set owns it, and it is being deleted. It does not count any more.
-	Leaving Standing = "leaving"
+	// Foreign: another object owns it, or it has no owner and the selector does not match.
+	Foreign Relation = "foreign"
+	// Owned: the MachineSet owns it and the selector matches.
+	Owned Relation = "owned"
+	// Adopt: it has no owner, and the selector matches.
+	Adopt Relation = "adopt"
+	// Release: the MachineSet owns it, and the selector does not match any more.
+	Release Relation = "release"
+	// Deleting: the MachineSet owns it, and it is being deleted. It does not count any more.
+	Deleting Relation = "deleting"
 )
 
-// StandingOf tells how a Machine stands to a MachineSet with a selector that SelectorOf has accepted.
-func StandingOf(set *machinev1beta1.MachineSet, selector labels.Selector, machine *machinev1beta1.Machine) Standing {
+// RelationOf returns the relation of a Machine to a MachineSet with a selector that SelectorOf has accepted.
+func RelationOf(set *machinev1beta1.MachineSet, selector labels.Selector, machine *machinev1beta1.Machine) Relation {
 	owner := metav1.GetControllerOfNoCopy(machine)
 	switch {
 	case machine.Namespace != set.Namespace, owner != nil && owner.UID != set.UID:
@@ -41,11 +41,11 @@ func StandingOf(set *machinev1beta1.MachineSet, selector labels.Selector, machin
 	case machine.DeletionTimestamp != nil && owner == nil:
 		return Foreign
 	case machine.DeletionTimestamp != nil:
-		return Leaving
+		return Deleting
 	}
 	switch selected := selector.Matches(labels.Set(machine.Labels)); {
 	case owner != nil && selected:
-		return Counted
+		return Owned
 	case owner != nil:
 		return Release
 	case selected:
@@ -54,8 +54,8 @@ func StandingOf(set *machinev1beta1.MachineSet, selector labels.Selector, machin
 	return Foreign
 }
 
-// SelectorOf reads the selector of a MachineSet. The API server does not check it: one that is not valid, that selects everything, or
-// that does not select what the template makes fails with the text for the user.
+// SelectorOf returns the selector of a MachineSet. The API server does not validate it: the error, for the user, is of a selector that is invalid,
+// that selects every Machine, or that does not select the Machines of the template.
 func SelectorOf(set *machinev1beta1.MachineSet) (labels.Selector, error) {
 	path := field.NewPath("spec", "selector")
 	from := &set.Spec.Selector
@@ -75,31 +75,31 @@ func SelectorOf(set *machinev1beta1.MachineSet) (labels.Selector, error) {
 	return selector, nil
 }
 
-// Member is one of a set's Machines, with all that is decided by.
+// Member is a Machine of a MachineSet, with everything that a decision depends on.
 type Member struct {
 	Machine *machinev1beta1.Machine
-	// Marked tells that somebody has chosen it to be deleted next.
+	// Marked reports that an annotation marks it as the next to delete.
 	Marked bool
-	// Failed tells that it has an error, or is in the phase Failed.
+	// Failed reports that it has an error, or is in the phase Failed.
 	Failed bool
-	// Linked tells that it names a Node.
+	// Linked reports that it names a Node.
 	Linked bool
-	// Ready tells that its Node is there and ready; AvailableAt is since when, or from when on, it counts as available.
+	// Ready reports that its Node exists and is ready; AvailableAt is since when, or from when on, it counts as available.
 	Ready       bool
 	AvailableAt time.Time
-	// Labelled tells that it has all labels of the template.
+	// Labelled reports that it has all labels of the template.
 	Labelled bool
-	// Elsewhere tells that another API has the authority over it.
-	Elsewhere bool
-	// Joining tells that it has yet to be adopted.
+	// OtherAPI reports that another API has the authority over it.
+	OtherAPI bool
+	// Joining reports that it has yet to be adopted.
 	Joining bool
 }
 
-// Available tells whether it has been ready for long enough.
+// Available reports whether its Node has been ready for spec.minReadySeconds.
 func (m *Member) Available(now time.Time) bool { return m.Ready && !m.AvailableAt.After(now) }
 
 func memberOf(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, nodes map[string]*corev1.Node) Member {
-	m := Member{Machine: machine, Marked: Marked(machine), Failed: failed(machine), Labelled: true, Elsewhere: elsewhere(machine)}
+	m := Member{Machine: machine, Marked: Marked(machine), Failed: failed(machine), Labelled: true, OtherAPI: ofOtherAPI(machine)}
 	for key, value := range set.Spec.Template.Labels {
 		if got, ok := machine.Labels[key]; !ok || got != value {
 			m.Labelled = false
@@ -117,7 +117,7 @@ func memberOf(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, n
 	return m
 }
 
-// readiness finds the condition Ready; nil where there is none.
+// readiness returns the condition Ready of a Node; nil where there is none.
 func readiness(node *corev1.Node) *corev1.NodeCondition {
 	if node == nil {
 		return nil
@@ -130,8 +130,8 @@ func readiness(node *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// Marked tells whether somebody has marked a Machine as the one to be deleted next. An annotation without a value counts, too: the incumbent
-// overlooks it, and deletes another Machine.
+// Marked reports whether an annotation marks a Machine as the next to delete. An annotation without a value counts, too: machine-api-operator
+// ignores it, and deletes another Machine.
 func Marked(machine *machinev1beta1.Machine) bool {
 	_, now := machine.Annotations[DeleteAnnotation]
 	_, before := machine.Annotations[OldDeleteAnnotation]
@@ -147,7 +147,7 @@ func inPhaseFailed(machine *machinev1beta1.Machine) bool {
 	return machine.Status.Phase != nil && *machine.Status.Phase == machinev1beta1.PhaseFailed
 }
 
-func elsewhere(machine *machinev1beta1.Machine) bool {
+func ofOtherAPI(machine *machinev1beta1.Machine) bool {
 	api := machine.Status.AuthoritativeAPI
 	return api != "" && api != machinev1beta1.MachineAuthorityMachineAPI
 }
@@ -155,13 +155,13 @@ func elsewhere(machine *machinev1beta1.Machine) bool {
 // Paused reports whether an annotation pauses a MachineSet or a Machine.
 func Paused(object metav1.Object) bool { return paused.By(object) != "" }
 
-// Selects tells whether the selector of a MachineSet is valid and matches a Machine.
+// Selects reports whether the selector of a MachineSet is valid and matches a Machine.
 func Selects(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) bool {
 	selector, err := SelectorOf(set)
 	return err == nil && selector.Matches(labels.Set(machine.Labels))
 }
 
-// SameReadiness tells whether two versions of a Node are equal in all that counts for a MachineSet. Heartbeats are not looked at.
+// SameReadiness reports whether two versions of a Node are equal in everything that matters to a MachineSet. Heartbeats do not.
 func SameReadiness(before, after *corev1.Node) bool {
 	a, b := readiness(before), readiness(after)
 	if a == nil || b == nil {
@@ -170,7 +170,7 @@ func SameReadiness(before, after *corev1.Node) bool {
 	return a.Status == b.Status && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
-// SameHealth tells whether two versions of a Machine are equal in all that counts for its MachineSet beside labels and owners.
+// SameHealth reports whether two versions of a Machine are equal in everything that matters to its MachineSet, labels and owners aside.
 func SameHealth(before, after *machinev1beta1.Machine) bool {
 	node := func(m *machinev1beta1.Machine) string {
 		if m.Status.NodeRef == nil {
@@ -179,5 +179,5 @@ func SameHealth(before, after *machinev1beta1.Machine) bool {
 		return m.Status.NodeRef.Name
 	}
 	return node(before) == node(after) && fault(before) == fault(after) && failed(before) == failed(after) &&
-		inPhaseFailed(before) == inPhaseFailed(after) && elsewhere(before) == elsewhere(after) && Paused(before) == Paused(after)
+		inPhaseFailed(before) == inPhaseFailed(after) && ofOtherAPI(before) == ofOtherAPI(after) && Paused(before) == Paused(after)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/internal/paused"
 )
 
-func TestStandingOf(t *testing.T) {
+func TestRelationOf(t *testing.T) {
 	set := setOf(1)
 	selector, err := SelectorOf(set)
 	if err != nil {
@@ -21,13 +21,13 @@ func TestStandingOf(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		edits []func(*machinev1beta1.Machine)
-		want  Standing
+		want  Relation
 	}{
-		{"owned and selected", nil, Counted},
+		{"owned and selected", nil, Owned},
 		{"owned and not selected", []func(*machinev1beta1.Machine){relabel}, Release},
 		{"owned and without labels", []func(*machinev1beta1.Machine){func(m *machinev1beta1.Machine) { m.Labels = nil }}, Release},
-		{"owned, selected and being deleted", []func(*machinev1beta1.Machine){deleting}, Leaving},
-		{"owned, not selected and being deleted: it is too late to let go of it", []func(*machinev1beta1.Machine){deleting, relabel}, Leaving},
+		{"owned, selected and being deleted", []func(*machinev1beta1.Machine){deleting}, Deleting},
+		{"owned, not selected and being deleted: it is too late to let go of it", []func(*machinev1beta1.Machine){deleting, relabel}, Deleting},
 		{"nobody's and selected", []func(*machinev1beta1.Machine){loose}, Adopt},
 		{"nobody's and not selected", []func(*machinev1beta1.Machine){loose, relabel}, Foreign},
 		{"nobody's and being deleted", []func(*machinev1beta1.Machine){loose, deleting}, Foreign},
@@ -35,10 +35,10 @@ func TestStandingOf(t *testing.T) {
 		{"somebody else's, being deleted", []func(*machinev1beta1.Machine){ownedBy("another"), deleting}, Foreign},
 		{"of a set of the same name that was deleted", []func(*machinev1beta1.Machine){ownedBy("the-old-uid-of-web")}, Foreign},
 		{"owned, but not controlled", []func(*machinev1beta1.Machine){func(m *machinev1beta1.Machine) { m.OwnerReferences[0].Controller = nil }}, Adopt},
-		{"in another namespace", []func(*machinev1beta1.Machine){func(m *machinev1beta1.Machine) { m.Namespace = "elsewhere" }}, Foreign},
+		{"in another namespace", []func(*machinev1beta1.Machine){func(m *machinev1beta1.Machine) { m.Namespace = "ofOtherAPI" }}, Foreign},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := StandingOf(set, selector, machineOf("a", c.edits...)); got != c.want {
+			if got := RelationOf(set, selector, machineOf("a", c.edits...)); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
@@ -86,7 +86,7 @@ func TestSelectorOf(t *testing.T) {
 	}
 }
 
-func TestMembers(t *testing.T) {
+func TestMemberOf(t *testing.T) {
 	full := Member{Linked: true, Ready: true, Labelled: true}
 	with := func(edit func(*Member)) Member {
 		m := full
@@ -116,9 +116,9 @@ func TestMembers(t *testing.T) {
 		}, full},
 		{"the phase Failed", inPhase("Failed"), with(func(m *Member) { m.Failed = true })},
 		{"the phase Running", inPhase("Running"), full},
-		{"the authority of Cluster API", migrated, with(func(m *Member) { m.Elsewhere = true })},
+		{"the authority of Cluster API", migrated, with(func(m *Member) { m.OtherAPI = true })},
 		{"the authority on its way", func(m *machinev1beta1.Machine) { m.Status.AuthoritativeAPI = "Migrating" },
-			with(func(m *Member) { m.Elsewhere = true })},
+			with(func(m *Member) { m.OtherAPI = true })},
 		{"the authority of this API", func(m *machinev1beta1.Machine) { m.Status.AuthoritativeAPI = "MachineAPI" }, full},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-func TestAvailability(t *testing.T) {
+func TestMember_Available(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		node             *corev1.Node

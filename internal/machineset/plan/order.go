@@ -8,12 +8,11 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 )
 
-// DeleteOrder sorts Machines: those that are to be deleted first come first. It fails for a policy that is not known.
+// DeleteOrder sorts Machines in the order in which they are deleted. It returns an error for an unknown policy.
 //
-// Those that somebody has marked come before all others, whatever the policy: the cluster-autoscaler marks the Machine whose Node it
-// has emptied. The incumbent gives a Machine that was just created the same rank under Newest. Then come those that are of no use: with an
-// error, or without a Node. Only then the policy counts. Random takes those whose Nodes are not ready, and of equals the youngest:
-// they have the least to lose.
+// Marked Machines come first, whatever the policy: the cluster-autoscaler marks the Machine whose Node it has drained. machine-api-operator gives a
+// Machine that was just created the same rank under the policy Newest. Machines that are of no use follow: with an error, or without a Node. Only
+// then the policy counts. Random prefers Machines whose Nodes are not ready, and the youngest of equals, which run the least.
 func DeleteOrder(policy string, members []Member) ([]Member, error) {
 	age, err := byAge(policy)
 	if err != nil {
@@ -23,8 +22,8 @@ func DeleteOrder(policy string, members []Member) ([]Member, error) {
 	slices.SortFunc(ordered, func(a, b Member) int {
 		return cmp.Or(
 			first(a.Marked, b.Marked),
-			// What another API has the authority over cannot be deleted here.
-			first(!a.Elsewhere, !b.Elsewhere),
+			// The Machine API cannot delete what another API has the authority over.
+			first(!a.OtherAPI, !b.OtherAPI),
 			first(a.Failed, b.Failed),
 			first(!a.Linked, !b.Linked),
 			age(&a, &b),
@@ -48,7 +47,7 @@ func byAge(policy string) (func(a, b *Member) int, error) {
 	return nil, fmt.Errorf("spec.deletePolicy %q is not one of Random, Newest, Oldest", policy)
 }
 
-// first orders what is so before what is not.
+// first orders true before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:

@@ -32,7 +32,7 @@ func TestDeleteOrder(t *testing.T) {
 		machineOf("failed-old", aged(46*time.Hour), inPhase("Failed")),
 		machineOf("marked", aged(13*time.Hour), annotated(DeleteAnnotation, "")),
 		machineOf("marked-old", aged(45*time.Hour), annotated(OldDeleteAnnotation, "yes")),
-		machineOf("elsewhere", aged(49*time.Hour), migrated, withError("CreateError", "no")),
+		machineOf("ofOtherAPI", aged(49*time.Hour), migrated, withError("CreateError", "no")),
 	}
 	nodes := map[string]*corev1.Node{}
 	for _, machine := range machines {
@@ -41,10 +41,10 @@ func TestDeleteOrder(t *testing.T) {
 	nodes["sick-new"] = nodeOf("sick-new", corev1.ConditionUnknown, start)
 	delete(nodes, "sick-old")
 	for _, c := range []struct{ policy, want string }{
-		{"Newest", "marked marked-old failed-new failed-old bare-new bare-old sick-new new twin-a twin-b middle sick-old old elsewhere"},
-		{"Oldest", "marked-old marked failed-old failed-new bare-old bare-new old sick-old middle twin-a twin-b new sick-new elsewhere"},
-		{"Random", "marked marked-old failed-new failed-old bare-new bare-old sick-new sick-old new twin-a twin-b middle old elsewhere"},
-		{"", "marked marked-old failed-new failed-old bare-new bare-old sick-new sick-old new twin-a twin-b middle old elsewhere"},
+		{"Newest", "marked marked-old failed-new failed-old bare-new bare-old sick-new new twin-a twin-b middle sick-old old ofOtherAPI"},
+		{"Oldest", "marked-old marked failed-old failed-new bare-old bare-new old sick-old middle twin-a twin-b new sick-new ofOtherAPI"},
+		{"Random", "marked marked-old failed-new failed-old bare-new bare-old sick-new sick-old new twin-a twin-b middle old ofOtherAPI"},
+		{"", "marked marked-old failed-new failed-old bare-new bare-old sick-new sick-old new twin-a twin-b middle old ofOtherAPI"},
 	} {
 		members := memberList(machines, nodes)
 		seed := rand.Uint64()
@@ -67,7 +67,7 @@ func TestDeleteOrder(t *testing.T) {
 }
 
 // The incumbent ranks a Machine of the same second as high as a marked one, and takes whichever comes first.
-func TestMarkedMachinesGoBeforeTheNewest(t *testing.T) {
+func TestDeleteOrder_MarkedFirst(t *testing.T) {
 	for _, policy := range []string{"Random", "Newest", "Oldest"} {
 		members := memberList([]*machinev1beta1.Machine{
 			machineOf("a-newborn", aged(0)), machineOf("b-in-the-future", aged(-time.Hour)), machineOf("c-ageless", aged(0), func(m *machinev1beta1.Machine) {
@@ -82,7 +82,7 @@ func TestMarkedMachinesGoBeforeTheNewest(t *testing.T) {
 	}
 }
 
-func TestDeleteOrderIsTotal(t *testing.T) {
+func TestDeleteOrder_Total(t *testing.T) {
 	var machines []*machinev1beta1.Machine
 	for _, name := range []string{"c", "a", "b"} {
 		machines = append(machines, machineOf(name))

@@ -9,16 +9,16 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 )
 
-// Back-off of replacements that fail again, from the creation of the one that failed.
+// The backoff of replacements that fail again counts from the creation of the failed Machine.
 const (
 	minReplaceBackoff = time.Minute
 	maxReplaceBackoff = time.Hour
 )
 
-// maxAttempts is the highest number of attempts that is counted: anyone who may edit a Machine writes the annotation.
+// maxAttempts bounds the annotation, which anyone who may edit a Machine can write.
 const maxAttempts = 1_000_000
 
-// Attempts reads how many Machines failed in a row before this one took their place. What cannot be read counts as none.
+// Attempts returns how many Machines failed in a row before this one replaced them; zero for an invalid annotation.
 func Attempts(machine *machinev1beta1.Machine) int {
 	attempts, err := strconv.Atoi(machine.Annotations[AttemptAnnotation])
 	if err != nil || attempts < 0 {
@@ -27,8 +27,8 @@ func Attempts(machine *machinev1beta1.Machine) int {
 	return min(attempts, maxAttempts)
 }
 
-// replace picks the failed Machine that is replaced next. What paces it is all in the cluster: which Machines have failed, when they
-// were created, and how many failed before them. So one Machine that fails at once, for ever, costs one instance an hour.
+// replace picks the failed Machine to replace next. Its pace depends on the cluster only: which Machines have failed, when they were created, and how
+// many failed before them. A template whose Machines always fail costs one instance an hour.
 func (d *Decision) replace(now time.Time) {
 	var waiting []*Member
 	streak, hold := 0, time.Time{}
@@ -37,13 +37,13 @@ func (d *Decision) replace(now time.Time) {
 		attempts := Attempts(m.Machine)
 		switch {
 		case inPhaseFailed(m.Machine):
-			// A Machine that is not to be touched holds the others up no less: it failed for the same reason, as like as not.
+			// A Machine that Drover may not delete delays the others all the same: it probably failed for the same reason.
 			streak, hold = max(streak, attempts), latest(hold, due(m.Machine, attempts))
-			if !m.Elsewhere && !Paused(m.Machine) {
+			if !m.OtherAPI && !Paused(m.Machine) {
 				waiting = append(waiting, m)
 			}
 		case attempts > 0 && !m.Linked:
-			// The last replacement has yet to show whether it is any better.
+			// Whether the last replacement fails, too, is not known yet.
 			hold = latest(hold, m.Machine.CreationTimestamp.Add(maxReplaceBackoff))
 		}
 	}
@@ -64,10 +64,10 @@ func (d *Decision) replace(now time.Time) {
 	d.Replace, d.Attempt = victim.Machine, streak+1
 }
 
-// due is when a failed Machine may be replaced.
+// due returns when a failed Machine may be replaced.
 func due(machine *machinev1beta1.Machine, attempts int) time.Time {
 	wait := maxReplaceBackoff
-	// Beyond these the doubling is over, and would overflow before long.
+	// More attempts exceed the longest backoff, and would overflow.
 	if attempts < 6 {
 		wait = min(minReplaceBackoff<<attempts, maxReplaceBackoff)
 	}

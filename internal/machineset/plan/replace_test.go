@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/internal/paused"
 )
 
-func TestReplacement(t *testing.T) {
+func TestReplace(t *testing.T) {
 	failed := func(name string, age time.Duration, attempt int, edits ...func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
 		edits = append(edits, aged(age), inPhase("Failed"))
 		if attempt > 0 {
@@ -78,7 +78,7 @@ func TestReplacement(t *testing.T) {
 }
 
 // Who scales up has Machines created first, who scales down has failed ones deleted anyway.
-func TestNothingIsReplacedWhileTheNumberIsAnother(t *testing.T) {
+func TestReplace_NotWhileScaling(t *testing.T) {
 	for replicas, want := range map[int32]string{
 		0: "members [a] delete [a]", 1: "members [a] replace a by attempt 1", 2: "members [a] create 1",
 	} {
@@ -91,7 +91,7 @@ func TestNothingIsReplacedWhileTheNumberIsAnother(t *testing.T) {
 }
 
 // A template that can never work costs one instance an hour before long, and each restart of the process finds the back-off as it was.
-func TestABadTemplateIsCheap(t *testing.T) {
+func TestReplace_Backoff(t *testing.T) {
 	now, replaced := start, 0
 	machine := machineOf("m", aged(0), inPhase("Failed"))
 	for now.Before(start.Add(24 * time.Hour)) {

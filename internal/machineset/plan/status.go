@@ -12,11 +12,11 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// CreateError is the errorReason of a MachineSet whose Machines cannot be created for another reason than what they are.
+// CreateError is the errorReason of a MachineSet whose Machines are valid and cannot be created.
 const CreateError machinev1beta1.MachineSetStatusError = ReasonCreateError
 
 const (
-	// maxSelector is how long status.labelSelector may be; the API server would refuse the whole status for a longer one.
+	// maxSelector is how long status.labelSelector may be; the API server rejects a status with a longer one.
 	maxSelector = 4096
 	// maxNamed is how many Machines a message names, maxText how much it says about each.
 	maxNamed, maxText = 3, 200
@@ -25,12 +25,12 @@ const (
 // Counts are the numbers of a MachineSet's status.
 type Counts struct {
 	Replicas, FullyLabelled, Ready, Available int32
-	// Unlinked have no Node; Failed names those that have an error, by name.
+	// Unlinked have no Node; Failed are the names and errors of those that have failed.
 	Unlinked int32
 	Failed   []string
 }
 
-// Count counts members, those aside that the function leaves out.
+// Count counts members, except those that a function excludes.
 func Count(members []Member, without func(*machinev1beta1.Machine) bool, now time.Time) Counts {
 	var c Counts
 	for i := range members {
@@ -39,10 +39,10 @@ func Count(members []Member, without func(*machinev1beta1.Machine) bool, now tim
 			continue
 		}
 		c.Replicas++
-		c.FullyLabelled += one(m.Labelled)
-		c.Ready += one(m.Ready)
-		c.Available += one(m.Available(now))
-		c.Unlinked += one(!m.Linked)
+		c.FullyLabelled += count(m.Labelled)
+		c.Ready += count(m.Ready)
+		c.Available += count(m.Available(now))
+		c.Unlinked += count(!m.Linked)
 		if m.Failed {
 			c.Failed = append(c.Failed, m.Machine.Name+fault(m.Machine))
 		}
@@ -51,8 +51,8 @@ func Count(members []Member, without func(*machinev1beta1.Machine) bool, now tim
 	return c
 }
 
-func one(so bool) int32 {
-	if so {
+func count(counted bool) int32 {
+	if counted {
 		return 1
 	}
 	return 0
@@ -79,25 +79,25 @@ func shorten(text string) string {
 	return text
 }
 
-// Failure is something that cannot be done now. Its reason is one of those of the conditions.
+// Failure is why something cannot be done now. Reason is one of the reasons of the conditions.
 type Failure struct {
 	Reason, Message string
 }
 
-// Observation is what a pass has found out and done about a MachineSet whose authority is Ours.
+// Observation is what a reconciliation has found out and done about a MachineSet over which the Machine API has the authority.
 type Observation struct {
 	Set *machinev1beta1.MachineSet
 	// Problem and Selector are the Decision's.
 	Problem, Selector string
-	// Counts are those after the pass; without a Selector they mean nothing.
+	// Counts are those after the reconciliation; without a Selector they are not used.
 	Counts Counts
 	// Create is why Machines cannot be created, Scale why they cannot be deleted, adopted or released; nil when they can.
 	Create, Scale *Failure
-	// Now is the time of the pass.
+	// Now is the time of the reconciliation.
 	Now time.Time
 }
 
-// Status is what the status is to be. It is the same for the same observation, so that nothing is written at rest.
+// Status returns the status to write, and whether it has changed. The same observation has the same status, so that nothing is written at rest.
 func (o *Observation) Status() (after machinev1beta1.MachineSetStatus, changed bool) {
 	before := &o.Set.Status
 	after = *before.DeepCopy()
@@ -146,7 +146,7 @@ func (o *Observation) paused() step {
 	case Paused(o.Set):
 		return step{met: true, reason: ReasonAnnotation, message: "The annotation " + paused.By(o.Set) + " is set"}
 	case o.Set.Status.AuthoritativeAPI != "":
-		return step{reason: ReasonHere, message: authorityText(o.Set.Status.AuthoritativeAPI), severity: machinev1beta1.ConditionSeverityInfo}
+		return step{reason: ReasonMachineAPI, message: authorityText(o.Set.Status.AuthoritativeAPI), severity: machinev1beta1.ConditionSeverityInfo}
 	}
 	return step{reason: ReasonNotPaused, severity: machinev1beta1.ConditionSeverityInfo}
 }
@@ -181,13 +181,13 @@ func (o *Observation) resized() step {
 	default:
 		s.reason = ReasonDown
 	}
-	s.message = fmt.Sprintf("There are %d Machines, and there shall be %d", o.Counts.Replicas, wanted)
+	s.message = fmt.Sprintf("There are %d Machines; spec.replicas is %d", o.Counts.Replicas, wanted)
 	return s
 }
 
 func (o *Observation) ready() step {
 	c := &o.Counts
-	s := step{message: fmt.Sprintf("%d of %d Machines have a Node that is ready", c.Ready, c.Replicas), severity: machinev1beta1.ConditionSeverityInfo}
+	s := step{message: fmt.Sprintf("%d of %d Machines have a ready Node", c.Ready, c.Replicas), severity: machinev1beta1.ConditionSeverityInfo}
 	switch {
 	case len(c.Failed) > 0:
 		s.reason, s.severity = ReasonFailed, machinev1beta1.ConditionSeverityWarning
@@ -203,7 +203,7 @@ func (o *Observation) ready() step {
 	return s
 }
 
-// Names joins names, the first ones only where there are many.
+// Names joins names; of many only the first ones.
 func Names(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -211,12 +211,12 @@ func Names(names []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// StatusElsewhere is what the status of a MachineSet is to be that another API has the authority over: the condition Paused tells that
-// API that Drover keeps its hands off, and the rest is not Drover's to write.
-func StatusElsewhere(before *machinev1beta1.MachineSetStatus, now time.Time) (after machinev1beta1.MachineSetStatus, changed bool) {
+// StatusOtherAPI returns the status of a MachineSet over which another API has the authority, and whether it has changed. The condition Paused lets
+// that API know that Drover does not change the Machines; Drover writes nothing else.
+func StatusOtherAPI(before *machinev1beta1.MachineSetStatus, now time.Time) (after machinev1beta1.MachineSetStatus, changed bool) {
 	after = *before.DeepCopy()
 	changed = set(&after.Conditions, map[machinev1beta1.ConditionType]step{
-		ConditionPaused: {met: true, reason: ReasonElsewhere, message: authorityText(before.AuthoritativeAPI)},
+		ConditionPaused: {met: true, reason: ReasonOtherAPI, message: authorityText(before.AuthoritativeAPI)},
 	}, now)
 	return after, changed
 }

@@ -136,7 +136,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestStatusClears(t *testing.T) {
+func TestStatus_ErrorIsCleared(t *testing.T) {
 	o := observed(3, Counts{Replicas: 3, Ready: 3})
 	o.Set.Status.ErrorReason, o.Set.Status.ErrorMessage = new(CreateError), new("quota")
 	after, changed := o.Status()
@@ -145,7 +145,7 @@ func TestStatusClears(t *testing.T) {
 	}
 }
 
-func TestEachPartOfTheStatusIsAChange(t *testing.T) {
+func TestStatus_EveryFieldIsAChange(t *testing.T) {
 	o := observed(3, Counts{Replicas: 3, FullyLabelled: 3, Ready: 3, Available: 3})
 	before, _ := o.Status()
 	for name, edit := range map[string]func(*Observation){
@@ -170,7 +170,7 @@ func TestEachPartOfTheStatusIsAChange(t *testing.T) {
 }
 
 // Without a selector nobody knows how many there are.
-func TestStatusWithoutASelector(t *testing.T) {
+func TestStatus_InvalidSelector(t *testing.T) {
 	o := &Observation{Set: setOf(3), Problem: "spec.selector is empty", Now: start}
 	o.Set.Status.Replicas, o.Set.Status.ReadyReplicas, o.Set.Status.LabelSelector = 7, 5, "pool=web"
 	after, _ := o.Status()
@@ -180,7 +180,7 @@ func TestStatusWithoutASelector(t *testing.T) {
 }
 
 // The API server would refuse the whole status.
-func TestALabelSelectorThatIsTooLong(t *testing.T) {
+func TestStatus_LongSelector(t *testing.T) {
 	o := observed(3, Counts{})
 	o.Set.Status.LabelSelector = "before"
 	for length, want := range map[int]string{maxSelector: strings.Repeat("x", maxSelector), maxSelector + 1: "before"} {
@@ -192,7 +192,7 @@ func TestALabelSelectorThatIsTooLong(t *testing.T) {
 }
 
 // A condition moves with anything that it says, and those of others stay as they are.
-func TestConditionsMove(t *testing.T) {
+func TestStatus_TransitionTimes(t *testing.T) {
 	o := observed(5, Counts{Replicas: 3, Ready: 3})
 	foreign := machinev1beta1.Condition{Type: "Synchronized", Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(-time.Hour))}
 	o.Set.Status.Conditions = []machinev1beta1.Condition{foreign}
@@ -207,7 +207,7 @@ func TestConditionsMove(t *testing.T) {
 			t.Errorf("%s: %+v", kind, c)
 		}
 	}
-	if c := Condition(&after, ConditionResized); c.Message != "There are 4 Machines, and there shall be 5" {
+	if c := Condition(&after, ConditionResized); c.Message != "There are 4 Machines; spec.replicas is 5" {
 		t.Error(c.Message)
 	}
 	if !slices.IsSortedFunc(after.Conditions, func(a, b machinev1beta1.Condition) int { return strings.Compare(string(a.Type), string(b.Type)) }) {
@@ -216,7 +216,7 @@ func TestConditionsMove(t *testing.T) {
 }
 
 // Somebody else's order alone is no reason to write.
-func TestConditionsInAnotherOrderRest(t *testing.T) {
+func TestStatus_OrderOfConditions(t *testing.T) {
 	o := observed(3, Counts{Replicas: 3, Ready: 3})
 	o.Set.Status, _ = o.Status()
 	slices.Reverse(o.Set.Status.Conditions)
@@ -225,12 +225,12 @@ func TestConditionsInAnotherOrderRest(t *testing.T) {
 	}
 }
 
-func TestMessages(t *testing.T) {
+func TestStatus_Messages(t *testing.T) {
 	failed := []string{"a (CreateError: no quota)", "b", "c", "d", "e"}
 	o := observed(9, Counts{Replicas: 9, Ready: 4, Failed: failed})
 	after, _ := o.Status()
 	if got, want := Condition(&after, ConditionReady).Message,
-		"4 of 9 Machines have a Node that is ready; 5 failed: a (CreateError: no quota), b, c and 2 more"; got != want {
+		"4 of 9 Machines have a ready Node; 5 failed: a (CreateError: no quota), b, c and 2 more"; got != want {
 		t.Error(got)
 	}
 	long := machineOf("a", withError("CreateError", strings.Repeat("ö", maxText+1)))
@@ -245,25 +245,25 @@ func TestMessages(t *testing.T) {
 }
 
 // The incumbent's words: the migration of a cluster waits for them.
-func TestTheAuthorityIsElsewhere(t *testing.T) {
+func TestStatusOtherAPI(t *testing.T) {
 	before := &machinev1beta1.MachineSetStatus{AuthoritativeAPI: "Migrating", Replicas: 3}
-	after, changed := StatusElsewhere(before, start)
+	after, changed := StatusOtherAPI(before, start)
 	c := Condition(&after, ConditionPaused)
 	if !changed || said(&after) != "Paused=True AuthoritativeAPINotMachineAPI" || c.Message != "The AuthoritativeAPI status is set to 'Migrating'" {
 		t.Errorf("%s %+v", said(&after), c)
 	}
-	if _, changed := StatusElsewhere(&after, start.Add(time.Hour)); changed || len(before.Conditions) > 0 {
+	if _, changed := StatusOtherAPI(&after, start.Add(time.Hour)); changed || len(before.Conditions) > 0 {
 		t.Error("written again, or the one before was changed")
 	}
 	after.AuthoritativeAPI = "ClusterAPI"
-	last, changed := StatusElsewhere(&after, start)
+	last, changed := StatusOtherAPI(&after, start)
 	if !changed || Condition(&last, ConditionPaused).Message != "The AuthoritativeAPI status is set to 'ClusterAPI'" {
 		t.Error("the message stays")
 	}
 }
 
 // docs/ is written from ConditionDocs: every reason in the code has to be there.
-func TestConditionsAreAsDocumented(t *testing.T) {
+func TestConditions_Documented(t *testing.T) {
 	documented := map[string]bool{}
 	for _, doc := range ConditionDocs() {
 		if doc.Type == "" || doc.When == "" || documented[doc.Type+doc.Reason] {
@@ -272,7 +272,7 @@ func TestConditionsAreAsDocumented(t *testing.T) {
 		documented[doc.Type+doc.Reason] = true
 	}
 	for kind, reasons := range map[machinev1beta1.ConditionType][]string{
-		ConditionPaused:  {ReasonElsewhere, ReasonHere, ReasonAnnotation, ReasonNotPaused},
+		ConditionPaused:  {ReasonOtherAPI, ReasonMachineAPI, ReasonAnnotation, ReasonNotPaused},
 		ConditionCreated: {ReasonCreated, ReasonInvalid, ReasonCreateError},
 		ConditionResized: {ReasonResized, ReasonUp, ReasonDown, ReasonAnnotation, ReasonInvalid, ReasonDeleteError, ReasonOwnerError, ReasonWithheld},
 		ConditionReady:   {ReasonReady, ReasonFailed, ReasonWithoutNode, ReasonNodesNotReady},

@@ -29,14 +29,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machineset/plan"
 )
 
 var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// stage is a Reconciler on an API server in memory, with a clock of its own and a cache that can be held back. What a real API server
+// fixture is a Reconciler on an API server in memory, with a clock of its own and a cache that can be held back. What a real API server
 // makes of all this is tested on one; here it is about answers and moments that cannot be had there at will.
-type stage struct {
+type fixture struct {
 	*Reconciler
 	t      *testing.T
 	client client.Client
@@ -124,9 +125,9 @@ func newBuilder(t *testing.T) *fake.ClientBuilder {
 	return builder
 }
 
-func newStage(t *testing.T, options Options, objects ...client.Object) *stage {
+func newFixture(t *testing.T, options Options, objects ...client.Object) *fixture {
 	t.Helper()
-	s := &stage{t: t, clock: testclock.NewFakePassiveClock(start), events: record.NewFakeRecorder(10000), deletes: map[string]int{}}
+	s := &fixture{t: t, clock: testclock.NewFakePassiveClock(start), events: record.NewFakeRecorder(10000), deletes: map[string]int{}}
 	s.client = newBuilder(t).WithObjects(objects...).WithGlobalResourceVersionCounter().WithInterceptorFuncs(s.interceptors()).Build()
 	for _, object := range s.objects() {
 		s.seen(object)
@@ -144,11 +145,11 @@ func newStage(t *testing.T, options Options, objects ...client.Object) *stage {
 }
 
 // restart makes a Reconciler that remembers nothing, as a new process does.
-func (s *stage) restart(version func() string) {
+func (s *fixture) restart(version func() string) {
 	s.Reconciler = NewReconciler(s.cached, s.client, version, s.client, s.events, s.metrics, s.options)
 }
 
-func (s *stage) suffix() string {
+func (s *fixture) suffix() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.names++
@@ -156,7 +157,7 @@ func (s *stage) suffix() string {
 }
 
 // uid is another one each time: a name may be used again.
-func (s *stage) uid() types.UID {
+func (s *fixture) uid() types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uids++
@@ -164,7 +165,7 @@ func (s *stage) uid() types.UID {
 }
 
 // write notes a request, and answers it if it is to fail.
-func (s *stage) write(verb string, object client.Object) (write string, err error) {
+func (s *fixture) write(verb string, object client.Object) (write string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	write = verb + " " + kindOf(object) + "/" + object.GetName()
@@ -187,7 +188,7 @@ func kindOf(object client.Object) string {
 }
 
 // done notes what has been carried out.
-func (s *stage) done(write string, object client.Object, err error) error {
+func (s *fixture) done(write string, object client.Object, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -204,7 +205,7 @@ func (s *stage) done(write string, object client.Object, err error) error {
 }
 
 // seen notes the newest version that there is.
-func (s *stage) seen(object client.Object) {
+func (s *fixture) seen(object client.Object) {
 	version := object.GetResourceVersion()
 	// The answer to a deletion tells none.
 	if order, err := resourceversion.CompareResourceVersion(version, s.newest); version != "" && (err != nil || order > 0) {
@@ -212,7 +213,7 @@ func (s *stage) seen(object client.Object) {
 	}
 }
 
-func (s *stage) interceptors() interceptor.Funcs {
+func (s *fixture) interceptors() interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			write, err := s.write("create", object)
@@ -258,7 +259,7 @@ func (s *stage) interceptors() interceptor.Funcs {
 }
 
 // delete checks the precondition on the UID, which the client in memory leaves out.
-func (s *stage) delete(ctx context.Context, next client.WithWatch, object client.Object, options []client.DeleteOption) error {
+func (s *fixture) delete(ctx context.Context, next client.WithWatch, object client.Object, options []client.DeleteOption) error {
 	given := (&client.DeleteOptions{}).ApplyOptions(options)
 	if given.Preconditions == nil || given.Preconditions.UID == nil || given.Preconditions.ResourceVersion == nil {
 		s.t.Errorf("%s is deleted without a guard", object.GetName())
@@ -281,7 +282,7 @@ func (s *stage) delete(ctx context.Context, next client.WithWatch, object client
 }
 
 // objects lists all there is.
-func (s *stage) objects() []client.Object {
+func (s *fixture) objects() []client.Object {
 	s.t.Helper()
 	var out []client.Object
 	var sets machinev1beta1.MachineSetList
@@ -310,26 +311,26 @@ type moment struct {
 	version string
 }
 
-func (s *stage) moment() moment { return moment{s.objects(), s.newest} }
+func (s *fixture) moment() moment { return moment{s.objects(), s.newest} }
 
 // show makes the cache show a moment, for ever.
-func (s *stage) show(m moment) {
+func (s *fixture) show(m moment) {
 	s.cached.Reader, s.cached.reached = newBuilder(s.t).WithObjects(m.objects...).Build(), m.version
 }
 
 // freeze holds the cache back, thaw lets it catch up.
-func (s *stage) freeze() { s.show(s.moment()) }
+func (s *fixture) freeze() { s.show(s.moment()) }
 
 // freezeMachines holds the cache of Machines back only.
-func (s *stage) freezeMachines() {
+func (s *fixture) freezeMachines() {
 	s.freeze()
 	s.cached.Reader = split{s.client, s.cached.Reader}
 }
 
-func (s *stage) thaw() { s.cached.Reader, s.cached.reached = s.client, "" }
+func (s *fixture) thaw() { s.cached.Reader, s.cached.reached = s.client, "" }
 
 // version is what a cache says of itself.
-func (s *stage) version() string {
+func (s *fixture) version() string {
 	if s.cached.reached != "" {
 		return s.cached.reached
 	}
@@ -339,7 +340,7 @@ func (s *stage) version() string {
 }
 
 // try makes a pass and returns what it wrote.
-func (s *stage) try(name string) (result reconcile.Result, writes string, err error) {
+func (s *fixture) try(name string) (result reconcile.Result, writes string, err error) {
 	s.t.Helper()
 	s.writes = nil
 	result, err = s.Reconcile(s.t.Context(), named("machines", name))
@@ -348,8 +349,8 @@ func (s *stage) try(name string) (result reconcile.Result, writes string, err er
 	return result, strings.Join(s.writes, ", "), err
 }
 
-// pass makes a pass that may not fail, and checks what it wrote.
-func (s *stage) pass(writes string) reconcile.Result {
+// reconciles reconciles the MachineSet once and checks what was written. An error fails the test.
+func (s *fixture) reconciles(writes string) reconcile.Result {
 	s.t.Helper()
 	result, got, err := s.try("web")
 	if err != nil || got != writes {
@@ -359,14 +360,14 @@ func (s *stage) pass(writes string) reconcile.Result {
 }
 
 // settle makes passes until one writes nothing and waits for nothing that is near.
-func (s *stage) settle() reconcile.Result {
+func (s *fixture) settle() reconcile.Result {
 	s.t.Helper()
 	for range 20 {
 		result, writes, err := s.try("web")
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if writes == "" && (result.RequeueAfter == 0 || result.RequeueAfter > catchUp) {
+		if writes == "" && (result.RequeueAfter == 0 || result.RequeueAfter > controller.CatchUp) {
 			return result
 		}
 	}
@@ -374,8 +375,8 @@ func (s *stage) settle() reconcile.Result {
 	return reconcile.Result{}
 }
 
-// told drains the events: their reasons in order, and the whole of the last one.
-func (s *stage) told() (reasons, last string) {
+// drainEvents returns the reasons of the events so far, in order, and the whole text of the last one.
+func (s *fixture) drainEvents() (reasons, last string) {
 	var out []string
 	for {
 		select {
@@ -388,7 +389,13 @@ func (s *stage) told() (reasons, last string) {
 	}
 }
 
-func (s *stage) set() *machinev1beta1.MachineSet {
+// state returns what the controller knows of the MachineSet.
+func (s *fixture) state() *state {
+	s.t.Helper()
+	return s.states.Get(named("machines", "web").NamespacedName, s.set().UID)
+}
+
+func (s *fixture) set() *machinev1beta1.MachineSet {
 	s.t.Helper()
 	set := &machinev1beta1.MachineSet{}
 	if err := s.client.Get(s.t.Context(), types.NamespacedName{Namespace: "machines", Name: "web"}, set); err != nil {
@@ -397,7 +404,7 @@ func (s *stage) set() *machinev1beta1.MachineSet {
 	return set
 }
 
-func (s *stage) machine(name string) *machinev1beta1.Machine {
+func (s *fixture) machine(name string) *machinev1beta1.Machine {
 	s.t.Helper()
 	machine := &machinev1beta1.Machine{}
 	if err := s.client.Get(s.t.Context(), types.NamespacedName{Namespace: "machines", Name: name}, machine); err != nil {
@@ -407,7 +414,7 @@ func (s *stage) machine(name string) *machinev1beta1.Machine {
 }
 
 // living are the names of the Machines that are not being deleted.
-func (s *stage) living() []string {
+func (s *fixture) living() []string {
 	s.t.Helper()
 	var machines machinev1beta1.MachineList
 	if err := s.client.List(s.t.Context(), &machines); err != nil {
@@ -424,7 +431,7 @@ func (s *stage) living() []string {
 }
 
 // expect checks replicas, ready and available ones, and conditions, written Type=Status Reason.
-func (s *stage) expect(replicas, ready, available int32, conditions ...string) {
+func (s *fixture) expect(replicas, ready, available int32, conditions ...string) {
 	s.t.Helper()
 	status := s.set().Status
 	if status.Replicas != replicas || status.ReadyReplicas != ready || status.AvailableReplicas != available {
@@ -441,7 +448,7 @@ func (s *stage) expect(replicas, ready, available int32, conditions ...string) {
 }
 
 // edit changes an object as somebody else would, status and all.
-func edit[T client.Object](s *stage, object T, change func(T)) {
+func edit[T client.Object](s *fixture, object T, change func(T)) {
 	s.t.Helper()
 	for _, update := range []func() error{
 		func() error { return s.client.Update(s.t.Context(), object) },
@@ -459,7 +466,7 @@ func edit[T client.Object](s *stage, object T, change func(T)) {
 }
 
 // resize sets spec.replicas, with a generation as the API server counts it.
-func (s *stage) resize(replicas int32) {
+func (s *fixture) resize(replicas int32) {
 	s.t.Helper()
 	edit(s, s.set(), func(set *machinev1beta1.MachineSet) {
 		set.Spec.Replicas = &replicas
@@ -468,7 +475,7 @@ func (s *stage) resize(replicas int32) {
 }
 
 // metric reads one number: a counter or a gauge; -1 when there is none.
-func (s *stage) metric(name string, labels ...string) float64 {
+func (s *fixture) metric(name string, labels ...string) float64 {
 	s.t.Helper()
 	families, err := s.gather.Gather()
 	if err != nil {

@@ -3,6 +3,7 @@ package install
 import (
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -81,4 +82,41 @@ func tables(t *testing.T, text string) map[string]map[string]bool {
 		}
 	}
 	return told
+}
+
+// TestInstallGuide_AdvisesNothingThatLeavesAHole: no command or value in docs/install.md turns off what keeps tenants and kubelets out, or names an
+// image that somebody else can replace.
+func TestInstallGuide_AdvisesNothingThatLeavesAHole(t *testing.T) {
+	path, err := harness.Folder("docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holes := regexp.MustCompile(`(?i)admissionPolicies\.enabled=false|networkPolicy\.enabled=false|webhook\.enabled=false|failurePolicy|insecure|` +
+		`cluster-admin|system:masters|pod-security\.kubernetes\.io/enforce[=:] ?(privileged|baseline)|image\.tag|newTag|drover:v?[0-9]|:latest|` +
+		`controlPlaneGuard=Off|enforce-|--disable-admission|delete validating`)
+	commands := 0
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "    ") {
+			continue
+		}
+		commands++
+		if hole := holes.FindString(line); hole != "" {
+			t.Errorf("%q is advised: %s", hole, strings.TrimSpace(line))
+		}
+	}
+	if commands < 20 {
+		t.Errorf("only %d lines are commands", commands)
+	}
+	// A bundle cannot bring them: they are applied before Drover is.
+	_, olm, _ := strings.Cut(string(text), "\n## Operator Lifecycle Manager\n")
+	before, _, _ := strings.Cut(olm, "kind: Subscription")
+	for _, file := range []string{"config/rbac/admission.yaml", "config/manager/network_policy.yaml", "config/manager/namespace.yaml"} {
+		if !strings.Contains(before, file) {
+			t.Errorf("%s is not applied before the Subscription", file)
+		}
+	}
 }

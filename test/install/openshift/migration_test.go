@@ -37,11 +37,12 @@ func TestMigration(t *testing.T) {
 	})
 	uid := m.Get().GetUID()
 
-	// The incumbents are off; their webhook goes, their CRDs are taken over, when the user says so.
-	kubectl(t, nil, "delete", "validatingwebhookconfiguration", "node-maintenance-operator")
+	// The incumbents are off; their CRDs are taken over, when the user says so. Their webhook goes when Drover's is there: something always checks.
 	install := []string{"install", "drover", h.Chart, "--namespace", harness.SystemNamespace, "--create-namespace", "--set", "replicas=0"}
 	h.Refused("cannot be imported into the current release", install...)
 	h.Run(append(install, "--take-ownership")...)
+	kubectl(t, nil, "get", "validatingwebhookconfiguration", "drover")
+	kubectl(t, nil, "delete", "validatingwebhookconfiguration", "node-maintenance-operator")
 	if got := m.Get().GetUID(); got != uid {
 		t.Errorf("the NodeMaintenance is another one: %s, before %s", got, uid)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -34,6 +35,8 @@ func clusterServiceVersion(m *manifests, r release) (object, error) {
 	if r.image != "" {
 		container.Image = r.image
 	}
+	// A reference and no field: the Operator Lifecycle Manager puts the value of a Subscription beside a valueFrom, which the API server refuses.
+	container.Env = append(container.Env, corev1.EnvVar{Name: "LEASE_NAMESPACE", Value: "$(OPERATOR_NAMESPACE)"})
 	annotations, err := csvAnnotations(container.Image, r.created)
 	if err != nil {
 		return nil, err

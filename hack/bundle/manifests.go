@@ -16,8 +16,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// systemNamespace is where config/ installs Drover. In a bundle it is the one that the user chooses.
-const systemNamespace = "drover-system"
+const (
+	// systemNamespace is where config/ installs Drover. In a bundle it is the one that the user chooses.
+	systemNamespace = "drover-system"
+	// leaseNamespace is where config/ has the leases of nodes. In a bundle they are in the namespace of Drover.
+	leaseNamespace = "medik8s-leases"
+)
 
 // granted are the folders and files whose roles a bundle grants. Those of the capability machines are not among them, since OpenShift has its
 // machine-api-operator; nor those of upgrade, which is off until its policies are there; nor those for the webhook's certificate, which the
@@ -69,7 +73,8 @@ func load() (*manifests, error) {
 }
 
 // grant collects what a role allows. A bundle has no role for a namespace that is neither all nor the operator's own: what Drover may do to
-// Machines and to the leases of nodes it may do everywhere then.
+// Machines it may do everywhere then. The leases of nodes are in its own namespace: among those of all others are the leases by which other programs
+// agree who leads.
 func (m *manifests) grant(object *unstructured.Unstructured) error {
 	if object.GetName() == "drover-metrics-reader" {
 		return nil // it is for others
@@ -84,7 +89,7 @@ func (m *manifests) grant(object *unstructured.Unstructured) error {
 		return nil
 	}
 	rules := &m.clusterRules
-	if object.GetNamespace() == systemNamespace {
+	if object.GetNamespace() == systemNamespace || object.GetNamespace() == leaseNamespace {
 		rules = &m.rules
 	}
 	for _, rule := range role.Rules {

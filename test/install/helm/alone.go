@@ -49,7 +49,7 @@ func (a Alone) Test(t *testing.T, env *cluster.Cluster) {
 		}
 		a.Work(w)
 	})
-	notRefused(w, mark)
+	NotRefused(w, mark)
 	mayNoMore(t, env, "config/overlays/"+a.Name, a.Never)
 	h.Run("uninstall", "drover", "--namespace", harness.SystemNamespace, "--wait")
 }
@@ -57,8 +57,8 @@ func (a Alone) Test(t *testing.T, env *cluster.Cluster) {
 // unknownOwner is in what the API server says to whoever names an owner of a kind whose CRD is some seconds old: it refuses that as forbidden.
 const unknownOwner = "cannot find RESTMapping"
 
-// notRefused looks for requests of the operator that were.
-func notRefused(w *harness.World, mark cluster.AuditMark) {
+// NotRefused looks for requests of the operator that were.
+func NotRefused(w *harness.World, mark cluster.AuditMark) {
 	w.Helper()
 	if _, err := w.Cluster.Audit().Sync(w.Context()); err != nil {
 		w.Fatal(err)

@@ -63,11 +63,12 @@ func TestTheBundle(t *testing.T) {
 			"create", "--dry-run=server", "--validate=strict", "-f", "-")
 	}
 	permissions(t, csv)
+	leastRights(t, bundle)
 	deployed(t, csv)
 	packaged(t, bundle)
 }
 
-func decode(t *testing.T, path string) *unstructured.Unstructured {
+func decode(t testing.TB, path string) *unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -100,11 +101,12 @@ func permissions(t *testing.T, csv *unstructured.Unstructured) {
 		}
 	}
 	everywhere := roles.Grants(t, "openshift-machine-api")
-	maps.Copy(everywhere, roles.Grants(t, "medik8s-leases"))
 	own := map[string]bool{}
-	for grant := range roles.Grants(t, harness.SystemNamespace) {
-		if !roles.Grants(t, "nowhere")[grant] {
-			own[grant] = true
+	for _, namespace := range []string{harness.SystemNamespace, "medik8s-leases"} {
+		for grant := range roles.Grants(t, namespace) {
+			if !roles.Grants(t, "nowhere")[grant] {
+				own[grant] = true
+			}
 		}
 	}
 	for field, want := range map[string]map[string]bool{"clusterPermissions": everywhere, "permissions": own} {
@@ -128,6 +130,46 @@ func permissions(t *testing.T, csv *unstructured.Unstructured) {
 	}
 }
 
+// leastRights: nothing in the bundle has a right on leases or Secrets of the whole cluster.
+func leastRights(t *testing.T, bundle string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(bundle, "manifests", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(len(files), err)
+	}
+	checked := 0
+	for _, file := range files {
+		object := decode(t, file)
+		all := []any{object.Object}
+		switch object.GetKind() {
+		case "ClusterServiceVersion":
+			if all, _, err = unstructured.NestedSlice(object.Object, "spec", "install", "spec", "clusterPermissions"); err != nil {
+				t.Fatal(err)
+			}
+		case "ClusterRole":
+		default:
+			continue
+		}
+		for _, one := range all {
+			role := &rbacv1.ClusterRole{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(one.(map[string]any), role); err != nil { //nolint:errcheck // it panics
+				t.Fatal(err)
+			}
+			for i := range role.Rules {
+				checked++
+				for _, resource := range []string{"*", "leases", "secrets"} {
+					if slices.Contains(role.Rules[i].Resources, resource) {
+						t.Errorf("%s: it grants %v on %s in the whole cluster", filepath.Base(file), role.Rules[i].Verbs, resource)
+					}
+				}
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("there are %d rules for the whole cluster only", checked)
+	}
+}
+
 // deployed looks at the Deployment, the related image and the webhooks.
 func deployed(t *testing.T, csv *unstructured.Unstructured) {
 	t.Helper()
@@ -138,6 +180,12 @@ func deployed(t *testing.T, csv *unstructured.Unstructured) {
 	deployment := helm.Kustomize(t, env, "config/default")["Deployment drover-system/drover"]
 	want, _, _ := unstructured.NestedMap(deployment.Object, "spec")
 	text := harness.JSON(want)
+	// The leases of nodes are in Drover's own namespace.
+	const before, lease = `"name":"OPERATOR_NAMESPACE","valueFrom":{"fieldRef":{"fieldPath":"metadata.namespace"}}}`,
+		`,{"name":"LEASE_NAMESPACE","value":"$(OPERATOR_NAMESPACE)"}`
+	if text = strings.Replace(text, before, before+lease, 1); !strings.Contains(text, lease) {
+		t.Errorf("the Deployment has no such environment: %s", text)
+	}
 	const image = "registry.example.com/drover:v1.2.3"
 	text = strings.Replace(text, "ghcr.io/drover-io/drover:latest", image, 1)
 	got, ok := list[0].(map[string]any)

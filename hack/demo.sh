@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows the main job on a control plane of its own: a MachineSet makes a pool of nodes, its template changes, and the nodes follow in place.
-# The pool is scaled, a node that fails is replaced, and another is taken into maintenance against the will of a PodDisruptionBudget.
+# Shows the main job on a control plane of its own: the template of a MachineSet changes, and its existing nodes follow in place. Then the MachineSet
+# is scaled, a node that fails is replaced, another is taken into maintenance although a PodDisruptionBudget blocks it, and three are upgraded.
 # DEMO_NODES is the size of the pool (default 50). Everything is gone when it ends; nothing outside a temporary folder is touched, but that
 # DEMO_LOGS names a folder for the logs of a demo that fails. What is missing in bin/ is built first. The demo begins when the control plane can:
 # kube-controller-manager and kube-scheduler, which the first half does without, may still be compiling then.
@@ -90,7 +90,7 @@ expect() {
 }
 kubectl() { drover-sandbox run kubectl "$@"; }
 
-title "A control plane: etcd, kube-apiserver, ${components//,/, }, each a process"
+title "Start a control plane: etcd, kube-apiserver, ${components//,/, }, each a process"
 drover-sandbox up --unsafe-no-fsync --components "$components" >"$data/up"
 tail -n 1 "$data/up"
 eval "$(tail -n 1 "$data/up")"
@@ -99,10 +99,10 @@ if [[ "$components" == kwok ]]; then
 	builder=$!
 fi
 
-title "The operator, with the permissions that config/ gives it"
-# The second half plays an OpenShift with a gate of its upgrades; the nodes are played all along.
+title "Start Drover with the permissions that config/ grants"
+# The last part simulates the upgrade of an OpenShift cluster. kwok simulates the nodes throughout.
 for folder in kubernetes kwok upgrade; do
-	kubectl apply -k "config/$folder" >/dev/null
+	kubectl apply --server-side --force-conflicts -k "config/$folder" >/dev/null
 done
 # It runs here as a process, so the Deployment of it gets no Pods, and the API server cannot reach its webhook by the Service.
 kubectl scale deployment drover -n drover-system --replicas=0 >/dev/null
@@ -126,7 +126,7 @@ drover --kubeconfig="$data/operator.kubeconfig" --providers='*,kwok' --leader-el
 	--metrics-bind-address=0 --health-probe-bind-address=0 --webhook-bind-address=0 2>"$data/operator.log" &
 operator=$!
 
-title "A MachineSet makes a pool of $nodes nodes, played by kwok"
+title "Create a MachineSet of $nodes nodes, which kwok simulates"
 kubectl apply -f - <<YAML
 apiVersion: machine.openshift.io/v1beta1
 kind: MachineSet
@@ -152,7 +152,7 @@ run kubectl-drover status workers --wait --timeout 300s
 run kubectl get machineset,nodes "${machines[@]}" --no-headers | sed -n 1,5p
 chosen="$(kubectl get nodes -o jsonpath='{.items[0].metadata.name}')"
 
-title "Preview a change of the pool: nothing is written"
+title "Preview a change of the MachineSet: nothing is written"
 cat >"$data/change.json" <<'JSON'
 {"spec":{"template":{"spec":{
   "metadata":{"labels":{"team":"blue"},"annotations":{"example.com/owner":"Team Blue <blue@example.com>"}},
@@ -161,12 +161,12 @@ JSON
 kubectl patch machineset workers -n openshift-machine-api --type=merge --patch-file "$data/change.json" --dry-run=client -o yaml >"$data/change.yaml"
 expect 2 kubectl-drover plan workers -f "$data/change.yaml"
 
-title "Make it: label, annotation and taint, on $nodes nodes that exist"
+title "Apply it: a label, an annotation and a taint reach $nodes existing nodes"
 run kubectl patch machineset workers -n openshift-machine-api --type=merge --patch-file "$data/change.json"
 run kubectl-drover status workers --wait --watch --timeout 600s
 expect 0 kubectl-drover plan workers
 
-title "Nobody else's key was touched: the admin's taint stands on every node"
+title "Keys of other writers stay: the administrator's taint is on every node"
 count() { kubectl get nodes -o "jsonpath={range .items[*]}{.metadata.name}{' '}{.spec.taints[*].key}{'\n'}{end}" | grep -c "$1" || true; }
 for key in example.com/by-an-admin example.com/dedicated; do
 	found="$(count "$key")"
@@ -174,7 +174,7 @@ for key in example.com/by-an-admin example.com/dedicated; do
 	[[ "$found" == "$nodes" ]]
 done
 
-title "A hand edit of one node is undone, and the owner of each key is told"
+title "Edit one node by hand: Drover reverts it, and shows who owns each key"
 run kubectl label node "$chosen" team=red --overwrite
 for _ in $(seq 100); do
 	[[ "$(kubectl get node "$chosen" -o jsonpath='{.metadata.labels.team}')" == blue ]] && break
@@ -182,11 +182,11 @@ done
 run kubectl get node "$chosen" -L team
 run kubectl-drover explain node "$chosen"
 
-title "Status, and the events of the pool"
+title "Show the status and the events of the MachineSet"
 run kubectl-drover status
 run kubectl get events -n openshift-machine-api --field-selector involvedObject.name=workers
 
-title "Two more nodes: they have the pool's labels and taints from the start"
+title "Add two nodes: they get the labels and taints when they register"
 run kubectl scale machineset workers "${machines[@]}" --replicas=$((nodes + 2))
 run kubectl wait machineset/workers "${machines[@]}" --for="jsonpath={.status.availableReplicas}=$((nodes + 2))" --timeout=120s
 run kubectl-drover status workers --wait --timeout 120s
@@ -194,7 +194,7 @@ blue="$(kubectl get nodes -l team=blue --no-headers | wc -l)"
 echo "team=blue: $blue of $((nodes + 2)) nodes"
 [[ "$blue" == $((nodes + 2)) ]]
 
-title "A node fails, and a MachineHealthCheck replaces it"
+title "Let a node fail: a MachineHealthCheck replaces its Machine"
 kubectl apply -f - <<'YAML'
 apiVersion: machine.openshift.io/v1beta1
 kind: MachineHealthCheck
@@ -213,14 +213,14 @@ run kubectl get events "${machines[@]}" --field-selector "involvedObject.name=$c
 run kubectl get machinesets,machinehealthchecks "${machines[@]}"
 
 if [[ -n "$builder" ]]; then
-	title "kube-controller-manager and kube-scheduler join the control plane"
+	title "Start kube-controller-manager and kube-scheduler, which are built by now"
 	wait "$builder"
 	builder=""
 	sandbox="$PWD/bin/drover-sandbox"
 	drover-sandbox up --components "$components,kube-controller-manager,kube-scheduler" >/dev/null
 fi
 
-title "An application on the pool, and a budget that lets none of its pods go"
+title "Run an application whose PodDisruptionBudget lets no Pod go"
 kubectl apply -f - >/dev/null <<'YAML'
 apiVersion: apps/v1
 kind: Deployment
@@ -249,27 +249,27 @@ state() {
 }
 state >"$data/before"
 
-title "Maintenance of $node: what would block it is known before it begins"
+title "Plan the maintenance of $node: see what would block it"
 expect 2 kubectl-drover plan --maintenance "$node"
 
-title "It begins: the node is cordoned at once, and the pod that cannot leave is named with its reason"
+title "Start it: the node is cordoned, and the status says which Pod cannot leave, and why"
 run kubectl-drover maintenance start "$node" --reason "new disks"
 run kubectl wait "nm/$node" --for='jsonpath={.status.conditions[?(@.type=="Drained")].reason}=Blocked' --timeout=60s
 run kubectl get nm -o wide
 run kubectl-drover drain-status "$node"
 
-title "The budget is relaxed: the drain goes on by itself"
+title "Relax the budget: the drain continues"
 run kubectl patch pdb web --type=merge -p '{"spec":{"maxUnavailable":1}}'
 run kubectl wait "nm/$node" --for=condition=Drained --timeout=60s
 run kubectl get nm,node "$node"
 run kubectl get events --field-selector "involvedObject.kind=NodeMaintenance"
 
-title "Given back exactly as it was"
+title "End the maintenance: the node is as it was before"
 run kubectl-drover maintenance end "$node" --wait
 state >"$data/after"
 (cd "$data" && run diff before after) && echo "no difference"
 
-title "An upgrade of OpenShift, played beside: before each node of the pool infra a Job runs, and then that node alone is let go"
+title "Gate a simulated upgrade of OpenShift: a Job runs before each node of MachineConfigPool infra is released"
 run drover-sandbox openshift init --masters 1 --workers 0 --pool infra --pool canary --drain-delay 200ms --reboot-delay 500ms
 kubectl patch machineconfigpool canary --type=merge \
 	-p '{"spec":{"nodeSelector":{"matchLabels":{"node-role.kubernetes.io/canary":null,"node-role.kubernetes.io/worker":""},"matchExpressions":[{"key":"isCanary","operator":"Exists"}]}}}'

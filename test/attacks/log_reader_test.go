@@ -115,12 +115,13 @@ func verboseOperator(t *testing.T, w *harness.World) (operator *harness.Operator
 	if err != nil {
 		t.Fatal(err)
 	}
+	url := "https://" + address + "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance"
 	none, ignore := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "drover"},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name:         "vnodemaintenance.medik8s.io",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new("https://" + address + "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance")},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url},
 			SideEffects:  &none, FailurePolicy: &ignore, AdmissionReviewVersions: []string{"v1"},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},

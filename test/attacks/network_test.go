@@ -156,7 +156,8 @@ func floodTokens(t *testing.T, w *harness.World, operator *exposed, attacker, pr
 			}
 		})
 	}
-	if code, _, err := ask(t.Context(), prometheus, http.MethodGet, operator.Metrics+"/metrics", operator.token, nil); err != nil || code != http.StatusOK {
+	code, _, err := ask(t.Context(), prometheus, http.MethodGet, operator.Metrics+"/metrics", operator.token, nil)
+	if err != nil || code != http.StatusOK {
 		t.Errorf("Prometheus is answered %d, %v", code, err)
 	}
 	group.Wait()

@@ -99,7 +99,9 @@ func TestKeeper_TakesTheAuthoritysKeyOutOfTheSecret(t *testing.T) {
 	}
 	clients := fake.NewClientset(secret)
 	clock := clocktesting.NewFakeClock(epoch)
-	k := NewKeeper(clients.CoreV1(), clients.AdmissionregistrationV1(), clock, Options{Namespace: "n", Secret: "s", Configuration: "drover", Names: names})
+	k := NewKeeper(clients.CoreV1(), clients.AdmissionregistrationV1(), clock, Options{
+		Namespace: "n", Secret: "s", Configuration: "drover", Names: names,
+	})
 	if err := k.secret.informer.GetStore().Add(secret); err != nil {
 		t.Fatal(err)
 	}

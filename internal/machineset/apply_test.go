@@ -27,7 +27,7 @@ func TestDelete_Errors(t *testing.T) {
 		replicas  int32
 		condition string
 	}{
-		{"it was changed meanwhile", apierrors.NewConflict(machines, "a", errors.New("modified")), controller.RetryConflict, "conflict", 3, "False ScalingDown"},
+		{"it was changed", apierrors.NewConflict(machines, "a", errors.New("modified")), controller.RetryConflict, "conflict", 3, "False ScalingDown"},
 		{"it is gone already", apierrors.NewNotFound(machines, "a"), 0, "gone", 2, "True Resized"},
 		{"it is refused", denied(""), minDenied, "denied", 3, "False DeleteError"},
 		{"nobody knows, once", broken(""), minBackoff, "error", 3, "False ScalingDown"},

@@ -18,7 +18,8 @@ var (
 	}
 	availableDoc = status.MetricDoc{
 		Name: "mapi_machine_set_status_replicas_available", Type: "gauge", Labels: []string{"name", "namespace"},
-		Help: "Machines of a MachineSet whose Nodes have been ready for spec.minReadySeconds. The name is machine-api-operator's; a series ends with its MachineSet.",
+		Help: "Machines of a MachineSet whose Nodes have been ready for spec.minReadySeconds. " +
+			"The name is machine-api-operator's; a series ends with its MachineSet.",
 	}
 	readyDoc = status.MetricDoc{
 		Name: "mapi_machine_set_status_replicas_ready", Type: "gauge", Labels: []string{"name", "namespace"},

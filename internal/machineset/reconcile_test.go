@@ -33,7 +33,8 @@ func TestReconcile_NewMachineSet(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 	s.reconciles("")
-	if reasons, last := s.drainEvents(); reasons != "SuccessfulCreate" || !strings.HasSuffix(last, "created 3 Machines: web-00001, web-00002, web-00003") {
+	reasons, last := s.drainEvents()
+	if reasons != "SuccessfulCreate" || !strings.HasSuffix(last, "created 3 Machines: web-00001, web-00002, web-00003") {
 		t.Errorf("events %s, %q", reasons, last)
 	}
 	machine := s.machine("web-00001")

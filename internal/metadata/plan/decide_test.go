@@ -29,7 +29,8 @@ func TestEverythingFlowsAndGoesAgain(t *testing.T) {
 	w.labels("").annotations("").taints("").pass(t)
 	w.expect(t, "machine: ; node: ")
 	// The taint stays in the Machine's record until it is written next: had the operator ended between the two writes, it would be needed.
-	if got, want := w.machine.Annotations[ownership.AnnotationRecord], `{"machine":{"taints":["dedicated:NoSchedule"]},"pool":"workers","generation":7}`; got != want {
+	want := `{"machine":{"taints":["dedicated:NoSchedule"]},"pool":"workers","generation":7}`
+	if got := w.machine.Annotations[ownership.AnnotationRecord]; got != want {
 		t.Errorf("the record of the Machine is %s, not %s", got, want)
 	}
 	if w.node.Annotations[ownership.AnnotationCustomLabels] != "" {

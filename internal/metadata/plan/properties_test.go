@@ -22,7 +22,8 @@ var (
 	anyMap    = rapid.MapOfN(anyKey, anyValue, 0, 3)
 	goodMap   = rapid.MapOfN(goodKey, anyValue, 0, 3)
 	anyRecord = rapid.SampledFrom([]string{
-		"", "{", "{}", `{"labels":["a","kubernetes.io/os","node-role.kubernetes.io/x"],"taints":["a:NoSchedule"]}`, `{"machine":{"labels":["b","node-role.kubernetes.io/x"],"taints":["b:NoSchedule"]},"once":["b:NoSchedule"]}`,
+		"", "{", "{}", `{"labels":["a","kubernetes.io/os","node-role.kubernetes.io/x"],"taints":["a:NoSchedule"]}`,
+		`{"machine":{"labels":["b","node-role.kubernetes.io/x"],"taints":["b:NoSchedule"]},"once":["b:NoSchedule"]}`,
 		`{"released":{"label":{"a":{"value":"1","at":1700000000}},"taint":{"a:NoSchedule":{"at":1700000100}}},"digest":"x"}`,
 	})
 	// The API server takes any effect on a Machine and a MachineSet.
@@ -65,7 +66,8 @@ func crowd(w *world) map[string]func(*rapid.T) {
 		"nodelink":       func(*rapid.T) { w.nodelink() },
 		"node record":    func(t *rapid.T) { w.note(ownership.AnnotationRecord, anyRecord.Draw(t, "record")) },
 		"MNMO's list": func(t *rapid.T) {
-			w.note(ownership.AnnotationCustomLabels, rapid.SampledFrom([]string{"", "a", "b,a", "kubernetes.io/os,zz", "node-role.kubernetes.io/x"}).Draw(t, "list"))
+			lists := []string{"", "a", "b,a", "kubernetes.io/os,zz", "node-role.kubernetes.io/x"}
+			w.note(ownership.AnnotationCustomLabels, rapid.SampledFrom(lists).Draw(t, "list"))
 		},
 		"machine record": func(t *rapid.T) {
 			metav1.SetMetaDataAnnotation(&w.machine.ObjectMeta, ownership.AnnotationRecord, anyRecord.Draw(t, "record"))

@@ -261,8 +261,8 @@ func (s *scope) refused(kind ownership.Kind, key string) {
 }
 
 func (s *scope) unconfirmed(kind ownership.Kind, key string) {
-	s.problem(kind, key, Unconfirmed, "the record on the Node says that %s %q is Drover's, the record on the Machine does not: it stays; remove it by hand "+
-		"if it is not wanted", kind, key)
+	s.problem(kind, key, Unconfirmed, "the record on the Node says that %s %q is Drover's, the record on the Machine does not: it stays; "+
+		"remove it by hand if you do not want it", kind, key)
 }
 
 func (s *scope) sortedProblems() []Problem {

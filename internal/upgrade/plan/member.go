@@ -17,7 +17,8 @@ const (
 )
 
 // Members knows which pool each node is of when no run is under way: master first, else the one custom pool that selects it, else worker
-// (see https://github.com/openshift/machine-config-operator/blob/master/docs/custom-pools.md). Pools that a run has claimed count as they were before.
+// (see https://github.com/openshift/machine-config-operator/blob/master/docs/custom-pools.md). Pools that a run has claimed count as they were
+// before.
 type Members struct {
 	names     []string
 	selectors map[string]labels.Selector

@@ -23,9 +23,13 @@ func TestMain(m *testing.M) {
 func attack(t *testing.T, attacker, attempt string, try func(t *testing.T) (stoppedBy string)) {
 	t.Helper()
 	t.Run(attempt, func(t *testing.T) {
+		defer func() {
+			if t.Failed() {
+				t.Logf("ATTACK SUCCEEDED: %s: %s", attacker, attempt)
+			}
+		}()
 		by := try(t)
 		if t.Failed() {
-			t.Logf("ATTACK SUCCEEDED: %s: %s", attacker, attempt)
 			return
 		}
 		t.Logf("attack: %s: %s; stopped by: %s", attacker, attempt, by)

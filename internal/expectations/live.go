@@ -45,7 +45,7 @@ func nextPage(answer []metav1.PartialObjectMetadata) int64 {
 		}
 		for _, entry := range answer[i].ManagedFields {
 			if entry.FieldsV1 != nil {
-				size += len(entry.FieldsV1.Raw)
+				size += len(entry.FieldsV1.GetRawBytes())
 			}
 		}
 	}

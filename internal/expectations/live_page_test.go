@@ -16,7 +16,7 @@ func TestNextPage(t *testing.T) {
 		return items
 	}
 	managed := metav1.PartialObjectMetadata{}
-	managed.ManagedFields = []metav1.ManagedFieldsEntry{{}, {FieldsV1: &metav1.FieldsV1{Raw: make([]byte, pageBytes)}}}
+	managed.ManagedFields = []metav1.ManagedFieldsEntry{{}, {FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", pageBytes))}}
 	for name, c := range map[string]struct {
 		answer []metav1.PartialObjectMetadata
 		want   int64

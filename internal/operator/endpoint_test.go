@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
 )
 
@@ -36,7 +37,7 @@ func started(t *testing.T, e *endpoint) string {
 	return listener.Addr().String()
 }
 
-func post(t *testing.T, client *http.Client, url string, body io.Reader) *http.Response {
+func post(t *testing.T, client *http.Client, url string, body io.Reader) (code int, header http.Header) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body)
 	if err != nil {
@@ -47,7 +48,7 @@ func post(t *testing.T, client *http.Client, url string, body io.Reader) *http.R
 		t.Fatal(err)
 	}
 	_ = response.Body.Close()
-	return response
+	return response.StatusCode, response.Header
 }
 
 func TestEndpoint_SaysWhichAddressCannotBeServed(t *testing.T) {
@@ -71,12 +72,14 @@ func TestEndpoint_BoundsTheRequestsOfAClient(t *testing.T) {
 	})
 	answers := make(chan int, 2)
 	for range 2 {
-		go func() { answers <- post(t, http.DefaultClient, "http://"+address, nil).StatusCode }()
+		go func() {
+			code, _ := post(t, http.DefaultClient, "http://"+address, nil)
+			answers <- code
+		}()
 		<-arrived
 	}
-	if refused := post(t, http.DefaultClient, "http://"+address, nil); refused.StatusCode != http.StatusTooManyRequests ||
-		refused.Header.Get("Retry-After") == "" {
-		t.Errorf("a third request is answered %s %v", refused.Status, refused.Header)
+	if code, header := post(t, http.DefaultClient, "http://"+address, nil); code != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
+		t.Errorf("a third request is answered %d %v", code, header)
 	}
 	close(release)
 	for range 2 {
@@ -85,8 +88,8 @@ func TestEndpoint_BoundsTheRequestsOfAClient(t *testing.T) {
 		}
 	}
 	go func() { <-arrived }()
-	if after := post(t, http.DefaultClient, "http://"+address, nil); after.StatusCode != http.StatusOK {
-		t.Errorf("after the others have ended it is answered %s", after.Status)
+	if code, _ := post(t, http.DefaultClient, "http://"+address, nil); code != http.StatusOK {
+		t.Errorf("after the others have ended it is answered %d", code)
 	}
 }
 
@@ -170,7 +173,7 @@ func TestEndpoint_BoundsTheConnectionsOfAClient(t *testing.T) {
 
 func TestMetricsTLS_OffersHTTP1UnlessAskedForMore(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
-		settings := config.Default().Metrics
+		settings := defaultMetrics()
 		settings.HTTP2 = new(http2)
 		made, err := metricsTLS(t.Context(), settings)
 		if err != nil {
@@ -180,20 +183,27 @@ func TestMetricsTLS_OffersHTTP1UnlessAskedForMore(t *testing.T) {
 			name: "test", limits: metricsLimits, handler: http.NotFoundHandler(),
 			tls: func(context.Context) (*tls.Config, error) { return made, nil },
 		})
-		connection, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}}).
-			DialContext(t.Context(), "tcp", address)
+		//nolint:gosec // nobody knows the certificate
+		config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}
+		connection, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		protocol := connection.(*tls.Conn).ConnectionState().NegotiatedProtocol
+		secured, ok := connection.(*tls.Conn)
+		if !ok {
+			t.Fatalf("a %T", connection)
+		}
+		protocol := secured.ConnectionState().NegotiatedProtocol
 		if (protocol == "h2") != http2 || !slices.Contains([]string{"h2", "http/1.1"}, protocol) {
 			t.Errorf("http2=%t: %s was agreed on", http2, protocol)
 		}
 		_ = connection.Close()
 	}
-	settings := config.Default().Metrics
+	settings := defaultMetrics()
 	settings.CertDir = filepath.Join(t.TempDir(), "none")
 	if _, err := metricsTLS(t.Context(), settings); err == nil || !strings.Contains(err.Error(), "certDir") {
 		t.Errorf("error %v", err)
 	}
 }
+
+func defaultMetrics() v1alpha1.Metrics { return config.Default().Metrics }

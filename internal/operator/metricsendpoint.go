@@ -27,7 +27,7 @@ func addMetricsEndpoint(mgr manager.Manager, settings v1alpha1.Metrics) error {
 	if *settings.BindAddress == "0" {
 		return nil
 	}
-	var handler http.Handler = promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+	handler := promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 	served := &endpoint{name: "metrics", address: *settings.BindAddress, limits: metricsLimits}
 	if *settings.Secure {
 		filter, err := filters.WithAuthenticationAndAuthorization(mgr.GetConfig(), mgr.GetHTTPClient())

@@ -3,6 +3,7 @@ package plugin
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -20,7 +21,7 @@ type escaped struct {
 
 // Write escapes text and passes it on.
 func (e *escaped) Write(text []byte) (int, error) {
-	whole := append(e.rest, text...)
+	whole := slices.Concat(e.rest, text)
 	cut := len(whole)
 	for cut > 0 && len(whole)-cut < utf8.UTFMax && !utf8.RuneStart(whole[cut-1]) {
 		cut--

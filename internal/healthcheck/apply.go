@@ -120,7 +120,7 @@ func (p *pass) held(ctx context.Context, r *remedy) (bool, error) {
 	if r.target.node == nil || p.options.Leases == nil {
 		return false, nil
 	}
-	held, err := p.options.Leases.HeldBy(ctx, r.target.node.Name)
+	held, err := p.options.Leases.HeldByOther(ctx, r.target.node.Name)
 	if err != nil || held == nil {
 		return false, err
 	}
@@ -128,7 +128,7 @@ func (p *pass) held(ctx context.Context, r *remedy) (bool, error) {
 	return true, nil
 }
 
-func (p *pass) leaseHeld(r *remedy, held *nodelease.HeldError) {
+func (p *pass) leaseHeld(r *remedy, held *nodelease.AlreadyHeldError) {
 	p.block(r, reasonLease, fmt.Sprintf("the lease of node %s is held by %q", held.Node, held.Holder))
 	p.later(min(max(held.Until.Sub(p.now), catchUp), retryLease))
 }
@@ -228,8 +228,8 @@ func (p *pass) lease(ctx context.Context, r *remedy) (bool, error) {
 	if node == nil || p.options.Leases == nil {
 		return true, nil
 	}
-	_, err := p.options.Leases.Hold(ctx, node)
-	var held *nodelease.HeldError
+	_, err := p.options.Leases.Acquire(ctx, node)
+	var held *nodelease.AlreadyHeldError
 	switch {
 	case err == nil:
 		p.memory.leases[r.target.machine.UID] = node.Name

@@ -176,7 +176,7 @@ func TestTheLeaseIsKeptUntilTheInstanceEnds(t *testing.T) {
 	// Drover was away for too long: somebody else has the node.
 	s.clock.Step(2 * nodelease.Duration)
 	other := &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: "node-maintenance", Clock: s.clock}
-	if _, err := other.Hold(t.Context(), s.node("m")); err != nil {
+	if _, err := other.Acquire(t.Context(), s.node("m")); err != nil {
 		t.Fatal(err)
 	}
 	s.edit("m", func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreTerminate = nil })

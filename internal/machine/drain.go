@@ -208,10 +208,10 @@ func (p *pass) lease(ctx context.Context, node *corev1.Node) (bool, error) {
 }
 
 // hold takes or renews the node's lease, once in a pass. It tells who else has it; nil for nobody.
-func (p *pass) hold(ctx context.Context, node *corev1.Node) (*nodelease.HeldError, error) {
+func (p *pass) hold(ctx context.Context, node *corev1.Node) (*nodelease.AlreadyHeldError, error) {
 	p.leased = true
-	again, err := p.Lease.Hold(ctx, node)
-	var held *nodelease.HeldError
+	again, err := p.Lease.Acquire(ctx, node)
+	var held *nodelease.AlreadyHeldError
 	switch {
 	case err == nil:
 		p.later(again)
@@ -222,7 +222,7 @@ func (p *pass) hold(ctx context.Context, node *corev1.Node) (*nodelease.HeldErro
 }
 
 // until is how soon to ask again for a lease that somebody else has.
-func (p *pass) until(held *nodelease.HeldError) time.Duration {
+func (p *pass) until(held *nodelease.AlreadyHeldError) time.Duration {
 	return min(max(held.Until.Sub(p.now), time.Second), retryDenied)
 }
 

@@ -59,7 +59,7 @@ func TestDrainTimeout_Obstacles(t *testing.T) {
 		"pods that stay": {func(*stage) {}, reasonDraining},
 		"a lease of another writer": {func(s *stage) {
 			s.clock.SetTime(time.Now().Add(-time.Minute))
-			if _, err := other(s).Hold(t.Context(), s.node("m")); err != nil {
+			if _, err := other(s).Acquire(t.Context(), s.node("m")); err != nil {
 				t.Fatal(err)
 			}
 		}, reasonLease},
@@ -125,7 +125,7 @@ func TestDrainTimeout_LeaseLostAfterTheDrain(t *testing.T) {
 	s.rest("m")
 	s.clock.Step(2 * nodelease.Duration)
 	other := &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: "node-maintenance", Clock: s.clock}
-	if _, err := other.Hold(t.Context(), s.node("m")); err != nil {
+	if _, err := other.Acquire(t.Context(), s.node("m")); err != nil {
 		t.Fatal(err)
 	}
 	s.edit("m", func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreTerminate = nil })

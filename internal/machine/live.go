@@ -56,7 +56,7 @@ func (p *pass) claim(ctx context.Context) error {
 func (p *pass) standBack(ctx context.Context) error {
 	p.withdraw(p.memory)
 	if name := p.nodeName(); name != "" && p.machine.DeletionTimestamp != nil {
-		if err := p.Lease.ReleaseOwn(ctx, name); err != nil {
+		if err := p.Lease.ReleaseIfHolder(ctx, name); err != nil {
 			return err
 		}
 	}

@@ -84,7 +84,7 @@ func (p *pass) releaseFormer(ctx context.Context) error {
 // releaseOrphan releases one Node unless its Machine is at work, or another writer holds the node's lease: that one may rely on the cordon.
 func (r *Reconciler) releaseOrphan(
 	ctx context.Context, cached *corev1.Node, machine *machinev1beta1.Machine,
-) (*nodelease.HeldError, error) {
+) (*nodelease.AlreadyHeldError, error) {
 	hold, err := drain.ReadHold(cached)
 	if err != nil || hold == nil || atWork(machine, hold) {
 		return nil, nil //nolint:nilerr // a record that cannot be read has no owner that could be gone
@@ -103,7 +103,7 @@ func (r *Reconciler) releaseOrphan(
 
 // releaseLive releases a Node if the API server's has the record still. The Machine may be gone for a moment only, and its Node with it: the cache
 // need not know yet.
-func (r *Reconciler) releaseLive(ctx context.Context, name string, hold *drain.Hold) (*nodelease.HeldError, error) {
+func (r *Reconciler) releaseLive(ctx context.Context, name string, hold *drain.Hold) (*nodelease.AlreadyHeldError, error) {
 	node := &corev1.Node{}
 	if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -112,7 +112,7 @@ func (r *Reconciler) releaseLive(ctx context.Context, name string, hold *drain.H
 	if err != nil || current == nil || current.By != hold.By || node.DeletionTimestamp != nil {
 		return nil, nil //nolint:nilerr // another controller has taken the node over, or it is going
 	}
-	if held, err := r.Lease.HeldBy(ctx, node.Name); err != nil || held != nil {
+	if held, err := r.Lease.HeldByOther(ctx, node.Name); err != nil || held != nil {
 		return held, err
 	}
 	return nil, r.undo(ctx, node, current)
@@ -130,7 +130,7 @@ func (r *Reconciler) undo(ctx context.Context, node *corev1.Node, current *drain
 	switch status.Classify(err) {
 	case status.OK:
 		log.FromContext(ctx).Info("node released; the Machine that cordoned it is gone", "node", node.Name, "undone", change.Parts)
-		return r.Lease.ReleaseOwn(ctx, node.Name)
+		return r.Lease.ReleaseIfHolder(ctx, node.Name)
 	case status.Gone:
 		return nil
 	}

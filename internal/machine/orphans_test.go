@@ -144,7 +144,7 @@ func TestOrphans_LeaseOfAnotherWriter(t *testing.T) {
 	s := draining(t)
 	s.clock.Step(2 * nodelease.Duration)
 	other := &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: "node-maintenance", Clock: s.clock}
-	if _, err := other.Hold(t.Context(), s.node("m")); err != nil {
+	if _, err := other.Acquire(t.Context(), s.node("m")); err != nil {
 		t.Fatal(err)
 	}
 	s.edit("m", func(m *machinev1beta1.Machine) { m.Finalizers = nil })

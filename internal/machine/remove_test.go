@@ -156,7 +156,7 @@ func TestHooksHoldUpTheEnd(t *testing.T) {
 func TestTheNodeIsSomebodyElses(t *testing.T) {
 	s := running(t)
 	other := &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: "node-maintenance", Clock: s.clock}
-	if _, err := other.Hold(t.Context(), s.node("m")); err != nil {
+	if _, err := other.Acquire(t.Context(), s.node("m")); err != nil {
 		t.Fatal(err)
 	}
 	s.doom("m")

@@ -232,11 +232,11 @@ func (p *pass) holds(node *corev1.Node) bool { return recordedHolder(node) == p.
 
 // lease makes sure that the node's lease is ours.
 func (p *pass) lease(ctx context.Context, node *corev1.Node) (bool, error) {
-	again, err := p.Lease.Hold(ctx, node)
+	again, err := p.Lease.Acquire(ctx, node)
 	if err == nil && p.flavour.OwnLease {
-		_, err = p.OwnLease.Hold(ctx, node)
+		_, err = p.OwnLease.Acquire(ctx, node)
 	}
-	var held *nodelease.HeldError
+	var held *nodelease.AlreadyHeldError
 	switch {
 	case err == nil:
 		p.found.lease = step{met: true, reason: reasonHeld, message: "renewed for as long as the maintenance lasts"}
@@ -272,7 +272,7 @@ func (p *pass) leaseDenied(node *corev1.Node, err error) {
 }
 
 // leaseHeld notes that somebody else has the lease. Failures count only for one that was ours.
-func (p *pass) leaseHeld(node *corev1.Node, held *nodelease.HeldError) {
+func (p *pass) leaseHeld(node *corev1.Node, held *nodelease.AlreadyHeldError) {
 	p.later(min(max(held.Until.Sub(p.now), time.Second), p.leasePace()))
 	p.withdraw(p.memory)
 	before := meta.FindStatusCondition(p.status.Conditions, ConditionLeaseHeld)

@@ -126,9 +126,9 @@ func (p *pass) standAside(ctx context.Context, node *corev1.Node, record *drain.
 // yieldLease releases the leases of a node that this maintenance cannot work on now, if they were acquired: a lease keeps those away who could help
 // the node, and those who have cordoned it. The leases themselves say so: a pass that acquires one and then fails writes no status.
 func (p *pass) yieldLease(ctx context.Context, node *corev1.Node) error {
-	err := p.Lease.ReleaseOwn(ctx, node.Name)
+	err := p.Lease.ReleaseIfHolder(ctx, node.Name)
 	if err == nil && p.flavour.OwnLease {
-		err = p.OwnLease.ReleaseOwn(ctx, node.Name)
+		err = p.OwnLease.ReleaseIfHolder(ctx, node.Name)
 	}
 	if status.Classify(err) == status.Denied {
 		p.leaseDenied(node, err)

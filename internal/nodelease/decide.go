@@ -43,15 +43,15 @@ const (
 	Wait Step = "wait"
 )
 
-// HeldError says that somebody else holds a node's lease.
-type HeldError struct {
+// AlreadyHeldError says that somebody else holds a node's lease.
+type AlreadyHeldError struct {
 	Node, Holder string
 	// Until is when the lease runs out if it is not renewed.
 	Until time.Time
 }
 
 // Error names the holder.
-func (e *HeldError) Error() string {
+func (e *AlreadyHeldError) Error() string {
 	return fmt.Sprintf("the lease of node %s is held by %q until %s", e.Node, e.Holder, e.Until.UTC().Format(time.RFC3339))
 }
 

@@ -51,8 +51,8 @@ type Leases struct {
 var errPending = errors.New("the cache does not show the last write of it yet")
 
 // Hold makes sure that the holder has a node's lease, and renews it when that is due. It returns when to call again for the next
-// renewal. The error is a *HeldError when somebody else has it, and a conflict when somebody else was faster just now.
-func (l *Leases) Hold(ctx context.Context, node *corev1.Node) (time.Duration, error) {
+// renewal. The error is a *AlreadyHeldError when somebody else has it, and a conflict when somebody else was faster just now.
+func (l *Leases) Acquire(ctx context.Context, node *corev1.Node) (time.Duration, error) {
 	lease, err := l.get(ctx, node.Name)
 	if err != nil {
 		return 0, err
@@ -61,7 +61,7 @@ func (l *Leases) Hold(ctx context.Context, node *corev1.Node) (time.Duration, er
 	step := Decide(lease, l.Holder, now)
 	switch step {
 	case Wait:
-		return 0, &HeldError{Node: node.Name, Holder: HolderOf(lease), Until: expiry(lease.Spec)}
+		return 0, &AlreadyHeldError{Node: node.Name, Holder: HolderOf(lease), Until: expiry(lease.Spec)}
 	case Keep:
 		return RenewAfter - now.Sub(lease.Spec.RenewTime.Time), nil
 	case Create:
@@ -204,17 +204,17 @@ func (l *Leases) get(ctx context.Context, node string) (*coordinationv1.Lease, e
 	return lease, nil
 }
 
-// HeldBy says who else holds a node's lease now; nil for nobody, so that Hold may succeed.
-func (l *Leases) HeldBy(ctx context.Context, node string) (*HeldError, error) {
+// HeldByOther says who else holds a node's lease now; nil for nobody, so that Acquire may succeed.
+func (l *Leases) HeldByOther(ctx context.Context, node string) (*AlreadyHeldError, error) {
 	lease, err := l.get(ctx, node)
 	if err != nil || Decide(lease, l.Holder, l.Clock.Now()) != Wait {
 		return nil, err
 	}
-	return &HeldError{Node: node, Holder: HolderOf(lease), Until: expiry(lease.Spec)}, nil
+	return &AlreadyHeldError{Node: node, Holder: HolderOf(lease), Until: expiry(lease.Spec)}, nil
 }
 
-// ReleaseOwn is Release for a caller that may never have had the lease: one without a holder is somebody else's to remove.
-func (l *Leases) ReleaseOwn(ctx context.Context, node string) error {
+// ReleaseIfHolder is Release for a caller that may never have had the lease: one without a holder is somebody else's to remove.
+func (l *Leases) ReleaseIfHolder(ctx context.Context, node string) error {
 	lease, err := l.get(ctx, node)
 	if err != nil || lease == nil || HolderOf(lease) != l.Holder {
 		return err

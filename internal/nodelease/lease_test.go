@@ -67,7 +67,7 @@ func (f *fixture) read() (*coordinationv1.Lease, error) {
 
 func (f *fixture) hold(leases *nodelease.Leases) time.Duration {
 	f.Helper()
-	next, err := leases.Hold(f.Context(), f.node)
+	next, err := leases.Acquire(f.Context(), f.node)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -91,8 +91,8 @@ func TestALeaseIsHeldRenewedAndGivenBack(t *testing.T) {
 	if after, err := f.read(); err != nil || after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("a fresh lease was written (%v)", err)
 	}
-	var held *nodelease.HeldError
-	if _, err := theirs.Hold(t.Context(), f.node); !errors.As(err, &held) || held.Holder != "node-maintenance" {
+	var held *nodelease.AlreadyHeldError
+	if _, err := theirs.Acquire(t.Context(), f.node); !errors.As(err, &held) || held.Holder != "node-maintenance" {
 		t.Errorf("the other gets %v", err)
 	}
 	if err := theirs.Release(t.Context(), f.node.Name); err != nil {
@@ -101,7 +101,7 @@ func TestALeaseIsHeldRenewedAndGivenBack(t *testing.T) {
 	// Nobody renews it for an hour, and the other takes it: who had it must notice, and must not give away what is not its own.
 	f.clock.SetTime(f.clock.Now().Add(2 * time.Hour))
 	f.hold(theirs)
-	if _, err := ours.Hold(t.Context(), f.node); !errors.As(err, &held) {
+	if _, err := ours.Acquire(t.Context(), f.node); !errors.As(err, &held) {
 		t.Errorf("who lost the lease gets %v", err)
 	}
 	if err := ours.Release(t.Context(), f.node.Name); err != nil {
@@ -130,8 +130,8 @@ func TestOneOfManyWins(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range holders {
 			group.Go(func() {
-				_, err := f.leases(fmt.Sprintf("holder-%d-%d", round, i)).Hold(t.Context(), f.node)
-				var held *nodelease.HeldError
+				_, err := f.leases(fmt.Sprintf("holder-%d-%d", round, i)).Acquire(t.Context(), f.node)
+				var held *nodelease.AlreadyHeldError
 				switch {
 				case err == nil:
 					winners.Add(1)
@@ -218,7 +218,7 @@ func TestHold_NamespaceMissing(t *testing.T) {
 		t.Helper()
 		var err error
 		wait := func(context.Context) (bool, error) {
-			_, err = leases.Hold(t.Context(), f.node)
+			_, err = leases.Acquire(t.Context(), f.node)
 			return done(err), nil
 		}
 		if polled := utilwait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, wait); polled != nil {

@@ -62,7 +62,7 @@ func TestACleanUpIsOwedAfterASuspension(t *testing.T) {
 	if len(s.made) != 3 {
 		t.Errorf("the Jobs %v were made", s.made)
 	}
-	held, err := s.Lease.HeldBy(t.Context(), "n1")
+	held, err := s.Lease.HeldByOther(t.Context(), "n1")
 	if s.must(err); held != nil {
 		t.Errorf("the lease is held: %v", held)
 	}

@@ -26,7 +26,7 @@ var configKind = mcfgv1.GroupVersion.WithKind("MachineConfig")
 // gather reads all that a run needs from the caches.
 func (p *pass) gather(ctx context.Context) error {
 	w := &plan.World{Run: p.run, VersionOf: p.versionOf(ctx), Now: p.now, Refusal: p.options.refusal, Held: func(node string) string {
-		held, err := p.Lease.HeldBy(ctx, node)
+		held, err := p.Lease.HeldByOther(ctx, node)
 		if err != nil || held == nil {
 			return "" // taking it will tell
 		}

@@ -27,8 +27,8 @@ func (p *pass) keepLeases(ctx context.Context) error {
 		if !ours {
 			continue
 		}
-		again, err := p.Lease.Hold(ctx, node)
-		var held *nodelease.HeldError
+		again, err := p.Lease.Acquire(ctx, node)
+		var held *nodelease.AlreadyHeldError
 		switch {
 		case errors.As(err, &held):
 		case err != nil:
@@ -57,7 +57,7 @@ func (p *pass) holds(ctx context.Context, node string) (bool, error) {
 // process may have ended between taking a lease and writing it.
 func (p *pass) releaseAll(ctx context.Context) (settled bool, err error) {
 	for _, node := range p.scene.Prepared() {
-		if err := p.Lease.ReleaseOwn(ctx, node.Name); err != nil {
+		if err := p.Lease.ReleaseIfHolder(ctx, node.Name); err != nil {
 			return false, err
 		}
 	}

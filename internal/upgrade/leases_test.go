@@ -110,7 +110,7 @@ func TestTheLeaseOfANodeThatIsOnlyCleanedUp(t *testing.T) {
 func TestTheLeaseOfAnothersNode(t *testing.T) {
 	s := owing(t)
 	edit(s, s.node("n2"), func(n *corev1.Node) { n.Labels[plan.LabelRun] = "another" })
-	_, err := s.Lease.Hold(t.Context(), s.node("n2"))
+	_, err := s.Lease.Acquire(t.Context(), s.node("n2"))
 	s.must(err)
 	s.rest(v1alpha1.PhaseDone)
 	edit(s, s.run(), func(run *v1alpha1.MutexRunConfig) { run.Spec.Suspend = true })

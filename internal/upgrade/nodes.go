@@ -51,7 +51,7 @@ func (p *pass) mark(ctx context.Context) (settled bool, err error) {
 	}
 	for _, node := range s.Left() {
 		all = append(all, marking{node, plan.Strip(node, p.run.UID)})
-		if err := p.Lease.ReleaseOwn(ctx, node.Name); err != nil {
+		if err := p.Lease.ReleaseIfHolder(ctx, node.Name); err != nil {
 			return false, err
 		}
 	}
@@ -152,10 +152,10 @@ func (p *pass) step(ctx context.Context, node *plan.Node, step *plan.Step) error
 		if p.foreign(node.Node) {
 			return nil
 		}
-		return p.Lease.ReleaseOwn(ctx, node.Name)
+		return p.Lease.ReleaseIfHolder(ctx, node.Name)
 	}
-	again, err := p.Lease.Hold(ctx, node.Node)
-	var held *nodelease.HeldError
+	again, err := p.Lease.Acquire(ctx, node.Node)
+	var held *nodelease.AlreadyHeldError
 	switch {
 	case errors.As(err, &held):
 		if step.Release {
@@ -281,7 +281,7 @@ func (p *pass) give(ctx context.Context, pools []*mcfgv1.MachineConfigPool) (set
 func (p *pass) strip(ctx context.Context, nodes []*corev1.Node) (settled bool, err error) {
 	var all []marking
 	for _, node := range nodes {
-		if err := p.Lease.ReleaseOwn(ctx, node.Name); err != nil {
+		if err := p.Lease.ReleaseIfHolder(ctx, node.Name); err != nil {
 			return false, err
 		}
 		all = append(all, marking{node, plan.Strip(node, p.run.UID)})

@@ -298,7 +298,7 @@ func TestALeaseThatIsLost(t *testing.T) {
 	ours := &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock}
 	other := &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: "somebody", Clock: s.clock}
 	s.must(ours.Release(t.Context(), "n1"))
-	_, err := other.Hold(t.Context(), node("n1", "infra"))
+	_, err := other.Acquire(t.Context(), node("n1", "infra"))
 	s.must(err)
 	s.play()
 	count := len(s.made)

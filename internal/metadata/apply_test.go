@@ -73,7 +73,7 @@ func TestLatencyIsOfNodesThatWereAwaited(t *testing.T) {
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	change := func(team string) {
 		edit(t, s, set, func(m *machinev1beta1.MachineSet) { m.Spec.Template.Spec.Labels = map[string]string{"team": team} })
-		s.ledger.poolSeen(plan.PoolOf(set), members("m1"), set.CreationTimestamp.Time, s.clock.Now())
+		s.ledger.poolSeen(plan.DeclarationOf(set), members("m1"), set.CreationTimestamp.Time, s.clock.Now())
 	}
 	change("red")
 	s.clock.SetTime(start.Add(time.Second))

@@ -225,7 +225,7 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 func (p *pass) decide() {
 	in := plan.Input{Machine: p.machine, Node: p.node, NodeShared: p.shared, Protected: p.protected, Link: p.link(), Now: p.now}
 	if p.declared != nil {
-		in.Pool = p.declared.pool
+		in.Declaration = p.declared.pool
 	}
 	if p.fights.any() {
 		in.Withheld = func(target plan.Target, kind ownership.Kind, key string) bool {

@@ -21,7 +21,7 @@ import (
 type declared struct {
 	version    string
 	set        *machinev1beta1.MachineSet
-	pool       *plan.Pool
+	pool       *plan.Declaration
 	membership plan.Membership
 	// invalid says why the membership cannot be told; such a set has no Machines.
 	invalid error
@@ -53,7 +53,7 @@ func (p *pools) read(set *machinev1beta1.MachineSet) *declared {
 	if found := p.known[key]; found != nil && found.version == set.ResourceVersion {
 		return found
 	}
-	read := &declared{version: set.ResourceVersion, set: set, pool: plan.PoolOf(set)}
+	read := &declared{version: set.ResourceVersion, set: set, pool: plan.DeclarationOf(set)}
 	read.membership, read.invalid = plan.MembershipOf(set)
 	p.known[key] = read
 	return read

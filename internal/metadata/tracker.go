@@ -56,7 +56,7 @@ type problemKey struct {
 // sight is what is reported of one pass.
 type sight struct {
 	machine  types.NamespacedName
-	pool     *plan.Pool
+	pool     *plan.Declaration
 	state    plan.State
 	waiting  bool
 	problems []plan.Problem
@@ -92,7 +92,7 @@ func newLedger(metrics *Metrics, now time.Time) *ledger {
 }
 
 // poolSeen notes a pool's revision, when it came up, and which Machines it is for. Made tells when the MachineSet was created.
-func (l *ledger) poolSeen(pool *plan.Pool, members []types.NamespacedName, made, now time.Time) {
+func (l *ledger) poolSeen(pool *plan.Declaration, members []types.NamespacedName, made, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	entry := l.poolEntry(pool.Key)

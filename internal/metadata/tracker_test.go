@@ -23,8 +23,8 @@ func named(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "machines", Name: name}
 }
 
-func poolAt(name, revision string) *plan.Pool {
-	return &plan.Pool{Key: named(name), Revision: revision}
+func poolAt(name, revision string) *plan.Declaration {
+	return &plan.Declaration{Key: named(name), Revision: revision}
 }
 
 // book is a ledger with the registry that its gauges are read from.
@@ -75,7 +75,7 @@ func (b *book) gauges(t reporter) string {
 	return strings.Join(out, " ")
 }
 
-func (b *book) saw(machine string, pool *plan.Pool, state plan.State, edit ...func(*sight)) news {
+func (b *book) saw(machine string, pool *plan.Declaration, state plan.State, edit ...func(*sight)) news {
 	s := sight{machine: named(machine), pool: pool, state: state}
 	for _, change := range edit {
 		change(&s)
@@ -190,34 +190,34 @@ func TestLedgerTellsTheEndOfARollOutOnce(t *testing.T) {
 
 func TestLedgerRollOutsThatAreNotTold(t *testing.T) {
 	for name, c := range map[string]struct {
-		play     func(*book, *plan.Pool) news
+		play     func(*book, *plan.Declaration) news
 		finished bool
 	}{
-		"nothing was written": {func(b *book, p *plan.Pool) news {
+		"nothing was written": {func(b *book, p *plan.Declaration) news {
 			b.saw("m1", p, plan.Synced)
 			return b.saw("m2", p, plan.Synced)
 		}, false},
-		"a Machine without a Node is not waited for": {func(b *book, p *plan.Pool) news {
+		"a Machine without a Node is not waited for": {func(b *book, p *plan.Declaration) news {
 			b.saw("m1", p, plan.Pending, waiting, wrote)
 			return b.saw("m2", p, plan.Synced)
 		}, true},
-		"a Machine with a conflict that waits for its turn is": {func(b *book, p *plan.Pool) news {
+		"a Machine with a conflict that waits for its turn is": {func(b *book, p *plan.Declaration) news {
 			b.saw("m1", p, plan.Conflicted, unfinished)
 			return b.saw("m2", p, plan.Synced, wrote)
 		}, false},
-		"a Machine whose write is refused is not": {func(b *book, p *plan.Pool) news {
+		"a Machine whose write is refused is not": {func(b *book, p *plan.Declaration) news {
 			b.saw("m1", p, plan.Held, unfinished)
 			return b.saw("m2", p, plan.Synced, wrote)
 		}, true},
-		"a Machine that goes is not": {func(b *book, p *plan.Pool) news {
+		"a Machine that goes is not": {func(b *book, p *plan.Declaration) news {
 			b.gone(named("m1"))
 			return b.saw("m2", p, plan.Synced, wrote)
 		}, true},
-		"a Machine that leaves the pool is not": {func(b *book, p *plan.Pool) news {
+		"a Machine that leaves the pool is not": {func(b *book, p *plan.Declaration) news {
 			b.saw("m1", nil, plan.Synced)
 			return b.saw("m2", p, plan.Synced, wrote)
 		}, true},
-		"a Machine that joins late is": {func(b *book, p *plan.Pool) news {
+		"a Machine that joins late is": {func(b *book, p *plan.Declaration) news {
 			b.saw("m3", p, plan.Pending, unfinished)
 			b.saw("m1", p, plan.Synced)
 			return b.saw("m2", p, plan.Synced, wrote)
@@ -312,7 +312,7 @@ func TestGaugesAddUp(t *testing.T) {
 		b, machines := newBook(t), map[string]sight{}
 		revisions, told := map[string]int{"a": 1, "b": 1}, map[string]bool{}
 		machine, pool := rapid.SampledFrom([]string{"m1", "m2", "m3", "m4"}), rapid.SampledFrom([]string{"a", "b"})
-		current := func(name string) *plan.Pool { return poolAt(name, fmt.Sprint(revisions[name])) }
+		current := func(name string) *plan.Declaration { return poolAt(name, fmt.Sprint(revisions[name])) }
 		b.poolSeen(current("a"), members("m1", "m2"), start, start)
 		t.Repeat(map[string]func(*rapid.T){
 			"pass": func(t *rapid.T) {

@@ -105,7 +105,7 @@ func (r *Reconciler) followLink(ctx context.Context, queue watch.Queue) {
 
 func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet, initial bool) {
 	members := r.members(ctx, set)
-	r.ledger.poolSeen(plan.PoolOf(set), names(members), set.CreationTimestamp.Time, r.clock.Now())
+	r.ledger.poolSeen(plan.DeclarationOf(set), names(members), set.CreationTimestamp.Time, r.clock.Now())
 	r.checkSelector(ctx, set)
 	if !initial {
 		queue.Add(watch.Rollout, members...)
@@ -116,9 +116,9 @@ func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, 
 	if before.Generation == after.Generation && maps.Equal(before.Annotations, after.Annotations) && before.UID == after.UID {
 		return
 	}
-	pool := plan.PoolOf(after)
+	pool := plan.DeclarationOf(after)
 	sameSelector := apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector)
-	if plan.PoolOf(before).Revision == pool.Revision && before.UID == after.UID && sameSelector {
+	if plan.DeclarationOf(before).Revision == pool.Revision && before.UID == after.UID && sameSelector {
 		return
 	}
 	if !sameSelector || before.UID != after.UID {

@@ -110,7 +110,7 @@ func TestTrims(t *testing.T) {
 func TestTrimmedObjectsGiveTheSameDecision(t *testing.T) {
 	decide := func(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, node *corev1.Node) plan.Decision {
 		return plan.Decide(plan.Input{
-			Pool: plan.PoolOf(set), Machine: machine, Node: node, Protected: ownership.DefaultProtected(), Now: time.Unix(1_700_000_000, 0),
+			Declaration: plan.DeclarationOf(set), Machine: machine, Node: node, Protected: ownership.DefaultProtected(), Now: time.Unix(1_700_000_000, 0),
 		})
 	}
 	whole := decide(fullSet(), fullMachine(), fullNode())

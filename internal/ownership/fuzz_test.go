@@ -18,7 +18,7 @@ func FuzzParseRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		record, err := ParseRecord(text)
 		if err != nil {
-			if !record.Empty() || record.Pool != "" || record.Generation != 0 {
+			if !record.Empty() || record.Source != "" || record.Generation != 0 {
 				t.Fatalf("text that is no record owns something: %+v", record)
 			}
 			return

@@ -75,8 +75,8 @@ type Record struct {
 	Once Keys `json:"once,omitempty"`
 	// Released remembers by kind the keys that were removed lately.
 	Released map[Kind]map[string]Release `json:"released,omitempty"`
-	// Pool is the name of the MachineSet that the keys came from.
-	Pool string `json:"pool,omitempty"`
+	// Source is the name of the MachineSet that the keys came from.
+	Source string `json:"pool,omitempty"`
 	// Generation is the MachineSet's metadata.generation at the last write.
 	Generation int64 `json:"generation,omitempty"`
 	// Digest tells what was declared at the last write; the same digest now means that any difference is drift.

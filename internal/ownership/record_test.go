@@ -15,7 +15,7 @@ func fullRecord() Record {
 		Machine:    &Section{Labels: keys("m"), Taints: keys("mt:NoExecute")},
 		Once:       keys("once:NoSchedule"),
 		Released:   map[Kind]map[string]Release{Label: {"gone": {Value: "1", At: 7}}},
-		Pool:       "workers",
+		Source:     "workers",
 		Generation: 3,
 		Digest:     "00ff",
 	}
@@ -92,7 +92,7 @@ func TestRecordComparison(t *testing.T) {
 		same bool
 	}{
 		{"nothing", func(*Record) {}, true},
-		{"generation, pool and digest", func(r *Record) { r.Generation, r.Pool, r.Digest = 9, "x", "y" }, true},
+		{"generation, pool and digest", func(r *Record) { r.Generation, r.Source, r.Digest = 9, "x", "y" }, true},
 		{"what was released", func(r *Record) { r.Released = nil }, true},
 		{"a label", func(r *Record) { r.Labels = keys("a") }, false},
 		{"an annotation", func(r *Record) { r.Annotations = nil }, false},
@@ -124,7 +124,7 @@ func TestRecordEmpty(t *testing.T) {
 		empty  bool
 	}{
 		"zero":                   {Record{}, true},
-		"pool and digest alone":  {Record{Pool: "a", Generation: 1, Digest: "x"}, true},
+		"pool and digest alone":  {Record{Source: "a", Generation: 1, Digest: "x"}, true},
 		"empty sets":             {Record{Section: Section{Labels: Keys{}}, Machine: &Section{Taints: Keys{}}, Once: Keys{}}, true},
 		"a label":                {Record{Section: Section{Labels: keys("a")}}, false},
 		"a taint of the Machine": {Record{Machine: &Section{Taints: keys("a:NoSchedule")}}, false},

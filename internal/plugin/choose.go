@@ -25,7 +25,7 @@ func choose(survey plan.Survey, names []string, where string) (plan.Survey, erro
 		return survey, nil
 	}
 	var known []string
-	for _, pool := range survey.Pools {
+	for _, pool := range survey.Declarations {
 		known = append(known, pool.Key.Name)
 	}
 	chosen := map[string]bool{}
@@ -37,13 +37,13 @@ func choose(survey plan.Survey, names []string, where string) (plan.Survey, erro
 		chosen[name] = true
 	}
 	narrowed := plan.Survey{Notes: survey.Notes}
-	for _, pool := range survey.Pools {
+	for _, pool := range survey.Declarations {
 		if chosen[pool.Key.Name] {
-			narrowed.Pools = append(narrowed.Pools, pool)
+			narrowed.Declarations = append(narrowed.Declarations, pool)
 		}
 	}
 	for _, item := range survey.Items {
-		if item.Pool != nil && chosen[item.Pool.Key.Name] {
+		if item.Declaration != nil && chosen[item.Declaration.Key.Name] {
 			narrowed.Items = append(narrowed.Items, item)
 		}
 	}

@@ -39,7 +39,7 @@ func explainable() *fakeObjects {
 		Machine:  &ownership.Section{Labels: ownership.NewKeys("by-hand")},
 		Once:     ownership.NewKeys("startup:NoExecute", "warmup:NoSchedule"),
 		Released: map[ownership.Kind]map[string]ownership.Release{ownership.Label: {"released": {Value: "x", At: testTime.Add(-time.Minute).Unix()}}},
-		Pool:     "workers", Generation: 2,
+		Source:   "workers", Generation: 2,
 	}
 	node.Labels = map[string]string{
 		"tier": "gold", "drifted": "theirs", "taken": "theirs", "dropped": "x", "by-hand": "yes", "legacy": "x",

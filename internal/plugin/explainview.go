@@ -119,8 +119,8 @@ func explainNode(node *corev1.Node, item *plan.Item, protected ownership.Protect
 	} else {
 		out.Machine = item.Machine.Namespace + "/" + item.Machine.Name
 		out.State, out.Reason, out.Problems = item.Decision.State, reasonOf(*item), item.Decision.Problems
-		if item.Pool != nil {
-			out.Pool, out.Generation = item.Pool.Key.Name, item.Pool.Generation
+		if item.Declaration != nil {
+			out.Pool, out.Generation = item.Declaration.Key.Name, item.Declaration.Generation
 		}
 	}
 	live := nodeEntries(node)
@@ -153,8 +153,8 @@ func (e *explainer) declared(kind ownership.Kind) map[string]declaration {
 			all[key] = declaration{value, OwnerMachine}
 		}
 	}
-	if e.item.Pool != nil {
-		for key, value := range e.item.Pool.Desired[kind] {
+	if e.item.Declaration != nil {
+		for key, value := range e.item.Declaration.Desired[kind] {
 			all[key] = declaration{value, OwnerPool}
 		}
 	}
@@ -162,14 +162,14 @@ func (e *explainer) declared(kind ownership.Kind) map[string]declaration {
 }
 
 func (e *explainer) fromPool(kind ownership.Kind, key string) bool {
-	return e.item.Pool != nil && e.record.Of(kind).Has(key)
+	return e.item.Declaration != nil && e.record.Of(kind).Has(key)
 }
 
 func (e *explainer) entry(kind ownership.Kind, key string, live map[string]string, declared map[string]declaration) Entry {
 	entry := Entry{Kind: kind, Key: key, Value: valueOf(live, key)}
 	entry.Owner = e.owner(entry)
 	if entry.Owner == OwnerPool {
-		entry.Pool, entry.Generation = e.record.Pool, e.record.Generation
+		entry.Pool, entry.Generation = e.record.Source, e.record.Generation
 	}
 	if entry.Value != nil {
 		entry.Managers = e.managers.of(kind, key)
@@ -230,7 +230,7 @@ func (e *explainer) standing(entry Entry) Standing {
 		return InSync
 	case e.protected.Of(entry.Kind)(entry.Key):
 		return ProtectedKey
-	case entry.Kind == ownership.Taint && e.item.Pool != nil && e.item.Pool.Once.Has(entry.Key):
+	case entry.Kind == ownership.Taint && e.item.Declaration != nil && e.item.Declaration.Once.Has(entry.Key):
 		return Once
 	case e.inConflict(entry):
 		return InConflict
@@ -248,7 +248,7 @@ func (e *explainer) leaving(entry Entry) bool {
 	if results := e.item.Decision.Node.Results; results != nil {
 		return slices.Contains(results[entry.Kind].Remove, entry.Key)
 	}
-	return entry.Owner == OwnerPool && e.item.Pool != nil && !e.protected.Of(entry.Kind)(entry.Key)
+	return entry.Owner == OwnerPool && e.item.Declaration != nil && !e.protected.Of(entry.Kind)(entry.Key)
 }
 
 func (e *explainer) inConflict(entry Entry) bool {

@@ -15,15 +15,15 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-func decided(pool *plan.Pool, machine *machinev1beta1.Machine, node *corev1.Node) plan.Item {
-	in := plan.Input{Pool: pool, Machine: machine, Node: node, Protected: ownership.DefaultProtected(), Now: testTime}
-	return plan.Item{Pool: pool, Machine: machine, Node: node, Decision: plan.Decide(in)}
+func decided(pool *plan.Declaration, machine *machinev1beta1.Machine, node *corev1.Node) plan.Item {
+	in := plan.Input{Declaration: pool, Machine: machine, Node: node, Protected: ownership.DefaultProtected(), Now: testTime}
+	return plan.Item{Declaration: pool, Machine: machine, Node: node, Decision: plan.Decide(in)}
 }
 
-func poolOf(labels map[string]string) *plan.Pool {
+func poolOf(labels map[string]string) *plan.Declaration {
 	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "workers", Generation: 2}}
 	set.Spec.Template.Spec.Labels = labels
-	return plan.PoolOf(set)
+	return plan.DeclarationOf(set)
 }
 
 func linesText(lines []Line) []string {
@@ -49,7 +49,7 @@ func TestLines(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name            string
-		pool            *plan.Pool
+		pool            *plan.Declaration
 		machine         map[string]string
 		machineRecord   map[string]string
 		node            map[string]string
@@ -141,7 +141,7 @@ func TestShowEntry(t *testing.T) {
 func TestLargePlan(t *testing.T) {
 	pool := poolOf(map[string]string{"a": "1"})
 	pool.Key = types.NamespacedName{Namespace: "ns", Name: "workers"}
-	survey := plan.Survey{Pools: []*plan.Pool{pool}}
+	survey := plan.Survey{Declarations: []*plan.Declaration{pool}}
 	for i := range 5000 {
 		name := fmt.Sprintf("n-%d", i)
 		machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}

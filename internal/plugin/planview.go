@@ -25,25 +25,25 @@ func planOf(survey plan.Survey) PlanList {
 
 // members are the Machines of one pool; pool is nil for those without one.
 type members struct {
-	pool  *plan.Pool
+	pool  *plan.Declaration
 	items []plan.Item
 }
 
 // byPool sorts the Machines to their pools, in the order of the survey; Machines without a pool come last, if there are any.
 func byPool(survey plan.Survey) []members {
-	all := make([]members, 0, len(survey.Pools)+1)
-	index := make(map[*plan.Pool]int, len(survey.Pools))
-	for _, pool := range survey.Pools {
+	all := make([]members, 0, len(survey.Declarations)+1)
+	index := make(map[*plan.Declaration]int, len(survey.Declarations))
+	for _, pool := range survey.Declarations {
 		index[pool] = len(all)
 		all = append(all, members{pool: pool})
 	}
 	loose := members{}
 	for _, item := range survey.Items {
-		if item.Pool == nil {
+		if item.Declaration == nil {
 			loose.items = append(loose.items, item)
 			continue
 		}
-		at := index[item.Pool]
+		at := index[item.Declaration]
 		all[at].items = append(all[at].items, item)
 	}
 	if len(loose.items) > 0 {

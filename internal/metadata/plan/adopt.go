@@ -12,7 +12,7 @@ import (
 // Adopt notes on a Machine that is about to be created from its MachineSet's template which of its entries come from there. Without it
 // the first look at the new Machine would have to write just that. A Machine whose entries are to be changed first is left as it is.
 func Adopt(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, protected ownership.Protected, now time.Time) {
-	change := Decide(Input{Pool: PoolOf(set), Machine: machine, Protected: protected, Now: now}).Machine
+	change := Decide(Input{Declaration: DeclarationOf(set), Machine: machine, Protected: protected, Now: now}).Machine
 	for _, result := range change.Results {
 		if result.Changed() {
 			return

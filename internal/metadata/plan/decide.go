@@ -14,8 +14,8 @@ import (
 
 // Input is everything that Decide looks at. Machine must be set; the objects are not changed.
 type Input struct {
-	// Pool is what the Machine's MachineSet declares, nil for a Machine without one.
-	Pool *Pool
+	// Declaration is what the Machine's MachineSet declares, nil for a Machine without one.
+	Declaration *Declaration
 	// Machine is the work item.
 	Machine *machinev1beta1.Machine
 	// Node is the Machine's Node, nil when there is none.
@@ -111,11 +111,11 @@ func Decide(in Input) Decision {
 // findConflicts asks before the Machine is touched which keys of the pool somebody else holds on the Node. Such a key must not
 // reach the Machine either: on OpenShift nodelink would carry it over the other's value (MNMO leaves both alone, too).
 func (s *scope) findConflicts() {
-	if s.in.Pool == nil || s.in.Node == nil {
+	if s.in.Declaration == nil || s.in.Node == nil {
 		return
 	}
 	for _, kind := range ownership.Kinds {
-		desired := s.withoutOnce(kind, s.in.Pool.Desired[kind])
+		desired := s.withoutOnce(kind, s.in.Declaration.Desired[kind])
 		if !differs(desired, s.nodeLive[kind]) {
 			continue
 		}
@@ -141,13 +141,13 @@ func differs(desired, live map[string]string) bool {
 func (s *scope) decideMachine() {
 	for _, kind := range ownership.Kinds {
 		live := s.machineLive[kind]
-		if s.in.Pool == nil || !s.machineWritable() {
+		if s.in.Declaration == nil || !s.machineWritable() {
 			s.machineAfter[kind] = live
 			continue
 		}
 		result := ownership.Merge(ownership.Input{
 			Owned:     s.machineOwned(kind),
-			Desired:   s.withoutOnce(kind, s.in.Pool.Desired[kind]),
+			Desired:   s.withoutOnce(kind, s.in.Declaration.Desired[kind]),
 			Live:      live,
 			Protected: s.in.Protected.Of(kind),
 			Hold: func(key string) bool {
@@ -169,8 +169,8 @@ func (s *scope) decideMachine() {
 // write it.
 func (s *scope) finishMachine() {
 	record := s.machineRecord
-	if s.in.Pool != nil {
-		record = ownership.Record{Pool: s.in.Pool.Key.Name, Generation: s.in.Pool.Generation}
+	if s.in.Declaration != nil {
+		record = ownership.Record{Source: s.in.Declaration.Key.Name, Generation: s.in.Declaration.Generation}
 		for _, kind := range ownership.Kinds {
 			record.Section = record.With(kind, s.out.Machine.Results[kind].Owned)
 		}
@@ -243,8 +243,8 @@ func (s *scope) decideNode() {
 // nodeDesired is what the Node is to carry: the Machine's own entries, and over them the pool's.
 func (s *scope) nodeDesired(kind ownership.Kind) map[string]string {
 	desired := map[string]string{}
-	if s.in.Pool != nil {
-		maps.Copy(desired, s.in.Pool.Desired[kind])
+	if s.in.Declaration != nil {
+		maps.Copy(desired, s.in.Declaration.Desired[kind])
 	}
 	for key, value := range s.machineAfter[kind] {
 		if _, declared := desired[key]; !declared && s.flows(kind, key) && s.valid(kind, key, value) {
@@ -271,7 +271,7 @@ func (s *scope) valid(kind ownership.Kind, key, value string) bool {
 // flows tells whether an entry of the Machine's own goes to its Node. On a Machine that may not be written, what the pool no longer
 // declares stands for ever and looks like the Machine's own: there only what was known as such before still flows.
 func (s *scope) flows(kind ownership.Kind, key string) bool {
-	if s.machineWritable() || s.in.Pool == nil {
+	if s.machineWritable() || s.in.Declaration == nil {
 		return true
 	}
 	own := s.nodeRecord.Machine
@@ -281,12 +281,12 @@ func (s *scope) flows(kind ownership.Kind, key string) bool {
 // giveOnce adds the taints that a Node gets at first sight only. Those of the system are refused like any other.
 func (s *scope) giveOnce(result *ownership.Result) {
 	s.once = s.nodeRecord.Once.Union(nil)
-	if s.in.Pool == nil {
+	if s.in.Declaration == nil {
 		return
 	}
 	protected := s.in.Protected.Of(ownership.Taint)
-	for key := range s.in.Pool.Once {
-		desired := s.in.Pool.Desired[ownership.Taint][key]
+	for key := range s.in.Declaration.Once {
+		desired := s.in.Declaration.Desired[ownership.Taint][key]
 		live, present := s.nodeLive[ownership.Taint][key]
 		switch {
 		case protected(key):
@@ -361,11 +361,11 @@ func (s *scope) newRecord(desired Entries) ownership.Record {
 		}
 	}
 	record.Machine = &machine
-	if s.in.Pool != nil {
-		record.Pool, record.Generation = s.in.Pool.Key.Name, s.in.Pool.Generation
+	if s.in.Declaration != nil {
+		record.Source, record.Generation = s.in.Declaration.Key.Name, s.in.Declaration.Generation
 		if record.Empty() && !s.firstSight {
 			// Without a record this Node would look new, and would be given now what is given once.
-			record.Once = s.in.Pool.Once
+			record.Once = s.in.Declaration.Once
 		}
 	}
 	return record

@@ -19,7 +19,7 @@ func TestEverythingFlowsAndGoesAgain(t *testing.T) {
 	}
 	all := "team=blue | example.com/note=hi | dedicated=db:NoSchedule"
 	w.expect(t, "machine: "+all+"; node: "+all)
-	if record := w.record(t); record.Pool != "workers" || record.Generation != w.set.Generation || record.Digest != decision.Digest {
+	if record := w.record(t); record.Source != "workers" || record.Generation != w.set.Generation || record.Digest != decision.Digest {
 		t.Errorf("record %+v", record)
 	}
 	if w.node.Annotations[ownership.AnnotationCustomLabels] != "team" {
@@ -77,7 +77,7 @@ func TestConflictOnOneNodeLeavesTheOthersAlone(t *testing.T) {
 	}
 	second := newWorld()
 	other := second.input()
-	other.Pool = input.Pool
+	other.Declaration = input.Declaration
 	if decision := Decide(other); decision.Node.Results[ownership.Label].Set["team"] != "blue" {
 		t.Errorf("second: %+v", decision)
 	}

@@ -31,8 +31,8 @@ const (
 // Entries are keys with values by kind; taints are named "key:Effect".
 type Entries map[ownership.Kind]map[string]string
 
-// Pool is what a MachineSet declares, checked and ready to be merged.
-type Pool struct {
+// Declaration is what a MachineSet declares, checked and ready to be merged.
+type Declaration struct {
 	// Key is the MachineSet's namespace and name.
 	Key types.NamespacedName
 	// Generation is the MachineSet's metadata.generation.
@@ -52,11 +52,11 @@ type Pool struct {
 	Revision string
 }
 
-// PoolOf reads what a MachineSet declares. Entries that the API server would reject are left out and reported in Problems, so that
+// DeclarationOf reads what a MachineSet declares. Entries that the API server would reject are left out and reported in Problems, so that
 // one of them does not stop the others.
-func PoolOf(set *machinev1beta1.MachineSet) *Pool {
+func DeclarationOf(set *machinev1beta1.MachineSet) *Declaration {
 	template := set.Spec.Template.Spec
-	pool := &Pool{
+	pool := &Declaration{
 		Key:        types.NamespacedName{Namespace: set.Namespace, Name: set.Name},
 		Generation: set.Generation,
 		Paused:     paused.Is(set.Annotations),
@@ -75,11 +75,11 @@ func PoolOf(set *machinev1beta1.MachineSet) *Pool {
 	return pool
 }
 
-func (p *Pool) problem(kind ownership.Kind, key string, reason Reason, format string, args ...any) {
+func (p *Declaration) problem(kind ownership.Kind, key string, reason Reason, format string, args ...any) {
 	p.Problems = append(p.Problems, Problem{Kind: kind, Key: key, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-func (p *Pool) checked(kind ownership.Kind, entries map[string]string) map[string]string {
+func (p *Declaration) checked(kind ownership.Kind, entries map[string]string) map[string]string {
 	valid := make(map[string]string, len(entries))
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		if found := faultsOf(kind, key, entries[key]); len(found) > 0 {
@@ -114,7 +114,7 @@ func labelFaults(key, value string) []string {
 	return append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
 }
 
-func (p *Pool) taints(taints []corev1.Taint) map[string]string {
+func (p *Declaration) taints(taints []corev1.Taint) map[string]string {
 	valid := make(map[string]string, len(taints))
 	for _, taint := range taints {
 		id := ownership.TaintID(taint)
@@ -133,7 +133,7 @@ func (p *Pool) taints(taints []corev1.Taint) map[string]string {
 	return valid
 }
 
-func (p *Pool) readPolicy(text string) {
+func (p *Declaration) readPolicy(text string) {
 	switch policy := ownership.Policy(text); policy {
 	case ownership.Keep, ownership.Adopt, ownership.Fail:
 		p.Policy = policy
@@ -146,7 +146,7 @@ func (p *Pool) readPolicy(text string) {
 	}
 }
 
-func (p *Pool) readOnce(text string) {
+func (p *Declaration) readOnce(text string) {
 	p.Once = ownership.Keys{}
 	for name := range ownership.ParseCustomLabels(text) {
 		found := false

@@ -42,7 +42,7 @@ func TestPoolOf(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld()
 			c.edit(w)
-			pool := PoolOf(w.set)
+			pool := DeclarationOf(w.set)
 			var parts []string
 			for _, kind := range ownership.Kinds {
 				if text := textOf(pool.Desired[kind]); text != "" {
@@ -63,7 +63,7 @@ func TestPoolAnnotations(t *testing.T) {
 	for policy, want := range map[string]ownership.Policy{
 		"": ownership.Keep, "keep": ownership.Keep, "adopt": ownership.Adopt, "fail": ownership.Fail, "ADOPT": ownership.Keep, " adopt": ownership.Keep,
 	} {
-		if got := PoolOf(newWorld().annotate(AnnotationConflictPolicy, policy).set).Policy; got != want {
+		if got := DeclarationOf(newWorld().annotate(AnnotationConflictPolicy, policy).set).Policy; got != want {
 			t.Errorf("policy %q is read as %s", policy, got)
 		}
 	}
@@ -71,7 +71,7 @@ func TestPoolAnnotations(t *testing.T) {
 		"": "", "a": "a:NoExecute,a:NoSchedule", "a:NoExecute": "a:NoExecute", " b , a:NoSchedule ,": "a:NoSchedule,b:NoSchedule", "c": "",
 	} {
 		w := newWorld().taints("a:NoSchedule a:NoExecute b:NoSchedule").annotate(AnnotationSetOnceTaints, names)
-		if got := ownership.FormatCustomLabels(PoolOf(w.set).Once); got != want {
+		if got := ownership.FormatCustomLabels(DeclarationOf(w.set).Once); got != want {
 			t.Errorf("set-once %q is read as %s, want %s", names, got, want)
 		}
 	}
@@ -108,7 +108,7 @@ func TestRevision(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := base()
 			c.edit(w.set)
-			if moved := PoolOf(w.set).Revision != PoolOf(base().set).Revision; moved != c.moves {
+			if moved := DeclarationOf(w.set).Revision != DeclarationOf(base().set).Revision; moved != c.moves {
 				t.Errorf("the revision changed: %v", moved)
 			}
 		})

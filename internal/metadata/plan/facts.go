@@ -50,8 +50,8 @@ func newScope(in Input) *scope {
 		nodeLive:      Entries{},
 		poolConflicts: map[id]bool{},
 	}
-	if in.Pool != nil {
-		s.problems = slices.Clone(in.Pool.Problems)
+	if in.Declaration != nil {
+		s.problems = slices.Clone(in.Declaration.Problems)
 	}
 	s.machineRecord = s.readRecord(OnMachine, in.Machine.Annotations)
 	if in.Node != nil {
@@ -81,7 +81,7 @@ func (s *scope) readRecord(object Target, annotations map[string]string) ownersh
 
 func (s *scope) paused() string {
 	switch {
-	case s.in.Pool != nil && s.in.Pool.Paused:
+	case s.in.Declaration != nil && s.in.Declaration.Paused:
 		return "the MachineSet is paused"
 	case paused.Is(s.in.Machine.Annotations):
 		return "the Machine is paused"
@@ -93,10 +93,10 @@ func (s *scope) paused() string {
 }
 
 func (s *scope) policy() ownership.Policy {
-	if s.in.Pool == nil {
+	if s.in.Declaration == nil {
 		return ownership.Keep
 	}
-	return s.in.Pool.Policy
+	return s.in.Declaration.Policy
 }
 
 // hasNode tells whether there is a Node that may be written.
@@ -125,8 +125,8 @@ func (s *scope) machineOwned(kind ownership.Kind) ownership.Keys {
 		owned = owned.Union(fromNode.Minus(fromNode.Restricted(kind)))
 	}
 	if kind == ownership.Taint && s.in.Node != nil {
-		for key := range s.in.Pool.Once {
-			if value, ok := s.machineLive[kind][key]; ok && value == s.in.Pool.Desired[kind][key] {
+		for key := range s.in.Declaration.Once {
+			if value, ok := s.machineLive[kind][key]; ok && value == s.in.Declaration.Desired[kind][key] {
 				// Left on the Machine, nodelink would put it back on the Node for ever.
 				owned.Add(key)
 			}
@@ -190,7 +190,9 @@ func (s *scope) recordWithheld(target Target) bool {
 	return s.withheld(target, ownership.Annotation, ownership.AnnotationRecord)
 }
 
-func (s *scope) isOnce(key string) bool { return s.in.Pool != nil && s.in.Pool.Once.Has(key) }
+func (s *scope) isOnce(key string) bool {
+	return s.in.Declaration != nil && s.in.Declaration.Once.Has(key)
+}
 
 // waitsForNode keeps a set-once taint on a Machine until there is a Node that can be given it.
 func (s *scope) waitsForNode(kind ownership.Kind, key string) bool {
@@ -198,7 +200,7 @@ func (s *scope) waitsForNode(kind ownership.Kind, key string) bool {
 }
 
 func (s *scope) withoutOnce(kind ownership.Kind, entries map[string]string) map[string]string {
-	if kind != ownership.Taint || s.in.Pool == nil || s.in.Pool.Once.Len() == 0 {
+	if kind != ownership.Taint || s.in.Declaration == nil || s.in.Declaration.Once.Len() == 0 {
 		return entries
 	}
 	kept := maps.Clone(entries)
@@ -207,11 +209,11 @@ func (s *scope) withoutOnce(kind ownership.Kind, entries map[string]string) map[
 }
 
 func (s *scope) poolKeys(kind ownership.Kind) ownership.Keys {
-	if s.in.Pool == nil {
+	if s.in.Declaration == nil {
 		// A Machine whose MachineSet is gone or lets it go keeps what it has, as the pool's.
 		return s.nodeRecord.Of(kind)
 	}
-	return ownership.KeysOf(s.in.Pool.Desired[kind])
+	return ownership.KeysOf(s.in.Declaration.Desired[kind])
 }
 
 // fromPool picks the pool's keys of those that are owned. One that nobody declares any more and that had to be left for now stays

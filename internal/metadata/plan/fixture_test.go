@@ -150,7 +150,7 @@ func (w *world) note(key, value string) {
 func (w *world) input() Input {
 	in := Input{Machine: w.machine, Node: w.node, NodeShared: w.shared, Protected: w.protected, Withheld: w.withheld, Now: w.now}
 	if w.set != nil {
-		in.Pool = PoolOf(w.set)
+		in.Declaration = DeclarationOf(w.set)
 	}
 	return in
 }

@@ -402,7 +402,7 @@ func TestMachineIsOfAnotherPoolNow(t *testing.T) {
 	w.set.Name = "others"
 	w.labels("team=red").pass(t)
 	w.expect(t, "machine: team=red; node: team=red")
-	if record := w.record(t); record.Pool != "others" {
+	if record := w.record(t); record.Source != "others" {
 		t.Errorf("record %+v", record)
 	}
 }
@@ -414,13 +414,13 @@ func TestDecideDoesNotChangeItsInput(t *testing.T) {
 	w.machine.Spec.Taints = list("m:NoSchedule")
 	metav1.SetMetaDataAnnotation(&w.machine.ObjectMeta, ownership.AnnotationRecord, `{"labels":["x"]}`)
 	before := w.where()
-	pool := PoolOf(w.set)
+	pool := DeclarationOf(w.set)
 	in := w.input()
-	in.Pool = pool
+	in.Declaration = pool
 	Decide(in)
 	Decide(in)
 	w.expect(t, before)
-	again := PoolOf(w.set)
+	again := DeclarationOf(w.set)
 	if again.Revision != pool.Revision || again.Desired.Digest() != pool.Desired.Digest() || len(again.Problems) != len(pool.Problems) {
 		t.Error("the pool changed")
 	}

@@ -133,7 +133,7 @@ func confirmedKeys(in Input, kind ownership.Kind) ownership.Keys {
 
 // claimedKeys are all keys that Drover has any reason to touch: declared, on the Machine, or recorded.
 func claimedKeys(in Input, kind ownership.Kind) ownership.Keys {
-	claimed := ownership.KeysOf(in.Pool.Desired[kind])
+	claimed := ownership.KeysOf(in.Declaration.Desired[kind])
 	record, err := ownership.ParseRecord(in.Node.Annotations[ownership.AnnotationRecord])
 	if err == nil {
 		claimed = claimed.Union(record.Owned(kind)).Union(ownership.KeysOf(record.Released[kind]))

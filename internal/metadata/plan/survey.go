@@ -29,9 +29,9 @@ type Objects struct {
 
 // Item is one Machine with what belongs to it and what is to be done about it.
 type Item struct {
-	// Pool is what its MachineSet declares, nil for a Machine without one.
-	Pool    *Pool
-	Machine *machinev1beta1.Machine
+	// Declaration is what its MachineSet declares, nil for a Machine without one.
+	Declaration *Declaration
+	Machine     *machinev1beta1.Machine
 	// Node is nil for a Machine without one.
 	Node *corev1.Node
 	// Decision is what Decide says.
@@ -45,13 +45,13 @@ func (i Item) Writes() bool { return i.Decision.Machine.Write || i.Decision.Node
 
 // Paused tells whether the Machine is held because somebody paused it, its pool or its Node.
 func (i Item) Paused() bool {
-	return i.Pool != nil && i.Pool.Paused || paused.Is(i.Machine.Annotations) || i.Node != nil && paused.Is(i.Node.Annotations)
+	return i.Declaration != nil && i.Declaration.Paused || paused.Is(i.Machine.Annotations) || i.Node != nil && paused.Is(i.Node.Annotations)
 }
 
 // Survey is what is to be done about all Machines at once.
 type Survey struct {
-	// Pools are all pools, also those without a Machine, by namespace and name.
-	Pools []*Pool
+	// Declarations are all pools, also those without a Machine, by namespace and name.
+	Declarations []*Declaration
 	// Items are the Machines, by namespace and name. A Machine that is being deleted is left out.
 	Items []Item
 	// Notes say what is odd about whole objects: selectors that cannot be parsed, Machines that several pools match.
@@ -61,7 +61,7 @@ type Survey struct {
 // SurveyOf decides about every Machine, as the operator would.
 func SurveyOf(objects Objects, protected ownership.Protected, now time.Time) Survey {
 	s := &surveyor{
-		byKey: map[types.NamespacedName]*Pool{}, reasons: map[*Pool]string{}, claims: claimsOf(objects.Machines),
+		byKey: map[types.NamespacedName]*Declaration{}, reasons: map[*Declaration]string{}, claims: claimsOf(objects.Machines),
 		nodes: objects.Nodes, protected: protected, now: now,
 	}
 	for _, set := range sortedSets(objects.Sets) {
@@ -78,8 +78,8 @@ func SurveyOf(objects Objects, protected ownership.Protected, now time.Time) Sur
 type surveyor struct {
 	survey      Survey
 	memberships []Membership
-	byKey       map[types.NamespacedName]*Pool
-	reasons     map[*Pool]string
+	byKey       map[types.NamespacedName]*Declaration
+	reasons     map[*Declaration]string
 	claims      map[string]int
 	nodes       map[string]*corev1.Node
 	protected   ownership.Protected
@@ -87,8 +87,8 @@ type surveyor struct {
 }
 
 func (s *surveyor) pool(set *machinev1beta1.MachineSet) {
-	pool := PoolOf(set)
-	s.survey.Pools = append(s.survey.Pools, pool)
+	pool := DeclarationOf(set)
+	s.survey.Declarations = append(s.survey.Declarations, pool)
 	s.byKey[pool.Key] = pool
 	s.reasons[pool] = pausedReason(set)
 	membership, err := MembershipOf(set)
@@ -102,17 +102,17 @@ func (s *surveyor) pool(set *machinev1beta1.MachineSet) {
 func (s *surveyor) machine(machine *machinev1beta1.Machine) {
 	item := Item{Machine: machine}
 	if matching := Matching(s.memberships, machine); len(matching) == 1 {
-		item.Pool = s.byKey[matching[0].Set]
+		item.Declaration = s.byKey[matching[0].Set]
 	} else if len(matching) > 1 {
 		s.survey.Notes = append(s.survey.Notes, ambiguous(machine, matching))
 	}
 	name := nodeName(machine)
 	item.Node = s.nodes[name]
 	item.Decision = Decide(Input{
-		Pool: item.Pool, Machine: machine, Node: item.Node, NodeShared: s.claims[name] > 1, Protected: s.protected, Now: s.now,
+		Declaration: item.Declaration, Machine: machine, Node: item.Node, NodeShared: s.claims[name] > 1, Protected: s.protected, Now: s.now,
 	})
 	if item.Paused() {
-		item.PausedReason = cmp.Or(s.reasons[item.Pool], pausedReason(machine), pausedReason(item.Node))
+		item.PausedReason = cmp.Or(s.reasons[item.Declaration], pausedReason(machine), pausedReason(item.Node))
 	}
 	s.survey.Items = append(s.survey.Items, item)
 }

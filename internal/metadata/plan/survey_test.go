@@ -34,8 +34,8 @@ func viewText(survey Survey) string {
 	var lines []string
 	for _, item := range survey.Items {
 		pool, node := "-", "-"
-		if item.Pool != nil {
-			pool = item.Pool.Key.Name
+		if item.Declaration != nil {
+			pool = item.Declaration.Key.Name
 		}
 		if item.Node != nil {
 			node = item.Node.Name
@@ -115,8 +115,8 @@ func TestSurveyOf(t *testing.T) {
 			if got := viewText(survey); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
-			if len(survey.Pools) != len(c.objects.Sets) || len(survey.Notes) != len(c.notes) {
-				t.Fatalf("%d pools, notes %q", len(survey.Pools), survey.Notes)
+			if len(survey.Declarations) != len(c.objects.Sets) || len(survey.Notes) != len(c.notes) {
+				t.Fatalf("%d pools, notes %q", len(survey.Declarations), survey.Notes)
 			}
 			for i, note := range c.notes {
 				if !strings.Contains(survey.Notes[i], note) {

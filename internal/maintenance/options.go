@@ -20,7 +20,8 @@ type Limits struct {
 // What is switched off, by the field that asks for it and the setting.
 const (
 	textNoForce        = "spec.drain.force: Forbidden: maintenance.force is Off in Drover's configuration"
-	textNoOutOfService = "spec.drain.unreachable: Forbidden: OutOfService is not available, since maintenance.outOfService is Off in Drover's configuration"
+	textNoOutOfService = "spec.drain.unreachable: Forbidden: OutOfService is not available, since maintenance.outOfService is Off in Drover's " +
+		"configuration"
 )
 
 // Denial says why a NodeMaintenance may not ask for a drain; empty when it may.
@@ -35,8 +36,8 @@ func (l Limits) Denial(asked *medik8s.DrainSpec) string {
 	return ""
 }
 
-// apply takes what is switched off out of the options, and says what has no effect. Without the taint nothing has the Pods of a node that does not answer
-// removed, so they are waited for.
+// apply takes what is switched off out of the options, and says what has no effect. Without the taint nothing has the Pods of a node that does not
+// answer removed, so they are waited for.
 func (l Limits) apply(options *drain.Options) (ignored string) {
 	var texts []string
 	if l.NoForce && options.Force {

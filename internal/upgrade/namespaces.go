@@ -19,8 +19,8 @@ func (o *Options) refusal(namespace string) string {
 	return fmt.Sprintf("namespace %s is not among upgrade.namespaces of Drover's configuration: Drover does nothing for this object", namespace)
 }
 
-// refuse restores what a run has changed whose namespace may not gate upgrades, and gives up its finalizer. Nothing that the run says counts any more,
-// the annotation that pauses it included.
+// refuse restores what a run has changed whose namespace may not gate upgrades, and gives up its finalizer. Nothing that the run says counts any
+// more, the annotation that pauses it included.
 func (p *pass) refuse(ctx context.Context, why string) error {
 	p.found.conditions.no(ConditionValidated, why)
 	if !slices.Contains(p.run.Finalizers, v1alpha1.Finalizer) {

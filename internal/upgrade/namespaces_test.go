@@ -105,8 +105,7 @@ func TestNamespaces_RulesAndTargets(t *testing.T) {
 	objects := cast()
 	run := &v1alpha1.MutexRunConfig{}
 	for _, object := range objects {
-		switch o := object.(type) {
-		case *v1alpha1.MutexRunConfig:
+		if o, ok := object.(*v1alpha1.MutexRunConfig); ok {
 			o.Namespace, run = "administrators", o
 			o.Spec.MutexRules[0].Namespace, o.Spec.MutexTargets[0].Namespace = "numo", "numo"
 		}
@@ -135,13 +134,16 @@ func TestNamespaces_StatusOfRulesAndTargets(t *testing.T) {
 	s := newStage(t, cast()...)
 	s.only("administrators")
 	rule, target := &v1alpha1.MutexRule{}, &v1alpha1.MutexTarget{}
+	request := func(name string) reconcile.Request {
+		return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "numo", Name: name}}
+	}
 	for range 3 {
-		result, err := (&ruleReconciler{s.Reconciler}).Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "numo", Name: "a"}})
+		result, err := (&ruleReconciler{s.Reconciler}).Reconcile(t.Context(), request("a"))
 		s.must(err)
 		if result.RequeueAfter > catchUp {
 			t.Errorf("the rule is looked at again in %s", result.RequeueAfter)
 		}
-		_, err = (&targetReconciler{s.Reconciler}).Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "numo", Name: "target"}})
+		_, err = (&targetReconciler{s.Reconciler}).Reconcile(t.Context(), request("target"))
 		s.must(err)
 		s.clock.SetTime(s.clock.Now().Add(time.Minute))
 	}

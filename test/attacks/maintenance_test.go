@@ -82,8 +82,8 @@ func awaitLastError(t *testing.T, w *harness.World, name, part string) string {
 	return object.Status.LastError
 }
 
-// TestMaintainer_SwitchedOff is about who may create NodeMaintenances, on a cluster without the webhook whose administrator has switched off what goes
-// beyond a drain.
+// TestMaintainer_SwitchedOff is about who may create NodeMaintenances, on a cluster without the webhook whose administrator has switched off what
+// goes beyond a drain.
 func TestMaintainer_SwitchedOff(t *testing.T) {
 	w := harness.NewWorld(t, env)
 	asMaintainer := newMaintainer(t, w)

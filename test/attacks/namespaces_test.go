@@ -21,7 +21,8 @@ import (
 // formerAdministrator had the right to patch MachineConfigPools when their run was made, or the policy was not there yet.
 const formerAdministrator = "author of a run that is older than the policy"
 
-// race is two runs for one MachineConfigPool on a cluster whose control plane is being upgraded: one of the tenant's namespace, and the administrator's.
+// race is two runs for one MachineConfigPool on a cluster whose control plane is being upgraded: one of the tenant's namespace, and the
+// administrator's.
 type race struct {
 	*harness.World
 	tenant, administrator, pool, canary string
@@ -109,7 +110,7 @@ func TestTenant_RunOlderThanThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	operator = harness.Start(t, env, harness.Options{Args: []string{"--upgrade-namespaces=" + r.administrator}})
-	attack(t, formerAdministrator, "has claimed a MachineConfigPool, and keeps it by pausing the run", func(t *testing.T) string {
+	attack(t, formerAdministrator, "has claimed a MachineConfigPool, and keeps it by pausing the run", func(*testing.T) string {
 		r.claimed(r.administrator)
 		r.Eventually("the tenant's run says why it has no effect", func() error {
 			run := r.run(r.tenant)

@@ -126,7 +126,8 @@ func tamperWithRun(t *testing.T, w *harness.World, asTenant client.Client, run *
 	if err := change(`{"metadata":{"labels":{"example.com/mine":"yes"}}}`); err != nil {
 		t.Error("the tenant may not label a run of their namespace:", err)
 	}
-	if err := w.Client.Patch(t.Context(), run.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+	free := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	if err := w.Client.Patch(t.Context(), run.DeepCopy(), free); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,9 +15,9 @@ import (
 )
 
 // Actuator makes, looks at and removes the instance of one Machine. It is called from many goroutines at once, but never twice at the same
-// time for one Machine. A call may take its time: it delays no other Machine. It must not change the Machine, which is the cache's own and has
-// of its annotations those that Drover reads, so that no author of Machines can fill the memory: what a provider wants to know is in the providerSpec;
-// what it has to tell it returns, and Drover writes it to the Machine in one guarded patch. After a crash the same call comes again: an
+// time for one Machine. A call may take its time: it delays no other Machine. It must not change the Machine, which is the cache's own. The Machine has all its
+// annotations as long as those that Drover does not read have at most 8 KiB together, and none of these otherwise: the author of a Machine must not
+// be able to fill the memory. A provider returns what it has found out, and Drover writes it to the Machine in one guarded patch. After a crash the same call comes again: an
 // actuator finds what it made by the Machine's name or UID, which it has put on the instance.
 type Actuator interface {
 	// Create makes the instance. When there is one already it returns that and makes none. An error made with InvalidConfiguration is for

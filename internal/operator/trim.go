@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -187,13 +188,36 @@ const (
 	maxSharedProviderSpec = 16 << 10
 )
 
+// maxOtherAnnotations bounds, in bytes, what the annotations of a Machine that Drover does not read may have together so that they are kept.
+const maxOtherAnnotations = 8 << 10
+
+// trimAnnotationsForProvider keeps the annotations that Drover reads, and the others for the provider if they are not large. Tools, not providers, read
+// what kubectl apply has recorded.
+func trimAnnotationsForProvider(machine *machinev1beta1.Machine) {
+	all, size := machine.Annotations, 0
+	trimAnnotations(machine)
+	for key, value := range all {
+		if _, read := cachedAnnotations[key]; !read && key != corev1.LastAppliedConfigAnnotation {
+			size += len(key) + len(value)
+		}
+	}
+	if size == 0 || size > maxOtherAnnotations {
+		return
+	}
+	for key, value := range all {
+		if _, read := cachedAnnotations[key]; !read && key != corev1.LastAppliedConfigAnnotation {
+			metav1.SetMetaDataAnnotation(&machine.ObjectMeta, key, value)
+		}
+	}
+}
+
 // shareProviderSpecs returns a function for Machines that Drover makes, which keeps one copy of a providerSpec that thousands of Machines of a
 // MachineSet have in common.
 func shareProviderSpecs() func(*machinev1beta1.Machine) {
 	var mu sync.Mutex
 	texts := map[string][]byte{}
 	return func(machine *machinev1beta1.Machine) {
-		trimAnnotations(machine)
+		trimAnnotationsForProvider(machine)
 		value := machine.Spec.ProviderSpec.Value
 		if value == nil || len(value.Raw) == 0 || len(value.Raw) > maxSharedProviderSpec {
 			return

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -148,6 +149,26 @@ func TestShareProviderSpecs_LongOnesAreNotKept(t *testing.T) {
 	}
 	if a, b := machines[0].Spec.ProviderSpec.Value.Raw, machines[1].Spec.ProviderSpec.Value.Raw; len(a) != len(long) || &a[0] == &b[0] {
 		t.Error("the text is shared, or cut")
+	}
+}
+
+// A provider may read annotations of its own, within a bound.
+func TestShareProviderSpecs_AnnotationsForProviders(t *testing.T) {
+	for name, c := range map[string]struct {
+		others map[string]string
+		want   bool
+	}{
+		"small": {map[string]string{"example.com/a": "b", corev1.LastAppliedConfigAnnotation: strings.Repeat("x", maxOtherAnnotations)}, true},
+		"large": {map[string]string{"example.com/a": "b", "example.com/b": strings.Repeat("x", maxOtherAnnotations)}, false},
+	} {
+		trimmed := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{machine.AnnotationDrainTimeout: "1m"}}}
+		maps.Copy(trimmed.Annotations, c.others)
+		shareProviderSpecs()(trimmed)
+		_, kept := trimmed.Annotations["example.com/a"]
+		_, applied := trimmed.Annotations[corev1.LastAppliedConfigAnnotation]
+		if kept != c.want || applied || trimmed.Annotations[machine.AnnotationDrainTimeout] != "1m" {
+			t.Errorf("%s: the cache has %d annotations, want the provider's: %t", name, len(trimmed.Annotations), c.want)
+		}
 	}
 }
 

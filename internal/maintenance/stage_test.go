@@ -91,7 +91,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		Engine: engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
 		Lease:  &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
 		OwnLease: &nodelease.Leases{Client: s.client, Namespace: "own", Holder: Holder, Clock: s.clock, NameOf: func(n string) string { return n },
-			Empty: true},
+			KeepReleased: true},
 	}
 	t.Cleanup(crew.Registry.enter(Medik8s()))
 	t.Cleanup(crew.Registry.enter(Kubevirt()))

@@ -14,49 +14,49 @@ import (
 
 // The medik8s format.
 const (
-	// DefaultNamespace is where the leases are, unless the environment variable NamespaceVariable names another namespace.
+	// DefaultNamespace is the namespace of the leases, unless the environment variable NamespaceVariable names another one.
 	DefaultNamespace  = "medik8s-leases"
 	NamespaceVariable = "LEASE_NAMESPACE"
-	// Duration is how long a lease is good after its last renewal.
+	// Duration is how long a lease is valid after its last renewal.
 	Duration = time.Hour
 	// RenewAfter is the age at which a lease that is still needed is renewed: two renewals may fail before it is lost.
 	RenewAfter = Duration / 3
 )
 
-// Name is the name of a node's lease. Names of nodes are lower-case already.
+// Name returns the name of a node's lease.
 func Name(node string) string { return "node-" + strings.ToLower(node) }
 
-// Step is what has to be done to hold a lease.
+// Step is what a holder has to do to acquire a lease or to keep it.
 type Step string
 
 // The steps.
 const (
-	// Create: there is no lease yet.
+	// Create: the lease does not exist.
 	Create Step = "create"
-	// TakeOver: nobody holds it any more.
+	// TakeOver: the lease of another holder has expired.
 	TakeOver Step = "takeover"
-	// Renew: it is ours, and due.
+	// Renew: the holder has the lease, and its renewal is due.
 	Renew Step = "renew"
-	// Keep: it is ours, and fresh.
+	// Keep: the holder has the lease, and its renewal is not due.
 	Keep Step = "keep"
-	// Wait: somebody else holds it.
+	// Wait: another holder has the lease.
 	Wait Step = "wait"
 )
 
-// AlreadyHeldError says that somebody else holds a node's lease.
+// AlreadyHeldError is the error for a lease that another holder has.
 type AlreadyHeldError struct {
 	Node, Holder string
-	// Until is when the lease runs out if it is not renewed.
+	// Until is when the lease expires if it is not renewed.
 	Until time.Time
 }
 
-// Error names the holder.
+// Error names the node and the holder.
 func (e *AlreadyHeldError) Error() string {
 	return fmt.Sprintf("the lease of node %s is held by %q until %s", e.Node, e.Holder, e.Until.UTC().Format(time.RFC3339))
 }
 
-// Decide says what a holder has to do about a lease, nil for one that is absent. It follows the medik8s rules, but for a lease of
-// one's own: that is renewed when it is due, not on every look.
+// Decide returns the next step of a holder; a nil lease does not exist. It follows the rules of medik8s, except that a lease which the holder has
+// is renewed when that is due and not in every reconciliation.
 func Decide(lease *coordinationv1.Lease, holder string, now time.Time) Step {
 	if lease == nil {
 		return Create
@@ -71,7 +71,7 @@ func Decide(lease *coordinationv1.Lease, holder string, now time.Time) Step {
 		}
 		return Keep
 	case incomplete, now.Before(spec.RenewTime.Time), now.After(expiry(spec)):
-		// A renewal in the future is a clock gone wrong; it must not hold a node for ever.
+		// A renewal time in the future is that of a wrong clock; it must not block the node forever.
 		return TakeOver
 	}
 	return Wait
@@ -81,7 +81,7 @@ func expiry(spec coordinationv1.LeaseSpec) time.Time {
 	return spec.RenewTime.Add(bounded.Seconds(*spec.LeaseDurationSeconds))
 }
 
-// Apply makes a lease what it is after a step. The lease may be new; it is changed in place.
+// Apply changes a lease in place to what it is after a step. The lease may be a new one.
 func Apply(lease *coordinationv1.Lease, step Step, holder string, node *corev1.Node, now time.Time) {
 	spec := &lease.Spec
 	at := metav1.NewMicroTime(now)

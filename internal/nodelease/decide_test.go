@@ -11,19 +11,19 @@ import (
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// lease makes a lease that was renewed so long ago. An empty holder is none.
-func lease(holder string, age time.Duration) *coordinationv1.Lease {
+// newLease returns a lease that was renewed some time ago; an empty holder is none.
+func newLease(holder string, age time.Duration) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(now.Add(-age))
-	made := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed, LeaseDurationSeconds: new(int32(3600))}}
+	lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &renewed, LeaseDurationSeconds: new(int32(3600))}}
 	if holder != "" {
-		made.Spec.HolderIdentity = &holder
+		lease.Spec.HolderIdentity = &holder
 	}
-	return made
+	return lease
 }
 
-func without(change func(*coordinationv1.LeaseSpec), from *coordinationv1.Lease) *coordinationv1.Lease {
-	change(&from.Spec)
-	return from
+func with(change func(*coordinationv1.LeaseSpec), lease *coordinationv1.Lease) *coordinationv1.Lease {
+	change(&lease.Spec)
+	return lease
 }
 
 func TestDecide(t *testing.T) {
@@ -34,26 +34,26 @@ func TestDecide(t *testing.T) {
 		lease *coordinationv1.Lease
 		want  Step
 	}{
-		"absent":                                  {nil, Create},
-		"ours and fresh":                          {lease("us", time.Minute), Keep},
-		"ours, a third of its time over":          {lease("us", 20*time.Minute), Renew},
-		"ours, just before that":                  {lease("us", 20*time.Minute-time.Second), Keep},
-		"ours and expired":                        {lease("us", 2*time.Hour), Renew},
-		"ours, without a renewal":                 {without(noTime, lease("us", 0)), Renew},
-		"ours, without a duration":                {without(noDuration, lease("us", 0)), Renew},
-		"ours, for a shorter time":                {without(short, lease("us", 0)), Renew},
-		"ours, renewed in the future":             {lease("us", -time.Minute), Renew},
-		"another's and valid":                     {lease("them", time.Minute), Wait},
-		"another's at its last moment":            {lease("them", time.Hour), Wait},
-		"another's and expired":                   {lease("them", time.Hour+time.Second), TakeOver},
-		"another's, renewed in the future":        {lease("them", -time.Minute), TakeOver},
-		"another's, without a renewal":            {without(noTime, lease("them", 0)), TakeOver},
-		"another's, without a duration":           {without(noDuration, lease("them", 0)), TakeOver},
-		"nobody's and valid: who let go may know": {lease("", time.Minute), Wait},
-		"nobody's and expired":                    {lease("", 2*time.Hour), TakeOver},
+		"does not exist":                           {nil, Create},
+		"own, renewal not due":                     {newLease("own", time.Minute), Keep},
+		"own, a third of its duration is over":     {newLease("own", 20*time.Minute), Renew},
+		"own, just before that":                    {newLease("own", 20*time.Minute-time.Second), Keep},
+		"own, expired":                             {newLease("own", 2*time.Hour), Renew},
+		"own, no renewal time":                     {with(noTime, newLease("own", 0)), Renew},
+		"own, no duration":                         {with(noDuration, newLease("own", 0)), Renew},
+		"own, shorter duration":                    {with(short, newLease("own", 0)), Renew},
+		"own, renewed in the future":               {newLease("own", -time.Minute), Renew},
+		"of another holder, valid":                 {newLease("other", time.Minute), Wait},
+		"of another holder, about to expire":       {newLease("other", time.Hour), Wait},
+		"of another holder, expired":               {newLease("other", time.Hour+time.Second), TakeOver},
+		"of another holder, renewed in the future": {newLease("other", -time.Minute), TakeOver},
+		"of another holder, no renewal time":       {with(noTime, newLease("other", 0)), TakeOver},
+		"of another holder, no duration":           {with(noDuration, newLease("other", 0)), TakeOver},
+		"no holder, valid":                         {newLease("", time.Minute), Wait},
+		"no holder, expired":                       {newLease("", 2*time.Hour), TakeOver},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Decide(test.lease, "us", now); got != test.want {
+			if got := Decide(test.lease, "own", now); got != test.want {
 				t.Errorf("the step is %s, want %s", got, test.want)
 			}
 		})
@@ -69,26 +69,26 @@ func TestApply(t *testing.T) {
 		wantTransitions int32
 		wantAcquired    time.Time
 	}{
-		"a new lease": {&coordinationv1.Lease{}, Create, 0, now},
-		"a renewal keeps when it was acquired": {without(func(s *coordinationv1.LeaseSpec) {
+		"new lease": {&coordinationv1.Lease{}, Create, 0, now},
+		"renewal: the acquire time stays": {with(func(s *coordinationv1.LeaseSpec) {
 			s.AcquireTime, s.LeaseTransitions = &acquired, new(int32(3))
-		}, lease("us", time.Hour)), Renew, 3, acquired.Time},
-		"a renewal fills in when it was acquired": {without(func(s *coordinationv1.LeaseSpec) {
+		}, newLease("own", time.Hour)), Renew, 3, acquired.Time},
+		"renewal without an acquire time: it is set": {with(func(s *coordinationv1.LeaseSpec) {
 			s.LeaseTransitions = new(int32(3))
-		}, lease("us", time.Hour)), Renew, 3, now},
-		"an incomplete one begins anew": {without(func(s *coordinationv1.LeaseSpec) {
+		}, newLease("own", time.Hour)), Renew, 3, now},
+		"renewal of an incomplete lease: a transition is counted": {with(func(s *coordinationv1.LeaseSpec) {
 			s.RenewTime, s.AcquireTime, s.LeaseTransitions = nil, &acquired, new(int32(3))
-		}, lease("us", 0)), Renew, 4, now},
-		"a take-over counts": {without(func(s *coordinationv1.LeaseSpec) {
+		}, newLease("own", 0)), Renew, 4, now},
+		"take-over: a transition is counted": {with(func(s *coordinationv1.LeaseSpec) {
 			s.AcquireTime, s.LeaseTransitions = &acquired, new(int32(3))
-		}, lease("them", 2*time.Hour)), TakeOver, 4, now},
-		"a take-over of one that never counted": {lease("them", 2*time.Hour), TakeOver, 1, now},
+		}, newLease("other", 2*time.Hour)), TakeOver, 4, now},
+		"take-over without a count: the first transition": {newLease("other", 2*time.Hour), TakeOver, 1, now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := test.before
-			Apply(got, test.step, "us", node, now)
+			Apply(got, test.step, "own", node, now)
 			spec := got.Spec
-			if *spec.HolderIdentity != "us" || *spec.LeaseDurationSeconds != 3600 || !spec.RenewTime.Time.Equal(now) {
+			if *spec.HolderIdentity != "own" || *spec.LeaseDurationSeconds != 3600 || !spec.RenewTime.Time.Equal(now) {
 				t.Errorf("the lease is %+v", spec)
 			}
 			if spec.LeaseTransitions == nil || *spec.LeaseTransitions != test.wantTransitions {
@@ -100,8 +100,8 @@ func TestApply(t *testing.T) {
 			if len(got.OwnerReferences) != 1 || got.OwnerReferences[0].UID != "1234" {
 				t.Errorf("owners are %v", got.OwnerReferences)
 			}
-			if next := Decide(got, "us", now); next != Keep {
-				t.Errorf("right after that the step is %s", next)
+			if next := Decide(got, "own", now); next != Keep {
+				t.Errorf("the next step is %s", next)
 			}
 		})
 	}

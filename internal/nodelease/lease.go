@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 )
 
-// Namespace is where the leases are on this cluster.
+// Namespace returns the namespace of the leases in this cluster.
 func Namespace() string {
 	if name := os.Getenv(NamespaceVariable); name != "" {
 		return name
@@ -26,32 +26,32 @@ func Namespace() string {
 	return DefaultNamespace
 }
 
-// Leases takes, renews and releases the leases of nodes for one holder.
+// Leases acquires, renews and releases the leases of nodes for one holder.
 type Leases struct {
-	// Client reads and writes leases. A cached one may be behind: every write is guarded by what was read.
+	// Client reads and writes leases. Its cache may lag: every write is guarded by what was read.
 	Client client.Client
-	// Namespace is where the leases are.
+	// Namespace is the namespace of the leases.
 	Namespace string
-	// Holder is the identity that is written into them.
+	// Holder is the identity in the leases that are acquired.
 	Holder string
-	// Clock tells the time.
+	// Clock returns the time.
 	Clock clock.PassiveClock
 	// Reader reads leases that the Client has not cached; nil is the Client.
 	Reader client.Reader
-	// NameOf is how the lease of a node is called; nil is Name.
+	// NameOf returns the name of a node's lease; nil is Name.
 	NameOf func(node string) string
-	// Empty releases a lease by emptying it, and never deletes it.
-	Empty bool
+	// KeepReleased keeps a released lease, without holder and times, instead of deleting it.
+	KeepReleased bool
 	// Written records the own writes that the cache behind the Client may not show yet, of all holders in the process, by the name of the lease.
 	// Nil is for a Client without a cache.
 	Written *expectations.Owned
 }
 
-// errPending is why a lease cannot be decided about yet.
+// errPending is the cause of the conflict for a lease whose last write the cache does not show.
 var errPending = errors.New("the cache does not show the last write of it yet")
 
-// Hold makes sure that the holder has a node's lease, and renews it when that is due. It returns when to call again for the next
-// renewal. The error is a *AlreadyHeldError when somebody else has it, and a conflict when somebody else was faster just now.
+// Acquire acquires a node's lease, or renews it when that is due. It returns the delay until the next renewal. The error is an *AlreadyHeldError
+// when another holder has the lease, and a conflict when another holder has just acquired it.
 func (l *Leases) Acquire(ctx context.Context, node *corev1.Node) (time.Duration, error) {
 	lease, err := l.get(ctx, node.Name)
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *Leases) Acquire(ctx context.Context, node *corev1.Node) (time.Duration,
 		Apply(lease, step, l.Holder, node, now)
 		err = l.create(ctx, lease)
 		if apierrors.IsAlreadyExists(err) {
-			// Somebody made it since we looked: whose it is will be seen next time.
+			// Another holder has created it since it was read; the next attempt reads whose it is.
 			err = apierrors.NewConflict(coordinationv1.Resource("leases"), lease.Name, err)
 		}
 	default:
@@ -84,7 +84,7 @@ func (l *Leases) Acquire(ctx context.Context, node *corev1.Node) (time.Duration,
 	return RenewAfter, nil
 }
 
-// Release gives a node's lease back. A lease that is absent, or somebody else's by now, is left as it is: then there is nothing to give.
+// Release releases a node's lease. It does not change the lease of another holder.
 func (l *Leases) Release(ctx context.Context, node string) error {
 	lease, err := l.get(ctx, node)
 	if err != nil || lease == nil {
@@ -93,8 +93,8 @@ func (l *Leases) Release(ctx context.Context, node string) error {
 	if holder := HolderOf(lease); holder != "" && holder != l.Holder {
 		return nil
 	}
-	if l.Empty {
-		err = l.empty(ctx, lease)
+	if l.KeepReleased {
+		err = l.clear(ctx, lease)
 	} else {
 		err = l.Client.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
 		if err == nil && l.Written != nil {
@@ -107,8 +107,8 @@ func (l *Leases) Release(ctx context.Context, node string) error {
 	return nil
 }
 
-// empty leaves the object without holder and times, as the older incumbent does.
-func (l *Leases) empty(ctx context.Context, lease *coordinationv1.Lease) error {
+// clear removes holder and times from a lease, as node-maintenance-operator of the kubevirt group does.
+func (l *Leases) clear(ctx context.Context, lease *coordinationv1.Lease) error {
 	if HolderOf(lease) == "" {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (l *Leases) empty(ctx context.Context, lease *coordinationv1.Lease) error {
 	return l.update(ctx, changed)
 }
 
-// update replaces a lease, if it is as it was read, and records the answer.
+// update updates a lease that has not changed since it was read, and records the write.
 func (l *Leases) update(ctx context.Context, lease *coordinationv1.Lease) error {
 	err := l.Client.Update(ctx, lease)
 	if err == nil && l.Written != nil {
@@ -127,16 +127,16 @@ func (l *Leases) update(ctx context.Context, lease *coordinationv1.Lease) error 
 	return err
 }
 
-// NamespaceError says that the namespace of the leases does not exist and cannot be created. It wraps the API server's answer to the creation
-// of the namespace, so that it is classified as that.
+// NamespaceError is the error for a namespace of the leases that does not exist and cannot be created. It wraps the API server's answer to the
+// creation of the namespace, so that it is classified as that.
 type NamespaceError struct {
-	// Namespace is where the leases have to be.
+	// Namespace is the namespace of the leases.
 	Namespace string
 	// Err is why it cannot be created.
 	Err error
 }
 
-// Error says what to do.
+// Error names the namespace and what to do.
 func (e *NamespaceError) Error() string {
 	const text = "namespace %s, where the leases of nodes are, does not exist: create it, with Drover's Role in it (creating it: %v)"
 	return fmt.Sprintf(text, e.Namespace, e.Err)
@@ -145,18 +145,18 @@ func (e *NamespaceError) Error() string {
 // Unwrap returns why the namespace cannot be created.
 func (e *NamespaceError) Unwrap() error { return e.Err }
 
-// create creates a lease, and the namespace of the leases where that is missing and Drover may create it, and records the answer.
+// create creates a lease, and its namespace if that is missing and Drover may create it, and records the write.
 func (l *Leases) create(ctx context.Context, lease *coordinationv1.Lease) error {
-	made := lease.DeepCopy()
-	err := l.Client.Create(ctx, made)
+	created := lease.DeepCopy()
+	err := l.Client.Create(ctx, created)
 	switch {
 	case apierrors.IsNotFound(err):
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}}
 		if err := l.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 			return &NamespaceError{Namespace: l.Namespace, Err: err}
 		}
-		made = lease.DeepCopy()
-		if err = l.Client.Create(ctx, made); apierrors.IsNotFound(err) {
+		created = lease.DeepCopy()
+		if err = l.Client.Create(ctx, created); apierrors.IsNotFound(err) {
 			// The API server that answered does not know the namespace yet. Wrapped, this would mean that the Node is gone.
 			return fmt.Errorf("namespace %s has just been created: %v", l.Namespace, err) //nolint:errorlint // see above
 		}
@@ -165,7 +165,7 @@ func (l *Leases) create(ctx context.Context, lease *coordinationv1.Lease) error 
 		return fmt.Errorf("%w; make sure that namespace %s and Drover's Role in it exist", err, l.Namespace)
 	}
 	if err == nil && l.Written != nil {
-		l.Written.Created(made.Name, made)
+		l.Written.Created(created.Name, created)
 	}
 	return err
 }
@@ -177,8 +177,8 @@ func (l *Leases) name(node string) string {
 	return l.NameOf(node)
 }
 
-// get reads a node's lease, nil when there is none. The error is a conflict while the cache does not show the last write of it: to decide on the
-// lease of before would leave one behind, or take another's.
+// get returns a node's lease, nil when there is none. The error is a conflict while the cache does not show the last write of it: a decision on the
+// older version could leave a lease behind, or take over that of another holder.
 func (l *Leases) get(ctx context.Context, node string) (*coordinationv1.Lease, error) {
 	if l.Written != nil {
 		pending, err := l.Written.Pending(ctx, l.name(node))
@@ -204,7 +204,7 @@ func (l *Leases) get(ctx context.Context, node string) (*coordinationv1.Lease, e
 	return lease, nil
 }
 
-// HeldByOther says who else holds a node's lease now; nil for nobody, so that Acquire may succeed.
+// HeldByOther returns the error that Acquire would return because another holder has a node's lease; nil if there is none.
 func (l *Leases) HeldByOther(ctx context.Context, node string) (*AlreadyHeldError, error) {
 	lease, err := l.get(ctx, node)
 	if err != nil || Decide(lease, l.Holder, l.Clock.Now()) != Wait {
@@ -213,7 +213,7 @@ func (l *Leases) HeldByOther(ctx context.Context, node string) (*AlreadyHeldErro
 	return &AlreadyHeldError{Node: node, Holder: HolderOf(lease), Until: expiry(lease.Spec)}, nil
 }
 
-// ReleaseIfHolder is Release for a caller that may never have had the lease: one without a holder is somebody else's to remove.
+// ReleaseIfHolder is Release for a caller that may never have acquired the lease: it does not touch a lease without a holder either.
 func (l *Leases) ReleaseIfHolder(ctx context.Context, node string) error {
 	lease, err := l.get(ctx, node)
 	if err != nil || lease == nil || HolderOf(lease) != l.Holder {
@@ -222,7 +222,7 @@ func (l *Leases) ReleaseIfHolder(ctx context.Context, node string) error {
 	return l.Release(ctx, node)
 }
 
-// HolderOf is the identity in a lease; empty for none.
+// HolderOf returns the holder of a lease; empty for none.
 func HolderOf(lease *coordinationv1.Lease) string {
 	if lease.Spec.HolderIdentity == nil {
 		return ""

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m, cluster.Options{UnsafeNoFsync: true}, &env))
 }
 
-// fixture is a Node, the namespace of the leases, and a clock.
+// fixture has a Node, the namespace of the leases, and a clock.
 type fixture struct {
 	*testing.T
 
@@ -59,13 +59,13 @@ func (f *fixture) leases(holder string) *nodelease.Leases {
 	return &nodelease.Leases{Client: f.admin, Namespace: nodelease.Namespace(), Holder: holder, Clock: f.clock}
 }
 
-func (f *fixture) read() (*coordinationv1.Lease, error) {
+func (f *fixture) get() (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
 	key := types.NamespacedName{Namespace: "medik8s-leases", Name: "node-" + f.node.Name}
 	return lease, f.admin.Get(f.Context(), key, lease)
 }
 
-func (f *fixture) hold(leases *nodelease.Leases) time.Duration {
+func (f *fixture) acquire(leases *nodelease.Leases) time.Duration {
 	f.Helper()
 	next, err := leases.Acquire(f.Context(), f.node)
 	if err != nil {
@@ -74,59 +74,59 @@ func (f *fixture) hold(leases *nodelease.Leases) time.Duration {
 	return next
 }
 
-func TestALeaseIsHeldRenewedAndGivenBack(t *testing.T) {
+func TestLeases_AcquireRenewRelease(t *testing.T) {
 	f := newFixture(t, "life")
-	ours, theirs := f.leases("node-maintenance"), f.leases("NodeHealthCheck-workers")
-	if next := f.hold(ours); next != 20*time.Minute {
+	own, other := f.leases("node-maintenance"), f.leases("NodeHealthCheck-workers")
+	if next := f.acquire(own); next != 20*time.Minute {
 		t.Errorf("the next renewal is in %s", next)
 	}
-	before, err := f.read()
+	before, err := f.get()
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.clock.SetTime(f.clock.Now().Add(5 * time.Minute))
-	if next := f.hold(ours); next.Round(time.Second) != 15*time.Minute {
+	if next := f.acquire(own); next.Round(time.Second) != 15*time.Minute {
 		t.Errorf("after five minutes the next renewal is in %s", next)
 	}
-	if after, err := f.read(); err != nil || after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("a fresh lease was written (%v)", err)
+	if after, err := f.get(); err != nil || after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the lease was renewed before that was due (%v)", err)
 	}
 	var held *nodelease.AlreadyHeldError
-	if _, err := theirs.Acquire(t.Context(), f.node); !errors.As(err, &held) || held.Holder != "node-maintenance" {
-		t.Errorf("the other gets %v", err)
+	if _, err := other.Acquire(t.Context(), f.node); !errors.As(err, &held) || held.Holder != "node-maintenance" {
+		t.Errorf("the other holder gets %v", err)
 	}
-	if err := theirs.Release(t.Context(), f.node.Name); err != nil {
+	if err := other.Release(t.Context(), f.node.Name); err != nil {
 		t.Error(err)
 	}
-	// Nobody renews it for an hour, and the other takes it: who had it must notice, and must not give away what is not its own.
+	// The lease expires and the other holder takes it over: the former holder gets an error and does not release the lease of the other one.
 	f.clock.SetTime(f.clock.Now().Add(2 * time.Hour))
-	f.hold(theirs)
-	if _, err := ours.Acquire(t.Context(), f.node); !errors.As(err, &held) {
-		t.Errorf("who lost the lease gets %v", err)
+	f.acquire(other)
+	if _, err := own.Acquire(t.Context(), f.node); !errors.As(err, &held) {
+		t.Errorf("the former holder gets %v", err)
 	}
-	if err := ours.Release(t.Context(), f.node.Name); err != nil {
+	if err := own.Release(t.Context(), f.node.Name); err != nil {
 		t.Error(err)
 	}
-	if lease, err := f.read(); err != nil || *lease.Spec.HolderIdentity != "NodeHealthCheck-workers" || *lease.Spec.LeaseTransitions != 1 {
+	if lease, err := f.get(); err != nil || *lease.Spec.HolderIdentity != "NodeHealthCheck-workers" || *lease.Spec.LeaseTransitions != 1 {
 		t.Errorf("the lease is %+v (%v)", lease.Spec, err)
 	}
-	if err := theirs.Release(t.Context(), f.node.Name); err != nil {
+	if err := other.Release(t.Context(), f.node.Name); err != nil {
 		t.Error(err)
 	}
-	if _, err := f.read(); !apierrors.IsNotFound(err) {
-		t.Errorf("after the release reading it gives %v", err)
+	if _, err := f.get(); !apierrors.IsNotFound(err) {
+		t.Errorf("reading the released lease gives %v", err)
 	}
-	if err := theirs.Release(t.Context(), f.node.Name); err != nil {
+	if err := other.Release(t.Context(), f.node.Name); err != nil {
 		t.Errorf("a second release gives %v", err)
 	}
 }
 
-// TestOneOfManyWins lets many holders race for one node, at first and after the lease has run out.
-func TestOneOfManyWins(t *testing.T) {
+// TestAcquire_ConcurrentHolders has many holders acquire the lease of one node, first a new one, then an expired one.
+func TestAcquire_ConcurrentHolders(t *testing.T) {
 	const holders = 12
 	f := newFixture(t, "race")
 	for round := range 5 {
-		var winners atomic.Int32
+		var acquired atomic.Int32
 		var group sync.WaitGroup
 		for i := range holders {
 			group.Go(func() {
@@ -134,57 +134,57 @@ func TestOneOfManyWins(t *testing.T) {
 				var held *nodelease.AlreadyHeldError
 				switch {
 				case err == nil:
-					winners.Add(1)
+					acquired.Add(1)
 				case !errors.As(err, &held) && !apierrors.IsConflict(err):
-					t.Errorf("a loser gets %v", err)
+					t.Errorf("acquiring the lease gives %v", err)
 				}
 			})
 		}
 		group.Wait()
-		if winners.Load() != 1 {
-			t.Errorf("round %d: %d holders think they have the lease", round, winners.Load())
+		if acquired.Load() != 1 {
+			t.Errorf("round %d: %d holders acquired the lease", round, acquired.Load())
 		}
 		f.clock.SetTime(f.clock.Now().Add(nodelease.Duration + time.Second))
 	}
 }
 
-// TestAReleaseDoesNotTakeWhatChangedMeanwhile renews the lease between the read and the delete of a release.
-func TestAReleaseDoesNotTakeWhatChangedMeanwhile(t *testing.T) {
+// TestRelease_LeaseTakenOverAfterRead has another holder take the lease over between the read and the delete of a release.
+func TestRelease_LeaseTakenOverAfterRead(t *testing.T) {
 	f := newFixture(t, "meanwhile")
-	ours := f.leases("ours")
-	f.hold(ours)
-	ours.Client = interposed{f.admin, func(ctx context.Context) error {
-		lease, err := f.read()
+	own := f.leases("own")
+	f.acquire(own)
+	own.Client = beforeDelete{f.admin, func(ctx context.Context) error {
+		lease, err := f.get()
 		if err == nil {
-			lease.Spec.HolderIdentity = new("theirs")
+			lease.Spec.HolderIdentity = new("other")
 			err = f.admin.Update(ctx, lease)
 		}
 		return err
 	}}
-	if err := ours.Release(t.Context(), f.node.Name); !apierrors.IsConflict(err) {
+	if err := own.Release(t.Context(), f.node.Name); !apierrors.IsConflict(err) {
 		t.Errorf("the release gives %v, want a conflict", err)
 	}
-	if lease, err := f.read(); err != nil || *lease.Spec.HolderIdentity != "theirs" {
-		t.Errorf("the other's lease is %+v (%v)", lease.Spec, err)
+	if lease, err := f.get(); err != nil || *lease.Spec.HolderIdentity != "other" {
+		t.Errorf("the lease of the other holder is %+v (%v)", lease.Spec, err)
 	}
 }
 
-// interposed does something just before a delete.
-type interposed struct {
+// beforeDelete is a client that calls a function before each delete.
+type beforeDelete struct {
 	client.Client
 
 	before func(ctx context.Context) error
 }
 
-func (c interposed) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+func (c beforeDelete) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	if err := c.before(ctx); err != nil {
 		return err
 	}
 	return c.Client.Delete(ctx, object, options...)
 }
 
-// TestHold_NamespaceMissing acquires a lease where its namespace does not exist, without the permission to create one and then with it.
-func TestHold_NamespaceMissing(t *testing.T) {
+// TestAcquire_NamespaceMissing acquires a lease where its namespace does not exist, without the permission to create one and then with it.
+func TestAcquire_NamespaceMissing(t *testing.T) {
 	const user, namespace = "lease-holder", "leases-elsewhere"
 	f := newFixture(t, "homeless")
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: nodelease.Namespace(), Name: user}}
@@ -211,10 +211,10 @@ func TestHold_NamespaceMissing(t *testing.T) {
 			}
 		}
 	}
-	leases := f.leases("ours")
+	leases := f.leases("own")
 	leases.Client, leases.Reader, leases.Namespace = harness.ClientFor(t, config), f.admin, namespace
 	// The API server's authorizer learns of a new binding by a watch.
-	holds := func(what string, done func(error) bool) {
+	eventually := func(what string, done func(error) bool) {
 		t.Helper()
 		var err error
 		wait := func(context.Context) (bool, error) {
@@ -225,14 +225,14 @@ func TestHold_NamespaceMissing(t *testing.T) {
 			t.Fatalf("%s: acquiring the lease gives %v", what, err)
 		}
 	}
-	holds("without a Role", func(err error) bool {
+	eventually("without a Role", func(err error) bool {
 		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "Drover's Role in it exist")
 	})
 	allow("test-leases", "coordination.k8s.io", "leases")
-	holds("without the namespace", func(err error) bool {
+	eventually("without the namespace", func(err error) bool {
 		var missing *nodelease.NamespaceError
 		return errors.As(err, &missing) && missing.Namespace == namespace && apierrors.IsForbidden(err) && !apierrors.IsNotFound(err)
 	})
 	allow("test-namespaces", "", "namespaces")
-	holds("with the permission to create it", func(err error) bool { return err == nil })
+	eventually("with the permission to create it", func(err error) bool { return err == nil })
 }

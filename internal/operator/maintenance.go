@@ -85,7 +85,7 @@ func newCrew(
 		Lease:     drains.leasesOf(mgr, maintenance.Holder),
 		OwnLease: &nodelease.Leases{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: ownNamespace(), Holder: maintenance.Holder, Clock: clock.RealClock{},
-			NameOf: func(node string) string { return node }, Empty: true,
+			NameOf: func(node string) string { return node }, KeepReleased: true,
 		},
 	}, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/internal/patch"
 )
 
-// AnnotationHold holds a Hold as JSON, on a node that is cordoned by Drover.
-const AnnotationHold = "drover.dev/cordon"
+// AnnotationCordon holds a CordonRecord as JSON, on a node that is cordoned by Drover.
+const AnnotationCordon = "drover.dev/cordon"
 
 // cordonTaint is what Kubernetes gives a cordoned node by itself, sooner or later.
 var cordonTaint = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
@@ -22,18 +22,18 @@ var cordonTaint = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev
 // OutOfServiceTaint lets Kubernetes delete the pods of a node that is known to be off.
 var OutOfServiceTaint = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 
-// OutOfServiceID is how that taint is named in a Hold.
-func OutOfServiceID() string { return taintID(OutOfServiceTaint) }
+// OutOfServiceTaintID is how that taint is named in a CordonRecord.
+func OutOfServiceTaintID() string { return taintID(OutOfServiceTaint) }
 
-// Marks are what a node gets while it is held, besides the cordon.
-type Marks struct {
+// Additions are what a node gets while it is held, besides the cordon.
+type Additions struct {
 	// Taints have no value as a rule; one that is there with another value stays as it is.
 	Taints []corev1.Taint
 	Labels map[string]string
 }
 
-// Hold is the record of what Drover has done to a node, and so of what there is to undo.
-type Hold struct {
+// CordonRecord is the record of what Drover has done to a node, and so of what there is to undo.
+type CordonRecord struct {
 	// By is who holds the node: a word for the kind of work and the UID of the object that asks for it.
 	By string `json:"by"`
 	// Object is the namespace and name of that object, as namespace/name; empty for one that is found by its UID.
@@ -48,25 +48,25 @@ type Hold struct {
 	Labels map[string]*string `json:"labels,omitempty"`
 }
 
-// Holder is who takes a node.
-type Holder struct {
+// Owner is who takes a node.
+type Owner struct {
 	// ID is a word for the kind of work and the UID of the object that asks for it.
 	ID string
 	// Object is the namespace and name of that object, as namespace/name, where it is not found by its UID.
 	Object string
 }
 
-// ReadHold returns the record on a node, nil when there is none. One that cannot be read is an error: somebody has edited it, and what
+// ReadCordonRecord returns the record on a node, nil when there is none. One that cannot be read is an error: somebody has edited it, and what
 // to undo is not known.
-func ReadHold(node *corev1.Node) (*Hold, error) {
-	text := node.Annotations[AnnotationHold]
+func ReadCordonRecord(node *corev1.Node) (*CordonRecord, error) {
+	text := node.Annotations[AnnotationCordon]
 	if text == "" {
 		return nil, nil
 	}
-	hold := &Hold{}
+	hold := &CordonRecord{}
 	if err := json.Unmarshal([]byte(text), hold); err != nil {
 		return nil, fmt.Errorf("annotation %s of node %s is not what Drover wrote (%w); put it right, or remove it to begin anew",
-			AnnotationHold, node.Name, err)
+			AnnotationCordon, node.Name, err)
 	}
 	return hold, nil
 }
@@ -75,8 +75,8 @@ func ReadHold(node *corev1.Node) (*Hold, error) {
 type Change struct {
 	// Patch is a JSON Patch; nil when there is nothing to do.
 	Patch []byte
-	// Hold is the record after it, nil when the node is given back.
-	Hold *Hold
+	// CordonRecord is the record after it, nil when the node is given back.
+	Record *CordonRecord
 	// Parts says for people what the patch does to the node, sorted.
 	Parts []string
 }
@@ -84,8 +84,8 @@ type Change struct {
 // Take cordons and marks a node, and records what was there before, in one patch. Before is the record that is on the node, or the one
 // that it is to inherit; nil for none. On a node that has everything already there is nothing to do. The record of another owner is taken over:
 // time counts from now, and only what is releasable is kept of it.
-func Take(node *corev1.Node, before *Hold, by Holder, marks Marks, now time.Time) (Change, error) {
-	hold := &Hold{By: by.ID, Object: by.Object, Since: now.UTC().Truncate(time.Second), Labels: map[string]*string{}}
+func Cordon(node *corev1.Node, before *CordonRecord, by Owner, marks Additions, now time.Time) (Change, error) {
+	hold := &CordonRecord{By: by.ID, Object: by.Object, Since: now.UTC().Truncate(time.Second), Labels: map[string]*string{}}
 	if before != nil {
 		if before.By == by.ID {
 			hold.Since = before.Since
@@ -95,7 +95,7 @@ func Take(node *corev1.Node, before *Hold, by Holder, marks Marks, now time.Time
 		hold.Cordoned, hold.Taints = before.Cordoned, slices.Clone(before.Taints)
 		maps.Copy(hold.Labels, before.Labels)
 	}
-	b, out := &patch.Builder{}, Change{Hold: hold}
+	b, out := &patch.Builder{}, Change{Record: hold}
 	if !node.Spec.Unschedulable {
 		hold.Cordoned = hold.Cordoned || before == nil
 		b.Test("/spec/unschedulable", nil)
@@ -117,11 +117,11 @@ func (c *Change) takeTaints(b *patch.Builder, node *corev1.Node, taints []corev1
 		after = append(after, taint)
 		id := taintID(taint)
 		c.Parts = append(c.Parts, "taint "+id)
-		if !slices.Contains(c.Hold.Taints, id) && (c.Hold.Cordoned || taint.Key != cordonTaint.Key) {
-			c.Hold.Taints = append(c.Hold.Taints, id)
+		if !slices.Contains(c.Record.Taints, id) && (c.Record.Cordoned || taint.Key != cordonTaint.Key) {
+			c.Record.Taints = append(c.Record.Taints, id)
 		}
 	}
-	slices.Sort(c.Hold.Taints)
+	slices.Sort(c.Record.Taints)
 	if len(after) > len(node.Spec.Taints) {
 		patch.List(b, "/spec/taints", node.Spec.Taints, after)
 	}
@@ -135,10 +135,10 @@ func (c *Change) takeLabels(b *patch.Builder, node *corev1.Node, labels map[stri
 		if present && old == value {
 			continue
 		}
-		if _, known := c.Hold.Labels[key]; !known {
-			c.Hold.Labels[key] = nil
+		if _, known := c.Record.Labels[key]; !known {
+			c.Record.Labels[key] = nil
 			if present {
-				c.Hold.Labels[key] = &old
+				c.Record.Labels[key] = &old
 			}
 		}
 		if !ready {
@@ -154,27 +154,27 @@ func (c *Change) takeLabels(b *patch.Builder, node *corev1.Node, labels map[stri
 // record writes the new record if it is another one than the node has.
 func (c *Change) record(b *patch.Builder, node *corev1.Node) error {
 	slices.Sort(c.Parts)
-	if len(c.Hold.Labels) == 0 {
-		c.Hold.Labels = nil
+	if len(c.Record.Labels) == 0 {
+		c.Record.Labels = nil
 	}
-	text, err := json.Marshal(c.Hold)
+	text, err := json.Marshal(c.Record)
 	if err != nil {
 		return fmt.Errorf("recording what is done to node %s: %w", node.Name, err)
 	}
-	if b.Empty() && string(text) == node.Annotations[AnnotationHold] {
+	if b.Empty() && string(text) == node.Annotations[AnnotationCordon] {
 		return nil
 	}
 	if b.Map("/metadata/annotations", node.Annotations) {
-		b.TestEntry("/metadata/annotations", node.Annotations, AnnotationHold)
+		b.TestEntry("/metadata/annotations", node.Annotations, AnnotationCordon)
 	}
-	b.Set(patch.Pointer("/metadata/annotations", AnnotationHold), string(text))
+	b.Set(patch.Pointer("/metadata/annotations", AnnotationCordon), string(text))
 	c.Patch, err = b.Bytes()
 	return err
 }
 
-// Give undoes what the record says, as far as it is releasable, and nothing else, and removes the record, in one patch. Marks are what Take has
+// Give undoes what the record says, as far as it is releasable, and nothing else, and removes the record, in one patch. Additions are what Take has
 // given: a label that somebody has changed since is theirs.
-func Give(node *corev1.Node, hold *Hold, marks Marks) (Change, error) {
+func Uncordon(node *corev1.Node, hold *CordonRecord, marks Additions) (Change, error) {
 	b, out := &patch.Builder{}, Change{}
 	marks = marks.withMaintenance()
 	hold = releasable(hold, marks)
@@ -201,9 +201,9 @@ func Give(node *corev1.Node, hold *Hold, marks Marks) (Change, error) {
 		}
 		out.Parts = append(out.Parts, "label "+key)
 	}
-	if _, present := node.Annotations[AnnotationHold]; present {
-		b.TestEntry("/metadata/annotations", node.Annotations, AnnotationHold)
-		b.Remove(patch.Pointer("/metadata/annotations", AnnotationHold))
+	if _, present := node.Annotations[AnnotationCordon]; present {
+		b.TestEntry("/metadata/annotations", node.Annotations, AnnotationCordon)
+		b.Remove(patch.Pointer("/metadata/annotations", AnnotationCordon))
 	}
 	if b.Empty() {
 		return out, nil

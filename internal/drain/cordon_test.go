@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-var marks = Marks{
+var marks = Additions{
 	Taints: []corev1.Taint{{Key: "medik8s.io/drain", Effect: corev1.TaintEffectNoSchedule}},
 	Labels: map[string]string{"exclude": "true"},
 }
@@ -56,11 +56,11 @@ func patched(t *testing.T, node *corev1.Node, patch []byte) (*corev1.Node, error
 
 func take(t *testing.T, node *corev1.Node, by string) (*corev1.Node, Change) {
 	t.Helper()
-	before, err := ReadHold(node)
+	before, err := ReadCordonRecord(node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := Take(node, before, Holder{ID: by}, marks, now)
+	change, err := Cordon(node, before, Owner{ID: by}, marks, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +73,11 @@ func take(t *testing.T, node *corev1.Node, by string) (*corev1.Node, Change) {
 
 func give(t *testing.T, node *corev1.Node) *corev1.Node {
 	t.Helper()
-	hold, err := ReadHold(node)
+	hold, err := ReadCordonRecord(node)
 	if err != nil || hold == nil {
 		t.Fatalf("%v, %v", hold, err)
 	}
-	change, err := Give(node, hold, marks)
+	change, err := Uncordon(node, hold, marks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +111,8 @@ func TestTakeAndGiveBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			held, change := take(t, node, "x/1")
-			hold, err := ReadHold(held)
-			if err != nil || hold == nil || hold.By != "x/1" || !hold.Since.Equal(now) || !reflect.DeepEqual(hold, change.Hold) {
+			hold, err := ReadCordonRecord(held)
+			if err != nil || hold == nil || hold.By != "x/1" || !hold.Since.Equal(now) || !reflect.DeepEqual(hold, change.Record) {
 				t.Fatalf("%+v, %v", hold, err)
 			}
 			if !held.Spec.Unschedulable || held.Labels["exclude"] != "true" {
@@ -196,11 +196,11 @@ func TestTakeIsGuarded(t *testing.T) {
 		"a cordon":         {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
 		"a taint":          {func(n *corev1.Node) { n.Spec.Taints = nil }, true},
 		"the same label":   {func(n *corev1.Node) { n.Labels["exclude"] = "no" }, true},
-		"another's record": {func(n *corev1.Node) { n.Annotations[AnnotationHold] = "{}" }, true},
+		"another's record": {func(n *corev1.Node) { n.Annotations[AnnotationCordon] = "{}" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := nodeOf()
-			change, err := Take(node, nil, Holder{ID: "x/1"}, marks, now)
+			change, err := Cordon(node, nil, Owner{ID: "x/1"}, marks, now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,12 +225,12 @@ func TestGiveLeavesWhatIsNotOurs(t *testing.T) {
 
 func TestInherit(t *testing.T) {
 	held, _ := take(t, nodeOf(), "x/1")
-	before, err := ReadHold(held)
+	before, err := ReadCordonRecord(held)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := Take(held, before, Holder{ID: "x/2"}, marks, now.Add(time.Hour))
-	if err != nil || change.Patch == nil || change.Hold.By != "x/2" || !change.Hold.Since.Equal(now.Add(time.Hour)) || len(change.Parts) != 0 {
+	change, err := Cordon(held, before, Owner{ID: "x/2"}, marks, now.Add(time.Hour))
+	if err != nil || change.Patch == nil || change.Record.By != "x/2" || !change.Record.Since.Equal(now.Add(time.Hour)) || len(change.Parts) != 0 {
 		t.Fatalf("%+v, %v", change, err)
 	}
 	after, err := patched(t, held, change.Patch)
@@ -243,11 +243,11 @@ func TestInherit(t *testing.T) {
 }
 
 func TestReadHold(t *testing.T) {
-	if hold, err := ReadHold(nodeOf()); hold != nil || err != nil {
+	if hold, err := ReadCordonRecord(nodeOf()); hold != nil || err != nil {
 		t.Errorf("%v, %v", hold, err)
 	}
-	node := nodeOf(func(n *corev1.Node) { n.Annotations[AnnotationHold] = "{" })
-	if _, err := ReadHold(node); err == nil || !strings.Contains(err.Error(), "put it right") {
+	node := nodeOf(func(n *corev1.Node) { n.Annotations[AnnotationCordon] = "{" })
+	if _, err := ReadCordonRecord(node); err == nil || !strings.Contains(err.Error(), "put it right") {
 		t.Errorf("%v", err)
 	}
 }

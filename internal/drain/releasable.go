@@ -16,9 +16,9 @@ const (
 	LabelExclude = "remediation.medik8s.io/exclude-from-remediation"
 )
 
-// MaintenanceMarks are the marks that a maintenance of any group has ever given, also one of a group that this process does not serve. They can
+// MaintenanceAdditions are the marks that a maintenance of any group has ever given, also one of a group that this process does not serve. They can
 // always be taken off again.
-var MaintenanceMarks = Marks{
+var MaintenanceAdditions = Additions{
 	Taints: []corev1.Taint{
 		{Key: TaintMedik8s, Effect: corev1.TaintEffectNoSchedule}, {Key: TaintKubevirt, Effect: corev1.TaintEffectNoSchedule},
 	},
@@ -26,17 +26,17 @@ var MaintenanceMarks = Marks{
 }
 
 // withMaintenance returns marks and those of a maintenance.
-func (m Marks) withMaintenance() Marks {
-	labels := maps.Clone(MaintenanceMarks.Labels)
+func (m Additions) withMaintenance() Additions {
+	labels := maps.Clone(MaintenanceAdditions.Labels)
 	maps.Copy(labels, m.Labels)
-	return Marks{Taints: slices.Concat(MaintenanceMarks.Taints, m.Taints), Labels: labels}
+	return Additions{Taints: slices.Concat(MaintenanceAdditions.Taints, m.Taints), Labels: labels}
 }
 
 // releasable returns the part of a cordon record that may be undone: the cordon and its taint, and what is among some marks. A kubelet writes
 // the annotations of its own Node, and so the record: nothing else that the record names may be changed on its word, above all not the taints and
 // labels that NodeRestriction keeps a kubelet from changing. A value that no label can have is dropped: with it the API server would refuse the
 // whole patch.
-func releasable(record *Hold, marks Marks) *Hold {
+func releasable(record *CordonRecord, marks Additions) *CordonRecord {
 	ids := []string{taintID(cordonTaint)}
 	for _, taint := range marks.Taints {
 		ids = append(ids, taintID(taint))

@@ -14,12 +14,12 @@ import (
 func forged(by string) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Spec.Unschedulable = true
-		n.Spec.Taints = append(n.Spec.Taints, cordonTaint, MaintenanceMarks.Taints[1], OutOfServiceTaint,
+		n.Spec.Taints = append(n.Spec.Taints, cordonTaint, MaintenanceAdditions.Taints[1], OutOfServiceTaint,
 			corev1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule})
 		n.Labels = map[string]string{
 			"node-role.kubernetes.io/control-plane": "", "node-restriction.kubernetes.io/tenant": "", LabelExclude: "true", "exclude": "true",
 		}
-		n.Annotations[AnnotationHold] = fmt.Sprintf(`{"by":%q,"since":"2020-01-01T00:00:00Z","cordoned":true,
+		n.Annotations[AnnotationCordon] = fmt.Sprintf(`{"by":%q,"since":"2020-01-01T00:00:00Z","cordoned":true,
 			"taints":["gpu:NoSchedule","kubevirt.io/drain:NoSchedule","node-role.kubernetes.io/control-plane:NoSchedule",
 			"node.kubernetes.io/out-of-service:NoExecute","node.kubernetes.io/unschedulable:NoSchedule"],
 			"labels":{"node-role.kubernetes.io/control-plane":null,"node-restriction.kubernetes.io/tenant":"payments",
@@ -30,26 +30,26 @@ func forged(by string) func(*corev1.Node) {
 // Only what Drover gives to a node in maintenance is taken off it on the word of its record.
 func TestGive_ForgedRecord(t *testing.T) {
 	for name, c := range map[string]struct {
-		marks  Marks
+		marks  Additions
 		taints string
 		labels map[string]string
 	}{
 		"Machine, which gives the cordon only": {
-			Marks{}, "gpu:NoSchedule node.kubernetes.io/out-of-service:NoExecute node-role.kubernetes.io/control-plane:NoSchedule",
+			Additions{}, "gpu:NoSchedule node.kubernetes.io/out-of-service:NoExecute node-role.kubernetes.io/control-plane:NoSchedule",
 			map[string]string{"node-role.kubernetes.io/control-plane": "", "node-restriction.kubernetes.io/tenant": "", "exclude": "true"},
 		},
 		"maintenance, which gives a label and the taint out-of-service, too": {
-			Marks{Taints: []corev1.Taint{OutOfServiceTaint}, Labels: marks.Labels}, "gpu:NoSchedule node-role.kubernetes.io/control-plane:NoSchedule",
+			Additions{Taints: []corev1.Taint{OutOfServiceTaint}, Labels: marks.Labels}, "gpu:NoSchedule node-role.kubernetes.io/control-plane:NoSchedule",
 			map[string]string{"node-role.kubernetes.io/control-plane": "", "node-restriction.kubernetes.io/tenant": ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := nodeOf(forged("x/1"))
-			record, err := ReadHold(node)
+			record, err := ReadCordonRecord(node)
 			if err != nil {
 				t.Fatal(err)
 			}
-			change, err := Give(node, record, c.marks)
+			change, err := Uncordon(node, record, c.marks)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,24 +67,24 @@ func TestGive_ForgedRecord(t *testing.T) {
 // What another owner has recorded is kept as far as it may be undone, and its time is over: a deadline counts from the take-over.
 func TestTake_RecordOfAnotherOwner(t *testing.T) {
 	node := nodeOf(forged("x/1"))
-	record, err := ReadHold(node)
+	record, err := ReadCordonRecord(node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := Take(node, record, Holder{ID: "x/2"}, marks, now)
+	change, err := Cordon(node, record, Owner{ID: "x/2"}, marks, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := "kubevirt.io/drain:NoSchedule medik8s.io/drain:NoSchedule node.kubernetes.io/unschedulable:NoSchedule"
-	if got := strings.Join(change.Hold.Taints, " "); got != want || !change.Hold.Cordoned || !change.Hold.Since.Equal(now) {
-		t.Errorf("taints %s, since %s, cordoned %t; want taints %s", got, change.Hold.Since, change.Hold.Cordoned, want)
+	if got := strings.Join(change.Record.Taints, " "); got != want || !change.Record.Cordoned || !change.Record.Since.Equal(now) {
+		t.Errorf("taints %s, since %s, cordoned %t; want taints %s", got, change.Record.Since, change.Record.Cordoned, want)
 	}
-	if labels := change.Hold.Labels; !reflect.DeepEqual(labels, map[string]*string{"exclude": nil, LabelExclude: nil}) {
+	if labels := change.Record.Labels; !reflect.DeepEqual(labels, map[string]*string{"exclude": nil, LabelExclude: nil}) {
 		t.Errorf("labels %v", labels)
 	}
 	// Its own record keeps its time.
-	own, err := Take(node, change.Hold, Holder{ID: "x/2"}, marks, now.Add(time.Hour))
-	if err != nil || !own.Hold.Since.Equal(now) {
-		t.Errorf("since %s, %v", own.Hold.Since, err)
+	own, err := Cordon(node, change.Record, Owner{ID: "x/2"}, marks, now.Add(time.Hour))
+	if err != nil || !own.Record.Since.Equal(now) {
+		t.Errorf("since %s, %v", own.Record.Since, err)
 	}
 }

@@ -125,8 +125,8 @@ func (p *pass) empty(ctx context.Context, node *corev1.Node) (bool, error) {
 
 // acquire leases and cordons a node; one of the control plane under the guard's lock, from the check to the cordon. Nil without an error means that
 // it cannot be done now, which is recorded.
-func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.Hold, error) {
-	hold, unreadable := drain.ReadHold(node)
+func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.CordonRecord, error) {
+	hold, unreadable := drain.ReadCordonRecord(node)
 	ours := hold != nil && hold.By == p.by()
 	if !ours && p.Guard != nil && p.Guard.Applies(node) {
 		var unlock func()
@@ -227,10 +227,10 @@ func (p *pass) until(held *nodelease.AlreadyHeldError) time.Duration {
 }
 
 // cordon cordons the node. Nil without an error means that it cannot be done now.
-func (p *pass) cordon(ctx context.Context, node *corev1.Node, hold *drain.Hold) (*drain.Hold, error) {
-	change, err := drain.Take(node, hold, drain.Holder{ID: p.by(), Object: p.key.String()}, drain.Marks{}, p.now)
+func (p *pass) cordon(ctx context.Context, node *corev1.Node, hold *drain.CordonRecord) (*drain.CordonRecord, error) {
+	change, err := drain.Cordon(node, hold, drain.Owner{ID: p.by(), Object: p.key.String()}, drain.Additions{}, p.now)
 	if err != nil || change.Patch == nil {
-		return change.Hold, err
+		return change.Record, err
 	}
 	target := &metav1.PartialObjectMetadata{ObjectMeta: metaOf(node.Name)}
 	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
@@ -241,11 +241,11 @@ func (p *pass) cordon(ctx context.Context, node *corev1.Node, hold *drain.Hold) 
 		p.blocked(reasonDenied, err.Error(), retryDenied)
 		return nil, nil
 	}
-	return change.Hold, nil
+	return change.Record, nil
 }
 
 // evict takes the drain as far as it goes.
-func (p *pass) evict(ctx context.Context, node *corev1.Node, hold *drain.Hold) (bool, error) {
+func (p *pass) evict(ctx context.Context, node *corev1.Node, hold *drain.CordonRecord) (bool, error) {
 	options := drain.Options{
 		// The pods of a node that nobody hears of cannot report their end; those within their grace are waited for.
 		Unreachable: drain.Ignore, Volumes: p.options.VolumeDetachTimeout > 0, VolumesTimeout: p.options.VolumeDetachTimeout,

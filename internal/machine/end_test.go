@@ -65,7 +65,7 @@ func TestDrainTimeout_Obstacles(t *testing.T) {
 		}, reasonLease},
 		"an unreadable cordon record": {func(s *stage) {
 			node := s.node("m")
-			node.Annotations = map[string]string{drain.AnnotationHold: "{"}
+			node.Annotations = map[string]string{drain.AnnotationCordon: "{"}
 			if err := s.client.Update(t.Context(), node); err != nil {
 				t.Fatal(err)
 			}

@@ -26,10 +26,10 @@ const indexRecord = "node.cordonRecord.machine"
 
 // recordOwner returns the key of the Machine whose cordon record is on a Node.
 func recordOwner(node *corev1.Node) (types.NamespacedName, bool) {
-	if node.Annotations[drain.AnnotationHold] == "" {
+	if node.Annotations[drain.AnnotationCordon] == "" {
 		return types.NamespacedName{}, false
 	}
-	hold, err := drain.ReadHold(node)
+	hold, err := drain.ReadCordonRecord(node)
 	if err != nil || hold == nil {
 		return types.NamespacedName{}, false
 	}
@@ -85,7 +85,7 @@ func (p *pass) releaseFormer(ctx context.Context) error {
 func (r *Reconciler) releaseOrphan(
 	ctx context.Context, cached *corev1.Node, machine *machinev1beta1.Machine,
 ) (*nodelease.AlreadyHeldError, error) {
-	hold, err := drain.ReadHold(cached)
+	hold, err := drain.ReadCordonRecord(cached)
 	if err != nil || hold == nil || atWork(machine, hold) {
 		return nil, nil //nolint:nilerr // a record that cannot be read has no owner that could be gone
 	}
@@ -103,12 +103,12 @@ func (r *Reconciler) releaseOrphan(
 
 // releaseLive releases a Node if the API server's has the record still. The Machine may be gone for a moment only, and its Node with it: the cache
 // need not know yet.
-func (r *Reconciler) releaseLive(ctx context.Context, name string, hold *drain.Hold) (*nodelease.AlreadyHeldError, error) {
+func (r *Reconciler) releaseLive(ctx context.Context, name string, hold *drain.CordonRecord) (*nodelease.AlreadyHeldError, error) {
 	node := &corev1.Node{}
 	if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	current, err := drain.ReadHold(node)
+	current, err := drain.ReadCordonRecord(node)
 	if err != nil || current == nil || current.By != hold.By || node.DeletionTimestamp != nil {
 		return nil, nil //nolint:nilerr // another controller has taken the node over, or it is going
 	}
@@ -119,9 +119,9 @@ func (r *Reconciler) releaseLive(ctx context.Context, name string, hold *drain.H
 }
 
 // undo ends the drain, removes the cordon and the record, and releases the node's lease.
-func (r *Reconciler) undo(ctx context.Context, node *corev1.Node, current *drain.Hold) error {
+func (r *Reconciler) undo(ctx context.Context, node *corev1.Node, current *drain.CordonRecord) error {
 	r.Engine.Withdraw(node.Name)
-	change, err := drain.Give(node, current, drain.Marks{})
+	change, err := drain.Uncordon(node, current, drain.Additions{})
 	if err != nil || change.Patch == nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (r *Reconciler) undo(ctx context.Context, node *corev1.Node, current *drain
 }
 
 // atWork reports whether a record is that of a Machine with which Drover is not finished.
-func atWork(machine *machinev1beta1.Machine, hold *drain.Hold) bool {
+func atWork(machine *machinev1beta1.Machine, hold *drain.CordonRecord) bool {
 	return machine != nil && hold.By == owner.MachinePrefix+string(machine.UID) &&
 		(machine.DeletionTimestamp == nil || slices.Contains(machine.Finalizers, machinev1beta1.MachineFinalizer))
 }

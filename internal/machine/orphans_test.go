@@ -22,7 +22,7 @@ func draining(t *testing.T) *stage {
 	s := running(t, podOf("p", "m"))
 	s.doom("m")
 	s.rest("m")
-	if hold, err := drain.ReadHold(s.node("m")); err != nil || hold == nil || hold.Object != "machines/m" {
+	if hold, err := drain.ReadCordonRecord(s.node("m")); err != nil || hold == nil || hold.Object != "machines/m" {
 		t.Fatalf("the cordon record is %+v, %v", hold, err)
 	}
 	return s
@@ -47,7 +47,7 @@ func (s *stage) asked() (pods float64) {
 
 func (s *stage) released() bool {
 	node := s.node("m")
-	return !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 && node.Annotations[drain.AnnotationHold] == "" && len(s.leases()) == 0
+	return !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 && node.Annotations[drain.AnnotationCordon] == "" && len(s.leases()) == 0
 }
 
 // A Machine that was removed by force leaves a node behind that is cordoned by nobody who still exists.
@@ -93,7 +93,7 @@ func TestOrphans_OwnerExists(t *testing.T) {
 		t.Error("the node of a Machine that is drained was released")
 	}
 	node := s.node("m")
-	node.Annotations[drain.AnnotationHold] = `{"by":"Machine/uid-of-somebody","since":"2026-01-01T00:00:00Z","cordoned":true}`
+	node.Annotations[drain.AnnotationCordon] = `{"by":"Machine/uid-of-somebody","since":"2026-01-01T00:00:00Z","cordoned":true}`
 	if err := s.client.Update(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestOrphans_NodeThatStays(t *testing.T) {
 // What a record asks to undo beyond a cordon is not undone: the kubelet writes the annotations of its own Node.
 func TestOrphans_ForgedRecord(t *testing.T) {
 	node := nodeOf("m")
-	node.Annotations = map[string]string{drain.AnnotationHold: `{"by":"Machine/no","object":"machines/no","since":"2026-01-01T00:00:00Z",` +
+	node.Annotations = map[string]string{drain.AnnotationCordon: `{"by":"Machine/no","object":"machines/no","since":"2026-01-01T00:00:00Z",` +
 		`"cordoned":true,"taints":["dedicated:NoSchedule","node.kubernetes.io/unschedulable:NoSchedule"],"labels":{"tenant":null}}`}
 	node.Labels = map[string]string{"tenant": "a"}
 	node.Spec.Unschedulable = true

@@ -180,19 +180,19 @@ func TestARecordOnTheNodeIsTakenOver(t *testing.T) {
 	node := s.node("m")
 	node.Spec.Unschedulable = true
 	node.Annotations = map[string]string{
-		drain.AnnotationHold: `{"by":"NodeMaintenance/x","since":"2026-01-01T00:00:00Z","taints":["dedicated:NoSchedule"]}`,
+		drain.AnnotationCordon: `{"by":"NodeMaintenance/x","since":"2026-01-01T00:00:00Z","taints":["dedicated:NoSchedule"]}`,
 	}
 	if err := s.client.Update(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
 	s.doom("m")
 	s.rest("m")
-	hold, err := drain.ReadHold(s.node("m"))
+	hold, err := drain.ReadCordonRecord(s.node("m"))
 	if err != nil || hold.By != "Machine/uid-of-m" || hold.Since.Before(start) || len(hold.Taints) > 0 {
 		t.Errorf("%v, the record is %+v", err, hold)
 	}
 	node = s.node("m")
-	node.Annotations[drain.AnnotationHold] = "{"
+	node.Annotations[drain.AnnotationCordon] = "{"
 	if err := s.client.Update(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before
 func nodeMatters(before, after *corev1.Node) bool {
 	return before.UID != after.UID || before.Spec.ProviderID != after.Spec.ProviderID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || nodeReady(before) != nodeReady(after) ||
-		before.Annotations[drain.AnnotationHold] != after.Annotations[drain.AnnotationHold] ||
+		before.Annotations[drain.AnnotationCordon] != after.Annotations[drain.AnnotationCordon] ||
 		!slices.Equal(nodelink.InternalIPs(before.Status.Addresses), nodelink.InternalIPs(after.Status.Addresses))
 }
 

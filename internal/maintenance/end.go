@@ -53,7 +53,7 @@ func (p *pass) end(ctx context.Context) error {
 
 // give undoes what this maintenance has done to the node. What another one holds is left alone.
 func (p *pass) give(ctx context.Context, node *corev1.Node) error {
-	hold, err := drain.ReadHold(node)
+	hold, err := drain.ReadCordonRecord(node)
 	if err != nil {
 		// What was before is not known any more; what the incumbent would undo is undone, so that the object can go.
 		log.FromContext(ctx).Error(err, "giving the node back without its record")
@@ -67,7 +67,7 @@ func (p *pass) give(ctx context.Context, node *corev1.Node) error {
 			return nil
 		}
 	}
-	change, err := drain.Give(node, hold, p.flavour.marks(true))
+	change, err := drain.Uncordon(node, hold, p.flavour.marks(true))
 	if err != nil || change.Patch == nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func recordedHolder(node *corev1.Node) string {
 	if node == nil {
 		return ""
 	}
-	hold, err := drain.ReadHold(node)
+	hold, err := drain.ReadCordonRecord(node)
 	if err != nil || hold == nil {
 		return ""
 	}

@@ -126,8 +126,8 @@ func Kubevirt() *Flavour {
 func Flavours() []*Flavour { return []*Flavour{Medik8s(), Kubevirt()} }
 
 // marks are what a node in maintenance gets besides the cordon.
-func (f *Flavour) marks(outOfService bool) drain.Marks {
-	marks := drain.Marks{
+func (f *Flavour) marks(outOfService bool) drain.Additions {
+	marks := drain.Additions{
 		Taints: []corev1.Taint{{Key: f.DrainTaint, Effect: corev1.TaintEffectNoSchedule}},
 		Labels: f.Labels,
 	}
@@ -138,12 +138,12 @@ func (f *Flavour) marks(outOfService bool) drain.Marks {
 }
 
 // inherited is the record of a node that the incumbent holds: it remembers nothing, so what it would undo is what is undone.
-func (f *Flavour) inherited(node *corev1.Node) *drain.Hold {
+func (f *Flavour) inherited(node *corev1.Node) *drain.CordonRecord {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key != f.DrainTaint {
 			continue
 		}
-		hold := &drain.Hold{Cordoned: true, Taints: []string{f.DrainTaint + ":NoSchedule", corev1.TaintNodeUnschedulable + ":NoSchedule"}}
+		hold := &drain.CordonRecord{Cordoned: true, Taints: []string{f.DrainTaint + ":NoSchedule", corev1.TaintNodeUnschedulable + ":NoSchedule"}}
 		for key, value := range f.Labels {
 			if node.Labels[key] == value {
 				hold.Labels = map[string]*string{key: nil}

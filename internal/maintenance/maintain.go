@@ -159,7 +159,7 @@ func (p *pass) take(ctx context.Context, node *corev1.Node, options drain.Option
 
 // acquire leases and cordons the node; one of the control plane under the guard's lock, from the check to the cordon. Nil without an error means
 // that it cannot be done now. The record comes first: another owner of the node needs the lease for its own work.
-func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.Hold, error) {
+func (p *pass) acquire(ctx context.Context, node *corev1.Node) (*drain.CordonRecord, error) {
 	before, ours, err := p.inFront(ctx, node)
 	switch {
 	case err != nil:
@@ -213,7 +213,7 @@ func (p *pass) rival(ctx context.Context, node *corev1.Node) (bool, error) {
 		return false, err
 	}
 	front := claims[0]
-	if hold, err := drain.ReadHold(node); err == nil && hold != nil {
+	if hold, err := drain.ReadCordonRecord(node); err == nil && hold != nil {
 		if i := slices.IndexFunc(claims, func(c claim) bool { return recordPrefix+string(c.uid) == hold.By }); i >= 0 {
 			front = claims[i]
 		}
@@ -332,10 +332,10 @@ func (p *pass) giveUp(ctx context.Context, node *corev1.Node) error {
 }
 
 // mark cordons and marks the node, and puts back what somebody else has taken away, in one patch. Nil without an error means that it cannot be done.
-func (p *pass) mark(ctx context.Context, node *corev1.Node, before *drain.Hold, ours, outOfService bool) (*drain.Hold, error) {
+func (p *pass) mark(ctx context.Context, node *corev1.Node, before *drain.CordonRecord, ours, outOfService bool) (*drain.CordonRecord, error) {
 	// The taint for an unreachable node is kept once it is given: the record has it.
-	given := ours && slices.Contains(before.Taints, drain.OutOfServiceID()) && !p.options.Limits.NoOutOfService
-	change, err := drain.Take(node, before, drain.Holder{ID: p.by()}, p.flavour.marks(outOfService || given), p.now)
+	given := ours && slices.Contains(before.Taints, drain.OutOfServiceTaintID()) && !p.options.Limits.NoOutOfService
+	change, err := drain.Cordon(node, before, drain.Owner{ID: p.by()}, p.flavour.marks(outOfService || given), p.now)
 	if err != nil {
 		return nil, err
 	}
@@ -350,8 +350,8 @@ func (p *pass) mark(ctx context.Context, node *corev1.Node, before *drain.Hold, 
 	if change.Patch != nil {
 		p.tellCordon(ctx, change, repair)
 	}
-	p.found.cordon = step{met: true, reason: reasonCordoned, message: "since " + change.Hold.Since.Format(time.RFC3339)}
-	return change.Hold, nil
+	p.found.cordon = step{met: true, reason: reasonCordoned, message: "since " + change.Record.Since.Format(time.RFC3339)}
+	return change.Record, nil
 }
 
 // obstacle notes what is in the way of the cordon, and leaves the pods alone meanwhile.
@@ -429,7 +429,7 @@ func (p *pass) goes(ctx context.Context) (bool, error) {
 }
 
 // drain takes the drain as far as it goes.
-func (p *pass) drain(ctx context.Context, node *corev1.Node, hold *drain.Hold, options drain.Options) error {
+func (p *pass) drain(ctx context.Context, node *corev1.Node, hold *drain.CordonRecord, options drain.Options) error {
 	if goes, err := p.goes(ctx); err != nil || goes {
 		return err
 	}
@@ -442,7 +442,7 @@ func (p *pass) drain(ctx context.Context, node *corev1.Node, hold *drain.Hold, o
 	if !report.Wake.IsZero() {
 		p.later(report.Wake.Sub(p.now))
 	}
-	if report.OutOfService && !slices.Contains(hold.Taints, drain.OutOfServiceID()) {
+	if report.OutOfService && !slices.Contains(hold.Taints, drain.OutOfServiceTaintID()) {
 		if _, err := p.mark(ctx, node, hold, true, true); err != nil {
 			return err
 		}

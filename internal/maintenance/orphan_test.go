@@ -52,7 +52,7 @@ func (r apiReader) List(ctx context.Context, list client.ObjectList, options ...
 func TestOrphaned_MachineGone(t *testing.T) {
 	node := nodeOf("n1")
 	node.Spec.Unschedulable = true
-	node.Annotations = map[string]string{drain.AnnotationHold: `{"by":"Machine/x","object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`}
+	node.Annotations = map[string]string{drain.AnnotationCordon: `{"by":"Machine/x","object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`}
 	s := newStage(t, node, maintenanceOf("m", "n1"))
 	s.APIReader = apiReader{Reader: s.client, machine: "x"}
 	if result := s.rest("m"); result.RequeueAfter == 0 || result.RequeueAfter > retryDenied {
@@ -67,7 +67,7 @@ func TestOrphaned_MachineGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.rest("m")
-	if got := s.node("n1"); got.Spec.Unschedulable || got.Annotations[drain.AnnotationHold] != "" {
+	if got := s.node("n1"); got.Spec.Unschedulable || got.Annotations[drain.AnnotationCordon] != "" {
 		t.Errorf("the node is %+v", got)
 	}
 }
@@ -79,7 +79,7 @@ func TestTakeOver_DeadlineCountsFromNow(t *testing.T) {
 			node, object := nodeOf("n1"), maintenanceOf("m", "n1")
 			node.Spec.Unschedulable = true
 			node.Annotations = map[string]string{
-				drain.AnnotationHold: fmt.Sprintf(`{"by":%q,"object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`, by),
+				drain.AnnotationCordon: fmt.Sprintf(`{"by":%q,"object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`, by),
 			}
 			object.Spec.Drain = &medik8s.DrainSpec{Deadline: &metav1.Duration{Duration: time.Hour}, Force: true}
 			s := newStage(t, node, object, podOf("p", "n1"))
@@ -101,7 +101,7 @@ func TestTakeOver_ForgedRecord(t *testing.T) {
 		{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}, {Key: drain.TaintKubevirt, Effect: corev1.TaintEffectNoSchedule},
 	}
 	node.Labels = map[string]string{"node-restriction.kubernetes.io/tenant": ""}
-	node.Annotations = map[string]string{drain.AnnotationHold: `{"by":"NodeMaintenance/x","since":"2026-01-01T00:00:00Z","cordoned":true,` +
+	node.Annotations = map[string]string{drain.AnnotationCordon: `{"by":"NodeMaintenance/x","since":"2026-01-01T00:00:00Z","cordoned":true,` +
 		`"taints":["dedicated:NoSchedule","kubevirt.io/drain:NoSchedule"],"labels":{"node-restriction.kubernetes.io/tenant":null}}`}
 	s := newStage(t, node, maintenanceOf("m", "n1"))
 	s.rest("m")
@@ -128,7 +128,7 @@ func olderOf(name, node string) *kubevirt.NodeMaintenance {
 func recordOf(node *corev1.Node, object client.Object) {
 	node.Spec.Unschedulable = true
 	node.Annotations = map[string]string{
-		drain.AnnotationHold: fmt.Sprintf(`{"by":"NodeMaintenance/%s","since":"2026-07-01T10:00:00Z","cordoned":true}`, object.GetUID()),
+		drain.AnnotationCordon: fmt.Sprintf(`{"by":"NodeMaintenance/%s","since":"2026-07-01T10:00:00Z","cordoned":true}`, object.GetUID()),
 	}
 }
 
@@ -163,7 +163,7 @@ func TestTakeOver_OtherGroupNotServedYet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			node := nodeOf("n1")
 			recordOf(node, olderOf("older", "n1"))
-			before := node.Annotations[drain.AnnotationHold]
+			before := node.Annotations[drain.AnnotationCordon]
 			objects := []client.Object{node, maintenanceOf("m", "n1")}
 			if c.older != nil {
 				objects = append(objects, c.older)
@@ -175,9 +175,9 @@ func TestTakeOver_OtherGroupNotServedYet(t *testing.T) {
 			if c.reason == reasonCordoned {
 				return
 			}
-			if got := s.node("n1"); got.Annotations[drain.AnnotationHold] != before || s.holder("n1") != "" || result.RequeueAfter != retryDenied {
+			if got := s.node("n1"); got.Annotations[drain.AnnotationCordon] != before || s.holder("n1") != "" || result.RequeueAfter != retryDenied {
 				t.Errorf("the record is %s, the lease is held by %q, again in %s",
-					got.Annotations[drain.AnnotationHold], s.holder("n1"), result.RequeueAfter)
+					got.Annotations[drain.AnnotationCordon], s.holder("n1"), result.RequeueAfter)
 			}
 			if result, writes := s.pass("m"); writes != "" || result.RequeueAfter == 0 {
 				t.Errorf("writes %q at rest, again in %s", writes, result.RequeueAfter)
@@ -195,7 +195,7 @@ func TestTakeOver_NoAnswer(t *testing.T) {
 	if _, err := s.Reconcile(t.Context(), named("m")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
-	if hold, err := drain.ReadHold(s.node("n1")); err != nil || hold.By != "NodeMaintenance/uid-of-older" {
+	if hold, err := drain.ReadCordonRecord(s.node("n1")); err != nil || hold.By != "NodeMaintenance/uid-of-older" {
 		t.Errorf("the record is %+v, %v", hold, err)
 	}
 }
@@ -241,7 +241,7 @@ func TestLease_NodeCordonedForMachine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			node := nodeOf("n1")
 			node.Spec.Unschedulable = true
-			node.Annotations = map[string]string{drain.AnnotationHold: `{"by":"Machine/x","object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`}
+			node.Annotations = map[string]string{drain.AnnotationCordon: `{"by":"Machine/x","object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`}
 			s := newStage(t, append(objects, node)...)
 			s.APIReader = apiReader{Reader: s.client, machine: "x"}
 			result := s.rest("m")
@@ -263,7 +263,7 @@ func TestLease_NodeCordonedForMachine(t *testing.T) {
 func TestLease_OwnRecordUnreadable(t *testing.T) {
 	s := newStage(t, nodeOf("n1"), maintenanceOf("m", "n1"), podOf("p", "n1"))
 	s.rest("m")
-	update(s, &corev1.Node{}, "n1", func(n *corev1.Node) { n.Annotations[drain.AnnotationHold] = "{" })
+	update(s, &corev1.Node{}, "n1", func(n *corev1.Node) { n.Annotations[drain.AnnotationCordon] = "{" })
 	s.rest("m")
 	s.expect("m", medik8s.PhaseRunning, "put it right", "Cordoned=RecordUnreadable", "LeaseHeld=Held")
 	s.clock.Step(2 * nodelease.RenewAfter)

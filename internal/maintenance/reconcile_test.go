@@ -439,7 +439,7 @@ func TestRecordsOfOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := nodeOf("n1")
-			node.Annotations = map[string]string{drain.AnnotationHold: c.record}
+			node.Annotations = map[string]string{drain.AnnotationCordon: c.record}
 			s := newStage(t, node, maintenanceOf("m", "n1"))
 			s.rest("m")
 			text := ""

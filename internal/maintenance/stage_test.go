@@ -264,7 +264,7 @@ func (s *stage) expect(name string, phase medik8s.Phase, lastError string, condi
 
 // held tells whether a node is as a maintenance makes it.
 func held(node *corev1.Node) bool {
-	return node.Spec.Unschedulable && node.Labels[ExcludeLabel] == "true" && node.Annotations[drain.AnnotationHold] != "" &&
+	return node.Spec.Unschedulable && node.Labels[ExcludeLabel] == "true" && node.Annotations[drain.AnnotationCordon] != "" &&
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "medik8s.io/drain" })
 }
 

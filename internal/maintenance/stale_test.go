@@ -137,7 +137,7 @@ func TestReconcile_LeaseAcquiredBeforeTheCacheShowsAnotherOwner(t *testing.T) {
 	s.APIReader = apiReader{Reader: s.client, machine: "x"}
 	taken := s.node("n1")
 	taken.Spec.Unschedulable = true
-	taken.Annotations = map[string]string{drain.AnnotationHold: `{"by":"Machine/x","object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`}
+	taken.Annotations = map[string]string{drain.AnnotationCordon: `{"by":"Machine/x","object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`}
 	if err := s.client.Update(t.Context(), taken); err != nil {
 		t.Fatal(err)
 	}

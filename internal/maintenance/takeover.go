@@ -20,9 +20,9 @@ import (
 // inFront returns the cordon record to go on from, and reports whether it is this maintenance's own. It is that, the one of an owner that is gone, or
 // what the replaced operator left; nil for none. Anything else is recorded as an obstacle: before is then the record of another owner, or nil if it
 // cannot be read.
-func (p *pass) inFront(ctx context.Context, node *corev1.Node) (before *drain.Hold, ours bool, err error) {
+func (p *pass) inFront(ctx context.Context, node *corev1.Node) (before *drain.CordonRecord, ours bool, err error) {
 	p.found.cordon = step{}
-	before, err = drain.ReadHold(node)
+	before, err = drain.ReadCordonRecord(node)
 	switch {
 	case err != nil:
 		p.obstacle(step{reason: reasonBadRecord, message: err.Error()})
@@ -39,13 +39,13 @@ func (p *pass) inFront(ctx context.Context, node *corev1.Node) (before *drain.Ho
 var errNoOwner = errors.New("the record names no object that can exist")
 
 // checkOwner records an obstacle unless the owner in a node's record is gone, so that the record may be taken over.
-func (p *pass) checkOwner(ctx context.Context, node *corev1.Node, record *drain.Hold) error {
+func (p *pass) checkOwner(ctx context.Context, node *corev1.Node, record *drain.CordonRecord) error {
 	living, err := p.recordOwner(ctx, node.Name, record)
 	switch {
 	case errors.Is(err, errNoOwner):
 		p.obstacle(step{reason: reasonBadRecord, message: fmt.Sprintf(
 			"annotation %s of node %s names no object that can have cordoned it; remove the annotation when nothing else works on the node: by %q, object %q",
-			drain.AnnotationHold, node.Name, record.By, record.Object)})
+			drain.AnnotationCordon, node.Name, record.By, record.Object)})
 		return nil
 	case status.Classify(err) == status.Denied:
 		living = fmt.Sprintf("%s, of which the API server does not say whether it exists (%v),", record.By, err)
@@ -63,14 +63,14 @@ func (p *pass) checkOwner(ctx context.Context, node *corev1.Node, record *drain.
 
 // recordOwner returns the object that wrote a cordon record, in words; empty if that is gone. What the cache does not show is not gone: the group of
 // a NodeMaintenance may not be served yet, so that the API server is asked.
-func (p *pass) recordOwner(ctx context.Context, node string, record *drain.Hold) (living string, err error) {
+func (p *pass) recordOwner(ctx context.Context, node string, record *drain.CordonRecord) (living string, err error) {
 	if uid, found := strings.CutPrefix(record.By, recordPrefix); found {
 		return p.findMaintenance(ctx, node, types.UID(uid))
 	}
 	machine, found := owner.MachineOf(record)
 	if uid, older := strings.CutPrefix(record.By, owner.MachinePrefix); older && record.Object == "" {
 		// An older Drover recorded no name; the controller of Machines adds it to the record of a Machine at work.
-		return fmt.Sprintf("the Machine with UID %q (remove the annotation %s if that is gone)", uid, drain.AnnotationHold), nil
+		return fmt.Sprintf("the Machine with UID %q (remove the annotation %s if that is gone)", uid, drain.AnnotationCordon), nil
 	}
 	if !found {
 		return "", errNoOwner
@@ -112,7 +112,7 @@ func (p *pass) findMaintenance(ctx context.Context, node string, uid types.UID) 
 
 // standAside leaves the node to the owner of its cordon record. The lease is released for a Machine; NodeMaintenances share it. A nil record is one
 // that cannot be read: it may be this maintenance's own, so that a lease which it has is renewed.
-func (p *pass) standAside(ctx context.Context, node *corev1.Node, record *drain.Hold) error {
+func (p *pass) standAside(ctx context.Context, node *corev1.Node, record *drain.CordonRecord) error {
 	switch {
 	case record == nil && meta.IsStatusConditionTrue(p.status.Conditions, ConditionLeaseHeld):
 		_, err := p.lease(ctx, node)

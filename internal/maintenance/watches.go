@@ -113,7 +113,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 // nodeMatters ignores heartbeats.
 func nodeMatters(before, after *corev1.Node) bool {
 	return before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-		!maps.Equal(before.Labels, after.Labels) || before.Annotations[drain.AnnotationHold] != after.Annotations[drain.AnnotationHold] ||
+		!maps.Equal(before.Labels, after.Labels) || before.Annotations[drain.AnnotationCordon] != after.Annotations[drain.AnnotationCordon] ||
 		!slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) }) ||
 		!slices.Equal(before.Status.Conditions, after.Status.Conditions)
 }

@@ -86,7 +86,7 @@ func (v *drainView) addNamespace(ctx context.Context, c client.Client, namespace
 
 // since is when the node was cordoned for its maintenance; zero when it is not yet.
 func (v *drainView) since() time.Time {
-	if hold, err := drain.ReadHold(v.node); err == nil && hold != nil {
+	if hold, err := drain.ReadCordonRecord(v.node); err == nil && hold != nil {
 		return hold.Since
 	}
 	return time.Time{}

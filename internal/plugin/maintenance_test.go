@@ -219,7 +219,7 @@ func TestDrainStatus(t *testing.T) {
 	objects := yard(m)
 	for _, object := range objects {
 		if object.GetName() == "n1" {
-			object.SetAnnotations(map[string]string{drain.AnnotationHold: fmt.Sprintf(`{"by":"x","since":%q}`,
+			object.SetAnnotations(map[string]string{drain.AnnotationCordon: fmt.Sprintf(`{"by":"x","since":%q}`,
 				testTime.Add(-time.Minute).Format(time.RFC3339))})
 		}
 	}

@@ -28,7 +28,7 @@ func IsControlPlane(node *corev1.Node) bool {
 
 // inMaintenance reports whether a node has a cordon record of Drover, for a NodeMaintenance or a Machine, or a taint of a NodeMaintenance.
 func inMaintenance(node *corev1.Node) bool {
-	if _, held := node.Annotations[drain.AnnotationHold]; held {
+	if _, held := node.Annotations[drain.AnnotationCordon]; held {
 		return true
 	}
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == drain.TaintMedik8s || t.Key == drain.TaintKubevirt })

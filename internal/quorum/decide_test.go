@@ -29,7 +29,7 @@ func members(states string) []corev1.Node {
 		}
 		nodes[i].Spec.Unschedulable = strings.ContainsAny(states[i:i+1], "cC")
 		if states[i] >= 'A' && states[i] <= 'Z' {
-			nodes[i].Annotations = map[string]string{drain.AnnotationHold: `{"by":"a test"}`}
+			nodes[i].Annotations = map[string]string{drain.AnnotationCordon: `{"by":"a test"}`}
 		}
 	}
 	return nodes

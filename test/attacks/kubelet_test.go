@@ -40,7 +40,7 @@ func TestKubelet_RecordsOfItsNode(t *testing.T) {
 	}
 	node, asKubelet := w.Node(name), harness.ClientFor(t, config)
 	records := []string{
-		ownership.AnnotationRecord, drain.AnnotationHold, "upgrade.drover.dev/released", "upgrade.drover.dev/anything", "drover.dev/paused",
+		ownership.AnnotationRecord, drain.AnnotationCordon, "upgrade.drover.dev/released", "upgrade.drover.dev/anything", "drover.dev/paused",
 		ownership.AnnotationCustomLabels,
 	}
 	w.Eventually("the policy is in force", func() error {
@@ -98,7 +98,7 @@ func TestKubelet_RegistersWithRecords(t *testing.T) {
 	asKubelet := harness.ClientFor(t, config)
 	attack(t, kubelet, "registers with a forged cordon record", func(t *testing.T) string {
 		node := &corev1.Node{ObjectMeta: harness.Meta(name)}
-		node.Namespace, node.Annotations = "", map[string]string{drain.AnnotationHold: `{"by":"x"}`}
+		node.Namespace, node.Annotations = "", map[string]string{drain.AnnotationCordon: `{"by":"x"}`}
 		return denied(t, asKubelet.Create(t.Context(), node))
 	})
 	node := &corev1.Node{ObjectMeta: harness.Meta(name)}

@@ -346,6 +346,6 @@ func (g *ground) remains() string {
 func looks(node *corev1.Node) string {
 	taints := harness.Taints(node)
 	slices.Sort(taints)
-	return fmt.Sprintf("cordoned %t taints %v record %q labels %s", node.Spec.Unschedulable, taints, node.Annotations[drain.AnnotationHold],
+	return fmt.Sprintf("cordoned %t taints %v record %q labels %s", node.Spec.Unschedulable, taints, node.Annotations[drain.AnnotationCordon],
 		sorted(node.Labels))
 }

@@ -138,7 +138,7 @@ func (s *evictionState) judge(before, after *corev1.Pod, at time.Time) {
 		s.fault(namespace, "pod %s of a DaemonSet was evicted", name)
 	}
 	node := s.nodes[after.Spec.NodeName]
-	if node == nil || node.Annotations[drain.AnnotationHold] == "" {
+	if node == nil || node.Annotations[drain.AnnotationCordon] == "" {
 		s.fault(namespace, "pod %s was evicted from node %q, which is not in maintenance", name, after.Spec.NodeName)
 	}
 	if !isHealthy(before) {

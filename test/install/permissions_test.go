@@ -78,7 +78,7 @@ func maintain(w *harness.World) {
 	older.Phase("Succeeded")
 	older.End()
 	w.ChangeNode(node, func(n *corev1.Node) {
-		n.Annotations[drain.AnnotationHold] = `{"by":"Machine/gone","object":"openshift-machine-api/gone","since":"2026-01-01T00:00:00Z"}`
+		n.Annotations[drain.AnnotationCordon] = `{"by":"Machine/gone","object":"openshift-machine-api/gone","since":"2026-01-01T00:00:00Z"}`
 	})
 	orphaned := w.Maintain(node, nil)
 	orphaned.Phase("Succeeded")

@@ -100,8 +100,8 @@ func TestCordonRecord_MachineRemovedByForce(t *testing.T) {
 	}
 	w.Merge(w.Machine(name), `{"metadata":{"finalizers":null}}`)
 	w.AwaitNode(name, "it is released", func(node *corev1.Node) error {
-		if node.Spec.Unschedulable || node.Annotations[drain.AnnotationHold] != "" {
-			return fmt.Errorf("it is %s, record %s", harness.JSON(node.Spec), node.Annotations[drain.AnnotationHold])
+		if node.Spec.Unschedulable || node.Annotations[drain.AnnotationCordon] != "" {
+			return fmt.Errorf("it is %s, record %s", harness.JSON(node.Spec), node.Annotations[drain.AnnotationCordon])
 		}
 		return nil
 	})

@@ -30,7 +30,7 @@ func inMaintenance(node *corev1.Node) error {
 	if !node.Spec.Unschedulable {
 		return fmt.Errorf("it is not cordoned")
 	}
-	if node.Annotations[drain.AnnotationHold] == "" {
+	if node.Annotations[drain.AnnotationCordon] == "" {
 		return fmt.Errorf("there is no record on it")
 	}
 	return harness.Has(node, map[string]string{maintenance.ExcludeLabel: "true"}, nil, medik8sTaint, cordonTaint)
@@ -48,7 +48,7 @@ func looks(node *corev1.Node) string {
 	})
 	slices.Sort(taints)
 	return fmt.Sprintf("cordoned %t, taints %v, record %q, labels %s", node.Spec.Unschedulable, taints,
-		node.Annotations[drain.AnnotationHold], strings.Join(labels, " "))
+		node.Annotations[drain.AnnotationCordon], strings.Join(labels, " "))
 }
 
 // givenBack waits until a node looks as it did before.
@@ -104,7 +104,7 @@ func requests(s *harness.Site) harness.Requests {
 // since is when a node was cordoned, by its record.
 func since(s *harness.Site, node string) time.Time {
 	s.Helper()
-	hold, err := drain.ReadHold(s.Node(node))
+	hold, err := drain.ReadCordonRecord(s.Node(node))
 	if err != nil || hold == nil {
 		s.Fatalf("node %s has no record: %v", node, err)
 	}

@@ -59,7 +59,7 @@ func bare(s *harness.Site, node string) {
 	s.Helper()
 	s.AwaitNode(node, "giving back", func(n *corev1.Node) error {
 		if _, labelled := n.Labels[maintenance.ExcludeLabel]; labelled || n.Spec.Unschedulable || len(n.Spec.Taints) > 0 ||
-			n.Annotations[drain.AnnotationHold] != "" {
+			n.Annotations[drain.AnnotationCordon] != "" {
 			return fmt.Errorf("it is %s", looks(n))
 		}
 		return nil
@@ -90,7 +90,7 @@ func TestWhatTheIncumbentLeftIsTakenOver(t *testing.T) {
 		if status.Phase != medik8s.PhaseSucceeded || status.LastError != "" || status.DrainProgress != 100 {
 			t.Errorf("the status of %s is %s", m.Name, harness.Render(status))
 		}
-		if s.Node(m.Node).Annotations[drain.AnnotationHold] == "" {
+		if s.Node(m.Node).Annotations[drain.AnnotationCordon] == "" {
 			t.Errorf("node %s has no record", m.Node)
 		}
 		m.NotTold("NodeMaintenance", m.Name, maintenance.EventBegin)

@@ -94,7 +94,7 @@ func TestOneNodeHasOneMaintenanceAtATime(t *testing.T) {
 		}
 		return nil
 	})
-	if hold, err := drain.ReadHold(s.Node(node)); err != nil || !strings.HasSuffix(hold.By, string(second.Get().GetUID())) {
+	if hold, err := drain.ReadCordonRecord(s.Node(node)); err != nil || !strings.HasSuffix(hold.By, string(second.Get().GetUID())) {
 		t.Errorf("the record is %v, %v", hold, err)
 	}
 	second.End()

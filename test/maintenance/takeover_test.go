@@ -27,7 +27,7 @@ func TestTakeOver_MachineGone(t *testing.T) {
 		n.Spec.Unschedulable = true
 		n.Spec.Taints = append(n.Spec.Taints, dedicated)
 		n.Labels["node-restriction.kubernetes.io/tenant"] = ""
-		n.Annotations[drain.AnnotationHold] = fmt.Sprintf(`{"by":"Machine/%s","object":"%s/%s","since":"2026-01-01T00:00:00Z","cordoned":true,`+
+		n.Annotations[drain.AnnotationCordon] = fmt.Sprintf(`{"by":"Machine/%s","object":"%s/%s","since":"2026-01-01T00:00:00Z","cordoned":true,`+
 			`"taints":["example.com/dedicated:NoSchedule","node.kubernetes.io/unschedulable:NoSchedule"],`+
 			`"labels":{"node-restriction.kubernetes.io/tenant":null}}`, machine.UID, machine.Namespace, machine.Name)
 	})

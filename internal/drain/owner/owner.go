@@ -24,7 +24,7 @@ const MachinePrefix = "Machine/"
 
 // MachineOf returns the namespace and name of the Machine that wrote a record; false if another kind of object did, if the record, which is of
 // an older Drover, has only a UID, or if what it names cannot be a Machine: client-go refuses such names before it asks, each time anew.
-func MachineOf(hold *drain.Hold) (types.NamespacedName, bool) {
+func MachineOf(hold *drain.CordonRecord) (types.NamespacedName, bool) {
 	namespace, name, found := strings.Cut(hold.Object, "/")
 	valid := found && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 	return types.NamespacedName{Namespace: namespace, Name: name}, valid && strings.HasPrefix(hold.By, MachinePrefix)
@@ -32,7 +32,7 @@ func MachineOf(hold *drain.Hold) (types.NamespacedName, bool) {
 
 // Gone asks the API server whether the Machine that wrote a record is gone: no Machine with its UID exists, or Drover has finished with it and
 // another finalizer keeps it. It is not while that cannot be known; the error is Forbidden where Drover may not read the Machine.
-func Gone(ctx context.Context, live client.Reader, hold *drain.Hold) (bool, error) {
+func Gone(ctx context.Context, live client.Reader, hold *drain.CordonRecord) (bool, error) {
 	key, known := MachineOf(hold)
 	if !known {
 		return false, nil

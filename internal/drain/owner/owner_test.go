@@ -26,9 +26,9 @@ func machineOf(uid types.UID, deleted bool, finalizers ...string) *machinev1beta
 }
 
 func TestGone(t *testing.T) {
-	record := drain.Hold{By: "Machine/uid", Object: "ns/m"}
+	record := drain.CordonRecord{By: "Machine/uid", Object: "ns/m"}
 	for name, c := range map[string]struct {
-		hold    drain.Hold
+		hold    drain.CordonRecord
 		machine *machinev1beta1.Machine
 		err     error
 		want    bool
@@ -38,8 +38,8 @@ func TestGone(t *testing.T) {
 		"does not exist":                   {record, nil, nil, true},
 		"another one of the name":          {record, machineOf("other", false), nil, true},
 		"kept by another finalizer":        {record, machineOf("uid", true, "a/b"), nil, true},
-		"record without a name":            {drain.Hold{By: "Machine/uid"}, nil, nil, false},
-		"record of another kind":           {drain.Hold{By: "NodeMaintenance/uid", Object: "ns/m"}, nil, nil, false},
+		"record without a name":            {drain.CordonRecord{By: "Machine/uid"}, nil, nil, false},
+		"record of another kind":           {drain.CordonRecord{By: "NodeMaintenance/uid", Object: "ns/m"}, nil, nil, false},
 		"may not be read":                  {record, nil, apierrors.NewForbidden(machinev1beta1.Resource("machines"), "m", nil), false},
 		"cannot be read: no answer":        {record, nil, errors.New("no answer"), false},
 		"no such kind: the CRD is removed": {record, nil, apierrors.NewNotFound(machinev1beta1.Resource("machines"), "m"), true},
@@ -78,7 +78,7 @@ func TestMachineOf(t *testing.T) {
 		"ns/m": true, "ns/m.example.com": true, "": false, "m": false, "ns/": false, "/m": false, "ns/a/b": false, "ns/..": false, "ns/%2e": false,
 		"a.b/m": false, "NS/m": false,
 	} {
-		key, got := MachineOf(&drain.Hold{By: "Machine/uid", Object: object})
+		key, got := MachineOf(&drain.CordonRecord{By: "Machine/uid", Object: object})
 		if got != want || got && key.String() != object {
 			t.Errorf("%q: %s, %t; want %t", object, key, got, want)
 		}

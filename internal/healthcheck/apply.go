@@ -108,7 +108,7 @@ func (p *pass) protected(machine *machinev1beta1.Machine, node *corev1.Node) *co
 	case p.options.Guard == nil:
 		return nil
 	case node == nil:
-		return p.options.Guard.StandIn(machine)
+		return p.options.Guard.MissingNode(machine)
 	case p.options.Guard.Applies(node):
 		return node
 	}

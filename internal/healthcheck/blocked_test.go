@@ -123,7 +123,7 @@ func (g *guard) Check(_ context.Context, node *corev1.Node) (string, error) {
 	return g.denial, g.err
 }
 
-func (g *guard) StandIn(machine *machinev1beta1.Machine) *corev1.Node {
+func (g *guard) MissingNode(machine *machinev1beta1.Machine) *corev1.Node {
 	if machine.Labels["control-plane"] == "" {
 		return nil
 	}

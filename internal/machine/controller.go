@@ -83,8 +83,8 @@ type Options struct {
 type Guard interface {
 	// Applies tells whether the node is one of the control plane that is guarded on this cluster.
 	Applies(node *corev1.Node) bool
-	// StandIn is what to check for a Machine whose Node is gone; nil when it is none of the control plane.
-	StandIn(machine *machinev1beta1.Machine) *corev1.Node
+	// MissingNode is what to check for a Machine whose Node is gone; nil when it is none of the control plane.
+	MissingNode(machine *machinev1beta1.Machine) *corev1.Node
 	// Check says why the node cannot be spared now; empty when it can.
 	Check(ctx context.Context, node *corev1.Node) (denial string, err error)
 	// Lock lets one caller at a time, of all capabilities, check and then disrupt a node. What is done under the lock has the context that it

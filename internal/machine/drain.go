@@ -53,7 +53,7 @@ func (p *pass) drain(ctx context.Context) (bool, error) {
 // the guard's lock: another capability may be between its own check and its cordon.
 func (p *pass) vacant(ctx context.Context) (bool, error) {
 	if p.Guard != nil {
-		if node := p.Guard.StandIn(p.machine); node != nil {
+		if node := p.Guard.MissingNode(p.machine); node != nil {
 			ctx, unlock := p.Guard.Lock(ctx)
 			defer unlock()
 			if spared, err := p.spared(ctx, node, false); err != nil || !spared {

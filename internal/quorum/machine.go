@@ -11,9 +11,9 @@ import (
 // labelRole says on OpenShift what the Machine's node is for.
 const labelRole = "machine.openshift.io/cluster-api-machine-role"
 
-// StandIn is what to ask Check about for a Machine of the control plane whose Node is gone: what runs on its instance, etcd above all, may be
+// MissingNode is what to ask Check about for a Machine of the control plane whose Node is gone: what runs on its instance, etcd above all, may be
 // missed all the same. Nil for other Machines, and for one that never had a Node.
-func (g *Guard) StandIn(machine *machinev1beta1.Machine) *corev1.Node {
+func (g *Guard) MissingNode(machine *machinev1beta1.Machine) *corev1.Node {
 	labels := machine.Spec.Labels
 	_, controlPlane := labels[LabelControlPlane]
 	_, master := labels[LabelMaster]

@@ -26,7 +26,7 @@ func TestStandIn(t *testing.T) {
 	} {
 		machine := &machinev1beta1.Machine{Status: machinev1beta1.MachineStatus{NodeRef: &corev1.ObjectReference{Name: "n"}}}
 		c.change(machine)
-		node := (&Guard{}).StandIn(machine)
+		node := (&Guard{}).MissingNode(machine)
 		if (node != nil) != c.want || node != nil && (node.Name != "n" || !IsControlPlane(node)) {
 			t.Errorf("%s: %v", name, node)
 		}

@@ -83,7 +83,7 @@ type Options struct {
 type Guard interface {
 	// Applies tells whether the node is one of the control plane that is guarded on this cluster.
 	Applies(node *corev1.Node) bool
-	// MissingNode is what to check for a Machine whose Node is gone; nil when it is none of the control plane.
+	// MissingNode returns what to check for a control-plane Machine whose Node is gone; nil for other Machines.
 	MissingNode(machine *machinev1beta1.Machine) *corev1.Node
 	// Check says why the node cannot be spared now; empty when it can.
 	Check(ctx context.Context, node *corev1.Node) (denial string, err error)

@@ -293,7 +293,9 @@ type guard struct {
 	unlocked int
 }
 
-func (g *guard) MissingNode(machine *machinev1beta1.Machine) *corev1.Node { return nodeOf(machine.Name) }
+func (g *guard) MissingNode(machine *machinev1beta1.Machine) *corev1.Node {
+	return nodeOf(machine.Name)
+}
 
 func (g *guard) Lock(ctx context.Context) (context.Context, func()) {
 	if g.locked {

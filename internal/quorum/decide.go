@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 )
 
-// Labels of the nodes that are guarded, whatever their value.
+// Labels of control-plane nodes; their values do not matter.
 const (
 	LabelMaster       = "node-role.kubernetes.io/master"
 	LabelControlPlane = "node-role.kubernetes.io/control-plane"
@@ -28,7 +28,7 @@ func IsControlPlane(node *corev1.Node) bool {
 
 // inMaintenance reports whether a node has a cordon record of Drover, for a NodeMaintenance or a Machine, or a taint of a NodeMaintenance.
 func inMaintenance(node *corev1.Node) bool {
-	if _, held := node.Annotations[drain.AnnotationCordon]; held {
+	if _, recorded := node.Annotations[drain.AnnotationCordon]; recorded {
 		return true
 	}
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == drain.TaintMedik8s || t.Key == drain.TaintKubevirt })
@@ -40,17 +40,17 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// decidePlain says why a control plane of these nodes cannot spare one of them; empty when it can. It cannot while another one is in maintenance, or
-// when too few others are available. The API server tells nothing of etcd here, so a node that is ready stands for a member that works, and one that
-// is not ready itself is not missed. Whether one that is not among them works, because its Node is gone, is not known: it counts as one that does.
-// Another node that is cordoned, by anyone, is about to be disrupted: it counts as unavailable.
-func decidePlain(name string, members []corev1.Node) string {
+// decideNodes returns why a control plane of these nodes cannot spare one of them; empty when it can. It cannot while another one is in maintenance,
+// or when too few others are available. The state of etcd is not known here: a ready node counts as a working member, and a node that is not ready
+// can be spared. A node that is not among them, because its Node object is gone, counts as a working member, too. A cordoned node is about to be
+// disrupted and counts as unavailable, whether Drover or a user cordoned it.
+func decideNodes(name string, members []corev1.Node) string {
 	own := slices.IndexFunc(members, func(n corev1.Node) bool { return n.Name == name })
-	left, all := 0, len(members)
+	available, all := 0, len(members)
 	var cordoned []string
 	switch {
 	case all == 0:
-		return "" // nobody knows a control plane here
+		return "" // the cluster does not show its control plane
 	case own < 0:
 		all++
 	}
@@ -65,43 +65,44 @@ func decidePlain(name string, members []corev1.Node) string {
 		case members[i].Spec.Unschedulable:
 			cordoned = append(cordoned, members[i].Name)
 		case isReady(&members[i]):
-			left++
+			available++
 		}
 	}
-	// What does not work is not missed.
+	// Nothing is lost with a member that does not work.
 	if own >= 0 && !isReady(&members[own]) {
 		return ""
 	}
-	return decideCount(name, left, all, cordoned)
+	return decideCount(name, available, all, cordoned)
 }
 
-// decideCount says why not enough control-plane nodes are left; empty when more than half of all are.
-func decideCount(name string, left, all int, cordoned []string) string {
+// decideCount returns why too few control-plane nodes would be available; empty when more than half of all would be.
+func decideCount(name string, available, all int, cordoned []string) string {
 	needed := all/2 + 1
 	switch {
-	case left >= needed:
+	case available >= needed:
 		return ""
 	case len(cordoned) > 0:
 		return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready and schedulable, and %d are needed; cordoned: %s",
-			name, left, all, needed, strings.Join(cordoned, ", "))
+			name, available, all, needed, strings.Join(cordoned, ", "))
 	}
-	return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready, and %d are needed", name, left, all, needed)
+	return fmt.Sprintf("without node %s, %d of %d control-plane nodes would be ready, and %d are needed", name, available, all, needed)
 }
 
-// decideBudget looks at the disruption budgets of etcd's guard pods. decided reports that the pods need not be looked at: there is not exactly one
+// decideBudget decides by the PodDisruptionBudgets of etcd's guard pods. decided reports whether the pods do not matter: there is not exactly one
 // budget, which is a denial, or it allows a disruption.
 func decideBudget(name string, budgets []policyv1.PodDisruptionBudget) (denial string, decided bool) {
 	switch {
 	case len(budgets) == 0:
-		return fmt.Sprintf("node %s: there is no PodDisruptionBudget in namespace %s, so nobody knows what etcd can spare", name, etcdNamespace), true
+		const text = "node %s: there is no PodDisruptionBudget in namespace %s, so it is not known whether etcd can spare a member"
+		return fmt.Sprintf(text, name, etcdNamespace), true
 	case len(budgets) > 1:
 		return fmt.Sprintf("node %s: there are %d PodDisruptionBudgets in namespace %s, and one is expected", name, len(budgets), etcdNamespace), true
 	}
 	return "", budgets[0].Status.DisruptionsAllowed >= 1
 }
 
-// guardSelector returns what selects the guard pods. A budget without a selector selects all pods of the namespace here, as it does for
-// node-maintenance-operator; Kubernetes has it select none. An empty selector selects all of them in both.
+// guardSelector returns the selector of the guard pods. A budget without a selector selects all pods of the namespace, as in
+// node-maintenance-operator; in Kubernetes it selects none. An empty selector selects all of them in both.
 func guardSelector(budget *policyv1.PodDisruptionBudget) (labels.Selector, error) {
 	if budget.Spec.Selector == nil {
 		return labels.Everything(), nil
@@ -113,15 +114,15 @@ func guardSelector(budget *policyv1.PodDisruptionBudget) (labels.Selector, error
 	return selector, nil
 }
 
-// decideGuards says why a node cannot be spared when no disruption is allowed; empty when it can. It may go when its own guard pod is the one that is
-// disrupted already, or when it has none.
+// decideGuards returns why a node cannot be spared while no disruption is allowed; empty when it can: its own guard pod is the one that is disrupted
+// already, or it has none.
 func decideGuards(name string, guards []corev1.Pod) string {
 	for i := range guards {
 		if guards[i].Spec.NodeName != name {
 			continue
 		}
 		for _, condition := range guards[i].Status.Conditions {
-			// A kubelet that has gone leaves Unknown: whether etcd there still counts is not known.
+			// Unknown is the status after a kubelet stopped reporting: its member of etcd may still work.
 			if condition.Type == corev1.PodReady && condition.Status != corev1.ConditionFalse {
 				return fmt.Sprintf("node %s: no disruption of etcd is allowed now, and its guard pod %s/%s is not disrupted yet",
 					name, guards[i].Namespace, guards[i].Name)

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 )
 
-// members makes control-plane nodes from one letter each: r is ready, n is not, u is unknown, - has no condition, c is ready and cordoned; a capital
-// one is in maintenance. Their names are the letter's place.
+// members returns a control-plane node for each letter: r is ready, n is not, u is unknown, - has no condition, c is ready and cordoned; the node of
+// a capital letter is in maintenance. The name of a node is the position of its letter.
 func members(states string) []corev1.Node {
 	nodes := make([]corev1.Node, len(states))
 	for i, state := range strings.ToLower(states) {
@@ -35,10 +35,10 @@ func members(states string) []corev1.Node {
 	return nodes
 }
 
-func TestPlainControlPlane(t *testing.T) {
+func TestDecideNodes(t *testing.T) {
 	const enough = ""
 	for _, c := range []struct {
-		states string // the first one is to go
+		states string // the first one is checked
 		want   string
 	}{
 		{"", enough},
@@ -58,7 +58,7 @@ func TestPlainControlPlane(t *testing.T) {
 		{"rrR", "node 0 has to wait until control-plane node 2 is out of maintenance"},
 		{"nrR", "node 0 has to wait until control-plane node 2 is out of maintenance"},
 		{"rNr", "node 0 has to wait until control-plane node 1 is out of maintenance"},
-		// A hold of its own is no obstacle: it is asked again before it is cordoned.
+		// Its own cordon record is no obstacle.
 		{"Rrr", enough},
 		{"rrrr", enough},
 		{"rrrn", "2 of 4 control-plane nodes would be ready, and 3 are needed"},
@@ -77,48 +77,48 @@ func TestPlainControlPlane(t *testing.T) {
 		{"rrrrc", enough},
 		{"rrrnc", "2 of 5"},
 	} {
-		got := decidePlain("0", members(c.states))
+		got := decideNodes("0", members(c.states))
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.states, got, c.want)
 		}
 	}
-	// Of one whose Node is gone nobody knows whether it works.
+	// The Node object is gone.
 	for states, want := range map[string]string{
 		"": enough, "r": "without node gone, 1 of 2 control-plane nodes would be ready", "rr": enough, "rn": "1 of 3", "rR": "until control-plane node 1",
 	} {
-		if got := decidePlain("gone", members(states)); (got == "") != (want == "") || !strings.Contains(got, want) {
+		if got := decideNodes("gone", members(states)); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("gone, of %s: %q, want %q", states, got, want)
 		}
 	}
 }
 
-func TestMarksOfMaintenance(t *testing.T) {
+func TestInMaintenance(t *testing.T) {
 	taint := func(key string) func(*corev1.Node) {
 		return func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "other"}, {Key: key, Effect: corev1.TaintEffectNoSchedule}}
 		}
 	}
 	for name, c := range map[string]struct {
-		mark func(*corev1.Node)
-		want bool
+		change func(*corev1.Node)
+		want   bool
 	}{
-		"nothing":               {func(*corev1.Node) {}, false},
-		"Drover's record":       {func(n *corev1.Node) { n.Annotations = map[string]string{"drover.dev/cordon": "{}"} }, true},
-		"the medik8s taint":     {taint("medik8s.io/drain"), true},
-		"the kubevirt taint":    {taint("kubevirt.io/drain"), true},
-		"another taint":         {taint("node.kubernetes.io/unschedulable"), false},
-		"a cordon of an admin":  {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
-		"another's annotations": {func(n *corev1.Node) { n.Annotations = map[string]string{"drover.dev/other": "{}"} }, false},
+		"nothing":            {func(*corev1.Node) {}, false},
+		"cordon record":      {func(n *corev1.Node) { n.Annotations = map[string]string{"drover.dev/cordon": "{}"} }, true},
+		"taint of medik8s":   {taint("medik8s.io/drain"), true},
+		"taint of kubevirt":  {taint("kubevirt.io/drain"), true},
+		"another taint":      {taint("node.kubernetes.io/unschedulable"), false},
+		"cordoned by a user": {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
+		"another annotation": {func(n *corev1.Node) { n.Annotations = map[string]string{"drover.dev/other": "{}"} }, false},
 	} {
 		node := &corev1.Node{}
-		c.mark(node)
+		c.change(node)
 		if got := inMaintenance(node); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
 }
 
-func TestWhichNodesAreGuarded(t *testing.T) {
+func TestGuard_Applies(t *testing.T) {
 	for _, c := range []struct {
 		labels map[string]string
 		want   bool
@@ -143,7 +143,7 @@ func budget(allowed int32, selector *metav1.LabelSelector) policyv1.PodDisruptio
 	}
 }
 
-func TestBudgetsOfEtcd(t *testing.T) {
+func TestDecideBudget(t *testing.T) {
 	for name, c := range map[string]struct {
 		budgets []policyv1.PodDisruptionBudget
 		denial  string
@@ -162,7 +162,7 @@ func TestBudgetsOfEtcd(t *testing.T) {
 	}
 }
 
-func TestSelectorOfGuardPods(t *testing.T) {
+func TestGuardSelector(t *testing.T) {
 	guard := labels.Set{"app": "guard", "tier": "etcd"}
 	expression := func(key string, operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
@@ -171,16 +171,16 @@ func TestSelectorOfGuardPods(t *testing.T) {
 		selector *metav1.LabelSelector
 		want     bool
 	}{
-		"none selects all":      {nil, true},
-		"an empty one, too":     {&metav1.LabelSelector{}, true},
-		"labels":                {&metav1.LabelSelector{MatchLabels: map[string]string{"app": "guard"}}, true},
-		"other labels":          {&metav1.LabelSelector{MatchLabels: map[string]string{"app": "etcd"}}, false},
-		"In one":                {expression("app", metav1.LabelSelectorOpIn, "guard"), true},
-		"In several":            {expression("app", metav1.LabelSelectorOpIn, "x", "guard"), true},
-		"NotIn":                 {expression("app", metav1.LabelSelectorOpNotIn, "guard"), false},
-		"Exists":                {expression("tier", metav1.LabelSelectorOpExists), true},
-		"DoesNotExist":          {expression("tier", metav1.LabelSelectorOpDoesNotExist), false},
-		"DoesNotExist, and not": {expression("x", metav1.LabelSelectorOpDoesNotExist), true},
+		"no selector: all pods":    {nil, true},
+		"empty selector: all pods": {&metav1.LabelSelector{}, true},
+		"labels":                   {&metav1.LabelSelector{MatchLabels: map[string]string{"app": "guard"}}, true},
+		"other labels":             {&metav1.LabelSelector{MatchLabels: map[string]string{"app": "etcd"}}, false},
+		"In one":                   {expression("app", metav1.LabelSelectorOpIn, "guard"), true},
+		"In several":               {expression("app", metav1.LabelSelectorOpIn, "x", "guard"), true},
+		"NotIn":                    {expression("app", metav1.LabelSelectorOpNotIn, "guard"), false},
+		"Exists":                   {expression("tier", metav1.LabelSelectorOpExists), true},
+		"DoesNotExist":             {expression("tier", metav1.LabelSelectorOpDoesNotExist), false},
+		"DoesNotExist, and not":    {expression("x", metav1.LabelSelectorOpDoesNotExist), true},
 	} {
 		b := budget(0, c.selector)
 		selector, err := guardSelector(&b)
@@ -190,11 +190,11 @@ func TestSelectorOfGuardPods(t *testing.T) {
 	}
 	b := budget(0, expression("app", "Sounds", "x"))
 	if _, err := guardSelector(&b); err == nil || !strings.Contains(err.Error(), "openshift-etcd/etcd-guard-pdb") {
-		t.Errorf("a selector that cannot be read: %v", err)
+		t.Errorf("invalid selector: %v", err)
 	}
 }
 
-func TestGuardPods(t *testing.T) {
+func TestDecideGuards(t *testing.T) {
 	pod := func(node string, conditions ...corev1.PodCondition) corev1.Pod {
 		return corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: etcdNamespace, Name: "etcd-guard-" + node},
@@ -209,13 +209,13 @@ func TestGuardPods(t *testing.T) {
 		guards []corev1.Pod
 		denied bool
 	}{
-		"no guard pod at all":         {nil, false},
-		"none on this node":           {[]corev1.Pod{pod("m1", ready(corev1.ConditionTrue))}, false},
-		"ready":                       {[]corev1.Pod{pod("m1", ready(corev1.ConditionFalse)), pod("m0", other, ready(corev1.ConditionTrue))}, true},
-		"unknown":                     {[]corev1.Pod{pod("m0", ready(corev1.ConditionUnknown))}, true},
-		"not ready: disrupted by now": {[]corev1.Pod{pod("m0", ready(corev1.ConditionFalse)), pod("m1", ready(corev1.ConditionTrue))}, false},
-		"without that condition":      {[]corev1.Pod{pod("m0", other)}, false},
-		"one of two is ready":         {[]corev1.Pod{pod("m0", ready(corev1.ConditionFalse)), pod("m0", ready(corev1.ConditionTrue))}, true},
+		"no guard pods":                {nil, false},
+		"no guard pod on this node":    {[]corev1.Pod{pod("m1", ready(corev1.ConditionTrue))}, false},
+		"ready":                        {[]corev1.Pod{pod("m1", ready(corev1.ConditionFalse)), pod("m0", other, ready(corev1.ConditionTrue))}, true},
+		"unknown":                      {[]corev1.Pod{pod("m0", ready(corev1.ConditionUnknown))}, true},
+		"not ready: already disrupted": {[]corev1.Pod{pod("m0", ready(corev1.ConditionFalse)), pod("m1", ready(corev1.ConditionTrue))}, false},
+		"without a Ready condition":    {[]corev1.Pod{pod("m0", other)}, false},
+		"one of two is ready":          {[]corev1.Pod{pod("m0", ready(corev1.ConditionFalse)), pod("m0", ready(corev1.ConditionTrue))}, true},
 	} {
 		denial := decideGuards("m0", c.guards)
 		if (denial != "") != c.denied || c.denied && !strings.Contains(denial, "node m0: no disruption of etcd is allowed now") {

@@ -14,58 +14,60 @@ import (
 )
 
 const (
-	// openShift is served by OpenShift only.
-	openShift = "config.openshift.io/v1"
-	// etcdNamespace is where OpenShift keeps etcd, its guard pods and their budget.
+	// openShiftVersion is the group and version that only OpenShift serves.
+	openShiftVersion = "config.openshift.io/v1"
+	// etcdNamespace is the namespace of etcd, its guard pods and their PodDisruptionBudget on OpenShift.
 	etcdNamespace = "openshift-etcd"
 )
 
-// Guard looks at the API server itself: what a cache says may be from before the last node was cordoned. A caller that holds the lock from
-// the check until its own cordon or deletion is written lets no two nodes through.
+// Guard checks control-plane nodes. It reads from the API server: a cache may not show the cordon of another node yet. Two callers that keep the lock
+// from the check until their cordon or deletion is written cannot both pass.
 type Guard struct {
 	reader    client.Reader
 	discovery discovery.ServerResourcesInterfaceWithContext
 
-	turn sync.Mutex
-	mu   sync.Mutex
-	// etcd tells, once it is known, whether the guard pods of etcd are to be asked.
-	etcd *bool
+	// check is locked by Lock.
+	check sync.Mutex
+
+	mu sync.Mutex
+	// openShift reports whether this is OpenShift; nil is not known yet.
+	openShift *bool
 }
 
-// New makes a guard. The reader must not be a cache.
+// New returns a Guard. The reader must not be a cache.
 func New(reader client.Reader, discovery discovery.ServerResourcesInterfaceWithContext) *Guard {
 	return &Guard{reader: reader, discovery: discovery}
 }
 
-// lockTimeout bounds how long the lock is held. The client has no time-out of its own: an API server that takes a request and does not answer it
+// lockTimeout bounds how long the lock is kept. The client has no time-out of its own: an API server that accepts a request and does not answer it
 // would keep every other control-plane node waiting.
 const lockTimeout = time.Minute
 
-// Lock lets one caller at a time check a node, acquire its lease and cordon it or delete its Machine, until it calls unlock. Two that checked at
-// the same time would both take a node, or see each other's lease and both give up. All of that is done with the context that it returns, which
-// ends after a while.
+// Lock lets one caller at a time check a node, acquire its lease and cordon it or delete its Machine, until it calls unlock. Two callers that check
+// at the same time could both pass, or see each other's lease and both fail. All of that is done with the returned context, which expires
+// after lockTimeout.
 func (g *Guard) Lock(ctx context.Context) (bounded context.Context, unlock func()) {
-	g.turn.Lock()
+	g.check.Lock()
 	bounded, cancel := context.WithTimeout(ctx, lockTimeout)
 	return bounded, func() {
 		cancel()
-		g.turn.Unlock()
+		g.check.Unlock()
 	}
 }
 
-// Applies tells whether a node belongs to the control plane.
+// Applies reports whether a node belongs to the control plane.
 func (g *Guard) Applies(node *corev1.Node) bool { return IsControlPlane(node) }
 
-// Check says why the control plane cannot spare a node now; empty when it can. The error says what could not be read.
+// Check returns why the control plane cannot spare a node now; empty when it can. It fails when that cannot be read.
 func (g *Guard) Check(ctx context.Context, node *corev1.Node) (denial string, err error) {
-	if denial, err = g.check(ctx, node); err != nil {
+	if denial, err = g.denial(ctx, node); err != nil {
 		return "", fmt.Errorf("checking whether the control plane can spare node %s: %w", node.Name, err)
 	}
 	return denial, nil
 }
 
-func (g *Guard) check(ctx context.Context, node *corev1.Node) (denial string, err error) {
-	etcd, err := g.onOpenShift(ctx)
+func (g *Guard) denial(ctx context.Context, node *corev1.Node) (denial string, err error) {
+	openShift, err := g.onOpenShift(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -73,10 +75,10 @@ func (g *Guard) check(ctx context.Context, node *corev1.Node) (denial string, er
 	if err != nil {
 		return "", err
 	}
-	if etcd {
+	if openShift {
 		denial, err = g.checkEtcd(ctx, node.Name)
 	} else {
-		denial = decidePlain(node.Name, members)
+		denial = decideNodes(node.Name, members)
 	}
 	if err != nil || denial != "" {
 		return denial, err
@@ -84,21 +86,21 @@ func (g *Guard) check(ctx context.Context, node *corev1.Node) (denial string, er
 	return g.checkLeases(ctx, node.Name, members)
 }
 
-// onOpenShift asks once, as the incumbent does. An answer that failed is no answer.
+// onOpenShift reports whether this is OpenShift. It asks until the API server answers, and then not again, as node-maintenance-operator does.
 func (g *Guard) onOpenShift(ctx context.Context) (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.etcd == nil {
-		_, err := g.discovery.ServerResourcesForGroupVersionWithContext(ctx, openShift)
+	if g.openShift == nil {
+		_, err := g.discovery.ServerResourcesForGroupVersionWithContext(ctx, openShiftVersion)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return false, fmt.Errorf("asking whether this is OpenShift: %w", err)
 		}
-		g.etcd = new(err == nil)
+		g.openShift = new(err == nil)
 	}
-	return *g.etcd, nil
+	return *g.openShift, nil
 }
 
-// members lists the nodes of the control plane. There is no selector for "this label or that".
+// members lists the nodes of the control plane, once for each label: no selector matches either of two.
 func (g *Guard) members(ctx context.Context) ([]corev1.Node, error) {
 	var members []corev1.Node
 	seen := map[string]bool{}
@@ -117,7 +119,7 @@ func (g *Guard) members(ctx context.Context) ([]corev1.Node, error) {
 	return members, nil
 }
 
-// checkEtcd asks the guard pods of etcd.
+// checkEtcd checks a node against the guard pods of etcd and their PodDisruptionBudget.
 func (g *Guard) checkEtcd(ctx context.Context, node string) (denial string, err error) {
 	budgets := &policyv1.PodDisruptionBudgetList{}
 	if err := g.reader.List(ctx, budgets, client.InNamespace(etcdNamespace)); err != nil {

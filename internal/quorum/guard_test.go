@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// served answers for discovery; errors are given one after another, then the last one for ever.
+// served is a discovery client that returns its errors one after another, then the last one every time.
 type served struct {
 	discovery.ServerResourcesInterfaceWithContext
 
@@ -29,7 +29,7 @@ type served struct {
 	asked   int
 }
 
-// ServerResourcesForGroupVersionWithContext is all that is asked.
+// ServerResourcesForGroupVersionWithContext returns the next error.
 func (s *served) ServerResourcesForGroupVersionWithContext(_ context.Context, version string) (*metav1.APIResourceList, error) {
 	err := s.answers[min(s.asked, len(s.answers)-1)]
 	s.asked++
@@ -51,7 +51,7 @@ func reader(funcs interceptor.Funcs, objects ...client.Object) client.Reader {
 	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
 }
 
-func TestMembersHaveEitherLabel(t *testing.T) {
+func TestCheck_MembersWithEitherLabel(t *testing.T) {
 	nodes := []client.Object{
 		controlPlane("a", LabelMaster), controlPlane("b", LabelControlPlane), controlPlane("c", LabelMaster, LabelControlPlane),
 		controlPlane("worker", "node-role.kubernetes.io/worker"),
@@ -68,8 +68,8 @@ func TestMembersHaveEitherLabel(t *testing.T) {
 	}
 }
 
-// An API server that does not answer is no cluster without OpenShift.
-func TestOpenShiftIsAskedForUntilAnAnswerComes(t *testing.T) {
+// A failed request does not mean that the cluster is not OpenShift.
+func TestCheck_DiscoveryFailsAtFirst(t *testing.T) {
 	down := errors.New("no answer")
 	discovery := &served{answers: []error{down, down, nil, absent}}
 	guard := New(reader(interceptor.Funcs{}), discovery)
@@ -89,7 +89,7 @@ func TestOpenShiftIsAskedForUntilAnAnswerComes(t *testing.T) {
 	}
 }
 
-func TestOnlyPodsOfTheBudgetAreAsked(t *testing.T) {
+func TestCheck_PodsOutsideTheBudget(t *testing.T) {
 	b := budget(0, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guard"}})
 	pod := func(name string, labels map[string]string) *corev1.Pod {
 		return &corev1.Pod{
@@ -110,18 +110,18 @@ func TestOnlyPodsOfTheBudgetAreAsked(t *testing.T) {
 	}
 }
 
-// An API server that takes requests and does not answer them keeps the lock no longer than its bound.
-func TestLock_ApiServerDoesNotAnswer(t *testing.T) {
-	silent := interceptor.Funcs{List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
+// An API server that accepts requests and does not answer them must not keep the lock for longer than lockTimeout.
+func TestLock_APIServerDoesNotAnswer(t *testing.T) {
+	hangs := interceptor.Funcs{List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}}
 	for name, discovery := range map[string]discovery.ServerResourcesInterfaceWithContext{
-		"lists": &served{answers: []error{absent}}, "discovery": silence{},
+		"lists": &served{answers: []error{absent}}, "discovery": hanging{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				guard, begun := New(reader(silent), discovery), time.Now()
+				guard, started := New(reader(hangs), discovery), time.Now()
 				for range 2 {
 					ctx, unlock := guard.Lock(t.Context())
 					if _, err := guard.Check(ctx, controlPlane("a")); !errors.Is(err, context.DeadlineExceeded) {
@@ -129,7 +129,7 @@ func TestLock_ApiServerDoesNotAnswer(t *testing.T) {
 					}
 					unlock()
 				}
-				if took := time.Since(begun); took != 2*lockTimeout {
+				if took := time.Since(started); took != 2*lockTimeout {
 					t.Errorf("two checks took %s", took)
 				}
 			})
@@ -137,17 +137,17 @@ func TestLock_ApiServerDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// silence is an API server whose discovery does not answer.
-type silence struct {
+// hanging is a discovery client whose requests are not answered.
+type hanging struct {
 	discovery.ServerResourcesInterfaceWithContext
 }
 
-func (silence) ServerResourcesForGroupVersionWithContext(ctx context.Context, _ string) (*metav1.APIResourceList, error) {
+func (hanging) ServerResourcesForGroupVersionWithContext(ctx context.Context, _ string) (*metav1.APIResourceList, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-func TestNobodyPassesWhoCouldNotBeChecked(t *testing.T) {
+func TestCheck_ListFails(t *testing.T) {
 	b := budget(0, nil)
 	for name, list := range map[string]client.ObjectList{
 		"nodes": &corev1.NodeList{}, "budgets": &policyv1.PodDisruptionBudgetList{}, "pods": &corev1.PodList{},
@@ -170,7 +170,7 @@ func TestNobodyPassesWhoCouldNotBeChecked(t *testing.T) {
 	}
 }
 
-// A missing permission is recognised as one, and the error says which.
+// The error names the missing permission and is classified as Forbidden.
 func TestCheck_LeasesForbidden(t *testing.T) {
 	forbidden := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, o ...client.ListOption) error {
 		if _, leases := l.(*coordinationv1.LeaseList); leases {

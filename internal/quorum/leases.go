@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/internal/nodelease"
 )
 
-// checkLeases says which other control-plane node somebody has leased, and so works on or is about to: a Machine that is to be replaced is
-// leased before it is deleted, when nothing of that can be seen on its Node yet. Empty when there is none.
+// checkLeases returns a denial while the lease of another control-plane node is held: its holder disrupts that node, or is about to. The lease is
+// acquired before a Machine is deleted, when its Node does not show that yet.
 func (g *Guard) checkLeases(ctx context.Context, node string, members []corev1.Node) (denial string, err error) {
 	list := &coordinationv1.LeaseList{}
 	if err := g.reader.List(ctx, list, client.InNamespace(nodelease.Namespace())); err != nil {
@@ -26,7 +26,7 @@ func (g *Guard) checkLeases(ctx context.Context, node string, members []corev1.N
 	return decideLeases(node, members, leases, time.Now()), nil
 }
 
-// decideLeases says which control-plane node other than one is leased. Leases are by name.
+// decideLeases returns a denial while the lease of a control-plane node other than the one in question is held. leases are by their names.
 func decideLeases(node string, members []corev1.Node, leases map[string]*coordinationv1.Lease, now time.Time) string {
 	for i := range members {
 		name := members[i].Name

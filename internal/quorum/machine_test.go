@@ -10,17 +10,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-func TestStandIn(t *testing.T) {
+func TestGuard_MissingNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*machinev1beta1.Machine)
 		want   bool
 	}{
-		"a worker":      {func(*machinev1beta1.Machine) {}, false},
-		"by its role":   {func(m *machinev1beta1.Machine) { m.Labels = map[string]string{labelRole: "master"} }, true},
-		"another role":  {func(m *machinev1beta1.Machine) { m.Labels = map[string]string{labelRole: "worker"} }, false},
-		"by its labels": {func(m *machinev1beta1.Machine) { m.Spec.Labels = map[string]string{LabelControlPlane: ""} }, true},
-		"the old label": {func(m *machinev1beta1.Machine) { m.Spec.Labels = map[string]string{LabelMaster: ""} }, true},
-		"never a Node": {func(m *machinev1beta1.Machine) {
+		"worker":                         {func(*machinev1beta1.Machine) {}, false},
+		"control plane by its role":      {func(m *machinev1beta1.Machine) { m.Labels = map[string]string{labelRole: "master"} }, true},
+		"another role":                   {func(m *machinev1beta1.Machine) { m.Labels = map[string]string{labelRole: "worker"} }, false},
+		"control plane by its labels":    {func(m *machinev1beta1.Machine) { m.Spec.Labels = map[string]string{LabelControlPlane: ""} }, true},
+		"control plane by the old label": {func(m *machinev1beta1.Machine) { m.Spec.Labels = map[string]string{LabelMaster: ""} }, true},
+		"never had a Node": {func(m *machinev1beta1.Machine) {
 			m.Labels, m.Status.NodeRef = map[string]string{labelRole: "master"}, nil
 		}, false},
 	} {
@@ -33,7 +33,7 @@ func TestStandIn(t *testing.T) {
 	}
 }
 
-// On OpenShift the budget of etcd's guard pods says nothing of a node that is cordoned and not drained yet.
+// On OpenShift the PodDisruptionBudget of etcd's guard pods does not show a node that is cordoned and not drained yet.
 func TestMachineGuard_CordonedNode(t *testing.T) {
 	cordoned := controlPlane("b", LabelMaster)
 	cordoned.Spec.Unschedulable = true

@@ -125,7 +125,7 @@ func TestOnOpenShiftTheBudgetOfEtcdDecides(t *testing.T) {
 	}{
 		{
 			"no budget", nil, corev1.ConditionTrue, corev1.ConditionTrue,
-			"there is no PodDisruptionBudget in namespace openshift-etcd, so nobody knows what etcd can spare",
+			"there is no PodDisruptionBudget in namespace openshift-etcd, so it is not known whether etcd can spare a member",
 		},
 		{
 			"two budgets", []int32{1, 1}, corev1.ConditionTrue, corev1.ConditionTrue,

@@ -47,7 +47,7 @@ func TestEveryAlertHasARunbookAndTheOtherWayRound(t *testing.T) {
 }
 
 func TestRunbooksHaveTheirParts(t *testing.T) {
-	parts := []string{"What it means", "What is at risk", "Look", "Mend", "When to wake somebody"}
+	parts := []string{"Meaning", "Impact", "Diagnosis", "Mitigation", "Escalation"}
 	for _, alert := range alerts(t) {
 		text := readFile(t, "docs/runbooks/"+alert.Alert+".md")
 		if !strings.HasPrefix(text, "# "+alert.Alert+"\n") {
@@ -60,8 +60,8 @@ func TestRunbooksHaveTheirParts(t *testing.T) {
 			if strings.TrimSpace(body) == "" {
 				t.Errorf("%s: %q is empty", alert.Alert, title)
 			}
-			if title == "Look" && !strings.Contains(body, "\n    kubectl ") {
-				t.Errorf("%s: there is no command to look with", alert.Alert)
+			if title == "Diagnosis" && !strings.Contains(body, "\n    kubectl ") {
+				t.Errorf("%s: there is no command", alert.Alert)
 			}
 		}
 		if !slices.Equal(found, parts) {

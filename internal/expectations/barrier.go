@@ -20,26 +20,27 @@ import (
 )
 
 const (
-	// look is how often a cache is compared with what the API server has listed.
-	look = 20 * time.Millisecond
-	// relist is how long a cache is compared with one list. The next one leaves out what has gone meanwhile, which a quiet cache never shows.
-	relist = 5 * time.Second
-	// Backoff of a list that fails.
-	minRelist, maxRelist = time.Second, 30 * time.Second
+	// compareInterval is how often a cache is compared with a list of the API server.
+	compareInterval = 20 * time.Millisecond
+	// relistInterval is how long a cache is compared with one list. The next list does not have the objects that were deleted meanwhile; a cache that
+	// never had them gets no event for that.
+	relistInterval = 5 * time.Second
+	// minBackoff and maxBackoff bound the delay after a list that failed.
+	minBackoff, maxBackoff = time.Second, 30 * time.Second
 )
 
-// Barrier holds back the workers of a new leader until its caches show everything that was written before it took over: by the previous leader,
-// and by everyone whom that one has answered. The previous leader's own expectations are gone with it, and the first list of an informer may come
-// from a watch cache that lags, which the API allows (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
+// Barrier delays the workers of a new leader until its caches show everything that was written before it took over. The expectations of the previous
+// leader are lost with its process, and the first list of an informer may come from a watch cache that lags, which the API allows
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
 type Barrier struct {
 	// Cache holds the informers.
 	Cache ctrlcache.Informers
-	// Live lists from the API server, with resourceVersion unset: the most recent state.
+	// Live lists from the API server, with resourceVersion unset: its most recent state.
 	Live *Live
-	// Scopes are the selectors with which the cache holds a kind. Kinds without an entry are held whole.
+	// Scopes are the selectors of the informers by kind. The informer of a kind without an entry has all objects.
 	Scopes map[client.Object]ctrlcache.ByObject
 
-	// listing lets one kind be listed at a time: an answer can be large.
+	// listing is locked while a kind is listed, one at a time: an answer can be large.
 	listing sync.Mutex
 }
 
@@ -63,13 +64,13 @@ func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
 
 // catchUp lists a kind until its cache shows one of the lists.
 func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.Store) error {
-	backoff := wait.Backoff{Duration: minRelist, Factor: 2, Cap: maxRelist, Steps: 16}
+	backoff := wait.Backoff{Duration: minBackoff, Factor: 2, Cap: maxBackoff, Steps: 16}
 	for {
 		current, err := b.list(ctx, kind)
 		if err != nil {
 			delay := backoff.Step()
 			if ctx.Err() == nil {
-				log.FromContext(ctx).Error(err, "cannot list what the cache has to show before work begins; trying again", "retryAfter", delay.String())
+				log.FromContext(ctx).Error(err, "listing what the cache has to show before the workers start; trying again", "retryAfter", delay.String())
 			}
 			if err := sleep(ctx, delay); err != nil {
 				return err
@@ -77,7 +78,7 @@ func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.S
 			continue
 		}
 		var missing string
-		err = wait.PollUntilContextTimeout(ctx, look, relist, true, func(context.Context) (bool, error) {
+		err = wait.PollUntilContextTimeout(ctx, compareInterval, relistInterval, true, func(context.Context) (bool, error) {
 			missing = current.missing(store)
 			return missing == "", nil
 		})
@@ -99,7 +100,7 @@ func sleep(ctx context.Context, delay time.Duration) error {
 	}
 }
 
-// snapshot is what the API server had of a kind at one moment.
+// snapshot has the objects of a kind that existed at one resourceVersion.
 type snapshot struct {
 	version string
 	objects map[types.NamespacedName]identity
@@ -121,7 +122,7 @@ func (b *Barrier) list(ctx context.Context, kind client.Object) (*snapshot, erro
 	return s, err
 }
 
-// scope returns the options with which the informer of a kind lists, too.
+// scope returns the options with which the informer of a kind lists.
 func (b *Barrier) scope(kind client.Object) (options []client.ListOption) {
 	for object, by := range b.Scopes {
 		if reflect.TypeOf(object) != reflect.TypeOf(kind) || object.GetObjectKind().GroupVersionKind() != kind.GetObjectKind().GroupVersionKind() {
@@ -137,7 +138,7 @@ func (b *Barrier) scope(kind client.Object) (options []client.ListOption) {
 	return options
 }
 
-// fieldScope turns the field metadata.namespace into the namespace of the request, as informers do: a role in that namespace permits no other.
+// fieldScope turns the field metadata.namespace into the namespace of the request, as informers do: a Role in that namespace permits no other.
 func fieldScope(selector fields.Selector) []client.ListOption {
 	if namespace, ok := selector.RequiresExactMatch("metadata.namespace"); ok {
 		return []client.ListOption{client.InNamespace(namespace)}
@@ -145,7 +146,7 @@ func fieldScope(selector fields.Selector) []client.ListOption {
 	return []client.ListOption{client.MatchingFieldsSelector{Selector: selector}}
 }
 
-// missing names the first object that a cache does not show as the API server had it; it is empty when the cache has caught up.
+// missing returns the key of an object that a cache shows in an older state than the snapshot; empty when the cache has caught up.
 func (s *snapshot) missing(store cache.Store) string {
 	if reached(store.LastStoreSyncResourceVersion(), s.version) {
 		return ""
@@ -169,7 +170,7 @@ func (s *snapshot) missing(store cache.Store) string {
 	return ""
 }
 
-// shownBy reports whether an object of the cache is the listed one or came after it.
+// shownBy reports whether an object of the cache is the listed one or a later version.
 func (i identity) shownBy(item any) bool {
 	object, err := meta.Accessor(item)
 	if err != nil {

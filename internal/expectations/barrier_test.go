@@ -29,7 +29,7 @@ type server struct {
 	items   []item
 	version string
 	err     error
-	// lists counts the lists that were begun, and options are those of the last one.
+	// lists counts the lists, options are those of the last request.
 	lists   int
 	options client.ListOptions
 	// onList is called before a list is answered.
@@ -109,10 +109,10 @@ func TestSnapshot_Missing(t *testing.T) {
 		{"an object is newer", []item{{"a", "1", "35"}, {"b", "2", "20"}}, "", ""},
 		{"an object is older", []item{{"a", "1", "9"}, {"b", "2", "20"}}, "", "a"},
 		{"an object is missing", listed[:1], "", "b"},
-		{"an object has gone since the list, and the cache is newer", listed[:1], "31", ""},
+		{"an object was deleted since the list, and the cache is newer", listed[:1], "31", ""},
 		{"a predecessor of the same name", []item{{"a", "1", "10"}, {"b", "0", "15"}}, "", "b"},
-		{"an object is gone and the cache does not show that", append(listed[:2:2], item{"c", "3", "25"}), "25", "c"},
-		{"an object has come since the list", append(listed[:2:2], item{"c", "3", "31"}), "", ""},
+		{"an object was deleted, which the cache does not show", append(listed[:2:2], item{"c", "3", "25"}), "25", "c"},
+		{"an object was created since the list", append(listed[:2:2], item{"c", "3", "31"}), "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &server{items: listed, version: "30"}
@@ -127,7 +127,7 @@ func TestSnapshot_Missing(t *testing.T) {
 			// Storing an object moves the version of the store, too: what counts here is each object.
 			if c.newest == "" {
 				current.version = "99"
-				if strings.HasPrefix(c.name, "an object has come") {
+				if strings.HasPrefix(c.name, "an object was created") {
 					current.version = "30"
 				}
 			}
@@ -138,40 +138,40 @@ func TestSnapshot_Missing(t *testing.T) {
 	}
 }
 
-// A cache that lags holds back the workers, and a list that is overtaken by a deletion in a quiet cache is made anew.
-func TestBarrier_WaitsForTheCache(t *testing.T) {
+// The workers wait for a cache that lags, and the list is repeated when one of its objects was deleted meanwhile.
+func TestBarrier_CacheLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{items: []item{{"a", "1", "10"}, {"b", "2", "20"}}, version: "30"}
 		s.onList = func() {
 			if s.lists == 2 {
-				s.items = s.items[:1] // it has gone, of which a cache that never had it gets no event
+				s.items = s.items[:1] // it is deleted; a cache that never had it gets no event
 			}
 		}
 		store := storeWith(t, item{"a", "1", "9"})
 		done := make(chan error, 1)
-		begun := time.Now()
+		started := time.Now()
 		go func() { done <- barrierOf(t, s, store).Wait(t.Context(), node("")) }()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if len(done) != 0 {
-			t.Fatal("the workers start on a cache that lags")
+			t.Fatal("the workers start while the cache lags")
 		}
 		_ = store.Update(func() *corev1.Node { n := version("1", "10"); n.Name = "a"; return n }())
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if len(done) != 0 {
-			t.Fatal("the workers start on a cache without an object")
+			t.Fatal("the workers start while the cache misses an object")
 		}
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(begun); s.lists != 2 || took > relist+time.Second {
+		if took := time.Since(started); s.lists != 2 || took > relistInterval+time.Second {
 			t.Errorf("%d lists, %s", s.lists, took)
 		}
 	})
 }
 
-func TestBarrier_TriesAgainWhenTheListFails(t *testing.T) {
+func TestBarrier_ListFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{err: errors.New("etcd has no leader")}
 		s.onList = func() {
@@ -179,17 +179,17 @@ func TestBarrier_TriesAgainWhenTheListFails(t *testing.T) {
 				s.err = nil
 			}
 		}
-		begun := time.Now()
+		started := time.Now()
 		if err := barrierOf(t, s, storeWith(t)).Wait(t.Context(), node("")); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(begun); s.lists != 4 || took < 7*time.Second || took > 8*time.Second {
+		if took := time.Since(started); s.lists != 4 || took < 7*time.Second || took > 8*time.Second {
 			t.Errorf("%d lists in %s, want a backoff that doubles from a second", s.lists, took)
 		}
 	})
 }
 
-func TestBarrier_EndsWithTheContext(t *testing.T) {
+func TestBarrier_ContextEnds(t *testing.T) {
 	for name, s := range map[string]*server{
 		"while it lists": {err: errors.New("no")}, "while it waits": {items: []item{{"a", "1", "10"}}, version: "30"},
 	} {
@@ -202,14 +202,14 @@ func TestBarrier_EndsWithTheContext(t *testing.T) {
 	}
 }
 
-func TestBarrier_NeedsAStore(t *testing.T) {
+func TestBarrier_NoStore(t *testing.T) {
 	b := &Barrier{Cache: &storedInformer{informer: &stored{}}, Live: (&server{}).live(t)}
 	if err := b.Wait(t.Context(), node("")); err == nil || !strings.Contains(err.Error(), "no store") {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestBarrier_ListsWhatTheInformerLists(t *testing.T) {
+func TestBarrier_ScopesOfInformers(t *testing.T) {
 	selector := labels.SelectorFromSet(labels.Set{"drover": "yes"})
 	s := &server{}
 	b := barrierOf(t, s, storeWith(t))

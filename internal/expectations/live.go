@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Live reads metadata from the API server itself, in its most recent state. It lists where it could get: a controller may list what it watches,
-// and needs no further permission. With a nil *Live no write stands that the cache does not show.
+// Live reads metadata from the API server, in its most recent state. It lists single objects, too: a controller may list what it watches, and needs
+// no further permission. A nil *Live reports no write.
 type Live struct {
 	// Reader reads from the API server; it must not be a cache.
 	Reader client.Reader
-	// Scheme knows the kinds that are read.
+	// Scheme has the kinds that are read.
 	Scheme *runtime.Scheme
 }
 
@@ -27,32 +27,32 @@ func NewLive(reader client.Reader, scheme *runtime.Scheme) *Live {
 	return &Live{Reader: reader, Scheme: scheme}
 }
 
-// Each object of an answer may have 256 KiB of annotations, and the API server bounds an answer by the number of its objects alone. The first answer
-// has few, the next ones as many as make up pageBytes when they are as large as those of the answer before.
+// Each object may have 256 KiB of annotations, and the API server bounds a page by the number of its objects alone. The first page has minPage
+// objects, each next one as many as add up to pageBytes when they are as large as those of the page before.
 const (
 	minPage, maxPage = 10, 100
 	pageBytes        = 1 << 20
 )
 
-// nextPage returns how many objects to ask for after an answer.
-func nextPage(answer []metav1.PartialObjectMetadata) int64 {
+// nextPage returns how many objects to request after a page.
+func nextPage(page []metav1.PartialObjectMetadata) int64 {
 	size := 1
-	for i := range answer {
-		for _, entries := range []map[string]string{answer[i].Annotations, answer[i].Labels} {
+	for i := range page {
+		for _, entries := range []map[string]string{page[i].Annotations, page[i].Labels} {
 			for key, value := range entries {
 				size += len(key) + len(value)
 			}
 		}
-		for _, entry := range answer[i].ManagedFields {
+		for _, entry := range page[i].ManagedFields {
 			if entry.FieldsV1 != nil {
 				size += len(entry.FieldsV1.GetRawBytes())
 			}
 		}
 	}
-	return int64(min(max(len(answer)*pageBytes/size, minPage), maxPage))
+	return int64(min(max(len(page)*pageBytes/size, minPage), maxPage))
 }
 
-// list calls a function with the metadata of each object of a kind, and returns the version of the list.
+// list calls a function with the metadata of each object of a kind, and returns the resourceVersion of the list.
 func (l *Live) list(
 	ctx context.Context, kind client.Object, each func(*metav1.PartialObjectMetadata), options ...client.ListOption,
 ) (version string, err error) {
@@ -88,15 +88,15 @@ func (l *Live) find(ctx context.Context, kind client.Object, key types.Namespace
 	return found, err
 }
 
-// stands reports whether a write that made a version of an object is still to reach the cache. It is not when the object is gone, is another
-// one, or is older than the write: then etcd was restored from a backup. While the API server does not answer, it is.
-func (l *Live) stands(ctx context.Context, object client.Object, version string) bool {
+// has reports whether the API server has the write that created a version of an object. It has not when the object is gone, has another UID, or is
+// older than the write, because etcd was restored from a backup. While the API server does not answer, it is assumed to have it.
+func (l *Live) has(ctx context.Context, object client.Object, version string) bool {
 	if l == nil {
 		return false
 	}
 	found, err := l.find(ctx, object, client.ObjectKeyFromObject(object))
 	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot ask the API server about a write that the cache does not show", "object", object.GetName())
+		log.FromContext(ctx).Error(err, "reading from the API server what the cache does not show", "object", object.GetName())
 		return true
 	}
 	return found != nil && found.UID == object.GetUID() && !older(found.ResourceVersion, version)

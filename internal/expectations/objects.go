@@ -9,18 +9,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patience is how long a cache may lag behind a write before the API server is asked whether the write still stands.
-const patience = time.Minute
+// pendingTimeout is how long a cache may lag behind a write before the API server is asked whether it has the write.
+const pendingTimeout = time.Minute
 
-// Objects records a controller's own last write of each object, by UID. A cache that does not show it shows the world before the write; a
-// decision made on that would repeat or undo it.
+// Objects records a controller's own last write of each object, by UID. A decision by a cache that does not show the write yet would repeat or
+// undo it.
 type Objects struct {
 	live  *Live
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
 	written map[string]Write
-	// pending holds since when the cache has been seen to lag behind the last write of an object.
+	// pending has the time at which the cache was first seen to lag behind the last write of an object.
 	pending map[string]time.Time
 }
 
@@ -28,16 +28,16 @@ type Objects struct {
 type Write struct {
 	// Version is the resourceVersion of the API server's answer.
 	Version string
-	// Exact reports that the answer held just what was decided: no other writer's change is in it, taints excepted.
+	// Exact reports whether the answer had exactly what was decided: no change of another writer, except of taints.
 	Exact bool
-	// Taints reports that the write changed the taints, which it did only where they were as they had been observed.
+	// Taints reports whether the write changed the taints, which is guarded by the taints that were observed.
 	Taints bool
-	// Awaited reports that a reconciliation was put off because the cache did not show this write.
+	// Awaited reports whether a reconciliation was delayed because the cache did not show this write.
 	Awaited bool
 }
 
-// NewObjects returns an empty tracker. Live asks the API server about a write that the cache does not show for a minute; with nil such a write
-// is dropped. A nil clock is the real one.
+// NewObjects returns an empty tracker. live is asked about a write that the cache does not show for a minute; with nil such a write is dropped. A nil
+// clock is the real one.
 func NewObjects(live *Live, passive clock.PassiveClock) *Objects {
 	if passive == nil {
 		passive = clock.RealClock{}
@@ -61,7 +61,7 @@ func (o *Objects) Pending(ctx context.Context, cached client.Object) bool {
 	if last.Version == "" {
 		return false
 	}
-	if overdue && !o.live.stands(ctx, cached, last.Version) {
+	if overdue && !o.live.has(ctx, cached, last.Version) {
 		o.Forget(uid)
 		return false
 	}
@@ -69,7 +69,7 @@ func (o *Objects) Pending(ctx context.Context, cached client.Object) bool {
 }
 
 // observe compares a version from the cache with the last write. It returns the zero Write when the cache shows the write, or none is recorded;
-// otherwise it records that the write is awaited. overdue reports that it is time to ask the API server about it, which it is once a minute.
+// otherwise it records that the write is awaited. overdue reports whether the API server is to be asked about it, which happens once a minute.
 func (o *Objects) observe(uid, version string) (last Write, overdue bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,8 +84,7 @@ func (o *Objects) observe(uid, version string) (last Write, overdue bool) {
 		since = now
 		o.pending[uid] = since
 	}
-	if overdue = now.Sub(since) >= patience; overdue {
-		// The next question to the API server is a minute away.
+	if overdue = now.Sub(since) >= pendingTimeout; overdue {
 		o.pending[uid] = now
 	}
 	last.Awaited = true
@@ -93,7 +92,7 @@ func (o *Objects) observe(uid, version string) (last Write, overdue bool) {
 	return last, overdue
 }
 
-// Own returns the last write, and reports whether a version is exactly the one that it made: no other writer has changed the object since.
+// Own returns the last write, and reports whether a version is that of the write: no other writer has changed the object since.
 func (o *Objects) Own(uid, version string) (Write, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

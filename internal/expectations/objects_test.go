@@ -30,7 +30,7 @@ func TestObjects_Pending(t *testing.T) {
 		}
 	}
 	if last, _ := o.Own("uid", "100"); !last.Awaited {
-		t.Error("the write does not say that a reconciliation was put off for it")
+		t.Error("the write is not recorded as awaited")
 	}
 	if o.Expect("uid", Write{Version: "200"}); !o.Pending(t.Context(), version("uid", "150")) {
 		t.Error("the later write is not expected")
@@ -41,8 +41,8 @@ func TestObjects_Pending(t *testing.T) {
 	}
 }
 
-// Versions go back when etcd is restored from a backup: waiting for the cache to reach what was written before would never end.
-func TestObjects_WithoutLiveDropAWriteAfterAMinute(t *testing.T) {
+// Versions go back when etcd is restored from a backup: the cache would never reach the version of the write.
+func TestObjects_PendingForAMinuteWithoutLive(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
 	o := NewObjects(nil, clock)
 	pending := func(cached string) bool { return o.Pending(t.Context(), version("uid", cached)) }
@@ -50,40 +50,40 @@ func TestObjects_WithoutLiveDropAWriteAfterAMinute(t *testing.T) {
 	o.Expect("uid", Write{Version: "100"})
 	forward(time.Hour)
 	if !pending("50") {
-		t.Fatal("the age of the write says nothing: the cache has only now been seen to lag")
+		t.Fatal("dropped by the age of the write; the minute starts when the cache is first seen to lag")
 	}
-	forward(patience - time.Second)
+	forward(pendingTimeout - time.Second)
 	if !pending("51") {
 		t.Error("dropped too early")
 	}
 	o.Expect("uid", Write{Version: "110"})
 	forward(2 * time.Second)
 	if !pending("51") {
-		t.Error("a new write does not begin a new minute")
+		t.Error("a new write does not start a new minute")
 	}
-	forward(patience)
+	forward(pendingTimeout)
 	if pending("52") || o.Len() != 0 || len(o.pending) != 0 {
-		t.Error("pending without an end")
+		t.Error("still pending after a minute")
 	}
 	o.Expect("uid", Write{Version: "60"})
 	pending("59")
 	pending("60")
-	forward(patience)
+	forward(pendingTimeout)
 	if !pending("59") {
-		t.Error("a cache that had caught up is timed from before")
+		t.Error("the minute started before the cache had caught up")
 	}
 	if o.Forget("uid"); len(o.pending) != 0 {
 		t.Error("the object is not forgotten")
 	}
 }
 
-func TestObjects_AskTheAPIServerAboutAWriteThatIsOverdue(t *testing.T) {
+func TestObjects_OverdueExpectations(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		server  server
 		pending bool
 	}{
-		{"it stands: pending, however long the watch is frozen", server{items: []item{{"a", "uid", "100"}}}, true},
+		{"it has the write: pending for as long as the watch is frozen", server{items: []item{{"a", "uid", "100"}}}, true},
 		{"another writer has written since: pending", server{items: []item{{"a", "uid", "130"}}}, true},
 		{"etcd was restored to a version before the write: dropped", server{items: []item{{"a", "uid", "60"}}}, false},
 		{"the object is gone: dropped", server{}, false},
@@ -99,7 +99,7 @@ func TestObjects_AskTheAPIServerAboutAWriteThatIsOverdue(t *testing.T) {
 				t.Fatalf("asked %d times within the first minute", c.server.lists)
 			}
 			for minute := 1; minute <= 3; minute++ {
-				clock.SetTime(clock.Now().Add(patience))
+				clock.SetTime(clock.Now().Add(pendingTimeout))
 				if pending := o.Pending(t.Context(), cached); pending != c.pending {
 					t.Errorf("minute %d: pending %v", minute, pending)
 				}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Owned records what a controller has created, updated and deleted of one kind, by owner, until the cache of the kind shows it. A controller
-// that counts would otherwise create again what the cache does not show yet, and delete in place of what it still shows.
+// Owned records what a controller has created, updated and deleted of one kind, by owner, until the cache of the kind shows it. A controller that
+// counts objects would otherwise create too many while the cache does not show the new ones, and delete too many while it still shows deleted ones.
 type Owned struct {
 	reader  client.Reader
 	live    *Live
@@ -26,13 +26,12 @@ type Owned struct {
 	mu sync.Mutex
 	// pending has the last write of each object that the cache may not show yet, by owner.
 	pending map[string]map[types.NamespacedName]expectation
-	// aging are the recorded writes in the order in which they are due to be looked at, so that those of owners that nobody asks about again are
-	// dropped, too.
-	aging []aging
+	// checks are due for the recorded writes, in this order: writes for an owner that is not reconciled again have to be dropped, too.
+	checks []check
 }
 
-// aging names a write, and when it is to be looked at without being asked about.
-type aging struct {
+// check is the time at which a write is compared with the cache although its owner is not reconciled.
+type check struct {
 	owner string
 	key   types.NamespacedName
 	due   time.Time
@@ -43,7 +42,7 @@ type expectation struct {
 	verb    verb
 	uid     types.UID
 	version string
-	// asked is when the write was made, or the API server was asked about it last.
+	// asked is when the API server was asked about the write last, at first when it was made.
 	asked time.Time
 }
 
@@ -55,13 +54,13 @@ const (
 	deleted
 )
 
-// OwnedOptions are what Owned needs besides the cache. The zero value works; it looks up each object, and drops an expectation after a minute.
+// OwnedOptions configure an Owned. With the zero value it looks up each object, and drops an expectation after a minute.
 type OwnedOptions struct {
-	// Version returns the newest resourceVersion that the cache has seen, empty where that is not known (StoreVersion makes one).
+	// Version returns the newest resourceVersion that the cache has seen, empty if that is not known (see StoreVersion).
 	Version func() string
 	// Live asks the API server about an expectation that is not satisfied for a minute.
 	Live *Live
-	// Clock is the real one if nil.
+	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 }
 
@@ -79,13 +78,13 @@ func NewOwned(reader client.Reader, kind func() client.Object, options OwnedOpti
 	}
 }
 
-// Created records an object as the API server answered its creation.
+// Created records an object as the API server returned it from its creation.
 func (o *Owned) Created(owner string, object client.Object) { o.expect(owner, object, created) }
 
-// Updated records an object as the API server answered a change of it.
+// Updated records an object as the API server returned it from an update.
 func (o *Owned) Updated(owner string, object client.Object) { o.expect(owner, object, updated) }
 
-// Deleted records an object of the cache whose deletion the API server has accepted. It may stay, with a deletion timestamp.
+// Deleted records an object of the cache whose deletion the API server has accepted. It may remain, with a deletion timestamp.
 func (o *Owned) Deleted(owner string, object client.Object) { o.expect(owner, object, deleted) }
 
 func (o *Owned) expect(owner string, object client.Object, did verb) {
@@ -96,7 +95,7 @@ func (o *Owned) expect(owner string, object client.Object, did verb) {
 	}
 	key, now := client.ObjectKeyFromObject(object), o.clock.Now()
 	o.pending[owner][key] = expectation{verb: did, uid: object.GetUID(), version: object.GetResourceVersion(), asked: now}
-	o.aging = append(o.aging, aging{owner, key, now.Add(patience)})
+	o.checks = append(o.checks, check{owner, key, now.Add(pendingTimeout)})
 }
 
 // Pending reports whether the cache has yet to show a write that was made for an owner. A write that no cache will ever show is dropped after
@@ -120,32 +119,32 @@ func (o *Owned) Pending(ctx context.Context, owner string) (bool, error) {
 	return false, nil
 }
 
-// sweep drops the oldest write if the cache shows it. One that it does not show is looked at again a minute later.
+// sweep drops the write whose check is due if the cache shows it, and otherwise checks it again a minute later.
 func (o *Owned) sweep(ctx context.Context, newest string) {
-	oldest, write, found := o.oldest()
+	next, write, found := o.nextCheck()
 	if !found {
 		return
 	}
-	if satisfied, err := o.satisfied(ctx, oldest.key, write, newest); err == nil && satisfied {
-		o.drop(oldest.owner, oldest.key, write)
+	if satisfied, err := o.satisfied(ctx, next.key, write, newest); err == nil && satisfied {
+		o.drop(next.owner, next.key, write)
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	oldest.due = o.clock.Now().Add(patience)
-	o.aging = append(o.aging, oldest)
+	next.due = o.clock.Now().Add(pendingTimeout)
+	o.checks = append(o.checks, next)
 }
 
-// oldest takes the oldest write that is due to be looked at.
-func (o *Owned) oldest() (oldest aging, write expectation, found bool) {
+// nextCheck removes and returns the first check that is due.
+func (o *Owned) nextCheck() (next check, write expectation, found bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.clock.Now()
-	for len(o.aging) > 0 && !found && !o.aging[0].due.After(now) {
-		oldest, o.aging = o.aging[0], o.aging[1:]
-		write, found = o.pending[oldest.owner][oldest.key]
+	for len(o.checks) > 0 && !found && !o.checks[0].due.After(now) {
+		next, o.checks = o.checks[0], o.checks[1:]
+		write, found = o.pending[next.owner][next.key]
 	}
-	return oldest, write, found
+	return next, write, found
 }
 
 // drop removes an expectation, unless another one has taken its place.
@@ -177,8 +176,8 @@ func (o *Owned) Len() int {
 
 func (o *Owned) satisfied(ctx context.Context, key types.NamespacedName, write expectation, newest string) (bool, error) {
 	if write.verb != deleted && reached(newest, write.version) {
-		// A cache that is as new as the write has shown it, even when the object has come and gone meanwhile. The answer to a deletion has no
-		// version: that object is always looked up, and a deletion that the cache has shown once stays shown.
+		// A cache that is as new as the write has shown it, even when the object has been created and deleted meanwhile. The answer to a deletion
+		// has no resourceVersion: the object is always looked up, and is recorded as deleted until the cache shows that once.
 		return true, nil
 	}
 	object := o.kind()
@@ -190,15 +189,15 @@ func (o *Owned) satisfied(ctx context.Context, key types.NamespacedName, write e
 	case write.verb == deleted:
 		return object.GetUID() != write.uid || object.GetDeletionTimestamp() != nil, nil
 	}
-	// Under another UID it is either a successor of the recorded object, or a predecessor whose replacement the cache has not seen: the versions
-	// tell which.
+	// An object with another UID is either the successor of the recorded one, or a predecessor whose deletion the cache does not show: the versions
+	// decide which.
 	return !older(object.GetResourceVersion(), write.version), nil
 }
 
-// overdue reports whether the cache will never show a write, by asking the API server once a minute.
+// overdue reports whether the cache will never show a write. It asks the API server once a minute.
 func (o *Owned) overdue(ctx context.Context, owner string, key types.NamespacedName, write expectation) bool {
 	now := o.clock.Now()
-	if now.Sub(write.asked) < patience {
+	if now.Sub(write.asked) < pendingTimeout {
 		return false
 	}
 	if o.live == nil {
@@ -213,10 +212,10 @@ func (o *Owned) overdue(ctx context.Context, owner string, key types.NamespacedN
 	found, err := o.live.find(ctx, o.kind(), key)
 	switch {
 	case err != nil:
-		log.FromContext(ctx).Error(err, "cannot ask the API server about a write that the cache does not show", "object", key.String())
+		log.FromContext(ctx).Error(err, "reading from the API server what the cache does not show", "object", key.String())
 		return false
 	case found == nil:
-		// Of an object that is gone the cache has still to show the deletion.
+		// The cache does not show the deletion yet.
 		return write.verb != deleted
 	case write.verb == deleted:
 		return found.UID == write.uid && found.DeletionTimestamp == nil

@@ -19,15 +19,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// shelf is a cache of at most one Node.
-type shelf struct {
+// nodeCache is a cache of at most one Node.
+type nodeCache struct {
 	client.Reader
 	node  *corev1.Node
 	fails error
 	asked int
 }
 
-func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (s *nodeCache) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	s.asked++
 	out, ok := into.(*corev1.Node)
 	switch {
@@ -55,9 +55,9 @@ func TestOwned(t *testing.T) {
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	created, changed, deleted := (*Owned).Created, (*Owned).Updated, (*Owned).Deleted
 	for _, c := range []struct {
-		name string
-		note func(*Owned, string, client.Object)
-		// reached is the version of the whole cache, cached what it shows of the object.
+		name   string
+		expect func(*Owned, string, client.Object)
+		// reached is the version of the whole cache, cached the object as the cache shows it.
 		reached string
 		cached  *corev1.Node
 		pending bool
@@ -65,46 +65,46 @@ func TestOwned(t *testing.T) {
 		{"created: the cache is older", created, "99", nil, true},
 		{"created: the cache is older, whatever it shows under the name", created, "99", version("old", "98"), true},
 		{"created: the cache is as new", created, "100", version("uid", "100"), false},
-		{"created: the cache is newer, the object has come and gone", created, "1000", nil, false},
-		{"created: nobody knows how new the cache is, and it is not there", created, "", nil, true},
+		{"created: the cache is newer, the object was deleted again", created, "1000", nil, false},
+		{"created: the version of the cache is not known, and it is not there", created, "", nil, true},
 		{"created: it is there", created, "", version("uid", "100"), false},
-		{"created: it is there, and somebody has changed it", created, "", version("uid", "120"), false},
-		{"created: the one that it came after is still there", created, "", version("old", "98"), true},
-		{"created: it has gone, and another has come after it", created, "", version("new", "130"), false},
-		{"created: it is there, with a version that says nothing", created, "", version("uid", "x"), false},
-		{"created: the cache says something that is no version", created, "x", nil, true},
+		{"created: it is there, changed by another writer", created, "", version("uid", "120"), false},
+		{"created: its predecessor is still there", created, "", version("old", "98"), true},
+		{"created: it is gone, and its successor is there", created, "", version("new", "130"), false},
+		{"created: it is there, with a version that cannot be compared", created, "", version("uid", "x"), false},
+		{"created: the version of the cache cannot be compared", created, "x", nil, true},
 
 		{"changed: the cache is older", changed, "99", version("uid", "98"), true},
 		{"changed: the cache is as new", changed, "100", version("uid", "100"), false},
-		{"changed: nobody knows, and it is older", changed, "", version("uid", "98"), true},
-		{"changed: nobody knows, and it is as new", changed, "", version("uid", "100"), false},
-		{"changed: it has gone meanwhile", changed, "", nil, false},
+		{"changed: the version of the cache is not known, and it is older", changed, "", version("uid", "98"), true},
+		{"changed: the version of the cache is not known, and it is as new", changed, "", version("uid", "100"), false},
+		{"changed: it is gone", changed, "", nil, false},
 
 		{"deleted: it is still there, however new the cache is", deleted, "1000", version("uid", "100"), true},
-		{"deleted: it is there, and going", deleted, "", leaving, false},
+		{"deleted: it has a deletion timestamp", deleted, "", leaving, false},
 		{"deleted: it is gone", deleted, "", nil, false},
-		{"deleted: another has come after it", deleted, "", version("new", "130"), false},
+		{"deleted: its successor is there", deleted, "", version("new", "130"), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := NewOwned(&shelf{node: c.cached}, emptyNode, OwnedOptions{Version: func() string { return c.reached }})
-			c.note(f, "owner", version("uid", "100"))
+			f := NewOwned(&nodeCache{node: c.cached}, emptyNode, OwnedOptions{Version: func() string { return c.reached }})
+			c.expect(f, "owner", version("uid", "100"))
 			pending, err := f.Pending(t.Context(), "owner")
 			if err != nil || pending != c.pending {
 				t.Errorf("pending %v, error %v", pending, err)
 			}
 			if (f.Len() == 1) != c.pending {
-				t.Errorf("%d owners wait", f.Len())
+				t.Errorf("%d owners have expectations", f.Len())
 			}
 			if other, err := f.Pending(t.Context(), "another"); other || err != nil {
-				t.Errorf("another owner waits: %v %v", other, err)
+				t.Errorf("another owner has expectations: %v %v", other, err)
 			}
 		})
 	}
 }
 
-// Of a cache that tells how new it is nothing is read: a thousand creations are one comparison each.
-func TestOwnedAsksOnlyForWhatItHasTo(t *testing.T) {
-	cached := &shelf{}
+// No object is read from a cache whose version is known, except for deletions: a thousand creations are one comparison each.
+func TestOwned_ReadsFromTheCache(t *testing.T) {
+	cached := &nodeCache{}
 	f := NewOwned(cached, emptyNode, OwnedOptions{Version: func() string { return "100" }})
 	f.Created("owner", version("uid", "100"))
 	if pending, _ := f.Pending(t.Context(), "owner"); pending || cached.asked != 0 {
@@ -118,8 +118,8 @@ func TestOwnedAsksOnlyForWhatItHasTo(t *testing.T) {
 	}
 }
 
-func TestOwnedForgets(t *testing.T) {
-	f := NewOwned(&shelf{}, emptyNode, OwnedOptions{})
+func TestOwned_Forget(t *testing.T) {
+	f := NewOwned(&nodeCache{}, emptyNode, OwnedOptions{})
 	f.Created("owner", version("uid", "100"))
 	f.Created("another", version("uid", "100"))
 	f.Forget("owner")
@@ -131,9 +131,9 @@ func TestOwnedForgets(t *testing.T) {
 	}
 }
 
-func TestOwnedWithACacheThatFails(t *testing.T) {
+func TestOwned_CacheFails(t *testing.T) {
 	no := errors.New("no")
-	f := NewOwned(&shelf{fails: no}, emptyNode, OwnedOptions{})
+	f := NewOwned(&nodeCache{fails: no}, emptyNode, OwnedOptions{})
 	f.Created("owner", version("uid", "100"))
 	if pending, err := f.Pending(t.Context(), "owner"); !pending || !errors.Is(err, no) {
 		t.Errorf("pending %v, error %v", pending, err)
@@ -160,7 +160,7 @@ func (c *storedInformer) GetInformer(context.Context, client.Object, ...ctrlcach
 
 func TestStoreVersion(t *testing.T) {
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
-	tell, err := StoreVersion(t.Context(), &storedInformer{informer: &stored{store: store}}, node("a"))
+	newest, err := StoreVersion(t.Context(), &storedInformer{informer: &stored{store: store}}, node("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,16 +174,16 @@ func TestStoreVersion(t *testing.T) {
 		{func() error { store.Bookmark("12"); return nil }, "12"},
 		{func() error { return store.Replace(nil, "15") }, "15"},
 	} {
-		if err := step.change(); err != nil || tell() != step.want {
-			t.Errorf("error %v, version %q, want %q", err, tell(), step.want)
+		if err := step.change(); err != nil || newest() != step.want {
+			t.Errorf("error %v, version %q, want %q", err, newest(), step.want)
 		}
 	}
 }
 
-func TestStoreVersionOfInformersThatCannotTell(t *testing.T) {
-	for name, from := range map[string]ctrlcache.Informer{"without a store": struct{ ctrlcache.Informer }{}, "with none yet": &stored{}} {
-		tell, err := StoreVersion(t.Context(), &storedInformer{informer: from}, node("a"))
-		if err != nil || tell() != "" {
+func TestStoreVersion_Unknown(t *testing.T) {
+	for name, from := range map[string]ctrlcache.Informer{"without a store": struct{ ctrlcache.Informer }{}, "without a store yet": &stored{}} {
+		newest, err := StoreVersion(t.Context(), &storedInformer{informer: from}, node("a"))
+		if err != nil || newest() != "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -205,7 +205,7 @@ func TestOwned_OverdueExpectations(t *testing.T) {
 		{"created and there: pending", created, nil, &server{items: []item{{"a", "uid", "100"}}}, true},
 		{"created and gone: dropped", created, nil, &server{}, false},
 		{"created before etcd was restored to an older object: dropped", created, version("old", "40"), &server{items: []item{{"a", "old", "40"}}}, false},
-		{"created, nobody to ask: dropped", created, nil, nil, false},
+		{"created, without Live: dropped", created, nil, nil, false},
 		{"updated and there: pending", updated, version("uid", "90"), &server{items: []item{{"a", "uid", "100"}}}, true},
 		{"updated before etcd was restored: dropped", updated, version("uid", "90"), &server{items: []item{{"a", "uid", "90"}}}, false},
 		{"deleted, the cache still shows it: pending", deleted, version("uid", "100"), &server{}, true},
@@ -218,13 +218,13 @@ func TestOwned_OverdueExpectations(t *testing.T) {
 			if c.server != nil {
 				options.Live = c.server.live(t)
 			}
-			o := NewOwned(&shelf{node: c.cached}, emptyNode, options)
+			o := NewOwned(&nodeCache{node: c.cached}, emptyNode, options)
 			c.expect(o, "owner", version("uid", "100"))
 			if pending, err := o.Pending(t.Context(), "owner"); !pending || err != nil {
 				t.Fatalf("pending %v, error %v", pending, err)
 			}
 			for range 2 {
-				clock.SetTime(clock.Now().Add(patience))
+				clock.SetTime(clock.Now().Add(pendingTimeout))
 				if pending, err := o.Pending(t.Context(), "owner"); pending != c.pending || err != nil {
 					t.Errorf("pending %v, error %v", pending, err)
 				}
@@ -233,27 +233,27 @@ func TestOwned_OverdueExpectations(t *testing.T) {
 	}
 }
 
-// Nobody asks again about the owner of most writes: the lease of a node that is gone, say.
-func TestOwned_DropsWhatNobodyAsksAbout(t *testing.T) {
+// Most owners are not reconciled again, for example the lease of a node that is gone.
+func TestOwned_OwnerNotReconciledAgain(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
-	o := NewOwned(&shelf{}, emptyNode, OwnedOptions{Clock: clock})
+	o := NewOwned(&nodeCache{}, emptyNode, OwnedOptions{Clock: clock})
 	const owners = 100
 	for i := range owners {
 		o.Deleted(fmt.Sprintf("owner-%d", i), version("uid", "100"))
 	}
 	o.Created("pending", version("uid", "100"))
-	ask := func() {
+	reconcile := func() {
 		for range 2 * owners {
 			if pending, err := o.Pending(t.Context(), "another"); pending || err != nil {
 				t.Fatalf("pending %v, error %v", pending, err)
 			}
 		}
 	}
-	if ask(); o.Len() != owners+1 {
+	if reconcile(); o.Len() != owners+1 {
 		t.Errorf("%d owners left within the first minute", o.Len())
 	}
-	clock.SetTime(clock.Now().Add(patience))
-	if ask(); o.Len() != 1 || len(o.aging) != 1 {
-		t.Errorf("%d owners and %d writes left, want the one that the cache does not show", o.Len(), len(o.aging))
+	clock.SetTime(clock.Now().Add(pendingTimeout))
+	if reconcile(); o.Len() != 1 || len(o.checks) != 1 {
+		t.Errorf("%d owners and %d writes left, want the one that the cache does not show", o.Len(), len(o.checks))
 	}
 }

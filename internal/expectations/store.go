@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// StoreVersion returns a function that returns the newest resourceVersion that the cache of a kind has seen; empty where it is not known. It
-// fails when the kind has no informer.
+// StoreVersion returns a function that returns the newest resourceVersion that the cache of a kind has seen, empty if that is not known. It fails
+// when the kind has no informer.
 func StoreVersion(ctx context.Context, informers ctrlcache.Informers, kind client.Object) (func() string, error) {
 	store, err := storeOf(ctx, informers, kind)
 	if err != nil {
@@ -22,7 +22,7 @@ func StoreVersion(ctx context.Context, informers ctrlcache.Informers, kind clien
 	return store.LastStoreSyncResourceVersion, nil
 }
 
-// storeOf returns the store behind the informer of a kind; nil where the informer does not give it away.
+// storeOf returns the store of the informer of a kind; nil if the informer does not export it.
 func storeOf(ctx context.Context, informers ctrlcache.Informers, kind client.Object) (cache.Store, error) {
 	informer, err := informers.GetInformer(ctx, kind)
 	if err != nil {

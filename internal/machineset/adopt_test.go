@@ -37,7 +37,7 @@ func TestAdopt(t *testing.T) {
 		}
 	}
 	if got := s.machine("referred").OwnerReferences[0]; got != other {
-		t.Errorf("the reference to somebody else is %+v", got)
+		t.Errorf("the reference to another owner is %+v", got)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestAdopt_MoreThanReplicas(t *testing.T) {
 	s.expect(2, 2, 2)
 }
 
-// The incumbent leaves a Machine out that it could not adopt, creates another one in its place, and deletes one later.
+// machine-api-operator leaves a Machine out that it could not adopt, creates another one in its place, and deletes one later.
 func TestAdopt_TransientErrors(t *testing.T) {
 	machines := schema.GroupResource{Resource: "machines"}
 	for _, c := range []struct {
@@ -59,9 +59,9 @@ func TestAdopt_TransientErrors(t *testing.T) {
 		again time.Duration
 		fails bool
 	}{
-		{"somebody was faster", apierrors.NewConflict(machines, "orphan", errors.New("modified")), controller.RetryConflict, false},
+		{"another writer was faster", apierrors.NewConflict(machines, "orphan", errors.New("modified")), controller.RetryConflict, false},
 		{"it is gone", apierrors.NewNotFound(machines, "orphan"), controller.CatchUp, false},
-		{"nobody knows", broken(""), 0, true},
+		{"unknown outcome", broken(""), 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newFixture(t, Options{}, append(pool(1), machineOf("orphan", loose))...)
@@ -88,7 +88,7 @@ func TestAdopt_StaleCache(t *testing.T) {
 	s.settle()
 	edit(s, s.machine("orphan"), loose)
 	s.freeze()
-	// Somebody changes the labels, and the set must not own what it does not select.
+	// A user changes the labels: the MachineSet must not own what its selector does not match.
 	edit(s, s.machine("orphan"), func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"pool": "other"} })
 	result, writes, err := s.try("web")
 	if err != nil || !strings.HasPrefix(writes, "patch Machine/orphan") || result.RequeueAfter != controller.RetryConflict {
@@ -124,7 +124,7 @@ func TestAdopt_MachineSetBeingDeleted(t *testing.T) {
 			anew.UID = "another"
 			s.Reconciler.live = newBuilder(t).WithObjects(anew).Build()
 		},
-		"nobody knows": func(_ *testing.T, s *fixture) {
+		"unknown outcome": func(_ *testing.T, s *fixture) {
 			s.Reconciler.live = &failing{Reader: s.client, kind: "*v1.PartialObjectMetadata", err: errors.New("no")}
 		},
 	} {

@@ -30,7 +30,7 @@ func TestDelete_Errors(t *testing.T) {
 		{"it was changed", apierrors.NewConflict(machines, "a", errors.New("modified")), controller.RetryConflict, "conflict", 3, "False ScalingDown"},
 		{"it is gone already", apierrors.NewNotFound(machines, "a"), 0, "gone", 2, "True Resized"},
 		{"it is refused", denied(""), minDenied, "denied", 3, "False DeleteError"},
-		{"nobody knows, once", broken(""), minBackoff, "error", 3, "False ScalingDown"},
+		{"unknown outcome, once", broken(""), minBackoff, "error", 3, "False ScalingDown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newFixture(t, Options{}, pool(3)...)
@@ -57,7 +57,7 @@ func TestDelete_Errors(t *testing.T) {
 	}
 }
 
-// A thousand refused deletions tell no more than one.
+// A thousand denied deletions say no more than one.
 func TestDelete_StopsAfterDenial(t *testing.T) {
 	s := newFixture(t, Options{}, pool(20)...)
 	s.settle()
@@ -84,7 +84,7 @@ func TestDelete_StopsAfterDenial(t *testing.T) {
 	}
 }
 
-// A deletion that got no answer may have been made. Whoever is marked now must not go as well.
+// A deletion that was not answered may have been carried out. A Machine that is marked now must not be deleted as well.
 func TestDelete_UnansweredRequests(t *testing.T) {
 	s := newFixture(t, Options{}, pool(3)...)
 	s.settle()
@@ -106,7 +106,7 @@ func TestDelete_UnansweredRequests(t *testing.T) {
 	}
 }
 
-// What another API has the authority over is not deleted here, and nobody else in its place.
+// The Machine API does not delete what another API has the authority over, nor another Machine instead.
 func TestDelete_MachinesOfOtherAPI(t *testing.T) {
 	s := newFixture(t, Options{}, pool(2)...)
 	s.settle()
@@ -208,7 +208,7 @@ func TestReplace_DeletionFails(t *testing.T) {
 	}
 }
 
-// A pass has an end; the status tells how far it is.
+// A reconciliation is bounded; the status reports progress.
 func TestScale_ManyMachines(t *testing.T) {
 	s := newFixture(t, Options{Parallel: 7}, setOf(plan.Burst+3))
 	result, _, err := s.try("web")

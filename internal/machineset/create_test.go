@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/machineset/plan"
 )
 
-// What fails for one fails for all as a rule: a thousand refused requests tell no more than one.
+// What fails for one usually fails for all: a thousand denied requests say no more than one.
 func TestCreate_StopsAfterDenial(t *testing.T) {
 	s := newFixture(t, Options{}, setOf(1000))
 	s.fail = only("create", denied)
@@ -52,13 +52,13 @@ func TestCreate_StopsAfterDenial(t *testing.T) {
 		t.Errorf("%v creations", got)
 	}
 	if reasons, _ := s.drainEvents(); reasons != "" {
-		t.Errorf("told again: %s", reasons)
+		t.Errorf("reported again: %s", reasons)
 	}
-	// A new process finds it told.
+	// A new process finds it reported.
 	s.restart(nil)
 	s.reconciles("create Machine")
 	if reasons, _ := s.drainEvents(); reasons != "" {
-		t.Errorf("told again: %s", reasons)
+		t.Errorf("reported again: %s", reasons)
 	}
 	// Who changes the set need not wait for the back-off.
 	s.fail = nil
@@ -125,7 +125,7 @@ func TestCreate_FailureReasons(t *testing.T) {
 	}
 }
 
-// An API server that restarts is no news; one that fails again and again is.
+// Drover does not report an API server that restarts, but one that keeps failing.
 func TestCreate_TransientErrorsAreTolerated(t *testing.T) {
 	s := newFixture(t, Options{}, setOf(1))
 	s.fail = only("create", broken)
@@ -142,7 +142,7 @@ func TestCreate_TransientErrorsAreTolerated(t *testing.T) {
 	if reasons, _ := s.drainEvents(); reasons != "FailedCreate ReconcileError" {
 		t.Errorf("events %s", reasons)
 	}
-	// A new process has not been patient yet, and does not take back what was told.
+	// A new process has not counted enough failures yet, and keeps what was reported.
 	s.restart(nil)
 	s.reconciles("create Machine")
 	// When nothing is missing any more, the failure is over.
@@ -159,7 +159,7 @@ func (s *fixture) settleFailing() {
 	}
 }
 
-// A set that goes with its namespace tells nobody of it.
+// A MachineSet that is deleted with its namespace reports nothing.
 func TestCreate_NamespaceTerminating(t *testing.T) {
 	s := newFixture(t, Options{}, setOf(5))
 	s.fail = only("create", func(string) error {
@@ -199,7 +199,7 @@ func TestCreate_UnansweredRequests(t *testing.T) {
 	}
 }
 
-// The same, while the API server itself answers from before: the name is what tells that it is there.
+// The same, while the API server itself answers with an older state: only the name shows that the Machine exists.
 func TestCreate_UnansweredRequestsAndStaleServer(t *testing.T) {
 	s := newFixture(t, Options{}, setOf(2))
 	s.lose = only("create", func(string) error { return apierrors.NewTimeoutError("no answer", 1) })
@@ -221,7 +221,7 @@ func TestCreate_UnansweredRequestsAndStaleServer(t *testing.T) {
 	s.reconciles("")
 }
 
-// A name that is somebody else's is left to them.
+// A Machine of another owner keeps its name.
 func TestCreate_NameTaken(t *testing.T) {
 	foreign := machineOf("web-00001", loose, relabel)
 	s := newFixture(t, Options{}, setOf(1), foreign)
@@ -236,7 +236,7 @@ func TestCreate_NameTaken(t *testing.T) {
 	if fmt.Sprint(s.living()) != "[web-00001 web-00002 web-00003]" {
 		t.Errorf("there are %v", s.living())
 	}
-	// Somebody who takes every name does not keep a worker.
+	// A user who takes every name does not block a worker.
 	s.resize(3)
 	s.names = 0
 	taken := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "machines"}, "x")

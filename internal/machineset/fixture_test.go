@@ -207,7 +207,7 @@ func (s *fixture) done(write string, object client.Object, err error) error {
 // seen notes the newest version that there is.
 func (s *fixture) seen(object client.Object) {
 	version := object.GetResourceVersion()
-	// The answer to a deletion tells none.
+	// The answer to a deletion has none.
 	if order, err := resourceversion.CompareResourceVersion(version, s.newest); version != "" && (err != nil || order > 0) {
 		s.newest = version
 	}
@@ -447,7 +447,7 @@ func (s *fixture) expect(replicas, ready, available int32, conditions ...string)
 	}
 }
 
-// edit changes an object as somebody else would, status and all.
+// edit changes an object as another writer would, with its status.
 func edit[T client.Object](s *fixture, object T, change func(T)) {
 	s.t.Helper()
 	for _, update := range []func() error{

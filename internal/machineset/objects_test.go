@@ -68,7 +68,7 @@ func denied(string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "x", errors.New("quota"))
 }
 
-// broken is an answer of which nobody knows what it means.
+// broken is an error after which the outcome is unknown.
 func broken(string) error { return apierrors.NewInternalError(errors.New("etcd")) }
 
 // only has just some requests fail.

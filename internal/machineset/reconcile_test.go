@@ -141,7 +141,7 @@ func TestReconcile_MinReadySeconds(t *testing.T) {
 	}
 	ready("a", corev1.ConditionTrue, start.Add(-20*time.Second))
 	ready("b", corev1.ConditionTrue, start.Add(-50*time.Second))
-	// That one is not ready does not keep the others from becoming available, as it does with the incumbent.
+	// That one is not ready does not keep the others from becoming available, as it does with machine-api-operator.
 	ready("c", corev1.ConditionFalse, start)
 	for _, step := range []struct {
 		after            time.Duration
@@ -187,7 +187,7 @@ func TestReconcile_Paused(t *testing.T) {
 	}
 }
 
-// The migration to Cluster API waits for the incumbent's condition and words.
+// The migration to the Cluster API waits for the condition and the words of machine-api-operator.
 func TestReconcile_Authority(t *testing.T) {
 	s := newFixture(t, Options{}, pool(2)...)
 	authority := func(api machinev1beta1.MachineAuthority) {
@@ -247,13 +247,13 @@ func TestReconcile_InvalidMachineSet(t *testing.T) {
 	}
 	for range 3 {
 		if result := s.reconciles(""); result != (reconcile.Result{}) {
-			t.Error("somebody has to change something first")
+			t.Error("a user has to change something first")
 		}
 	}
 	s.restart(nil)
 	s.reconciles("")
 	if reasons, _ := s.drainEvents(); reasons != "" {
-		t.Errorf("told again: %s", reasons)
+		t.Errorf("reported again: %s", reasons)
 	}
 	edit(s, s.set(), func(set *machinev1beta1.MachineSet) {
 		set.Spec = setOf(3).Spec

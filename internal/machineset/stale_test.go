@@ -16,16 +16,16 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 )
 
-// both runs a test on a cache that tells how new it is, and on one that does not.
-func both(t *testing.T, run func(s *fixture, tells bool), objects func() []client.Object) {
+// both runs a test on a cache with a version, and on one without.
+func both(t *testing.T, run func(s *fixture, versioned bool), objects func() []client.Object) {
 	t.Helper()
-	for _, tells := range []bool{true, false} {
-		t.Run(fmt.Sprintf("the cache tells its version %v", tells), func(t *testing.T) {
+	for _, versioned := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the cache has a version: %v", versioned), func(t *testing.T) {
 			s := newFixture(t, Options{}, objects()...)
-			if tells {
+			if versioned {
 				s.restart(s.version)
 			}
-			run(s, tells)
+			run(s, versioned)
 		})
 	}
 }
@@ -82,7 +82,7 @@ func TestStaleCache_Adoptions(t *testing.T) {
 	}, func() []client.Object { return append(pool(1), machineOf("orphan", loose)) })
 }
 
-// The incumbent does not wait after a creation that failed in part, counts on the old cache, and creates too many.
+// machine-api-operator does not wait after a creation that failed in part, counts on the old cache, and creates too many.
 func TestStaleCache_AfterPartialFailure(t *testing.T) {
 	both(t, func(s *fixture, _ bool) {
 		s.fail = only("create", func(string) error {
@@ -132,7 +132,7 @@ func TestStaleCache_HalfCaughtUp(t *testing.T) {
 
 // A Machine that was created and is gone before the cache could show it is missing, and not awaited for ever.
 func TestStaleCache_MachineCreatedAndDeleted(t *testing.T) {
-	both(t, func(s *fixture, tells bool) {
+	both(t, func(s *fixture, versioned bool) {
 		s.freezeMachines()
 		s.reconciles("create Machine, status MachineSet/web")
 		edit(s, s.machine("web-00001"), func(m *machinev1beta1.Machine) { m.Finalizers = nil })
@@ -140,8 +140,8 @@ func TestStaleCache_MachineCreatedAndDeleted(t *testing.T) {
 			s.t.Fatal(err)
 		}
 		s.thaw()
-		if !tells {
-			// Nothing but the API server itself can tell.
+		if !versioned {
+			// Only the API server itself knows.
 			s.waits()
 			s.clock.SetTime(s.clock.Now().Add(time.Minute))
 		}
@@ -177,17 +177,17 @@ type world struct {
 	*fixture
 	random *rand.Rand
 	// past are the states of the cluster, the cache is at one of them.
-	past []moment
-	at   int
-	tell bool
-	log  []string
+	past      []moment
+	at        int
+	versioned bool
+	log       []string
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := &world{random: rand.New(rand.NewPCG(seed, 1))}
 	w.fixture = newFixture(t, Options{Parallel: 1}, setOf(w.random.Int32N(5)))
-	w.tell = w.random.IntN(2) == 0
+	w.versioned = w.random.IntN(2) == 0
 	w.carried = w.remember
 	w.remember()
 	w.advance(0)
@@ -206,7 +206,7 @@ func (w *world) advance(to int) {
 // crash starts a new process. Its caches have caught up before it begins (expectations.Barrier).
 func (w *world) crash() {
 	w.advance(len(w.past) - 1)
-	if w.tell {
+	if w.versioned {
 		w.restart(func() string { return w.cached.reached })
 		return
 	}
@@ -249,7 +249,7 @@ func (w *world) step() {
 			if err := w.client.Delete(w.t.Context(), machine, guard(machine)); err != nil {
 				w.t.Fatal(err)
 			}
-			w.log = append(w.log, "somebody deletes "+machine.Name)
+			w.log = append(w.log, "another writer deletes "+machine.Name)
 		}
 		w.advance(len(w.past) - 1)
 	}

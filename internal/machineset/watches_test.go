@@ -80,14 +80,14 @@ func watched(t *testing.T, s *fixture) *informers {
 // audience is a pool of one Machine, and two other sets of which one selects the same Machines.
 func audience(t *testing.T) (*fixture, *informers) {
 	t.Helper()
-	rival, other, broken := setOf(1), setOf(1), setOf(1)
-	rival.Name, rival.UID = "rival", "uid-of-rival"
+	second, other, broken := setOf(1), setOf(1), setOf(1)
+	second.Name, second.UID = "second", "uid-of-second"
 	other.Name, other.UID = "other", "uid-of-other"
 	other.Spec.Selector.MatchLabels = map[string]string{"pool": "other"}
 	other.Spec.Template.Labels = map[string]string{"pool": "other"}
 	broken.Name, broken.UID = "broken", "uid-of-broken"
 	broken.Spec.Selector = metav1.LabelSelector{}
-	s := newFixture(t, Options{}, append(pool(1), rival, other, broken, machineOf("orphan", loose))...)
+	s := newFixture(t, Options{}, append(pool(1), second, other, broken, machineOf("orphan", loose))...)
 	return s, watched(t, s)
 }
 
@@ -104,12 +104,12 @@ func TestWatches_Machine(t *testing.T) {
 		{"an error", nil, func(m *machinev1beta1.Machine) { m.Status.ErrorMessage = new("no") }, "web+100ms"},
 		{"its labels", relabel, nil, "web"},
 		{"it is being deleted", nil, func(m *machinev1beta1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: start} }, "web"},
-		{"it loses its owner: others may have it", nil, loose, "rival web"},
-		{"it gets an owner", loose, nil, "rival web"},
+		{"it loses its owner: others may have it", nil, loose, "second web"},
+		{"it gets an owner", loose, nil, "second web"},
 		{"it changes its owner", nil, func(m *machinev1beta1.Machine) {
-			m.OwnerReferences[0].Name, m.OwnerReferences[0].UID = "rival", "uid-of-rival"
-		}, "rival web"},
-		{"an orphan is labelled for another set", loose, func(m *machinev1beta1.Machine) { relabel(m); loose(m) }, "other rival web"},
+			m.OwnerReferences[0].Name, m.OwnerReferences[0].UID = "second", "uid-of-second"
+		}, "second web"},
+		{"an orphan is labelled for another set", loose, func(m *machinev1beta1.Machine) { relabel(m); loose(m) }, "other second web"},
 		{"an orphan without labels", func(m *machinev1beta1.Machine) { loose(m); m.Labels = nil },
 			func(m *machinev1beta1.Machine) { loose(m); m.Labels = nil; m.Status.NodeRef = nil }, ""},
 		{"a control plane's", nil, func(m *machinev1beta1.Machine) {
@@ -137,7 +137,7 @@ func TestWatches_Machine(t *testing.T) {
 		t.Errorf("created: queued %q", got)
 	}
 	w.machines.Add(machineOf("a", loose))
-	if got := w.queue.take(); got != "rival web" {
+	if got := w.queue.take(); got != "second web" {
 		t.Errorf("an orphan is created: queued %q", got)
 	}
 	w.machines.Delete(machineOf("a"))
@@ -192,7 +192,7 @@ func TestWatches_Node(t *testing.T) {
 		{"a label", func(n *corev1.Node) { n.Labels = map[string]string{"x": "y"} }, ""},
 		{"not ready", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, "web+100ms"},
 		{"made anew", func(n *corev1.Node) { n.UID = "another" }, "web+100ms"},
-		{"nobody's", func(n *corev1.Node) { n.Name, n.UID = "nobody's", "another" }, ""},
+		{"no Machine", func(n *corev1.Node) { n.Name, n.UID = "stray", "another" }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, w := audience(t)
@@ -274,7 +274,7 @@ func (i refusingIndexer) IndexField(context.Context, client.Object, string, clie
 	return i.err
 }
 
-// startingInformers tell of what is there as informers do when a handler joins.
+// startingInformers deliver the existing objects, as informers do when a handler is added.
 type startingInformers struct {
 	informertest.FakeInformers
 	objects map[string][]client.Object

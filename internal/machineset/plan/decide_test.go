@@ -31,20 +31,20 @@ func TestDecide(t *testing.T) {
 		{"there are too many", 1, three(), nil, "members [a b c] delete [a b]"},
 		{"there shall be none", 0, three(), nil, "members [a b c] delete [a b c]"},
 		{"one is being deleted: its replacement does not wait for that", 3, three(deleting), nil, "members [a c] create 1"},
-		{"one is somebody else's", 3, three(ownedBy("another")), nil, "members [a c] create 1"},
-		{"one is nobody's", 3, three(loose), nil, "members [a b c] adopt [b]"},
-		{"one more than there shall be is nobody's: first it is adopted", 2, three(loose), nil, "members [a b c] adopt [b]"},
+		{"one has another owner", 3, three(ownedBy("another")), nil, "members [a c] create 1"},
+		{"one has no owner", 3, three(loose), nil, "members [a b c] adopt [b]"},
+		{"one too many, without an owner: it is adopted first", 2, three(loose), nil, "members [a b c] adopt [b]"},
 		{"one is not selected any more: first it is let go", 3, three(relabel), nil, "members [a c] release [b]"},
-		{"one is nobody's and not to be had", 3, three(loose), func(in *Input) { in.Refused = map[types.UID]bool{"uid-of-b": true} },
+		{"one has no owner and cannot be adopted", 3, three(loose), func(in *Input) { in.Refused = map[types.UID]bool{"uid-of-b": true} },
 			"members [a c] create 1"},
 		{"one cannot be let go", 3, three(relabel), func(in *Input) { in.Refused = map[types.UID]bool{"uid-of-b": true} }, "members [a c] create 1"},
 		{"a member that was refused before it was one", 3, three(), func(in *Input) { in.Refused = map[types.UID]bool{"uid-of-b": true} },
 			"members [a b c]"},
-		{"another API's and nobody's", 2, three(loose, migrated), nil, "members [a c]"},
+		{"another API's, without an owner", 2, three(loose, migrated), nil, "members [a c]"},
 		{"another API's and not selected", 2, three(relabel, migrated), nil, "members [a c]"},
 		{"another API's counts", 3, three(migrated), nil, "members [a b c]"},
 		{"another API's goes last, and not by this one's hand", 0, three(migrated), nil, "members [a b c] delete [a c] withheld [b]"},
-		{"another API's, and marked: nobody else goes for it", 2, three(migrated, annotated(DeleteAnnotation, "")), nil,
+		{"another API's, and marked: no other one is deleted instead", 2, three(migrated, annotated(DeleteAnnotation, "")), nil,
 			"members [a b c] withheld [b]"},
 		{"paused", 5, append(three(loose), machineOf("d", relabel)),
 			func(in *Input) { in.Set.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""} }, "members [a c]"},
@@ -85,11 +85,11 @@ func TestDecide_InvalidMachineSet(t *testing.T) {
 	}{
 		{"no replicas", func(s *machinev1beta1.MachineSet) { s.Spec.Replicas = nil }, "spec.replicas", "pool=web", "members [a b]"},
 		{"less than none", func(s *machinev1beta1.MachineSet) { s.Spec.Replicas = new(int32(-1)) }, "spec.replicas", "pool=web", "members [a b]"},
-		{"a policy that nobody knows", func(s *machinev1beta1.MachineSet) { s.Spec.Replicas, s.Spec.DeletePolicy = new(int32(1)), "Nicest" },
+		{"an unknown policy", func(s *machinev1beta1.MachineSet) { s.Spec.Replicas, s.Spec.DeletePolicy = new(int32(1)), "Nicest" },
 			"spec.deletePolicy", "pool=web", "members [a b]"},
-		{"a policy that nobody knows, and nothing to delete", func(s *machinev1beta1.MachineSet) { s.Spec.DeletePolicy = "Nicest" },
+		{"an unknown policy, and nothing to delete", func(s *machinev1beta1.MachineSet) { s.Spec.DeletePolicy = "Nicest" },
 			"", "pool=web", "members [a b] create 1"},
-		{"no selector: nobody is let go", func(s *machinev1beta1.MachineSet) { s.Spec.Selector = metav1.LabelSelector{} },
+		{"no selector: none is released", func(s *machinev1beta1.MachineSet) { s.Spec.Selector = metav1.LabelSelector{} },
 			"spec.selector", "", "members []"},
 		{"a selector that the template does not match", func(s *machinev1beta1.MachineSet) { s.Spec.Template.Labels = nil },
 			"spec.selector", "", "members []"},
@@ -98,15 +98,15 @@ func TestDecide_InvalidMachineSet(t *testing.T) {
 			set := setOf(3)
 			c.edit(set)
 			d := Decide(inputOf(set, machineOf("a"), machineOf("b")))
-			told := (d.Problem == "") == (c.problem == "") && strings.Contains(d.Problem, c.problem)
-			if got := brief(d); got != c.want || d.Selector != c.selector || !told {
+			matches := (d.Problem == "") == (c.problem == "") && strings.Contains(d.Problem, c.problem)
+			if got := brief(d); got != c.want || d.Selector != c.selector || !matches {
 				t.Errorf("got  %s\nwant %s\nproblem %q, selector %q", got, c.want, d.Problem, d.Selector)
 			}
 		})
 	}
 }
 
-// A pass has an end, and the status tells how far it is.
+// A reconciliation is bounded, and the status reports progress.
 func TestDecide_Burst(t *testing.T) {
 	if d := Decide(inputOf(setOf(5000))); d.Create != Burst {
 		t.Errorf("creates %d at once", d.Create)

@@ -28,11 +28,11 @@ func TestRelationOf(t *testing.T) {
 		{"owned and without labels", []func(*machinev1beta1.Machine){func(m *machinev1beta1.Machine) { m.Labels = nil }}, Release},
 		{"owned, selected and being deleted", []func(*machinev1beta1.Machine){deleting}, Deleting},
 		{"owned, not selected and being deleted: it is too late to let go of it", []func(*machinev1beta1.Machine){deleting, relabel}, Deleting},
-		{"nobody's and selected", []func(*machinev1beta1.Machine){loose}, Adopt},
-		{"nobody's and not selected", []func(*machinev1beta1.Machine){loose, relabel}, Foreign},
-		{"nobody's and being deleted", []func(*machinev1beta1.Machine){loose, deleting}, Foreign},
-		{"somebody else's", []func(*machinev1beta1.Machine){ownedBy("another")}, Foreign},
-		{"somebody else's, being deleted", []func(*machinev1beta1.Machine){ownedBy("another"), deleting}, Foreign},
+		{"no owner, selected", []func(*machinev1beta1.Machine){loose}, Adopt},
+		{"no owner, not selected", []func(*machinev1beta1.Machine){loose, relabel}, Foreign},
+		{"no owner, being deleted", []func(*machinev1beta1.Machine){loose, deleting}, Foreign},
+		{"another owner", []func(*machinev1beta1.Machine){ownedBy("another")}, Foreign},
+		{"another owner, being deleted", []func(*machinev1beta1.Machine){ownedBy("another"), deleting}, Foreign},
 		{"of a set of the same name that was deleted", []func(*machinev1beta1.Machine){ownedBy("the-old-uid-of-web")}, Foreign},
 		{"owned, but not controlled", []func(*machinev1beta1.Machine){func(m *machinev1beta1.Machine) { m.OwnerReferences[0].Controller = nil }}, Adopt},
 		{"in another namespace", []func(*machinev1beta1.Machine){func(m *machinev1beta1.Machine) { m.Namespace = "ofOtherAPI" }}, Foreign},
@@ -150,7 +150,7 @@ func TestMember_Available(t *testing.T) {
 			remaining: time.Second},
 		{name: "for exactly long enough", node: nodeOf("a", corev1.ConditionTrue, start.Add(-10*time.Second)), minReady: 10, ready: true, available: true},
 		{name: "for longer", node: nodeOf("a", corev1.ConditionTrue, start.Add(-time.Hour)), minReady: 10, ready: true, available: true},
-		{name: "nobody knows since when", node: nodeOf("a", corev1.ConditionTrue, time.Time{}), minReady: 10, ready: true, available: true},
+		{name: "no transition time", node: nodeOf("a", corev1.ConditionTrue, time.Time{}), minReady: 10, ready: true, available: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			set := setOf(1)
@@ -216,6 +216,6 @@ func TestSameHealth(t *testing.T) {
 		}
 	}
 	if SameHealth(machineOf("a", withError("CreateError", "no quota")), machineOf("a", withError("CreateError", "no capacity"))) {
-		t.Error("the text of an error is told in the status, so it counts")
+		t.Error("the status has the message of an error, so it counts")
 	}
 }

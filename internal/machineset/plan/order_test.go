@@ -62,15 +62,15 @@ func TestDeleteOrder(t *testing.T) {
 		}
 	}
 	if _, err := DeleteOrder("Nicest", nil); err == nil {
-		t.Error("a policy that nobody knows")
+		t.Error("an unknown policy")
 	}
 }
 
-// The incumbent ranks a Machine of the same second as high as a marked one, and takes whichever comes first.
+// machine-api-operator ranks a Machine of the same second as high as a marked one, and deletes the first of the two.
 func TestDeleteOrder_MarkedFirst(t *testing.T) {
 	for _, policy := range []string{"Random", "Newest", "Oldest"} {
 		members := memberList([]*machinev1beta1.Machine{
-			machineOf("a-newborn", aged(0)), machineOf("b-in-the-future", aged(-time.Hour)), machineOf("c-ageless", aged(0), func(m *machinev1beta1.Machine) {
+			machineOf("a-new", aged(0)), machineOf("b-in-the-future", aged(-time.Hour)), machineOf("c-ageless", aged(0), func(m *machinev1beta1.Machine) {
 				m.CreationTimestamp.Reset()
 			}),
 			machineOf("failed", inPhase("Failed"), noNode), machineOf("z-marked", annotated(DeleteAnnotation, "true")),

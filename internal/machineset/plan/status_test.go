@@ -169,7 +169,7 @@ func TestStatus_EveryFieldIsAChange(t *testing.T) {
 	}
 }
 
-// Without a selector nobody knows how many there are.
+// Without a selector the number of Machines is unknown.
 func TestStatus_InvalidSelector(t *testing.T) {
 	o := &Observation{Set: setOf(3), Problem: "spec.selector is empty", Now: start}
 	o.Set.Status.Replicas, o.Set.Status.ReadyReplicas, o.Set.Status.LabelSelector = 7, 5, "pool=web"
@@ -215,7 +215,7 @@ func TestStatus_TransitionTimes(t *testing.T) {
 	}
 }
 
-// Somebody else's order alone is no reason to write.
+// The order of another writer alone is no reason to write.
 func TestStatus_OrderOfConditions(t *testing.T) {
 	o := observed(3, Counts{Replicas: 3, Ready: 3})
 	o.Set.Status, _ = o.Status()
@@ -244,7 +244,7 @@ func TestStatus_Messages(t *testing.T) {
 	}
 }
 
-// The incumbent's words: the migration of a cluster waits for them.
+// The words of machine-api-operator: the migration of a cluster waits for them.
 func TestStatusOtherAPI(t *testing.T) {
 	before := &machinev1beta1.MachineSetStatus{AuthoritativeAPI: "Migrating", Replicas: 3}
 	after, changed := StatusOtherAPI(before, start)

@@ -38,13 +38,13 @@ func newGuard(mgr manager.Manager, settings v1alpha1.Maintenance) (guard, error)
 type certificates interface {
 	manager.Runnable
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Ready tells whether the webhook can be called.
+	// Ready reports whether the webhook can be called.
 	Ready(ctx context.Context) error
 }
 
 // addAdmission serves the webhooks of NodeMaintenance, of both groups, on every replica: one that stands by answers as well. It returns
 // what /readyz has to look at.
-func addAdmission(mgr manager.Manager, board *switchboard, settings *v1alpha1.DroverConfiguration) ([]check, error) {
+func addAdmission(mgr manager.Manager, cm *capabilityManager, settings *v1alpha1.DroverConfiguration) ([]check, error) {
 	flavours := maintenance.Flavours()
 	on := false
 	for _, flavour := range flavours {
@@ -63,7 +63,7 @@ func addAdmission(mgr manager.Manager, board *switchboard, settings *v1alpha1.Dr
 	}
 	// It measures the webhooks, and is never started: the endpoint serves them.
 	server := webhook.NewServer(webhook.Options{})
-	claims := &admission.Claims{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Cached: board.full}
+	claims := &admission.Claims{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Cached: cm.full}
 	for _, flavour := range flavours {
 		server.Register(admission.Path(flavour), &ctrladmission.Webhook{Handler: &admission.Validator{
 			Flavour: flavour, Nodes: mgr.GetCache(), Live: mgr.GetAPIReader(), Claims: claims, Guard: guard,
@@ -74,7 +74,7 @@ func addAdmission(mgr manager.Manager, board *switchboard, settings *v1alpha1.Dr
 	if err != nil {
 		return nil, err
 	}
-	board.metrics.source = source.GetCertificate
+	cm.metrics.source = source.GetCertificate
 	for _, part := range []manager.Runnable{source, served} {
 		if err := mgr.Add(part); err != nil {
 			return nil, err
@@ -83,8 +83,8 @@ func addAdmission(mgr manager.Manager, board *switchboard, settings *v1alpha1.Dr
 	return []check{{"webhook", source.Ready}}, nil
 }
 
-// full tells whether the caches of a capability are full.
-func (s *switchboard) full(name string) bool {
+// full reports whether the caches of a capability are synced.
+func (s *capabilityManager) full(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.states[name].state

@@ -31,7 +31,7 @@ func TestTheWebhookIsServedWithMaintenanceOnly(t *testing.T) {
 		settings := quietSettings()
 		c.edit(settings)
 		metrics, _ := quietMetrics(t)
-		checks, err := addAdmission(quietManager(t), newSwitchboard(nil, nil, nil, nil, nil, metrics), settings)
+		checks, err := addAdmission(quietManager(t), newCapabilityManager(nil, nil, nil, nil, nil, metrics), settings)
 		if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%s: %v, want %q", name, err, c.fails)
 		}
@@ -39,7 +39,7 @@ func TestTheWebhookIsServedWithMaintenanceOnly(t *testing.T) {
 			t.Errorf("%s: %d checks", name, len(checks))
 		}
 		if (metrics.source != nil) != c.served {
-			t.Errorf("%s: the certificate's end is told: %t", name, metrics.source != nil)
+			t.Errorf("%s: the metric of the certificate's end exists: %t", name, metrics.source != nil)
 		}
 		for _, check := range checks {
 			if err := check.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "has not been looked for yet") {

@@ -43,7 +43,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// newMapper knows the resources of the kinds that Drover reads and writes. Which of them the server has is the switchboard's question;
+// newMapper knows the resources of the kinds that Drover reads and writes. The capability manager finds out which of them the server has;
 // a mapper that asks the server would be asked on every write.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -79,7 +79,7 @@ func addUpgrade(mapper *meta.DefaultRESTMapper) {
 	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
 }
 
-// Kinds of which only the metadata is read. crdKind is what the switchboard watches.
+// Kinds of which only the metadata is read. crdKind is what the capability manager watches.
 var (
 	crdKind           = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 	daemonSetKind     = appsv1.SchemeGroupVersion.WithKind("DaemonSet")

@@ -36,7 +36,7 @@ type capability struct {
 	run func(ctx context.Context) error
 }
 
-// State of a capability, as /readyz?verbose and the log tell it.
+// State of a capability, as /readyz?verbose and the log report it.
 const (
 	stateOff      = "off"
 	stateStarting = "filling caches"
@@ -52,15 +52,15 @@ const unknown = "not looked at yet"
 const (
 	// recheck is how often discovery is asked again after a CRD changed, or when an answer failed.
 	recheck = time.Second
-	// unrest is for how long after the last change of a CRD it is asked again: a resource is served a moment after its CRD appears.
-	unrest = 15 * time.Second
-	// glance is how often it is asked whether a capability is blocked, which no event tells.
-	glance = time.Minute
+	// settlePeriod is how long the resources are checked again after the last change of a CRD: a resource is served a moment after its CRD exists.
+	settlePeriod = 15 * time.Second
+	// blockedInterval is how often the manager checks whether a capability is blocked, for which there is no event.
+	blockedInterval = time.Minute
 )
 
-// switchboard starts capabilities when their CRDs are served and stops them when they are gone. It runs on every replica, so that
+// capabilityManager starts capabilities when their CRDs are served and stops them when they are gone. It runs on every replica, so that
 // one that stands by has its caches full when it takes over.
-type switchboard struct {
+type capabilityManager struct {
 	capabilities []capability
 	cache        ctrlcache.Cache
 	discovery    discovery.DiscoveryInterface
@@ -89,11 +89,11 @@ type running struct {
 	done   chan struct{}
 }
 
-func newSwitchboard(
+func newCapabilityManager(
 	capabilities []capability, cache ctrlcache.Cache, indexes *indexes, discovery discovery.DiscoveryInterface, elected <-chan struct{},
 	metrics *Metrics,
-) *switchboard {
-	s := &switchboard{
+) *capabilityManager {
+	s := &capabilityManager{
 		capabilities: capabilities, cache: cache, indexes: indexes, discovery: discovery, elected: elected, metrics: metrics,
 		states: map[string]status{}, failures: map[string]*failures{},
 	}
@@ -104,11 +104,11 @@ func newSwitchboard(
 	return s
 }
 
-// NeedLeaderElection tells the manager to start the switchboard on every replica.
-func (s *switchboard) NeedLeaderElection() bool { return false }
+// NeedLeaderElection returns false: the capability manager runs on every replica.
+func (s *capabilityManager) NeedLeaderElection() bool { return false }
 
 // Start runs until the context ends or a capability fails; it returns when all have stopped.
-func (s *switchboard) Start(ctx context.Context) error {
+func (s *capabilityManager) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	if err := s.watchCRDs(ctx, func() { poke(changed) }); err != nil {
 		return err
@@ -120,14 +120,14 @@ func (s *switchboard) Start(ctx context.Context) error {
 			<-r.done
 		}
 	}()
-	quiet := time.Now().Add(unrest)
+	quiet := time.Now().Add(settlePeriod)
 	for {
 		wait := s.settle(ctx, group, failed)
 		switch {
 		case time.Now().Before(quiet):
 			wait = recheck
 		case wait == 0 && slices.ContainsFunc(s.capabilities, func(c capability) bool { return c.blocked != nil }):
-			wait = glance
+			wait = blockedInterval
 		}
 		var again <-chan time.Time
 		if wait > 0 {
@@ -139,7 +139,7 @@ func (s *switchboard) Start(ctx context.Context) error {
 		case err := <-failed:
 			return err
 		case <-changed:
-			quiet = time.Now().Add(unrest)
+			quiet = time.Now().Add(settlePeriod)
 		case <-again:
 		}
 	}
@@ -153,7 +153,7 @@ func poke(changed chan<- struct{}) {
 }
 
 // watchCRDs calls back when any CRD is created, changed or deleted. Only their metadata is read.
-func (s *switchboard) watchCRDs(ctx context.Context, changed func()) error {
+func (s *capabilityManager) watchCRDs(ctx context.Context, changed func()) error {
 	kind := &metav1.PartialObjectMetadata{}
 	kind.SetGroupVersionKind(crdKind)
 	informer, err := s.cache.GetInformer(ctx, kind)
@@ -171,7 +171,7 @@ func (s *switchboard) watchCRDs(ctx context.Context, changed func()) error {
 
 // settle starts and stops what has to be. It returns how soon the API server has to be asked again because it failed to answer, zero when it
 // did answer.
-func (s *switchboard) settle(ctx context.Context, group map[string]*running, failed chan<- error) (again time.Duration) {
+func (s *capabilityManager) settle(ctx context.Context, group map[string]*running, failed chan<- error) (again time.Duration) {
 	for _, c := range s.capabilities {
 		missing, err := s.missing(ctx, c)
 		current := group[c.name]
@@ -199,7 +199,7 @@ func (s *switchboard) settle(ctx context.Context, group map[string]*running, fai
 }
 
 // missing names the first resource that a capability needs and the server does not have.
-func (s *switchboard) missing(ctx context.Context, c capability) (string, error) {
+func (s *capabilityManager) missing(ctx context.Context, c capability) (string, error) {
 	for _, need := range c.needs {
 		list, err := s.discovery.ServerResourcesForGroupVersion(need.GroupVersion().String())
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -217,7 +217,7 @@ func (s *switchboard) missing(ctx context.Context, c capability) (string, error)
 }
 
 // begin starts a capability. Its own failure ends the process, unless its CRDs went away under it.
-func (s *switchboard) begin(ctx context.Context, c capability, failed chan<- error) *running {
+func (s *capabilityManager) begin(ctx context.Context, c capability, failed chan<- error) *running {
 	own, cancel := context.WithCancel(ctx)
 	r := &running{cancel: cancel, done: make(chan struct{})}
 	go func() {
@@ -229,7 +229,7 @@ func (s *switchboard) begin(ctx context.Context, c capability, failed chan<- err
 	return r
 }
 
-func (s *switchboard) operate(ctx context.Context, c capability) error {
+func (s *capabilityManager) operate(ctx context.Context, c capability) error {
 	s.set(ctx, c.name, stateStarting, "")
 	begun := time.Now()
 	if err := s.fill(ctx, c); err != nil {
@@ -253,7 +253,7 @@ func (s *switchboard) operate(ctx context.Context, c capability) error {
 }
 
 // waitForCaches returns when the caches of a capability show what was written before this replica led.
-func (s *switchboard) waitForCaches(ctx context.Context, c capability) error {
+func (s *capabilityManager) waitForCaches(ctx context.Context, c capability) error {
 	if s.catchUp == nil {
 		return nil
 	}
@@ -269,7 +269,7 @@ func (s *switchboard) waitForCaches(ctx context.Context, c capability) error {
 }
 
 // fill waits until the caches of a capability are full. When a CRD goes away meanwhile, settle ends the wait.
-func (s *switchboard) fill(ctx context.Context, c capability) error {
+func (s *capabilityManager) fill(ctx context.Context, c capability) error {
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (s *switchboard) fill(ctx context.Context, c capability) error {
 
 // release drops the caches that a capability had for itself: those of kinds that may not be served any more. What another one reads stays,
 // with that one's watches and indexes on it; when that one stops, too, it drops it.
-func (s *switchboard) release(ctx context.Context, c capability, group map[string]*running) {
+func (s *capabilityManager) release(ctx context.Context, c capability, group map[string]*running) {
 	for _, kind := range c.own {
 		if s.inUse(kind, group) {
 			continue
@@ -295,15 +295,15 @@ func (s *switchboard) release(ctx context.Context, c capability, group map[strin
 	}
 }
 
-// inUse tells whether a capability that has been started watches a kind.
-func (s *switchboard) inUse(object client.Object, group map[string]*running) bool {
+// inUse reports whether a running capability watches a kind.
+func (s *capabilityManager) inUse(object client.Object, group map[string]*running) bool {
 	return slices.ContainsFunc(s.capabilities, func(c capability) bool {
 		return group[c.name] != nil && slices.ContainsFunc(c.watches, func(watched client.Object) bool { return kindOf(watched) == kindOf(object) })
 	})
 }
 
 // set notes the state of a capability and logs it once.
-func (s *switchboard) set(ctx context.Context, name, state, why string) {
+func (s *capabilityManager) set(ctx context.Context, name, state, why string) {
 	s.mu.Lock()
 	before := s.states[name]
 	s.states[name] = status{state: state, why: why}
@@ -314,8 +314,8 @@ func (s *switchboard) set(ctx context.Context, name, state, why string) {
 	}
 }
 
-// ready tells whether every capability whose CRDs are there has its caches full.
-func (s *switchboard) ready() error {
+// ready returns an error while the caches of a capability whose CRDs exist are not synced.
+func (s *capabilityManager) ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var failures []error
@@ -328,7 +328,7 @@ func (s *switchboard) ready() error {
 }
 
 // lines describes each capability for /readyz?verbose.
-func (s *switchboard) lines() []string {
+func (s *capabilityManager) lines() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var lines []string

@@ -111,9 +111,9 @@ func typeName(object client.Object) string {
 	return "?"
 }
 
-// plant is a switchboard in operation with one capability.
+// plant is a capability manager in operation with one capability.
 type plant struct {
-	*switchboard
+	*capabilityManager
 	server  *server
 	cache   *informers
 	elect   func()
@@ -166,11 +166,11 @@ func newPlant() *plant {
 	if err != nil {
 		panic(err)
 	}
-	p.switchboard = newSwitchboard([]capability{work}, p.cache, newIndexes(p.cache), p.server, elected, metrics)
+	p.capabilityManager = newCapabilityManager([]capability{work}, p.cache, newIndexes(p.cache), p.server, elected, metrics)
 	return p
 }
 
-// operate runs a test beside a switchboard, in a bubble whose clock goes on as soon as everybody waits.
+// operate runs a test beside a capability manager, in a bubble whose clock goes on as soon as all goroutines wait.
 func operate(t *testing.T, test func(t *testing.T, p *plant)) {
 	synctest.Test(t, func(t *testing.T) { newPlant().operate(t, test) })
 }
@@ -183,7 +183,7 @@ func (p *plant) operate(t *testing.T, test func(t *testing.T, p *plant)) {
 	cancel()
 	synctest.Wait()
 	if p.NeedLeaderElection() {
-		t.Error("the switchboard runs on every replica")
+		t.Error("the capability manager runs on every replica")
 	}
 }
 
@@ -297,7 +297,7 @@ func TestFailureOfACapabilityEndsTheProcess(t *testing.T) {
 	})
 }
 
-// ended waits for the end of the switchboard with an error.
+// ended waits for the end of the capability manager with an error.
 func (p *plant) ended(t *testing.T, want string) {
 	t.Helper()
 	if err := <-p.stopped; err == nil || err.Error() != want {
@@ -309,7 +309,7 @@ func (p *plant) ended(t *testing.T, want string) {
 func TestDiscoveryIsAskedWhenSomethingChanged(t *testing.T) {
 	operate(t, func(t *testing.T, p *plant) {
 		p.expect(t, noSets, true)
-		time.Sleep(2 * unrest)
+		time.Sleep(2 * settlePeriod)
 		before := p.server.questions()
 		time.Sleep(time.Hour)
 		if now := p.server.questions(); now != before {
@@ -320,10 +320,10 @@ func TestDiscoveryIsAskedWhenSomethingChanged(t *testing.T) {
 		p.cache.crds.Add(crd)
 		p.expect(t, "capability metadata: standing by (another replica leads)", true)
 		p.server.serve(nil)
-		time.Sleep(2 * unrest)
+		time.Sleep(2 * settlePeriod)
 		p.cache.crds.Delete(crd)
 		p.expect(t, noSets, true)
-		time.Sleep(2 * unrest)
+		time.Sleep(2 * settlePeriod)
 		p.server.serve(nil, "machinesets", "machines")
 		p.cache.crds.Update(crd, crd)
 		p.expect(t, "capability metadata: standing by (another replica leads)", true)

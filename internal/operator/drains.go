@@ -21,18 +21,18 @@ import (
 	"github.com/drover-io/drover/internal/quorum"
 )
 
-// drains is what capabilities share: one engine for all who drain, so that a pod is asked to leave once whoever wants its node, and one
+// drains is what capabilities share: one engine for all drains, so that a pod is evicted once however many need its node, and one
 // guard of the control plane.
 type drains struct {
 	engine *engine.Engine
 	guard  guard
 	// indexes are those of the cache.
 	indexes *indexes
-	// leases are the own writes of node leases that the cache may not show yet, whoever made them.
+	// leases are Drover's own writes of node leases that the cache may not show yet.
 	leases *expectations.Owned
-	// linking tells that Drover makes the Machines here, and so has to name them on their Nodes.
+	// linking reports that Drover creates the Machines in this cluster, and so has to name them on their Nodes.
 	linking atomic.Bool
-	// linked is told when that changes.
+	// linked receives when that changes.
 	linked chan struct{}
 
 	indexed sync.Once

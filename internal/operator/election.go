@@ -16,7 +16,7 @@ import (
 const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // newLock makes the leader election's lock. It records no events: those would be of the old kind in a namespace of their own, and
-// need a permission that nothing else needs; the log tells who leads.
+// need a permission that nothing else needs; the log says which replica leads.
 func newLock(config *rest.Config, election v1alpha1.LeaderElection) (resourcelock.Interface, error) {
 	namespace := election.Namespace
 	if namespace == "" {

@@ -35,7 +35,7 @@ type endpoint struct {
 	limits  limits
 }
 
-// NeedLeaderElection tells the manager that a replica that stands by serves, too.
+// NeedLeaderElection returns false: a standby replica serves, too.
 func (e *endpoint) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends.

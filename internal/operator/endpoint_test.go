@@ -183,7 +183,7 @@ func TestMetricsTLS_OffersHTTP1UnlessAskedForMore(t *testing.T) {
 			name: "test", limits: metricsLimits, handler: http.NotFoundHandler(),
 			tls: func(context.Context) (*tls.Config, error) { return made, nil },
 		})
-		//nolint:gosec // nobody knows the certificate
+		//nolint:gosec // the certificate is unknown
 		config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}
 		connection, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", address)
 		if err != nil {

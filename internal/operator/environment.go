@@ -53,7 +53,7 @@ func Environment(mgr manager.Manager) (provider.Environment, error) {
 }
 
 // providerClient reads Machines, MachineSets and Nodes from Drover's cache, and everything else from the API server. The cache hands out its own
-// objects, which nobody may change: a provider gets copies.
+// objects, which must not be changed: a provider gets copies.
 type providerClient struct {
 	client.Client
 	cache client.Reader

@@ -46,7 +46,7 @@ const (
 // recorder records events. It is like the recorder of client-go's tools/record, with its correlator, but for two things: that one queues 1,000
 // events, sends them one at a time and drops the rest without a word; and it gives an event up when the API server answers 429 or 503. It is the
 // API of core/v1: that of events.k8s.io takes the events of one object and reason for one series whatever they say, so of ten refused keys only
-// the first would be told.
+// the first would be reported.
 type recorder struct {
 	scheme     *runtime.Scheme
 	source     corev1.EventSource
@@ -262,7 +262,7 @@ func (r *recorder) write(p *pendingEvent) (*corev1.Event, error) {
 	return r.sink.Create(p.event)
 }
 
-// isFinal reports whether the API server has refused an event for good.
+// isFinal reports whether the API server has denied an event, so that a retry would not help.
 func isFinal(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -57,7 +57,7 @@ func (h *health) ready(w http.ResponseWriter, r *http.Request) {
 func answer(w http.ResponseWriter, code int, lines ...string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	// The prober may be gone; there is nobody to tell.
+	// The prober may have closed the connection.
 	_, _ = w.Write([]byte(strings.Join(lines, "\n") + "\n"))
 }
 

@@ -47,7 +47,7 @@ func (i *indexes) forget(object client.Object) {
 	delete(i.made, kindOf(object))
 }
 
-// kind tells kinds apart as the cache does. Types of the same name in packages of the same name are two.
+// kind distinguishes kinds as the cache does. Types of the same name in packages of the same name are two.
 type kind struct {
 	of  reflect.Type
 	gvk schema.GroupVersionKind

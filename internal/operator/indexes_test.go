@@ -63,7 +63,7 @@ func TestAnIndexIsMadeOnceForEachInformer(t *testing.T) {
 	}
 	cache.made = append(cache.made, "*v1.Node.c")
 	if err := indexes.IndexField(t.Context(), &corev1.Node{}, "c", nil); err == nil {
-		t.Error("what the cache refuses is not told")
+		t.Error("what the cache refuses is not reported")
 	}
 }
 

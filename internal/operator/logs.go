@@ -31,7 +31,7 @@ func NewLogger(settings v1alpha1.Log, out io.Writer) logr.Logger {
 	return zapr.NewLogger(zap.New(core))
 }
 
-// warnings logs what the API server warns of, but for the one thing that cannot be helped: the finalizer's name is the incumbent's.
+// warnings logs what the API server warns of, but for the one thing that cannot be helped: the finalizer's name is that of machine-api-operator.
 type warnings struct{}
 
 // HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/api/config/v1alpha1"
 )
 
-// Whatever verbosity is asked for, no body is logged: it could be a Secret, or the token of somebody who reads /metrics.
+// Whatever verbosity is asked for, no body is logged: it could be a Secret, or the token of a reader of /metrics.
 func TestNewLogger_LogsNoBody(t *testing.T) {
 	const answer, token, review = "c2VjcmV0LWtleXM=", "own-token", "prometheus-token"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -38,7 +38,7 @@ const machinesName = "machines"
 // How many MachineSets and MachineHealthChecks are looked at at once. There are few, and a pass waits for nothing but its own requests.
 const setWorkers, checkWorkers = 16, 4
 
-// mayMakeMachines tells whether the caches must hold what that capability reads.
+// mayMakeMachines reports whether the caches must hold what that capability reads.
 func mayMakeMachines(settings *v1alpha1.DroverConfiguration) bool {
 	return config.Enabled(settings.Controllers, machinesName)
 }
@@ -66,7 +66,7 @@ func machinesCapability(
 	if err != nil {
 		return nil, fmt.Errorf("making a client for remediations: %w", err)
 	}
-	incumbent, err := newIncumbent(mgr, settings)
+	mao, err := newMachineAPIOperator(mgr, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func machinesCapability(
 		},
 		watches: slices.Concat(machine.Kinds(), machineset.Kinds(), healthcheck.Kinds()),
 		own:     []client.Object{&machinev1beta1.MachineHealthCheck{}, &machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
-		blocked: incumbent.there,
+		blocked: mao.present,
 		prepare: func(ctx context.Context) error {
 			return errors.Join(drains.prepare(ctx, mgr), machine.Index(ctx, drains.indexes), machineset.Index(ctx, drains.indexes),
 				healthcheck.Index(ctx, drains.indexes))
@@ -189,26 +189,26 @@ func machineOptions(settings *v1alpha1.DroverConfiguration) machine.Options {
 	return options
 }
 
-// incumbent looks for OpenShift's own machine-api-operator. Two that make and delete the same Machines would undo each other's work.
-type incumbent struct {
+// machineAPIOperator finds OpenShift's own machine-api-operator. Two operators that create and delete the same Machines would undo each other's work.
+type machineAPIOperator struct {
 	live      client.Reader
 	discovery discovery.DiscoveryInterface
 	named     bool
 }
 
-func newIncumbent(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) (*incumbent, error) {
+func newMachineAPIOperator(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) (*machineAPIOperator, error) {
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("making a discovery client: %w", err)
 	}
-	return &incumbent{live: mgr.GetAPIReader(), discovery: client, named: slices.Contains(settings.Controllers, machinesName)}, nil
+	return &machineAPIOperator{live: mgr.GetAPIReader(), discovery: client, named: slices.Contains(settings.Controllers, machinesName)}, nil
 }
 
-// controllers is the incumbent's Deployment that makes Machines.
+// controllers is the Deployment of machine-api-operator that creates Machines.
 var controllers = types.NamespacedName{Namespace: "openshift-machine-api", Name: "machine-api-controllers"}
 
 // there says why the capability has to stay off; empty when it may run.
-func (i *incumbent) there(ctx context.Context) (string, error) {
+func (i *machineAPIOperator) present(ctx context.Context) (string, error) {
 	_, err := i.discovery.ServerResourcesForGroupVersion("config.openshift.io/v1")
 	if client.IgnoreNotFound(err) != nil {
 		return "", err

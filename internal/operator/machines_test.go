@@ -25,27 +25,27 @@ func TestBesideTheIncumbent(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		openshift, named bool
-		incumbent        *appsv1.Deployment
+		mao              *appsv1.Deployment
 		want             string
 	}{
 		"plain Kubernetes":            {},
 		"OpenShift":                   {openshift: true, want: "this is OpenShift"},
 		"OpenShift, named":            {openshift: true, named: true},
-		"OpenShift, named, and alive": {openshift: true, named: true, incumbent: deployment(new(int32(1))), want: controllers.String()},
-		"OpenShift, named, scaled":    {openshift: true, named: true, incumbent: deployment(new(int32(0)))},
-		"plain Kubernetes, and alive": {incumbent: deployment(nil), want: controllers.String()},
+		"OpenShift, named, and alive": {openshift: true, named: true, mao: deployment(new(int32(1))), want: controllers.String()},
+		"OpenShift, named, scaled":    {openshift: true, named: true, mao: deployment(new(int32(0)))},
+		"plain Kubernetes, and alive": {mao: deployment(nil), want: controllers.String()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			builder := fake.NewClientBuilder()
-			if c.incumbent != nil {
-				builder.WithObjects(c.incumbent)
+			if c.mao != nil {
+				builder.WithObjects(c.mao)
 			}
 			s := &server{}
 			if c.openshift {
 				s.serve(nil, "clusteroperators")
 			}
-			i := &incumbent{live: builder.Build(), discovery: s, named: c.named}
-			got, err := i.there(t.Context())
+			i := &machineAPIOperator{live: builder.Build(), discovery: s, named: c.named}
+			got, err := i.present(t.Context())
 			if err != nil || (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("%q, %v; want %q", got, err, c.want)
 			}
@@ -58,15 +58,15 @@ func TestTheIncumbentCannotBeAskedFor(t *testing.T) {
 	no := errors.New("no")
 	s := &server{}
 	s.serve(no)
-	if _, err := (&incumbent{discovery: s}).there(t.Context()); !errors.Is(err, no) {
+	if _, err := (&machineAPIOperator{discovery: s}).present(t.Context()); !errors.Is(err, no) {
 		t.Errorf("error %v", err)
 	}
 	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), controllers.Name, no)
-	if _, err := (&incumbent{discovery: &server{}, live: refusing(forbidden)}).there(t.Context()); !apierrors.IsForbidden(err) ||
+	if _, err := (&machineAPIOperator{discovery: &server{}, live: refusing(forbidden)}).present(t.Context()); !apierrors.IsForbidden(err) ||
 		!strings.Contains(err.Error(), "config/machines") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := (&incumbent{discovery: &server{}, live: refusing(no)}).there(t.Context()); !errors.Is(err, no) {
+	if _, err := (&machineAPIOperator{discovery: &server{}, live: refusing(no)}).present(t.Context()); !errors.Is(err, no) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/nodelease"
 )
 
-// namespaceVariable names the operator's own namespace to the incumbents, and to Drover where it takes their place.
+// namespaceVariable names the operator's own namespace, to the replaced operators and to Drover.
 const namespaceVariable = "OPERATOR_NAMESPACE"
 
 // maintenanceCapabilities lists those of the two groups of NodeMaintenance that --controllers has picked. They share one engine.
@@ -90,7 +90,7 @@ func newCrew(
 	}, nil
 }
 
-// ownNamespace is where the older incumbent keeps its leases.
+// ownNamespace is where the older node-maintenance-operator keeps its leases.
 func ownNamespace() string {
 	if name := os.Getenv(namespaceVariable); name != "" {
 		return name

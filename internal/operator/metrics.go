@@ -75,7 +75,7 @@ func (m *Metrics) observe(capability, before, state string) {
 	m.states.WithLabelValues(capability, state).Set(1)
 }
 
-// Describe tells the registry of the webhook's certificate.
+// Describe sends the descriptor of the webhook's certificate.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) { to <- m.certificate }
 
 // Collect reads when it ends.

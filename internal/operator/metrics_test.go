@@ -49,10 +49,10 @@ func served(t *testing.T, registry *prometheus.Registry, name string, want ...st
 
 func TestACapabilityIsInOneState(t *testing.T) {
 	metrics, registry := quietMetrics(t)
-	board := newSwitchboard([]capability{{name: "herd"}, {name: "shear"}}, nil, nil, nil, nil, metrics)
-	board.set(t.Context(), "herd", stateStarting, "")
-	board.set(t.Context(), "herd", stateStandby, "another replica leads")
-	board.set(t.Context(), "herd", stateStandby, "another replica leads")
+	capabilities := newCapabilityManager([]capability{{name: "herd"}, {name: "shear"}}, nil, nil, nil, nil, metrics)
+	capabilities.set(t.Context(), "herd", stateStarting, "")
+	capabilities.set(t.Context(), "herd", stateStandby, "another replica leads")
+	capabilities.set(t.Context(), "herd", stateStandby, "another replica leads")
 	served(t, registry, capabilityDoc.Name, "capability=herd state=standing by 1", "capability=shear state=off 1")
 }
 

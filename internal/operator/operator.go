@@ -64,19 +64,19 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	if err != nil {
 		return fmt.Errorf("making a discovery client: %w", err)
 	}
-	board := newSwitchboard(capabilities, mgr.GetCache(), indexes, client, mgr.Elected(), metrics)
+	cm := newCapabilityManager(capabilities, mgr.GetCache(), indexes, client, mgr.Elected(), metrics)
 	barrier := &expectations.Barrier{
 		Cache: mgr.GetCache(), Live: live(mgr), Scopes: cacheOptions(*settings.Namespace, mayMakeMachines(settings)).ByObject,
 	}
-	board.catchUp = barrier.Wait
-	if err := mgr.Add(board); err != nil {
+	cm.catchUp = barrier.Wait
+	if err := mgr.Add(cm); err != nil {
 		return err
 	}
-	checks, err := addAdmission(mgr, board, settings)
+	checks, err := addAdmission(mgr, cm, settings)
 	if err != nil {
 		return err
 	}
-	if err := addHealth(mgr, board, client, *settings.Health.BindAddress, checks...); err != nil {
+	if err := addHealth(mgr, cm, client, *settings.Health.BindAddress, checks...); err != nil {
 		return err
 	}
 	mgr.GetLogger().Info("starting", "version", version.Version(), "commit", version.Commit(), "controllers", settings.Controllers,
@@ -182,7 +182,7 @@ func metadataCapability(
 	}
 }
 
-func addHealth(mgr manager.Manager, board *switchboard, client discovery.DiscoveryInterface, address string, more ...check) error {
+func addHealth(mgr manager.Manager, cm *capabilityManager, client discovery.DiscoveryInterface, address string, more ...check) error {
 	if address == "0" {
 		return nil
 	}
@@ -190,12 +190,12 @@ func addHealth(mgr manager.Manager, board *switchboard, client discovery.Discove
 	probes := &health{
 		checks: append([]check{
 			{"api-server", api.ask},
-			{"caches", func(context.Context) error { return board.ready() }},
+			{"caches", func(context.Context) error { return cm.ready() }},
 		}, more...),
 		lines: func() []string {
-			lines := board.lines()
+			lines := cm.lines()
 			for _, name := range Capabilities() {
-				if !slices.ContainsFunc(board.capabilities, func(c capability) bool { return c.name == name }) {
+				if !slices.ContainsFunc(cm.capabilities, func(c capability) bool { return c.name == name }) {
 					lines = append(lines, fmt.Sprintf("capability %s: off (not in --controllers)", name))
 				}
 			}

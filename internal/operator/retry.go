@@ -44,7 +44,7 @@ func (f *failures) add(err error, now time.Time) (confirmed bool) {
 
 // recordFailure records that the API server failed to say whether a capability may run. One that has been started goes on, with its caches; one that
 // has not counts as without permission once a denial is confirmed. It returns how soon to ask again.
-func (s *switchboard) recordFailure(ctx context.Context, name string, err error, started bool) time.Duration {
+func (s *capabilityManager) recordFailure(ctx context.Context, name string, err error, started bool) time.Duration {
 	f := s.failures[name]
 	if f == nil {
 		f = &failures{}
@@ -60,13 +60,13 @@ func (s *switchboard) recordFailure(ctx context.Context, name string, err error,
 		s.set(ctx, name, stateOff, err.Error()+"; trying again")
 	}
 	if confirmed {
-		return glance
+		return blockedInterval
 	}
 	return backoff(f.count)
 }
 
 // clearFailure records that the API server answers again.
-func (s *switchboard) clearFailure(ctx context.Context, name string) {
+func (s *capabilityManager) clearFailure(ctx context.Context, name string) {
 	if s.failures[name] == nil {
 		return
 	}
@@ -75,7 +75,7 @@ func (s *switchboard) clearFailure(ctx context.Context, name string) {
 }
 
 // setProblem records why it is unknown whether a capability may run, nil for nothing. The beginning and the end are logged.
-func (s *switchboard) setProblem(ctx context.Context, name string, err error) {
+func (s *capabilityManager) setProblem(ctx context.Context, name string, err error) {
 	problem := ""
 	if err != nil {
 		problem = err.Error() + "; trying again"
@@ -96,7 +96,7 @@ func (s *switchboard) setProblem(ctx context.Context, name string, err error) {
 
 // lookUp calls the lookup of a capability until it succeeds or the context ends. Once a denial is confirmed, the capability starts without
 // what Drover is not permitted to read.
-func (s *switchboard) lookUp(ctx context.Context, c capability) error {
+func (s *capabilityManager) lookUp(ctx context.Context, c capability) error {
 	if c.lookup == nil {
 		return nil
 	}

@@ -78,7 +78,7 @@ func (a *apiServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, err
 }
 
-// newMachinesPlant returns a switchboard whose capability asks what machines asks of an API server, through real clients.
+// newMachinesPlant returns a capability manager whose capability asks what machines asks of an API server, through real clients.
 func newMachinesPlant(t *testing.T) (*plant, *apiServer, *string) {
 	t.Helper()
 	scheme, err := newScheme()
@@ -101,7 +101,7 @@ func newMachinesPlant(t *testing.T) (*plant, *apiServer, *string) {
 	p, cluster := newPlant(), new(string)
 	p.server.serve(nil, "machinesets", "machines")
 	c := &p.capabilities[0]
-	c.blocked = (&incumbent{live: live, discovery: discovery, named: true}).there
+	c.blocked = (&machineAPIOperator{live: live, discovery: discovery, named: true}).present
 	c.lookup = func(ctx context.Context) (err error) {
 		*cluster, err = openshift.ClusterName(ctx, live)
 		return err
@@ -141,14 +141,14 @@ func TestCapability_SurvivesTransientDenial(t *testing.T) {
 			p.expectLine(t, "off", "no RBAC policy matched", "trying again")
 			api.fail(deploymentPath, nil)
 			p.expect(t, runs, true)
-			// Denied while it runs, for a moment and for good: it goes on, with its caches.
+			// Denied while it runs, for a moment or permanently: it continues, with its caches.
 			for _, d := range []time.Duration{5 * time.Second, time.Hour} {
-				time.Sleep(glance)
+				time.Sleep(blockedInterval)
 				api.fail(deploymentPath, forbidden())
-				time.Sleep(d + glance)
+				time.Sleep(d + blockedInterval)
 				p.expectLine(t, runs, "no RBAC policy matched", "trying again")
 				api.fail(deploymentPath, nil)
-				time.Sleep(glance)
+				time.Sleep(blockedInterval)
 				p.expect(t, runs, true)
 			}
 			if got := p.history(); got != "prepare run" || len(p.cache.dropped) != 0 {
@@ -175,7 +175,7 @@ func TestCapability_StaysOffWithoutPermission(t *testing.T) {
 				t.Errorf("asked %d times in an hour", n)
 			}
 			api.fail(deploymentPath, nil)
-			time.Sleep(glance)
+			time.Sleep(blockedInterval)
 			p.expect(t, runs, true)
 		})
 	})
@@ -187,9 +187,9 @@ func TestCapability_RetriesWhatFailsWithBackoff(t *testing.T) {
 		p.operate(t, func(t *testing.T, p *plant) {
 			p.elect()
 			p.expect(t, runs, true)
-			time.Sleep(2 * unrest)
+			time.Sleep(2 * settlePeriod)
 			api.fail(deploymentPath, unavailable())
-			time.Sleep(glance)
+			time.Sleep(blockedInterval)
 			p.expectLine(t, runs, "etcdserver: leader changed", "trying again")
 			before := api.requests(deploymentPath)
 			time.Sleep(10 * time.Minute)

@@ -184,15 +184,15 @@ func trimMachineSet(set *machinev1beta1.MachineSet) {
 const (
 	// maxSharedProviderSpecs is how many different texts are kept to be shared; a cluster has one for each MachineSet and generation.
 	maxSharedProviderSpecs = 256
-	// maxSharedProviderSpec is the longest of them, in bytes, so that nobody can fill the memory with texts that no Machine has any longer.
+	// maxSharedProviderSpec is the longest of them, in bytes, so that no tenant can fill the memory with texts that no Machine has any longer.
 	maxSharedProviderSpec = 16 << 10
 )
 
 // maxOtherAnnotations bounds, in bytes, what the annotations of a Machine that Drover does not read may have together so that they are kept.
 const maxOtherAnnotations = 8 << 10
 
-// trimAnnotationsForProvider keeps the annotations that Drover reads, and the others for the provider if they are not large. Tools, not providers, read
-// what kubectl apply has recorded.
+// trimAnnotationsForProvider keeps the annotations that Drover reads, and the others for the provider if they are not large. Tools, not providers,
+// read what kubectl apply has recorded.
 func trimAnnotationsForProvider(machine *machinev1beta1.Machine) {
 	all, size := machine.Annotations, 0
 	trimAnnotations(machine)

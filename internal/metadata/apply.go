@@ -11,249 +11,193 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
 )
 
-// pass is one look at one Machine.
-type pass struct {
-	*Reconciler
-	*gathered
-	key      types.NamespacedName
-	now      time.Time
-	decision plan.Decision
-	// wake is when the first withheld key may be written again; zero for none.
-	wake time.Time
-	// wroteMachine and wroteNode tell what this pass has written.
-	wroteMachine, wroteNode bool
-	// writing is the object of the last write, also of one that failed.
-	writing client.Object
-}
+// newNodeAge is how long a Node counts as new. Labels and taints that it gets only after its first Pods come too late.
+const newNodeAge = 10 * time.Minute
 
-// newborn is how long a Node counts as new. One that is given its labels and taints only once pods have come is not what was asked for.
-const newborn = 10 * time.Minute
-
-// act writes what was decided, the Machine before its Node: on OpenShift nodelink carries what stands on the Machine to the Node, and
-// would put back what was removed only there. What the Machine alone proves is claimed on the Node first.
-func (p *pass) act(ctx context.Context) (reconcile.Result, error) {
-	if !p.decision.Machine.Write && !p.decision.Node.Write {
-		p.stale.Forget(p.key)
-		p.report(ctx, p.decision.State)
-		return p.again(), nil
+// apply writes what was decided, the Machine before its Node: on OpenShift nodelink copies the Machine's entries to the Node, and would put back what
+// was removed only there. Before both, the Node's ownership record is written where only the Machine's value shows that the Node's is Drover's.
+func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision, requeue controller.Requeue) outcome {
+	out := outcome{class: status.OK, requeue: requeue}
+	if !decision.Machine.Write && !decision.Node.Write {
+		return out
 	}
-	urgent := p.decision.Drift || p.rewritesMachine() || p.newNode()
-	if wait := p.pacer.admit(p.key, urgent, p.now); wait > 0 {
-		p.unfinished(p.decision.State)
-		return reconcile.Result{RequeueAfter: wait}, nil
+	rewritesMachine := rc.rewritesMachine(decision)
+	urgent := decision.Drift || rewritesMachine || rc.isNewNode(decision)
+	if out.wait = rc.limiter.reserve(rc.key, urgent, rc.now); out.wait > 0 {
+		return out
 	}
-	for _, write := range []func(context.Context) (status.Class, error){p.writeClaim, p.writeMachine, p.writeNode} {
-		class, err := write(ctx)
-		if class != status.OK {
-			return p.failed(ctx, class, err)
+	node := rc.node
+	if update := decision.RecordUpdate; update.Write() {
+		if out.class, out.err = rc.writeRecord(ctx, update); out.class != status.OK {
+			out.failed = rc.node
+			return out
+		}
+		node = plan.WithRecord(rc.node, update)
+	}
+	if change := decision.Machine; change.Write {
+		if out.class, out.err = rc.writeMachine(ctx, change); out.class != status.OK {
+			out.failed = rc.machine
+			return out
+		}
+		out.wroteMachine = true
+		if rewritesMachine && rc.recordRepair(plan.OnMachine, rc.machine, change) {
+			out.requeue.In(0)
 		}
 	}
-	p.stale.Forget(p.key)
-	p.told(ctx, p.report(ctx, p.decision.Settled))
-	return p.again(), nil
-}
-
-// newNode tells that the Node has just registered and has nothing yet. It does not wait behind a roll-out to those that are there; the old
-// Nodes of a first run do, for so many would take the turns of the hand edits.
-func (p *pass) newNode() bool {
-	return p.decision.FirstSight && p.now.Sub(p.node.CreationTimestamp.Time) < newborn
-}
-
-// again says when to look at this Machine without an event.
-func (p *pass) again() reconcile.Result {
-	if p.wake.IsZero() {
-		return reconcile.Result{}
+	if change := decision.Node; change.Write {
+		repairs := decision.Drift || rc.rewritesRecord(decision)
+		if out.class, out.err = rc.writeNode(ctx, node, decision); out.class != status.OK {
+			out.failed = rc.node
+			return out
+		}
+		out.wroteNode = true
+		if repairs && rc.recordRepair(plan.OnNode, rc.node, change) {
+			out.requeue.In(0)
+		}
 	}
-	return reconcile.Result{RequeueAfter: max(p.wake.Sub(p.now), time.Millisecond)}
+	return out
 }
 
-// writeClaim makes what is to be written to the Node Drover's before the proof of it goes. The rest of the pass goes on from there.
-func (p *pass) writeClaim(ctx context.Context) (status.Class, error) {
-	claim := p.decision.Claim
-	if !claim.Write() {
-		return status.OK, nil
-	}
-	p.writing = p.node
-	patch, err := plan.ClaimPatch(p.node, claim)
+// isNewNode reports whether the Node has just registered and has nothing yet. Such a Node does not wait behind a rollout to those that exist; the
+// existing Nodes of a first run do, since so many would use up what is reserved for manual edits.
+func (rc *reconciliation) isNewNode(decision *plan.Decision) bool {
+	return decision.FirstWrite && rc.now.Sub(rc.node.CreationTimestamp.Time) < newNodeAge
+}
+
+// rewritesMachine reports whether the Machine is written for a revision for which it was written before: another writer has changed it since.
+func (rc *reconciliation) rewritesMachine(decision *plan.Decision) bool {
+	return decision.Machine.Write && rc.tracker.wasWritten(plan.OnMachine, rc.key, rc.revision())
+}
+
+// rewritesRecord reports whether only the Node's record is written, and was written for the same before: another writer removes it.
+func (rc *reconciliation) rewritesRecord(decision *plan.Decision) bool {
+	return decision.Node.RecordOnly() && rc.tracker.wasWritten(plan.OnNode, rc.key, rc.nodeRevision(decision))
+}
+
+// writeRecord records on the Node that entries are Drover's which so far only the Machine's value shows to be.
+func (rc *reconciliation) writeRecord(ctx context.Context, update plan.RecordUpdate) (status.Class, error) {
+	patch, err := plan.RecordPatch(rc.node, update)
 	if err != nil {
 		return status.Denied, err
 	}
-	target := partial(corev1.SchemeGroupVersion.WithKind("Node"), p.node)
-	class, err := p.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
+	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), rc.node)
+	class, err := rc.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
 	if class == status.OK {
-		p.versions.Expect(string(p.node.UID), expectations.Write{Version: target.ResourceVersion})
-		p.node = plan.Claimed(p.node, claim)
+		rc.versions.Expect(string(rc.node.UID), expectations.Write{Version: target.ResourceVersion})
 	}
 	return class, err
 }
 
-func (p *pass) writeMachine(ctx context.Context) (status.Class, error) {
-	change := p.decision.Machine
-	if !change.Write {
-		return status.OK, nil
-	}
-	p.writing = p.machine
-	patch, err := plan.MachinePatch(p.machine, change)
+func (rc *reconciliation) writeMachine(ctx context.Context, change plan.Change) (status.Class, error) {
+	patch, err := plan.MachinePatch(rc.machine, change)
 	if err != nil {
 		return status.Denied, err
 	}
-	repair := p.rewritesMachine()
-	target := partial(machinev1beta1.GroupVersion.WithKind("Machine"), p.machine)
-	class, err := p.patch(ctx, "machine", target, client.RawPatch(types.MergePatchType, patch))
+	target := metadataOf(machinev1beta1.GroupVersion.WithKind("Machine"), rc.machine)
+	class, err := rc.patch(ctx, "machine", target, client.RawPatch(types.MergePatchType, patch))
 	if class == status.OK {
-		p.versions.Expect(string(p.machine.UID), expectations.Write{Version: target.ResourceVersion})
-		p.wroteMachine = true
-		p.ledger.wrote(plan.OnMachine, p.key, p.revision())
-		if repair {
-			p.repaired(plan.OnMachine, change)
-		}
+		rc.versions.Expect(string(rc.machine.UID), expectations.Write{Version: target.ResourceVersion})
+		rc.tracker.recordWrite(plan.OnMachine, rc.key, rc.revision())
 	}
 	return class, err
 }
 
-func (p *pass) writeNode(ctx context.Context) (status.Class, error) {
-	change := p.decision.Node
-	if !change.Write {
-		return status.OK, nil
-	}
-	p.writing = p.node
-	patch, err := plan.NodePatch(p.node, change)
+// writeNode writes the Node, which is given with the record that this reconciliation may have written before.
+func (rc *reconciliation) writeNode(ctx context.Context, node *corev1.Node, decision *plan.Decision) (status.Class, error) {
+	change := decision.Node
+	patch, err := plan.NodePatch(node, change)
 	if err != nil {
 		return status.Denied, err
 	}
-	repair := p.decision.Drift || p.rewritesRecord()
-	target := partial(corev1.SchemeGroupVersion.WithKind("Node"), p.node)
-	class, err := p.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
+	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), node)
+	class, err := rc.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
 	if class == status.OK {
-		p.versions.Expect(string(p.node.UID), expectations.Write{
-			Version: target.ResourceVersion, Exact: plan.Foreseen(p.node, change, target), Taints: change.Results[ownership.Taint].Changed(),
+		rc.versions.Expect(string(node.UID), expectations.Write{
+			Version: target.ResourceVersion, Exact: plan.AsPlanned(node, change, target), Taints: change.Results[ownership.Taint].Changed(),
 		})
-		p.wroteNode = true
-		p.ledger.wrote(plan.OnNode, p.key, p.nodeRevision())
-		if repair {
-			p.repaired(plan.OnNode, change)
-		}
+		rc.tracker.recordWrite(plan.OnNode, rc.key, rc.nodeRevision(decision))
 	}
 	return class, err
 }
 
-// patch sends one patch. Only metadata comes back, which is all that is needed of the answer.
-func (p *pass) patch(
+// patch sends one patch. The API server returns only metadata, which is all that is needed of its answer.
+func (rc *reconciliation) patch(
 	ctx context.Context, kind string, target *metav1.PartialObjectMetadata, patch client.Patch,
 ) (status.Class, error) {
-	err := p.writer.Patch(ctx, target, patch, FieldOwner)
+	err := rc.writer.Patch(ctx, target, patch, FieldOwner)
 	class := status.Classify(err)
-	p.metrics.writes.WithLabelValues(kind, string(class)).Inc()
+	rc.metrics.writes.WithLabelValues(kind, string(class)).Inc()
 	if class == status.OK {
-		log.FromContext(ctx).V(1).Info("patched", "kind", kind, "name", target.Name, "machineset", p.poolName())
+		log.FromContext(ctx).V(1).Info("patched", "kind", kind, "name", target.Name, "machineset", rc.setName())
 	}
 	return class, err
 }
 
-func partial(kind schema.GroupVersionKind, object client.Object) *metav1.PartialObjectMetadata {
+// metadataOf returns an object by which the API server is asked for metadata only.
+func metadataOf(kind schema.GroupVersionKind, object client.Object) *metav1.PartialObjectMetadata {
 	target := &metav1.PartialObjectMetadata{}
 	target.SetGroupVersionKind(kind)
 	target.Name, target.Namespace = object.GetName(), object.GetNamespace()
 	return target
 }
 
-// failed turns the class of a failed write into what happens next.
-func (p *pass) failed(ctx context.Context, class status.Class, err error) (reconcile.Result, error) {
-	switch class {
-	case status.Stale:
-		p.unfinished(p.decision.State)
-		return reconcile.Result{RequeueAfter: p.stale.When(p.key)}, nil
-	case status.Gone:
-		// Its Deleted event is on the way, or here already.
-		return reconcile.Result{RequeueAfter: catchUp}, nil
-	case status.Denied:
-		p.failure()
-		log.FromContext(ctx).Error(err, "the API server refuses a write", "retryAfter", retryDenied.String())
-		if p.unfinished(plan.Held).moved {
-			p.notices.warning(p.writing, EventDenied, "cannot carry the metadata of MachineSet %s: %v", p.poolName(), err)
-		}
-		return reconcile.Result{RequeueAfter: retryDenied}, nil
-	}
-	p.failure()
-	p.unfinished(p.decision.State)
-	return reconcile.Result{}, err
-}
-
-func (p *pass) failure() {
-	name := p.machine.Name
-	if p.node != nil {
-		name = p.node.Name
-	}
-	p.metrics.failures.WithLabelValues(name).Inc()
-}
-
-// rewritesMachine tells that the Machine was written for this revision before: somebody else has changed it since.
-func (p *pass) rewritesMachine() bool {
-	return p.decision.Machine.Write && p.ledger.rewrites(plan.OnMachine, p.key, p.revision())
-}
-
-// rewritesRecord tells that the Node's record alone has to be written and was written before for the same: somebody takes it away.
-func (p *pass) rewritesRecord() bool {
-	return p.decision.Node.RecordOnly() && p.ledger.rewrites(plan.OnNode, p.key, p.nodeRevision())
-}
-
-// repaired counts what was put back, and tells of a fight when it happens too often.
-func (p *pass) repaired(target plan.Target, change plan.Change) {
-	p.metrics.repairs.Inc()
+// recordRepair counts what has been put back, and reports whether one of the keys is contended now. The next reconciliation then leaves it alone,
+// reports that, and knows when to write it again.
+func (rc *reconciliation) recordRepair(target plan.Target, object client.Object, change plan.Change) (contended bool) {
+	rc.metrics.repairs.Inc()
 	if change.RecordOnly() {
-		p.fought(target, ownership.Annotation, ownership.AnnotationRecord, "which is the record of what is Drover's")
-		return
+		return rc.recordRepairOf(target, object, ownership.Annotation, ownership.AnnotationRecord, "which records what Drover owns")
 	}
 	for _, kind := range ownership.Kinds {
 		result := change.Results[kind]
-		keys := append(ownership.KeysOf(result.Set).Sorted(), result.Remove...)
-		for _, key := range keys {
-			p.fought(target, kind, key, "which MachineSet "+p.poolName()+" declares")
+		for _, key := range append(ownership.KeysOf(result.Set).Sorted(), result.Remove...) {
+			contended = rc.recordRepairOf(target, object, kind, key, "which MachineSet "+rc.setName()+" declares") || contended
 		}
 	}
+	return contended
 }
 
-// fought counts one key that was put back.
-func (p *pass) fought(target plan.Target, kind ownership.Kind, key, what string) {
-	if !p.fights.repaired(p.fightKey(target, kind, key), p.now) {
-		return
+func (rc *reconciliation) recordRepairOf(target plan.Target, object client.Object, kind ownership.Kind, key, what string) bool {
+	if !rc.contention.repaired(rc.entry(target, kind, key), rc.now) {
+		return false
 	}
-	p.metrics.fights.Inc()
-	// The next look finds the key withheld, and says so; it also knows when to end that.
-	p.wake = p.now
-	p.notices.warning(p.writing, EventFight,
+	rc.metrics.contention.Inc()
+	rc.recorder.Eventf(object, corev1.EventTypeWarning, EventContention,
 		"another writer keeps changing %s %q, %s; Drover leaves it alone for a while", kind, key, what)
+	return true
 }
 
-func (p *pass) fightKey(target plan.Target, kind ownership.Kind, key string) fightKey {
-	object := p.key.String()
+func (rc *reconciliation) entry(target plan.Target, kind ownership.Kind, key string) entry {
+	object := rc.key.String()
 	if target == plan.OnNode {
-		object = p.node.Name
+		object = rc.node.Name
 	}
-	return fightKey{target: target, object: object, kind: kind, key: key}
+	return entry{target: target, object: object, kind: kind, key: key}
 }
 
-func (p *pass) revision() string {
-	if p.declared == nil {
+func (rc *reconciliation) revision() string {
+	if rc.set == nil {
 		return ""
 	}
-	return p.declared.pool.Revision
+	return rc.set.declaration.Revision
 }
 
-// nodeRevision tells what was declared for which Node.
-func (p *pass) nodeRevision() string { return string(p.node.UID) + "/" + p.decision.Digest }
+// nodeRevision identifies what was declared for which Node.
+func (rc *reconciliation) nodeRevision(decision *plan.Decision) string {
+	return string(rc.node.UID) + "/" + decision.Digest
+}
 
-func (p *pass) poolName() string {
-	if p.declared == nil {
+func (rc *reconciliation) setName() string {
+	if rc.set == nil {
 		return "(none)"
 	}
-	return p.declared.pool.Key.Name
+	return rc.set.key.Name
 }

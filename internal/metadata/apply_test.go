@@ -13,20 +13,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// unproven is a pool of one Machine that has, like its Node, a value from before, which no record names.
-func unproven(t *testing.T) (*stage, *corev1.Node) {
+// unrecorded returns a MachineSet of one Machine that has, like its Node, an earlier value, which no record names.
+func unrecorded(t *testing.T) (*fixture, *corev1.Node) {
 	t.Helper()
 	set := setOf("a", blue)
 	machine, node := machineOf(set, "m1", "n1"), nodeOf("n1")
 	machine.Spec.Labels, node.Labels = map[string]string{"team": "old"}, map[string]string{"team": "old"}
-	return newStage(t, Options{}, set, machine, node), node
+	return newFixture(t, Options{}, set, machine, node), node
 }
 
-func teamOf(t *testing.T, s *stage, node *corev1.Node) string {
+func teamOf(t *testing.T, s *fixture, node *corev1.Node) string {
 	t.Helper()
 	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
 		t.Fatal(err)
@@ -34,14 +35,14 @@ func teamOf(t *testing.T, s *stage, node *corev1.Node) string {
 	return node.Labels["team"]
 }
 
-// The Machine's value is the only proof that the Node's is Drover's, and the write of the Machine ends it.
-func TestAWriteThatFailsLeavesTheProof(t *testing.T) {
+// Only the Machine's value shows that the Node's is Drover's, until the Machine is written.
+func TestApply_FailedWriteKeepsOwnership(t *testing.T) {
 	broken := apierrors.NewInternalError(errors.New("etcd"))
 	for _, c := range []struct{ kind, before, after string }{
 		{"Node", "", "Node/n1 Machine/m1 Node/n1"},
 		{"Machine", "Node/n1", "Machine/m1 Node/n1"},
 	} {
-		s, node := unproven(t)
+		s, node := unrecorded(t)
 		s.fail[c.kind] = broken
 		if _, sent, err := s.reconcile(t, "m1"); err == nil || sent != c.before {
 			t.Errorf("%s fails: %v, patches %q", c.kind, err, sent)
@@ -55,25 +56,25 @@ func TestAWriteThatFailsLeavesTheProof(t *testing.T) {
 	}
 }
 
-// A Node whose claim is refused is the one that is told, and its Machine waits with it.
-func TestAClaimThatIsRefused(t *testing.T) {
-	s, _ := unproven(t)
+// When the Node's record cannot be written, the event is on the Node, and its Machine is not written either.
+func TestApply_RecordIsDenied(t *testing.T) {
+	s, _ := unrecorded(t)
 	s.fail["Node"] = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("policy"))
-	if result := s.must(t, "m1", ""); result.RequeueAfter != retryDenied || s.told() != "Warning MetadataDenied" {
+	if result := s.must(t, "m1", ""); result.RequeueAfter != retryDenied || s.emitted() != "Warning MetadataDenied" {
 		t.Errorf("again after %s", result.RequeueAfter)
 	}
-	if s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 || s.metric(t, incumbentDoc.Name, "n1") != 1 {
+	if s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 || s.metric(t, mnmoDoc.Name, "n1") != 1 {
 		t.Error("not held")
 	}
 }
 
-// The latency is that of a roll-out: a Node that comes hours after the change was not waited for.
-func TestLatencyIsOfNodesThatWereAwaited(t *testing.T) {
+// The latency is that of a rollout, which is not for a Node that comes hours after the change.
+func TestReport_LatencyOfARollout(t *testing.T) {
 	s, set, _, _ := one(t, Options{})
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	change := func(team string) {
 		edit(t, s, set, func(m *machinev1beta1.MachineSet) { m.Spec.Template.Spec.Labels = map[string]string{"team": team} })
-		s.ledger.poolSeen(plan.DeclarationOf(set), members("m1"), set.CreationTimestamp.Time, s.clock.Now())
+		s.tracker.startRollout(plan.DeclarationOf(set), members("m1"), set.CreationTimestamp.Time, s.clock.Now())
 	}
 	change("red")
 	s.clock.SetTime(start.Add(time.Second))
@@ -98,12 +99,12 @@ func TestLatencyIsOfNodesThatWereAwaited(t *testing.T) {
 	}
 }
 
-// A Node that has just registered has nothing of its pool's yet; it does not wait behind a roll-out to those that are there.
-func TestNewNodesDoNotWaitBehindARollOut(t *testing.T) {
+// A Node that has just registered carries nothing of its MachineSet yet; it does not wait behind a rollout to existing ones.
+func TestApply_NewNodeDoesNotWaitForARollout(t *testing.T) {
 	set := setOf("a", blue)
 	fresh := nodeOf("n3")
 	fresh.CreationTimestamp = metav1.NewTime(start.Add(-time.Second))
-	s := newStage(t, Options{WritesPerSecond: 1, Burst: 1}, set, nodeOf("n1"), nodeOf("n2"), fresh,
+	s := newFixture(t, Options{WritesPerSecond: 1, Burst: 1}, set, nodeOf("n1"), nodeOf("n2"), fresh,
 		machineOf(set, "m1", "n1"), machineOf(set, "m2", "n2"), machineOf(set, "m3", "n3"))
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	if result := s.must(t, "m2", ""); result.RequeueAfter != time.Second {
@@ -112,17 +113,17 @@ func TestNewNodesDoNotWaitBehindARollOut(t *testing.T) {
 	s.must(t, "m3", "Machine/m3 Node/n3")
 }
 
-// A writer that strips the record changes no key, and would be answered for ever.
-func TestReconcileGivesWayToWhoStripsTheRecord(t *testing.T) {
+// A writer that removes the record changes no key, and Drover would restore the record for ever.
+func TestApply_ContentionForTheRecord(t *testing.T) {
 	for _, c := range []struct {
 		name, patch string
-		strip       func(*testing.T, *stage)
+		remove      func(*testing.T, *fixture)
 	}{
-		{"Node", "Node/n1", func(t *testing.T, s *stage) {
+		{"Node", "Node/n1", func(t *testing.T, s *fixture) {
 			t.Helper()
 			edit(t, s, nodeOf("n1"), func(n *corev1.Node) { n.Annotations = nil })
 		}},
-		{"Machine", "Machine/m1", func(t *testing.T, s *stage) {
+		{"Machine", "Machine/m1", func(t *testing.T, s *fixture) {
 			t.Helper()
 			edit(t, s, machineOf(setOf("a", nil), "m1", ""), func(m *machinev1beta1.Machine) { m.Annotations = nil })
 		}},
@@ -131,36 +132,36 @@ func TestReconcileGivesWayToWhoStripsTheRecord(t *testing.T) {
 			s, _, _, _ := one(t, Options{})
 			s.must(t, "m1", "Machine/m1 Node/n1")
 			var result reconcile.Result
-			for range fightThreshold {
-				c.strip(t, s)
+			for range contentionThreshold {
+				c.remove(t, s)
 				result = s.must(t, "m1", c.patch)
 			}
 			if result.RequeueAfter == 0 {
-				t.Error("nothing looks again after the write that made it a fight")
+				t.Error("nothing reconciles again after the write that made it contended")
 			}
-			if got := s.told(); got != "Normal MetadataSynced, Warning MetadataFight" {
+			if got := s.emitted(); got != "Normal MetadataSynced, Warning MetadataFight" {
 				t.Errorf("events %s", got)
 			}
-			c.strip(t, s)
-			if result := s.must(t, "m1", ""); result.RequeueAfter != fightPause || s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
-				t.Errorf("looks again after %s, and is not held", result.RequeueAfter)
+			c.remove(t, s)
+			if result := s.must(t, "m1", ""); result.RequeueAfter != contentionPause || s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
+				t.Errorf("reconciled again after %s, and is not held", result.RequeueAfter)
 			}
-			s.clock.SetTime(start.Add(fightPause))
+			s.clock.SetTime(start.Add(contentionPause))
 			s.must(t, "m1", c.patch)
-			if s.metric(t, fightsDoc.Name) != 2 {
+			if s.metric(t, contentionDoc.Name) != 2 {
 				t.Error("the second round is not counted")
 			}
 		})
 	}
 }
 
-// A guard that fails again and again means a cache that lags: asking ten times a second would not make it faster.
-func TestStaleWritesBackOff(t *testing.T) {
+// A guard that fails repeatedly means a cache that lags: ten attempts a second would not make it faster.
+func TestApply_ConflictsBackOff(t *testing.T) {
 	s, _, _, node := one(t, Options{})
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	edit(t, s, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
 	s.fail["Node"] = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("modified"))
-	for i, want := range []time.Duration{retryStale, 2 * retryStale, 4 * retryStale} {
+	for i, want := range []time.Duration{controller.RetryConflict, 2 * controller.RetryConflict, 4 * controller.RetryConflict} {
 		if result := s.must(t, "m1", ""); result.RequeueAfter != want {
 			t.Errorf("failure %d: again after %s, want %s", i+1, result.RequeueAfter, want)
 		}
@@ -175,7 +176,7 @@ func TestStaleWritesBackOff(t *testing.T) {
 	}
 	edit(t, s, node, func(n *corev1.Node) { n.Annotations[ownership.AnnotationRecord] = "{" })
 	s.fail["Node"] = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("modified"))
-	if result := s.must(t, "m1", ""); result.RequeueAfter != retryStale {
-		t.Errorf("after a write that went well it begins anew, not with %s", result.RequeueAfter)
+	if result := s.must(t, "m1", ""); result.RequeueAfter != controller.RetryConflict {
+		t.Errorf("after a successful write it begins again, not with %s", result.RequeueAfter)
 	}
 }

@@ -8,82 +8,84 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// A key that has to be repaired fightThreshold times, each time within fightWindow of the time before, has another writer, be it one that
-// comes by every few minutes; the hand edits of a day are further apart. The key is then left alone for fightPause, which doubles with each
-// further round up to maxFightPause. One that needed no repair for twice its pause and fightWindow is at peace again.
+// A key that has to be repaired contentionThreshold times, each time within contentionWindow of the time before, is contended: another writer keeps
+// changing it, be it only every few minutes; the manual edits of a day are further apart. Drover then leaves the key alone for contentionPause, which
+// doubles with each further round up to maxContentionPause. The contention is over when the key needed no repair for twice its pause and
+// contentionWindow.
 const (
-	fightThreshold = 5
-	fightWindow    = 10 * time.Minute
-	fightPause     = 30 * time.Second
-	maxFightPause  = 10 * time.Minute
+	contentionThreshold = 5
+	contentionWindow    = 10 * time.Minute
+	contentionPause     = 30 * time.Second
+	maxContentionPause  = 10 * time.Minute
 )
 
-type fightKey struct {
+// entry is a key of an object.
+type entry struct {
 	target plan.Target
 	object string
 	kind   ownership.Kind
 	key    string
 }
 
-type fight struct {
-	repairs int
-	last    time.Time
-	pause   time.Duration
-	until   time.Time
+type repairs struct {
+	count int
+	last  time.Time
+	pause time.Duration
+	until time.Time
 }
 
-// fights counts repairs per object and key, to tell another writer from a hand edit. It lives in memory: after a restart the count
-// begins again, which costs a few repairs and no more.
-type fights struct {
-	mu   sync.Mutex
-	keys map[fightKey]*fight
+// contention counts repairs by object and key, to distinguish another writer from a manual edit. It is kept in memory: after a restart the count begins
+// again, which costs a few repairs.
+type contention struct {
+	mu      sync.Mutex
+	repairs map[entry]*repairs
 }
 
-func newFights() *fights { return &fights{keys: map[fightKey]*fight{}} }
+func newContention() *contention { return &contention{repairs: map[entry]*repairs{}} }
 
-// repaired notes that a key was repaired. It tells whether this repair made it a fight, so that it is reported once per round.
-func (f *fights) repaired(key fightKey, now time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	current := f.keys[key]
-	if current == nil || now.Sub(current.last) > fightWindow+2*current.pause {
-		current = &fight{}
-		f.keys[key] = current
+// repaired counts a repair. It reports whether it begins a pause, once for each.
+func (c *contention) repaired(key entry, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	current := c.repairs[key]
+	if current == nil || now.Sub(current.last) > contentionWindow+2*current.pause {
+		current = &repairs{}
+		c.repairs[key] = current
 	}
-	current.repairs++
+	current.count++
 	current.last = now
-	if current.repairs < fightThreshold && current.pause == 0 {
+	if current.count < contentionThreshold && current.pause == 0 {
 		return false
 	}
-	current.pause = min(max(current.pause*2, fightPause), maxFightPause)
+	current.pause = min(max(current.pause*2, contentionPause), maxContentionPause)
 	current.until = now.Add(current.pause)
 	return true
 }
 
-// withheld tells until when a key is left alone; the zero time if it is not.
-func (f *fights) withheld(key fightKey, now time.Time) time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if current := f.keys[key]; current != nil && now.Before(current.until) {
+// until returns the end of the pause of a key; the zero time when it has none.
+func (c *contention) until(key entry, now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if current := c.repairs[key]; current != nil && now.Before(current.until) {
 		return current.until
 	}
 	return time.Time{}
 }
 
-// any tells whether there are counts at all; mostly there are none, and then nothing needs to be asked per key.
-func (f *fights) any() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.keys) > 0
+// any reports whether there are counts at all; usually there are none, and no key has to be looked up.
+func (c *contention) any() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.repairs) > 0
 }
 
-// forget drops the counts of an object that is gone.
-func (f *fights) forget(target plan.Target, object string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for key := range f.keys {
+// forget removes the counts of an object that is gone.
+func (c *contention) forget(target plan.Target, object string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.repairs {
 		if key.target == target && key.object == object {
-			delete(f.keys, key)
+			delete(c.repairs, key)
 		}
 	}
 }

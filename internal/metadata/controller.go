@@ -2,25 +2,20 @@ package metadata
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
-	"github.com/drover-io/drover/internal/watch"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // Name is the capability's name in --controllers and the controller's name in logs and metrics.
@@ -29,56 +24,48 @@ const Name = "metadata"
 // FieldOwner is the field manager of every write.
 const FieldOwner = client.FieldOwner("drover-metadata")
 
-const (
-	// catchUp is how soon to look again when a cache lags behind our own write. The event that ends the lag comes first as a rule.
-	catchUp = time.Second
-	// retryStale is how soon to decide again after a guard failed. It doubles with each failure that follows, up to maxBackoff: a cache may lag.
-	retryStale = 100 * time.Millisecond
-	// retryDenied is how soon to try a write again that the API server refused.
-	retryDenied = 5 * time.Minute
-	// Back-off of failed writes.
-	minBackoff, maxBackoff = 50 * time.Millisecond, time.Minute
-)
+// retryDenied is how soon a write is tried again that the API server denied. It is longer than in other controllers: what denies the patch of one
+// Node usually denies those of all.
+const retryDenied = 5 * time.Minute
 
-// Options are the capability's settings.
+// Options configure the controller.
 type Options struct {
-	// Workers is how many Machines are worked on at once; below one counts as one.
+	// Workers is how many Machines are reconciled at once; less than one counts as one.
 	Workers int
 	// WritesPerSecond bounds the Nodes written per second, 0 for no bound; Burst is how many of them may come at once.
 	WritesPerSecond float64
 	Burst           int
 	// Protected are the keys that belong to the system.
 	Protected ownership.Protected
-	// Link tells whether Nodes are to name their Machines, which is nodelink's task where another one runs; nil is no.
+	// Link reports whether Nodes are to name their Machines, which is nodelink's task where another one runs; nil is no.
 	Link func() bool
-	// LinkChanged tells that Link says something else now, so that all Machines are looked at again; nil for never.
+	// LinkChanged receives a value when the answer of Link changes, so that all Machines are reconciled again; nil for never.
 	LinkChanged <-chan struct{}
-	// Clock tells the time; nil is the real one.
+	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
-	// Live asks the API server about own writes that the cache does not show for long; nil asks nobody, and forgets them after a minute.
+	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
 	Live *expectations.Live
 }
 
-// Reconciler works on one Machine at a time.
+// Reconciler reconciles Machines.
 type Reconciler struct {
-	reader    client.Reader
-	writer    client.Writer
-	protected ownership.Protected
-	link      func() bool
-	relink    <-chan struct{}
-	clock     clock.PassiveClock
-	metrics   *Metrics
-	notices   notices
-	pools     *pools
-	ledger    *ledger
-	fights    *fights
-	pacer     *pacer
-	versions  *expectations.Objects
-	// stale counts the guards that failed one after another, by Machine.
-	stale workqueue.TypedRateLimiter[types.NamespacedName]
+	cache       client.Reader
+	writer      client.Writer
+	recorder    record.EventRecorder
+	metrics     *Metrics
+	protected   ownership.Protected
+	link        func() bool
+	linkChanged <-chan struct{}
+	clock       clock.PassiveClock
+	machineSets *machineSets
+	tracker     *tracker
+	contention  *contention
+	limiter     *limiter
+	versions    *expectations.Objects
+	conflicts   *controller.Conflicts
 }
 
-// NewReconciler makes a reconciler that reads from a cache with the indexes of Index and writes with a client.
+// NewReconciler returns a Reconciler. cache has the indexes of Index.
 func NewReconciler(cache client.Reader, writer client.Writer, recorder record.EventRecorder, metrics *Metrics, options Options) *Reconciler {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
@@ -87,154 +74,108 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		options.Link = func() bool { return false }
 	}
 	return &Reconciler{
-		link: options.Link, relink: options.LinkChanged,
-		reader: cache, writer: writer, protected: options.Protected, clock: options.Clock, metrics: metrics,
-		notices:  notices{recorder},
-		pools:    newPools(cache),
-		ledger:   newLedger(metrics, options.Clock.Now()),
-		fights:   newFights(),
-		pacer:    newPacer(options.WritesPerSecond, options.Burst),
-		versions: expectations.NewObjects(options.Live, options.Clock),
-		stale:    workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxBackoff),
+		cache: cache, writer: writer, recorder: recorder, metrics: metrics, protected: options.Protected, clock: options.Clock,
+		link: options.Link, linkChanged: options.LinkChanged,
+		machineSets: newMachineSets(cache),
+		tracker:     newTracker(metrics, options.Clock.Now()),
+		contention:  newContention(),
+		limiter:     newLimiter(options.WritesPerSecond, options.Burst),
+		versions:    expectations.NewObjects(options.Live, options.Clock),
+		conflicts:   controller.NewConflicts(),
 	}
 }
 
-// Run runs the controller until the context ends. The caches must be full. What it knows and shows per object ends with it.
+// Run runs the controller until the context ends, and removes its metrics of single objects then. The caches must be synced.
 func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recorder record.EventRecorder, metrics *Metrics, options Options) error {
 	defer metrics.reset()
 	r := NewReconciler(cache, writer, recorder, metrics, options)
-	again := true
-	built, err := controller.NewUnmanaged(Name, controller.Options{
-		Reconciler:              r,
-		MaxConcurrentReconciles: max(options.Workers, 1),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
-		// The capability starts again, under the same name, when its CRDs come back.
-		SkipNameValidation: &again,
-		LogConstructor:     watch.LogConstructor(ctx, Name, "machine"),
-	})
-	if err != nil {
-		return fmt.Errorf("making the controller %s: %w", Name, err)
-	}
-	for _, source := range r.sources(cache) {
-		if err := built.Watch(source); err != nil {
-			return fmt.Errorf("controller %s: %w", Name, err)
-		}
-	}
-	return built.Start(ctx)
+	return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "machine", Workers: options.Workers}, r.sources(cache)...)
 }
 
-// gathered is what one pass knows about a Machine. The objects are the cache's own and must not be changed.
-type gathered struct {
-	machine  *machinev1beta1.Machine
-	declared *declared
-	node     *corev1.Node
-	shared   bool
-	// behind tells that a cache has not caught up with Drover's own last write.
-	behind bool
+// reconciliation is what one reconciliation of a Machine works on. It does not change; what the steps do and find out is an outcome.
+type reconciliation struct {
+	*Reconciler
+	*observation
+	key types.NamespacedName
+	now time.Time
 }
 
-// Reconcile brings one Machine and its Node to what the MachineSet declares.
-func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	found, err := r.gather(ctx, request.NamespacedName)
-	switch {
-	case err != nil:
-		return reconcile.Result{}, err
-	case found == nil:
-		r.ledger.gone(request.NamespacedName)
-		r.stale.Forget(request.NamespacedName)
-		return reconcile.Result{}, nil
-	case found.behind:
-		return reconcile.Result{RequeueAfter: catchUp}, nil
-	}
-	p := &pass{Reconciler: r, gathered: found, key: request.NamespacedName, now: r.clock.Now()}
-	p.decide()
-	return p.act(ctx)
-}
-
-// gather reads the Machine, its MachineSet and its Node from the caches; nil when there is nothing to do for the Machine.
-func (r *Reconciler) gather(ctx context.Context, key types.NamespacedName) (*gathered, error) {
-	machine := &machinev1beta1.Machine{}
-	err := r.reader.Get(ctx, key, machine)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading Machine %s: %w", key, err)
-	case machine.DeletionTimestamp != nil:
-		// On its way out, and its Node with it: labels and taints now would only disturb the drain.
-		return nil, nil
-	}
-	found := &gathered{machine: machine, behind: r.versions.Pending(ctx, machine)}
-	takers, err := r.pools.of(ctx, machine)
-	if err != nil {
-		return nil, err
-	}
-	found.declared = r.unique(ctx, machine, takers)
-	if own := found.declared; own != nil && !r.ledger.known(own.pool.Key) {
-		// The MachineSet's own event is still on its way.
-		r.ledger.poolSeen(own.pool, names(r.members(ctx, own.set)), own.set.CreationTimestamp.Time, r.clock.Now())
-	}
-	return found, r.gatherNode(ctx, found)
-}
-
-func (r *Reconciler) gatherNode(ctx context.Context, found *gathered) error {
-	name := nodeName(found.machine)
-	if name == "" {
-		return nil
-	}
-	node := &corev1.Node{}
-	err := r.reader.Get(ctx, types.NamespacedName{Name: name}, node)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading Node %s: %w", name, err)
-	}
-	found.node = node
-	found.behind = found.behind || r.versions.Pending(ctx, node)
-	claims, err := r.machinesOfNode(ctx, name)
-	if err != nil {
-		return err
-	}
-	for i := range claims {
-		if claims[i].UID != found.machine.UID && claims[i].DeletionTimestamp == nil {
-			found.shared = true
-		}
-	}
-	return nil
-}
-
-func (r *Reconciler) machinesOfNode(ctx context.Context, node string) ([]machinev1beta1.Machine, error) {
-	var machines machinev1beta1.MachineList
-	if err := r.reader.List(ctx, &machines, client.MatchingFields{indexNode: node}); err != nil {
-		return nil, fmt.Errorf("listing the Machines of Node %s: %w", node, err)
-	}
-	return machines.Items, nil
-}
-
-func nodeName(machine *machinev1beta1.Machine) string {
-	if machine.Status.NodeRef == nil {
-		return ""
-	}
-	return machine.Status.NodeRef.Name
+// outcome is what has come of applying a decision.
+type outcome struct {
+	// wroteMachine and wroteNode report which object has been written with what is declared.
+	wroteMachine, wroteNode bool
+	// wait is how long the writes have to wait for their turn; zero when they were sent.
+	wait time.Duration
+	// class is status.OK unless a write failed, with err, on the object failed.
+	class  status.Class
+	err    error
+	failed client.Object
+	// requeue is when the Machine is reconciled again without an event.
+	requeue controller.Requeue
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
-// decide asks the plan what is to be done.
-func (p *pass) decide() {
-	in := plan.Input{Machine: p.machine, Node: p.node, NodeShared: p.shared, Protected: p.protected, Link: p.link(), Now: p.now}
-	if p.declared != nil {
-		in.Declaration = p.declared.pool
+// Reconcile makes a Machine and its Node carry what their MachineSet declares.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	key := request.NamespacedName
+	observed, err := r.observe(ctx, key)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case observed == nil:
+		r.tracker.forgetMachine(key)
+		r.conflicts.Forget(key)
+		return reconcile.Result{}, nil
 	}
-	if p.fights.any() {
-		in.Withheld = func(target plan.Target, kind ownership.Kind, key string) bool {
-			until := p.fights.withheld(p.fightKey(target, kind, key), p.now)
-			if !until.IsZero() && (p.wake.IsZero() || until.Before(p.wake)) {
-				p.wake = until
+	r.reportAmbiguity(ctx, observed)
+	r.trackRollout(ctx, observed.set)
+	if observed.pending {
+		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
+	}
+	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: r.clock.Now()}
+	decision, requeue := rc.decide()
+	applied := rc.apply(ctx, &decision, requeue)
+	rc.report(ctx, &decision, &applied)
+	return rc.result(&applied)
+}
+
+// decide returns what is to be done, and when the first key may be written again that is left alone until then.
+func (rc *reconciliation) decide() (decision plan.Decision, requeue controller.Requeue) {
+	in := plan.Input{
+		Machine: rc.machine, Node: rc.node, NodeShared: rc.nodeShared, Protected: rc.protected, Link: rc.link(), Now: rc.now,
+		Declaration: rc.set.declared(),
+	}
+	if rc.contention.any() {
+		in.Contended = func(target plan.Target, kind ownership.Kind, key string) bool {
+			until := rc.contention.until(rc.entry(target, kind, key), rc.now)
+			if until.IsZero() {
+				return false
 			}
-			return !until.IsZero()
+			requeue.In(until.Sub(rc.now))
+			return true
 		}
 	}
-	p.decision = plan.Decide(in)
+	decision = plan.Decide(in)
+	return decision, requeue
+}
+
+// result turns an outcome into what Reconcile returns.
+func (rc *reconciliation) result(applied *outcome) (reconcile.Result, error) {
+	if applied.wait > 0 {
+		return reconcile.Result{RequeueAfter: applied.wait}, nil
+	}
+	switch applied.class {
+	case status.OK:
+		rc.conflicts.Forget(rc.key)
+		return reconcile.Result{RequeueAfter: applied.requeue.Delay()}, nil
+	case status.Stale:
+		return reconcile.Result{RequeueAfter: rc.conflicts.Next(rc.key)}, nil
+	case status.Gone:
+		// The event of the deletion is on its way, or has been handled already.
+		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
+	case status.Denied:
+		return reconcile.Result{RequeueAfter: retryDenied}, nil
+	}
+	return reconcile.Result{}, applied.err
 }

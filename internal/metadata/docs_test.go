@@ -17,8 +17,8 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// docs/metrics.md is written from MetricDocs: it must say what is really served.
-func TestMetricsAreAsDocumented(t *testing.T) {
+// docs/metrics.md is generated from MetricDocs: it must list what is served.
+func TestMetricDocs_AreServed(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m, err := NewMetrics(registry)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 	}
 	for _, doc := range MetricDocs {
 		if !strings.HasSuffix(doc.Help, ".") {
-			t.Errorf("%s: the help is no sentence: %q", doc.Name, doc.Help)
+			t.Errorf("%s: the help is not a sentence: %q", doc.Name, doc.Help)
 		}
 		doc.Labels = slices.Sorted(slices.Values(doc.Labels))
 		if diff := cmp.Diff(doc, served[doc.Name], cmpopts.EquateEmpty()); diff != "" {
@@ -57,8 +57,8 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 	}
 }
 
-// docs/events.md is written from Events: every reason in the code has to be there, and no other.
-func TestEventsAreAsDocumented(t *testing.T) {
+// docs/events.md is generated from Events: it must list every reason in the code, and no other.
+func TestEvents_AreDocumented(t *testing.T) {
 	declared := eventConstants(t)
 	var documented []string
 	for _, doc := range Events {
@@ -72,12 +72,12 @@ func TestEventsAreAsDocumented(t *testing.T) {
 	}
 	for reason, event := range problemEvents {
 		if !slices.Contains(declared, event) {
-			t.Errorf("problem %s is told by %q, which is no event", reason, event)
+			t.Errorf("problem %s is reported by %q, which is no event", reason, event)
 		}
 	}
 	for _, reason := range []plan.Reason{plan.Invalid, plan.Duplicate, plan.Refused, plan.InConflict, plan.BadRecord} {
 		if problemEvents[reason] == "" {
-			t.Errorf("nothing tells of a problem of reason %s", reason)
+			t.Errorf("no event reports a problem of reason %s", reason)
 		}
 	}
 }

@@ -2,8 +2,6 @@ package metadata
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/record"
 
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/status"
@@ -11,72 +9,59 @@ import (
 
 // Reasons of the events.
 const (
-	// EventSynced marks the end of a roll-out on the MachineSet.
+	// EventSynced: a rollout is complete, on the MachineSet.
 	EventSynced = "MetadataSynced"
-	// EventConflict marks a declared key that somebody else holds, on the Node and once on the MachineSet.
+	// EventConflict: another writer set a declared key first, on the Node and once on the MachineSet.
 	EventConflict = "MetadataConflict"
-	// EventRefused marks a declared key that belongs to the system, on the MachineSet.
+	// EventRefused: a declared key belongs to the system, on the MachineSet.
 	EventRefused = "MetadataRefused"
-	// EventInvalid marks a declared entry, annotation or selector that cannot be used, on the MachineSet.
+	// EventInvalid: a declared entry, annotation or selector cannot be used, on the MachineSet.
 	EventInvalid = "MetadataInvalid"
-	// EventAmbiguous marks a MachineSet with a Machine that other MachineSets select as well and that has no controller.
+	// EventAmbiguous: a MachineSet selects a Machine without a controller that other MachineSets select as well, on the MachineSet.
 	EventAmbiguous = "MetadataAmbiguous"
-	// EventDuplicate marks a taint that is declared more than once, on the MachineSet.
+	// EventDuplicate: a taint is declared more than once, on the MachineSet.
 	EventDuplicate = "MetadataDuplicate"
-	// EventBadRecord marks a Node or Machine whose ownership record cannot be read, on the MachineSet.
+	// EventBadRecord: the ownership record of a Node or Machine cannot be read, on the MachineSet.
 	EventBadRecord = "MetadataBadRecord"
-	// EventUnconfirmed marks a restricted entry that the record on a Node names and that on its Machine does not, on the MachineSet.
+	// EventUnconfirmed: the record on a Node names a restricted entry that the record on its Machine does not, on the MachineSet.
 	EventUnconfirmed = "MetadataUnconfirmed"
-	// EventRepaired marks a hand edit that was undone, on the Node.
+	// EventRepaired: a manual edit was undone, on the Node.
 	EventRepaired = "MetadataRepaired"
-	// EventFight marks a key that another writer changes again and again, on the Node or the Machine.
-	EventFight = "MetadataFight"
-	// EventDenied marks a write that the API server refuses, on the Node or the Machine.
+	// EventContention: another writer keeps changing a key, on the Node or the Machine.
+	EventContention = "MetadataFight"
+	// EventDenied: the API server denies a write, on the Node or the Machine.
 	EventDenied = "MetadataDenied"
 )
 
 // Events describes every event of the capability.
 var Events = []status.EventDoc{
-	{Reason: EventSynced, Type: corev1.EventTypeNormal, On: "MachineSet", When: "the last Node has what the template declares since its last change"},
+	{Reason: EventSynced, Type: corev1.EventTypeNormal, On: "MachineSet",
+		When: "the last Node carries what the template declares since its last change"},
 	{Reason: EventConflict, Type: corev1.EventTypeWarning, On: "Node, MachineSet",
-		When: "a declared key is somebody else's; on the MachineSet once for all Nodes"},
+		When: "another writer set a declared key to another value first; on the MachineSet once for all Nodes"},
 	{Reason: EventRefused, Type: corev1.EventTypeWarning, On: "MachineSet", When: "a declared key belongs to the system and is not written"},
 	{Reason: EventInvalid, Type: corev1.EventTypeWarning, On: "MachineSet",
-		When: "a declared entry, or a drover.dev annotation, cannot be used and is left out; or the selector cannot be read"},
+		When: "a declared entry or a drover.dev annotation is invalid and ignored; or the selector is invalid"},
 	{Reason: EventAmbiguous, Type: corev1.EventTypeWarning, On: "MachineSet",
-		When: "the selectors of several MachineSets match a Machine that has no controller: it has no pool"},
+		When: "the selectors of several MachineSets match a Machine that has no controller: none of them applies to it"},
 	{Reason: EventDuplicate, Type: corev1.EventTypeWarning, On: "MachineSet", When: "a taint is declared more than once; the first counts"},
 	{Reason: EventBadRecord, Type: corev1.EventTypeWarning, On: "MachineSet",
-		When: "an ownership record was edited and cannot be read; nothing is taken as owned"},
+		When: "an ownership record was edited and cannot be read; no key counts as owned"},
 	{Reason: EventUnconfirmed, Type: corev1.EventTypeWarning, On: "MachineSet",
-		When: "a taint or a restricted label is Drover's as the record on the Node has it, but not as that on the Machine has it; it stays"},
-	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node", When: "a declared entry that was changed or removed by hand has been put back"},
-	{Reason: EventFight, Type: corev1.EventTypeWarning, On: "Node, Machine",
-		When: "a key, or the record of what is Drover's, had to be put back again and again; it is left alone for a while"},
+		When: "the ownership record on the Node names a taint or a restricted label that the record on the Machine does not; Drover does not remove it"},
+	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node", When: "a declared entry that was changed or removed manually has been restored"},
+	{Reason: EventContention, Type: corev1.EventTypeWarning, On: "Node, Machine",
+		When: "another writer keeps changing a key, or removing the ownership record; Drover leaves it alone for a while"},
 	{Reason: EventDenied, Type: corev1.EventTypeWarning, On: "Node, Machine",
-		When: "the API server refuses a write (validation, admission or permission); tried again every five minutes"},
+		When: "the API server denies a write (validation, admission or permission); Drover tries again every five minutes"},
 }
 
-// problemEvents maps the reason of a problem to that of its event on the MachineSet. Fights are told on the object itself.
+// problemEvents maps the reason of a problem to that of its event on the MachineSet. Contention is reported on the object itself.
 var problemEvents = map[plan.Reason]string{
-	plan.InConflict: EventConflict,
-	plan.Refused:    EventRefused,
-	plan.Invalid:    EventInvalid,
-	plan.Duplicate:  EventDuplicate,
-	plan.BadRecord:  EventBadRecord,
-
+	plan.InConflict:  EventConflict,
+	plan.Refused:     EventRefused,
+	plan.Invalid:     EventInvalid,
+	plan.Duplicate:   EventDuplicate,
+	plan.BadRecord:   EventBadRecord,
 	plan.Unconfirmed: EventUnconfirmed,
-}
-
-// notices sends events to the API server. The recorder is asynchronous, never blocks a worker, and bounds the events of one object.
-type notices struct {
-	recorder record.EventRecorder
-}
-
-func (n notices) normal(object runtime.Object, reason, format string, args ...any) {
-	n.recorder.Eventf(object, corev1.EventTypeNormal, reason, format, args...)
-}
-
-func (n notices) warning(object runtime.Object, reason, format string, args ...any) {
-	n.recorder.Eventf(object, corev1.EventTypeWarning, reason, format, args...)
 }

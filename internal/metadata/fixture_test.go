@@ -24,20 +24,20 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// stage is a Reconciler on a client in memory. The control plane's tests show that all of this holds on a real API server; here it is
-// about answers and moments that cannot be had there at will.
-type stage struct {
+// fixture is a Reconciler on an API server in memory, with a clock of its own. The tests on a real control plane show that all of this holds there;
+// these are about answers and moments that cannot be produced there.
+type fixture struct {
 	*Reconciler
 	client  client.Client
 	clock   *testclock.FakePassiveClock
 	events  *record.FakeRecorder
 	gather  prometheus.Gatherer
 	patches []string
-	// fail, when set, answers instead of the API server for objects of this kind.
+	// fail holds errors that are returned instead of the API server's answer, by kind.
 	fail map[string]error
 }
 
-// fieldIndexer gives the indexes of Index to a client in memory.
+// fieldIndexer adds the indexes of Index to a client in memory.
 type fieldIndexer struct{ builder *fake.ClientBuilder }
 
 func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
@@ -56,9 +56,9 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	return known
 }
 
-func newStage(t *testing.T, options Options, objects ...client.Object) *stage {
+func newFixture(t *testing.T, options Options, objects ...client.Object) *fixture {
 	t.Helper()
-	s := &stage{clock: testclock.NewFakePassiveClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{}}
+	s := &fixture{clock: testclock.NewFakePassiveClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{}}
 	builder := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, next client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			kind := object.GetObjectKind().GroupVersionKind().Kind
@@ -109,16 +109,16 @@ func nodeOf(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
 }
 
-// reconcile makes a pass for one Machine and returns the patches it sent.
-func (s *stage) reconcile(t *testing.T, machine string) (result reconcile.Result, sent string, err error) {
+// reconcile reconciles a Machine and returns the patches that were sent.
+func (s *fixture) reconcile(t *testing.T, machine string) (result reconcile.Result, sent string, err error) {
 	t.Helper()
 	s.patches = nil
 	result, err = s.Reconcile(t.Context(), reconcile.Request{NamespacedName: named(machine)})
 	return result, strings.Join(s.patches, " "), err
 }
 
-// must makes a pass that may not fail.
-func (s *stage) must(t *testing.T, machine, patches string) reconcile.Result {
+// must reconciles a Machine, which must not fail, and compares the patches that were sent.
+func (s *fixture) must(t *testing.T, machine, patches string) reconcile.Result {
 	t.Helper()
 	result, sent, err := s.reconcile(t, machine)
 	if err != nil || sent != patches {
@@ -127,8 +127,8 @@ func (s *stage) must(t *testing.T, machine, patches string) reconcile.Result {
 	return result
 }
 
-// told drains the events, one line each, without the messages.
-func (s *stage) told() string {
+// emitted returns the events since the last call, without their messages.
+func (s *fixture) emitted() string {
 	var out []string
 	for {
 		select {
@@ -141,8 +141,8 @@ func (s *stage) told() string {
 	}
 }
 
-// edit changes an object as somebody else would.
-func edit[T client.Object](t *testing.T, s *stage, object T, change func(T)) {
+// edit changes an object as another writer would.
+func edit[T client.Object](t *testing.T, s *fixture, object T, change func(T)) {
 	t.Helper()
 	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func edit[T client.Object](t *testing.T, s *stage, object T, change func(T)) {
 }
 
 // metric reads one number: a counter, a gauge, or how often a histogram observed.
-func (s *stage) metric(t *testing.T, name string, labels ...string) float64 {
+func (s *fixture) metric(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := s.gather.Gather()
 	if err != nil {

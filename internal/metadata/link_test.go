@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// A pass that comes before the machine controllers run names no Machine on its Node, and nothing else would bring another one.
-func TestMachinesAreLookedAtAgainWhenTheyAreToBeNamed(t *testing.T) {
+// A reconciliation before the machine controller runs does not annotate the Node with its Machine, and no event would start another one.
+func TestFollowLink_EnqueuesAllMachines(t *testing.T) {
 	link, changed := false, make(chan struct{}, 1)
 	s, _, _, node := one(t, Options{Link: func() bool { return link }, LinkChanged: changed})
 	s.must(t, "m1", "Machine/m1 Node/n1")
@@ -24,17 +24,17 @@ func TestMachinesAreLookedAtAgainWhenTheyAreToBeNamed(t *testing.T) {
 		defer queue.ShutDown()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		told := make(chan struct{}, 1)
-		s.relink = told
+		changes := make(chan struct{}, 1)
+		s.linkChanged = changes
 		go s.followLink(ctx, watch.NewQueue(queue))
 		synctest.Wait()
 		if queue.Len() != 0 {
-			t.Errorf("%d Machines are looked at before anything changed", queue.Len())
+			t.Errorf("%d Machines are enqueued before anything changed", queue.Len())
 		}
-		told <- struct{}{}
+		changes <- struct{}{}
 		synctest.Wait()
 		if queue.Len() != 1 {
-			t.Errorf("%d Machines are looked at", queue.Len())
+			t.Errorf("%d Machines are enqueued", queue.Len())
 		}
 	})
 	link = true

@@ -13,7 +13,7 @@ import (
 var (
 	propagationDoc = status.MetricDoc{
 		Name: "drover_metadata_propagation_seconds", Type: "histogram",
-		Help: "Seconds from the moment a change of a MachineSet's template was seen until a Node of it was written.",
+		Help: "Seconds from when a change of a MachineSet's template was observed until one of its Nodes was written.",
 	}
 	writesDoc = status.MetricDoc{
 		Name: "drover_metadata_writes_total", Type: "counter", Labels: []string{"kind", "result"},
@@ -25,46 +25,46 @@ var (
 	}
 	repairsDoc = status.MetricDoc{
 		Name: "drover_metadata_drift_repairs_total", Type: "counter",
-		Help: "Nodes and Machines on which something that was changed by hand has been put back.",
+		Help: "Nodes and Machines on which a manual edit has been undone.",
 	}
-	fightsDoc = status.MetricDoc{
+	contentionDoc = status.MetricDoc{
 		Name: "drover_metadata_fights_total", Type: "counter",
-		Help: "Times that a key was left alone for a while because another writer kept changing it.",
+		Help: "Times that Drover left a key alone for a while because another writer kept changing it.",
 	}
-	incumbentDoc = status.MetricDoc{
+	mnmoDoc = status.MetricDoc{
 		Name: "mnmo_node_reconciliation_failure", Type: "counter", Labels: []string{"node"},
-		Help: "Failed attempts to write a Node or its Machine, by Node, or by Machine where there is no Node. An alias for alerts made for " +
-			"managed-node-metadata-operator; a series ends with its object.",
+		Help: "Failed attempts to write a Node or its Machine, by Node, or by Machine where there is no Node. The name is " +
+			"managed-node-metadata-operator's; a series ends with its object.",
 	}
 )
 
 // MetricDocs describes every metric of the capability.
-var MetricDocs = []status.MetricDoc{propagationDoc, writesDoc, nodesDoc, repairsDoc, fightsDoc, incumbentDoc}
+var MetricDocs = []status.MetricDoc{propagationDoc, writesDoc, nodesDoc, repairsDoc, contentionDoc, mnmoDoc}
 
-// Metrics holds the capability's collectors. Make one per process: it outlives the controller, which stops when its CRDs go.
+// Metrics holds the controller's collectors. Create one for each process: it outlives the controller, which stops when its CRDs are deleted.
 type Metrics struct {
 	propagation prometheus.Histogram
 	writes      *prometheus.CounterVec
 	nodes       *prometheus.GaugeVec
 	repairs     prometheus.Counter
-	fights      prometheus.Counter
+	contention  prometheus.Counter
 	failures    *prometheus.CounterVec
 }
 
-// NewMetrics makes the collectors and registers them. It fails when one of the names is taken.
+// NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		propagation: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: propagationDoc.Name, Help: propagationDoc.Help,
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500},
 		}),
-		writes:   counterVec(writesDoc),
-		nodes:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: nodesDoc.Name, Help: nodesDoc.Help}, nodesDoc.Labels),
-		repairs:  prometheus.NewCounter(prometheus.CounterOpts{Name: repairsDoc.Name, Help: repairsDoc.Help}),
-		fights:   prometheus.NewCounter(prometheus.CounterOpts{Name: fightsDoc.Name, Help: fightsDoc.Help}),
-		failures: counterVec(incumbentDoc),
+		writes:     counterVec(writesDoc),
+		nodes:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: nodesDoc.Name, Help: nodesDoc.Help}, nodesDoc.Labels),
+		repairs:    prometheus.NewCounter(prometheus.CounterOpts{Name: repairsDoc.Name, Help: repairsDoc.Help}),
+		contention: prometheus.NewCounter(prometheus.CounterOpts{Name: contentionDoc.Name, Help: contentionDoc.Help}),
+		failures:   counterVec(mnmoDoc),
 	}
-	for _, collector := range []prometheus.Collector{m.propagation, m.writes, m.nodes, m.repairs, m.fights, m.failures} {
+	for _, collector := range []prometheus.Collector{m.propagation, m.writes, m.nodes, m.repairs, m.contention, m.failures} {
 		if err := registry.Register(collector); err != nil {
 			return nil, fmt.Errorf("registering the metrics of the metadata capability: %w", err)
 		}
@@ -76,15 +76,15 @@ func counterVec(doc status.MetricDoc) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
 }
 
-func (m *Metrics) setNodes(pool types.NamespacedName, state plan.State, count int) {
-	m.nodes.WithLabelValues(pool.Namespace, pool.Name, string(state)).Set(float64(count))
+func (m *Metrics) setNodes(set types.NamespacedName, state plan.State, count int) {
+	m.nodes.WithLabelValues(set.Namespace, set.Name, string(state)).Set(float64(count))
 }
 
-func (m *Metrics) dropPool(pool types.NamespacedName) {
-	m.nodes.DeletePartialMatch(prometheus.Labels{"namespace": pool.Namespace, "machineset": pool.Name})
+func (m *Metrics) forgetSet(set types.NamespacedName) {
+	m.nodes.DeletePartialMatch(prometheus.Labels{"namespace": set.Namespace, "machineset": set.Name})
 }
 
-// reset forgets everything that is counted per object, when the controller stops.
+// reset removes the series of single objects, when the controller stops.
 func (m *Metrics) reset() {
 	m.nodes.Reset()
 	m.failures.Reset()

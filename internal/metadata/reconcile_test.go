@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -20,19 +21,19 @@ import (
 
 var blue = map[string]string{"team": "blue"}
 
-// one is a pool of one Machine with its Node.
-func one(t *testing.T, options Options) (*stage, *machinev1beta1.MachineSet, *machinev1beta1.Machine, *corev1.Node) {
+// one returns a MachineSet of one Machine with its Node.
+func one(t *testing.T, options Options) (*fixture, *machinev1beta1.MachineSet, *machinev1beta1.Machine, *corev1.Node) {
 	t.Helper()
 	set := setOf("a", blue)
 	machine, node := machineOf(set, "m1", "n1"), nodeOf("n1")
-	return newStage(t, options, set, machine, node), set, machine, node
+	return newFixture(t, options, set, machine, node), set, machine, node
 }
 
-func TestReconcileWritesOnceAndRests(t *testing.T) {
+func TestReconcile_WritesOnce(t *testing.T) {
 	s, set, _, node := one(t, Options{})
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	s.must(t, "m1", "")
-	if got := s.told(); got != "Normal MetadataSynced" {
+	if got := s.emitted(); got != "Normal MetadataSynced" {
 		t.Errorf("events %s", got)
 	}
 	edit(t, s, node, func(n *corev1.Node) { n.Labels["foreign"] = "1" })
@@ -58,13 +59,13 @@ func TestReconcileWritesOnceAndRests(t *testing.T) {
 	}
 }
 
-func TestReconcileRepairsByHandEdits(t *testing.T) {
+func TestReconcile_UndoesManualEdits(t *testing.T) {
 	s, _, machine, node := one(t, Options{})
 	s.must(t, "m1", "Machine/m1 Node/n1")
-	s.told()
+	s.emitted()
 	edit(t, s, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
 	s.must(t, "m1", "Node/n1")
-	if got := s.told(); got != "Normal MetadataRepaired" {
+	if got := s.emitted(); got != "Normal MetadataRepaired" {
 		t.Errorf("events %s", got)
 	}
 	edit(t, s, machine, func(m *machinev1beta1.Machine) { m.Spec.Labels["team"] = "x" })
@@ -74,57 +75,57 @@ func TestReconcileRepairsByHandEdits(t *testing.T) {
 	}
 }
 
-// Two writers that know nothing of each other would keep the API server busy for ever.
-func TestReconcileGivesWayInAFight(t *testing.T) {
+// Two writers of the same key would keep the API server busy for ever.
+func TestReconcile_LeavesContendedKeysAlone(t *testing.T) {
 	s, _, _, node := one(t, Options{})
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	var result reconcile.Result
-	for range fightThreshold {
+	for range contentionThreshold {
 		edit(t, s, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
 		result = s.must(t, "m1", "Node/n1")
 	}
-	s.told()
-	// Nobody may edit the Node again, and Drover's own write brings no pass: the one that tells of the hold is asked for.
+	s.emitted()
+	// There may be no further edit, and the event of Drover's own write is ignored: the reconciliation that reports the pause is requeued.
 	if result.RequeueAfter == 0 {
-		t.Error("nothing looks again after the repair that made it a fight")
+		t.Error("nothing reconciles again after the repair that made the key contended")
 	}
 	s.must(t, "m1", "")
 	if s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
-		t.Error("the Machine is not held although the key is withheld")
+		t.Error("the Machine is not held although a key is left alone")
 	}
 	edit(t, s, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
-	if result := s.must(t, "m1", ""); result.RequeueAfter != fightPause {
-		t.Errorf("looks again after %s", result.RequeueAfter)
+	if result := s.must(t, "m1", ""); result.RequeueAfter != contentionPause {
+		t.Errorf("reconciled again after %s", result.RequeueAfter)
 	}
-	if s.metric(t, fightsDoc.Name) != 1 || s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
-		t.Error("one fight, one Machine held")
+	if s.metric(t, contentionDoc.Name) != 1 || s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
+		t.Error("one contended key, one Machine held")
 	}
-	s.clock.SetTime(start.Add(fightPause))
+	s.clock.SetTime(start.Add(contentionPause))
 	s.must(t, "m1", "Node/n1")
-	if got := s.told(); got != "Warning MetadataFight, Normal MetadataRepaired" && got != "Normal MetadataRepaired, Warning MetadataFight" {
+	if got := s.emitted(); got != "Warning MetadataFight, Normal MetadataRepaired" && got != "Normal MetadataRepaired, Warning MetadataFight" {
 		t.Errorf("events %s", got)
 	}
 }
 
-func TestReconcileTakesTurns(t *testing.T) {
+func TestReconcile_LimitsWrites(t *testing.T) {
 	set := setOf("a", blue)
-	s := newStage(t, Options{WritesPerSecond: 1, Burst: 1}, set,
+	s := newFixture(t, Options{WritesPerSecond: 1, Burst: 1}, set,
 		machineOf(set, "m1", "n1"), machineOf(set, "m2", "n2"), nodeOf("n1"), nodeOf("n2"))
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	if result := s.must(t, "m2", ""); result.RequeueAfter != time.Second {
 		t.Errorf("waits %s", result.RequeueAfter)
 	}
-	if s.told() != "" || s.metric(t, nodesDoc.Name, "a", "machines", "pending") != 1 {
-		t.Error("the roll-out is told before its last Machine")
+	if s.emitted() != "" || s.metric(t, nodesDoc.Name, "a", "machines", "pending") != 1 {
+		t.Error("the rollout is reported before its last Machine")
 	}
 	s.clock.SetTime(start.Add(time.Second))
 	s.must(t, "m2", "Machine/m2 Node/n2")
-	if got := s.told(); got != "Normal MetadataSynced" {
+	if got := s.emitted(); got != "Normal MetadataSynced" {
 		t.Errorf("events %s", got)
 	}
 }
 
-func TestReconcileAnswersOfTheAPIServer(t *testing.T) {
+func TestReconcile_AnswersOfTheAPIServer(t *testing.T) {
 	nodes := schema.GroupResource{Resource: "nodes"}
 	for _, c := range []struct {
 		name     string
@@ -132,17 +133,17 @@ func TestReconcileAnswersOfTheAPIServer(t *testing.T) {
 		err      error
 		after    time.Duration
 		fails    bool
-		told     string
+		event    string
 		failures float64
 		result   string
 	}{
-		{"a conflict is quiet", "Machine", apierrors.NewConflict(nodes, "m1", errors.New("modified")), retryStale, false, "", 0, "conflict"},
-		{"a failed test of a JSON patch, too", "Node", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}},
-			retryStale, false, "", 0, "conflict"},
-		{"what is gone will be heard of", "Node", apierrors.NewNotFound(nodes, "n1"), catchUp, false, "", 0, "gone"},
-		{"a refusal waits for a person", "Node", apierrors.NewForbidden(nodes, "n1", errors.New("policy")), retryDenied, false,
+		{"conflict: no event", "Machine", apierrors.NewConflict(nodes, "m1", errors.New("modified")), controller.RetryConflict, false, "", 0, "conflict"},
+		{"failed test of a JSON Patch: no event", "Node", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}},
+			controller.RetryConflict, false, "", 0, "conflict"},
+		{"gone: the event of the deletion follows", "Node", apierrors.NewNotFound(nodes, "n1"), controller.CatchUp, false, "", 0, "gone"},
+		{"denied: an event, and a long delay", "Node", apierrors.NewForbidden(nodes, "n1", errors.New("policy")), retryDenied, false,
 			"Warning MetadataDenied", 1, "denied"},
-		{"anything else is tried again with back-off", "Node", apierrors.NewInternalError(errors.New("etcd")), 0, true, "", 1, "error"},
+		{"any other error: backoff", "Node", apierrors.NewInternalError(errors.New("etcd")), 0, true, "", 1, "error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, _, _, _ := one(t, Options{})
@@ -151,15 +152,15 @@ func TestReconcileAnswersOfTheAPIServer(t *testing.T) {
 			if (err != nil) != c.fails || result.RequeueAfter != c.after {
 				t.Errorf("error %v, again after %s", err, result.RequeueAfter)
 			}
-			if got := s.told(); got != c.told {
+			if got := s.emitted(); got != c.event {
 				t.Errorf("events %q", got)
 			}
 			kind := map[string]string{"Machine": "machine", "Node": "node"}[c.kind]
-			if s.metric(t, incumbentDoc.Name, "n1") != c.failures || s.metric(t, writesDoc.Name, kind, c.result) != 1 {
+			if s.metric(t, mnmoDoc.Name, "n1") != c.failures || s.metric(t, writesDoc.Name, kind, c.result) != 1 {
 				t.Error("the counters are wrong")
 			}
-			if _, _, err := s.reconcile(t, "m1"); (err != nil) != c.fails || s.told() != "" {
-				t.Error("the second failure is told again")
+			if _, _, err := s.reconcile(t, "m1"); (err != nil) != c.fails || s.emitted() != "" {
+				t.Error("the second failure is reported again")
 			}
 			delete(s.fail, c.kind)
 			if _, _, err := s.reconcile(t, "m1"); err != nil {
@@ -170,81 +171,81 @@ func TestReconcileAnswersOfTheAPIServer(t *testing.T) {
 	}
 }
 
-// A cache that lags behind our own write shows the world before it: deciding on that would write twice.
-func TestReconcileWaitsForTheCache(t *testing.T) {
+// A cache that lags behind Drover's own write shows the objects before it: deciding on them would write twice.
+func TestReconcile_WaitsForTheCache(t *testing.T) {
 	for _, uid := range []string{"uid-of-m1", "uid-of-n1"} {
 		s, _, _, _ := one(t, Options{})
 		s.versions.Expect(uid, expectations.Write{Version: "100000"})
-		if result := s.must(t, "m1", ""); result.RequeueAfter != catchUp {
+		if result := s.must(t, "m1", ""); result.RequeueAfter != controller.CatchUp {
 			t.Errorf("%s: again after %s", uid, result.RequeueAfter)
 		}
 	}
 }
 
-func TestReconcileOfWhatIsNotThere(t *testing.T) {
+func TestReconcile_MissingObjects(t *testing.T) {
 	set := setOf("a", blue)
 	leaving, missing := machineOf(set, "leaving", "n2"), machineOf(set, "missing", "gone")
 	leaving.Finalizers, leaving.DeletionTimestamp = []string{"machine.machine.openshift.io"}, &metav1.Time{Time: start}
 	orphan := machineOf(setOf("deleted", nil), "orphan", "n2")
-	s := newStage(t, Options{}, set, leaving, missing, orphan, nodeOf("n2"))
+	s := newFixture(t, Options{}, set, leaving, missing, orphan, nodeOf("n2"))
 	s.must(t, "leaving", "")
-	s.must(t, "nobody", "")
+	s.must(t, "unknown", "")
 	s.must(t, "orphan", "")
 	s.must(t, "missing", "Machine/missing")
-	if s.metric(t, incumbentDoc.Name, "missing") != 1 || s.metric(t, nodesDoc.Name, "a", "machines", "pending") != 1 {
+	if s.metric(t, mnmoDoc.Name, "missing") != 1 || s.metric(t, nodesDoc.Name, "a", "machines", "pending") != 1 {
 		t.Error("a Node that is gone counts as a failure, once, and its Machine as pending")
 	}
 	s.must(t, "missing", "")
-	if s.metric(t, incumbentDoc.Name, "missing") != 1 {
-		t.Error("it counts again with every look")
+	if s.metric(t, mnmoDoc.Name, "missing") != 1 {
+		t.Error("it counts again with every reconciliation")
 	}
 }
 
-func TestReconcileOfSharedNodes(t *testing.T) {
+func TestReconcile_SharedNode(t *testing.T) {
 	set := setOf("a", blue)
-	s := newStage(t, Options{}, set, machineOf(set, "m1", "n1"), machineOf(set, "m2", "n1"), nodeOf("n1"))
+	s := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), machineOf(set, "m2", "n1"), nodeOf("n1"))
 	s.must(t, "m1", "Machine/m1")
 	if got := s.metric(t, nodesDoc.Name, "a", "machines", string(plan.Held)); got != 1 {
 		t.Errorf("%v held", got)
 	}
 }
 
-// Conflicts go to the Node and once to the MachineSet, what the pool itself has wrong to the MachineSet alone.
-func TestReconcileTellsProblemsWhereTheyAre(t *testing.T) {
+// Conflicts are reported on the Node and once on the MachineSet, problems of the declaration on the MachineSet alone.
+func TestReconcile_ReportsProblemsOnTheirObject(t *testing.T) {
 	set := setOf("a", map[string]string{"team": "blue", "kubernetes.io/os": "x", "-": "x", "mine": "1"})
 	set.CreationTimestamp = metav1.NewTime(start)
 	n1, n2 := nodeOf("n1"), nodeOf("n2")
 	n1.Labels, n2.Labels = map[string]string{"team": "x"}, map[string]string{"team": "x"}
 	n1.Annotations = map[string]string{ownership.AnnotationRecord: "["}
-	s := newStage(t, Options{}, set, machineOf(set, "m1", "n1"), machineOf(set, "m2", "n2"), n1, n2)
+	s := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), machineOf(set, "m2", "n2"), n1, n2)
 	s.must(t, "m1", "Machine/m1 Node/n1")
-	if got, want := s.told(), "Warning MetadataBadRecord, Warning MetadataInvalid, Warning MetadataRefused, Warning MetadataConflict, "+
+	if got, want := s.emitted(), "Warning MetadataBadRecord, Warning MetadataInvalid, Warning MetadataRefused, Warning MetadataConflict, "+
 		"Warning MetadataConflict"; got != want {
 		t.Errorf("first: %s", got)
 	}
 	s.must(t, "m2", "Machine/m2 Node/n2")
-	if got := s.told(); got != "Warning MetadataConflict, Normal MetadataSynced" {
+	if got := s.emitted(); got != "Warning MetadataConflict, Normal MetadataSynced" {
 		t.Errorf("second: %s", got)
 	}
 	s.must(t, "m1", "")
 	s.must(t, "m2", "")
-	if got := s.told(); got != "" {
-		t.Errorf("told again: %s", got)
+	if got := s.emitted(); got != "" {
+		t.Errorf("reported again: %s", got)
 	}
 }
 
-// After a restart nothing is news that was there before.
-func TestReconcileAfterARestartIsSilent(t *testing.T) {
+// After a restart nothing is new that existed before.
+func TestReconcile_NoEventsAfterARestart(t *testing.T) {
 	set := setOf("a", map[string]string{"team": "blue", "mine": "1"})
 	node := nodeOf("n1")
 	node.Labels = map[string]string{"team": "x"}
-	before := newStage(t, Options{}, set, machineOf(set, "m1", "n1"), node)
+	before := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), node)
 	before.must(t, "m1", "Machine/m1 Node/n1")
 	s := *before
 	s.Reconciler = NewReconciler(s.client, s.client, s.events, before.metrics, Options{Clock: s.clock, Protected: ownership.DefaultProtected()})
-	before.told()
+	before.emitted()
 	s.must(t, "m1", "")
-	if got := s.told(); got != "" {
-		t.Errorf("told after a restart: %s", got)
+	if got := s.emitted(); got != "" {
+		t.Errorf("reported after a restart: %s", got)
 	}
 }

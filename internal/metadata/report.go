@@ -3,121 +3,141 @@ package metadata
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/status"
 )
 
-// report notes where the Machine stands, and sends the events for what is new and returns it.
-func (p *pass) report(ctx context.Context, state plan.State) news {
-	s := p.sight(state)
-	s.problems = p.decision.Problems
-	n := p.ledger.record(s, p.clock.Now())
-	if n.moved && s.waiting && nodeName(p.machine) != "" {
-		// The incumbent counts a Node that is gone as a failure, each time it looks.
-		p.failure()
-	}
-	p.tell(ctx, n)
-	return n
-}
-
-// unfinished notes where the Machine stands while a write is still to be made; its problems are told when it is.
-func (p *pass) unfinished(state plan.State) news {
-	s := p.sight(state)
-	s.unfinished = true
-	return p.ledger.record(s, p.clock.Now())
-}
-
-func (p *pass) sight(state plan.State) sight {
-	s := sight{
-		machine: p.key, state: state,
-		waiting: state == plan.Pending && (p.node == nil || p.node.DeletionTimestamp != nil),
-		wrote:   p.wroteMachine || p.wroteNode && !p.decision.Drift,
-	}
-	if p.declared != nil {
-		s.pool = p.declared.pool
-	}
-	return s
-}
-
-// tell sends events for what a pass found new. What was there before the process started is not news, unless this pass wrote for it.
-func (p *pass) tell(ctx context.Context, n news) {
-	if p.declared == nil {
-		return
-	}
-	recent := !p.ledger.since(p.declared.pool.Key).IsZero() || p.wroteMachine || p.wroteNode
-	if !n.first || recent {
-		p.tellProblems(n)
-	}
-	if n.finished {
-		p.notices.normal(p.declared.set, EventSynced, "%s", finished(n, p.declared.pool.Generation))
-		log.FromContext(ctx).Info("roll-out complete", "machineset", p.declared.pool.Key.String(), "generation", p.declared.pool.Generation,
-			"machines", n.total, "conflicts", n.conflicts, "waiting", n.waiting, "seconds", n.took.Seconds())
+// report records what a reconciliation has come to, and emits events for what is new.
+func (rc *reconciliation) report(ctx context.Context, decision *plan.Decision, applied *outcome) {
+	switch {
+	case applied.wait > 0 || applied.class == status.Stale:
+		rc.reportUnfinished(decision.State, applied)
+	case applied.class == status.OK:
+		rc.reportDone(ctx, decision, applied)
+	case applied.class == status.Gone:
+		// The event of the deletion is reported instead.
+	case applied.class == status.Denied:
+		rc.countFailure()
+		log.FromContext(ctx).Error(applied.err, "the API server denies a write", "retryAfter", retryDenied.String())
+		if rc.reportUnfinished(plan.Held, applied).changed {
+			rc.recorder.Eventf(applied.failed, corev1.EventTypeWarning, EventDenied,
+				"cannot apply the metadata of MachineSet %s: %v", rc.setName(), applied.err)
+		}
+	default:
+		rc.countFailure()
+		rc.reportUnfinished(decision.State, applied)
 	}
 }
 
-func (p *pass) tellProblems(n news) {
-	for _, problem := range n.pool {
+// reportUnfinished records the state while a write is still to be made; problems are reported once it is.
+func (rc *reconciliation) reportUnfinished(state plan.State, applied *outcome) transition {
+	r := rc.newReport(state)
+	r.wrote, r.unfinished = applied.wroteMachine, true
+	return rc.tracker.record(r, rc.clock.Now())
+}
+
+func (rc *reconciliation) reportDone(ctx context.Context, decision *plan.Decision, applied *outcome) {
+	r := rc.newReport(decision.Settled)
+	r.wrote = applied.wroteMachine || applied.wroteNode && !decision.Drift
+	r.problems = decision.Problems
+	changes := rc.tracker.record(r, rc.clock.Now())
+	if changes.changed && r.waiting && nodeName(rc.machine) != "" {
+		// MNMO counts a Node that is gone as a failure, each time.
+		rc.countFailure()
+	}
+	if rc.set != nil {
+		rc.reportChanges(ctx, &changes, applied)
+	}
+	if applied.wroteNode {
+		rc.reportNode(ctx, decision, &changes)
+	}
+}
+
+func (rc *reconciliation) newReport(state plan.State) report {
+	return report{
+		machine: rc.key, declaration: rc.set.declared(), state: state,
+		waiting: state == plan.Pending && (rc.node == nil || rc.node.DeletionTimestamp != nil),
+	}
+}
+
+// reportChanges emits events for what is new. What existed before the process started is not, unless this reconciliation wrote because of it.
+func (rc *reconciliation) reportChanges(ctx context.Context, changes *transition, applied *outcome) {
+	if !changes.first || applied.wroteMachine || applied.wroteNode || !rc.tracker.startOf(rc.set.key).IsZero() {
+		rc.reportProblems(changes)
+	}
+	if changes.completed {
+		generation := rc.set.declaration.Generation
+		rc.recorder.Eventf(rc.set.MachineSet, corev1.EventTypeNormal, EventSynced, "%s", completed(changes, generation))
+		log.FromContext(ctx).Info("rollout complete", "machineset", rc.set.key.String(), "generation", generation,
+			"machines", changes.total, "conflicts", changes.conflicts, "waiting", changes.waiting, "seconds", changes.took.Seconds())
+	}
+}
+
+func (rc *reconciliation) reportProblems(changes *transition) {
+	for _, problem := range changes.inSet {
 		if reason, ok := problemEvents[problem.Reason]; ok {
-			p.notices.warning(p.declared.set, reason, "%s%s", problem.Message, p.firstNode(problem))
+			rc.recorder.Eventf(rc.set.MachineSet, corev1.EventTypeWarning, reason, "%s%s", problem.Message, rc.firstNode(problem))
 		}
 	}
-	if p.node == nil {
+	if rc.node == nil {
 		return
 	}
-	for _, problem := range n.machine {
+	for _, problem := range changes.onMachine {
 		if problem.Reason == plan.InConflict {
-			p.notices.warning(p.node, EventConflict, "%s (MachineSet %s)", problem.Message, p.declared.pool.Key.Name)
+			rc.recorder.Eventf(rc.node, corev1.EventTypeWarning, EventConflict, "%s (MachineSet %s)", problem.Message, rc.setName())
 		}
 	}
 }
 
-// firstNode names the Node on which a problem of the pool was met first, where it depends on the Node.
-func (p *pass) firstNode(problem plan.Problem) string {
-	if problem.Reason != plan.InConflict || p.node == nil {
+// firstNode names the Node on which a problem of the MachineSet was found first, where it depends on the Node.
+func (rc *reconciliation) firstNode(problem plan.Problem) string {
+	if problem.Reason != plan.InConflict || rc.node == nil {
 		return ""
 	}
-	return fmt.Sprintf("; first met on Node %s", p.node.Name)
+	return fmt.Sprintf("; first found on Node %s", rc.node.Name)
 }
 
-func finished(n news, generation int64) string {
-	text := fmt.Sprintf("generation %d of the template has been carried to %d Machines", generation, n.total)
-	if n.conflicts > 0 {
-		text += fmt.Sprintf(", %d with a key that is somebody else's", n.conflicts)
+func completed(changes *transition, generation int64) string {
+	text := fmt.Sprintf("generation %d of the template has been applied to %d Machines", generation, changes.total)
+	if changes.conflicts > 0 {
+		text += fmt.Sprintf(", %d with a key that another writer set", changes.conflicts)
 	}
-	if n.held > 0 {
-		text += fmt.Sprintf(", %d held back", n.held)
+	if changes.held > 0 {
+		text += fmt.Sprintf(", %d held", changes.held)
 	}
-	if n.waiting > 0 {
-		text += fmt.Sprintf(", %d without a Node yet", n.waiting)
+	if changes.waiting > 0 {
+		text += fmt.Sprintf(", %d without a Node yet", changes.waiting)
 	}
-	if n.took > 0 {
-		text += fmt.Sprintf(" in %s", n.took.Round(100*time.Millisecond))
+	if changes.took > 0 {
+		text += fmt.Sprintf(" in %s", changes.took.Round(100*time.Millisecond))
 	}
 	return text
 }
 
-// told reports what only a successful write makes true: the latency of a roll-out, and the repair of a hand edit.
-func (p *pass) told(ctx context.Context, n news) {
-	if !p.wroteNode {
+// reportNode reports what the write of a Node makes true: the latency of a rollout, or the repair of a manual edit.
+func (rc *reconciliation) reportNode(ctx context.Context, decision *plan.Decision, changes *transition) {
+	if decision.Drift {
+		entries := changedEntries(decision.Node)
+		log.FromContext(ctx).Info("repaired", "node", rc.node.Name, "machineset", rc.setName(), "entries", entries)
+		rc.recorder.Eventf(rc.node, corev1.EventTypeNormal, EventRepaired, "undid manual edits of %s", entries)
 		return
 	}
-	if p.decision.Drift {
-		entries := changedEntries(p.decision.Node)
-		log.FromContext(ctx).Info("repaired", "node", p.node.Name, "machineset", p.poolName(), "entries", entries)
-		p.notices.normal(p.node, EventRepaired, "put back what was changed by hand: %s", entries)
+	if rc.set == nil || !changes.remaining {
+		// The rollout was not for a Node that came after it.
 		return
 	}
-	if p.declared == nil || !n.awaited {
-		// A Node that comes after the change was not waited for.
-		return
-	}
-	if since := p.ledger.since(p.declared.pool.Key); !since.IsZero() {
-		p.metrics.propagation.Observe(p.clock.Since(since).Seconds())
+	if start := rc.tracker.startOf(rc.set.key); !start.IsZero() {
+		rc.metrics.propagation.Observe(rc.clock.Since(start).Seconds())
 	}
 }
 
@@ -133,4 +153,50 @@ func changedEntries(change plan.Change) string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// countFailure counts a failure of the Node, or of the Machine where there is no Node.
+func (rc *reconciliation) countFailure() {
+	name := rc.machine.Name
+	if rc.node != nil {
+		name = rc.node.Name
+	}
+	rc.metrics.failures.WithLabelValues(name).Inc()
+}
+
+// trackRollout starts to track the rollout of a MachineSet whose own event is still on its way.
+func (r *Reconciler) trackRollout(ctx context.Context, set *machineSet) {
+	if set != nil && !r.tracker.knows(set.key) {
+		r.tracker.startRollout(set.declaration, keysOf(r.members(ctx, set.MachineSet)), set.CreationTimestamp.Time, r.clock.Now())
+	}
+}
+
+// reportAmbiguity emits an event for each of several MachineSets that select the same Machine, once.
+func (r *Reconciler) reportAmbiguity(ctx context.Context, observed *observation) {
+	if len(observed.ambiguous) == 0 {
+		return
+	}
+	names := make([]string, 0, len(observed.ambiguous))
+	for _, set := range observed.ambiguous {
+		names = append(names, set.key.Name)
+	}
+	slices.Sort(names)
+	all := strings.Join(names, ", ")
+	for _, set := range observed.ambiguous {
+		if r.machineSets.firstAmbiguity(set.key) {
+			r.recorder.Eventf(set.MachineSet, corev1.EventTypeWarning, EventAmbiguous,
+				"the selectors of several MachineSets (%s) match Machine %s, which has no controller: no MachineSet applies to such Machines",
+				all, observed.machine.Name)
+			log.FromContext(ctx).Info("several MachineSets select a Machine without a controller: none applies to it",
+				"machineset", set.key.String(), "machinesets", all)
+		}
+	}
+}
+
+// reportSelector emits an event when the selector of a MachineSet cannot be used: the MachineSet has no Machines, and nothing else would show that.
+func (r *Reconciler) reportSelector(ctx context.Context, set *machinev1beta1.MachineSet) {
+	if invalid := r.machineSets.parse(set).invalid; invalid != nil {
+		r.recorder.Eventf(set, corev1.EventTypeWarning, EventInvalid, "%v; the MachineSet has no Machines until this is corrected", invalid)
+		log.FromContext(ctx).Error(invalid, "a MachineSet has no Machines", "machineset", client.ObjectKeyFromObject(set).String())
+	}
 }

@@ -10,41 +10,44 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// ledger remembers what was last seen of each Machine and pool, so that events mark transitions and the gauges are right without
-// anybody counting thousands of Machines again. Nothing in it is needed to decide; a restart begins with an empty one.
-type ledger struct {
+// tracker keeps the last report of each Machine and the progress of each rollout, so that events mark transitions and the gauges are right without
+// counting thousands of Machines again. No decision needs it; after a restart it is empty.
+type tracker struct {
 	mu       sync.Mutex
 	started  time.Time
 	metrics  *Metrics
 	machines map[types.NamespacedName]*machineEntry
-	pools    map[types.NamespacedName]*poolEntry
-	// written holds what Drover's last write of each Machine, and of its Node, was for, which may come before the first report on it: the
-	// pool's revision, and for a Node which one it was and what was declared for it.
+	// rollouts are those of the MachineSets.
+	rollouts map[types.NamespacedName]*rollout
+	// written holds what Drover last wrote to each Machine, and to its Node, which may be before the first report: the revision of what the
+	// MachineSet declares, and for a Node which one it was and what was declared for it.
 	written map[plan.Target]map[types.NamespacedName]string
 }
 
+// machineEntry is the last report of a Machine.
 type machineEntry struct {
-	pool     types.NamespacedName
+	set      types.NamespacedName
 	state    plan.State
-	waiting  bool // pending for want of a Node
+	waiting  bool // pending because it has no Node
 	problems map[problemKey]bool
-	// told tells that the problems have been reported; a pass that had to wait for its turn reports none.
-	told bool
+	// reported is whether the problems have been reported; a reconciliation that waits for its turn reports none.
+	reported bool
 }
 
-type poolEntry struct {
+// rollout is the progress of one revision of what a MachineSet declares.
+type rollout struct {
 	revision string
-	// seen is when the revision was first seen; zero for one that was there when the process started.
-	seen time.Time
-	// announced tells that the end of this revision's roll-out has been told, or that there was nothing to tell.
-	announced bool
+	// started is when the revision was first observed; zero for one that existed when the process started.
+	started time.Time
+	// completed is whether the end of the rollout has been reported, or there was nothing to report.
+	completed bool
 	wrote     bool
 	machines  int
 	waiting   int
-	// awaited are the Machines not looked at since the revision was seen.
-	awaited  map[types.NamespacedName]bool
-	states   map[plan.State]int
-	problems map[problemKey]int
+	// remaining are the Machines not reconciled since the revision was observed.
+	remaining map[types.NamespacedName]bool
+	states    map[plan.State]int
+	problems  map[problemKey]int
 }
 
 type problemKey struct {
@@ -53,249 +56,250 @@ type problemKey struct {
 	reason plan.Reason
 }
 
-// sight is what is reported of one pass.
-type sight struct {
-	machine  types.NamespacedName
-	pool     *plan.Declaration
-	state    plan.State
+func keyOf(p plan.Problem) problemKey { return problemKey{p.Kind, p.Key, p.Reason} }
+
+// report is what a reconciliation of a Machine has come to.
+type report struct {
+	machine types.NamespacedName
+	// declaration is what the Machine's MachineSet declares; nil for none.
+	declaration *plan.Declaration
+	state       plan.State
+	// waiting is whether the Machine is pending because it has no Node.
 	waiting  bool
 	problems []plan.Problem
-	// wrote tells that this pass wrote something the pool declared anew; writing a repair does not count.
+	// wrote is whether something was written that is declared anew; a repair does not count.
 	wrote bool
-	// unfinished tells that the pass could not write yet what it decided.
+	// unfinished is whether what was decided could not be written yet.
 	unfinished bool
 }
 
-// news is what a sight changed, for events.
-type news struct {
-	// first tells that the Machine had not been seen before, moved that it stood elsewhere before.
-	first, moved bool
-	// awaited tells that the Machine was one of those that a change of the pool was for, and had not been served.
-	awaited bool
-	// machine are the problems that are new on this Machine, pool those that are new in its pool.
-	machine, pool []plan.Problem
-	// finished tells that this was the last Machine of a roll-out.
-	finished bool
-	// total and the others are the pool's counts when it finished.
+// transition is what a report changed, for events.
+type transition struct {
+	// first is whether the Machine had not been reported before, changed whether its state was another one.
+	first, changed bool
+	// remaining is whether the Machine was one of those that a rollout was for and had not reached.
+	remaining bool
+	// onMachine are the problems that are new on this Machine, inSet those that are new in its MachineSet.
+	onMachine, inSet []plan.Problem
+	// completed is whether this was the last Machine of a rollout.
+	completed bool
+	// total and the others are the counts of the MachineSet when the rollout was completed.
 	total, conflicts, held, waiting int
-	// took is how long the roll-out took; zero when its begin was not seen.
+	// took is how long the rollout took; zero when its start was not observed.
 	took time.Duration
 }
 
-func newLedger(metrics *Metrics, now time.Time) *ledger {
-	return &ledger{
+func newTracker(metrics *Metrics, now time.Time) *tracker {
+	return &tracker{
 		started: now, metrics: metrics,
 		machines: map[types.NamespacedName]*machineEntry{},
-		pools:    map[types.NamespacedName]*poolEntry{},
+		rollouts: map[types.NamespacedName]*rollout{},
 		written:  map[plan.Target]map[types.NamespacedName]string{plan.OnMachine: {}, plan.OnNode: {}},
 	}
 }
 
-// poolSeen notes a pool's revision, when it came up, and which Machines it is for. Made tells when the MachineSet was created.
-func (l *ledger) poolSeen(pool *plan.Declaration, members []types.NamespacedName, made, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	entry := l.poolEntry(pool.Key)
-	if entry.revision == pool.Revision {
+// startRollout records the revision of what a MachineSet declares and the Machines that it is for, unless the revision is known. created is when the
+// MachineSet was created.
+func (t *tracker) startRollout(declaration *plan.Declaration, members []types.NamespacedName, created, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	current := t.rolloutOf(declaration.Key)
+	if current.revision == declaration.Revision {
 		return
 	}
-	if entry.revision != "" || !made.Before(l.started.Truncate(time.Second)) {
-		entry.seen = now
+	if current.revision != "" || !created.Before(t.started.Truncate(time.Second)) {
+		current.started = now
 	}
-	entry.revision = pool.Revision
-	entry.announced, entry.wrote = false, false
-	entry.awaited = make(map[types.NamespacedName]bool, len(members))
+	current.revision = declaration.Revision
+	current.completed, current.wrote = false, false
+	current.remaining = make(map[types.NamespacedName]bool, len(members))
 	for _, member := range members {
-		entry.awaited[member] = true
+		current.remaining[member] = true
 	}
 }
 
-func (l *ledger) poolEntry(key types.NamespacedName) *poolEntry {
-	entry := l.pools[key]
-	if entry == nil {
-		entry = &poolEntry{states: map[plan.State]int{}, problems: map[problemKey]int{}}
-		l.pools[key] = entry
+func (t *tracker) rolloutOf(set types.NamespacedName) *rollout {
+	current := t.rollouts[set]
+	if current == nil {
+		current = &rollout{states: map[plan.State]int{}, problems: map[problemKey]int{}}
+		t.rollouts[set] = current
 	}
-	return entry
+	return current
 }
 
-// poolGone drops a pool's series and what is known of it.
-func (l *ledger) poolGone(key types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for name, machine := range l.machines {
-		if machine.pool == key {
-			delete(l.machines, name)
+// forgetSet removes what is known of a MachineSet that is gone, and its series.
+func (t *tracker) forgetSet(set types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, machine := range t.machines {
+		if machine.set == set {
+			delete(t.machines, key)
 		}
 	}
-	delete(l.pools, key)
-	l.metrics.dropPool(key)
+	delete(t.rollouts, set)
+	t.metrics.forgetSet(set)
 }
 
-// record notes where a Machine stands after a pass and tells what is new.
-func (l *ledger) record(s sight, now time.Time) news {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	before := l.machines[s.machine]
-	if s.pool == nil {
-		l.drop(s.machine)
-		return news{first: before == nil}
+// record keeps a report and returns what it changed.
+func (t *tracker) record(r report, now time.Time) transition {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.machines[r.machine]
+	if r.declaration == nil {
+		t.drop(r.machine)
+		return transition{first: before == nil}
 	}
-	entry, out := s.follow(before)
-	l.remove(s.machine)
-	out.pool = l.add(s.machine, entry, out.machine)
-	pool := l.pools[s.pool.Key]
-	pool.wrote = pool.wrote || s.wrote
-	// One that has to wait for its turn still has the roll-out before it, whatever else its state is. One that is refused waits for a
-	// person, and nobody for it.
-	if s.pool.Revision == pool.revision && (!s.unfinished || s.state == plan.Held) {
-		out.awaited = pool.awaited[s.machine]
-		delete(pool.awaited, s.machine)
+	entry, out := r.compare(before)
+	t.remove(r.machine)
+	out.inSet = t.add(r.machine, entry, out.onMachine)
+	current := t.rollouts[r.declaration.Key]
+	current.wrote = current.wrote || r.wrote
+	// A Machine that waits for its turn is not finished, whatever else its state is. One whose write was denied waits for a user, and the rollout does
+	// not wait for it.
+	if r.declaration.Revision == current.revision && (!r.unfinished || r.state == plan.Held) {
+		out.remaining = current.remaining[r.machine]
+		delete(current.remaining, r.machine)
 	}
-	l.finish(pool, &out, now)
+	current.complete(&out, now)
 	return out
 }
 
-// follow makes the entry that comes after that of the pass before, nil where there was none, and tells what is new for the Machine.
-func (s sight) follow(before *machineEntry) (*machineEntry, news) {
-	entry := &machineEntry{pool: s.pool.Key, state: s.state, waiting: s.waiting, problems: map[problemKey]bool{}}
-	out := news{
-		first: before == nil || !before.told || before.pool != s.pool.Key,
-		moved: before == nil || before.state != s.state || before.waiting != s.waiting,
+// compare returns the entry for a report, and what differs from the entry before; nil for none.
+func (r report) compare(before *machineEntry) (*machineEntry, transition) {
+	entry := &machineEntry{set: r.declaration.Key, state: r.state, waiting: r.waiting, problems: map[problemKey]bool{}}
+	out := transition{
+		first:   before == nil || !before.reported || before.set != r.declaration.Key,
+		changed: before == nil || before.state != r.state || before.waiting != r.waiting,
 	}
 	if before != nil {
-		entry.told = before.told
+		entry.reported = before.reported
 	}
-	if s.unfinished && before != nil {
+	if r.unfinished && before != nil {
 		entry.problems = before.problems
 	}
-	if !s.unfinished {
-		out.machine = entry.tell(before, s.problems)
+	if !r.unfinished {
+		out.onMachine = entry.report(before, r.problems)
 	}
 	return entry, out
 }
 
-// tell takes over the problems of a pass and returns the new ones.
-func (e *machineEntry) tell(before *machineEntry, problems []plan.Problem) []plan.Problem {
-	var fresh []plan.Problem
+// report takes over the problems of a reconciliation and returns the new ones.
+func (e *machineEntry) report(before *machineEntry, problems []plan.Problem) (added []plan.Problem) {
 	for _, problem := range problems {
-		key := problemKey{problem.Kind, problem.Key, problem.Reason}
+		key := keyOf(problem)
 		if before == nil || !before.problems[key] {
-			fresh = append(fresh, problem)
+			added = append(added, problem)
 		}
 		e.problems[key] = true
 	}
-	e.told = true
-	return fresh
+	e.reported = true
+	return added
 }
 
-// add counts a Machine for its pool and tells which of its new problems are new in the pool.
-func (l *ledger) add(name types.NamespacedName, entry *machineEntry, fresh []plan.Problem) []plan.Problem {
-	pool := l.poolEntry(entry.pool)
-	l.machines[name] = entry
-	pool.machines++
-	pool.count(entry, 1)
-	l.metrics.setNodes(entry.pool, entry.state, pool.states[entry.state])
+// add counts a Machine for its MachineSet and returns those of its new problems that are new there.
+func (t *tracker) add(machine types.NamespacedName, entry *machineEntry, problems []plan.Problem) (added []plan.Problem) {
+	current := t.rolloutOf(entry.set)
+	t.machines[machine] = entry
+	current.count(entry, 1)
+	t.metrics.setNodes(entry.set, entry.state, current.states[entry.state])
 	for key := range entry.problems {
-		pool.problems[key]++
+		current.problems[key]++
 	}
-	var news []plan.Problem
-	for _, problem := range fresh {
-		if pool.problems[problemKey{problem.Kind, problem.Key, problem.Reason}] == 1 {
-			news = append(news, problem)
+	for _, problem := range problems {
+		if current.problems[keyOf(problem)] == 1 {
+			added = append(added, problem)
 		}
 	}
-	return news
+	return added
 }
 
-// remove takes a Machine off the counts of its pool.
-func (l *ledger) remove(name types.NamespacedName) {
-	entry := l.machines[name]
+// remove takes a Machine out of the counts of its MachineSet.
+func (t *tracker) remove(machine types.NamespacedName) {
+	entry := t.machines[machine]
 	if entry == nil {
 		return
 	}
-	delete(l.machines, name)
-	pool := l.pools[entry.pool]
-	if pool == nil {
+	delete(t.machines, machine)
+	current := t.rollouts[entry.set]
+	if current == nil {
 		return
 	}
-	pool.machines--
-	pool.count(entry, -1)
-	l.metrics.setNodes(entry.pool, entry.state, pool.states[entry.state])
+	current.count(entry, -1)
+	t.metrics.setNodes(entry.set, entry.state, current.states[entry.state])
 	for key := range entry.problems {
-		if pool.problems[key]--; pool.problems[key] <= 0 {
-			delete(pool.problems, key)
+		if current.problems[key]--; current.problems[key] <= 0 {
+			delete(current.problems, key)
 		}
 	}
 }
 
-func (p *poolEntry) count(entry *machineEntry, by int) {
-	p.states[entry.state] += by
+func (r *rollout) count(entry *machineEntry, by int) {
+	r.machines += by
+	r.states[entry.state] += by
 	if entry.waiting {
-		p.waiting += by
+		r.waiting += by
 	}
 }
 
-// finish tells once when no Machine of a pool is left to be written. Machines without a Node are not waited for.
-func (l *ledger) finish(pool *poolEntry, out *news, now time.Time) {
-	if pool.announced || !pool.wrote || len(pool.awaited) > 0 || pool.states[plan.Pending] > pool.waiting {
+// complete reports once when no Machine of a MachineSet remains to be written. It does not wait for Machines without a Node.
+func (r *rollout) complete(out *transition, now time.Time) {
+	if r.completed || !r.wrote || len(r.remaining) > 0 || r.states[plan.Pending] > r.waiting {
 		return
 	}
-	pool.announced = true
-	out.finished = true
-	out.total, out.waiting = pool.machines, pool.waiting
-	out.conflicts, out.held = pool.states[plan.Conflicted], pool.states[plan.Held]
-	if !pool.seen.IsZero() {
-		out.took = now.Sub(pool.seen)
+	r.completed, out.completed = true, true
+	out.total, out.waiting = r.machines, r.waiting
+	out.conflicts, out.held = r.states[plan.Conflicted], r.states[plan.Held]
+	if !r.started.IsZero() {
+		out.took = now.Sub(r.started)
 	}
 }
 
-// gone drops a Machine.
-func (l *ledger) gone(name types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drop(name)
+// forgetMachine removes what is known of a Machine that is gone.
+func (t *tracker) forgetMachine(machine types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drop(machine)
 }
 
-func (l *ledger) drop(name types.NamespacedName) {
-	l.remove(name)
-	for _, written := range l.written {
-		delete(written, name)
+func (t *tracker) drop(machine types.NamespacedName) {
+	t.remove(machine)
+	for _, written := range t.written {
+		delete(written, machine)
 	}
-	for _, pool := range l.pools {
-		delete(pool.awaited, name)
+	for _, current := range t.rollouts {
+		delete(current.remaining, machine)
 	}
 }
 
-// rewrites tells whether a Machine, or its Node, that is about to be written for a revision was written for the same one before: then
-// somebody else has changed it since.
-func (l *ledger) rewrites(target plan.Target, name types.NamespacedName, revision string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	written, ok := l.written[target][name]
+// wasWritten reports whether a Machine, or its Node, was last written for a revision. If it has to be written for it again, another writer has
+// changed it since.
+func (t *tracker) wasWritten(target plan.Target, machine types.NamespacedName, revision string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	written, ok := t.written[target][machine]
 	return ok && written == revision
 }
 
-// wrote notes for which revision a Machine, or its Node, was written.
-func (l *ledger) wrote(target plan.Target, name types.NamespacedName, revision string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.written[target][name] = revision
+// recordWrite records for which revision a Machine, or its Node, was written.
+func (t *tracker) recordWrite(target plan.Target, machine types.NamespacedName, revision string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.written[target][machine] = revision
 }
 
-// known tells whether a pool has been seen.
-func (l *ledger) known(pool types.NamespacedName) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.pools[pool] != nil && l.pools[pool].revision != ""
+// knows reports whether the revision of a MachineSet has been observed.
+func (t *tracker) knows(set types.NamespacedName) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rollouts[set] != nil && t.rollouts[set].revision != ""
 }
 
-// since tells when the pool's present revision came up, the zero time when that was before the process started.
-func (l *ledger) since(pool types.NamespacedName) time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if entry := l.pools[pool]; entry != nil {
-		return entry.seen
+// startOf returns when the rollout of a MachineSet started; the zero time when that was before the process started.
+func (t *tracker) startOf(set types.NamespacedName) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if current := t.rollouts[set]; current != nil {
+		return current.started
 	}
 	return time.Time{}
 }

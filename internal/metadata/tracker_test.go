@@ -16,20 +16,20 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// start is when the process of every test began.
+// start is when the process of every test starts.
 var start = time.Unix(1_700_000_000, 0)
 
 func named(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "machines", Name: name}
 }
 
-func poolAt(name, revision string) *plan.Declaration {
+func declarationAt(name, revision string) *plan.Declaration {
 	return &plan.Declaration{Key: named(name), Revision: revision}
 }
 
-// book is a ledger with the registry that its gauges are read from.
-type book struct {
-	*ledger
+// trackerFixture is a tracker with the registry that its gauges are read from.
+type trackerFixture struct {
+	*tracker
 	registry *prometheus.Registry
 }
 
@@ -39,20 +39,20 @@ type reporter interface {
 	Fatalf(format string, args ...any)
 }
 
-func newBook(t reporter) *book {
+func newTrackerFixture(t reporter) *trackerFixture {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	metrics, err := NewMetrics(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &book{newLedger(metrics, start), registry}
+	return &trackerFixture{newTracker(metrics, start), registry}
 }
 
-// gauges reads the gauge of nodes as "pool/state=count", zeros left out.
-func (b *book) gauges(t reporter) string {
+// gauges reads the gauge of nodes as "MachineSet/state=count", zeros left out.
+func (f *trackerFixture) gauges(t reporter) string {
 	t.Helper()
-	families, err := b.registry.Gather()
+	families, err := f.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,20 +75,20 @@ func (b *book) gauges(t reporter) string {
 	return strings.Join(out, " ")
 }
 
-func (b *book) saw(machine string, pool *plan.Declaration, state plan.State, edit ...func(*sight)) news {
-	s := sight{machine: named(machine), pool: pool, state: state}
+func (f *trackerFixture) report(machine string, declaration *plan.Declaration, state plan.State, edit ...func(*report)) transition {
+	r := report{machine: named(machine), declaration: declaration, state: state}
 	for _, change := range edit {
-		change(&s)
+		change(&r)
 	}
-	return b.record(s, start.Add(time.Minute))
+	return f.record(r, start.Add(time.Minute))
 }
 
-func wrote(s *sight)      { s.wrote = true }
-func waiting(s *sight)    { s.waiting = true }
-func unfinished(s *sight) { s.unfinished = true }
+func wrote(r *report)      { r.wrote = true }
+func waiting(r *report)    { r.waiting = true }
+func unfinished(r *report) { r.unfinished = true }
 
-func problem(key string, reason plan.Reason) func(*sight) {
-	return func(s *sight) {
+func problem(key string, reason plan.Reason) func(*report) {
+	return func(s *report) {
 		s.problems = append(s.problems, plan.Problem{Kind: ownership.Label, Key: key, Reason: reason})
 	}
 }
@@ -101,204 +101,204 @@ func members(machines ...string) []types.NamespacedName {
 	return out
 }
 
-func TestLedgerKnowsWhatIsFirstAndWhatMoved(t *testing.T) {
-	b := newBook(t)
-	pool := poolAt("a", "1")
+func TestTracker_FirstReportAndChangedState(t *testing.T) {
+	f := newTrackerFixture(t)
+	declaration := declarationAt("a", "1")
 	for _, c := range []struct {
-		name         string
-		news         news
-		first, moved bool
+		name           string
+		changes        transition
+		first, changed bool
 	}{
-		{"never seen", b.saw("m", pool, plan.Pending, unfinished), true, true},
-		{"seen, but nothing could be told yet", b.saw("m", pool, plan.Pending), true, false},
-		{"seen and told", b.saw("m", pool, plan.Pending), false, false},
-		{"loses its Node", b.saw("m", pool, plan.Pending, waiting), false, true},
-		{"another state", b.saw("m", pool, plan.Synced), false, true},
-		{"another pool", b.saw("m", poolAt("b", "1"), plan.Synced), true, false},
-		{"no pool", b.saw("m", nil, plan.Synced), false, false},
-		{"from nowhere into a pool", b.saw("m", pool, plan.Synced), true, true},
+		{"never reported", f.report("m", declaration, plan.Pending, unfinished), true, true},
+		{"reported, but without its problems", f.report("m", declaration, plan.Pending), true, false},
+		{"reported", f.report("m", declaration, plan.Pending), false, false},
+		{"loses its Node", f.report("m", declaration, plan.Pending, waiting), false, true},
+		{"another state", f.report("m", declaration, plan.Synced), false, true},
+		{"another MachineSet", f.report("m", declarationAt("b", "1"), plan.Synced), true, false},
+		{"no MachineSet", f.report("m", nil, plan.Synced), false, false},
+		{"joins a MachineSet", f.report("m", declaration, plan.Synced), true, true},
 	} {
-		if c.news.first != c.first || c.news.moved != c.moved {
-			t.Errorf("%s: first %v, moved %v", c.name, c.news.first, c.news.moved)
+		if c.changes.first != c.first || c.changes.changed != c.changed {
+			t.Errorf("%s: first %v, changed %v", c.name, c.changes.first, c.changes.changed)
 		}
 	}
 }
 
-func TestLedgerTellsProblemsOnce(t *testing.T) {
-	b := newBook(t)
-	pool := poolAt("a", "1")
+func TestTracker_ReportsEachProblemOnce(t *testing.T) {
+	f := newTrackerFixture(t)
+	declaration := declarationAt("a", "1")
 	conflict, refused := problem("team", plan.InConflict), problem("os", plan.Refused)
 	for _, c := range []struct {
 		name             string
-		news             news
-		onMachine, inAll int
+		changes          transition
+		onMachine, inSet int
 	}{
-		{"the first Machine with two problems", b.saw("m1", pool, plan.Conflicted, conflict, refused), 2, 2},
-		{"again", b.saw("m1", pool, plan.Conflicted, conflict, refused), 0, 0},
-		{"another Machine with the same", b.saw("m2", pool, plan.Conflicted, conflict, refused), 2, 0},
-		{"the same in another pool", b.saw("m9", poolAt("b", "1"), plan.Conflicted, conflict), 1, 1},
-		{"one ends on one Machine", b.saw("m1", pool, plan.RefusedState, refused), 0, 0},
-		{"and comes back there", b.saw("m1", pool, plan.Conflicted, conflict, refused), 1, 0},
-		{"a pass that waits for its turn says nothing", b.saw("m1", pool, plan.Pending, unfinished), 0, 0},
-		{"and forgets nothing", b.saw("m1", pool, plan.Conflicted, conflict, refused), 0, 0},
-		{"it ends everywhere", b.saw("m1", pool, plan.Synced), 0, 0},
-		{"", b.saw("m2", pool, plan.Synced), 0, 0},
-		{"so its return is news", b.saw("m2", pool, plan.Conflicted, conflict), 1, 1},
-		{"another reason is another problem", b.saw("m2", pool, plan.Held, problem("team", plan.Fighting)), 1, 1},
+		{"the first Machine with two problems", f.report("m1", declaration, plan.Conflicted, conflict, refused), 2, 2},
+		{"again", f.report("m1", declaration, plan.Conflicted, conflict, refused), 0, 0},
+		{"another Machine with the same", f.report("m2", declaration, plan.Conflicted, conflict, refused), 2, 0},
+		{"the same in another MachineSet", f.report("m9", declarationAt("b", "1"), plan.Conflicted, conflict), 1, 1},
+		{"one ends on one Machine", f.report("m1", declaration, plan.RefusedState, refused), 0, 0},
+		{"and is back there", f.report("m1", declaration, plan.Conflicted, conflict, refused), 1, 0},
+		{"a reconciliation that waits for its turn reports nothing", f.report("m1", declaration, plan.Pending, unfinished), 0, 0},
+		{"and forgets nothing", f.report("m1", declaration, plan.Conflicted, conflict, refused), 0, 0},
+		{"it ends everywhere", f.report("m1", declaration, plan.Synced), 0, 0},
+		{"", f.report("m2", declaration, plan.Synced), 0, 0},
+		{"so it is new when it is back", f.report("m2", declaration, plan.Conflicted, conflict), 1, 1},
+		{"another reason is another problem", f.report("m2", declaration, plan.Held, problem("team", plan.Contended)), 1, 1},
 	} {
-		if len(c.news.machine) != c.onMachine || len(c.news.pool) != c.inAll {
-			t.Errorf("%s: %d on the Machine, %d in the pool", c.name, len(c.news.machine), len(c.news.pool))
+		if len(c.changes.onMachine) != c.onMachine || len(c.changes.inSet) != c.inSet {
+			t.Errorf("%s: %d on the Machine, %d in the MachineSet", c.name, len(c.changes.onMachine), len(c.changes.inSet))
 		}
 	}
 }
 
-func TestLedgerTellsTheEndOfARollOutOnce(t *testing.T) {
-	b := newBook(t)
-	pool := poolAt("a", "1")
-	b.poolSeen(pool, members("m1", "m2", "m3"), start, start)
+func TestTracker_ReportsTheEndOfARolloutOnce(t *testing.T) {
+	f := newTrackerFixture(t)
+	declaration := declarationAt("a", "1")
+	f.startRollout(declaration, members("m1", "m2", "m3"), start, start)
 	for _, step := range []struct {
-		name     string
-		news     news
-		finished bool
+		name      string
+		changes   transition
+		completed bool
 	}{
-		{"the first", b.saw("m1", pool, plan.Synced, wrote), false},
-		{"the second has to wait for its turn", b.saw("m2", pool, plan.Pending, unfinished), false},
-		{"the third is synced already", b.saw("m3", pool, plan.Synced), false},
-		{"the second's turn", b.saw("m2", pool, plan.Synced, wrote), true},
-		{"told is told", b.saw("m2", pool, plan.Synced, wrote), false},
+		{"the first", f.report("m1", declaration, plan.Synced, wrote), false},
+		{"the second has to wait for its turn", f.report("m2", declaration, plan.Pending, unfinished), false},
+		{"the third is synced already", f.report("m3", declaration, plan.Synced), false},
+		{"the second's turn", f.report("m2", declaration, plan.Synced, wrote), true},
+		{"it has been reported", f.report("m2", declaration, plan.Synced, wrote), false},
 	} {
-		if step.news.finished != step.finished {
-			t.Errorf("%s: finished is %v", step.name, step.news.finished)
+		if step.changes.completed != step.completed {
+			t.Errorf("%s: completed is %v", step.name, step.changes.completed)
 		}
 	}
-	b.poolSeen(pool, members("m1", "m2", "m3"), start, start)
-	if b.saw("m1", pool, plan.Synced, wrote).finished {
-		t.Error("the same revision is told again")
+	f.startRollout(declaration, members("m1", "m2", "m3"), start, start)
+	if f.report("m1", declaration, plan.Synced, wrote).completed {
+		t.Error("the end of the same revision is reported again")
 	}
-	next := poolAt("a", "2")
-	b.poolSeen(next, members("m1", "m2"), start, start.Add(30*time.Second))
-	b.saw("m3", next, plan.Held)
-	b.saw("m1", next, plan.Conflicted, wrote)
-	if b.saw("m2", pool, plan.Synced, wrote).finished {
-		t.Error("a look at the old revision counts for the new one")
+	next := declarationAt("a", "2")
+	f.startRollout(next, members("m1", "m2"), start, start.Add(30*time.Second))
+	f.report("m3", next, plan.Held)
+	f.report("m1", next, plan.Conflicted, wrote)
+	if f.report("m2", declaration, plan.Synced, wrote).completed {
+		t.Error("a reconciliation of the old revision counts for the new one")
 	}
-	end := b.saw("m2", next, plan.Synced, wrote)
-	if !end.finished || end.total != 3 || end.conflicts != 1 || end.held != 1 || end.waiting != 0 || end.took != 30*time.Second {
-		t.Errorf("the end of the second roll-out: %+v", end)
+	end := f.report("m2", next, plan.Synced, wrote)
+	if !end.completed || end.total != 3 || end.conflicts != 1 || end.held != 1 || end.waiting != 0 || end.took != 30*time.Second {
+		t.Errorf("the end of the second rollout: %+v", end)
 	}
 }
 
-func TestLedgerRollOutsThatAreNotTold(t *testing.T) {
+func TestTracker_RolloutIsComplete(t *testing.T) {
 	for name, c := range map[string]struct {
-		play     func(*book, *plan.Declaration) news
-		finished bool
+		play      func(*trackerFixture, *plan.Declaration) transition
+		completed bool
 	}{
-		"nothing was written": {func(b *book, p *plan.Declaration) news {
-			b.saw("m1", p, plan.Synced)
-			return b.saw("m2", p, plan.Synced)
+		"nothing was written": {func(f *trackerFixture, p *plan.Declaration) transition {
+			f.report("m1", p, plan.Synced)
+			return f.report("m2", p, plan.Synced)
 		}, false},
-		"a Machine without a Node is not waited for": {func(b *book, p *plan.Declaration) news {
-			b.saw("m1", p, plan.Pending, waiting, wrote)
-			return b.saw("m2", p, plan.Synced)
+		"a Machine without a Node is not waited for": {func(f *trackerFixture, p *plan.Declaration) transition {
+			f.report("m1", p, plan.Pending, waiting, wrote)
+			return f.report("m2", p, plan.Synced)
 		}, true},
-		"a Machine with a conflict that waits for its turn is": {func(b *book, p *plan.Declaration) news {
-			b.saw("m1", p, plan.Conflicted, unfinished)
-			return b.saw("m2", p, plan.Synced, wrote)
+		"a Machine with a conflict that waits for its turn is waited for": {func(f *trackerFixture, p *plan.Declaration) transition {
+			f.report("m1", p, plan.Conflicted, unfinished)
+			return f.report("m2", p, plan.Synced, wrote)
 		}, false},
-		"a Machine whose write is refused is not": {func(b *book, p *plan.Declaration) news {
-			b.saw("m1", p, plan.Held, unfinished)
-			return b.saw("m2", p, plan.Synced, wrote)
+		"a Machine whose write is denied is not waited for": {func(f *trackerFixture, p *plan.Declaration) transition {
+			f.report("m1", p, plan.Held, unfinished)
+			return f.report("m2", p, plan.Synced, wrote)
 		}, true},
-		"a Machine that goes is not": {func(b *book, p *plan.Declaration) news {
-			b.gone(named("m1"))
-			return b.saw("m2", p, plan.Synced, wrote)
+		"a Machine that is deleted is not waited for": {func(f *trackerFixture, p *plan.Declaration) transition {
+			f.forgetMachine(named("m1"))
+			return f.report("m2", p, plan.Synced, wrote)
 		}, true},
-		"a Machine that leaves the pool is not": {func(b *book, p *plan.Declaration) news {
-			b.saw("m1", nil, plan.Synced)
-			return b.saw("m2", p, plan.Synced, wrote)
+		"a Machine that leaves the MachineSet is not waited for": {func(f *trackerFixture, p *plan.Declaration) transition {
+			f.report("m1", nil, plan.Synced)
+			return f.report("m2", p, plan.Synced, wrote)
 		}, true},
-		"a Machine that joins late is": {func(b *book, p *plan.Declaration) news {
-			b.saw("m3", p, plan.Pending, unfinished)
-			b.saw("m1", p, plan.Synced)
-			return b.saw("m2", p, plan.Synced, wrote)
+		"a Machine that joins late is waited for": {func(f *trackerFixture, p *plan.Declaration) transition {
+			f.report("m3", p, plan.Pending, unfinished)
+			f.report("m1", p, plan.Synced)
+			return f.report("m2", p, plan.Synced, wrote)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBook(t)
-			pool := poolAt("a", "1")
-			b.poolSeen(pool, members("m1", "m2"), start, start)
-			if got := c.play(b, pool); got.finished != c.finished {
+			f := newTrackerFixture(t)
+			declaration := declarationAt("a", "1")
+			f.startRollout(declaration, members("m1", "m2"), start, start)
+			if got := c.play(f, declaration); got.completed != c.completed {
 				t.Errorf("%+v", got)
 			}
 		})
 	}
 }
 
-// How long a roll-out took, and whether its problems are news, depends on whether its begin was seen.
-func TestLedgerSince(t *testing.T) {
-	b := newBook(t)
+// How long a rollout took, and whether its problems are new, depends on whether its start was observed.
+func TestTracker_StartOf(t *testing.T) {
+	f := newTrackerFixture(t)
 	later := start.Add(time.Hour)
-	b.poolSeen(poolAt("old", "1"), nil, start.Add(-time.Hour), later)
-	b.poolSeen(poolAt("new", "1"), nil, start.Add(time.Minute), later)
-	if !b.since(named("old")).IsZero() || !b.since(named("new")).Equal(later) || !b.since(named("unknown")).IsZero() {
-		t.Errorf("old %v, new %v", b.since(named("old")), b.since(named("new")))
+	f.startRollout(declarationAt("old", "1"), nil, start.Add(-time.Hour), later)
+	f.startRollout(declarationAt("new", "1"), nil, start.Add(time.Minute), later)
+	if !f.startOf(named("old")).IsZero() || !f.startOf(named("new")).Equal(later) || !f.startOf(named("unknown")).IsZero() {
+		t.Errorf("old %v, new %v", f.startOf(named("old")), f.startOf(named("new")))
 	}
-	b.poolSeen(poolAt("old", "2"), nil, start.Add(-time.Hour), later)
-	if !b.since(named("old")).Equal(later) {
-		t.Error("a change of a pool that was there before is not seen")
+	f.startRollout(declarationAt("old", "2"), nil, start.Add(-time.Hour), later)
+	if !f.startOf(named("old")).Equal(later) {
+		t.Error("a change of a MachineSet that existed before is not observed")
 	}
-	if !b.known(named("old")) || b.known(named("unknown")) {
-		t.Error("known is wrong")
+	if !f.knows(named("old")) || f.knows(named("unknown")) {
+		t.Error("knows is wrong")
 	}
-	b.saw("m", poolAt("met", "1"), plan.Synced)
-	if b.known(named("met")) {
-		t.Error("a pool of which only a Machine was seen is not known")
+	f.report("m", declarationAt("joined", "1"), plan.Synced)
+	if f.knows(named("joined")) {
+		t.Error("a MachineSet of which only a Machine was reported is known")
 	}
 }
 
-func TestLedgerRewrites(t *testing.T) {
-	b := newBook(t)
+func TestTracker_WasWritten(t *testing.T) {
+	f := newTrackerFixture(t)
 	m := named("m")
-	if b.rewrites(plan.OnMachine, m, "1") || b.rewrites(plan.OnMachine, m, "") {
-		t.Error("a Machine that was never written is rewritten")
+	if f.wasWritten(plan.OnMachine, m, "1") || f.wasWritten(plan.OnMachine, m, "") {
+		t.Error("a Machine that was never written counts as written")
 	}
-	b.wrote(plan.OnMachine, m, "1")
-	if b.saw("m", poolAt("a", "1"), plan.Synced); !b.rewrites(plan.OnMachine, m, "1") || b.rewrites(plan.OnMachine, m, "2") {
+	f.recordWrite(plan.OnMachine, m, "1")
+	if f.report("m", declarationAt("a", "1"), plan.Synced); !f.wasWritten(plan.OnMachine, m, "1") || f.wasWritten(plan.OnMachine, m, "2") {
 		t.Error("the revision of the first write is not remembered")
 	}
-	b.gone(m)
-	if b.rewrites(plan.OnMachine, m, "1") {
+	f.forgetMachine(m)
+	if f.wasWritten(plan.OnMachine, m, "1") {
 		t.Error("a Machine that is gone is remembered")
 	}
-	b.wrote(plan.OnNode, m, "n1/1")
-	if !b.rewrites(plan.OnNode, m, "n1/1") || b.rewrites(plan.OnNode, m, "n2/1") || b.rewrites(plan.OnNode, named("m2"), "n1/1") {
+	f.recordWrite(plan.OnNode, m, "n1/1")
+	if !f.wasWritten(plan.OnNode, m, "n1/1") || f.wasWritten(plan.OnNode, m, "n2/1") || f.wasWritten(plan.OnNode, named("m2"), "n1/1") {
 		t.Error("what was written to which Node is not remembered")
 	}
-	if b.gone(m); b.rewrites(plan.OnNode, m, "n1/1") {
+	if f.forgetMachine(m); f.wasWritten(plan.OnNode, m, "n1/1") {
 		t.Error("a Node whose Machine is gone is remembered")
 	}
 }
 
-func TestSeriesDieWithTheirPool(t *testing.T) {
-	b := newBook(t)
-	b.saw("m1", poolAt("a", "1"), plan.Synced)
-	b.saw("m2", poolAt("b", "1"), plan.Held)
-	b.poolGone(named("a"))
-	b.gone(named("m1"))
-	if got := b.gauges(t); got != "b/held=1" {
+func TestTracker_SeriesEndWithTheirMachineSet(t *testing.T) {
+	f := newTrackerFixture(t)
+	f.report("m1", declarationAt("a", "1"), plan.Synced)
+	f.report("m2", declarationAt("b", "1"), plan.Held)
+	f.forgetSet(named("a"))
+	f.forgetMachine(named("m1"))
+	if got := f.gauges(t); got != "b/held=1" {
 		t.Errorf("gauges %s", got)
 	}
-	b.metrics.reset()
-	if got := b.gauges(t); got != "" {
+	f.metrics.reset()
+	if got := f.gauges(t); got != "" {
 		t.Errorf("gauges after the controller stopped: %s", got)
 	}
 }
 
-// count is the naive way: look at every Machine again.
-func count(machines map[string]sight) string {
+// count counts every Machine again, as the simplest implementation would.
+func count(machines map[string]report) string {
 	counts := map[string]int{}
 	for _, s := range machines {
-		counts[s.pool.Key.Name+"/"+string(s.state)]++
+		counts[s.declaration.Key.Name+"/"+string(s.state)]++
 	}
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(counts)) {
@@ -307,47 +307,47 @@ func count(machines map[string]sight) string {
 	return strings.Join(out, " ")
 }
 
-func TestGaugesAddUp(t *testing.T) {
+func TestTracker_GaugesEqualACountOfAllMachines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b, machines := newBook(t), map[string]sight{}
-		revisions, told := map[string]int{"a": 1, "b": 1}, map[string]bool{}
-		machine, pool := rapid.SampledFrom([]string{"m1", "m2", "m3", "m4"}), rapid.SampledFrom([]string{"a", "b"})
-		current := func(name string) *plan.Declaration { return poolAt(name, fmt.Sprint(revisions[name])) }
-		b.poolSeen(current("a"), members("m1", "m2"), start, start)
+		f, machines := newTrackerFixture(t), map[string]report{}
+		revisions, reported := map[string]int{"a": 1, "b": 1}, map[string]bool{}
+		machine, set := rapid.SampledFrom([]string{"m1", "m2", "m3", "m4"}), rapid.SampledFrom([]string{"a", "b"})
+		current := func(name string) *plan.Declaration { return declarationAt(name, fmt.Sprint(revisions[name])) }
+		f.startRollout(current("a"), members("m1", "m2"), start, start)
 		t.Repeat(map[string]func(*rapid.T){
-			"pass": func(t *rapid.T) {
+			"reconciliation": func(t *rapid.T) {
 				name := machine.Draw(t, "machine")
-				s := sight{machine: named(name), state: rapid.SampledFrom(plan.States).Draw(t, "state"), wrote: rapid.Bool().Draw(t, "wrote")}
+				s := report{machine: named(name), state: rapid.SampledFrom(plan.States).Draw(t, "state"), wrote: rapid.Bool().Draw(t, "wrote")}
 				s.waiting = s.state == plan.Pending && rapid.Bool().Draw(t, "waiting")
 				s.unfinished = rapid.Bool().Draw(t, "unfinished")
-				if s.pool = current(pool.Draw(t, "pool")); rapid.IntRange(0, 9).Draw(t, "no pool") == 0 {
-					s.pool = nil
+				if s.declaration = current(set.Draw(t, "MachineSet")); rapid.IntRange(0, 9).Draw(t, "no MachineSet") == 0 {
+					s.declaration = nil
 				}
-				if machines[name] = s; s.pool == nil {
+				if machines[name] = s; s.declaration == nil {
 					delete(machines, name)
 				}
-				if out := b.record(s, start); out.finished {
-					checkFinished(t, out, machines, s, told)
+				if out := f.record(s, start); out.completed {
+					checkCompleted(t, out, machines, s, reported)
 				}
 			},
 			"change": func(t *rapid.T) {
-				name := pool.Draw(t, "pool")
+				name := set.Draw(t, "MachineSet")
 				revisions[name]++
-				b.poolSeen(current(name), members(rapid.SliceOfDistinct(machine, rapid.ID).Draw(t, "members")...), start, start)
+				f.startRollout(current(name), members(rapid.SliceOfDistinct(machine, rapid.ID).Draw(t, "members")...), start, start)
 			},
 			"Machine gone": func(t *rapid.T) {
 				name := machine.Draw(t, "machine")
 				delete(machines, name)
-				b.gone(named(name))
+				f.forgetMachine(named(name))
 			},
-			"pool gone": func(t *rapid.T) {
-				name := pool.Draw(t, "pool")
-				maps.DeleteFunc(machines, func(_ string, s sight) bool { return s.pool.Key.Name == name })
-				b.poolGone(named(name))
+			"MachineSet gone": func(t *rapid.T) {
+				name := set.Draw(t, "MachineSet")
+				maps.DeleteFunc(machines, func(_ string, s report) bool { return s.declaration.Key.Name == name })
+				f.forgetSet(named(name))
 				revisions[name]++
 			},
 			"": func(t *rapid.T) {
-				if got, want := b.gauges(t), count(machines); got != want {
+				if got, want := f.gauges(t), count(machines); got != want {
 					t.Fatalf("gauges %s, counted %s", got, want)
 				}
 			},
@@ -355,16 +355,16 @@ func TestGaugesAddUp(t *testing.T) {
 	})
 }
 
-// checkFinished recounts what the end of a roll-out tells.
-func checkFinished(t *rapid.T, out news, machines map[string]sight, last sight, told map[string]bool) {
-	revision := last.pool.Key.Name + "/" + last.pool.Revision
-	if told[revision] {
-		t.Fatalf("the end of %s is told twice", revision)
+// checkCompleted counts again what the end of a rollout reports.
+func checkCompleted(t *rapid.T, out transition, machines map[string]report, last report, reported map[string]bool) {
+	revision := last.declaration.Key.Name + "/" + last.declaration.Revision
+	if reported[revision] {
+		t.Fatalf("the end of %s is reported twice", revision)
 	}
-	told[revision] = true
+	reported[revision] = true
 	total, states, waits := 0, map[plan.State]int{}, 0
 	for _, s := range machines {
-		if s.pool.Key != last.pool.Key {
+		if s.declaration.Key != last.declaration.Key {
 			continue
 		}
 		total++
@@ -375,6 +375,6 @@ func checkFinished(t *rapid.T, out news, machines map[string]sight, last sight, 
 	}
 	if out.total != total || out.conflicts != states[plan.Conflicted] || out.held != states[plan.Held] || out.waiting != waits ||
 		states[plan.Pending] > waits {
-		t.Fatalf("told %+v; counted %d Machines, %v, %d waiting", out, total, states, waits)
+		t.Fatalf("reported %+v; counted %d Machines, %v, %d waiting", out, total, states, waits)
 	}
 }

@@ -32,7 +32,7 @@ const (
 	noOwner    = "none"
 )
 
-// Index gives the cache the indexes that the controller reads by. Call it before the informer of Machines starts.
+// Index adds the indexes that the controller needs to the cache. Call it before the informer of Machines starts.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	functions := map[string]client.IndexerFunc{
 		indexNode: func(object client.Object) []string {
@@ -64,19 +64,19 @@ func Kinds() []client.Object {
 // sources are the controller's watches, each with its reason.
 func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	return []source.Source{
-		// What a pool declares goes to all of its Machines.
+		// What a MachineSet declares applies to all of its Machines.
 		watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 			Created: r.setCreated, Updated: r.setUpdated, Deleted: r.setDeleted,
 		}),
-		// A Machine joins, gets its Node, or is edited by hand.
+		// A Machine is created, gets its Node, or is edited manually.
 		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 			Created: r.machineCreated, Updated: r.machineUpdated, Deleted: r.machineDeleted,
 		}),
-		// A Node registers anew, or is edited by hand.
+		// A Node registers again, or is edited manually.
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 			Created: r.nodeCreated, Updated: r.nodeUpdated, Deleted: r.nodeDeleted,
 		}),
-		// Drover begins to make the Machines, and so to name them on their Nodes.
+		// The machine controller starts or stops, and with it the annotation of Nodes that names their Machines.
 		source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			go r.followLink(ctx, watch.NewQueue(queue))
 			return nil
@@ -84,16 +84,16 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	}
 }
 
-// followLink has all Machines looked at again whenever it changes whether they are named on their Nodes.
+// followLink enqueues all Machines when it changes whether their Nodes name them.
 func (r *Reconciler) followLink(ctx context.Context, queue watch.Queue) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.relink:
+		case <-r.linkChanged:
 		}
 		var machines machinev1beta1.MachineList
-		if err := r.reader.List(ctx, &machines); err != nil {
+		if err := r.cache.List(ctx, &machines); err != nil {
 			log.FromContext(ctx).Error(err, "cannot list Machines")
 			continue
 		}
@@ -105,8 +105,8 @@ func (r *Reconciler) followLink(ctx context.Context, queue watch.Queue) {
 
 func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet, initial bool) {
 	members := r.members(ctx, set)
-	r.ledger.poolSeen(plan.DeclarationOf(set), names(members), set.CreationTimestamp.Time, r.clock.Now())
-	r.checkSelector(ctx, set)
+	r.tracker.startRollout(plan.DeclarationOf(set), keysOf(members), set.CreationTimestamp.Time, r.clock.Now())
+	r.reportSelector(ctx, set)
 	if !initial {
 		queue.Add(watch.Rollout, members...)
 	}
@@ -116,35 +116,35 @@ func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, 
 	if before.Generation == after.Generation && maps.Equal(before.Annotations, after.Annotations) && before.UID == after.UID {
 		return
 	}
-	pool := plan.DeclarationOf(after)
+	declaration := plan.DeclarationOf(after)
 	sameSelector := apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector)
-	if plan.DeclarationOf(before).Revision == pool.Revision && before.UID == after.UID && sameSelector {
+	if plan.DeclarationOf(before).Revision == declaration.Revision && before.UID == after.UID && sameSelector {
 		return
 	}
 	if !sameSelector || before.UID != after.UID {
-		r.pools.forget(pool.Key)
-		r.checkSelector(ctx, after)
+		r.machineSets.forget(declaration.Key)
+		r.reportSelector(ctx, after)
 	}
 	members := r.members(ctx, after)
-	r.ledger.poolSeen(pool, names(members), after.CreationTimestamp.Time, r.clock.Now())
-	log.FromContext(ctx).Info("MachineSet changed", "machineset", pool.Key.String(), "generation", pool.Generation,
-		"machines", len(members), "paused", pool.Paused)
+	r.tracker.startRollout(declaration, keysOf(members), after.CreationTimestamp.Time, r.clock.Now())
+	log.FromContext(ctx).Info("MachineSet changed", "machineset", declaration.Key.String(), "generation", declaration.Generation,
+		"machines", len(members), "paused", declaration.Paused)
 	queue.Add(watch.Rollout, members...)
 }
 
 func (r *Reconciler) setDeleted(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet) {
 	key := client.ObjectKeyFromObject(set)
 	queue.Add(watch.Rollout, r.members(ctx, set)...)
-	r.pools.forget(key)
-	r.ledger.poolGone(key)
+	r.machineSets.forget(key)
+	r.tracker.forgetSet(key)
 }
 
-// members lists every Machine that may belong to a MachineSet: its own, and those that nobody owns and its selector matches.
+// members returns every Machine that may belong to a MachineSet: those that it owns, and those without a controller that its selector matches.
 func (r *Reconciler) members(ctx context.Context, set *machinev1beta1.MachineSet) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, owner := range []string{string(set.UID), noOwner} {
 		var machines machinev1beta1.MachineList
-		if err := r.reader.List(ctx, &machines, client.InNamespace(set.Namespace), client.MatchingFields{indexOwner: owner}); err != nil {
+		if err := r.cache.List(ctx, &machines, client.InNamespace(set.Namespace), client.MatchingFields{indexOwner: owner}); err != nil {
 			log.FromContext(ctx).Error(err, "cannot list the Machines of a MachineSet", "machineset", client.ObjectKeyFromObject(set).String())
 			continue
 		}
@@ -163,7 +163,7 @@ func selects(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) bo
 	return err == nil && selector.Matches(labels.Set(machine.Labels))
 }
 
-func names(requests []reconcile.Request) []types.NamespacedName {
+func keysOf(requests []reconcile.Request) []types.NamespacedName {
 	out := make([]types.NamespacedName, len(requests))
 	for i := range requests {
 		out[i] = requests[i].NamespacedName
@@ -184,19 +184,19 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 	if before.ResourceVersion == after.ResourceVersion || sameMachine(before, after) {
 		return
 	}
-	// The patch of a Machine names the version it is for, so nothing of others hides behind our own write.
+	// The patch of a Machine names a resourceVersion, so that no change of another writer is ignored with it.
 	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own && !last.Awaited {
 		return
 	}
 	queue.Add(watch.Repair, request(after))
 	if nodeName(before) != nodeName(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
-		// Whoever else names one of the two Nodes may now have it alone, or no longer.
+		// Another Machine that names one of the two Nodes may now be the only one, or no longer.
 		r.addNode(ctx, queue, watch.Repair, nodeName(before))
 		r.addNode(ctx, queue, watch.Repair, nodeName(after))
 	}
 }
 
-// sameMachine tells whether two versions of a Machine are equal in all that Drover looks at. The status of a Machine changes often.
+// sameMachine reports whether two versions of a Machine are equal in all that a decision depends on. The status of a Machine changes often.
 func sameMachine(before, after *machinev1beta1.Machine) bool {
 	return before.Generation == after.Generation && before.UID == after.UID &&
 		nodeName(before) == nodeName(after) && before.Status.AuthoritativeAPI == after.Status.AuthoritativeAPI &&
@@ -209,11 +209,11 @@ func sameMachine(before, after *machinev1beta1.Machine) bool {
 
 func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
 	key := client.ObjectKeyFromObject(machine)
-	r.ledger.gone(key)
-	r.pacer.forget(key)
-	r.stale.Forget(key)
+	r.tracker.forgetMachine(key)
+	r.limiter.forget(key)
+	r.conflicts.Forget(key)
 	r.versions.Forget(string(machine.UID))
-	r.fights.forget(plan.OnMachine, key.String())
+	r.contention.forget(plan.OnMachine, key.String())
 	r.metrics.failures.DeleteLabelValues(machine.Name)
 	r.addNode(ctx, queue, watch.Repair, nodeName(machine))
 }
@@ -238,8 +238,8 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 		if last.Exact && (last.Taints || sameTaints) && !last.Awaited {
 			return
 		}
-		// The patch of a Node names no version, so somebody else's write may hide behind it; that can wait until the Nodes are served
-		// that have not had their turn.
+		// The patch of a Node names no resourceVersion, so that its event may contain another writer's change. That can wait until the Nodes
+		// have been written that still wait for their turn.
 		priority = watch.Initial
 	}
 	r.addNode(ctx, queue, priority, after.Name)
@@ -247,12 +247,12 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 
 func (r *Reconciler) nodeDeleted(ctx context.Context, queue watch.Queue, node *corev1.Node) {
 	r.versions.Forget(string(node.UID))
-	r.fights.forget(plan.OnNode, node.Name)
+	r.contention.forget(plan.OnNode, node.Name)
 	r.metrics.failures.DeleteLabelValues(node.Name)
 	r.addNode(ctx, queue, watch.Repair, node.Name)
 }
 
-// addNode puts the Machines of a Node into the queue.
+// addNode enqueues the Machines of a Node.
 func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, priority int, node string) {
 	if node == "" {
 		return

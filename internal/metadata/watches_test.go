@@ -21,36 +21,36 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// notedQueue notes what is put into it, with priorities.
-type notedQueue struct {
+// recordingQueue records what is enqueued, with priorities.
+type recordingQueue struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
-	noted []string
+	added []string
 }
 
-func (q *notedQueue) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Request) {
+func (q *recordingQueue) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Request) {
 	for _, item := range items {
-		q.noted = append(q.noted, fmt.Sprintf("%s@%d", item.Name, *options.Priority))
+		q.added = append(q.added, fmt.Sprintf("%s@%d", item.Name, *options.Priority))
 	}
 }
 
-// take returns what was noted since the last time.
-func (q *notedQueue) take() string {
-	slices.Sort(q.noted)
-	text := strings.Join(q.noted, " ")
-	q.noted = nil
+// take returns what was enqueued since the last call.
+func (q *recordingQueue) take() string {
+	slices.Sort(q.added)
+	text := strings.Join(q.added, " ")
+	q.added = nil
 	return text
 }
 
-// informers stands in for the cache's watches.
+// informers are fakes of the cache's informers.
 type informers struct {
-	queue                 *notedQueue
+	queue                 *recordingQueue
 	sets, machines, nodes *controllertest.FakeInformer
 }
 
-func watched(t *testing.T, s *stage) *informers {
+func watched(t *testing.T, s *fixture) *informers {
 	t.Helper()
 	cache := &informertest.FakeInformers{Scheme: newScheme(t)}
-	w := &informers{queue: &notedQueue{}}
+	w := &informers{queue: &recordingQueue{}}
 	for _, source := range s.sources(cache) {
 		if err := source.Start(t.Context(), w.queue); err != nil {
 			t.Fatal(err)
@@ -69,18 +69,18 @@ func watched(t *testing.T, s *stage) *informers {
 	return w
 }
 
-// crew is a pool of two Machines, one that it only selects, and one of another pool; m1 and m3 have Nodes.
-func crew(t *testing.T) (*stage, *informers, *machinev1beta1.MachineSet, *machinev1beta1.Machine, *corev1.Node) {
+// watchedMachines returns a MachineSet of two Machines and one that it only selects, and a Machine of another MachineSet; m1 and m3 have Nodes.
+func watchedMachines(t *testing.T) (*fixture, *informers, *machinev1beta1.MachineSet, *machinev1beta1.Machine, *corev1.Node) {
 	t.Helper()
 	set, other := setOf("a", blue), setOf("b", nil)
 	loose := machineOf(set, "loose", "")
 	loose.OwnerReferences = nil
 	m1, n1 := machineOf(set, "m1", "n1"), nodeOf("n1")
-	s := newStage(t, Options{}, set, other, m1, machineOf(set, "m2", ""), loose, machineOf(other, "m3", "n3"), n1, nodeOf("n3"))
+	s := newFixture(t, Options{}, set, other, m1, machineOf(set, "m2", ""), loose, machineOf(other, "m3", "n3"), n1, nodeOf("n3"))
 	return s, watched(t, s), set, m1, n1
 }
 
-func TestChangesOfMachineSets(t *testing.T) {
+func TestSources_MachineSet(t *testing.T) {
 	all := fmt.Sprintf("loose@%[1]d m1@%[1]d m2@%[1]d", watch.Rollout)
 	for _, c := range []struct {
 		name string
@@ -90,7 +90,7 @@ func TestChangesOfMachineSets(t *testing.T) {
 		{"nothing", func(*machinev1beta1.MachineSet) {}, ""},
 		{"status", func(s *machinev1beta1.MachineSet) { s.ResourceVersion, s.Status.ReadyReplicas = "9", 3 }, ""},
 		{"scaling", func(s *machinev1beta1.MachineSet) { s.Generation, s.Spec.Replicas = 2, new(int32(9)) }, ""},
-		{"an annotation of others", func(s *machinev1beta1.MachineSet) { s.Annotations = map[string]string{"x": "y"} }, ""},
+		{"an annotation of another writer", func(s *machinev1beta1.MachineSet) { s.Annotations = map[string]string{"x": "y"} }, ""},
 		{"the template", func(s *machinev1beta1.MachineSet) {
 			s.Generation, s.Spec.Template.Spec.Labels = 2, map[string]string{"team": "red"}
 		}, all},
@@ -99,10 +99,10 @@ func TestChangesOfMachineSets(t *testing.T) {
 			s.Generation, s.Spec.Selector.MatchLabels = 2, map[string]string{"pool": "b"}
 		},
 			fmt.Sprintf("m1@%[1]d m2@%[1]d", watch.Rollout)},
-		{"made anew", func(s *machinev1beta1.MachineSet) { s.UID = "new" }, fmt.Sprintf("loose@%d", watch.Rollout)},
+		{"created again", func(s *machinev1beta1.MachineSet) { s.UID = "new" }, fmt.Sprintf("loose@%d", watch.Rollout)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, w, set, _, _ := crew(t)
+			_, w, set, _, _ := watchedMachines(t)
 			after := set.DeepCopy()
 			c.edit(after)
 			w.sets.Update(set, after)
@@ -111,18 +111,18 @@ func TestChangesOfMachineSets(t *testing.T) {
 			}
 		})
 	}
-	s, w, set, _, _ := crew(t)
+	s, w, set, _, _ := watchedMachines(t)
 	w.sets.Add(set)
-	if got := w.queue.take(); got != all || !s.ledger.known(named("a")) {
+	if got := w.queue.take(); got != all || !s.tracker.knows(named("a")) {
 		t.Errorf("created: queued %q", got)
 	}
 	w.sets.Delete(set)
-	if got := w.queue.take(); got != all || s.ledger.known(named("a")) {
+	if got := w.queue.take(); got != all || s.tracker.knows(named("a")) {
 		t.Errorf("deleted: queued %q", got)
 	}
 }
 
-func TestChangesOfMachines(t *testing.T) {
+func TestSources_Machine(t *testing.T) {
 	repair := func(names string) string {
 		var out []string
 		for _, name := range strings.Fields(names) {
@@ -137,23 +137,23 @@ func TestChangesOfMachines(t *testing.T) {
 	}{
 		{"a resync", func(*machinev1beta1.Machine) {}, ""},
 		{"status", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.Status.Phase = "9", new("Running") }, ""},
-		{"a hand edit of the spec", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.Generation = "9", 2 }, repair("m1")},
+		{"a manual edit of the spec", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.Generation = "9", 2 }, repair("m1")},
 		{"its labels", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.Labels = "9", nil }, repair("m1")},
 		{"an annotation", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.Annotations = "9", map[string]string{"x": "y"} }, repair("m1")},
 		{"its owner", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.OwnerReferences = "9", nil }, repair("m1")},
-		{"the API that rules it", func(m *machinev1beta1.Machine) {
+		{"the API that has the authority", func(m *machinev1beta1.Machine) {
 			m.ResourceVersion, m.Status.AuthoritativeAPI = "9", machinev1beta1.MachineAuthorityClusterAPI
 		}, repair("m1")},
 		{"our own write", func(m *machinev1beta1.Machine) { m.ResourceVersion, m.Generation = "77", 2 }, ""},
-		{"another Node: whoever claims one of the two hears of it", func(m *machinev1beta1.Machine) {
+		{"another Node: all Machines that name one of the two", func(m *machinev1beta1.Machine) {
 			m.ResourceVersion, m.Status.NodeRef = "9", &corev1.ObjectReference{Name: "n3"}
 		}, repair("m1 m1 m3")},
-		{"on its way out", func(m *machinev1beta1.Machine) {
+		{"being deleted", func(m *machinev1beta1.Machine) {
 			m.ResourceVersion, m.DeletionTimestamp = "9", &metav1.Time{Time: start}
 		}, repair("m1 m1 m1")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, w, _, machine, _ := crew(t)
+			s, w, _, machine, _ := watchedMachines(t)
 			s.versions.Expect(string(machine.UID), expectations.Write{Version: "77"})
 			after := machine.DeepCopy()
 			c.edit(after)
@@ -165,7 +165,7 @@ func TestChangesOfMachines(t *testing.T) {
 	}
 }
 
-func TestChangesOfNodes(t *testing.T) {
+func TestSources_Node(t *testing.T) {
 	repair := fmt.Sprintf("m1@%d", watch.Repair)
 	taint := corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoSchedule}
 	for _, c := range []struct {
@@ -182,12 +182,12 @@ func TestChangesOfNodes(t *testing.T) {
 		{"an annotation", func(n *corev1.Node) { n.Annotations = map[string]string{"x": "y"} }, repair},
 		{"a taint's value", func(n *corev1.Node) { n.Spec.Taints[0].Value = "x" }, repair},
 		{"a taint's effect", func(n *corev1.Node) { n.Spec.Taints[0].Effect = corev1.TaintEffectNoExecute }, repair},
-		{"a taint less", func(n *corev1.Node) { n.Spec.Taints = nil }, repair},
-		{"its end begins", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: start} }, repair},
-		{"registered anew", func(n *corev1.Node) { n.UID = "new" }, repair},
+		{"a taint is removed", func(n *corev1.Node) { n.Spec.Taints = nil }, repair},
+		{"being deleted", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: start} }, repair},
+		{"registered again", func(n *corev1.Node) { n.UID = "new" }, repair},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, w, _, _, node := crew(t)
+			_, w, _, _, node := watchedMachines(t)
 			node.Spec.Taints = []corev1.Taint{taint}
 			after := node.DeepCopy()
 			c.edit(after)
@@ -197,20 +197,20 @@ func TestChangesOfNodes(t *testing.T) {
 			}
 		})
 	}
-	_, w, _, _, node := crew(t)
+	_, w, _, _, node := watchedMachines(t)
 	w.nodes.Add(node)
 	w.nodes.Delete(node)
 	if got, want := w.queue.take(), repair+" "+repair; got != want {
 		t.Errorf("created and deleted: queued %q", got)
 	}
-	w.nodes.Add(nodeOf("nobody's"))
+	w.nodes.Add(nodeOf("unlinked"))
 	if got := w.queue.take(); got != "" {
 		t.Errorf("a Node without a Machine: queued %q", got)
 	}
 }
 
-// The event of Drover's own write needs no look, unless somebody else's write may hide behind it or a pass waits for it.
-func TestOwnWritesOfNodes(t *testing.T) {
+// The event of Drover's own write is ignored, unless it may contain another writer's change or a reconciliation waits for it.
+func TestSources_OwnWriteOfANode(t *testing.T) {
 	later := fmt.Sprintf("m1@%d", watch.Initial)
 	taint := corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoSchedule}
 	for _, c := range []struct {
@@ -220,14 +220,14 @@ func TestOwnWritesOfNodes(t *testing.T) {
 		want string
 	}{
 		{"just what was decided", expectations.Write{Exact: true}, func(*corev1.Node) {}, ""},
-		{"taints and all", expectations.Write{Exact: true, Taints: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, ""},
-		{"a taint that was not ours", expectations.Write{Exact: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, later},
+		{"with taints", expectations.Write{Exact: true, Taints: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, ""},
+		{"a taint of another writer", expectations.Write{Exact: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, later},
 		{"another writer in the answer", expectations.Write{Taints: true}, func(*corev1.Node) {}, later},
-		{"a pass waits for it", expectations.Write{Exact: true, Awaited: true}, func(*corev1.Node) {}, later},
-		{"somebody wrote since", expectations.Write{Exact: true}, func(n *corev1.Node) { n.ResourceVersion = "78" }, fmt.Sprintf("m1@%d", watch.Repair)},
+		{"a reconciliation waits for it", expectations.Write{Exact: true, Awaited: true}, func(*corev1.Node) {}, later},
+		{"another writer wrote since", expectations.Write{Exact: true}, func(n *corev1.Node) { n.ResourceVersion = "78" }, fmt.Sprintf("m1@%d", watch.Repair)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, w, _, _, node := crew(t)
+			s, w, _, _, node := watchedMachines(t)
 			c.last.Version = "77"
 			s.versions.Expect(string(node.UID), c.last)
 			after := node.DeepCopy()
@@ -241,22 +241,22 @@ func TestOwnWritesOfNodes(t *testing.T) {
 	}
 }
 
-// Nothing may be left of an object that is gone: a new one of the same name begins anew.
-func TestWhatIsGoneIsForgotten(t *testing.T) {
-	s, w, _, machine, node := crew(t)
+// Nothing is kept of an object that is gone: a new one of the same name begins without it.
+func TestSources_DeletedObjectIsForgotten(t *testing.T) {
+	s, w, _, machine, node := watchedMachines(t)
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	s.metrics.failures.WithLabelValues("m1").Inc()
 	s.metrics.failures.WithLabelValues("n1").Inc()
-	for _, key := range []fightKey{{target: "Machine", object: "machines/m1"}, {target: "Node", object: "n1"}} {
-		s.fights.repaired(key, start.Add(time.Second))
+	for _, key := range []entry{{target: "Machine", object: "machines/m1"}, {target: "Node", object: "n1"}} {
+		s.contention.repaired(key, start.Add(time.Second))
 	}
 	w.machines.Delete(machine)
 	w.nodes.Delete(node)
-	if s.fights.any() || s.versions.Len() != 0 || len(s.ledger.machines) != 0 ||
-		s.ledger.rewrites(plan.OnMachine, named("m1"), s.ledger.pools[named("a")].revision) {
-		t.Errorf("left: fights %v, versions %v, Machines %v", s.fights.keys, s.versions, s.ledger.machines)
+	if s.contention.any() || s.versions.Len() != 0 || len(s.tracker.machines) != 0 ||
+		s.tracker.wasWritten(plan.OnMachine, named("m1"), s.tracker.rollouts[named("a")].revision) {
+		t.Errorf("left: repairs %v, versions %v, Machines %v", s.contention.repairs, s.versions, s.tracker.machines)
 	}
-	if s.metric(t, incumbentDoc.Name, "m1")+s.metric(t, incumbentDoc.Name, "n1") != 0 || s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 0 {
+	if s.metric(t, mnmoDoc.Name, "m1")+s.metric(t, mnmoDoc.Name, "n1") != 0 || s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 0 {
 		t.Error("series are left")
 	}
 }

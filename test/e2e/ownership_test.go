@@ -197,7 +197,7 @@ func TestTwoWritersThatFightAreToldApartFromAHandEdit(t *testing.T) {
 	setLabel(w, "fight", "example.com/team", "blue")
 	hasLabel(w, "fight-0", "example.com/team", "blue")
 	for round := 0; ; round++ {
-		if len(w.Events("Node", "fight-0")[metadata.EventFight]) > 0 {
+		if len(w.Events("Node", "fight-0")[metadata.EventContention]) > 0 {
 			break
 		}
 		if round == 50 {
@@ -205,7 +205,7 @@ func TestTwoWritersThatFightAreToldApartFromAHandEdit(t *testing.T) {
 		}
 		label(w, "fight-0", "example.com/team", "red")
 		w.Eventually("the next repair, or the pause", func() error {
-			if w.Node("fight-0").Labels["example.com/team"] == "blue" || len(w.Events("Node", "fight-0")[metadata.EventFight]) > 0 {
+			if w.Node("fight-0").Labels["example.com/team"] == "blue" || len(w.Events("Node", "fight-0")[metadata.EventContention]) > 0 {
 				return nil
 			}
 			return fmt.Errorf("the label is red and no fight is reported")

@@ -26,8 +26,8 @@ type Input struct {
 	Protected ownership.Protected
 	// Link tells that the Node is to name its Machine, as nodelink does where no other one does.
 	Link bool
-	// Withheld tells keys that another writer fights over and that are to be left alone for now; nil for none.
-	Withheld func(target Target, kind ownership.Kind, key string) bool
+	// Contended tells keys that another writer fights over and that are to be left alone for now; nil for none.
+	Contended func(target Target, kind ownership.Kind, key string) bool
 	// Now is the time of the decision.
 	Now time.Time
 }
@@ -49,16 +49,16 @@ type Decision struct {
 	Settled State
 	// Reason says in a few words why the state is Held or Pending; empty else.
 	Reason string
-	// Claim is what has to be written to the Node before the Machine is changed; mostly nothing.
-	Claim Claim
+	// RecordUpdate is what has to be written to the Node before the Machine is changed; mostly nothing.
+	RecordUpdate RecordUpdate
 	// Machine and Node are the changes to make, the Machine's first.
 	Machine, Node Change
 	// Problems are the declared entries that are not written, sorted by kind and key.
 	Problems []Problem
 	// Drift tells that what is declared was on the Node before and somebody changed it by hand.
 	Drift bool
-	// FirstSight tells that neither Drover nor MNMO has written the Node yet.
-	FirstSight bool
+	// FirstWrite tells that neither Drover nor MNMO has written the Node yet.
+	FirstWrite bool
 	// Digest tells what is declared for the Node; empty without one.
 	Digest string
 }
@@ -102,7 +102,7 @@ func Decide(in Input) Decision {
 	s.claim()
 	s.decideNode()
 	if len(s.conflicts) > 0 && s.policy() == ownership.Fail {
-		s.out.Claim, s.out.Machine, s.out.Node, s.out.Drift = Claim{}, Change{}, Change{}, false
+		s.out.RecordUpdate, s.out.Machine, s.out.Node, s.out.Drift = RecordUpdate{}, Change{}, Change{}, false
 	}
 	s.summarise()
 	return s.out
@@ -293,7 +293,7 @@ func (s *scope) giveOnce(result *ownership.Result) {
 			if !present || live != desired {
 				s.refused(ownership.Taint, key)
 			}
-		case s.firstSight:
+		case s.firstWrite:
 			if !present {
 				result.Set[key] = desired
 			}
@@ -305,7 +305,7 @@ func (s *scope) giveOnce(result *ownership.Result) {
 // finishNode decides the Node's records and whether there is anything to write.
 func (s *scope) finishNode(desired Entries) {
 	record := s.newRecord(desired)
-	s.out.FirstSight, s.out.Digest = s.firstSight, record.Digest
+	s.out.FirstWrite, s.out.Digest = s.firstWrite, record.Digest
 	known := s.nodeRecord.Digest == record.Digest
 	s.out.Drift = s.drifted(known)
 	s.link()
@@ -363,7 +363,7 @@ func (s *scope) newRecord(desired Entries) ownership.Record {
 	record.Machine = &machine
 	if s.in.Declaration != nil {
 		record.Source, record.Generation = s.in.Declaration.Key.Name, s.in.Declaration.Generation
-		if record.Empty() && !s.firstSight {
+		if record.Empty() && !s.firstWrite {
 			// Without a record this Node would look new, and would be given now what is given once.
 			record.Once = s.in.Declaration.Once
 		}

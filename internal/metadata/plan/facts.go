@@ -25,8 +25,8 @@ type scope struct {
 	machineRecord, nodeRecord           ownership.Record
 	customLabels                        ownership.Keys
 	hasCustomLabels                     bool
-	// firstSight tells that neither Drover nor MNMO has written this Node yet, but for a claim.
-	firstSight    bool
+	// firstWrite tells that neither Drover nor MNMO has written this Node yet, but for a claim.
+	firstWrite    bool
 	claims        map[ownership.Kind]ownership.Keys
 	poolConflicts map[id]bool
 	conflicts     []ownership.Conflict
@@ -63,7 +63,7 @@ func newScope(in Input) *scope {
 		}
 		text, ok := in.Node.Annotations[ownership.AnnotationCustomLabels]
 		s.hasCustomLabels, s.customLabels = ok, ownership.ParseCustomLabels(text)
-		s.firstSight = !ok && (in.Node.Annotations[ownership.AnnotationRecord] == "" || onlyClaimed(s.nodeRecord))
+		s.firstWrite = !ok && (in.Node.Annotations[ownership.AnnotationRecord] == "" || onlyClaimed(s.nodeRecord))
 	}
 	return s
 }
@@ -177,11 +177,11 @@ func (s *scope) cameFromMachine(kind ownership.Kind, key string) bool {
 }
 
 func (s *scope) withheld(target Target, kind ownership.Kind, key string) bool {
-	if s.in.Withheld == nil || !s.in.Withheld(target, kind, key) {
+	if s.in.Contended == nil || !s.in.Contended(target, kind, key) {
 		return false
 	}
 	s.fighting = true
-	s.problem(kind, key, Fighting, "another writer keeps changing %s %q of the %s; Drover waits before it writes it again", kind, key, target)
+	s.problem(kind, key, Contended, "another writer keeps changing %s %q of the %s; Drover waits before it writes it again", kind, key, target)
 	return true
 }
 

@@ -148,7 +148,7 @@ func (w *world) note(key, value string) {
 }
 
 func (w *world) input() Input {
-	in := Input{Machine: w.machine, Node: w.node, NodeShared: w.shared, Protected: w.protected, Withheld: w.withheld, Now: w.now}
+	in := Input{Machine: w.machine, Node: w.node, NodeShared: w.shared, Protected: w.protected, Contended: w.withheld, Now: w.now}
 	if w.set != nil {
 		in.Declaration = DeclarationOf(w.set)
 	}
@@ -185,7 +185,7 @@ func (w *world) applySome(decision Decision, most int) (sent int, err error) {
 	for _, step := range []struct {
 		due  bool
 		send func(Decision) error
-	}{{decision.Claim.Write(), w.applyClaim}, {decision.Machine.Write, w.applyMachine}, {decision.Node.Write, w.applyNode}} {
+	}{{decision.RecordUpdate.Write(), w.applyClaim}, {decision.Machine.Write, w.applyMachine}, {decision.Node.Write, w.applyNode}} {
 		if !step.due || sent == most {
 			continue
 		}
@@ -198,8 +198,8 @@ func (w *world) applySome(decision Decision, most int) (sent int, err error) {
 }
 
 func (w *world) applyClaim(decision Decision) error {
-	foreseen := Claimed(w.node, decision.Claim)
-	patch, err := ClaimPatch(w.node, decision.Claim)
+	foreseen := WithRecord(w.node, decision.RecordUpdate)
+	patch, err := RecordPatch(w.node, decision.RecordUpdate)
 	if err != nil {
 		return err
 	}

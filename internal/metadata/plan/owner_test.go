@@ -192,13 +192,13 @@ func TestWhatBecomesOursIsNoDrift(t *testing.T) {
 
 func TestFirstSight(t *testing.T) {
 	w := newWorld().labels("team=blue")
-	if !w.pass(t).FirstSight || w.pass(t).FirstSight {
+	if !w.pass(t).FirstWrite || w.pass(t).FirstWrite {
 		t.Error("a Node is new until it is written")
 	}
-	if w.node = newWorld().node; !w.pass(t).FirstSight {
+	if w.node = newWorld().node; !w.pass(t).FirstWrite {
 		t.Error("a Node that registers anew is new")
 	}
-	if w.node = nil; w.pass(t).FirstSight {
+	if w.node = nil; w.pass(t).FirstWrite {
 		t.Error("there is no Node")
 	}
 }

@@ -34,9 +34,9 @@ func NodePatch(node *corev1.Node, change Change) ([]byte, error) {
 	return b.Bytes()
 }
 
-// Foreseen tells whether a Node as the API server answered a NodePatch is what the change was to make of it. If it is not, another
+// AsPlanned tells whether a Node as the API server answered a NodePatch is what the change was to make of it. If it is not, another
 // writer came in between, and what it wrote has still to be looked at. The answer holds no taints, so nothing is said of them.
-func Foreseen(node *corev1.Node, change Change, answer *metav1.PartialObjectMetadata) bool {
+func AsPlanned(node *corev1.Node, change Change, answer *metav1.PartialObjectMetadata) bool {
 	annotations := ownership.Apply(node.Annotations, change.Results[ownership.Annotation])
 	for key, text := range map[string]string{
 		ownership.AnnotationRecord: change.Record, ownership.AnnotationCustomLabels: change.CustomLabels,

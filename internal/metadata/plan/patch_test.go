@@ -112,7 +112,7 @@ func TestForeseen(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.somebody(after)
-			if got := Foreseen(w.node, change, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}); got != c.want {
+			if got := AsPlanned(w.node, change, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}); got != c.want {
 				t.Errorf("foreseen: %v", got)
 			}
 		})
@@ -248,7 +248,7 @@ func TestANodeNamesItsMachine(t *testing.T) {
 				after.Labels["team"] != "blue" {
 				t.Errorf("%v: %v, %v", err, after.Annotations, after.Labels)
 			}
-			if !Foreseen(w.node, decision.Node, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}) {
+			if !AsPlanned(w.node, decision.Node, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}) {
 				t.Error("the answer is not what was foreseen")
 			}
 		})

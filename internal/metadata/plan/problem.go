@@ -19,8 +19,8 @@ const (
 	Refused Reason = "Refused"
 	// InConflict: somebody else set the key first, to another value.
 	InConflict Reason = "Conflict"
-	// Fighting: another writer changes the key back again and again; Drover waits before it writes it once more.
-	Fighting Reason = "Fighting"
+	// Contended: another writer changes the key back again and again; Drover waits before it writes it once more.
+	Contended Reason = "Fighting"
 	// Unconfirmed: the record on the Node names a restricted entry that the record on the Machine does not; it stays.
 	Unconfirmed Reason = "Unconfirmed"
 	// BadRecord: the ownership record on the object cannot be read.

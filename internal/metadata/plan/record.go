@@ -9,12 +9,12 @@ import (
 	"github.com/drover-io/drover/internal/patch"
 )
 
-// Claim is what has to be written to a Node before its Machine is: no entry, only the record that some entries are Drover's.
+// RecordUpdate is what has to be written to a Node before its Machine is: no entry, only the record that some entries are Drover's.
 //
 // A value on a Node that no record names is known to be Drover's only by standing on the Machine as well, to which machine creation or
 // nodelink owes it. The write of the Machine ends that. Were the Node's own write to fail after it, or the operator to be killed between
 // the two, the value would look like somebody else's from then on, and stay for ever.
-type Claim struct {
+type RecordUpdate struct {
 	// Record is the new text of the ownership record, empty where nothing has to be claimed.
 	Record string
 	// CustomLabels is MNMO's list with the claimed labels, empty where it stays as it is.
@@ -24,7 +24,7 @@ type Claim struct {
 }
 
 // Write tells whether there is anything to claim.
-func (c Claim) Write() bool { return c.Record != "" }
+func (c RecordUpdate) Write() bool { return c.Record != "" }
 
 // claim finds what has to be claimed before the Machine is written as decided. The record goes on as it was but for the claimed keys: without
 // a digest of its own it is no sign that the Node has been given anything yet, and with the old one a roll-out stays a roll-out.
@@ -41,14 +41,14 @@ func (s *scope) claim() {
 	if !found {
 		return
 	}
-	if !s.firstSight && record.Digest == "" {
+	if !s.firstWrite && record.Digest == "" {
 		record.Digest = noDigest
 	}
 	s.claims = claims
-	s.out.Claim = Claim{Record: record.Format(), Keys: claims}
+	s.out.RecordUpdate = RecordUpdate{Record: record.Format(), Keys: claims}
 	// Where MNMO's list stands it is the truth about labels; where there is none, one would say that MNMO had been here.
 	if labels := claims[ownership.Label]; s.hasCustomLabels && labels.Len() > 0 {
-		s.out.Claim.CustomLabels = ownership.FormatCustomLabels(s.customLabels.Union(labels))
+		s.out.RecordUpdate.CustomLabels = ownership.FormatCustomLabels(s.customLabels.Union(labels))
 	}
 }
 
@@ -80,9 +80,9 @@ const noDigest = "none"
 // onlyClaimed tells a record that a claim alone has made: nothing has been given to the Node yet.
 func onlyClaimed(record ownership.Record) bool { return record.Digest == "" && !record.Empty() }
 
-// ClaimPatch renders a claim as a JSON Patch of the Node as it was seen. What is claimed must still be there with the same value, and the
+// RecordPatch renders a claim as a JSON Patch of the Node as it was seen. What is claimed must still be there with the same value, and the
 // record must be the one that was read.
-func ClaimPatch(node *corev1.Node, claim Claim) ([]byte, error) {
+func RecordPatch(node *corev1.Node, claim RecordUpdate) ([]byte, error) {
 	b := &patchBuilder{}
 	b.guardRecord(node.Annotations)
 	for _, key := range claim.Keys[ownership.Label].Sorted() {
@@ -101,8 +101,8 @@ func ClaimPatch(node *corev1.Node, claim Claim) ([]byte, error) {
 	return b.Bytes()
 }
 
-// Claimed is the Node as it is once a claim is written. The Node that is given is not changed.
-func Claimed(node *corev1.Node, claim Claim) *corev1.Node {
+// WithRecord is the Node as it is once a claim is written. The Node that is given is not changed.
+func WithRecord(node *corev1.Node, claim RecordUpdate) *corev1.Node {
 	after := *node
 	after.Annotations = maps.Clone(node.Annotations)
 	if after.Annotations == nil {

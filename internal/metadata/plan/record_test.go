@@ -121,7 +121,7 @@ func TestClaimIsForWhatTheMachineAloneProves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld().labels("team=blue")
 			c.make(w)
-			if claim := w.decide().Claim; claim.Write() != c.claim {
+			if claim := w.decide().RecordUpdate; claim.Write() != c.claim {
 				t.Errorf("claim %+v", claim)
 			}
 		})
@@ -146,7 +146,7 @@ func TestClaimPatchFailsOnWhatChangedMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := unrecorded["all kinds change"].make(t)
-			patch, err := ClaimPatch(w.node, w.decide().Claim)
+			patch, err := RecordPatch(w.node, w.decide().RecordUpdate)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,94 @@
+package metadata
+
+import (
+	"context"
+	"fmt"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
+type observation struct {
+	machine *machinev1beta1.Machine
+	// set is the MachineSet that the Machine belongs to; nil for none.
+	set *machineSet
+	// ambiguous are the MachineSets whose selectors match a Machine that has no controller, when there are several.
+	ambiguous []*machineSet
+	// node is the Machine's Node; nil for none. nodeShared reports that another Machine names the same one.
+	node       *corev1.Node
+	nodeShared bool
+	// pending reports that the cache does not show Drover's own last write of the Machine or its Node.
+	pending bool
+}
+
+// observe reads the Machine, its MachineSet and its Node; nil when there is nothing to do for the Machine.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*observation, error) {
+	machine := &machinev1beta1.Machine{}
+	err := r.cache.Get(ctx, key, machine)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Machine %s: %w", key, err)
+	case machine.DeletionTimestamp != nil:
+		// Its Node is drained and deleted: new labels and taints would only disturb that.
+		return nil, nil
+	}
+	observed := &observation{machine: machine, pending: r.versions.Pending(ctx, machine)}
+	sets, err := r.machineSets.of(ctx, machine)
+	if err != nil {
+		return nil, err
+	}
+	if len(sets) == 1 {
+		observed.set = sets[0]
+	} else {
+		observed.ambiguous = sets
+	}
+	return observed, r.observeNode(ctx, observed)
+}
+
+func (r *Reconciler) observeNode(ctx context.Context, observed *observation) error {
+	name := nodeName(observed.machine)
+	if name == "" {
+		return nil
+	}
+	node := &corev1.Node{}
+	err := r.cache.Get(ctx, types.NamespacedName{Name: name}, node)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading Node %s: %w", name, err)
+	}
+	observed.node = node
+	observed.pending = observed.pending || r.versions.Pending(ctx, node)
+	machines, err := r.machinesOfNode(ctx, name)
+	if err != nil {
+		return err
+	}
+	for i := range machines {
+		if machines[i].UID != observed.machine.UID && machines[i].DeletionTimestamp == nil {
+			observed.nodeShared = true
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) machinesOfNode(ctx context.Context, node string) ([]machinev1beta1.Machine, error) {
+	var machines machinev1beta1.MachineList
+	if err := r.cache.List(ctx, &machines, client.MatchingFields{indexNode: node}); err != nil {
+		return nil, fmt.Errorf("listing the Machines of Node %s: %w", node, err)
+	}
+	return machines.Items, nil
+}
+
+func nodeName(machine *machinev1beta1.Machine) string {
+	if machine.Status.NodeRef == nil {
+		return ""
+	}
+	return machine.Status.NodeRef.Name
+}

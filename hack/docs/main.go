@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/healthcheck"
 	"github.com/drover-io/drover/internal/machine"
+	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
 	setplan "github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/maintenance"
@@ -42,8 +43,8 @@ var capabilities = []capability{
 	{
 		name:       "machines",
 		metrics:    slices.Concat(machineset.MetricDocs, machine.MetricDocs(), healthcheck.MetricDocs()),
-		events:     slices.Concat(machineset.Events, machine.EventDocs(), healthcheck.EventDocs()),
-		conditions: slices.Concat(setplan.ConditionDocs(), machine.ConditionDocs(), healthcheck.ConditionDocs()),
+		events:     slices.Concat(machineset.Events, machineplan.EventDocs(), healthcheck.EventDocs()),
+		conditions: slices.Concat(setplan.ConditionDocs(), machineplan.ConditionDocs(), healthcheck.ConditionDocs()),
 	},
 	{name: upgrade.Name, metrics: upgrade.MetricDocs(), events: upgrade.EventDocs(), conditions: upgrade.ConditionDocs()},
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -12,101 +11,72 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/nodelink"
-	"github.com/drover-io/drover/internal/paused"
-	"github.com/drover-io/drover/internal/status"
-	"github.com/drover-io/drover/internal/watch"
 	"github.com/drover-io/drover/provider"
 )
 
 // Name is the controller's name in logs and metrics.
 const Name = "machine"
 
-// Holder is the identity in the leases of nodes, of everything that Drover does for Machines.
+// Holder is the identity in the leases of Nodes, of everything that Drover does for Machines.
 const Holder = "drover-machines"
 
 // fieldOwner is the field manager of every write.
 const fieldOwner = client.FieldOwner("drover-machine")
 
-const (
-	// retryStale is how soon to decide again after a guard failed. It doubles with each failure that follows, up to maxStale: a cache may lag.
-	retryStale, maxStale = 100 * time.Millisecond, 5 * time.Second
-	// catchUp is how soon to look again when a cache lags behind our own write; the event comes first as a rule.
-	catchUp = time.Second
-	// settleNewborn is how long an instance that runs from the start may take to register its Node before the status is written without it;
-	// settleInstance how long one that was just ended may take to go before it is asked again, and the status says so.
-	settleNewborn, settleInstance = 500 * time.Millisecond, 5 * time.Second
-	// retryInstance is how soon to look at an instance again that is on its way, or on its way out.
-	retryInstance = 30 * time.Second
-	// retryDenied is how soon to try again what the API server refused, or what only a person can put right.
-	retryDenied = time.Minute
-	// retryQuorum is how soon to ask again whether the control plane can spare a node.
-	retryQuorum = 5 * time.Second
-	// Back-off of failed requests and of what the provider refuses.
-	minBackoff, maxBackoff = 50 * time.Millisecond, 5 * time.Minute
-)
+// maxBackoff is the longest delay after a Machine failed repeatedly: what a provider returns may last.
+const maxBackoff = 5 * time.Minute
 
-// Options are the settings.
+// Options configure the controller.
 type Options struct {
-	// Workers is how many Machines are worked on at once. A slow provider holds one for as long as its call takes; below one counts as one.
+	// Workers is how many Machines are reconciled at once; less than one counts as one. A slow provider occupies one for as long as its call takes.
 	Workers int
-	// InstanceCheck is how often the instance of a Machine that runs is looked at; zero is 10 minutes.
-	InstanceCheck time.Duration
 	// ProviderTimeout bounds one call of a provider; zero is 10 minutes.
 	ProviderTimeout time.Duration
-	// DrainTimeout is how long after the deletion of a Machine its drain is ended without the rest; zero is without end. The Machine's
-	// annotation AnnotationDrainTimeout overrules it.
-	DrainTimeout time.Duration
-	// VolumeDetachTimeout is how long the detaching of volumes is waited for when the pods have gone; zero is 5 minutes, less is not at all.
-	VolumeDetachTimeout time.Duration
-	// NodeDeletionTimeout is how long the deletion of the Node is tried after it has failed once; zero is without end.
-	NodeDeletionTimeout time.Duration
-	// Cluster is the value of the label with the cluster's name that new Machines get which have none; empty for no label.
-	Cluster string
-	// AdoptionNamespaces are those whose Machines may take over a Node that was there before the Machine; "*" stands for all. Without any, none may.
-	AdoptionNamespaces []string
-	// Clock tells the time; nil is the real one.
+	// Settings are what decisions depend on.
+	plan.Settings
+	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 }
 
-// Guard says whether the control plane can spare a node.
+// Guard decides whether the control plane can spare a Node.
 type Guard interface {
-	// Applies tells whether the node is one of the control plane that is guarded on this cluster.
+	// Applies reports whether a Node is a control-plane node that is guarded on this cluster.
 	Applies(node *corev1.Node) bool
-	// MissingNode returns what to check for a control-plane Machine whose Node is gone; nil for other Machines.
+	// MissingNode returns what to check for a Machine whose Node is gone; nil if the Machine is not of the control plane.
 	MissingNode(machine *machinev1beta1.Machine) *corev1.Node
-	// Check says why the node cannot be spared now; empty when it can.
+	// Check returns why the Node cannot be spared now; empty if it can.
 	Check(ctx context.Context, node *corev1.Node) (denial string, err error)
-	// Lock lets one caller at a time, of all capabilities, check and then disrupt a node. What is done under the lock has the context that it
+	// Lock lets one caller at a time, of all capabilities, check and then disrupt a Node. What is done under the lock has the context that it
 	// returns, which ends after a while.
 	Lock(ctx context.Context) (bounded context.Context, unlock func())
 }
 
-// Crew is what the controller works with.
-type Crew struct {
+// Dependencies are what the controller works with.
+type Dependencies struct {
 	// Cache has the indexes of Index, of nodelink and of the drain engine.
 	Cache client.Reader
 	// Writer makes all writes.
 	Writer client.Client
-	// Live asks the API server itself, where the caches cannot be trusted yet.
+	// Live reads from the API server itself, where a cache is not good enough.
 	Live client.Reader
-	// Recorder sends events.
+	// Recorder emits events.
 	Recorder record.EventRecorder
 	// Actuators are the providers'.
 	Actuators *Actuators
-	// Engine drains.
+	// Engine drains Nodes.
 	Engine *engine.Engine
-	// Lease is the lease that everybody takes who disrupts a node, with the holder Holder.
+	// Lease is the lease of a Node that every controller acquires which disrupts it, with the holder Holder.
 	Lease *nodelease.Leases
 	// Guard protects the control plane; nil protects nothing.
 	Guard Guard
@@ -114,48 +84,19 @@ type Crew struct {
 	Metrics *Metrics
 }
 
-// Reconciler works on one Machine at a time.
+// Reconciler reconciles Machines.
 type Reconciler struct {
-	*Crew
-	finder   nodelink.Finder
-	options  Options
-	clock    clock.PassiveClock
-	versions *expectations.Objects
-	// stale counts the guards that failed one after another, by object.
-	stale workqueue.TypedRateLimiter[types.NamespacedName]
-
-	mu sync.Mutex
-	// known is what is remembered of each Machine between passes; nothing of it is needed to decide.
-	known map[types.NamespacedName]*memory
+	*Dependencies
+	finder    nodelink.Finder
+	options   Options
+	clock     clock.PassiveClock
+	versions  *expectations.Objects
+	conflicts *controller.Conflicts
+	states    *controller.States[state]
 }
 
-// memory belongs to the one worker that has the Machine.
-type memory struct {
-	uid types.UID
-	// looked is when the instance was looked at last, at which generation of the Machine; again when the provider wants to be asked.
-	looked, again time.Time
-	generation    int64
-	// newborn is an instance that was recorded a moment ago and is not in the status yet; nil for none.
-	newborn *provider.Instance
-	// instance is the last one that the provider has returned for the Machine; nil before that. It outlives the instance itself.
-	instance *provider.Instance
-	// drained is how the drain ended, once it has.
-	drained step
-	// ended is when the provider was first asked to end the instance; finished tells that nothing is left to do.
-	ended    time.Time
-	finished bool
-	// parting is when the Node could not be deleted for the first time; zero for never.
-	parting time.Time
-	// drains names the node that the engine has been told to drain.
-	drains string
-	// told is the last thing of each kind that an event has been sent for.
-	told map[string]string
-	// counted is what the metrics know of it.
-	counted series
-}
-
-// NewReconciler makes a reconciler.
-func NewReconciler(crew *Crew, options Options) *Reconciler {
+// NewReconciler returns a Reconciler.
+func NewReconciler(dependencies *Dependencies, options Options) *Reconciler {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
@@ -166,173 +107,98 @@ func NewReconciler(crew *Crew, options Options) *Reconciler {
 			*setting = otherwise
 		}
 	}
-	return &Reconciler{
-		Crew: crew, finder: nodelink.Finder{Reader: crew.Cache}, options: options, clock: options.Clock,
-		versions: expectations.NewObjects(expectations.NewLive(crew.Live, crew.Writer.Scheme()), options.Clock),
-		known:    map[types.NamespacedName]*memory{},
-		stale:    workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxStale),
+	r := &Reconciler{
+		Dependencies: dependencies, finder: nodelink.Finder{Reader: dependencies.Cache}, options: options, clock: options.Clock,
+		versions:  expectations.NewObjects(expectations.NewLive(dependencies.Live, dependencies.Writer.Scheme()), options.Clock),
+		conflicts: controller.NewConflicts(),
 	}
+	r.states = controller.NewStates(newState, r.end)
+	return r
 }
 
-// Run runs the controller until the context ends. The caches must be full.
-func Run(ctx context.Context, cache ctrlcache.Cache, crew *Crew, options Options) error {
-	r := NewReconciler(crew, options)
-	defer r.retire()
-	again := true
-	built, err := controller.NewUnmanaged(Name, controller.Options{
-		Reconciler:              r,
-		MaxConcurrentReconciles: max(options.Workers, 1),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
-		// The capability starts again, under the same name, when its CRDs come back.
-		SkipNameValidation: &again,
-		LogConstructor:     watch.LogConstructor(ctx, Name, "machine"),
-	})
-	if err != nil {
-		return fmt.Errorf("making the controller %s: %w", Name, err)
-	}
-	for _, source := range r.sources(cache) {
-		if err := built.Watch(source); err != nil {
-			return fmt.Errorf("controller %s: %w", Name, err)
-		}
-	}
-	return built.Start(ctx)
+// Run runs the controller until the context ends. The caches must be synced.
+func Run(ctx context.Context, cache ctrlcache.Cache, dependencies *Dependencies, options Options) error {
+	r := NewReconciler(dependencies, options)
+	defer r.states.Clear()
+	return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "machine", Workers: options.Workers, MaxBackoff: maxBackoff},
+		r.sources(cache)...)
 }
 
-// retire ends what is under way when the controller stops.
-func (r *Reconciler) retire() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key, m := range r.known {
-		r.withdraw(m)
-		r.Metrics.forget(key, m.counted)
-	}
-}
-
-// pass is one look at one Machine.
-type pass struct {
+// reconciliation is what one reconciliation of a Machine works on. It does not change; what the steps find out is added to a plan.Input. Objects are
+// the cache's own and must not be changed.
+type reconciliation struct {
 	*Reconciler
-	machine *machinev1beta1.Machine
-	key     types.NamespacedName
-	memory  *memory
-	now     time.Time
-	found   observation
-	// leased tells that the node's lease has been looked at in this pass.
-	leased bool
-	// ending tells that the instance has just been ended, and that the status can wait for what comes of it.
-	ending bool
-	// scheduled tells that the provider has said when to ask it again, so that the controller's own pace does not count.
-	scheduled bool
-	// again is how soon to look once more without an event; zero for no need.
-	again time.Duration
+	key   types.NamespacedName
+	state *state
+	// actuator is the provider's; nil if no provider serves the Machine.
+	actuator provider.Actuator
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
-// Reconcile takes one Machine as far as it can be taken now.
+// Reconcile takes a Machine as far as it can be taken now.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	key := request.NamespacedName
 	machine := &machinev1beta1.Machine{}
-	err := r.Cache.Get(ctx, request.NamespacedName, machine)
+	var requeue controller.Requeue
+	err := r.Cache.Get(ctx, key, machine)
 	switch {
 	case apierrors.IsNotFound(err):
-		r.forget(request.NamespacedName)
-		again, err := r.releaseOrphans(ctx, request.NamespacedName, nil)
-		return r.result(request.NamespacedName, again, err)
+		r.states.Forget(key)
+		err := r.releaseNodes(ctx, key, nil, &requeue)
+		return r.conflicts.Result(key, requeue, err)
 	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("reading Machine %s: %w", request, err)
+		return reconcile.Result{}, fmt.Errorf("reading Machine %s: %w", key, err)
 	}
+	current := r.states.Get(key, machine.UID)
 	if r.versions.Pending(ctx, machine) {
-		return reconcile.Result{RequeueAfter: catchUp}, nil
+		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	}
-	p := &pass{Reconciler: r, machine: machine, key: request.NamespacedName, now: r.clock.Now()}
-	p.memory = r.remember(p.key, machine.UID)
-	p.found = observe(machine)
-	notReleased := p.releaseFormer(ctx)
-	err = p.run(ctx)
-	if err != nil {
-		// What was found out about the instance has not been written, perhaps.
-		p.memory.looked = time.Time{}
-	}
-	return p.result(p.key, p.again, errors.Join(err, notReleased))
+	actuator, unserved := r.Actuators.of(machine)
+	rc := &reconciliation{Reconciler: r, key: key, state: current, actuator: actuator}
+	notReleased := rc.releaseFormer(ctx, machine, &requeue)
+	err = rc.run(ctx, rc.observe(machine, unserved), &requeue)
+	return r.conflicts.Result(key, requeue, errors.Join(err, notReleased))
 }
 
-// run chooses between a Machine's life and its end.
-func (p *pass) run(ctx context.Context) error {
-	if ours, err := p.authority(ctx); err != nil || !ours {
-		return err
+// maxSteps bounds the steps of one reconciliation; no path through plan.Next is as long.
+const maxSteps = 30
+
+// run carries out the steps that the plan decides on, one after another: what each finds out is what the next is decided on. The status comes last.
+func (rc *reconciliation) run(ctx context.Context, in plan.Input, requeue *controller.Requeue) error {
+	for range maxSteps {
+		in.Now = rc.clock.Now()
+		step := plan.Next(&in)
+		if step.Action == plan.Stop {
+			return rc.finish(ctx, &in, &step.Wait, requeue)
+		}
+		var err error
+		if in, err = rc.apply(ctx, in, &step); err != nil {
+			rc.state.NextGet = time.Time{}
+			return err
+		}
 	}
-	switch {
-	case paused.By(p.machine) != "":
-		p.withdraw(p.memory)
-		p.found.ready = step{reason: reasonPaused, message: "the annotation " + paused.By(p.machine) + " is on it"}
-		return p.writeStatus(ctx)
-	case p.machine.DeletionTimestamp != nil:
-		return p.remove(ctx)
-	}
-	return p.live(ctx)
+	return fmt.Errorf("Machine %s: the plan does not end", rc.key) //nolint:revive,staticcheck // Machine is a kind
 }
 
-// result turns what a pass ended with into what comes next. Again is how soon to look once more where nothing has failed; zero for no need.
-func (r *Reconciler) result(key types.NamespacedName, again time.Duration, err error) (reconcile.Result, error) {
-	switch status.Classify(err) {
-	case status.Stale, status.Gone:
-		// The event is on its way that says what to decide on.
-		return reconcile.Result{RequeueAfter: r.stale.When(key)}, nil
+// finish makes what is waited for known: status, events, metrics, and the next attempt.
+func (rc *reconciliation) finish(ctx context.Context, in *plan.Input, wait *plan.Wait, requeue *controller.Requeue) error {
+	if !wait.Evicting {
+		rc.stopEvictions()
 	}
-	r.stale.Forget(key)
-	if err != nil {
-		return reconcile.Result{}, err
+	rc.report(in, wait)
+	if wait.Err != nil {
+		// What the provider has returned may not be recorded.
+		rc.state.NextGet = time.Time{}
 	}
-	return reconcile.Result{RequeueAfter: again}, nil
-}
-
-// later asks for another look, the soonest counts.
-func (p *pass) later(wait time.Duration) {
-	wait = max(wait, time.Millisecond)
-	if p.again == 0 || wait < p.again {
-		p.again = wait
+	if !wait.Quiet {
+		if _, err := rc.writeStatus(ctx, in, wait); err != nil {
+			rc.state.NextGet = time.Time{}
+			return err
+		}
 	}
-}
-
-// laterByProvider asks for another look when the provider wants to be asked again.
-func (p *pass) laterByProvider(wait time.Duration) {
-	p.scheduled = true
-	p.later(wait)
-}
-
-// remember returns what is known of a Machine. Another Machine of the name is forgotten, as it is when no other one has taken its place.
-func (r *Reconciler) remember(key types.NamespacedName, uid types.UID) *memory {
-	r.mu.Lock()
-	m := r.known[key]
-	r.mu.Unlock()
-	if m != nil && m.uid == uid {
-		return m
+	if delay := plan.Requeue(in, wait); delay > 0 {
+		requeue.In(delay)
 	}
-	r.forget(key)
-	m = &memory{uid: uid, told: map[string]string{}}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.known[key] = m
-	return m
-}
-
-// forget drops what is known of a Machine that is gone.
-func (r *Reconciler) forget(key types.NamespacedName) {
-	r.mu.Lock()
-	m := r.known[key]
-	delete(r.known, key)
-	r.mu.Unlock()
-	if m == nil {
-		return
-	}
-	r.versions.Forget(string(m.uid))
-	r.withdraw(m)
-	r.Metrics.forget(key, m.counted)
-}
-
-// withdraw ends a drain that is under way.
-func (r *Reconciler) withdraw(m *memory) {
-	if m.drains != "" {
-		r.Engine.Withdraw(m.drains)
-		m.drains = ""
-	}
+	return wait.Err
 }

@@ -14,40 +14,42 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/provider"
 )
 
-// running is a stage with a Machine that runs on a node.
-func running(t *testing.T, objects ...client.Object) *stage {
+// running returns a fixture with a Machine that runs on a Node.
+func running(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
-	s := newStage(t, append(objects, machineOf("m"), nodeOf("m"))...)
-	s.rest("m")
+	s := newFixture(t, append(objects, machineOf("m"), nodeOf("m"))...)
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
-	s.told()
+	s.emitted()
 	return s
 }
 
-func TestAMachineGoesWithAllThatIsItsOwn(t *testing.T) {
+func TestDelete_RemovesInstanceAndNode(t *testing.T) {
 	s := running(t)
-	s.doom("m")
-	_, _, calls := s.pass("m")
+	s.delete("m")
+	_, _, calls := s.reconcile("m")
 	if calls != "delete get" || s.machine("m") != nil || s.node("m") != nil || len(s.leases()) != 0 {
 		t.Errorf("calls %q, left are %v, %v, %v", calls, s.machine("m"), s.node("m"), s.leases())
 	}
-	if got := s.told(); got != "Delete, DrainSucceeded" {
-		t.Errorf("told %s", got)
+	if got := s.emitted(); got != "Delete, DrainSucceeded" {
+		t.Errorf("events %s", got)
 	}
 	// Its Deleted event ends what is remembered.
-	s.pass("m")
-	if len(s.known) != 0 || s.versions.Len() != 0 {
+	s.reconcile("m")
+	if s.states.Len() != 0 || s.versions.Len() != 0 {
 		t.Error("a Machine that is gone is remembered")
 	}
 }
 
-func (s *stage) leases() []coordinationv1.Lease {
+func (s *fixture) leases() []coordinationv1.Lease {
 	s.t.Helper()
 	var list coordinationv1.LeaseList
 	if err := s.client.List(s.t.Context(), &list); err != nil {
@@ -60,10 +62,10 @@ func (s *stage) leases() []coordinationv1.Lease {
 	})
 }
 
-func TestPodsLeaveFirst(t *testing.T) {
+func TestDelete_DrainsFirst(t *testing.T) {
 	s := running(t, podOf("p", "m"))
-	s.doom("m")
-	s.rest("m")
+	s.delete("m")
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=Draining", "Ready=Deleting")
 	if !s.node("m").Spec.Unschedulable || len(s.leases()) != 1 || len(s.cloud.instances) != 1 {
 		t.Error("the node is to be leased and cordoned, and to stay")
@@ -71,96 +73,96 @@ func TestPodsLeaveFirst(t *testing.T) {
 	if err := s.client.Delete(t.Context(), podOf("p", "m")); err != nil {
 		t.Fatal(err)
 	}
-	s.rest("m")
+	s.settle("m")
 	if s.machine("m") != nil || len(s.cloud.instances) != 0 {
 		t.Error("it is still there")
 	}
-	if got := s.told(); got != "Delete, Deleted, DrainProceeds, DrainSucceeded" {
-		t.Errorf("told %s", got)
-	}
-}
-
-// Beside the deletion itself and the provider's own requests a Machine costs the lease, the cordon, the finalizer and two events.
-func TestRemove_Writes(t *testing.T) {
-	s := running(t)
-	s.doom("m")
-	_, writes, _ := s.pass("m")
-	if want := "create Lease, patch Node, delete Node, patch Machine"; writes != want || s.machine("m") != nil {
-		t.Errorf("writes %q, want %q", writes, want)
-	}
-	if got := s.told(); got != "Delete, DrainSucceeded" {
+	if got := s.emitted(); got != "Delete, Deleted, DrainProceeds, DrainSucceeded" {
 		t.Errorf("events %s", got)
 	}
 }
 
-func TestDrainsThatAreLeftOut(t *testing.T) {
+// Beside the deletion itself and the provider's own requests a Machine costs the lease, the cordon, the finalizer and two events.
+func TestDelete_Writes(t *testing.T) {
+	s := running(t)
+	s.delete("m")
+	_, writes, _ := s.reconcile("m")
+	if want := "create Lease, patch Node, delete Node, patch Machine"; writes != want || s.machine("m") != nil {
+		t.Errorf("writes %q, want %q", writes, want)
+	}
+	if got := s.emitted(); got != "Delete, DrainSucceeded" {
+		t.Errorf("events %s", got)
+	}
+}
+
+func TestDelete_DrainSkipped(t *testing.T) {
 	excluded := running(t, podOf("p", "m"))
-	excluded.edit("m", func(m *machinev1beta1.Machine) {
-		m.Annotations[AnnotationExclude] = ""
+	excluded.update("m", func(m *machinev1beta1.Machine) {
+		m.Annotations[plan.AnnotationExclude] = ""
 		m.Spec.LifecycleHooks.PreDrain = []machinev1beta1.LifecycleHook{{Name: "Save", Owner: "backup"}}
 	})
-	unlinked := newStage(t, machineOf("m"))
-	unlinked.rest("m")
-	unlinked.told()
-	for name, s := range map[string]*stage{"excluded": excluded, "without a node": unlinked} {
+	unlinked := newFixture(t, machineOf("m"))
+	unlinked.settle("m")
+	unlinked.emitted()
+	for name, s := range map[string]*fixture{"excluded": excluded, "without a node": unlinked} {
 		t.Run(name, func(t *testing.T) {
-			s.doom("m")
-			s.rest("m")
-			if got := s.told(); s.machine("m") != nil || got != "Delete, DrainSkipped" {
-				t.Errorf("told %s; left is %v", got, s.machine("m"))
+			s.delete("m")
+			s.settle("m")
+			if got := s.emitted(); s.machine("m") != nil || got != "Delete, DrainSkipped" {
+				t.Errorf("events %s; left is %v", got, s.machine("m"))
 			}
 		})
 	}
 }
 
-// The incumbent leaves such a Node behind.
-func TestANodeThatNeverCameIntoNodeRefGoesToo(t *testing.T) {
-	s := newStage(t, machineOf("m"))
-	s.rest("m")
-	s.doom("m")
-	s.make(nodeOf("m"))
-	s.rest("m")
+// machine-api-operator leaves such a Node behind.
+func TestDelete_NodeThatNeverCameIntoNodeRef(t *testing.T) {
+	s := newFixture(t, machineOf("m"))
+	s.settle("m")
+	s.delete("m")
+	s.create(nodeOf("m"))
+	s.settle("m")
 	if s.machine("m") != nil || s.node("m") != nil {
 		t.Error("the Node is left")
 	}
 }
 
-func TestHooksHoldUpTheEnd(t *testing.T) {
+func TestDelete_Hooks(t *testing.T) {
 	s := running(t)
-	s.edit("m", func(m *machinev1beta1.Machine) {
+	s.update("m", func(m *machinev1beta1.Machine) {
 		m.Spec.LifecycleHooks.PreDrain = []machinev1beta1.LifecycleHook{{Name: "Save", Owner: "backup"}}
 		m.Spec.LifecycleHooks.PreTerminate = []machinev1beta1.LifecycleHook{{Name: "Etcd", Owner: "etcd"}}
 	})
-	s.doom("m")
-	s.rest("m")
+	s.delete("m")
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drainable=HookPresent", "Terminable=HookPresent", "Drained=-")
 	if s.node("m").Spec.Unschedulable {
 		t.Error("the node is cordoned although the drain is held up")
 	}
-	s.edit("m", func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreDrain = nil })
-	s.rest("m")
+	s.update("m", func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreDrain = nil })
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drainable=True", "Terminable=HookPresent", "Drained=True")
 	if len(s.cloud.instances) != 1 {
 		t.Error("the instance was ended before the hook was gone")
 	}
-	s.edit("m", func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreTerminate = nil })
-	s.rest("m")
+	s.update("m", func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreTerminate = nil })
+	s.settle("m")
 	if s.machine("m") != nil {
 		t.Error("it is still there")
 	}
-	if got := s.told(); got != "Delete, DrainBlocked, DrainSucceeded" {
-		t.Errorf("told %s", got)
+	if got := s.emitted(); got != "Delete, DrainBlocked, DrainSucceeded" {
+		t.Errorf("events %s", got)
 	}
 }
 
-func TestTheNodeIsSomebodyElses(t *testing.T) {
+func TestDelete_LeaseHeldByAnotherController(t *testing.T) {
 	s := running(t)
 	other := &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: "node-maintenance", Clock: s.clock}
 	if _, err := other.Acquire(t.Context(), s.node("m")); err != nil {
 		t.Fatal(err)
 	}
-	s.doom("m")
-	s.rest("m")
+	s.delete("m")
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=LeaseHeldByOther")
 	if s.node("m").Spec.Unschedulable || len(s.cloud.instances) != 1 {
 		t.Error("it was touched")
@@ -168,14 +170,14 @@ func TestTheNodeIsSomebodyElses(t *testing.T) {
 	if err := other.Release(t.Context(), "m"); err != nil {
 		t.Fatal(err)
 	}
-	s.rest("m")
+	s.settle("m")
 	if s.machine("m") != nil {
 		t.Error("it is still there")
 	}
 }
 
 // A record is a past holder's when the lease is free: what it had to give back goes with the node.
-func TestARecordOnTheNodeIsTakenOver(t *testing.T) {
+func TestDelete_CordonRecordOfAnotherOwner(t *testing.T) {
 	s := running(t, podOf("p", "m"))
 	node := s.node("m")
 	node.Spec.Unschedulable = true
@@ -185,8 +187,8 @@ func TestARecordOnTheNodeIsTakenOver(t *testing.T) {
 	if err := s.client.Update(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	s.doom("m")
-	s.rest("m")
+	s.delete("m")
+	s.settle("m")
 	hold, err := drain.ReadCordonRecord(s.node("m"))
 	if err != nil || hold.By != "Machine/uid-of-m" || hold.Since.Before(start) || len(hold.Taints) > 0 {
 		t.Errorf("%v, the record is %+v", err, hold)
@@ -196,34 +198,34 @@ func TestARecordOnTheNodeIsTakenOver(t *testing.T) {
 	if err := s.client.Update(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	s.rest("m")
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=RecordUnreadable")
 }
 
-func TestTheTimeForADrain(t *testing.T) {
+func TestDrainTimeout_Annotation(t *testing.T) {
 	s := running(t, podOf("p", "m"))
-	s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationDrainTimeout] = "5m" })
-	s.doom("m")
+	s.update("m", func(m *machinev1beta1.Machine) { m.Annotations[plan.AnnotationDrainTimeout] = "5m" })
+	s.delete("m")
 	s.clock.SetTime(s.machine("m").DeletionTimestamp.Time)
-	s.rest("m")
+	s.settle("m")
 	s.clock.SetTime(s.machine("m").DeletionTimestamp.Add(4 * time.Minute))
-	s.rest("m")
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=Draining")
 	s.clock.Step(time.Minute)
-	s.rest("m")
+	s.settle("m")
 	if s.machine("m") != nil {
 		t.Error("the time is over, and it is still there")
 	}
 	odd := running(t, podOf("p", "m"))
-	odd.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationDrainTimeout] = "soon" })
-	odd.doom("m")
-	odd.rest("m")
-	if got := odd.told(); got != "DrainProceeds, FailedValidate" {
-		t.Errorf("told %s", got)
+	odd.update("m", func(m *machinev1beta1.Machine) { m.Annotations[plan.AnnotationDrainTimeout] = "soon" })
+	odd.delete("m")
+	odd.settle("m")
+	if got := odd.emitted(); got != "DrainProceeds, FailedValidate" {
+		t.Errorf("events %s", got)
 	}
 }
 
-func TestInstancesThatDoNotEnd(t *testing.T) {
+func TestDelete_ProviderErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		fails bool
@@ -231,8 +233,8 @@ func TestInstancesThatDoNotEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := running(t)
 			s.cloud.fail["delete"] = c.err
-			s.doom("m")
-			result, _, _, err := s.try("m")
+			s.delete("m")
+			result, _, _, err := s.tryReconcile("m")
 			if (err != nil) != c.fails || !c.fails && result.RequeueAfter != 9*time.Second {
 				t.Errorf("error %v, again in %s", err, result.RequeueAfter)
 			}
@@ -241,45 +243,57 @@ func TestInstancesThatDoNotEnd(t *testing.T) {
 			}
 			delete(s.cloud.fail, "delete")
 			s.cloud.slow = true
-			s.pass("m")
+			s.reconcile("m")
 			if s.machine("m") == nil {
 				t.Fatal("it is gone while its instance ends")
 			}
-			if _, writes, calls := s.pass("m"); writes != "" || calls != "get" {
+			if _, writes, calls := s.reconcile("m"); writes != "" || calls != "get" {
 				t.Errorf("a moment later: calls %q, writes %q", calls, writes)
 			}
-			s.clock.Step(settleInstance)
-			if _, _, calls := s.pass("m"); !strings.HasPrefix(calls, "delete get") {
-				t.Errorf("it has not gone by itself: calls %q", calls)
+			s.clock.Step(5 * time.Second)
+			if _, _, calls := s.reconcile("m"); !strings.HasPrefix(calls, "delete get") {
+				t.Errorf("the deletion is not repeated: calls %q", calls)
 			}
-			s.rest("m")
+			s.settle("m")
 			if s.machine("m") != nil {
 				t.Error("it is still there")
 			}
 		})
 	}
-	failed := newStage(t, machineOf("m"))
+	failed := newFixture(t, machineOf("m"))
 	failed.cloud.fail["create"] = provider.InvalidConfiguration("no such image")
 	failed.cloud.fail["delete"] = provider.InvalidConfiguration("no such image")
-	failed.rest("m")
-	failed.doom("m")
-	failed.rest("m")
+	failed.settle("m")
+	failed.delete("m")
+	failed.settle("m")
 	if failed.machine("m") != nil {
 		t.Error("it never had an instance, and cannot go")
 	}
 }
 
+// A provider may call the configuration invalid only when it is asked for the instance after it has accepted the deletion.
+func TestDelete_InvalidConfigurationAfterTheDeletion(t *testing.T) {
+	s := newFixture(t, machineOf("m"))
+	s.cloud.fail["create"] = provider.InvalidConfiguration("no such image")
+	s.settle("m")
+	s.cloud.fail["get"] = provider.InvalidConfiguration("no such image")
+	s.delete("m")
+	if _, _, calls, err := s.tryReconcile("m"); err != nil || calls != "get delete get" || s.machine("m") != nil {
+		t.Errorf("calls %q, error %v; the Machine is %v", calls, err, s.machine("m"))
+	}
+}
+
 // One of the same name that is another Machine's by now is not touched.
-func TestAnotherMachinesNodeStays(t *testing.T) {
+func TestDelete_KeepsNodeOfAnotherMachine(t *testing.T) {
 	s := running(t)
 	if err := s.client.Delete(t.Context(), s.node("m")); err != nil {
 		t.Fatal(err)
 	}
 	foreign := nodeOf("m")
 	foreign.UID, foreign.Spec.ProviderID = "foreign", "cloud:///other"
-	s.make(foreign)
-	s.doom("m")
-	s.rest("m")
+	s.create(foreign)
+	s.delete("m")
+	s.settle("m")
 	if s.machine("m") != nil || s.node("m") == nil || s.node("m").Spec.Unschedulable {
 		t.Error("the Node of another Machine was touched, or the Machine cannot go")
 	}
@@ -288,7 +302,7 @@ func TestAnotherMachinesNodeStays(t *testing.T) {
 type guard struct {
 	denial string
 	err    error
-	// locked tells that the lock is held; unlocked counts the checks without it.
+	// locked reports that the lock is held; unlocked counts the checks without it.
 	locked   bool
 	unlocked int
 }
@@ -314,18 +328,18 @@ func (g *guard) Check(context.Context, *corev1.Node) (string, error) {
 	return g.denial, g.err
 }
 
-func TestTheControlPlaneCannotSpareTheNode(t *testing.T) {
+func TestDelete_ControlPlaneQuorum(t *testing.T) {
 	s := running(t)
 	g := &guard{denial: "one is away already"}
 	s.Guard = g
-	s.doom("m")
-	s.rest("m")
+	s.delete("m")
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=ControlPlaneQuorum")
 	if len(s.leases()) != 0 || s.node("m").Spec.Unschedulable {
 		t.Error("it holds the lease, or has cordoned the node")
 	}
 	g.denial = ""
-	s.rest("m")
+	s.settle("m")
 	if s.machine("m") != nil {
 		t.Error("it is still there")
 	}
@@ -334,49 +348,49 @@ func TestTheControlPlaneCannotSpareTheNode(t *testing.T) {
 // What the guard may not read is reported, and is no quorum: no timeout ends the wait for it.
 func TestDrain_GuardMayNotListLeases(t *testing.T) {
 	forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("no Role allows to list"))
-	s := deletedWithTimeout(t, func(s *stage) { s.Guard = &guard{err: forbidden} })
-	s.rest("m")
-	result, _, _ := s.pass("m")
+	s := deletedWithTimeout(t, func(s *fixture) { s.Guard = &guard{err: forbidden} })
+	s.settle("m")
+	result, _, _ := s.reconcile("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=ControlPlaneQuorumUnknown")
-	drained := status.MachineCondition(s.machine("m").Status.Conditions, ConditionDrained)
-	if !strings.Contains(drained.Message, "no Role allows to list") || result.RequeueAfter != retryDenied {
+	drained := status.MachineCondition(s.machine("m").Status.Conditions, plan.ConditionDrained)
+	if !strings.Contains(drained.Message, "no Role allows to list") || result.RequeueAfter != controller.RetryDenied {
 		t.Errorf("again in %s: %s", result.RequeueAfter, drained.Message)
 	}
 	s.clock.Step(time.Hour)
-	s.rest("m")
+	s.settle("m")
 	if s.machine("m") == nil || len(s.cloud.instances) != 1 {
 		t.Error("the Machine is gone")
 	}
 	s.Guard = &guard{}
-	s.rest("m")
+	s.settle("m")
 	if s.machine("m") != nil {
 		t.Error("the Machine is still there")
 	}
 }
 
-func TestNodeObjectsThatCannotBeDeleted(t *testing.T) {
+func TestDelete_NodeDeletionTimeout(t *testing.T) {
 	s := running(t)
-	s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationNodeDeletionTimeout] = "1m" })
-	s.doom("m")
+	s.update("m", func(m *machinev1beta1.Machine) { m.Annotations[plan.AnnotationNodeDeletionTimeout] = "1m" })
+	s.delete("m")
 	s.fail["delete Node"] = errors.New("no")
-	if _, _, _, err := s.try("m"); err == nil || s.machine("m") == nil {
+	if _, _, _, err := s.tryReconcile("m"); err == nil || s.machine("m") == nil {
 		t.Errorf("error %v", err)
 	}
 	s.clock.SetTime(s.machine("m").DeletionTimestamp.Add(time.Minute))
-	s.rest("m")
+	s.settle("m")
 	if s.machine("m") != nil {
 		t.Error("the time is over, and it is still there")
 	}
 }
 
 // Two Machines that name one instance: the pods on its Node must not lose it undrained.
-func TestANodeThatTwoMachinesClaimIsNotTakenUndrained(t *testing.T) {
+func TestDelete_NodeOfTwoMachinesIsNotDeletedUndrained(t *testing.T) {
 	s := running(t, podOf("p", "m"))
 	twin := machineOf("twin")
 	twin.Spec.ProviderID, twin.Status.NodeRef = new("cloud:///m"), s.machine("m").Status.NodeRef
-	s.make(twin)
-	s.doom("m")
-	s.rest("m")
+	s.create(twin)
+	s.delete("m")
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=NodeLinkConflict")
 	if len(s.cloud.instances) != 1 || s.node("m") == nil {
 		t.Error("the instance or its Node is gone")
@@ -388,34 +402,34 @@ func TestLink_RepeatedProviderIDDoesNotDisableTheMachine(t *testing.T) {
 	s := running(t)
 	twin := machineOf("twin")
 	twin.Spec.ProviderID = new("cloud:///m")
-	s.make(twin)
-	s.rest("m")
+	s.create(twin)
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
-	s.rest("twin")
+	s.settle("twin")
 	s.expect("twin", machinev1beta1.PhaseFailed)
 	// The Node registers anew.
 	if err := s.client.Delete(t.Context(), s.node("m")); err != nil {
 		t.Fatal(err)
 	}
-	s.rest("m")
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseRunning, "Ready=NodeNotFound")
 	again := nodeOf("m")
 	again.UID = "another"
-	s.make(again)
-	s.rest("m")
+	s.create(again)
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
-	s.doom("m")
-	s.rest("m")
+	s.delete("m")
+	s.settle("m")
 	if s.machine("m") != nil || s.node("m") != nil {
 		t.Errorf("the Machine is %v, its Node %v", s.machine("m"), s.node("m"))
 	}
 }
 
-func TestAMachineThatNobodyServesGetsNoFinalizer(t *testing.T) {
+func TestReconcile_NoFinalizerWithoutProvider(t *testing.T) {
 	machine := machineOf("m")
 	machine.Finalizers, machine.Spec.ProviderSpec.Value.Raw = nil, []byte(`{"apiVersion":"other.example.com/v1","kind":"Spec"}`)
-	s := newStage(t, machine)
-	s.rest("m")
+	s := newFixture(t, machine)
+	s.settle("m")
 	if got := s.machine("m").Finalizers; len(got) != 0 {
 		t.Errorf("finalizers %v", got)
 	}

@@ -14,34 +14,35 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/provider"
 )
 
 // deletedWithTimeout is a Machine with a pod that has five minutes for its drain, deleted now, and an obstacle.
-func deletedWithTimeout(t *testing.T, obstacle func(s *stage)) *stage {
+func deletedWithTimeout(t *testing.T, obstacle func(s *fixture)) *fixture {
 	t.Helper()
 	s := running(t, podOf("p", "m"))
-	s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationDrainTimeout] = "5m" })
+	s.update("m", func(m *machinev1beta1.Machine) { m.Annotations[plan.AnnotationDrainTimeout] = "5m" })
 	obstacle(s)
-	s.doom("m")
+	s.delete("m")
 	// The fake API server takes the time of deletion from the real clock.
 	s.clock.SetTime(s.machine("m").DeletionTimestamp.Time)
-	s.passes("m")
+	s.reconcileFew("m")
 	return s
 }
 
-// passes makes a few passes, of which some may write in vain.
-func (s *stage) passes(name string) {
+// reconcileFew reconciles a few times; some of the writes may fail.
+func (s *fixture) reconcileFew(name string) {
 	s.t.Helper()
 	for range 4 {
-		s.pass(name)
+		s.reconcile(name)
 	}
 }
 
-func (s *stage) drainReason() string {
-	if found := status.MachineCondition(s.machine("m").Status.Conditions, ConditionDrained); found != nil {
+func (s *fixture) drainReason() string {
+	if found := status.MachineCondition(s.machine("m").Status.Conditions, plan.ConditionDrained); found != nil {
 		return found.Reason
 	}
 	return ""
@@ -49,30 +50,30 @@ func (s *stage) drainReason() string {
 
 // The time for the drain begins with the deletion, and ends whatever is in the way.
 func TestDrainTimeout_Obstacles(t *testing.T) {
-	other := func(s *stage) *nodelease.Leases {
+	other := func(s *fixture) *nodelease.Leases {
 		return &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: "node-maintenance", Clock: s.clock}
 	}
 	for name, c := range map[string]struct {
-		obstacle func(s *stage)
+		obstacle func(s *fixture)
 		reason   string
 	}{
-		"pods that stay": {func(*stage) {}, reasonDraining},
-		"a lease of another writer": {func(s *stage) {
+		"pods that stay": {func(*fixture) {}, plan.ReasonDraining},
+		"a lease of another writer": {func(s *fixture) {
 			s.clock.SetTime(time.Now().Add(-time.Minute))
 			if _, err := other(s).Acquire(t.Context(), s.node("m")); err != nil {
 				t.Fatal(err)
 			}
-		}, reasonLease},
-		"an unreadable cordon record": {func(s *stage) {
+		}, plan.ReasonLease},
+		"an unreadable cordon record": {func(s *fixture) {
 			node := s.node("m")
 			node.Annotations = map[string]string{drain.AnnotationCordon: "{"}
 			if err := s.client.Update(t.Context(), node); err != nil {
 				t.Fatal(err)
 			}
-		}, reasonBadRecord},
-		"a cordon that is denied": {func(s *stage) {
+		}, plan.ReasonRecordUnreadable},
+		"a cordon that is denied": {func(s *fixture) {
 			s.fail["patch Node"] = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "m", errors.New("by policy"))
-		}, reasonDenied},
+		}, plan.ReasonDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := deletedWithTimeout(t, c.obstacle)
@@ -80,11 +81,11 @@ func TestDrainTimeout_Obstacles(t *testing.T) {
 				t.Fatalf("Drained is %s, want %s", got, c.reason)
 			}
 			s.clock.SetTime(s.machine("m").DeletionTimestamp.Add(5*time.Minute - time.Second))
-			if result, _, _ := s.pass("m"); result.RequeueAfter > time.Second || s.machine("m") == nil {
+			if result, _, _ := s.reconcile("m"); result.RequeueAfter > time.Second || s.machine("m") == nil {
 				t.Errorf("a second before its end the drain is looked at again in %s", result.RequeueAfter)
 			}
 			s.clock.Step(time.Second)
-			s.passes("m")
+			s.reconcileFew("m")
 			if s.machine("m") != nil || len(s.cloud.instances) != 0 {
 				t.Errorf("the Machine is still there: Drained is %s", s.drainReason())
 			}
@@ -94,10 +95,10 @@ func TestDrainTimeout_Obstacles(t *testing.T) {
 
 // The quorum of the control plane and hooks are not a matter of time.
 func TestDrainTimeout_DoesNotOverruleQuorumAndHooks(t *testing.T) {
-	for name, obstacle := range map[string]func(s *stage){
-		"quorum": func(s *stage) { s.Guard = &guard{denial: "one is away already"} },
-		"hook": func(s *stage) {
-			s.edit("m", func(m *machinev1beta1.Machine) {
+	for name, obstacle := range map[string]func(s *fixture){
+		"quorum": func(s *fixture) { s.Guard = &guard{denial: "one is away already"} },
+		"hook": func(s *fixture) {
+			s.update("m", func(m *machinev1beta1.Machine) {
 				m.Spec.LifecycleHooks.PreDrain = []machinev1beta1.LifecycleHook{{Name: "Save", Owner: "backup"}}
 			})
 		},
@@ -105,7 +106,7 @@ func TestDrainTimeout_DoesNotOverruleQuorumAndHooks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := deletedWithTimeout(t, obstacle)
 			s.clock.Step(time.Hour)
-			s.rest("m")
+			s.settle("m")
 			if s.machine("m") == nil || len(s.cloud.instances) != 1 {
 				t.Error("the Machine is gone")
 			}
@@ -116,20 +117,20 @@ func TestDrainTimeout_DoesNotOverruleQuorumAndHooks(t *testing.T) {
 // A lease that another writer acquires after the drain keeps the instance no longer than the timeout says, either.
 func TestDrainTimeout_LeaseLostAfterTheDrain(t *testing.T) {
 	s := running(t)
-	s.edit("m", func(m *machinev1beta1.Machine) {
-		m.Annotations[AnnotationDrainTimeout] = "5m"
+	s.update("m", func(m *machinev1beta1.Machine) {
+		m.Annotations[plan.AnnotationDrainTimeout] = "5m"
 		m.Spec.LifecycleHooks.PreTerminate = []machinev1beta1.LifecycleHook{{Name: "Etcd", Owner: "etcd"}}
 	})
-	s.doom("m")
+	s.delete("m")
 	s.clock.SetTime(s.machine("m").DeletionTimestamp.Time)
-	s.rest("m")
+	s.settle("m")
 	s.clock.Step(2 * nodelease.Duration)
 	other := &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: "node-maintenance", Clock: s.clock}
 	if _, err := other.Acquire(t.Context(), s.node("m")); err != nil {
 		t.Fatal(err)
 	}
-	s.edit("m", func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreTerminate = nil })
-	s.rest("m")
+	s.update("m", func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreTerminate = nil })
+	s.settle("m")
 	if s.machine("m") != nil {
 		t.Error("the Machine is still there")
 	}
@@ -139,32 +140,32 @@ func TestQuorum_AnnotationOverrules(t *testing.T) {
 	for value, gone := range map[string]bool{"true": true, "": false, "false": false} {
 		s := running(t)
 		s.Guard = &guard{denial: "of two control-plane nodes both are needed"}
-		s.edit("m", func(m *machinev1beta1.Machine) { m.Annotations[AnnotationSkipQuorum] = value })
-		s.doom("m")
-		s.rest("m")
+		s.update("m", func(m *machinev1beta1.Machine) { m.Annotations[plan.AnnotationSkipQuorum] = value })
+		s.delete("m")
+		s.settle("m")
 		if (s.machine("m") == nil) != gone {
 			t.Errorf("annotation %q: the Machine is %v", value, s.machine("m"))
 		}
 		if gone {
 			continue
 		}
-		found := status.MachineCondition(s.machine("m").Status.Conditions, ConditionDrained)
-		if !strings.Contains(found.Message, AnnotationSkipQuorum) {
+		found := status.MachineCondition(s.machine("m").Status.Conditions, plan.ConditionDrained)
+		if !strings.Contains(found.Message, plan.AnnotationSkipQuorum) {
 			t.Errorf("the message does not say what to do: %s", found.Message)
 		}
 	}
 }
 
 // A Machine that a finalizer of another controller keeps says that it is being deleted, before and after Drover is done with it.
-func TestRemove_KeptByAnotherFinalizer(t *testing.T) {
+func TestDelete_KeptByAnotherFinalizer(t *testing.T) {
 	s := running(t)
-	s.edit("m", func(m *machinev1beta1.Machine) { m.Finalizers = append(m.Finalizers, "example.com/backup") })
+	s.update("m", func(m *machinev1beta1.Machine) { m.Finalizers = append(m.Finalizers, "example.com/backup") })
 	s.cloud.fail["delete"] = provider.RequeueAfter(time.Minute, "the instance ends")
-	s.doom("m")
-	s.rest("m")
+	s.delete("m")
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Ready=Deleting", "Drained=True", "InstanceExists=True")
 	delete(s.cloud.fail, "delete")
-	s.rest("m")
+	s.settle("m")
 	machine := s.machine("m")
 	if machine == nil || len(machine.Finalizers) != 1 || s.node("m") != nil {
 		t.Fatalf("the Machine is %v", machine)
@@ -175,9 +176,9 @@ func TestRemove_KeptByAnotherFinalizer(t *testing.T) {
 	}
 	// It goes at once, too, and never says that it runs.
 	quick := running(t)
-	quick.edit("m", func(m *machinev1beta1.Machine) { m.Finalizers = append(m.Finalizers, "example.com/backup") })
-	quick.doom("m")
-	quick.rest("m")
+	quick.update("m", func(m *machinev1beta1.Machine) { m.Finalizers = append(m.Finalizers, "example.com/backup") })
+	quick.delete("m")
+	quick.settle("m")
 	quick.expect("m", machinev1beta1.PhaseDeleting, "Ready=Deleting", "Drained=True", "InstanceExists=InstanceDeleted")
 }
 
@@ -190,13 +191,13 @@ func TestProviderErrors_WrappedAnswersBackOff(t *testing.T) {
 	} {
 		for _, call := range []string{"create", "get", "delete"} {
 			t.Run(name+" "+call, func(t *testing.T) {
-				s := newStage(t, machineOf("m"))
+				s := newFixture(t, machineOf("m"))
 				if call == "delete" {
 					s = running(t)
-					s.doom("m")
+					s.delete("m")
 				}
 				s.cloud.fail[call] = fmt.Errorf("reading the credentials: %w", answer)
-				result, _, _, err := s.try("m")
+				result, _, _, err := s.tryReconcile("m")
 				if err == nil || result.RequeueAfter != 0 {
 					t.Fatalf("error %v, again in %s; want an error and the back-off of the queue", err, result.RequeueAfter)
 				}
@@ -211,31 +212,31 @@ func TestProviderErrors_WrappedAnswersBackOff(t *testing.T) {
 // What the provider says about when to ask again is honoured, also beyond the controller's own pace.
 func TestProvider_RequeueAfterIsHonoured(t *testing.T) {
 	const long = 7 * time.Minute
-	creating := newStage(t, machineOf("m"))
+	creating := newFixture(t, machineOf("m"))
 	creating.cloud.fail["create"] = provider.RequeueAfter(long, "the image is copied")
-	if result, _, _ := creating.pass("m"); result.RequeueAfter != long {
+	if result, _, _ := creating.reconcile("m"); result.RequeueAfter != long {
 		t.Errorf("Create: again in %s", result.RequeueAfter)
 	}
-	pending := newStage(t, machineOf("m"))
+	pending := newFixture(t, machineOf("m"))
 	pending.cloud.instances["m"] = &provider.Instance{State: provider.Pending, LookAgain: long}
-	if result, _, _ := pending.pass("m"); result.RequeueAfter != long {
+	if result, _, _ := pending.reconcile("m"); result.RequeueAfter != long {
 		t.Errorf("Get of an instance without an ID: again in %s", result.RequeueAfter)
 	}
 	ending := running(t)
 	ending.cloud.fail["delete"] = provider.RequeueAfter(long, "the instance ends")
-	ending.doom("m")
-	ending.clock.Step(settleInstance)
-	if result, _, _ := ending.pass("m"); result.RequeueAfter != long {
+	ending.delete("m")
+	ending.clock.Step(5 * time.Second)
+	if result, _, _ := ending.reconcile("m"); result.RequeueAfter != long {
 		t.Errorf("Delete: again in %s", result.RequeueAfter)
 	}
 	leaving := running(t)
 	leaving.cloud.slow = true
 	leaving.cloud.instances["m"].LookAgain = long
-	leaving.doom("m")
-	leaving.pass("m")
+	leaving.delete("m")
+	leaving.reconcile("m")
 	leaving.cloud.slow = true
-	leaving.clock.Step(settleInstance)
-	if result, _, calls := leaving.pass("m"); result.RequeueAfter != long {
+	leaving.clock.Step(5 * time.Second)
+	if result, _, calls := leaving.reconcile("m"); result.RequeueAfter != long {
 		t.Errorf("Get of an instance that ends: again in %s (%s)", result.RequeueAfter, calls)
 	}
 }

@@ -83,9 +83,9 @@ func instanceOf(name string) *provider.Instance {
 	}
 }
 
-// stage is a Reconciler on a client in memory and a cloud, with a clock of its own. What the API server makes of all this is tested on a
-// real one; here it is about answers and moments that cannot be had there at will.
-type stage struct {
+// fixture is a Reconciler with a client in memory, a provider and a clock. What the API server does is tested on a real one; here it is about answers
+// and moments that cannot be had there at will.
+type fixture struct {
 	*Reconciler
 	t      *testing.T
 	client client.Client
@@ -108,7 +108,7 @@ func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field 
 
 var cloudKind = schema.GroupKind{Group: "cloud.example.com", Kind: "CloudSpec"}
 
-func newStage(t *testing.T, objects ...client.Object) *stage {
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, machinev1beta1.Install} {
@@ -116,7 +116,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 			t.Fatal(err)
 		}
 	}
-	s := &stage{
+	s := &fixture{
 		t: t, clock: testclock.NewFakeClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{},
 		cloud: &cloud{instances: map[string]*provider.Instance{}, fail: map[string]error{}},
 	}
@@ -150,7 +150,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Reconciler = NewReconciler(&Crew{
+	s.Reconciler = NewReconciler(&Dependencies{
 		Cache: s.client, Writer: s.client, Live: s.client, Recorder: s.events, Actuators: actuators, Metrics: metrics,
 		Engine: engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
 		Lease:  &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
@@ -158,7 +158,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	return s
 }
 
-func (s *stage) interceptors() interceptor.Funcs {
+func (s *fixture) interceptors() interceptor.Funcs {
 	note := func(verb string, object client.Object) error {
 		kind := fmt.Sprintf("%T", object)
 		kind = kind[strings.LastIndex(kind, ".")+1:]
@@ -222,18 +222,18 @@ func podOf(name, node string) *corev1.Pod {
 	}
 }
 
-// pass makes one pass and returns what was written and what the provider was asked.
-func (s *stage) pass(name string) (result reconcile.Result, writes, calls string) {
+// reconcile reconciles once and returns what was written and what the provider was asked.
+func (s *fixture) reconcile(name string) (result reconcile.Result, writes, calls string) {
 	s.t.Helper()
-	result, writes, calls, err := s.try(name)
+	result, writes, calls, err := s.tryReconcile(name)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return result, writes, calls
 }
 
-// try is a pass that may fail.
-func (s *stage) try(name string) (result reconcile.Result, writes, calls string, err error) {
+// tryReconcile reconciles once and may fail.
+func (s *fixture) tryReconcile(name string) (result reconcile.Result, writes, calls string, err error) {
 	s.t.Helper()
 	s.writes, s.cloud.calls = nil, nil
 	result, err = s.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "machines", Name: name}})
@@ -243,11 +243,11 @@ func (s *stage) try(name string) (result reconcile.Result, writes, calls string,
 	return result, strings.Join(s.writes, ", "), strings.TrimSpace(calls), err
 }
 
-// rest makes passes until one writes nothing.
-func (s *stage) rest(name string) {
+// settle reconciles until nothing is written any more.
+func (s *fixture) settle(name string) {
 	s.t.Helper()
 	for range 10 {
-		if _, writes, _ := s.pass(name); writes == "" {
+		if _, writes, _ := s.reconcile(name); writes == "" {
 			return
 		}
 		s.clock.Step(time.Second)
@@ -256,7 +256,7 @@ func (s *stage) rest(name string) {
 }
 
 // machine reads a Machine; nil when it is gone.
-func (s *stage) machine(name string) *machinev1beta1.Machine {
+func (s *fixture) machine(name string) *machinev1beta1.Machine {
 	s.t.Helper()
 	machine := &machinev1beta1.Machine{}
 	err := s.client.Get(s.t.Context(), types.NamespacedName{Namespace: "machines", Name: name}, machine)
@@ -269,7 +269,7 @@ func (s *stage) machine(name string) *machinev1beta1.Machine {
 	return machine
 }
 
-func (s *stage) node(name string) *corev1.Node {
+func (s *fixture) node(name string) *corev1.Node {
 	s.t.Helper()
 	node := &corev1.Node{}
 	err := s.client.Get(s.t.Context(), types.NamespacedName{Name: name}, node)
@@ -282,24 +282,24 @@ func (s *stage) node(name string) *corev1.Node {
 	return node
 }
 
-// make adds an object to the cluster.
-func (s *stage) make(object client.Object) {
+// create adds an object to the cluster.
+func (s *fixture) create(object client.Object) {
 	s.t.Helper()
 	if err := s.client.Create(s.t.Context(), object); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// doom deletes a Machine as a user does.
-func (s *stage) doom(name string) {
+// delete deletes a Machine as a user does.
+func (s *fixture) delete(name string) {
 	s.t.Helper()
 	if err := s.client.Delete(s.t.Context(), s.machine(name)); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// edit changes a Machine as somebody else would.
-func (s *stage) edit(name string, change func(*machinev1beta1.Machine)) {
+// update changes a Machine as another writer does.
+func (s *fixture) update(name string, change func(*machinev1beta1.Machine)) {
 	s.t.Helper()
 	machine := s.machine(name)
 	change(machine)
@@ -309,8 +309,8 @@ func (s *stage) edit(name string, change func(*machinev1beta1.Machine)) {
 	}
 }
 
-// told drains the events' reasons.
-func (s *stage) told() string {
+// emitted returns the reasons of the events since the last call.
+func (s *fixture) emitted() string {
 	var out []string
 	for {
 		select {
@@ -324,7 +324,7 @@ func (s *stage) told() string {
 }
 
 // expect compares the phase and conditions, as Type=Reason, with - for none, or Type=True.
-func (s *stage) expect(name, phase string, conditions ...string) {
+func (s *fixture) expect(name, phase string, conditions ...string) {
 	s.t.Helper()
 	machine := s.machine(name)
 	if machine.Status.Phase == nil || *machine.Status.Phase != phase {
@@ -343,4 +343,9 @@ func (s *stage) expect(name, phase string, conditions ...string) {
 			s.t.Errorf("%s is %s (%+v), want %s", kind, got, found, want)
 		}
 	}
+}
+
+// draining returns the name of the Node that is being drained for a Machine.
+func (s *fixture) draining(name string) string {
+	return s.states.Get(types.NamespacedName{Namespace: "machines", Name: name}, types.UID("uid-of-"+name)).Draining
 }

@@ -9,23 +9,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/quorum"
 )
 
 // runningByAddress is a Machine that runs on a Node which has no providerID yet and was found by its address.
-func runningByAddress(t *testing.T) *stage {
+func runningByAddress(t *testing.T) *fixture {
 	t.Helper()
 	node := nodeOf("m")
 	node.Spec.ProviderID, node.Status.Addresses = "", instanceOf("m").Addresses
-	s := newStage(t, machineOf("m"), node, podOf("p", "m"))
-	s.rest("m")
+	s := newFixture(t, machineOf("m"), node, podOf("p", "m"))
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
-	s.told()
+	s.emitted()
 	return s
 }
 
-// reuse gives the address, and so the Node, to another Machine, as the Node's providerID tells.
-func (s *stage) reuse(t *testing.T) {
+// reuse gives the address, and so the Node, to another Machine, as the Node's providerID shows.
+func (s *fixture) reuse(t *testing.T) {
 	t.Helper()
 	node := s.node("m")
 	node.Spec.ProviderID = "cloud:///other"
@@ -37,12 +38,12 @@ func (s *stage) reuse(t *testing.T) {
 func TestLink_StaleNodeRefIsCleared(t *testing.T) {
 	s := runningByAddress(t)
 	s.reuse(t)
-	s.rest("m")
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseProvisioned, "Ready=AwaitingNode")
 	if ref := s.machine("m").Status.NodeRef; ref != nil {
 		t.Errorf("nodeRef is %+v", ref)
 	}
-	if got := s.told(); got != EventLinkConflict {
+	if got := s.emitted(); got != plan.EventLinkConflict {
 		t.Errorf("events %s", got)
 	}
 }
@@ -50,23 +51,23 @@ func TestLink_StaleNodeRefIsCleared(t *testing.T) {
 // The providerID of the Machine itself may be missing: then another Machine with that of the Node is proof enough.
 func TestLink_NodeOfAnotherMachineByItsProviderID(t *testing.T) {
 	s := runningByAddress(t)
-	s.edit("m", func(m *machinev1beta1.Machine) { m.Spec.ProviderID = nil })
+	s.update("m", func(m *machinev1beta1.Machine) { m.Spec.ProviderID = nil })
 	s.cloud.instances["m"].ProviderID = ""
 	other := machineOf("other")
 	other.Spec.ProviderID = new("cloud:///other")
-	s.make(other)
+	s.create(other)
 	s.reuse(t)
-	s.rest("m")
+	s.settle("m")
 	if ref := s.machine("m").Status.NodeRef; ref != nil {
 		t.Errorf("nodeRef is %+v", ref)
 	}
 }
 
-func TestRemove_LeavesTheNodeOfAnotherMachine(t *testing.T) {
+func TestDelete_LeavesTheNodeOfAnotherMachine(t *testing.T) {
 	s := runningByAddress(t)
 	s.reuse(t)
-	s.doom("m")
-	s.rest("m")
+	s.delete("m")
+	s.settle("m")
 	node := s.node("m")
 	if s.machine("m") != nil || node == nil || node.Spec.Unschedulable || len(s.leases()) != 0 || len(s.cloud.instances) != 0 {
 		t.Errorf("the Machine is %v, the Node %v, the leases %v", s.machine("m"), node, s.leases())
@@ -105,10 +106,10 @@ func TestLink_Adoption(t *testing.T) {
 			node.CreationTimestamp, node.Labels = c.created, c.labels
 			machine := machineOf("m")
 			machine.Spec.ProviderID, machine.Status.NodeRef = &node.Spec.ProviderID, c.linked
-			s := newStage(t, machine, node, podOf("p", "m"))
+			s := newFixture(t, machine, node, podOf("p", "m"))
 			s.options.AdoptionNamespaces = c.allowed
 			s.cloud.instances["m"] = instanceOf(cmp.Or(c.instance, "m"))
-			s.rest("m")
+			s.settle("m")
 			if ready := s.machine("m").Status.Conditions; c.want {
 				s.expect("m", machinev1beta1.PhaseRunning, "Ready=True")
 				return
@@ -118,8 +119,8 @@ func TestLink_Adoption(t *testing.T) {
 			if c.linked == nil {
 				s.expect("m", machinev1beta1.PhaseProvisioned, "Ready=NodeNotAdopted")
 			}
-			s.doom("m")
-			s.rest("m")
+			s.delete("m")
+			s.settle("m")
 			if node := s.node("m"); s.machine("m") != nil || node == nil || node.Spec.Unschedulable {
 				t.Errorf("the Machine is %v, the Node %v", s.machine("m"), node)
 			}
@@ -128,15 +129,15 @@ func TestLink_Adoption(t *testing.T) {
 }
 
 // A Machine is deleted after a restart, before nodeRef was written: the provider is asked whose instance the Node is.
-func TestRemove_AsksWhoseInstanceTheNodeIs(t *testing.T) {
+func TestDelete_AsksWhoseInstanceTheNodeIs(t *testing.T) {
 	for instance, taken := range map[string]bool{"m": true, "another": false} {
 		machine, node := machineOf("m"), nodeOf("m")
 		machine.Spec.ProviderID, machine.Status.Addresses = &node.Spec.ProviderID, instanceOf("m").Addresses
 		machine.Finalizers = []string{machinev1beta1.MachineFinalizer}
-		s := newStage(t, machine, node)
+		s := newFixture(t, machine, node)
 		s.cloud.instances["m"] = instanceOf(instance)
-		s.doom("m")
-		s.rest("m")
+		s.delete("m")
+		s.settle("m")
 		if gone := s.node("m") == nil; s.machine("m") != nil || gone != taken {
 			t.Errorf("instance %s: the Machine is %v, the Node %v", instance, s.machine("m"), s.node("m"))
 		}

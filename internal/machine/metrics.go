@@ -2,35 +2,37 @@ package machine
 
 import (
 	"fmt"
+	"maps"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/status"
 )
 
-// The metrics; all are the incumbent's, with the labels that its alerts use.
+// The metrics; all are machine-api-operator's, with the labels that its alerts use.
 var (
 	createdDoc = status.MetricDoc{
 		Name: "mapi_machine_created_timestamp_seconds", Type: "gauge", Help: "When the Machine was created, in seconds since 1970.",
 		Labels: []string{"name", "namespace", "spec_provider_id", "node", "api_version", "phase"},
 	}
-	itemsDoc = status.MetricDoc{Name: "mapi_machine_items", Type: "gauge", Help: "How many Machines there are."}
+	itemsDoc = status.MetricDoc{Name: "mapi_machine_items", Type: "gauge", Help: "Number of Machines."}
 	phaseDoc = status.MetricDoc{
 		Name: "mapi_machine_phase_transition_seconds", Type: "histogram", Help: "Time from the Machine's creation to a phase.", Labels: []string{"phase"},
 	}
 	createFailedDoc = status.MetricDoc{
-		Name: "mapi_instance_create_failed", Type: "counter", Help: "Refusals of the provider to make an instance.",
+		Name: "mapi_instance_create_failed", Type: "counter", Help: "Errors of the provider when it was asked to create an instance.",
 		Labels: []string{"name", "namespace", "reason"},
 	}
 	updateFailedDoc = status.MetricDoc{
-		Name: "mapi_instance_update_failed", Type: "counter", Help: "Failures of the provider to look at an instance.",
+		Name: "mapi_instance_update_failed", Type: "counter", Help: "Errors of the provider when it was asked for an instance.",
 		Labels: []string{"name", "namespace", "reason"},
 	}
 	deleteFailedDoc = status.MetricDoc{
-		Name: "mapi_instance_delete_failed", Type: "counter", Help: "Refusals of the provider to end an instance.",
+		Name: "mapi_instance_delete_failed", Type: "counter", Help: "Errors of the provider when it was asked to delete an instance.",
 		Labels: []string{"name", "namespace", "reason"},
 	}
 )
@@ -40,22 +42,19 @@ func MetricDocs() []status.MetricDoc {
 	return []status.MetricDoc{createdDoc, itemsDoc, phaseDoc, createFailedDoc, updateFailedDoc, deleteFailedDoc}
 }
 
-// Metrics are the controller's.
+// Metrics holds the controller's collectors.
 type Metrics struct {
 	created *prometheus.GaugeVec
 	items   prometheus.Gauge
 	phases  *prometheus.HistogramVec
-	// failures are counted by the operation of the provider.
+	// failures are the errors of the provider, by operation.
 	failures map[string]*prometheus.CounterVec
 }
 
 // series is what the metrics show of one Machine.
-type series struct {
-	labels prometheus.Labels
-	phase  string
-}
+type series struct{ labels prometheus.Labels }
 
-// NewMetrics makes the collectors and registers them. It fails when one of the names is taken.
+// NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	counter := func(doc status.MetricDoc) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
@@ -78,12 +77,12 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// failed counts a refusal. The reasons are those of the API, so there are few.
+// failed counts an error of the provider. The reasons are those of the API, so there are few.
 func (m *Metrics) failed(operation string, machine types.NamespacedName, reason machinev1beta1.MachineStatusError) {
 	m.failures[operation].WithLabelValues(machine.Name, machine.Namespace, string(reason)).Inc()
 }
 
-// forget drops the series of a Machine that is gone.
+// forget removes the series of a Machine that is gone.
 func (m *Metrics) forget(machine types.NamespacedName, s series) {
 	if s.labels != nil {
 		m.created.Delete(s.labels)
@@ -94,37 +93,29 @@ func (m *Metrics) forget(machine types.NamespacedName, s series) {
 	}
 }
 
-// phaseOf is the phase in a status; empty for none.
-func phaseOf(status *machinev1beta1.MachineStatus) string {
-	if status.Phase == nil {
-		return ""
-	}
-	return *status.Phase
-}
-
-// measure shows where the Machine stands.
-func (p *pass) measure(after *machinev1beta1.MachineStatus) {
-	phase, node := phaseOf(after), ""
+// observeMetrics sets the metrics of a Machine that is about to have a status.
+func (rc *reconciliation) observeMetrics(in *plan.Input, after *machinev1beta1.MachineStatus) {
+	machine, current := in.Machine, &rc.state.series
+	phase, node := plan.Phase(after), ""
 	if after.NodeRef != nil {
 		node = after.NodeRef.Name
 	}
 	labels := prometheus.Labels{
-		"name": p.key.Name, "namespace": p.key.Namespace, "spec_provider_id": nodelink.ProviderID(p.machine), "node": node,
+		"name": rc.key.Name, "namespace": rc.key.Namespace, "spec_provider_id": nodelink.ProviderID(machine), "node": node,
 		"api_version": machinev1beta1.GroupVersion.String(), "phase": phase,
 	}
-	s := &p.memory.counted
-	if s.labels == nil {
-		p.Metrics.items.Inc()
+	if current.labels == nil {
+		rc.Metrics.items.Inc()
 	}
-	if phase != phaseOf(&p.machine.Status) && phase != "" && phase != machinev1beta1.PhaseDeleting {
-		p.Metrics.phases.WithLabelValues(phase).Observe(p.now.Sub(p.machine.CreationTimestamp.Time).Seconds())
+	if phase != plan.Phase(&machine.Status) && phase != "" && phase != machinev1beta1.PhaseDeleting {
+		rc.Metrics.phases.WithLabelValues(phase).Observe(in.Now.Sub(machine.CreationTimestamp.Time).Seconds())
 	}
-	if s.labels != nil && s.phase == phase && s.labels["node"] == node && s.labels["spec_provider_id"] == labels["spec_provider_id"] {
+	if maps.Equal(current.labels, labels) {
 		return
 	}
-	if s.labels != nil {
-		p.Metrics.created.Delete(s.labels)
+	if current.labels != nil {
+		rc.Metrics.created.Delete(current.labels)
 	}
-	s.labels, s.phase = labels, phase
-	p.Metrics.created.With(labels).Set(float64(p.machine.CreationTimestamp.Unix()))
+	current.labels = labels
+	rc.Metrics.created.With(labels).Set(float64(machine.CreationTimestamp.Unix()))
 }

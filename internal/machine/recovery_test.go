@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -45,12 +46,12 @@ func (p *present) Get(_ context.Context, key client.ObjectKey, object client.Obj
 }
 
 // The process ended between the provider's answer and its record: the Node is found by what the provider says, drained and deleted.
-func TestAnInstanceThatWasNeverRecordedIsDrained(t *testing.T) {
-	s := newStage(t, machineOf("m"), nodeOf("m"), podOf("p", "m"))
+func TestDelete_DrainsInstanceThatWasNotRecorded(t *testing.T) {
+	s := newFixture(t, machineOf("m"), nodeOf("m"), podOf("p", "m"))
 	s.cloud.instances["m"] = instanceOf("m")
-	s.doom("m")
+	s.delete("m")
 	for range 3 {
-		s.pass("m")
+		s.reconcile("m")
 	}
 	if !s.node("m").Spec.Unschedulable || s.cloud.instances["m"] == nil {
 		t.Fatal("its node is not cordoned, or its instance is gone before its pods")
@@ -58,40 +59,40 @@ func TestAnInstanceThatWasNeverRecordedIsDrained(t *testing.T) {
 	if err := s.client.Delete(t.Context(), podOf("p", "m")); err != nil {
 		t.Fatal(err)
 	}
-	s.rest("m")
+	s.settle("m")
 	if s.node("m") != nil || s.machine("m") != nil || s.cloud.instances["m"] != nil {
 		t.Error("something is left of it")
 	}
 }
 
-func TestAProviderThatDoesNotAnswerHoldsUpTheEnd(t *testing.T) {
-	s := newStage(t, machineOf("m"), nodeOf("m"))
+func TestDelete_WaitsForTheProvider(t *testing.T) {
+	s := newFixture(t, machineOf("m"), nodeOf("m"))
 	s.cloud.instances["m"] = instanceOf("m")
 	s.cloud.fail["get"] = provider.RequeueAfter(7*time.Second, "busy")
-	s.doom("m")
-	if result, _, calls := s.pass("m"); calls != "get" || result.RequeueAfter != 7*time.Second {
+	s.delete("m")
+	if result, _, calls := s.reconcile("m"); calls != "get" || result.RequeueAfter != 7*time.Second {
 		t.Errorf("calls %q, again in %s", calls, result.RequeueAfter)
 	}
 	delete(s.cloud.fail, "get")
-	s.rest("m")
+	s.settle("m")
 	if s.node("m") != nil || s.machine("m") != nil {
 		t.Error("something is left of it")
 	}
 }
 
 // A Node that has registered anew since the cache heard of it is looked at again, not taken for gone.
-func TestANodeThatRegisteredAnewIsNotLeftBehind(t *testing.T) {
+func TestDelete_NodeThatRegisteredAnew(t *testing.T) {
 	s := running(t)
 	s.fail["delete Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "m", errors.New("the UID is another one"))
-	s.doom("m")
+	s.delete("m")
 	for range 3 {
-		s.pass("m")
+		s.reconcile("m")
 	}
 	if s.machine("m") == nil {
 		t.Fatal("the Machine is gone and its Node is there")
 	}
 	delete(s.fail, "delete Node")
-	s.rest("m")
+	s.settle("m")
 	if s.node("m") != nil || s.machine("m") != nil {
 		t.Error("something is left of it")
 	}
@@ -101,18 +102,18 @@ func TestANodeThatRegisteredAnewIsNotLeftBehind(t *testing.T) {
 func TestReconcile_ConflictsBackOff(t *testing.T) {
 	s := running(t, podOf("p", "m"))
 	s.fail["patch Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "m", errors.New("modified"))
-	s.doom("m")
+	s.delete("m")
 	var waits []time.Duration
 	for range 20 {
-		if result, writes, _ := s.pass("m"); strings.Contains(writes, "patch Node") {
+		if result, writes, _ := s.reconcile("m"); strings.Contains(writes, "patch Node") {
 			waits = append(waits, result.RequeueAfter)
 		}
 	}
-	if len(waits) < 7 || waits[0] != retryStale || waits[1] != 2*retryStale || waits[len(waits)-1] != maxStale {
+	if len(waits) < 7 || waits[0] != controller.RetryConflict || waits[1] != 2*controller.RetryConflict || waits[len(waits)-1] != 5*time.Second {
 		t.Errorf("looks again in %v", waits)
 	}
 	delete(s.fail, "patch Node")
-	s.rest("m")
+	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=Draining")
 }
 
@@ -135,45 +136,45 @@ func (n nodeless) List(ctx context.Context, list client.ObjectList, options ...c
 }
 
 // A Node that registers in the moment in which its instance ends is deleted, too; one that only has the name is not.
-func TestANodeThatCameInTheLastMoment(t *testing.T) {
+func TestDelete_NodeThatTheCacheDoesNotShow(t *testing.T) {
 	for name, c := range map[string]struct {
 		id    string
 		stays bool
-	}{"its own": {"cloud:///m", false}, "another's": {"cloud:///other", true}, "nobody's": {"", true}} {
-		s := newStage(t, machineOf("m"))
-		s.rest("m")
+	}{"its own": {"cloud:///m", false}, "another's": {"cloud:///other", true}, "of no instance": {"", true}} {
+		s := newFixture(t, machineOf("m"))
+		s.settle("m")
 		s.Cache, s.finder.Reader = nodeless{s.client}, nodeless{s.client}
 		node := nodeOf("m")
 		node.Spec.ProviderID = c.id
-		s.make(node)
-		s.doom("m")
-		s.rest("m")
+		s.create(node)
+		s.delete("m")
+		s.settle("m")
 		if stays := s.node("m") != nil; s.machine("m") != nil || stays != c.stays {
 			t.Errorf("%s: the Machine is %v, the Node stays: %v", name, s.machine("m"), stays)
 		}
 	}
-	s := newStage(t, machineOf("m"))
-	s.rest("m")
+	s := newFixture(t, machineOf("m"))
+	s.settle("m")
 	s.Live = &present{err: errors.New("no")}
-	s.doom("m")
+	s.delete("m")
 	for range 3 {
-		_, _, _, _ = s.try("m")
+		_, _, _, _ = s.tryReconcile("m")
 	}
 	if s.machine("m") == nil {
-		t.Error("the Machine is gone although nobody knows whether it has a Node")
+		t.Error("the Machine is gone although its Node could not be looked up")
 	}
 }
 
-func TestAFailedWriteHasTheInstanceLookedAtAgain(t *testing.T) {
+func TestReconcile_FailedWriteIsFollowedByAnotherGet(t *testing.T) {
 	s := running(t)
 	s.clock.Step(10 * time.Minute)
 	s.cloud.instances["m"].State = provider.Stopped
 	s.fail["patch Machine"] = errors.New("no")
-	if _, _, _, err := s.try("m"); err == nil {
+	if _, _, _, err := s.tryReconcile("m"); err == nil {
 		t.Fatal("nothing failed")
 	}
 	delete(s.fail, "patch Machine")
-	if _, writes, calls := s.pass("m"); calls != "get" || writes == "" {
+	if _, writes, calls := s.reconcile("m"); calls != "get" || writes == "" {
 		t.Errorf("calls %q, writes %q", calls, writes)
 	}
 }

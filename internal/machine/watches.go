@@ -19,6 +19,7 @@ import (
 
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/watch"
@@ -27,7 +28,7 @@ import (
 // indexRef holds status.nodeRef.name of Machines.
 const indexRef = "machine.status.nodeRef.name"
 
-// Index gives the cache the indexes that the controller reads by, besides those of nodelink and of the drain engine.
+// Index adds the indexes that the controller needs to the cache, except those of the drain engine. Call it before the informers start.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &machinev1beta1.Machine{}, indexRef, func(object client.Object) []string {
 		if machine, ok := object.(*machinev1beta1.Machine); ok && machine.Status.NodeRef != nil {
@@ -59,8 +60,8 @@ func Kinds() []client.Object {
 
 // sources are the controller's watches, each with its reason.
 func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
-	return append(r.Engine.Sources(cache, r.ofNode),
-		// A Machine is made, changed, or to go.
+	return append(r.Engine.Sources(cache, r.machinesOfNode),
+		// A Machine is created, changed, or deleted.
 		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 			Created: func(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
 				priority := watch.Rollout
@@ -74,7 +75,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				queue.Add(watch.Repair, request(machine))
 			},
 		}),
-		// A Node registers, turns Ready or not, is cordoned by somebody, or goes.
+		// A Node registers, becomes Ready or not Ready, is cordoned by another writer, or is deleted.
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 			Created: func(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 				if !initial {
@@ -90,7 +91,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) { r.addNode(ctx, queue, node) },
 		}),
-		// Somebody gives the node's lease back.
+		// Another controller releases the lease of a Node.
 		watch.Source(cache, &coordinationv1.Lease{}, watch.Handler[*coordinationv1.Lease]{
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *coordinationv1.Lease) {
 				if !apiequality.Semantic.DeepEqual(before.Spec.HolderIdentity, after.Spec.HolderIdentity) {
@@ -102,7 +103,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	)
 }
 
-// machineUpdated passes over what a pass has no use for: its own writes, of which it knows the outcome.
+// machineUpdated ignores the controller's own writes, whose answers it has seen.
 func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
 	if before.ResourceVersion == after.ResourceVersion {
 		return
@@ -113,18 +114,18 @@ func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before
 	queue.Add(watch.Rollout, request(after))
 }
 
-// nodeMatters tells whether anything of a Node has changed that a Machine looks at.
+// nodeMatters reports whether anything of a Node has changed that its Machine depends on.
 func nodeMatters(before, after *corev1.Node) bool {
 	return before.UID != after.UID || before.Spec.ProviderID != after.Spec.ProviderID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || nodeReady(before) != nodeReady(after) ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || plan.IsReady(before) != plan.IsReady(after) ||
 		before.Annotations[drain.AnnotationCordon] != after.Annotations[drain.AnnotationCordon] ||
 		!slices.Equal(nodelink.InternalIPs(before.Status.Addresses), nodelink.InternalIPs(after.Status.Addresses))
 }
 
-// addNode puts the Machines that have a Node, or may get it, into the queue.
+// addNode enqueues the Machines that have a Node, may get it, or have cordoned it.
 func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, node *corev1.Node) {
 	requests := map[reconcile.Request]bool{}
-	for _, item := range r.ofNode(ctx, node.Name) {
+	for _, item := range r.machinesOfNode(ctx, node.Name) {
 		requests[item] = true
 	}
 	machines, err := r.finder.MachinesOf(ctx, node)
@@ -140,11 +141,11 @@ func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, node *corev
 	queue.Add(watch.Repair, slices.Collect(maps.Keys(requests))...)
 }
 
-// ofNode lists the Machines that have a Node in their nodeRef.
-func (r *Reconciler) ofNode(ctx context.Context, node string) []reconcile.Request {
+// machinesOfNode returns the Machines that name a Node in their nodeRef.
+func (r *Reconciler) machinesOfNode(ctx context.Context, node string) []reconcile.Request {
 	var machines machinev1beta1.MachineList
 	if err := r.Cache.List(ctx, &machines, client.MatchingFields{indexRef: node}); err != nil {
-		log.FromContext(ctx).Error(err, "cannot list the Machines of a Node", "node", node)
+		log.FromContext(ctx).Error(err, "cannot find the Machines of a Node", "node", node)
 		return nil
 	}
 	requests := make([]reconcile.Request, len(machines.Items))
@@ -154,10 +155,10 @@ func (r *Reconciler) ofNode(ctx context.Context, node string) []reconcile.Reques
 	return requests
 }
 
-// addLease wakes the Machine that waits for a lease. The name of a lease is that of its node in lower case, as Node names are.
+// addLease enqueues the Machine that waits for a lease. The name of a lease is that of its Node in lower case, as Node names are.
 func (r *Reconciler) addLease(ctx context.Context, queue watch.Queue, lease *coordinationv1.Lease) {
 	if node, ok := strings.CutPrefix(lease.Name, nodelease.Name("")); ok {
-		queue.Add(watch.Rollout, r.ofNode(ctx, node)...)
+		queue.Add(watch.Rollout, r.machinesOfNode(ctx, node)...)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/healthcheck"
 	"github.com/drover-io/drover/internal/machine"
+	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -56,11 +57,11 @@ func machinesCapability(
 	if err := errors.Join(machineErr, setErr, checkErr); err != nil {
 		return nil, err
 	}
-	crew, err := newMachineCrew(mgr, recorder, settings, drains, providers)
+	dependencies, err := newMachineDependencies(mgr, recorder, settings, drains, providers)
 	if err != nil {
 		return nil, err
 	}
-	crew.Metrics = machineMetrics
+	dependencies.Metrics = machineMetrics
 	// Remediation templates are of any kind, so this client asks the API server which there are.
 	anything, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
@@ -92,7 +93,7 @@ func machinesCapability(
 			drains.linking.Store(true)
 			poke(drains.linked)
 			defer drains.linking.Store(false)
-			return machinesRun{mgr, recorder, settings, anything, crew, cluster, setMetrics, checkMetrics}.run(ctx)
+			return machinesRun{mgr, recorder, settings, anything, dependencies, cluster, setMetrics, checkMetrics}.run(ctx)
 		},
 	}}, nil
 }
@@ -103,7 +104,7 @@ type machinesRun struct {
 	recorder     record.EventRecorder
 	settings     *v1alpha1.DroverConfiguration
 	anything     client.Client
-	crew         *machine.Crew
+	dependencies *machine.Dependencies
 	cluster      string
 	setMetrics   *machineset.Metrics
 	checkMetrics *healthcheck.Metrics
@@ -114,13 +115,13 @@ func (m machinesRun) run(ctx context.Context) error {
 	options := machineOptions(m.settings)
 	options.Cluster = m.cluster
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return machine.Run(ctx, m.mgr.GetCache(), m.crew, options) })
+	group.Go(func() error { return machine.Run(ctx, m.mgr.GetCache(), m.dependencies, options) })
 	group.Go(func() error {
 		return machineset.Run(ctx, m.mgr.GetCache(), m.mgr.GetAPIReader(), m.mgr.GetClient(), m.recorder, m.setMetrics, setOptions(m.settings))
 	})
 	group.Go(func() error {
 		return healthcheck.Run(ctx, m.mgr.GetCache(), m.anything, m.recorder, m.checkMetrics, healthcheck.Options{
-			Workers: checkWorkers, Live: m.anything, Guard: m.crew.Guard, Leases: m.crew.Lease,
+			Workers: checkWorkers, Live: m.anything, Guard: m.dependencies.Guard, Leases: m.dependencies.Lease,
 		})
 	})
 	report := &openshift.Report{Client: m.anything, Version: release(), Namespace: *m.settings.Namespace}
@@ -147,9 +148,9 @@ func setOptions(settings *v1alpha1.DroverConfiguration) machineset.Options {
 	return options
 }
 
-func newMachineCrew(
+func newMachineDependencies(
 	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains, providers []provider.Provider,
-) (*machine.Crew, error) {
+) (*machine.Dependencies, error) {
 	engine, guard, err := drains.get(mgr, settings)
 	if err != nil {
 		return nil, err
@@ -166,23 +167,23 @@ func newMachineCrew(
 	if err != nil {
 		return nil, err
 	}
-	crew := &machine.Crew{
+	dependencies := &machine.Dependencies{
 		Cache: mgr.GetCache(), Writer: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Actuators: actuators, Engine: engine,
 		Lease: drains.leasesOf(mgr, machine.Holder),
 	}
 	if guard != nil {
-		crew.Guard = guard.ForMachines()
+		dependencies.Guard = guard.ForMachines()
 	}
-	return crew, nil
+	return dependencies, nil
 }
 
 func machineOptions(settings *v1alpha1.DroverConfiguration) machine.Options {
 	m := settings.Machines
-	options := machine.Options{
-		Workers: *m.Workers, InstanceCheck: m.InstanceCheck.Duration, DrainTimeout: m.NodeDrainTimeout.Duration,
+	options := machine.Options{Workers: *m.Workers, Settings: machineplan.Settings{
+		InstanceCheck: m.InstanceCheck.Duration, DrainTimeout: m.NodeDrainTimeout.Duration,
 		VolumeDetachTimeout: m.VolumeDetachTimeout.Duration, NodeDeletionTimeout: m.NodeDeletionTimeout.Duration,
 		AdoptionNamespaces: config.AdoptionNamespaces(settings),
-	}
+	}}
 	if options.VolumeDetachTimeout == 0 {
 		options.VolumeDetachTimeout = -1
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/healthcheck"
-	"github.com/drover-io/drover/internal/machine"
+	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	machinesetplan "github.com/drover-io/drover/internal/machineset/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -37,18 +37,18 @@ var cachedAnnotations = map[string]int{
 	metadataplan.AnnotationConflictPolicy: maxAnnotation,
 	metadataplan.AnnotationSetOnceTaints:  16 << 10,
 
-	machine.AnnotationExclude:             maxAnnotation,
-	machine.AnnotationInstanceState:       maxAnnotation,
-	machine.AnnotationDrainTimeout:        maxAnnotation,
-	machine.AnnotationSkipQuorum:          maxAnnotation,
-	machine.AnnotationNodeDeletionTimeout: maxAnnotation,
-	machinesetplan.DeleteAnnotation:       maxAnnotation,
-	machinesetplan.OldDeleteAnnotation:    maxAnnotation,
-	machinesetplan.AttemptAnnotation:      maxAnnotation,
-	healthcheck.AnnotationSkip:            maxAnnotation,
-	healthcheck.AnnotationSkipUpstream:    maxAnnotation,
-	healthcheck.AnnotationStrategy:        maxAnnotation,
-	healthcheck.AnnotationExternal:        maxAnnotation,
+	machineplan.AnnotationExclude:             maxAnnotation,
+	machineplan.AnnotationInstanceState:       maxAnnotation,
+	machineplan.AnnotationDrainTimeout:        maxAnnotation,
+	machineplan.AnnotationSkipQuorum:          maxAnnotation,
+	machineplan.AnnotationNodeDeletionTimeout: maxAnnotation,
+	machinesetplan.DeleteAnnotation:           maxAnnotation,
+	machinesetplan.OldDeleteAnnotation:        maxAnnotation,
+	machinesetplan.AttemptAnnotation:          maxAnnotation,
+	healthcheck.AnnotationSkip:                maxAnnotation,
+	healthcheck.AnnotationSkipUpstream:        maxAnnotation,
+	healthcheck.AnnotationStrategy:            maxAnnotation,
+	healthcheck.AnnotationExternal:            maxAnnotation,
 
 	upgradeplan.AnnotationNode:    maxAnnotation,
 	upgradeplan.AnnotationNodeUID: maxAnnotation,

@@ -27,6 +27,7 @@ import (
 
 	"github.com/drover-io/drover/internal/healthcheck"
 	"github.com/drover-io/drover/internal/machine"
+	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
@@ -161,12 +162,12 @@ func TestShareProviderSpecs_AnnotationsForProviders(t *testing.T) {
 		"small": {map[string]string{"example.com/a": "b", corev1.LastAppliedConfigAnnotation: strings.Repeat("x", maxOtherAnnotations)}, true},
 		"large": {map[string]string{"example.com/a": "b", "example.com/b": strings.Repeat("x", maxOtherAnnotations)}, false},
 	} {
-		trimmed := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{machine.AnnotationDrainTimeout: "1m"}}}
+		trimmed := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{machineplan.AnnotationDrainTimeout: "1m"}}}
 		maps.Copy(trimmed.Annotations, c.others)
 		shareProviderSpecs()(trimmed)
 		_, kept := trimmed.Annotations["example.com/a"]
 		_, applied := trimmed.Annotations[corev1.LastAppliedConfigAnnotation]
-		if kept != c.want || applied || trimmed.Annotations[machine.AnnotationDrainTimeout] != "1m" {
+		if kept != c.want || applied || trimmed.Annotations[machineplan.AnnotationDrainTimeout] != "1m" {
 			t.Errorf("%s: the cache has %d annotations, want the provider's: %t", name, len(trimmed.Annotations), c.want)
 		}
 	}

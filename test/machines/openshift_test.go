@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/internal/machine"
+	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/openshift"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -80,7 +80,7 @@ func TestOnOpenShift(t *testing.T) {
 	}
 	w.Operator(harness.Options{Args: []string{"--controllers=metadata,machines"}})
 	p := w.MakePool("openshift", 1, nil)
-	if got := p.Runs(1)[0].Labels[machine.LabelCluster]; got != "blue-x7k2p" {
+	if got := p.Runs(1)[0].Labels[plan.LabelCluster]; got != "blue-x7k2p" {
 		t.Errorf("the Machine's cluster is %q", got)
 	}
 	w.Eventually("the ClusterOperator says that Machines are made", func() error {

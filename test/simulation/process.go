@@ -24,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck"
 	"github.com/drover-io/drover/internal/machine"
+	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -133,10 +134,10 @@ func (p *process) run(ctx context.Context) error {
 	sets, nodes := p.room("machineset", false), p.room("metadata", false)
 	p.begin(func() error { return drainer.Start(ctx) })
 	p.begin(func() error {
-		return machine.Run(ctx, machines.cache, &machine.Crew{
+		return machine.Run(ctx, machines.cache, &machine.Dependencies{
 			Cache: machines.cache, Writer: machines, Recorder: recorder{}, Actuators: actuators, Engine: drainer, Lease: leases("machine"),
 			Metrics: machineMetrics, Live: p.room("machine", true),
-		}, machine.Options{Workers: workers, InstanceCheck: instanceCheck})
+		}, machine.Options{Workers: workers, Settings: machineplan.Settings{InstanceCheck: instanceCheck}})
 	})
 	p.begin(func() error {
 		return machineset.Run(ctx, sets.cache, p.room("machineset", true), sets, recorder{}, setMetrics, machineset.Options{

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/internal/machine"
+	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -148,7 +148,7 @@ func (s *stage) drains(ctx context.Context) (int, error) {
 	}
 	count := 0
 	for i := range machines {
-		drained := status.MachineCondition(machines[i].Status.Conditions, machine.ConditionDrained)
+		drained := status.MachineCondition(machines[i].Status.Conditions, plan.ConditionDrained)
 		if drained != nil && drained.Status == corev1.ConditionFalse {
 			count++
 		}

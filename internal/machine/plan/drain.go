@@ -1,0 +1,127 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// The conditions of a drain that has ended, in the words of machine-api-operator.
+var (
+	drainFinished = isTrue("Drain finished successfully")
+	drainSkipped  = isTrue("Node drain skipped")
+)
+
+// drainNode leads from a Machine that is being deleted to one whose Node is drained, which it reports.
+func drainNode(in *Input) (step Step, drained bool) {
+	ambiguous := in.Link.Node == nil && in.Link.Conflict != ""
+	before := status.MachineCondition(in.Machine.Status.Conditions, ConditionDrained)
+	switch {
+	case in.Drained != nil, in.State.Drained, before != nil && before.Status == corev1.ConditionTrue:
+		return Step{}, true
+	case in.NodeName() == "" && !ambiguous, in.isExcluded():
+		return endDrain(drainSkipped, Normal(EventDrainSkipped, drainSkipped.Message)), false
+	case len(in.Machine.Spec.LifecycleHooks.PreDrain) > 0:
+		return stop(Wait{Event: Normal(EventDrainBlocked, "Drain blocked by pre-drain hook")}), false
+	case ambiguous:
+		// One of the Nodes is the Machine's, and its pods must be drained first.
+		return stop(*drainBlocked(ReasonLinkConflict, fmt.Sprintf("%s; if none of these Nodes is this Machine's, set the annotation %s on the Machine",
+			in.Link.Conflict, AnnotationExclude), controller.RetryDenied)), false
+	case !in.Cordon.Tried:
+		return do(CordonNode), false
+	case in.Cordon.Blocked != nil:
+		return in.unlessTimedOut(*in.Cordon.Blocked), false
+	case in.Link.Node == nil:
+		return finishDrain("the Node is gone"), false
+	case in.Pods == nil:
+		return do(EvictPods), false
+	case in.Pods.Done():
+		return finishDrain("all pods have left"), false
+	}
+	wait := Wait{Type: ConditionDrained, Condition: isFalse(ReasonDraining, in.Pods.Text()), Evicting: true,
+		Event: Normal(EventDrainProceeds, "Node drain proceeds")}
+	if !in.Pods.Wake.IsZero() {
+		wait.Retry = max(in.Pods.Wake.Sub(in.Now), time.Millisecond)
+	}
+	return in.unlessTimedOut(wait), false
+}
+
+func endDrain(condition Condition, event Event) Step {
+	return Step{Action: EndDrain, Drained: condition, Event: event}
+}
+
+func finishDrain(how string) Step {
+	return endDrain(drainFinished, Normal(EventDrainSucceeded, "Node drain succeeded: "+how))
+}
+
+// IsFinished reports whether an EndDrain means that no pod is left to drain.
+func (s *Step) IsFinished() bool { return s.Drained == drainFinished }
+
+// unlessTimedOut waits until the time for the drain is over. Then the instance is deleted in spite of what is waited for. Neither hooks nor the
+// quorum of the control plane are subject to it.
+func (in *Input) unlessTimedOut(wait Wait) Step {
+	deadline := in.drainDeadline()
+	if deadline.IsZero() || wait.Reason == ReasonQuorum || wait.Reason == ReasonQuorumUnknown {
+		return stop(wait)
+	}
+	if !in.isLate(deadline) {
+		wait.Retry = sooner(wait.Retry, deadline.Sub(in.Now))
+		return stop(wait)
+	}
+	text := fmt.Sprintf("the drain timeout of %s is exceeded; deleting the instance although the drain is not finished: %s",
+		deadline.Sub(in.Machine.DeletionTimestamp.Time), wait.Message)
+	return endDrain(isFalse(ReasonDrainTimeout, text), Normal(EventDrainRequeued, text))
+}
+
+func drainBlocked(reason, message string, retry time.Duration) *Wait {
+	return &Wait{Type: ConditionDrained, Condition: isFalse(reason, message), Event: Normal(EventDrainRequeued, message), Retry: retry}
+}
+
+// CordonDenied is the wait for a Node that Drover cannot cordon until a user corrects something.
+func CordonDenied(reason string, err error) *Wait {
+	return drainBlocked(reason, err.Error(), controller.RetryDenied)
+}
+
+// QuorumBlocked is the wait for a control plane that cannot spare a Node, or, if err is not nil, of which that cannot be found out.
+func QuorumBlocked(denial string, err error) *Wait {
+	reason, retry := ReasonQuorum, retryQuorum
+	if err != nil {
+		denial, reason, retry = err.Error(), ReasonQuorumUnknown, controller.RetryDenied
+	}
+	return drainBlocked(reason, fmt.Sprintf("%s; to delete the Machine nevertheless, set the annotation %s to \"true\" on it", denial,
+		AnnotationSkipQuorum), retry)
+}
+
+// LeaseBlocked is the wait for a lease that another controller holds.
+func LeaseBlocked(held *nodelease.AlreadyHeldError, now time.Time) *Wait {
+	return drainBlocked(ReasonLease, held.Error(), RetryHeld(held, now))
+}
+
+// leaseWait is the wait for a lease that another controller has acquired after the drain.
+func (in *Input) leaseWait() Wait {
+	wait := *LeaseBlocked(in.Lease.Held, in.Now)
+	wait.Type = ConditionReady
+	return wait
+}
+
+// RetryHeld returns when to try again to acquire a lease that another controller holds.
+func RetryHeld(held *nodelease.AlreadyHeldError, now time.Time) time.Duration {
+	return min(max(held.Until.Sub(now), time.Second), controller.RetryDenied)
+}
+
+// DrainOptions returns how the Node is drained that was cordoned at a time, from which the engine counts. The pods of an unreachable Node cannot
+// report their end: only those within their grace period are waited for.
+func (in *Input) DrainOptions(since time.Time) drain.Options {
+	timeout := in.Settings.VolumeDetachTimeout
+	options := drain.Options{Unreachable: drain.Ignore, Volumes: timeout > 0, VolumesTimeout: timeout}
+	if deadline := in.drainDeadline(); !deadline.IsZero() {
+		options.Deadline = max(deadline.Sub(since), time.Second)
+	}
+	return options
+}

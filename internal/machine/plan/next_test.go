@@ -1,0 +1,330 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/provider"
+)
+
+var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// newInput returns the input of a Machine that has just been created, with changes.
+func newInput(changes ...func(*Input)) *Input {
+	in := &Input{
+		Machine: &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "machines", Name: "m", UID: "uid", Generation: 1, Finalizers: []string{machinev1beta1.MachineFinalizer},
+		}},
+		State: &State{}, Settings: &Settings{InstanceCheck: 10 * time.Minute, VolumeDetachTimeout: time.Minute}, Now: now,
+	}
+	for _, change := range changes {
+		change(in)
+	}
+	return in
+}
+
+func newInstance() *provider.Instance {
+	return &provider.Instance{ProviderID: "cloud:///m", State: provider.Running}
+}
+
+func newNode() *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "node"}, Spec: corev1.NodeSpec{ProviderID: "cloud:///m"}}
+}
+
+// withRunning makes the Machine one that runs and whose Node is known.
+func withRunning(in *Input) {
+	in.Machine.Spec.ProviderID = new("cloud:///m")
+	in.Machine.Annotations = map[string]string{AnnotationInstanceState: "Running"}
+	in.Machine.Status = machinev1beta1.MachineStatus{
+		Phase: new(machinev1beta1.PhaseRunning), NodeRef: &corev1.ObjectReference{Name: "m", UID: "node"},
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}},
+	}
+	in.State.NextGet, in.State.Generation, in.State.Instance = now.Add(time.Minute), 1, newInstance()
+}
+
+// withDeletion deletes a running Machine whose Node has been found.
+func withDeletion(in *Input) {
+	withRunning(in)
+	at := metav1.NewTime(now)
+	in.Machine.DeletionTimestamp = &at
+	in.Link = Link{Searched: true, Node: newNode(), Linked: true}
+}
+
+// withDrained is withDeletion after the drain.
+func withDrained(in *Input) {
+	withDeletion(in)
+	in.State.Drained = true
+	in.Lease = Lease{Asked: true, RenewIn: time.Hour}
+}
+
+// withDeleted is withDrained after the provider has confirmed that the instance is gone.
+func withDeleted(in *Input) {
+	withDrained(in)
+	in.Delete, in.Confirm = Answer{Asked: true}, Answer{Asked: true}
+}
+
+func held() *nodelease.AlreadyHeldError {
+	return &nodelease.AlreadyHeldError{Node: "m", Holder: "another", Until: now.Add(20 * time.Second)}
+}
+
+func hook() []machinev1beta1.LifecycleHook {
+	return []machinev1beta1.LifecycleHook{{Name: "Save", Owner: "backup"}}
+}
+
+// render returns a step as text: the action, and for a Stop the condition with its reason, the event, and the next attempt.
+func render(step Step) string {
+	if step.Action != Stop {
+		return strings.TrimSpace(string(step.Action) + " " + step.Drained.Reason + step.Event.Reason)
+	}
+	wait := step.Wait
+	text := "Stop"
+	if wait.Type != "" {
+		text += fmt.Sprintf(" %s=%s/%s", wait.Type, wait.Status, wait.Reason)
+	}
+	if wait.Event.Reason != "" {
+		text += " event " + wait.Event.Reason
+	}
+	if wait.Retry > 0 {
+		text += " retry " + wait.Retry.String()
+	}
+	for _, part := range []struct {
+		text string
+		set  bool
+	}{{" backoff", wait.Err != nil}, {" quiet", wait.Quiet}, {" evicting", wait.Evicting}} {
+		if part.set {
+			text += part.text
+		}
+	}
+	return text
+}
+
+// stepCase is a row of the table: what is known of a Machine, and the next step.
+type stepCase struct {
+	in   *Input
+	want string
+}
+
+func testSteps(t *testing.T, cases map[string]stepCase) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := render(Next(c.in)); got != c.want {
+				t.Errorf("the next step is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestNext_Authority(t *testing.T) {
+	status := func(authority machinev1beta1.MachineAuthority) func(*Input) {
+		return func(in *Input) { in.Machine.Status.AuthoritativeAPI = authority }
+	}
+	spec := func(in *Input) { in.Machine.Spec.AuthoritativeAPI = machinev1beta1.MachineAuthorityMachineAPI }
+	testSteps(t, map[string]stepCase{
+		"neither field":      {newInput(), "GetInstance"},
+		"spec only":          {newInput(spec), "InitializeAuthority"},
+		"has been set":       {newInput(spec, func(in *Input) { in.AuthorityInitialized = true }), "Stop retry 100ms quiet"},
+		"Machine API":        {newInput(status(machinev1beta1.MachineAuthorityMachineAPI)), "GetInstance"},
+		"Cluster API":        {newInput(status(machinev1beta1.MachineAuthorityClusterAPI)), "Stop"},
+		"Migrating":          {newInput(status(machinev1beta1.MachineAuthorityMigrating)), "Stop"},
+		"unknown":            {newInput(status("New")), "Stop quiet"},
+		"migrates, drains":   {newInput(withDeletion, status("Migrating"), func(in *Input) { in.State.Draining = "m" }), "StopEvictions"},
+		"migrates, drained":  {newInput(withDeletion, status("Migrating")), "ReleaseLease"},
+		"migrates, released": {newInput(withDeletion, status("Migrating"), func(in *Input) { in.LeaseReleased = true }), "Stop"},
+		"paused":             {newInput(func(in *Input) { in.Machine.Annotations = map[string]string{paused.Annotation: ""} }), "Stop Ready=False/Paused"},
+		"a step has failed":  {newInput(func(in *Input) { in.Failed = errors.New("no") }), "Stop backoff quiet evicting"},
+		"the same, deleted":  {newInput(withDeletion, func(in *Input) { in.Failed = errors.New("no") }), "Stop backoff evicting"},
+	})
+}
+
+func TestNext_Provision(t *testing.T) {
+	invalid, busy, broken := provider.InvalidConfiguration("no image"), provider.RequeueAfter(7*time.Second, "busy"), errors.New("broken")
+	get := func(instance *provider.Instance, err error) func(*Input) {
+		return func(in *Input) { in.Get = Answer{Asked: true, Instance: instance, Err: err} }
+	}
+	create := func(instance *provider.Instance, err error) func(*Input) {
+		return func(in *Input) {
+			in.Get, in.Create = Answer{Asked: true}, Answer{Asked: true, Instance: instance, Err: err}
+		}
+	}
+	lost := func(in *Input) { in.Machine.Annotations = map[string]string{AnnotationInstanceState: "Unknown"} }
+	searched := func(in *Input) { in.Link.Searched = true }
+	slow := newInstance()
+	slow.LookAgain = 7 * time.Minute
+	testSteps(t, map[string]stepCase{
+		"no finalizer":                 {newInput(func(in *Input) { in.Machine.Finalizers = nil }), "AddFinalizer"},
+		"no finalizer, not served":     {newInput(func(in *Input) { in.Machine.Finalizers, in.Unserved = nil, broken }), "FindNode"},
+		"not served":                   {newInput(searched, func(in *Input) { in.Unserved = broken }), "Stop retry 30s"},
+		"no providerSpec":              {newInput(searched, func(in *Input) { in.Unserved = ErrNoSpec }), "Stop event FailedValidate retry 30s"},
+		"new":                          {newInput(), "GetInstance"},
+		"no instance":                  {newInput(get(nil, nil)), "CreateInstance"},
+		"created":                      {newInput(create(newInstance(), nil)), "RecordInstance"},
+		"found":                        {newInput(get(newInstance(), nil)), "RecordInstance"},
+		"recorded, about to register":  {newInput(withRunning, get(newInstance(), nil), func(in *Input) { in.AwaitsNode = true }), "Stop retry 500ms quiet"},
+		"recorded":                     {newInput(withRunning, get(newInstance(), nil)), "FindNode"},
+		"invalid at get":               {newInput(get(nil, invalid)), "RecordInstance"},
+		"invalid at get, recorded":     {newInput(searched, lost, get(nil, invalid)), "Stop InstanceExists=False/InstanceNotCreated event FailedCreate"},
+		"invalid at create":            {newInput(searched, lost, create(nil, invalid)), "Stop InstanceExists=False/InstanceNotCreated event FailedCreate"},
+		"create fails":                 {newInput(searched, create(nil, broken)), "Stop InstanceExists=False/InstanceNotCreated event FailedCreate retry 30s backoff"},
+		"create takes its time":        {newInput(searched, create(nil, busy)), "Stop InstanceExists=False/InstanceNotCreated retry 7s"},
+		"get fails":                    {newInput(searched, get(nil, broken)), "Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate retry 30s backoff"},
+		"running, get fails":           {newInput(withRunning, get(nil, invalid)), "FindNode"},
+		"running":                      {newInput(withRunning, searched), "Stop retry 1m0s"},
+		"running, get is due":          {newInput(withRunning, func(in *Input) { in.State.NextGet = now }), "GetInstance"},
+		"running, another generation":  {newInput(withRunning, func(in *Input) { in.Machine.Generation = 2 }), "GetInstance"},
+		"running, instance missing":    {newInput(withRunning, get(nil, nil)), "RecordInstance"},
+		"running, missing is recorded": {newInput(withRunning, searched, get(nil, nil), lost), "Stop"},
+		"failed":                       {newInput(func(in *Input) { in.Machine.Status.Phase = new(machinev1beta1.PhaseFailed) }), "Stop"},
+		"provider schedules": {newInput(searched, get(slow, nil), func(in *Input) {
+			in.Machine.Spec.ProviderID, in.Machine.Annotations = new("cloud:///m"), map[string]string{AnnotationInstanceState: "Running"}
+			in.State.NextGet = now.Add(slow.LookAgain)
+		}), "Stop retry 7m0s"},
+	})
+}
+
+func TestNext_Drain(t *testing.T) {
+	cordoned := func(in *Input) {
+		in.Cordon = Cordon{Tried: true, Record: &drain.CordonRecord{Since: now}}
+		in.Lease = Lease{Asked: true, RenewIn: time.Hour}
+	}
+	blocked := func(wait *Wait) func(*Input) {
+		return func(in *Input) { in.Cordon = Cordon{Tried: true, Blocked: wait} }
+	}
+	pods := func(left ...drain.Left) func(*Input) {
+		return func(in *Input) { in.Pods = &drain.Report{Left: left, Wake: now.Add(time.Minute)} }
+	}
+	timeout := func(text string) func(*Input) {
+		return func(in *Input) { in.Machine.Annotations[AnnotationDrainTimeout] = text }
+	}
+	late := func(in *Input) { in.Now = now.Add(5 * time.Minute) }
+	noNode := func(in *Input) { in.Link, in.Machine.Status.NodeRef = Link{Searched: true}, nil }
+	nodeGone := func(in *Input) { in.Link = Link{Searched: true} }
+	ambiguous := func(in *Input) { in.Link = Link{Searched: true, Conflict: "two Nodes"} }
+	excluded := func(in *Input) { in.Machine.Annotations[AnnotationExclude] = "" }
+	hooked := func(in *Input) { in.Machine.Spec.LifecycleHooks.PreDrain = hook() }
+	denied := CordonDenied(ReasonDenied, errors.New("policy"))
+	testSteps(t, map[string]stepCase{
+		"no Node":                     {newInput(withDeletion, noNode), "EndDrain DrainSkipped"},
+		"excluded":                    {newInput(withDeletion, excluded, hooked), "EndDrain DrainSkipped"},
+		"hook":                        {newInput(withDeletion, hooked), "Stop event DrainBlocked"},
+		"ambiguous Node":              {newInput(withDeletion, ambiguous), "Stop Drained=False/NodeLinkConflict event DrainRequeued retry 1m0s"},
+		"Node is gone":                {newInput(withDeletion, nodeGone), "CordonNode"},
+		"Node is gone, spared":        {newInput(withDeletion, nodeGone, blocked(nil)), "EndDrain DrainSucceeded"},
+		"Node":                        {newInput(withDeletion), "CordonNode"},
+		"quorum":                      {newInput(withDeletion, blocked(QuorumBlocked("needed", nil))), "Stop Drained=False/ControlPlaneQuorum event DrainRequeued retry 5s"},
+		"quorum outlasts the timeout": {newInput(withDeletion, blocked(QuorumBlocked("needed", nil)), timeout("5m"), late), "Stop Drained=False/ControlPlaneQuorum event DrainRequeued retry 5s"},
+		"quorum unknown":              {newInput(withDeletion, blocked(QuorumBlocked("", errors.New("RBAC"))), timeout("5m"), late), "Stop Drained=False/ControlPlaneQuorumUnknown event DrainRequeued retry 1m0s"},
+		"lease held":                  {newInput(withDeletion, blocked(LeaseBlocked(held(), now))), "Stop Drained=False/LeaseHeldByOther event DrainRequeued retry 20s"},
+		"denied":                      {newInput(withDeletion, blocked(denied)), "Stop Drained=False/Denied event DrainRequeued retry 1m0s"},
+		"denied, timeout is near":     {newInput(withDeletion, blocked(denied), timeout("5s")), "Stop Drained=False/Denied event DrainRequeued retry 5s"},
+		"denied, timed out":           {newInput(withDeletion, blocked(denied), timeout("5m"), late), "EndDrain DrainTimeoutDrainRequeued"},
+		"no timeout":                  {newInput(withDeletion, blocked(denied), timeout("0s"), late), "Stop Drained=False/Denied event DrainRequeued retry 1m0s"},
+		"cordoned":                    {newInput(withDeletion, cordoned), "EvictPods"},
+		"pods are left":               {newInput(withDeletion, cordoned, pods(drain.Left{})), "Stop Drained=False/Draining event DrainProceeds retry 1m0s evicting"},
+		"pods are left, timed out":    {newInput(withDeletion, cordoned, pods(drain.Left{}), timeout("5m"), late), "EndDrain DrainTimeoutDrainRequeued"},
+		"no pods are left":            {newInput(withDeletion, cordoned, pods()), "EndDrain DrainSucceeded"},
+		"drained": {newInput(withDeletion, func(in *Input) {
+			in.Machine.Status.Conditions = []machinev1beta1.Condition{{Type: ConditionDrained, Status: corev1.ConditionTrue}}
+		}), "RenewLease"},
+		"timed out, still evicting": {newInput(withDeletion, func(in *Input) { in.Drained, in.State.Draining = &Condition{}, "m" }), "StopEvictions"},
+	})
+}
+
+func TestNext_Delete(t *testing.T) {
+	invalid, busy, broken := provider.InvalidConfiguration("no image"), provider.RequeueAfter(7*time.Second, "busy"), errors.New("broken")
+	noAddresses := func(in *Input) {
+		in.Machine.Status.Addresses = nil
+		in.Get = Answer{Asked: true, Err: invalid}
+	}
+	kept := func(in *Input) { in.Machine.Finalizers = append(in.Machine.Finalizers, "example.com/backup") }
+	del := func(err error) func(*Input) { return func(in *Input) { in.Delete = Answer{Asked: true, Err: err} } }
+	confirm := func(instance *provider.Instance, err error) func(*Input) {
+		return func(in *Input) {
+			in.Delete, in.Confirm = Answer{Asked: true}, Answer{Asked: true, Instance: instance, Err: err}
+		}
+	}
+	deletedAgo := func(ago time.Duration) func(*Input) {
+		return func(in *Input) { in.State.DeletedAt = now.Add(-ago) }
+	}
+	node := func(deletion NodeDeletion) func(*Input) {
+		deletion.Tried = true
+		return func(in *Input) { in.NodeDeletion, in.State.NodeFailedAt = deletion, now }
+	}
+	lost := func(in *Input) { in.Lease.Held = held() }
+	timedOut := func(in *Input) { in.Machine.Annotations[AnnotationDrainTimeout], in.Now = "5m", now.Add(5*time.Minute) }
+	unserved := func(in *Input) { in.Unserved = broken }
+	nodeTimeout := func(in *Input) {
+		in.Machine.Annotations[AnnotationNodeDeletionTimeout], in.Now = "1m", now.Add(time.Minute)
+	}
+	testSteps(t, map[string]stepCase{
+		"finalizer is removed":            {newInput(withDeletion, func(in *Input) { in.Machine.Finalizers = []string{"example.com/backup"} }), "Stop quiet"},
+		"cache shows the finalizer":       {newInput(withDeletion, func(in *Input) { in.State.Finished = true }), "Stop quiet"},
+		"kept by others":                  {newInput(withDeletion, kept), "SaveStatus"},
+		"instance is not known":           {newInput(withDeletion, func(in *Input) { in.Machine.Spec.ProviderID = nil }), "GetInstance"},
+		"addresses are not known":         {newInput(withDeletion, func(in *Input) { in.Machine.Status.Addresses = nil }), "GetInstance"},
+		"Node is not proven":              {newInput(withDeletion, func(in *Input) { in.Machine.Status.NodeRef, in.State.Instance = nil, nil }), "GetInstance"},
+		"get fails":                       {newInput(withDeletion, func(in *Input) { in.Get = Answer{Asked: true, Err: broken} }), "Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate backoff"},
+		"get takes its time":              {newInput(withDeletion, func(in *Input) { in.Get = Answer{Asked: true, Err: busy} }), "Stop InstanceExists=Unknown/ErrorCheckingProvider retry 7s"},
+		"get is invalid":                  {newInput(withDrained, noAddresses), "DeleteInstance"},
+		"Node is not searched":            {newInput(withDeletion, func(in *Input) { in.Link = Link{} }), "FindNode"},
+		"lease is lost after the drain":   {newInput(withDrained, lost), "Stop Ready=False/LeaseHeldByOther event DrainRequeued retry 20s"},
+		"lease is lost, timed out":        {newInput(withDrained, lost, timedOut), "DeleteInstance"},
+		"hook":                            {newInput(withDrained, func(in *Input) { in.Machine.Spec.LifecycleHooks.PreTerminate = hook() }), "Stop"},
+		"nodeRef is not written":          {newInput(withDrained, func(in *Input) { in.Machine.Status.NodeRef = nil }), "SaveStatus"},
+		"not served":                      {newInput(withDrained, unserved), "Stop InstanceExists=False/NoProvider retry 1m0s"},
+		"not served, never provisioned":   {newInput(withDrained, unserved, func(in *Input) { in.Machine.Spec.ProviderID = nil }, noAddresses), "DeleteNode"},
+		"drained":                         {newInput(withDrained), "DeleteInstance"},
+		"delete fails":                    {newInput(withDrained, del(broken)), "Stop InstanceExists=True/ event FailedDelete backoff"},
+		"delete takes its time":           {newInput(withDrained, del(busy)), "Stop InstanceExists=True/ retry 7s"},
+		"delete is invalid":               {newInput(withDrained, del(invalid)), "Stop InstanceExists=True/ event FailedDelete backoff"},
+		"delete is invalid, no addresses": {newInput(withDrained, del(invalid), noAddresses), "DeleteNode"},
+		"deleted":                         {newInput(withDrained, del(nil)), "ConfirmDeletion"},
+		"a moment ago":                    {newInput(withDrained, deletedAgo(time.Second)), "ConfirmDeletion"},
+		"some time ago":                   {newInput(withDrained, deletedAgo(5*time.Second)), "DeleteInstance"},
+		"instance is still there":         {newInput(withDrained, confirm(newInstance(), nil), deletedAgo(0)), "Stop InstanceExists=True/ retry 5s quiet"},
+		"it stays":                        {newInput(withDrained, confirm(newInstance(), nil), deletedAgo(time.Minute)), "Stop InstanceExists=True/ retry 30s"},
+		"confirmation fails":              {newInput(withDrained, confirm(nil, broken)), "Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate backoff"},
+		"confirmation is invalid":         {newInput(withDrained, confirm(nil, invalid)), "Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate backoff"},
+		"the same, no addresses":          {newInput(withDrained, confirm(nil, invalid), noAddresses), "DeleteNode"},
+		"instance is gone":                {newInput(withDeleted), "DeleteNode"},
+		"Node registered anew":            {newInput(withDeleted, node(NodeDeletion{Stale: true})), "Stop retry 100ms"},
+		"Node cannot be deleted":          {newInput(withDeleted, node(NodeDeletion{Node: newNode(), Err: broken})), "Stop backoff"},
+		"the same, in time":               {newInput(withDeleted, node(NodeDeletion{Node: newNode(), Err: broken}), nodeTimeout), "ReleaseLease"},
+		"Node is kept":                    {newInput(withDeleted, node(NodeDeletion{Node: newNode(), Err: broken}), nodeTimeout, func(in *Input) { in.LeaseReleased = true }), "RemoveFinalizer"},
+		"Node is gone":                    {newInput(withDeleted, node(NodeDeletion{})), "RemoveFinalizer"},
+		"Node is gone, kept by others":    {newInput(withDeleted, kept, node(NodeDeletion{}), func(in *Input) { in.Machine.Status.Phase = new(machinev1beta1.PhaseDeleting) }), "SaveStatus"},
+	})
+}
+
+// What is waited for longest may need the shortest retry: that of the lease.
+func TestRequeue_RenewalOfTheLease(t *testing.T) {
+	for _, c := range []struct{ retry, renew, want time.Duration }{
+		{0, 0, 0}, {time.Minute, 0, time.Minute}, {0, time.Hour, time.Hour}, {time.Minute, time.Second, time.Second}, {time.Second, time.Minute, time.Second},
+	} {
+		in := newInput(func(in *Input) { in.Lease.RenewIn = c.renew })
+		if got := Requeue(in, &Wait{Retry: c.retry}); got != c.want {
+			t.Errorf("retry %s, renewal %s: %s, want %s", c.retry, c.renew, got, c.want)
+		}
+	}
+}
+
+func TestRetryHeld_Bounds(t *testing.T) {
+	for left, want := range map[time.Duration]time.Duration{
+		-time.Hour: time.Second, 20 * time.Second: 20 * time.Second, time.Hour: controller.RetryDenied,
+	} {
+		if got := RetryHeld(&nodelease.AlreadyHeldError{Until: now.Add(left)}, now); got != want {
+			t.Errorf("held for %s: %s, want %s", left, got, want)
+		}
+	}
+}

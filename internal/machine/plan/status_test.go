@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/provider"
+)
+
+func TestStatus_PhaseAndReady(t *testing.T) {
+	ready := newNode()
+	ready.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	link := func(link Link) func(*Input) { return func(in *Input) { in.Link = link } }
+	for name, c := range map[string]struct {
+		in                    *Input
+		phase, reason, exists string
+	}{
+		"no instance":         {newInput(), "Provisioning", "Provisioning", ""},
+		"instance":            {newInput(func(in *Input) { in.Get = Answer{Asked: true, Instance: newInstance()} }), "Provisioned", "AwaitingNode", "True"},
+		"Node is Ready":       {newInput(withRunning, link(Link{Node: ready, Linked: true})), "Running", "", ""},
+		"Node is not Ready":   {newInput(withRunning, link(Link{Node: newNode(), Linked: true})), "Running", "NodeNotReady", ""},
+		"Node is gone":        {newInput(withRunning), "Running", "NodeNotFound", ""},
+		"nodeRef is foreign":  {newInput(withRunning, link(Link{Cleared: true})), "Provisioned", "AwaitingNode", ""},
+		"Node is ambiguous":   {newInput(withRunning, link(Link{Conflict: "two"})), "Running", "NodeLinkConflict", ""},
+		"Node is not adopted": {newInput(withRunning, link(Link{Refused: "older"})), "Running", "NodeNotAdopted", ""},
+		"instance is missing": {newInput(withRunning, func(in *Input) { in.Get.Asked = true }), "Failed", "Failed", "InstanceMissing"},
+		"deleted":             {newInput(withDeletion), "Deleting", "Deleting", ""},
+		"instance is deleted": {newInput(withDeleted), "Deleting", "Deleting", "InstanceDeleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := Status(c.in, &Wait{})
+			if got := Phase(&after); got != c.phase {
+				t.Errorf("the phase is %s, want %s", got, c.phase)
+			}
+			for kind, want := range map[machinev1beta1.ConditionType]string{ConditionReady: c.reason, machinev1beta1.InstanceExistsCondition: c.exists} {
+				got := ""
+				if found := status.MachineCondition(after.Conditions, kind); found != nil {
+					if got = found.Reason; got == "" && kind != ConditionReady {
+						got = string(found.Status)
+					}
+				}
+				if got != want {
+					t.Errorf("%s is %q, want %q", kind, got, want)
+				}
+			}
+			again := *c.in
+			again.Machine = c.in.Machine.DeepCopy()
+			again.Machine.Status, again.Now = after, now.Add(time.Hour)
+			if next := Status(&again, &Wait{}); Phase(&after) != "Failed" && !apiequality.Semantic.DeepEqual(next, after) {
+				t.Errorf("the status changes at rest:\n%+v\n%+v", after, next)
+			}
+		})
+	}
+}
+
+func TestStatus_Errors(t *testing.T) {
+	in := newInput(func(in *Input) { in.Get = Answer{Asked: true, Err: provider.InvalidConfiguration("no image")} })
+	after := Status(in, &Wait{})
+	if after.ErrorReason == nil || *after.ErrorReason != machinev1beta1.InvalidConfigurationMachineError || *after.ErrorMessage != "no image" {
+		t.Errorf("the errors are %v, %v", after.ErrorReason, after.ErrorMessage)
+	}
+	in = newInput(withDeletion)
+	in.Machine.Status.ErrorReason = after.ErrorReason
+	if after := Status(in, &Wait{}); after.ErrorReason != nil {
+		t.Error("a Machine that is being deleted keeps its error")
+	}
+}
+
+func TestStatus_WaitBecomesCondition(t *testing.T) {
+	after := Status(newInput(withDeletion), LeaseBlocked(held(), now))
+	found := status.MachineCondition(after.Conditions, ConditionDrained)
+	if found == nil || found.Reason != ReasonLease || !strings.Contains(found.Message, "another") {
+		t.Errorf("the condition is %+v", found)
+	}
+}
+
+func TestHookCondition(t *testing.T) {
+	got := hookCondition("Terminate", []machinev1beta1.LifecycleHook{{Name: "A", Owner: "x"}, {Name: "B", Owner: "y"}})
+	if want := "Terminate operation currently blocked by: [{Name:A Owner:x} {Name:B Owner:y}]"; got.Message != want {
+		t.Errorf("the message is %q, want %q", got.Message, want)
+	}
+}
+
+func TestWithUnknownState(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"instanceState":"running"}`: `{"instanceState":"Unknown"}`, `{"vmState":"on","id":1}`: `{"id":1,"vmState":"Unknown"}`,
+		`{"id": 1}`: `{"id": 1}`, `[]`: `[]`,
+	} {
+		if got := withUnknownState(&runtime.RawExtension{Raw: []byte(raw)}); string(got.Raw) != want {
+			t.Errorf("%s becomes %s, want %s", raw, got.Raw, want)
+		}
+	}
+	if withUnknownState(nil) != nil {
+		t.Error("no status becomes one")
+	}
+}
+
+func TestEvents_InvalidAnnotations(t *testing.T) {
+	in := newInput(withDeletion, func(in *Input) {
+		in.Machine.Annotations[AnnotationDrainTimeout], in.Machine.Annotations[AnnotationNodeDeletionTimeout] = "soon", "-1m"
+	})
+	events := Events(in, &Wait{})
+	if len(events) != 1 || events[0].Reason != EventFailedValidate || !strings.Contains(events[0].Message, AnnotationNodeDeletionTimeout) {
+		t.Errorf("the events are %+v", events)
+	}
+}

@@ -12,25 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxDisrupted is how many pods on their way the eviction API takes for one budget before it refuses any more.
+// maxDisrupted is the number of disrupted pods of one budget above which the eviction API denies any more.
 const maxDisrupted = 2000
 
-// Verdict is what the PodDisruptionBudgets, as the cache has them, say about evicting a pod.
+// Verdict is the result of the PodDisruptionBudgets in the cache for the eviction of a pod.
 type Verdict struct {
-	// Outcome is Accepted when nothing speaks against it, else what the eviction API would answer.
+	// Outcome is Accepted when the budgets allow the eviction, otherwise what the eviction API would answer.
 	Outcome Outcome
 	// Budgets are those that select the pod, sorted by name.
 	Budgets []types.NamespacedName
-	// Counted tells that the eviction would take one of the Allowed disruptions of its one budget.
+	// Counted reports whether the eviction counts as one of the Allowed disruptions of the only budget.
 	Counted bool
 	Allowed int
-	// Never tells that the budget can allow none as long as it and its pods are as they are.
+	// Never reports whether the budget cannot allow a disruption before it or its pods change.
 	Never bool
-	// Text says what the budget has and needs; empty when nothing speaks against it.
+	// Text describes what the budget has and needs; empty when it allows the eviction.
 	Text string
 }
 
-// Assess says what the eviction API would answer for a pod, given the budgets that select it.
+// Assess returns what the eviction API would answer for a pod with these budgets.
 func Assess(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) Verdict {
 	v := Verdict{Outcome: Accepted}
 	if len(budgets) == 0 || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded ||
@@ -47,20 +47,20 @@ func Assess(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) Verdict {
 		return v
 	}
 	budget := budgets[0]
-	if unhealthyMayGo(pod, budget) {
+	if unhealthyEvictable(pod, budget) {
 		return v
 	}
 	v.Counted, v.Allowed = true, int(budget.Status.DisruptionsAllowed)
-	v.Outcome, v.Text = spent(budget)
-	v.Never = v.Outcome == BudgetSpent && hopeless(budget)
+	v.Outcome, v.Text = assessStatus(budget)
+	v.Never = v.Outcome == BudgetSpent && neverAllows(budget)
 	if v.Never {
 		v.Text += "; it cannot allow any as it is"
 	}
 	return v
 }
 
-// unhealthyMayGo is the eviction API's exception for pods that are not ready.
-func unhealthyMayGo(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool {
+// unhealthyEvictable reports whether the eviction API makes its exception for a pod that is not ready.
+func unhealthyEvictable(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
 			return false
@@ -72,7 +72,8 @@ func unhealthyMayGo(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool 
 	return budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy && budget.Status.DesiredHealthy > 0
 }
 
-func spent(budget *policyv1.PodDisruptionBudget) (outcome Outcome, text string) {
+// assessStatus returns whether the status of a budget allows a disruption, and why not.
+func assessStatus(budget *policyv1.PodDisruptionBudget) (outcome Outcome, text string) {
 	status := budget.Status
 	name := budget.Namespace + "/" + budget.Name
 	switch {
@@ -81,7 +82,7 @@ func spent(budget *policyv1.PodDisruptionBudget) (outcome Outcome, text string) 
 	case status.DisruptionsAllowed < 0:
 		return BudgetBroken, fmt.Sprintf("PodDisruptionBudget %s allows a negative number of disruptions", name)
 	case len(status.DisruptedPods) > maxDisrupted:
-		return BudgetBroken, fmt.Sprintf("PodDisruptionBudget %s has more than %d pods on their way", name, maxDisrupted)
+		return BudgetBroken, fmt.Sprintf("PodDisruptionBudget %s has more than %d disrupted pods", name, maxDisrupted)
 	case status.DisruptionsAllowed > 0:
 		return Accepted, ""
 	}
@@ -93,16 +94,16 @@ func spent(budget *policyv1.PodDisruptionBudget) (outcome Outcome, text string) 
 	return BudgetSpent, fmt.Sprintf("PodDisruptionBudget %s needs %d healthy pods and has %d", name, status.DesiredHealthy, status.CurrentHealthy)
 }
 
-// hopeless tells that a budget forbids every disruption although all of its pods are well. Its status must be current and calm, or a
-// budget that is only busy would pass for a wrong one.
-func hopeless(budget *policyv1.PodDisruptionBudget) bool {
+// neverAllows reports whether a budget allows no disruption although all of its pods are healthy. That is known only when its status is current and
+// no disruption is in progress.
+func neverAllows(budget *policyv1.PodDisruptionBudget) bool {
 	status := budget.Status
 	return status.ObservedGeneration >= budget.Generation && status.ExpectedPods > 0 && status.CurrentHealthy >= status.ExpectedPods &&
 		len(status.DisruptedPods) == 0 && status.DisruptionsAllowed == 0
 }
 
-// SelectorOf reads which pods of its namespace a budget is for, as the eviction API sees it: no selector selects nothing, an empty one all
-// pods, and one that cannot be read is passed over.
+// SelectorOf returns the selector of a budget as the eviction API evaluates it: no selector or an invalid one selects nothing, an empty one all pods
+// of the namespace.
 func SelectorOf(budget *policyv1.PodDisruptionBudget) labels.Selector {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	if err != nil {
@@ -111,7 +112,7 @@ func SelectorOf(budget *policyv1.PodDisruptionBudget) labels.Selector {
 	return selector
 }
 
-// Selects tells whether a budget is for a pod.
+// Selects reports whether a budget selects a pod.
 func Selects(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	return budget.Namespace == pod.Namespace && SelectorOf(budget).Matches(labels.Set(pod.Labels))
 }

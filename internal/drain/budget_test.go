@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// budgetOf is a budget for app=web of the namespace shop, that needs 2 pods, has 2 and allows none.
-func budgetOf(edit ...func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisruptionBudget {
+// newBudget returns a budget for app=web of the namespace shop, that needs 2 pods, has 2 and allows none.
+func newBudget(edit ...func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisruptionBudget {
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 2},
 		Spec: policyv1.PodDisruptionBudgetSpec{
@@ -26,17 +26,17 @@ func budgetOf(edit ...func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisrupti
 }
 
 func TestAssess(t *testing.T) {
-	ready, unready := podOf("a"), podOf("a", func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
+	ready, unready := newPod("a"), newPod("a", func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
 	status := func(change func(*policyv1.PodDisruptionBudgetStatus)) *policyv1.PodDisruptionBudget {
-		return budgetOf(func(b *policyv1.PodDisruptionBudget) { change(&b.Status) })
+		return newBudget(func(b *policyv1.PodDisruptionBudget) { change(&b.Status) })
 	}
-	always := budgetOf(func(b *policyv1.PodDisruptionBudget) { b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow) })
-	ifHealthy := budgetOf(func(b *policyv1.PodDisruptionBudget) {
+	always := newBudget(func(b *policyv1.PodDisruptionBudget) { b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow) })
+	ifHealthy := newBudget(func(b *policyv1.PodDisruptionBudget) {
 		b.Spec.UnhealthyPodEvictionPolicy, b.Status.CurrentHealthy = new(policyv1.IfHealthyBudget), 1
 	})
-	another := budgetOf(func(b *policyv1.PodDisruptionBudget) { b.Name = "all" })
+	another := newBudget(func(b *policyv1.PodDisruptionBudget) { b.Name = "all" })
 	phase := func(phase corev1.PodPhase) *corev1.Pod {
-		return podOf("a", func(p *corev1.Pod) { p.Status.Phase = phase })
+		return newPod("a", func(p *corev1.Pod) { p.Status.Phase = phase })
 	}
 	for _, c := range []struct {
 		name    string
@@ -48,34 +48,34 @@ func TestAssess(t *testing.T) {
 		text    string
 	}{
 		{"no budget", ready, nil, Accepted, false, false, ""},
-		{"a budget with room", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) { s.DisruptionsAllowed = 1 })},
+		{"budget that allows one", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) { s.DisruptionsAllowed = 1 })},
 			Accepted, true, false, ""},
-		{"a spent budget", ready, []*policyv1.PodDisruptionBudget{budgetOf()}, BudgetSpent, true, false,
+		{"spent budget", ready, []*policyv1.PodDisruptionBudget{newBudget()}, BudgetSpent, true, false,
 			"PodDisruptionBudget shop/web needs 2 healthy pods and has 2"},
-		{"a budget that can never allow any", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
+		{"budget that cannot allow any", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
 			s.ExpectedPods, s.DesiredHealthy = 2, 2
 		})}, BudgetSpent, true, true, "cannot allow any as it is"},
-		{"the same, with a pod on its way", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
+		{"the same, with a disrupted pod", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
 			s.ExpectedPods, s.DisruptedPods = 2, map[string]metav1.Time{"b": {}}
 		})}, BudgetSpent, true, false, "needs 2"},
-		{"the same, for no pods at all", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) { s.ExpectedPods = 0 })},
+		{"the same, without pods", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) { s.ExpectedPods = 0 })},
 			BudgetSpent, true, false, "needs 2"},
-		{"a status that is behind", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
+		{"status of an earlier generation", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
 			s.ObservedGeneration, s.DisruptionsAllowed = 1, 5
 		})}, BudgetUnknown, true, false, "still being processed"},
-		{"a negative status", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) { s.DisruptionsAllowed = -1 })},
+		{"negative status", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) { s.DisruptionsAllowed = -1 })},
 			BudgetBroken, true, false, "negative"},
-		{"a status that could not be computed", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
+		{"status that could not be computed", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
 			s.Conditions = []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Reason: policyv1.SyncFailedReason, Message: "no scale"}}
 		})}, BudgetSpent, true, false, "cannot be computed: no scale"},
-		{"two budgets", ready, []*policyv1.PodDisruptionBudget{budgetOf(), another}, SeveralBudgets, false, false, "shop/all and shop/web"},
-		{"not ready, the budget is met", unready, []*policyv1.PodDisruptionBudget{budgetOf()}, Accepted, false, false, ""},
-		{"not ready, the budget is not met", unready, []*policyv1.PodDisruptionBudget{ifHealthy}, BudgetSpent, true, false, "has 1"},
-		{"not ready, and always allowed", unready, []*policyv1.PodDisruptionBudget{always}, Accepted, false, false, ""},
-		{"pending", phase(corev1.PodPending), []*policyv1.PodDisruptionBudget{budgetOf()}, Accepted, false, false, ""},
-		{"succeeded", phase(corev1.PodSucceeded), []*policyv1.PodDisruptionBudget{budgetOf()}, Accepted, false, false, ""},
-		{"failed, under two budgets", phase(corev1.PodFailed), []*policyv1.PodDisruptionBudget{budgetOf(), another}, Accepted, false, false, ""},
-		{"ending", podOf("a", ending(0)), []*policyv1.PodDisruptionBudget{budgetOf()}, Accepted, false, false, ""},
+		{"two budgets", ready, []*policyv1.PodDisruptionBudget{newBudget(), another}, SeveralBudgets, false, false, "shop/all and shop/web"},
+		{"not ready, enough pods are healthy", unready, []*policyv1.PodDisruptionBudget{newBudget()}, Accepted, false, false, ""},
+		{"not ready, too few pods are healthy", unready, []*policyv1.PodDisruptionBudget{ifHealthy}, BudgetSpent, true, false, "has 1"},
+		{"not ready, always allowed", unready, []*policyv1.PodDisruptionBudget{always}, Accepted, false, false, ""},
+		{"pending", phase(corev1.PodPending), []*policyv1.PodDisruptionBudget{newBudget()}, Accepted, false, false, ""},
+		{"succeeded", phase(corev1.PodSucceeded), []*policyv1.PodDisruptionBudget{newBudget()}, Accepted, false, false, ""},
+		{"failed, under two budgets", phase(corev1.PodFailed), []*policyv1.PodDisruptionBudget{newBudget(), another}, Accepted, false, false, ""},
+		{"terminating", newPod("a", ending(0)), []*policyv1.PodDisruptionBudget{newBudget()}, Accepted, false, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := Assess(c.pod, c.budgets)
@@ -88,7 +88,7 @@ func TestAssess(t *testing.T) {
 }
 
 func TestSelects(t *testing.T) {
-	pod := podOf("a")
+	pod := newPod("a")
 	for name, c := range map[string]struct {
 		edit func(*policyv1.PodDisruptionBudget)
 		want bool
@@ -98,11 +98,11 @@ func TestSelects(t *testing.T) {
 		"everything":        {func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = &metav1.LabelSelector{} }, true},
 		"nothing":           {func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = nil }, false},
 		"another namespace": {func(b *policyv1.PodDisruptionBudget) { b.Namespace = "x" }, false},
-		"what cannot be read": {func(b *policyv1.PodDisruptionBudget) {
+		"an invalid selector": {func(b *policyv1.PodDisruptionBudget) {
 			b.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}
 		}, false},
 	} {
-		if got := Selects(budgetOf(c.edit), pod); got != c.want {
+		if got := Selects(newBudget(c.edit), pod); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -13,102 +13,102 @@ import (
 	"github.com/drover-io/drover/internal/patch"
 )
 
-// AnnotationCordon holds a CordonRecord as JSON, on a node that is cordoned by Drover.
+// AnnotationCordon has the CordonRecord, as JSON, of a node that Drover has cordoned.
 const AnnotationCordon = "drover.dev/cordon"
 
-// cordonTaint is what Kubernetes gives a cordoned node by itself, sooner or later.
+// cordonTaint is the taint that Kubernetes adds to a cordoned node.
 var cordonTaint = corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 
-// OutOfServiceTaint lets Kubernetes delete the pods of a node that is known to be off.
+// OutOfServiceTaint lets Kubernetes delete the pods of a node that is shut down.
 var OutOfServiceTaint = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 
-// OutOfServiceTaintID is how that taint is named in a CordonRecord.
+// OutOfServiceTaintID returns the name of that taint in a CordonRecord.
 func OutOfServiceTaintID() string { return taintID(OutOfServiceTaint) }
 
-// Additions are what a node gets while it is held, besides the cordon.
+// Additions are the taints and labels that a node gets together with the cordon.
 type Additions struct {
-	// Taints have no value as a rule; one that is there with another value stays as it is.
+	// Taints of a key and effect that the node has already are not added, whatever their value.
 	Taints []corev1.Taint
 	Labels map[string]string
 }
 
-// CordonRecord is the record of what Drover has done to a node, and so of what there is to undo.
+// CordonRecord records what was on a node before Drover cordoned it, so that Uncordon can restore it.
 type CordonRecord struct {
-	// By is who holds the node: a word for the kind of work and the UID of the object that asks for it.
+	// By is the owner of the record: a word for the kind of work and the UID of the object that it is done for.
 	By string `json:"by"`
-	// Object is the namespace and name of that object, as namespace/name; empty for one that is found by its UID.
+	// Object is the namespace and name of that object, as namespace/name; empty for an object that is found by its UID.
 	Object string `json:"object,omitempty"`
 	// Since is when the node was cordoned, in seconds.
 	Since time.Time `json:"since"`
-	// Cordoned tells that the node was not cordoned before.
+	// Cordoned reports whether Drover cordoned the node: it was not cordoned before.
 	Cordoned bool `json:"cordoned,omitempty"`
-	// Taints are the taints that were not there before, as key:Effect, sorted.
+	// Taints are the taints that Drover added, as key:Effect, sorted.
 	Taints []string `json:"taints,omitempty"`
-	// Labels are the labels that were not there before, or had another value: then with that value.
+	// Labels are the labels that Drover set, with their value before; nil for a label that was not there.
 	Labels map[string]*string `json:"labels,omitempty"`
 }
 
-// Owner is who takes a node.
+// Owner is the owner of a cordon record.
 type Owner struct {
-	// ID is a word for the kind of work and the UID of the object that asks for it.
+	// ID is a word for the kind of work and the UID of the object that it is done for.
 	ID string
-	// Object is the namespace and name of that object, as namespace/name, where it is not found by its UID.
+	// Object is the namespace and name of that object, as namespace/name; empty for an object that is found by its UID.
 	Object string
 }
 
-// ReadCordonRecord returns the record on a node, nil when there is none. One that cannot be read is an error: somebody has edited it, and what
-// to undo is not known.
+// ReadCordonRecord returns the cordon record of a node, nil when there is none. It fails for a record that another writer has edited so that it
+// cannot be parsed: what to restore is not known then.
 func ReadCordonRecord(node *corev1.Node) (*CordonRecord, error) {
 	text := node.Annotations[AnnotationCordon]
 	if text == "" {
 		return nil, nil
 	}
-	hold := &CordonRecord{}
-	if err := json.Unmarshal([]byte(text), hold); err != nil {
+	record := &CordonRecord{}
+	if err := json.Unmarshal([]byte(text), record); err != nil {
 		return nil, fmt.Errorf("annotation %s of node %s is not what Drover wrote (%w); put it right, or remove it to begin anew",
 			AnnotationCordon, node.Name, err)
 	}
-	return hold, nil
+	return record, nil
 }
 
 // Change is one patch of a node.
 type Change struct {
-	// Patch is a JSON Patch; nil when there is nothing to do.
+	// Patch is a JSON Patch; nil when nothing changes.
 	Patch []byte
-	// CordonRecord is the record after it, nil when the node is given back.
+	// Record is the cordon record after the patch; nil for a change that uncordons the node.
 	Record *CordonRecord
-	// Parts says for people what the patch does to the node, sorted.
+	// Parts describe what the patch changes, sorted.
 	Parts []string
 }
 
-// Take cordons and marks a node, and records what was there before, in one patch. Before is the record that is on the node, or the one
-// that it is to inherit; nil for none. On a node that has everything already there is nothing to do. The record of another owner is taken over:
-// time counts from now, and only what is releasable is kept of it.
-func Cordon(node *corev1.Node, before *CordonRecord, by Owner, marks Additions, now time.Time) (Change, error) {
-	hold := &CordonRecord{By: by.ID, Object: by.Object, Since: now.UTC().Truncate(time.Second), Labels: map[string]*string{}}
+// Cordon returns the change that cordons a node, adds taints and labels, and records what was there before, in one patch. before is the record on
+// the node, or the one that the new record continues; nil for none. The record of another owner is taken over: its time starts now, and only what
+// is restorable is kept of it.
+func Cordon(node *corev1.Node, before *CordonRecord, owner Owner, additions Additions, now time.Time) (Change, error) {
+	record := &CordonRecord{By: owner.ID, Object: owner.Object, Since: now.UTC().Truncate(time.Second), Labels: map[string]*string{}}
 	if before != nil {
-		if before.By == by.ID {
-			hold.Since = before.Since
+		if before.By == owner.ID {
+			record.Since = before.Since
 		} else {
-			before = releasable(before, marks.withMaintenance())
+			before = restorable(before, additions.withMaintenance())
 		}
-		hold.Cordoned, hold.Taints = before.Cordoned, slices.Clone(before.Taints)
-		maps.Copy(hold.Labels, before.Labels)
+		record.Cordoned, record.Taints = before.Cordoned, slices.Clone(before.Taints)
+		maps.Copy(record.Labels, before.Labels)
 	}
-	b, out := &patch.Builder{}, Change{Record: hold}
+	b, out := &patch.Builder{}, Change{Record: record}
 	if !node.Spec.Unschedulable {
-		hold.Cordoned = hold.Cordoned || before == nil
+		record.Cordoned = record.Cordoned || before == nil
 		b.Test("/spec/unschedulable", nil)
 		b.Set("/spec/unschedulable", true)
 		out.Parts = append(out.Parts, "cordoned")
 	}
-	out.takeTaints(b, node, marks.Taints)
-	out.takeLabels(b, node, marks.Labels)
-	return out, out.record(b, node)
+	out.addTaints(b, node, additions.Taints)
+	out.addLabels(b, node, additions.Labels)
+	return out, out.writeRecord(b, node)
 }
 
-// takeTaints adds what is missing. The taint of the cordon belongs to the cordon: on a node that was cordoned before it is not ours.
-func (c *Change) takeTaints(b *patch.Builder, node *corev1.Node, taints []corev1.Taint) {
+// addTaints adds the missing taints. The taint of the cordon belongs to the cordon: on a node that was cordoned before, it is not recorded.
+func (c *Change) addTaints(b *patch.Builder, node *corev1.Node, taints []corev1.Taint) {
 	after := slices.Clone(node.Spec.Taints)
 	for _, taint := range append([]corev1.Taint{cordonTaint}, taints...) {
 		if slices.ContainsFunc(after, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
@@ -127,8 +127,9 @@ func (c *Change) takeTaints(b *patch.Builder, node *corev1.Node, taints []corev1
 	}
 }
 
-func (c *Change) takeLabels(b *patch.Builder, node *corev1.Node, labels map[string]string) {
-	ready := false
+// addLabels sets labels and records their values before.
+func (c *Change) addLabels(b *patch.Builder, node *corev1.Node, labels map[string]string) {
+	mapAdded := false
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		value := labels[key]
 		old, present := node.Labels[key]
@@ -141,8 +142,8 @@ func (c *Change) takeLabels(b *patch.Builder, node *corev1.Node, labels map[stri
 				c.Record.Labels[key] = &old
 			}
 		}
-		if !ready {
-			ready = true
+		if !mapAdded {
+			mapAdded = true
 			b.Map("/metadata/labels", node.Labels)
 		}
 		b.TestEntry("/metadata/labels", node.Labels, key)
@@ -151,15 +152,15 @@ func (c *Change) takeLabels(b *patch.Builder, node *corev1.Node, labels map[stri
 	}
 }
 
-// record writes the new record if it is another one than the node has.
-func (c *Change) record(b *patch.Builder, node *corev1.Node) error {
+// writeRecord writes the record unless the node has the same one and nothing else changes.
+func (c *Change) writeRecord(b *patch.Builder, node *corev1.Node) error {
 	slices.Sort(c.Parts)
 	if len(c.Record.Labels) == 0 {
 		c.Record.Labels = nil
 	}
 	text, err := json.Marshal(c.Record)
 	if err != nil {
-		return fmt.Errorf("recording what is done to node %s: %w", node.Name, err)
+		return fmt.Errorf("encoding the cordon record of node %s: %w", node.Name, err)
 	}
 	if b.Empty() && string(text) == node.Annotations[AnnotationCordon] {
 		return nil
@@ -172,25 +173,25 @@ func (c *Change) record(b *patch.Builder, node *corev1.Node) error {
 	return err
 }
 
-// Give undoes what the record says, as far as it is releasable, and nothing else, and removes the record, in one patch. Additions are what Take has
-// given: a label that somebody has changed since is theirs.
-func Uncordon(node *corev1.Node, hold *CordonRecord, marks Additions) (Change, error) {
+// Uncordon returns the change that restores what the record has, as far as it is restorable, and removes the record, in one patch. additions are
+// those of Cordon: a label that another writer has changed since is kept.
+func Uncordon(node *corev1.Node, record *CordonRecord, additions Additions) (Change, error) {
 	b, out := &patch.Builder{}, Change{}
-	marks = marks.withMaintenance()
-	hold = releasable(hold, marks)
-	if hold.Cordoned && node.Spec.Unschedulable {
+	additions = additions.withMaintenance()
+	record = restorable(record, additions)
+	if record.Cordoned && node.Spec.Unschedulable {
 		b.Test("/spec/unschedulable", true)
 		b.Remove("/spec/unschedulable")
 		out.Parts = append(out.Parts, "uncordoned")
 	}
-	kept := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return slices.Contains(hold.Taints, taintID(t)) })
+	kept := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return slices.Contains(record.Taints, taintID(t)) })
 	if len(kept) < len(node.Spec.Taints) {
 		patch.List(b, "/spec/taints", node.Spec.Taints, kept)
-		out.Parts = append(out.Parts, fmt.Sprintf("taints %s", strings.Join(hold.Taints, ", ")))
+		out.Parts = append(out.Parts, fmt.Sprintf("taints %s", strings.Join(record.Taints, ", ")))
 	}
-	for _, key := range slices.Sorted(maps.Keys(hold.Labels)) {
-		before := hold.Labels[key]
-		if value, present := node.Labels[key]; !present || value != marks.Labels[key] {
+	for _, key := range slices.Sorted(maps.Keys(record.Labels)) {
+		before := record.Labels[key]
+		if value, present := node.Labels[key]; !present || value != additions.Labels[key] {
 			continue
 		}
 		b.TestEntry("/metadata/labels", node.Labels, key)

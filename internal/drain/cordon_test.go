@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-var marks = Additions{
+var additions = Additions{
 	Taints: []corev1.Taint{{Key: "medik8s.io/drain", Effect: corev1.TaintEffectNoSchedule}},
 	Labels: map[string]string{"exclude": "true"},
 }
 
-// nodeOf is a node with a label, an annotation and a taint of somebody else.
-func nodeOf(edit ...func(*corev1.Node)) *corev1.Node {
+// newNode returns a node with a label, an annotation and a taint of another writer.
+func newNode(edit ...func(*corev1.Node)) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a"}, Annotations: map[string]string{"note": "x"}},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "gpu", Value: "1", Effect: corev1.TaintEffectNoSchedule}}},
@@ -54,13 +54,13 @@ func patched(t *testing.T, node *corev1.Node, patch []byte) (*corev1.Node, error
 	return after, nil
 }
 
-func take(t *testing.T, node *corev1.Node, by string) (*corev1.Node, Change) {
+func cordon(t *testing.T, node *corev1.Node, owner string) (*corev1.Node, Change) {
 	t.Helper()
 	before, err := ReadCordonRecord(node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := Cordon(node, before, Owner{ID: by}, marks, now)
+	change, err := Cordon(node, before, Owner{ID: owner}, additions, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,13 +71,13 @@ func take(t *testing.T, node *corev1.Node, by string) (*corev1.Node, Change) {
 	return after, change
 }
 
-func give(t *testing.T, node *corev1.Node) *corev1.Node {
+func uncordon(t *testing.T, node *corev1.Node) *corev1.Node {
 	t.Helper()
-	hold, err := ReadCordonRecord(node)
-	if err != nil || hold == nil {
-		t.Fatalf("%v, %v", hold, err)
+	record, err := ReadCordonRecord(node)
+	if err != nil || record == nil {
+		t.Fatalf("%v, %v", record, err)
 	}
-	change, err := Uncordon(node, hold, marks)
+	change, err := Uncordon(node, record, additions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,53 +93,53 @@ func cordoned(n *corev1.Node) {
 	n.Spec.Taints = append(n.Spec.Taints, cordonTaint)
 }
 
-// Whatever a node had before it has afterwards.
-func TestTakeAndGiveBack(t *testing.T) {
+// A node has the same before the cordon and after the uncordon.
+func TestCordon_Uncordon(t *testing.T) {
 	for name, node := range map[string]*corev1.Node{
-		"a plain node":                      nodeOf(),
-		"one without anything":              nodeOf(func(n *corev1.Node) { n.Labels, n.Annotations, n.Spec.Taints = nil, nil, nil }),
-		"one that is cordoned":              nodeOf(cordoned),
-		"one whose cordon has no taint yet": nodeOf(func(n *corev1.Node) { n.Spec.Unschedulable = true }),
-		"one with the taint already": nodeOf(func(n *corev1.Node) {
+		"plain":                               newNode(),
+		"no labels, annotations and taints":   newNode(func(n *corev1.Node) { n.Labels, n.Annotations, n.Spec.Taints = nil, nil, nil }),
+		"already cordoned":                    newNode(cordoned),
+		"already cordoned, without the taint": newNode(func(n *corev1.Node) { n.Spec.Unschedulable = true }),
+		"has the taint": newNode(func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "medik8s.io/drain", Effect: corev1.TaintEffectNoSchedule})
 		}),
-		"one with the taint by another value": nodeOf(func(n *corev1.Node) {
+		"has the taint with another value": newNode(func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "medik8s.io/drain", Value: "x", Effect: corev1.TaintEffectNoSchedule})
 		}),
-		"one with the label":                nodeOf(func(n *corev1.Node) { n.Labels["exclude"] = "true" }),
-		"one with the label, another value": nodeOf(func(n *corev1.Node) { n.Labels["exclude"] = "no" }),
+		"has the label":                    newNode(func(n *corev1.Node) { n.Labels["exclude"] = "true" }),
+		"has the label with another value": newNode(func(n *corev1.Node) { n.Labels["exclude"] = "no" }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			held, change := take(t, node, "x/1")
-			hold, err := ReadCordonRecord(held)
-			if err != nil || hold == nil || hold.By != "x/1" || !hold.Since.Equal(now) || !reflect.DeepEqual(hold, change.Record) {
-				t.Fatalf("%+v, %v", hold, err)
+			during, change := cordon(t, node, "x/1")
+			record, err := ReadCordonRecord(during)
+			if err != nil || record == nil || record.By != "x/1" || !record.Since.Equal(now) || !reflect.DeepEqual(record, change.Record) {
+				t.Fatalf("%+v, %v", record, err)
 			}
-			if !held.Spec.Unschedulable || held.Labels["exclude"] != "true" {
-				t.Errorf("%+v, %v", held.Spec, held.Labels)
+			if !during.Spec.Unschedulable || during.Labels["exclude"] != "true" {
+				t.Errorf("%+v, %v", during.Spec, during.Labels)
 			}
 			for _, key := range []string{"medik8s.io/drain", cordonTaint.Key} {
-				if !strings.Contains(taintsOf(held), key+":NoSchedule") {
-					t.Errorf("taints %s", taintsOf(held))
+				if !strings.Contains(taintsOf(during), key+":NoSchedule") {
+					t.Errorf("taints %s", taintsOf(during))
 				}
 			}
-			if again, change := take(t, held, "x/1"); change.Patch != nil || len(change.Parts) != 0 || !reflect.DeepEqual(again, held) {
+			if again, change := cordon(t, during, "x/1"); change.Patch != nil || len(change.Parts) != 0 || !reflect.DeepEqual(again, during) {
 				t.Errorf("the second time: %s", change.Patch)
 			}
-			back := give(t, held)
-			// An empty map is as good as none.
-			for _, m := range []*map[string]string{&back.Labels, &back.Annotations} {
+			after := uncordon(t, during)
+			// An empty map is equal to none.
+			for _, m := range []*map[string]string{&after.Labels, &after.Annotations} {
 				if len(*m) == 0 {
 					*m = nil
 				}
 			}
 			want := node.DeepCopy()
-			if name == "one whose cordon has no taint yet" {
-				// Kubernetes would have given it by now.
+			if name == "already cordoned, without the taint" {
+				// Kubernetes would have added it by now.
 				want.Spec.Taints = append(want.Spec.Taints, cordonTaint)
 			}
-			if !reflect.DeepEqual(back.Spec, want.Spec) || !reflect.DeepEqual(back.ObjectMeta, want.ObjectMeta) {
-				t.Errorf("given back as %+v, %+v\nwant %+v, %+v", back.Spec, back.ObjectMeta, want.Spec, want.ObjectMeta)
+			if !reflect.DeepEqual(after.Spec, want.Spec) || !reflect.DeepEqual(after.ObjectMeta, want.ObjectMeta) {
+				t.Errorf("uncordoned as %+v, %+v\nwant %+v, %+v", after.Spec, after.ObjectMeta, want.Spec, want.ObjectMeta)
 			}
 		})
 	}
@@ -153,58 +153,58 @@ func taintsOf(node *corev1.Node) string {
 	return strings.Join(ids, " ")
 }
 
-// What somebody undoes in between is done again, and what was there before is not forgotten over it.
-func TestRepair(t *testing.T) {
+// What another writer has undone is done again, and the record of what was there before stays.
+func TestCordon_ChangedByAnotherWriter(t *testing.T) {
 	for name, c := range map[string]struct {
 		node *corev1.Node
 		undo func(*corev1.Node)
 		want string
 	}{
-		"uncordoned": {nodeOf(), func(n *corev1.Node) { n.Spec.Unschedulable = false }, "cordoned"},
-		"uncordoned, cordoned before": {nodeOf(cordoned), func(n *corev1.Node) {
+		"uncordoned": {newNode(), func(n *corev1.Node) { n.Spec.Unschedulable = false }, "cordoned"},
+		"uncordoned, cordoned before": {newNode(cordoned), func(n *corev1.Node) {
 			n.Spec.Unschedulable = false
 			n.Spec.Taints = n.Spec.Taints[:1]
 		}, "cordoned, taint medik8s.io/drain:NoSchedule, taint node.kubernetes.io/unschedulable:NoSchedule"},
-		"a taint taken away": {nodeOf(), func(n *corev1.Node) { n.Spec.Taints = n.Spec.Taints[:2] }, "taint medik8s.io/drain:NoSchedule"},
-		"the label changed": {nodeOf(func(n *corev1.Node) { n.Labels["exclude"] = "no" }), func(n *corev1.Node) { n.Labels["exclude"] = "x" },
+		"taint removed": {newNode(), func(n *corev1.Node) { n.Spec.Taints = n.Spec.Taints[:2] }, "taint medik8s.io/drain:NoSchedule"},
+		"label changed": {newNode(func(n *corev1.Node) { n.Labels["exclude"] = "no" }), func(n *corev1.Node) { n.Labels["exclude"] = "x" },
 			"label exclude"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			held, _ := take(t, c.node, "x/1")
-			c.undo(held)
-			repaired, change := take(t, held, "x/1")
+			during, _ := cordon(t, c.node, "x/1")
+			c.undo(during)
+			repaired, change := cordon(t, during, "x/1")
 			if got := strings.Join(change.Parts, ", "); got != c.want {
 				t.Errorf("repaired %q, want %q", got, c.want)
 			}
-			back := give(t, repaired)
-			if back.Spec.Unschedulable != c.node.Spec.Unschedulable || back.Labels["exclude"] != c.node.Labels["exclude"] {
-				t.Errorf("given back as %+v, %v", back.Spec, back.Labels)
+			after := uncordon(t, repaired)
+			if after.Spec.Unschedulable != c.node.Spec.Unschedulable || after.Labels["exclude"] != c.node.Labels["exclude"] {
+				t.Errorf("uncordoned as %+v, %v", after.Spec, after.Labels)
 			}
 		})
 	}
 }
 
-// A write of somebody else between our read and our patch fails the patch where it is about the same thing.
-func TestTakeIsGuarded(t *testing.T) {
+// The patch fails when another writer has changed the same field since the node was read.
+func TestCordon_Guards(t *testing.T) {
 	for name, c := range map[string]struct {
-		somebody func(*corev1.Node)
-		fails    bool
+		change func(*corev1.Node)
+		fails  bool
 	}{
-		"nobody":           {func(*corev1.Node) {}, false},
-		"another label":    {func(n *corev1.Node) { n.Labels["x"] = "y" }, false},
-		"a heartbeat":      {func(n *corev1.Node) { n.ResourceVersion = "9" }, false},
-		"a cordon":         {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
-		"a taint":          {func(n *corev1.Node) { n.Spec.Taints = nil }, true},
-		"the same label":   {func(n *corev1.Node) { n.Labels["exclude"] = "no" }, true},
-		"another's record": {func(n *corev1.Node) { n.Annotations[AnnotationCordon] = "{}" }, true},
+		"no change":               {func(*corev1.Node) {}, false},
+		"another label":           {func(n *corev1.Node) { n.Labels["x"] = "y" }, false},
+		"a heartbeat":             {func(n *corev1.Node) { n.ResourceVersion = "9" }, false},
+		"a cordon":                {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
+		"a taint":                 {func(n *corev1.Node) { n.Spec.Taints = nil }, true},
+		"the same label":          {func(n *corev1.Node) { n.Labels["exclude"] = "no" }, true},
+		"record of another owner": {func(n *corev1.Node) { n.Annotations[AnnotationCordon] = "{}" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node := nodeOf()
-			change, err := Cordon(node, nil, Owner{ID: "x/1"}, marks, now)
+			node := newNode()
+			change, err := Cordon(node, nil, Owner{ID: "x/1"}, additions, now)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.somebody(node)
+			c.change(node)
 			if _, err := patched(t, node, change.Patch); (err != nil) != c.fails {
 				t.Errorf("error %v", err)
 			}
@@ -212,41 +212,42 @@ func TestTakeIsGuarded(t *testing.T) {
 	}
 }
 
-func TestGiveLeavesWhatIsNotOurs(t *testing.T) {
-	held, _ := take(t, nodeOf(), "x/1")
-	held.Labels["exclude"] = "theirs"
-	held.Labels["late"] = "y"
-	held.Spec.Taints = append(held.Spec.Taints, corev1.Taint{Key: "late", Effect: corev1.TaintEffectNoExecute})
-	back := give(t, held)
-	if back.Labels["exclude"] != "theirs" || back.Labels["late"] != "y" || taintsOf(back) != "gpu:NoSchedule late:NoExecute" || back.Spec.Unschedulable {
-		t.Errorf("%v, %s", back.Labels, taintsOf(back))
+func TestUncordon_KeepsChangesOfOtherWriters(t *testing.T) {
+	during, _ := cordon(t, newNode(), "x/1")
+	during.Labels["exclude"] = "other"
+	during.Labels["late"] = "y"
+	during.Spec.Taints = append(during.Spec.Taints, corev1.Taint{Key: "late", Effect: corev1.TaintEffectNoExecute})
+	after := uncordon(t, during)
+	labels, taints := after.Labels, taintsOf(after)
+	if labels["exclude"] != "other" || labels["late"] != "y" || taints != "gpu:NoSchedule late:NoExecute" || after.Spec.Unschedulable {
+		t.Errorf("%v, %s", labels, taints)
 	}
 }
 
-func TestInherit(t *testing.T) {
-	held, _ := take(t, nodeOf(), "x/1")
-	before, err := ReadCordonRecord(held)
+func TestCordon_TakesRecordOver(t *testing.T) {
+	during, _ := cordon(t, newNode(), "x/1")
+	before, err := ReadCordonRecord(during)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := Cordon(held, before, Owner{ID: "x/2"}, marks, now.Add(time.Hour))
+	change, err := Cordon(during, before, Owner{ID: "x/2"}, additions, now.Add(time.Hour))
 	if err != nil || change.Patch == nil || change.Record.By != "x/2" || !change.Record.Since.Equal(now.Add(time.Hour)) || len(change.Parts) != 0 {
 		t.Fatalf("%+v, %v", change, err)
 	}
-	after, err := patched(t, held, change.Patch)
+	after, err := patched(t, during, change.Patch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back := give(t, after); back.Spec.Unschedulable || taintsOf(back) != "gpu:NoSchedule" {
-		t.Errorf("%+v", back.Spec)
+	if after := uncordon(t, after); after.Spec.Unschedulable || taintsOf(after) != "gpu:NoSchedule" {
+		t.Errorf("%+v", after.Spec)
 	}
 }
 
-func TestReadHold(t *testing.T) {
-	if hold, err := ReadCordonRecord(nodeOf()); hold != nil || err != nil {
-		t.Errorf("%v, %v", hold, err)
+func TestReadCordonRecord(t *testing.T) {
+	if record, err := ReadCordonRecord(newNode()); record != nil || err != nil {
+		t.Errorf("%v, %v", record, err)
 	}
-	node := nodeOf(func(n *corev1.Node) { n.Annotations[AnnotationCordon] = "{" })
+	node := newNode(func(n *corev1.Node) { n.Annotations[AnnotationCordon] = "{" })
 	if _, err := ReadCordonRecord(node); err == nil || !strings.Contains(err.Error(), "put it right") {
 		t.Errorf("%v", err)
 	}

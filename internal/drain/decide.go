@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/internal/bounded"
 )
 
-// Input is everything that Decide looks at. The objects are not changed.
+// Input is what Decide depends on. It does not change the objects.
 type Input struct {
 	// Node is the node to be drained.
 	Node *corev1.Node
@@ -22,17 +22,17 @@ type Input struct {
 	Pods []*corev1.Pod
 	// Budgets returns the PodDisruptionBudgets that select a pod.
 	Budgets func(pod *corev1.Pod) []*policyv1.PodDisruptionBudget
-	// DaemonSetExists tells whether there is a DaemonSet of this name.
+	// DaemonSetExists reports whether a DaemonSet exists.
 	DaemonSetExists func(key types.NamespacedName) bool
-	// Answered returns the last answer to an eviction of a pod, if there is one that still matters.
+	// Answered returns the last answer to the eviction of a pod, if there is one.
 	Answered func(pod types.UID) (Answer, bool)
-	// Attached are the volumes attached to the node that pods which stay do not use; only looked at when volumes are waited for.
+	// Attached are the volumes attached to the node, without those of pods that remain on it; needed only with Options.Volumes.
 	Attached []string
-	// Emptied is when it was first seen that no pod is left that has to leave; zero is Since.
+	// Emptied is when the last pod that has to leave was first seen to be gone; zero is Since.
 	Emptied time.Time
-	// Options change how it is drained.
+	// Options configure the drain.
 	Options Options
-	// Since is when the node was cordoned; zero when it is not yet, as in a plan.
+	// Since is when the node was cordoned; zero when it is not cordoned yet, as for a preview.
 	Since time.Time
 	// Now is the time of the decision.
 	Now time.Time
@@ -42,55 +42,57 @@ type Input struct {
 type Task struct {
 	UID                   types.UID
 	Namespace, Name, Node string
-	// Grace makes it a deletion with this grace period in seconds, which no budget stops; nil for an eviction.
+	// Grace is the grace period in seconds of a deletion, which is not subject to budgets; nil for an eviction.
 	Grace *int64
-	// Blocked tells that its budget says no, by all that is known now: asking makes no sense before that changes.
+	// Blocked reports whether the budgets in the cache do not allow the eviction: a request would fail until that changes.
 	Blocked bool
 }
 
-// Decision is what is to be done now, and what there is to say about it.
+// Decision is what has to be done now, and the state of the drain.
 type Decision struct {
 	Tasks  []Task
 	Report Report
 }
 
-// AnnotationMirror marks the API's image of a static pod.
+// AnnotationMirror is the annotation of the mirror pod of a static pod.
 const AnnotationMirror = "kubernetes.io/config.mirror"
 
-// defaultGrace is the grace period of a pod that names none.
+// defaultGrace is the grace period of a pod without one.
 const defaultGrace = 30 * time.Second
 
-// Decide looks at every pod of a node. It never fails.
+// Decide returns what has to be done to drain a node, and why it is not drained yet.
 func Decide(in Input) Decision {
 	in.Options = in.Options.bounded()
-	d := decider{in: in, out: Decision{Report: Report{Alone: map[Exempt]int{}, Total: len(in.Pods)}}, lost: in.unreachable()}
+	d := decider{in: in, out: Decision{Report: Report{Exempted: map[Exempt]int{}, Total: len(in.Pods)}}, unreachable: in.ignoresUnreachable()}
 	pods := slices.Clone(in.Pods)
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	for _, pod := range pods {
-		d.look(pod)
+		d.addPod(pod)
 	}
-	d.takeTurns()
+	d.evictFirstGroup()
 	d.finish()
 	return d.out
 }
 
+// decider accumulates a Decision.
 type decider struct {
 	in  Input
 	out Decision
-	// lost tells that the node is unreachable and its pods are not waited for.
-	lost bool
-	// ordered are the pods that leave in groups, by the group's order and priority.
-	ordered []ordered
+	// unreachable reports whether the node is unreachable and its terminating pods are not waited for.
+	unreachable bool
+	// candidates are the pods to evict, in groups by order and priority.
+	candidates []candidate
 }
 
-type ordered struct {
+type candidate struct {
 	pod             *corev1.Pod
 	order, priority int32
 }
 
-func (in *Input) unreachable() bool {
+// ignoresUnreachable reports whether the node is unreachable and Options.Unreachable is not Wait.
+func (in *Input) ignoresUnreachable() bool {
 	if in.Options.Unreachable != Ignore && in.Options.Unreachable != OutOfService {
 		return false
 	}
@@ -102,42 +104,42 @@ func (in *Input) unreachable() bool {
 	return false
 }
 
-// look sorts a pod into those that are left alone, those that are waited for, and those that have to be evicted.
-func (d *decider) look(pod *corev1.Pod) {
+// addPod counts a pod as exempt, adds it to the report as one that is waited for, or adds it to the candidates.
+func (d *decider) addPod(pod *corev1.Pod) {
 	if exempt := d.exempt(pod); exempt != "" {
-		d.out.Report.Alone[exempt]++
+		d.out.Report.Exempted[exempt]++
 		return
 	}
 	behavior, order := d.in.Options.behavior(pod)
 	switch behavior {
 	case Skip:
-		d.out.Report.Alone[Skipped]++
+		d.out.Report.Exempted[Skipped]++
 		return
 	case WaitCompleted:
 		if finished(pod) {
-			d.out.Report.Alone[Finished]++
+			d.out.Report.Exempted[Finished]++
 			return
 		}
 		if pod.DeletionTimestamp == nil {
-			d.left(pod, Left{Reason: Completion})
+			d.addLeft(pod, Left{Reason: Completion})
 			return
 		}
 	}
-	if until, forever := d.in.Options.undisturbed(pod, d.in.Now); pod.DeletionTimestamp == nil && (forever || !until.IsZero()) {
-		d.left(pod, Left{Reason: DoNotDisrupt, Until: until})
+	if until, forever := d.in.Options.protectedUntil(pod, d.in.Now); pod.DeletionTimestamp == nil && (forever || !until.IsZero()) {
+		d.addLeft(pod, Left{Reason: DoNotDisrupt, Until: until})
 		if !forever {
 			d.out.Report.wake(until)
 		}
 		return
 	}
-	next := ordered{pod: pod, order: order}
+	next := candidate{pod: pod, order: order}
 	if d.in.Options.ByPriority && pod.Spec.Priority != nil {
 		next.priority = *pod.Spec.Priority
 	}
-	d.ordered = append(d.ordered, next)
+	d.candidates = append(d.candidates, next)
 }
 
-// exempt says why a pod is none of a drain's, whatever the options are.
+// exempt returns why a drain does not concern a pod, independent of rules; empty when it does.
 func (d *decider) exempt(pod *corev1.Pod) Exempt {
 	if _, static := pod.Annotations[AnnotationMirror]; static {
 		return Static
@@ -147,9 +149,9 @@ func (d *decider) exempt(pod *corev1.Pod) Exempt {
 		d.in.DaemonSetExists(types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}) {
 		return OfDaemonSet
 	}
-	if d.lost && pod.DeletionTimestamp != nil && d.in.Now.After(endOf(pod).Add(time.Second)) {
+	if d.unreachable && pod.DeletionTimestamp != nil && d.in.Now.After(endOf(pod).Add(time.Second)) {
 		d.out.Report.OutOfService = d.in.Options.Unreachable == OutOfService
-		return Lost
+		return OnUnreachableNode
 	}
 	return ""
 }
@@ -158,29 +160,29 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// takeTurns evicts the lowest group of which any pod is left. Pods that are ending already hold back those after them, too.
-func (d *decider) takeTurns() {
-	rank := func(a, b ordered) int {
+// evictFirstGroup evicts the first group of which a pod is left. The next group waits for terminating pods, too.
+func (d *decider) evictFirstGroup() {
+	rank := func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.priority, b.priority))
 	}
-	if len(d.ordered) == 0 {
+	if len(d.candidates) == 0 {
 		return
 	}
-	first := slices.MinFunc(d.ordered, rank)
-	for _, next := range d.ordered {
+	first := slices.MinFunc(d.candidates, rank)
+	for _, next := range d.candidates {
 		switch {
 		case next.pod.DeletionTimestamp != nil:
-			d.left(next.pod, d.ending(next.pod))
+			d.addLeft(next.pod, d.terminating(next.pod))
 		case rank(next, first) > 0:
-			d.left(next.pod, Left{Reason: Turn})
+			d.addLeft(next.pod, Left{Reason: Turn})
 		default:
 			d.evict(next.pod)
 		}
 	}
 }
 
-// endOf returns when the grace period of a pod that is being deleted ends. The API server adds the grace period to the time of the request
-// without a look at overflow (apiserver/pkg/registry/rest/delete.go), so of a period that is out of range the timestamp says nothing.
+// endOf returns when the grace period of a terminating pod ends. The API server adds the grace period to the time of the request without a check for
+// overflow (apiserver/pkg/registry/rest/delete.go), so that the timestamp is wrong for a period that is out of range.
 func endOf(pod *corev1.Pod) time.Time {
 	if seconds := pod.DeletionGracePeriodSeconds; seconds != nil && bounded.Seconds(*seconds) == bounded.MaxDuration {
 		return pod.CreationTimestamp.Add(bounded.MaxDuration)
@@ -188,14 +190,14 @@ func endOf(pod *corev1.Pod) time.Time {
 	return pod.DeletionTimestamp.Time
 }
 
-// ending says of a pod that is being deleted how far that is.
-func (d *decider) ending(pod *corev1.Pod) Left {
+// terminating returns the state of a terminating pod.
+func (d *decider) terminating(pod *corev1.Pod) Left {
 	until := endOf(pod)
 	since := until
 	if pod.DeletionGracePeriodSeconds != nil {
 		since = until.Add(-bounded.Seconds(*pod.DeletionGracePeriodSeconds))
 	}
-	// One second is what the timestamp may be off, having no fractions.
+	// The timestamp is in full seconds: it may be up to one second early.
 	if grace := until.Add(time.Second); d.in.Now.Before(grace) {
 		d.out.Report.wake(grace)
 		return Left{Reason: Terminating, Since: since, Until: until}
@@ -206,7 +208,7 @@ func (d *decider) ending(pod *corev1.Pod) Left {
 	return Left{Reason: Overdue, Since: since, Until: until}
 }
 
-// evict asks for a pod's eviction and says what keeps it.
+// evict adds the task to evict a pod, and reports why it has not left yet.
 func (d *decider) evict(pod *corev1.Pod) {
 	answer, known := d.in.Answered(pod.UID)
 	verdict := Assess(pod, d.in.Budgets(pod))
@@ -215,14 +217,14 @@ func (d *decider) evict(pod *corev1.Pod) {
 	})
 	switch {
 	case known && answer.Done():
-		// The cache will show it in a moment; that its budget is spent now is its own doing.
-		d.left(pod, Left{Reason: Evicting})
+		// The cache does not show the deletion yet. A spent budget is the effect of this eviction.
+		d.addLeft(pod, Left{Reason: Evicting})
 	case verdict.Outcome != Accepted:
-		d.left(pod, Left{Reason: budgetReason(verdict), Detail: verdict.Text})
+		d.addLeft(pod, Left{Reason: budgetReason(verdict), Detail: verdict.Text})
 	case known:
-		d.left(pod, Left{Reason: reasonOf[answer.Outcome], Detail: answer.Message})
+		d.addLeft(pod, Left{Reason: reasonOf[answer.Outcome], Detail: answer.Message})
 	default:
-		d.left(pod, Left{Reason: Evicting})
+		d.addLeft(pod, Left{Reason: Evicting})
 	}
 }
 
@@ -233,14 +235,14 @@ func budgetReason(verdict Verdict) Reason {
 	return reasonOf[verdict.Outcome]
 }
 
-// reasonOf says why a pod is there after an answer that left it there.
+// reasonOf has the reason why a pod is left after each answer that does not delete it.
 var reasonOf = map[Outcome]Reason{
 	BudgetSpent: Budget, BudgetUnknown: Budget, BudgetBroken: Budget, SeveralBudgets: TwoBudgets, NamespaceTerminating: EndOfNamespace,
 	Refused: Webhook, Throttled: Failing, Forbidden: NotAllowed, Invalid: NotAllowed, Failed: Failing,
 }
 
-// left notes a pod that is still there, and deletes it when it would outlast a deadline with force.
-func (d *decider) left(pod *corev1.Pod, left Left) {
+// addLeft adds a pod to the report, and the task to delete it when Options.Force is set and its grace period would outlast the deadline.
+func (d *decider) addLeft(pod *corev1.Pod, left Left) {
 	left.Namespace, left.Name, left.UID = pod.Namespace, pod.Name, pod.UID
 	d.out.Report.Left = append(d.out.Report.Left, left)
 	if !d.in.Options.Force || d.in.Options.Deadline <= 0 || d.in.Since.IsZero() {
@@ -258,17 +260,17 @@ func (d *decider) left(pod *corev1.Pod, left Left) {
 		d.out.Report.wake(last)
 		return
 	}
-	// What is left until the deadline, at least a second: with none the API would forget the pod while it may still run.
+	// The time until the deadline, at least a second: with a grace period of zero the API server removes the pod while it may still run.
 	remaining := max((end.Sub(d.in.Now) + time.Second - 1).Truncate(time.Second), time.Second)
 	if pod.DeletionTimestamp != nil && !d.in.Now.Add(remaining).Before(endOf(pod)) {
 		return
 	}
 	seconds := int64(min(remaining, max(grace, time.Second)) / time.Second)
-	d.force(Task{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Grace: &seconds})
+	d.replaceTask(Task{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Grace: &seconds})
 }
 
-// force puts a deletion in the place of the pod's eviction.
-func (d *decider) force(task Task) {
+// replaceTask adds a deletion in place of the pod's eviction.
+func (d *decider) replaceTask(task Task) {
 	for i := range d.out.Tasks {
 		if d.out.Tasks[i].UID == task.UID {
 			d.out.Tasks[i] = task
@@ -278,10 +280,10 @@ func (d *decider) force(task Task) {
 	d.out.Tasks = append(d.out.Tasks, task)
 }
 
-// lookAgain is how soon a drain with pods left looks again when nothing happens at all: events are the rule, this is the net below.
-const lookAgain = 30 * time.Second
+// resync is how soon a drain with pods left is decided again without an event.
+const resync = 30 * time.Second
 
-// finish decides on what comes after the pods.
+// finish completes the report with the state of the node, its volumes and the deadline.
 func (d *decider) finish() {
 	if d.in.Since.IsZero() {
 		return
@@ -294,21 +296,22 @@ func (d *decider) finish() {
 	if end := d.in.Since.Add(deadline); d.in.Now.Before(end) {
 		report.wake(end)
 	} else {
-		report.Late = true
+		report.DeadlineExceeded = true
 	}
 }
 
+// afterPods reports what the drain waits for when no pod is left.
 func (d *decider) afterPods() {
 	options, report := &d.in.Options, &d.out.Report
 	if len(report.Left) > 0 {
-		report.wake(d.in.Now.Add(lookAgain))
+		report.wake(d.in.Now.Add(resync))
 		return
 	}
 	if end := d.in.Since.Add(options.MinimumTime); d.in.Now.Before(end) {
 		report.NotBefore = end
 		report.wake(end)
 	}
-	if !options.Volumes || d.lost {
+	if !options.Volumes || d.unreachable {
 		return
 	}
 	from := d.in.Since

@@ -1,4 +1,4 @@
-// Package drain empties a node of its pods: what NodeMaintenance, the deletion of a Machine and an upgrade all need. It knows none of
-// them. A drain is a state machine that is built anew from the cluster on each pass: Decide says of every pod on the node what is to be
-// done and why it is still there, one Queue for all nodes makes the requests, and nobody waits for anything but an event or a time.
+// Package drain cordons nodes and decides how their pods are evicted, for NodeMaintenances, for the deletion of Machines and for upgrades. Decide is
+// called in each reconciliation with what the cluster shows, and returns for every pod on the node what has to be done and why the pod is still
+// there. Package engine makes the requests.
 package drain

@@ -14,36 +14,36 @@ import (
 	"github.com/drover-io/drover/internal/bounded"
 )
 
-// Outcome is what an eviction came to.
+// Outcome is the result of an eviction.
 type Outcome string
 
 // The outcomes.
 const (
-	// Accepted: the pod is ending.
+	// Accepted: the pod is terminating.
 	Accepted Outcome = "Accepted"
-	// Gone: there is no such pod any more.
+	// Gone: the pod does not exist any more.
 	Gone Outcome = "Gone"
-	// Replaced: a pod of this name is another one by now, which is none of ours.
+	// Replaced: the pod of this name has another UID; it must not be evicted.
 	Replaced Outcome = "Replaced"
 	// BudgetSpent: the pod's PodDisruptionBudget allows no disruption now.
 	BudgetSpent Outcome = "BudgetSpent"
-	// BudgetUnknown: the PodDisruptionBudget is new or changed, and its status does not reflect that yet.
+	// BudgetUnknown: the status of the PodDisruptionBudget does not reflect its spec yet.
 	BudgetUnknown Outcome = "BudgetUnknown"
-	// BudgetBroken: the status of the PodDisruptionBudget makes no sense, or too many of its pods are on their way.
+	// BudgetBroken: the status of the PodDisruptionBudget is invalid, or has too many disrupted pods.
 	BudgetBroken Outcome = "BudgetBroken"
 	// SeveralBudgets: more than one PodDisruptionBudget selects the pod, which the eviction API does not support.
 	SeveralBudgets Outcome = "SeveralBudgets"
 	// NamespaceTerminating: the pod's namespace is being deleted, and the pod with it.
 	NamespaceTerminating Outcome = "NamespaceTerminating"
-	// Refused: an admission webhook asks to come back later.
+	// Refused: an admission webhook denies the eviction for now.
 	Refused Outcome = "Refused"
-	// Throttled: the API server is busy.
+	// Throttled: the API server limits requests.
 	Throttled Outcome = "Throttled"
 	// Forbidden: permissions or an admission policy do not let Drover evict the pod.
 	Forbidden Outcome = "Forbidden"
-	// Invalid: the API server does not understand the request, or refuses it for another reason that lasts.
+	// Invalid: the API server rejects the request as invalid.
 	Invalid Outcome = "Invalid"
-	// Failed: anything else; it may well work next time.
+	// Failed: any other error; the next attempt may succeed.
 	Failed Outcome = "Failed"
 )
 
@@ -52,18 +52,18 @@ type Answer struct {
 	Outcome Outcome
 	// Code is the HTTP status, 0 when there was no answer at all.
 	Code int
-	// Message is the server's own text; empty when the pod is ending or gone.
+	// Message is the text of the API server; empty when the pod is terminating or gone.
 	Message string
-	// RetryAfter is how long the server asks to wait; zero when it does not say.
+	// RetryAfter is the delay that the API server requests; zero for none.
 	RetryAfter time.Duration
 }
 
-// Done tells that nothing is left to ask for.
+// Done reports whether the eviction needs no further request.
 func (a Answer) Done() bool {
 	return a.Outcome == Accepted || a.Outcome == Gone || a.Outcome == Replaced
 }
 
-// retries is how soon to ask again, and how long at most after doubling. The status of a budget, and the pod's own events, come first.
+// retries has the first and the longest delay until the next request; the delay doubles. Events of the pod and its budget usually come first.
 var retries = map[Outcome][2]time.Duration{
 	Accepted:             {10 * time.Second, 10 * time.Second},
 	Gone:                 {10 * time.Second, 10 * time.Second},
@@ -75,16 +75,16 @@ var retries = map[Outcome][2]time.Duration{
 	NamespaceTerminating: {30 * time.Second, 5 * time.Minute},
 	Refused:              {5 * time.Second, time.Minute},
 	Throttled:            {time.Second, 30 * time.Second},
-	// An API server that has just started forbids everything until it has read the roles.
+	// An API server that has just started denies every request until it has read the roles.
 	Forbidden: {2 * time.Second, 5 * time.Minute},
 	Invalid:   {time.Minute, 5 * time.Minute},
 	Failed:    {time.Second, 15 * time.Second},
 }
 
-// maxRetryAfter bounds what the server may ask for: an admission webhook writes any number it likes.
+// maxRetryAfter bounds Answer.RetryAfter: an admission webhook may return any number.
 const maxRetryAfter = time.Hour
 
-// RetryIn is when to ask again after an answer that is the same for the nth time, counted from 1.
+// RetryIn returns the delay until the next request after the same answer for the nth time, counted from 1.
 func (a Answer) RetryIn(times int) time.Duration {
 	bounds := retries[a.Outcome]
 	wait := bounds[0]
@@ -97,8 +97,8 @@ func (a Answer) RetryIn(times int) time.Duration {
 	return max(wait, min(a.RetryAfter, maxRetryAfter))
 }
 
-// Judge reads what the eviction API answered (kubernetes/pkg/registry/core/pod/storage/eviction.go and admission chain; the table is in
-// the shared page on incumbents, section 8). Nil is success.
+// Judge classifies an answer of the eviction API; nil is success. The errors are those of Kubernetes' pkg/registry/core/pod/storage/eviction.go and
+// of the admission chain.
 func Judge(err error) Answer {
 	if err == nil {
 		return Answer{Outcome: Accepted, Code: http.StatusCreated}
@@ -124,7 +124,7 @@ func Judge(err error) Answer {
 	return answer
 }
 
-// plain are the codes that mean one thing.
+// plain has the outcome of each code that has only one.
 var plain = map[int]Outcome{
 	http.StatusNotFound: Gone, http.StatusConflict: Replaced, http.StatusBadRequest: Invalid, http.StatusUnprocessableEntity: Invalid,
 	http.StatusMethodNotAllowed: Invalid,
@@ -158,7 +158,7 @@ func outcomeOf(err error, answer Answer) Outcome {
 	return outcome
 }
 
-// tooMany tells the budgets' 429 from that of a webhook, and both from that of a busy API server.
+// tooMany returns the outcome of code 429, which budgets, webhooks and API priority and fairness return.
 func tooMany(err error, answer Answer) Outcome {
 	switch budget := apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause); {
 	case budget && answer.RetryAfter > 0:
@@ -171,7 +171,7 @@ func tooMany(err error, answer Answer) Outcome {
 	return Throttled
 }
 
-// fromWebhook tells whether an admission webhook said no: the API server puts its name in front of what it says.
+// fromWebhook reports whether a message is that of an admission webhook: the API server prefixes it with the name of the webhook.
 func fromWebhook(message string) bool { return strings.Contains(message, "admission webhook \"") }
 
 func causeOf(err error, kind metav1.CauseType) string {

@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// says is the API server's answer with a code, a cause ("" for none), a message and Retry-After in seconds.
-func says(code int32, cause metav1.CauseType, message string, retry int32) error {
+// apiError returns an error of the API server with a code, a cause ("" for none), a message and Retry-After in seconds.
+func apiError(code int32, cause metav1.CauseType, message string, retry int32) error {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message, Details: &metav1.StatusDetails{RetryAfterSeconds: retry}}
 	if cause != "" {
 		status.Details.Causes = []metav1.StatusCause{{Type: cause, Message: "the cause: " + message}}
@@ -27,63 +27,63 @@ func says(code int32, cause metav1.CauseType, message string, retry int32) error
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// One row for each answer of the eviction API (kubernetes v1.37.1, pkg/registry/core/pod/storage/eviction.go, and the admission chain).
+// Each answer of the eviction API (kubernetes v1.37.1, pkg/registry/core/pod/storage/eviction.go, and the admission chain).
 func TestJudge(t *testing.T) {
 	const webhook = `admission webhook "virt-launcher-eviction-interceptor.kubevirt.io" denied the request: Evacuation in progress`
 	for _, c := range []struct {
 		name string
 		err  error
 		want Outcome
-		// again is how soon the request is made again at the earliest.
-		again time.Duration
+		// delay is the shortest delay until the next request.
+		delay time.Duration
 		text  string
 	}{
 		{"201", nil, Accepted, 10 * time.Second, ""},
-		{"404", says(http.StatusNotFound, "", `pods "a" not found`, 0), Gone, 10 * time.Second, ""},
-		{"409, the UID is another pod's", says(http.StatusConflict, "", "the UID in the precondition does not match", 0), Replaced, 10 * time.Second, ""},
-		{"429 of a budget", says(http.StatusTooManyRequests, policyv1.DisruptionBudgetCause, "needs 2 healthy pods and has 2", 0),
+		{"404", apiError(http.StatusNotFound, "", `pods "a" not found`, 0), Gone, 10 * time.Second, ""},
+		{"409, the UID is another pod's", apiError(http.StatusConflict, "", "the UID in the precondition does not match", 0), Replaced, 10 * time.Second, ""},
+		{"429 of a budget", apiError(http.StatusTooManyRequests, policyv1.DisruptionBudgetCause, "needs 2 healthy pods and has 2", 0),
 			BudgetSpent, time.Second, "the cause: needs 2 healthy pods and has 2"},
-		{"429 of a budget that is still being processed", says(http.StatusTooManyRequests, policyv1.DisruptionBudgetCause, "still being processed", 10),
+		{"429 of a budget that is still being processed", apiError(http.StatusTooManyRequests, policyv1.DisruptionBudgetCause, "still being processed", 10),
 			BudgetUnknown, 10 * time.Second, "the cause: still being processed"},
-		{"429 of priority and fairness", says(http.StatusTooManyRequests, "", "too many requests", 7), Throttled, 7 * time.Second, "too many requests"},
+		{"429 of priority and fairness", apiError(http.StatusTooManyRequests, "", "too many requests", 7), Throttled, 7 * time.Second, "too many requests"},
 		{"429 without any details", &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusTooManyRequests}}, Throttled, time.Second, ""},
-		{"429 of a webhook", says(http.StatusTooManyRequests, "", webhook, 0), Refused, 5 * time.Second, webhook},
-		{"400 of a webhook", says(http.StatusBadRequest, "", webhook, 0), Refused, 5 * time.Second, webhook},
-		{"500 for two budgets", says(http.StatusInternalServerError, "",
+		{"429 of a webhook", apiError(http.StatusTooManyRequests, "", webhook, 0), Refused, 5 * time.Second, webhook},
+		{"400 of a webhook", apiError(http.StatusBadRequest, "", webhook, 0), Refused, 5 * time.Second, webhook},
+		{"500 for two budgets", apiError(http.StatusInternalServerError, "",
 			"This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.", 0), SeveralBudgets, 30 * time.Second,
 			"more than one"},
-		{"500 of a webhook that does not answer", says(http.StatusInternalServerError, "", "failed calling webhook", 0), Failed, time.Second,
+		{"500 of a webhook that does not answer", apiError(http.StatusInternalServerError, "", "failed calling webhook", 0), Failed, time.Second,
 			"failed calling"},
-		{"403 of a budget gone wrong", says(http.StatusForbidden, policyv1.DisruptionBudgetCause, "pdb disruptions allowed is negative", 0),
+		{"403 of an invalid budget", apiError(http.StatusForbidden, policyv1.DisruptionBudgetCause, "pdb disruptions allowed is negative", 0),
 			BudgetBroken, 30 * time.Second, "negative"},
-		{"403 of a namespace that is being deleted", says(http.StatusForbidden, corev1.NamespaceTerminatingCause, "is being terminated", 0),
+		{"403 of a namespace that is being deleted", apiError(http.StatusForbidden, corev1.NamespaceTerminatingCause, "is being terminated", 0),
 			NamespaceTerminating, 30 * time.Second, "is being terminated"},
-		{"403 of RBAC or a policy", says(http.StatusForbidden, "", "cannot create resource", 0), Forbidden, 2 * time.Second, "cannot create"},
-		{"422", says(http.StatusUnprocessableEntity, "", "invalid", 0), Invalid, time.Minute, "invalid"},
-		{"504", says(http.StatusGatewayTimeout, "", "couldn't update PodDisruptionBudget in time", 10), Failed, 10 * time.Second, "in time"},
-		{"503", says(http.StatusServiceUnavailable, "", "shutting down", 0), Failed, time.Second, "shutting down"},
+		{"403 of RBAC or a policy", apiError(http.StatusForbidden, "", "cannot create resource", 0), Forbidden, 2 * time.Second, "cannot create"},
+		{"422", apiError(http.StatusUnprocessableEntity, "", "invalid", 0), Invalid, time.Minute, "invalid"},
+		{"504", apiError(http.StatusGatewayTimeout, "", "couldn't update PodDisruptionBudget in time", 10), Failed, 10 * time.Second, "in time"},
+		{"503", apiError(http.StatusServiceUnavailable, "", "shutting down", 0), Failed, time.Second, "shutting down"},
 		{"no answer", &url.Error{Op: "Post", URL: "https://api", Err: io.ErrUnexpectedEOF}, Failed, time.Second, "unexpected EOF"},
 		{"no answer in time", context.DeadlineExceeded, Failed, time.Second, "deadline"},
-		{"a wrapped answer", fmt.Errorf("evicting: %w", says(http.StatusNotFound, "", "", 0)), Gone, 10 * time.Second, ""},
-		{"anything else", errors.New("what?"), Failed, time.Second, "what?"},
+		{"a wrapped answer", fmt.Errorf("evicting: %w", apiError(http.StatusNotFound, "", "", 0)), Gone, 10 * time.Second, ""},
+		{"any other error", errors.New("unknown"), Failed, time.Second, "unknown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := Judge(c.err)
-			if got.Outcome != c.want || got.RetryIn(1) != c.again || !strings.Contains(got.Message, c.text) || (c.text == "") != (got.Message == "") {
-				t.Errorf("%s, again in %s, %q; want %s, %s, %q", got.Outcome, got.RetryIn(1), got.Message, c.want, c.again, c.text)
+			if got.Outcome != c.want || got.RetryIn(1) != c.delay || !strings.Contains(got.Message, c.text) || (c.text == "") != (got.Message == "") {
+				t.Errorf("%s, again in %s, %q; want %s, %s, %q", got.Outcome, got.RetryIn(1), got.Message, c.want, c.delay, c.text)
 			}
 			if done := c.want == Accepted || c.want == Gone || c.want == Replaced; got.Done() != done {
 				t.Errorf("done: %v", got.Done())
 			}
 			if _, ok := reasonOf[c.want]; !ok && !got.Done() {
-				t.Error("a pod with this answer has no reason to be there")
+				t.Error("no reason for a pod with this answer")
 			}
 		})
 	}
 }
 
-// A failing request is made ever more rarely, within bounds; the server's own wish counts when it is longer.
-func TestRetries(t *testing.T) {
+// The delay doubles within bounds; a longer Retry-After of the API server applies.
+func TestAnswer_RetryIn(t *testing.T) {
 	for outcome, bounds := range retries {
 		answer, last := Answer{Outcome: outcome}, time.Duration(0)
 		for times := 1; times < 20; times++ {
@@ -98,7 +98,7 @@ func TestRetries(t *testing.T) {
 		}
 		answer.RetryAfter = time.Hour
 		if answer.RetryIn(3) != time.Hour {
-			t.Errorf("%s does not mind Retry-After", outcome)
+			t.Errorf("%s ignores Retry-After", outcome)
 		}
 		answer.RetryAfter = math.MaxInt32 * time.Second
 		if answer.RetryIn(3) != maxRetryAfter {
@@ -110,7 +110,7 @@ func TestRetries(t *testing.T) {
 		Invalid, Failed,
 	} {
 		if retries[outcome][0] <= 0 {
-			t.Errorf("%s would be tried again in a hot loop", outcome)
+			t.Errorf("%s is retried without a delay", outcome)
 		}
 	}
 }

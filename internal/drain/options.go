@@ -10,48 +10,49 @@ import (
 	"github.com/drover-io/drover/internal/bounded"
 )
 
-// Behavior says what a drain does with a pod.
+// Behavior is what a drain does with a pod.
 type Behavior string
 
-// The behaviours.
+// The behaviors.
 const (
-	// Evict asks the pod to leave. The zero value counts as Evict.
+	// Evict evicts the pod. The zero value means Evict.
 	Evict Behavior = "Drain"
 	// Skip leaves the pod on the node and does not wait for it.
 	Skip Behavior = "Skip"
-	// WaitCompleted never evicts the pod and waits until it has finished by itself.
+	// WaitCompleted never evicts the pod and waits until it has finished.
 	WaitCompleted Behavior = "WaitCompleted"
 )
 
-// Unreachable says what becomes of pods that a node without a kubelet cannot end.
+// Unreachable is the policy for terminating pods of a node whose kubelet does not report.
 type Unreachable string
 
 // The policies.
 const (
-	// Wait for them. The zero value counts as Wait.
+	// Wait waits for them. The zero value means Wait.
 	Wait Unreachable = "Wait"
-	// Ignore those that are past their grace period.
+	// Ignore ignores those whose grace period is over.
 	Ignore Unreachable = "Ignore"
-	// OutOfService is Ignore, and asks for the taint node.kubernetes.io/out-of-service.
+	// OutOfService is Ignore, and requests the taint node.kubernetes.io/out-of-service.
 	OutOfService Unreachable = "OutOfService"
 )
 
-// Options change how a node is drained. The zero value is what kubectl drain --force --ignore-daemonsets --delete-emptydir-data does.
+// Options configure a drain. The zero value is kubectl drain --force --ignore-daemonsets --delete-emptydir-data.
 type Options struct {
 	// ByPriority evicts pods of a lower priority first.
 	ByPriority bool
-	// Rules say what is done with some pods; the first that selects a pod counts.
+	// Rules configure what is done with pods; the first rule that selects a pod applies.
 	Rules []Rule
-	// ClusterAPI respects the pod label cluster.x-k8s.io/drain, Karpenter the annotation karpenter.sh/do-not-disrupt.
+	// ClusterAPI enables the pod label cluster.x-k8s.io/drain, Karpenter the annotation karpenter.sh/do-not-disrupt.
 	ClusterAPI, Karpenter bool
-	// MinimumTime is how long after the cordon the node is not called drained; zero for none.
+	// MinimumTime is the shortest time from the cordon until the node counts as drained; zero for none.
 	MinimumTime time.Duration
-	// Deadline is how long after the cordon the drain is late; zero for never. With Force the pods that would outlast it are deleted.
+	// Deadline is the time from the cordon after which the drain has exceeded its deadline; zero for none. With Force the pods that would outlast it
+	// are deleted.
 	Deadline time.Duration
 	Force    bool
-	// Unreachable says what becomes of pods that the node cannot end.
+	// Unreachable is the policy for terminating pods of a node whose kubelet does not report.
 	Unreachable Unreachable
-	// Volumes waits until the node's volumes are detached, VolumesTimeout after the pods have gone at the latest; zero is without end.
+	// Volumes waits until the node's volumes are detached, for at most VolumesTimeout after the pods are gone; zero is without limit.
 	Volumes        bool
 	VolumesTimeout time.Duration
 }
@@ -63,15 +64,15 @@ func (o Options) bounded() Options {
 	return o
 }
 
-// Rule says what is done with the pods that it selects.
+// Rule configures what is done with the pods that it selects.
 type Rule struct {
-	// Namespaces are those that the rule is for; empty is all.
+	// Namespaces are the namespaces of the pods; empty is all.
 	Namespaces []string
 	// Selector selects pods by their labels; nil is all.
 	Selector labels.Selector
-	// Behavior is what is done with them.
+	// Behavior is what is done with the pods.
 	Behavior Behavior
-	// Order puts them into a group; the lowest is evicted first.
+	// Order is the group of the pods; the lowest is evicted first.
 	Order int32
 }
 
@@ -88,7 +89,7 @@ const (
 	AnnotationKarpenter = "karpenter.sh/do-not-disrupt"
 )
 
-// behavior says what is done with a pod, and in which group.
+// behavior returns what is done with a pod, and its group.
 func (o *Options) behavior(pod *corev1.Pod) (behavior Behavior, order int32) {
 	if o.ClusterAPI {
 		switch pod.Labels[LabelClusterAPI] {
@@ -109,8 +110,9 @@ func (o *Options) behavior(pod *corev1.Pod) (behavior Behavior, order int32) {
 	return Evict, 0
 }
 
-// undisturbed tells until when a pod must not be evicted, by Karpenter's annotation: the zero time when it may be, forever when it says so.
-func (o *Options) undisturbed(pod *corev1.Pod, now time.Time) (until time.Time, forever bool) {
+// protectedUntil returns until when Karpenter's annotation protects a pod against eviction: the zero time if it does not; forever reports whether the
+// protection has no end.
+func (o *Options) protectedUntil(pod *corev1.Pod, now time.Time) (until time.Time, forever bool) {
 	text := pod.Annotations[AnnotationKarpenter]
 	switch {
 	case !o.Karpenter || text == "":

@@ -10,49 +10,48 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Reason says in one word why a pod is still on the node. The words are labels of a metric.
+// Reason is why a pod is still on the node. The reasons are label values of a metric.
 type Reason string
 
 // The reasons.
 const (
-	// Evicting: it is being asked to leave, and nothing speaks against it.
+	// Evicting: it is being evicted, and nothing blocks the eviction.
 	Evicting Reason = "Evicting"
-	// Terminating: it is ending, within its grace period.
+	// Terminating: it is terminating, within its grace period.
 	Terminating Reason = "Terminating"
-	// Overdue: its grace period is over, and the kubelet has not reported its end.
+	// Overdue: its grace period is over, and the kubelet has not reported that it has terminated.
 	Overdue Reason = "Overdue"
-	// Finalizer: it has ended, and a finalizer keeps it.
+	// Finalizer: it has terminated, and a finalizer keeps the object.
 	Finalizer Reason = "Finalizer"
 	// Budget: its PodDisruptionBudget allows no disruption now.
 	Budget Reason = "Budget"
-	// BudgetNever: its PodDisruptionBudget can never allow one as it is.
+	// BudgetNever: its PodDisruptionBudget cannot allow one before it or its pods change.
 	BudgetNever Reason = "BudgetNever"
 	// TwoBudgets: several PodDisruptionBudgets select it.
 	TwoBudgets Reason = "SeveralBudgets"
-	// Webhook: an admission webhook refuses.
+	// Webhook: an admission webhook denies the eviction.
 	Webhook Reason = "Webhook"
-	// NotAllowed: Drover may not evict it, or the API server refuses for good.
+	// NotAllowed: Drover may not evict it, or the request is invalid.
 	NotAllowed Reason = "Forbidden"
 	// EndOfNamespace: its namespace is being deleted.
 	EndOfNamespace Reason = "NamespaceTerminating"
-	// Failing: the API server is busy, or the request fails.
+	// Failing: the API server limits requests, or the request fails.
 	Failing Reason = "Error"
-	// Turn: pods of a lower order leave first.
+	// Turn: pods of a lower group leave first.
 	Turn Reason = "Turn"
-	// Completion: it is not evicted but waited for.
+	// Completion: it is not evicted; the drain waits until it has finished.
 	Completion Reason = "Completion"
 	// DoNotDisrupt: an annotation protects it.
 	DoNotDisrupt Reason = "DoNotDisrupt"
 )
 
-// Reasons lists all reasons, the ones that need a person first.
+// Reasons lists all reasons, those that a user has to resolve first.
 var Reasons = []Reason{
 	BudgetNever, TwoBudgets, NotAllowed, Finalizer, Overdue, Budget, Webhook, DoNotDisrupt, Completion, Failing, EndOfNamespace,
 	Terminating, Evicting, Turn,
 }
 
-// Blocks reports whether a pod that is there for this reason does not leave by itself soon: somebody has to do something about it, or to wait
-// long.
+// Blocks reports whether a pod with this reason does not leave soon unless a user or another controller acts.
 func (r Reason) Blocks() bool {
 	switch r {
 	case BudgetNever, TwoBudgets, NotAllowed, Finalizer, Overdue, Budget, Webhook, DoNotDisrupt:
@@ -61,72 +60,72 @@ func (r Reason) Blocks() bool {
 	return false
 }
 
-// Exempt says why a pod is left alone.
+// Exempt is why a drain does not concern a pod.
 type Exempt string
 
-// The exemptions.
+// The reasons for an exemption.
 const (
-	// OfDaemonSet: its DaemonSet would put it back.
+	// OfDaemonSet: its DaemonSet would create it again.
 	OfDaemonSet Exempt = "DaemonSet"
 	// Static: the kubelet runs it from a file.
 	Static Exempt = "static"
-	// Skipped: a rule or label says so.
+	// Skipped: a rule or label skips it.
 	Skipped Exempt = "skipped"
-	// Finished: it was waited for, and has finished.
+	// Finished: the drain waited for it, and it has finished.
 	Finished Exempt = "finished"
-	// Lost: the node is unreachable and cannot end it.
-	Lost Exempt = "on an unreachable node"
+	// OnUnreachableNode: the node is unreachable, and its kubelet cannot terminate it.
+	OnUnreachableNode Exempt = "on an unreachable node"
 )
 
-var exemptions = []Exempt{OfDaemonSet, Static, Skipped, Finished, Lost}
+var exemptions = []Exempt{OfDaemonSet, Static, Skipped, Finished, OnUnreachableNode}
 
 // Left is a pod that is still on the node and has to leave.
 type Left struct {
 	Namespace, Name string
 	UID             types.UID
 	Reason          Reason
-	// Detail says more, the same for all pods with the same trouble; empty when the reason says all.
+	// Detail describes the reason, with the same text for all pods with the same cause; may be empty.
 	Detail string
-	// Since and Until bound a termination or a wait; zero for unknown.
+	// Since and Until are the start and the end of a termination or a wait; zero if not known.
 	Since, Until time.Time
 }
 
-// Report says how far a drain is, and why not further.
+// Report is the state of a drain, and why it is not finished.
 type Report struct {
-	// Left are the pods that have still to leave, sorted by namespace and name.
+	// Left are the pods that still have to leave, sorted by namespace and name.
 	Left []Left
-	// Alone counts the pods that are left alone.
-	Alone map[Exempt]int
+	// Exempted counts the pods that the drain does not concern.
+	Exempted map[Exempt]int
 	// Total is the number of all pods on the node.
 	Total int
-	// Late tells that the deadline is over.
-	Late bool
-	// NotBefore is when the node may be called drained at the earliest; zero when that is over.
+	// DeadlineExceeded reports whether the deadline is over and the drain is not finished.
+	DeadlineExceeded bool
+	// NotBefore is the earliest time at which the node counts as drained; zero when it is over.
 	NotBefore time.Time
-	// Volumes are the volumes that are still attached, sorted, when they are waited for and no pod is left.
+	// Volumes are the volumes that are still attached, sorted, when no pod is left and the drain waits for them.
 	Volumes []string
-	// Wake is when to look again if nothing happens until then; zero for no need.
+	// Wake is when to decide again without an event; zero for never.
 	Wake time.Time
-	// OutOfService tells that the node is to get the taint node.kubernetes.io/out-of-service.
+	// OutOfService reports whether the node needs the taint node.kubernetes.io/out-of-service.
 	OutOfService bool
 }
 
-// Done tells that the node is drained.
+// Done reports whether the node is drained.
 func (r *Report) Done() bool { return len(r.Left) == 0 && r.NotBefore.IsZero() && len(r.Volumes) == 0 }
 
-// Blocked reports whether a pod that is left does not leave by itself soon.
+// Blocked reports whether a pod does not leave soon unless a user or another controller acts.
 func (r *Report) Blocked() bool {
 	return slices.ContainsFunc(r.Left, func(pod Left) bool { return pod.Reason.Blocks() })
 }
 
-// wake notes a time to look again.
+// wake moves Wake to an earlier time.
 func (r *Report) wake(at time.Time) {
 	if r.Wake.IsZero() || at.Before(r.Wake) {
 		r.Wake = at
 	}
 }
 
-// Bounds of the text: it is read by people, in one line of kubectl.
+// Bounds of the text, which kubectl shows in one line.
 const (
 	maxGroups   = 5
 	maxNames    = 3
@@ -134,7 +133,7 @@ const (
 	clockLayout = "15:04:05Z"
 )
 
-// Text says for people what the drain waits for, the worst first. Equal situations have equal texts: no running times are in it.
+// Text describes what the drain waits for, in the order of Reasons. It is the same for the same situation: it has no durations.
 func (r *Report) Text() string {
 	switch {
 	case len(r.Left) > 0:
@@ -144,13 +143,13 @@ func (r *Report) Text() string {
 	case !r.NotBefore.IsZero():
 		return "all pods have left; pods that were on their way are awaited until " + r.NotBefore.UTC().Format(clockLayout)
 	}
-	return "all pods have left" + r.aloneText()
+	return "all pods have left" + r.exemptedText()
 }
 
-func (r *Report) aloneText() string {
+func (r *Report) exemptedText() string {
 	var parts []string
 	for _, exempt := range exemptions {
-		if n := r.Alone[exempt]; n > 0 {
+		if n := r.Exempted[exempt]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, exempt))
 		}
 	}
@@ -160,17 +159,17 @@ func (r *Report) aloneText() string {
 	return " (left alone: " + strings.Join(parts, ", ") + ")"
 }
 
-// Group is the pods that are there for the same reason.
+// Group has the pods that are left for the same reason.
 type Group struct {
 	Reason Reason
 	Detail string
 	// Pods are their names with namespaces, sorted.
 	Pods []string
-	// Since is the earliest of theirs, Until the latest; zero for unknown.
+	// Since is the earliest start, Until the latest end of the pods; zero if not known.
 	Since, Until time.Time
 }
 
-// Groups puts together what is left for the same reason, the worst first.
+// Groups returns the pods that are left, grouped by reason and detail, in the order of Reasons.
 func (r *Report) Groups() []Group {
 	byKey := map[[2]string]*Group{}
 	var groups []*Group
@@ -212,10 +211,10 @@ func (r *Report) leftText() string {
 	return fmt.Sprintf("%s left: %s", pods(len(r.Left)), strings.Join(parts, "; "))
 }
 
-// phrases says of pods why they are there.
+// phrases describe the pods of each reason.
 var phrases = map[Reason]string{
 	Evicting: "being evicted", Terminating: "terminating", Overdue: "past their grace period and not ended by the kubelet",
-	Finalizer: "ended and kept by a finalizer", Budget: "blocked", BudgetNever: "blocked for good", TwoBudgets: "blocked",
+	Finalizer: "ended and kept by a finalizer", Budget: "blocked", BudgetNever: "blocked until the budget changes", TwoBudgets: "blocked",
 	Webhook: "refused by a webhook", NotAllowed: "refused", EndOfNamespace: "ending with their namespace", Failing: "not evicted yet",
 	Turn: "waiting for their turn", Completion: "to finish by themselves", DoNotDisrupt: "protected by " + AnnotationKarpenter,
 }
@@ -234,7 +233,7 @@ func (g *Group) text() string {
 	return text + ": " + few(g.Pods)
 }
 
-// few names some of many.
+// few joins the first names and counts the others.
 func few(names []string) string {
 	if len(names) <= maxNames {
 		return strings.Join(names, ", ")
@@ -249,7 +248,7 @@ func pods(n int) string {
 	return fmt.Sprintf("%d pods", n)
 }
 
-// shorten bounds somebody else's text, at a boundary of characters.
+// shorten bounds the text of an API server or webhook, at a boundary of characters.
 func shorten(text string) string {
 	if len(text) <= maxDetail {
 		return text

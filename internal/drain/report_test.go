@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestText(t *testing.T) {
+func TestReport_Text(t *testing.T) {
 	budget := "PodDisruptionBudget shop/web needs 2 healthy pods and has 2"
 	left := func(name string, reason Reason, detail string) Left {
 		return Left{Namespace: "shop", Name: name, Reason: reason, Detail: detail}
@@ -24,11 +24,11 @@ func TestText(t *testing.T) {
 		{"one", []Left{left("a", Evicting, "")}, "1 pod left: 1 being evicted: shop/a"},
 		{"the same reason", []Left{left("a", Budget, budget), left("b", Budget, budget)},
 			"2 pods left: 2 blocked (" + budget + "): shop/a, shop/b"},
-		{"two budgets are two reasons", []Left{left("a", Budget, "x"), left("b", Budget, "y")},
+		{"two budgets: two groups", []Left{left("a", Budget, "x"), left("b", Budget, "y")},
 			"2 pods left: 1 blocked (x): shop/a; 1 blocked (y): shop/b"},
-		{"the worst first", []Left{left("a", Turn, ""), left("b", Evicting, ""), left("c", BudgetNever, budget)},
-			"3 pods left: 1 blocked for good (" + budget + "): shop/c; 1 being evicted: shop/b; 1 waiting for their turn: shop/a"},
-		{"times of a group are its bounds", []Left{term("a", -10*time.Second, 20*time.Second), term("b", -30*time.Second, 0)},
+		{"in the order of Reasons", []Left{left("a", Turn, ""), left("b", Evicting, ""), left("c", BudgetNever, budget)},
+			"3 pods left: 1 blocked until the budget changes (" + budget + "): shop/c; 1 being evicted: shop/b; 1 waiting for their turn: shop/a"},
+		{"times of a group", []Left{term("a", -10*time.Second, 20*time.Second), term("b", -30*time.Second, 0)},
 			"2 pods left: 2 terminating since 11:59:30Z until 12:00:20Z: shop/a, shop/b"},
 		{"many pods", []Left{left("e", Evicting, ""), left("d", Evicting, ""), left("c", Evicting, ""), left("b", Evicting, ""), left("a", Evicting, "")},
 			"5 pods left: 5 being evicted: shop/a, shop/b, shop/c and 2 more"},
@@ -42,8 +42,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// The text fits into a status and a line, whatever is in it, and does not depend on the order of the pods.
-func TestTextIsBounded(t *testing.T) {
+// The text fits into a status and a line, and does not depend on the order of the pods.
+func TestReport_TextIsBounded(t *testing.T) {
 	var report Report
 	for i := range 500 {
 		report.Left = append(report.Left, Left{
@@ -62,7 +62,7 @@ func TestTextIsBounded(t *testing.T) {
 	}
 }
 
-func TestEachReasonHasWords(t *testing.T) {
+func TestReasons_HaveAPhrase(t *testing.T) {
 	for _, reason := range Reasons {
 		if phrases[reason] == "" {
 			t.Errorf("%s has none", reason)
@@ -73,7 +73,7 @@ func TestEachReasonHasWords(t *testing.T) {
 			t.Errorf("%s, of %s, has none", reason, outcome)
 		}
 	}
-	report := Report{Alone: map[Exempt]int{OfDaemonSet: 2, Static: 1}}
+	report := Report{Exempted: map[Exempt]int{OfDaemonSet: 2, Static: 1}}
 	if got, want := report.Text(), "all pods have left (left alone: 2 DaemonSet, 1 static)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// What marks a node in maintenance besides the cordon, in the two API groups of NodeMaintenance. The replaced operators leave no other mark.
+// The taints and the label of a node in maintenance, in the two API groups of NodeMaintenance. The replaced operators set no others.
 const (
 	TaintMedik8s  = "medik8s.io/drain"
 	TaintKubevirt = "kubevirt.io/drain"
@@ -16,8 +16,8 @@ const (
 	LabelExclude = "remediation.medik8s.io/exclude-from-remediation"
 )
 
-// MaintenanceAdditions are the marks that a maintenance of any group has ever given, also one of a group that this process does not serve. They can
-// always be taken off again.
+// MaintenanceAdditions are the taints and labels of a NodeMaintenance of any group, also of a group that this process does not serve. They can always
+// be removed again.
 var MaintenanceAdditions = Additions{
 	Taints: []corev1.Taint{
 		{Key: TaintMedik8s, Effect: corev1.TaintEffectNoSchedule}, {Key: TaintKubevirt, Effect: corev1.TaintEffectNoSchedule},
@@ -25,20 +25,19 @@ var MaintenanceAdditions = Additions{
 	Labels: map[string]string{LabelExclude: "true"},
 }
 
-// withMaintenance returns marks and those of a maintenance.
-func (m Additions) withMaintenance() Additions {
+// withMaintenance returns the additions together with MaintenanceAdditions.
+func (a Additions) withMaintenance() Additions {
 	labels := maps.Clone(MaintenanceAdditions.Labels)
-	maps.Copy(labels, m.Labels)
-	return Additions{Taints: slices.Concat(MaintenanceAdditions.Taints, m.Taints), Labels: labels}
+	maps.Copy(labels, a.Labels)
+	return Additions{Taints: slices.Concat(MaintenanceAdditions.Taints, a.Taints), Labels: labels}
 }
 
-// releasable returns the part of a cordon record that may be undone: the cordon and its taint, and what is among some marks. A kubelet writes
-// the annotations of its own Node, and so the record: nothing else that the record names may be changed on its word, above all not the taints and
-// labels that NodeRestriction keeps a kubelet from changing. A value that no label can have is dropped: with it the API server would refuse the
-// whole patch.
-func releasable(record *CordonRecord, marks Additions) *CordonRecord {
+// restorable returns the part of a cordon record that may be restored: the cordon and its taint, and what is among the additions. A kubelet may write
+// the annotations of its own Node, and so the record: the record does not authorize a change of anything else, above all not of the taints and
+// labels that NodeRestriction protects against the kubelet. An invalid label value is dropped, because the API server would deny the whole patch.
+func restorable(record *CordonRecord, additions Additions) *CordonRecord {
 	ids := []string{taintID(cordonTaint)}
-	for _, taint := range marks.Taints {
+	for _, taint := range additions.Taints {
 		ids = append(ids, taintID(taint))
 	}
 	kept := *record
@@ -49,7 +48,7 @@ func releasable(record *CordonRecord, marks Additions) *CordonRecord {
 		}
 	}
 	for key, before := range record.Labels {
-		if _, marked := marks.Labels[key]; !marked {
+		if _, added := additions.Labels[key]; !added {
 			continue
 		}
 		if before != nil && len(validation.IsValidLabelValue(*before)) > 0 {

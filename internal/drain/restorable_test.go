@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// forged is what a kubelet that has gone bad writes into the record of its own Node, to be rid of what keeps it away from the work of others.
+// forged makes a Node one whose kubelet has written a record that names taints and labels which protect other workloads from it.
 func forged(by string) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Spec.Unschedulable = true
@@ -27,29 +27,29 @@ func forged(by string) func(*corev1.Node) {
 	}
 }
 
-// Only what Drover gives to a node in maintenance is taken off it on the word of its record.
-func TestGive_ForgedRecord(t *testing.T) {
+// Uncordon removes only what Drover adds to a node, whatever the record names.
+func TestUncordon_ForgedRecord(t *testing.T) {
 	for name, c := range map[string]struct {
-		marks  Additions
-		taints string
-		labels map[string]string
+		additions Additions
+		taints    string
+		labels    map[string]string
 	}{
-		"Machine, which gives the cordon only": {
+		"Machine: the cordon only": {
 			Additions{}, "gpu:NoSchedule node.kubernetes.io/out-of-service:NoExecute node-role.kubernetes.io/control-plane:NoSchedule",
 			map[string]string{"node-role.kubernetes.io/control-plane": "", "node-restriction.kubernetes.io/tenant": "", "exclude": "true"},
 		},
-		"maintenance, which gives a label and the taint out-of-service, too": {
-			Additions{Taints: []corev1.Taint{OutOfServiceTaint}, Labels: marks.Labels}, "gpu:NoSchedule node-role.kubernetes.io/control-plane:NoSchedule",
+		"maintenance: a label and the taint out-of-service, too": {
+			Additions{Taints: []corev1.Taint{OutOfServiceTaint}, Labels: additions.Labels}, "gpu:NoSchedule node-role.kubernetes.io/control-plane:NoSchedule",
 			map[string]string{"node-role.kubernetes.io/control-plane": "", "node-restriction.kubernetes.io/tenant": ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node := nodeOf(forged("x/1"))
+			node := newNode(forged("x/1"))
 			record, err := ReadCordonRecord(node)
 			if err != nil {
 				t.Fatal(err)
 			}
-			change, err := Uncordon(node, record, c.marks)
+			change, err := Uncordon(node, record, c.additions)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,20 +58,20 @@ func TestGive_ForgedRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 			if after.Spec.Unschedulable || taintsOf(after) != c.taints || !reflect.DeepEqual(after.Labels, c.labels) {
-				t.Errorf("released as %+v, labels %v", after.Spec, after.Labels)
+				t.Errorf("uncordoned as %+v, labels %v", after.Spec, after.Labels)
 			}
 		})
 	}
 }
 
-// What another owner has recorded is kept as far as it may be undone, and its time is over: a deadline counts from the take-over.
-func TestTake_RecordOfAnotherOwner(t *testing.T) {
-	node := nodeOf(forged("x/1"))
+// The record of another owner is kept as far as it is restorable; its time, from which a deadline counts, starts anew.
+func TestCordon_RecordOfAnotherOwner(t *testing.T) {
+	node := newNode(forged("x/1"))
 	record, err := ReadCordonRecord(node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := Cordon(node, record, Owner{ID: "x/2"}, marks, now)
+	change, err := Cordon(node, record, Owner{ID: "x/2"}, additions, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +82,8 @@ func TestTake_RecordOfAnotherOwner(t *testing.T) {
 	if labels := change.Record.Labels; !reflect.DeepEqual(labels, map[string]*string{"exclude": nil, LabelExclude: nil}) {
 		t.Errorf("labels %v", labels)
 	}
-	// Its own record keeps its time.
-	own, err := Cordon(node, change.Record, Owner{ID: "x/2"}, marks, now.Add(time.Hour))
+	// The time of its own record stays.
+	own, err := Cordon(node, change.Record, Owner{ID: "x/2"}, additions, now.Add(time.Hour))
 	if err != nil || !own.Record.Since.Equal(now) {
 		t.Errorf("since %s, %v", own.Record.Since, err)
 	}

@@ -23,7 +23,7 @@ const maxObject = 1_500_000
 // TestStatus_Bounded has a node with more pods than any, each with the longest names and a trouble of its own.
 func TestStatus_Bounded(t *testing.T) {
 	const pods = 3000
-	report := &drain.Report{Total: pods, Alone: map[drain.Exempt]int{}}
+	report := &drain.Report{Total: pods, Exempted: map[drain.Exempt]int{}}
 	for i := range pods {
 		report.Left = append(report.Left, drain.Left{
 			Namespace: strings.Repeat("n", 63), Name: fmt.Sprintf("%0253d", i), Reason: drain.Webhook,

@@ -136,7 +136,7 @@ func drained(report *drain.Report) step {
 	switch {
 	case report.Done():
 		return step{met: true, reason: reasonDrained, message: text}
-	case report.Late:
+	case report.DeadlineExceeded:
 		return step{reason: reasonLate, message: "the deadline is over; " + text}
 	case len(report.Volumes) > 0:
 		return step{reason: reasonVolumes, message: text}

@@ -170,7 +170,7 @@ func (v *drainView) budgetViews(report *drain.Report) []BudgetView {
 // alone says what is left alone, for people.
 func alone(report *drain.Report) string {
 	total := 0
-	for _, count := range report.Alone {
+	for _, count := range report.Exempted {
 		total += count
 	}
 	if total == 0 {

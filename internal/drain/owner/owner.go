@@ -1,5 +1,5 @@
-// Package owner tells whether the Machine whose cordon record is on a node still exists. A record whose owner is gone is taken over, or undone, by
-// whichever controller finds it: nobody else would.
+// Package owner reports whether the Machine that owns the cordon record of a node still exists. The controller that finds a record whose owner is
+// gone takes it over or removes it.
 package owner
 
 import (
@@ -19,21 +19,21 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 )
 
-// MachinePrefix comes before a Machine's UID in Hold.By.
+// MachinePrefix is the prefix of a Machine's UID in CordonRecord.By.
 const MachinePrefix = "Machine/"
 
-// MachineOf returns the namespace and name of the Machine that wrote a record; false if another kind of object did, if the record, which is of
-// an older Drover, has only a UID, or if what it names cannot be a Machine: client-go refuses such names before it asks, each time anew.
-func MachineOf(hold *drain.CordonRecord) (types.NamespacedName, bool) {
-	namespace, name, found := strings.Cut(hold.Object, "/")
+// MachineOf returns the namespace and name of the Machine that owns a record. It returns false if the owner is of another kind, if the record of an
+// older version of Drover has only a UID, or if the name is not a valid one, which client-go would refuse in every attempt.
+func MachineOf(record *drain.CordonRecord) (types.NamespacedName, bool) {
+	namespace, name, found := strings.Cut(record.Object, "/")
 	valid := found && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
-	return types.NamespacedName{Namespace: namespace, Name: name}, valid && strings.HasPrefix(hold.By, MachinePrefix)
+	return types.NamespacedName{Namespace: namespace, Name: name}, valid && strings.HasPrefix(record.By, MachinePrefix)
 }
 
-// Gone asks the API server whether the Machine that wrote a record is gone: no Machine with its UID exists, or Drover has finished with it and
-// another finalizer keeps it. It is not while that cannot be known; the error is Forbidden where Drover may not read the Machine.
-func Gone(ctx context.Context, live client.Reader, hold *drain.CordonRecord) (bool, error) {
-	key, known := MachineOf(hold)
+// Gone reports whether the Machine that owns a record is gone: no Machine with its UID exists, or Drover has removed its own finalizer and another
+// one remains. It reads from the API server. The error is Forbidden if Drover may not read the Machine.
+func Gone(ctx context.Context, live client.Reader, record *drain.CordonRecord) (bool, error) {
+	key, known := MachineOf(record)
 	if !known {
 		return false, nil
 	}
@@ -47,5 +47,5 @@ func Gone(ctx context.Context, live client.Reader, hold *drain.CordonRecord) (bo
 		return false, fmt.Errorf("reading Machine %s, whose cordon record is on a node: %w", key, err)
 	}
 	finished := machine.DeletionTimestamp != nil && !slices.Contains(machine.Finalizers, machinev1beta1.MachineFinalizer)
-	return finished || hold.By != MachinePrefix+string(machine.UID), nil
+	return finished || record.By != MachinePrefix+string(machine.UID), nil
 }

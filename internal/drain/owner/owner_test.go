@@ -26,23 +26,23 @@ func machineOf(uid types.UID, deleted bool, finalizers ...string) *machinev1beta
 }
 
 func TestGone(t *testing.T) {
-	record := drain.CordonRecord{By: "Machine/uid", Object: "ns/m"}
+	own := drain.CordonRecord{By: "Machine/uid", Object: "ns/m"}
 	for name, c := range map[string]struct {
-		hold    drain.CordonRecord
+		record  drain.CordonRecord
 		machine *machinev1beta1.Machine
 		err     error
 		want    bool
 	}{
-		"exists":                           {record, machineOf("uid", false), nil, false},
-		"exists, and is being deleted":     {record, machineOf("uid", true, machinev1beta1.MachineFinalizer, "a/b"), nil, false},
-		"does not exist":                   {record, nil, nil, true},
-		"another one of the name":          {record, machineOf("other", false), nil, true},
-		"kept by another finalizer":        {record, machineOf("uid", true, "a/b"), nil, true},
+		"exists":                           {own, machineOf("uid", false), nil, false},
+		"exists, and is being deleted":     {own, machineOf("uid", true, machinev1beta1.MachineFinalizer, "a/b"), nil, false},
+		"does not exist":                   {own, nil, nil, true},
+		"another one of the name":          {own, machineOf("other", false), nil, true},
+		"kept by another finalizer":        {own, machineOf("uid", true, "a/b"), nil, true},
 		"record without a name":            {drain.CordonRecord{By: "Machine/uid"}, nil, nil, false},
 		"record of another kind":           {drain.CordonRecord{By: "NodeMaintenance/uid", Object: "ns/m"}, nil, nil, false},
-		"may not be read":                  {record, nil, apierrors.NewForbidden(machinev1beta1.Resource("machines"), "m", nil), false},
-		"cannot be read: no answer":        {record, nil, errors.New("no answer"), false},
-		"no such kind: the CRD is removed": {record, nil, apierrors.NewNotFound(machinev1beta1.Resource("machines"), "m"), true},
+		"may not be read":                  {own, nil, apierrors.NewForbidden(machinev1beta1.Resource("machines"), "m", nil), false},
+		"cannot be read: no answer":        {own, nil, errors.New("no answer"), false},
+		"no such kind: the CRD is removed": {own, nil, apierrors.NewNotFound(machinev1beta1.Resource("machines"), "m"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			known := runtime.NewScheme()
@@ -60,7 +60,7 @@ func TestGone(t *testing.T) {
 					},
 				})
 			}
-			got, err := Gone(t.Context(), builder.Build(), &c.hold)
+			got, err := Gone(t.Context(), builder.Build(), &c.record)
 			fails := c.err
 			if apierrors.IsNotFound(c.err) {
 				fails = nil
@@ -72,7 +72,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A Node's annotation is written by its kubelet, too: what names no Machine must not fail in client-go for ever.
+// A kubelet may write the annotations of its Node: an invalid name must not fail in client-go in every attempt.
 func TestMachineOf(t *testing.T) {
 	for object, want := range map[string]bool{
 		"ns/m": true, "ns/m.example.com": true, "": false, "m": false, "ns/": false, "/m": false, "ns/a/b": false, "ns/..": false, "ns/%2e": false,

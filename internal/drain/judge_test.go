@@ -40,7 +40,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{"201", nil, Accepted, 10 * time.Second, ""},
 		{"404", apiError(http.StatusNotFound, "", `pods "a" not found`, 0), Gone, 10 * time.Second, ""},
-		{"409, the UID is another pod's", apiError(http.StatusConflict, "", "the UID in the precondition does not match", 0), Replaced, 10 * time.Second, ""},
+		{"409, the UID is another pod's", apiError(http.StatusConflict, "", "the UID does not match", 0), Replaced, 10 * time.Second, ""},
 		{"429 of a budget", apiError(http.StatusTooManyRequests, policyv1.DisruptionBudgetCause, "needs 2 healthy pods and has 2", 0),
 			BudgetSpent, time.Second, "the cause: needs 2 healthy pods and has 2"},
 		{"429 of a budget that is still being processed", apiError(http.StatusTooManyRequests, policyv1.DisruptionBudgetCause, "still being processed", 10),

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 )
 
-// budgets makes a function that lists the budgets that select a pod. It reads each namespace once, so it is for one pass. What cannot be
-// read is none: the eviction API has the last word.
+// budgets returns a function that lists the budgets that select a pod. It reads each namespace once, so it is for one decision. A budget that cannot
+// be read is ignored: the eviction API enforces it.
 func (e *Engine) budgets(ctx context.Context) func(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
 	namespaces := map[string][]policyv1.PodDisruptionBudget{}
 	return func(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
@@ -23,15 +23,15 @@ func (e *Engine) budgets(ctx context.Context) func(pod *corev1.Pod) []*policyv1.
 		if !ok {
 			var list policyv1.PodDisruptionBudgetList
 			if err := e.cache.List(ctx, &list, client.InNamespace(pod.Namespace)); err != nil {
-				log.FromContext(ctx).Error(err, "cannot list PodDisruptionBudgets", "namespace", pod.Namespace)
+				log.FromContext(ctx).Error(err, "listing PodDisruptionBudgets", "namespace", pod.Namespace)
 			}
 			all = list.Items
 			namespaces[pod.Namespace] = all
 		}
 		var found []*policyv1.PodDisruptionBudget
-		var carried labels.Labels = labels.Set(pod.Labels)
+		var podLabels labels.Labels = labels.Set(pod.Labels)
 		for i := range all {
-			if e.selectors.of(&all[i]).Matches(carried) {
+			if e.selectors.of(&all[i]).Matches(podLabels) {
 				found = append(found, &all[i])
 			}
 		}
@@ -39,11 +39,11 @@ func (e *Engine) budgets(ctx context.Context) func(pod *corev1.Pod) []*policyv1.
 	}
 }
 
-// selectors remembers what the selectors of budgets mean. Every pod of every drain is held against all budgets of its namespace on each
-// pass; to read a selector takes far longer than to ask it.
+// selectors caches the parsed selectors of budgets. Each decision matches every pod of a node with all budgets of its namespace, and parsing a
+// selector takes far longer than matching.
 type selectors struct {
-	mu   sync.Mutex
-	read map[types.NamespacedName]selector
+	mu     sync.Mutex
+	parsed map[types.NamespacedName]selector
 }
 
 type selector struct {
@@ -52,23 +52,23 @@ type selector struct {
 	labels.Selector
 }
 
-func newSelectors() *selectors { return &selectors{read: map[types.NamespacedName]selector{}} }
+func newSelectors() *selectors { return &selectors{parsed: map[types.NamespacedName]selector{}} }
 
 func (s *selectors) of(budget *policyv1.PodDisruptionBudget) labels.Selector {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := client.ObjectKeyFromObject(budget)
-	known, ok := s.read[key]
+	known, ok := s.parsed[key]
 	if !ok || known.uid != budget.UID || known.generation != budget.Generation {
 		known = selector{uid: budget.UID, generation: budget.Generation, Selector: drain.SelectorOf(budget)}
-		s.read[key] = known
+		s.parsed[key] = known
 	}
 	return known
 }
 
-// forget drops a budget that is gone.
+// forget drops the selector of a budget that is gone.
 func (s *selectors) forget(budget types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.read, budget)
+	delete(s.parsed, budget)
 }

@@ -1,3 +1,3 @@
-// Package engine carries out what internal/drain decides: it reads pods and budgets from the caches, and makes the requests for all nodes
+// Package engine carries out what package drain decides: it reads pods and PodDisruptionBudgets from the caches, and evicts the pods of all nodes
 // through one Queue.
 package engine

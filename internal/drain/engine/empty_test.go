@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The time for volumes begins when the last pod has gone, and once more when another one comes.
-func TestSinceWhenANodeIsEmpty(t *testing.T) {
+// The timeout for volumes starts when the last pod is gone, and anew when another pod has been there.
+func TestEmptySince(t *testing.T) {
 	e := New(nil, nil, nil, nil, nil, Settings{})
 	at := func(seconds int) time.Time { return time.Date(2026, 7, 1, 12, 0, seconds, 0, time.UTC) }
 	for _, step := range []struct {

@@ -19,14 +19,14 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 )
 
-// Settings are the engine's.
+// Settings configure an Engine.
 type Settings struct {
-	// RequestsPerSecond bounds evictions and deletions of pods on all nodes together; Burst is how many may come at once.
+	// RequestsPerSecond bounds the evictions and deletions of pods of all nodes together; Burst is the largest number of them at once.
 	RequestsPerSecond float64
 	Burst             int
-	// Workers is how many of them may be under way at once; below one counts as one.
+	// Workers is how many requests may be in progress; less than one counts as one.
 	Workers int
-	// Clock tells the time; nil is the real one.
+	// Clock returns the time; nil is the real clock.
 	Clock clock.WithTicker
 }
 
@@ -38,7 +38,7 @@ type Engine struct {
 	writer client.Client
 	queue  *Queue
 	clock  clock.Clock
-	// selectors are those of the budgets, read once for each generation.
+	// selectors are the selectors of the budgets, parsed once per generation.
 	selectors *selectors
 
 	metrics *Metrics
@@ -47,11 +47,11 @@ type Engine struct {
 	mu        sync.Mutex
 	listeners map[int]func(node string)
 	next      int
-	// emptied is when the pods of a node that is being drained were first seen to be gone. After a restart that is counted anew.
+	// emptied is when the pods of a node in drain were first seen to be gone. It starts anew after a restart.
 	emptied map[string]time.Time
 }
 
-// New makes an engine that reads from a cache with the index of Index. Live reads what is not cached, writer makes requests.
+// New returns an Engine that reads from a cache with the index of Index. live reads what is not cached, writer makes the requests.
 func New(pods Pods, cache, live client.Reader, writer client.Client, metrics *Metrics, settings Settings) *Engine {
 	if settings.Clock == nil {
 		settings.Clock = clock.RealClock{}
@@ -65,44 +65,44 @@ func New(pods Pods, cache, live client.Reader, writer client.Client, metrics *Me
 		queue:     newQueue(settings.Clock, rate.NewLimiter(limit, max(settings.Burst, 1)), metrics),
 		listeners: map[int]func(string){}, selectors: newSelectors(), emptied: map[string]time.Time{},
 	}
-	e.queue.send, e.queue.assess, e.queue.changed = e.send, e.assess, e.tell
+	e.queue.send, e.queue.assess, e.queue.changed = e.send, e.assess, e.notify
 	return e
 }
 
-// Start makes requests until the context ends. It is a runnable of the leader.
+// Start makes requests until the context ends. The leader runs it.
 func (e *Engine) Start(ctx context.Context) error {
 	e.queue.run(ctx, e.workers)
 	return nil
 }
 
-// Drain takes a node's drain as far as it can be taken now, and says where it stands. Since is when the node was cordoned. Call it again
-// when Sources tell so, and at the report's Wake.
+// Drain queues the evictions that the drain of a node needs now, and returns the state of the drain. since is when the node was cordoned. It is
+// called again for each event of Sources, and at the report's Wake.
 func (e *Engine) Drain(ctx context.Context, node *corev1.Node, since time.Time, options drain.Options) (drain.Report, error) {
 	decision, err := e.decide(ctx, node, since, options)
 	if err != nil {
 		return drain.Report{}, err
 	}
-	e.queue.Want(node.Name, decision.Tasks)
+	e.queue.SetTasks(node.Name, decision.Tasks)
 	e.metrics.report(node.Name, decision.Report.Left)
 	return decision.Report, nil
 }
 
-// Preview says what Drain would find, and does nothing.
+// Preview returns the state that Drain would return, and evicts nothing.
 func (e *Engine) Preview(ctx context.Context, node *corev1.Node, options drain.Options) (drain.Report, error) {
 	decision, err := e.decide(ctx, node, time.Time{}, options)
 	return decision.Report, err
 }
 
-// Withdraw ends a node's drain: no pod of it is asked to leave any more.
+// Withdraw ends the drain of a node: no pod of it is evicted any more.
 func (e *Engine) Withdraw(node string) {
-	e.queue.Want(node, nil)
+	e.queue.SetTasks(node, nil)
 	e.metrics.report(node, nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.emptied, node)
 }
 
-// emptySince notes whether the pods of a node are gone, and tells since when.
+// emptySince records whether the pods of a node are gone, and returns since when.
 func (e *Engine) emptySince(node string, empty bool, now time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,12 +143,12 @@ func (e *Engine) decide(ctx context.Context, node *corev1.Node, since time.Time,
 	return decision, nil
 }
 
-// daemonSetExists errs on the side of leaving a pod alone.
+// daemonSetExists reports whether a DaemonSet exists. It does if that cannot be read, so that its pods are not evicted.
 func (e *Engine) daemonSetExists(ctx context.Context, key types.NamespacedName) bool {
 	return !apierrors.IsNotFound(e.cache.Get(ctx, key, daemonSet()))
 }
 
-// assess says what the budgets think of a task now.
+// assess returns the verdict of the budgets on a task, and whether its pod still exists.
 func (e *Engine) assess(ctx context.Context, task drain.Task) (drain.Verdict, bool) {
 	pod, err := e.pods.Get(ctx, types.NamespacedName{Namespace: task.Namespace, Name: task.Name})
 	if err != nil || pod == nil || pod.UID != task.UID || pod.DeletionTimestamp != nil && task.Grace == nil {
@@ -160,7 +160,7 @@ func (e *Engine) assess(ctx context.Context, task drain.Task) (drain.Verdict, bo
 	return drain.Assess(pod, e.budgets(ctx)(pod)), true
 }
 
-// send asks for the eviction of exactly the pod that was decided on; another one of its name is none of ours.
+// send evicts or deletes the pod of a task, with its UID as the precondition.
 func (e *Engine) send(ctx context.Context, task drain.Task) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: task.Namespace, Name: task.Name}}
 	conditions := client.Preconditions{UID: &task.UID}
@@ -173,24 +173,24 @@ func (e *Engine) send(ctx context.Context, task drain.Task) error {
 	})
 }
 
-// attached lists the volumes attached to a node, without those that pods use which stay there.
-func (e *Engine) attached(ctx context.Context, node string, staying []*corev1.Pod) ([]string, error) {
+// attached lists the volumes attached to a node, without those of pods that remain there.
+func (e *Engine) attached(ctx context.Context, node string, remaining []*corev1.Pod) ([]string, error) {
 	var list storagev1.VolumeAttachmentList
 	if err := e.cache.List(ctx, &list, client.MatchingFields{IndexNode: node}); err != nil {
 		return nil, fmt.Errorf("listing the volumes of node %s: %w", node, err)
 	}
-	used := claims(staying)
+	used := claims(remaining)
 	var names []string
 	for i := range list.Items {
 		attachment := &list.Items[i]
 		name := attachment.Name
 		if source := attachment.Spec.Source.PersistentVolumeName; source != nil {
 			name = *source
-			stays, err := e.usedBy(ctx, name, used)
+			inUse, err := e.usedBy(ctx, name, used)
 			if err != nil {
 				return nil, err
 			}
-			if stays {
+			if inUse {
 				continue
 			}
 		}
@@ -199,7 +199,7 @@ func (e *Engine) attached(ctx context.Context, node string, staying []*corev1.Po
 	return names, nil
 }
 
-// claims are the PersistentVolumeClaims of pods.
+// claims returns the PersistentVolumeClaims of pods.
 func claims(pods []*corev1.Pod) map[types.NamespacedName]bool {
 	used := map[types.NamespacedName]bool{}
 	for _, pod := range pods {
@@ -212,7 +212,7 @@ func claims(pods []*corev1.Pod) map[types.NamespacedName]bool {
 	return used
 }
 
-// usedBy tells whether a volume is bound to one of some claims. Volumes are not cached: this is asked only when some pod that stays has one.
+// usedBy reports whether a volume is bound to one of the claims. PersistentVolumes are not cached: it reads from the API server if there are claims.
 func (e *Engine) usedBy(ctx context.Context, volume string, used map[types.NamespacedName]bool) (bool, error) {
 	if len(used) == 0 {
 		return false, nil
@@ -230,8 +230,8 @@ func (e *Engine) usedBy(ctx context.Context, volume string, used map[types.Names
 	return used[types.NamespacedName{Namespace: object.Spec.ClaimRef.Namespace, Name: object.Spec.ClaimRef.Name}], nil
 }
 
-// tell calls all listeners.
-func (e *Engine) tell(node string) {
+// notify calls all listeners.
+func (e *Engine) notify(node string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, listener := range e.listeners {
@@ -239,7 +239,7 @@ func (e *Engine) tell(node string) {
 	}
 }
 
-// listen calls back whenever there is something new about a node, until the returned function is called. The callback must not block.
+// listen has a function called when the answer for a pod of a node has changed, until the returned function is called. It must not block.
 func (e *Engine) listen(listener func(node string)) (stop func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

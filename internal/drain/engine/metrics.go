@@ -24,7 +24,7 @@ var (
 // MetricDocs describes the metrics of this package.
 func MetricDocs() []status.MetricDoc { return []status.MetricDoc{evictionsDoc, leftDoc} }
 
-// Metrics are the drain engine's.
+// Metrics are the metrics of the drain engine.
 type Metrics struct {
 	evictions *prometheus.CounterVec
 	left      *prometheus.GaugeVec
@@ -33,7 +33,7 @@ type Metrics struct {
 	byNode map[string]map[drain.Reason]int
 }
 
-// NewMetrics registers them.
+// NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: evictionsDoc.Name, Help: evictionsDoc.Help}, evictionsDoc.Labels),
@@ -51,7 +51,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// report counts what is left on a node in the place of what was counted for it before; nil forgets the node.
+// report replaces the counts of the pods that are left on a node; nil removes them.
 func (m *Metrics) report(node string, left []drain.Left) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Pods is where an Engine reads pods. They hold what a drain looks at and no more, and may be changed by nobody.
+// Pods reads the pods for an Engine. They have only the fields that a drain needs, and must not be changed.
 type Pods interface {
 	// On lists the pods that are bound to a node.
 	On(ctx context.Context, node string) ([]*corev1.Pod, error)
@@ -46,11 +46,11 @@ func (p ClientPods) Get(ctx context.Context, key types.NamespacedName) (*corev1.
 	return pod, err
 }
 
-// CachedPods reads pods from the informer of a cache whose transform is TrimPod. A corev1.Pod alone takes more than a kibibyte, so the
-// cache keeps something smaller, and a Pod is made of it when it is read.
+// CachedPods reads pods from the informer of a cache whose transform is TrimPod. An empty corev1.Pod takes more than a kibibyte, so the cache has
+// something smaller, which is converted when it is read.
 type CachedPods struct{ cache ctrlcache.Cache }
 
-// NewCachedPods makes one. IndexPods must have been called before it is read.
+// NewCachedPods returns a CachedPods. IndexPods must be called before pods are read.
 func NewCachedPods(cache ctrlcache.Cache) *CachedPods { return &CachedPods{cache} }
 
 // On lists the pods that are bound to a node.
@@ -84,7 +84,7 @@ func (p *CachedPods) Get(ctx context.Context, key types.NamespacedName) (*corev1
 	}
 	small, ok := object.(*smallPod)
 	if !ok {
-		return nil, fmt.Errorf("the cache of pods holds a %T", object)
+		return nil, fmt.Errorf("the cache of pods has a %T", object)
 	}
 	return small.pod(), nil
 }
@@ -96,12 +96,12 @@ func (p *CachedPods) indexer(ctx context.Context) (toolscache.Indexer, error) {
 	}
 	indexed, ok := informer.(interface{ GetIndexer() toolscache.Indexer })
 	if !ok {
-		return nil, fmt.Errorf("the informer of pods is a %T, which shows no index", informer)
+		return nil, fmt.Errorf("the informer of pods is a %T, which has no index", informer)
 	}
 	return indexed.GetIndexer(), nil
 }
 
-// IndexPods gives the informer of pods the index that CachedPods read by.
+// IndexPods adds the index of CachedPods to the informer of pods.
 func IndexPods(ctx context.Context, cache ctrlcache.Cache) error {
 	informer, err := cache.GetInformer(ctx, &corev1.Pod{}, ctrlcache.BlockUntilSynced(false))
 	if err != nil {

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// unseenFor is how long an accepted eviction is held against its budget until the budget's status shows it.
-	unseenFor = 5 * time.Second
-	// probeEvery is how often one pod of a budget is tried although the status says no: the net below a status that is wrong.
-	probeEvery = 2 * time.Minute
-	// patience bounds one request; the API server may take 10 s where budgets are busy.
-	patience = 15 * time.Second
+	// unobservedTimeout is how long an accepted eviction counts against its budget while the budget's status does not show it.
+	unobservedTimeout = 5 * time.Second
+	// probeInterval is how often one pod of a budget is evicted although the status in the cache does not allow it: the status may be wrong.
+	probeInterval = 2 * time.Minute
+	// requestTimeout bounds one request; the API server may take 10 s when several update the status of one budget.
+	requestTimeout = 15 * time.Second
 )
 
-// Queue makes pods leave, for all nodes at once. A pod is in it once, by its UID. What bounds it is the rate of requests, not the number
-// of nodes, and a pod that may not go costs nothing but its place.
+// Queue evicts and deletes pods of all nodes. A pod is in it once, by its UID. It is bounded by the rate of requests, not by the number of nodes, and
+// makes no requests for a pod that its budget does not allow to leave.
 type Queue struct {
 	// send makes the request for a task.
 	send func(ctx context.Context, task drain.Task) error
-	// assess says what the budgets think of a task, and whether its pod is still there, from the caches.
+	// assess returns the verdict of the budgets on a task, and whether its pod still exists, from the caches.
 	assess func(ctx context.Context, task drain.Task) (verdict drain.Verdict, present bool)
-	// changed is called when there is something new to say about a node's pods.
+	// changed is called when the answer for a pod of a node has changed.
 	changed func(node string)
 	limiter *rate.Limiter
 	metrics *Metrics
@@ -40,42 +40,42 @@ type Queue struct {
 	mu      sync.Mutex
 	entries map[types.UID]*entry
 	nodes   map[string]map[types.UID]bool
-	gates   map[types.NamespacedName]*gate
-	// paused is until when the API server has asked to be left alone.
-	paused time.Time
+	budgets map[types.NamespacedName]*budget
+	// throttledUntil is the end of the delay that the API server has requested for all requests.
+	throttledUntil time.Time
 }
 
-// entry is a pod that is to leave.
+// entry is a pod that has to leave.
 type entry struct {
 	task drain.Task
-	// asking tells that a request is under way.
-	asking bool
-	// parked tells that it waits in front of the gates; called that one of them has put it into the queue, which it has to pass on when it
-	// needs no place.
-	parked, called bool
-	gates          []types.NamespacedName
-	// answer is the last one, the same for the nth time; times is 0 before the first.
+	// requesting reports whether a request is in progress.
+	requesting bool
+	// waiting reports whether the pod waits for its budgets; offered whether a budget has queued it for a disruption that has become available, which
+	// it has to pass on if it does not need it.
+	waiting, offered bool
+	budgets          []types.NamespacedName
+	// answer is the last answer, and times how often it was the same; 0 before the first.
 	answer drain.Answer
 	times  int
-	// next is when it may be asked again.
+	// next is the earliest time of the next request.
 	next time.Time
 }
 
-// gate is a PodDisruptionBudget as the queue knows it.
-type gate struct {
-	// busy tells that an eviction that counts against it is under way. There is one at a time: the API server counts each in the budget's
-	// status, and where two meet there it lets one of them wait for half a second, again and again.
-	busy bool
-	// taken are the evictions that its status does not show yet, by UID.
-	taken map[types.UID]taken
-	// parked are the pods that wait for a place, in their order; barred are those to which places are no help, as they have another budget,
-	// too.
-	parked, barred []types.UID
-	// probe is when one of them is tried anyway.
+// budget is the state of a PodDisruptionBudget in the queue.
+type budget struct {
+	// evicting reports whether an eviction that counts against the budget is in progress. There is one at a time: the API server counts each in the
+	// status of the budget, and of two that conflict there one waits for half a second, repeatedly.
+	evicting bool
+	// unobserved are the evictions that the status does not show yet, by the UID of the pod.
+	unobserved map[types.UID]eviction
+	// waiting are the pods that wait for a disruption, in their order; blocked are those that cannot leave when one is allowed, because they have
+	// another budget, too.
+	waiting, blocked []types.UID
+	// probe is when one of them is evicted although the status does not allow it.
 	probe time.Time
 }
 
-type taken struct {
+type eviction struct {
 	pod string
 	at  time.Time
 }
@@ -84,11 +84,11 @@ func newQueue(clk clock.WithTicker, limiter *rate.Limiter, metrics *Metrics) *Qu
 	return &Queue{
 		clock: clk, limiter: limiter, metrics: metrics, changed: func(string) {},
 		ready:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: clk}),
-		entries: map[types.UID]*entry{}, nodes: map[string]map[types.UID]bool{}, gates: map[types.NamespacedName]*gate{},
+		entries: map[types.UID]*entry{}, nodes: map[string]map[types.UID]bool{}, budgets: map[types.NamespacedName]*budget{},
 	}
 }
 
-// run works until the context ends.
+// run processes the queue until the context ends.
 func (q *Queue) run(ctx context.Context, workers int) {
 	var group sync.WaitGroup
 	for range workers {
@@ -98,7 +98,7 @@ func (q *Queue) run(ctx context.Context, workers int) {
 				if end {
 					return
 				}
-				q.step(ctx, uid)
+				q.process(ctx, uid)
 				q.ready.Done(uid)
 			}
 		})
@@ -108,8 +108,8 @@ func (q *Queue) run(ctx context.Context, workers int) {
 	group.Wait()
 }
 
-// Want says which pods are to leave a node now. Those that were to leave before and are not named are left in peace.
-func (q *Queue) Want(node string, tasks []drain.Task) {
+// SetTasks replaces the tasks of a node. A pod without a task is not evicted any more.
+func (q *Queue) SetTasks(node string, tasks []drain.Task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	wanted := make(map[types.UID]bool, len(tasks))
@@ -120,20 +120,20 @@ func (q *Queue) Want(node string, tasks []drain.Task) {
 			e = &entry{}
 			q.entries[task.UID] = e
 		} else if (e.task.Grace == nil) != (task.Grace == nil) {
-			// What was asked politely is an order now.
+			// A deletion does not wait for the next eviction.
 			e.next, e.times = time.Time{}, 0
 		}
 		e.task = task
-		// One that is parked comes back when its budget changes. Hundreds of nodes in front of one budget would else ask for all of
-		// their pods each time.
-		if !e.asking && (!e.parked || !task.Blocked) {
+		// A pod that waits is queued again when its budget changes; otherwise hundreds of nodes that wait for one budget would queue all of their
+		// pods in each reconciliation.
+		if !e.requesting && (!e.waiting || !task.Blocked) {
 			q.ready.Add(task.UID)
 		}
 	}
 	for uid := range q.nodes[node] {
 		if e := q.entries[uid]; e != nil && !wanted[uid] {
 			delete(q.entries, uid)
-			q.passOn(e)
+			q.offerNext(e)
 		}
 	}
 	if len(wanted) == 0 {
@@ -143,7 +143,7 @@ func (q *Queue) Want(node string, tasks []drain.Task) {
 	q.nodes[node] = wanted
 }
 
-// Answered returns the last answer about a pod.
+// Answered returns the last answer for a pod.
 func (q *Queue) Answered(uid types.UID) (drain.Answer, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -154,11 +154,11 @@ func (q *Queue) Answered(uid types.UID) (drain.Answer, bool) {
 	return e.answer, true
 }
 
-// step does what can be done for one pod now.
-func (q *Queue) step(ctx context.Context, uid types.UID) {
+// process makes the request for one pod if that is possible now.
+func (q *Queue) process(ctx context.Context, uid types.UID) {
 	q.mu.Lock()
 	e := q.entries[uid]
-	if e == nil || e.asking {
+	if e == nil || e.requesting {
 		q.mu.Unlock()
 		return
 	}
@@ -173,67 +173,67 @@ func (q *Queue) step(ctx context.Context, uid types.UID) {
 		return // the operator stops
 	}
 	if !q.wanted(task) {
-		// The node was given back, or its lease lost, while this waited for its turn.
-		q.leave(counted, task.UID, false)
+		// The drain was cancelled while this request waited for the rate limiter.
+		q.finish(counted, task.UID, false)
 		return
 	}
-	sending, cancel := context.WithTimeout(ctx, patience)
+	sending, cancel := context.WithTimeout(ctx, requestTimeout)
 	err := q.send(sending, task)
 	cancel()
 	answer := drain.Judge(err)
-	q.leave(counted, task.UID, answer.Outcome == drain.Accepted)
-	if q.settle(task, answer) {
+	q.finish(counted, task.UID, answer.Outcome == drain.Accepted)
+	if q.recordAnswer(task, answer) {
 		q.changed(task.Node)
 	}
 }
 
-// wanted tells whether a pod is still to leave.
+// wanted reports whether a pod still has to leave.
 func (q *Queue) wanted(task drain.Task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := q.entries[task.UID]
-	return e != nil && e.asking
+	return e != nil && e.requesting
 }
 
-// admit tells whether a pod's request may be made now, and the gate that it counts against, if any. If it may not, it sees to it that the
-// pod comes back in time.
-func (q *Queue) admit(task drain.Task, verdict drain.Verdict, present bool) (counted *gate, admitted bool) {
+// admit reports whether the request for a pod may be made now, and returns the budget that it counts against, if any. If not, the pod is queued again
+// when that may have changed.
+func (q *Queue) admit(task drain.Task, verdict drain.Verdict, present bool) (counted *budget, admitted bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e, now := q.entries[task.UID], q.clock.Now()
-	if e == nil || e.asking {
+	if e == nil || e.requesting {
 		return nil, false
 	}
 	if !present {
-		q.passOn(e)
+		q.offerNext(e)
 		return nil, false
 	}
-	if next := later(e.next, q.paused); now.Before(next) {
+	if next := later(e.next, q.throttledUntil); now.Before(next) {
 		q.ready.AddAfter(task.UID, next.Sub(now))
-		q.passOn(e)
+		q.offerNext(e)
 		return nil, false
 	}
 	if task.Grace == nil {
-		if counted, admitted = q.pass(e, verdict, now); !admitted {
+		if counted, admitted = q.reserve(e, verdict, now); !admitted {
 			return nil, false
 		}
 	}
 	if counted == nil {
-		q.passOn(e)
+		q.offerNext(e)
 	}
-	e.asking, e.parked, e.called = true, false, false
+	e.requesting, e.waiting, e.offered = true, false, false
 	return counted, true
 }
 
-// passOn calls the next pod in the place of one that was called and needs no place.
-func (q *Queue) passOn(e *entry) {
-	if !e.called {
+// offerNext offers a disruption to the next pod in place of one that it was offered to and that does not need it.
+func (q *Queue) offerNext(e *entry) {
+	if !e.offered {
 		return
 	}
-	e.called = false
-	for _, name := range e.gates {
-		if g := q.gates[name]; g != nil {
-			q.wake(g, 1)
+	e.offered = false
+	for _, name := range e.budgets {
+		if b := q.budgets[name]; b != nil {
+			q.offer(b, 1)
 		}
 	}
 }
@@ -245,70 +245,70 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// pass asks the budgets' gates for a way through, and parks the pod in front of them when there is none.
-func (q *Queue) pass(e *entry, verdict drain.Verdict, now time.Time) (counted *gate, through bool) {
+// reserve reserves a disruption of the pod's budget, or has the pod wait for its budgets when there is none.
+func (q *Queue) reserve(e *entry, verdict drain.Verdict, now time.Time) (counted *budget, admitted bool) {
 	if len(verdict.Budgets) == 0 {
 		return nil, true
 	}
-	first := q.gate(verdict.Budgets[0], now)
-	open := verdict.Outcome == drain.Accepted && (!verdict.Counted || verdict.Allowed > first.unseen(now))
-	if verdict.Counted && first.busy || !open && now.Before(first.probe) {
-		q.park(e, verdict, now)
-		again := max(first.probe.Sub(now), patience)
+	first := q.budget(verdict.Budgets[0], now)
+	allowed := verdict.Outcome == drain.Accepted && (!verdict.Counted || verdict.Allowed > first.countUnobserved(now))
+	if verdict.Counted && first.evicting || !allowed && now.Before(first.probe) {
+		q.wait(e, verdict, now)
+		delay := max(first.probe.Sub(now), requestTimeout)
 		if verdict.Outcome == drain.Accepted {
-			again = unseenFor
+			delay = unobservedTimeout
 		}
-		q.ready.AddAfter(e.task.UID, again)
+		q.ready.AddAfter(e.task.UID, delay)
 		return nil, false
 	}
-	if !open {
-		first.probe = now.Add(probeEvery)
+	if !allowed {
+		first.probe = now.Add(probeInterval)
 	}
 	if !verdict.Counted {
 		return nil, true
 	}
-	first.busy = true
-	first.taken[e.task.UID] = taken{pod: e.task.Name, at: now}
+	first.evicting = true
+	first.unobserved[e.task.UID] = eviction{pod: e.task.Name, at: now}
 	return first, true
 }
 
-// leave ends what began when a pod was let through a gate, nil for none, and lets the next one try.
-func (q *Queue) leave(g *gate, uid types.UID, accepted bool) {
-	if g == nil {
+// finish ends a request that counts against a budget, nil for none, and offers the next disruption.
+func (q *Queue) finish(b *budget, uid types.UID, accepted bool) {
+	if b == nil {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	g.busy = false
+	b.evicting = false
 	if !accepted {
-		// The place that it was given is free for another.
-		delete(g.taken, uid)
+		// The disruption that was reserved is available for another pod.
+		delete(b.unobserved, uid)
 	}
-	q.wake(g, 1)
+	q.offer(b, 1)
 }
 
-func (q *Queue) gate(name types.NamespacedName, now time.Time) *gate {
-	g := q.gates[name]
-	if g == nil {
-		g = &gate{taken: map[types.UID]taken{}, probe: now.Add(probeEvery)}
-		q.gates[name] = g
+func (q *Queue) budget(name types.NamespacedName, now time.Time) *budget {
+	b := q.budgets[name]
+	if b == nil {
+		b = &budget{unobserved: map[types.UID]eviction{}, probe: now.Add(probeInterval)}
+		q.budgets[name] = b
 	}
-	return g
+	return b
 }
 
-// park makes a pod wait. One that was called and finds the place taken keeps its turn.
-func (q *Queue) park(e *entry, verdict drain.Verdict, now time.Time) {
-	uid, called := e.task.UID, e.called
-	e.parked, e.called, e.gates = true, false, verdict.Budgets
+// wait has a pod wait for its budgets. A pod that was offered a disruption which is not available any more stays the first.
+func (q *Queue) wait(e *entry, verdict drain.Verdict, now time.Time) {
+	uid, offered := e.task.UID, e.offered
+	e.waiting, e.offered, e.budgets = true, false, verdict.Budgets
 	for _, name := range verdict.Budgets {
-		g := q.gate(name, now)
-		list := &g.parked
+		b := q.budget(name, now)
+		list := &b.waiting
 		if !verdict.Counted {
-			list = &g.barred
+			list = &b.blocked
 		}
 		switch {
 		case slices.Contains(*list, uid):
-		case called:
+		case offered:
 			*list = slices.Insert(*list, 0, uid)
 		default:
 			*list = append(*list, uid)
@@ -316,31 +316,31 @@ func (q *Queue) park(e *entry, verdict drain.Verdict, now time.Time) {
 	}
 }
 
-// unseen counts the evictions that the budget's status does not show yet.
-func (g *gate) unseen(now time.Time) int {
-	for uid, t := range g.taken {
-		if now.Sub(t.at) > unseenFor {
-			delete(g.taken, uid)
+// countUnobserved returns the number of evictions that the status of the budget does not show yet.
+func (b *budget) countUnobserved(now time.Time) int {
+	for uid, eviction := range b.unobserved {
+		if now.Sub(eviction.at) > unobservedTimeout {
+			delete(b.unobserved, uid)
 		}
 	}
-	return len(g.taken)
+	return len(b.unobserved)
 }
 
-// settle notes the answer to a request, and tells whether it is news.
-func (q *Queue) settle(task drain.Task, answer drain.Answer) bool {
+// recordAnswer records the answer to a request, and reports whether it differs from the one before.
+func (q *Queue) recordAnswer(task drain.Task, answer drain.Answer) bool {
 	q.metrics.evictions.WithLabelValues(codeLabel(answer.Code), requestLabel(task)).Inc()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.clock.Now()
 	e := q.entries[task.UID]
 	if answer.Outcome == drain.Throttled {
-		q.paused = later(q.paused, now.Add(answer.RetryIn(1)))
+		q.throttledUntil = later(q.throttledUntil, now.Add(answer.RetryIn(1)))
 	}
 	if e == nil {
 		return false
 	}
-	e.asking = false
-	news := e.times == 0 || e.answer.Outcome != answer.Outcome || e.answer.Message != answer.Message
+	e.requesting = false
+	changed := e.times == 0 || e.answer.Outcome != answer.Outcome || e.answer.Message != answer.Message
 	if e.answer.Outcome != answer.Outcome {
 		e.times = 0
 	}
@@ -348,36 +348,37 @@ func (q *Queue) settle(task drain.Task, answer drain.Answer) bool {
 	e.answer = answer
 	e.next = now.Add(answer.RetryIn(e.times))
 	q.ready.AddAfter(task.UID, e.next.Sub(now))
-	return news
+	return changed
 }
 
-// wake lets some of the pods in front of a gate try again.
-func (q *Queue) wake(g *gate, places int) {
-	for places > 0 && len(g.parked) > 0 {
-		if e := q.entries[g.parked[0]]; e != nil && e.parked {
-			e.parked, e.called = false, true
-			q.ready.Add(g.parked[0])
-			places--
+// offer queues as many of the pods that wait for a budget as it has disruptions.
+func (q *Queue) offer(b *budget, disruptions int) {
+	for disruptions > 0 && len(b.waiting) > 0 {
+		if e := q.entries[b.waiting[0]]; e != nil && e.waiting {
+			e.waiting, e.offered = false, true
+			q.ready.Add(b.waiting[0])
+			disruptions--
 		}
-		g.parked = g.parked[1:]
+		b.waiting = b.waiting[1:]
 	}
 }
 
-// budgetChanged lets pods try again when the status of their budget has changed. It returns the nodes that have pods in front of it.
+// budgetChanged queues pods after a change of their budget: the next one if it allows a disruption, or all. It returns the nodes with pods that wait
+// for the budget.
 func (q *Queue) budgetChanged(name types.NamespacedName, allowed int, disrupted func(pod string) bool, all bool) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	g := q.gates[name]
-	if g == nil {
+	b := q.budgets[name]
+	if b == nil {
 		return nil
 	}
-	for uid, t := range g.taken {
-		if disrupted(t.pod) {
-			delete(g.taken, uid)
+	for uid, eviction := range b.unobserved {
+		if disrupted(eviction.pod) {
+			delete(b.unobserved, uid)
 		}
 	}
 	nodes := map[string]bool{}
-	for _, list := range []*[]types.UID{&g.parked, &g.barred} {
+	for _, list := range []*[]types.UID{&b.waiting, &b.blocked} {
 		*list = slices.DeleteFunc(*list, func(uid types.UID) bool { return q.entries[uid] == nil })
 		for _, uid := range *list {
 			nodes[q.entries[uid].task.Node] = true
@@ -385,11 +386,11 @@ func (q *Queue) budgetChanged(name types.NamespacedName, allowed int, disrupted 
 	}
 	switch {
 	case all:
-		g.parked, g.barred = append(g.parked, g.barred...), nil
-		q.wake(g, len(g.parked))
-	case !g.busy && allowed > g.unseen(q.clock.Now()):
+		b.waiting, b.blocked = append(b.waiting, b.blocked...), nil
+		q.offer(b, len(b.waiting))
+	case !b.evicting && allowed > b.countUnobserved(q.clock.Now()):
 		// The others follow one by one.
-		q.wake(g, 1)
+		q.offer(b, 1)
 	}
 	names := make([]string, 0, len(nodes))
 	for node := range nodes {
@@ -398,11 +399,11 @@ func (q *Queue) budgetChanged(name types.NamespacedName, allowed int, disrupted 
 	return names
 }
 
-// budgetGone drops a budget's gate; its pods try again.
+// budgetGone forgets a budget and queues all of its pods.
 func (q *Queue) budgetGone(name types.NamespacedName) []string {
 	nodes := q.budgetChanged(name, 0, func(string) bool { return false }, true)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.gates, name)
+	delete(q.budgets, name)
 	return nodes
 }

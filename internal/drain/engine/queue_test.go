@@ -25,78 +25,79 @@ import (
 
 var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// ground is a queue whose requests are answered by the test, and whose budgets are its.
-type ground struct {
+// testQueue is a queue whose requests the test answers.
+type testQueue struct {
 	*Queue
 	t *testing.T
 
 	mu sync.Mutex
-	// allowed is what the status of each budget says; budgets are those of each pod.
+	// allowed is the number of disruptions in the status of each budget; budgets are the budgets of each pod.
 	allowed map[string]int
 	budgets map[string][]string
-	// answers are what the API server says to a pod's requests, nil for yes.
+	// answers are the errors of the requests for each pod.
 	answers map[string]error
-	// gone are the pods that are not there any more.
+	// gone are the pods that do not exist any more.
 	gone map[string]bool
 	sent []string
-	told []string
+	// changedNodes are the nodes for which changed was called.
+	changedNodes []string
 }
 
-// inTime runs a test in a time of its own, in which it is known when nothing more will happen.
-func inTime(t *testing.T, test func(g *ground)) {
+// withFakeTime runs a test in a synctest bubble.
+func withFakeTime(t *testing.T, test func(q *testQueue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGround(t)
-		defer g.ready.ShutDown()
-		test(g)
+		q := newTestQueue(t)
+		defer q.ready.ShutDown()
+		test(q)
 	})
 }
 
-func newGround(t *testing.T) *ground {
+func newTestQueue(t *testing.T) *testQueue {
 	t.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &ground{
+	q := &testQueue{
 		Queue: newQueue(clock.RealClock{}, rate.NewLimiter(rate.Inf, 1), metrics), t: t,
 		allowed: map[string]int{}, budgets: map[string][]string{}, answers: map[string]error{}, gone: map[string]bool{},
 	}
-	g.send = func(_ context.Context, task drain.Task) error {
-		g.mu.Lock()
-		defer g.mu.Unlock()
+	q.send = func(_ context.Context, task drain.Task) error {
+		q.mu.Lock()
+		defer q.mu.Unlock()
 		text := task.Name
 		if task.Grace != nil {
 			text += fmt.Sprintf(" %ds", *task.Grace)
 		}
-		g.sent = append(g.sent, text)
-		return g.answers[task.Name]
+		q.sent = append(q.sent, text)
+		return q.answers[task.Name]
 	}
-	g.assess = func(_ context.Context, task drain.Task) (drain.Verdict, bool) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
+	q.assess = func(_ context.Context, task drain.Task) (drain.Verdict, bool) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
 		v := drain.Verdict{Outcome: drain.Accepted}
-		for _, name := range g.budgets[task.Name] {
+		for _, name := range q.budgets[task.Name] {
 			v.Budgets = append(v.Budgets, types.NamespacedName{Namespace: "shop", Name: name})
 		}
 		switch len(v.Budgets) {
 		case 0:
 		case 1:
-			v.Counted, v.Allowed = true, g.allowed[v.Budgets[0].Name]
+			v.Counted, v.Allowed = true, q.allowed[v.Budgets[0].Name]
 			if v.Allowed == 0 {
 				v.Outcome = drain.BudgetSpent
 			}
 		default:
 			v.Outcome = drain.SeveralBudgets
 		}
-		return v, !g.gone[task.Name]
+		return v, !q.gone[task.Name]
 	}
-	g.changed = func(node string) {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.told = append(g.told, node)
+	q.changed = func(node string) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.changedNodes = append(q.changedNodes, node)
 	}
-	return g
+	return q
 }
 
 func tasks(node string, names ...string) []drain.Task {
@@ -107,46 +108,46 @@ func tasks(node string, names ...string) []drain.Task {
 	return out
 }
 
-// work does all that can be done now and returns what was sent.
-func (g *ground) work() string {
-	g.t.Helper()
-	for g.ready.Len() > 0 {
-		uid, _ := g.ready.Get()
-		g.step(g.t.Context(), uid)
-		g.ready.Done(uid)
+// processAll processes all pods that are ready and returns what was sent.
+func (q *testQueue) processAll() string {
+	q.t.Helper()
+	for q.ready.Len() > 0 {
+		uid, _ := q.ready.Get()
+		q.process(q.t.Context(), uid)
+		q.ready.Done(uid)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	sent := slices.Clone(g.sent)
-	g.sent = nil
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	sent := slices.Clone(q.sent)
+	q.sent = nil
 	slices.Sort(sent)
 	return strings.Join(sent, ", ")
 }
 
-// after lets time pass and does what is due then.
-func (g *ground) after(wait time.Duration) string {
-	g.t.Helper()
+// after lets time pass, and processes the pods that are ready then.
+func (q *testQueue) after(wait time.Duration) string {
+	q.t.Helper()
 	time.Sleep(wait)
 	synctest.Wait()
-	return g.work()
+	return q.processAll()
 }
 
-// budget changes a budget's status and returns what is sent then, and the nodes that hear of it.
-func (g *ground) budget(name string, allowed int, disrupted ...string) (sent, nodes string) {
-	g.t.Helper()
-	g.mu.Lock()
-	g.allowed[name] = allowed
-	g.mu.Unlock()
-	told := g.budgetChanged(types.NamespacedName{Namespace: "shop", Name: name}, allowed,
+// budget changes the status of a budget, and returns what is sent then, and the nodes with pods that wait for it.
+func (q *testQueue) budget(name string, allowed int, disrupted ...string) (sent, nodes string) {
+	q.t.Helper()
+	q.mu.Lock()
+	q.allowed[name] = allowed
+	q.mu.Unlock()
+	waiting := q.budgetChanged(types.NamespacedName{Namespace: "shop", Name: name}, allowed,
 		func(pod string) bool { return slices.Contains(disrupted, pod) }, false)
-	slices.Sort(told)
-	return g.work(), strings.Join(told, ", ")
+	slices.Sort(waiting)
+	return q.processAll(), strings.Join(waiting, ", ")
 }
 
-func (g *ground) expect(got, want string) {
-	g.t.Helper()
+func (q *testQueue) expect(got, want string) {
+	q.t.Helper()
 	if got != want {
-		g.t.Errorf("sent %q, want %q", got, want)
+		q.t.Errorf("sent %q, want %q", got, want)
 	}
 }
 
@@ -158,171 +159,171 @@ func tooMany(budget bool, retry int32) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-func TestEachPodIsAskedOnce(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.Want("n1", tasks("n1", "a", "b"))
-		g.Want("n2", tasks("n2", "c"))
-		g.expect(g.work(), "a, b, c")
-		g.Want("n1", tasks("n1", "a", "b"))
-		g.expect(g.work(), "")
-		if want := "n1 n1 n2"; strings.Join(slices.Sorted(slices.Values(g.told)), " ") != want {
-			t.Errorf("told %v, want %s", g.told, want)
+func TestQueue_OneRequestPerPod(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		q.SetTasks("n1", tasks("n1", "a", "b"))
+		q.SetTasks("n2", tasks("n2", "c"))
+		q.expect(q.processAll(), "a, b, c")
+		q.SetTasks("n1", tasks("n1", "a", "b"))
+		q.expect(q.processAll(), "")
+		if want := "n1 n1 n2"; strings.Join(slices.Sorted(slices.Values(q.changedNodes)), " ") != want {
+			t.Errorf("changed %v, want %s", q.changedNodes, want)
 		}
-		if answer, ok := g.Answered("uid-a"); !ok || answer.Outcome != drain.Accepted {
+		if answer, ok := q.Answered("uid-a"); !ok || answer.Outcome != drain.Accepted {
 			t.Errorf("%+v, %v", answer, ok)
 		}
-		// Accepted, and still there: something has undone it, so it is asked again in the end.
-		g.expect(g.after(10*time.Second), "a, b, c")
+		// Accepted, and still there: the requests are repeated.
+		q.expect(q.after(10*time.Second), "a, b, c")
 	})
 }
 
-func TestWhatIsNotWantedAnyMoreIsLeftInPeace(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.budgets["a"], g.budgets["b"] = []string{"web"}, []string{"web"}
-		g.Want("n1", tasks("n1", "a", "b"))
-		g.expect(g.work(), "")
-		g.Want("n1", tasks("n1", "b"))
-		sent, nodes := g.budget("web", 5)
-		g.expect(sent, "b")
+func TestSetTasks_PodRemoved(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		q.budgets["a"], q.budgets["b"] = []string{"web"}, []string{"web"}
+		q.SetTasks("n1", tasks("n1", "a", "b"))
+		q.expect(q.processAll(), "")
+		q.SetTasks("n1", tasks("n1", "b"))
+		sent, nodes := q.budget("web", 5)
+		q.expect(sent, "b")
 		if nodes != "n1" {
-			t.Errorf("told %q", nodes)
+			t.Errorf("nodes %q", nodes)
 		}
-		g.Want("n1", nil)
-		if len(g.entries) != 0 || len(g.nodes) != 0 {
-			t.Errorf("left: %v, %v", g.entries, g.nodes)
+		q.SetTasks("n1", nil)
+		if len(q.entries) != 0 || len(q.nodes) != 0 {
+			t.Errorf("left: %v, %v", q.entries, q.nodes)
 		}
-		if _, ok := g.Answered("uid-b"); ok {
+		if _, ok := q.Answered("uid-b"); ok {
 			t.Error("an answer is left")
 		}
 	})
 }
 
-// A spent budget costs no request at all; as many go as it allows, and no more until its status shows the ones before.
-func TestBudgetsLetGoWhatTheyAllow(t *testing.T) {
-	inTime(t, func(g *ground) {
+// No request is made while a budget is spent, and no more than it allows until its status shows the evictions before.
+func TestQueue_AsManyAsTheBudgetAllows(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
 		for _, pod := range []string{"a", "b", "c", "d"} {
-			g.budgets[pod] = []string{"web"}
+			q.budgets[pod] = []string{"web"}
 		}
-		g.Want("n1", tasks("n1", "a", "b"))
-		g.Want("n2", tasks("n2", "c", "d"))
-		g.expect(g.work(), "")
-		sent, nodes := g.budget("web", 1)
-		g.expect(sent, "a")
+		q.SetTasks("n1", tasks("n1", "a", "b"))
+		q.SetTasks("n2", tasks("n2", "c", "d"))
+		q.expect(q.processAll(), "")
+		sent, nodes := q.budget("web", 1)
+		q.expect(sent, "a")
 		if nodes != "n1, n2" {
-			t.Errorf("told %q", nodes)
+			t.Errorf("nodes %q", nodes)
 		}
-		// The status has not seen a yet: it still says 1, which was a's.
-		sent, _ = g.budget("web", 1)
-		g.expect(sent, "")
-		sent, _ = g.budget("web", 0, "a")
-		g.expect(sent, "")
-		sent, _ = g.budget("web", 2)
-		g.expect(sent, "b, c")
-		sent, _ = g.budget("web", 1, "b", "c")
-		g.expect(sent, "d")
+		// The status does not show the eviction of a yet.
+		sent, _ = q.budget("web", 1)
+		q.expect(sent, "")
+		sent, _ = q.budget("web", 0, "a")
+		q.expect(sent, "")
+		sent, _ = q.budget("web", 2)
+		q.expect(sent, "b, c")
+		sent, _ = q.budget("web", 1, "b", "c")
+		q.expect(sent, "d")
 	})
 }
 
-// Each look at a node names all of its pods again. Those whose budget says no, and that wait for it already, are not held against it again.
-func TestParkedPodsAreLeftUntilTheirBudgetChanges(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.budgets["a"] = []string{"web"}
-		waits := tasks("n1", "a")
-		waits[0].Blocked = true
-		g.Want("n1", waits)
-		g.expect(g.work(), "")
-		g.Want("n1", waits)
-		if n := g.ready.Len(); n != 0 {
-			t.Errorf("%d pods are looked at again", n)
+// Each decision about a node has a task for all of its pods. Those that wait for their budget are not queued again.
+func TestSetTasks_PodsWaitForTheirBudget(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		q.budgets["a"] = []string{"web"}
+		blocked := tasks("n1", "a")
+		blocked[0].Blocked = true
+		q.SetTasks("n1", blocked)
+		q.expect(q.processAll(), "")
+		q.SetTasks("n1", blocked)
+		if n := q.ready.Len(); n != 0 {
+			t.Errorf("%d pods are queued again", n)
 		}
-		// The budgets of another kind of pod: a is not ready any more, say.
-		waits[0].Blocked = false
-		g.Want("n1", waits)
-		if n := g.ready.Len(); n != 1 {
-			t.Errorf("%d pods are looked at again", n)
+		// The budget does not apply any more, for example because the pod is not ready.
+		blocked[0].Blocked = false
+		q.SetTasks("n1", blocked)
+		if n := q.ready.Len(); n != 1 {
+			t.Errorf("%d pods are queued again", n)
 		}
-		g.expect(g.work(), "")
-		waits[0].Blocked = true
-		sent, _ := g.budget("web", 1)
-		g.expect(sent, "a")
+		q.expect(q.processAll(), "")
+		blocked[0].Blocked = true
+		sent, _ := q.budget("web", 1)
+		q.expect(sent, "a")
 	})
 }
 
-// Two evictions that meet in the status of their budget keep each other waiting in the API server.
-func TestOneEvictionAtATimeForEachBudget(t *testing.T) {
-	inTime(t, func(g *ground) {
+// Two evictions that conflict in the status of their budget delay each other in the API server.
+func TestQueue_OneEvictionAtATimePerBudget(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
 		for pod, budget := range map[string]string{"a": "web", "b": "web", "c": "web", "d": "db"} {
-			g.budgets[pod] = []string{budget}
+			q.budgets[pod] = []string{budget}
 		}
-		g.allowed["web"], g.allowed["db"] = 9, 9
-		send, meanwhile := g.send, ""
-		g.send = func(ctx context.Context, task drain.Task) error {
+		q.allowed["web"], q.allowed["db"] = 9, 9
+		send, meanwhile := q.send, ""
+		q.send = func(ctx context.Context, task drain.Task) error {
 			if task.Name == "a" {
-				g.send = send
-				meanwhile = g.work()
+				q.send = send
+				meanwhile = q.processAll()
 			}
 			return send(ctx, task)
 		}
-		g.Want("n1", tasks("n1", "a", "b", "c", "d"))
-		g.expect(g.work(), "a, b, c")
-		g.expect(meanwhile, "d")
+		q.SetTasks("n1", tasks("n1", "a", "b", "c", "d"))
+		q.expect(q.processAll(), "a, b, c")
+		q.expect(meanwhile, "d")
 	})
 }
 
-// A place that is free goes to the next pod when the one that it was offered to needs none.
-func TestAPlaceIsPassedOn(t *testing.T) {
-	for name, spoil := range map[string]func(g *ground){
-		"it is gone":               func(g *ground) { g.gone["a"] = true },
-		"it is not wanted":         func(g *ground) { g.Want("n1", tasks("n1", "b", "c")) },
-		"it needs no place":        func(g *ground) { g.budgets["a"] = nil },
-		"it has to wait":           func(g *ground) { g.entries["uid-a"].next = time.Now().Add(time.Minute) },
-		"the others are not there": func(g *ground) { g.Want("n1", tasks("n1", "a", "c")) },
+// A disruption is offered to the next pod when the one that it was offered to does not need it.
+func TestQueue_OffersTheNextPod(t *testing.T) {
+	for name, change := range map[string]func(q *testQueue){
+		"gone":                 func(q *testQueue) { q.gone["a"] = true },
+		"task removed":         func(q *testQueue) { q.SetTasks("n1", tasks("n1", "b", "c")) },
+		"no budget":            func(q *testQueue) { q.budgets["a"] = nil },
+		"retry later":          func(q *testQueue) { q.entries["uid-a"].next = time.Now().Add(time.Minute) },
+		"next one has no task": func(q *testQueue) { q.SetTasks("n1", tasks("n1", "a", "c")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(g *ground) {
+			withFakeTime(t, func(q *testQueue) {
 				for _, pod := range []string{"a", "b", "c"} {
-					g.budgets[pod] = []string{"web"}
+					q.budgets[pod] = []string{"web"}
 				}
-				g.Want("n1", tasks("n1", "a", "b", "c"))
-				g.expect(g.work(), "")
-				g.allowed["web"] = 1
-				g.budgetChanged(types.NamespacedName{Namespace: "shop", Name: "web"}, 1, func(string) bool { return false }, false)
-				spoil(g)
-				want := map[string]string{"it needs no place": "a, b", "the others are not there": "a"}[name]
+				q.SetTasks("n1", tasks("n1", "a", "b", "c"))
+				q.expect(q.processAll(), "")
+				q.allowed["web"] = 1
+				q.budgetChanged(types.NamespacedName{Namespace: "shop", Name: "web"}, 1, func(string) bool { return false }, false)
+				change(q)
+				want := map[string]string{"no budget": "a, b", "next one has no task": "a"}[name]
 				if want == "" {
 					want = "b"
 				}
-				g.expect(g.work(), want)
+				q.expect(q.processAll(), want)
 			})
 		})
 	}
 }
 
-// A place that the budget's status never shows as taken is offered again after a while.
-func TestAPlaceThatIsNotSeenToBeTaken(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.budgets["a"], g.budgets["b"] = []string{"web"}, []string{"web"}
-		g.allowed["web"] = 1
-		g.Want("n1", tasks("n1", "a", "b"))
-		g.expect(g.work(), "a")
-		g.expect(g.after(unseenFor-time.Millisecond), "")
-		g.expect(g.after(2*time.Millisecond), "b")
+// A disruption that the status of the budget never shows is offered again after unobservedTimeout.
+func TestQueue_StatusDoesNotShowTheEviction(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		q.budgets["a"], q.budgets["b"] = []string{"web"}, []string{"web"}
+		q.allowed["web"] = 1
+		q.SetTasks("n1", tasks("n1", "a", "b"))
+		q.expect(q.processAll(), "a")
+		q.expect(q.after(unobservedTimeout-time.Millisecond), "")
+		q.expect(q.after(2*time.Millisecond), "b")
 	})
 }
 
-// Places are no help to a pod with two budgets, so it is in nobody's way.
-func TestAPodWithTwoBudgetsTakesNobodysPlace(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.budgets["a"], g.budgets["b"] = []string{"web", "all"}, []string{"web"}
-		g.Want("n1", tasks("n1", "a", "b"))
-		g.expect(g.work(), "")
-		sent, _ := g.budget("web", 1)
-		g.expect(sent, "b")
+// A pod with two budgets cannot be evicted, so the disruption of one of them is for the next pod.
+func TestQueue_PodWithTwoBudgetsDoesNotBlock(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		q.budgets["a"], q.budgets["b"] = []string{"web", "all"}, []string{"web"}
+		q.SetTasks("n1", tasks("n1", "a", "b"))
+		q.expect(q.processAll(), "")
+		sent, _ := q.budget("web", 1)
+		q.expect(sent, "b")
 	})
 }
 
-// A selector is read once for each generation of a budget, which is what the API server counts its changes by.
-func TestSelectorsAreReadOnce(t *testing.T) {
+// A selector is parsed once per generation of a budget.
+func TestSelectors_ParsedOnce(t *testing.T) {
 	budget := func(uid string, generation int64, app string) *policyv1.PodDisruptionBudget {
 		return &policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: types.UID(uid), Generation: generation},
@@ -334,155 +335,154 @@ func TestSelectorsAreReadOnce(t *testing.T) {
 		budget *policyv1.PodDisruptionBudget
 		want   string
 	}{
-		{budget("one", 1, "a"), "app=a"}, {budget("one", 1, "never looked at"), "app=a"}, {budget("one", 2, "b"), "app=b"},
+		{budget("one", 1, "a"), "app=a"}, {budget("one", 1, "not parsed"), "app=a"}, {budget("one", 2, "b"), "app=b"},
 		{budget("two", 2, "c"), "app=c"},
 	} {
 		if got := s.of(c.budget).String(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
-	if s.forget(types.NamespacedName{Namespace: "shop", Name: "web"}); len(s.read) != 0 {
-		t.Error("one that is gone is remembered")
+	if s.forget(types.NamespacedName{Namespace: "shop", Name: "web"}); len(s.parsed) != 0 {
+		t.Error("the selector of a budget that is gone is kept")
 	}
 }
 
-func TestTheApiServerHasTheLastWord(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.budgets["a"], g.budgets["b"], g.allowed["web"] = []string{"web"}, []string{"web"}, 1
-		g.answers["a"] = tooMany(true, 0)
-		g.Want("n1", tasks("n1", "a", "b"))
-		// a is refused, and b gets the place that it leaves.
-		g.expect(g.work(), "a, b")
-		if answer, _ := g.Answered("uid-a"); answer.Outcome != drain.BudgetSpent {
+func TestQueue_APIServerDenies(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		q.budgets["a"], q.budgets["b"], q.allowed["web"] = []string{"web"}, []string{"web"}, 1
+		q.answers["a"] = tooMany(true, 0)
+		q.SetTasks("n1", tasks("n1", "a", "b"))
+		// The eviction of a is denied, and b is offered the disruption.
+		q.expect(q.processAll(), "a, b")
+		if answer, _ := q.Answered("uid-a"); answer.Outcome != drain.BudgetSpent {
 			t.Errorf("%+v", answer)
 		}
-		delete(g.answers, "a")
-		g.expect(g.after(time.Second), "") // b's eviction is still held against the budget
-		sent, _ := g.budget("web", 1, "b")
-		g.expect(sent, "a")
+		delete(q.answers, "a")
+		q.expect(q.after(time.Second), "") // the eviction of b still counts against the budget
+		sent, _ := q.budget("web", 1, "b")
+		q.expect(sent, "a")
 	})
 }
 
-// A status that is wrong for ever must not hold a node for ever: now and then one pod is tried all the same.
-func TestProbe(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.budgets["a"], g.budgets["b"] = []string{"web"}, []string{"web"}
-		g.Want("n1", tasks("n1", "a", "b"))
-		g.expect(g.work(), "")
-		g.answers["a"], g.answers["b"] = tooMany(true, 0), tooMany(true, 0)
-		sent := g.after(probeEvery)
+// A status that stays wrong must not block a drain forever: one pod is evicted once per probeInterval.
+func TestQueue_Probe(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		q.budgets["a"], q.budgets["b"] = []string{"web"}, []string{"web"}
+		q.SetTasks("n1", tasks("n1", "a", "b"))
+		q.expect(q.processAll(), "")
+		q.answers["a"], q.answers["b"] = tooMany(true, 0), tooMany(true, 0)
+		sent := q.after(probeInterval)
 		if sent != "a" && sent != "b" {
 			t.Errorf("sent %q, want one of the two", sent)
 		}
 	})
 }
 
-func TestSeveralBudgets(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.budgets["a"] = []string{"web", "all"}
-		g.allowed["web"], g.allowed["all"] = 1, 1
-		g.Want("n1", tasks("n1", "a"))
-		g.expect(g.work(), "")
-		g.mu.Lock()
-		g.budgets["a"] = []string{"all"}
-		g.mu.Unlock()
-		nodes := g.budgetGone(types.NamespacedName{Namespace: "shop", Name: "web"})
-		g.expect(g.work(), "a")
+func TestQueue_SeveralBudgets(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		q.budgets["a"] = []string{"web", "all"}
+		q.allowed["web"], q.allowed["all"] = 1, 1
+		q.SetTasks("n1", tasks("n1", "a"))
+		q.expect(q.processAll(), "")
+		q.mu.Lock()
+		q.budgets["a"] = []string{"all"}
+		q.mu.Unlock()
+		nodes := q.budgetGone(types.NamespacedName{Namespace: "shop", Name: "web"})
+		q.expect(q.processAll(), "a")
 		if len(nodes) != 1 {
-			t.Errorf("told %v", nodes)
+			t.Errorf("nodes %v", nodes)
 		}
 	})
 }
 
-// A busy API server is left alone by all, not by the pod alone that it told so.
-func TestThrottled(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.answers["a"] = tooMany(false, 7)
-		g.Want("n1", tasks("n1", "a"))
-		g.expect(g.work(), "a")
-		delete(g.answers, "a")
-		g.Want("n2", tasks("n2", "b"))
-		g.expect(g.work(), "")
-		g.expect(g.after(7*time.Second), "a, b")
+// The delay that a busy API server requests applies to all pods.
+func TestQueue_Throttled(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		q.answers["a"] = tooMany(false, 7)
+		q.SetTasks("n1", tasks("n1", "a"))
+		q.expect(q.processAll(), "a")
+		delete(q.answers, "a")
+		q.SetTasks("n2", tasks("n2", "b"))
+		q.expect(q.processAll(), "")
+		q.expect(q.after(7*time.Second), "a, b")
 	})
 }
 
-func TestFailuresAreTriedAgainMoreRarely(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.answers["a"] = errors.New("connection refused")
-		g.Want("n1", tasks("n1", "a"))
-		g.expect(g.work(), "a")
+func TestQueue_RetriesWithBackoff(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		q.answers["a"] = errors.New("connection refused")
+		q.SetTasks("n1", tasks("n1", "a"))
+		q.expect(q.processAll(), "a")
 		for _, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second} {
-			g.Want("n1", tasks("n1", "a"))
-			g.expect(g.work(), "")
-			g.expect(g.after(wait), "a")
+			q.SetTasks("n1", tasks("n1", "a"))
+			q.expect(q.processAll(), "")
+			q.expect(q.after(wait), "a")
 		}
-		if len(g.told) != 1 {
-			t.Errorf("the same answer was told %d times", len(g.told))
+		if len(q.changedNodes) != 1 {
+			t.Errorf("changed was called %d times for the same answer", len(q.changedNodes))
 		}
 	})
 }
 
-// A deadline turns an eviction into a deletion at once, whatever the budget says and however long the next try is away.
-func TestADeadlineOverrules(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.budgets["a"] = []string{"web"}
-		g.Want("n1", tasks("n1", "a"))
-		g.expect(g.work(), "")
+// After the deadline a deletion replaces the eviction at once, independent of the budget and of the backoff.
+func TestSetTasks_DeletionReplacesEviction(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		q.budgets["a"] = []string{"web"}
+		q.SetTasks("n1", tasks("n1", "a"))
+		q.expect(q.processAll(), "")
 		forced := tasks("n1", "a")
 		forced[0].Grace = new(int64(5))
-		g.Want("n1", forced)
-		g.expect(g.work(), "a 5s")
+		q.SetTasks("n1", forced)
+		q.expect(q.processAll(), "a 5s")
 	})
 }
 
-// What is withdrawn while it waits for its turn is not sent: the node may have been given back.
+// What is withdrawn while it blocked for its turn is not sent: the node may have been given back.
 func TestWithdrawnWhileItWaits(t *testing.T) {
-	inTime(t, func(g *ground) {
-		g.limiter = rate.NewLimiter(rate.Every(200*time.Millisecond), 1)
-		g.limiter.Allow()
-		g.Want("n1", tasks("n1", "a"))
-		uid, _ := g.ready.Get()
+	withFakeTime(t, func(q *testQueue) {
+		q.limiter = rate.NewLimiter(rate.Every(200*time.Millisecond), 1)
+		q.limiter.Allow()
+		q.SetTasks("n1", tasks("n1", "a"))
+		uid, _ := q.ready.Get()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			g.step(g.t.Context(), uid)
+			q.process(q.t.Context(), uid)
 		}()
-		asking := func() bool {
-			g.Queue.mu.Lock()
-			defer g.Queue.mu.Unlock()
-			return g.entries[uid].asking
+		requesting := func() bool {
+			q.Queue.mu.Lock()
+			defer q.Queue.mu.Unlock()
+			return q.entries[uid].requesting
 		}
-		for deadline := time.Now().Add(30 * time.Second); !asking(); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(30 * time.Second); !requesting(); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatal("it does not wait for its turn")
+				t.Fatal("the request does not wait for the rate limiter")
 			}
 		}
-		g.Want("n1", nil)
+		q.SetTasks("n1", nil)
 		<-done
-		g.expect(g.work(), "")
+		q.expect(q.processAll(), "")
 	})
 }
 
-// The workers end with the context.
-func TestRunStopsWithTheContext(t *testing.T) {
-	inTime(t, func(g *ground) {
-		ctx, cancel := context.WithCancel(g.t.Context())
+func TestQueue_RunEndsWithTheContext(t *testing.T) {
+	withFakeTime(t, func(q *testQueue) {
+		ctx, cancel := context.WithCancel(q.t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			g.run(ctx, 3)
+			q.run(ctx, 3)
 		}()
 		for i := range 20 {
 			node := fmt.Sprintf("n%d", i)
-			g.Want(node, tasks(node, fmt.Sprintf("p%d", i)))
+			q.SetTasks(node, tasks(node, fmt.Sprintf("p%d", i)))
 		}
 		synctest.Wait()
-		g.mu.Lock()
-		if len(g.sent) != 20 {
-			t.Errorf("%d sent", len(g.sent))
+		q.mu.Lock()
+		if len(q.sent) != 20 {
+			t.Errorf("%d sent", len(q.sent))
 		}
-		g.mu.Unlock()
+		q.mu.Unlock()
 		cancel()
 		<-done
 	})

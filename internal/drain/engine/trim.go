@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 )
 
-// smallPod is what the cache keeps of a pod. Texts that many pods have are kept once.
+// smallPod has the fields of a pod that a drain needs. Strings that many pods share are stored once.
 type smallPod struct {
 	namespace, name, version, node string
 	uid                            types.UID
@@ -35,10 +35,10 @@ type rarePart struct {
 	started     *metav1.Time
 }
 
-// shared returns one copy of a text that many objects have.
+// shared returns the one copy of a string that many objects have.
 func shared(text string) string { return unique.Make(text).Value() }
 
-// TrimPod is the transform of the cache of pods: of 50,000 of them every field counts.
+// TrimPod is the transform of the cache of pods, which may have 50,000 of them.
 func TrimPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -71,7 +71,7 @@ func TrimPod(object any) (any, error) {
 	return small, nil
 }
 
-// rareOf is what few pods have, nil when this one has none of it.
+// rareOf returns the fields that few pods have; nil when the pod has none of them.
 func rareOf(pod *corev1.Pod) *rarePart {
 	rare := &rarePart{ends: pod.DeletionTimestamp, endsWithin: pod.DeletionGracePeriodSeconds, finalizers: pod.Finalizers}
 	for _, key := range []string{drain.AnnotationMirror, drain.AnnotationKarpenter} {
@@ -80,7 +80,7 @@ func rareOf(pod *corev1.Pod) *rarePart {
 				rare.annotations = map[string]string{}
 			}
 			rare.annotations[key] = value
-			// The time that Karpenter's annotation names begins with it.
+			// The duration of Karpenter's annotation starts then.
 			rare.started = pod.Status.StartTime
 		}
 	}
@@ -95,12 +95,12 @@ func rareOf(pod *corev1.Pod) *rarePart {
 	return rare
 }
 
-// GetObjectMeta lets an informer know whose this is.
+// GetObjectMeta returns what an informer needs to identify the pod.
 func (p *smallPod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version}
 }
 
-// pod makes a Pod of it, with all that a drain looks at.
+// pod returns a Pod with the fields that a drain needs.
 func (p *smallPod) pod() *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version, Labels: p.labels},
@@ -137,8 +137,8 @@ func (r *rarePart) add(pod *corev1.Pod) {
 	}
 }
 
-// matters tells whether a change of a pod is one that a drain looks at.
-func matters(before, after *smallPod) bool {
+// differs reports whether two versions of a pod differ in a field that a drain needs.
+func differs(before, after *smallPod) bool {
 	a, b := before.rare, after.rare
 	if a == nil {
 		a = &rarePart{}

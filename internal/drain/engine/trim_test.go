@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 )
 
-// fullPod has everything that a pod may have and a drain looks at, and things that none looks at.
+// fullPod returns a pod with all fields that a drain needs, and others that it does not need.
 func fullPod() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -51,8 +51,8 @@ func small(t *testing.T, pod *corev1.Pod) *smallPod {
 	return trimmed
 }
 
-// What a drain looks at is there after the cache has had the pod.
-func TestPodsComeBackFromTheCache(t *testing.T) {
+// A pod from the cache has all fields that a drain needs.
+func TestTrimPod(t *testing.T) {
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-1", UID: "uid", ResourceVersion: "7", Labels: map[string]string{"app": "web"},
@@ -87,27 +87,27 @@ func TestPodsComeBackFromTheCache(t *testing.T) {
 	}
 }
 
-func TestWhichChangesOfPodsMatter(t *testing.T) {
+func TestDiffers(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*corev1.Pod)
 		want   bool
 	}{
-		"nothing":           {func(p *corev1.Pod) { p.ResourceVersion = "8" }, false},
-		"an address":        {func(p *corev1.Pod) { p.Status.PodIP = "10.0.0.2" }, false},
-		"a foreign note":    {func(p *corev1.Pod) { p.Annotations["other"] = "z" }, false},
-		"another condition": {func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }, false},
-		"ready":             {func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse }, true},
-		"phase":             {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, true},
-		"its end":           {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: start.Add(-time.Second)} }, true},
-		"a finalizer":       {func(p *corev1.Pod) { p.Finalizers = nil }, true},
-		"a label":           {func(p *corev1.Pod) { p.Labels["app"] = "db" }, true},
-		"a node":            {func(p *corev1.Pod) { p.Spec.NodeName = "n2" }, true},
-		"another pod":       {func(p *corev1.Pod) { p.UID = "x" }, true},
-		"a protection":      {func(p *corev1.Pod) { delete(p.Annotations, drain.AnnotationKarpenter) }, true},
+		"nothing":                 {func(p *corev1.Pod) { p.ResourceVersion = "8" }, false},
+		"address":                 {func(p *corev1.Pod) { p.Status.PodIP = "10.0.0.2" }, false},
+		"another annotation":      {func(p *corev1.Pod) { p.Annotations["other"] = "z" }, false},
+		"another condition":       {func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }, false},
+		"ready":                   {func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse }, true},
+		"phase":                   {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, true},
+		"deletion timestamp":      {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: start.Add(-time.Second)} }, true},
+		"finalizer":               {func(p *corev1.Pod) { p.Finalizers = nil }, true},
+		"label":                   {func(p *corev1.Pod) { p.Labels["app"] = "db" }, true},
+		"node":                    {func(p *corev1.Pod) { p.Spec.NodeName = "n2" }, true},
+		"another pod":             {func(p *corev1.Pod) { p.UID = "x" }, true},
+		"annotation of Karpenter": {func(p *corev1.Pod) { delete(p.Annotations, drain.AnnotationKarpenter) }, true},
 	} {
 		after := fullPod()
 		c.change(after)
-		if got := matters(small(t, fullPod()), small(t, after)); got != c.want {
+		if got := differs(small(t, fullPod()), small(t, after)); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -23,10 +23,10 @@ import (
 // IndexNode is the index of Pods and VolumeAttachments by spec.nodeName.
 const IndexNode = "spec.nodeName"
 
-// tellEvery is how long the news of a budget's numbers may wait for more of its kind.
-const tellEvery = time.Second
+// budgetDelay is how long the nodes wait after a change of a budget's status, so that several changes are one reconciliation.
+const budgetDelay = time.Second
 
-// Index gives the cache the index of VolumeAttachments that an Engine reads by; IndexPods and CachedPods are for the pods.
+// Index adds the index of VolumeAttachments to a cache; IndexPods adds that of pods.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &storagev1.VolumeAttachment{}, IndexNode, func(object client.Object) []string {
 		if attachment, ok := object.(*storagev1.VolumeAttachment); ok {
@@ -40,7 +40,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// daemonSet is a DaemonSet of which only the metadata is read.
+// daemonSet returns a DaemonSet of which only the metadata is read.
 func daemonSet() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"})
@@ -52,7 +52,7 @@ func Kinds() []client.Object {
 	return []client.Object{&corev1.Pod{}, &policyv1.PodDisruptionBudget{}, &storagev1.VolumeAttachment{}, daemonSet()}
 }
 
-// TrimAttachment drops what no drain reads of a VolumeAttachment.
+// TrimAttachment drops the fields of a VolumeAttachment that no drain needs.
 func TrimAttachment(object any) (any, error) {
 	if attachment, ok := object.(*storagev1.VolumeAttachment); ok {
 		attachment.ManagedFields, attachment.Annotations = nil, nil
@@ -61,7 +61,7 @@ func TrimAttachment(object any) (any, error) {
 	return object, nil
 }
 
-// Sources are the watches of a controller that drains: requests tells which of its work items a node concerns.
+// Sources returns the watches of a controller that drains nodes. requests returns the requests for a node.
 func (e *Engine) Sources(cache ctrlcache.Cache, requests func(ctx context.Context, node string) []reconcile.Request) []source.Source {
 	add := func(ctx context.Context, queue watch.Queue, node string) {
 		if node != "" {
@@ -70,13 +70,13 @@ func (e *Engine) Sources(cache ctrlcache.Cache, requests func(ctx context.Contex
 	}
 	budget := func(ctx context.Context, queue watch.Queue, budget *policyv1.PodDisruptionBudget, all bool) {
 		for _, node := range e.queue.budgetChanged(client.ObjectKeyFromObject(budget), int(budget.Status.DisruptionsAllowed), disrupted(budget), all) {
-			// The pods in front of the budget have been sent for above; what is left to do is to tell of its numbers, and in a busy
-			// hour they change many times a second for each of many nodes.
-			queue.AddAfter(watch.Rollout, tellEvery, requests(ctx, node)...)
+			// The queue offers the disruptions of the budget itself. The reconciliation updates the numbers in the status, and these may change many
+			// times a second for each of many nodes.
+			queue.AddAfter(watch.Rollout, budgetDelay, requests(ctx, node)...)
 		}
 	}
 	return []source.Source{
-		// A pod arrives on the node, begins to end, or is gone.
+		// A pod is bound to the node, terminates, or is gone.
 		watch.SourceOf(cache, &corev1.Pod{}, watch.Handler[*smallPod]{
 			Created: func(ctx context.Context, queue watch.Queue, pod *smallPod, initial bool) {
 				if !initial {
@@ -84,13 +84,13 @@ func (e *Engine) Sources(cache ctrlcache.Cache, requests func(ctx context.Contex
 				}
 			},
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *smallPod) {
-				if matters(before, after) {
+				if differs(before, after) {
 					add(ctx, queue, after.node)
 				}
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, pod *smallPod) { add(ctx, queue, pod.node) },
 		}),
-		// A budget allows disruptions again, or its numbers change, which the status tells.
+		// A budget allows disruptions again, or the numbers in the status of the drain change.
 		watch.Source(cache, &policyv1.PodDisruptionBudget{}, watch.Handler[*policyv1.PodDisruptionBudget]{
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *policyv1.PodDisruptionBudget) {
 				if before.Generation != after.Generation || !apiequality.Semantic.DeepEqual(before.Status, after.Status) {

@@ -98,7 +98,7 @@ func FuzzMerge(f *testing.F) {
 		}
 		in := Input{
 			Owned: given.Owned, Released: given.Released, Desired: given.Desired, Live: given.Live, Protected: given.Protected.Has,
-			Proven: given.Proven.Has, Hold: given.Hold.Has, Abandon: given.Abandon.Has, Policy: given.Policy, Now: time.Unix(given.Now, 0),
+			Inherited: given.Proven.Has, Skip: given.Hold.Has, Disown: given.Abandon.Has, Policy: given.Policy, Now: time.Unix(given.Now, 0),
 		}
 		r := Merge(in)
 		if err := invariants(in, r); err != nil {

@@ -6,59 +6,58 @@ import (
 	"time"
 )
 
-// ReleaseWindow is how long a removed key stays in the record. A writer with a stale cache (the machine-api-operator's
-// nodelink is one) may put a key back just after it was removed; within the window that is undone, later the key is
-// taken for somebody's own.
+// ReleaseWindow is how long a removed key stays in the record. A writer with a stale cache (nodelink of machine-api-operator is one) may restore a
+// key just after it was removed; within the window Drover removes it again, later it counts as another writer's.
 const ReleaseWindow = 5 * time.Minute
 
-// Policy says what becomes of a declared key that somebody else set first to another value.
+// Policy is what happens to a declared key that another writer set first to another value.
 type Policy string
 
-// The conflict policies of a pool. The zero value counts as Keep.
+// The conflict policies. The zero value counts as Keep.
 const (
-	// Keep leaves the other's value alone and reports the conflict.
+	// Keep leaves the other value alone and reports the conflict.
 	Keep Policy = "keep"
 	// Adopt overwrites the value and owns the key from then on.
 	Adopt Policy = "adopt"
-	// Fail leaves the whole Machine and Node alone until the conflict is gone.
+	// Fail leaves the Machine and its Node alone until the conflict is resolved.
 	Fail Policy = "fail"
 )
 
-// Release remembers a key that Drover removed.
+// Release is a key that Drover removed.
 type Release struct {
-	// Value is what the key had when it was removed; only that value is recognised when it comes back.
+	// Value is what the key had when it was removed; only this value is removed again when it is restored.
 	Value string `json:"value,omitempty"`
 	// At is the time of the removal in Unix seconds.
 	At int64 `json:"at"`
 }
 
-// Input is everything that Merge looks at. Nil maps, sets and functions are empty ones.
+// Input is all that Merge depends on. Nil maps, sets and functions are empty ones.
 type Input struct {
 	// Owned are the keys recorded as Drover's before.
 	Owned Keys
-	// Released are the keys that Drover removed lately.
+	// Released are the keys that Drover removed recently.
 	Released map[string]Release
 	// Desired is what is declared now.
 	Desired map[string]string
-	// Live is what stands on the object.
+	// Live is what the object has.
 	Live map[string]string
-	// Protected tells the keys that belong to the system: never set, never removed, whatever the record says.
+	// Protected reports keys that belong to the system: never set, never removed, whatever the record says.
 	Protected func(key string) bool
-	// Proven tells keys whose live value is known to have come from the declaring side although no record says so.
-	Proven func(key string) bool
-	// Hold tells keys to leave as they are in this pass: neither set, removed, nor given up. One that is as declared is owned all the same.
-	Hold func(key string) bool
-	// Unconfirmed reports keys that are not removed on the word of Owned or Released alone; nil trusts both.
+	// Inherited reports keys whose live value is known to have been copied from the declaring side although no record names them.
+	Inherited func(key string) bool
+	// Skip reports keys that are left as they are for now: neither set, removed, nor disowned. One that is as declared is owned nevertheless.
+	Skip func(key string) bool
+	// Unconfirmed reports keys for which Owned and Released are not reason enough to remove them; nil is none.
 	Unconfirmed func(key string) bool
-	// Abandon tells owned keys to give up without removing them.
-	Abandon func(key string) bool
-	// Policy is applied to keys that somebody else set first.
+	// Disown reports owned keys that are not owned any more, without being removed.
+	Disown func(key string) bool
+	// Policy applies to keys that another writer set first.
 	Policy Policy
 	// Now is the time of the decision.
 	Now time.Time
 }
 
-// Conflict is a declared key that somebody else holds with another value.
+// Conflict is a declared key that another writer set to another value.
 type Conflict struct {
 	Key, Live, Desired string
 }
@@ -69,24 +68,24 @@ type Result struct {
 	Set map[string]string
 	// Remove are the keys to remove, sorted.
 	Remove []string
-	// Owned are the keys that are Drover's once Set and Remove are applied.
+	// Owned are the keys that Drover owns when Set and Remove are applied.
 	Owned Keys
-	// Released are the removed keys to remember once Set and Remove are applied.
+	// Released are the removed keys to record when Set and Remove are applied.
 	Released map[string]Release
-	// Conflicts are the declared keys left to somebody else, sorted by key.
+	// Conflicts are the declared keys that stay another writer's, sorted by key.
 	Conflicts []Conflict
-	// Refused are the declared keys that belong to the system and differ from what stands there, sorted.
+	// Refused are the declared keys that belong to the system and have another value, sorted.
 	Refused []string
 	// Unconfirmed are the owned keys that are no longer declared and stay because nothing confirms the record, sorted. They stay owned.
 	Unconfirmed []string
-	// Returned are the keys of Remove that had been removed before and were put back by another writer, sorted.
+	// Returned are the keys of Remove that were removed before and restored by another writer, sorted.
 	Returned []string
 }
 
-// Changed tells whether anything is to be written to the entries themselves.
+// Changed reports whether any entry is to be written.
 func (r Result) Changed() bool { return len(r.Set) > 0 || len(r.Remove) > 0 }
 
-// Merge makes the three-way merge. It is deterministic and does not depend on the order of any map.
+// Merge returns the three-way merge. It is deterministic and does not depend on the order of any map.
 func Merge(in Input) Result {
 	m := merger{in: in, out: Result{Set: map[string]string{}, Owned: Keys{}, Released: map[string]Release{}}}
 	for _, key := range slices.Sorted(maps.Keys(in.Desired)) {
@@ -109,8 +108,8 @@ type merger struct {
 	out Result
 }
 
-// declared decides a key that is declared now. One that stands there as declared is Drover's, also on hold: it needs no write for that, and
-// not owned it would stay when it is no longer declared.
+// declared decides a key that is declared now. One that is live as declared is owned, even when it is skipped: that needs no write, and otherwise it
+// would stay when it is no longer declared.
 func (m *merger) declared(key, desired string) {
 	live, present := m.in.Live[key]
 	asDeclared := present && live == desired
@@ -119,7 +118,7 @@ func (m *merger) declared(key, desired string) {
 		if !asDeclared {
 			m.out.Refused = append(m.out.Refused, key)
 		}
-	case is(m.in.Hold, key):
+	case is(m.in.Skip, key):
 		if asDeclared || m.in.Owned.Has(key) {
 			m.out.Owned.Add(key)
 		}
@@ -133,20 +132,20 @@ func (m *merger) declared(key, desired string) {
 	}
 }
 
-// mayChange tells whether a present value other than the declared one is Drover's to overwrite.
+// mayChange reports whether a live value other than the declared one may be overwritten.
 func (m *merger) mayChange(key, live string) bool {
-	return m.in.Owned.Has(key) || is(m.in.Proven, key) || m.in.Policy == Adopt || m.putBack(key, live)
+	return m.in.Owned.Has(key) || is(m.in.Inherited, key) || m.in.Policy == Adopt || m.wasRestored(key, live)
 }
 
-// putBack tells whether a live value is one that Drover removed lately and a stale writer restored.
-func (m *merger) putBack(key, live string) bool {
+// wasRestored reports whether a live value is one that Drover removed recently and a writer with a stale cache restored.
+func (m *merger) wasRestored(key, live string) bool {
 	release, ok := m.in.Released[key]
-	return ok && release.Value == live && m.fresh(release)
+	return ok && release.Value == live && m.isRecent(release)
 }
 
-func (m *merger) fresh(release Release) bool {
+func (m *merger) isRecent(release Release) bool {
 	age := m.in.Now.Unix() - release.At
-	// A time in the future is a clock that was set back or hostile text: it must not make a release last for ever.
+	// A time in the future is a clock that was set back or a forged record: it must not make a release last for ever.
 	return age >= 0 && age < int64(ReleaseWindow/time.Second)
 }
 
@@ -155,11 +154,11 @@ func (m *merger) dropped(key string) {
 	live, present := m.in.Live[key]
 	switch {
 	case is(m.in.Protected, key):
-		// Given up: the system's.
-	case is(m.in.Hold, key):
+		// Disowned: it belongs to the system.
+	case is(m.in.Skip, key):
 		m.out.Owned.Add(key)
-	case is(m.in.Abandon, key), !present:
-		// Given up: handed over on purpose, or gone already.
+	case is(m.in.Disown, key), !present:
+		// Disowned on request, or removed already.
 	case is(m.in.Unconfirmed, key):
 		m.out.Owned.Add(key)
 		m.out.Unconfirmed = append(m.out.Unconfirmed, key)
@@ -169,15 +168,15 @@ func (m *merger) dropped(key string) {
 	}
 }
 
-// released decides a key that was removed lately and is neither declared nor owned now.
+// released decides a key that was removed recently and is neither declared nor owned now.
 func (m *merger) released(key string, release Release) {
 	_, declared := m.in.Desired[key]
-	if declared || m.in.Owned.Has(key) || !m.fresh(release) {
+	if declared || m.in.Owned.Has(key) || !m.isRecent(release) {
 		return
 	}
 	m.out.Released[key] = release
 	live, present := m.in.Live[key]
-	if present && live == release.Value && !is(m.in.Protected, key) && !is(m.in.Hold, key) && !is(m.in.Unconfirmed, key) {
+	if present && live == release.Value && !is(m.in.Protected, key) && !is(m.in.Skip, key) && !is(m.in.Unconfirmed, key) {
 		m.out.Remove = append(m.out.Remove, key)
 		m.out.Returned = append(m.out.Returned, key)
 	}

@@ -96,8 +96,8 @@ func TestMergeOfKeysThatAreSomebodyElses(t *testing.T) {
 		{"fail reports it, too; stopping is the caller's", with(func(in *Input) { in.Policy = Fail }), "conflict a is 2 not 1"},
 		{"adopt overwrites it", with(func(in *Input) { in.Policy = Adopt }), "set a=1; own a"},
 		{"a policy nobody knows counts as keep", with(func(in *Input) { in.Policy = "steal" }), "conflict a is 2 not 1"},
-		{"a proven value is overwritten whatever the policy", with(func(in *Input) { in.Proven = only("a") }), "set a=1; own a"},
-		{"proof of another key proves nothing", with(func(in *Input) { in.Proven = only("b") }), "conflict a is 2 not 1"},
+		{"a proven value is overwritten whatever the policy", with(func(in *Input) { in.Inherited = only("a") }), "set a=1; own a"},
+		{"proof of another key proves nothing", with(func(in *Input) { in.Inherited = only("b") }), "conflict a is 2 not 1"},
 		{"an empty value of somebody else is a value", Input{Desired: entries("a=1"), Live: entries("a=")}, "conflict a is  not 1"},
 		{"one conflict does not stop the others", Input{Desired: entries("a=1 b=1"), Live: entries("a=2")}, "set b=1; conflict a is 2 not 1; own b"},
 		{"conflicts come sorted", Input{Desired: entries("b=1 a=1"), Live: entries("b=2 a=2")}, "conflict a is 2 not 1; conflict b is 2 not 1"},
@@ -112,9 +112,9 @@ func TestMergeOfDroppedKeys(t *testing.T) {
 		{"also when somebody changed it meanwhile", with(func(in *Input) { in.Live = entries("a=9") }), "remove a; released a=9 0s ago"},
 		{"one that is gone already is given up", with(func(in *Input) { in.Live = nil }), ""},
 		{"one that was never owned stays", with(func(in *Input) { in.Owned = keys("b") }), ""},
-		{"one that is to be abandoned stays and is given up", with(func(in *Input) { in.Abandon = only("a") }), ""},
-		{"one on hold stays and stays owned", with(func(in *Input) { in.Hold = only("a") }), "own a"},
-		{"hold counts before abandon", with(func(in *Input) { in.Hold, in.Abandon = only("a"), only("a") }), "own a"},
+		{"one that is to be abandoned stays and is given up", with(func(in *Input) { in.Disown = only("a") }), ""},
+		{"one on hold stays and stays owned", with(func(in *Input) { in.Skip = only("a") }), "own a"},
+		{"hold counts before abandon", with(func(in *Input) { in.Skip, in.Disown = only("a"), only("a") }), "own a"},
 		{"the policy does not matter", with(func(in *Input) { in.Policy = Fail }), "remove a; released a=1 0s ago"},
 		{"removals come sorted", Input{Owned: keys("b a"), Live: entries("b=1 a=1")},
 			"remove a; remove b; released a=1 0s ago; released b=1 0s ago"},
@@ -131,7 +131,7 @@ func TestMergeOfProtectedKeys(t *testing.T) {
 		{"recorded and declared: refused and given up", protected(Input{Owned: keys("sys"), Desired: entries("sys=1"), Live: entries("sys=2")}),
 			"refuse sys"},
 		{"adopt does not help", protected(Input{Desired: entries("sys=1"), Live: entries("sys=2"), Policy: Adopt}), "refuse sys"},
-		{"proof does not help", protected(Input{Desired: entries("sys=1"), Live: entries("sys=2"), Proven: only("sys")}), "refuse sys"},
+		{"proof does not help", protected(Input{Desired: entries("sys=1"), Live: entries("sys=2"), Inherited: only("sys")}), "refuse sys"},
 		{"a record of its release does not remove it", protected(Input{Released: map[string]Release{"sys": {"1", ago(0)}}, Live: entries("sys=1")}),
 			"released sys=1 0s ago"},
 		{"the others go on", protected(Input{Desired: entries("sys=1 a=1")}), "set a=1; refuse sys; own a"},
@@ -139,7 +139,7 @@ func TestMergeOfProtectedKeys(t *testing.T) {
 }
 
 func TestMergeOfKeysOnHold(t *testing.T) {
-	hold := func(in Input) Input { in.Hold = only("a"); return in }
+	hold := func(in Input) Input { in.Skip = only("a"); return in }
 	runMerge(t, []mergeCase{
 		{"a new key is not set", hold(Input{Desired: entries("a=1")}), ""},
 		{"an equal one is owned without a write", hold(Input{Desired: entries("a=1"), Live: entries("a=1")}), "own a"},
@@ -148,8 +148,8 @@ func TestMergeOfKeysOnHold(t *testing.T) {
 		{"one that came back stays for now, and is remembered",
 			hold(Input{Released: map[string]Release{"a": {"1", ago(time.Minute)}}, Live: entries("a=1")}),
 			"released a=1 1m0s ago"},
-		{"protected counts before hold", Input{Desired: entries("a=1"), Hold: only("a"), Protected: only("a")}, "refuse a"},
-		{"also for a dropped one", Input{Owned: keys("a"), Live: entries("a=1"), Hold: only("a"), Protected: only("a")}, ""},
+		{"protected counts before hold", Input{Desired: entries("a=1"), Skip: only("a"), Protected: only("a")}, "refuse a"},
+		{"also for a dropped one", Input{Owned: keys("a"), Live: entries("a=1"), Skip: only("a"), Protected: only("a")}, ""},
 	})
 }
 

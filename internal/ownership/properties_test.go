@@ -70,7 +70,7 @@ func foreignUntouched(in Input, after map[string]string) error {
 		}
 		_, declared := in.Desired[key]
 		release, released := in.Released[key]
-		mine := in.Owned.Has(key) || declared && (!was || in.Policy == Adopt || in.Proven != nil && in.Proven(key)) || released && release.Value == before
+		mine := in.Owned.Has(key) || declared && (!was || in.Policy == Adopt || in.Inherited != nil && in.Inherited(key)) || released && release.Value == before
 		switch {
 		case in.Protected != nil && in.Protected(key):
 			return fmt.Errorf("protected %q went from %q to %q", key, before, now)
@@ -89,7 +89,7 @@ func declaredIsLive(in Input, r Result, after map[string]string) error {
 	}
 	for key, want := range in.Desired {
 		value, present := after[key]
-		held := in.Hold != nil && in.Hold(key)
+		held := in.Skip != nil && in.Skip(key)
 		if (!present || value != want) && !excused.Has(key) && !held {
 			return fmt.Errorf("%q is declared as %q, stands as %q (%v), and nothing says why", key, want, value, present)
 		}

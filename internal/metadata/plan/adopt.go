@@ -9,8 +9,8 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// Adopt notes on a Machine that is about to be created from its MachineSet's template which of its entries come from there. Without it
-// the first look at the new Machine would have to write just that. A Machine whose entries are to be changed first is left as it is.
+// Adopt adds the ownership record to a Machine that is about to be created from its MachineSet's template, so that the first reconciliation of the
+// new Machine has nothing to write. It does not change a Machine whose entries have to be changed first.
 func Adopt(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, protected ownership.Protected, now time.Time) {
 	change := Decide(Input{Declaration: DeclarationOf(set), Machine: machine, Protected: protected, Now: now}).Machine
 	for _, result := range change.Results {

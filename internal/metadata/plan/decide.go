@@ -12,21 +12,21 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// Input is everything that Decide looks at. Machine must be set; the objects are not changed.
+// Input is all that Decide depends on. Machine must be set; the objects are not changed.
 type Input struct {
 	// Declaration is what the Machine's MachineSet declares, nil for a Machine without one.
 	Declaration *Declaration
-	// Machine is the work item.
+	// Machine is the reconciled object.
 	Machine *machinev1beta1.Machine
 	// Node is the Machine's Node, nil when there is none.
 	Node *corev1.Node
-	// NodeShared tells that another Machine names the same Node.
+	// NodeShared is whether another Machine names the same Node.
 	NodeShared bool
 	// Protected lists the keys that belong to the system.
 	Protected ownership.Protected
-	// Link tells that the Node is to name its Machine, as nodelink does where no other one does.
+	// Link is whether the Node is to name its Machine, which is nodelink's task where another one runs.
 	Link bool
-	// Contended tells keys that another writer fights over and that are to be left alone for now; nil for none.
+	// Contended reports keys that another writer keeps changing and that are left alone for now; nil for none.
 	Contended func(target Target, kind ownership.Kind, key string) bool
 	// Now is the time of the decision.
 	Now time.Time
@@ -41,25 +41,25 @@ const (
 	OnNode    Target = "Node"
 )
 
-// Decision is what is to be done about one Machine and its Node.
+// Decision is what to write to a Machine and its Node, and why not more.
 type Decision struct {
-	// State is where the Machine stands; Pending while there is anything to write.
+	// State is the Machine's state; Pending while there is anything to write.
 	State State
-	// Settled is where the Machine stands once the changes are made.
+	// Settled is the Machine's state when the changes have been made.
 	Settled State
-	// Reason says in a few words why the state is Held or Pending; empty else.
+	// Reason is why the state is Held or Pending; empty otherwise.
 	Reason string
-	// RecordUpdate is what has to be written to the Node before the Machine is changed; mostly nothing.
+	// RecordUpdate is what is written to the Node before the Machine is changed; usually nothing.
 	RecordUpdate RecordUpdate
 	// Machine and Node are the changes to make, the Machine's first.
 	Machine, Node Change
 	// Problems are the declared entries that are not written, sorted by kind and key.
 	Problems []Problem
-	// Drift tells that what is declared was on the Node before and somebody changed it by hand.
+	// Drift is whether what is declared was on the Node before and another writer changed it.
 	Drift bool
-	// FirstWrite tells that neither Drover nor MNMO has written the Node yet.
+	// FirstWrite is whether neither Drover nor MNMO has written the Node yet.
 	FirstWrite bool
-	// Digest tells what is declared for the Node; empty without one.
+	// Digest identifies what is declared for the Node; empty without one.
 	Digest string
 }
 
@@ -67,19 +67,19 @@ type Decision struct {
 type Change struct {
 	// Results holds the merge of each kind.
 	Results map[ownership.Kind]ownership.Result
-	// Write tells that there is anything to write at all.
+	// Write is whether there is anything to write.
 	Write bool
 	// Record is the new text of the ownership record, empty for none. It is set only when there is anything to write.
 	Record string
 	// CustomLabels is the same for MNMO's annotation; Nodes only.
 	CustomLabels string
-	// Link is what the annotation AnnotationMachine of the Node is to be; empty leaves it.
+	// Link is the new value of the Node's annotation AnnotationMachine; empty does not change it.
 	Link string
 	// owned is the record that was read.
 	owned ownership.Record
 }
 
-// RecordOnly tells that nothing but the record is to be written: what it tells of stands there as declared.
+// RecordOnly reports whether nothing but the record is to be written: all entries are as declared.
 func (c Change) RecordOnly() bool { return c.Write && c.Link == "" && !c.changed() }
 
 func (c Change) changed() bool {
@@ -91,26 +91,26 @@ func (c Change) changed() bool {
 	return false
 }
 
-// Decide makes the decision for one Machine. It never fails: what cannot be done is reported in Problems.
+// Decide decides for one Machine. It never fails: Problems lists what cannot be done.
 func Decide(in Input) Decision {
-	s := newScope(in)
+	s := newDecider(in)
 	if reason := s.paused(); reason != "" {
 		return Decision{State: Held, Settled: Held, Reason: reason, Problems: s.sortedProblems()}
 	}
 	s.findConflicts()
 	s.decideMachine()
-	s.claim()
+	s.updateRecord()
 	s.decideNode()
 	if len(s.conflicts) > 0 && s.policy() == ownership.Fail {
 		s.out.RecordUpdate, s.out.Machine, s.out.Node, s.out.Drift = RecordUpdate{}, Change{}, Change{}, false
 	}
-	s.summarise()
+	s.summarize()
 	return s.out
 }
 
-// findConflicts asks before the Machine is touched which keys of the pool somebody else holds on the Node. Such a key must not
-// reach the Machine either: on OpenShift nodelink would carry it over the other's value (MNMO leaves both alone, too).
-func (s *scope) findConflicts() {
+// findConflicts finds the declared keys that another writer set on the Node first. Such a key must not be written to the Machine either: on OpenShift
+// nodelink would overwrite the other value with it (MNMO does not write either).
+func (s *decider) findConflicts() {
 	if s.in.Declaration == nil || s.in.Node == nil {
 		return
 	}
@@ -121,12 +121,12 @@ func (s *scope) findConflicts() {
 		}
 		result := s.mergeNode(kind, desired)
 		for _, conflict := range result.Conflicts {
-			s.poolConflicts[id{kind, conflict.Key}] = true
+			s.nodeConflicts[id{kind, conflict.Key}] = true
 		}
 	}
 }
 
-// differs tells whether any declared key is live with another value.
+// differs reports whether any declared key has another value.
 func differs(desired, live map[string]string) bool {
 	for key, value := range desired {
 		if present, ok := live[key]; ok && present != value {
@@ -136,9 +136,8 @@ func differs(desired, live map[string]string) bool {
 	return false
 }
 
-// decideMachine merges what the pool declares into the Machine's spec. There the MachineSet always wins; keys that it does not
-// name and never named stay.
-func (s *scope) decideMachine() {
+// decideMachine merges the declaration into the Machine's spec. There the MachineSet always wins; keys that it does not and did not declare stay.
+func (s *decider) decideMachine() {
 	for _, kind := range ownership.Kinds {
 		live := s.machineLive[kind]
 		if s.in.Declaration == nil || !s.machineWritable() {
@@ -150,9 +149,9 @@ func (s *scope) decideMachine() {
 			Desired:   s.withoutOnce(kind, s.in.Declaration.Desired[kind]),
 			Live:      live,
 			Protected: s.in.Protected.Of(kind),
-			Hold: func(key string) bool {
-				return s.poolConflicts[id{kind, key}] || s.waitsForNode(kind, key) || s.wouldLoseProof(kind, key) ||
-					s.withheld(OnMachine, kind, key)
+			Skip: func(key string) bool {
+				return s.nodeConflicts[id{kind, key}] || s.waitsForNode(kind, key) || s.keepsOwnership(kind, key) ||
+					s.contended(OnMachine, kind, key)
 			},
 			Policy: ownership.Adopt,
 			Now:    s.in.Now,
@@ -165,9 +164,9 @@ func (s *scope) decideMachine() {
 	}
 }
 
-// finishMachine decides the Machine's record and whether there is anything to write. What the record needs not name any more is no reason to
+// finishMachine decides the Machine's record and whether there is anything to write. A key that the record need not name any more is no reason to
 // write it.
-func (s *scope) finishMachine() {
+func (s *decider) finishMachine() {
 	record := s.machineRecord
 	if s.in.Declaration != nil {
 		record = ownership.Record{Source: s.in.Declaration.Key.Name, Generation: s.in.Declaration.Generation}
@@ -183,15 +182,15 @@ func (s *scope) finishMachine() {
 		confirms = confirms.With(kind, keys)
 	}
 	record.Machine = &confirms
-	s.out.Machine.Write = s.out.Machine.changed() || outdated && !s.recordWithheld(OnMachine)
+	s.out.Machine.Write = s.out.Machine.changed() || outdated && !s.recordContended(OnMachine)
 	if s.out.Machine.Write {
 		s.out.Machine.Record = record.Format()
 	}
 }
 
-// confirmed are the restricted keys that the Machine's record has to name, so that they can be removed from the Node one day: those that stand
-// on the Machine, and those that it names already and that may still be on the Node.
-func (s *scope) confirmed(kind ownership.Kind) ownership.Keys {
+// confirmed returns the restricted keys that the Machine's record has to name, so that they can be removed from the Node later: those that the
+// Machine has, and those that the record names already and that may still be on the Node.
+func (s *decider) confirmed(kind ownership.Kind) ownership.Keys {
 	protected := s.in.Protected.Of(kind)
 	keys := ownership.Keys{}
 	for key := range s.machineAfter[kind] {
@@ -207,14 +206,14 @@ func (s *scope) confirmed(kind ownership.Kind) ownership.Keys {
 	return keys
 }
 
-// mayBeOnNode reports whether the Node may have an entry of Drover's, now or put back by a writer with an old cache.
-func (s *scope) mayBeOnNode(kind ownership.Kind, key string) bool {
+// mayBeOnNode reports whether the Node may have an entry of Drover's, now or restored by a writer with a stale cache.
+func (s *decider) mayBeOnNode(kind ownership.Kind, key string) bool {
 	_, released := s.nodeRecord.Released[kind][key]
 	return s.in.Node == nil || released || s.nodeOwned(kind).Has(key) || s.cameFromMachine(kind, key)
 }
 
-// decideNode merges what now stands on the Machine, and what the pool declares, into the Node.
-func (s *scope) decideNode() {
+// decideNode merges what the Machine has after its change, and the declaration, into the Node.
+func (s *decider) decideNode() {
 	if !s.hasNode() {
 		return
 	}
@@ -233,44 +232,44 @@ func (s *scope) decideNode() {
 			s.unconfirmed(kind, key)
 		}
 		if kind == ownership.Taint {
-			s.giveOnce(&result)
+			s.addSetOnceTaints(&result)
 		}
 		s.out.Node.set(kind, result)
 	}
 	s.finishNode(desired)
 }
 
-// nodeDesired is what the Node is to carry: the Machine's own entries, and over them the pool's.
-func (s *scope) nodeDesired(kind ownership.Kind) map[string]string {
+// nodeDesired returns the desired entries of the Node: the Machine's own, overridden by those of the declaration.
+func (s *decider) nodeDesired(kind ownership.Kind) map[string]string {
 	desired := map[string]string{}
 	if s.in.Declaration != nil {
 		maps.Copy(desired, s.in.Declaration.Desired[kind])
 	}
 	for key, value := range s.machineAfter[kind] {
-		if _, declared := desired[key]; !declared && s.flows(kind, key) && s.valid(kind, key, value) {
+		if _, declared := desired[key]; !declared && s.appliesToNode(kind, key) && s.valid(kind, key, value) {
 			desired[key] = value
 		}
 	}
 	return s.withoutOnce(kind, desired)
 }
 
-// valid tells whether the API server takes an entry of the Machine's own on a Node. It does not look at Machines as closely: a new one is
-// made from the template as it stands, and one such entry would have every patch of its Node refused.
-func (s *scope) valid(kind ownership.Kind, key, value string) bool {
-	faults := faultsOf(kind, key, value)
-	if len(faults) == 0 {
+// valid reports whether the API server accepts an entry of the Machine's own on a Node. It validates Machines less strictly: a new one is created from
+// the template as it is, and one such entry would have every patch of its Node rejected.
+func (s *decider) valid(kind ownership.Kind, key, value string) bool {
+	invalid := validate(kind, key, value)
+	if len(invalid) == 0 {
 		return true
 	}
 	known := func(p Problem) bool { return p.Kind == kind && p.Key == key && p.Reason == Invalid }
 	if !slices.ContainsFunc(s.problems, known) {
-		s.problem(kind, key, Invalid, "%s %q of the Machine is left out: %s", kind, key, strings.Join(faults, "; "))
+		s.problem(kind, key, Invalid, "%s %q of the Machine is left out: %s", kind, key, strings.Join(invalid, "; "))
 	}
 	return false
 }
 
-// flows tells whether an entry of the Machine's own goes to its Node. On a Machine that may not be written, what the pool no longer
-// declares stands for ever and looks like the Machine's own: there only what was known as such before still flows.
-func (s *scope) flows(kind ownership.Kind, key string) bool {
+// appliesToNode reports whether an entry of the Machine's own applies to its Node. On a Machine that may not be written, what is no longer declared
+// stays and looks like the Machine's own: there only what was recorded as such before still applies.
+func (s *decider) appliesToNode(kind ownership.Kind, key string) bool {
 	if s.machineWritable() || s.in.Declaration == nil {
 		return true
 	}
@@ -278,8 +277,8 @@ func (s *scope) flows(kind ownership.Kind, key string) bool {
 	return own != nil && own.Of(kind).Has(key)
 }
 
-// giveOnce adds the taints that a Node gets at first sight only. Those of the system are refused like any other.
-func (s *scope) giveOnce(result *ownership.Result) {
+// addSetOnceTaints adds the taints that are set with the first write of a Node only. Those of the system are refused like any other.
+func (s *decider) addSetOnceTaints(result *ownership.Result) {
 	s.once = s.nodeRecord.Once.Union(nil)
 	if s.in.Declaration == nil {
 		return
@@ -303,24 +302,24 @@ func (s *scope) giveOnce(result *ownership.Result) {
 }
 
 // finishNode decides the Node's records and whether there is anything to write.
-func (s *scope) finishNode(desired Entries) {
+func (s *decider) finishNode(desired Entries) {
 	record := s.newRecord(desired)
 	s.out.FirstWrite, s.out.Digest = s.firstWrite, record.Digest
 	known := s.nodeRecord.Digest == record.Digest
 	s.out.Drift = s.drifted(known)
 	s.link()
-	// The digest is what tells a restarted operator that this conflict has been reported.
-	note := s.outdated(record) || len(s.conflicts) > 0 && !known && !record.Empty()
-	s.out.Node.Write = s.out.Node.changed() || s.out.Node.Link != "" || note && !s.recordWithheld(OnNode)
+	// By the digest a restarted operator knows that this conflict has been reported.
+	recordChanged := s.outdated(record) || len(s.conflicts) > 0 && !known && !record.Empty()
+	s.out.Node.Write = s.out.Node.changed() || s.out.Node.Link != "" || recordChanged && !s.recordContended(OnNode)
 	if s.out.Node.Write {
 		s.out.Node.owned = s.nodeRecord
 		s.out.Node.Record, s.out.Node.CustomLabels = record.Format(), ownership.FormatCustomLabels(record.Labels)
 	}
 }
 
-// drifted tells whether the Node's changes put back what was Drover's. Where the same was declared before, a key that was not Drover's is one
-// that has only now become so: a conflict has ended, or the policy is another one.
-func (s *scope) drifted(known bool) bool {
+// drifted reports whether the Node's changes restore what Drover owned. A key that was declared before and not owned becomes owned only now: a
+// conflict has ended, or the policy has changed.
+func (s *decider) drifted(known bool) bool {
 	for _, kind := range ownership.Kinds {
 		result := s.out.Node.Results[kind]
 		if len(result.Returned) > 0 {
@@ -329,7 +328,7 @@ func (s *scope) drifted(known bool) bool {
 		if !known || !result.Changed() {
 			continue
 		}
-		owned := s.nodeOwned(kind).Minus(s.claims[kind])
+		owned := s.nodeOwned(kind).Minus(s.recorded[kind])
 		if owned.And(ownership.KeysOf(result.Set)).Len() > 0 || owned.And(ownership.NewKeys(result.Remove...)).Len() > 0 {
 			return true
 		}
@@ -340,22 +339,22 @@ func (s *scope) drifted(known bool) bool {
 // AnnotationMachine on a Node names its Machine as namespace/name. It is nodelink's.
 const AnnotationMachine = "machine.openshift.io/machine"
 
-// link has the Node name its Machine, over whatever stands there: a Node has one Machine.
-func (s *scope) link() {
+// link sets the Node's annotation that names its Machine, whatever its value is: a Node has one Machine.
+func (s *decider) link() {
 	if name := s.in.Machine.Namespace + "/" + s.in.Machine.Name; s.in.Link && s.in.Node.Annotations[AnnotationMachine] != name {
 		s.out.Node.Link = name
 	}
 }
 
-// newRecord is the Node's record with what the results say is owned now.
-func (s *scope) newRecord(desired Entries) ownership.Record {
+// newRecord returns the Node's record with what is owned after the change.
+func (s *decider) newRecord(desired Entries) ownership.Record {
 	record := ownership.Record{Once: s.once, Digest: s.digest(desired), Released: map[ownership.Kind]map[string]ownership.Release{}}
 	machine := ownership.Section{}
 	for _, kind := range ownership.Kinds {
 		result := s.out.Node.Results[kind]
-		fromPool := s.fromPool(kind, result.Owned, desired[kind])
-		record.Section = record.With(kind, fromPool)
-		machine = machine.With(kind, result.Owned.Minus(fromPool))
+		declaredKeys := s.declaredKeys(kind, result.Owned, desired[kind])
+		record.Section = record.With(kind, declaredKeys)
+		machine = machine.With(kind, result.Owned.Minus(declaredKeys))
 		if len(result.Released) > 0 {
 			record.Released[kind] = result.Released
 		}
@@ -364,15 +363,15 @@ func (s *scope) newRecord(desired Entries) ownership.Record {
 	if s.in.Declaration != nil {
 		record.Source, record.Generation = s.in.Declaration.Key.Name, s.in.Declaration.Generation
 		if record.Empty() && !s.firstWrite {
-			// Without a record this Node would look new, and would be given now what is given once.
+			// Without a record this Node would look new, and would get the taints that are set once now.
 			record.Once = s.in.Declaration.Once
 		}
 	}
 	return record
 }
 
-// summarise decides the state.
-func (s *scope) summarise() {
+// summarize decides the state.
+func (s *decider) summarize() {
 	s.out.Problems = s.sortedProblems()
 	s.out.Settled, s.out.Reason = s.settled()
 	s.out.State = s.out.Settled
@@ -382,12 +381,12 @@ func (s *scope) summarise() {
 	}
 }
 
-// settled is the state once everything that may be written is.
-func (s *scope) settled() (state State, reason string) {
+// settled returns the state when everything that may be written is.
+func (s *decider) settled() (state State, reason string) {
 	switch {
 	case s.in.Node != nil && s.in.NodeShared:
 		return Held, "two Machines name this Node in status.nodeRef; Drover writes it when one is left"
-	case s.fighting:
+	case s.hasContention:
 		return Held, "another writer keeps changing a declared key"
 	case len(s.conflicts) > 0:
 		return Conflicted, ""
@@ -395,14 +394,14 @@ func (s *scope) settled() (state State, reason string) {
 		return Pending, "the Machine has no Node"
 	case s.in.Node.DeletionTimestamp != nil:
 		return Pending, "the Node is being deleted"
-	case len(s.out.Problems) > s.mended():
+	case len(s.out.Problems) > s.fixed():
 		return RefusedState, ""
 	}
 	return Synced, ""
 }
 
-// mended counts the problems that end with the writes of this decision: an unreadable record is replaced.
-func (s *scope) mended() int {
+// fixed counts the problems that the writes of this decision fix: an unreadable record is replaced.
+func (s *decider) fixed() int {
 	count := 0
 	for _, object := range s.badRecords {
 		if object == OnMachine && s.out.Machine.Write || object == OnNode && s.out.Node.Write {

@@ -17,21 +17,20 @@ import (
 	"github.com/drover-io/drover/internal/paused"
 )
 
-// Annotations that steer a pool. Paused is read on MachineSet, Machine and Node; the others on the MachineSet.
+// Annotations of a declaration. Paused is read on MachineSet, Machine and Node; the others on the MachineSet.
 const (
 	// AnnotationPaused stops Drover at the object that carries it, as in every capability.
 	AnnotationPaused = paused.Annotation
 	// AnnotationConflictPolicy is one of keep (default), adopt and fail.
 	AnnotationConflictPolicy = "drover.dev/conflict-policy"
-	// AnnotationSetOnceTaints names taints, as key or key:Effect joined by commas, that a Node is given when Drover first sees it and
-	// never again.
+	// AnnotationSetOnceTaints names taints, as key or key:Effect joined by commas, that are set when Drover first writes a Node and never again.
 	AnnotationSetOnceTaints = "drover.dev/set-once-taints"
 )
 
 // Entries are keys with values by kind; taints are named "key:Effect".
 type Entries map[ownership.Kind]map[string]string
 
-// Declaration is what a MachineSet declares, checked and ready to be merged.
+// Declaration is what a MachineSet declares, validated.
 type Declaration struct {
 	// Key is the MachineSet's namespace and name.
 	Key types.NamespacedName
@@ -39,51 +38,50 @@ type Declaration struct {
 	Generation int64
 	// Desired holds the valid entries.
 	Desired Entries
-	// Once names those taints of Desired that are given once.
+	// Once names those taints of Desired that are set once.
 	Once ownership.Keys
-	// Policy is applied to keys that somebody else set first.
+	// Policy applies to keys that another writer set first.
 	Policy ownership.Policy
-	// Paused tells that nothing of this pool is to be written.
+	// Paused is whether nothing of this is to be written.
 	Paused bool
-	// Problems are the entries and annotations that were left out, sorted by kind and key.
+	// Problems are the entries and annotations that are ignored, sorted by kind and key.
 	Problems []Problem
-	// Revision is a short text that changes whenever anything above does that matters to the Machines; a new generation alone, as
-	// from scaling, leaves it.
+	// Revision identifies all of the above that matters to the Machines; a new generation alone, as from scaling, does not change it.
 	Revision string
 }
 
-// DeclarationOf reads what a MachineSet declares. Entries that the API server would reject are left out and reported in Problems, so that
-// one of them does not stop the others.
+// DeclarationOf returns what a MachineSet declares. Entries that the API server would reject are ignored and listed in Problems, so that one of
+// them does not stop the others.
 func DeclarationOf(set *machinev1beta1.MachineSet) *Declaration {
 	template := set.Spec.Template.Spec
-	pool := &Declaration{
+	declaration := &Declaration{
 		Key:        types.NamespacedName{Namespace: set.Namespace, Name: set.Name},
 		Generation: set.Generation,
 		Paused:     paused.Is(set.Annotations),
 	}
-	pool.Desired = Entries{
-		ownership.Label:      pool.checked(ownership.Label, template.Labels),
-		ownership.Annotation: pool.checked(ownership.Annotation, template.Annotations),
-		ownership.Taint:      pool.taints(template.Taints),
+	declaration.Desired = Entries{
+		ownership.Label:      declaration.validated(ownership.Label, template.Labels),
+		ownership.Annotation: declaration.validated(ownership.Annotation, template.Annotations),
+		ownership.Taint:      declaration.taints(template.Taints),
 	}
-	pool.readPolicy(set.Annotations[AnnotationConflictPolicy])
-	pool.readOnce(set.Annotations[AnnotationSetOnceTaints])
-	pool.Revision = fmt.Sprintf("%s/%s/%t/%s", pool.Desired.Digest(), pool.Policy, pool.Paused, ownership.FormatCustomLabels(pool.Once))
-	if problems := pool.Problems; len(problems) > 0 {
-		pool.Revision += fmt.Sprintf("/%v", problems)
+	declaration.readPolicy(set.Annotations[AnnotationConflictPolicy])
+	declaration.readOnce(set.Annotations[AnnotationSetOnceTaints])
+	declaration.Revision = fmt.Sprintf("%s/%s/%t/%s", declaration.Desired.Digest(), declaration.Policy, declaration.Paused, ownership.FormatCustomLabels(declaration.Once))
+	if problems := declaration.Problems; len(problems) > 0 {
+		declaration.Revision += fmt.Sprintf("/%v", problems)
 	}
-	return pool
+	return declaration
 }
 
-func (p *Declaration) problem(kind ownership.Kind, key string, reason Reason, format string, args ...any) {
-	p.Problems = append(p.Problems, Problem{Kind: kind, Key: key, Reason: reason, Message: fmt.Sprintf(format, args...)})
+func (d *Declaration) problem(kind ownership.Kind, key string, reason Reason, format string, args ...any) {
+	d.Problems = append(d.Problems, Problem{Kind: kind, Key: key, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-func (p *Declaration) checked(kind ownership.Kind, entries map[string]string) map[string]string {
+func (d *Declaration) validated(kind ownership.Kind, entries map[string]string) map[string]string {
 	valid := make(map[string]string, len(entries))
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		if found := faultsOf(kind, key, entries[key]); len(found) > 0 {
-			p.problem(kind, key, Invalid, "%s %q is left out: %s", kind, key, strings.Join(found, "; "))
+		if found := validate(kind, key, entries[key]); len(found) > 0 {
+			d.problem(kind, key, Invalid, "%s %q is left out: %s", kind, key, strings.Join(found, "; "))
 			continue
 		}
 		valid[key] = entries[key]
@@ -91,40 +89,40 @@ func (p *Declaration) checked(kind ownership.Kind, entries map[string]string) ma
 	return valid
 }
 
-// faultsOf tells why the API server would not take an entry on a Node.
-func faultsOf(kind ownership.Kind, key, value string) []string {
+// validate returns why the API server would reject an entry of a Node.
+func validate(kind ownership.Kind, key, value string) []string {
 	switch kind {
 	case ownership.Label:
-		return labelFaults(key, value)
+		return validateLabel(key, value)
 	case ownership.Annotation:
 		// The API server compares annotation keys in lower case.
 		return validation.IsQualifiedName(strings.ToLower(key))
 	}
 	name, effect := ownership.SplitTaintID(key)
-	faults := labelFaults(name, value)
+	invalid := validateLabel(name, value)
 	switch effect {
 	case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
 	default:
-		faults = append(faults, fmt.Sprintf("effect %q is none of NoSchedule, PreferNoSchedule, NoExecute", effect))
+		invalid = append(invalid, fmt.Sprintf("effect %q is none of NoSchedule, PreferNoSchedule, NoExecute", effect))
 	}
-	return faults
+	return invalid
 }
 
-func labelFaults(key, value string) []string {
+func validateLabel(key, value string) []string {
 	return append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
 }
 
-func (p *Declaration) taints(taints []corev1.Taint) map[string]string {
+func (d *Declaration) taints(taints []corev1.Taint) map[string]string {
 	valid := make(map[string]string, len(taints))
 	for _, taint := range taints {
 		id := ownership.TaintID(taint)
-		faults := faultsOf(ownership.Taint, id, taint.Value)
+		invalid := validate(ownership.Taint, id, taint.Value)
 		first, repeated := valid[id]
 		switch {
-		case len(faults) > 0:
-			p.problem(ownership.Taint, id, Invalid, "taint %q is left out: %s", id, strings.Join(faults, "; "))
+		case len(invalid) > 0:
+			d.problem(ownership.Taint, id, Invalid, "taint %q is left out: %s", id, strings.Join(invalid, "; "))
 		case repeated:
-			p.problem(ownership.Taint, id, Duplicate,
+			d.problem(ownership.Taint, id, Duplicate,
 				"taint %q is declared more than once; the first value %q counts, %q is left out", id, first, taint.Value)
 		default:
 			valid[id] = taint.Value
@@ -133,38 +131,38 @@ func (p *Declaration) taints(taints []corev1.Taint) map[string]string {
 	return valid
 }
 
-func (p *Declaration) readPolicy(text string) {
+func (d *Declaration) readPolicy(text string) {
 	switch policy := ownership.Policy(text); policy {
 	case ownership.Keep, ownership.Adopt, ownership.Fail:
-		p.Policy = policy
+		d.Policy = policy
 	case "":
-		p.Policy = ownership.Keep
+		d.Policy = ownership.Keep
 	default:
-		p.Policy = ownership.Keep
-		p.problem(ownership.Annotation, AnnotationConflictPolicy, Invalid,
+		d.Policy = ownership.Keep
+		d.problem(ownership.Annotation, AnnotationConflictPolicy, Invalid,
 			"annotation %s is %q, which is none of keep, adopt, fail; keep is used", AnnotationConflictPolicy, text)
 	}
 }
 
-func (p *Declaration) readOnce(text string) {
-	p.Once = ownership.Keys{}
+func (d *Declaration) readOnce(text string) {
+	d.Once = ownership.Keys{}
 	for name := range ownership.ParseCustomLabels(text) {
 		found := false
-		for id := range p.Desired[ownership.Taint] {
+		for id := range d.Desired[ownership.Taint] {
 			if key, _ := ownership.SplitTaintID(id); id == name || key == name {
-				p.Once.Add(id)
+				d.Once.Add(id)
 				found = true
 			}
 		}
 		if !found {
-			p.problem(ownership.Annotation, AnnotationSetOnceTaints, Invalid,
+			d.problem(ownership.Annotation, AnnotationSetOnceTaints, Invalid,
 				"annotation %s names %q, which is no taint of the template; it has no effect", AnnotationSetOnceTaints, name)
 		}
 	}
-	slices.SortStableFunc(p.Problems, compareProblems)
+	slices.SortStableFunc(d.Problems, compareProblems)
 }
 
-// Digest is a short text that is equal for equal entries.
+// Digest returns a short text that is equal for equal entries.
 func (e Entries) Digest() string {
 	hash := fnv.New64a()
 	for _, kind := range ownership.Kinds {

@@ -153,7 +153,7 @@ func TestProblemMessages(t *testing.T) {
 	for _, want := range []string{
 		`label "kubernetes.io/os" belongs to the system; Drover neither sets nor removes it`,
 		`label "bad" is left out: `,
-		`label "team" stands on the Node as "green", set by somebody else; declared is "blue", policy is keep`,
+		`label "team" has the value "green" on the Node, set by another writer; declared is "blue", policy is keep`,
 		`another writer keeps changing label "hot" of the Node; Drover waits before it writes it again`,
 		`taint "a:NoSchedule" is declared more than once; the first value "1" counts, "2" is left out`,
 		`effect "Never" is none of NoSchedule, PreferNoSchedule, NoExecute`,

@@ -128,7 +128,7 @@ func (w *world) nodelink() {
 			ownership.Label: w.machine.Spec.Labels, ownership.Annotation: w.machine.Spec.Annotations,
 			ownership.Taint: ownership.TaintEntries(w.machine.Spec.Taints),
 		}[kind] {
-			if len(faultsOf(kind, key, value)) > 0 || w.protected.Of(kind)(key) {
+			if len(validate(kind, key, value)) > 0 || w.protected.Of(kind)(key) {
 				continue
 			}
 			switch kind {
@@ -272,8 +272,8 @@ func patchNode(node *corev1.Node, patch []byte) (*corev1.Node, error) {
 	for _, kind := range ownership.Kinds {
 		old := liveEntries(node, kind)
 		for key, value := range liveEntries(after, kind) {
-			if faults := faultsOf(kind, key, value); len(faults) > 0 && old[key] != value {
-				return nil, fmt.Errorf("422: %s %q: %v\npatch: %s", kind, key, faults, patch)
+			if invalid := validate(kind, key, value); len(invalid) > 0 && old[key] != value {
+				return nil, fmt.Errorf("422: %s %q: %v\npatch: %s", kind, key, invalid, patch)
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Membership is the rule by which one MachineSet takes Machines for its own, with the selector parsed once. Keep one per MachineSet
-// where many Machines are asked about. The zero value takes no Machine.
+// Membership is the rule by which Machines belong to a MachineSet, with the selector parsed once. Keep one for each MachineSet where many Machines
+// are checked. No Machine belongs to the zero value.
 type Membership struct {
 	// Set is the MachineSet's namespace and name.
 	Set types.NamespacedName
@@ -19,7 +19,7 @@ type Membership struct {
 	selector labels.Selector
 }
 
-// MembershipOf reads the rule of a MachineSet. It fails when spec.selector cannot be parsed; the API server does not check it.
+// MembershipOf returns the rule of a MachineSet. It returns an error when spec.selector is invalid, which the API server does not check.
 func MembershipOf(set *machinev1beta1.MachineSet) (Membership, error) {
 	key := types.NamespacedName{Namespace: set.Namespace, Name: set.Name}
 	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
@@ -29,9 +29,9 @@ func MembershipOf(set *machinev1beta1.MachineSet) (Membership, error) {
 	return Membership{Set: key, uid: set.UID, selector: selector}, nil
 }
 
-// Has tells whether a Machine belongs to the MachineSet: it is in the same namespace, it is not being deleted, no other controller
-// owns it, and the selector matches the labels of its own metadata. An empty selector matches nothing here, although the API reads
-// it as everything: a set that forgot its selector must not take every Machine of the namespace.
+// Has reports whether a Machine belongs to the MachineSet: it is in the same namespace, is not being deleted, no other controller owns it, and the
+// selector matches its labels. An empty selector matches nothing here, although the API defines it as everything: a MachineSet without a selector
+// must not apply to every Machine of the namespace.
 func (m Membership) Has(machine *machinev1beta1.Machine) bool {
 	if m.selector == nil || m.selector.Empty() || machine.Namespace != m.Set.Namespace || machine.DeletionTimestamp != nil {
 		return false
@@ -42,8 +42,7 @@ func (m Membership) Has(machine *machinev1beta1.Machine) bool {
 	return m.selector.Matches(labels.Set(machine.Labels))
 }
 
-// Member tells whether a Machine belongs to a MachineSet, by the rule of Membership.Has. It fails when the set's selector cannot be
-// parsed.
+// Member reports whether a Machine belongs to a MachineSet, as Membership.Has does. It returns an error when the selector is invalid.
 func Member(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) (bool, error) {
 	membership, err := MembershipOf(set)
 	if err != nil {
@@ -52,8 +51,8 @@ func Member(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) (bo
 	return membership.Has(machine), nil
 }
 
-// Matching lists the rules that take a Machine for their own, in the order given. More than one means that the Machine has no
-// controller and several selectors match it; such a Machine has no pool, since nothing tells whose it is.
+// Matching returns the rules that a Machine meets, in the given order. More than one means that the Machine has no controller and several selectors
+// match it; no MachineSet applies to such a Machine.
 func Matching(memberships []Membership, machine *machinev1beta1.Machine) []Membership {
 	var found []Membership
 	for _, membership := range memberships {

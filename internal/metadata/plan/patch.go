@@ -13,10 +13,10 @@ import (
 	"github.com/drover-io/drover/internal/patch"
 )
 
-// NodePatch renders a change as one JSON Patch of the Node as it was seen. Everything that is not Drover's yet is guarded by a
-// `test`: a key that is set for the first time must still be absent, the taint list must be the one that was merged, and the
-// record must be the one that was read. So a write of somebody else in the same millisecond fails the patch instead of being
-// lost, while the status writes of kubelet, which also move resourceVersion, do not.
+// NodePatch renders a change as one JSON Patch of the Node as it was observed. A `test` guards all that Drover does not own yet: a key that is set
+// for the first time must still be absent, the list of taints must be the one that was merged, and the record must be the one that was read. A
+// concurrent write of another writer then fails the patch instead of being lost, while the kubelet's writes of the status, which change the
+// resourceVersion as well, do not.
 func NodePatch(node *corev1.Node, change Change) ([]byte, error) {
 	b := &patchBuilder{}
 	b.guardRecord(node.Annotations)
@@ -34,8 +34,8 @@ func NodePatch(node *corev1.Node, change Change) ([]byte, error) {
 	return b.Bytes()
 }
 
-// AsPlanned tells whether a Node as the API server answered a NodePatch is what the change was to make of it. If it is not, another
-// writer came in between, and what it wrote has still to be looked at. The answer holds no taints, so nothing is said of them.
+// AsPlanned reports whether the API server's answer to a NodePatch is the Node that the change describes. If not, another writer has changed the Node
+// as well, and it has to be reconciled again. The answer contains no taints, so they are not compared.
 func AsPlanned(node *corev1.Node, change Change, answer *metav1.PartialObjectMetadata) bool {
 	annotations := ownership.Apply(node.Annotations, change.Results[ownership.Annotation])
 	for key, text := range map[string]string{
@@ -59,7 +59,7 @@ type patchBuilder struct {
 	annotations bool
 }
 
-// guardRecord makes two operators that both think they lead take turns.
+// guardRecord makes the patch fail when another process that believes it leads has written the record.
 func (b *patchBuilder) guardRecord(annotations map[string]string) {
 	if b.Map("/metadata/annotations", annotations) {
 		b.TestEntry("/metadata/annotations", annotations, ownership.AnnotationRecord)
@@ -98,8 +98,8 @@ func (b *patchBuilder) text(live map[string]string, key, value string) {
 	}
 }
 
-// MachinePatch renders a change as one merge patch of the Machine. It carries resourceVersion, since the taint list is atomic and
-// a merge patch cannot test it; Machines, unlike Nodes, have no heartbeat that would make this conflict for nothing.
+// MachinePatch renders a change as one merge patch of the Machine. It names the resourceVersion, since the list of taints is atomic and a merge patch
+// cannot test it; Machines, unlike Nodes, have no heartbeat that would make this conflict needlessly.
 func MachinePatch(machine *machinev1beta1.Machine, change Change) ([]byte, error) {
 	annotations := map[string]any{}
 	setOrRemove(annotations, machine.Annotations, ownership.AnnotationRecord, change.Record)

@@ -6,7 +6,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// Reason says in one word why an entry is not written. The words are stable: they are event reasons and metric labels.
+// Reason is why an entry is not written. The values are stable: users read them in events and in the output of kubectl drover.
 type Reason string
 
 // The reasons of a Problem.
@@ -17,9 +17,9 @@ const (
 	Duplicate Reason = "Duplicate"
 	// Refused: the key belongs to the system.
 	Refused Reason = "Refused"
-	// InConflict: somebody else set the key first, to another value.
+	// InConflict: another writer set the key first, to another value.
 	InConflict Reason = "Conflict"
-	// Contended: another writer changes the key back again and again; Drover waits before it writes it once more.
+	// Contended: another writer keeps changing the key; Drover waits before it writes it again.
 	Contended Reason = "Fighting"
 	// Unconfirmed: the record on the Node names a restricted entry that the record on the Machine does not; it stays.
 	Unconfirmed Reason = "Unconfirmed"
@@ -39,14 +39,14 @@ func compareProblems(a, b Problem) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 }
 
-// State is where a Machine and its Node stand.
+// State is the state of a Machine and its Node.
 type State string
 
 // The states. Each Machine is in exactly one; the first that applies counts, in this order.
 const (
-	// Held: paused, claimed by two Machines, or in a fight with another writer.
+	// Held: paused, the Node is shared by two Machines, or a key is contended.
 	Held State = "held"
-	// Conflicted: at least one declared key belongs to somebody else.
+	// Conflicted: another writer set at least one declared key first.
 	Conflicted State = "conflict"
 	// RefusedState: at least one declared entry is the system's or invalid; all others are as declared.
 	RefusedState State = "refused"

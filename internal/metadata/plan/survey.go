@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/internal/paused"
 )
 
-// AnnotationPausedReason says on a paused object why it is. Only people read it.
+// AnnotationPausedReason is why an object is paused, for users.
 const AnnotationPausedReason = "drover.dev/paused-reason"
 
 // Objects are the objects of a cluster as they were listed.
@@ -29,77 +29,77 @@ type Objects struct {
 
 // Item is one Machine with what belongs to it and what is to be done about it.
 type Item struct {
-	// Declaration is what its MachineSet declares, nil for a Machine without one.
+	// Declaration is what its MachineSet declares; nil for a Machine without one.
 	Declaration *Declaration
 	Machine     *machinev1beta1.Machine
 	// Node is nil for a Machine without one.
 	Node *corev1.Node
-	// Decision is what Decide says.
+	// Decision is the result of Decide.
 	Decision Decision
-	// PausedReason is what somebody wrote down as the reason for a pause, empty for nothing.
+	// PausedReason is the value of AnnotationPausedReason, empty for none.
 	PausedReason string
 }
 
-// Writes tells whether there is anything to write to the Machine or its Node.
+// Writes reports whether there is anything to write to the Machine or its Node.
 func (i Item) Writes() bool { return i.Decision.Machine.Write || i.Decision.Node.Write }
 
-// Paused tells whether the Machine is held because somebody paused it, its pool or its Node.
+// Paused reports whether the Machine, its MachineSet or its Node is paused.
 func (i Item) Paused() bool {
 	return i.Declaration != nil && i.Declaration.Paused || paused.Is(i.Machine.Annotations) || i.Node != nil && paused.Is(i.Node.Annotations)
 }
 
 // Survey is what is to be done about all Machines at once.
 type Survey struct {
-	// Declarations are all pools, also those without a Machine, by namespace and name.
+	// Declarations are those of all MachineSets, also those without a Machine, by namespace and name.
 	Declarations []*Declaration
 	// Items are the Machines, by namespace and name. A Machine that is being deleted is left out.
 	Items []Item
-	// Notes say what is odd about whole objects: selectors that cannot be parsed, Machines that several pools match.
+	// Notes are problems of whole objects: invalid selectors, Machines that several MachineSets match.
 	Notes []string
 }
 
 // SurveyOf decides about every Machine, as the operator would.
 func SurveyOf(objects Objects, protected ownership.Protected, now time.Time) Survey {
 	s := &surveyor{
-		byKey: map[types.NamespacedName]*Declaration{}, reasons: map[*Declaration]string{}, claims: claimsOf(objects.Machines),
+		byKey: map[types.NamespacedName]*Declaration{}, reasons: map[*Declaration]string{}, machinesByNode: countByNode(objects.Machines),
 		nodes: objects.Nodes, protected: protected, now: now,
 	}
 	for _, set := range sortedSets(objects.Sets) {
-		s.pool(set)
+		s.addSet(set)
 	}
 	for _, machine := range sortedMachines(objects.Machines) {
 		if machine.DeletionTimestamp == nil {
-			s.machine(machine)
+			s.addMachine(machine)
 		}
 	}
 	return s.survey
 }
 
 type surveyor struct {
-	survey      Survey
-	memberships []Membership
-	byKey       map[types.NamespacedName]*Declaration
-	reasons     map[*Declaration]string
-	claims      map[string]int
-	nodes       map[string]*corev1.Node
-	protected   ownership.Protected
-	now         time.Time
+	survey         Survey
+	memberships    []Membership
+	byKey          map[types.NamespacedName]*Declaration
+	reasons        map[*Declaration]string
+	machinesByNode map[string]int
+	nodes          map[string]*corev1.Node
+	protected      ownership.Protected
+	now            time.Time
 }
 
-func (s *surveyor) pool(set *machinev1beta1.MachineSet) {
-	pool := DeclarationOf(set)
-	s.survey.Declarations = append(s.survey.Declarations, pool)
-	s.byKey[pool.Key] = pool
-	s.reasons[pool] = pausedReason(set)
+func (s *surveyor) addSet(set *machinev1beta1.MachineSet) {
+	declaration := DeclarationOf(set)
+	s.survey.Declarations = append(s.survey.Declarations, declaration)
+	s.byKey[declaration.Key] = declaration
+	s.reasons[declaration] = pausedReason(set)
 	membership, err := MembershipOf(set)
 	if err != nil {
-		s.survey.Notes = append(s.survey.Notes, err.Error()+"; the pool has no Machines until this is corrected")
+		s.survey.Notes = append(s.survey.Notes, err.Error()+"; the MachineSet has no Machines until this is corrected")
 		return
 	}
 	s.memberships = append(s.memberships, membership)
 }
 
-func (s *surveyor) machine(machine *machinev1beta1.Machine) {
+func (s *surveyor) addMachine(machine *machinev1beta1.Machine) {
 	item := Item{Machine: machine}
 	if matching := Matching(s.memberships, machine); len(matching) == 1 {
 		item.Declaration = s.byKey[matching[0].Set]
@@ -109,7 +109,7 @@ func (s *surveyor) machine(machine *machinev1beta1.Machine) {
 	name := nodeName(machine)
 	item.Node = s.nodes[name]
 	item.Decision = Decide(Input{
-		Declaration: item.Declaration, Machine: machine, Node: item.Node, NodeShared: s.claims[name] > 1, Protected: s.protected, Now: s.now,
+		Declaration: item.Declaration, Machine: machine, Node: item.Node, NodeShared: s.machinesByNode[name] > 1, Protected: s.protected, Now: s.now,
 	})
 	if item.Paused() {
 		item.PausedReason = cmp.Or(s.reasons[item.Declaration], pausedReason(machine), pausedReason(item.Node))
@@ -117,7 +117,7 @@ func (s *surveyor) machine(machine *machinev1beta1.Machine) {
 	s.survey.Items = append(s.survey.Items, item)
 }
 
-// pausedReason reads why an object is paused. A nil Node has no reason.
+// pausedReason returns why an object is paused. A nil Node has no reason.
 func pausedReason(object metav1.Object) string {
 	if node, ok := object.(*corev1.Node); ok && node == nil {
 		return ""
@@ -133,19 +133,19 @@ func ambiguous(machine *machinev1beta1.Machine, matching []Membership) string {
 	for _, membership := range matching {
 		names = append(names, membership.Set.Name)
 	}
-	return fmt.Sprintf("Machine %s/%s has no controller and the selectors of several MachineSets match it (%s): it counts as without a pool",
+	return fmt.Sprintf("Machine %s/%s has no controller and the selectors of several MachineSets match it (%s): no MachineSet applies to it",
 		machine.Namespace, machine.Name, strings.Join(names, ", "))
 }
 
-// claimsOf counts how many Machines name each Node. One that is on its way out gives up its claim.
-func claimsOf(machines []*machinev1beta1.Machine) map[string]int {
-	claims := make(map[string]int, len(machines))
+// countByNode returns how many Machines that are not being deleted name each Node.
+func countByNode(machines []*machinev1beta1.Machine) map[string]int {
+	machinesByNode := make(map[string]int, len(machines))
 	for _, machine := range machines {
 		if name := nodeName(machine); name != "" && machine.DeletionTimestamp == nil {
-			claims[name]++
+			machinesByNode[name]++
 		}
 	}
-	return claims
+	return machinesByNode
 }
 
 func nodeName(machine *machinev1beta1.Machine) string {

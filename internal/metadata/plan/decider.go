@@ -16,8 +16,8 @@ type id struct {
 	key  string
 }
 
-// scope holds what one decision gathers on its way.
-type scope struct {
+// decider holds what is read from an input, and what is decided so far.
+type decider struct {
 	in  Input
 	out Decision
 
@@ -25,21 +25,21 @@ type scope struct {
 	machineRecord, nodeRecord           ownership.Record
 	customLabels                        ownership.Keys
 	hasCustomLabels                     bool
-	// firstWrite tells that neither Drover nor MNMO has written this Node yet, but for a claim.
+	// firstWrite is whether neither Drover nor MNMO has written this Node yet, except for a RecordUpdate.
 	firstWrite    bool
-	claims        map[ownership.Kind]ownership.Keys
-	poolConflicts map[id]bool
+	recorded      map[ownership.Kind]ownership.Keys
+	nodeConflicts map[id]bool
 	conflicts     []ownership.Conflict
 	once          ownership.Keys
-	fighting      bool
+	hasContention bool
 	problems      []Problem
 	// badRecords are the objects whose record cannot be read; a write replaces it.
 	badRecords []Target
 }
 
-func newScope(in Input) *scope {
+func newDecider(in Input) *decider {
 	spec := in.Machine.Spec
-	s := &scope{
+	s := &decider{
 		in: in,
 		machineLive: Entries{
 			ownership.Label:      spec.Labels,
@@ -48,7 +48,7 @@ func newScope(in Input) *scope {
 		},
 		machineAfter:  Entries{},
 		nodeLive:      Entries{},
-		poolConflicts: map[id]bool{},
+		nodeConflicts: map[id]bool{},
 	}
 	if in.Declaration != nil {
 		s.problems = slices.Clone(in.Declaration.Problems)
@@ -63,12 +63,12 @@ func newScope(in Input) *scope {
 		}
 		text, ok := in.Node.Annotations[ownership.AnnotationCustomLabels]
 		s.hasCustomLabels, s.customLabels = ok, ownership.ParseCustomLabels(text)
-		s.firstWrite = !ok && (in.Node.Annotations[ownership.AnnotationRecord] == "" || onlyClaimed(s.nodeRecord))
+		s.firstWrite = !ok && (in.Node.Annotations[ownership.AnnotationRecord] == "" || isRecordUpdate(s.nodeRecord))
 	}
 	return s
 }
 
-func (s *scope) readRecord(object Target, annotations map[string]string) ownership.Record {
+func (s *decider) readRecord(object Target, annotations map[string]string) ownership.Record {
 	record, err := ownership.ParseRecord(annotations[ownership.AnnotationRecord])
 	if err != nil {
 		s.problems = append(s.problems, Problem{
@@ -79,35 +79,35 @@ func (s *scope) readRecord(object Target, annotations map[string]string) ownersh
 	return record
 }
 
-func (s *scope) paused() string {
+func (s *decider) paused() string {
 	switch {
 	case s.in.Declaration != nil && s.in.Declaration.Paused:
 		return "the MachineSet is paused"
 	case paused.Is(s.in.Machine.Annotations):
 		return "the Machine is paused"
 	case s.in.Node != nil && paused.Is(s.in.Node.Annotations):
-		// The Machine waits with it: on OpenShift nodelink would carry what is written there to the Node.
+		// The Machine is not written either: on OpenShift nodelink would copy its entries to the Node.
 		return "the Node is paused"
 	}
 	return ""
 }
 
-func (s *scope) policy() ownership.Policy {
+func (s *decider) policy() ownership.Policy {
 	if s.in.Declaration == nil {
 		return ownership.Keep
 	}
 	return s.in.Declaration.Policy
 }
 
-// hasNode tells whether there is a Node that may be written.
-func (s *scope) hasNode() bool {
+// hasNode reports whether there is a Node that may be written.
+func (s *decider) hasNode() bool {
 	node := s.in.Node
 	return node != nil && !s.in.NodeShared && node.DeletionTimestamp == nil
 }
 
-// machineWritable tells whether the Machine's spec is the Machine API's to change. Once the Cluster API is authoritative, or about
-// to be, an admission policy of OpenShift refuses it.
-func (s *scope) machineWritable() bool {
+// machineWritable reports whether the Machine's spec may be written. When the Cluster API is authoritative, or about to be, an admission policy of
+// OpenShift denies that.
+func (s *decider) machineWritable() bool {
 	switch s.in.Machine.Status.AuthoritativeAPI {
 	case machinev1beta1.MachineAuthorityClusterAPI, machinev1beta1.MachineAuthorityMigrating:
 		return false
@@ -115,10 +115,10 @@ func (s *scope) machineWritable() bool {
 	return true
 }
 
-// machineOwned are the keys of the Machine's spec that came from the pool. Those that MNMO put on the Node since Drover last wrote
-// it count as well: its list names only keys of the MachineSet, and it writes the Machine before the Node. The kubelet can write that list, so
-// it says nothing about restricted keys.
-func (s *scope) machineOwned(kind ownership.Kind) ownership.Keys {
+// machineOwned returns the keys of the Machine's spec that came from the MachineSet. Those that MNMO has set on the Node since Drover last wrote it
+// count as well: its list names only keys of the MachineSet, and it writes the Machine before the Node. The kubelet can write that list, so
+// restricted keys in it do not count.
+func (s *decider) machineOwned(kind ownership.Kind) ownership.Keys {
 	owned := s.machineRecord.Of(kind).Union(nil)
 	if kind == ownership.Label {
 		fromNode := s.customLabels.Minus(s.nodeRecord.Labels)
@@ -127,7 +127,7 @@ func (s *scope) machineOwned(kind ownership.Kind) ownership.Keys {
 	if kind == ownership.Taint && s.in.Node != nil {
 		for key := range s.in.Declaration.Once {
 			if value, ok := s.machineLive[kind][key]; ok && value == s.in.Declaration.Desired[kind][key] {
-				// Left on the Machine, nodelink would put it back on the Node for ever.
+				// If it stayed on the Machine, nodelink would restore it on the Node for ever.
 				owned.Add(key)
 			}
 		}
@@ -135,9 +135,9 @@ func (s *scope) machineOwned(kind ownership.Kind) ownership.Keys {
 	return owned
 }
 
-// nodeOwned are the keys of the Node that are Drover's. For labels of the pool MNMO's list counts where it stands, since MNMO may
-// have run after Drover and taken keys off it; where it is missing Drover's own record does. What is claimed before is owned by then.
-func (s *scope) nodeOwned(kind ownership.Kind) ownership.Keys {
+// nodeOwned returns the keys of the Node that Drover owns. For labels of the MachineSet, MNMO's list counts where it exists, since MNMO may have run
+// after Drover and removed keys from it; where it is missing, Drover's own record counts. The keys of a RecordUpdate are owned by then.
+func (s *decider) nodeOwned(kind ownership.Kind) ownership.Keys {
 	owned := s.nodeRecord.Owned(kind)
 	if kind == ownership.Label && s.hasCustomLabels {
 		owned = s.customLabels.Union(nil)
@@ -145,61 +145,61 @@ func (s *scope) nodeOwned(kind ownership.Kind) ownership.Keys {
 			owned = owned.Union(s.nodeRecord.Machine.Labels)
 		}
 	}
-	if claimed := s.claims[kind]; claimed.Len() > 0 {
-		owned = owned.Union(claimed)
+	if recorded := s.recorded[kind]; recorded.Len() > 0 {
+		owned = owned.Union(recorded)
 	}
 	return owned
 }
 
-func (s *scope) mergeNode(kind ownership.Kind, desired map[string]string) ownership.Result {
+func (s *decider) mergeNode(kind ownership.Kind, desired map[string]string) ownership.Result {
 	return ownership.Merge(ownership.Input{
 		Owned:     s.nodeOwned(kind),
 		Released:  s.nodeRecord.Released[kind],
 		Desired:   desired,
 		Live:      s.nodeLive[kind],
 		Protected: s.in.Protected.Of(kind),
-		Proven:    func(key string) bool { return s.cameFromMachine(kind, key) },
-		Hold:      func(key string) bool { return s.withheld(OnNode, kind, key) },
+		Inherited: func(key string) bool { return s.cameFromMachine(kind, key) },
+		Skip:      func(key string) bool { return s.contended(OnNode, kind, key) },
 		Unconfirmed: func(key string) bool {
 			return ownership.Restricted(kind, key) && !s.machineRecord.Owned(kind).Has(key)
 		},
-		Abandon: func(key string) bool { return kind == ownership.Taint && s.isOnce(key) },
-		Policy:  s.policy(),
-		Now:     s.in.Now,
+		Disown: func(key string) bool { return kind == ownership.Taint && s.isOnce(key) },
+		Policy: s.policy(),
+		Now:    s.in.Now,
 	})
 }
 
-// cameFromMachine tells that a Node's value is the Machine's: it was copied at creation or by nodelink, not set by somebody else.
-func (s *scope) cameFromMachine(kind ownership.Kind, key string) bool {
+// cameFromMachine reports whether a Node's value is the Machine's: it was copied at creation or by nodelink, not set by another writer.
+func (s *decider) cameFromMachine(kind ownership.Kind, key string) bool {
 	onMachine, ok := s.machineLive[kind][key]
 	live, present := s.nodeLive[kind][key]
 	return ok && present && onMachine == live
 }
 
-func (s *scope) withheld(target Target, kind ownership.Kind, key string) bool {
+func (s *decider) contended(target Target, kind ownership.Kind, key string) bool {
 	if s.in.Contended == nil || !s.in.Contended(target, kind, key) {
 		return false
 	}
-	s.fighting = true
+	s.hasContention = true
 	s.problem(kind, key, Contended, "another writer keeps changing %s %q of the %s; Drover waits before it writes it again", kind, key, target)
 	return true
 }
 
-// recordWithheld tells that somebody keeps taking the record away, so that writing it alone has to wait.
-func (s *scope) recordWithheld(target Target) bool {
-	return s.withheld(target, ownership.Annotation, ownership.AnnotationRecord)
+// recordContended reports whether another writer keeps removing the record, so that writing it alone has to wait.
+func (s *decider) recordContended(target Target) bool {
+	return s.contended(target, ownership.Annotation, ownership.AnnotationRecord)
 }
 
-func (s *scope) isOnce(key string) bool {
+func (s *decider) isOnce(key string) bool {
 	return s.in.Declaration != nil && s.in.Declaration.Once.Has(key)
 }
 
-// waitsForNode keeps a set-once taint on a Machine until there is a Node that can be given it.
-func (s *scope) waitsForNode(kind ownership.Kind, key string) bool {
+// waitsForNode reports whether a set-once taint stays on a Machine because there is no Node yet that can get it.
+func (s *decider) waitsForNode(kind ownership.Kind, key string) bool {
 	return kind == ownership.Taint && s.isOnce(key) && !s.hasNode()
 }
 
-func (s *scope) withoutOnce(kind ownership.Kind, entries map[string]string) map[string]string {
+func (s *decider) withoutOnce(kind ownership.Kind, entries map[string]string) map[string]string {
 	if kind != ownership.Taint || s.in.Declaration == nil || s.in.Declaration.Once.Len() == 0 {
 		return entries
 	}
@@ -208,27 +208,27 @@ func (s *scope) withoutOnce(kind ownership.Kind, entries map[string]string) map[
 	return kept
 }
 
-func (s *scope) poolKeys(kind ownership.Kind) ownership.Keys {
+func (s *decider) declarationKeys(kind ownership.Kind) ownership.Keys {
 	if s.in.Declaration == nil {
-		// A Machine whose MachineSet is gone or lets it go keeps what it has, as the pool's.
+		// A Machine whose MachineSet is gone or has released it keeps what it has, as the MachineSet's.
 		return s.nodeRecord.Of(kind)
 	}
 	return ownership.KeysOf(s.in.Declaration.Desired[kind])
 }
 
-// fromPool picks the pool's keys of those that are owned. One that nobody declares any more and that had to be left for now stays
-// whose it was: taken for the Machine's own, it would never go from the Node of a Machine that may not be written.
-func (s *scope) fromPool(kind ownership.Kind, owned ownership.Keys, desired map[string]string) ownership.Keys {
+// declaredKeys returns those of the owned keys that came from the MachineSet. A key that is no longer declared and could not be removed yet stays the
+// MachineSet's: as the Machine's own, it would never be removed from the Node of a Machine that may not be written.
+func (s *decider) declaredKeys(kind ownership.Kind, owned ownership.Keys, desired map[string]string) ownership.Keys {
 	left := owned.Minus(ownership.KeysOf(desired))
 	if own := s.nodeRecord.Machine; own != nil {
 		left = left.Minus(own.Of(kind))
 	}
-	return owned.And(s.poolKeys(kind)).Union(left)
+	return owned.And(s.declarationKeys(kind)).Union(left)
 }
 
-// digest tells what is declared, without what is refused: declaring such a key writes nothing, so that the digest on the Node would
-// stay behind and the next hand edit would pass for a roll-out.
-func (s *scope) digest(desired Entries) string {
+// digest identifies what is declared, without what is refused: declaring such a key writes nothing, so that the digest on the Node would be outdated
+// and the next manual edit would be mistaken for a rollout.
+func (s *decider) digest(desired Entries) string {
 	writable := Entries{}
 	for kind, entries := range desired {
 		protected := s.in.Protected.Of(kind)
@@ -238,36 +238,36 @@ func (s *scope) digest(desired Entries) string {
 	return writable.Digest()
 }
 
-// outdated tells whether the records on the Node name other keys than the new one.
-func (s *scope) outdated(record ownership.Record) bool {
+// outdated reports whether the records on the Node name other keys than the new one.
+func (s *decider) outdated(record ownership.Record) bool {
 	return !record.SameKeys(s.nodeRecord) || !record.Labels.Equal(s.customLabels) && s.customLabelsMatter(record)
 }
 
-// customLabelsMatter tells whether MNMO's list has to be written for its own sake. It is not created where the pool declares no
-// labels: such a pool gets no write, ever.
-func (s *scope) customLabelsMatter(record ownership.Record) bool {
+// customLabelsMatter reports whether MNMO's list alone is a reason to write. It is not created where no labels are declared: nothing is ever written
+// then.
+func (s *decider) customLabelsMatter(record ownership.Record) bool {
 	return s.hasCustomLabels || record.Labels.Len() > 0
 }
 
-func (s *scope) problem(kind ownership.Kind, key string, reason Reason, format string, args ...any) {
+func (s *decider) problem(kind ownership.Kind, key string, reason Reason, format string, args ...any) {
 	s.problems = append(s.problems, Problem{Kind: kind, Key: key, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-func (s *scope) conflict(kind ownership.Kind, c ownership.Conflict) {
-	s.problem(kind, c.Key, InConflict, "%s %q stands on the Node as %q, set by somebody else; declared is %q, policy is %s",
+func (s *decider) conflict(kind ownership.Kind, c ownership.Conflict) {
+	s.problem(kind, c.Key, InConflict, "%s %q has the value %q on the Node, set by another writer; declared is %q, policy is %s",
 		kind, c.Key, c.Live, c.Desired, s.policy())
 }
 
-func (s *scope) refused(kind ownership.Kind, key string) {
+func (s *decider) refused(kind ownership.Kind, key string) {
 	s.problem(kind, key, Refused, "%s %q belongs to the system; Drover neither sets nor removes it", kind, key)
 }
 
-func (s *scope) unconfirmed(kind ownership.Kind, key string) {
-	s.problem(kind, key, Unconfirmed, "the record on the Node says that %s %q is Drover's, the record on the Machine does not: it stays; "+
-		"remove it by hand if you do not want it", kind, key)
+func (s *decider) unconfirmed(kind ownership.Kind, key string) {
+	s.problem(kind, key, Unconfirmed, "the ownership record on the Node names %s %q, the record on the Machine does not: Drover does not remove it; "+
+		"remove it manually if it is not wanted", kind, key)
 }
 
-func (s *scope) sortedProblems() []Problem {
+func (s *decider) sortedProblems() []Problem {
 	problems := slices.Clone(s.problems)
 	slices.SortFunc(problems, compareProblems)
 	return slices.Compact(problems)

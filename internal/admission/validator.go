@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/time/rate"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -48,8 +50,28 @@ type Validator struct {
 	// Limits are what an administrator has switched off.
 	Limits maintenance.Limits
 
+	// Pace bounds what a caller can have the API server asked; nil for no bound.
+	Pace *Pace
+
 	// patience is for tests; zero is the usual one.
 	patience time.Duration
+}
+
+// Pace bounds how often the API server is asked for what the cache does not tell: about a node that is not in it, and what the guard asks. Nobody
+// checks who asks the webhook.
+type Pace struct{ limiter *rate.Limiter }
+
+// NewPace returns a Pace for all validators: people and programs seldom ask for such a thing.
+func NewPace() *Pace { return &Pace{rate.NewLimiter(10, 20)} }
+
+func (p *Pace) wait(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	if err := p.limiter.Wait(ctx); err != nil {
+		return fmt.Errorf("too much is asked at once: %w", err)
+	}
+	return nil
 }
 
 // Path is where the API server finds the webhook of a group: the place of the incumbent's.
@@ -129,6 +151,9 @@ func (v *Validator) judgeCreation(ctx context.Context, spec *medik8s.NodeMainten
 	// A dry run does nothing to the node; when it becomes a real one, the controller asks the guard.
 	dry := spec.Drain != nil && spec.Drain.DryRun
 	if v.Guard != nil && !dry && v.Guard.Applies(node) {
+		if err := v.Pace.wait(ctx); err != nil {
+			return "", err
+		}
 		denial, err := v.Guard.Check(ctx, node)
 		if err != nil {
 			return "", err
@@ -142,12 +167,15 @@ func (v *Validator) judgeCreation(ctx context.Context, spec *medik8s.NodeMainten
 
 // node reads a Node, nil when there is none. A Node that came a moment ago may not be in the cache yet.
 func (v *Validator) node(ctx context.Context, name string) (*corev1.Node, error) {
-	if name == "" {
-		return nil, nil
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return nil, nil // no Node has such a name
 	}
 	node := &corev1.Node{}
 	err := v.Nodes.Get(ctx, types.NamespacedName{Name: name}, node)
 	if apierrors.IsNotFound(err) {
+		if err := v.Pace.wait(ctx); err != nil {
+			return nil, err
+		}
 		err = v.Live.Get(ctx, types.NamespacedName{Name: name}, node)
 	}
 	switch {

@@ -64,10 +64,11 @@ func addAdmission(mgr manager.Manager, cm *capabilityManager, settings *v1alpha1
 	// It measures the webhooks, and is never started: the endpoint serves them.
 	server := webhook.NewServer(webhook.Options{})
 	claims := &admission.Claims{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Cached: cm.full}
+	pace := admission.NewPace()
 	for _, flavour := range flavours {
 		server.Register(admission.Path(flavour), &ctrladmission.Webhook{Handler: &admission.Validator{
 			Flavour: flavour, Nodes: mgr.GetCache(), Live: mgr.GetAPIReader(), Claims: claims, Guard: guard,
-			Limits: switchedOff(settings),
+			Limits: switchedOff(settings), Pace: pace,
 		}})
 	}
 	served, err := newWebhookEndpoint(settings.Webhook, source, server)

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"strings"
 
@@ -27,8 +28,27 @@ func NewLogger(settings v1alpha1.Log, out io.Writer) logr.Logger {
 	}
 	verbosity := min(*settings.Verbosity, config.MaxVerbosity)
 	level := zap.NewAtomicLevelAt(zapcore.Level(-verbosity)) //nolint:gosec // the line above bounds it
-	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(out)), level)
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(cutLines{out})), level)
 	return zapr.NewLogger(zap.New(core))
+}
+
+// maxEntry is how long an entry of the log can be, in bytes. Whoever reaches the webhook can have it log what it has refused, of some MiB.
+const maxEntry = 16 << 10
+
+// cutLines writes entries of a log, and of one that is too long its beginning. zap writes each entry in one piece.
+type cutLines struct{ out io.Writer }
+
+// Write writes an entry.
+func (c cutLines) Write(entry []byte) (int, error) {
+	if len(entry) <= maxEntry {
+		return c.out.Write(entry)
+	}
+	// It is JSON in either format, for a program that reads nothing else.
+	cut, err := json.Marshal(map[string]any{"msg": "an entry was too long for the log", "bytes": len(entry), "beginning": string(entry[:maxEntry/8])})
+	if err == nil {
+		_, err = c.out.Write(append(cut, '\n'))
+	}
+	return len(entry), err
 }
 
 // warnings logs what the API server warns of, but for the one thing that cannot be helped: the finalizer's name is that of machine-api-operator.

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -46,6 +47,20 @@ func TestNewLogger_LogsNoBody(t *testing.T) {
 	for _, secret := range []string{answer, token, review} {
 		if strings.Contains(out.String(), secret) {
 			t.Errorf("the log has %q in it:\n%s", secret, out.String())
+		}
+	}
+}
+
+func TestNewLogger_CutsLongEntries(t *testing.T) {
+	for _, format := range []string{"json", "text"} {
+		var out bytes.Buffer
+		logger := NewLogger(v1alpha1.Log{Format: format, Verbosity: new(0)}, &out)
+		logger.Info("short")
+		logger.Error(errors.New(strings.Repeat("\x00long", 1<<20)), "long")
+		logger.Info("short again")
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 3 || len(lines[1]) > maxEntry || !strings.Contains(lines[1], "too long") || !strings.Contains(lines[2], "short again") {
+			t.Errorf("%s: %d lines of %d bytes", format, len(lines), out.Len())
 		}
 	}
 }

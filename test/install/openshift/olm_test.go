@@ -22,6 +22,8 @@ import (
 // anything. The leases of nodes are in its own namespace, where alone it has a right on leases.
 func TestTheRightsOfTheBundle(t *testing.T) {
 	w := harness.NewWorld(t, env)
+	// An earlier test may have deleted it, and not waited.
+	kubectl(t, nil, "delete", "namespace", harness.SystemNamespace, "--ignore-not-found", "--timeout=3m")
 	grantBundle(w)
 	kubectl(t, nil, "apply", "--server-side", "-k", folder(t, "config/crd/nodemaintenance"))
 	mark := w.AuditMark()
@@ -44,7 +46,7 @@ func TestTheRightsOfTheBundle(t *testing.T) {
 		older.End()
 	})
 	helm.NotRefused(w, mark)
-	kubectl(t, nil, "delete", "namespace", harness.SystemNamespace, "--timeout=90s")
+	kubectl(t, nil, "delete", "namespace", harness.SystemNamespace, "--timeout=3m")
 }
 
 // grantBundle gives the service account what the Operator Lifecycle Manager gives it.

@@ -437,8 +437,8 @@ func TestSetTasks_DeletionReplacesEviction(t *testing.T) {
 	})
 }
 
-// What is withdrawn while it blocked for its turn is not sent: the node may have been given back.
-func TestWithdrawnWhileItWaits(t *testing.T) {
+// The request of a task that is removed while it waits for the rate limiter is not made.
+func TestQueue_TaskRemovedWhileItWaits(t *testing.T) {
 	withFakeTime(t, func(q *testQueue) {
 		q.limiter = rate.NewLimiter(rate.Every(200*time.Millisecond), 1)
 		q.limiter.Allow()

@@ -16,9 +16,9 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// end gives the node and its lease back, and lets the object go.
-func (p *pass) end(ctx context.Context) error {
-	p.withdraw(p.memory)
+// finish uncordons the node, releases its leases and removes the finalizer.
+func (p *pass) finish(ctx context.Context) error {
+	p.withdraw(p.state)
 	if !slices.Contains(p.GetFinalizers(), medik8s.Finalizer) {
 		// Somebody else's finalizer keeps it; nothing is ours here any more.
 		return nil
@@ -45,7 +45,7 @@ func (p *pass) end(ctx context.Context) error {
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	p.wrote(changed)
-	p.memory.ended = true
+	p.state.ended = true
 	p.Recorder.Event(p.Object, corev1.EventTypeNormal, EventRemoved, "Removed a node maintenance")
 	log.FromContext(ctx).Info("maintenance is over")
 	return nil

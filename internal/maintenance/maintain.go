@@ -57,7 +57,7 @@ func (p *pass) maintain(ctx context.Context) error {
 
 // pause stops the drain. A node that is cordoned stays so, and its lease is renewed: nobody else is to work on it meanwhile.
 func (p *pass) pause(ctx context.Context) error {
-	p.withdraw(p.memory)
+	p.withdraw(p.state)
 	p.found.paused = true
 	node, err := p.readNode(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *pass) work(ctx context.Context, node *corev1.Node) error {
 	if p.spec.Drain != nil && p.spec.Drain.DryRun && !p.holds(node) {
 		report, err := p.Engine.Preview(ctx, node, options)
 		p.found.report, p.found.drain = &report, planned(&report)
-		p.later(retryDenied)
+		p.requeue.In(retryDenied)
 		return err
 	}
 	return p.take(ctx, node, options)
@@ -200,7 +200,7 @@ func (p *pass) drainOptions() (drain.Options, bool) {
 // fail ends the maintenance for now.
 func (p *pass) fail(why step) {
 	p.found.failure = why
-	p.withdraw(p.memory)
+	p.withdraw(p.state)
 }
 
 // rival notes that another NodeMaintenance is in front: the one that holds the node, else the oldest.
@@ -241,7 +241,7 @@ func (p *pass) lease(ctx context.Context, node *corev1.Node) (bool, error) {
 	case err == nil:
 		p.found.lease = step{met: true, reason: reasonHeld, message: "renewed for as long as the maintenance lasts"}
 		p.found.leaseErrors = 0
-		p.later(again)
+		p.requeue.In(again)
 		return true, nil
 	case errors.As(err, &held):
 		p.leaseHeld(node, held)
@@ -264,8 +264,8 @@ func (p *pass) leaseDenied(node *corev1.Node, err error) {
 		p.found.lease.reason = reasonNamespace
 	}
 	p.found.trouble = err.Error()
-	p.withdraw(p.memory)
-	p.later(retryDenied)
+	p.withdraw(p.state)
+	p.requeue.In(retryDenied)
 	if p.holds(node) {
 		p.found.cordon = step{met: true, reason: reasonCordoned, message: "the cordon stays while the lease cannot be renewed"}
 	}
@@ -273,8 +273,8 @@ func (p *pass) leaseDenied(node *corev1.Node, err error) {
 
 // leaseHeld notes that somebody else has the lease. Failures count only for one that was ours.
 func (p *pass) leaseHeld(node *corev1.Node, held *nodelease.AlreadyHeldError) {
-	p.later(min(max(held.Until.Sub(p.now), time.Second), p.leasePace()))
-	p.withdraw(p.memory)
+	p.requeue.In(min(max(held.Until.Sub(p.now), time.Second), p.leasePace()))
+	p.withdraw(p.state)
 	before := meta.FindStatusCondition(p.status.Conditions, ConditionLeaseHeld)
 	ours := p.holds(node) || before != nil && before.Status == metav1.ConditionTrue
 	switch {
@@ -302,16 +302,14 @@ func (p *pass) leasePace() time.Duration {
 
 // countLoss counts at most once a minute, over restarts, too: what counts is how long the lease is lost, not how often anybody looks.
 func (p *pass) countLoss() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	last := p.memory.counted
+	last := p.state.counted
 	if last.IsZero() && p.status.ErrorOnLeaseCount > 0 && p.status.LastUpdate != nil {
 		last = p.status.LastUpdate.Time
 	}
 	if p.now.Sub(last) < p.leasePace() {
 		return
 	}
-	p.memory.counted = p.now
+	p.state.counted = p.now
 	p.found.leaseErrors++
 	p.Metrics.leaseErrors.Inc()
 }
@@ -358,7 +356,7 @@ func (p *pass) mark(ctx context.Context, node *corev1.Node, before *drain.Cordon
 func (p *pass) obstacle(what step) {
 	p.found.cordon = what
 	p.found.trouble = what.message
-	p.withdraw(p.memory)
+	p.withdraw(p.state)
 }
 
 // denied notes a patch of the node that the API server refuses for a reason that lasts.
@@ -367,7 +365,7 @@ func (p *pass) denied(err error) error {
 		return err
 	}
 	p.obstacle(step{reason: reasonDenied, message: err.Error()})
-	p.later(retryDenied)
+	p.requeue.In(retryDenied)
 	return nil
 }
 
@@ -389,13 +387,13 @@ func (p *pass) guard(ctx context.Context, node *corev1.Node) (denied bool, err e
 	switch {
 	case status.Classify(err) == status.Denied:
 		p.obstacle(step{reason: reasonQuorumUnknown, message: err.Error()})
-		p.later(retryDenied)
+		p.requeue.In(retryDenied)
 		return true, nil
 	case err != nil || denial == "":
 		return false, err
 	}
 	p.obstacle(step{reason: reasonQuorum, message: fmt.Sprintf("%s: %s", p.flavour.QuorumText(node.Name), denial)})
-	p.later(retryQuorum)
+	p.requeue.In(retryQuorum)
 	return true, nil
 }
 
@@ -433,14 +431,14 @@ func (p *pass) drain(ctx context.Context, node *corev1.Node, hold *drain.CordonR
 	if goes, err := p.goes(ctx); err != nil || goes {
 		return err
 	}
-	p.memory.drains = true
+	p.state.draining = node.Name
 	report, err := p.Engine.Drain(ctx, node, hold.Since, options)
 	if err != nil {
 		return err
 	}
 	p.found.report, p.found.drain = &report, drained(&report)
 	if !report.Wake.IsZero() {
-		p.later(report.Wake.Sub(p.now))
+		p.requeue.In(report.Wake.Sub(p.now))
 	}
 	if report.OutOfService && !slices.Contains(hold.Taints, drain.OutOfServiceTaintID()) {
 		if _, err := p.mark(ctx, node, hold, true, true); err != nil {

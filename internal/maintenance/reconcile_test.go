@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/nodelease"
 )
@@ -68,8 +69,8 @@ func (s *stage) givesBack(object *medik8s.NodeMaintenance) {
 		t.Errorf("given back as %+v, %+v", node.Spec, node.ObjectMeta)
 	}
 	s.pass("m")
-	if len(s.known) != 0 {
-		t.Errorf("%v is remembered", s.known)
+	if n := s.states.Len(); n != 0 {
+		t.Errorf("%d NodeMaintenances have a state", n)
 	}
 }
 
@@ -464,7 +465,7 @@ func TestAnswersOfTheApiServer(t *testing.T) {
 		t.Errorf("next try in %s", result.RequeueAfter)
 	}
 	s.fail["patch Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "n1", nil)
-	for i, want := range []time.Duration{retryStale, 2 * retryStale, 4 * retryStale} {
+	for i, want := range []time.Duration{controller.RetryConflict, 2 * controller.RetryConflict, 4 * controller.RetryConflict} {
 		if result, _ = s.pass("m"); result.RequeueAfter != want {
 			t.Errorf("after conflict %d: next try in %s", i+1, result.RequeueAfter)
 		}

@@ -82,7 +82,7 @@ func TestRelease_OwnLeaseOfOlderGroup(t *testing.T) {
 	older.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
 	older.Spec.NodeName = "n1"
 	s := newStage(t, nodeOf("n1"), older, maintenanceOf("m", "n1"))
-	both := &stage{t: t, Reconciler: NewReconciler(Kubevirt(), s.Crew, s.options), client: s.client, clock: s.clock}
+	both := &stage{t: t, Reconciler: NewReconciler(Kubevirt(), s.Dependencies, s.options), client: s.client, clock: s.clock}
 	both.rest("older")
 	s.rest("m")
 	s.read(older, "older")

@@ -33,8 +33,8 @@ func (p *pass) writeStatus(ctx context.Context) error {
 	if apiequality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	if wait := p.memory.wrote.Add(statusEvery).Sub(p.now); wait > 0 && sameBarProgress(&before, &after) {
-		p.later(wait)
+	if wait := p.state.statusWritten.Add(statusEvery).Sub(p.now); wait > 0 && sameBarProgress(&before, &after) {
+		p.requeue.In(wait)
 		return nil
 	}
 	changed := p.with(after)
@@ -43,7 +43,7 @@ func (p *pass) writeStatus(ctx context.Context) error {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	p.wrote(changed)
-	p.memory.wrote = p.now
+	p.state.statusWritten = p.now
 	p.tell(ctx, &before, &after)
 	return nil
 }
@@ -86,24 +86,24 @@ func (p *pass) tell(ctx context.Context, before, after *medik8s.NodeMaintenanceS
 func (p *pass) tellBlocked() {
 	found := p.found.drain.reason
 	if found != reasonBlocked && found != reasonLate {
-		p.memory.blocked, p.memory.told = time.Time{}, ""
+		p.state.blocked, p.state.reported = time.Time{}, ""
 		return
 	}
-	if p.memory.blocked.IsZero() {
-		p.memory.blocked = p.now
+	if p.state.blocked.IsZero() {
+		p.state.blocked = p.now
 	}
-	if p.memory.told == found || p.memory.told == reasonLate {
+	if p.state.reported == found || p.state.reported == reasonLate {
 		return
 	}
 	patience := blockedPatience
 	if found == reasonLate || slices.ContainsFunc(p.found.report.Left, func(pod drain.Left) bool { return stuck[pod.Reason] }) {
 		patience = 0
 	}
-	if wait := p.memory.blocked.Add(patience).Sub(p.now); wait > 0 {
-		p.later(wait)
+	if wait := p.state.blocked.Add(patience).Sub(p.now); wait > 0 {
+		p.requeue.In(wait)
 		return
 	}
-	p.memory.told = found
+	p.state.reported = found
 	p.Recorder.Event(p.Object, corev1.EventTypeWarning, EventBlocked, p.found.drain.message)
 }
 

@@ -86,16 +86,16 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crew := &Crew{
+	dependencies := &Dependencies{
 		Cache: s.client, Writer: s.client, APIReader: s.client, Recorder: s.events, Registry: NewRegistry(s.client), Metrics: metrics,
 		Engine: engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
 		Lease:  &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
 		OwnLease: &nodelease.Leases{Client: s.client, Namespace: "own", Holder: Holder, Clock: s.clock, NameOf: func(n string) string { return n },
 			KeepReleased: true},
 	}
-	t.Cleanup(crew.Registry.enter(Medik8s()))
-	t.Cleanup(crew.Registry.enter(Kubevirt()))
-	s.Reconciler = NewReconciler(Medik8s(), crew, Options{Clock: s.clock, LeaseLoss: 5 * time.Minute})
+	t.Cleanup(dependencies.Registry.enter(Medik8s()))
+	t.Cleanup(dependencies.Registry.enter(Kubevirt()))
+	s.Reconciler = NewReconciler(Medik8s(), dependencies, Options{Clock: s.clock, LeaseLoss: 5 * time.Minute})
 	return s
 }
 

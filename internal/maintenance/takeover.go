@@ -57,7 +57,7 @@ func (p *pass) checkOwner(ctx context.Context, node *corev1.Node, record *drain.
 	p.obstacle(step{reason: reasonForeign, message: fmt.Sprintf("node %s is cordoned for %s since %s; the maintenance begins when that is over",
 		node.Name, living, record.Since.Format(time.RFC3339))})
 	// Its end need not be an event here.
-	p.later(retryDenied)
+	p.requeue.In(retryDenied)
 	return nil
 }
 

@@ -34,7 +34,7 @@ func maintenanceCapabilities(
 	if len(flavours) == 0 {
 		return nil, nil
 	}
-	crew, err := newCrew(mgr, recorder, settings, drains)
+	dependencies, err := newDependencies(mgr, recorder, settings, drains)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,9 @@ func maintenanceCapabilities(
 				}
 				return maintenance.Index(ctx, drains.indexes, flavour)
 			},
-			run: func(ctx context.Context) error { return maintenance.Run(ctx, mgr.GetCache(), flavour, crew, options) },
+			run: func(ctx context.Context) error {
+				return maintenance.Run(ctx, mgr.GetCache(), flavour, dependencies, options)
+			},
 		}
 	}
 	return capabilities, nil
@@ -65,9 +67,9 @@ func switchedOff(settings *v1alpha1.DroverConfiguration) maintenance.Limits {
 	}
 }
 
-func newCrew(
+func newDependencies(
 	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains,
-) (*maintenance.Crew, error) {
+) (*maintenance.Dependencies, error) {
 	engine, guard, err := drains.get(mgr, settings)
 	if err != nil {
 		return nil, err
@@ -76,7 +78,7 @@ func newCrew(
 	if err != nil {
 		return nil, err
 	}
-	return &maintenance.Crew{
+	return &maintenance.Dependencies{
 		Guard: guard, Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Engine: engine, Metrics: metrics,
 		Registry:  maintenance.NewRegistry(mgr.GetCache()),
 		Live:      live(mgr),

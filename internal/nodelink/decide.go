@@ -1,6 +1,5 @@
 // Package nodelink finds the Node of a Machine and the Machine of a Node: by providerID, and where that is missing by internal IP. It writes
-// nothing: the machine controller puts what it finds into the Machine's status, and the metadata capability carries over what belongs on
-// the Node.
+// nothing: the machine controller writes the link to the Machine's status, and the metadata capability applies what belongs on the Node.
 package nodelink
 
 import (
@@ -12,25 +11,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Link is what is known of a Machine's Node.
+// Link is the Node of a Machine.
 type Link struct {
 	// Node is the Machine's, nil when there is none.
 	Node *corev1.Node
-	// Conflict says why none is linked although there is one; empty when nothing is wrong.
+	// Conflict is why none is linked although there is one; empty otherwise.
 	Conflict string
 }
 
-// Candidates are what speaks for a link. Nothing of it is changed.
+// Candidates are what Decide chooses from. It changes none of them.
 type Candidates struct {
 	// ByID are the Nodes with the Machine's providerID, ByIP those with one of its internal addresses.
 	ByID, ByIP []*corev1.Node
-	// Rivals are other Machines with the same providerID, or with one of the same internal addresses, that are not being deleted.
-	Rivals []*machinev1beta1.Machine
+	// Others are other Machines with the same providerID, or with one of the same internal addresses, that are not being deleted.
+	Others []*machinev1beta1.Machine
 	// Owners are other Machines, deleted ones among them, with the providerID of a Node in ByIP.
 	Owners []*machinev1beta1.Machine
 }
 
-// Decide picks the Node of a Machine. Where it is not clear it picks none: a wrong link would let one Machine's end take another one's Node.
+// Decide returns the Node of a Machine. When it is ambiguous it returns none: with a wrong link, the deletion of one Machine would delete the Node of
+// another.
 func Decide(machine *machinev1beta1.Machine, c Candidates) Link {
 	id := ProviderID(machine)
 	if len(c.ByID) > 1 {
@@ -40,7 +40,7 @@ func Decide(machine *machinev1beta1.Machine, c Candidates) Link {
 	if len(c.ByID) == 1 {
 		node = c.ByID[0]
 	}
-	if same := rivalsByID(contenders(machine, node, c.Rivals), id); id != "" && len(same) > 0 {
+	if same := sameProviderID(contenders(machine, node, c.Others), id); id != "" && len(same) > 0 {
 		return Link{Conflict: fmt.Sprintf("Machines %s and %s have the same providerID %s", machine.Name, strings.Join(same, ", "), id)}
 	}
 	if node != nil {
@@ -53,7 +53,7 @@ func Decide(machine *machinev1beta1.Machine, c Candidates) Link {
 	case len(found) > 1:
 		return Link{Conflict: fmt.Sprintf("Nodes %s have addresses of the Machine", nodeNames(found))}
 	}
-	if same := rivalsByIP(contenders(machine, found[0], c.Rivals), found[0]); len(same) > 0 {
+	if same := sameAddress(contenders(machine, found[0], c.Others), found[0]); len(same) > 0 {
 		return Link{Conflict: fmt.Sprintf("Machines %s and %s have addresses of Node %s", machine.Name, strings.Join(same, ", "), found[0].Name)}
 	}
 	return Link{Node: found[0]}
@@ -71,15 +71,15 @@ func Foreign(machine *machinev1beta1.Machine, node *corev1.Node, others []*machi
 	})
 }
 
-// contenders are the rivals whose nodeRef says as much for a Node as the Machine's. Drover writes nodeRef, while spec.providerID is what anybody
-// says who may create Machines: one that repeats the providerID of a Machine must not part that one from its Node. A nil Node is one that is gone.
-func contenders(machine *machinev1beta1.Machine, node *corev1.Node, rivals []*machinev1beta1.Machine) []*machinev1beta1.Machine {
-	least := standing(machine, node)
-	return slices.DeleteFunc(slices.Clone(rivals), func(rival *machinev1beta1.Machine) bool { return standing(rival, node) < least })
+// contenders returns the other Machines whose nodeRef matches a Node as well as the Machine's does. Only Drover writes nodeRef, while every author of
+// Machines can write spec.providerID: a Machine with the providerID of another must not unlink that one from its Node. A nil Node is one that is gone.
+func contenders(machine *machinev1beta1.Machine, node *corev1.Node, others []*machinev1beta1.Machine) []*machinev1beta1.Machine {
+	least := match(machine, node)
+	return slices.DeleteFunc(slices.Clone(others), func(other *machinev1beta1.Machine) bool { return match(other, node) < least })
 }
 
-// standing is how much a Machine's nodeRef says for a Node: 2 if it names the Node itself, 1 if it names one that had the name before, 0 if neither.
-func standing(machine *machinev1beta1.Machine, node *corev1.Node) int {
+// match returns how well a Machine's nodeRef matches a Node: 2 if it names the Node itself, 1 if it names an earlier one of the name, 0 if neither.
+func match(machine *machinev1beta1.Machine, node *corev1.Node) int {
 	ref := machine.Status.NodeRef
 	switch {
 	case ref == nil:
@@ -92,28 +92,28 @@ func standing(machine *machinev1beta1.Machine, node *corev1.Node) int {
 	return 0
 }
 
-func rivalsByID(rivals []*machinev1beta1.Machine, id string) []string {
+func sameProviderID(others []*machinev1beta1.Machine, id string) []string {
 	var names []string
-	for _, rival := range rivals {
-		if id != "" && ProviderID(rival) == id {
-			names = append(names, rival.Name)
+	for _, other := range others {
+		if id != "" && ProviderID(other) == id {
+			names = append(names, other.Name)
 		}
 	}
 	slices.Sort(names)
 	return names
 }
 
-// rivalsByIP are those that could be linked to a Node by its address, too.
-func rivalsByIP(rivals []*machinev1beta1.Machine, node *corev1.Node) []string {
+// sameAddress returns the names of Machines that could be linked to a Node by its address as well.
+func sameAddress(others []*machinev1beta1.Machine, node *corev1.Node) []string {
 	var names []string
-	for _, rival := range rivals {
-		if id := ProviderID(rival); id != "" && node.Spec.ProviderID != "" && id != node.Spec.ProviderID {
+	for _, other := range others {
+		if id := ProviderID(other); id != "" && node.Spec.ProviderID != "" && id != node.Spec.ProviderID {
 			continue
 		}
-		if slices.ContainsFunc(InternalIPs(rival.Status.Addresses), func(ip string) bool {
+		if slices.ContainsFunc(InternalIPs(other.Status.Addresses), func(ip string) bool {
 			return slices.Contains(InternalIPs(node.Status.Addresses), ip)
 		}) {
-			names = append(names, rival.Name)
+			names = append(names, other.Name)
 		}
 	}
 	slices.Sort(names)
@@ -129,7 +129,7 @@ func nodeNames(nodes []*corev1.Node) string {
 	return strings.Join(names, ", ")
 }
 
-// ProviderID is a Machine's, empty for none.
+// ProviderID returns the providerID of a Machine; empty for none.
 func ProviderID(machine *machinev1beta1.Machine) string {
 	if machine.Spec.ProviderID == nil {
 		return ""
@@ -137,7 +137,7 @@ func ProviderID(machine *machinev1beta1.Machine) string {
 	return *machine.Spec.ProviderID
 }
 
-// InternalIPs are the internal addresses, all of them: the incumbent looks at the first alone, and so misses Nodes with two families.
+// InternalIPs returns all internal addresses. machine-api-operator uses only the first, and does not find dual-stack Nodes by the second.
 func InternalIPs(addresses []corev1.NodeAddress) []string {
 	var ips []string
 	for _, address := range addresses {
@@ -148,7 +148,7 @@ func InternalIPs(addresses []corev1.NodeAddress) []string {
 	return ips
 }
 
-// Ref is what status.nodeRef of a Machine says about a Node.
+// Ref returns status.nodeRef of a Machine for a Node.
 func Ref(node *corev1.Node) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Node", Name: node.Name, UID: node.UID}
 }

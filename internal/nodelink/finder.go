@@ -19,7 +19,7 @@ const (
 	indexIP = "nodelink.internalIP"
 )
 
-// Index gives the cache the indexes that a Finder reads by. Call it before the informers start.
+// Index adds the indexes that a Finder needs to the cache. Call it before the informers start.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	nodes := map[string]func(*corev1.Node) []string{
 		indexID: func(node *corev1.Node) []string { return some(node.Spec.ProviderID) },
@@ -58,7 +58,7 @@ func some(text string) []string {
 // Finder finds links in a cache with the indexes of Index.
 type Finder struct{ client.Reader }
 
-// NodeOf finds the Node of a Machine.
+// NodeOf returns the Node of a Machine.
 func (f Finder) NodeOf(ctx context.Context, machine *machinev1beta1.Machine) (Link, error) {
 	var c Candidates
 	var err error
@@ -66,7 +66,7 @@ func (f Finder) NodeOf(ctx context.Context, machine *machinev1beta1.Machine) (Li
 		if c.ByID, err = f.nodes(ctx, indexID, id); err != nil {
 			return Link{}, err
 		}
-		if c.Rivals, err = f.machines(ctx, indexID, id); err != nil {
+		if c.Others, err = f.machines(ctx, indexID, id); err != nil {
 			return Link{}, err
 		}
 	}
@@ -75,20 +75,20 @@ func (f Finder) NodeOf(ctx context.Context, machine *machinev1beta1.Machine) (Li
 			return Link{}, err
 		}
 	}
-	rivals := c.Rivals[:0]
-	for _, rival := range c.Rivals {
-		if rival.UID != machine.UID && rival.DeletionTimestamp == nil {
-			rivals = append(rivals, rival)
+	others := c.Others[:0]
+	for _, other := range c.Others {
+		if other.UID != machine.UID && other.DeletionTimestamp == nil {
+			others = append(others, other)
 		}
 	}
-	c.Rivals = rivals
+	c.Others = others
 	return Decide(machine, c), nil
 }
 
 func (f Finder) byAddress(ctx context.Context, machine *machinev1beta1.Machine, c *Candidates) error {
 	nodes, machines := map[types.UID]bool{}, map[types.UID]bool{}
-	for _, rival := range c.Rivals {
-		machines[rival.UID] = true
+	for _, other := range c.Others {
+		machines[other.UID] = true
 	}
 	for _, ip := range InternalIPs(machine.Status.Addresses) {
 		found, err := f.nodes(ctx, indexIP, ip)
@@ -106,14 +106,14 @@ func (f Finder) byAddress(ctx context.Context, machine *machinev1beta1.Machine, 
 				c.Owners = append(c.Owners, owners...)
 			}
 		}
-		rivals, err := f.machines(ctx, indexIP, ip)
+		others, err := f.machines(ctx, indexIP, ip)
 		if err != nil {
 			return err
 		}
-		for _, rival := range rivals {
-			if !machines[rival.UID] {
-				machines[rival.UID] = true
-				c.Rivals = append(c.Rivals, rival)
+		for _, other := range others {
+			if !machines[other.UID] {
+				machines[other.UID] = true
+				c.Others = append(c.Others, other)
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func (f Finder) Foreign(ctx context.Context, machine *machinev1beta1.Machine, no
 	return Foreign(machine, node, others), nil
 }
 
-// byID lists the Machines with the providerID of a Node.
+// byID returns the Machines with the providerID of a Node.
 func (f Finder) byID(ctx context.Context, node *corev1.Node) ([]*machinev1beta1.Machine, error) {
 	if node.Spec.ProviderID == "" {
 		return nil, nil
@@ -137,7 +137,7 @@ func (f Finder) byID(ctx context.Context, node *corev1.Node) ([]*machinev1beta1.
 	return f.machines(ctx, indexID, node.Spec.ProviderID)
 }
 
-// MachinesOf lists the Machines that a Node may be of, for those who have to look again when it changes.
+// MachinesOf returns the Machines that a Node may belong to, which have to be reconciled when it changes.
 func (f Finder) MachinesOf(ctx context.Context, node *corev1.Node) ([]*machinev1beta1.Machine, error) {
 	all, err := f.byID(ctx, node)
 	if err != nil {

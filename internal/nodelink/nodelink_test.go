@@ -63,19 +63,19 @@ func finder(t *testing.T, objects ...client.Object) Finder {
 	return Finder{builder.Build()}
 }
 
-// linked is a Machine whose nodeRef names a Node.
+// linked returns a Machine whose nodeRef names a Node.
 func linked(m *machinev1beta1.Machine, name string, uid types.UID) *machinev1beta1.Machine {
 	m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: name, UID: uid}
 	return m
 }
 
-// deleting is a Machine on its way out.
+// deleting returns a Machine that is being deleted.
 func deleting(m *machinev1beta1.Machine) *machinev1beta1.Machine {
 	m.DeletionTimestamp, m.Finalizers = &metav1.Time{Time: metav1.Now().Time}, []string{"example.com/f"}
 	return m
 }
 
-func TestTheNodeOfAMachine(t *testing.T) {
+func TestFinder_NodeOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine *machinev1beta1.Machine
 		others  []client.Object
@@ -97,13 +97,13 @@ func TestTheNodeOfAMachine(t *testing.T) {
 			linked(machine("m", "id"), "a", "uid-of-node-a"), []client.Object{node("a", "id"), linked(machine("n", "id"), "a", "uid-of-node-a")},
 			"!Machines m and n have the same",
 		},
-		"was linked before the Node registered anew, another one repeats the ID": {
+		"was linked before the Node registered again, another one repeats the ID": {
 			linked(machine("m", "id"), "a", "before"), []client.Object{node("a", "id"), machine("n", "id")}, "a",
 		},
-		"was linked before the Node registered anew, another one is linked to another Node": {
+		"was linked before the Node registered again, another one is linked to another Node": {
 			linked(machine("m", "id"), "a", "before"), []client.Object{node("a", "id"), linked(machine("n", "id"), "b", "uid-of-node-b")}, "a",
 		},
-		"another one was linked before the Node registered anew": {
+		"another one was linked before the Node registered again": {
 			machine("m", "id"), []client.Object{node("a", "id"), linked(machine("n", "id"), "a", "before")}, "!Machines m and n have the same",
 		},
 		"linked to the Node that is gone, another one repeats the ID": {
@@ -116,13 +116,13 @@ func TestTheNodeOfAMachine(t *testing.T) {
 			machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1"), linked(machine("n", "", "10.0.0.1"), "a", "uid-of-node-a")},
 			"!m and n have addresses of Node a",
 		},
-		"the other one is going":      {machine("m", "id"), []client.Object{node("a", "id"), deleting(machine("n", "id"))}, "a"},
-		"the ID counts more":          {machine("m", "id", "10.0.0.1"), []client.Object{node("a", "id"), node("b", "", "10.0.0.1")}, "a"},
-		"by its address":              {machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1")}, "a"},
-		"by its second address":       {machine("m", "", "fd00::1", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.9", "10.0.0.1")}, "a"},
-		"by both of its addresses":    {machine("m", "", "fd00::1", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1", "fd00::1")}, "a"},
-		"the Node has an ID, it none": {machine("m", "", "10.0.0.1"), []client.Object{node("a", "id", "10.0.0.1")}, "a"},
-		"the Node has another ID":     {machine("m", "id", "10.0.0.1"), []client.Object{node("a", "other", "10.0.0.1")}, ""},
+		"the other one is being deleted": {machine("m", "id"), []client.Object{node("a", "id"), deleting(machine("n", "id"))}, "a"},
+		"the ID counts more":             {machine("m", "id", "10.0.0.1"), []client.Object{node("a", "id"), node("b", "", "10.0.0.1")}, "a"},
+		"by its address":                 {machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1")}, "a"},
+		"by its second address":          {machine("m", "", "fd00::1", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.9", "10.0.0.1")}, "a"},
+		"by both of its addresses":       {machine("m", "", "fd00::1", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1", "fd00::1")}, "a"},
+		"the Node has an ID, it none":    {machine("m", "", "10.0.0.1"), []client.Object{node("a", "id", "10.0.0.1")}, "a"},
+		"the Node has another ID":        {machine("m", "id", "10.0.0.1"), []client.Object{node("a", "other", "10.0.0.1")}, ""},
 		"two Nodes by address": {
 			machine("m", "", "10.0.0.1", "10.0.0.2"), []client.Object{node("b", "", "10.0.0.2"), node("a", "", "10.0.0.1")}, "!Nodes a, b have addresses",
 		},
@@ -132,7 +132,7 @@ func TestTheNodeOfAMachine(t *testing.T) {
 		"the Node has the ID of another Machine": {
 			machine("m", "", "10.0.0.1"), []client.Object{node("a", "id", "10.0.0.1"), machine("n", "id")}, "",
 		},
-		"the Node has the ID of another Machine that is going": {
+		"the Node has the ID of another Machine that is being deleted": {
 			machine("m", "", "10.0.0.1"), []client.Object{node("a", "id", "10.0.0.1"), deleting(machine("n", "id"))}, "",
 		},
 		"the other Machine has another ID": {
@@ -163,7 +163,6 @@ func TestTheNodeOfAMachine(t *testing.T) {
 	}
 }
 
-// A Node that a nodeRef names is judged by its providerID, too.
 func TestFinder_Foreign(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine *machinev1beta1.Machine
@@ -188,7 +187,7 @@ func TestFinder_Foreign(t *testing.T) {
 	}
 }
 
-func TestTheMachinesOfANode(t *testing.T) {
+func TestFinder_MachinesOf(t *testing.T) {
 	f := finder(t, machine("by-id", "id"), machine("by-ip", "", "10.0.0.1"), machine("other", "x", "10.0.0.7"))
 	found, err := f.MachinesOf(t.Context(), node("a", "id", "10.0.0.1"))
 	if err != nil || len(found) != 2 || found[0].Name != "by-id" || found[1].Name != "by-ip" {
@@ -199,7 +198,7 @@ func TestTheMachinesOfANode(t *testing.T) {
 	}
 }
 
-func TestACacheThatCannotBeRead(t *testing.T) {
+func TestFinder_CacheFails(t *testing.T) {
 	no := errors.New("no")
 	f := Finder{fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return no },

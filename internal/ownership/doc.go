@@ -1,7 +1,6 @@
-// Package ownership decides which labels, annotations and taints of an object are Drover's to set and remove.
+// Package ownership decides which labels, annotations and taints of an object Drover may set and remove.
 //
-// It is pure: a three-way merge of what was owned before, what is declared now and what stands on the object, for any
-// string map. Taints take part as a map from "key:Effect" to value. The rules:
-// only what is recorded as owned is ever changed or removed, unless a policy says adopt, and the record is written
-// together with the thing it records.
+// It is pure: a three-way merge of what was owned before, what is declared now and what the object has, for any string map. Taints are merged as a map
+// from "key:Effect" to value. Only what is recorded as owned is changed or removed, unless the policy is adopt, and the record is written together
+// with what it records.
 package ownership

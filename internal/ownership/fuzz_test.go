@@ -37,7 +37,7 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-// checkHostile merges with a record that somebody made up: the system's keys stay, everything on the object else may be claimed.
+// checkHostile merges with a forged record: the keys of the system stay, all others may be owned.
 func checkHostile(t *testing.T, kind Kind, record Record) {
 	live := map[string]string{
 		"kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux", "node.kubernetes.io/unschedulable:NoSchedule": "", "k8s.ovn.org/x": "y",

@@ -10,7 +10,7 @@ import (
 // Keys is a set of keys. It is written as a sorted JSON list, so equal sets have equal text. A nil Keys is empty and may be read.
 type Keys map[string]struct{}
 
-// NewKeys makes a set of the given keys.
+// NewKeys returns a set of the given keys.
 func NewKeys(keys ...string) Keys {
 	set := make(Keys, len(keys))
 	for _, key := range keys {
@@ -19,7 +19,7 @@ func NewKeys(keys ...string) Keys {
 	return set
 }
 
-// KeysOf makes a set of a map's keys.
+// KeysOf returns a set of a map's keys.
 func KeysOf[V any](entries map[string]V) Keys {
 	set := make(Keys, len(entries))
 	for key := range entries {
@@ -28,32 +28,32 @@ func KeysOf[V any](entries map[string]V) Keys {
 	return set
 }
 
-// Add puts a key into the set.
+// Add adds a key to the set.
 func (k Keys) Add(key string) { k[key] = struct{}{} }
 
-// Has tells whether a key is in the set.
+// Has reports whether a key is in the set.
 func (k Keys) Has(key string) bool { _, ok := k[key]; return ok }
 
-// Sorted lists the keys in order.
+// Sorted returns the keys in order.
 func (k Keys) Sorted() []string { return slices.Sorted(maps.Keys(k)) }
 
-// Equal tells whether both sets hold the same keys; nil and empty are equal.
+// Equal reports whether both sets contain the same keys; nil and empty are equal.
 func (k Keys) Equal(other Keys) bool {
 	return len(k) == len(other) && k.Minus(other).Len() == 0
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (k Keys) Len() int { return len(k) }
 
-// Minus makes the set of the keys that are not in other.
+// Minus returns the set of the keys that are not in other.
 func (k Keys) Minus(other Keys) Keys {
 	return k.filter(func(key string) bool { return !other.Has(key) })
 }
 
-// And makes the set of the keys that are in both.
+// And returns the set of the keys that are in both.
 func (k Keys) And(other Keys) Keys { return k.filter(other.Has) }
 
-// Union makes the set of the keys of both.
+// Union returns the set of the keys of both.
 func (k Keys) Union(other Keys) Keys {
 	out := make(Keys, len(k)+len(other))
 	maps.Copy(out, k)

@@ -1,6 +1,6 @@
 package ownership
 
-// Kind is one of the three kinds of metadata that flow from a pool to its Nodes.
+// Kind is one of the three kinds of metadata that a MachineSet declares for its Nodes.
 type Kind string
 
 // The kinds, in the order in which they are reported.

@@ -73,7 +73,7 @@ func runMerge(t *testing.T, cases []mergeCase) {
 	}
 }
 
-func TestMergeOfDeclaredKeys(t *testing.T) {
+func TestMerge_DeclaredKeys(t *testing.T) {
 	runMerge(t, []mergeCase{
 		{"nothing at all", Input{}, ""},
 		{"a new key is set and owned", Input{Desired: entries("a=1")}, "set a=1; own a"},
@@ -87,7 +87,7 @@ func TestMergeOfDeclaredKeys(t *testing.T) {
 	})
 }
 
-func TestMergeOfKeysThatAreSomebodyElses(t *testing.T) {
+func TestMerge_KeysOfAnotherWriter(t *testing.T) {
 	foreign := Input{Desired: entries("a=1"), Live: entries("a=2")}
 	with := func(edit func(*Input)) Input { in := foreign; edit(&in); return in }
 	runMerge(t, []mergeCase{
@@ -95,21 +95,21 @@ func TestMergeOfKeysThatAreSomebodyElses(t *testing.T) {
 		{"keep keeps it", with(func(in *Input) { in.Policy = Keep }), "conflict a is 2 not 1"},
 		{"fail reports it, too; stopping is the caller's", with(func(in *Input) { in.Policy = Fail }), "conflict a is 2 not 1"},
 		{"adopt overwrites it", with(func(in *Input) { in.Policy = Adopt }), "set a=1; own a"},
-		{"a policy nobody knows counts as keep", with(func(in *Input) { in.Policy = "steal" }), "conflict a is 2 not 1"},
+		{"an unknown policy counts as keep", with(func(in *Input) { in.Policy = "steal" }), "conflict a is 2 not 1"},
 		{"a proven value is overwritten whatever the policy", with(func(in *Input) { in.Inherited = only("a") }), "set a=1; own a"},
 		{"proof of another key proves nothing", with(func(in *Input) { in.Inherited = only("b") }), "conflict a is 2 not 1"},
-		{"an empty value of somebody else is a value", Input{Desired: entries("a=1"), Live: entries("a=")}, "conflict a is  not 1"},
+		{"an empty value of another writer is a value", Input{Desired: entries("a=1"), Live: entries("a=")}, "conflict a is  not 1"},
 		{"one conflict does not stop the others", Input{Desired: entries("a=1 b=1"), Live: entries("a=2")}, "set b=1; conflict a is 2 not 1; own b"},
 		{"conflicts come sorted", Input{Desired: entries("b=1 a=1"), Live: entries("b=2 a=2")}, "conflict a is 2 not 1; conflict b is 2 not 1"},
 	})
 }
 
-func TestMergeOfDroppedKeys(t *testing.T) {
+func TestMerge_KeysNoLongerDeclared(t *testing.T) {
 	dropped := Input{Owned: keys("a"), Live: entries("a=1")}
 	with := func(edit func(*Input)) Input { in := dropped; edit(&in); return in }
 	runMerge(t, []mergeCase{
 		{"an owned key that is not declared any more is removed and remembered", dropped, "remove a; released a=1 0s ago"},
-		{"also when somebody changed it meanwhile", with(func(in *Input) { in.Live = entries("a=9") }), "remove a; released a=9 0s ago"},
+		{"also when another writer changed it meanwhile", with(func(in *Input) { in.Live = entries("a=9") }), "remove a; released a=9 0s ago"},
 		{"one that is gone already is given up", with(func(in *Input) { in.Live = nil }), ""},
 		{"one that was never owned stays", with(func(in *Input) { in.Owned = keys("b") }), ""},
 		{"one that is to be abandoned stays and is given up", with(func(in *Input) { in.Disown = only("a") }), ""},
@@ -121,7 +121,7 @@ func TestMergeOfDroppedKeys(t *testing.T) {
 	})
 }
 
-func TestMergeOfProtectedKeys(t *testing.T) {
+func TestMerge_ProtectedKeys(t *testing.T) {
 	protected := func(in Input) Input { in.Protected = only("sys"); return in }
 	runMerge(t, []mergeCase{
 		{"declared and absent: refused", protected(Input{Desired: entries("sys=1")}), "refuse sys"},
@@ -138,7 +138,7 @@ func TestMergeOfProtectedKeys(t *testing.T) {
 	})
 }
 
-func TestMergeOfKeysOnHold(t *testing.T) {
+func TestMerge_SkippedKeys(t *testing.T) {
 	hold := func(in Input) Input { in.Skip = only("a"); return in }
 	runMerge(t, []mergeCase{
 		{"a new key is not set", hold(Input{Desired: entries("a=1")}), ""},
@@ -153,7 +153,7 @@ func TestMergeOfKeysOnHold(t *testing.T) {
 	})
 }
 
-func TestMergeOfReleasedKeys(t *testing.T) {
+func TestMerge_ReleasedKeys(t *testing.T) {
 	released := func(value string, age time.Duration, in Input) Input {
 		in.Released = map[string]Release{"a": {value, ago(age)}}
 		return in
@@ -161,15 +161,15 @@ func TestMergeOfReleasedKeys(t *testing.T) {
 	back := Input{Live: entries("a=1")}
 	runMerge(t, []mergeCase{
 		{"put back by a stale writer: removed again, the time stays", released("1", time.Minute, back), "remove a; returned a; released a=1 1m0s ago"},
-		{"put back with another value: somebody's own", released("2", time.Minute, back), "released a=2 1m0s ago"},
-		{"put back too late: somebody's own, and forgotten", released("1", ReleaseWindow, back), ""},
+		{"restored with another value: another writer's", released("2", time.Minute, back), "released a=2 1m0s ago"},
+		{"restored too late: another writer's, and not recorded any more", released("1", ReleaseWindow, back), ""},
 		{"put back at the last second", released("1", ReleaseWindow-time.Second, back), "remove a; returned a; released a=1 4m59s ago"},
 		{"still gone: remembered", released("1", time.Minute, Input{}), "released a=1 1m0s ago"},
 		{"a time in the future is no proof", released("1", -time.Hour, back), ""},
 		{"declared again and absent: set, no longer remembered", released("1", time.Minute, Input{Desired: entries("a=2")}), "set a=2; own a"},
 		{"declared again over the value that came back", released("1", time.Minute, Input{Desired: entries("a=2"), Live: entries("a=1")}),
 			"set a=2; own a"},
-		{"declared again over somebody's own value", released("1", time.Minute, Input{Desired: entries("a=2"), Live: entries("a=3")}),
+		{"declared again over another writer's value", released("1", time.Minute, Input{Desired: entries("a=2"), Live: entries("a=3")}),
 			"conflict a is 3 not 2"},
 		{"declared again after the window", released("1", time.Hour, Input{Desired: entries("a=2"), Live: entries("a=1")}), "conflict a is 1 not 2"},
 		{"owned again and dropped: the new removal counts", released("1", time.Minute, Input{Owned: keys("a"), Live: entries("a=5")}),
@@ -178,7 +178,7 @@ func TestMergeOfReleasedKeys(t *testing.T) {
 }
 
 // Times in a record are text that anybody can edit: the smallest and largest numbers must not overflow into a fresh release.
-func TestMergeOfHostileReleaseTimes(t *testing.T) {
+func TestMerge_ForgedReleaseTimes(t *testing.T) {
 	for _, at := range []int64{-1 << 63, -1, 0, 1<<63 - 1} {
 		got := Merge(Input{Released: map[string]Release{"a": {"1", at}}, Live: entries("a=1"), Now: clock})
 		if got.Changed() || len(got.Released) > 0 {
@@ -187,7 +187,7 @@ func TestMergeOfHostileReleaseTimes(t *testing.T) {
 	}
 }
 
-func TestMergeDoesNotChangeItsInput(t *testing.T) {
+func TestMerge_DoesNotChangeItsInput(t *testing.T) {
 	in := Input{
 		Owned: keys("a b"), Released: map[string]Release{"c": {"1", ago(0)}}, Desired: entries("a=1 d=1"), Live: entries("a=2 b=1 c=1"), Now: clock,
 	}

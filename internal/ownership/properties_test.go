@@ -144,7 +144,7 @@ func (s *story) pass(t *rapid.T) {
 	}
 }
 
-// compare checks a pass against what the story knows by itself.
+// compare checks a merge against what the model expects.
 func (s *story) compare(t *rapid.T, record Record, after map[string]string) {
 	for key := range KeysOf(s.live).Union(KeysOf(after)) {
 		before, was := s.live[key]
@@ -161,7 +161,7 @@ func (s *story) compare(t *rapid.T, record Record, after map[string]string) {
 		case !s.declared.Has(key) && !s.named.Has(key):
 			t.Fatalf("%q was never declared and went from %q to %q", key, before, now)
 		case was && !s.mine.Has(key) && !s.named.Has(key) && !cameBack && s.policy != Adopt:
-			t.Fatalf("%q was somebody else's and went from %q to %q", key, before, now)
+			t.Fatalf("%q was another writer's and changed from %q to %q", key, before, now)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func (s *story) actions() map[string]func(*rapid.T) {
 	}
 }
 
-func TestForeignEntriesSurviveAnyInterleaving(t *testing.T) {
+func TestMerge_KeepsForeignEntries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &story{live: entryMap.Draw(t, "live"), desired: map[string]string{}, now: clock, removed: map[string]string{}}
 		t.Repeat(s.actions())
@@ -202,7 +202,7 @@ func TestForeignEntriesSurviveAnyInterleaving(t *testing.T) {
 }
 
 // Maps have no order, lists of taints do: the same taints in another order are the same input, and come out the same.
-func TestMergeOfTaintsDoesNotDependOnTheirOrder(t *testing.T) {
+func TestMerge_OrderOfTaints(t *testing.T) {
 	taint := rapid.Custom(func(t *rapid.T) corev1.Taint {
 		return corev1.Taint{
 			Key: someKey.Draw(t, "key"), Value: someValue.Draw(t, "value"),

@@ -82,7 +82,7 @@ func (p Protected) and(more Protected) Protected {
 	}
 }
 
-// Of makes the test for one kind, as Merge takes it.
+// Of returns a function that reports whether a key of one kind is protected, for Input.
 func (p Protected) Of(kind Kind) func(key string) bool {
 	switch kind {
 	case Label:
@@ -97,8 +97,7 @@ func (p Protected) Of(kind Kind) func(key string) bool {
 	}
 }
 
-// ValidatePattern tells what is wrong with a pattern: an empty one, one with blanks or commas, or a bare `*`, which would stop the
-// whole capability.
+// ValidatePattern returns what is wrong with a pattern: it is empty, contains blanks or commas, or is a bare `*`, which would stop the capability.
 func ValidatePattern(pattern string) error {
 	switch {
 	case pattern == "":

@@ -50,7 +50,7 @@ func reference(pattern, text string) bool {
 	return regexp.MustCompile(`(?s)\A` + strings.Join(parts, ".*") + `\z`).MatchString(text)
 }
 
-func TestMatchIsWhatARegexpSays(t *testing.T) {
+func TestMatch_EqualsARegexp(t *testing.T) {
 	// Few letters, so that texts match half of the time.
 	pattern, text := rapid.StringOfN(rapid.SampledFrom([]rune("ab./*")), 0, 8, -1), rapid.StringOfN(rapid.SampledFrom([]rune("ab./")), 0, 12, -1)
 	rapid.Check(t, func(t *rapid.T) {
@@ -62,7 +62,7 @@ func TestMatchIsWhatARegexpSays(t *testing.T) {
 }
 
 // A pattern comes from a file and a key from any user of the cluster: many stars must not make a match slow.
-func TestMatchStaysFastWithManyStars(t *testing.T) {
+func TestMatch_FastWithManyStars(t *testing.T) {
 	pattern, text := strings.Repeat("*a", 100)+"b", strings.Repeat("a", 20_000)
 	if match(pattern, text) {
 		t.Error("matched")
@@ -120,7 +120,7 @@ func TestDefaultProtected(t *testing.T) {
 	}
 }
 
-func TestDefaultProtectedIsValid(t *testing.T) {
+func TestDefaultProtected_IsValid(t *testing.T) {
 	list := DefaultProtected()
 	for _, patterns := range [][]string{list.Labels, list.Annotations, list.Taints} {
 		for _, pattern := range patterns {
@@ -177,7 +177,7 @@ func TestValidateRemoved(t *testing.T) {
 }
 
 // docs/compatibility.md lists the built-in patterns.
-func TestProtectedKeysAreDocumented(t *testing.T) {
+func TestDefaultProtected_IsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/compatibility.md")
 	if err != nil {
 		t.Fatal(err)

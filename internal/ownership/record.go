@@ -50,7 +50,7 @@ func (s Section) With(kind Kind, keys Keys) Section {
 	return s
 }
 
-// Equal tells whether both sections name the same keys.
+// Equal reports whether both sections name the same keys.
 func (s Section) Equal(other Section) bool {
 	for _, kind := range Kinds {
 		if !s.Of(kind).Equal(other.Of(kind)) {
@@ -60,26 +60,26 @@ func (s Section) Equal(other Section) bool {
 	return true
 }
 
-// Empty tells whether the section names nothing.
+// Empty reports whether the section names nothing.
 func (s Section) Empty() bool { return s.Equal(Section{}) }
 
-// Record is what Drover knows to be its own on an object. The zero value owns nothing.
+// Record is what Drover owns on an object. The zero value owns nothing.
 type Record struct {
 	// Section holds the keys that came from the MachineSet.
 	Section
-	// Machine holds, in the record of a Node, the keys that stand on its Machine only. In the record of a Machine it holds the restricted keys
+	// Machine holds, in the record of a Node, the keys that only its Machine has. In the record of a Machine it holds the restricted keys
 	// (see Restricted) that its Node may have and that Section does not name: the Machine's own, and those that the MachineSet no longer
 	// declares. It confirms there what the record of the Node says.
 	Machine *Section `json:"machine,omitempty"`
-	// Once names the taints that were given once, and are not owned.
+	// Once names the taints that were set once, and are not owned.
 	Once Keys `json:"once,omitempty"`
-	// Released remembers by kind the keys that were removed lately.
+	// Released are the keys that were removed recently, by kind.
 	Released map[Kind]map[string]Release `json:"released,omitempty"`
 	// Source is the name of the MachineSet that the keys came from.
 	Source string `json:"pool,omitempty"`
 	// Generation is the MachineSet's metadata.generation at the last write.
 	Generation int64 `json:"generation,omitempty"`
-	// Digest tells what was declared at the last write; the same digest now means that any difference is drift.
+	// Digest identifies what was declared at the last write; when it is the same now, any difference is drift.
 	Digest string `json:"digest,omitempty"`
 }
 
@@ -91,12 +91,12 @@ func (r Record) Owned(kind Kind) Keys {
 	return r.Of(kind).Union(r.Machine.Of(kind))
 }
 
-// Empty tells whether there is nothing to remember, so that the annotation may go.
+// Empty reports whether there is nothing to record, so that the annotation may be removed.
 func (r Record) Empty() bool {
 	return r.Section.Empty() && (r.Machine == nil || r.Machine.Empty()) && r.Once.Len() == 0 && len(r.Released) == 0
 }
 
-// SameKeys tells whether both records name the same keys as owned or given; times, generation and digest may differ.
+// SameKeys reports whether both records name the same keys as owned or set once; times, generation and digest may differ.
 func (r Record) SameKeys(other Record) bool {
 	return r.Section.Equal(other.Section) && r.machine().Equal(other.machine()) && r.Once.Equal(other.Once)
 }
@@ -108,8 +108,8 @@ func (r Record) machine() Section {
 	return *r.Machine
 }
 
-// ParseRecord reads the text of AnnotationRecord. Empty text is an empty record. Text that is no record (somebody edited it) gives
-// an error and an empty record: what cannot be proven to be owned is not owned.
+// ParseRecord parses the text of AnnotationRecord. Empty text is an empty record. For text that is not a record, as after
+// a manual edit, it returns an error and an empty record: only what is recorded is owned.
 func ParseRecord(text string) (Record, error) {
 	if text == "" {
 		return Record{}, nil
@@ -125,7 +125,7 @@ func ParseRecord(text string) (Record, error) {
 	return record, nil
 }
 
-// Format writes the record as JSON. Equal records have equal text; an empty record is the empty string.
+// Format returns the record as JSON. Equal records have equal text; an empty record is the empty string.
 func (r Record) Format() string {
 	if r.Empty() {
 		return ""

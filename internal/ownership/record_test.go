@@ -21,7 +21,7 @@ func fullRecord() Record {
 	}
 }
 
-func TestRecordText(t *testing.T) {
+func TestRecord_Format(t *testing.T) {
 	want := `{"labels":["a","b"],"annotations":["example.com/n"],"taints":["t:NoSchedule"],` +
 		`"machine":{"labels":["m"],"taints":["mt:NoExecute"]},"once":["once:NoSchedule"],` +
 		`"released":{"label":{"gone":{"value":"1","at":7}}},"pool":"workers","generation":3,"digest":"00ff"}`
@@ -67,7 +67,7 @@ func TestParseRecord(t *testing.T) {
 	}
 }
 
-func TestRecordOwned(t *testing.T) {
+func TestRecord_Owned(t *testing.T) {
 	record := fullRecord()
 	owned := record.Owned(Label)
 	if !owned.Equal(keys("a b m")) || !record.Owned(Annotation).Equal(keys("example.com/n")) ||
@@ -85,7 +85,7 @@ func TestRecordOwned(t *testing.T) {
 	}
 }
 
-func TestRecordComparison(t *testing.T) {
+func TestRecord_SameKeys(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(*Record)
@@ -118,7 +118,7 @@ func TestRecordComparison(t *testing.T) {
 }
 
 // An empty record is no annotation: a Node that nothing is declared for must not get one.
-func TestRecordEmpty(t *testing.T) {
+func TestRecord_Empty(t *testing.T) {
 	for name, c := range map[string]struct {
 		record Record
 		empty  bool

@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TaintID names a taint as the API server tells them apart: "key:Effect".
+// TaintID identifies a taint as the API server does: "key:Effect".
 func TaintID(taint corev1.Taint) string { return taint.Key + ":" + string(taint.Effect) }
 
-// SplitTaintID undoes TaintID. A text without a colon is a key without an effect.
+// SplitTaintID reverses TaintID. A text without a colon is a key without an effect.
 func SplitTaintID(id string) (key string, effect corev1.TaintEffect) {
 	cut := strings.LastIndexByte(id, ':')
 	if cut < 0 {
@@ -19,7 +19,7 @@ func SplitTaintID(id string) (key string, effect corev1.TaintEffect) {
 	return id[:cut], corev1.TaintEffect(id[cut+1:])
 }
 
-// TaintEntries turns a list of taints into entries for Merge. Of repeated taints the first counts, as everywhere in Drover.
+// TaintEntries returns a list of taints as entries for Merge. Of repeated taints the first counts, as everywhere in Drover.
 func TaintEntries(taints []corev1.Taint) map[string]string {
 	entries := make(map[string]string, len(taints))
 	for _, taint := range taints {
@@ -30,7 +30,7 @@ func TaintEntries(taints []corev1.Taint) map[string]string {
 	return entries
 }
 
-// ApplyTaints makes the new list from the live one. All other taints keep their place and their timeAdded; changed ones keep their
+// ApplyTaints returns the new list for a live one. All other taints keep their place and their timeAdded; changed ones keep their
 // place too, and new ones come last, by name. The live list is not changed.
 func ApplyTaints(live []corev1.Taint, result Result) []corev1.Taint {
 	removed := NewKeys(result.Remove...)
@@ -57,7 +57,7 @@ func ApplyTaints(live []corev1.Taint, result Result) []corev1.Taint {
 	return slices.Clip(out)
 }
 
-// Apply makes the new entries from the live ones. The live map is not changed.
+// Apply returns the new entries for live ones. The live map is not changed.
 func Apply(live map[string]string, result Result) map[string]string {
 	out := make(map[string]string, len(live)+len(result.Set))
 	for key, value := range live {

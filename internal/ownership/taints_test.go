@@ -80,7 +80,7 @@ func TestApplyTaints(t *testing.T) {
 }
 
 // The API server refuses repeated taints on a Node, but not on a Machine: the first one counts on the way in and on the way out.
-func TestRepeatedTaintsSettle(t *testing.T) {
+func TestApplyTaints_RepeatedTaints(t *testing.T) {
 	live := taints("a=1:NoSchedule a=2:NoSchedule")
 	in := Input{Owned: NewKeys("a:NoSchedule"), Desired: map[string]string{"a:NoSchedule": "3"}, Live: TaintEntries(live), Now: clock}
 	if in.Live["a:NoSchedule"] != "1" {
@@ -92,7 +92,7 @@ func TestRepeatedTaintsSettle(t *testing.T) {
 	}
 }
 
-func TestTaintIDs(t *testing.T) {
+func TestTaintID(t *testing.T) {
 	for _, c := range []struct{ id, key, effect string }{
 		{"a:NoSchedule", "a", "NoSchedule"},
 		{"example.com/a:NoExecute", "example.com/a", "NoExecute"},

@@ -6,8 +6,8 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// A Machine that was created with its record is not written at first sight; one that had none is, once.
-func TestAdoptedMachineNeedsNoWrite(t *testing.T) {
+// A Machine that was created with its record is not written by the first reconciliation; one that had none is, once.
+func TestAdopt_MachineNeedsNoWrite(t *testing.T) {
 	for _, c := range []struct {
 		name, labels, taints, paused string
 		written                      bool
@@ -15,7 +15,7 @@ func TestAdoptedMachineNeedsNoWrite(t *testing.T) {
 		{name: "labels and taints", labels: "team=blue zone=a", taints: "a:NoSchedule b=1:NoExecute"},
 		{name: "nothing declared"},
 		{name: "a key of the system", labels: "kubernetes.io/os=x team=blue"},
-		// What the template has twice is taken off the Machine by the first look.
+		// What the template has twice is removed from the Machine by the first reconciliation.
 		{name: "a taint twice", labels: "team=blue", taints: "a:NoSchedule a=1:NoSchedule"},
 		{name: "paused", labels: "team=blue", paused: "true"},
 	} {

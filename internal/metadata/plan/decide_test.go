@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-func TestEverythingFlowsAndGoesAgain(t *testing.T) {
+func TestDecide_AppliesAndRemovesAllKinds(t *testing.T) {
 	w := newWorld().labels("team=blue").annotations("example.com/note=hi").taints("dedicated=db:NoSchedule")
 	decision := w.pass(t)
 	if decision.State != Pending || decision.Settled != Synced || decision.Drift || !decision.Machine.Write || !decision.Node.Write {
@@ -38,8 +38,8 @@ func TestEverythingFlowsAndGoesAgain(t *testing.T) {
 	}
 }
 
-// The incumbent stripped every taint that the MachineSet does not name.
-func TestForeignTaintsStay(t *testing.T) {
+// MNMO removed every taint that the MachineSet does not name.
+func TestDecide_ForeignTaints(t *testing.T) {
 	foreign := "node.kubernetes.io/unreachable:NoExecute node.kubernetes.io/not-ready:NoSchedule UpdateInProgress:PreferNoSchedule " +
 		"medik8s.io/drain:NoSchedule ToBeDeletedByClusterAutoscaler=17:NoSchedule " +
 		"node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule node.kubernetes.io/unschedulable:NoSchedule admin=x:NoSchedule"
@@ -52,7 +52,7 @@ func TestForeignTaintsStay(t *testing.T) {
 }
 
 // A taint whose value alone changed never reached the Node.
-func TestValueOfATaintFlows(t *testing.T) {
+func TestDecide_ValueOfATaint(t *testing.T) {
 	w := newWorld().taints("k=one:NoExecute")
 	w.pass(t)
 	added := metav1.NewTime(time.Unix(5, 0))
@@ -67,8 +67,8 @@ func TestValueOfATaintFlows(t *testing.T) {
 	}
 }
 
-// A label that somebody else had on one Node was taken away from all later ones, for the pool itself had been changed.
-func TestConflictOnOneNodeLeavesTheOthersAlone(t *testing.T) {
+// MNMO removed a label that another writer had set on one Node from all later ones, because it changed the MachineSet itself.
+func TestDecide_ConflictOnOneNode(t *testing.T) {
 	first := newWorld().labels("team=blue")
 	first.onNode("team", "green")
 	input := first.input()
@@ -83,8 +83,8 @@ func TestConflictOnOneNodeLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
-// A repeated taint ended the incumbent's loop.
-func TestRepeatedTaintLeavesTheRestAlone(t *testing.T) {
+// A repeated taint ended MNMO's loop.
+func TestDecide_RepeatedTaint(t *testing.T) {
 	w := newWorld().labels("team=blue").taints("a=1:NoSchedule a=2:NoSchedule b:NoExecute a=1:NoExecute")
 	decision := w.pass(t)
 	if decision.Settled != RefusedState || reasons(decision.Problems) != "taint a:NoSchedule Duplicate" {
@@ -94,8 +94,8 @@ func TestRepeatedTaintLeavesTheRestAlone(t *testing.T) {
 	w.expect(t, "machine: "+all+"; node: "+all)
 }
 
-// A MachineSet without labels made the incumbent write every Node in every pass.
-func TestNothingDeclaredIsNeverWritten(t *testing.T) {
+// A MachineSet without labels made MNMO write every Node in every reconciliation.
+func TestDecide_NothingDeclared(t *testing.T) {
 	for name, edit := range map[string]func(*world){
 		"bare":                  func(*world) {},
 		"foreign entries":       func(w *world) { w.onNode("a", "1"); w.note("b", "2"); w.node.Spec.Taints = list("c:NoSchedule") },
@@ -117,8 +117,8 @@ func TestNothingDeclaredIsNeverWritten(t *testing.T) {
 	}
 }
 
-// The incumbent overwrote the labels that say what the machine is.
-func TestSystemKeysAreRefused(t *testing.T) {
+// MNMO overwrote the labels that describe the machine.
+func TestDecide_SystemKeys(t *testing.T) {
 	w := newWorld().labels("kubernetes.io/hostname=fake team=blue node-role.kubernetes.io/infra=").
 		annotations("machine.openshift.io/machine=x").taints("node.kubernetes.io/unschedulable:NoSchedule")
 	w.onNode("kubernetes.io/hostname", "n1")
@@ -132,7 +132,7 @@ func TestSystemKeysAreRefused(t *testing.T) {
 }
 
 // The nodelink controller of machine-api-operator carries every key of a Machine's spec; so do workloads expect it that select nodes by them.
-func TestKeysThatNodelinkCarriesReachTheNode(t *testing.T) {
+func TestDecide_KeysThatNodelinkCopies(t *testing.T) {
 	labels := "cluster.x-k8s.io/cluster-name=blue machine.openshift.io/interruptible-instance= node-role.kubernetes.io/worker= " +
 		"topology.ebs.csi.aws.com/zone=a"
 	annotations := "cluster.x-k8s.io/note=1 machine.openshift.io/note=2"
@@ -144,7 +144,7 @@ func TestKeysThatNodelinkCarriesReachTheNode(t *testing.T) {
 }
 
 // A label that machine creation had copied was never recorded, so dropping it from the MachineSet left it on the Node.
-func TestWhatIsEqualAtFirstSightIsOwned(t *testing.T) {
+func TestDecide_EqualValueBecomesOwned(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	w.machine.Spec.Labels = fields("team=blue hand=made")
 	w.onNode("team", "blue")
@@ -157,7 +157,7 @@ func TestWhatIsEqualAtFirstSightIsOwned(t *testing.T) {
 	w.expect(t, "machine: hand=made; node: hand=made zone=a")
 }
 
-func TestWithoutANode(t *testing.T) {
+func TestDecide_WithoutNode(t *testing.T) {
 	w := newWorld().labels("team=blue").taints("once:NoSchedule").annotate(AnnotationSetOnceTaints, "once")
 	w.node, w.machine.Status.NodeRef = nil, nil
 	w.machine.Spec.Taints = list("once:NoSchedule")
@@ -170,7 +170,7 @@ func TestWithoutANode(t *testing.T) {
 	}
 }
 
-func TestNodesThatMayNotBeWritten(t *testing.T) {
+func TestDecide_NodeMayNotBeWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit         func(*world)
 		state        State
@@ -192,13 +192,13 @@ func TestNodesThatMayNotBeWritten(t *testing.T) {
 				t.Errorf("%+v", decision)
 			}
 			if _, carried := w.machine.Spec.Labels["theirs"]; carried {
-				t.Error("nodelink would carry the Machine's value over somebody else's")
+				t.Error("nodelink would overwrite another writer's value with the Machine's")
 			}
 		})
 	}
 }
 
-func TestPauses(t *testing.T) {
+func TestDecide_Paused(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit   func(*world, string)
 		reason string
@@ -223,8 +223,8 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// What the pool itself has wrong is told also while nothing may be written.
-func TestPausedPoolStillReportsItsProblems(t *testing.T) {
+// Problems of the declaration are reported also while nothing may be written.
+func TestDecide_PausedReportsProblems(t *testing.T) {
 	w := newWorld().labels("-=x").annotate(AnnotationPaused, "true")
 	if decision := w.decide(); reasons(decision.Problems) != "label - Invalid" {
 		t.Errorf("problems %s", reasons(decision.Problems))
@@ -232,7 +232,7 @@ func TestPausedPoolStillReportsItsProblems(t *testing.T) {
 }
 
 // Once the Cluster API is authoritative, an admission policy of OpenShift refuses every change of a Machine's spec.
-func TestAuthoritativeAPI(t *testing.T) {
+func TestDecide_AuthoritativeAPI(t *testing.T) {
 	for api, writable := range map[machinev1beta1.MachineAuthority]bool{
 		"": true, machinev1beta1.MachineAuthorityMachineAPI: true,
 		machinev1beta1.MachineAuthorityClusterAPI: false, machinev1beta1.MachineAuthorityMigrating: false,
@@ -255,8 +255,8 @@ func TestAuthoritativeAPI(t *testing.T) {
 	}
 }
 
-// Somebody's edit of a record must neither stop the pool nor make foreign keys Drover's.
-func TestUnreadableRecords(t *testing.T) {
+// A manual edit of a record must neither stop Drover nor make it own foreign keys.
+func TestDecide_UnreadableRecords(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	w.onNode("foreign", "1")
 	w.note(ownership.AnnotationRecord, `{"labels":["foreign"`)

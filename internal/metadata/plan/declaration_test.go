@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-func TestPoolOf(t *testing.T) {
+func TestDeclarationOf(t *testing.T) {
 	long := strings.Repeat("x", 64)
 	for _, c := range []struct {
 		name     string
@@ -59,7 +59,7 @@ func TestPoolOf(t *testing.T) {
 	}
 }
 
-func TestPoolAnnotations(t *testing.T) {
+func TestDeclarationOf_Annotations(t *testing.T) {
 	for policy, want := range map[string]ownership.Policy{
 		"": ownership.Keep, "keep": ownership.Keep, "adopt": ownership.Adopt, "fail": ownership.Fail, "ADOPT": ownership.Keep, " adopt": ownership.Keep,
 	} {
@@ -139,12 +139,12 @@ func TestDigest(t *testing.T) {
 }
 
 // The messages go into events and tables as they are: they have to say what, where and why.
-func TestProblemMessages(t *testing.T) {
+func TestProblem_Messages(t *testing.T) {
 	w := newWorld().labels("kubernetes.io/os=x bad=- team=blue hot=1").taints("a=1:NoSchedule a=2:NoSchedule x:Never").
 		annotate(AnnotationConflictPolicy, "steal").annotate(AnnotationSetOnceTaints, "zz")
 	w.onNode("team", "green")
 	w.note(ownership.AnnotationRecord, "[")
-	w.withheld = func(target Target, _ ownership.Kind, key string) bool { return target == OnNode && key == "hot" }
+	w.contended = func(target Target, _ ownership.Kind, key string) bool { return target == OnNode && key == "hot" }
 	var all []string
 	for _, problem := range w.decide().Problems {
 		all = append(all, problem.Message)

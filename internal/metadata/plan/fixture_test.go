@@ -25,7 +25,7 @@ type world struct {
 	node      *corev1.Node
 	shared    bool
 	protected ownership.Protected
-	withheld  func(Target, ownership.Kind, string) bool
+	contended func(Target, ownership.Kind, string) bool
 	now       time.Time
 }
 
@@ -118,7 +118,7 @@ func (w *world) annotate(key, value string) *world {
 	return w
 }
 
-// onNode puts a value on the Node as somebody else would; note does so with an annotation.
+// onNode puts a value on the Node as another writer would; note does so with an annotation.
 func (w *world) onNode(key, value string) { metav1.SetMetaDataLabel(&w.node.ObjectMeta, key, value) }
 
 // nodelink copies what stands on the Machine to the Node, as the machine-api-operator does, and creation with it.
@@ -148,7 +148,7 @@ func (w *world) note(key, value string) {
 }
 
 func (w *world) input() Input {
-	in := Input{Machine: w.machine, Node: w.node, NodeShared: w.shared, Protected: w.protected, Contended: w.withheld, Now: w.now}
+	in := Input{Machine: w.machine, Node: w.node, NodeShared: w.shared, Protected: w.protected, Contended: w.contended, Now: w.now}
 	if w.set != nil {
 		in.Declaration = DeclarationOf(w.set)
 	}
@@ -157,7 +157,7 @@ func (w *world) input() Input {
 
 func (w *world) decide() Decision { return Decide(w.input()) }
 
-// pass decides and writes, and makes sure that a second pass has nothing left to write.
+// pass decides and writes, and checks that a second reconciliation has nothing left to write.
 func (w *world) pass(t reporter) Decision {
 	t.Helper()
 	decision := w.decide()
@@ -166,10 +166,10 @@ func (w *world) pass(t reporter) Decision {
 	}
 	again := w.decide()
 	if again.Machine.Write || again.Node.Write {
-		t.Fatalf("a second pass writes again:\nfirst  %+v\nsecond %+v", decision, again)
+		t.Fatalf("a second reconciliation writes again:\nfirst  %+v\nsecond %+v", decision, again)
 	}
 	if again.State != decision.Settled {
-		t.Fatalf("a second pass finds %s, the first promised %s", again.State, decision.Settled)
+		t.Fatalf("a second reconciliation finds %s, the first promised %s", again.State, decision.Settled)
 	}
 	return decision
 }
@@ -180,12 +180,12 @@ func (w *world) apply(decision Decision) error {
 	return err
 }
 
-// applySome sends so many of the patches of a decision and no more, as an operator does that is killed then. It tells how many there were.
+// applySome sends at most so many patches of a decision, as an operator that is killed then. It returns how many there were.
 func (w *world) applySome(decision Decision, most int) (sent int, err error) {
 	for _, step := range []struct {
 		due  bool
 		send func(Decision) error
-	}{{decision.RecordUpdate.Write(), w.applyClaim}, {decision.Machine.Write, w.applyMachine}, {decision.Node.Write, w.applyNode}} {
+	}{{decision.RecordUpdate.Write(), w.applyRecord}, {decision.Machine.Write, w.applyMachine}, {decision.Node.Write, w.applyNode}} {
 		if !step.due || sent == most {
 			continue
 		}
@@ -197,8 +197,8 @@ func (w *world) applySome(decision Decision, most int) (sent int, err error) {
 	return sent, nil
 }
 
-func (w *world) applyClaim(decision Decision) error {
-	foreseen := WithRecord(w.node, decision.RecordUpdate)
+func (w *world) applyRecord(decision Decision) error {
+	planned := WithRecord(w.node, decision.RecordUpdate)
 	patch, err := RecordPatch(w.node, decision.RecordUpdate)
 	if err != nil {
 		return err
@@ -206,8 +206,8 @@ func (w *world) applyClaim(decision Decision) error {
 	if w.node, err = patchNode(w.node, patch); err != nil {
 		return err
 	}
-	if !maps.Equal(foreseen.Annotations, w.node.Annotations) {
-		return fmt.Errorf("foreseen %v, claimed %v", foreseen.Annotations, w.node.Annotations)
+	if !maps.Equal(planned.Annotations, w.node.Annotations) {
+		return fmt.Errorf("planned %v, written %v", planned.Annotations, w.node.Annotations)
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func patchNode(node *corev1.Node, patch []byte) (*corev1.Node, error) {
 	return after, nil
 }
 
-// where tells in one line what stands on Machine and Node, records left out: "machine labels | taints; node ...".
+// where returns in one line what Machine and Node have, without records: "machine labels | taints; node ...".
 func (w *world) where() string {
 	side := func(labels, annotations map[string]string, taints []corev1.Taint) string {
 		var parts []string

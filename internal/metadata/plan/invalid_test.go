@@ -9,7 +9,7 @@ import (
 )
 
 // A new Machine is made from the template as it stands, with what the API server would not take on a Node.
-func TestInvalidEntriesOfAMachineLeaveTheRestAlone(t *testing.T) {
+func TestDecide_InvalidEntriesOfAMachine(t *testing.T) {
 	w := newWorld().labels("team=blue -bad=x long=" + longValue).annotations("note=x a//b=1").taints("a:Sometimes -t:NoSchedule good:NoSchedule")
 	spec := w.set.Spec.Template.Spec
 	w.machine.Spec.Labels, w.machine.Spec.Annotations, w.machine.Spec.Taints = spec.Labels, spec.Annotations, spec.Taints
@@ -29,8 +29,8 @@ func TestInvalidEntriesOfAMachineLeaveTheRestAlone(t *testing.T) {
 
 const longValue = "0123456789012345678901234567890123456789012345678901234567890123456789"
 
-// What the pool declares under the same key counts, so that the Machine's own value says nothing; what only the Machine has is told.
-func TestInvalidEntriesThatOnlyTheMachineHas(t *testing.T) {
+// A declaration of the same key overrides the Machine's own value; what only the Machine has is reported.
+func TestDecide_InvalidEntriesThatOnlyTheMachineHas(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	w.machine.Spec.Labels = fields("team=-x- hand=-y-")
 	w.machine.Spec.Taints = []corev1.Taint{{Key: "a:b", Effect: "NoSchedule"}, {Key: "c"}}

@@ -64,7 +64,7 @@ func TestMember(t *testing.T) {
 	}
 }
 
-func TestMemberOfABadSelector(t *testing.T) {
+func TestMember_InvalidSelector(t *testing.T) {
 	set := memberSet("a", "1", nil)
 	set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "Like"}}
 	_, err := Member(set, &machinev1beta1.Machine{})

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-func TestConflictPolicies(t *testing.T) {
+func TestDecide_ConflictPolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy  string
 		settled State
@@ -36,7 +36,7 @@ func TestConflictPolicies(t *testing.T) {
 	}
 }
 
-func TestConflictThatEnds(t *testing.T) {
+func TestDecide_ConflictEnds(t *testing.T) {
 	for _, policy := range []string{"keep", "fail"} {
 		w := newWorld().labels("team=blue").annotate(AnnotationConflictPolicy, policy)
 		w.onNode("team", "green")
@@ -50,12 +50,12 @@ func TestConflictThatEnds(t *testing.T) {
 	w.onNode("team", "green")
 	w.pass(t)
 	if w.labels("").pass(t); w.node.Labels["team"] != "green" {
-		t.Error("somebody else's label is gone")
+		t.Error("another writer's label is gone")
 	}
 }
 
-// Creation copies what is declared onto the Machine also where the Node has it from somebody else. Dropping it ends the conflict.
-func TestConflictThatEndsWithWhatIsDropped(t *testing.T) {
+// Creation copies what is declared onto the Machine also where another writer set it on the Node. Removing it ends the conflict.
+func TestDecide_ConflictEndsWithTheDeclaration(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	w.machine.Spec.Labels = fields("team=blue")
 	w.onNode("team", "green")
@@ -69,7 +69,7 @@ func TestConflictThatEndsWithWhatIsDropped(t *testing.T) {
 }
 
 // A restarted operator knows by the digest on the Node that a conflict has been reported. It costs one write, once.
-func TestConflictIsNotedOnce(t *testing.T) {
+func TestDecide_ConflictIsRecordedOnce(t *testing.T) {
 	w := newWorld().labels("mine=1")
 	w.pass(t)
 	w.onNode("team", "green")
@@ -80,7 +80,7 @@ func TestConflictIsNotedOnce(t *testing.T) {
 }
 
 // The Machine's value counts as proof: machine creation or nodelink copied it to the Node.
-func TestMachinesOldValueIsNoConflict(t *testing.T) {
+func TestDecide_OldValueOfTheMachineIsNoConflict(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	w.machine.Spec.Labels = fields("team=old")
 	w.onNode("team", "old")
@@ -90,7 +90,7 @@ func TestMachinesOldValueIsNoConflict(t *testing.T) {
 	w.expect(t, "machine: team=blue; node: team=blue")
 }
 
-func TestMachinesOwnKeys(t *testing.T) {
+func TestDecide_OwnKeysOfTheMachine(t *testing.T) {
 	w := newWorld().labels("team=blue both=pool")
 	w.machine.Spec.Labels = fields("hand=made both=machine")
 	w.machine.Spec.Taints = list("hand:NoSchedule")
@@ -107,7 +107,7 @@ func TestMachinesOwnKeys(t *testing.T) {
 	w.expect(t, "machine: both=pool team=blue; node: both=pool team=blue")
 }
 
-func TestMachineWithoutAPool(t *testing.T) {
+func TestDecide_MachineWithoutMachineSet(t *testing.T) {
 	w := newWorld()
 	w.set = nil
 	w.machine.Spec.Labels = fields("hand=made theirs=1")
@@ -123,7 +123,7 @@ func TestMachineWithoutAPool(t *testing.T) {
 }
 
 // A Machine whose MachineSet is gone keeps what it has; it can still be taken off the Machine by hand.
-func TestPoolThatGoesAway(t *testing.T) {
+func TestDecide_MachineSetIsDeleted(t *testing.T) {
 	w := newWorld().labels("team=blue").taints("a:NoSchedule")
 	w.pass(t)
 	w.set = nil
@@ -135,7 +135,7 @@ func TestPoolThatGoesAway(t *testing.T) {
 	w.expect(t, "machine: a:NoSchedule; node: a:NoSchedule")
 }
 
-func TestDrift(t *testing.T) {
+func TestDecide_Drift(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		edit  func(*world)
@@ -166,8 +166,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// Nobody has changed anything by hand where a key only now becomes Drover's.
-func TestWhatBecomesOursIsNoDrift(t *testing.T) {
+// There is no manual edit where a key becomes owned only now.
+func TestDecide_KeyBecomesOwnedWithoutDrift(t *testing.T) {
 	for name, edit := range map[string]func(*world){
 		"the policy is adopt now": func(w *world) { w.annotate(AnnotationConflictPolicy, "adopt") },
 		"the conflict ends":       func(w *world) { delete(w.node.Labels, "team") },
@@ -190,7 +190,7 @@ func TestWhatBecomesOursIsNoDrift(t *testing.T) {
 	}
 }
 
-func TestFirstSight(t *testing.T) {
+func TestDecide_FirstWrite(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	if !w.pass(t).FirstWrite || w.pass(t).FirstWrite {
 		t.Error("a Node is new until it is written")
@@ -204,7 +204,7 @@ func TestFirstSight(t *testing.T) {
 }
 
 // Declaring a key that is refused writes nothing, and must not make the next hand edit look like a roll-out.
-func TestDriftAfterARefusedKey(t *testing.T) {
+func TestDecide_DriftAfterARefusedKey(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	w.pass(t)
 	if w.labels("team=blue kubernetes.io/os=x").pass(t).Node.Write {
@@ -217,7 +217,7 @@ func TestDriftAfterARefusedKey(t *testing.T) {
 }
 
 // MAO's nodelink copies from a cache that may be stale: it puts back what was removed a moment ago.
-func TestReleasedKeysThatComeBack(t *testing.T) {
+func TestDecide_ReleasedKeysAreRestored(t *testing.T) {
 	for _, c := range []struct {
 		name, value string
 		after       time.Duration
@@ -226,7 +226,7 @@ func TestReleasedKeysThatComeBack(t *testing.T) {
 	}{
 		{"at once", "blue", time.Second, true, ""},
 		{"too late to be a stale cache", "blue", ownership.ReleaseWindow, false, "team=blue"},
-		{"with another value it is somebody's own", "red", time.Second, false, "team=red"},
+		{"with another value it is another writer's", "red", time.Second, false, "team=red"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld().labels("team=blue")
@@ -243,11 +243,11 @@ func TestReleasedKeysThatComeBack(t *testing.T) {
 	}
 }
 
-func TestWithheldKeysWait(t *testing.T) {
+func TestDecide_ContendedKeys(t *testing.T) {
 	w := newWorld().labels("team=blue other=1")
 	w.pass(t)
 	w.onNode("team", "x")
-	w.withheld = func(target Target, kind ownership.Kind, key string) bool {
+	w.contended = func(target Target, kind ownership.Kind, key string) bool {
 		return target == OnNode && kind == ownership.Label && key == "team"
 	}
 	w.labels("team=blue other=2")
@@ -257,29 +257,29 @@ func TestWithheldKeysWait(t *testing.T) {
 	}
 	w.pass(t)
 	w.expect(t, "machine: other=2 team=blue; node: other=2 team=x")
-	w.withheld = nil
+	w.contended = nil
 	w.pass(t)
 	w.expect(t, "machine: other=2 team=blue; node: other=2 team=blue")
 }
 
-// A key that is dropped from the pool while somebody fights over it is not forgotten.
-func TestWithheldKeysThatAreDropped(t *testing.T) {
+// A contended key that is no longer declared is not forgotten.
+func TestDecide_ContendedKeysNoLongerDeclared(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	w.pass(t)
-	w.withheld = func(target Target, _ ownership.Kind, _ string) bool { return target == OnNode }
+	w.contended = func(target Target, _ ownership.Kind, _ string) bool { return target == OnNode }
 	w.labels("").pass(t)
 	w.expect(t, "machine: ; node: team=blue")
-	w.withheld = nil
+	w.contended = nil
 	w.pass(t)
 	w.expect(t, "machine: ; node: ")
 }
 
-// Somebody who strips the record writes as often as Drover does. It waits alone: what is declared is still written, and the record with it.
-func TestWithheldRecordWaits(t *testing.T) {
+// Another writer that removes the record writes as often as Drover does. Only the record waits: what is declared is still written, and the record with it.
+func TestDecide_ContendedRecord(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	w.pass(t)
 	w.node.Annotations, w.machine.Annotations = nil, nil
-	w.withheld = func(_ Target, kind ownership.Kind, key string) bool {
+	w.contended = func(_ Target, kind ownership.Kind, key string) bool {
 		return kind == ownership.Annotation && key == ownership.AnnotationRecord
 	}
 	decision := w.pass(t)
@@ -292,17 +292,17 @@ func TestWithheldRecordWaits(t *testing.T) {
 	if decision := w.pass(t); !decision.Node.Write || decision.Settled != Synced || w.record(t).Labels.Len() != 1 {
 		t.Errorf("%+v", decision)
 	}
-	w.node.Annotations, w.withheld = nil, nil
+	w.node.Annotations, w.contended = nil, nil
 	if decision := w.pass(t); !decision.Node.RecordOnly() {
 		t.Errorf("%+v", decision)
 	}
 }
 
-func TestSetOnceTaints(t *testing.T) {
+func TestDecide_SetOnceTaints(t *testing.T) {
 	once := func() *world {
 		return newWorld().taints("start=1:NoSchedule always:NoExecute").annotate(AnnotationSetOnceTaints, "start")
 	}
-	t.Run("given at first sight, and off the Machine so that nodelink does not repeat it", func(t *testing.T) {
+	t.Run("set with the first write, and removed from the Machine so that nodelink does not repeat it", func(t *testing.T) {
 		w := once()
 		w.machine.Spec.Taints = list("start=1:NoSchedule")
 		w.pass(t)
@@ -311,7 +311,7 @@ func TestSetOnceTaints(t *testing.T) {
 		w.pass(t)
 		w.expect(t, "machine: always:NoExecute; node: always:NoExecute")
 	})
-	t.Run("somebody else's value stays", func(t *testing.T) {
+	t.Run("another writer's value stays", func(t *testing.T) {
 		w := once()
 		w.node.Spec.Taints = list("start=9:NoSchedule")
 		if decision := w.pass(t); decision.Settled != Synced {
@@ -356,7 +356,7 @@ func TestSetOnceTaints(t *testing.T) {
 }
 
 // MNMO's own record is read as proof, so that a cluster can go from one to the other and back.
-func TestComingFromMNMO(t *testing.T) {
+func TestDecide_FromMNMO(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	w.machine.Spec.Labels = fields("team=old gone=1")
 	w.node.Labels = fields("team=old gone=1 foreign=1")
@@ -365,10 +365,10 @@ func TestComingFromMNMO(t *testing.T) {
 	w.expect(t, "machine: team=blue; node: foreign=1 team=blue")
 }
 
-func TestGoingBackToMNMOAndComingAgain(t *testing.T) {
+func TestDecide_BackToMNMOAndAgain(t *testing.T) {
 	w := newWorld().labels("team=blue zone=a")
 	w.pass(t)
-	// MNMO drops zone and adds tier; somebody takes zone for his own; then the pool drops tier before Drover is back.
+	// MNMO drops zone and adds tier; another writer takes over zone; then tier is no longer declared, before Drover is back.
 	w.machine.Spec.Labels = fields("team=blue tier=1")
 	w.node.Labels = fields("team=blue tier=1 zone=mine")
 	w.note(ownership.AnnotationCustomLabels, "team,tier")
@@ -377,7 +377,7 @@ func TestGoingBackToMNMOAndComingAgain(t *testing.T) {
 	if got := w.node.Annotations[ownership.AnnotationCustomLabels]; got != "team" {
 		t.Errorf("MNMO's list is %q", got)
 	}
-	// Somebody removes MNMO's list: Drover's own record is enough, and the list comes back.
+	// Another writer removes MNMO's list: Drover's own record is enough, and the list comes back.
 	delete(w.node.Annotations, ownership.AnnotationCustomLabels)
 	w.pass(t)
 	w.expect(t, "machine: team=blue; node: team=blue zone=mine")
@@ -387,7 +387,7 @@ func TestGoingBackToMNMOAndComingAgain(t *testing.T) {
 }
 
 // An untidy list that means the same is left as it is.
-func TestMNMOsListInAnotherOrder(t *testing.T) {
+func TestDecide_ListOfMNMOInAnotherOrder(t *testing.T) {
 	w := newWorld().labels("a=1 b=1")
 	w.pass(t)
 	w.note(ownership.AnnotationCustomLabels, " b , a ")
@@ -396,7 +396,7 @@ func TestMNMOsListInAnotherOrder(t *testing.T) {
 	}
 }
 
-func TestMachineIsOfAnotherPoolNow(t *testing.T) {
+func TestDecide_MachineOfAnotherMachineSet(t *testing.T) {
 	w := newWorld().labels("team=blue old=1")
 	w.pass(t)
 	w.set.Name = "others"
@@ -407,7 +407,7 @@ func TestMachineIsOfAnotherPoolNow(t *testing.T) {
 	}
 }
 
-func TestDecideDoesNotChangeItsInput(t *testing.T) {
+func TestDecide_DoesNotChangeItsInput(t *testing.T) {
 	w := newWorld().labels("team=blue kubernetes.io/os=x").annotations("n=1").taints("t:NoSchedule t=2:NoSchedule").
 		annotate(AnnotationSetOnceTaints, "t")
 	w.onNode("team", "green")

@@ -13,31 +13,31 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// late decides, then has somebody else write to the Node, then sends the patch.
-func late(w *world, somebody func()) error {
+// late decides, then has another writer change the Node, then sends the patch.
+func late(w *world, write func()) error {
 	patch, err := NodePatch(w.node, w.decide().Node)
 	if err != nil {
 		return err
 	}
-	somebody()
+	write()
 	_, err = patchNode(w.node, patch)
 	return err
 }
 
-// A write of somebody else between our read and our patch must fail the patch where it touches what was decided on.
-func TestNodePatchFailsOnWhatChangedMeanwhile(t *testing.T) {
+// A concurrent write of another writer must fail the patch where it changes what the decision depends on.
+func TestNodePatch_FailsOnConcurrentWrites(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		prepare  func(*world)
-		somebody func(*world)
-		fails    bool
+		name    string
+		prepare func(*world)
+		write   func(*world)
+		fails   bool
 	}{
-		{"somebody claims the new label", nil, func(w *world) { w.onNode("team", "green") }, true},
-		{"somebody sets it to the same value", nil, func(w *world) { w.onNode("team", "blue") }, true},
-		{"somebody claims the new annotation", nil, func(w *world) { w.note("example.com/note", "x") }, true},
-		{"somebody adds a taint", nil, func(w *world) { w.node.Spec.Taints = list("foreign:NoSchedule old:NoSchedule") }, true},
-		{"somebody removes a taint", nil, func(w *world) { w.node.Spec.Taints = nil }, true},
-		{"somebody orders the taints anew", func(w *world) { w.node.Spec.Taints = list("a:NoSchedule b:NoSchedule") },
+		{"another writer sets the new label", nil, func(w *world) { w.onNode("team", "green") }, true},
+		{"another writer sets it to the same value", nil, func(w *world) { w.onNode("team", "blue") }, true},
+		{"another writer sets the new annotation", nil, func(w *world) { w.note("example.com/note", "x") }, true},
+		{"another writer adds a taint", nil, func(w *world) { w.node.Spec.Taints = list("foreign:NoSchedule old:NoSchedule") }, true},
+		{"another writer removes a taint", nil, func(w *world) { w.node.Spec.Taints = nil }, true},
+		{"another writer reorders the taints", func(w *world) { w.node.Spec.Taints = list("a:NoSchedule b:NoSchedule") },
 			func(w *world) { w.node.Spec.Taints = list("b:NoSchedule a:NoSchedule") }, true},
 		{"another operator writes its record", nil, func(w *world) { w.note(ownership.AnnotationRecord, "{}") }, true},
 		{"the record was there and is edited", func(w *world) { w.pass(panics{}); w.labels("team=red") },
@@ -68,7 +68,7 @@ func TestNodePatchFailsOnWhatChangedMeanwhile(t *testing.T) {
 			if c.prepare != nil {
 				c.prepare(w)
 			}
-			if err := late(w, func() { c.somebody(w) }); (err != nil) != c.fails {
+			if err := late(w, func() { c.write(w) }); (err != nil) != c.fails {
 				t.Errorf("error %v, want one: %v", err, c.fails)
 			}
 		})
@@ -84,18 +84,18 @@ func (panics) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, arg
 func (panics) Errorf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 // What the API server answers is compared with what was to become of the Node.
-func TestForeseen(t *testing.T) {
+func TestAsPlanned(t *testing.T) {
 	for name, c := range map[string]struct {
-		somebody func(*corev1.Node)
-		want     bool
+		write func(*corev1.Node)
+		want  bool
 	}{
-		"nobody":                       {func(*corev1.Node) {}, true},
+		"no change":                    {func(*corev1.Node) {}, true},
 		"a heartbeat":                  {func(n *corev1.Node) { n.ResourceVersion = "99" }, true},
 		"a foreign label":              {func(n *corev1.Node) { n.Labels["x"] = "y" }, false},
 		"a foreign annotation":         {func(n *corev1.Node) { n.Annotations["x"] = "y" }, false},
 		"a label of ours":              {func(n *corev1.Node) { delete(n.Labels, "team") }, false},
 		"the record":                   {func(n *corev1.Node) { delete(n.Annotations, ownership.AnnotationRecord) }, false},
-		"the list for the incumbent":   {func(n *corev1.Node) { delete(n.Annotations, ownership.AnnotationCustomLabels) }, false},
+		"the list for MNMO":            {func(n *corev1.Node) { delete(n.Annotations, ownership.AnnotationCustomLabels) }, false},
 		"a Node of the same name":      {func(n *corev1.Node) { n.UID = "another" }, false},
 		"a Node that is being deleted": {func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, false},
 	} {
@@ -111,7 +111,7 @@ func TestForeseen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.somebody(after)
+			c.write(after)
 			if got := AsPlanned(w.node, change, &metav1.PartialObjectMetadata{ObjectMeta: after.ObjectMeta}); got != c.want {
 				t.Errorf("foreseen: %v", got)
 			}
@@ -119,7 +119,7 @@ func TestForeseen(t *testing.T) {
 	}
 }
 
-func TestNodePatchText(t *testing.T) {
+func TestNodePatch_Text(t *testing.T) {
 	w := newWorld().labels("example.com/a~b=1")
 	w.set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
 	w.onNode("x", "y")
@@ -139,7 +139,7 @@ func TestNodePatchText(t *testing.T) {
 	}
 }
 
-func TestMachinePatchText(t *testing.T) {
+func TestMachinePatch_Text(t *testing.T) {
 	w := newWorld().labels("team=blue").taints("t=1:NoSchedule")
 	w.pass(t)
 	w.machine.Spec.Taints = append(list("hand:NoExecute"), w.machine.Spec.Taints...)
@@ -162,7 +162,7 @@ func TestMachinePatchText(t *testing.T) {
 }
 
 // The taint list of a Machine is atomic and a merge patch cannot test it: another version has to fail the patch.
-func TestMachinePatchIsForOneVersion(t *testing.T) {
+func TestMachinePatch_FailsForAnotherVersion(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	patch, err := MachinePatch(w.machine, w.decide().Machine)
 	if err != nil {
@@ -175,7 +175,7 @@ func TestMachinePatchIsForOneVersion(t *testing.T) {
 }
 
 // Everything of a Node that is not Drover's comes through a patch as it was, also what this version of the types does not know.
-func TestNodePatchLeavesTheRestAlone(t *testing.T) {
+func TestNodePatch_ChangesNothingElse(t *testing.T) {
 	w := newWorld().labels("team=blue").annotations("example.com/note=hi").taints("t=1:NoSchedule")
 	added := metav1.Now().Rfc3339Copy()
 	w.node.Spec = corev1.NodeSpec{PodCIDR: "10.0.0.0/24", ProviderID: "aws:///x", Unschedulable: true, Taints: []corev1.Taint{
@@ -210,7 +210,7 @@ func mustJSON(t reporter, object any) string {
 }
 
 // Where Drover makes the machines it names them on their Nodes, whatever else there is to write, in the same patch.
-func TestANodeNamesItsMachine(t *testing.T) {
+func TestDecide_LinksNodeToMachine(t *testing.T) {
 	for name, c := range map[string]struct {
 		link   bool
 		before string

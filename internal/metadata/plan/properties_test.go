@@ -81,10 +81,10 @@ func crowd(w *world) map[string]func(*rapid.T) {
 			authorities := []machinev1beta1.MachineAuthority{"", machinev1beta1.MachineAuthorityClusterAPI}
 			w.machine.Status.AuthoritativeAPI = rapid.SampledFrom(authorities).Draw(t, "api")
 		},
-		"fights": func(t *rapid.T) {
+		"contention": func(t *rapid.T) {
 			fought := rapid.OneOf(goodKey, rapid.Just(ownership.AnnotationRecord)).Draw(t, "key")
 			on := rapid.SampledFrom([]Target{OnNode, OnMachine, ""}).Draw(t, "target")
-			w.withheld = func(target Target, _ ownership.Kind, key string) bool {
+			w.contended = func(target Target, _ ownership.Kind, key string) bool {
 				return target == on && (key == fought || key == fought+":NoSchedule")
 			}
 		},
@@ -162,7 +162,7 @@ func isOwnAnnotation(kind ownership.Kind, key string) bool {
 	return kind == ownership.Annotation && (key == ownership.AnnotationRecord || key == ownership.AnnotationCustomLabels)
 }
 
-func TestPassesSettleAndLeaveForeignEntriesAlone(t *testing.T) {
+func TestDecide_SettlesAndKeepsForeignEntries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		actions := crowd(w)
@@ -176,7 +176,7 @@ func TestPassesSettleAndLeaveForeignEntriesAlone(t *testing.T) {
 }
 
 // A write that fails half way, or an operator that is killed between its patches, must not change where it all ends.
-func TestHalfAPassChangesNothingInTheEnd(t *testing.T) {
+func TestDecide_InterruptedReconciliation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		actions := crowd(w)

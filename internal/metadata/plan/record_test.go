@@ -8,7 +8,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// unrecorded are worlds with entries on the Node that only the Machine proves to be Drover's, and the end that they come to.
+// unrecorded are worlds with entries on the Node that only the Machine's values show to be Drover's, and how they end.
 var unrecorded = map[string]struct {
 	make func(t *testing.T) *world
 	want string
@@ -30,7 +30,7 @@ var unrecorded = map[string]struct {
 		w.onNode("foreign", "1")
 		return w.labels("keep=1").annotations("").taints("")
 	}, "machine: keep=1; node: foreign=1 keep=1"},
-	"dropped, and somebody has changed it on the Node": {func(t *testing.T) *world {
+	"no longer declared, and another writer has changed it on the Node": {func(t *testing.T) *world {
 		w := newWorld().labels("team=blue other=1")
 		node := w.node
 		w.node = nil
@@ -56,7 +56,7 @@ var unrecorded = map[string]struct {
 		w.note(ownership.AnnotationRecord, `{"labels":["former"],"digest":"x"}`)
 		return w
 	}, "machine: t=2:NoSchedule; node: former=1 | t=2:NoSchedule"},
-	"a taint is given once besides": {func(*testing.T) *world {
+	"a taint is set once in addition": {func(*testing.T) *world {
 		w := newWorld().labels("team=blue").taints("start:NoSchedule").annotate(AnnotationSetOnceTaints, "start")
 		w.machine.Spec.Labels, w.machine.Spec.Taints = fields("team=old"), list("start:NoSchedule")
 		w.onNode("team", "old")
@@ -71,8 +71,8 @@ var unrecorded = map[string]struct {
 	}, "machine: team=blue; node: team=blue"},
 }
 
-// A kill between any two patches, or a patch that is refused, leaves a state from which the next pass comes to the same end.
-func TestValuesThatOnlyTheMachineProves(t *testing.T) {
+// A kill between any two patches, or a patch that is refused, leaves a state from which the next reconciliation comes to the same end.
+func TestRecordUpdate_InterruptedAnywhere(t *testing.T) {
 	for name, c := range unrecorded {
 		t.Run(name, func(t *testing.T) {
 			w := c.make(t)
@@ -100,18 +100,18 @@ func TestValuesThatOnlyTheMachineProves(t *testing.T) {
 	}
 }
 
-func TestClaimIsForWhatTheMachineAloneProves(t *testing.T) {
+func TestRecordUpdate_OnlyWhatTheMachineAloneShows(t *testing.T) {
 	for name, c := range map[string]struct {
-		make  func(*world)
-		claim bool
+		make   func(*world)
+		update bool
 	}{
-		"nothing to prove":      {func(*world) {}, false},
-		"the Machine's value":   {func(w *world) { w.machine.Spec.Labels = fields("team=old"); w.onNode("team", "old") }, true},
-		"somebody else's value": {func(w *world) { w.machine.Spec.Labels = fields("team=old"); w.onNode("team", "theirs") }, false},
-		"declared already":      {func(w *world) { w.machine.Spec.Labels = fields("team=blue"); w.onNode("team", "blue") }, false},
-		"the Machine's own key": {func(w *world) { w.machine.Spec.Labels = fields("hand=1"); w.onNode("hand", "1") }, false},
-		"recorded on the Node":  {func(w *world) { w.labels("team=old").pass(panics{}); w.labels("team=blue") }, false},
-		"the Node may not be":   {func(w *world) { w.machine.Spec.Labels = fields("team=old"); w.onNode("team", "old"); w.shared = true }, false},
+		"nothing to prove":       {func(*world) {}, false},
+		"the Machine's value":    {func(w *world) { w.machine.Spec.Labels = fields("team=old"); w.onNode("team", "old") }, true},
+		"another writer's value": {func(w *world) { w.machine.Spec.Labels = fields("team=old"); w.onNode("team", "theirs") }, false},
+		"declared already":       {func(w *world) { w.machine.Spec.Labels = fields("team=blue"); w.onNode("team", "blue") }, false},
+		"the Machine's own key":  {func(w *world) { w.machine.Spec.Labels = fields("hand=1"); w.onNode("hand", "1") }, false},
+		"recorded on the Node":   {func(w *world) { w.labels("team=old").pass(panics{}); w.labels("team=blue") }, false},
+		"the Node may not be":    {func(w *world) { w.machine.Spec.Labels = fields("team=old"); w.onNode("team", "old"); w.shared = true }, false},
 		"policy fail, a conflict": {func(w *world) {
 			w.labels("team=blue other=1").annotate(AnnotationConflictPolicy, "fail")
 			w.machine.Spec.Labels = fields("team=old")
@@ -121,18 +121,18 @@ func TestClaimIsForWhatTheMachineAloneProves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld().labels("team=blue")
 			c.make(w)
-			if claim := w.decide().RecordUpdate; claim.Write() != c.claim {
-				t.Errorf("claim %+v", claim)
+			if update := w.decide().RecordUpdate; update.Write() != c.update {
+				t.Errorf("update %+v", update)
 			}
 		})
 	}
 }
 
-// What somebody else writes between our read and the claim is not Drover's.
-func TestClaimPatchFailsOnWhatChangedMeanwhile(t *testing.T) {
+// What another writer changes between the observation and the update does not become Drover's.
+func TestRecordPatch_FailsOnConcurrentWrites(t *testing.T) {
 	for name, c := range map[string]struct {
-		somebody func(*world)
-		fails    bool
+		write func(*world)
+		fails bool
 	}{
 		"nothing":                       {func(*world) {}, false},
 		"a heartbeat":                   {func(w *world) { w.node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}} }, false},
@@ -150,7 +150,7 @@ func TestClaimPatchFailsOnWhatChangedMeanwhile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.somebody(w)
+			c.write(w)
 			if _, err := patchNode(w.node, patch); (err != nil) != c.fails {
 				t.Errorf("error %v, want one: %v", err, c.fails)
 			}
@@ -158,8 +158,8 @@ func TestClaimPatchFailsOnWhatChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// A claim makes no list for MNMO, which would say that MNMO had been here. One that stands is the truth about labels, and has to name them.
-func TestClaimAndMNMOsList(t *testing.T) {
+// A record update creates no list for MNMO, which would look as if MNMO had run. An existing list decides about labels, and has to name them.
+func TestRecordUpdate_ListOfMNMO(t *testing.T) {
 	for name, c := range map[string]struct {
 		list *string
 		want string
@@ -183,8 +183,8 @@ func TestClaimAndMNMOsList(t *testing.T) {
 	}
 }
 
-// A Node that two Machines name, or that is on its way out, cannot be claimed: the Machine keeps the proof.
-func TestProofStaysWhileTheNodeMayNotBeWritten(t *testing.T) {
+// The record of a Node that two Machines name, or that is being deleted, cannot be written: the Machine keeps its value.
+func TestDecide_KeepsTheMachinesValueWhileTheNodeMayNotBeWritten(t *testing.T) {
 	w := newWorld().labels("team=blue new=1")
 	w.machine.Spec.Labels = fields("team=old")
 	w.onNode("team", "old")

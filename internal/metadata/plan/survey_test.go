@@ -132,7 +132,7 @@ func TestPausedReason(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(*machinev1beta1.MachineSet, *machinev1beta1.Machine, *corev1.Node)
-		// paused tells whether anything is, want the reason.
+		// paused is whether anything is, want the reason.
 		paused bool
 		want   string
 	}{

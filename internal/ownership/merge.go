@@ -47,7 +47,7 @@ type Input struct {
 	Inherited func(key string) bool
 	// Skip reports keys that are left as they are for now: neither set, removed, nor disowned. One that is as declared is owned nevertheless.
 	Skip func(key string) bool
-	// Unconfirmed reports keys for which Owned and Released are not reason enough to remove them; nil is none.
+	// Unconfirmed reports keys for which Owned and Released are not reason enough to remove or overwrite them; nil is none.
 	Unconfirmed func(key string) bool
 	// Disown reports owned keys that are not owned any more, without being removed.
 	Disown func(key string) bool
@@ -134,7 +134,8 @@ func (m *merger) declared(key, desired string) {
 
 // mayChange reports whether a live value other than the declared one may be overwritten.
 func (m *merger) mayChange(key, live string) bool {
-	return m.in.Owned.Has(key) || is(m.in.Inherited, key) || m.in.Policy == Adopt || m.wasRestored(key, live)
+	recorded := m.in.Owned.Has(key) || m.wasRestored(key, live)
+	return recorded && !is(m.in.Unconfirmed, key) || is(m.in.Inherited, key) || m.in.Policy == Adopt
 }
 
 // wasRestored reports whether a live value is one that Drover removed recently and a writer with a stale cache restored.

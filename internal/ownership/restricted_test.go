@@ -1,6 +1,9 @@
 package ownership
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestRestricted(t *testing.T) {
 	for key, want := range map[string]bool{
@@ -15,5 +18,25 @@ func TestRestricted(t *testing.T) {
 	}
 	if !Restricted(Taint, "a:NoSchedule") || Restricted(Annotation, "node-role.kubernetes.io/master") {
 		t.Error("a taint is restricted, an annotation is not")
+	}
+}
+
+// TestMerge_UnconfirmedIsNotOverwritten: a kubelet writes the record on its Node, and somebody else the taint that keeps Pods away from it.
+func TestMerge_UnconfirmedIsNotOverwritten(t *testing.T) {
+	const key = "dedicated:NoSchedule"
+	now := time.Unix(1_700_000_000, 0)
+	forged := map[string]Input{
+		"owned":                {Owned: NewKeys(key)},
+		"removed a moment ago": {Released: map[string]Release{key: {Value: "quarantine", At: now.Unix()}}},
+	}
+	for name, in := range forged {
+		for _, unconfirmed := range []bool{true, false} {
+			in.Desired, in.Live, in.Now = map[string]string{key: "db"}, map[string]string{key: "quarantine"}, now
+			in.Unconfirmed = func(string) bool { return unconfirmed }
+			result := Merge(in)
+			if overwritten := len(result.Set) > 0; overwritten == unconfirmed || unconfirmed != (len(result.Conflicts) == 1) {
+				t.Errorf("%s, unconfirmed %t: set %v, conflicts %v", name, unconfirmed, result.Set, result.Conflicts)
+			}
+		}
 	}
 }

@@ -29,38 +29,13 @@ func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision, re
 	if !decision.Machine.Write && !decision.Node.Write {
 		return out
 	}
-	rewritesMachine := rc.rewritesMachine(decision)
-	urgent := decision.Drift || rewritesMachine || rc.isNewNode(decision)
+	urgent := decision.Drift || rc.rewritesMachine(decision) || rc.isNewNode(decision)
 	if out.wait = rc.limiter.reserve(rc.key, urgent, rc.now); out.wait > 0 {
 		return out
 	}
-	node := rc.node
-	if update := decision.RecordUpdate; update.Write() {
-		if out.class, out.err = rc.writeRecord(ctx, update); out.class != status.OK {
-			out.failed = rc.node
-			return out
-		}
-		node = plan.WithRecord(rc.node, update)
-	}
-	if change := decision.Machine; change.Write {
-		if out.class, out.err = rc.writeMachine(ctx, change); out.class != status.OK {
-			out.failed = rc.machine
-			return out
-		}
-		out.wroteMachine = true
-		if rewritesMachine && rc.recordRepair(plan.OnMachine, rc.machine, change) {
-			out.requeue.In(0)
-		}
-	}
-	if change := decision.Node; change.Write {
-		repairs := decision.Drift || rc.rewritesRecord(decision)
-		if out.class, out.err = rc.writeNode(ctx, node, decision); out.class != status.OK {
-			out.failed = rc.node
-			return out
-		}
-		out.wroteNode = true
-		if repairs && rc.recordRepair(plan.OnNode, rc.node, change) {
-			out.requeue.In(0)
+	for _, write := range []func(context.Context, *plan.Decision) outcome{rc.writeRecord, rc.writeMachine, rc.writeNode} {
+		if out = out.and(write(ctx, decision)); out.class != status.OK {
+			break
 		}
 	}
 	return out
@@ -83,49 +58,71 @@ func (rc *reconciliation) rewritesRecord(decision *plan.Decision) bool {
 }
 
 // writeRecord records on the Node that entries are Drover's which so far only the Machine's value shows to be.
-func (rc *reconciliation) writeRecord(ctx context.Context, update plan.RecordUpdate) (status.Class, error) {
-	patch, err := plan.RecordPatch(rc.node, update)
+func (rc *reconciliation) writeRecord(ctx context.Context, decision *plan.Decision) outcome {
+	if !decision.RecordUpdate.Write() {
+		return outcome{class: status.OK}
+	}
+	patch, err := plan.RecordPatch(rc.node, decision.RecordUpdate)
 	if err != nil {
-		return status.Denied, err
+		return outcome{class: status.Denied, err: err, object: rc.node}
 	}
 	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), rc.node)
 	class, err := rc.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
 	if class == status.OK {
 		rc.versions.Expect(string(rc.node.UID), expectations.Write{Version: target.ResourceVersion})
 	}
-	return class, err
+	return outcome{class: class, err: err, object: rc.node}
 }
 
-func (rc *reconciliation) writeMachine(ctx context.Context, change plan.Change) (status.Class, error) {
+func (rc *reconciliation) writeMachine(ctx context.Context, decision *plan.Decision) outcome {
+	change := decision.Machine
+	if !change.Write {
+		return outcome{class: status.OK}
+	}
 	patch, err := plan.MachinePatch(rc.machine, change)
 	if err != nil {
-		return status.Denied, err
+		return outcome{class: status.Denied, err: err, object: rc.machine}
 	}
+	repairs := rc.rewritesMachine(decision)
 	target := metadataOf(machinev1beta1.GroupVersion.WithKind("Machine"), rc.machine)
 	class, err := rc.patch(ctx, "machine", target, client.RawPatch(types.MergePatchType, patch))
-	if class == status.OK {
+	out := outcome{class: class, err: err, object: rc.machine, wroteMachine: class == status.OK}
+	if out.wroteMachine {
 		rc.versions.Expect(string(rc.machine.UID), expectations.Write{Version: target.ResourceVersion})
 		rc.tracker.recordWrite(plan.OnMachine, rc.key, rc.revision())
+		if repairs && rc.recordRepair(plan.OnMachine, rc.machine, change) {
+			out.requeue.In(0)
+		}
 	}
-	return class, err
+	return out
 }
 
-// writeNode writes the Node, which is given with the record that this reconciliation may have written before.
-func (rc *reconciliation) writeNode(ctx context.Context, node *corev1.Node, decision *plan.Decision) (status.Class, error) {
-	change := decision.Node
+func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision) outcome {
+	change, node := decision.Node, rc.node
+	if !change.Write {
+		return outcome{class: status.OK}
+	}
+	if decision.RecordUpdate.Write() {
+		node = plan.WithRecord(rc.node, decision.RecordUpdate)
+	}
 	patch, err := plan.NodePatch(node, change)
 	if err != nil {
-		return status.Denied, err
+		return outcome{class: status.Denied, err: err, object: rc.node}
 	}
+	repairs := decision.Drift || rc.rewritesRecord(decision)
 	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), node)
 	class, err := rc.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
-	if class == status.OK {
+	out := outcome{class: class, err: err, object: rc.node, wroteNode: class == status.OK}
+	if out.wroteNode {
 		rc.versions.Expect(string(node.UID), expectations.Write{
 			Version: target.ResourceVersion, Exact: plan.AsPlanned(node, change, target), Taints: change.Results[ownership.Taint].Changed(),
 		})
 		rc.tracker.recordWrite(plan.OnNode, rc.key, rc.nodeRevision(decision))
+		if repairs && rc.recordRepair(plan.OnNode, rc.node, change) {
+			out.requeue.In(0)
+		}
 	}
-	return class, err
+	return out
 }
 
 // patch sends one patch. The API server returns only metadata, which is all that is needed of its answer.

@@ -106,12 +106,21 @@ type outcome struct {
 	wroteMachine, wroteNode bool
 	// wait is how long the writes have to wait for their turn; zero when they were sent.
 	wait time.Duration
-	// class is status.OK unless a write failed, with err, on the object failed.
+	// class and err are those of the last write, and object is what it was for.
 	class  status.Class
 	err    error
-	failed client.Object
+	object client.Object
 	// requeue is when the Machine is reconciled again without an event.
 	requeue controller.Requeue
+}
+
+// and returns the outcome of two steps together; the class and error of the second count.
+func (o outcome) and(next outcome) outcome {
+	next.wroteMachine, next.wroteNode = o.wroteMachine || next.wroteMachine, o.wroteNode || next.wroteNode
+	if delay := o.requeue.Delay(); delay > 0 {
+		next.requeue.In(delay)
+	}
+	return next
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)

@@ -30,7 +30,7 @@ func (rc *reconciliation) report(ctx context.Context, decision *plan.Decision, a
 		rc.countFailure()
 		log.FromContext(ctx).Error(applied.err, "the API server denies a write", "retryAfter", retryDenied.String())
 		if rc.reportUnfinished(plan.Held, applied).changed {
-			rc.recorder.Eventf(applied.failed, corev1.EventTypeWarning, EventDenied,
+			rc.recorder.Eventf(applied.object, corev1.EventTypeWarning, EventDenied,
 				"cannot apply the metadata of MachineSet %s: %v", rc.setName(), applied.err)
 		}
 	default:

@@ -133,15 +133,19 @@ func (d Decision) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// newRule returns a rule for the pods with a label.
+func newRule(t *testing.T, behavior Behavior, order int32, label string) Rule {
+	t.Helper()
+	selector, err := labels.Parse(label)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Rule{Selector: selector, Behavior: behavior, Order: order}
+}
+
 func TestDecide(t *testing.T) {
 	web := []*policyv1.PodDisruptionBudget{newBudget()}
-	rule := func(behavior Behavior, order int32, label string) Rule {
-		selector, err := labels.Parse(label)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return Rule{Selector: selector, Behavior: behavior, Order: order}
-	}
+	rule := func(behavior Behavior, order int32, label string) Rule { return newRule(t, behavior, order, label) }
 	ignore := Options{Unreachable: Ignore}
 	for _, c := range []struct {
 		name  string

@@ -127,7 +127,7 @@ func (b *bench) all(ctx context.Context, last bool) (result, error) {
 		{"first floor", func() error { return b.addFloor(ctx, &r) }},
 		{"restart with nothing to do", func() error { return b.restart(ctx, &r) }},
 		{"roll-outs without a limit, each followed by a floor", func() error { return b.rounds(ctx, &r) }},
-		{"roll-out with the default limit, and hand edits", func() error { return b.limited(ctx, &r) }},
+		{"roll-out with the default limit, and manual edits", func() error { return b.limited(ctx, &r) }},
 		{"at rest", func() error {
 			if !last {
 				return nil

@@ -116,7 +116,7 @@ func (b *bench) scrape(ctx context.Context, operator *harness.Operator) (string,
 	return operator.Scrape(ctx, b.token)
 }
 
-// limited measures the roll-out under the default limit, and how soon a hand edit is undone in the middle of it.
+// limited measures the roll-out under the default limit, and how soon a manual edit is reverted in the middle of it.
 func (b *bench) limited(ctx context.Context, r *result) error {
 	operator, err := b.launch(ctx)
 	if err != nil {

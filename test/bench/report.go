@@ -46,7 +46,7 @@ type result struct {
 	PeakMemory float64 `json:"peakMemoryMiB"`
 	// Limited is a roll-out under the default rate limit, in which single Nodes were changed by hand.
 	Limited rollout `json:"limited"`
-	// Drift are the times until such a hand edit was undone.
+	// Drift are the times until such a manual edit was reverted.
 	Drift spread `json:"drift"`
 	// Rest is nil where it was not measured.
 	Rest *atRest `json:"rest,omitempty"`
@@ -112,8 +112,8 @@ func (r report) table() string {
 	line("of that, caches compared", func(r result) string { return seconds(r.CatchUp) })
 	line("peak memory", func(r result) string { return fmt.Sprintf("%.0f MiB", r.PeakMemory) })
 	line("with the default limit", func(r result) string { return seconds(r.Limited.Seconds) })
-	line("a hand edit undone, p50", func(r result) string { return seconds(r.Drift.P50) })
-	line("a hand edit undone, max", func(r result) string { return seconds(r.Drift.Max) })
+	line("a manual edit reverted, p50", func(r result) string { return seconds(r.Drift.P50) })
+	line("a manual edit reverted, max", func(r result) string { return seconds(r.Drift.Max) })
 	line("at rest", func(r result) string {
 		if r.Rest == nil {
 			return "-"
@@ -143,7 +143,7 @@ func (r report) verdict() string {
 		judge(result.RestartWrites == 0, "%d Machines: %d writes on restart, none", n, result.RestartWrites)
 		judge(result.Restart <= wantRestart, "%d Machines: restart in %.1f s, at most %.0f s", n, result.Restart, wantRestart)
 		judge(result.PeakMemory <= wantMemory, "%d Machines: %.0f MiB, at most %.0f MiB", n, result.PeakMemory, wantMemory)
-		judge(result.Drift.Max < wantDriftSeconds, "%d Machines: a hand edit undone in %.2f s at most, under %.0f s", n, result.Drift.Max, wantDriftSeconds)
+		judge(result.Drift.Max < wantDriftSeconds, "%d Machines: a manual edit reverted in %.2f s at most, under %.0f s", n, result.Drift.Max, wantDriftSeconds)
 		if result.Rest != nil {
 			judge(result.Rest.Writes == 0, "%d Machines: %d writes in %.0f s at rest, none", n, result.Rest.Writes, result.Rest.Seconds)
 		}

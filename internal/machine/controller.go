@@ -178,7 +178,7 @@ func (rc *reconciliation) run(ctx context.Context, in plan.Input, requeue *contr
 			return err
 		}
 	}
-	return fmt.Errorf("Machine %s: the plan does not end", rc.key) //nolint:revive,staticcheck // Machine is a kind
+	return fmt.Errorf("reconciling Machine %s: the plan does not end", rc.key)
 }
 
 // finish makes what is waited for known: status, events, metrics, and the next attempt.

@@ -104,7 +104,8 @@ func ConditionDocs() []status.ConditionDoc {
 	add(ConditionReady, ReasonNodeNotReady, "the Node is not Ready")
 	add(ConditionReady, ReasonFailed, "the Machine is Failed and does not recover; delete it")
 	add(ConditionReady, ReasonDeleting, "the Machine is being deleted")
-	add(ConditionReady, ReasonLease, "the Node has been drained, and another controller holds its lease; the instance is deleted when the lease is released")
+	add(ConditionReady, ReasonLease,
+		"the Node has been drained, and another controller holds its lease; the instance is deleted when the lease is released")
 	add(ConditionReady, ReasonPaused, "an annotation pauses the Machine")
 	return docs
 }

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
@@ -21,9 +20,8 @@ var (
 // drainNode leads from a Machine that is being deleted to one whose Node is drained, which it reports.
 func drainNode(in *Input) (step Step, drained bool) {
 	ambiguous := in.Link.Node == nil && in.Link.Conflict != ""
-	before := status.MachineCondition(in.Machine.Status.Conditions, ConditionDrained)
 	switch {
-	case in.Drained != nil, in.State.Drained, before != nil && before.Status == corev1.ConditionTrue:
+	case in.isDrained():
 		return Step{}, true
 	case in.NodeName() == "" && !ambiguous, in.isExcluded():
 		return endDrain(drainSkipped, Normal(EventDrainSkipped, drainSkipped.Message)), false
@@ -32,7 +30,7 @@ func drainNode(in *Input) (step Step, drained bool) {
 	case ambiguous:
 		// One of the Nodes is the Machine's, and its pods must be drained first.
 		return stop(*drainBlocked(ReasonLinkConflict, fmt.Sprintf("%s; if none of these Nodes is this Machine's, set the annotation %s on the Machine",
-			in.Link.Conflict, AnnotationExclude), controller.RetryDenied)), false
+			in.Link.Conflict, AnnotationExclude), retryDenied)), false
 	case !in.Cordon.Tried:
 		return do(CordonNode), false
 	case in.Cordon.Blocked != nil:
@@ -44,12 +42,23 @@ func drainNode(in *Input) (step Step, drained bool) {
 	case in.Pods.Done():
 		return finishDrain("all pods have left"), false
 	}
+	return in.unlessTimedOut(in.drainWait()), false
+}
+
+// drainWait waits for the pods that are left.
+func (in *Input) drainWait() Wait {
 	wait := Wait{Type: ConditionDrained, Condition: isFalse(ReasonDraining, in.Pods.Text()), Evicting: true,
 		Event: Normal(EventDrainProceeds, "Node drain proceeds")}
 	if !in.Pods.Wake.IsZero() {
 		wait.Retry = max(in.Pods.Wake.Sub(in.Now), time.Millisecond)
 	}
-	return in.unlessTimedOut(wait), false
+	return wait
+}
+
+// isDrained reports whether the drain has ended, now or in an earlier reconciliation.
+func (in *Input) isDrained() bool {
+	before := status.MachineCondition(in.Machine.Status.Conditions, ConditionDrained)
+	return in.Drained != nil || in.State.Drained || before != nil && before.Status == corev1.ConditionTrue
 }
 
 func endDrain(condition Condition, event Event) Step {
@@ -85,14 +94,14 @@ func drainBlocked(reason, message string, retry time.Duration) *Wait {
 
 // CordonDenied is the wait for a Node that Drover cannot cordon until a user corrects something.
 func CordonDenied(reason string, err error) *Wait {
-	return drainBlocked(reason, err.Error(), controller.RetryDenied)
+	return drainBlocked(reason, err.Error(), retryDenied)
 }
 
 // QuorumBlocked is the wait for a control plane that cannot spare a Node, or, if err is not nil, of which that cannot be found out.
 func QuorumBlocked(denial string, err error) *Wait {
 	reason, retry := ReasonQuorum, retryQuorum
 	if err != nil {
-		denial, reason, retry = err.Error(), ReasonQuorumUnknown, controller.RetryDenied
+		denial, reason, retry = err.Error(), ReasonQuorumUnknown, retryDenied
 	}
 	return drainBlocked(reason, fmt.Sprintf("%s; to delete the Machine nevertheless, set the annotation %s to \"true\" on it", denial,
 		AnnotationSkipQuorum), retry)
@@ -112,7 +121,7 @@ func (in *Input) leaseWait() Wait {
 
 // RetryHeld returns when to try again to acquire a lease that another controller holds.
 func RetryHeld(held *nodelease.AlreadyHeldError, now time.Time) time.Duration {
-	return min(max(held.Until.Sub(now), time.Second), controller.RetryDenied)
+	return min(max(held.Until.Sub(now), time.Second), retryDenied)
 }
 
 // DrainOptions returns how the Node is drained that was cordoned at a time, from which the engine counts. The pods of an unreachable Node cannot

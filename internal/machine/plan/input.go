@@ -182,9 +182,17 @@ func (in *Input) NodeName() string {
 	return ""
 }
 
-// isGetDue reports whether the provider is asked for the instance. For a running Machine it is asked now and then, and when the spec changes: most
-// reconciliations are for labels, Nodes and conditions, and each answer of a provider costs.
+// isMissing reports whether the provider has said that there is no instance.
+func (in *Input) isMissing() bool {
+	return in.Get.Asked && in.Get.Err == nil && in.Instance() == nil
+}
+
+// isGetDue reports whether the provider is to be asked for the instance. For a running Machine it is asked now and then, and when the spec changes:
+// most reconciliations are for labels, Nodes and conditions, and each answer of a provider costs.
 func (in *Input) isGetDue() bool {
+	if in.Unserved != nil || in.Get.Asked {
+		return false
+	}
 	phase := Phase(&in.Machine.Status)
 	return phase != machinev1beta1.PhaseRunning && phase != machinev1beta1.PhaseProvisioned ||
 		in.State.NextGet.IsZero() || in.State.Generation != in.Machine.Generation || !in.Now.Before(in.State.NextGet)

@@ -6,7 +6,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 
-	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/provider"
@@ -99,6 +98,8 @@ const (
 	retryInstance = 30 * time.Second
 	// retryQuorum is for a control plane that cannot spare a Node.
 	retryQuorum = 5 * time.Second
+	// retryDenied and retryConflict are those of internal/controller.
+	retryDenied, retryConflict = time.Minute, 100 * time.Millisecond
 )
 
 // isOtherAPI reports whether another API has the authority over a Machine. A cluster that cannot migrate to one sets neither field.
@@ -114,7 +115,7 @@ func Next(in *Input) Step {
 		return stop(Wait{Err: in.Failed, Evicting: true, Quiet: in.Machine.DeletionTimestamp == nil})
 	case in.AuthorityInitialized:
 		// The controller ignores the event of its own write.
-		return stop(Wait{Quiet: true, Retry: controller.RetryConflict})
+		return stop(Wait{Quiet: true, Retry: retryConflict})
 	case authority == "" && in.Machine.Spec.AuthoritativeAPI != "":
 		return do(InitializeAuthority)
 	case isOtherAPI(in.Machine):
@@ -147,14 +148,13 @@ func provision(in *Input) Step {
 	if Phase(&in.Machine.Status) == machinev1beta1.PhaseFailed {
 		return stop(Wait{})
 	}
-	served := in.Unserved == nil
 	recorded := recordedMachine(in)
 	switch {
-	case served && !HasFinalizer(in.Machine):
+	case in.Unserved == nil && !HasFinalizer(in.Machine):
 		return do(AddFinalizer)
-	case served && !in.Get.Asked && in.isGetDue():
+	case in.isGetDue():
 		return do(GetInstance)
-	case in.Get.Asked && in.Get.Err == nil && in.Instance() == nil && !in.Create.Asked && !Provisioned(in.Machine):
+	case in.isMissing() && !in.Create.Asked && !Provisioned(in.Machine):
 		return do(CreateInstance)
 	case recorded != nil:
 		return Step{Action: RecordInstance, Machine: recorded, IsNew: isNew(in)}
@@ -227,34 +227,36 @@ func (in *Input) mustIdentify() bool {
 // terminate leads from a drained Node to an instance that may be deleted. The lease of the Node is kept until then, however long hooks and provider
 // take: another controller would start to work on the Node.
 func terminate(in *Input) Step {
-	keepsLease := in.Link.Node != nil && !in.isExcluded() && in.State.DeletedAt.IsZero()
 	switch {
 	case in.NodeDeletion.Tried:
 		return finalize(in)
 	case in.State.Draining != "":
 		return do(StopEvictions)
-	case keepsLease && !in.Lease.Asked:
+	case in.keepsLease() && !in.Lease.Asked:
 		return do(RenewLease)
-	case keepsLease && in.Lease.Held != nil && !in.isLate(in.drainDeadline()):
+	case in.keepsLease() && in.Lease.Held != nil && !in.isLate(in.drainDeadline()):
 		return stop(in.leaseWait())
 	case len(in.Machine.Spec.LifecycleHooks.PreTerminate) > 0:
 		return stop(Wait{})
 	case in.Link.Linked && in.Machine.Status.NodeRef == nil:
 		// The Node may be known by the addresses of the instance alone, which are lost with the instance.
 		return do(SaveStatus)
-	case in.Unserved != nil && Provisioned(in.Machine):
-		return stop(Wait{Type: machinev1beta1.InstanceExistsCondition, Condition: isFalse(ReasonNoProvider, in.Unserved.Error()),
-			Retry: controller.RetryDenied})
-	case in.Unserved != nil:
-		// There never was an instance.
-		return finalize(in)
 	}
 	return deleteInstance(in)
+}
+
+// keepsLease reports whether the lease of the Node has to be held.
+func (in *Input) keepsLease() bool {
+	return in.Link.Node != nil && !in.isExcluded() && in.State.DeletedAt.IsZero()
 }
 
 // deleteInstance leads to the end of the instance. An instance that has just been deleted gets a moment before it is deleted again.
 func deleteInstance(in *Input) Step {
 	switch {
+	case in.Unserved != nil && Provisioned(in.Machine):
+		return stop(Wait{Type: machinev1beta1.InstanceExistsCondition, Condition: isFalse(ReasonNoProvider, in.Unserved.Error()), Retry: retryDenied})
+	case in.Unserved != nil:
+		return finalize(in)
 	case !in.Delete.Asked && in.settling() <= 0:
 		return do(DeleteInstance)
 	case in.neverCreated(in.Delete.Err):
@@ -298,7 +300,7 @@ func finalize(in *Input) Step {
 		return do(DeleteNode)
 	case deletion.Stale:
 		// It has registered anew, which the cache does not show yet.
-		return stop(Wait{Retry: controller.RetryConflict})
+		return stop(Wait{Retry: retryConflict})
 	case deletion.Err != nil && !in.keepsNode():
 		return stop(Wait{Err: deletion.Err})
 	case deletion.Err != nil && in.NodeName() != "" && !in.LeaseReleased:

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/paused"
@@ -142,9 +141,10 @@ func TestNext_Authority(t *testing.T) {
 		"migrates, drains":   {newInput(withDeletion, status("Migrating"), func(in *Input) { in.State.Draining = "m" }), "StopEvictions"},
 		"migrates, drained":  {newInput(withDeletion, status("Migrating")), "ReleaseLease"},
 		"migrates, released": {newInput(withDeletion, status("Migrating"), func(in *Input) { in.LeaseReleased = true }), "Stop"},
-		"paused":             {newInput(func(in *Input) { in.Machine.Annotations = map[string]string{paused.Annotation: ""} }), "Stop Ready=False/Paused"},
-		"a step has failed":  {newInput(func(in *Input) { in.Failed = errors.New("no") }), "Stop backoff quiet evicting"},
-		"the same, deleted":  {newInput(withDeletion, func(in *Input) { in.Failed = errors.New("no") }), "Stop backoff evicting"},
+		"paused": {newInput(func(in *Input) { in.Machine.Annotations = map[string]string{paused.Annotation: ""} }),
+			"Stop Ready=False/Paused"},
+		"a step has failed": {newInput(func(in *Input) { in.Failed = errors.New("no") }), "Stop backoff quiet evicting"},
+		"the same, deleted": {newInput(withDeletion, func(in *Input) { in.Failed = errors.New("no") }), "Stop backoff evicting"},
 	})
 }
 
@@ -163,22 +163,28 @@ func TestNext_Provision(t *testing.T) {
 	slow := newInstance()
 	slow.LookAgain = 7 * time.Minute
 	testSteps(t, map[string]stepCase{
-		"no finalizer":                 {newInput(func(in *Input) { in.Machine.Finalizers = nil }), "AddFinalizer"},
-		"no finalizer, not served":     {newInput(func(in *Input) { in.Machine.Finalizers, in.Unserved = nil, broken }), "FindNode"},
-		"not served":                   {newInput(searched, func(in *Input) { in.Unserved = broken }), "Stop retry 30s"},
-		"no providerSpec":              {newInput(searched, func(in *Input) { in.Unserved = ErrNoSpec }), "Stop event FailedValidate retry 30s"},
-		"new":                          {newInput(), "GetInstance"},
-		"no instance":                  {newInput(get(nil, nil)), "CreateInstance"},
-		"created":                      {newInput(create(newInstance(), nil)), "RecordInstance"},
-		"found":                        {newInput(get(newInstance(), nil)), "RecordInstance"},
-		"recorded, about to register":  {newInput(withRunning, get(newInstance(), nil), func(in *Input) { in.AwaitsNode = true }), "Stop retry 500ms quiet"},
-		"recorded":                     {newInput(withRunning, get(newInstance(), nil)), "FindNode"},
-		"invalid at get":               {newInput(get(nil, invalid)), "RecordInstance"},
-		"invalid at get, recorded":     {newInput(searched, lost, get(nil, invalid)), "Stop InstanceExists=False/InstanceNotCreated event FailedCreate"},
-		"invalid at create":            {newInput(searched, lost, create(nil, invalid)), "Stop InstanceExists=False/InstanceNotCreated event FailedCreate"},
-		"create fails":                 {newInput(searched, create(nil, broken)), "Stop InstanceExists=False/InstanceNotCreated event FailedCreate retry 30s backoff"},
-		"create takes its time":        {newInput(searched, create(nil, busy)), "Stop InstanceExists=False/InstanceNotCreated retry 7s"},
-		"get fails":                    {newInput(searched, get(nil, broken)), "Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate retry 30s backoff"},
+		"no finalizer":             {newInput(func(in *Input) { in.Machine.Finalizers = nil }), "AddFinalizer"},
+		"no finalizer, not served": {newInput(func(in *Input) { in.Machine.Finalizers, in.Unserved = nil, broken }), "FindNode"},
+		"not served":               {newInput(searched, func(in *Input) { in.Unserved = broken }), "Stop retry 30s"},
+		"no providerSpec": {newInput(searched, func(in *Input) { in.Unserved = ErrNoSpec }),
+			"Stop event FailedValidate retry 30s"},
+		"new":         {newInput(), "GetInstance"},
+		"no instance": {newInput(get(nil, nil)), "CreateInstance"},
+		"created":     {newInput(create(newInstance(), nil)), "RecordInstance"},
+		"found":       {newInput(get(newInstance(), nil)), "RecordInstance"},
+		"recorded, about to register": {newInput(withRunning, get(newInstance(), nil), func(in *Input) { in.AwaitsNode = true }),
+			"Stop retry 500ms quiet"},
+		"recorded":       {newInput(withRunning, get(newInstance(), nil)), "FindNode"},
+		"invalid at get": {newInput(get(nil, invalid)), "RecordInstance"},
+		"invalid at get, recorded": {newInput(searched, lost, get(nil, invalid)),
+			"Stop InstanceExists=False/InstanceNotCreated event FailedCreate"},
+		"invalid at create": {newInput(searched, lost, create(nil, invalid)),
+			"Stop InstanceExists=False/InstanceNotCreated event FailedCreate"},
+		"create fails": {newInput(searched, create(nil, broken)),
+			"Stop InstanceExists=False/InstanceNotCreated event FailedCreate retry 30s backoff"},
+		"create takes its time": {newInput(searched, create(nil, busy)), "Stop InstanceExists=False/InstanceNotCreated retry 7s"},
+		"get fails": {newInput(searched, get(nil, broken)),
+			"Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate retry 30s backoff"},
 		"running, get fails":           {newInput(withRunning, get(nil, invalid)), "FindNode"},
 		"running":                      {newInput(withRunning, searched), "Stop retry 1m0s"},
 		"running, get is due":          {newInput(withRunning, func(in *Input) { in.State.NextGet = now }), "GetInstance"},
@@ -215,29 +221,40 @@ func TestNext_Drain(t *testing.T) {
 	hooked := func(in *Input) { in.Machine.Spec.LifecycleHooks.PreDrain = hook() }
 	denied := CordonDenied(ReasonDenied, errors.New("policy"))
 	testSteps(t, map[string]stepCase{
-		"no Node":                     {newInput(withDeletion, noNode), "EndDrain DrainSkipped"},
-		"excluded":                    {newInput(withDeletion, excluded, hooked), "EndDrain DrainSkipped"},
-		"hook":                        {newInput(withDeletion, hooked), "Stop event DrainBlocked"},
-		"ambiguous Node":              {newInput(withDeletion, ambiguous), "Stop Drained=False/NodeLinkConflict event DrainRequeued retry 1m0s"},
-		"Node is gone":                {newInput(withDeletion, nodeGone), "CordonNode"},
-		"Node is gone, spared":        {newInput(withDeletion, nodeGone, blocked(nil)), "EndDrain DrainSucceeded"},
-		"Node":                        {newInput(withDeletion), "CordonNode"},
-		"quorum":                      {newInput(withDeletion, blocked(QuorumBlocked("needed", nil))), "Stop Drained=False/ControlPlaneQuorum event DrainRequeued retry 5s"},
-		"quorum outlasts the timeout": {newInput(withDeletion, blocked(QuorumBlocked("needed", nil)), timeout("5m"), late), "Stop Drained=False/ControlPlaneQuorum event DrainRequeued retry 5s"},
-		"quorum unknown":              {newInput(withDeletion, blocked(QuorumBlocked("", errors.New("RBAC"))), timeout("5m"), late), "Stop Drained=False/ControlPlaneQuorumUnknown event DrainRequeued retry 1m0s"},
-		"lease held":                  {newInput(withDeletion, blocked(LeaseBlocked(held(), now))), "Stop Drained=False/LeaseHeldByOther event DrainRequeued retry 20s"},
-		"denied":                      {newInput(withDeletion, blocked(denied)), "Stop Drained=False/Denied event DrainRequeued retry 1m0s"},
-		"denied, timeout is near":     {newInput(withDeletion, blocked(denied), timeout("5s")), "Stop Drained=False/Denied event DrainRequeued retry 5s"},
-		"denied, timed out":           {newInput(withDeletion, blocked(denied), timeout("5m"), late), "EndDrain DrainTimeoutDrainRequeued"},
-		"no timeout":                  {newInput(withDeletion, blocked(denied), timeout("0s"), late), "Stop Drained=False/Denied event DrainRequeued retry 1m0s"},
-		"cordoned":                    {newInput(withDeletion, cordoned), "EvictPods"},
-		"pods are left":               {newInput(withDeletion, cordoned, pods(drain.Left{})), "Stop Drained=False/Draining event DrainProceeds retry 1m0s evicting"},
-		"pods are left, timed out":    {newInput(withDeletion, cordoned, pods(drain.Left{}), timeout("5m"), late), "EndDrain DrainTimeoutDrainRequeued"},
-		"no pods are left":            {newInput(withDeletion, cordoned, pods()), "EndDrain DrainSucceeded"},
+		"no Node":  {newInput(withDeletion, noNode), "EndDrain DrainSkipped"},
+		"excluded": {newInput(withDeletion, excluded, hooked), "EndDrain DrainSkipped"},
+		"hook":     {newInput(withDeletion, hooked), "Stop event DrainBlocked"},
+		"ambiguous Node": {newInput(withDeletion, ambiguous),
+			"Stop Drained=False/NodeLinkConflict event DrainRequeued retry 1m0s"},
+		"Node is gone":         {newInput(withDeletion, nodeGone), "CordonNode"},
+		"Node is gone, spared": {newInput(withDeletion, nodeGone, blocked(nil)), "EndDrain DrainSucceeded"},
+		"Node":                 {newInput(withDeletion), "CordonNode"},
+		"quorum": {newInput(withDeletion, blocked(QuorumBlocked("needed", nil))),
+			"Stop Drained=False/ControlPlaneQuorum event DrainRequeued retry 5s"},
+		"quorum outlasts the timeout": {newInput(withDeletion, blocked(QuorumBlocked("needed", nil)), timeout("5m"), late),
+			"Stop Drained=False/ControlPlaneQuorum event DrainRequeued retry 5s"},
+		"quorum unknown": {newInput(withDeletion, blocked(QuorumBlocked("", errors.New("RBAC"))), timeout("5m"), late),
+			"Stop Drained=False/ControlPlaneQuorumUnknown event DrainRequeued retry 1m0s"},
+		"lease held": {newInput(withDeletion, blocked(LeaseBlocked(held(), now))),
+			"Stop Drained=False/LeaseHeldByOther event DrainRequeued retry 20s"},
+		"denied": {newInput(withDeletion, blocked(denied)),
+			"Stop Drained=False/Denied event DrainRequeued retry 1m0s"},
+		"denied, timeout is near": {newInput(withDeletion, blocked(denied), timeout("5s")),
+			"Stop Drained=False/Denied event DrainRequeued retry 5s"},
+		"denied, timed out": {newInput(withDeletion, blocked(denied), timeout("5m"), late), "EndDrain DrainTimeoutDrainRequeued"},
+		"no timeout": {newInput(withDeletion, blocked(denied), timeout("0s"), late),
+			"Stop Drained=False/Denied event DrainRequeued retry 1m0s"},
+		"cordoned": {newInput(withDeletion, cordoned), "EvictPods"},
+		"pods are left": {newInput(withDeletion, cordoned, pods(drain.Left{})),
+			"Stop Drained=False/Draining event DrainProceeds retry 1m0s evicting"},
+		"pods are left, timed out": {newInput(withDeletion, cordoned, pods(drain.Left{}), timeout("5m"), late),
+			"EndDrain DrainTimeoutDrainRequeued"},
+		"no pods are left": {newInput(withDeletion, cordoned, pods()), "EndDrain DrainSucceeded"},
 		"drained": {newInput(withDeletion, func(in *Input) {
 			in.Machine.Status.Conditions = []machinev1beta1.Condition{{Type: ConditionDrained, Status: corev1.ConditionTrue}}
 		}), "RenewLease"},
-		"timed out, still evicting": {newInput(withDeletion, func(in *Input) { in.Drained, in.State.Draining = &Condition{}, "m" }), "StopEvictions"},
+		"timed out, still evicting": {newInput(withDeletion, func(in *Input) { in.Drained, in.State.Draining = &Condition{}, "m" }),
+			"StopEvictions"},
 	})
 }
 
@@ -263,27 +280,34 @@ func TestNext_Delete(t *testing.T) {
 	}
 	lost := func(in *Input) { in.Lease.Held = held() }
 	timedOut := func(in *Input) { in.Machine.Annotations[AnnotationDrainTimeout], in.Now = "5m", now.Add(5*time.Minute) }
+	deleting := func(in *Input) { in.Machine.Status.Phase = new(machinev1beta1.PhaseDeleting) }
 	unserved := func(in *Input) { in.Unserved = broken }
 	nodeTimeout := func(in *Input) {
 		in.Machine.Annotations[AnnotationNodeDeletionTimeout], in.Now = "1m", now.Add(time.Minute)
 	}
 	testSteps(t, map[string]stepCase{
-		"finalizer is removed":            {newInput(withDeletion, func(in *Input) { in.Machine.Finalizers = []string{"example.com/backup"} }), "Stop quiet"},
-		"cache shows the finalizer":       {newInput(withDeletion, func(in *Input) { in.State.Finished = true }), "Stop quiet"},
-		"kept by others":                  {newInput(withDeletion, kept), "SaveStatus"},
-		"instance is not known":           {newInput(withDeletion, func(in *Input) { in.Machine.Spec.ProviderID = nil }), "GetInstance"},
-		"addresses are not known":         {newInput(withDeletion, func(in *Input) { in.Machine.Status.Addresses = nil }), "GetInstance"},
-		"Node is not proven":              {newInput(withDeletion, func(in *Input) { in.Machine.Status.NodeRef, in.State.Instance = nil, nil }), "GetInstance"},
-		"get fails":                       {newInput(withDeletion, func(in *Input) { in.Get = Answer{Asked: true, Err: broken} }), "Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate backoff"},
-		"get takes its time":              {newInput(withDeletion, func(in *Input) { in.Get = Answer{Asked: true, Err: busy} }), "Stop InstanceExists=Unknown/ErrorCheckingProvider retry 7s"},
-		"get is invalid":                  {newInput(withDrained, noAddresses), "DeleteInstance"},
-		"Node is not searched":            {newInput(withDeletion, func(in *Input) { in.Link = Link{} }), "FindNode"},
-		"lease is lost after the drain":   {newInput(withDrained, lost), "Stop Ready=False/LeaseHeldByOther event DrainRequeued retry 20s"},
-		"lease is lost, timed out":        {newInput(withDrained, lost, timedOut), "DeleteInstance"},
-		"hook":                            {newInput(withDrained, func(in *Input) { in.Machine.Spec.LifecycleHooks.PreTerminate = hook() }), "Stop"},
-		"nodeRef is not written":          {newInput(withDrained, func(in *Input) { in.Machine.Status.NodeRef = nil }), "SaveStatus"},
-		"not served":                      {newInput(withDrained, unserved), "Stop InstanceExists=False/NoProvider retry 1m0s"},
-		"not served, never provisioned":   {newInput(withDrained, unserved, func(in *Input) { in.Machine.Spec.ProviderID = nil }, noAddresses), "DeleteNode"},
+		"finalizer is removed": {newInput(withDeletion, func(in *Input) { in.Machine.Finalizers = []string{"example.com/backup"} }),
+			"Stop quiet"},
+		"cache shows the finalizer": {newInput(withDeletion, func(in *Input) { in.State.Finished = true }), "Stop quiet"},
+		"kept by others":            {newInput(withDeletion, kept), "SaveStatus"},
+		"instance is not known":     {newInput(withDeletion, func(in *Input) { in.Machine.Spec.ProviderID = nil }), "GetInstance"},
+		"addresses are not known":   {newInput(withDeletion, func(in *Input) { in.Machine.Status.Addresses = nil }), "GetInstance"},
+		"Node is not proven": {newInput(withDeletion, func(in *Input) { in.Machine.Status.NodeRef, in.State.Instance = nil, nil }),
+			"GetInstance"},
+		"get fails": {newInput(withDeletion, func(in *Input) { in.Get = Answer{Asked: true, Err: broken} }),
+			"Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate backoff"},
+		"get takes its time": {newInput(withDeletion, func(in *Input) { in.Get = Answer{Asked: true, Err: busy} }),
+			"Stop InstanceExists=Unknown/ErrorCheckingProvider retry 7s"},
+		"get is invalid":                {newInput(withDrained, noAddresses), "DeleteInstance"},
+		"Node is not searched":          {newInput(withDeletion, func(in *Input) { in.Link = Link{} }), "FindNode"},
+		"lease is lost after the drain": {newInput(withDrained, lost), "Stop Ready=False/LeaseHeldByOther event DrainRequeued retry 20s"},
+		"lease is lost, timed out":      {newInput(withDrained, lost, timedOut), "DeleteInstance"},
+		"hook": {newInput(withDrained, func(in *Input) { in.Machine.Spec.LifecycleHooks.PreTerminate = hook() }),
+			"Stop"},
+		"nodeRef is not written": {newInput(withDrained, func(in *Input) { in.Machine.Status.NodeRef = nil }), "SaveStatus"},
+		"not served":             {newInput(withDrained, unserved), "Stop InstanceExists=False/NoProvider retry 1m0s"},
+		"not served, never provisioned": {newInput(withDrained, unserved, func(in *Input) { in.Machine.Spec.ProviderID = nil }, noAddresses),
+			"DeleteNode"},
 		"drained":                         {newInput(withDrained), "DeleteInstance"},
 		"delete fails":                    {newInput(withDrained, del(broken)), "Stop InstanceExists=True/ event FailedDelete backoff"},
 		"delete takes its time":           {newInput(withDrained, del(busy)), "Stop InstanceExists=True/ retry 7s"},
@@ -292,25 +316,33 @@ func TestNext_Delete(t *testing.T) {
 		"deleted":                         {newInput(withDrained, del(nil)), "ConfirmDeletion"},
 		"a moment ago":                    {newInput(withDrained, deletedAgo(time.Second)), "ConfirmDeletion"},
 		"some time ago":                   {newInput(withDrained, deletedAgo(5*time.Second)), "DeleteInstance"},
-		"instance is still there":         {newInput(withDrained, confirm(newInstance(), nil), deletedAgo(0)), "Stop InstanceExists=True/ retry 5s quiet"},
-		"it stays":                        {newInput(withDrained, confirm(newInstance(), nil), deletedAgo(time.Minute)), "Stop InstanceExists=True/ retry 30s"},
-		"confirmation fails":              {newInput(withDrained, confirm(nil, broken)), "Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate backoff"},
-		"confirmation is invalid":         {newInput(withDrained, confirm(nil, invalid)), "Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate backoff"},
-		"the same, no addresses":          {newInput(withDrained, confirm(nil, invalid), noAddresses), "DeleteNode"},
-		"instance is gone":                {newInput(withDeleted), "DeleteNode"},
-		"Node registered anew":            {newInput(withDeleted, node(NodeDeletion{Stale: true})), "Stop retry 100ms"},
-		"Node cannot be deleted":          {newInput(withDeleted, node(NodeDeletion{Node: newNode(), Err: broken})), "Stop backoff"},
-		"the same, in time":               {newInput(withDeleted, node(NodeDeletion{Node: newNode(), Err: broken}), nodeTimeout), "ReleaseLease"},
-		"Node is kept":                    {newInput(withDeleted, node(NodeDeletion{Node: newNode(), Err: broken}), nodeTimeout, func(in *Input) { in.LeaseReleased = true }), "RemoveFinalizer"},
-		"Node is gone":                    {newInput(withDeleted, node(NodeDeletion{})), "RemoveFinalizer"},
-		"Node is gone, kept by others":    {newInput(withDeleted, kept, node(NodeDeletion{}), func(in *Input) { in.Machine.Status.Phase = new(machinev1beta1.PhaseDeleting) }), "SaveStatus"},
+		"instance is still there": {newInput(withDrained, confirm(newInstance(), nil), deletedAgo(0)),
+			"Stop InstanceExists=True/ retry 5s quiet"},
+		"it stays": {newInput(withDrained, confirm(newInstance(), nil), deletedAgo(time.Minute)),
+			"Stop InstanceExists=True/ retry 30s"},
+		"confirmation fails": {newInput(withDrained, confirm(nil, broken)),
+			"Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate backoff"},
+		"confirmation is invalid": {newInput(withDrained, confirm(nil, invalid)),
+			"Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate backoff"},
+		"the same, no addresses": {newInput(withDrained, confirm(nil, invalid), noAddresses), "DeleteNode"},
+		"instance is gone":       {newInput(withDeleted), "DeleteNode"},
+		"Node registered anew":   {newInput(withDeleted, node(NodeDeletion{Stale: true})), "Stop retry 100ms"},
+		"Node cannot be deleted": {newInput(withDeleted, node(NodeDeletion{Node: newNode(), Err: broken})), "Stop backoff"},
+		"the same, in time": {newInput(withDeleted, node(NodeDeletion{Node: newNode(), Err: broken}), nodeTimeout),
+			"ReleaseLease"},
+		"Node is kept": {newInput(withDeleted, node(NodeDeletion{Node: newNode(), Err: broken}), nodeTimeout, func(in *Input) { in.LeaseReleased = true }),
+			"RemoveFinalizer"},
+		"Node is gone": {newInput(withDeleted, node(NodeDeletion{})), "RemoveFinalizer"},
+		"Node is gone, kept by others": {newInput(withDeleted, kept, node(NodeDeletion{}), deleting),
+			"SaveStatus"},
 	})
 }
 
 // What is waited for longest may need the shortest retry: that of the lease.
 func TestRequeue_RenewalOfTheLease(t *testing.T) {
 	for _, c := range []struct{ retry, renew, want time.Duration }{
-		{0, 0, 0}, {time.Minute, 0, time.Minute}, {0, time.Hour, time.Hour}, {time.Minute, time.Second, time.Second}, {time.Second, time.Minute, time.Second},
+		{0, 0, 0}, {time.Minute, 0, time.Minute}, {0, time.Hour, time.Hour}, {time.Minute, time.Second, time.Second},
+		{time.Second, time.Minute, time.Second},
 	} {
 		in := newInput(func(in *Input) { in.Lease.RenewIn = c.renew })
 		if got := Requeue(in, &Wait{Retry: c.retry}); got != c.want {
@@ -321,7 +353,7 @@ func TestRequeue_RenewalOfTheLease(t *testing.T) {
 
 func TestRetryHeld_Bounds(t *testing.T) {
 	for left, want := range map[time.Duration]time.Duration{
-		-time.Hour: time.Second, 20 * time.Second: 20 * time.Second, time.Hour: controller.RetryDenied,
+		-time.Hour: time.Second, 20 * time.Second: 20 * time.Second, time.Hour: retryDenied,
 	} {
 		if got := RetryHeld(&nodelease.AlreadyHeldError{Until: now.Add(left)}, now); got != want {
 			t.Errorf("held for %s: %s, want %s", left, got, want)

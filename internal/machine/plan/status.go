@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -118,7 +119,7 @@ func (in *Input) failure() Condition {
 		return isFalse(ReasonInvalid, in.Create.Err.Error())
 	case isInvalid(in.Get.Err) && !Provisioned(in.Machine):
 		return isFalse(ReasonInvalid, in.Get.Err.Error())
-	case in.Get.Asked && in.Get.Err == nil && in.Instance() == nil && Provisioned(in.Machine):
+	case in.isMissing() && Provisioned(in.Machine):
 		return isFalse(string(ReasonMissing), "can't find created instance")
 	}
 	return Condition{}
@@ -191,7 +192,7 @@ func (in *Input) instanceExists(wait *Wait) Condition {
 		return Condition{}
 	case failure.Reason == string(ReasonMissing):
 		return isFalse(string(ReasonMissing), "Instance not found on provider")
-	case in.Unserved == ErrNoSpec:
+	case errors.Is(in.Unserved, ErrNoSpec):
 		return isFalse(ReasonInvalid, in.Unserved.Error())
 	case in.Unserved != nil:
 		return isFalse(ReasonNoProvider, in.Unserved.Error())

@@ -22,8 +22,9 @@ func TestStatus_PhaseAndReady(t *testing.T) {
 		in                    *Input
 		phase, reason, exists string
 	}{
-		"no instance":         {newInput(), "Provisioning", "Provisioning", ""},
-		"instance":            {newInput(func(in *Input) { in.Get = Answer{Asked: true, Instance: newInstance()} }), "Provisioned", "AwaitingNode", "True"},
+		"no instance": {newInput(), "Provisioning", "Provisioning", ""},
+		"instance": {newInput(func(in *Input) { in.Get = Answer{Asked: true, Instance: newInstance()} }), "Provisioned", "AwaitingNode",
+			"True"},
 		"Node is Ready":       {newInput(withRunning, link(Link{Node: ready, Linked: true})), "Running", "", ""},
 		"Node is not Ready":   {newInput(withRunning, link(Link{Node: newNode(), Linked: true})), "Running", "NodeNotReady", ""},
 		"Node is gone":        {newInput(withRunning), "Running", "NodeNotFound", ""},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -22,6 +21,7 @@ import (
 	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/nodelink"
+	"github.com/drover-io/drover/internal/quorum"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -49,19 +49,6 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Guard decides whether the control plane can spare a Node.
-type Guard interface {
-	// Applies reports whether a Node is a control-plane node that is guarded on this cluster.
-	Applies(node *corev1.Node) bool
-	// MissingNode returns what to check for a Machine whose Node is gone; nil if the Machine is not of the control plane.
-	MissingNode(machine *machinev1beta1.Machine) *corev1.Node
-	// Check returns why the Node cannot be spared now; empty if it can.
-	Check(ctx context.Context, node *corev1.Node) (denial string, err error)
-	// Lock lets one caller at a time, of all capabilities, check and then disrupt a Node. What is done under the lock has the context that it
-	// returns, which ends after a while.
-	Lock(ctx context.Context) (bounded context.Context, unlock func())
-}
-
 // Dependencies are what the controller works with.
 type Dependencies struct {
 	// Cache has the indexes of Index, of nodelink and of the drain engine.
@@ -79,7 +66,7 @@ type Dependencies struct {
 	// Lease is the lease of a Node that every controller acquires which disrupts it, with the holder Holder.
 	Lease *nodelease.Leases
 	// Guard protects the control plane; nil protects nothing.
-	Guard Guard
+	Guard quorum.MachineChecker
 	// Metrics are the controller's.
 	Metrics *Metrics
 }

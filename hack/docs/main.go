@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/healthcheck"
+	checkplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/machine"
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
@@ -42,9 +43,9 @@ var capabilities = []capability{
 	},
 	{
 		name:       "machines",
-		metrics:    slices.Concat(machineset.MetricDocs, machine.MetricDocs(), healthcheck.MetricDocs()),
-		events:     slices.Concat(machineset.Events, machineplan.EventDocs(), healthcheck.EventDocs()),
-		conditions: slices.Concat(setplan.ConditionDocs(), machineplan.ConditionDocs(), healthcheck.ConditionDocs()),
+		metrics:    slices.Concat(machineset.MetricDocs, machine.MetricDocs(), healthcheck.MetricDocs),
+		events:     slices.Concat(machineset.Events, machineplan.EventDocs(), healthcheck.Events),
+		conditions: slices.Concat(setplan.ConditionDocs(), machineplan.ConditionDocs(), checkplan.ConditionDocs()),
 	},
 	{name: upgrade.Name, metrics: upgrade.MetricDocs(), events: upgrade.EventDocs(), conditions: upgrade.ConditionDocs()},
 }

@@ -3,7 +3,6 @@ package healthcheck
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -13,168 +12,165 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
-	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/status"
 )
 
-// remediate begins as many remediations as there is room for. Everything is gathered and counted anew after each of them: what was true
-// for the first need not be so for the next.
-func (p *pass) remediate(ctx context.Context) error {
-	var trouble []error
-	for p.room() > 0 && ctx.Err() == nil {
-		r := p.next()
+// apply starts remediations, deletes the remediation requests of Machines that are healthy again, and releases leases that are not needed. It
+// returns the last snapshot.
+func (rc *reconciliation) apply(ctx context.Context, current *snapshot) (*snapshot, outcome) {
+	current, out := rc.remediate(ctx, current)
+	out = out.and(rc.deleteRequests(ctx, current))
+	needed := map[types.UID]bool{}
+	for i := range current.decision.Remediations {
+		needed[current.decision.Remediations[i].Machine.UID] = true
+	}
+	for i := range out.blocked {
+		needed[out.blocked[i].Machine.UID] = out.blocked[i].Retried
+	}
+	return current, out.and(failed(rc.releaseLeases(ctx, rc.key, needed)))
+}
+
+// remediate starts as many remediations as may be in flight. Everything is observed and decided anew after each of them.
+func (rc *reconciliation) remediate(ctx context.Context, current *snapshot) (*snapshot, outcome) {
+	var out outcome
+	tried := map[types.UID]bool{}
+	for rc.mayStart(current, tried, out.started) && ctx.Err() == nil {
+		r := next(current, tried)
 		if r == nil {
 			break
 		}
-		p.tried[r.target.machine.UID] = true
-		begun, err := p.begin(ctx, r)
-		if err != nil {
-			p.fail(r, err)
-			trouble = append(trouble, err)
+		tried[r.Machine.UID] = true
+		one := rc.start(ctx, current, r)
+		if one.err != nil && len(one.blocked) == 0 {
+			one.blocked = []plan.Blocked{{Machine: r.Machine, Reason: plan.ReasonFailed, Message: one.err.Error(), Retried: true}}
 		}
-		if !begun {
+		out = out.and(one)
+		if one.started == 0 {
 			continue
 		}
-		p.begun(ctx, r)
-		if r.means != byDeletion {
-			p.decision.underway++
-		}
-		if p.room() == 0 {
+		rc.reportStarted(ctx, r)
+		if !rc.mayStart(current, tried, out.started) {
 			break
 		}
-		if err := p.gather(ctx); err != nil {
-			return errors.Join(append(trouble, err)...)
+		observed, err := rc.observe(ctx, current.external)
+		if err != nil {
+			return current, out.and(outcome{err: err})
 		}
-		p.decide()
+		current = observed
 	}
-	if p.next() != nil {
-		// The cache tells by an event what has been begun; an external remediation has none.
-		p.later(catchUp)
+	if next(current, tried) != nil {
+		// The cache shows by an event what has started; an external remediation has no event.
+		out.remaining = true
+		out.requeue.In(controller.CatchUp)
 	}
-	return errors.Join(trouble...)
+	return current, out
 }
 
-// room is how many remediations may be begun before the cache shows those that are under way.
-func (p *pass) room() int {
-	room := p.options.MaxInFlight - p.done
-	for i := range p.in.targets {
-		if t := &p.in.targets[i]; (t.leaving || t.behind) && !p.tried[t.machine.UID] {
-			room--
+// mayStart reports whether one more remediation may start before the cache shows those that have.
+func (rc *reconciliation) mayStart(current *snapshot, tried map[types.UID]bool, started int) bool {
+	inFlight := started
+	for i := range current.input.Targets {
+		if t := &current.input.Targets[i]; (t.Deleted || t.Stale) && !tried[t.Machine.UID] {
+			inFlight++
 		}
 	}
-	return room
+	return inFlight < rc.options.MaxInFlight
 }
 
-// next is the first remedy that has not been tried.
-func (p *pass) next() *remedy {
-	for i := range p.decision.remedies {
-		if r := &p.decision.remedies[i]; !p.tried[r.target.machine.UID] {
+// next returns the first remediation that has not been tried; nil for none.
+func next(current *snapshot, tried map[types.UID]bool) *plan.Remediation {
+	for i := range current.decision.Remediations {
+		if r := &current.decision.Remediations[i]; !tried[r.Machine.UID] {
 			return r
 		}
 	}
 	return nil
 }
 
-// begin begins one remediation, unless something is in its way. An error is for what may work next time.
-func (p *pass) begin(ctx context.Context, r *remedy) (begun bool, err error) {
-	if gone, err := p.confirm(ctx, r); err != nil || !gone {
-		return false, err
+// start starts one remediation, unless something blocks it. An error is what may succeed the next time.
+func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.Remediation) outcome {
+	if out := rc.confirm(ctx, current, r); !out.isClear() {
+		return out
 	}
-	if node := p.protected(r.target.machine, r.target.node); node != nil {
+	if node := rc.protectedNode(r.Machine, r.Node); node != nil {
 		var unlock func()
-		ctx, unlock = p.options.Guard.Lock(ctx)
+		ctx, unlock = rc.options.Guard.Lock(ctx)
 		defer unlock()
-		if denied, err := p.guarded(ctx, r, node); err != nil || denied {
-			return false, err
+		if out := rc.checkQuorum(ctx, r.Machine, node); !out.isClear() {
+			return out
 		}
 	}
-	if r.means == byDeletion {
-		return p.remove(ctx, r)
+	if r.Method == plan.ByDeletion {
+		if out := rc.acquireLease(ctx, r); !out.isClear() {
+			return out
+		}
+		return rc.deleteMachine(ctx, r)
 	}
-	// Whoever remediates outside has its own way with leases; but a node that somebody works on is not handed over.
-	if held, err := p.held(ctx, r); err != nil || held {
-		return false, err
+	if out := rc.checkLease(ctx, r); !out.isClear() {
+		return out
 	}
-	if r.means == byTemplate {
-		return p.request(ctx, r)
+	if r.Method == plan.ByTemplate {
+		return rc.createRequest(ctx, current.external, r)
 	}
-	return p.annotate(ctx, r)
+	return rc.annotateMachine(ctx, r)
 }
 
-// protected is the Node of a Machine of the control plane that is guarded, or what stands for it when it is gone; nil for any other Machine.
-func (p *pass) protected(machine *machinev1beta1.Machine, node *corev1.Node) *corev1.Node {
+// confirm checks at the API server that the Node is as unhealthy as the cache shows it: events of Machines and of Nodes come in any order, and the
+// first list after a restart may be old. A change of the Machine itself fails the guard of its deletion.
+func (rc *reconciliation) confirm(ctx context.Context, current *snapshot, r *plan.Remediation) (out outcome) {
+	if health := r.Assessment.Health; health != plan.NodeGone && health != plan.Unhealthy {
+		return out
+	}
+	node, err := readNode(ctx, rc.options.Live, r.Machine)
+	if err != nil {
+		return outcome{err: err}
+	}
+	if !current.input.NeedsRemediation(r.Target, node) {
+		out.requeue.In(controller.CatchUp)
+	}
+	return out
+}
+
+// protectedNode returns the Node of a control-plane Machine, or what is checked in its place when it is gone; nil for any other Machine.
+func (rc *reconciliation) protectedNode(machine *machinev1beta1.Machine, node *corev1.Node) *corev1.Node {
 	switch {
-	case p.options.Guard == nil:
+	case rc.options.Guard == nil:
 		return nil
 	case node == nil:
-		return p.options.Guard.MissingNode(machine)
-	case p.options.Guard.Applies(node):
+		return rc.options.Guard.MissingNode(machine)
+	case rc.options.Guard.Applies(node):
 		return node
 	}
 	return nil
 }
 
-// held tells whether somebody else has the lease of the Machine's node.
-func (p *pass) held(ctx context.Context, r *remedy) (bool, error) {
-	if r.target.node == nil || p.options.Leases == nil {
-		return false, nil
-	}
-	held, err := p.options.Leases.HeldByOther(ctx, r.target.node.Name)
-	if err != nil || held == nil {
-		return false, err
-	}
-	p.leaseHeld(r, held)
-	return true, nil
-}
-
-func (p *pass) leaseHeld(r *remedy, held *nodelease.AlreadyHeldError) {
-	p.block(r, reasonLease, fmt.Sprintf("the lease of node %s is held by %q", held.Node, held.Holder))
-	p.later(min(max(held.Until.Sub(p.now), catchUp), retryLease))
-}
-
-// confirm asks the API server whether a Node is as bad as the cache has it: news of Machines and of Nodes come in no order, and the first
-// list after a restart may be old. A Machine whose Node is well must not be deleted for either. That a Machine itself has changed is seen
-// by its version, when it is deleted.
-func (p *pass) confirm(ctx context.Context, r *remedy) (bool, error) {
-	if f := r.verdict.finding; f != foundNodeGone && f != foundUnhealthy {
-		return true, nil
-	}
-	seen := *r.target
-	var err error
-	if seen.node, err = p.nodeOf(ctx, p.options.Live, seen.machine); err != nil {
-		return false, err
-	}
-	if !p.in.judge(&seen).finding.due() {
-		p.later(catchUp)
-		return false, nil
-	}
-	return true, nil
-}
-
-// guarded asks whether the control plane can spare a node. A Machine of another of its nodes that is on its way out counts, too: its node
-// may still look well.
-func (p *pass) guarded(ctx context.Context, r *remedy, node *corev1.Node) (denied bool, err error) {
-	denial, err := p.leavingPeer(ctx, r.target.machine)
+// checkQuorum checks whether the control plane can spare a node. The Machine of another of its nodes that is being deleted counts, too: its Node may
+// still be ready.
+func (rc *reconciliation) checkQuorum(ctx context.Context, machine *machinev1beta1.Machine, node *corev1.Node) (out outcome) {
+	denial, err := rc.findDeletedPeer(ctx, machine)
 	if err == nil && denial == "" {
-		denial, err = p.options.Guard.Check(ctx, node)
+		denial, err = rc.options.Guard.Check(ctx, node)
 	}
 	switch {
 	case status.Classify(err) == status.Denied:
-		p.block(r, reasonQuorumUnknown, err.Error())
-		p.later(retryDenied)
-	case err != nil || denial == "":
-		return false, err
-	default:
-		p.block(r, reasonQuorum, denial)
-		p.later(retryQuorum)
+		out = blocked(machine, plan.ReasonQuorumUnknown, err.Error())
+		out.requeue.In(controller.RetryDenied)
+	case err != nil:
+		out.err = err
+	case denial != "":
+		out = blocked(machine, plan.ReasonQuorum, denial)
+		out.requeue.In(retryQuorum)
 	}
-	return true, nil
+	return out
 }
 
-func (p *pass) leavingPeer(ctx context.Context, machine *machinev1beta1.Machine) (denial string, err error) {
-	machines := &machinev1beta1.MachineList{}
-	if err := p.reader.List(ctx, machines, client.InNamespace(machine.Namespace)); err != nil {
+// findDeletedPeer says which other control-plane Machine is being deleted; empty for none.
+func (rc *reconciliation) findDeletedPeer(ctx context.Context, machine *machinev1beta1.Machine) (denial string, err error) {
+	var machines machinev1beta1.MachineList
+	if err := rc.cache.List(ctx, &machines, client.InNamespace(machine.Namespace)); err != nil {
 		return "", fmt.Errorf("listing the Machines of namespace %s: %w", machine.Namespace, err)
 	}
 	for i := range machines.Items {
@@ -182,177 +178,107 @@ func (p *pass) leavingPeer(ctx context.Context, machine *machinev1beta1.Machine)
 		if peer.UID == machine.UID {
 			continue
 		}
-		if leaving, err := p.deletions.Pending(ctx, string(peer.UID)); err != nil || !leaving && peer.DeletionTimestamp == nil {
-			if err != nil {
-				return "", err
-			}
-			continue
-		}
-		node, err := p.nodeOf(ctx, p.reader, peer)
+		deleted, err := rc.deletions.Pending(ctx, string(peer.UID))
 		if err != nil {
 			return "", err
 		}
-		if node = p.protected(peer, node); node != nil {
+		if !deleted && peer.DeletionTimestamp == nil {
+			continue
+		}
+		node, err := readNode(ctx, rc.cache, peer)
+		if err != nil {
+			return "", err
+		}
+		if node = rc.protectedNode(peer, node); node != nil {
 			return fmt.Sprintf("Machine %s of control-plane node %s is being deleted", peer.Name, node.Name), nil
 		}
 	}
 	return "", nil
 }
 
-// remove deletes the Machine, exactly as it was seen.
-func (p *pass) remove(ctx context.Context, r *remedy) (bool, error) {
-	if held, err := p.lease(ctx, r); err != nil || !held {
-		return false, err
+// deleteMachine deletes a Machine if it has not changed since it was observed.
+func (rc *reconciliation) deleteMachine(ctx context.Context, r *plan.Remediation) outcome {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: r.Machine.Namespace, Name: r.Machine.Name}}
+	err := rc.writer.Delete(ctx, machine, client.Preconditions{UID: &r.Machine.UID, ResourceVersion: &r.Machine.ResourceVersion})
+	out := rc.answered(r, err, EventDeletionFailed)
+	if out.started == 0 {
+		return out
 	}
-	seen := r.target.machine
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: seen.Namespace, Name: seen.Name}}
-	err := p.writer.Delete(ctx, machine, client.Preconditions{UID: &seen.UID, ResourceVersion: &seen.ResourceVersion})
-	ok, err := p.answered(r, err, EventDeletionFailed)
-	if !ok {
-		return false, err
+	rc.deletions.Deleted(string(r.Machine.UID), r.Machine)
+	// The machine controller has the same holder, and needs the lease for the drain.
+	rc.leases.Get(rc.key, "").forget(r.Machine.UID)
+	rc.metrics.remediated.WithLabelValues(rc.key.Name, rc.key.Namespace).Inc()
+	rc.recorder.Eventf(r.Machine, corev1.EventTypeNormal, EventDeleted, "MachineHealthCheck %s has deleted the Machine: %s", rc.key.Name, r.Assessment.Message)
+	if !r.Started {
+		rc.failures.record(plan.OwnerOf(r.Machine), r.Failures.Next(r.Machine.CreationTimestamp.Time, rc.now))
 	}
-	p.deletions.Deleted(string(seen.UID), seen)
-	// The controller of Machines has the same holder, and goes on with the lease.
-	delete(p.memory.leases, seen.UID)
-	p.metrics.remediated.WithLabelValues(p.key.Name, p.key.Namespace).Inc()
-	p.recorder.Eventf(seen, corev1.EventTypeNormal, EventDeleted, "MachineHealthCheck %s has deleted it: %s", p.key.Name, r.verdict.text)
-	if !r.started {
-		p.owners.failed(ownerOf(seen), r.known, seen.CreationTimestamp.Time, p.now)
-	}
-	return true, nil
+	return out
 }
 
-// lease takes the lease of the Machine's node.
-func (p *pass) lease(ctx context.Context, r *remedy) (bool, error) {
-	node := r.target.node
-	if node == nil || p.options.Leases == nil {
-		return true, nil
-	}
-	_, err := p.options.Leases.Acquire(ctx, node)
-	var held *nodelease.AlreadyHeldError
-	switch {
-	case err == nil:
-		p.memory.leases[r.target.machine.UID] = node.Name
-		return true, nil
-	case errors.As(err, &held):
-		p.leaseHeld(r, held)
-		return false, nil
-	case status.Classify(err) == status.Stale:
-		p.conflicted = true
-		return false, nil
-	}
-	return false, err
-}
-
-// returnLeases gives back what was taken for a Machine that is not going to be deleted after all: a lease in hand keeps those away who
-// could help the node. The lease of one that is being deleted stays.
-func (p *pass) returnLeases(ctx context.Context) {
-	if len(p.memory.leases) == 0 {
-		return
-	}
-	idle := map[types.UID]bool{}
-	for i := range p.in.targets {
-		t := &p.in.targets[i]
-		idle[t.machine.UID] = t.machine.DeletionTimestamp == nil && !t.leaving
-	}
-	for i := range p.decision.remedies {
-		idle[p.decision.remedies[i].target.machine.UID] = false
-	}
-	for i := range p.blocked {
-		// What has failed may have been done all the same, and is tried again at once.
-		idle[p.blocked[i].machine.UID] = !p.blocked[i].retried
-	}
-	for uid, node := range p.memory.leases {
-		free, present := idle[uid]
-		if present && !free {
-			continue
-		}
-		err := error(nil)
-		if free {
-			err = p.options.Leases.Release(ctx, node)
-		}
-		if status.Classify(err) == status.Stale {
-			p.conflicted = true
-			continue
-		}
-		delete(p.memory.leases, uid)
-		if err != nil {
-			log.FromContext(ctx).Error(err, "cannot return a lease; it runs out by itself", "node", node)
-		}
-	}
-}
-
-// annotate hands the Machine over to somebody outside.
-func (p *pass) annotate(ctx context.Context, r *remedy) (bool, error) {
-	seen := r.target.machine
+// annotateMachine requests external remediation of a Machine if it has not changed since it was observed.
+func (rc *reconciliation) annotateMachine(ctx context.Context, r *plan.Remediation) outcome {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": seen.UID, "resourceVersion": seen.ResourceVersion, "annotations": map[string]string{AnnotationExternal: ""},
+		"uid": r.Machine.UID, "resourceVersion": r.Machine.ResourceVersion, "annotations": map[string]string{plan.ExternalAnnotation: ""},
 	}})
 	if err != nil {
-		return false, fmt.Errorf("making the patch of Machine %s: %w", seen.Name, err)
+		return outcome{err: fmt.Errorf("encoding the patch of Machine %s: %w", r.Machine.Name, err)}
 	}
-	// Only metadata comes back, which is all that is needed of the answer.
-	machine := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: seen.Namespace, Name: seen.Name}}
+	// Of the answer only the metadata is needed.
+	machine := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: r.Machine.Namespace, Name: r.Machine.Name}}
 	machine.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind("Machine"))
-	err = p.writer.Patch(ctx, machine, client.RawPatch(types.MergePatchType, patch), fieldOwner)
-	ok, err := p.answered(r, err, EventAnnotationFailed)
-	if !ok {
-		return false, err
+	err = rc.writer.Patch(ctx, machine, client.RawPatch(types.MergePatchType, patch), fieldOwner)
+	out := rc.answered(r, err, EventAnnotationFailed)
+	if out.started == 0 {
+		return out
 	}
-	p.versions.Expect(string(seen.UID), expectations.Write{Version: machine.ResourceVersion})
-	p.recorder.Eventf(seen, corev1.EventTypeNormal, EventAnnotationAdded,
-		"MachineHealthCheck %s has added the annotation %s: %s", p.key.Name, AnnotationExternal, r.verdict.text)
-	return true, nil
+	out.requested = true
+	rc.versions.Expect(string(r.Machine.UID), expectations.Write{Version: machine.ResourceVersion})
+	rc.recorder.Eventf(r.Machine, corev1.EventTypeNormal, EventAnnotationAdded,
+		"MachineHealthCheck %s has added the annotation %s: %s", rc.key.Name, plan.ExternalAnnotation, r.Assessment.Message)
+	return out
 }
 
-// answered notes the API server's answer to a deletion or an annotation, and tells whether it was done.
-func (p *pass) answered(r *remedy, err error, event string) (bool, error) {
+// answered returns the outcome of a deletion or an annotation. event is the reason of the event for a failure.
+func (rc *reconciliation) answered(r *plan.Remediation, err error, event string) (out outcome) {
 	class := status.Classify(err)
-	p.metrics.attempts.WithLabelValues(string(r.means), string(class)).Inc()
+	rc.metrics.attempts.WithLabelValues(string(r.Method), string(class)).Inc()
 	switch class {
 	case status.OK:
-		return true, nil
+		out.started = 1
+		return out
 	case status.Stale:
-		p.conflicted = true
-		return false, nil
+		out.conflict = true
+		return out
 	case status.Gone:
-		// Its Deleted event is on the way.
-		p.later(catchUp)
-		return false, nil
+		// The event of the deletion is on its way.
+		out.requeue.In(controller.CatchUp)
+		return out
 	}
-	o := obstacle{machine: r.target.machine, reason: reasonFailed, message: err.Error(), event: event, retried: class != status.Denied}
-	p.blocked = append(p.blocked, o)
+	out.blocked = []plan.Blocked{{
+		Machine: r.Machine, Reason: plan.ReasonFailed, Message: err.Error(), Event: event, Retried: class != status.Denied,
+	}}
 	if class == status.Denied {
-		p.later(retryDenied)
-		return false, nil
+		out.requeue.In(controller.RetryDenied)
+	} else {
+		out.err = fmt.Errorf("remediating Machine %s: %w", r.Machine.Name, err)
 	}
-	return false, fmt.Errorf("remediating Machine %s: %w", r.target.machine.Name, err)
+	return out
 }
 
-// begun notes what holds for every remediation.
-func (p *pass) begun(ctx context.Context, r *remedy) {
-	p.done++
-	due := r.verdict.dueAt
-	if seen := p.memory.machines[r.target.machine.UID]; due.IsZero() && seen != nil {
-		due = seen.due
+// reportStarted logs that a remediation has started, and observes its delay.
+func (rc *reconciliation) reportStarted(ctx context.Context, r *plan.Remediation) {
+	due := r.Assessment.Due
+	if known := rc.state.machines[r.Machine.UID]; due.IsZero() && known != nil {
+		due = known.due
 	}
 	if !due.IsZero() {
-		p.metrics.delay.Observe(max(0, p.now.Sub(due).Seconds()))
+		rc.metrics.delay.Observe(max(0, rc.now.Sub(due).Seconds()))
 	}
-	log.FromContext(ctx).Info("remediation begun", "machine", r.target.machine.Name, "node", nodeName(r.target.machine),
-		"means", string(r.means), "why", r.verdict.text)
+	log.FromContext(ctx).Info("started a remediation", "machine", r.Machine.Name, "node", plan.NodeName(r.Machine),
+		"method", string(r.Method), "reason", r.Assessment.Message)
 }
 
-// fail notes an error that came into the way of a remedy, unless that has been done with more to say.
-func (p *pass) fail(r *remedy, err error) {
-	if len(p.blocked) > 0 && p.blocked[len(p.blocked)-1].machine.UID == r.target.machine.UID {
-		return
-	}
-	p.block(r, reasonFailed, err.Error())
-	p.blocked[len(p.blocked)-1].retried = true
-}
-
-// block notes what has come into the way of a remedy.
-func (p *pass) block(r *remedy, reason, message string) {
-	p.blocked = append(p.blocked, obstacle{machine: r.target.machine, reason: reason, message: message})
+// blocked returns the outcome of a step that blocks the remediation of a Machine.
+func blocked(machine *machinev1beta1.Machine, reason, message string) outcome {
+	return outcome{blocked: []plan.Blocked{{Machine: machine, Reason: reason, Message: message}}}
 }

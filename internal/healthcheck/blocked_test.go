@@ -18,6 +18,9 @@ import (
 
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/paused"
+
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/healthcheck/plan"
 )
 
 const holder = "drover-machines"
@@ -28,84 +31,84 @@ func withAnnotation(key string) func(*machinev1beta1.Machine) {
 
 func unowned(m *machinev1beta1.Machine) { m.OwnerReferences = nil }
 
-func TestAMachineWithoutAnOwnerIsLeft(t *testing.T) {
-	s := newStage(t, Options{}, checkOf("c"), machineOf("m0", "n0", unowned), unready("n0", time.Hour))
-	s.pass("c", statusC)
-	s.expect("c", "1 0 0", "RemediationAllowed=True", "RemediationProgressing=False/NoController")
-	s.pass("c", "")
-	if got := s.told(); got != "Normal DetectedUnhealthy, Normal SkippedNoController" {
-		t.Errorf("told %s", got)
+func TestReconcile_MachineWithoutController(t *testing.T) {
+	s := newFixture(t, Options{}, newCheck("c"), newMachine("m0", "n0", unowned), newUnreadyNode("n0", time.Hour))
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "1 0 0", "RemediationAllowed=True", "RemediationProgressing=False/NoController")
+	s.mustReconcile("c", "")
+	if got := s.emitted(); got != "Normal DetectedUnhealthy, Normal SkippedNoController" {
+		t.Errorf("emitted %s", got)
 	}
-	if s.metric(waitingDoc.Name, "c", namespace, reasonNoController) != 1 {
+	if s.metric(waitingDoc.Name, "c", namespace, plan.ReasonNoController) != 1 {
 		t.Error("the metric does not show it")
 	}
-	edit(s, nodeOf("n0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
-	s.pass("c", statusC)
-	s.expect("c", "1 1 1", rested)
-	if s.metric(waitingDoc.Name, "c", namespace, reasonNoController) != -1 {
+	edit(s, newNode("n0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "1 1 1", nothingToDo)
+	if s.metric(waitingDoc.Name, "c", namespace, plan.ReasonNoController) != -1 {
 		t.Error("the series is still there")
 	}
 }
 
-func TestSkippedMachines(t *testing.T) {
-	for _, key := range []string{AnnotationSkip, AnnotationSkipUpstream, paused.ClusterAPIAnnotation, paused.Annotation} {
+func TestReconcile_SkippedMachines(t *testing.T) {
+	for _, key := range []string{plan.SkipAnnotation, plan.ClusterAPISkipAnnotation, paused.ClusterAPIAnnotation, paused.Annotation} {
 		t.Run(key, func(t *testing.T) {
-			machine := machineOf("m0", "n0", withAnnotation(key))
-			s := newStage(t, Options{}, checkOf("c"), machine, unready("n0", time.Hour), machineOf("m1", "n1"), unready("n1", time.Hour))
-			s.pass("c", "delete Machine/m1, "+statusC)
+			machine := newMachine("m0", "n0", withAnnotation(key))
+			s := newFixture(t, Options{}, newCheck("c"), machine, newUnreadyNode("n0", time.Hour), newMachine("m1", "n1"), newUnreadyNode("n1", time.Hour))
+			s.mustReconcile("c", "delete Machine/m1, "+statusC)
 			reason := map[bool]string{true: "MachinePaused", false: "SkippedByAnnotation"}[key == paused.ClusterAPIAnnotation || key == paused.Annotation]
-			s.expect("c", "2 0 0", "RemediationAllowed=True", "RemediationProgressing=False/"+reason)
-			if got := s.message("c", ConditionProgressing); got != "Machine m0: it has the annotation "+key {
+			s.expectStatus("c", "2 0 0", "RemediationAllowed=True", "RemediationProgressing=False/"+reason)
+			if got := s.conditionMessage("c", plan.ConditionProgressing); got != "Machine m0: it has the annotation "+key {
 				t.Errorf("%s", got)
 			}
-			s.pass("c", "")
+			s.mustReconcile("c", "")
 			edit(s, machine, func(m *machinev1beta1.Machine) { m.Annotations = nil })
-			s.pass("c", "delete Machine/m0, "+statusC)
-			if got := s.told(); got != "Normal DetectedUnhealthy, Normal DetectedUnhealthy, Normal MachineDeleted, Normal MachineDeleted" {
-				t.Errorf("told %s", got)
+			s.mustReconcile("c", "delete Machine/m0, "+statusC)
+			if got := s.emitted(); got != "Normal DetectedUnhealthy, Normal DetectedUnhealthy, Normal MachineDeleted, Normal MachineDeleted" {
+				t.Errorf("emitted %s", got)
 			}
 		})
 	}
 }
 
-func TestConditionsNameSomeMachines(t *testing.T) {
-	objects := []client.Object{checkOf("c")}
+func TestReconcile_ConditionNamesFiveMachines(t *testing.T) {
+	objects := []client.Object{newCheck("c")}
 	for _, name := range strings.Split("m0 m1 m2 m3 m4 m5 m6", " ") {
-		objects = append(objects, machineOf(name, "n-"+name, withAnnotation(AnnotationSkip)), unready("n-"+name, time.Hour))
+		objects = append(objects, newMachine(name, "n-"+name, withAnnotation(plan.SkipAnnotation)), newUnreadyNode("n-"+name, time.Hour))
 	}
-	objects = append(objects, machineOf("m9", "n-m9", unowned), unready("n-m9", time.Hour))
-	s := newStage(t, Options{}, objects...)
-	s.pass("c", statusC)
-	s.expect("c", "8 0 0", "RemediationProgressing=False/NoController")
-	if got := s.message("c", ConditionProgressing); !strings.HasPrefix(got, "Machine m9: ") || !strings.Contains(got, "; Machine m3: ") ||
+	objects = append(objects, newMachine("m9", "n-m9", unowned), newUnreadyNode("n-m9", time.Hour))
+	s := newFixture(t, Options{}, objects...)
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "8 0 0", "RemediationProgressing=False/NoController")
+	if got := s.conditionMessage("c", plan.ConditionProgressing); !strings.HasPrefix(got, "Machine m9: ") || !strings.Contains(got, "; Machine m3: ") ||
 		!strings.HasSuffix(got, "; and 3 more") {
 		t.Errorf("%s", got)
 	}
 }
 
-func TestAPausedOneDoesNothing(t *testing.T) {
-	s := newStage(t, Options{}, crew("ww")...)
-	s.pass("c", statusC)
-	edit(s, checkOf("c"), func(c *machinev1beta1.MachineHealthCheck) {
+func TestReconcile_Paused(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("ww")...)
+	s.mustReconcile("c", statusC)
+	edit(s, newCheck("c"), func(c *machinev1beta1.MachineHealthCheck) {
 		c.Annotations = map[string]string{paused.ClusterAPIAnnotation: "false"}
 	})
-	edit(s, nodeOf("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
-	s.pass("c", statusC)
-	s.expect("c", "2 2 2", "Paused=True/PausedByAnnotation", "RemediationAllowed=True")
-	if result := s.pass("c", ""); result.RequeueAfter != 0 || s.told() != "" {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+	edit(s, newNode("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "2 2 2", "Paused=True/PausedByAnnotation", "RemediationAllowed=True")
+	if result := s.mustReconcile("c", ""); result.RequeueAfter != 0 || s.emitted() != "" {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
-	edit(s, checkOf("c"), func(c *machinev1beta1.MachineHealthCheck) { c.Annotations = nil })
-	s.pass("c", "delete Machine/m0, "+statusC)
-	s.expect("c", "2 1 1", "Paused=", rested)
+	edit(s, newCheck("c"), func(c *machinev1beta1.MachineHealthCheck) { c.Annotations = nil })
+	s.mustReconcile("c", "delete Machine/m0, "+statusC)
+	s.expectStatus("c", "2 1 1", "Paused=", nothingToDo)
 }
 
-// guard denies some nodes of the control plane.
+// guard is a control plane that spares no node while it has a denial.
 type guard struct {
-	denial string
-	err    error
-	asked  []string
-	locked bool
+	denial  string
+	err     error
+	checked []string
+	locked  bool
 }
 
 func (g *guard) Lock(ctx context.Context) (context.Context, func()) {
@@ -116,9 +119,9 @@ func (g *guard) Lock(ctx context.Context) (context.Context, func()) {
 func (g *guard) Applies(node *corev1.Node) bool { return node.Labels["control-plane"] != "" }
 
 func (g *guard) Check(_ context.Context, node *corev1.Node) (string, error) {
-	g.asked = append(g.asked, node.Name)
+	g.checked = append(g.checked, node.Name)
 	if !g.locked {
-		return "", errors.New("the guard is asked without its lock")
+		return "", errors.New("the guard is checked without its lock")
 	}
 	return g.denial, g.err
 }
@@ -127,10 +130,10 @@ func (g *guard) MissingNode(machine *machinev1beta1.Machine) *corev1.Node {
 	if machine.Labels["control-plane"] == "" {
 		return nil
 	}
-	return nodeOf("once-of-" + machine.Name)
+	return newNode("once-of-" + machine.Name)
 }
 
-// controlPlane makes Nodes unhealthy and members of the control plane.
+// controlPlane makes Nodes members of the control plane.
 func controlPlane(objects []client.Object) []client.Object {
 	for _, object := range objects {
 		if node, ok := object.(*corev1.Node); ok {
@@ -140,92 +143,92 @@ func controlPlane(objects []client.Object) []client.Object {
 	return objects
 }
 
-// What the guard may not read is reported once, and asked for slowly: only a person can grant it.
+// What the guard may not read is reported once, and tried again every minute: only a user can grant it.
 func TestRemediate_GuardMayNotListLeases(t *testing.T) {
 	g := &guard{err: apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("no Role allows to list"))}
-	s := newStage(t, Options{Guard: g}, controlPlane(crew("uww"))...)
-	if result := s.pass("c", statusC); result.RequeueAfter != retryDenied {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+	s := newFixture(t, Options{Guard: g}, controlPlane(newObjects("uww"))...)
+	if result := s.mustReconcile("c", statusC); result.RequeueAfter != controller.RetryDenied {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
-	s.expect("c", "3 2 2", "RemediationProgressing=False/ControlPlaneQuorumUnknown")
-	if got := s.message("c", ConditionProgressing); !strings.Contains(got, "no Role allows to list") {
+	s.expectStatus("c", "3 2 2", "RemediationProgressing=False/ControlPlaneQuorumUnknown")
+	if got := s.conditionMessage("c", plan.ConditionProgressing); !strings.Contains(got, "no Role allows to list") {
 		t.Errorf("%s", got)
 	}
-	if got := s.told(); got != "Normal DetectedUnhealthy, Warning RemediationDeferred" {
-		t.Errorf("told %s", got)
+	if got := s.emitted(); got != "Normal DetectedUnhealthy, Warning RemediationDeferred" {
+		t.Errorf("emitted %s", got)
 	}
 	g.err = nil
-	s.pass("c", "delete Machine/m0, "+statusC)
+	s.mustReconcile("c", "delete Machine/m0, "+statusC)
 }
 
-func TestTheControlPlaneIsSpared(t *testing.T) {
+func TestRemediate_ControlPlaneQuorum(t *testing.T) {
 	g := &guard{denial: "2 of 3 would be ready, and 2 are needed"}
-	s := newStage(t, Options{Guard: g}, append(controlPlane(crew("uuw")), machineOf("worker", "n-w"), unready("n-w", time.Hour))...)
-	if result := s.pass("c", "delete Machine/worker, "+statusC); result.RequeueAfter != retryQuorum {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+	s := newFixture(t, Options{Guard: g}, append(controlPlane(newObjects("uuw")), newMachine("worker", "n-w"), newUnreadyNode("n-w", time.Hour))...)
+	if result := s.mustReconcile("c", "delete Machine/worker, "+statusC); result.RequeueAfter != retryQuorum {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
-	s.expect("c", "4 1 1", "RemediationAllowed=True", "RemediationProgressing=False/ControlPlaneQuorum")
-	if got := s.message("c", ConditionProgressing); !strings.Contains(got, "Machine m0: "+g.denial) {
+	s.expectStatus("c", "4 1 1", "RemediationAllowed=True", "RemediationProgressing=False/ControlPlaneQuorum")
+	if got := s.conditionMessage("c", plan.ConditionProgressing); !strings.Contains(got, "Machine m0: "+g.denial) {
 		t.Errorf("%s", got)
 	}
-	s.told()
-	s.pass("c", "")
-	if got := s.told(); got != "" {
-		t.Errorf("told again: %s", got)
+	s.emitted()
+	s.mustReconcile("c", "")
+	if got := s.emitted(); got != "" {
+		t.Errorf("emitted again: %s", got)
 	}
-	if slices.Contains(g.asked, "n-w") {
-		t.Error("the guard was asked about a worker")
+	if slices.Contains(g.checked, "n-w") {
+		t.Error("the guard has checked a worker")
 	}
 	g.denial = ""
-	s.pass("c", "delete Machine/m0, "+statusC)
-	// The Node of the first one still looks well to the guard.
-	s.pass("c", statusC)
-	s.expect("c", "4 1 1", "RemediationProgressing=False/ControlPlaneQuorum")
-	if got := s.message("c", ConditionProgressing); got != "Machine m1: Machine m0 of control-plane node n-m0 is being deleted" {
+	s.mustReconcile("c", "delete Machine/m0, "+statusC)
+	// The Node of the first one is still ready for the guard.
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "4 1 1", "RemediationProgressing=False/ControlPlaneQuorum")
+	if got := s.conditionMessage("c", plan.ConditionProgressing); got != "Machine m1: Machine m0 of control-plane node n-m0 is being deleted" {
 		t.Errorf("%s", got)
 	}
-	if got := s.told(); got != "Normal MachineDeleted, Warning RemediationDeferred" {
-		t.Errorf("told %s", got)
+	if got := s.emitted(); got != "Normal MachineDeleted, Warning RemediationDeferred" {
+		t.Errorf("emitted %s", got)
 	}
-	if err := s.client.Delete(t.Context(), nodeOf("n-m0")); err != nil {
+	if err := s.client.Delete(t.Context(), newNode("n-m0")); err != nil {
 		t.Fatal(err)
 	}
-	s.pass("c", "delete Machine/m1, "+statusC)
+	s.mustReconcile("c", "delete Machine/m1, "+statusC)
 }
 
-// Nor may anybody pass while it is not known whose Machines are on their way out.
-func TestPeersThatCannotBeListed(t *testing.T) {
-	s := newStage(t, Options{Guard: &guard{}}, controlPlane(crew("u"))...)
-	s.cache.Reader = &failing{Reader: s.client, after: 1}
-	if _, writes, err := s.try("c"); err == nil || writes != statusC {
+// Nothing is remediated while it is not known which Machines are being deleted.
+func TestRemediate_PeersCannotBeListed(t *testing.T) {
+	s := newFixture(t, Options{Guard: &guard{}}, controlPlane(newObjects("u"))...)
+	s.cache.Reader = &failingCache{Reader: s.client, after: 1}
+	if _, writes, err := s.reconcile("c"); err == nil || writes != statusC {
 		t.Errorf("wrote %s, error %v", writes, err)
 	}
 }
 
-func TestNobodyPassesWhoCouldNotBeChecked(t *testing.T) {
+func TestRemediate_GuardFails(t *testing.T) {
 	g := &guard{err: errors.New("no answer")}
-	s := newStage(t, Options{Guard: g}, controlPlane(crew("u"))...)
-	if _, writes, err := s.try("c"); !errors.Is(err, g.err) || writes != statusC {
+	s := newFixture(t, Options{Guard: g}, controlPlane(newObjects("u"))...)
+	if _, writes, err := s.reconcile("c"); !errors.Is(err, g.err) || writes != statusC {
 		t.Errorf("wrote %s, error %v", writes, err)
 	}
-	s.expect("c", "1 0 0", "RemediationProgressing=False/RemediationFailed")
+	s.expectStatus("c", "1 0 0", "RemediationProgressing=False/RemediationFailed")
 	g.err = nil
-	s.pass("c", "delete Machine/m0, "+statusC)
+	s.mustReconcile("c", "delete Machine/m0, "+statusC)
 }
 
-func TestTheLeaseIsTaken(t *testing.T) {
-	s := newStage(t, Options{Leases: &nodelease.Leases{Holder: holder}}, crew("unw")...)
-	s.pass("c", "delete Machine/m1, "+statusC)
-	// The controller of Machines goes on with it.
-	s.pass("c", "create Lease/node-n-m0, delete Machine/m0, "+statusC)
-	s.pass("c", "")
-	if got := s.leaseOf("n-m0"); got != holder {
+func TestRemediate_AcquiresLease(t *testing.T) {
+	s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, newObjects("unw")...)
+	s.mustReconcile("c", "delete Machine/m1, "+statusC)
+	// The machine controller goes on with the lease.
+	s.mustReconcile("c", "create Lease/node-n-m0, delete Machine/m0, "+statusC)
+	s.mustReconcile("c", "")
+	if got := s.leaseHolder("n-m0"); got != holder {
 		t.Errorf("held by %q", got)
 	}
 }
 
-// leaseOf is who has the lease of a node, empty when there is none.
-func (s *stage) leaseOf(node string) string {
+// leaseHolder returns the holder of the lease of a node; empty for none.
+func (s *fixture) leaseHolder(node string) string {
 	lease := &coordinationv1.Lease{}
 	key := types.NamespacedName{Namespace: nodelease.DefaultNamespace, Name: nodelease.Name(node)}
 	if err := s.client.Get(s.t.Context(), key, lease); err != nil {
@@ -234,115 +237,115 @@ func (s *stage) leaseOf(node string) string {
 	return *lease.Spec.HolderIdentity
 }
 
-func TestTheLeaseIsSomebodyElses(t *testing.T) {
-	s := newStage(t, Options{Leases: &nodelease.Leases{Holder: holder}}, append(crew("uuw"), leaseOf("n-m0", "node-maintenance"))...)
-	if result := s.pass("c", "create Lease/node-n-m1, delete Machine/m1, "+statusC); result.RequeueAfter != retryLease {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+func TestRemediate_LeaseOfAnotherHolder(t *testing.T) {
+	s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, append(newObjects("uuw"), newLease("n-m0", "node-maintenance"))...)
+	if result := s.mustReconcile("c", "create Lease/node-n-m1, delete Machine/m1, "+statusC); result.RequeueAfter != retryLease {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
-	s.expect("c", "3 1 1", "RemediationProgressing=False/LeaseHeldByOther")
-	if got := s.message("c", ConditionProgressing); got != `Machine m0: the lease of node n-m0 is held by "node-maintenance"` {
+	s.expectStatus("c", "3 1 1", "RemediationProgressing=False/LeaseHeldByOther")
+	if got := s.conditionMessage("c", plan.ConditionProgressing); got != `Machine m0: the lease of node n-m0 is held by "node-maintenance"` {
 		t.Errorf("%s", got)
 	}
-	s.pass("c", "")
-	if got := s.told(); got != "Normal DetectedUnhealthy, Normal DetectedUnhealthy, Normal MachineDeleted, Warning RemediationDeferred" {
-		t.Errorf("told %s", got)
+	s.mustReconcile("c", "")
+	if got := s.emitted(); got != "Normal DetectedUnhealthy, Normal DetectedUnhealthy, Normal MachineDeleted, Warning RemediationDeferred" {
+		t.Errorf("emitted %s", got)
 	}
-	if err := s.client.Delete(t.Context(), leaseOf("n-m0", "")); err != nil {
+	if err := s.client.Delete(t.Context(), newLease("n-m0", "")); err != nil {
 		t.Fatal(err)
 	}
-	s.pass("c", "create Lease/node-n-m0, delete Machine/m0, "+statusC)
-	s.expect("c", "3 1 1", rested)
+	s.mustReconcile("c", "create Lease/node-n-m0, delete Machine/m0, "+statusC)
+	s.expectStatus("c", "3 1 1", nothingToDo)
 }
 
-// A lease that was taken for nothing keeps those away who could help the node.
-func TestALeaseIsReturnedWhenNothingComesOfIt(t *testing.T) {
+// A lease that is not needed keeps other controllers from the node.
+func TestReleaseLeases_MachineNotDeleted(t *testing.T) {
 	forbidden := apierrors.NewForbidden(machinev1beta1.GroupVersion.WithResource("machines").GroupResource(), "m0", errors.New("no"))
 	for name, c := range map[string]struct {
 		err  error
-		then func(s *stage)
+		then func(s *fixture)
 		want string
 	}{
-		"the API server refuses": {forbidden, func(*stage) {}, ""},
-		"the node recovers": {errors.New("what?"), func(s *stage) {
-			edit(s, nodeOf("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+		"the deletion is denied": {forbidden, func(*fixture) {}, ""},
+		"the node recovers": {errors.New("no answer"), func(s *fixture) {
+			edit(s, newNode("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
 		}, ""},
-		"somebody else deletes it": {errors.New("what?"), func(s *stage) {
+		"another client deletes it": {errors.New("no answer"), func(s *fixture) {
 			delete(s.fail, "delete Machine")
-			if err := s.client.Delete(s.t.Context(), machineOf("m0", "")); err != nil {
+			if err := s.client.Delete(s.t.Context(), newMachine("m0", "")); err != nil {
 				s.t.Fatal(err)
 			}
 		}, holder},
-		"it is tried again": {errors.New("what?"), func(*stage) {}, holder},
+		"the deletion is tried again": {errors.New("no answer"), func(*fixture) {}, holder},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, Options{Leases: &nodelease.Leases{Holder: holder}}, crew("uw")...)
+			s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, newObjects("uw")...)
 			s.fail["delete Machine"] = c.err
-			if _, _, err := s.try("c"); (err == nil) != apierrors.IsForbidden(c.err) {
+			if _, _, err := s.reconcile("c"); (err == nil) != apierrors.IsForbidden(c.err) {
 				t.Errorf("error %v", err)
 			}
 			c.then(s)
-			if _, _, err := s.try("c"); err != nil && c.want == "" {
+			if _, _, err := s.reconcile("c"); err != nil && c.want == "" {
 				t.Errorf("error %v", err)
 			}
-			if got := s.leaseOf("n-m0"); got != c.want {
+			if got := s.leaseHolder("n-m0"); got != c.want {
 				t.Errorf("held by %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-func TestALeaseThatCannotBeRead(t *testing.T) {
-	s := newStage(t, Options{Leases: &nodelease.Leases{Holder: holder}}, crew("uw")...)
+func TestRemediate_LeaseCannotBeAcquired(t *testing.T) {
+	s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, newObjects("uw")...)
 	s.fail["get Lease"] = errors.New("no answer")
-	if _, writes, err := s.try("c"); err == nil || writes != statusC {
+	if _, writes, err := s.reconcile("c"); err == nil || writes != statusC {
 		t.Errorf("wrote %s, error %v", writes, err)
 	}
 	s.fail = map[string]error{"create Lease": apierrors.NewAlreadyExists(coordinationv1.Resource("leases"), "node-n-m0")}
-	if result := s.pass("c", "create Lease/node-n-m0, "+statusC); result.RequeueAfter != retryStale {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+	if result := s.mustReconcile("c", "create Lease/node-n-m0, "+statusC); result.RequeueAfter != controller.RetryConflict {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
 }
 
-// Replacements that never come up are replaced ever more slowly.
-func TestMachinesThatKeepFailing(t *testing.T) {
-	s := newStage(t, Options{}, crew("fw")...)
+// Replacements that never start are replaced ever more slowly.
+func TestReconcile_ReplacementsKeepFailing(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("fw")...)
 	failing := "m0"
 	for i, want := range []time.Duration{0, time.Minute, 2 * time.Minute, 4 * time.Minute} {
 		if want > 0 {
-			result := s.rest("c")
+			result := s.reconcileUntilQuiet("c")
 			if result.RequeueAfter != want {
-				t.Fatalf("failure %d: looks again in %s, want %s", i, result.RequeueAfter, want)
+				t.Fatalf("failure %d: requeues after %s, want %s", i, result.RequeueAfter, want)
 			}
-			s.expect("c", "2 1 1", "RemediationProgressing=False/BackingOff")
-			s.later(want - time.Second)
-			s.pass("c", "")
-			s.later(time.Second)
+			s.expectStatus("c", "2 1 1", "RemediationProgressing=False/BackingOff")
+			s.advance(want - time.Second)
+			s.mustReconcile("c", "")
+			s.advance(time.Second)
 		}
-		s.pass("c", "delete Machine/"+failing+", "+statusC)
+		s.mustReconcile("c", "delete Machine/"+failing+", "+statusC)
 		next := "r" + failing
-		s.replace(failing, machineOf(next, "", func(m *machinev1beta1.Machine) {
+		s.replaceMachine(failing, newMachine(next, "", func(m *machinev1beta1.Machine) {
 			m.Status.Phase = new("Failed")
 			m.CreationTimestamp = metav1.NewTime(s.clock.Now().Truncate(time.Second))
 		}))
 		failing = next
 	}
-	if got := s.told(); strings.Count(got, "Warning RemediationDeferred") != 3 || strings.Count(got, "MachineDeleted") != 4 {
-		t.Errorf("told %s", got)
+	if got := s.emitted(); strings.Count(got, "Warning RemediationDeferred") != 3 || strings.Count(got, "MachineDeleted") != 4 {
+		t.Errorf("emitted %s", got)
 	}
-	// One that comes up ends it.
-	s.replace(failing, machineOf("good", "n-m1", func(m *machinev1beta1.Machine) { m.CreationTimestamp = metav1.NewTime(s.clock.Now()) }))
-	s.rest("c")
-	s.replace("good", machineOf("bad", "", func(m *machinev1beta1.Machine) {
+	// One that starts ends it.
+	s.replaceMachine(failing, newMachine("good", "n-m1", func(m *machinev1beta1.Machine) { m.CreationTimestamp = metav1.NewTime(s.clock.Now()) }))
+	s.reconcileUntilQuiet("c")
+	s.replaceMachine("good", newMachine("bad", "", func(m *machinev1beta1.Machine) {
 		m.Status.Phase = new("Failed")
 		m.CreationTimestamp = metav1.NewTime(s.clock.Now())
 	}))
-	s.pass("c", "delete Machine/bad, "+statusC)
+	s.mustReconcile("c", "delete Machine/bad, "+statusC)
 }
 
-// replace takes a Machine away, as its provider and its owner do, and makes another.
-func (s *stage) replace(name string, with *machinev1beta1.Machine) {
+// replaceMachine removes a Machine, as its provider and its owner do, and creates another.
+func (s *fixture) replaceMachine(name string, with *machinev1beta1.Machine) {
 	s.t.Helper()
-	machine := machineOf(name, "")
+	machine := newMachine(name, "")
 	edit(s, machine, func(m *machinev1beta1.Machine) { m.Finalizers = nil })
 	if err := s.client.Delete(s.t.Context(), machine); client.IgnoreNotFound(err) != nil {
 		s.t.Fatal(err)
@@ -356,36 +359,36 @@ func older(c *machinev1beta1.MachineHealthCheck) {
 	c.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
 }
 
-func TestOverlaps(t *testing.T) {
-	objects := append(crew("uw"), checkOf("old", older))
-	s := newStage(t, Options{}, objects...)
-	s.pass("c", statusC)
-	s.expect("c", "2 1 1", "RemediationProgressing=False/LeftToOlder", "SelectorExclusive=False/Overlapping")
-	if got := s.message("c", ConditionExclusive); !strings.Contains(got, "old, which is older") {
+func TestReconcile_Overlap(t *testing.T) {
+	objects := append(newObjects("uw"), newCheck("old", older))
+	s := newFixture(t, Options{}, objects...)
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "2 1 1", "RemediationProgressing=False/LeftToOlder", "SelectorExclusive=False/Overlapping")
+	if got := s.conditionMessage("c", plan.ConditionExclusive); !strings.Contains(got, "old, which is older") {
 		t.Errorf("%s", got)
 	}
-	if got := s.told(); got != "Normal DetectedUnhealthy, Warning SelectorOverlap" {
-		t.Errorf("told %s", got)
+	if got := s.emitted(); got != "Normal DetectedUnhealthy, Warning SelectorOverlap" {
+		t.Errorf("emitted %s", got)
 	}
-	s.pass("c", "")
-	s.pass("old", "delete Machine/m0, status MachineHealthCheck/old")
-	s.expect("old", "2 1 1", rested, "SelectorExclusive=False/Overlapping")
-	if got := s.message("old", ConditionExclusive); !strings.Contains(got, "c, which is younger") {
+	s.mustReconcile("c", "")
+	s.mustReconcile("old", "delete Machine/m0, status MachineHealthCheck/old")
+	s.expectStatus("old", "2 1 1", nothingToDo, "SelectorExclusive=False/Overlapping")
+	if got := s.conditionMessage("old", plan.ConditionExclusive); !strings.Contains(got, "c, which is younger") {
 		t.Errorf("%s", got)
 	}
-	s.pass("old", "")
-	if got := s.told(); got != "Normal MachineDeleted, Warning SelectorOverlap" {
-		t.Errorf("told %s", got)
+	s.mustReconcile("old", "")
+	if got := s.emitted(); got != "Normal MachineDeleted, Warning SelectorOverlap" {
+		t.Errorf("emitted %s", got)
 	}
-	edit(s, checkOf("old"), func(c *machinev1beta1.MachineHealthCheck) { c.Spec.Selector.MatchLabels["pool"] = "b" })
-	s.pass("c", statusC)
-	s.expect("c", "2 1 1", "SelectorExclusive=True/NoOverlap", rested)
-	if got := s.told(); got != "" {
-		t.Errorf("told %s", got)
+	edit(s, newCheck("old"), func(c *machinev1beta1.MachineHealthCheck) { c.Spec.Selector.MatchLabels["pool"] = "b" })
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "2 1 1", "SelectorExclusive=True/NoOverlap", nothingToDo)
+	if got := s.emitted(); got != "" {
+		t.Errorf("emitted %s", got)
 	}
 }
 
-func TestWhoOverlaps(t *testing.T) {
+func TestReconcile_WhatOverlaps(t *testing.T) {
 	named := func(name string) func(*machinev1beta1.MachineHealthCheck) {
 		return func(c *machinev1beta1.MachineHealthCheck) { c.Name = name }
 	}
@@ -394,32 +397,25 @@ func TestWhoOverlaps(t *testing.T) {
 		want   string
 	}{
 		"an older one": {older, "False/Overlapping"},
-		"a paused one keeps its Machines": {func(c *machinev1beta1.MachineHealthCheck) {
+		"a paused one": {func(c *machinev1beta1.MachineHealthCheck) {
 			older(c)
 			c.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""}
 		}, "False/Overlapping"},
 		"a younger one":        {func(*machinev1beta1.MachineHealthCheck) {}, "False/Overlapping"},
 		"of another namespace": {func(c *machinev1beta1.MachineHealthCheck) { c.Namespace = "other" }, "True/NoOverlap"},
 		"of other Machines":    {func(c *machinev1beta1.MachineHealthCheck) { c.Spec.Selector.MatchLabels["pool"] = "b" }, "True/NoOverlap"},
-		"on its way out": {func(c *machinev1beta1.MachineHealthCheck) {
+		"being deleted": {func(c *machinev1beta1.MachineHealthCheck) {
 			c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: start}, []string{"x/y"}
 		}, "True/NoOverlap"},
-		"with a selector that cannot be read": {func(c *machinev1beta1.MachineHealthCheck) {
+		"with an invalid selector": {func(c *machinev1beta1.MachineHealthCheck) {
 			c.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Operator: "Like"}}
 		}, "True/NoOverlap"},
-		"OpenShift's own for spot instances": {named(terminationHandler), "True/NoOverlap"},
+		"OpenShift's own for spot instances": {named("machine-api-termination-handler"), "True/NoOverlap"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, Options{}, append(crew("w"), checkOf("z", c.change))...)
-			s.pass("c", statusC)
-			s.expect("c", "1 1 1", "SelectorExclusive="+c.want)
+			s := newFixture(t, Options{}, append(newObjects("w"), newCheck("z", c.change))...)
+			s.mustReconcile("c", statusC)
+			s.expectStatus("c", "1 1 1", "SelectorExclusive="+c.want)
 		})
-	}
-}
-
-func TestTheEldestActs(t *testing.T) {
-	a, b := checkOf("a"), checkOf("b")
-	if compareAge(a, b) >= 0 || compareAge(b, a) <= 0 || compareAge(checkOf("z", older), a) >= 0 {
-		t.Error("the older one comes first, and of two made in the same second the one whose name does")
 	}
 }

@@ -1,7 +1,6 @@
-// Package healthcheck is the controller of MachineHealthChecks: Machines that have failed, whose Node never came, is gone or is unhealthy
-// are remediated, one after another, as long as not too many are. It replaces the machine-healthcheck controller of the
-// machine-api-operator.
+// Package healthcheck remediates unhealthy Machines: those that have failed, or whose Node has not appeared in time, is gone or is unhealthy, one
+// after another and only as long as not too many are. It replaces the MachineHealthCheck controller of machine-api-operator.
 //
-// The work item is the MachineHealthCheck. A pass gathers the Machines that it selects and their Nodes from caches, decides (decide.go, health.go and backoff.go,
-// pure), begins as many remediations as there is room for, and writes the status last.
+// A reconciliation observes the Machines that a MachineHealthCheck selects and their Nodes in caches, has package plan decide, starts as many
+// remediations as may be in flight, and writes the status last.
 package healthcheck

@@ -1,12 +1,17 @@
 package healthcheck
 
 import (
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/drover-io/drover/internal/healthcheck/plan"
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
 )
 
-// Reasons of events. The first seven are the incumbent's.
+// Reasons of the events. The first seven are machine-api-operator's.
 const (
 	EventRestricted       = "RemediationRestricted"
 	EventDetected         = "DetectedUnhealthy"
@@ -21,51 +26,140 @@ const (
 	EventOverlap          = "SelectorOverlap"
 )
 
-// EventDocs describes the events of this controller.
-func EventDocs() []status.EventDoc {
-	const normal, warning = corev1.EventTypeNormal, corev1.EventTypeWarning
-	return []status.EventDoc{
-		{Reason: EventRestricted, Type: warning, On: "MachineHealthCheck",
-			When: "remediation is not allowed any more, because too many Machines are not healthy or maxUnhealthy cannot be read; " +
-				"while that lasts again, at most every five minutes"},
-		{Reason: EventDetected, Type: normal, On: "Machine",
-			When: "the Machine is to be remediated, or will be when a condition of its Node lasts; once, and not for a start that takes its time"},
-		{Reason: EventNoController, Type: normal, On: "Machine", When: "the Machine should be deleted, but nobody would replace it"},
-		{Reason: EventDeleted, Type: normal, On: "Machine", When: "the Machine has been deleted, so that its owner makes a new one"},
-		{Reason: EventDeletionFailed, Type: warning, On: "Machine", When: "the deletion was refused or failed; tried again by itself"},
-		{Reason: EventAnnotationAdded, Type: normal, On: "Machine", When: "the Machine has been handed over to the bare metal operator"},
-		{Reason: EventAnnotationFailed, Type: warning, On: "Machine", When: "that was refused or failed; tried again by itself"},
-		{Reason: EventRequested, Type: normal, On: "Machine", When: "a remediation request has been made for the Machine from the template"},
-		{Reason: EventRequestFailed, Type: warning, On: "Machine", When: "that was not possible; tried again by itself"},
-		{Reason: EventDeferred, Type: warning, On: "Machine",
-			When: "the Machine is to be deleted and has to wait: for the node's lease, for the control plane, or because replacements keep failing"},
-		{Reason: EventOverlap, Type: warning, On: "MachineHealthCheck", When: "another MachineHealthCheck selects one of the same Machines"},
+// Events describes every event of the controller.
+var Events = []status.EventDoc{
+	{Reason: EventRestricted, Type: corev1.EventTypeWarning, On: "MachineHealthCheck",
+		When: "remediation is not allowed any more, because too many Machines are not healthy, or maxUnhealthy or the selector is invalid; " +
+			"repeated at most every five minutes"},
+	{Reason: EventDetected, Type: corev1.EventTypeNormal, On: "Machine",
+		When: "the Machine needs remediation, or will when a condition of its Node lasts for the timeout; once, and not while the Machine starts"},
+	{Reason: EventNoController, Type: corev1.EventTypeNormal, On: "Machine",
+		When: "the Machine needs remediation, but has no controller that would replace it"},
+	{Reason: EventDeleted, Type: corev1.EventTypeNormal, On: "Machine", When: "the Machine has been deleted, so that its owner creates a new one"},
+	{Reason: EventDeletionFailed, Type: corev1.EventTypeWarning, On: "Machine", When: "the deletion was denied or failed; Drover tries again"},
+	{Reason: EventAnnotationAdded, Type: corev1.EventTypeNormal, On: "Machine",
+		When: "the Machine has been annotated for the bare metal operator to remediate it"},
+	{Reason: EventAnnotationFailed, Type: corev1.EventTypeWarning, On: "Machine", When: "the annotation was denied or failed; Drover tries again"},
+	{Reason: EventRequested, Type: corev1.EventTypeNormal, On: "Machine",
+		When: "a remediation request has been created for the Machine from the template"},
+	{Reason: EventRequestFailed, Type: corev1.EventTypeWarning, On: "Machine", When: "the remediation request cannot be created; Drover tries again"},
+	{Reason: EventDeferred, Type: corev1.EventTypeWarning, On: "Machine",
+		When: "the remediation has to wait: for the node's lease, for the control plane, or because replacements keep failing"},
+	{Reason: EventOverlap, Type: corev1.EventTypeWarning, On: "MachineHealthCheck", When: "another MachineHealthCheck selects one of the same Machines"},
+}
+
+// blockedEvents are the events for the reasons of plan.Blocked. What is intended is only in the condition.
+var blockedEvents = map[string]string{
+	plan.ReasonNoController:  EventNoController,
+	plan.ReasonNoTemplate:    EventRequestFailed,
+	plan.ReasonNoRequest:     EventRequestFailed,
+	plan.ReasonQuorum:        EventDeferred,
+	plan.ReasonQuorumUnknown: EventDeferred,
+	plan.ReasonLease:         EventDeferred,
+	plan.ReasonBackoff:       EventDeferred,
+}
+
+// restrictedInterval is the shortest time between two events for the same restriction. machine-api-operator emits one with every reconciliation.
+const restrictedInterval = 5 * time.Minute
+
+// reportUnhealthy emits an event for each Machine that becomes unhealthy.
+func (rc *reconciliation) reportUnhealthy(current *snapshot) {
+	for i := range current.decision.Assessments {
+		a, machine := &current.decision.Assessments[i], current.input.Targets[i].Machine
+		unhealthy := a.Health == plan.Degraded || a.Health.NeedsRemediation()
+		if !unhealthy && rc.state.machines[machine.UID] == nil {
+			continue
+		}
+		known := rc.state.machine(machine.UID)
+		switch {
+		case !a.Health.NeedsRemediation():
+			known.due = time.Time{}
+		case known.due.IsZero():
+			known.due = rc.now
+		}
+		if unhealthy && !known.unhealthy && !rc.wasReported(a) {
+			message := a.Message
+			if a.Health == plan.Degraded {
+				message += "; it is remediated if that lasts for the timeout"
+			}
+			rc.recorder.Eventf(machine, corev1.EventTypeNormal, EventDetected, "MachineHealthCheck %s has detected that the Machine is unhealthy: %s",
+				rc.key.Name, message)
+		}
+		known.unhealthy = unhealthy
 	}
 }
 
-// eventsOfObstacles says which event tells of an obstacle. Those that are as somebody wants them are in the condition alone.
-var eventsOfObstacles = map[string]string{
-	reasonNoController:  EventNoController,
-	reasonNoTemplate:    EventRequestFailed,
-	reasonNoRequest:     EventRequestFailed,
-	reasonQuorum:        EventDeferred,
-	reasonQuorumUnknown: EventDeferred,
-	reasonLease:         EventDeferred,
-	reasonBackoff:       EventDeferred,
+// wasReported reports whether a Machine became unhealthy before the controller started, so that its predecessor has reported it.
+func (rc *reconciliation) wasReported(a *plan.Assessment) bool {
+	return !rc.state.reported && rc.check.CreationTimestamp.Time.Before(rc.startTime.Truncate(time.Second)) && a.Since.Before(rc.startTime)
 }
 
-// tellObstacle sends the event for an obstacle that is new.
-func (p *pass) tellObstacle(o *obstacle) {
-	reason := eventsOfObstacles[o.reason]
-	if o.event != "" {
-		reason = o.event
+// reportBlocked emits an event for each Machine that is blocked for a new reason, and returns how many are, by reason.
+func (rc *reconciliation) reportBlocked(all []plan.Blocked, after *machinev1beta1.MachineHealthCheckStatus) map[string]int {
+	// What the status says already has been reported by the predecessor.
+	silent := !rc.state.reported &&
+		plan.FindCondition(rc.check.Status.Conditions, plan.ConditionProgressing) == plan.FindCondition(after.Conditions, plan.ConditionProgressing)
+	waiting, current := map[string]int{}, map[*machineState]bool{}
+	for i := range all {
+		b := &all[i]
+		waiting[b.Reason]++
+		known := rc.state.machine(b.Machine.UID)
+		if reason := b.Reason + " " + b.Event; known.blocked != reason {
+			known.blocked = reason
+			if !silent {
+				rc.emitBlocked(b)
+			}
+		}
+		current[known] = true
 	}
-	kind := corev1.EventTypeWarning
+	for _, known := range rc.state.machines {
+		if !current[known] {
+			known.blocked = ""
+		}
+	}
+	return waiting
+}
+
+func (rc *reconciliation) emitBlocked(b *plan.Blocked) {
+	reason, kind := blockedEvents[b.Reason], corev1.EventTypeWarning
+	if b.Event != "" {
+		reason = b.Event
+	}
 	switch reason {
 	case "":
 		return
 	case EventNoController:
 		kind = corev1.EventTypeNormal
 	}
-	p.recorder.Eventf(o.machine, kind, reason, "MachineHealthCheck %s: %s", p.key.Name, o.message)
+	rc.recorder.Eventf(b.Machine, kind, reason, "MachineHealthCheck %s: %s", rc.key.Name, b.Message)
+}
+
+// reportRestriction emits an event when remediation is not allowed any more, and repeats it while that lasts.
+func (rc *reconciliation) reportRestriction(after *machinev1beta1.MachineHealthCheckStatus) {
+	was := plan.FindCondition(rc.check.Status.Conditions, machinev1beta1.RemediationAllowedCondition)
+	is := plan.FindCondition(after.Conditions, machinev1beta1.RemediationAllowedCondition)
+	switch {
+	case paused.By(rc.check) != "":
+		return
+	case is.Status != corev1.ConditionFalse:
+		rc.state.restricted = time.Time{}
+		return
+	case was.Status != corev1.ConditionFalse:
+	case rc.state.restricted.IsZero():
+		// The predecessor has reported it.
+		rc.state.restricted = rc.now
+		return
+	case rc.now.Sub(rc.state.restricted) < restrictedInterval:
+		return
+	}
+	rc.state.restricted = rc.now
+	rc.recorder.Event(rc.check, corev1.EventTypeWarning, EventRestricted, is.Message)
+}
+
+// reportOverlap emits an event when the overlap with other MachineHealthChecks changes.
+func (rc *reconciliation) reportOverlap(after *machinev1beta1.MachineHealthCheckStatus) {
+	overlap := plan.FindCondition(after.Conditions, plan.ConditionExclusive)
+	if overlap.Reason == plan.ReasonOverlap && plan.FindCondition(rc.check.Status.Conditions, plan.ConditionExclusive) != overlap {
+		rc.recorder.Event(rc.check, corev1.EventTypeWarning, EventOverlap, overlap.Message)
+	}
 }

@@ -17,189 +17,152 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/status"
 )
 
-// templateSuffix is what the kind of a template has more than that of the requests made from it.
+// templateSuffix is what the kind of a remediation template has in addition to that of its requests.
 const templateSuffix = "Template"
 
-// outside is what is known of the remediation requests of a MachineHealthCheck with a template. They are of kinds that Drover does not
-// know, so they are read from the API server itself.
-type outside struct {
-	// kind is that of the requests; empty when there is no template, or none that can be used.
+// external is what has been observed of external remediation. Its kinds are any, so that they are read from the API server itself.
+type external struct {
+	// kind is that of the requests; empty without a valid template reference.
 	kind schema.GroupVersionKind
-	// requests are those that exist, by name, which is the Machine's. Nil when they could not be listed.
+	// requests are those of the namespace, by name, which is the Machine's; nil when they could not be listed.
 	requests map[string]*metav1.PartialObjectMetadata
-	// template is the one that was read in this pass.
+	// template is nil when it was not read.
 	template *unstructured.Unstructured
-	// found and made are what the two conditions are to say; nil leaves them as they are.
-	found, made *state
+	// err is why the template, or before it the requests, could not be read. unavailable reports that only a user can correct that.
+	err         error
+	unavailable bool
 }
 
-// requested tells whether there is a request for a Machine.
-func (o *outside) requested(machine *machinev1beta1.Machine) bool {
-	request := o.requests[machine.Name]
+// has reports whether there is a request for a Machine.
+func (e *external) has(machine *machinev1beta1.Machine) bool {
+	request := e.requests[machine.Name]
 	return request != nil && isFor(request, machine)
 }
 
-// isFor reports whether a request of a Machine's name and namespace is for this Machine. One without owner names its Machine by nothing else; one
-// whose owner is another Machine is left from an older one of the name, and about to be collected.
+// isFor reports whether a request of a Machine's name and namespace is for this Machine. One without an owner is; one that is owned by another Machine
+// is left from an earlier one of the same name, until the garbage collector deletes it.
 func isFor(request metav1.Object, machine *machinev1beta1.Machine) bool {
 	owners := request.GetOwnerReferences()
 	return len(owners) == 0 || slices.ContainsFunc(owners, func(owner metav1.OwnerReference) bool { return owner.UID == machine.UID })
 }
 
-// lookOutside lists the requests, and makes sure that the template is there, at the first look and for as long as it is not.
-func (p *pass) lookOutside(ctx context.Context) error {
-	reference := p.check.Spec.RemediationTemplate
+// observeRequests lists the remediation requests of a MachineHealthCheck with a template.
+func (rc *reconciliation) observeRequests(ctx context.Context) (*external, outcome) {
+	reference := rc.check.Spec.RemediationTemplate
 	if reference == nil {
-		p.outside = outside{found: &state{}, made: &state{}}
-		return nil
+		return &external{}, outcome{}
 	}
 	kind, err := requestKind(reference)
 	if err != nil {
-		p.templateMissing(err)
-		return nil
+		return &external{err: err, unavailable: true}, outcome{}
 	}
-	p.outside.kind = kind
-	if err := p.listRequests(ctx); err != nil {
-		return err
-	}
-	for i := range p.in.targets {
-		p.in.targets[i].requested = p.outside.requested(p.in.targets[i].machine)
-	}
-	return p.checkTemplate(ctx, reference)
-}
-
-func (p *pass) listRequests(ctx context.Context) error {
-	kind := p.outside.kind
+	observed := &external{kind: kind}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := p.options.Live.List(ctx, list, client.InNamespace(p.check.Namespace))
+	err = rc.options.Live.List(ctx, list, client.InNamespace(rc.key.Namespace))
 	switch {
-	case unavailable(err):
-		p.requestFails(fmt.Sprintf("cannot list %s: %v", kind.GroupKind(), err))
-		return nil
+	case isUnavailable(err):
+		return observed, requestFailed(fmt.Sprintf("cannot list %s: %v", kind.GroupKind(), err))
 	case err != nil:
-		return fmt.Errorf("listing %s: %w", kind.GroupKind(), err)
+		observed.err = fmt.Errorf("listing %s: %w", kind.GroupKind(), err)
+		return observed, outcome{}
 	}
-	p.outside.requests = make(map[string]*metav1.PartialObjectMetadata, len(list.Items))
+	observed.requests = make(map[string]*metav1.PartialObjectMetadata, len(list.Items))
 	for i := range list.Items {
-		p.outside.requests[list.Items[i].Name] = &list.Items[i]
+		observed.requests[list.Items[i].Name] = &list.Items[i]
 	}
-	return nil
+	return observed, outcome{}
 }
 
-// checkTemplate reads the template when it is not known to be there.
-func (p *pass) checkTemplate(ctx context.Context, reference *corev1.ObjectReference) error {
-	known := findState(p.check.Status.Conditions, machinev1beta1.ExternalRemediationTemplateAvailable)
-	if known.status == corev1.ConditionTrue && p.memory.template == keyOf(reference) {
-		return nil
+// observeTemplate reads the template if a request is to be created from it, or if it has not been read successfully yet. It is in the namespace of
+// the Machines, whatever the reference says.
+func (rc *reconciliation) observeTemplate(ctx context.Context, current *snapshot) (out outcome) {
+	reference, observed := rc.check.Spec.RemediationTemplate, current.external
+	if reference == nil {
+		return out
 	}
-	_, err := p.loadTemplate(ctx)
-	return err
+	known := plan.FindCondition(rc.check.Status.Conditions, machinev1beta1.ExternalRemediationTemplateAvailable)
+	verified := known.Status == corev1.ConditionTrue && rc.state.template == keyOf(reference)
+	if observed.err == nil && (!verified || len(current.decision.Remediations) > 0) {
+		template := &unstructured.Unstructured{}
+		template.SetGroupVersionKind(reference.GroupVersionKind())
+		err := rc.options.Live.Get(ctx, types.NamespacedName{Namespace: rc.key.Namespace, Name: reference.Name}, template)
+		if err == nil {
+			observed.template, rc.state.template = template, keyOf(reference)
+			return out
+		}
+		observed.err, observed.unavailable = fmt.Errorf("reading %s %s: %w", reference.Kind, reference.Name, err), isUnavailable(err)
+	}
+	if !observed.unavailable {
+		out.err = observed.err
+		return out
+	}
+	rc.state.template = ""
+	out.templateFailure = observed.err.Error()
+	out.requeue.In(controller.RetryDenied)
+	return out
 }
 
-// loadTemplate reads the template, which is in the namespace of the Machines, whatever the reference says. Nil without an error when it
-// cannot be had; the condition says so.
-func (p *pass) loadTemplate(ctx context.Context) (*unstructured.Unstructured, error) {
-	if p.outside.template != nil {
-		return p.outside.template, nil
-	}
-	reference := p.check.Spec.RemediationTemplate
-	template := &unstructured.Unstructured{}
-	template.SetGroupVersionKind(reference.GroupVersionKind())
-	err := p.options.Live.Get(ctx, types.NamespacedName{Namespace: p.check.Namespace, Name: reference.Name}, template)
+// createRequest creates the remediation request of a Machine.
+func (rc *reconciliation) createRequest(ctx context.Context, observed *external, r *plan.Remediation) outcome {
+	kind, name := observed.kind.Kind, r.Machine.Name
 	switch {
-	case unavailable(err):
-		p.templateMissing(err)
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading %s %s: %w", reference.Kind, reference.Name, err)
+	case observed.unavailable:
+		return blocked(r.Machine, plan.ReasonNoTemplate, "the remediation template cannot be read")
+	case observed.requests == nil:
+		return blocked(r.Machine, plan.ReasonNoRequest, "the remediation requests cannot be listed")
+	case observed.requests[name] != nil:
+		return notRequested(r, fmt.Sprintf("%s %s exists and is not for this Machine", kind, name))
+	case observed.err != nil:
+		return outcome{err: observed.err}
 	}
-	p.outside.template, p.memory.template = template, keyOf(reference)
-	p.outside.found = new(met("", ""))
-	return template, nil
-}
-
-func (p *pass) templateMissing(err error) {
-	p.memory.template = ""
-	p.outside.found = new(unmet(machinev1beta1.ConditionSeverityError, reasonNoTemplate, err.Error()))
-	p.later(retryDenied)
-}
-
-func (p *pass) requestFails(message string) {
-	p.outside.made = new(unmet(machinev1beta1.ConditionSeverityError, reasonNoRequest, message))
-	p.later(retryDenied)
-}
-
-// request makes the object by which somebody outside is asked to remediate a Machine.
-func (p *pass) request(ctx context.Context, r *remedy) (bool, error) {
-	machine := r.target.machine
-	template, err := p.usableTemplate(ctx, r)
-	if err != nil || template == nil {
-		return false, err
-	}
-	request, err := newRequest(template, p.outside.kind, machine)
+	request, err := newRequest(observed.template, observed.kind, r.Machine)
 	if err != nil {
-		p.noRequest(r, err.Error())
-		return false, nil
+		return notRequested(r, err.Error())
 	}
-	err = p.writer.Create(ctx, request, fieldOwner)
+	err = rc.writer.Create(ctx, request, fieldOwner)
 	class := status.Classify(err)
-	p.metrics.attempts.WithLabelValues(string(byTemplate), string(class)).Inc()
+	rc.metrics.attempts.WithLabelValues(string(plan.ByTemplate), string(class)).Inc()
 	switch {
 	case err == nil:
 	case apierrors.IsAlreadyExists(err):
-		p.later(catchUp)
-		return false, nil
+		var out outcome
+		out.requeue.In(controller.CatchUp)
+		return out
 	case class == status.Denied, class == status.Gone, meta.IsNoMatchError(err):
-		p.noRequest(r, err.Error())
-		return false, nil
+		return notRequested(r, err.Error())
 	default:
-		p.noRequest(r, err.Error())
-		return false, fmt.Errorf("making %s %s: %w", p.outside.kind.Kind, machine.Name, err)
+		out := notRequested(r, err.Error())
+		out.err = fmt.Errorf("creating %s %s: %w", kind, name, err)
+		return out
 	}
-	p.outside.requests[machine.Name] = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: machine.Name, UID: request.GetUID(), OwnerReferences: request.GetOwnerReferences(),
+	// What is observed next counts it as there.
+	observed.requests[name] = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: request.GetUID(), OwnerReferences: request.GetOwnerReferences(),
 	}}
-	p.recorder.Eventf(machine, corev1.EventTypeNormal, EventRequested,
-		"MachineHealthCheck %s has made %s %s: %s", p.key.Name, p.outside.kind.Kind, machine.Name, r.verdict.text)
-	return true, nil
+	rc.recorder.Eventf(r.Machine, corev1.EventTypeNormal, EventRequested,
+		"MachineHealthCheck %s has created %s %s: %s", rc.key.Name, kind, name, r.Assessment.Message)
+	return outcome{started: 1, requested: true}
 }
 
-// usableTemplate returns the template when a request for a Machine can be made from it; nil when something is in the way.
-func (p *pass) usableTemplate(ctx context.Context, r *remedy) (*unstructured.Unstructured, error) {
-	missing := p.outside.found != nil && p.outside.found.status == corev1.ConditionFalse
-	name := r.target.machine.Name
-	switch {
-	case missing:
-		p.block(r, reasonNoTemplate, "there is no remediation template")
-		return nil, nil
-	case p.outside.requests == nil:
-		// The condition or an error says why.
-		p.block(r, reasonNoRequest, "the remediation requests cannot be listed")
-		return nil, nil
-	case p.outside.requests[name] != nil:
-		p.noRequest(r, fmt.Sprintf("%s %s exists and is not for this Machine", p.outside.kind.Kind, name))
-		return nil, nil
-	}
-	template, err := p.loadTemplate(ctx)
-	if err == nil && template == nil {
-		p.block(r, reasonNoTemplate, "there is no remediation template")
-	}
-	return template, err
+// notRequested returns the outcome when there can be no request for a Machine.
+func notRequested(r *plan.Remediation, message string) outcome {
+	return blocked(r.Machine, plan.ReasonNoRequest, message).and(requestFailed(fmt.Sprintf("Machine %s: %s", r.Machine.Name, message)))
 }
 
-// noRequest notes why there can be no request for a Machine.
-func (p *pass) noRequest(r *remedy, message string) {
-	p.block(r, reasonNoRequest, message)
-	if p.outside.made == nil {
-		p.requestFails(fmt.Sprintf("Machine %s: %s", r.target.machine.Name, message))
-	}
+// requestFailed returns the outcome of a failure with remediation requests that only a user can correct.
+func requestFailed(message string) outcome {
+	out := outcome{requestFailure: message}
+	out.requeue.In(controller.RetryDenied)
+	return out
 }
 
-// newRequest makes a request from a template: what spec.template has, under the Machine's name, and gone when the Machine is.
+// newRequest returns a remediation request: what spec.template of the template has, under the Machine's name, and owned by the Machine.
 func newRequest(
 	template *unstructured.Unstructured, kind schema.GroupVersionKind, machine *machinev1beta1.Machine,
 ) (*unstructured.Unstructured, error) {
@@ -227,53 +190,38 @@ func newRequest(
 	return request, nil
 }
 
-// cleanUp ends the requests for Machines that are healthy again.
-func (p *pass) cleanUp(ctx context.Context) error {
-	var trouble []error
-	for i := range p.in.targets {
-		machine := p.in.targets[i].machine
-		request := p.outside.requests[machine.Name]
-		if p.decision.verdicts[i].finding != foundHealthy || request == nil || request.DeletionTimestamp != nil || !isFor(request, machine) {
+// deleteRequests deletes the remediation requests of Machines that are healthy again.
+func (rc *reconciliation) deleteRequests(ctx context.Context, current *snapshot) (out outcome) {
+	kind := current.external.kind
+	for i := range current.input.Targets {
+		machine := current.input.Targets[i].Machine
+		request := current.external.requests[machine.Name]
+		if current.decision.Assessments[i].Health != plan.Healthy || request == nil || request.DeletionTimestamp != nil || !isFor(request, machine) {
 			continue
 		}
 		object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: machine.Name}}
-		object.SetGroupVersionKind(p.outside.kind)
-		err := p.writer.Delete(ctx, object, client.Preconditions{UID: &request.UID})
+		object.SetGroupVersionKind(kind)
+		err := rc.writer.Delete(ctx, object, client.Preconditions{UID: &request.UID})
 		switch class := status.Classify(err); {
 		case class == status.OK, class == status.Gone:
 		case class == status.Stale:
-			p.later(catchUp)
+			out.requeue.In(controller.CatchUp)
 		case class == status.Denied, meta.IsNoMatchError(err):
-			p.requestFails(fmt.Sprintf("cannot delete %s %s: %v", p.outside.kind.Kind, machine.Name, err))
+			out = out.and(requestFailed(fmt.Sprintf("cannot delete %s %s: %v", kind.Kind, machine.Name, err)))
 		default:
-			trouble = append(trouble, fmt.Errorf("deleting %s %s: %w", p.outside.kind.Kind, machine.Name, err))
+			out.err = errors.Join(out.err, fmt.Errorf("deleting %s %s: %w", kind.Kind, machine.Name, err))
 		}
 	}
-	return errors.Join(trouble...)
+	return out
 }
 
-// outsideStates are what the conditions of external remediation are to say; nil for as they are.
-func (p *pass) outsideStates() (found, made *state) {
-	found, made = p.outside.found, p.outside.made
-	if made != nil || p.outside.requests == nil {
-		return found, made
-	}
-	made = &state{}
-	for i := range p.in.targets {
-		if machine := p.in.targets[i].machine; p.decision.verdicts[i].finding.due() && p.outside.requested(machine) {
-			made = new(met("", ""))
-		}
-	}
-	return found, made
-}
-
-// requestKind is the kind of the requests that are made from a template.
+// requestKind returns the kind of the requests that are created from a template.
 func requestKind(reference *corev1.ObjectReference) (schema.GroupVersionKind, error) {
 	kind := reference.GroupVersionKind()
 	name, ok := strings.CutSuffix(kind.Kind, templateSuffix)
 	if !ok || name == "" || kind.Version == "" || reference.Name == "" {
-		return kind, fmt.Errorf("%q of %q with the name %q is no remediation template: its kind has to end in %s, and it needs a version and a name",
-			reference.Kind, reference.APIVersion, reference.Name, templateSuffix)
+		return kind, fmt.Errorf("spec.remediationTemplate (kind %q, apiVersion %q, name %q) is not a remediation template: "+
+			"it needs a kind that ends in %s, a version and a name", reference.Kind, reference.APIVersion, reference.Name, templateSuffix)
 	}
 	return kind.GroupVersion().WithKind(name), nil
 }
@@ -282,7 +230,7 @@ func keyOf(reference *corev1.ObjectReference) string {
 	return reference.APIVersion + "/" + reference.Kind + "/" + reference.Name
 }
 
-// unavailable tells whether an object cannot be had until a person changes something: it, its kind, or the permission is missing.
-func unavailable(err error) bool {
+// isUnavailable reports whether an object cannot be read until a user changes something: it, its kind, or the permission is missing.
+func isUnavailable(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 }

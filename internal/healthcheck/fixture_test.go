@@ -23,31 +23,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/nodelease"
+
+	"github.com/drover-io/drover/internal/healthcheck/plan"
 )
 
 const namespace = "machines"
 
+// owner is the UID of the MachineSet of all Machines.
+const owner = types.UID("uid-of-set")
+
 var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// stage is a Reconciler on a client in memory, with a clock of its own and a cache that can be stopped.
-type stage struct {
+// fixture is a Reconciler with a client in memory, a fake clock, and a cache that can be paused.
+type fixture struct {
 	*Reconciler
-	t       *testing.T
-	client  client.Client
-	cache   *cache
-	clock   *testclock.FakePassiveClock
-	events  *record.FakeRecorder
-	gather  *prometheus.Registry
-	metrics *Metrics
-	options Options
-	writes  []string
-	// passing tells that what is done is done by the controller.
-	passing bool
-	// fail, when set, answers instead of the API server: the key is a verb and a kind.
+	t        *testing.T
+	client   client.Client
+	cache    *cache
+	clock    *testclock.FakePassiveClock
+	events   *record.FakeRecorder
+	registry *prometheus.Registry
+	metrics  *Metrics
+	options  Options
+	writes   []string
+	// reconciling reports that the controller is running, so that requests are its own.
+	reconciling bool
+	// fail has errors that are returned in place of the API server's answer, by verb and kind.
 	fail map[string]error
 }
 
-// cache is what the controller reads from: the API server itself, or what it had when the cache was stopped.
+// cache is what the controller reads from: the API server itself, or what it had when the cache was paused.
 type cache struct{ client.Reader }
 
 type fieldIndexer struct{ builder *fake.ClientBuilder }
@@ -60,7 +65,7 @@ func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	known := runtime.NewScheme()
-	// No more than is used: the client in memory maps all kinds of the scheme, for each stage.
+	// Only what is used: the client in memory maps all kinds of the scheme, for each fixture.
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, machinev1beta1.Install} {
 		if err := add(known); err != nil {
 			t.Fatal(err)
@@ -69,15 +74,15 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	return known
 }
 
-func newStage(t *testing.T, options Options, objects ...client.Object) *stage {
+func newFixture(t *testing.T, options Options, objects ...client.Object) *fixture {
 	t.Helper()
-	s := &stage{
+	s := &fixture{
 		t: t, clock: testclock.NewFakePassiveClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{},
-		gather: prometheus.NewRegistry(), options: options,
+		registry: prometheus.NewRegistry(), options: options,
 	}
 	s.client = s.builder(objects...).WithInterceptorFuncs(s.interceptors()).Build()
 	s.cache = &cache{s.client}
-	metrics, err := NewMetrics(s.gather)
+	metrics, err := NewMetrics(s.registry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +95,7 @@ func newStage(t *testing.T, options Options, objects ...client.Object) *stage {
 	return s
 }
 
-func (s *stage) builder(objects ...client.Object) *fake.ClientBuilder {
+func (s *fixture) builder(objects ...client.Object) *fake.ClientBuilder {
 	s.t.Helper()
 	builder := fake.NewClientBuilder().WithScheme(newScheme(s.t)).WithObjects(objects...).WithStatusSubresource(&machinev1beta1.MachineHealthCheck{})
 	builder.WithIndex(&machinev1beta1.Machine{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
@@ -100,13 +105,13 @@ func (s *stage) builder(objects ...client.Object) *fake.ClientBuilder {
 	return builder
 }
 
-// restart forgets everything that was in memory.
-func (s *stage) restart() {
+// restart replaces the controller by a new one.
+func (s *fixture) restart() {
 	s.Reconciler = NewReconciler(s.cache, s.client, s.events, s.metrics, s.options)
 }
 
-// stop stops the cache: it shows the Machines, Nodes and MachineHealthChecks of this moment until it goes on.
-func (s *stage) stop() {
+// pauseCache makes the cache show the Machines, Nodes and MachineHealthChecks of this moment until it is resumed.
+func (s *fixture) pauseCache() {
 	s.t.Helper()
 	var objects []client.Object
 	machines, checks, nodes := &machinev1beta1.MachineList{}, &machinev1beta1.MachineHealthCheckList{}, &corev1.NodeList{}
@@ -127,7 +132,7 @@ func (s *stage) stop() {
 	s.cache.Reader = s.builder(objects...).Build()
 }
 
-func (s *stage) goOn() { s.cache.Reader = s.client }
+func (s *fixture) resumeCache() { s.cache.Reader = s.client }
 
 func kindOf(object runtime.Object) string {
 	if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
@@ -137,13 +142,13 @@ func kindOf(object runtime.Object) string {
 	return kind[strings.LastIndex(kind, ".")+1:]
 }
 
-// guarded checks that what the controller deletes is what it has seen; of Machines every detail counts.
-func (s *stage) guarded(object client.Object, options []client.DeleteOption) {
+// checkPreconditions checks that deletions have preconditions; those of Machines include the resourceVersion.
+func (s *fixture) checkPreconditions(object client.Object, options []client.DeleteOption) {
 	deletion := client.DeleteOptions{}
 	deletion.ApplyOptions(options)
 	guard := deletion.Preconditions
-	if s.passing && (guard == nil || guard.UID == nil || kindOf(object) == "Machine" && guard.ResourceVersion == nil) {
-		s.t.Errorf("the deletion of %s %s is not guarded", kindOf(object), object.GetName())
+	if s.reconciling && (guard == nil || guard.UID == nil || kindOf(object) == "Machine" && guard.ResourceVersion == nil) {
+		s.t.Errorf("the deletion of %s %s has no preconditions", kindOf(object), object.GetName())
 	}
 }
 
@@ -164,8 +169,8 @@ func listPartial(ctx context.Context, next client.Reader, list *metav1.PartialOb
 	return nil
 }
 
-func (s *stage) interceptors() interceptor.Funcs {
-	note := func(verb string, object client.Object) error {
+func (s *fixture) interceptors() interceptor.Funcs {
+	record := func(verb string, object client.Object) error {
 		s.writes = append(s.writes, verb+" "+kindOf(object)+"/"+object.GetName())
 		return s.fail[verb+" "+kindOf(object)]
 	}
@@ -186,34 +191,34 @@ func (s *stage) interceptors() interceptor.Funcs {
 			return next.List(ctx, list, options...)
 		},
 		Patch: func(ctx context.Context, next client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-			if err := note("patch", object); err != nil {
+			if err := record("patch", object); err != nil {
 				return err
 			}
 			return next.Patch(ctx, object, patch, options...)
 		},
 		Create: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			if err := note("create", object); err != nil {
+			if err := record("create", object); err != nil {
 				return err
 			}
 			return next.Create(ctx, object, options...)
 		},
 		Update: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.UpdateOption) error {
-			if err := note("update", object); err != nil {
+			if err := record("update", object); err != nil {
 				return err
 			}
 			return next.Update(ctx, object, options...)
 		},
 		Delete: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.DeleteOption) error {
-			if err := note("delete", object); err != nil {
+			if err := record("delete", object); err != nil {
 				return err
 			}
-			s.guarded(object, options)
+			s.checkPreconditions(object, options)
 			return next.Delete(ctx, object, options...)
 		},
 		SubResourcePatch: func(
 			ctx context.Context, next client.Client, part string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
 		) error {
-			if err := note(part, object); err != nil {
+			if err := record(part, object); err != nil {
 				return err
 			}
 			return next.SubResource(part).Patch(ctx, object, patch, options...)
@@ -221,8 +226,8 @@ func (s *stage) interceptors() interceptor.Funcs {
 	}
 }
 
-// checkOf is a MachineHealthCheck of the pool a: Ready has to be True, or not for 5 minutes.
-func checkOf(name string, change ...func(*machinev1beta1.MachineHealthCheck)) *machinev1beta1.MachineHealthCheck {
+// newCheck returns a MachineHealthCheck of the pool a: Ready must be True, or not for 5 minutes.
+func newCheck(name string, change ...func(*machinev1beta1.MachineHealthCheck)) *machinev1beta1.MachineHealthCheck {
 	check := &machinev1beta1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start), Generation: 1,
 	}}
@@ -238,13 +243,13 @@ func checkOf(name string, change ...func(*machinev1beta1.MachineHealthCheck)) *m
 	return check
 }
 
-// machineOf is a Machine of the pool a, an hour old, of the MachineSet set.
-func machineOf(name, node string, change ...func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
+// newMachine returns a Machine of the pool a, an hour old, which a MachineSet owns.
+func newMachine(name, node string, change ...func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
 	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
 		Labels: map[string]string{"pool": "a"}, Finalizers: []string{machinev1beta1.MachineFinalizer},
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: machinev1beta1.GroupVersion.String(), Kind: "MachineSet", Name: "set", UID: set, Controller: new(true),
+			APIVersion: machinev1beta1.GroupVersion.String(), Kind: "MachineSet", Name: "set", UID: owner, Controller: new(true),
 		}},
 	}}
 	machine.Status.Phase = new(machinev1beta1.PhaseProvisioned)
@@ -258,7 +263,7 @@ func machineOf(name, node string, change ...func(*machinev1beta1.Machine)) *mach
 	return machine
 }
 
-func nodeOf(name string) *corev1.Node {
+func newNode(name string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
 	node.Status.Conditions = []corev1.NodeCondition{{
 		Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(-time.Hour)),
@@ -266,15 +271,15 @@ func nodeOf(name string) *corev1.Node {
 	return node
 }
 
-// unready is a Node that has not been ready for some time.
-func unready(name string, age time.Duration) *corev1.Node {
-	node := nodeOf(name)
+// newUnreadyNode returns a Node that has not been ready for some time.
+func newUnreadyNode(name string, age time.Duration) *corev1.Node {
+	node := newNode(name)
 	node.Status.Conditions[0].Status = corev1.ConditionFalse
 	node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start.Add(-age))
 	return node
 }
 
-func leaseOf(node, holder string) *coordinationv1.Lease {
+func newLease(node, holder string) *coordinationv1.Lease {
 	at := metav1.NewMicroTime(start)
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: nodelease.DefaultNamespace, Name: nodelease.Name(node)},
@@ -282,29 +287,29 @@ func leaseOf(node, holder string) *coordinationv1.Lease {
 	}
 }
 
-// try makes a pass and returns what it wrote.
-func (s *stage) try(check string) (result reconcile.Result, writes string, err error) {
-	s.writes, s.passing = nil, true
-	defer func() { s.passing = false }()
+// reconcile reconciles a MachineHealthCheck and returns what was written.
+func (s *fixture) reconcile(check string) (result reconcile.Result, writes string, err error) {
+	s.writes, s.reconciling = nil, true
+	defer func() { s.reconciling = false }()
 	result, err = s.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: check}})
 	return result, strings.Join(s.writes, ", "), err
 }
 
-// pass makes a pass that may not fail, and checks what it writes.
-func (s *stage) pass(check, want string) reconcile.Result {
+// mustReconcile reconciles a MachineHealthCheck without an error, and checks what is written.
+func (s *fixture) mustReconcile(check, want string) reconcile.Result {
 	s.t.Helper()
-	result, writes, err := s.try(check)
+	result, writes, err := s.reconcile(check)
 	if err != nil || writes != want {
 		s.t.Fatalf("error %v, wrote %q, want %q", err, writes, want)
 	}
 	return result
 }
 
-// rest makes passes until one writes nothing, and returns that one's result.
-func (s *stage) rest(check string) reconcile.Result {
+// reconcileUntilQuiet reconciles until nothing is written, and returns the last result.
+func (s *fixture) reconcileUntilQuiet(check string) reconcile.Result {
 	s.t.Helper()
 	for range 20 {
-		result, writes, err := s.try(check)
+		result, writes, err := s.reconcile(check)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -312,13 +317,13 @@ func (s *stage) rest(check string) reconcile.Result {
 			return result
 		}
 	}
-	s.t.Fatalf("pass after pass writes: %v", s.writes)
+	s.t.Fatalf("it does not stop writing: %v", s.writes)
 	return reconcile.Result{}
 }
 
-func (s *stage) later(d time.Duration) { s.clock.SetTime(s.clock.Now().Add(d)) }
+func (s *fixture) advance(d time.Duration) { s.clock.SetTime(s.clock.Now().Add(d)) }
 
-func (s *stage) status(name string) machinev1beta1.MachineHealthCheckStatus {
+func (s *fixture) status(name string) machinev1beta1.MachineHealthCheckStatus {
 	s.t.Helper()
 	check := &machinev1beta1.MachineHealthCheck{}
 	if err := s.client.Get(s.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, check); err != nil {
@@ -327,8 +332,8 @@ func (s *stage) status(name string) machinev1beta1.MachineHealthCheckStatus {
 	return check.Status
 }
 
-// expect checks the counts (expected, healthy, allowed) and conditions, written Type=Status or Type=Status/Reason; Type= for none.
-func (s *stage) expect(name, counts string, conditions ...string) {
+// expectStatus checks the counts (expected, healthy, allowed) and conditions, written Type=Status or Type=Status/Reason; Type= for none.
+func (s *fixture) expectStatus(name, counts string, conditions ...string) {
 	s.t.Helper()
 	status := s.status(name)
 	if got := fmt.Sprint(*status.ExpectedMachines, *status.CurrentHealthy, status.RemediationsAllowed); got != counts {
@@ -336,25 +341,25 @@ func (s *stage) expect(name, counts string, conditions ...string) {
 	}
 	for _, condition := range conditions {
 		kind, want, _ := strings.Cut(condition, "=")
-		found := findState(status.Conditions, machinev1beta1.ConditionType(kind))
-		got := string(found.status)
-		if found.reason != "" {
-			got += "/" + found.reason
+		found := plan.FindCondition(status.Conditions, machinev1beta1.ConditionType(kind))
+		got := string(found.Status)
+		if found.Reason != "" {
+			got += "/" + found.Reason
 		}
 		if got != want {
-			s.t.Errorf("%s is %s (%s), want %s", kind, got, found.message, want)
+			s.t.Errorf("%s is %s (%s), want %s", kind, got, found.Message, want)
 		}
 	}
 }
 
-// message is what a condition says.
-func (s *stage) message(check string, kind machinev1beta1.ConditionType) string {
+// conditionMessage returns the message of a condition.
+func (s *fixture) conditionMessage(check string, kind machinev1beta1.ConditionType) string {
 	s.t.Helper()
-	return findState(s.status(check).Conditions, kind).message
+	return plan.FindCondition(s.status(check).Conditions, kind).Message
 }
 
-// deleted lists the Machines that have been deleted or are gone, of some.
-func (s *stage) deleted(names ...string) string {
+// deletedMachines lists those of some Machines that are being deleted or are gone.
+func (s *fixture) deletedMachines(names ...string) string {
 	s.t.Helper()
 	var out []string
 	for _, name := range names {
@@ -367,8 +372,8 @@ func (s *stage) deleted(names ...string) string {
 	return strings.Join(out, " ")
 }
 
-// edit changes an object as somebody else would; of a Node the status.
-func edit[T client.Object](s *stage, object T, change func(T)) {
+// edit changes an object as another client would; of a Node the status.
+func edit[T client.Object](s *fixture, object T, change func(T)) {
 	s.t.Helper()
 	if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 		s.t.Fatal(err)
@@ -385,8 +390,8 @@ func edit[T client.Object](s *stage, object T, change func(T)) {
 	}
 }
 
-// told drains the events, one after another, without the messages.
-func (s *stage) told() string {
+// emitted returns the events since the last call, without their messages.
+func (s *fixture) emitted() string {
 	var out []string
 	for {
 		select {
@@ -398,10 +403,10 @@ func (s *stage) told() string {
 	}
 }
 
-// metric reads one number: a counter, a gauge, or how often a histogram observed; -1 when there is no such series.
-func (s *stage) metric(name string, labels ...string) float64 {
+// metric returns the value of a counter or gauge, or the count of a histogram; -1 without such a series.
+func (s *fixture) metric(name string, labels ...string) float64 {
 	s.t.Helper()
-	families, err := s.gather.Gather()
+	families, err := s.registry.Gather()
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -20,35 +20,33 @@ var (
 	}
 	shortCircuitDoc = status.MetricDoc{
 		Name: "mapi_machinehealthcheck_short_circuit", Type: "gauge", Labels: []string{"name", "namespace"},
-		Help: "Whether remediation is held back because too many Machines are not healthy, 0 or 1.",
+		Help: "1 while remediation is not allowed because too many Machines are not healthy, else 0.",
 	}
 	waitingDoc = status.MetricDoc{
 		Name: "drover_healthcheck_waiting_machines", Type: "gauge", Labels: []string{"name", "namespace", "reason"},
-		Help: "Machines that should be remediated and are not, by the reason in the condition RemediationProgressing.",
+		Help: "Machines that need remediation and are not remediated, by the reason in the condition RemediationProgressing.",
 	}
 	attemptsDoc = status.MetricDoc{
 		Name: "drover_healthcheck_remediations_total", Type: "counter", Labels: []string{"means", "result"},
-		Help: "Remediations begun, by means (deletion, annotation, template) and result (ok, conflict, gone, denied, error).",
+		Help: "Attempts to start a remediation, by means (deletion, annotation, template) and result (ok, conflict, gone, denied, error).",
 	}
 	delayDoc = status.MetricDoc{
 		Name: "drover_healthcheck_remediation_delay_seconds", Type: "histogram",
-		Help: "Seconds from the moment a Machine came to be remediated until its remediation was begun.",
+		Help: "Seconds from when a Machine needed remediation until its remediation started.",
 	}
 )
 
-// MetricDocs describes the metrics of this controller.
-func MetricDocs() []status.MetricDoc {
-	return []status.MetricDoc{coveredDoc, remediatedDoc, shortCircuitDoc, waitingDoc, attemptsDoc, delayDoc}
-}
+// MetricDocs describes every metric of the controller.
+var MetricDocs = []status.MetricDoc{coveredDoc, remediatedDoc, shortCircuitDoc, waitingDoc, attemptsDoc, delayDoc}
 
-// Metrics holds the controller's collectors. Make one per process: it outlives the controller, which stops when its CRDs go.
+// Metrics holds the controller's collectors. Create one for each process: it outlives the controller, which stops when its CRDs are deleted.
 type Metrics struct {
 	covered, shortCircuit, waiting *prometheus.GaugeVec
 	remediated, attempts           *prometheus.CounterVec
 	delay                          prometheus.Histogram
 }
 
-// NewMetrics makes the collectors and registers them. It fails when one of the names is taken.
+// NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	gauge := func(doc status.MetricDoc) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
@@ -71,7 +69,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// observe shows where a MachineHealthCheck stands.
+// observe sets the metrics of a MachineHealthCheck.
 func (m *Metrics) observe(key types.NamespacedName, covered int, restricted bool) {
 	m.covered.WithLabelValues(key.Name, key.Namespace).Set(float64(covered))
 	circuit := 0.0
@@ -79,11 +77,11 @@ func (m *Metrics) observe(key types.NamespacedName, covered int, restricted bool
 		circuit = 1
 	}
 	m.shortCircuit.WithLabelValues(key.Name, key.Namespace).Set(circuit)
-	// The counter is there from the beginning, so that its first increment can be seen.
+	// The counter exists before its first increment, which rate() would miss otherwise.
 	m.remediated.WithLabelValues(key.Name, key.Namespace)
 }
 
-// wait shows how many Machines wait, by reason. A reason that none waits for any more has no series.
+// wait sets how many Machines are blocked, by reason. A reason that blocks none any more has no series.
 func (m *Metrics) wait(key types.NamespacedName, before, after map[string]int) {
 	for reason := range before {
 		if after[reason] == 0 {
@@ -95,7 +93,7 @@ func (m *Metrics) wait(key types.NamespacedName, before, after map[string]int) {
 	}
 }
 
-// forget ends the series of a MachineHealthCheck that is gone.
+// forget removes the metrics of a MachineHealthCheck that is gone.
 func (m *Metrics) forget(key types.NamespacedName) {
 	series := prometheus.Labels{"name": key.Name, "namespace": key.Namespace}
 	for _, vec := range []interface {
@@ -105,7 +103,7 @@ func (m *Metrics) forget(key types.NamespacedName) {
 	}
 }
 
-// reset ends all series per object, when the controller stops.
+// reset removes the metrics of all MachineHealthChecks, when the controller stops.
 func (m *Metrics) reset() {
 	for _, vec := range []interface{ Reset() }{m.covered, m.shortCircuit, m.waiting, m.remediated} {
 		vec.Reset()

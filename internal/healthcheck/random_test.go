@@ -18,18 +18,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/nodelease"
+
+	"github.com/drover-io/drover/internal/healthcheck/plan"
 )
 
-// chance is a run of the stage in which everything happens by chance: Nodes fail and recover, Machines come and go, the cache lags, the
-// API server does not answer, the process ends.
-type chance struct {
-	*stage
+// randomRun is a fixture to which everything happens at random: Nodes fail and recover, Machines are created and deleted, the cache lags, the
+// API server does not answer, the process restarts.
+type randomRun struct {
+	*fixture
 	*rand.Rand
 	seq int
 }
 
-// answering makes the API server answer while a test does its own work.
-func (c *chance) answering() func() {
+// answering makes the API server answer while the test itself makes requests.
+func (c *randomRun) answering() func() {
 	fail := c.fail
 	c.fail = nil
 	return func() {
@@ -39,20 +41,20 @@ func (c *chance) answering() func() {
 	}
 }
 
-// step does one thing, and tells what.
-func (c *chance) step() string {
+// step changes one thing, and returns what.
+func (c *randomRun) step() string {
 	defer c.answering()()
 	machines := c.machines()
 	pick := func() *machinev1beta1.Machine { return &machines[c.IntN(len(machines))] }
 	switch c.IntN(10) {
 	case 0:
-		c.cache.Reader = c.stage.client
-		return "the cache goes on"
+		c.cache.Reader = c.fixture.client
+		return "the cache resumes"
 	case 1:
-		c.stop()
-		return "the cache stops"
+		c.pauseCache()
+		return "the cache pauses"
 	case 2:
-		c.later(time.Duration(c.IntN(400)) * time.Second)
+		c.advance(time.Duration(c.IntN(400)) * time.Second)
 		return "time passes"
 	case 3:
 		c.restart()
@@ -69,113 +71,110 @@ func (c *chance) step() string {
 	case 8:
 		return c.finish(pick())
 	}
-	edit(c.stage, pick(), func(m *machinev1beta1.Machine) {
-		m.Annotations = []map[string]string{nil, {AnnotationSkip: ""}, nil}[c.IntN(3)]
+	edit(c.fixture, pick(), func(m *machinev1beta1.Machine) {
+		m.Annotations = []map[string]string{nil, {plan.SkipAnnotation: ""}, nil}[c.IntN(3)]
 	})
 	return "an annotation"
 }
 
-func (c *chance) machines() []machinev1beta1.Machine {
+func (c *randomRun) machines() []machinev1beta1.Machine {
 	list := &machinev1beta1.MachineList{}
-	if err := c.stage.client.List(c.t.Context(), list); err != nil {
+	if err := c.fixture.client.List(c.t.Context(), list); err != nil {
 		c.t.Fatal(err)
 	}
 	return list.Items
 }
 
-func (c *chance) node(machine *machinev1beta1.Machine, status corev1.ConditionStatus) string {
-	edit(c.stage, nodeOf(nodeName(machine)), func(n *corev1.Node) {
+func (c *randomRun) node(machine *machinev1beta1.Machine, status corev1.ConditionStatus) string {
+	edit(c.fixture, newNode(plan.NodeName(machine)), func(n *corev1.Node) {
 		n.Status.Conditions[0].Status, n.Status.Conditions[0].LastTransitionTime = status, metav1.NewTime(c.clock.Now())
 	})
-	return nodeName(machine) + " is " + string(status)
+	return plan.NodeName(machine) + " is " + string(status)
 }
 
-// finish ends a Machine that is being deleted, and makes another in its place.
-func (c *chance) finish(machine *machinev1beta1.Machine) string {
+// finish completes the deletion of a Machine, and creates another in its place.
+func (c *randomRun) finish(machine *machinev1beta1.Machine) string {
 	if machine.DeletionTimestamp == nil {
 		return "nothing"
 	}
 	c.seq++
 	name := fmt.Sprintf("r%d", c.seq)
-	c.replace(machine.Name, machineOf(name, "n-"+name, func(m *machinev1beta1.Machine) {
+	c.replaceMachine(machine.Name, newMachine(name, "n-"+name, func(m *machinev1beta1.Machine) {
 		m.CreationTimestamp = metav1.NewTime(c.clock.Now().Truncate(time.Second))
 	}))
-	if err := c.stage.client.Create(c.t.Context(), nodeOf("n-"+name)); err != nil {
+	if err := c.fixture.client.Create(c.t.Context(), newNode("n-"+name)); err != nil {
 		c.t.Fatal(err)
 	}
 	return name + " instead of " + machine.Name
 }
 
-// check makes a pass and looks at what it does: never more than there is room for, never a Machine that is well, skipped or on its way
-// out, and none at all over the limit.
-func (c *chance) check(inFlight int) {
-	in := c.seen(c.cache)
-	seen := decide(in)
-	before := map[string]verdict{}
-	for i, v := range seen.verdicts {
-		before[in.targets[i].machine.Name] = v
-	}
-	done := max(c.metric(attemptsDoc.Name, "deletion", "ok"), 0)
-	_, writes, _ := c.try("c")
+// check reconciles and checks the deletions: not more than may be in flight, no Machine that is healthy, skipped or being deleted, and none while
+// remediation is not allowed.
+func (c *randomRun) check(inFlight int) {
+	in := c.observed(c.cache)
+	d := plan.Decide(in)
+	before := max(c.metric(attemptsDoc.Name, "deletion", "ok"), 0)
+	_, writes, _ := c.reconcile("c")
 	for write := range strings.SplitSeq(writes, ", ") {
 		name, ok := strings.CutPrefix(write, "delete Machine/")
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(in.targets, func(t target) bool { return t.machine.Name == name })
-		if v := before[name]; !seen.allowed || !v.finding.due() || has(in.targets[i].machine, AnnotationSkip) {
-			c.t.Errorf("%s is deleted, and is %s (%d of %d unhealthy)", name, v.finding, seen.unhealthy, seen.expected)
+		i := slices.IndexFunc(in.Targets, func(t plan.Target) bool { return t.Machine.Name == name })
+		skipped := metav1.HasAnnotation(in.Targets[i].Machine.ObjectMeta, plan.SkipAnnotation)
+		if health := d.Assessments[i].Health; !d.Allowed || !health.NeedsRemediation() || skipped {
+			c.t.Errorf("%s is deleted, and is %s (%d of %d unhealthy)", name, health, d.Unhealthy, d.Expected)
 		}
 	}
-	if done = c.metric(attemptsDoc.Name, "deletion", "ok") - done; done > float64(inFlight) {
-		c.t.Errorf("%v deletions in a pass", done)
+	if deleted := c.metric(attemptsDoc.Name, "deletion", "ok") - before; deleted > float64(inFlight) {
+		c.t.Errorf("%v deletions in one reconciliation", deleted)
 	}
 }
 
-// seen is what a decision is made on, as a reader shows it.
-func (c *chance) seen(from client.Reader) *input {
+// observed returns the input of a decision, as a reader shows it.
+func (c *randomRun) observed(from client.Reader) *plan.Input {
 	defer c.answering()()
-	in := &input{check: checkOf("c", limit("60%")), now: c.clock.Now()}
+	in := &plan.Input{Check: newCheck("c", limit("60%")), Now: c.clock.Now()}
 	list := &machinev1beta1.MachineList{}
 	if err := from.List(c.t.Context(), list); err != nil {
 		c.t.Fatal(err)
 	}
 	for i := range list.Items {
-		t := target{machine: &list.Items[i], node: &corev1.Node{}}
-		if err := from.Get(c.t.Context(), types.NamespacedName{Name: nodeName(t.machine)}, t.node); err != nil {
-			t.node = nil
+		t := plan.Target{Machine: &list.Items[i], Node: &corev1.Node{}}
+		if err := from.Get(c.t.Context(), types.NamespacedName{Name: plan.NodeName(t.Machine)}, t.Node); err != nil {
+			t.Node = nil
 		}
-		in.targets = append(in.targets, t)
+		in.Targets = append(in.Targets, t)
 	}
 	return in
 }
 
-// settle lets everything be well, and checks that the end is the one that anybody would compute, and that nothing is written any more.
-func (c *chance) settle() {
+// settle ends all faults, and checks that the status is right then, and that nothing is written any more.
+func (c *randomRun) settle() {
 	c.fail = map[string]error{}
-	c.goOn()
+	c.resumeCache()
 	for range 100 {
 		for _, machine := range c.machines() {
 			if machine.DeletionTimestamp != nil {
 				c.finish(&machine)
 			}
 		}
-		c.later(time.Hour)
-		if _, writes, err := c.try("c"); err != nil {
+		c.advance(time.Hour)
+		if _, writes, err := c.reconcile("c"); err != nil {
 			c.t.Fatal(err)
 		} else if writes == "" {
 			break
 		}
 	}
-	c.pass("c", "")
-	d := decide(c.seen(c.stage.client))
-	c.expect("c", fmt.Sprint(d.expected, d.healthy, d.remediationsAllowed()))
-	if d.allowed && len(d.remedies) > 0 {
-		c.t.Errorf("%s could be remediated, and is not", d.text())
+	c.mustReconcile("c", "")
+	d := plan.Decide(c.observed(c.fixture.client))
+	c.expectStatus("c", fmt.Sprint(d.Expected, d.Healthy, d.RemediationsAllowed()))
+	if d.Allowed && len(d.Remediations) > 0 {
+		c.t.Errorf("%d Machines can be remediated, and are not", len(d.Remediations))
 	}
 }
 
-func TestByChance(t *testing.T) {
+func TestReconcile_Random(t *testing.T) {
 	seeds := []uint64{uint64(time.Now().UnixNano())}
 	for i := range uint64(20) {
 		seeds = append(seeds, i)
@@ -192,7 +191,7 @@ func TestByChance(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			inFlight := 1 + random.IntN(2)
 			options := Options{MaxInFlight: inFlight, Leases: &nodelease.Leases{Holder: holder}}
-			c := &chance{stage: newStage(t, options, crew("wwwww", limit("60%"))...), Rand: random}
+			c := &randomRun{fixture: newFixture(t, options, newObjects("wwwww", limit("60%"))...), Rand: random}
 			var story []string
 			for range 60 {
 				story = append(story, c.step())
@@ -200,7 +199,7 @@ func TestByChance(t *testing.T) {
 				if t.Failed() {
 					t.Fatalf("%s", strings.Join(story, "; "))
 				}
-				c.told()
+				c.emitted()
 			}
 			c.settle()
 		})

@@ -16,54 +16,69 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/expectations"
+
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/healthcheck/plan"
 )
 
 const (
-	statusC = "status MachineHealthCheck/c"
-	rested  = "RemediationProgressing=True/NothingToRemediate"
+	statusC     = "status MachineHealthCheck/c"
+	nothingToDo = "RemediationProgressing=True/NothingToRemediate"
 )
 
 func limit(text string) func(*machinev1beta1.MachineHealthCheck) {
 	return func(c *machinev1beta1.MachineHealthCheck) { c.Spec.MaxUnhealthy = new(intstr.Parse(text)) }
 }
 
-// crew is the MachineHealthCheck c and Machines m0, m1, ... with their Nodes n-m0, n-m1, ..., as pool makes them.
-func crew(kinds string, change ...func(*machinev1beta1.MachineHealthCheck)) []client.Object {
-	objects := []client.Object{checkOf("c", change...)}
-	for _, t := range pool(kinds) {
-		objects = append(objects, t.machine)
-		if t.node != nil {
-			objects = append(objects, t.node)
+// newObjects returns the MachineHealthCheck c and the Machines m0, m1, ... with their Nodes n-m0, n-m1, ..., one for each letter: w is healthy,
+// u unhealthy for an hour, s for a minute, f in the phase Failed, n without a Node for longer than the startup timeout.
+func newObjects(kinds string, changes ...func(*machinev1beta1.MachineHealthCheck)) []client.Object {
+	objects := []client.Object{newCheck("c", changes...)}
+	for i, kind := range kinds {
+		name := fmt.Sprintf("m%d", i)
+		node := newNode("n-" + name)
+		machine := newMachine(name, node.Name)
+		switch kind {
+		case 'u':
+			node = newUnreadyNode(node.Name, time.Hour)
+		case 's':
+			node = newUnreadyNode(node.Name, time.Minute)
+		case 'f':
+			machine.Status.Phase = new("Failed")
+		case 'n':
+			objects = append(objects, newMachine(name, ""))
+			continue
 		}
+		objects = append(objects, machine, node)
 	}
 	return objects
 }
 
-func TestOneMachineIsRemediated(t *testing.T) {
-	s := newStage(t, Options{}, crew("uww")...)
-	s.pass("c", "delete Machine/m0, "+statusC)
-	s.expect("c", "3 2 2", "RemediationAllowed=True", rested, "SelectorExclusive=True/NoOverlap", "Paused=", "ExternalRemediationTemplateAvailable=")
-	if got := s.deleted("m0", "m1", "m2"); got != "m0" {
+func TestReconcile_OneMachineUnhealthy(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("uww")...)
+	s.mustReconcile("c", "delete Machine/m0, "+statusC)
+	s.expectStatus("c", "3 2 2", "RemediationAllowed=True", nothingToDo, "SelectorExclusive=True/NoOverlap", "Paused=", "ExternalRemediationTemplateAvailable=")
+	if got := s.deletedMachines("m0", "m1", "m2"); got != "m0" {
 		t.Errorf("deleted %s", got)
 	}
-	if got := s.told(); got != "Normal DetectedUnhealthy, Normal MachineDeleted" {
-		t.Errorf("told %s", got)
+	if got := s.emitted(); got != "Normal DetectedUnhealthy, Normal MachineDeleted" {
+		t.Errorf("emitted %s", got)
 	}
-	if result := s.pass("c", ""); result.RequeueAfter != 0 {
-		t.Errorf("at rest it looks again in %s", result.RequeueAfter)
+	if result := s.mustReconcile("c", ""); result.RequeueAfter != 0 {
+		t.Errorf("at rest it requeues after %s", result.RequeueAfter)
 	}
-	// Its finalizer goes, and its owner makes a new one, which comes up.
-	edit(s, machineOf("m0", ""), func(m *machinev1beta1.Machine) { m.Finalizers = nil })
-	for _, object := range []client.Object{machineOf("m3", "n-m3"), nodeOf("n-m3")} {
+	// Its finalizer is removed, and its owner creates a new one, which starts.
+	edit(s, newMachine("m0", ""), func(m *machinev1beta1.Machine) { m.Finalizers = nil })
+	for _, object := range []client.Object{newMachine("m3", "n-m3"), newNode("n-m3")} {
 		if err := s.client.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.pass("c", statusC)
-	s.expect("c", "3 3 3", "RemediationAllowed=True", rested)
-	s.pass("c", "")
-	if got := s.told(); got != "" {
-		t.Errorf("told %s", got)
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "3 3 3", "RemediationAllowed=True", nothingToDo)
+	s.mustReconcile("c", "")
+	if got := s.emitted(); got != "" {
+		t.Errorf("emitted %s", got)
 	}
 	for name, got := range map[string]float64{
 		"remediations": s.metric(remediatedDoc.Name, "c", namespace), "attempts": s.metric(attemptsDoc.Name, "deletion", "ok"),
@@ -74,124 +89,124 @@ func TestOneMachineIsRemediated(t *testing.T) {
 		}
 	}
 	if s.metric(coveredDoc.Name, "c", namespace) != 3 || s.metric(shortCircuitDoc.Name, "c", namespace) != 0 {
-		t.Error("three Machines are covered, and nothing is held back")
+		t.Error("3 Machines are covered, and remediation is allowed")
 	}
 }
 
-// The conditions that brought 9.1's test of machine-health-check down to seconds: a condition of its own with a timeout of a second.
-func TestATimeoutIsWaitedForAndNoLonger(t *testing.T) {
+// A condition of its own with a timeout of one second, as in the end-to-end test of machine-api-operator.
+func TestReconcile_WaitsForTimeout(t *testing.T) {
 	custom := func(c *machinev1beta1.MachineHealthCheck) {
 		c.Spec.UnhealthyConditions = []machinev1beta1.UnhealthyCondition{
 			{Type: "MachineHealthCheckE2E", Status: corev1.ConditionTrue, Timeout: metav1.Duration{Duration: time.Second}},
 		}
 	}
-	s := newStage(t, Options{}, crew("ww", custom, limit("1"))...)
-	s.pass("c", statusC)
-	edit(s, nodeOf("n-m0"), func(n *corev1.Node) {
+	s := newFixture(t, Options{}, newObjects("ww", custom, limit("1"))...)
+	s.mustReconcile("c", statusC)
+	edit(s, newNode("n-m0"), func(n *corev1.Node) {
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
 			Type: "MachineHealthCheckE2E", Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.clock.Now()),
 		})
 	})
-	result := s.pass("c", statusC)
-	s.expect("c", "2 1 0", rested)
+	result := s.mustReconcile("c", statusC)
+	s.expectStatus("c", "2 1 0", nothingToDo)
 	if result.RequeueAfter != 2*time.Second {
-		t.Fatalf("looks again in %s", result.RequeueAfter)
+		t.Fatalf("requeues after %s", result.RequeueAfter)
 	}
-	if got := s.told(); got != "Normal DetectedUnhealthy" {
-		t.Errorf("told %s", got)
+	if got := s.emitted(); got != "Normal DetectedUnhealthy" {
+		t.Errorf("emitted %s", got)
 	}
-	s.later(result.RequeueAfter)
-	s.pass("c", "delete Machine/m0")
-	if got := s.told(); got != "Normal MachineDeleted" {
-		t.Errorf("told %s", got)
-	}
-}
-
-func TestANodeRecoversInTime(t *testing.T) {
-	s := newStage(t, Options{}, crew("sw")...)
-	result := s.pass("c", statusC)
-	s.expect("c", "2 1 1", rested)
-	if result.RequeueAfter != 4*time.Minute+slack {
-		t.Errorf("looks again in %s", result.RequeueAfter)
-	}
-	edit(s, nodeOf("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
-	if result := s.pass("c", statusC); result.RequeueAfter != 0 {
-		t.Errorf("looks again in %s", result.RequeueAfter)
-	}
-	s.expect("c", "2 2 2", rested)
-	// It is news when it happens again.
-	edit(s, nodeOf("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
-	s.pass("c", statusC)
-	if got := s.told(); got != "Normal DetectedUnhealthy, Normal DetectedUnhealthy" {
-		t.Errorf("told %s", got)
+	s.advance(result.RequeueAfter)
+	s.mustReconcile("c", "delete Machine/m0")
+	if got := s.emitted(); got != "Normal MachineDeleted" {
+		t.Errorf("emitted %s", got)
 	}
 }
 
-// The incumbent comes back every millisecond, with a write and an event each time (spec 11.1).
-func TestOverTheLimitItSleeps(t *testing.T) {
-	s := newStage(t, Options{}, crew("uuusw", limit("40%"))...)
-	result := s.pass("c", statusC)
-	s.expect("c", "5 1 0", "RemediationAllowed=False/TooManyUnhealthy", "RemediationProgressing=False/TooManyUnhealthy")
+func TestReconcile_NodeRecovers(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("sw")...)
+	result := s.mustReconcile("c", statusC)
+	s.expectStatus("c", "2 1 1", nothingToDo)
+	if result.RequeueAfter != 4*time.Minute+plan.Slack {
+		t.Errorf("requeues after %s", result.RequeueAfter)
+	}
+	edit(s, newNode("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+	if result := s.mustReconcile("c", statusC); result.RequeueAfter != 0 {
+		t.Errorf("requeues after %s", result.RequeueAfter)
+	}
+	s.expectStatus("c", "2 2 2", nothingToDo)
+	// It is reported when it happens again.
+	edit(s, newNode("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
+	s.mustReconcile("c", statusC)
+	if got := s.emitted(); got != "Normal DetectedUnhealthy, Normal DetectedUnhealthy" {
+		t.Errorf("emitted %s", got)
+	}
+}
+
+// machine-api-operator reconciles every millisecond then, with a write and an event each time.
+func TestReconcile_TooManyUnhealthy(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("uuusw", limit("40%"))...)
+	result := s.mustReconcile("c", statusC)
+	s.expectStatus("c", "5 1 0", "RemediationAllowed=False/TooManyUnhealthy", "RemediationProgressing=False/TooManyUnhealthy")
 	if want := "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy " +
-		"(total: 5, unhealthy: 4, maxUnhealthy: 40%)"; s.message("c", machinev1beta1.RemediationAllowedCondition) != want {
-		t.Errorf("%s", s.message("c", machinev1beta1.RemediationAllowedCondition))
+		"(total: 5, unhealthy: 4, maxUnhealthy: 40%)"; s.conditionMessage("c", machinev1beta1.RemediationAllowedCondition) != want {
+		t.Errorf("%s", s.conditionMessage("c", machinev1beta1.RemediationAllowedCondition))
 	}
-	if got := s.told(); !strings.HasSuffix(got, "Warning RemediationRestricted") || strings.Count(got, "Restricted") != 1 {
-		t.Errorf("told %s", got)
+	if got := s.emitted(); !strings.HasSuffix(got, "Warning RemediationRestricted") || strings.Count(got, "Restricted") != 1 {
+		t.Errorf("emitted %s", got)
 	}
 	if s.metric(shortCircuitDoc.Name, "c", namespace) != 1 {
-		t.Error("the gauge does not show it")
+		t.Error("the gauge is not set")
 	}
 	for range 5 {
-		if result.RequeueAfter != 4*time.Minute+slack {
-			t.Fatalf("looks again in %s", result.RequeueAfter)
+		if result.RequeueAfter != 4*time.Minute+plan.Slack {
+			t.Fatalf("requeues after %s", result.RequeueAfter)
 		}
-		result = s.pass("c", "")
+		result = s.mustReconcile("c", "")
 	}
-	s.later(result.RequeueAfter)
-	if result = s.pass("c", ""); result.RequeueAfter != 0 {
-		t.Errorf("time changes nothing any more, and it looks again in %s", result.RequeueAfter)
+	s.advance(result.RequeueAfter)
+	if result = s.mustReconcile("c", ""); result.RequeueAfter != 0 {
+		t.Errorf("the decision does not change with time, and it requeues after %s", result.RequeueAfter)
 	}
-	if got := s.told(); got != "" {
-		t.Errorf("told %s", got)
+	if got := s.emitted(); got != "" {
+		t.Errorf("emitted %s", got)
 	}
-	// Once in a while a pass that takes place anyway reminds of it.
-	s.later(time.Minute)
-	s.pass("c", "")
-	s.pass("c", "")
-	if got := s.told(); got != "Warning RemediationRestricted" {
-		t.Errorf("told %s", got)
+	// A later reconciliation emits the event again.
+	s.advance(time.Minute)
+	s.mustReconcile("c", "")
+	s.mustReconcile("c", "")
+	if got := s.emitted(); got != "Warning RemediationRestricted" {
+		t.Errorf("emitted %s", got)
 	}
 	for _, node := range []string{"n-m0", "n-m1", "n-m3"} {
-		edit(s, nodeOf(node), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+		edit(s, newNode(node), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
 	}
-	s.pass("c", "delete Machine/m2, "+statusC)
-	s.expect("c", "5 4 1", "RemediationAllowed=True", rested)
+	s.mustReconcile("c", "delete Machine/m2, "+statusC)
+	s.expectStatus("c", "5 4 1", "RemediationAllowed=True", nothingToDo)
 	if s.metric(shortCircuitDoc.Name, "c", namespace) != 0 {
-		t.Error("the gauge does not show that it is over")
+		t.Error("the gauge is not reset")
 	}
 }
 
-func TestALimitThatCannotBeRead(t *testing.T) {
-	s := newStage(t, Options{}, crew("uw", limit("99999999999999999999"))...)
-	if result := s.pass("c", statusC); result.RequeueAfter != 0 {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+func TestReconcile_InvalidMaxUnhealthy(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("uw", limit("99999999999999999999"))...)
+	if result := s.mustReconcile("c", statusC); result.RequeueAfter != 0 {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
-	s.expect("c", "2 1 0", "RemediationAllowed=False/InvalidMaxUnhealthy", "RemediationProgressing=False/InvalidMaxUnhealthy")
-	s.pass("c", "")
+	s.expectStatus("c", "2 1 0", "RemediationAllowed=False/InvalidMaxUnhealthy", "RemediationProgressing=False/InvalidMaxUnhealthy")
+	s.mustReconcile("c", "")
 }
 
-func TestASelectorThatCannotBeRead(t *testing.T) {
-	s := newStage(t, Options{}, crew("uw", func(c *machinev1beta1.MachineHealthCheck) {
+func TestReconcile_InvalidSelector(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("uw", func(c *machinev1beta1.MachineHealthCheck) {
 		c.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "Like", Values: []string{"a"}}}
 	})...)
-	s.pass("c", statusC)
-	s.expect("c", "0 0 0", "RemediationAllowed=False/InvalidSelector")
-	s.pass("c", "")
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "0 0 0", "RemediationAllowed=False/InvalidSelector")
+	s.mustReconcile("c", "")
 }
 
-func TestSelectors(t *testing.T) {
-	elsewhere := machineOf("m9", "n-m0")
+func TestReconcile_Selectors(t *testing.T) {
+	elsewhere := newMachine("m9", "n-m0")
 	elsewhere.Namespace = "other"
 	for name, c := range map[string]struct {
 		selector metav1.LabelSelector
@@ -205,116 +220,116 @@ func TestSelectors(t *testing.T) {
 		}}, "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := crew("w", func(check *machinev1beta1.MachineHealthCheck) { check.Spec.Selector = c.selector })
-			other := machineOf("m1", "n-m0", func(m *machinev1beta1.Machine) { m.Labels["pool"] = "b" })
-			s := newStage(t, Options{}, append(objects, other, elsewhere.DeepCopy())...)
-			s.pass("c", statusC)
-			s.expect("c", fmt.Sprintf("%[1]s %[1]s %[1]s", c.want))
+			objects := newObjects("w", func(check *machinev1beta1.MachineHealthCheck) { check.Spec.Selector = c.selector })
+			other := newMachine("m1", "n-m0", func(m *machinev1beta1.Machine) { m.Labels["pool"] = "b" })
+			s := newFixture(t, Options{}, append(objects, other, elsewhere.DeepCopy())...)
+			s.mustReconcile("c", statusC)
+			s.expectStatus("c", fmt.Sprintf("%[1]s %[1]s %[1]s", c.want))
 		})
 	}
 }
 
-// The next one is deleted when the cache shows the one before, and everything is counted anew for it.
-func TestRemediationsArePaced(t *testing.T) {
-	s := newStage(t, Options{}, crew("uuuww")...)
-	s.stop()
-	if result := s.pass("c", "delete Machine/m0, "+statusC); result.RequeueAfter != catchUp {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+// The next Machine is deleted when the cache shows the deletion before, and everything is counted anew for it.
+func TestRemediate_OneInFlight(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("uuuww")...)
+	s.pauseCache()
+	if result := s.mustReconcile("c", "delete Machine/m0, "+statusC); result.RequeueAfter != controller.CatchUp {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
-	s.goOn()
-	s.expect("c", "5 2 2", "RemediationProgressing=True/Remediating")
-	s.stop()
-	s.pass("c", "delete Machine/m1")
+	s.resumeCache()
+	s.expectStatus("c", "5 2 2", "RemediationProgressing=True/Remediating")
+	s.pauseCache()
+	s.mustReconcile("c", "delete Machine/m1")
 	for range 3 {
-		s.pass("c", "")
+		s.mustReconcile("c", "")
 	}
-	s.goOn()
-	s.pass("c", "delete Machine/m2, "+statusC)
-	s.expect("c", "5 2 2", rested)
-	s.pass("c", "")
+	s.resumeCache()
+	s.mustReconcile("c", "delete Machine/m2, "+statusC)
+	s.expectStatus("c", "5 2 2", nothingToDo)
+	s.mustReconcile("c", "")
 }
 
-func TestSeveralInFlight(t *testing.T) {
-	s := newStage(t, Options{MaxInFlight: 3}, crew("uuuuuww")...)
-	s.stop()
-	s.pass("c", "delete Machine/m0, delete Machine/m1, delete Machine/m2, "+statusC)
-	s.goOn()
-	s.pass("c", "delete Machine/m3, delete Machine/m4, "+statusC)
-	s.pass("c", "")
+func TestRemediate_SeveralInFlight(t *testing.T) {
+	s := newFixture(t, Options{MaxInFlight: 3}, newObjects("uuuuuww")...)
+	s.pauseCache()
+	s.mustReconcile("c", "delete Machine/m0, delete Machine/m1, delete Machine/m2, "+statusC)
+	s.resumeCache()
+	s.mustReconcile("c", "delete Machine/m3, delete Machine/m4, "+statusC)
+	s.mustReconcile("c", "")
 }
 
-// A deletion that the cache does not show for long holds the next one back as long as the API server says that it stands.
+// A deletion that the cache does not show for long delays the next one as long as the API server has it.
 func TestReconcile_DeletionThatTheCacheDoesNotShowForLong(t *testing.T) {
-	s := newStage(t, Options{}, crew("uuw")...)
-	s.stop()
-	s.pass("c", "delete Machine/m0, "+statusC)
+	s := newFixture(t, Options{}, newObjects("uuw")...)
+	s.pauseCache()
+	s.mustReconcile("c", "delete Machine/m0, "+statusC)
 	s.versions.Forget("uid-of-c")
 	for range 4 {
-		s.later(time.Minute)
-		if _, writes, err := s.try("c"); err != nil || strings.Contains(writes, "delete") {
+		s.advance(time.Minute)
+		if _, writes, err := s.reconcile("c"); err != nil || strings.Contains(writes, "delete") {
 			t.Fatalf("error %v, wrote %q", err, writes)
 		}
 	}
-	s.goOn()
-	s.pass("c", "delete Machine/m1, "+statusC)
+	s.resumeCache()
+	s.mustReconcile("c", "delete Machine/m1, "+statusC)
 }
 
-func TestTheBudgetIsLookedAtBeforeEachRemediation(t *testing.T) {
-	s := newStage(t, Options{}, crew("uuwwww", limit("2"))...)
-	s.pass("c", "delete Machine/m0, "+statusC)
-	edit(s, nodeOf("n-m2"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
-	s.pass("c", statusC)
-	s.expect("c", "6 3 0", "RemediationAllowed=False/TooManyUnhealthy")
-	if got := s.deleted("m0", "m1", "m2"); got != "m0" {
+func TestRemediate_CountsBeforeEach(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("uuwwww", limit("2"))...)
+	s.mustReconcile("c", "delete Machine/m0, "+statusC)
+	edit(s, newNode("n-m2"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "6 3 0", "RemediationAllowed=False/TooManyUnhealthy")
+	if got := s.deletedMachines("m0", "m1", "m2"); got != "m0" {
 		t.Errorf("deleted %s", got)
 	}
 }
 
-// The Node's arrival in the cache comes after the link to it, because nothing orders the two.
-func TestANodeThatIsNotInTheCacheIsNotGone(t *testing.T) {
-	s := newStage(t, Options{}, checkOf("c"), machineOf("m0", "n-m0"))
-	s.stop()
-	if err := s.client.Create(t.Context(), nodeOf("n-m0")); err != nil {
+// The Machine's nodeRef may be in the cache before the Node is.
+func TestConfirm_NodeNotInCacheYet(t *testing.T) {
+	s := newFixture(t, Options{}, newCheck("c"), newMachine("m0", "n-m0"))
+	s.pauseCache()
+	if err := s.client.Create(t.Context(), newNode("n-m0")); err != nil {
 		t.Fatal(err)
 	}
-	if result := s.pass("c", statusC); result.RequeueAfter != catchUp {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+	if result := s.mustReconcile("c", statusC); result.RequeueAfter != controller.CatchUp {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
-	s.goOn()
-	s.pass("c", statusC)
-	s.expect("c", "1 1 1", rested)
-	if err := s.client.Delete(t.Context(), nodeOf("n-m0")); err != nil {
+	s.resumeCache()
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "1 1 1", nothingToDo)
+	if err := s.client.Delete(t.Context(), newNode("n-m0")); err != nil {
 		t.Fatal(err)
 	}
-	s.pass("c", "delete Machine/m0, "+statusC)
+	s.mustReconcile("c", "delete Machine/m0, "+statusC)
 }
 
-// The first list after a restart may be of a Node that was ill, and is no more.
-func TestANodeThatIsWellAgainIsNoReason(t *testing.T) {
-	s := newStage(t, Options{}, crew("uw")...)
-	s.stop()
-	edit(s, nodeOf("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
-	if result := s.pass("c", statusC); result.RequeueAfter != catchUp {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+// The first list after a restart may show a Node that was unhealthy, and is healthy now.
+func TestConfirm_NodeHealthyAgain(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("uw")...)
+	s.pauseCache()
+	edit(s, newNode("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+	if result := s.mustReconcile("c", statusC); result.RequeueAfter != controller.CatchUp {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
-	s.goOn()
-	s.pass("c", statusC)
-	s.expect("c", "2 2 2", rested)
+	s.resumeCache()
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "2 2 2", nothingToDo)
 }
 
-func TestAMachineThatChangedIsNotDeleted(t *testing.T) {
-	s := newStage(t, Options{}, crew("nw")...)
-	s.stop()
-	edit(s, machineOf("m0", ""), func(m *machinev1beta1.Machine) {
+func TestDeleteMachine_MachineChanged(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("nw")...)
+	s.pauseCache()
+	edit(s, newMachine("m0", ""), func(m *machinev1beta1.Machine) {
 		m.Status.NodeRef = &corev1.ObjectReference{Name: "n-m1"}
 	})
-	if result := s.pass("c", "delete Machine/m0, "+statusC); result.RequeueAfter != retryStale {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+	if result := s.mustReconcile("c", "delete Machine/m0, "+statusC); result.RequeueAfter != controller.RetryConflict {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
-	s.goOn()
-	s.pass("c", statusC)
-	s.expect("c", "2 2 2", rested)
-	if got := s.deleted("m0"); got != "" {
+	s.resumeCache()
+	s.mustReconcile("c", statusC)
+	s.expectStatus("c", "2 2 2", nothingToDo)
+	if got := s.deletedMachines("m0"); got != "" {
 		t.Errorf("deleted %s", got)
 	}
 	if got := s.metric(attemptsDoc.Name, "deletion", "conflict"); got != 1 {
@@ -322,73 +337,73 @@ func TestAMachineThatChangedIsNotDeleted(t *testing.T) {
 	}
 }
 
-func TestAnswersToADeletion(t *testing.T) {
+func TestDeleteMachine_Errors(t *testing.T) {
 	machines := schema.GroupResource{Group: "machine.openshift.io", Resource: "machines"}
 	for name, c := range map[string]struct {
 		err      error
 		fails    bool
 		after    [2]time.Duration
-		told     string
+		events   string
 		progress string
 	}{
 		"forbidden": {
-			apierrors.NewForbidden(machines, "m0", errors.New("no")), false, [2]time.Duration{retryDenied, retryDenied},
+			apierrors.NewForbidden(machines, "m0", errors.New("no")), false, [2]time.Duration{controller.RetryDenied, controller.RetryDenied},
 			", Warning MachineDeletionFailed", "False/RemediationFailed",
 		},
 		"an error": {
 			apierrors.NewInternalError(errors.New("etcd")), true, [2]time.Duration{}, ", Warning MachineDeletionFailed", "False/RemediationFailed",
 		},
-		"gone": {apierrors.NewNotFound(machines, "m0"), false, [2]time.Duration{catchUp, catchUp}, "", "True/NothingToRemediate"},
+		"gone": {apierrors.NewNotFound(machines, "m0"), false, [2]time.Duration{controller.CatchUp, controller.CatchUp}, "", "True/NothingToRemediate"},
 		"conflict": {
-			apierrors.NewConflict(machines, "m0", errors.New("changed")), false, [2]time.Duration{retryStale, 2 * retryStale}, "",
+			apierrors.NewConflict(machines, "m0", errors.New("changed")), false, [2]time.Duration{controller.RetryConflict, 2 * controller.RetryConflict}, "",
 			"True/NothingToRemediate",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, Options{}, crew("uw")...)
+			s := newFixture(t, Options{}, newObjects("uw")...)
 			s.fail["delete Machine"] = c.err
 			for i, want := range []string{"delete Machine/m0, " + statusC, "delete Machine/m0"} {
-				result, writes, err := s.try("c")
+				result, writes, err := s.reconcile("c")
 				if writes != want || (err != nil) != c.fails || result.RequeueAfter != c.after[i] {
-					t.Errorf("pass %d: wrote %s, error %v, looks again in %s", i, writes, err, result.RequeueAfter)
+					t.Errorf("reconciliation %d: wrote %s, error %v, requeues after %s", i, writes, err, result.RequeueAfter)
 				}
 			}
-			s.expect("c", "2 1 1", "RemediationProgressing="+c.progress)
-			if got := s.told(); got != "Normal DetectedUnhealthy"+c.told {
-				t.Errorf("told %s", got)
+			s.expectStatus("c", "2 1 1", "RemediationProgressing="+c.progress)
+			if got := s.emitted(); got != "Normal DetectedUnhealthy"+c.events {
+				t.Errorf("emitted %s", got)
 			}
 			delete(s.fail, "delete Machine")
-			s.rest("c")
-			s.expect("c", "2 1 1", rested)
+			s.reconcileUntilQuiet("c")
+			s.expectStatus("c", "2 1 1", nothingToDo)
 		})
 	}
 }
 
-// One Machine that cannot be deleted is no reason not to go on with the others.
-func TestATroubleStopsNobodyElse(t *testing.T) {
-	s := newStage(t, Options{}, crew("uuw")...)
+// A Machine that cannot be deleted does not keep the others from being remediated.
+func TestRemediate_FailureDoesNotStopOthers(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("uuw")...)
 	s.fail["delete Machine"] = apierrors.NewInternalError(errors.New("etcd"))
-	if _, writes, err := s.try("c"); err == nil || writes != "delete Machine/m0, delete Machine/m1, "+statusC {
+	if _, writes, err := s.reconcile("c"); err == nil || writes != "delete Machine/m0, delete Machine/m1, "+statusC {
 		t.Errorf("wrote %s, error %v", writes, err)
 	}
 }
 
-func TestItWaitsForTheCache(t *testing.T) {
-	s := newStage(t, Options{}, crew("uw")...)
+func TestReconcile_CacheBehindOwnWrite(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("uw")...)
 	s.versions.Expect("uid-of-c", expectations.Write{Version: "100000"})
-	if result := s.pass("c", ""); result.RequeueAfter != catchUp {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+	if result := s.mustReconcile("c", ""); result.RequeueAfter != controller.CatchUp {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
 }
 
-func TestAStatusThatSomebodyElseWrote(t *testing.T) {
-	s := newStage(t, Options{}, crew("ww")...)
-	s.stop()
-	edit(s, checkOf("c"), func(c *machinev1beta1.MachineHealthCheck) { c.Labels = map[string]string{"x": "y"} })
-	if result := s.pass("c", statusC); result.RequeueAfter != retryStale {
-		t.Errorf("looks again in %s", result.RequeueAfter)
+func TestPatchStatus_Conflict(t *testing.T) {
+	s := newFixture(t, Options{}, newObjects("ww")...)
+	s.pauseCache()
+	edit(s, newCheck("c"), func(c *machinev1beta1.MachineHealthCheck) { c.Labels = map[string]string{"x": "y"} })
+	if result := s.mustReconcile("c", statusC); result.RequeueAfter != controller.RetryConflict {
+		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
-	s.goOn()
-	s.pass("c", statusC)
-	s.pass("c", "")
+	s.resumeCache()
+	s.mustReconcile("c", statusC)
+	s.mustReconcile("c", "")
 }

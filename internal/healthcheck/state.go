@@ -1,117 +1,106 @@
 package healthcheck
 
 import (
+	"maps"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/healthcheck/plan"
 )
 
-// memory is what is remembered of one MachineHealthCheck between passes. It belongs to the one worker that has the MachineHealthCheck.
-// Without it, as after a restart, the same is decided; an event may be told once more, and a lease may run out instead of being returned. What
-// is remembered of owners is another matter: after a restart the back-off of one whose Machines keep failing begins at its first step.
-type memory struct {
-	uid types.UID
-	// told tells that a pass has been finished.
-	told     bool
-	machines map[types.UID]*sighting
-	// restricted is when RemediationRestricted was sent last, or was found to have been sent; zero while remediation is allowed.
+// state is what the controller knows of a MachineHealthCheck between reconciliations. Without it, as after a restart, it decides the same; it may
+// emit an event again.
+type state struct {
+	// reported reports that a reconciliation has been completed since the controller started.
+	reported bool
+	machines map[types.UID]*machineState
+	// restricted is when EventRestricted was last emitted, by this controller or its predecessor; zero while remediation is allowed.
 	restricted time.Time
-	// leases are the nodes whose lease was taken for a Machine that has not been deleted yet.
-	leases map[types.UID]string
-	// template is the remediation template that was found to be there.
+	// template is the remediation template that was read last.
 	template string
-	// waiting is what the metrics show.
+	// waiting is how many Machines the metrics show as waiting, by reason.
 	waiting map[string]int
 }
 
-// sighting is what was seen last of one Machine.
-type sighting struct {
-	// bad tells that it was unhealthy, due when it came to be remediated.
-	bad bool
-	due time.Time
-	// obstacle is the reason and the event of what kept it from being remediated.
-	obstacle string
-	// idle is when it was seen last before anybody had begun to make it.
-	idle time.Time
+// machineState is what the controller knows of one Machine.
+type machineState struct {
+	// unhealthy reports that it was unhealthy; due is when the controller first found that it needs remediation.
+	unhealthy bool
+	due       time.Time
+	// blocked is why it was blocked: the reason and the event.
+	blocked string
+	// unprovisioned is when it was last seen before its provisioning began.
+	unprovisioned time.Time
 }
 
-func newMemory(uid types.UID) *memory {
-	return &memory{uid: uid, machines: map[types.UID]*sighting{}, leases: map[types.UID]string{}}
-}
+func newState() *state { return &state{machines: map[types.UID]*machineState{}} }
 
-// of returns what is remembered of a Machine, and makes it.
-func (m *memory) of(machine types.UID) *sighting {
-	if m.machines[machine] == nil {
-		m.machines[machine] = &sighting{}
+// machine returns the state of a Machine.
+func (s *state) machine(uid types.UID) *machineState {
+	if s.machines[uid] == nil {
+		s.machines[uid] = &machineState{}
 	}
-	return m.machines[machine]
+	return s.machines[uid]
 }
 
-// keep drops the Machines that are not looked at any more.
-func (m *memory) keep(targets []target) {
+// prune removes the states of Machines that are not targets any more.
+func (s *state) prune(targets []plan.Target) {
 	present := make(map[types.UID]bool, len(targets))
 	for i := range targets {
-		present[targets[i].machine.UID] = true
+		present[targets[i].Machine.UID] = true
 	}
-	for uid := range m.machines {
-		if !present[uid] {
-			delete(m.machines, uid)
-		}
-	}
+	maps.DeleteFunc(s.machines, func(uid types.UID, _ *machineState) bool { return !present[uid] })
 }
 
-// owners remembers whose Machines fail while they start, for all MachineHealthChecks together.
-type owners struct {
+// maxStartupTimeout is longer than any startup timeout that makes sense. The failures of an owner with a longer one are forgotten after it.
+const maxStartupTimeout = 24 * time.Hour
+
+// failures are the failed starts of the owners of Machines, for all MachineHealthChecks together. After a restart the backoff of an owner starts anew.
+type failures struct {
 	mu     sync.Mutex
-	rounds map[types.UID]round
+	owners map[types.UID]plan.StartFailures
 }
 
-func newOwners() *owners { return &owners{rounds: map[types.UID]round{}} }
+func newFailures() *failures { return &failures{owners: map[types.UID]plan.StartFailures{}} }
 
-// known returns what is remembered of the owners of some Machines.
-func (o *owners) known(targets []target) map[types.UID]round {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	found := map[types.UID]round{}
-	if len(o.rounds) == 0 {
+// of returns the failures of the owners of some Machines.
+func (f *failures) of(targets []plan.Target) map[types.UID]plan.StartFailures {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found := map[types.UID]plan.StartFailures{}
+	if len(f.owners) == 0 {
 		return found
 	}
 	for i := range targets {
-		owner := ownerOf(targets[i].machine)
-		if r, ok := o.rounds[owner]; ok {
-			found[owner] = r
+		owner := plan.OwnerOf(targets[i].Machine)
+		if known, ok := f.owners[owner]; ok {
+			found[owner] = known
 		}
 	}
 	return found
 }
 
-// failed notes that a Machine that failed while it started has been remediated. Before is what was known of its owner.
-func (o *owners) failed(owner types.UID, before round, created, now time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.rounds[owner] = before.after(created, now)
+// record sets the failures of an owner.
+func (f *failures) record(owner types.UID, known plan.StartFailures) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.owners[owner] = known
 }
 
-// recovered forgets owners whose Machines start again.
-func (o *owners) recovered(owners []types.UID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+// forget removes owners whose Machines start again.
+func (f *failures) forget(owners []types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, owner := range owners {
-		delete(o.rounds, owner)
+		delete(f.owners, owner)
 	}
 }
 
-// expire forgets owners of which nothing was heard for longer than a start can take.
-func (o *owners) expire(now time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for owner, r := range o.rounds {
-		if r.over(now, maxStartup) {
-			delete(o.rounds, owner)
-		}
-	}
+// expire removes failures that do not count any more.
+func (f *failures) expire(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.owners, func(_ types.UID, known plan.StartFailures) bool { return known.Expired(now, maxStartupTimeout) })
 }
-
-// maxStartup is longer than a start-up timeout that makes sense. An owner with a longer one begins anew after it.
-const maxStartup = 24 * time.Hour

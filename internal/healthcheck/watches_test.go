@@ -22,40 +22,40 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// notedQueue notes what is put into it, with priorities; what is bundled has a plus.
-type notedQueue struct {
+// recordingQueue records what is added to it, with priorities; what is delayed has a plus.
+type recordingQueue struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
-	noted []string
+	added []string
 }
 
-func (q *notedQueue) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Request) {
+func (q *recordingQueue) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Request) {
 	for _, item := range items {
 		text := fmt.Sprintf("%s@%d", item.Name, *options.Priority)
 		if options.After > 0 {
 			text += "+"
 		}
-		q.noted = append(q.noted, text)
+		q.added = append(q.added, text)
 	}
 }
 
-// take returns what was noted since the last time.
-func (q *notedQueue) take() string {
-	slices.Sort(q.noted)
-	text := strings.Join(slices.Compact(q.noted), " ")
-	q.noted = nil
+// take returns what was added since the last call.
+func (q *recordingQueue) take() string {
+	slices.Sort(q.added)
+	text := strings.Join(slices.Compact(q.added), " ")
+	q.added = nil
 	return text
 }
 
-// informers stands in for the cache's watches.
+// informers are those of a fake cache.
 type informers struct {
-	queue                   *notedQueue
+	queue                   *recordingQueue
 	checks, machines, nodes *controllertest.FakeInformer
 }
 
-func watched(t *testing.T, s *stage) *informers {
+func startSources(t *testing.T, s *fixture) *informers {
 	t.Helper()
 	cache := &informertest.FakeInformers{Scheme: newScheme(t)}
-	w := &informers{queue: &notedQueue{}}
+	w := &informers{queue: &recordingQueue{}}
 	for _, source := range s.sources(cache) {
 		if err := source.Start(t.Context(), w.queue); err != nil {
 			t.Fatal(err)
@@ -71,8 +71,8 @@ func watched(t *testing.T, s *stage) *informers {
 	return w
 }
 
-// watching has the MachineHealthChecks a and a2 of the pool a, b of the pool b, and one of another namespace; m0 and m1 are of a.
-func watching(t *testing.T, options Options) (*stage, *informers) {
+// newWatchFixture has the MachineHealthChecks a and a2 of the pool a, b of the pool b, and one of another namespace; m0 and m1 are of a.
+func newWatchFixture(t *testing.T, options Options) (*fixture, *informers) {
 	t.Helper()
 	of := func(pool string) func(*machinev1beta1.MachineHealthCheck) {
 		return func(c *machinev1beta1.MachineHealthCheck) { c.Spec.Selector.MatchLabels["pool"] = pool }
@@ -81,9 +81,9 @@ func watching(t *testing.T, options Options) (*stage, *informers) {
 	disk := func(c *machinev1beta1.MachineHealthCheck) {
 		c.Spec.UnhealthyConditions = []machinev1beta1.UnhealthyCondition{{Type: "Disk", Status: corev1.ConditionTrue}}
 	}
-	s := newStage(t, options, checkOf("a"), checkOf("a2", disk), checkOf("b", of("b")), checkOf("x", elsewhere),
-		machineOf("m0", "n0"), machineOf("m1", ""), nodeOf("n0"), nodeOf("n1"))
-	return s, watched(t, s)
+	s := newFixture(t, options, newCheck("a"), newCheck("a2", disk), newCheck("b", of("b")), newCheck("x", elsewhere),
+		newMachine("m0", "n0"), newMachine("m1", ""), newNode("n0"), newNode("n1"))
+	return s, startSources(t, s)
 }
 
 var (
@@ -92,7 +92,7 @@ var (
 	only = fmt.Sprintf("a@%d+", watch.Rollout)
 )
 
-func TestChangesOfMachines(t *testing.T) {
+func TestWatches_MachineUpdated(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*machinev1beta1.Machine)
 		want   string
@@ -107,14 +107,14 @@ func TestChangesOfMachines(t *testing.T) {
 		"deletion":      {func(m *machinev1beta1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: start} }, ofA},
 		"owner":         {unowned, ofA},
 		"authority":     {func(m *machinev1beta1.Machine) { m.Status.AuthoritativeAPI = "ClusterAPI" }, ofA},
-		"made anew":     {func(m *machinev1beta1.Machine) { m.UID = "new" }, ofA},
+		"created again": {func(m *machinev1beta1.Machine) { m.UID = "new" }, ofA},
 		"other pool":    {func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"pool": "b"} }, ofA + " " + ofB},
 		"no pool":       {func(m *machinev1beta1.Machine) { m.Labels = nil }, ofA},
 		"another label": {func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"pool": "a", "x": "y"} }, ofA},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, w := watching(t, Options{})
-			before := machineOf("m0", "n0")
+			_, w := newWatchFixture(t, Options{})
+			before := newMachine("m0", "n0")
 			after := before.DeepCopy()
 			c.change(after)
 			w.machines.Update(before, after)
@@ -125,31 +125,31 @@ func TestChangesOfMachines(t *testing.T) {
 	}
 }
 
-func TestMachinesComeAndGo(t *testing.T) {
-	s, w := watching(t, Options{})
-	machine := machineOf("m0", "n0")
+func TestWatches_MachineCreatedAndDeleted(t *testing.T) {
+	s, w := newWatchFixture(t, Options{})
+	machine := newMachine("m0", "n0")
 	w.machines.Add(machine)
 	if got := w.queue.take(); got != ofA {
-		t.Errorf("one that is new: %q", got)
+		t.Errorf("created: %q", got)
 	}
 	s.deletions.Deleted(string(machine.UID), machine)
 	s.versions.Expect(string(machine.UID), expectations.Write{Version: "1"})
 	w.machines.Delete(machine)
 	if got := w.queue.take(); got != ofA {
-		t.Errorf("one that is gone: %q", got)
+		t.Errorf("deleted: %q", got)
 	}
 	if s.deletions.Len() != 0 || s.versions.Len() != 0 {
-		t.Error("it is remembered")
+		t.Error("the expectations still exist")
 	}
-	queue := &notedQueue{}
+	queue := &recordingQueue{}
 	s.machineCreated(t.Context(), watch.NewQueue(queue), machine, true)
-	s.nodeCreated(t.Context(), watch.NewQueue(queue), nodeOf("n0"), true)
+	s.nodeCreated(t.Context(), watch.NewQueue(queue), newNode("n0"), true)
 	if got := queue.take(); got != "" {
-		t.Errorf("what is there at the start comes with the MachineHealthChecks: %q", got)
+		t.Errorf("objects of the first list are enqueued: %q", got)
 	}
 }
 
-func TestChangesOfNodes(t *testing.T) {
+func TestWatches_NodeUpdated(t *testing.T) {
 	condition := func(kind string, status corev1.ConditionStatus, age time.Duration) corev1.NodeCondition {
 		return corev1.NodeCondition{
 			Type: corev1.NodeConditionType(kind), Status: status, LastTransitionTime: metav1.NewTime(start.Add(-age)),
@@ -167,21 +167,21 @@ func TestChangesOfNodes(t *testing.T) {
 		"labels and taints": {func(n *corev1.Node) {
 			n.Labels, n.Spec.Unschedulable = map[string]string{"x": "y"}, true
 		}, ""},
-		"not ready":               {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, only},
-		"a flap that nobody saw":  {func(n *corev1.Node) { n.Status.Conditions[0] = condition("Ready", corev1.ConditionTrue, 0) }, only},
-		"the conditions are gone": {func(n *corev1.Node) { n.Status.Conditions = nil }, only},
-		"a condition of another": {func(n *corev1.Node) {
+		"not ready":             {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, only},
+		"a flap between events": {func(n *corev1.Node) { n.Status.Conditions[0] = condition("Ready", corev1.ConditionTrue, 0) }, only},
+		"no conditions":         {func(n *corev1.Node) { n.Status.Conditions = nil }, only},
+		"a condition of another MachineHealthCheck": {func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, condition("Disk", corev1.ConditionTrue, 0))
 		}, fmt.Sprintf("a2@%d+", watch.Rollout)},
-		"a condition of nobody": {func(n *corev1.Node) {
+		"a condition that is not checked": {func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, condition("Memory", corev1.ConditionTrue, 0))
 		}, ""},
-		"made anew":               {func(n *corev1.Node) { n.UID = "new" }, ofA},
+		"created again":           {func(n *corev1.Node) { n.UID = "new" }, ofA},
 		"joins the control plane": {func(n *corev1.Node) { n.Labels = map[string]string{"control-plane": "yes"} }, ofA},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, w := watching(t, Options{Guard: &guard{}})
-			before := nodeOf("n0")
+			_, w := newWatchFixture(t, Options{Guard: &guard{}})
+			before := newNode("n0")
 			after := before.DeepCopy()
 			c.change(after)
 			w.nodes.Update(before, after)
@@ -192,21 +192,21 @@ func TestChangesOfNodes(t *testing.T) {
 	}
 }
 
-func TestNodesComeAndGo(t *testing.T) {
-	_, w := watching(t, Options{})
+func TestWatches_NodeCreatedAndDeleted(t *testing.T) {
+	_, w := newWatchFixture(t, Options{})
 	for _, c := range []struct{ node, want string }{{"n0", ofA}, {"n1", ""}} {
-		w.nodes.Add(nodeOf(c.node))
+		w.nodes.Add(newNode(c.node))
 		if got := w.queue.take(); got != c.want {
-			t.Errorf("%s comes: %q", c.node, got)
+			t.Errorf("%s created: %q", c.node, got)
 		}
-		w.nodes.Delete(nodeOf(c.node))
+		w.nodes.Delete(newNode(c.node))
 		if got := w.queue.take(); got != c.want {
-			t.Errorf("%s goes: %q", c.node, got)
+			t.Errorf("%s deleted: %q", c.node, got)
 		}
 	}
 }
 
-func TestChangesOfMachineHealthChecks(t *testing.T) {
+func TestWatches_MachineHealthCheckUpdated(t *testing.T) {
 	self, others := fmt.Sprintf("a@%d", watch.Repair), fmt.Sprintf("a2@%[1]d+ a@%[2]d b@%[1]d+", watch.Rollout, watch.Repair)
 	for name, c := range map[string]struct {
 		change func(*machinev1beta1.MachineHealthCheck)
@@ -216,15 +216,15 @@ func TestChangesOfMachineHealthChecks(t *testing.T) {
 		"pause": {func(c *machinev1beta1.MachineHealthCheck) {
 			c.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""}
 		}, self},
-		"made anew":  {func(c *machinev1beta1.MachineHealthCheck) { c.UID = "new" }, others},
-		"deletion":   {func(c *machinev1beta1.MachineHealthCheck) { c.DeletionTimestamp = &metav1.Time{Time: start} }, others},
-		"a status":   {func(c *machinev1beta1.MachineHealthCheck) { c.ResourceVersion, c.Status.RemediationsAllowed = "9", 1 }, self},
-		"our status": {func(c *machinev1beta1.MachineHealthCheck) { c.ResourceVersion = "1000" }, ""},
+		"created again": {func(c *machinev1beta1.MachineHealthCheck) { c.UID = "new" }, others},
+		"deletion":      {func(c *machinev1beta1.MachineHealthCheck) { c.DeletionTimestamp = &metav1.Time{Time: start} }, others},
+		"a status":      {func(c *machinev1beta1.MachineHealthCheck) { c.ResourceVersion, c.Status.RemediationsAllowed = "9", 1 }, self},
+		"own status":    {func(c *machinev1beta1.MachineHealthCheck) { c.ResourceVersion = "1000" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, w := watching(t, Options{})
+			s, w := newWatchFixture(t, Options{})
 			s.versions.Expect("uid-of-a", expectations.Write{Version: "1000"})
-			before := checkOf("a")
+			before := newCheck("a")
 			after := before.DeepCopy()
 			c.change(after)
 			w.checks.Update(before, after)
@@ -233,54 +233,54 @@ func TestChangesOfMachineHealthChecks(t *testing.T) {
 			}
 		})
 	}
-	s, w := watching(t, Options{})
-	w.checks.Add(checkOf("a"))
+	s, w := newWatchFixture(t, Options{})
+	w.checks.Add(newCheck("a"))
 	if got := w.queue.take(); got != others {
-		t.Errorf("one that is new: %q", got)
+		t.Errorf("created: %q", got)
 	}
-	w.checks.Delete(checkOf("a"))
+	w.checks.Delete(newCheck("a"))
 	if got := w.queue.take(); got != others {
-		t.Errorf("one that is gone: %q", got)
+		t.Errorf("deleted: %q", got)
 	}
-	queue := &notedQueue{}
-	s.checkCreated(t.Context(), watch.NewQueue(queue), checkOf("a"), true)
+	queue := &recordingQueue{}
+	s.checkCreated(t.Context(), watch.NewQueue(queue), newCheck("a"), true)
 	if got := queue.take(); got != fmt.Sprintf("a@%d", watch.Initial) {
-		t.Errorf("at the start: %q", got)
+		t.Errorf("first list: %q", got)
 	}
 }
 
-// A pass that had to wait for the cache is made when the cache has caught up.
-func TestAWriteThatWasWaitedFor(t *testing.T) {
-	s, w := watching(t, Options{})
+// A MachineHealthCheck whose reconciliation waited for the cache is enqueued when the cache has caught up.
+func TestWatches_AwaitedWrite(t *testing.T) {
+	s, w := newWatchFixture(t, Options{})
 	s.versions.Expect("uid-of-a", expectations.Write{Version: "1000"})
 	if !s.versions.Pending(t.Context(), &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "uid-of-a", ResourceVersion: "999"}}) {
-		t.Fatal("it is not behind")
+		t.Fatal("the cache is not behind")
 	}
-	after := checkOf("a")
+	after := newCheck("a")
 	after.ResourceVersion = "1000"
-	w.checks.Update(checkOf("a"), after)
+	w.checks.Update(newCheck("a"), after)
 	if got := w.queue.take(); got != fmt.Sprintf("a@%d", watch.Repair) {
 		t.Errorf("queued %q", got)
 	}
 }
 
-func TestEventsWhileTheCacheFails(t *testing.T) {
-	s, w := watching(t, Options{})
+func TestWatches_CacheFails(t *testing.T) {
+	s, w := newWatchFixture(t, Options{})
 	s.fail["list MachineHealthCheckList"] = errors.New("no answer")
-	w.machines.Add(machineOf("m0", "n0"))
+	w.machines.Add(newMachine("m0", "n0"))
 	s.fail["list MachineList"] = errors.New("no answer")
-	w.nodes.Add(nodeOf("n0"))
+	w.nodes.Add(newNode("n0"))
 	if got := w.queue.take(); got != "" {
 		t.Errorf("queued %q", got)
 	}
 }
 
 func TestIndex(t *testing.T) {
-	refuses := errors.New("there is one")
-	if err := Index(t.Context(), refusing{refuses}); !errors.Is(err, refuses) {
+	broken := errors.New("there is one")
+	if err := Index(t.Context(), failingIndexer{broken}); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
-	s, _ := watching(t, Options{})
+	s, _ := newWatchFixture(t, Options{})
 	machines := &machinev1beta1.MachineList{}
 	if err := s.client.List(t.Context(), machines, client.MatchingFields{indexNode: "n0"}); err != nil || len(machines.Items) != 1 {
 		t.Errorf("%d Machines, %v", len(machines.Items), err)

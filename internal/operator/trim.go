@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/bounded"
-	"github.com/drover-io/drover/internal/healthcheck"
+	healthcheckplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	machinesetplan "github.com/drover-io/drover/internal/machineset/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
@@ -45,10 +45,10 @@ var cachedAnnotations = map[string]int{
 	machinesetplan.DeleteAnnotation:           maxAnnotation,
 	machinesetplan.OldDeleteAnnotation:        maxAnnotation,
 	machinesetplan.AttemptAnnotation:          maxAnnotation,
-	healthcheck.AnnotationSkip:                maxAnnotation,
-	healthcheck.AnnotationSkipUpstream:        maxAnnotation,
-	healthcheck.AnnotationStrategy:            maxAnnotation,
-	healthcheck.AnnotationExternal:            maxAnnotation,
+	healthcheckplan.SkipAnnotation:            maxAnnotation,
+	healthcheckplan.ClusterAPISkipAnnotation:  maxAnnotation,
+	healthcheckplan.StrategyAnnotation:        maxAnnotation,
+	healthcheckplan.ExternalAnnotation:        maxAnnotation,
 
 	upgradeplan.AnnotationNode:    maxAnnotation,
 	upgradeplan.AnnotationNodeUID: maxAnnotation,

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/healthcheck"
+	checkplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/maintenance"
@@ -28,7 +29,7 @@ import (
 // documented are the metrics that Drover itself has.
 func documented() []status.MetricDoc {
 	return slices.Concat(metadata.MetricDocs, maintenance.MetricDocs(), engine.MetricDocs(), machineset.MetricDocs, machine.MetricDocs(),
-		healthcheck.MetricDocs(), upgrade.MetricDocs(), operator.MetricDocs())
+		healthcheck.MetricDocs, upgrade.MetricDocs(), operator.MetricDocs())
 }
 
 // describer is a registry that tells what it holds, also metrics that have no series yet.
@@ -144,7 +145,7 @@ func texts[T ~string](words ...T) []string {
 // reasons are those of a condition of a MachineHealthCheck.
 func reasons(condition string) []string {
 	var all []string
-	for _, doc := range healthcheck.ConditionDocs() {
+	for _, doc := range checkplan.ConditionDocs() {
 		if doc.Type == condition {
 			all = append(all, doc.Reason)
 		}

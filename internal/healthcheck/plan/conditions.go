@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/status"
+)
+
+// Conditions of a MachineHealthCheck. Those of machine-api-operator are in the API: RemediationAllowed, ExternalRemediationTemplateAvailable and
+// ExternalRemediationRequestAvailable.
+const (
+	// ConditionProgressing: every Machine that needs remediation is remediated, or will be without a user's help.
+	ConditionProgressing machinev1beta1.ConditionType = "RemediationProgressing"
+	// ConditionExclusive: no other MachineHealthCheck selects one of these Machines.
+	ConditionExclusive machinev1beta1.ConditionType = "SelectorExclusive"
+	// ConditionPaused: the MachineHealthCheck is paused; the rest of the status is not kept up.
+	ConditionPaused machinev1beta1.ConditionType = "Paused"
+)
+
+// Reasons of the conditions.
+const (
+	ReasonTooMany         = machinev1beta1.TooManyUnhealthyReason
+	ReasonInvalidLimit    = "InvalidMaxUnhealthy"
+	ReasonInvalidSelector = "InvalidSelector"
+
+	ReasonNothing       = "NothingToRemediate"
+	ReasonRemediating   = "Remediating"
+	ReasonNoTemplate    = machinev1beta1.ExternalRemediationTemplateNotFound
+	ReasonNoRequest     = machinev1beta1.ExternalRemediationRequestCreationFailed
+	ReasonFailed        = "RemediationFailed"
+	ReasonQuorum        = "ControlPlaneQuorum"
+	ReasonQuorumUnknown = "ControlPlaneQuorumUnknown"
+	ReasonLease         = "LeaseHeldByOther"
+	ReasonBackoff       = "BackingOff"
+	ReasonOlderCheck    = "LeftToOlder"
+	ReasonNoController  = "NoController"
+	ReasonAuthority     = "AuthoritativeAPINotMachineAPI"
+	ReasonMachinePaused = "MachinePaused"
+	ReasonSkipped       = "SkippedByAnnotation"
+
+	ReasonExclusive = "NoOverlap"
+	ReasonOverlap   = "Overlapping"
+	ReasonPaused    = "PausedByAnnotation"
+)
+
+// BlockedReasons are the reasons of Blocked, in the order in which a condition reports them: what needs attention first, what is intended last.
+var BlockedReasons = []string{
+	ReasonFailed, ReasonNoTemplate, ReasonNoRequest, ReasonQuorumUnknown, ReasonQuorum, ReasonLease, ReasonBackoff,
+	ReasonOlderCheck, ReasonNoController, ReasonAuthority, ReasonMachinePaused, ReasonSkipped,
+}
+
+// severityOf returns the severity of a reason of Blocked. Those from ReasonOlderCheck on are intended.
+func severityOf(reason string) machinev1beta1.ConditionSeverity {
+	if slices.Index(BlockedReasons, reason) >= slices.Index(BlockedReasons, ReasonOlderCheck) {
+		return machinev1beta1.ConditionSeverityInfo
+	}
+	return machinev1beta1.ConditionSeverityWarning
+}
+
+// ConditionDocs describes the conditions and their reasons.
+func ConditionDocs() []status.ConditionDoc {
+	const (
+		allowed     = string(machinev1beta1.RemediationAllowedCondition)
+		template    = string(machinev1beta1.ExternalRemediationTemplateAvailable)
+		request     = string(machinev1beta1.ExternalRemediationRequestAvailable)
+		progressing = string(ConditionProgressing)
+	)
+	return []status.ConditionDoc{
+		{Type: allowed, Reason: ReasonTooMany, When: "more Machines than maxUnhealthy are not healthy; True has no reason"},
+		{Type: allowed, Reason: ReasonInvalidLimit, When: "maxUnhealthy is invalid"},
+		{Type: allowed, Reason: ReasonInvalidSelector, When: "the selector is invalid; no Machine is checked"},
+		{Type: template, Reason: ReasonNoTemplate, When: "the remediation template cannot be read; Drover tries again every minute"},
+		{Type: request, Reason: ReasonNoRequest,
+			When: "a remediation request cannot be created or deleted, or its kind cannot be listed; Drover tries again every minute"},
+		{Type: progressing, Reason: ReasonNothing, When: "True: no Machine needs remediation"},
+		{Type: progressing, Reason: ReasonRemediating, When: "True: Machines are being remediated, one after another, or externally"},
+		{Type: progressing, Reason: ReasonTooMany, When: "Machines need remediation, and RemediationAllowed is False"},
+		{Type: progressing, Reason: ReasonFailed,
+			When: "the API server denies the deletion or the annotation of a Machine, or does not answer; Drover tries again"},
+		{Type: progressing, Reason: ReasonNoTemplate, When: "a Machine waits for the remediation template"},
+		{Type: progressing, Reason: ReasonNoRequest, When: "the remediation request of a Machine cannot be created"},
+		{Type: progressing, Reason: ReasonQuorum, When: "the control plane cannot spare the node now"},
+		{Type: progressing, Reason: ReasonQuorumUnknown,
+			When: "the API server does not let Drover find out whether the control plane can spare the node; the message says which permission is missing"},
+		{Type: progressing, Reason: ReasonLease, When: "another controller works on the node and has its lease; the message names the holder"},
+		{Type: progressing, Reason: ReasonBackoff,
+			When: "replacements of the owner's Machines fail, too; the message says until when the next remediation is delayed"},
+		{Type: progressing, Reason: ReasonOlderCheck, When: "an older MachineHealthCheck selects the Machine, too, and remediates it"},
+		{Type: progressing, Reason: ReasonNoController, When: "the Machine has no controller that would replace it, so it is not deleted"},
+		{Type: progressing, Reason: ReasonAuthority, When: "another API has the authority over the Machine"},
+		{Type: progressing, Reason: ReasonMachinePaused, When: "an annotation pauses the Machine"},
+		{Type: progressing, Reason: ReasonSkipped, When: "an annotation excludes the Machine from remediation"},
+		{Type: string(ConditionExclusive), Reason: ReasonExclusive, When: "True: no other MachineHealthCheck selects one of these Machines"},
+		{Type: string(ConditionExclusive), Reason: ReasonOverlap, When: "another one does; the message says which of the two remediates them"},
+		{Type: string(ConditionPaused), Reason: ReasonPaused,
+			When: "True: an annotation pauses the MachineHealthCheck; otherwise the condition is absent"},
+	}
+}
+
+// Condition is a condition without its type and its time. The zero value is none.
+type Condition struct {
+	Status          corev1.ConditionStatus
+	Severity        machinev1beta1.ConditionSeverity
+	Reason, Message string
+}
+
+func conditionTrue(reason, message string) *Condition {
+	return &Condition{Status: corev1.ConditionTrue, Reason: reason, Message: message}
+}
+
+func conditionFalse(severity machinev1beta1.ConditionSeverity, reason, message string) *Condition {
+	return &Condition{Status: corev1.ConditionFalse, Severity: severity, Reason: reason, Message: message}
+}
+
+// setCondition sets a condition in a list, which stays sorted by type. Its time changes only with the rest of it. The zero value removes it.
+func setCondition(conditions []machinev1beta1.Condition, kind machinev1beta1.ConditionType, next Condition, now time.Time) []machinev1beta1.Condition {
+	if next == (Condition{}) {
+		return slices.DeleteFunc(conditions, func(c machinev1beta1.Condition) bool { return c.Type == kind })
+	}
+	next.Message = status.Shorten(next.Message, status.MaxMessage)
+	at := slices.IndexFunc(conditions, func(c machinev1beta1.Condition) bool { return c.Type == kind })
+	if at >= 0 && FindCondition(conditions, kind) == next {
+		return conditions
+	}
+	created := machinev1beta1.Condition{
+		Type: kind, Status: next.Status, Severity: next.Severity, Reason: next.Reason, Message: next.Message,
+		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+	}
+	if at >= 0 {
+		conditions[at] = created
+		return conditions
+	}
+	conditions = append(conditions, created)
+	slices.SortStableFunc(conditions, func(a, b machinev1beta1.Condition) int { return cmp.Compare(a.Type, b.Type) })
+	return conditions
+}
+
+// FindCondition returns a condition of a list; the zero value for none.
+func FindCondition(conditions []machinev1beta1.Condition, kind machinev1beta1.ConditionType) Condition {
+	for i := range conditions {
+		if c := &conditions[i]; c.Type == kind {
+			return Condition{Status: c.Status, Severity: c.Severity, Reason: c.Reason, Message: c.Message}
+		}
+	}
+	return Condition{}
+}

@@ -1,0 +1,94 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// owner is the UID of the MachineSet of all Machines.
+const owner = types.UID("uid-of-set")
+
+var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// newCheck returns a MachineHealthCheck of the pool a: Ready must be True, or not for 5 minutes.
+func newCheck(name string, changes ...func(*machinev1beta1.MachineHealthCheck)) *machinev1beta1.MachineHealthCheck {
+	check := &machinev1beta1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start),
+	}}
+	check.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
+	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown} {
+		check.Spec.UnhealthyConditions = append(check.Spec.UnhealthyConditions, machinev1beta1.UnhealthyCondition{
+			Type: corev1.NodeReady, Status: status, Timeout: metav1.Duration{Duration: 5 * time.Minute},
+		})
+	}
+	for _, change := range changes {
+		change(check)
+	}
+	return check
+}
+
+// newMachine returns a Machine of the pool a, an hour old, which a MachineSet owns.
+func newMachine(name, node string) *machinev1beta1.Machine {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
+		Labels: map[string]string{"pool": "a"}, OwnerReferences: []metav1.OwnerReference{{Kind: "MachineSet", Name: "set", UID: owner, Controller: new(true)}},
+	}}
+	machine.Status.Phase = new(machinev1beta1.PhaseProvisioned)
+	if node != "" {
+		machine.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: node}
+		machine.Status.Phase = new(machinev1beta1.PhaseRunning)
+	}
+	return machine
+}
+
+// newNode returns a Node whose condition Ready has been so for some time.
+func newNode(name string, ready corev1.ConditionStatus, age time.Duration) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(start.Add(-age))}}
+	return node
+}
+
+// newTargets returns a target for each letter: w is healthy, u unhealthy for an hour, s for a minute, d being deleted, f in the phase Failed, n without
+// a Node for longer than the startup timeout, y without one and young.
+func newTargets(kinds string) []Target {
+	var targets []Target
+	for i, kind := range kinds {
+		name := fmt.Sprintf("m%d", i)
+		t := Target{Machine: newMachine(name, "n-"+name), Node: newNode("n-"+name, corev1.ConditionTrue, time.Hour)}
+		switch kind {
+		case 'u':
+			t.Node = newNode(t.Node.Name, corev1.ConditionFalse, time.Hour)
+		case 's':
+			t.Node = newNode(t.Node.Name, corev1.ConditionFalse, time.Minute)
+		case 'd':
+			t.Machine.DeletionTimestamp = &metav1.Time{Time: start}
+		case 'f':
+			t.Machine.Status.Phase = new("Failed")
+		case 'n':
+			t.Node, t.Machine.Status.NodeRef = nil, nil
+		case 'y':
+			t.Node, t.Machine.Status.NodeRef = nil, nil
+			t.Machine.CreationTimestamp = metav1.NewTime(start)
+		}
+		targets = append(targets, t)
+	}
+	return targets
+}
+
+// summary lists the Machines whose remediation can start, in order, and those that are blocked, with the reasons.
+func summary(d *Decision) string {
+	var texts []string
+	for _, r := range d.Remediations {
+		texts = append(texts, r.Machine.Name)
+	}
+	for _, b := range d.Blocked {
+		texts = append(texts, b.Machine.Name+"="+b.Reason)
+	}
+	return strings.Join(texts, " ")
+}

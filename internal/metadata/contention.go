@@ -34,7 +34,7 @@ type repairs struct {
 	until time.Time
 }
 
-// contention counts repairs by object and key, to distinguish another writer from a manual edit. It is kept in memory: after a restart the count begins
+// contention counts repairs by object and key, to distinguish another writer from a manual edit. After a restart the count begins
 // again, which costs a few repairs.
 type contention struct {
 	mu      sync.Mutex

@@ -224,7 +224,8 @@ func TestSources_OwnWriteOfANode(t *testing.T) {
 		{"a taint of another writer", expectations.Write{Exact: true}, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} }, later},
 		{"another writer in the answer", expectations.Write{Taints: true}, func(*corev1.Node) {}, later},
 		{"a reconciliation waits for it", expectations.Write{Exact: true, Awaited: true}, func(*corev1.Node) {}, later},
-		{"another writer wrote since", expectations.Write{Exact: true}, func(n *corev1.Node) { n.ResourceVersion = "78" }, fmt.Sprintf("m1@%d", watch.Repair)},
+		{"another writer wrote since", expectations.Write{Exact: true}, func(n *corev1.Node) { n.ResourceVersion = "78" },
+			fmt.Sprintf("m1@%d", watch.Repair)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, w, _, _, node := watchedMachines(t)

@@ -72,7 +72,7 @@ func Foreign(machine *machinev1beta1.Machine, node *corev1.Node, others []*machi
 }
 
 // contenders returns the other Machines whose nodeRef matches a Node as well as the Machine's does. Only Drover writes nodeRef, while every author of
-// Machines can write spec.providerID: a Machine with the providerID of another must not unlink that one from its Node. A nil Node is one that is gone.
+// Machines can write spec.providerID: a Machine with the providerID of another must not unlink that one from its Node. A nil Node is gone.
 func contenders(machine *machinev1beta1.Machine, node *corev1.Node, others []*machinev1beta1.Machine) []*machinev1beta1.Machine {
 	least := match(machine, node)
 	return slices.DeleteFunc(slices.Clone(others), func(other *machinev1beta1.Machine) bool { return match(other, node) < least })

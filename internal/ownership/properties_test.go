@@ -70,7 +70,8 @@ func foreignUntouched(in Input, after map[string]string) error {
 		}
 		_, declared := in.Desired[key]
 		release, released := in.Released[key]
-		mine := in.Owned.Has(key) || declared && (!was || in.Policy == Adopt || in.Inherited != nil && in.Inherited(key)) || released && release.Value == before
+		mine := in.Owned.Has(key) || declared && (!was || in.Policy == Adopt || in.Inherited != nil && in.Inherited(key)) ||
+			released && release.Value == before
 		switch {
 		case in.Protected != nil && in.Protected(key):
 			return fmt.Errorf("protected %q went from %q to %q", key, before, now)

@@ -253,8 +253,8 @@ func (s *decider) nodeDesired(kind ownership.Kind) map[string]string {
 	return s.withoutOnce(kind, desired)
 }
 
-// valid reports whether the API server accepts an entry of the Machine's own on a Node. It validates Machines less strictly: a new one is created from
-// the template as it is, and one such entry would have every patch of its Node rejected.
+// valid reports whether the API server accepts an entry of the Machine's own on a Node. It validates Machines less strictly: a new one is
+// created from the template as it is, and one such entry would have every patch of its Node rejected.
 func (s *decider) valid(kind ownership.Kind, key, value string) bool {
 	invalid := validate(kind, key, value)
 	if len(invalid) == 0 {

@@ -66,7 +66,8 @@ func DeclarationOf(set *machinev1beta1.MachineSet) *Declaration {
 	}
 	declaration.readPolicy(set.Annotations[AnnotationConflictPolicy])
 	declaration.readOnce(set.Annotations[AnnotationSetOnceTaints])
-	declaration.Revision = fmt.Sprintf("%s/%s/%t/%s", declaration.Desired.Digest(), declaration.Policy, declaration.Paused, ownership.FormatCustomLabels(declaration.Once))
+	declaration.Revision = fmt.Sprintf("%s/%s/%t/%s", declaration.Desired.Digest(), declaration.Policy, declaration.Paused,
+		ownership.FormatCustomLabels(declaration.Once))
 	if problems := declaration.Problems; len(problems) > 0 {
 		declaration.Revision += fmt.Sprintf("/%v", problems)
 	}

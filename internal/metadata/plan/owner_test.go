@@ -274,7 +274,8 @@ func TestDecide_ContendedKeysNoLongerDeclared(t *testing.T) {
 	w.expect(t, "machine: ; node: ")
 }
 
-// Another writer that removes the record writes as often as Drover does. Only the record waits: what is declared is still written, and the record with it.
+// Another writer that removes the record writes as often as Drover does. Only the record waits: what is declared is still written,
+// and the record with it.
 func TestDecide_ContendedRecord(t *testing.T) {
 	w := newWorld().labels("team=blue")
 	w.pass(t)

@@ -36,7 +36,8 @@ func TestContention_NeedsSeveralRepairsInTheWindow(t *testing.T) {
 // Another writer may be slow: one that writes every few minutes does not end either. Occasional manual edits are
 // no contention.
 func TestContention_SlowWriter(t *testing.T) {
-	for gap, contended := range map[time.Duration]bool{15 * time.Second: true, 5 * time.Minute: true, contentionWindow: true, contentionWindow + time.Second: false} {
+	for gap, contended := range map[time.Duration]bool{15 * time.Second: true, 5 * time.Minute: true, contentionWindow: true,
+		contentionWindow + time.Second: false} {
 		c, found := newContention(), 0
 		for i := range 20 {
 			if c.repaired(taintOfNode, start.Add(time.Duration(i)*gap)) {

@@ -39,10 +39,12 @@ func systemKeys() Protected {
 	}
 }
 
-// ownKeys lists what Drover itself writes by other means: its records, the link to the Machine, and the taints of a maintenance.
+// ownKeys lists what Drover itself writes by other means: its records, the link to the Machine, the taints of a maintenance, and the labels and
+// annotations of gated upgrades.
 func ownKeys() Protected {
 	return Protected{
-		Annotations: []string{AnnotationCustomLabels, "drover.dev/*", "machine.openshift.io/machine"},
+		Labels:      []string{"upgrade.drover.dev/*", "mutexrule.openshift-optional.skrzypek.io/*"},
+		Annotations: []string{AnnotationCustomLabels, "drover.dev/*", "upgrade.drover.dev/*", "machine.openshift.io/machine"},
 		Taints:      []string{"medik8s.io/drain", "kubevirt.io/drain"},
 	}
 }

@@ -99,9 +99,10 @@ func TestDefaultProtected(t *testing.T) {
 			"machine.openshift.io/interruptible-instance": false, "cluster.x-k8s.io/name": false, "node.cluster.x-k8s.io/x": false,
 			"feature.node.kubernetes.io/cpu": false, "example.com/team": false, "hostname": false,
 			"node.kubernetes.io/exclude-from-external-load-balancers": false,
+			"upgrade.drover.dev/run":                                  true, "mutexrule.openshift-optional.skrzypek.io/rule.ns": true,
 		},
 		Annotation: {
-			AnnotationRecord: true, AnnotationCustomLabels: true, "drover.dev/paused": true, "machine.openshift.io/machine": true,
+			AnnotationRecord: true, "upgrade.drover.dev/released": true, AnnotationCustomLabels: true, "drover.dev/paused": true, "machine.openshift.io/machine": true,
 			"csi.volume.kubernetes.io/nodeid": true, "machine.openshift.io/note": false, "cluster.x-k8s.io/note": false, "example.com/note": false,
 		},
 		Taint: {

@@ -119,3 +119,23 @@ func TestDecide_StoppedBeforeTheNode(t *testing.T) {
 	w.pass(t)
 	w.expect(t, "machine: ; node: ")
 }
+
+// TestDecide_ForgedRecordOfDeclaredEntries: nor does a forged record let Drover overwrite what an administrator has set.
+func TestDecide_ForgedRecordOfDeclaredEntries(t *testing.T) {
+	for name, record := range map[string]string{
+		"owned":                `{"labels":["` + roleLabel + `"],"taints":["dedicated:NoSchedule"]}`,
+		"owned by its Machine": `{"machine":{"labels":["` + roleLabel + `"],"taints":["dedicated:NoSchedule"]}}`,
+		"removed a moment ago": `{"released":{"label":{"` + roleLabel + `":{"value":"no","at":1700000000}},` +
+			`"taint":{"dedicated:NoSchedule":{"value":"quarantine","at":1700000000}}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.onNode(roleLabel, "no")
+			w.node.Spec.Taints = list("dedicated=quarantine:NoSchedule")
+			w.note(ownership.AnnotationRecord, record)
+			w.labels(roleLabel + "=").taints("dedicated=db:NoSchedule")
+			w.pass(t)
+			w.expect(t, "machine: ; node: "+roleLabel+"=no | dedicated=quarantine:NoSchedule")
+		})
+	}
+}

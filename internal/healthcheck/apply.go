@@ -208,7 +208,8 @@ func (rc *reconciliation) deleteMachine(ctx context.Context, r *plan.Remediation
 	// The machine controller has the same holder, and needs the lease for the drain.
 	rc.leases.Get(rc.key, "").forget(r.Machine.UID)
 	rc.metrics.remediated.WithLabelValues(rc.key.Name, rc.key.Namespace).Inc()
-	rc.recorder.Eventf(r.Machine, corev1.EventTypeNormal, EventDeleted, "MachineHealthCheck %s has deleted the Machine: %s", rc.key.Name, r.Assessment.Message)
+	rc.recorder.Eventf(r.Machine, corev1.EventTypeNormal, EventDeleted, "MachineHealthCheck %s has deleted the Machine: %s",
+		rc.key.Name, r.Assessment.Message)
 	if !r.Started {
 		rc.failures.record(plan.OwnerOf(r.Machine), r.Failures.Next(r.Machine.CreationTimestamp.Time, rc.now))
 	}

@@ -13,10 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/paused"
 
 	"github.com/drover-io/drover/internal/controller"
@@ -214,96 +212,6 @@ func TestRemediate_GuardFails(t *testing.T) {
 	s.expectStatus("c", "1 0 0", "RemediationProgressing=False/RemediationFailed")
 	g.err = nil
 	s.mustReconcile("c", "delete Machine/m0, "+statusC)
-}
-
-func TestRemediate_AcquiresLease(t *testing.T) {
-	s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, newObjects("unw")...)
-	s.mustReconcile("c", "delete Machine/m1, "+statusC)
-	// The machine controller goes on with the lease.
-	s.mustReconcile("c", "create Lease/node-n-m0, delete Machine/m0, "+statusC)
-	s.mustReconcile("c", "")
-	if got := s.leaseHolder("n-m0"); got != holder {
-		t.Errorf("held by %q", got)
-	}
-}
-
-// leaseHolder returns the holder of the lease of a node; empty for none.
-func (s *fixture) leaseHolder(node string) string {
-	lease := &coordinationv1.Lease{}
-	key := types.NamespacedName{Namespace: nodelease.DefaultNamespace, Name: nodelease.Name(node)}
-	if err := s.client.Get(s.t.Context(), key, lease); err != nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
-}
-
-func TestRemediate_LeaseOfAnotherHolder(t *testing.T) {
-	s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, append(newObjects("uuw"), newLease("n-m0", "node-maintenance"))...)
-	if result := s.mustReconcile("c", "create Lease/node-n-m1, delete Machine/m1, "+statusC); result.RequeueAfter != retryLease {
-		t.Errorf("requeues after %s", result.RequeueAfter)
-	}
-	s.expectStatus("c", "3 1 1", "RemediationProgressing=False/LeaseHeldByOther")
-	if got := s.conditionMessage("c", plan.ConditionProgressing); got != `Machine m0: the lease of node n-m0 is held by "node-maintenance"` {
-		t.Errorf("%s", got)
-	}
-	s.mustReconcile("c", "")
-	if got := s.emitted(); got != "Normal DetectedUnhealthy, Normal DetectedUnhealthy, Normal MachineDeleted, Warning RemediationDeferred" {
-		t.Errorf("emitted %s", got)
-	}
-	if err := s.client.Delete(t.Context(), newLease("n-m0", "")); err != nil {
-		t.Fatal(err)
-	}
-	s.mustReconcile("c", "create Lease/node-n-m0, delete Machine/m0, "+statusC)
-	s.expectStatus("c", "3 1 1", nothingToDo)
-}
-
-// A lease that is not needed keeps other controllers from the node.
-func TestReleaseLeases_MachineNotDeleted(t *testing.T) {
-	forbidden := apierrors.NewForbidden(machinev1beta1.GroupVersion.WithResource("machines").GroupResource(), "m0", errors.New("no"))
-	for name, c := range map[string]struct {
-		err  error
-		then func(s *fixture)
-		want string
-	}{
-		"the deletion is denied": {forbidden, func(*fixture) {}, ""},
-		"the node recovers": {errors.New("no answer"), func(s *fixture) {
-			edit(s, newNode("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
-		}, ""},
-		"another client deletes it": {errors.New("no answer"), func(s *fixture) {
-			delete(s.fail, "delete Machine")
-			if err := s.client.Delete(s.t.Context(), newMachine("m0", "")); err != nil {
-				s.t.Fatal(err)
-			}
-		}, holder},
-		"the deletion is tried again": {errors.New("no answer"), func(*fixture) {}, holder},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, newObjects("uw")...)
-			s.fail["delete Machine"] = c.err
-			if _, _, err := s.reconcile("c"); (err == nil) != apierrors.IsForbidden(c.err) {
-				t.Errorf("error %v", err)
-			}
-			c.then(s)
-			if _, _, err := s.reconcile("c"); err != nil && c.want == "" {
-				t.Errorf("error %v", err)
-			}
-			if got := s.leaseHolder("n-m0"); got != c.want {
-				t.Errorf("held by %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
-func TestRemediate_LeaseCannotBeAcquired(t *testing.T) {
-	s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, newObjects("uw")...)
-	s.fail["get Lease"] = errors.New("no answer")
-	if _, writes, err := s.reconcile("c"); err == nil || writes != statusC {
-		t.Errorf("wrote %s, error %v", writes, err)
-	}
-	s.fail = map[string]error{"create Lease": apierrors.NewAlreadyExists(coordinationv1.Resource("leases"), "node-n-m0")}
-	if result := s.mustReconcile("c", "create Lease/node-n-m0, "+statusC); result.RequeueAfter != controller.RetryConflict {
-		t.Errorf("requeues after %s", result.RequeueAfter)
-	}
 }
 
 // Replacements that never start are replaced ever more slowly.

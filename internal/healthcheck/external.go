@@ -44,8 +44,8 @@ func (e *external) has(machine *machinev1beta1.Machine) bool {
 	return request != nil && isFor(request, machine)
 }
 
-// isFor reports whether a request of a Machine's name and namespace is for this Machine. One without an owner is; one that is owned by another Machine
-// is left from an earlier one of the same name, until the garbage collector deletes it.
+// isFor reports whether a request of a Machine's name and namespace is for this Machine. One without an owner is; one that is owned by another
+// Machine is left from an earlier one of the same name, until the garbage collector deletes it.
 func isFor(request metav1.Object, machine *machinev1beta1.Machine) bool {
 	owners := request.GetOwnerReferences()
 	return len(owners) == 0 || slices.ContainsFunc(owners, func(owner metav1.OwnerReference) bool { return owner.UID == machine.UID })

@@ -335,7 +335,8 @@ func TestReconcile_ByAnnotation(t *testing.T) {
 	s.mustReconcile("c", "")
 	s.expectStatus("c", "3 1 1", "RemediationProgressing=True/Remediating")
 	machine := newMachine("m0", "")
-	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil || !metav1.HasAnnotation(machine.ObjectMeta, plan.ExternalAnnotation) {
+	err := s.client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine)
+	if err != nil || !metav1.HasAnnotation(machine.ObjectMeta, plan.ExternalAnnotation) {
 		t.Errorf("%v, %v", machine.Annotations, err)
 	}
 	// The Node is ready again, and the annotation has not been removed yet.

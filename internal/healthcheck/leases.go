@@ -95,11 +95,10 @@ func (r *Reconciler) releaseLeases(ctx context.Context, key types.NamespacedName
 // releaseLease releases a lease unless the API server has it that the Machine is being deleted, or gone.
 func (r *Reconciler) releaseLease(ctx context.Context, lease acquiredLease) error {
 	machine := &machinev1beta1.Machine{}
-	err := r.options.Live.Get(ctx, client.ObjectKeyFromObject(lease.machine), machine)
-	if client.IgnoreNotFound(err) != nil {
+	switch err := r.options.Live.Get(ctx, client.ObjectKeyFromObject(lease.machine), machine); {
+	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("reading Machine %s: %w", lease.machine.Name, err)
-	}
-	if err != nil || machine.UID != lease.machine.UID || machine.DeletionTimestamp != nil {
+	case machine.UID != lease.machine.UID || machine.DeletionTimestamp != nil:
 		return nil
 	}
 	return r.options.Leases.Release(ctx, lease.node)

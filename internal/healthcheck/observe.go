@@ -76,8 +76,7 @@ func readNode(ctx context.Context, from client.Reader, machine *machinev1beta1.M
 		return nil, nil
 	}
 	node := &corev1.Node{}
-	err := from.Get(ctx, types.NamespacedName{Name: name}, node)
-	switch {
+	switch err := from.Get(ctx, types.NamespacedName{Name: name}, node); {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:

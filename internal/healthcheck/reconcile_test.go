@@ -57,7 +57,8 @@ func newObjects(kinds string, changes ...func(*machinev1beta1.MachineHealthCheck
 func TestReconcile_OneMachineUnhealthy(t *testing.T) {
 	s := newFixture(t, Options{}, newObjects("uww")...)
 	s.mustReconcile("c", "delete Machine/m0, "+statusC)
-	s.expectStatus("c", "3 2 2", "RemediationAllowed=True", nothingToDo, "SelectorExclusive=True/NoOverlap", "Paused=", "ExternalRemediationTemplateAvailable=")
+	s.expectStatus("c", "3 2 2", "RemediationAllowed=True", nothingToDo, "SelectorExclusive=True/NoOverlap", "Paused=",
+		"ExternalRemediationTemplateAvailable=")
 	if got := s.deletedMachines("m0", "m1", "m2"); got != "m0" {
 		t.Errorf("deleted %s", got)
 	}
@@ -93,7 +94,7 @@ func TestReconcile_OneMachineUnhealthy(t *testing.T) {
 	}
 }
 
-// A condition of its own with a timeout of one second, as in the end-to-end test of machine-api-operator.
+// A condition of its own with a timeout of one second, as the e2e test of machine-api-operator has it.
 func TestReconcile_WaitsForTimeout(t *testing.T) {
 	custom := func(c *machinev1beta1.MachineHealthCheck) {
 		c.Spec.UnhealthyConditions = []machinev1beta1.UnhealthyCondition{

@@ -57,7 +57,7 @@ func (s *state) prune(targets []plan.Target) {
 // maxStartupTimeout is longer than any startup timeout that makes sense. The failures of an owner with a longer one are forgotten after it.
 const maxStartupTimeout = 24 * time.Hour
 
-// failures are the failed starts of the owners of Machines, for all MachineHealthChecks together. After a restart the backoff of an owner starts anew.
+// failures are the failed starts of the owners of Machines, for all MachineHealthChecks together. After a restart the backoff starts anew.
 type failures struct {
 	mu     sync.Mutex
 	owners map[types.UID]plan.StartFailures

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// indexNode is the index of Machines by status.nodeRef.name. Its name begins with that of the controller: the cache rejects a second index of one name.
+// indexNode is the index of Machines by status.nodeRef.name. Its name begins with that of the controller: no two indexes can have the same name.
 const indexNode = "healthcheck.nodeRef.name"
 
 // batchPeriod delays events of Machines and Nodes: a reconciliation counts all Machines, and a thousand that start at the same time are then not a
@@ -51,7 +51,10 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	return []source.Source{
 		// A MachineHealthCheck is created, changed, paused or deleted, which concerns those that overlap with it, too.
 		watch.Source(cache, &machinev1beta1.MachineHealthCheck{}, watch.Handler[*machinev1beta1.MachineHealthCheck]{
-			Created: r.checkCreated, Updated: r.checkUpdated, Deleted: r.checkDeleted,
+			Created: r.checkCreated, Updated: r.checkUpdated,
+			Deleted: func(ctx context.Context, queue watch.Queue, check *machinev1beta1.MachineHealthCheck) {
+				r.checkCreated(ctx, queue, check, false)
+			},
 		}),
 		// A Machine is created, fails, gets its Node, or is deleted.
 		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
@@ -59,7 +62,8 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		}),
 		// A Node becomes unhealthy or healthy, or is deleted.
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
-			Created: r.nodeCreated, Updated: r.nodeUpdated, Deleted: r.nodeDeleted,
+			Created: r.nodeCreated, Updated: r.nodeUpdated,
+			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) { r.addNode(ctx, queue, node, nil) },
 		}),
 	}
 }
@@ -83,11 +87,6 @@ func (r *Reconciler) checkUpdated(ctx context.Context, queue watch.Queue, before
 	if before.UID != after.UID || before.Generation != after.Generation || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
 		r.addOthers(ctx, queue, after)
 	}
-}
-
-func (r *Reconciler) checkDeleted(ctx context.Context, queue watch.Queue, check *machinev1beta1.MachineHealthCheck) {
-	queue.Add(watch.Repair, requestFor(check))
-	r.addOthers(ctx, queue, check)
 }
 
 // addOthers enqueues the other MachineHealthChecks of the namespace.
@@ -166,10 +165,6 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 	if changed := changedConditions(before, after); len(changed) > 0 {
 		r.addNode(ctx, queue, after, changed)
 	}
-}
-
-func (r *Reconciler) nodeDeleted(ctx context.Context, queue watch.Queue, node *corev1.Node) {
-	r.addNode(ctx, queue, node, nil)
 }
 
 // changedConditions returns the types of the conditions that differ.

@@ -123,16 +123,16 @@ func TestFailures(t *testing.T) {
 		recovered bool
 	}{
 		"nothing is known":                      {targets: newTargets("uw")},
-		"remembered":                            {targets: created(time.Hour, newTargets("uw")), failures: map[types.UID]StartFailures{owner: known}, want: 3},
-		"a replacement is healthy":              {targets: created(time.Minute, newTargets("w")), failures: map[types.UID]StartFailures{owner: known}, recovered: true},
-		"a replacement is not healthy":          {targets: created(time.Minute, newTargets("s")), failures: map[types.UID]StartFailures{owner: known}, want: 3},
-		"a replacement starts":                  {targets: newTargets("y"), failures: map[types.UID]StartFailures{owner: known}, want: 3},
-		"long ago":                              {targets: created(time.Hour, newTargets("u")), failures: map[types.UID]StartFailures{owner: past}, recovered: true},
-		"no owner":                              {targets: orphans(newTargets("uw")), failures: map[types.UID]StartFailures{owner: known}, want: 3},
+		"remembered":                            {targets: created(time.Hour, newTargets("uw")), failures: remembered(known), want: 3},
+		"a replacement is healthy":              {targets: created(time.Minute, newTargets("w")), failures: remembered(known), recovered: true},
+		"a replacement is not healthy":          {targets: created(time.Minute, newTargets("s")), failures: remembered(known), want: 3},
+		"a replacement starts":                  {targets: newTargets("y"), failures: remembered(known), want: 3},
+		"long ago":                              {targets: created(time.Hour, newTargets("u")), failures: remembered(past), recovered: true},
+		"no owner":                              {targets: orphans(newTargets("uw")), failures: remembered(known), want: 3},
 		"after a restart, one is being deleted": {targets: slices.Concat(deleting(20*time.Minute, false), newTargets("n")), want: 1},
 		"after a restart, one had a node":       {targets: slices.Concat(deleting(20*time.Minute, true), newTargets("n"))},
 		"after a restart, one was old":          {targets: slices.Concat(deleting(5*time.Hour, false), newTargets("n"))},
-		"remembered and one is being deleted":   {targets: deleting(20*time.Minute, false), failures: map[types.UID]StartFailures{owner: known}, want: 3},
+		"remembered and one is being deleted":   {targets: deleting(20*time.Minute, false), failures: remembered(known), want: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := newInput()
@@ -143,6 +143,10 @@ func TestFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+func remembered(failures StartFailures) map[types.UID]StartFailures {
+	return map[types.UID]StartFailures{owner: failures}
 }
 
 func orphans(targets []Target) []Target {

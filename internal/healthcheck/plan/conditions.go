@@ -119,7 +119,9 @@ func conditionFalse(severity machinev1beta1.ConditionSeverity, reason, message s
 }
 
 // setCondition sets a condition in a list, which stays sorted by type. Its time changes only with the rest of it. The zero value removes it.
-func setCondition(conditions []machinev1beta1.Condition, kind machinev1beta1.ConditionType, next Condition, now time.Time) []machinev1beta1.Condition {
+func setCondition(
+	conditions []machinev1beta1.Condition, kind machinev1beta1.ConditionType, next Condition, now time.Time,
+) []machinev1beta1.Condition {
 	if next == (Condition{}) {
 		return slices.DeleteFunc(conditions, func(c machinev1beta1.Condition) bool { return c.Type == kind })
 	}

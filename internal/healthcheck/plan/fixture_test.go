@@ -37,7 +37,8 @@ func newCheck(name string, changes ...func(*machinev1beta1.MachineHealthCheck)) 
 func newMachine(name, node string) *machinev1beta1.Machine {
 	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
-		Labels: map[string]string{"pool": "a"}, OwnerReferences: []metav1.OwnerReference{{Kind: "MachineSet", Name: "set", UID: owner, Controller: new(true)}},
+		Labels:          map[string]string{"pool": "a"},
+		OwnerReferences: []metav1.OwnerReference{{Kind: "MachineSet", Name: "set", UID: owner, Controller: new(true)}},
 	}}
 	machine.Status.Phase = new(machinev1beta1.PhaseProvisioned)
 	if node != "" {
@@ -54,8 +55,8 @@ func newNode(name string, ready corev1.ConditionStatus, age time.Duration) *core
 	return node
 }
 
-// newTargets returns a target for each letter: w is healthy, u unhealthy for an hour, s for a minute, d being deleted, f in the phase Failed, n without
-// a Node for longer than the startup timeout, y without one and young.
+// newTargets returns a target for each letter: w is healthy, u unhealthy for an hour, s for a minute, d being deleted, f in the phase Failed,
+// n without a Node for longer than the startup timeout, y without one and young.
 func newTargets(kinds string) []Target {
 	var targets []Target
 	for i, kind := range kinds {

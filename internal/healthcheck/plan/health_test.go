@@ -55,37 +55,39 @@ func TestAssess(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		check         func(*machinev1beta1.MachineHealthCheck)
-		machine       of
-		node          *corev1.Node
-		unprovisioned time.Duration
-		deleted       bool
-		want          Health
-		recheck       time.Duration
+		check   func(*machinev1beta1.MachineHealthCheck)
+		machine of
+		node    *corev1.Node
+		late    time.Duration
+		deleted bool
+		want    Health
+		recheck time.Duration
 	}{
-		"healthy":                                  {node: withConditions(time.Hour, "Ready", "True"), want: Healthy},
-		"a node without conditions":                {node: withConditions(time.Hour), want: Healthy},
-		"a condition that is not checked":          {node: withConditions(time.Hour, "DiskPressure", "True"), want: Healthy},
-		"failed":                                   {machine: of{phase("Failed")}, node: withConditions(time.Hour, "Ready", "True"), want: Failed},
-		"failed, without a node, young":            {machine: of{phase("Failed"), unlinked, age(0)}, want: Failed},
-		"failed, start-up timeout off":             {check: startup(0), machine: of{phase("Failed"), unlinked}, want: Failed},
-		"failed and deleted":                       {machine: of{phase("Failed"), deleted}, want: Deleting},
-		"deleted, its node is healthy":             {machine: of{deleted}, node: withConditions(time.Hour, "Ready", "True"), want: Deleting},
-		"deleted by Drover, cache stale":           {deleted: true, node: withConditions(time.Hour, "Ready", "False"), want: Deleting},
-		"no node, time is left":                    {machine: of{unlinked, age(4 * time.Minute)}, want: Starting, recheck: minutes(6)},
-		"no node, the last moment":                 {machine: of{unlinked, age(10 * time.Minute)}, want: Starting, recheck: Slack},
-		"no node, time is over":                    {machine: of{unlinked, age(10*time.Minute + time.Second)}, want: NoNode},
-		"no node, a shorter timeout":               {check: startup(time.Second), machine: of{unlinked, age(2 * time.Second)}, want: NoNode},
-		"no node, start-up timeout off":            {check: startup(0), machine: of{unlinked, age(time.Hour)}, want: StartingUntimed},
-		"not provisioned yet":                      {machine: of{unlinked, age(time.Hour), phase("")}, want: Starting},
-		"provisioned late, time is left":           {machine: of{unlinked, age(time.Hour)}, unprovisioned: 4 * time.Minute, want: Starting, recheck: minutes(6)},
-		"provisioned late, time is over":           {machine: of{unlinked, age(time.Hour)}, unprovisioned: 11 * time.Minute, want: NoNode},
-		"the node is gone":                         {want: NodeGone},
-		"the node is gone, machine is young":       {machine: of{age(0)}, want: NodeGone},
-		"not ready, time is left":                  {node: withConditions(4*time.Minute, "Ready", "False"), want: Degraded, recheck: minutes(1)},
-		"not ready, the last moment":               {node: withConditions(5*time.Minute, "Ready", "False"), want: Degraded, recheck: Slack},
-		"not ready, time is over":                  {node: withConditions(5*time.Minute+time.Second, "Ready", "False"), want: Unhealthy},
-		"unknown, the other timeout":               {node: withConditions(5*time.Minute+time.Second, "Ready", "Unknown"), want: Degraded, recheck: 5 * time.Minute},
+		"healthy":                            {node: withConditions(time.Hour, "Ready", "True"), want: Healthy},
+		"a node without conditions":          {node: withConditions(time.Hour), want: Healthy},
+		"a condition that is not checked":    {node: withConditions(time.Hour, "DiskPressure", "True"), want: Healthy},
+		"failed":                             {machine: of{phase("Failed")}, node: withConditions(time.Hour, "Ready", "True"), want: Failed},
+		"failed, without a node, young":      {machine: of{phase("Failed"), unlinked, age(0)}, want: Failed},
+		"failed, start-up timeout off":       {check: startup(0), machine: of{phase("Failed"), unlinked}, want: Failed},
+		"failed and deleted":                 {machine: of{phase("Failed"), deleted}, want: Deleting},
+		"deleted, its node is healthy":       {machine: of{deleted}, node: withConditions(time.Hour, "Ready", "True"), want: Deleting},
+		"deleted by Drover, cache stale":     {deleted: true, node: withConditions(time.Hour, "Ready", "False"), want: Deleting},
+		"no node, time is left":              {machine: of{unlinked, age(4 * time.Minute)}, want: Starting, recheck: minutes(6)},
+		"no node, the last moment":           {machine: of{unlinked, age(10 * time.Minute)}, want: Starting, recheck: Slack},
+		"no node, time is over":              {machine: of{unlinked, age(10*time.Minute + time.Second)}, want: NoNode},
+		"no node, a shorter timeout":         {check: startup(time.Second), machine: of{unlinked, age(2 * time.Second)}, want: NoNode},
+		"no node, start-up timeout off":      {check: startup(0), machine: of{unlinked, age(time.Hour)}, want: StartingUntimed},
+		"not provisioned yet":                {machine: of{unlinked, age(time.Hour), phase("")}, want: Starting},
+		"provisioned late, time is left":     {machine: of{unlinked, age(time.Hour)}, late: 4 * time.Minute, want: Starting, recheck: minutes(6)},
+		"provisioned late, time is over":     {machine: of{unlinked, age(time.Hour)}, late: 11 * time.Minute, want: NoNode},
+		"the node is gone":                   {want: NodeGone},
+		"the node is gone, machine is young": {machine: of{age(0)}, want: NodeGone},
+		"not ready, time is left":            {node: withConditions(4*time.Minute, "Ready", "False"), want: Degraded, recheck: minutes(1)},
+		"not ready, the last moment":         {node: withConditions(5*time.Minute, "Ready", "False"), want: Degraded, recheck: Slack},
+		"not ready, time is over":            {node: withConditions(5*time.Minute+time.Second, "Ready", "False"), want: Unhealthy},
+		"unknown, the other timeout": {
+			node: withConditions(5*time.Minute+time.Second, "Ready", "Unknown"), want: Degraded, recheck: 5 * time.Minute,
+		},
 		"unknown, time is over":                    {node: withConditions(10*time.Minute+time.Second, "Ready", "Unknown"), want: Unhealthy},
 		"no timeout: at once":                      {node: withConditions(time.Second, "Ready", "True", "Bad", "True"), want: Unhealthy},
 		"no timeout, the same moment":              {node: withConditions(0, "Ready", "True", "Bad", "True"), want: Degraded, recheck: Slack},
@@ -97,10 +99,13 @@ func TestAssess(t *testing.T) {
 		"status that was written just now":         {machine: of{unlinked, age(time.Hour), updated}, want: NoNode},
 		"a node whose machine has no phase":        {machine: of{phaseless}, node: withConditions(time.Hour, "Ready", "False"), want: Unhealthy},
 		"provisioned late, after a restart": {
-			check: unset, machine: of{unlinked, age(time.Hour), withTransitions(4*time.Minute, 6*time.Minute, time.Minute)}, want: Starting, recheck: minutes(4),
+			check: unset, machine: of{unlinked, age(time.Hour), withTransitions(4*time.Minute, 6*time.Minute, time.Minute)},
+			want: Starting, recheck: minutes(4),
 		},
-		"provisioned long ago, after a restart": {check: unset, machine: of{unlinked, age(time.Hour), withTransitions(11*time.Minute, time.Minute)}, want: NoNode},
-		"without a start-up timeout":            {check: unset, machine: of{unlinked, age(9 * time.Minute)}, want: Starting, recheck: minutes(1)},
+		"provisioned long ago, after a restart": {
+			check: unset, machine: of{unlinked, age(time.Hour), withTransitions(11*time.Minute, time.Minute)}, want: NoNode,
+		},
+		"without a start-up timeout": {check: unset, machine: of{unlinked, age(9 * time.Minute)}, want: Starting, recheck: minutes(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := newInput()
@@ -111,8 +116,8 @@ func TestAssess(t *testing.T) {
 			for _, change := range c.machine {
 				change(subject.Machine)
 			}
-			if c.unprovisioned != 0 {
-				subject.Unprovisioned = start.Add(-c.unprovisioned)
+			if c.late != 0 {
+				subject.Unprovisioned = start.Add(-c.late)
 			}
 			a := in.assess(&subject)
 			if a.Health != c.want {

@@ -29,6 +29,7 @@ func conditionsText(status machinev1beta1.MachineHealthCheckStatus) string {
 
 func TestStatus(t *testing.T) {
 	const exclusive, allowed = "SelectorExclusive/NoOverlap", "RemediationAllowed"
+	const tooMany = "-RemediationAllowed/TooManyUnhealthy"
 	template := func(c *machinev1beta1.MachineHealthCheck) { c.Spec.RemediationTemplate = &corev1.ObjectReference{} }
 	limit := func(text string) func(*machinev1beta1.MachineHealthCheck) {
 		return func(c *machinev1beta1.MachineHealthCheck) { c.Spec.MaxUnhealthy = new(intstr.FromString(text)) }
@@ -45,8 +46,8 @@ func TestStatus(t *testing.T) {
 		"started the last one":   {"uw", limit("1"), Progress{}, "2 1 0", allowed + " RemediationProgressing/NothingToRemediate " + exclusive},
 		"some remain":            {"uw", limit("1"), Progress{Remaining: true}, "2 1 0", allowed + " RemediationProgressing/Remediating " + exclusive},
 		"blocked when applied":   {"uw", limit("1"), blocked, "2 1 0", allowed + " -RemediationProgressing/LeaseHeldByOther " + exclusive},
-		"not allowed":            {"uw", limit("0"), Progress{}, "2 1 0", "-RemediationAllowed/TooManyUnhealthy -RemediationProgressing/TooManyUnhealthy " + exclusive},
-		"not allowed, none need": {"yw", limit("0"), Progress{}, "2 1 0", "-RemediationAllowed/TooManyUnhealthy RemediationProgressing/NothingToRemediate " + exclusive},
+		"not allowed":            {"uw", limit("0"), Progress{}, "2 1 0", tooMany + " -RemediationProgressing/TooManyUnhealthy " + exclusive},
+		"not allowed, none need": {"yw", limit("0"), Progress{}, "2 1 0", tooMany + " RemediationProgressing/NothingToRemediate " + exclusive},
 		"template not read": {"uw", template, Progress{RequestsListed: true}, "2 1 1",
 			allowed + " RemediationProgressing/NothingToRemediate " + exclusive},
 		"template read, requested": {"uw", template, Progress{TemplateRead: true, RequestsListed: true, Requested: true}, "2 1 1",

@@ -194,7 +194,7 @@ func (s *decider) confirmed(kind ownership.Kind) ownership.Keys {
 	protected := s.in.Protected.Of(kind)
 	keys := ownership.Keys{}
 	for key := range s.machineAfter[kind] {
-		if ownership.Restricted(kind, key) && !protected(key) && (kind != ownership.Taint || !s.isOnce(key)) {
+		if ownership.Restricted(kind, key) && !protected(key) && (kind != ownership.Taint || !s.isOnce(key)) && !s.nodeConflicts[id{kind, key}] {
 			keys.Add(key)
 		}
 	}

@@ -161,12 +161,28 @@ func (s *decider) mergeNode(kind ownership.Kind, desired map[string]string) owne
 		Inherited: func(key string) bool { return s.cameFromMachine(kind, key) },
 		Skip:      func(key string) bool { return s.contended(OnNode, kind, key) },
 		Unconfirmed: func(key string) bool {
-			return ownership.Restricted(kind, key) && !s.machineRecord.Owned(kind).Has(key)
+			_, declared := desired[key]
+			return ownership.Restricted(kind, key) && !s.machineRecord.Owned(kind).Has(key) && !(declared && s.confirmsDeclared(kind, key))
 		},
 		Disown: func(key string) bool { return kind == ownership.Taint && s.isOnce(key) },
 		Policy: s.policy(),
 		Now:    s.in.Now,
 	})
+}
+
+// confirmsDeclared reports whether the Machine confirms a declared key that its record does not name. An entry of the Machine's own is named from
+// this reconciliation on. A Machine that must not be written has no record that could name it.
+func (s *decider) confirmsDeclared(kind ownership.Kind, key string) bool {
+	if !s.machineWritable() {
+		return true
+	}
+	if s.in.Declaration != nil {
+		if _, byMachineSet := s.in.Declaration.Desired[kind][key]; byMachineSet {
+			return false
+		}
+	}
+	_, own := s.machineAfter[kind][key]
+	return own
 }
 
 // cameFromMachine reports whether a Node's value is the Machine's: it was copied at creation or by nodelink, not set by another writer.

@@ -128,18 +128,36 @@ func TestLink_Adoption(t *testing.T) {
 	}
 }
 
-// A Machine is deleted after a restart, before nodeRef was written: the provider is asked whose instance the Node is.
+// A Machine is deleted after a restart, before nodeRef was written: the provider is asked whose instance the Node is. If the provider has lost it, what
+// Drover has recorded in the status counts.
 func TestDelete_AsksWhoseInstanceTheNodeIs(t *testing.T) {
-	for instance, taken := range map[string]bool{"m": true, "another": false} {
-		machine, node := machineOf("m"), nodeOf("m")
-		machine.Spec.ProviderID, machine.Status.Addresses = &node.Spec.ProviderID, instanceOf("m").Addresses
-		machine.Finalizers = []string{machinev1beta1.MachineFinalizer}
-		s := newFixture(t, machine, node)
-		s.cloud.instances["m"] = instanceOf(instance)
-		s.delete("m")
-		s.settle("m")
-		if gone := s.node("m") == nil; s.machine("m") != nil || gone != taken {
-			t.Errorf("instance %s: the Machine is %v, the Node %v", instance, s.machine("m"), s.node("m"))
-		}
+	for name, c := range map[string]struct {
+		// instance is what the provider has for the Machine, and recorded whose addresses are in the status; empty for none.
+		instance, recorded string
+		deleted            bool
+	}{
+		"its instance":                       {"m", "m", true},
+		"another instance":                   {"another", "m", false},
+		"lost instance, its addresses":       {"", "m", true},
+		"lost instance, other addresses":     {"", "another", false},
+		"lost instance, no address recorded": {"", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine, node := machineOf("m"), nodeOf("m")
+			node.Status.Addresses = instanceOf("m").Addresses
+			machine.Spec.ProviderID, machine.Finalizers = &node.Spec.ProviderID, []string{machinev1beta1.MachineFinalizer}
+			if c.recorded != "" {
+				machine.Status.Addresses = instanceOf(c.recorded).Addresses
+			}
+			s := newFixture(t, machine, node)
+			if c.instance != "" {
+				s.cloud.instances["m"] = instanceOf(c.instance)
+			}
+			s.delete("m")
+			s.settle("m")
+			if gone := s.node("m") == nil; s.machine("m") != nil || gone != c.deleted {
+				t.Errorf("the Machine is %v, the Node %v", s.machine("m"), s.node("m"))
+			}
+		})
 	}
 }

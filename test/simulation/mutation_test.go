@@ -50,7 +50,7 @@ func TestWhatIsBrokenIsFound(t *testing.T) {
 					return body
 				}}
 			},
-			fault: "and its instance", from: 10, seeds: 30,
+			fault: "and its instance", from: 45, seeds: 40,
 		},
 		"the provider makes one for each call": {
 			crew: func() *crew { return &crew{forgetful: true} }, fault: "a second instance is made", seeds: 40,

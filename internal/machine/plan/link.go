@@ -77,7 +77,7 @@ func AdoptionRefusal(in *Input, node *corev1.Node) string {
 	}
 	what := "existed before the Machine"
 	if node.CreationTimestamp.IsZero() || !node.CreationTimestamp.Before(&machine.CreationTimestamp) {
-		if isNodeOf(in.State.Instance, node) {
+		if isNodeOf(in.State.Instance, node) || in.isNodeOfLost(node) {
 			return ""
 		}
 		what = "is not known to the Machine's provider as the Machine's instance"
@@ -102,6 +102,17 @@ func isNodeOf(instance *provider.Instance, node *corev1.Node) bool {
 	}
 	addresses := nodelink.InternalIPs(node.Status.Addresses)
 	return slices.ContainsFunc(nodelink.InternalIPs(instance.Addresses), func(ip string) bool { return slices.Contains(addresses, ip) })
+}
+
+// isNodeOfLost reports whether a Node is that of an instance that the provider has lost: by the providerID, and by an internal IP address that Drover
+// has recorded in the status, which the author of a Machine cannot write. A process that ended before it recorded nodeRef would otherwise leave the
+// Node behind.
+func (in *Input) isNodeOfLost(node *corev1.Node) bool {
+	id := nodelink.ProviderID(in.Machine)
+	if !in.Get.Asked || in.Get.Err != nil || in.Instance() != nil || in.State.Instance != nil || id == "" || id != node.Spec.ProviderID {
+		return false
+	}
+	return isNodeOf(&provider.Instance{Addresses: in.Machine.Status.Addresses}, node)
 }
 
 // LateNodeNames returns the names by which a Node is searched for that registered so shortly before its instance was deleted that the cache does not

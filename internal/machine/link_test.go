@@ -128,18 +128,18 @@ func TestLink_Adoption(t *testing.T) {
 	}
 }
 
-// A Machine is deleted after a restart, before nodeRef was written: the provider is asked whose instance the Node is. If the provider has lost it, what
-// Drover has recorded in the status counts.
+// A Machine is deleted after a restart, before nodeRef was written: the provider is asked whose instance the Node is. If the provider has lost it,
+// what Drover has recorded in the status counts.
 func TestDelete_AsksWhoseInstanceTheNodeIs(t *testing.T) {
 	for name, c := range map[string]struct {
-		// instance is what the provider has for the Machine, and recorded whose addresses are in the status; empty for none.
+		// instance is what the provider has for the Machine, and recorded the address in the status; empty for none.
 		instance, recorded string
 		deleted            bool
 	}{
-		"its instance":                       {"m", "m", true},
-		"another instance":                   {"another", "m", false},
-		"lost instance, its addresses":       {"", "m", true},
-		"lost instance, other addresses":     {"", "another", false},
+		"its instance":                       {"m", "10.0.0.1", true},
+		"another instance":                   {"another", "10.0.0.1", false},
+		"lost instance, its address":         {"", "10.0.0.1", true},
+		"lost instance, another address":     {"", "10.0.0.9", false},
 		"lost instance, no address recorded": {"", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestDelete_AsksWhoseInstanceTheNodeIs(t *testing.T) {
 			node.Status.Addresses = instanceOf("m").Addresses
 			machine.Spec.ProviderID, machine.Finalizers = &node.Spec.ProviderID, []string{machinev1beta1.MachineFinalizer}
 			if c.recorded != "" {
-				machine.Status.Addresses = instanceOf(c.recorded).Addresses
+				machine.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: c.recorded}}
 			}
 			s := newFixture(t, machine, node)
 			if c.instance != "" {

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Actuator makes, looks at and removes the instance of one Machine. It is called from many goroutines at once, but never twice at the same
-// time for one Machine. A call may take its time: it delays no other Machine. It must not change the Machine, which is the cache's own. The Machine has all its
-// annotations as long as those that Drover does not read have at most 8 KiB together, and none of these otherwise: the author of a Machine must not
-// be able to fill the memory. A provider returns what it has found out, and Drover writes it to the Machine in one guarded patch. After a crash the same call comes again: an
-// actuator finds what it made by the Machine's name or UID, which it has put on the instance.
+// Actuator creates, gets and deletes the instance of one Machine. Drover calls it from many goroutines at the same time, but never twice at the same
+// time for one Machine. A slow call delays no other Machine. An actuator must not change the Machine, which is the cache's own. The Machine has all
+// its annotations as long as those that Drover does not read have at most 8 KiB together, and none of these otherwise: the author of a Machine must
+// not be able to fill the memory. An actuator returns what it has found out, and Drover writes it to the Machine in one guarded patch. After a crash
+// Drover makes the same call again: an actuator finds its instance by the Machine's name or UID, which it has put on the instance.
 type Actuator interface {
 	// Create makes the instance. When there is one already it returns that and makes none. An error made with InvalidConfiguration is for
 	// good: the Machine goes to phase Failed and stays there; any other is tried again, later and later, or when RequeueAfter says.

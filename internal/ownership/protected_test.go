@@ -102,7 +102,8 @@ func TestDefaultProtected(t *testing.T) {
 			"upgrade.drover.dev/run":                                  true, "mutexrule.openshift-optional.skrzypek.io/rule.ns": true,
 		},
 		Annotation: {
-			AnnotationRecord: true, "upgrade.drover.dev/released": true, AnnotationCustomLabels: true, "drover.dev/paused": true, "machine.openshift.io/machine": true,
+			AnnotationRecord: true, "upgrade.drover.dev/released": true, AnnotationCustomLabels: true, "drover.dev/paused": true,
+			"machine.openshift.io/machine":    true,
 			"csi.volume.kubernetes.io/nodeid": true, "machine.openshift.io/note": false, "cluster.x-k8s.io/note": false, "example.com/note": false,
 		},
 		Taint: {

@@ -143,7 +143,8 @@ func (r report) verdict() string {
 		judge(result.RestartWrites == 0, "%d Machines: %d writes on restart, none", n, result.RestartWrites)
 		judge(result.Restart <= wantRestart, "%d Machines: restart in %.1f s, at most %.0f s", n, result.Restart, wantRestart)
 		judge(result.PeakMemory <= wantMemory, "%d Machines: %.0f MiB, at most %.0f MiB", n, result.PeakMemory, wantMemory)
-		judge(result.Drift.Max < wantDriftSeconds, "%d Machines: a manual edit reverted in %.2f s at most, under %.0f s", n, result.Drift.Max, wantDriftSeconds)
+		judge(result.Drift.Max < wantDriftSeconds, "%d Machines: a manual edit reverted in %.2f s at most, under %.0f s",
+			n, result.Drift.Max, wantDriftSeconds)
 		if result.Rest != nil {
 			judge(result.Rest.Writes == 0, "%d Machines: %d writes in %.0f s at rest, none", n, result.Rest.Writes, result.Rest.Seconds)
 		}

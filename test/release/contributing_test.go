@@ -11,7 +11,9 @@ import (
 )
 
 // repositoryPath is a file or folder of the repository in CONTRIBUTING.md: `internal/drain/options.go`.
-var repositoryPath = regexp.MustCompile("`((?:api|app|cmd|internal|provider|config|charts|docs|hack|monitoring|test)/[A-Za-z0-9_./-]+|\\.golangci\\.yml)`")
+var repositoryPath = regexp.MustCompile(
+	"`((?:api|app|cmd|internal|provider|config|charts|docs|hack|monitoring|test)/[A-Za-z0-9_./-]+|\\.golangci\\.yml)`",
+)
 
 // contributingSection returns the text of CONTRIBUTING.md below a heading of the second level.
 func contributingSection(t *testing.T, heading string) string {

@@ -161,8 +161,10 @@ func (s *decider) mergeNode(kind ownership.Kind, desired map[string]string) owne
 		Inherited: func(key string) bool { return s.cameFromMachine(kind, key) },
 		Skip:      func(key string) bool { return s.contended(OnNode, kind, key) },
 		Unconfirmed: func(key string) bool {
-			_, declared := desired[key]
-			return ownership.Restricted(kind, key) && !s.machineRecord.Owned(kind).Has(key) && !(declared && s.confirmsDeclared(kind, key))
+			if _, declared := desired[key]; declared && s.confirmsDeclared(kind, key) {
+				return false
+			}
+			return ownership.Restricted(kind, key) && !s.machineRecord.Owned(kind).Has(key)
 		},
 		Disown: func(key string) bool { return kind == ownership.Taint && s.isOnce(key) },
 		Policy: s.policy(),

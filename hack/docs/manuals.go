@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/drover-io/drover/app"
-	"github.com/drover-io/drover/internal/plugin"
+	"github.com/drover-io/drover/internal/cli"
 	"github.com/drover-io/drover/internal/version"
 )
 
@@ -25,7 +25,7 @@ func writeManuals(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // for everybody to read
 		return err
 	}
-	for _, root := range []*cobra.Command{app.NewCommand(), plugin.Command()} {
+	for _, root := range []*cobra.Command{app.NewCommand(), cli.Command()} {
 		root.DisableAutoGenTag = true
 		if flag := root.PersistentFlags().Lookup("cache-dir"); flag != nil {
 			flag.DefValue = "$HOME/.kube/cache"

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/drover-io/drover/app"
-	"github.com/drover-io/drover/internal/plugin"
+	"github.com/drover-io/drover/internal/cli"
 )
 
 const droverIntro = `
@@ -31,7 +31,7 @@ func references(root string) (map[string]string, error) {
 	return map[string]string{
 		"reference/configuration.md":  configuration,
 		"reference/drover.md":         droverPage(app.NewCommand()),
-		"reference/kubectl-drover.md": pluginPage(plugin.Command()),
+		"reference/kubectl-drover.md": pluginPage(cli.Command()),
 	}, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/drover-io/drover/app"
-	"github.com/drover-io/drover/internal/plugin"
+	"github.com/drover-io/drover/internal/cli"
 )
 
 // reference makes one page.
@@ -61,7 +61,7 @@ func TestConfigurationHasTypeDefaultAndMeaning(t *testing.T) {
 
 func TestEveryCommandOfThePluginIsDescribed(t *testing.T) {
 	text := reference(t, "kubectl-drover.md")
-	for _, command := range commandsOf(plugin.Command()) {
+	for _, command := range commandsOf(cli.Command()) {
 		if !strings.Contains(text, "\n## "+command.CommandPath()+"\n") {
 			t.Errorf("%s has no section", command.CommandPath())
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-io/drover/internal/plugin"
+	"github.com/drover-io/drover/internal/cli"
 )
 
 // readFile reads a file of the repository.
@@ -129,7 +129,7 @@ func TestCommandsOfTheOperationsPagesExist(t *testing.T) {
 	call := regexp.MustCompile("kubectl drover ([^`|>;,()\n]+)")
 	for _, page := range pages {
 		for _, match := range call.FindAllStringSubmatch(readFile(t, page), -1) {
-			root := plugin.Command()
+			root := cli.Command()
 			command, rest, err := root.Find(strings.Fields(match[1]))
 			if err != nil || command == root {
 				t.Errorf("%s: there is no %q: %v", page, match[0], err)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
-	"github.com/drover-io/drover/internal/plugin"
+	"github.com/drover-io/drover/internal/cli"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -54,7 +54,7 @@ func (s *stage) says(t *testing.T, code int, want string, args ...string) string
 	t.Helper()
 	var out bytes.Buffer
 	args = append(args, "--kubeconfig", env.AdminKubeconfig())
-	got := plugin.Main(t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out})
+	got := cli.Main(t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out})
 	if got != code || !strings.Contains(out.String(), want) {
 		t.Errorf("%v: exit code %d, want %d and %q:\n%s", args, got, code, want, out.String())
 	}

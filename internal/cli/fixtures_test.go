@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-io/drover/internal/metadata/plan"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// testTime is now in all tests.
+var testTime = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+
+// fakeObjects are the objects of a cluster that is made up in memory.
+type fakeObjects struct{ all []client.Object }
+
+// pool adds a MachineSet with Machines and Nodes named after it.
+func (f *fakeObjects) pool(name string, machines int, edit func(*machinev1beta1.MachineSet)) *machinev1beta1.MachineSet {
+	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: DefaultNamespace, Name: name, UID: types.UID("set-" + name), Generation: 3,
+		CreationTimestamp: metav1.Time{Time: testTime.Add(-49 * time.Hour)},
+	}}
+	set.Spec.Selector.MatchLabels = map[string]string{"pool": name}
+	set.Spec.Template.Labels = map[string]string{"pool": name}
+	edit(set)
+	f.all = append(f.all, set)
+	for i := range machines {
+		f.machine(set, fmt.Sprintf("%s-%d", name, i))
+	}
+	return set
+}
+
+func (f *fakeObjects) machine(set *machinev1beta1.MachineSet, name string) {
+	controller := true
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: set.Namespace, Name: name, Labels: set.Spec.Template.Labels,
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: set.Name, UID: set.UID, Controller: &controller,
+		}},
+	}}
+	machine.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: name}
+	f.all = append(f.all, machine, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID("node-" + name), Labels: map[string]string{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"},
+	}})
+}
+
+// node and machineOf find an object again to edit it.
+func (f *fakeObjects) node(name string) *corev1.Node {
+	for _, object := range f.all {
+		if node, ok := object.(*corev1.Node); ok && node.Name == name {
+			return node
+		}
+	}
+	panic("no Node " + name)
+}
+
+func (f *fakeObjects) machineOf(name string) *machinev1beta1.Machine {
+	for _, object := range f.all {
+		if machine, ok := object.(*machinev1beta1.Machine); ok && machine.Name == name {
+			return machine
+		}
+	}
+	panic("no Machine " + name)
+}
+
+// settle writes what the operator would write, with its record, so that what follows in a test differs from a settled cluster.
+func (f *fakeObjects) settle(t *testing.T) {
+	t.Helper()
+	objects := plan.Objects{Nodes: map[string]*corev1.Node{}}
+	for _, object := range f.all {
+		switch object := object.(type) {
+		case *machinev1beta1.MachineSet:
+			objects.Sets = append(objects.Sets, object)
+		case *machinev1beta1.Machine:
+			objects.Machines = append(objects.Machines, object)
+		case *corev1.Node:
+			objects.Nodes[object.Name] = object
+		}
+	}
+	protected, err := newOptions(genericiooptions.NewTestIOStreamsDiscard()).protected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range plan.SurveyOf(objects, protected, testTime).Items {
+		applyDecision(t, item)
+	}
+}
+
+// outcome is what a command printed and how it ended.
+type outcome struct {
+	out, errors string
+	code        int
+}
+
+// run runs the plugin on the objects.
+func (f *fakeObjects) run(t *testing.T, args ...string) outcome {
+	t.Helper()
+	return runOn(t, f.client(), "", args...)
+}
+
+// client makes a client of a copy of the objects. The fake client has its own idea of managedFields; Get gives those of the test.
+func (f *fakeObjects) client() client.WithWatch {
+	managed := map[string][]metav1.ManagedFieldsEntry{}
+	var stored []client.Object
+	for _, object := range f.all {
+		managed[fmt.Sprintf("%T/%s", object, object.GetName())] = object.GetManagedFields()
+		object, _ := object.DeepCopyObject().(client.Object)
+		object.SetManagedFields(nil)
+		stored = append(stored, object)
+	}
+	get := func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		err := inner.Get(ctx, key, object, options...)
+		object.SetManagedFields(managed[fmt.Sprintf("%T/%s", object, key.Name)])
+		return err
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper()).WithObjects(stored...).
+		WithInterceptorFuncs(interceptor.Funcs{Get: get}).Build()
+}
+
+func runOn(t *testing.T, c client.WithWatch, stdin string, args ...string) outcome {
+	t.Helper()
+	return runInput(t, func() (client.WithWatch, error) { return c, nil }, stdin, args...)
+}
+
+func runWith(t *testing.T, connect func() (client.WithWatch, error), args ...string) outcome {
+	t.Helper()
+	return runInput(t, connect, "", args...)
+}
+
+func runInput(t *testing.T, connect func() (client.WithWatch, error), stdin string, args ...string) outcome {
+	t.Helper()
+	streams, in, out, errors := genericiooptions.NewTestIOStreams()
+	in.WriteString(stdin)
+	o := newOptions(streams)
+	o.now = func() time.Time { return testTime }
+	o.connect = connect
+	code := execute(t.Context(), o, args)
+	return outcome{out.String(), errors.String(), code}
+}
+
+// golden compares text with a file under testdata, or writes the file with -update.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes it)", err)
+	}
+	if !bytes.Equal(want, []byte(got)) {
+		t.Errorf("%s differs (-want +got; go test -update writes it anew):\n%s", path, cmp.Diff(string(want), got))
+	}
+}
+
+func decodeJSON[T any](t *testing.T, text string) T {
+	t.Helper()
+	var into T
+	if err := json.Unmarshal([]byte(text), &into); err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return into
+}

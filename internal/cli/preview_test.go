@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+const workersManifest = `apiVersion: machine.openshift.io/v1beta1
+kind: MachineSet
+metadata:
+  name: workers
+spec:
+  template:
+    spec:
+      metadata:
+        labels:
+          tier: gold
+`
+
+// manifestFile writes a file and returns its path.
+func manifestFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "workers.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPreview(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		applied bool
+		content string
+		args    string
+		code    int
+		want    []string
+		not     string
+	}{
+		{"what kubectl apply made", true, workersManifest, "", exitChanges,
+			[]string{"generation 4", "~ label      tier=silver → gold", "- label      old=label"}, "web"},
+		{"what it did not make", false, workersManifest, "", exitChanges, []string{"tier=silver → gold"}, "old=label"},
+		{"the same again", true, "", "", exitOK, []string{"generation 3", "Nothing to change"}, "web"},
+		{"with another pool", true, workersManifest, "web", exitOK, []string{"Pool openshift-machine-api/web"}, "workers"},
+		{"a new pool", true, strings.Replace(workersManifest, "name: workers", "name: fresh", 1), "", exitOK,
+			[]string{"fresh (generation 1, 0 Machines)"}, "web"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fakeObjects{}
+			set := f.pool("workers", 2, declare(map[string]string{"tier": "silver", "old": "label"}, nil))
+			f.pool("web", 1, declare(nil, nil))
+			f.settle(t)
+			content := c.content
+			if c.applied {
+				set.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: manifestJSON(t, set)}
+			}
+			if content == "" {
+				content = manifestJSON(t, set)
+			}
+			got := f.run(t, append([]string{"plan", "-f", manifestFile(t, content)}, strings.Fields(c.args)...)...)
+			if got.code != c.code || c.applied == strings.Contains(got.errors, "not made by kubectl apply") {
+				t.Errorf("code %d, stderr %q", got.code, got.errors)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(got.out, want) {
+					t.Errorf("no %q in\n%s", want, got.out)
+				}
+			}
+			if strings.Contains(got.out, c.not) {
+				t.Errorf("%q in\n%s", c.not, got.out)
+			}
+		})
+	}
+}
+
+func manifestJSON(t *testing.T, set *machinev1beta1.MachineSet) string {
+	t.Helper()
+	content := map[string]any{
+		"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "metadata": map[string]any{"name": set.Name},
+		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"metadata": map[string]any{"labels": set.Spec.Template.Spec.Labels}}}},
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestPreviewFromStandardInput(t *testing.T) {
+	f := &fakeObjects{}
+	f.pool("workers", 1, declare(nil, nil))
+	secret := "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"
+	got := runOn(t, f.client(), workersManifest+secret, "plan", "-f", "-")
+	if got.code != exitChanges || !strings.Contains(got.out, "+ label      tier=gold") || !strings.Contains(got.errors, `Secret "s" is no MachineSet`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestPreviewNamespaces(t *testing.T) {
+	elsewhere := strings.Replace(workersManifest, "name: workers", "name: workers\n  namespace: elsewhere", 1)
+	both := elsewhere + "---\n" + strings.Replace(workersManifest, "name: workers", "name: other\n  namespace: third", 1)
+	for _, c := range []struct {
+		name, content, args string
+		want                string
+	}{
+		{"that of the file", elsewhere, "", "Pool elsewhere/workers"},
+		{"not the one asked for", elsewhere, "-n other", `is of namespace "elsewhere", not "other"; give -n elsewhere`},
+		{"two in the files", both, "", "--all-namespaces for files of several namespaces"},
+		{"all", both, "-A", "Pool third/other"},
+		{"all and none in the file", workersManifest, "-A", "Pool openshift-machine-api/workers"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fakeObjects{}
+			got := f.run(t, append([]string{"plan", "-f", manifestFile(t, c.content)}, strings.Fields(c.args)...)...)
+			if !strings.Contains(got.out+got.errors, c.want) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestBadManifests(t *testing.T) {
+	for _, c := range []struct {
+		name, content string
+		want          string
+		code          int
+	}{
+		{"not YAML", "a: b: c", "reading -f", exitError},
+		{"no MachineSet", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", "there is no MachineSet", exitError},
+		{"another API", strings.Replace(workersManifest, "machine.openshift.io/v1beta1", "cluster.x-k8s.io/v1beta1", 1),
+			"Drover works with machine.openshift.io/v1beta1", exitError},
+		{"no name", strings.Replace(workersManifest, "name: workers", "generateName: workers", 1), "without metadata.name", exitError},
+		{"twice", workersManifest + "---\n" + workersManifest, "leave one out", exitError},
+		{"a wrong type", strings.Replace(workersManifest, "tier: gold", "tier: [gold]", 1), "cannot unmarshal array into Go struct field", exitError},
+		{"an unknown field", strings.Replace(workersManifest, "labels:", "labels: {}\n        labls:", 1),
+			`unknown field "spec.template.spec.metadata.labls"`, exitOK},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fakeObjects{}
+			got := f.run(t, "plan", "-f", manifestFile(t, c.content))
+			if got.code != c.code || !strings.Contains(got.errors, c.want) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	if got := (&fakeObjects{}).run(t, "plan", "-f", "nosuch.yaml"); got.code != exitError || !strings.Contains(got.errors, "nosuch.yaml") {
+		t.Errorf("%+v", got)
+	}
+}

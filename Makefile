@@ -6,7 +6,7 @@ SHELL := /usr/bin/env bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 # Packages run side by side; each of the larger ones has a control plane of its own, and mostly waits for it. The longest come first, so that
-# none of them is alone in the end.
+# none of them runs alone at the end.
 TEST_PACKAGES ?= ./test/faults ./test/machines ./test/upgrade ./test/e2e ./test/install ./test/maintenance ./test/node ./...
 TEST_FLAGS ?=
 TEST_PARALLEL ?= 4
@@ -28,7 +28,7 @@ sandbox-node: # the program of nodes that kwok does not play: kubelets and hollo
 	@hack/build.sh sandbox node
 
 .PHONY: tools
-tools: # what tests and artefacts need besides: helm, promtool, and the program that makes images
+tools: # what tests and artefacts need as well: helm, promtool, and the program that makes images
 	@for tool in helm promtool images operator-verify; do hack/tool.sh $$tool >/dev/null; done
 
 .PHONY: images

@@ -37,7 +37,7 @@ func WithClientConfig(change func(*rest.Config)) Option {
 	return func(s *settings) { s.client = append(s.client, change) }
 }
 
-// Main runs the operator with the process's arguments until it is told to stop, and returns the exit code: 0 after a stop that was
+// Main runs the operator with the process's arguments until it is signalled to stop, and returns the exit code: 0 after a stop that was
 // asked for, 1 after an error, which is printed.
 func Main(options ...Option) int {
 	if err := NewCommand(options...).ExecuteContext(ctrl.SetupSignalHandler()); err != nil {

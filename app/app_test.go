@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// run executes the command line until it ends by itself, or at once where it would run on.
+// run executes the command line until it ends, or at once where it would run on.
 func run(t *testing.T, options []Option, args ...string) (output string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

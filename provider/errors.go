@@ -22,12 +22,12 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// InvalidConfiguration is an error for good: the Machine can never become an instance as it is.
+// InvalidConfiguration is terminal: the Machine can never become an instance as it is.
 func InvalidConfiguration(format string, args ...any) error {
 	return &Error{machinev1beta1.InvalidConfigurationMachineError, fmt.Errorf(format, args...)}
 }
 
-// InsufficientResources is an error that passes when there is room again: quota, capacity.
+// InsufficientResources is an error that passes when quota or capacity is available again.
 func InsufficientResources(format string, args ...any) error {
 	return &Error{machinev1beta1.InsufficientResourcesMachineError, fmt.Errorf(format, args...)}
 }
@@ -56,7 +56,7 @@ func (e *RequeueAfterError) Error() string { return fmt.Sprintf("%s; again in %s
 // RequeueAfter makes a RequeueAfterError.
 func RequeueAfter(after time.Duration, why string) error { return &RequeueAfterError{after, why} }
 
-// AsRequeueAfter tells whether an error is only a wait, and for how long.
+// AsRequeueAfter reports whether an error only asks to wait, and for how long.
 func AsRequeueAfter(err error) (time.Duration, bool) {
 	var wait *RequeueAfterError
 	if errors.As(err, &wait) {

@@ -42,7 +42,7 @@ const (
 	Stopped InstanceState = "Stopped"
 	// Terminating: its end has been asked for.
 	Terminating InstanceState = "Terminating"
-	// Unknown: nobody knows; Drover writes it when an instance is lost.
+	// Unknown is what Drover writes when an instance is lost.
 	Unknown InstanceState = "Unknown"
 )
 

@@ -1,4 +1,4 @@
-// Command static is Drover with a provider of a third party: its Machines are servers that somebody has put into the cluster by hand.
+// Command static is Drover with a provider of a third party: its Machines are servers that were joined to the cluster by hand.
 // docs/provider.md walks through it.
 package main
 

@@ -56,10 +56,10 @@ func (f *Flags) addDrainFlags(d *v1alpha1.DroverConfiguration) {
 		func(c *v1alpha1.DroverConfiguration, v *int) { c.Drain.Workers = v })
 	f.number("maintenance-workers", *d.Maintenance.Workers, "NodeMaintenances looked at at once",
 		func(c *v1alpha1.DroverConfiguration, v *int) { c.Maintenance.Workers = v })
-	f.text("maintenance-out-of-band-uncordon", d.Maintenance.OutOfBandUncordon, "when somebody else uncordons a node in maintenance: Repair or Report",
+	f.text("maintenance-out-of-band-uncordon", d.Maintenance.OutOfBandUncordon, "when another writer uncordons a node in maintenance: Repair or Report",
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Maintenance.OutOfBandUncordon = *v })
 	f.time("maintenance-lease-loss-timeout", d.Maintenance.LeaseLossTimeout.Duration,
-		"how long the lease of a node that is not drained yet may be somebody else's before the node is given back",
+		"how long the lease of a node that is not drained yet may have another holder before the node is given back",
 		func(c *v1alpha1.DroverConfiguration, v time.Duration) { c.Maintenance.LeaseLossTimeout = duration(v) })
 	f.text("maintenance-control-plane-guard", d.Maintenance.ControlPlaneGuard,
 		"Auto makes NodeMaintenances, deletions of Machines and remediation wait until the control plane can spare the node; Off does not",
@@ -140,7 +140,7 @@ func (f *Flags) addWebhookFlags(d *v1alpha1.DroverConfiguration) {
 	f.text("webhook-bind-address", *w.BindAddress, `address of the admission webhook, "0" for none`,
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Webhook.BindAddress = v })
 	f.toggle("webhook-http2", *w.HTTP2, "let the API server use HTTP/2", func(c *v1alpha1.DroverConfiguration, v *bool) { c.Webhook.HTTP2 = v })
-	f.text("webhook-certificates", w.Certificates, "Managed makes and renews the webhook's certificate, Files takes one that somebody else makes",
+	f.text("webhook-certificates", w.Certificates, "Managed makes and renews the webhook's certificate, Files takes one that another program issues",
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Webhook.Certificates = *v })
 	f.text("webhook-cert-dir", w.CertDir, "folder with tls.crt and tls.key for Files (default that of the Operator Lifecycle Manager)",
 		func(c *v1alpha1.DroverConfiguration, v *string) { c.Webhook.CertDir = *v })

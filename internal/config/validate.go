@@ -58,7 +58,7 @@ func validateControllers(path *field.Path, controllers, known []string) field.Er
 	return all
 }
 
-// Enabled tells whether a capability is picked: the first entry that names it counts, then "*".
+// Enabled reports whether a capability is picked: the first entry that names it counts, then "*".
 func Enabled(controllers []string, name string) bool {
 	all := false
 	for _, entry := range controllers {

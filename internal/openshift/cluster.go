@@ -32,5 +32,5 @@ func ClusterName(ctx context.Context, live client.Reader) (string, error) {
 	return object.Status.InfrastructureName, nil
 }
 
-// absent tells that an object, or its kind, is not there.
+// absent reports whether an object, or its kind, is not there.
 func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }

@@ -93,7 +93,7 @@ func TestTheReportIsWrittenOnce(t *testing.T) {
 		if writes != 1 {
 			t.Errorf("%d writes at rest", writes)
 		}
-		// Somebody else's condition stays, and one of ours that was changed is put right.
+		// A condition of another writer stays, and one of ours that was changed is put right.
 		changed := read()
 		changed.Status.Conditions[0].Status = configv1.ConditionFalse
 		changed.Status.Conditions = append(changed.Status.Conditions, configv1.ClusterOperatorStatusCondition{Type: "Mine", Status: configv1.ConditionTrue})

@@ -36,7 +36,7 @@ type Report struct {
 	Version string
 	// Namespace is where the Machines are; empty for all.
 	Namespace string
-	// Clock tells the time; nil is the real one.
+	// Clock is the source of the time; nil is the real one.
 	Clock clock.Clock
 }
 

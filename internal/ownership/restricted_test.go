@@ -21,7 +21,7 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// TestMerge_UnconfirmedIsNotOverwritten: a kubelet writes the record on its Node, and somebody else the taint that keeps Pods away from it.
+// TestMerge_UnconfirmedIsNotOverwritten: a kubelet writes the record on its Node, and another writer the taint that keeps Pods away from it.
 func TestMerge_UnconfirmedIsNotOverwritten(t *testing.T) {
 	const key = "dedicated:NoSchedule"
 	now := time.Unix(1_700_000_000, 0)

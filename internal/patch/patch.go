@@ -1,4 +1,4 @@
-// Package patch builds JSON Patches (RFC 6902) that fail when somebody else has changed what they are about.
+// Package patch builds JSON Patches (RFC 6902) that fail when another writer has changed what they are about.
 package patch
 
 import (
@@ -18,7 +18,7 @@ type Builder struct {
 	operations []operation
 }
 
-// Empty tells whether there is no step yet.
+// Empty reports whether there is no step yet.
 func (b *Builder) Empty() bool { return len(b.operations) == 0 }
 
 // Bytes renders the patch.
@@ -42,7 +42,7 @@ func (b *Builder) TestEntry(path string, seen map[string]string, key string) {
 	b.Test(Pointer(path, key), nil)
 }
 
-// Map makes sure that a map is there to add to, and that it is still absent if it was; it tells whether it was there.
+// Map makes sure that a map is there to add to, and that it is still absent if it was; it reports whether it was there.
 func (b *Builder) Map(path string, seen map[string]string) bool {
 	if len(seen) > 0 {
 		return true

@@ -15,7 +15,7 @@ type Class string
 const (
 	// OK: there was no error.
 	OK Class = "ok"
-	// Stale: the decision was made on an older object. Decide again when the cache has moved on; nobody needs to hear of it.
+	// Stale: the decision was made on an older object. Decide again when the cache has moved on; it needs no event.
 	Stale Class = "conflict"
 	// Gone: the object does not exist any more, so there is nothing left to do.
 	Gone Class = "gone"
@@ -25,7 +25,7 @@ const (
 	Transient Class = "error"
 )
 
-// Classify tells the class of an error that a write returned. Nil is OK.
+// Classify returns the class of an error that a write returned. Nil is OK.
 func Classify(err error) Class {
 	switch {
 	case err == nil:

@@ -21,7 +21,7 @@ import (
 
 // Priorities of work items. Higher ones are worked on first; the queue keeps an item's highest.
 const (
-	// Repair is for an object that somebody changed: a single one must not wait behind a roll-out.
+	// Repair is for an object that another writer changed: a single one must not wait behind a roll-out.
 	Repair = 10
 	// Rollout is for what a change of a pool makes necessary.
 	Rollout = 0
@@ -58,7 +58,7 @@ func (q Queue) AddAfter(priority int, wait time.Duration, items ...reconcile.Req
 // Handler says what an event means for the queue. Nil functions ignore their events. The objects are the cache's own: they must not
 // be changed.
 type Handler[T any] struct {
-	// Created is called for an object that appeared; initial tells that it was there when the watch began.
+	// Created is called for an object that appeared; initial reports that it existed when the watch began.
 	Created func(ctx context.Context, queue Queue, object T, initial bool)
 	// Updated is called for an object of which anything changed.
 	Updated func(ctx context.Context, queue Queue, before, after T)

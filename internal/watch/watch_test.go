@@ -28,7 +28,7 @@ func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
-// informer hands its handler to the test, and tells when it is let go of.
+// informer hands its handler to the test, and reports when it is released.
 type informer struct {
 	ctrlcache.Informer
 	handler cache.ResourceEventHandler
@@ -74,16 +74,16 @@ func (q *noted) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Re
 
 // telling is a handler that writes down what it is called with.
 func telling(into *[]string) Handler[*corev1.Node] {
-	tell := func(format string, args ...any) { *into = append(*into, fmt.Sprintf(format, args...)) }
+	record := func(format string, args ...any) { *into = append(*into, fmt.Sprintf(format, args...)) }
 	return Handler[*corev1.Node]{
 		Created: func(_ context.Context, queue Queue, n *corev1.Node, initial bool) {
 			queue.Add(Rollout, request(n.Name))
-			tell("created %s initial=%v", n.Name, initial)
+			record("created %s initial=%v", n.Name, initial)
 		},
 		Updated: func(_ context.Context, _ Queue, before, after *corev1.Node) {
-			tell("updated %s to %s", before.Name, after.Name)
+			record("updated %s to %s", before.Name, after.Name)
 		},
-		Deleted: func(_ context.Context, _ Queue, n *corev1.Node) { tell("deleted %s", n.Name) },
+		Deleted: func(_ context.Context, _ Queue, n *corev1.Node) { record("deleted %s", n.Name) },
 	}
 }
 
@@ -95,7 +95,7 @@ func TestEventsReachTheHandler(t *testing.T) {
 	handler.OnAdd(node("b"), false)
 	handler.OnUpdate(node("a"), node("a2"))
 	handler.OnDelete(node("a"))
-	// A watch that broke off tells of a deletion late, with the last state that was known.
+	// A watch that broke off reports a deletion late, with the last state that was known.
 	handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "c", Obj: node("c")})
 	want := "created a initial=true, created b initial=false, updated a to a2, deleted a, deleted c"
 	if text := strings.Join(got, ", "); text != want {
@@ -138,7 +138,7 @@ func TestSourceLetsGoOfTheInformer(t *testing.T) {
 			}
 			from.handler.OnAdd(node("a"), true)
 			if len(got) != 1 || len(queue.items) != 1 || len(from.removed) != 0 {
-				t.Fatalf("told %v, queued %v", got, queue.items)
+				t.Fatalf("called with %v, queued %v", got, queue.items)
 			}
 			from.refuses = refuses
 			cancel()

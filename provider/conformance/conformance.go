@@ -88,14 +88,14 @@ func (s *Subject) create(t *testing.T, machine *machinev1beta1.Machine) *provide
 // end ends an instance and waits until it is gone.
 func (s *Subject) end(t *testing.T, machine *machinev1beta1.Machine) {
 	t.Helper()
-	doomed := machine.DeepCopy()
-	doomed.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	deleted := machine.DeepCopy()
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	s.wait(t, "the end of the instance", func() error {
 		ctx := context.WithoutCancel(t.Context())
-		if err := s.Actuator.Delete(ctx, doomed); err != nil {
+		if err := s.Actuator.Delete(ctx, deleted); err != nil {
 			return err
 		}
-		instance, err := s.Actuator.Get(ctx, doomed)
+		instance, err := s.Actuator.Get(ctx, deleted)
 		if err == nil && instance != nil {
 			err = fmt.Errorf("it is %s", instance.State)
 		}

@@ -112,7 +112,7 @@ func (a *Actuator) free(ctx context.Context, name string) error {
 	return nil
 }
 
-// refused tells errors for good from those that pass.
+// refused separates terminal errors from transient ones.
 func refused(namespace, name string, err error) error {
 	switch {
 	case apierrors.IsInvalid(err):
@@ -181,7 +181,7 @@ func (a *Actuator) look(
 	return instance, nil
 }
 
-// mounts tells whether a Pod waits for a Secret.
+// mounts reports whether a Pod waits for a Secret.
 func mounts(pod *corev1.Pod, secret string) bool {
 	for i := range pod.Spec.Volumes {
 		if source := pod.Spec.Volumes[i].Secret; source != nil && source.SecretName == secret {
@@ -231,7 +231,7 @@ func (a *Actuator) deleteSecret(ctx context.Context, machine *machinev1beta1.Mac
 	return nil
 }
 
-// passing tells that what was to be deleted is gone, or another one of its name is there by now; the next look tells.
+// passing reports that what was to be deleted is gone or was replaced under its name; the next reconciliation finds out which.
 func passing(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 func onlyThis(object metav1.Object) metav1.DeleteOptions {
@@ -239,7 +239,7 @@ func onlyThis(object metav1.Object) metav1.DeleteOptions {
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
 }
 
-// ours tells whether an object is of the Machine, and not of one that had its name before.
+// ours reports whether an object is of the Machine, and not of one that had its name before.
 func ours(object metav1.Object, machine *machinev1beta1.Machine) bool {
 	return object.GetAnnotations()[AnnotationMachine] == string(machine.UID)
 }

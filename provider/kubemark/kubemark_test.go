@@ -211,7 +211,7 @@ func TestItsSecretIsForItAlone(t *testing.T) {
 		config.AuthInfos["kubemark"].Token != "token-1" {
 		t.Errorf("the kubeconfig is %+v", config)
 	}
-	// Drover ended before it made it, or somebody took it away.
+	// Drover ended before it made it, or another writer deleted it.
 	if err := s.server.CoreV1().Secrets(namespace).Delete(t.Context(), "m", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ const (
 	containerName = "hollow-kubelet"
 	folderMount   = "/kubeconfig" // of the Secret
 	folderState   = "/tmp"        // the only one that can be written
-	nobody        = 65532
+	nonRootUser   = 65532
 )
 
 // metaOf is what is said on all that belongs to a Machine.
@@ -58,7 +58,7 @@ func podOf(machine *machinev1beta1.Machine, spec *ProviderSpec, program Program)
 			TerminationGracePeriodSeconds: new(int64(5)),
 			NodeSelector:                  spec.NodeSelector, Tolerations: spec.Tolerations, Affinity: realNodes(),
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: new(true), RunAsUser: new(int64(nobody)), RunAsGroup: new(int64(nobody)),
+				RunAsNonRoot: new(true), RunAsUser: new(int64(nonRootUser)), RunAsGroup: new(int64(nonRootUser)),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{

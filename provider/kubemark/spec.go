@@ -42,7 +42,7 @@ type ProviderSpec struct {
 	Metadata metav1.ObjectMeta `json:"metadata,omitzero"`
 	// Image is that of the provider's options, or empty: the author of a Machine does not choose what the Pod runs.
 	Image string `json:"image,omitempty"`
-	// TurnUnhealthyAfter has the Node turn NotReady for good after HealthyDuration.
+	// TurnUnhealthyAfter has the Node turn NotReady permanently after HealthyDuration.
 	TurnUnhealthyAfter bool `json:"turnUnhealthyAfter,omitempty"`
 	// TurnUnhealthyPeriodically has it be Ready for HealthyDuration, NotReady for UnhealthyDuration, and so on. Like TurnUnhealthyAfter it
 	// needs an image that knows the flags for it: drover-sandbox-node does, Kubernetes' own kubemark does not.
@@ -52,7 +52,7 @@ type ProviderSpec struct {
 	UnhealthyDuration metav1.Duration `json:"unhealthyDuration,omitzero"`
 	// DeletionTimeout is how long after its Machine was deleted the instance stays at least; zero is not at all.
 	DeletionTimeout metav1.Duration `json:"deletionTimeout,omitzero"`
-	// NumCores and MemoryCapacity are the Node's capacity; zero is what kubemark says by itself, 1 and 3840Mi.
+	// NumCores and MemoryCapacity are the Node's capacity; zero is kubemark's default, 1 and 3840Mi.
 	NumCores       resource.Quantity `json:"numCores,omitzero"`
 	MemoryCapacity resource.Quantity `json:"memoryCapacity,omitzero"`
 
@@ -62,7 +62,7 @@ type ProviderSpec struct {
 	Command []string `json:"command,omitempty"`
 	// Resources are the Pod's own; empty asks for 40m of CPU and 100M of memory.
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
-	// KubeconfigSecret names a Secret in Namespace with a kubeconfig, under that key, of somebody who may ask for the certificate of a
+	// KubeconfigSecret names a Secret in Namespace with a kubeconfig, under that key, of a user who may request the certificate of a
 	// kubelet. It is shared by the Machines that name it, and stays. Without it each Machine gets a Secret of its own, which ends with it.
 	KubeconfigSecret corev1.LocalObjectReference `json:"kubeconfigSecret,omitzero"`
 	// ServiceAccountName is whose token is in the Machine's own Secret: it must be allowed to ask for certificates of kubelets. Empty is
@@ -76,10 +76,10 @@ type ProviderSpec struct {
 	Taints []corev1.Taint    `json:"taints,omitempty"`
 }
 
-// ownSecret tells that the Machine has a Secret of its own.
+// ownSecret reports whether the Machine has a Secret of its own.
 func (s *ProviderSpec) ownSecret() bool { return s.KubeconfigSecret.Name == "" }
 
-// specOf reads the spec of a Machine, with its defaults. Fields that nobody knows are an error: they are misspelt.
+// specOf reads the spec of a Machine, with its defaults. Unknown fields are an error: they are misspelt.
 func specOf(machine *machinev1beta1.Machine) (*ProviderSpec, error) {
 	spec := &ProviderSpec{}
 	value := machine.Spec.ProviderSpec.Value
@@ -140,8 +140,8 @@ func (s *ProviderSpec) problem() string {
 	return s.registrationProblem()
 }
 
-// registrationProblem says what is wrong with what the Node is to register with: the API server would refuse it, and only the kubelet's log
-// would tell.
+// registrationProblem returns what is wrong with the labels and taints that the Node is to register with: the API server would refuse them,
+// and only the kubelet's log would show it.
 func (s *ProviderSpec) registrationProblem() string {
 	for _, key := range slices.Sorted(maps.Keys(s.Labels)) {
 		problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(s.Labels[key])...)
@@ -166,7 +166,7 @@ func (s *ProviderSpec) registrationProblem() string {
 	return ""
 }
 
-// kubeletMaySet tells whether the admission plugin NodeRestriction lets a kubelet register with a label: of Kubernetes' own ones only these.
+// kubeletMaySet reports whether the admission plugin NodeRestriction lets a kubelet register with a label: of Kubernetes' own ones only these.
 // https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
 func kubeletMaySet(key string) bool {
 	prefix, _, found := strings.Cut(key, "/")

@@ -86,7 +86,7 @@ func TestHowItIs(t *testing.T) {
 		reason, message string
 	}{
 		"new": {func(*corev1.Pod) {}, "Pending", "Unknown", "MachineCreationPending", ""},
-		"no room": {func(pod *corev1.Pod) {
+		"unschedulable": {func(pod *corev1.Pod) {
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "False", Reason: "Unschedulable", Message: "0/3 nodes"}}
 		}, "Pending", "Unknown", "MachineCreationPending", "no node for the Pod: Unschedulable: 0/3 nodes"},
 		"no image": {waiting, "Pending", "Unknown", "MachineCreationPending", "the container: ImagePullBackOff: no such image"},

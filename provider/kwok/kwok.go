@@ -92,7 +92,7 @@ func (a *Actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*p
 	return a.age(ctx, machine, spec, status, node)
 }
 
-// halfRecorded tells that Drover has written the providerID of an instance, and not its status yet.
+// halfRecorded reports whether Drover has written the providerID of an instance, and not its status yet.
 func halfRecorded(machine *machinev1beta1.Machine) bool {
 	return machine.Spec.ProviderID != nil && machine.DeletionTimestamp == nil
 }
@@ -110,10 +110,10 @@ func (a *Actuator) age(
 		return nil, nil
 	}
 	if node == nil {
-		// Not booted yet, or somebody deleted the Node: a kubelet registers again, too.
+		// Not booted yet, or the Node was deleted: a kubelet registers again, too.
 		return a.boot(ctx, machine, spec, status.Made.Time)
 	}
-	return a.sicken(ctx, machine, spec, status, node)
+	return a.turnNotReady(ctx, machine, spec, status, node)
 }
 
 // boot makes the Node of an instance that was made at some time, when its delay is over.
@@ -169,11 +169,11 @@ func (a *Actuator) instance(
 	return instance, nil
 }
 
-// sick reports whether kwok has been told to keep a Node NotReady.
+// sick reports whether kwok is to keep a Node NotReady.
 func sick(node *corev1.Node) bool { return node != nil && node.Annotations[AnnotationReady] == "false" }
 
-// sicken turns a Node NotReady when that is asked for and its time has come.
-func (a *Actuator) sicken(
+// turnNotReady turns a Node NotReady when that is asked for and its time has come.
+func (a *Actuator) turnNotReady(
 	ctx context.Context, machine *machinev1beta1.Machine, spec *ProviderSpec, status *ProviderStatus, node *corev1.Node,
 ) (*provider.Instance, error) {
 	sickens := spec.Failure.NotReadyAfter.Duration

@@ -155,7 +155,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A new instance says when it changes: otherwise nobody looks at it before the next regular check, minutes later.
+// A new instance says when it changes: otherwise it is not reconciled before the next regular check, minutes later.
 func TestNewInstance_SaysWhenItChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec ProviderSpec

@@ -67,7 +67,7 @@ const (
 	kindStatus = "KwokMachineProviderStatus"
 )
 
-// specOf reads the spec of a Machine. Fields that nobody knows are an error: they are misspelt.
+// specOf reads the spec of a Machine. Unknown fields are an error: they are misspelt.
 func specOf(machine *machinev1beta1.Machine) (*ProviderSpec, error) {
 	spec := &ProviderSpec{}
 	value := machine.Spec.ProviderSpec.Value

@@ -19,8 +19,8 @@ import (
 	"github.com/google/ko/pkg/build"
 )
 
-// nobody is the user of the containers: the number that images without a root are given as a rule.
-const nobody = "65532:65532"
+// nonRoot is the user and group of the containers: those that distroless images use.
+const nonRoot = "65532:65532"
 
 // versionPackage is where a program of Drover keeps its version.
 const versionPackage = "github.com/drover-io/drover/internal/version"
@@ -144,7 +144,7 @@ func bare(platform *v1.Platform) (v1.Image, error) {
 	image, err := mutate.ConfigFile(image, &v1.ConfigFile{
 		Architecture: platform.Architecture, OS: platform.OS, Variant: platform.Variant,
 		RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{}},
-		Config: v1.Config{User: nobody, WorkingDir: "/", Env: []string{"PATH=/bin"}},
+		Config: v1.Config{User: nonRoot, WorkingDir: "/", Env: []string{"PATH=/bin"}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making an image without files for %s: %w", platform, err)

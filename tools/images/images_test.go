@@ -86,7 +86,7 @@ func TestAnImageForTwoPlatforms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Config.User != nobody || config.Config.Labels["org.opencontainers.image.version"] != "v1.2.3" || len(config.Config.Entrypoint) != 1 {
+		if config.Config.User != nonRoot || config.Config.Labels["org.opencontainers.image.version"] != "v1.2.3" || len(config.Config.Entrypoint) != 1 {
 			t.Errorf("%s: the configuration is %+v", entry.Platform, config.Config)
 		}
 	}
@@ -166,7 +166,7 @@ func TestArchives(t *testing.T) {
 			t.Fatal(err)
 		}
 		config := configOf(t, packed, "example.com/packed:1")
-		if strings.Join(config.Config.Entrypoint, " ") != "/bin/sleep 1" || config.Config.User != nobody {
+		if strings.Join(config.Config.Entrypoint, " ") != "/bin/sleep 1" || config.Config.User != nonRoot {
 			t.Errorf("the configuration is %+v", config.Config)
 		}
 		text, err := os.ReadFile(filepath.Clean(packed))

@@ -28,7 +28,7 @@ func runPack(_ context.Context, flags *flag.FlagSet, args []string) error {
 	flags.StringVar(&out, "out", "", "`file` for the archive")
 	flags.StringVar(&ref, "ref", "", "`name` of the image, with its tag")
 	flags.StringVar(&entrypoint, "entrypoint", "", "command of its containers, words joined by commas")
-	flags.StringVar(&user, "user", nobody, "user and group of its containers")
+	flags.StringVar(&user, "user", nonRoot, "user and group of its containers")
 	flags.Var(files, "file", "a program in the image and where it is now, as `/path=file`")
 	flags.Var(links, "link", "a symbolic link in the image and what it points to, as `/path=/target`")
 	if err := parse(flags, args, "out", "ref", "entrypoint"); err != nil {

@@ -113,10 +113,10 @@ type Drain struct {
 type Maintenance struct {
 	// Workers is how many NodeMaintenances are looked at at once. Default 16.
 	Workers *int `json:"workers,omitempty"`
-	// OutOfBandUncordon says what happens when somebody else uncordons a node in maintenance: Repair cordons it again, with an event;
+	// OutOfBandUncordon says what happens when another writer uncordons a node in maintenance: Repair cordons it again, with an event;
 	// Report leaves it, stops the drain, and says so in the condition Cordoned. Default Repair.
 	OutOfBandUncordon string `json:"outOfBandUncordon,omitempty"`
-	// LeaseLossTimeout is how long the lease of a node that is not drained yet may be somebody else's before the maintenance fails and the
+	// LeaseLossTimeout is how long the lease of a node that is not drained yet may have another holder before the maintenance fails and the
 	// node is given back. Default 5m.
 	LeaseLossTimeout *metav1.Duration `json:"leaseLossTimeout,omitempty"`
 	// ControlPlaneGuard says whether control-plane nodes are guarded. With Auto, NodeMaintenances, deletions of Machines and remediation wait
@@ -180,7 +180,7 @@ type Webhook struct {
 	// HTTP2 lets the API server use HTTP/2. Default false: HTTP/1.1 does, and is not open to the rapid reset of streams.
 	HTTP2 *bool `json:"http2,omitempty"`
 	// Certificates is Managed, when Drover makes and renews the certificate and puts its authority into the
-	// ValidatingWebhookConfiguration, or Files, when somebody else does both, as cert-manager or the Operator Lifecycle Manager.
+	// ValidatingWebhookConfiguration, or Files, when another program does both, such as cert-manager or the Operator Lifecycle Manager.
 	// Default Managed.
 	Certificates string `json:"certificates,omitempty"`
 	// CertDir holds tls.crt and tls.key, or apiserver.crt and apiserver.key, for Files. Default: the folder of the Operator Lifecycle

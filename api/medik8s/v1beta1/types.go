@@ -4,14 +4,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Finalizer keeps a NodeMaintenance until its node has been given back. The incumbents use the same word, so either can finish what the
+// Finalizer keeps a NodeMaintenance until its node has been given back. The replaced operators use the same one, so either can finish what the
 // other began.
 const Finalizer = "foregroundDeleteNodeMaintenance"
 
 // Phase says in one word where a maintenance stands.
 type Phase string
 
-// The phases. The schema does not list them, as the incumbent's does not.
+// The phases. The schema does not list them, as node-maintenance-operator's does not.
 const (
 	// PhaseRunning: the node is being cordoned and drained.
 	PhaseRunning Phase = "Running"
@@ -116,7 +116,7 @@ const (
 	ConventionKarpenter Convention = "Karpenter"
 )
 
-// DrainSpec changes how a node is drained. The zero value of each field is what the incumbent does.
+// DrainSpec changes how a node is drained. The zero value of each field is what node-maintenance-operator does.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.force) || !self.force || has(self.deadline)",message="force needs a deadline"
 // +kubebuilder:validation:XValidation:rule="!has(self.volumesTimeout) || has(self.waitForVolumes) && self.waitForVolumes",message="volumesTimeout needs waitForVolumes"
@@ -129,7 +129,7 @@ type DrainSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a duration above 0, such as 90s, 15m or 1h30m"
 	Deadline *metav1.Duration `json:"deadline,omitempty"`
-	// Force deletes the pods that would outlast the deadline, without asking their PodDisruptionBudgets. Each is told early enough to end
+	// Force deletes the pods that would outlast the deadline, without asking their PodDisruptionBudgets. Each is deleted early enough to end
 	// by the deadline within its grace period, and never gets less than one second.
 	//
 	// +optional
@@ -171,7 +171,7 @@ type DrainSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$') && duration(self) > duration('0s')",message="must be a duration above 0, such as 90s, 15m or 1h30m"
 	VolumesTimeout *metav1.Duration `json:"volumesTimeout,omitempty"`
-	// DryRun tells in the status what would be done, and does nothing to the node and its pods.
+	// DryRun reports in the status what would be done, and does nothing to the node and its pods.
 	//
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
@@ -188,7 +188,7 @@ const (
 	BehaviorDrain Behavior = "Drain"
 	// BehaviorSkip: leave it on the node, and do not wait for it.
 	BehaviorSkip Behavior = "Skip"
-	// BehaviorWaitCompleted: never evict it, and wait until it has finished by itself.
+	// BehaviorWaitCompleted: never evict it, and wait until it has completed.
 	BehaviorWaitCompleted Behavior = "WaitCompleted"
 )
 
@@ -246,7 +246,7 @@ type NodeMaintenanceStatus struct {
 	//
 	// +optional
 	LastError string `json:"lastError,omitempty"`
-	// PendingPods are the names of the pods that have still to leave, at most 500. Names of several namespaces are told apart in
+	// PendingPods are the names of the pods that have still to leave, at most 500. Names of several namespaces are distinguished in
 	// PendingPodsRefs.
 	//
 	// +kubebuilder:validation:MaxItems=500
@@ -257,7 +257,7 @@ type NodeMaintenanceStatus struct {
 	// +kubebuilder:validation:MaxItems=500
 	// +optional
 	PendingPodsRefs []PodReference `json:"pendingPodsRefs,omitempty"`
-	// PendingPodsOmitted is how many more pods have still to leave than PendingPods has room for.
+	// PendingPodsOmitted is how many more pods have still to leave than PendingPods lists.
 	//
 	// +optional
 	PendingPodsOmitted int `json:"pendingPodsOmitted,omitempty"`

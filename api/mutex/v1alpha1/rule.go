@@ -32,7 +32,7 @@ type MutexRuleList struct {
 	Items []MutexRule `json:"items"`
 }
 
-// ConditionValid is the condition of a MutexRule, and of a MutexTarget, that tells whether it can be used.
+// ConditionValid is the condition of a MutexRule, and of a MutexTarget, that reports whether it can be used.
 const ConditionValid = "ValidConfig"
 
 // RuleType says what a rule is made of.
@@ -132,7 +132,7 @@ type MutexTargetStatus struct {
 	// +kubebuilder:validation:MaxItems=500
 	// +optional
 	Nodes []string `json:"nodes,omitempty"`
-	// OmittedNodes is how many more nodes the pools have than Nodes has room for.
+	// OmittedNodes is how many more nodes the pools have than Nodes lists.
 	//
 	// +optional
 	OmittedNodes int32 `json:"omittedNodes,omitempty"`

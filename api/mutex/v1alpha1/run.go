@@ -314,7 +314,7 @@ type MutexRunConfigStatus struct {
 	// +listMapKey=name
 	// +optional
 	Nodes []NodeStatus `json:"nodes,omitempty"`
-	// Conditions are those of the incumbent.
+	// Conditions are those of openshift-node-upgrade-mutex-operator.
 	//
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map

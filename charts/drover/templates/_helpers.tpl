@@ -155,7 +155,7 @@ kind: DroverConfiguration
 {{- /* How Prometheus verifies that it is Drover which answers. */ -}}
 {{- define "drover.metrics.tls" -}}
 {{- if eq .Values.metrics.certificates "self-signed" -}}
-# Nobody else knows a certificate that is made at each start. What Prometheus shows is a token that may get /metrics, and nothing else.
+# No client can verify a certificate that is made at each start. What Prometheus presents is a token that may get /metrics, and nothing else.
 insecureSkipVerify: true
 {{- else -}}
 serverName: {{ printf "drover-metrics.%s.svc" .Release.Namespace | quote }}
@@ -172,7 +172,7 @@ ca:
 {{- end -}}
 {{- end -}}
 
-{{- /* How the API server knows the webhook, unless Drover tells it. */ -}}
+{{- /* How the API server knows the webhook, unless Drover injects it. */ -}}
 {{- define "drover.webhook.annotations" -}}
 {{- if eq .Values.webhook.certificates "cert-manager" }}
   annotations:
@@ -212,7 +212,7 @@ ca:
 {{- include "drover.check.controllers" . -}}
 {{- with .Values.config.controllers -}}
 {{- if and (include "drover.webhook" $) (not (or (has "*" .) (has "maintenance" .) (has "maintenance-kubevirt" .))) -}}
-{{- fail "config.controllers names no maintenance and capabilities.maintenance is on: nobody would answer its webhook, and every NodeMaintenance be refused; turn it off" -}}
+{{- fail "config.controllers names no maintenance and capabilities.maintenance is on: its webhook would not be served and every NodeMaintenance would be denied; turn it off" -}}
 {{- end -}}
 {{- end -}}
 {{- if and (include "drover.webhook" .) (not (include "drover.port" (list . "webhook" ":9443"))) -}}

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/machineset"
 	setplan "github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/maintenance"
+	maintenanceplan "github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/operator"
 	"github.com/drover-io/drover/internal/status"
@@ -39,7 +40,7 @@ var capabilities = []capability{
 	{name: metadata.Name, metrics: metadata.MetricDocs, events: metadata.Events},
 	{
 		name: "maintenance", metrics: append(maintenance.MetricDocs(), engine.MetricDocs()...), events: maintenance.EventDocs(),
-		conditions: maintenance.ConditionDocs(),
+		conditions: maintenanceplan.ConditionDocs(),
 	},
 	{
 		name:       "machines",

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -22,68 +23,62 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
+	"github.com/drover-io/drover/internal/quorum"
 )
 
-// The texts of node-maintenance-operator, which programs look for: api/v1beta1/nodemaintenance_webhook.go in medik8s/node-maintenance-operator
+// The texts of node-maintenance-operator, which programs depend on: api/v1beta1/nodemaintenance_webhook.go in medik8s/node-maintenance-operator
 // and in kubevirt/node-maintenance-operator.
 const (
 	textNoNode    = "invalid nodeName, no node with name %s found"
-	textClaimed   = "invalid nodeName, a NodeMaintenance for node %s already exists"
+	textExists    = "invalid nodeName, a NodeMaintenance for node %s already exists"
 	textImmutable = "updating spec.NodeName isn't allowed"
 )
 
 const textUnreadable = "this NodeMaintenance cannot be read: %v"
 
-// usualPatience is how long a check may take. It is shorter than what the API server waits, so that it answers with the reason.
-const usualPatience = 5 * time.Second
+// defaultTimeout bounds a check. It is shorter than the timeout of the API server, so that the answer has the reason.
+const defaultTimeout = 5 * time.Second
 
 // Validator checks the NodeMaintenances of one group.
 type Validator struct {
-	// Flavour is the group.
-	Flavour *maintenance.Flavour
+	// Group is the API group.
+	Group *maintenance.Group
 	// Nodes is the cache of Nodes. Live reads from the API server.
 	Nodes, Live client.Reader
-	// Claims knows the NodeMaintenances of both groups.
-	Claims *Claims
+	// Finder finds the NodeMaintenances of both groups.
+	Finder *Finder
 	// Guard protects the control plane; nil for none.
-	Guard maintenance.Guard
-	// Limits are what an administrator has switched off.
-	Limits maintenance.Limits
+	Guard quorum.Checker
+	// Limits are what an administrator has disabled.
+	Limits plan.Limits
+	// Limiter bounds the requests to the API server for what the cache does not have: for a node that is not in it, and those of the guard. The
+	// webhook does not authenticate its callers. Nil is without a bound.
+	Limiter *rate.Limiter
 
-	// Pace bounds what a caller can have the API server asked; nil for no bound.
-	Pace *Pace
-
-	// patience is for tests; zero is the usual one.
-	patience time.Duration
+	// timeout is for tests; zero is defaultTimeout.
+	timeout time.Duration
 }
 
-// Pace bounds how often the API server is asked for what the cache does not tell: about a node that is not in it, and what the guard asks. Nobody
-// checks who asks the webhook.
-type Pace struct{ limiter *rate.Limiter }
+// NewLimiter returns the Limiter that all validators share: people and programs seldom create NodeMaintenances.
+func NewLimiter() *rate.Limiter { return rate.NewLimiter(10, 20) }
 
-// NewPace returns a Pace for all validators: people and programs seldom ask for such a thing.
-func NewPace() *Pace { return &Pace{rate.NewLimiter(10, 20)} }
-
-func (p *Pace) wait(ctx context.Context) error {
-	if p == nil {
+func (v *Validator) wait(ctx context.Context) error {
+	if v.Limiter == nil {
 		return nil
 	}
-	if err := p.limiter.Wait(ctx); err != nil {
-		return fmt.Errorf("too much is asked at once: %w", err)
+	if err := v.Limiter.Wait(ctx); err != nil {
+		return fmt.Errorf("too many requests: %w", err)
 	}
 	return nil
 }
 
-// Path is where the API server finds the webhook of a group: the place of the incumbent's.
-func Path(flavour *maintenance.Flavour) string {
-	paths := map[string]string{
-		maintenance.Medik8s().Name:  "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance",
-		maintenance.Kubevirt().Name: "/validate-nodemaintenance-kubevirt-io-v1beta1-nodemaintenance",
-	}
-	return paths[flavour.Name]
+// Path returns the path of the webhook of a group, which is that of node-maintenance-operator.
+func Path(group *maintenance.Group) string {
+	return "/validate-" + strings.ReplaceAll(group.Resource.Group, ".", "-") + "-v1beta1-nodemaintenance"
 }
 
-// object is what a check reads of a NodeMaintenance. The older group's has no drain in its spec; all else is alike.
+// object is what a check reads of a NodeMaintenance. That of the older group has no drain in its spec.
 type object struct {
 	Metadata metav1.ObjectMeta           `json:"metadata"`
 	Spec     medik8s.NodeMaintenanceSpec `json:"spec"`
@@ -93,23 +88,23 @@ var _ admission.Handler = (*Validator)(nil)
 
 // Handle answers one request.
 func (v *Validator) Handle(ctx context.Context, request admission.Request) admission.Response {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(v.patience, usualPatience))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(v.timeout, defaultTimeout))
 	defer cancel()
-	denial, err := v.judge(ctx, request)
+	denial, err := v.check(ctx, request)
 	logger := log.FromContext(ctx).WithValues("operation", request.Operation)
 	switch {
 	case err != nil:
 		logger.Error(err, "cannot check a NodeMaintenance")
 		return admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("this NodeMaintenance could not be checked, please try again: %w", err))
 	case denial != "":
-		logger.Info("NodeMaintenance refused", "why", denial)
+		logger.Info("denied a NodeMaintenance", "reason", denial)
 		return admission.Denied(denial)
 	}
 	return admission.Allowed("")
 }
 
-// judge says why a request is refused; empty when it is not.
-func (v *Validator) judge(ctx context.Context, request admission.Request) (denial string, err error) {
+// check returns why a request is denied; empty when it is allowed.
+func (v *Validator) check(ctx context.Context, request admission.Request) (denial string, err error) {
 	if request.SubResource != "" {
 		return "", nil
 	}
@@ -119,7 +114,7 @@ func (v *Validator) judge(ctx context.Context, request admission.Request) (denia
 		if err := json.Unmarshal(request.Object.Raw, &after); err != nil {
 			return fmt.Sprintf(textUnreadable, err), nil
 		}
-		return v.judgeCreation(ctx, &after.Spec)
+		return v.checkCreation(ctx, &after.Spec)
 	case admissionv1.Update:
 		if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
 			return "", fmt.Errorf("reading the old object: %w", err)
@@ -127,13 +122,13 @@ func (v *Validator) judge(ctx context.Context, request admission.Request) (denia
 		if err := json.Unmarshal(request.Object.Raw, &after); err != nil {
 			return fmt.Sprintf(textUnreadable, err), nil
 		}
-		return v.judgeChange(&before, &after), nil
+		return v.checkUpdate(&before, &after), nil
 	}
 	return "", nil
 }
 
-// judgeCreation checks in the incumbents' order: the first that fails is what is told.
-func (v *Validator) judgeCreation(ctx context.Context, spec *medik8s.NodeMaintenanceSpec) (denial string, err error) {
+// checkCreation checks in the order of node-maintenance-operator: the answer has the first check that fails.
+func (v *Validator) checkCreation(ctx context.Context, spec *medik8s.NodeMaintenanceSpec) (denial string, err error) {
 	node, err := v.node(ctx, spec.NodeName)
 	if err != nil {
 		return "", err
@@ -141,17 +136,17 @@ func (v *Validator) judgeCreation(ctx context.Context, spec *medik8s.NodeMainten
 	if node == nil {
 		return fmt.Sprintf(textNoNode, spec.NodeName), nil
 	}
-	claimed, err := v.Claims.Claimed(ctx, spec.NodeName)
+	exists, err := v.Finder.HasMaintenance(ctx, spec.NodeName)
 	if err != nil {
 		return "", err
 	}
-	if claimed {
-		return fmt.Sprintf(textClaimed, spec.NodeName), nil
+	if exists {
+		return fmt.Sprintf(textExists, spec.NodeName), nil
 	}
 	// A dry run does nothing to the node; when it becomes a real one, the controller asks the guard.
-	dry := spec.Drain != nil && spec.Drain.DryRun
-	if v.Guard != nil && !dry && v.Guard.Applies(node) {
-		if err := v.Pace.wait(ctx); err != nil {
+	isDryRun := spec.Drain != nil && spec.Drain.DryRun
+	if v.Guard != nil && !isDryRun && v.Guard.Applies(node) {
+		if err := v.wait(ctx); err != nil {
 			return "", err
 		}
 		denial, err := v.Guard.Check(ctx, node)
@@ -159,13 +154,13 @@ func (v *Validator) judgeCreation(ctx context.Context, spec *medik8s.NodeMainten
 			return "", err
 		}
 		if denial != "" {
-			return fmt.Sprintf("%s: %s", v.Flavour.QuorumText(spec.NodeName), denial), nil
+			return fmt.Sprintf("%s: %s", v.Group.QuorumText(spec.NodeName), denial), nil
 		}
 	}
-	return cmp.Or(judgeRules(spec), v.Limits.Denial(spec.Drain)), nil
+	return cmp.Or(checkRules(spec), v.Limits.Denial(spec.Drain)), nil
 }
 
-// node reads a Node, nil when there is none. A Node that came a moment ago may not be in the cache yet.
+// node reads a Node, nil when there is none. One that has just been created may not be in the cache yet.
 func (v *Validator) node(ctx context.Context, name string) (*corev1.Node, error) {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, nil // no Node has such a name
@@ -173,7 +168,7 @@ func (v *Validator) node(ctx context.Context, name string) (*corev1.Node, error)
 	node := &corev1.Node{}
 	err := v.Nodes.Get(ctx, types.NamespacedName{Name: name}, node)
 	if apierrors.IsNotFound(err) {
-		if err := v.Pace.wait(ctx); err != nil {
+		if err := v.wait(ctx); err != nil {
 			return nil, err
 		}
 		err = v.Live.Get(ctx, types.NamespacedName{Name: name}, node)
@@ -187,24 +182,23 @@ func (v *Validator) node(ctx context.Context, name string) (*corev1.Node, error)
 	return node, nil
 }
 
-// judgeChange lets everything pass that leaves the spec alone, or comes when the object is on its way out: whoever has to remove a
-// finalizer must be able to.
-func (v *Validator) judgeChange(before, after *object) string {
+// checkUpdate allows every update that does not change the spec, and every one of an object that is being deleted, whose finalizers have to be removed.
+func (v *Validator) checkUpdate(before, after *object) string {
 	switch {
 	case after.Metadata.DeletionTimestamp != nil, apiequality.Semantic.DeepEqual(before.Spec, after.Spec):
 		return ""
 	case before.Spec.NodeName != after.Spec.NodeName:
 		return textImmutable
 	case v.Limits.Denial(before.Spec.Drain) != "":
-		// It is older than the setting, and its other fields may still be changed.
-		return judgeRules(&after.Spec)
+		// It is older than the setting; its other fields may still be changed.
+		return checkRules(&after.Spec)
 	}
-	return cmp.Or(judgeRules(&after.Spec), v.Limits.Denial(after.Spec.Drain))
+	return cmp.Or(checkRules(&after.Spec), v.Limits.Denial(after.Spec.Drain))
 }
 
-// judgeRules names the field that cannot be read.
-func judgeRules(spec *medik8s.NodeMaintenanceSpec) string {
-	if _, err := maintenance.DrainOptions(spec.Drain); err != nil {
+// checkRules names the field that is invalid.
+func checkRules(spec *medik8s.NodeMaintenanceSpec) string {
+	if _, err := plan.DrainOptions(spec.Drain); err != nil {
 		return err.Error()
 	}
 	return ""

@@ -23,9 +23,10 @@ import (
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 )
 
-// store is an API server or a cache that has these objects, and no answer for those that fail.
+// store returns an API server or a cache with some objects. The requests in fails fail.
 func store(t *testing.T, fails map[string]error, objects ...client.Object) client.Reader {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -50,19 +51,17 @@ func store(t *testing.T, fails map[string]error, objects ...client.Object) clien
 	}).Build()
 }
 
-// guard is one that has made up its mind.
-type guard struct {
+// fakeGuard always gives the same answer.
+type fakeGuard struct {
 	denial string
 	err    error
-	asked  int
 }
 
-func (g *guard) Lock(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+func (g *fakeGuard) Lock(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
 
-func (g *guard) Applies(node *corev1.Node) bool { return node.Labels["guarded"] != "" }
+func (g *fakeGuard) Applies(node *corev1.Node) bool { return node.Labels["guarded"] != "" }
 
-func (g *guard) Check(context.Context, *corev1.Node) (string, error) {
-	g.asked++
+func (g *fakeGuard) Check(context.Context, *corev1.Node) (string, error) {
 	return g.denial, g.err
 }
 
@@ -102,28 +101,28 @@ func creation(t *testing.T, object any) admission.Request {
 	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw(t, object)}}
 }
 
-// scene is what a webhook sees of the world.
-type scene struct {
+// cluster has the objects that a webhook reads.
+type cluster struct {
 	cached, live []client.Object
 	fails        map[string]error
-	// cold tells that no cache of NodeMaintenances is full.
-	cold  bool
-	guard *guard
+	// notSynced reports that no cache of NodeMaintenances is synced.
+	notSynced bool
+	guard     *fakeGuard
 }
 
-func (s scene) validator(t *testing.T) *Validator {
+func (s cluster) validator(t *testing.T) *Validator {
 	t.Helper()
 	if s.guard == nil {
-		s.guard = &guard{}
+		s.guard = &fakeGuard{}
 	}
 	cached, live := store(t, s.fails, s.cached...), store(t, s.fails, s.live...)
 	return &Validator{
-		Flavour: maintenance.Medik8s(), Nodes: cached, Live: live, Guard: s.guard,
-		Claims: &Claims{Cache: cached, Live: live, Cached: func(string) bool { return !s.cold }},
+		Group: maintenance.Medik8s(), Nodes: cached, Live: live, Guard: s.guard,
+		Finder: &Finder{Cache: cached, Live: live, Cached: func(string) bool { return !s.notSynced }},
 	}
 }
 
-func TestCreation(t *testing.T) {
+func TestValidator_Create(t *testing.T) {
 	const claimed = "invalid nodeName, a NodeMaintenance for node a already exists"
 	const quorum = "can not put master/control-plane node into maintenance at this moment, " +
 		"disrupting node a will violate etcd quorum: it is the last one"
@@ -131,49 +130,49 @@ func TestCreation(t *testing.T) {
 		`alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  ` +
 		`or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`
 	const notASpec = "this NodeMaintenance cannot be read: json: cannot unmarshal string into Go struct field "
-	everywhere := func(objects ...client.Object) scene { return scene{cached: objects, live: objects} }
+	everywhere := func(objects ...client.Object) cluster { return cluster{cached: objects, live: objects} }
 	bad := medik8sOf("x", "a")
 	bad.Spec.Drain = &medik8s.DrainSpec{PodRules: []medik8s.PodRule{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}}}}
 	dry := medik8sOf("x", "a")
 	dry.Spec.Drain = &medik8s.DrainSpec{DryRun: true}
-	denying := func(s scene) scene {
-		s.guard = &guard{denial: "it is the last one"}
+	denying := func(s cluster) cluster {
+		s.guard = &fakeGuard{denial: "it is the last one"}
 		return s
 	}
-	cold := everywhere(node("a"), medik8sOf("other", "a"))
-	cold.cold, cold.cached = true, []client.Object{node("a")}
+	notSynced := everywhere(node("a"), medik8sOf("other", "a"))
+	notSynced.notSynced, notSynced.cached = true, []client.Object{node("a")}
 	for name, c := range map[string]struct {
-		scene  scene
-		object any
-		want   string // empty for allowed
+		cluster cluster
+		object  any
+		want    string // empty for allowed
 	}{
-		"a node that is there":                   {everywhere(node("a")), medik8sOf("x", "a"), ""},
-		"no node":                                {everywhere(node("b")), medik8sOf("x", "a"), "invalid nodeName, no node with name a found"},
-		"no name":                                {everywhere(), medik8sOf("x", ""), "invalid nodeName, no node with name  found"},
-		"a node that the cache has not seen yet": {scene{live: []client.Object{node("a")}}, medik8sOf("x", "a"), ""},
-		"another one of the group":               {everywhere(node("a"), medik8sOf("other", "a")), medik8sOf("x", "a"), claimed},
-		"one of the other group":                 {everywhere(node("a"), kubevirtOf("other", "a")), medik8sOf("x", "a"), claimed},
-		"those of other nodes":                   {everywhere(node("a"), medik8sOf("o", "b"), kubevirtOf("o", "c")), medik8sOf("x", "a"), ""},
-		"one that is only in the cache still": {
-			scene{cached: []client.Object{node("a"), medik8sOf("o", "a")}, live: []client.Object{node("a")}}, medik8sOf("x", "a"), "",
+		"the node exists":                     {everywhere(node("a")), medik8sOf("x", "a"), ""},
+		"no node":                             {everywhere(node("b")), medik8sOf("x", "a"), "invalid nodeName, no node with name a found"},
+		"no name":                             {everywhere(), medik8sOf("x", ""), "invalid nodeName, no node with name  found"},
+		"a node that is not in the cache yet": {cluster{live: []client.Object{node("a")}}, medik8sOf("x", "a"), ""},
+		"another one of the same group":       {everywhere(node("a"), medik8sOf("other", "a")), medik8sOf("x", "a"), claimed},
+		"one of the other group":              {everywhere(node("a"), kubevirtOf("other", "a")), medik8sOf("x", "a"), claimed},
+		"those of other nodes":                {everywhere(node("a"), medik8sOf("o", "b"), kubevirtOf("o", "c")), medik8sOf("x", "a"), ""},
+		"one that is deleted, and still in the cache": {
+			cluster{cached: []client.Object{node("a"), medik8sOf("o", "a")}, live: []client.Object{node("a")}}, medik8sOf("x", "a"), "",
 		},
-		"one whose name has another node now": {
-			scene{cached: []client.Object{node("a"), medik8sOf("o", "a")}, live: []client.Object{node("a"), medik8sOf("o", "b")}}, medik8sOf("x", "a"), "",
+		"one that names another node now": {
+			cluster{cached: []client.Object{node("a"), medik8sOf("o", "a")}, live: []client.Object{node("a"), medik8sOf("o", "b")}}, medik8sOf("x", "a"), "",
 		},
-		"caches that are not full":      {cold, medik8sOf("x", "a"), claimed},
-		"the guard denies":              {denying(everywhere(node("a", "guarded"))), medik8sOf("x", "a"), quorum},
-		"the guard is not concerned":    {denying(everywhere(node("a"))), medik8sOf("x", "a"), ""},
-		"a dry run needs no quorum":     {denying(everywhere(node("a", "guarded"))), dry, ""},
-		"the node is missed first":      {denying(everywhere(kubevirtOf("o", "a"))), bad, "invalid nodeName, no node with name a found"},
-		"then another one counts":       {denying(everywhere(node("a", "guarded"), kubevirtOf("o", "a"))), bad, claimed},
-		"then the guard":                {denying(everywhere(node("a", "guarded"))), bad, quorum},
-		"then the rules":                {everywhere(node("a")), bad, badKey},
-		"something that cannot be read": {everywhere(node("a")), map[string]any{"spec": "a"}, notASpec + "object.spec of type v1beta1.NodeMaintenanceSpec"},
-		"a drain that cannot be read": {everywhere(node("a")), map[string]any{"spec": map[string]any{"drain": "x"}},
+		"caches that are not synced":  {notSynced, medik8sOf("x", "a"), claimed},
+		"the guard denies":            {denying(everywhere(node("a", "guarded"))), medik8sOf("x", "a"), quorum},
+		"the guard does not apply":    {denying(everywhere(node("a"))), medik8sOf("x", "a"), ""},
+		"a dry run is not checked":    {denying(everywhere(node("a", "guarded"))), dry, ""},
+		"the node is checked first":   {denying(everywhere(kubevirtOf("o", "a"))), bad, "invalid nodeName, no node with name a found"},
+		"then other NodeMaintenances": {denying(everywhere(node("a", "guarded"), kubevirtOf("o", "a"))), bad, claimed},
+		"then the guard":              {denying(everywhere(node("a", "guarded"))), bad, quorum},
+		"then the rules":              {everywhere(node("a")), bad, badKey},
+		"an invalid object":           {everywhere(node("a")), map[string]any{"spec": "a"}, notASpec + "object.spec of type v1beta1.NodeMaintenanceSpec"},
+		"an invalid drain": {everywhere(node("a")), map[string]any{"spec": map[string]any{"drain": "x"}},
 			notASpec + "NodeMaintenanceSpec.spec.drain of type v1beta1.DrainSpec"},
-		"one of the older group, as such": {everywhere(node("a")), kubevirtOf("x", "a"), ""},
+		"one of the older group": {everywhere(node("a")), kubevirtOf("x", "a"), ""},
 	} {
-		response := c.scene.validator(t).Handle(t.Context(), creation(t, c.object))
+		response := c.cluster.validator(t).Handle(t.Context(), creation(t, c.object))
 		if response.Allowed != (c.want == "") || response.Result.Message != c.want {
 			t.Errorf("%s: %t, %q; want %q", name, response.Allowed, response.Result.Message, c.want)
 		}
@@ -183,16 +182,16 @@ func TestCreation(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeAskedIsRefusedForNow(t *testing.T) {
+func TestValidator_DeniesWhenLookupFails(t *testing.T) {
 	down := errors.New("no answer")
 	objects := []client.Object{node("a", "guarded"), medik8sOf("o", "a")}
 	free := objects[:1]
-	for name, s := range map[string]scene{
-		"the node":            {cached: free, live: free, fails: map[string]error{"get *v1.Node": down}},
-		"the list":            {cached: free, live: free, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down}},
-		"the confirmation":    {cached: objects, live: objects, fails: map[string]error{"get *v1beta1.NodeMaintenance": down}},
-		"the control plane":   {cached: free, live: free, guard: &guard{err: down}},
-		"the list of a start": {cached: free, live: free, cold: true, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down}},
+	for name, s := range map[string]cluster{
+		"the node":                              {cached: free, live: free, fails: map[string]error{"get *v1.Node": down}},
+		"the list":                              {cached: free, live: free, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down}},
+		"the confirmation":                      {cached: objects, live: objects, fails: map[string]error{"get *v1beta1.NodeMaintenance": down}},
+		"the control plane":                     {cached: free, live: free, guard: &fakeGuard{err: down}},
+		"the list before the caches are synced": {cached: free, live: free, notSynced: true, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down}},
 	} {
 		response := s.validator(t).Handle(t.Context(), creation(t, medik8sOf("x", "a")))
 		message := response.Result.Message
@@ -202,11 +201,11 @@ func TestWhatCannotBeAskedIsRefusedForNow(t *testing.T) {
 	}
 }
 
-// A read that hangs is told before the API server gives up and says only that time is over.
-func TestAnAnswerComesInTime(t *testing.T) {
-	v := scene{}.validator(t)
+// A check that takes too long answers before the timeout of the API server, whose message would have no reason.
+func TestValidator_Timeout(t *testing.T) {
+	v := cluster{}.validator(t)
 	v.Nodes = hanging{v.Nodes}
-	v.patience = time.Millisecond
+	v.timeout = time.Millisecond
 	response := v.Handle(t.Context(), creation(t, medik8sOf("x", "a")))
 	if response.Allowed || !strings.Contains(response.Result.Message, context.DeadlineExceeded.Error()) {
 		t.Errorf("%t, %q", response.Allowed, response.Result.Message)
@@ -220,7 +219,7 @@ func (hanging) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ .
 	return ctx.Err()
 }
 
-func TestChange(t *testing.T) {
+func TestValidator_Update(t *testing.T) {
 	before := medik8sOf("x", "a")
 	changed := func(change func(*medik8s.NodeMaintenance)) *medik8s.NodeMaintenance {
 		after := before.DeepCopy()
@@ -242,14 +241,14 @@ func TestChange(t *testing.T) {
 		"the reason":  {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Reason = "x" }), ""},
 		"the node":    {changed(func(m *medik8s.NodeMaintenance) { m.Spec.NodeName = "b" }), "updating spec.NodeName isn't allowed"},
 		"rules":       {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Drain = rule(metav1.LabelSelectorOpExists) }), ""},
-		"rules of no meaning": {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Drain = rule("Sounds") }),
-			`spec.drain.podRules[0].podSelector: "Sounds" is not a valid label selector operator`},
-		"while it goes": {changed(func(m *medik8s.NodeMaintenance) {
-			m.Spec.Drain, m.DeletionTimestamp = rule("Sounds"), &metav1.Time{Time: time.Now()}
+		"invalid rules": {changed(func(m *medik8s.NodeMaintenance) { m.Spec.Drain = rule("Unknown") }),
+			`spec.drain.podRules[0].podSelector: "Unknown" is not a valid label selector operator`},
+		"while it is deleted": {changed(func(m *medik8s.NodeMaintenance) {
+			m.Spec.Drain, m.DeletionTimestamp = rule("Unknown"), &metav1.Time{Time: time.Now()}
 		}), ""},
 	} {
-		// Nothing is asked for: no store answers.
-		v := &Validator{Flavour: maintenance.Medik8s()}
+		// An update needs no lookups.
+		v := &Validator{Group: maintenance.Medik8s()}
 		request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Operation: admissionv1.Update, Object: raw(t, c.after), OldObject: raw(t, before),
 		}}
@@ -260,8 +259,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestLimits: what an administrator has switched off may not be asked for anew.
-func TestLimits(t *testing.T) {
+// TestValidator_Limits: no NodeMaintenance may ask for what an administrator has disabled, except one that is older than the setting.
+func TestValidator_Limits(t *testing.T) {
 	drain := func(force bool, unreachable medik8s.UnreachablePolicy, reason string) *medik8s.NodeMaintenance {
 		m := medik8sOf("x", "a")
 		m.Spec.Reason, m.Spec.Drain = reason, &medik8s.DrainSpec{Force: force, Unreachable: unreachable, Deadline: &metav1.Duration{Duration: time.Minute}}
@@ -269,24 +268,24 @@ func TestLimits(t *testing.T) {
 	}
 	const noForce = "spec.drain.force: Forbidden: maintenance.force is Off in Drover's configuration"
 	const noTaint = "spec.drain.unreachable: Forbidden: OutOfService is not available, since maintenance.outOfService is Off in Drover's configuration"
-	both, neither := maintenance.Limits{NoForce: true, NoOutOfService: true}, maintenance.Limits{}
+	both, neither := plan.Limits{NoForce: true, NoOutOfService: true}, plan.Limits{}
 	plain, forced, tainted := drain(false, "", ""), drain(true, "", ""), drain(false, medik8s.UnreachableOutOfService, "")
 	for name, c := range map[string]struct {
-		limits        maintenance.Limits
+		limits        plan.Limits
 		before, after *medik8s.NodeMaintenance
 		want          string
 	}{
-		"force is on":                           {neither, nil, forced, ""},
-		"out of service is on":                  {neither, nil, tainted, ""},
-		"force is off":                          {both, nil, forced, noForce},
-		"out of service is off":                 {both, nil, tainted, noTaint},
-		"neither is asked for":                  {both, nil, plain, ""},
-		"force is asked for later":              {both, plain, forced, noForce},
-		"out of service is asked for later":     {both, plain, tainted, noTaint},
-		"older than the setting":                {both, forced, drain(true, "", "why"), ""},
-		"older than the setting, asked no more": {both, forced, plain, ""},
+		"force is on":                                    {neither, nil, forced, ""},
+		"out of service is on":                           {neither, nil, tainted, ""},
+		"force is off":                                   {both, nil, forced, noForce},
+		"out of service is off":                          {both, nil, tainted, noTaint},
+		"neither is requested":                           {both, nil, plain, ""},
+		"force is requested later":                       {both, plain, forced, noForce},
+		"out of service is requested later":              {both, plain, tainted, noTaint},
+		"older than the setting":                         {both, forced, drain(true, "", "why"), ""},
+		"older than the setting, not requested any more": {both, forced, plain, ""},
 	} {
-		s := scene{cached: []client.Object{node("a")}, live: []client.Object{node("a")}}
+		s := cluster{cached: []client.Object{node("a")}, live: []client.Object{node("a")}}
 		v := s.validator(t)
 		v.Limits = c.limits
 		request := creation(t, c.after)
@@ -299,8 +298,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotAskedIsAllowed(t *testing.T) {
-	v := &Validator{Flavour: maintenance.Kubevirt()}
+func TestValidator_OtherRequests(t *testing.T) {
+	v := &Validator{Group: maintenance.Kubevirt()}
 	status := creation(t, medik8sOf("x", "a"))
 	status.SubResource = "status"
 	deletion := creation(t, medik8sOf("x", "a"))
@@ -312,13 +311,13 @@ func TestWhatIsNotAskedIsAllowed(t *testing.T) {
 	}
 }
 
-func TestPathsAreThoseOfTheIncumbents(t *testing.T) {
-	for flavour, want := range map[*maintenance.Flavour]string{
+func TestPath(t *testing.T) {
+	for group, want := range map[*maintenance.Group]string{
 		maintenance.Medik8s():  "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance",
 		maintenance.Kubevirt(): "/validate-nodemaintenance-kubevirt-io-v1beta1-nodemaintenance",
 	} {
-		if got := Path(flavour); got != want {
-			t.Errorf("%s: %s", flavour.Name, got)
+		if got := Path(group); got != want {
+			t.Errorf("%s: %s", group.Name, got)
 		}
 	}
 }

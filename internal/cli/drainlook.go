@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/drain"
-	"github.com/drover-io/drover/internal/maintenance/spec"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 )
 
 // drainView is a node and all that bears upon its drain.
@@ -97,7 +97,7 @@ func (v *drainView) options() (drain.Options, error) {
 	if v.maintenance == nil {
 		return drain.Options{}, nil
 	}
-	return spec.DrainOptions(v.maintenance.spec.Drain)
+	return plan.DrainOptions(v.maintenance.spec.Drain)
 }
 
 // report decides as the operator does. What only the operator has been told, the answers to its requests, is in the maintenance's status.

@@ -1,6 +1,7 @@
 package maintenance
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,7 +21,7 @@ var (
 	}
 	leaseErrorsDoc = status.MetricDoc{
 		Name: "drover_maintenance_lease_failures_total", Type: "counter",
-		Help: "Attempts to take or renew the lease of a node that failed, those aside that found somebody else at work before they began.",
+		Help: "Attempts to acquire or renew the lease of a node that failed, except those that found another holder before the maintenance began.",
 	}
 )
 
@@ -33,12 +34,13 @@ type Metrics struct {
 	took        prometheus.Histogram
 	leaseErrors prometheus.Counter
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// phase has the phase of each NodeMaintenance, by group and name; counts has how many there are, by group and phase.
 	phase  map[[2]string]medik8s.Phase
 	counts map[[2]string]int
 }
 
-// NewMetrics registers them.
+// NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		phases: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: phasesDoc.Name, Help: phasesDoc.Help}, phasesDoc.Labels),
@@ -50,48 +52,42 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	}
 	for _, collector := range []prometheus.Collector{m.phases, m.took, m.leaseErrors} {
 		if err := registry.Register(collector); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("registering the metrics of NodeMaintenances: %w", err)
 		}
 	}
 	return m, nil
 }
 
-// observe notes the phase of one maintenance.
-func (m *Metrics) observe(flavour *Flavour, name string, phase medik8s.Phase) {
+// observe sets the phase of a NodeMaintenance.
+func (m *Metrics) observe(group *Group, name string, phase medik8s.Phase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.move(flavour, name, phase)
+	key := [2]string{group.Resource.Group, name}
+	if m.phase[key] == phase {
+		return
+	}
+	m.count(group, m.phase[key], -1)
+	m.count(group, phase, 1)
+	m.phase[key] = phase
 }
 
-// forget drops a maintenance that is gone.
-func (m *Metrics) forget(flavour *Flavour, name string) { m.observe(flavour, name, "") }
+// forget removes a NodeMaintenance that is gone.
+func (m *Metrics) forget(group *Group, name string) {
+	m.observe(group, name, "")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.phase, [2]string{group.Resource.Group, name})
+}
 
-func (m *Metrics) move(flavour *Flavour, name string, phase medik8s.Phase) {
-	group, key := flavour.Resource.Group, [2]string{flavour.Resource.Group, name}
-	before := m.phase[key]
-	if before == phase {
-		return
-	}
-	for _, change := range []struct {
-		phase medik8s.Phase
-		by    int
-	}{{before, -1}, {phase, 1}} {
-		if change.phase == "" {
-			continue
-		}
-		series := [2]string{group, string(change.phase)}
-		m.counts[series] += change.by
-		if m.counts[series] == 0 {
-			// The series ends with its last object.
-			delete(m.counts, series)
-			m.phases.DeleteLabelValues(series[0], series[1])
-			continue
-		}
-		m.phases.WithLabelValues(series[0], series[1]).Set(float64(m.counts[series]))
-	}
+// count changes how many NodeMaintenances have a phase. The series ends with the last one.
+func (m *Metrics) count(group *Group, phase medik8s.Phase, change int) {
 	if phase == "" {
-		delete(m.phase, key)
 		return
 	}
-	m.phase[key] = phase
+	series := [2]string{group.Resource.Group, string(phase)}
+	m.counts[series] += change
+	m.phases.WithLabelValues(series[:]...).Set(float64(m.counts[series]))
+	if m.counts[series] == 0 {
+		m.phases.DeleteLabelValues(series[:]...)
+	}
 }

@@ -7,110 +7,96 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 )
 
 // indexNode is the index of NodeMaintenances by spec.nodeName.
 const indexNode = "spec.nodeName"
 
-// Registry knows the NodeMaintenances of all groups that are served, so that a node has one at a time.
+// Registry has the NodeMaintenances of all groups that are served, so that a node has one at a time.
 type Registry struct {
 	cache client.Reader
 
-	mu       sync.Mutex
-	flavours []*Flavour
-	// wakers put the NodeMaintenances of a node into the queue of each group's controller.
-	wakers map[*Flavour]func(node string)
+	mu     sync.Mutex
+	served []*Group
+	// listeners enqueue the NodeMaintenances of a node in the controller of each group.
+	listeners map[*Group]func(node string)
 }
 
-// NewRegistry makes one that reads from a cache with the indexes of Index.
+// NewRegistry returns a Registry that reads from a cache with the indexes of Index.
 func NewRegistry(cache client.Reader) *Registry {
-	return &Registry{cache: cache, wakers: map[*Flavour]func(string){}}
+	return &Registry{cache: cache, listeners: map[*Group]func(string){}}
 }
 
-// listen calls back when a NodeMaintenance of any group has let a node go, until the returned function is called.
-func (r *Registry) listen(flavour *Flavour, waker func(node string)) (stop func()) {
+// serve adds a group while its controller runs.
+func (r *Registry) serve(group *Group) (stop func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.wakers[flavour] = waker
+	r.served = append(r.served, group)
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.wakers, flavour)
+		r.served = slices.DeleteFunc(r.served, func(g *Group) bool { return g == group })
 	}
 }
 
-// free tells the controllers of all groups that a node has been let go: another one may have waited for it.
-func (r *Registry) free(node string) {
-	r.mu.Lock()
-	wakers := slices.Collect(maps.Values(r.wakers))
-	r.mu.Unlock()
-	for _, wake := range wakers {
-		wake(node)
-	}
-}
-
-// enter adds a group while its controller runs.
-func (r *Registry) enter(flavour *Flavour) (leave func()) {
+// listen has a function called when a NodeMaintenance of any group has released a node, until the returned function is called.
+func (r *Registry) listen(group *Group, listener func(node string)) (stop func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.flavours = append(r.flavours, flavour)
+	r.listeners[group] = listener
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.flavours = slices.DeleteFunc(r.flavours, func(f *Flavour) bool { return f == flavour })
+		delete(r.listeners, group)
 	}
 }
 
-// claim is one NodeMaintenance that names a node.
-type claim struct {
-	flavour *Flavour
-	name    string
-	uid     types.UID
-	created time.Time
-	// deleting reports whether it is being deleted and has not released the node yet.
-	deleting bool
-}
-
-func claimOf(flavour *Flavour, object client.Object) claim {
-	return claim{flavour, object.GetName(), object.GetUID(), object.GetCreationTimestamp().Time, object.GetDeletionTimestamp() != nil}
-}
-
-// String returns the resource, its group and the name.
-func (c claim) String() string {
-	return fmt.Sprintf("%s %s", c.flavour.Resource.GroupResource(), c.name)
-}
-
-// ended reports whether a NodeMaintenance is being deleted and has released its node: only the finalizer of another controller keeps it.
-func ended(object client.Object) bool {
-	return object.GetDeletionTimestamp() != nil && !slices.Contains(object.GetFinalizers(), medik8s.Finalizer)
-}
-
-// claims lists who names a node, the oldest first. Those that have ended are left out.
-func (r *Registry) claims(ctx context.Context, node string) ([]claim, error) {
+// notifyReleased calls all listeners: another NodeMaintenance may wait for the node.
+func (r *Registry) notifyReleased(node string) {
 	r.mu.Lock()
-	flavours := slices.Clone(r.flavours)
+	listeners := slices.Collect(maps.Values(r.listeners))
 	r.mu.Unlock()
-	var found []claim
-	for _, flavour := range flavours {
-		list := flavour.list()
-		if err := r.cache.List(ctx, list, client.MatchingFields{indexNode: node}); err != nil {
-			return nil, fmt.Errorf("listing the %s of node %s: %w", flavour.Resource.GroupResource(), node, err)
+	for _, listener := range listeners {
+		listener(node)
+	}
+}
+
+// peersOf returns the NodeMaintenances that name a node and have not released it, the oldest first.
+func (r *Registry) peersOf(ctx context.Context, node string) ([]plan.Peer, error) {
+	r.mu.Lock()
+	served := slices.Clone(r.served)
+	r.mu.Unlock()
+	var peers []plan.Peer
+	for _, group := range served {
+		objects, err := group.List(ctx, r.cache, client.MatchingFields{indexNode: node})
+		if err != nil {
+			return nil, err
 		}
-		for _, object := range flavour.items(list) {
-			if ended(object) {
-				continue
+		for _, object := range objects {
+			if !hasReleased(object) {
+				peers = append(peers, plan.Peer{
+					UID: object.GetUID(), Name: describe(group, object), Created: object.GetCreationTimestamp().Time,
+					Deleting: object.GetDeletionTimestamp() != nil, OwnLease: group.OwnLease,
+				})
 			}
-			found = append(found, claimOf(flavour, object))
 		}
 	}
-	slices.SortFunc(found, func(a, b claim) int {
-		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.flavour.Name, b.flavour.Name), cmp.Compare(a.name, b.name))
-	})
-	return found, nil
+	slices.SortFunc(peers, func(a, b plan.Peer) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) })
+	return peers, nil
+}
+
+// describe returns the resource, its group and the name of a NodeMaintenance.
+func describe(group *Group, object metav1.Object) string {
+	return fmt.Sprintf("%s %s", group.Resource.GroupResource(), object.GetName())
+}
+
+// hasReleased reports whether a NodeMaintenance is deleted and has released its node: only the finalizer of another controller keeps it.
+func hasReleased(object metav1.Object) bool {
+	return object.GetDeletionTimestamp() != nil && !slices.Contains(object.GetFinalizers(), medik8s.Finalizer)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 )
 
-// frozen is a cache that shows the Nodes and Leases of one moment, and everything else as it is.
+// frozen is a cache that shows the Nodes and Leases of one time, and everything else as it is.
 type frozen struct {
 	client.Reader
 	objects map[string]client.Object
@@ -55,11 +55,11 @@ func (f frozenClient) List(ctx context.Context, list client.ObjectList, options 
 	return f.Client.List(ctx, list, options...)
 }
 
-// A maintenance that ends before the caches show its cordon and its lease gives both back, once they do.
-func TestReconcile_EndBeforeTheCachesShowTheCordonOrTheLease(t *testing.T) {
+// A maintenance that is deleted before the caches show its cordon or its lease undoes both, once they do.
+func TestReconcile_DeletedBeforeCacheShowsWrites(t *testing.T) {
 	for _, kind := range []client.Object{&corev1.Node{}, &coordinationv1.Lease{}} {
 		t.Run(fmt.Sprintf("%T", kind), func(t *testing.T) {
-			s := newStage(t, nodeOf("worker"), maintenanceOf("nm", "worker"))
+			s := newFixture(t, newNode("worker"), newMaintenance("nm", "worker"))
 			cache := &frozen{Reader: s.client, objects: map[string]client.Object{fmt.Sprintf("%T", kind): nil}}
 			if _, ok := kind.(*corev1.Node); ok {
 				cache.objects["*v1.Node"] = s.node("worker")
@@ -68,9 +68,9 @@ func TestReconcile_EndBeforeTheCachesShowTheCordonOrTheLease(t *testing.T) {
 			s.Nodes = expectations.NewObjects(nil, s.clock)
 			s.Lease.Written = expectations.NewOwned(cache, func() client.Object { return &coordinationv1.Lease{} }, expectations.OwnedOptions{Clock: s.clock})
 			for range 3 {
-				s.pass("nm")
+				s.reconcile("nm")
 			}
-			if node := s.node("worker"); !node.Spec.Unschedulable || !held(node) {
+			if node := s.node("worker"); !node.Spec.Unschedulable || !inMaintenance(node) {
 				t.Fatal("the node is not cordoned")
 			}
 			object := &medik8s.NodeMaintenance{}
@@ -79,21 +79,21 @@ func TestReconcile_EndBeforeTheCachesShowTheCordonOrTheLease(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 3 {
-				if result, _ := s.pass("nm"); result.RequeueAfter == 0 {
-					t.Error("it does not look again")
+				if result, _ := s.reconcile("nm"); result.RequeueAfter == 0 {
+					t.Error("it is not reconciled again")
 				}
 			}
 			if s.read(object, "nm"); object.Name == "" {
 				t.Error("the maintenance is gone before the caches show what it has done")
 			}
 			clear(cache.objects)
-			s.rest("nm")
+			s.settle("nm")
 			leases := &coordinationv1.LeaseList{}
 			if err := s.client.List(t.Context(), leases); err != nil {
 				t.Fatal(err)
 			}
-			if node := s.node("worker"); node.Spec.Unschedulable || held(node) || len(leases.Items) > 0 {
-				t.Errorf("left behind: cordoned %v, recorded %v, %d leases", node.Spec.Unschedulable, held(node), len(leases.Items))
+			if node := s.node("worker"); node.Spec.Unschedulable || inMaintenance(node) || len(leases.Items) > 0 {
+				t.Errorf("not undone: cordoned %v, recorded %v, %d leases", node.Spec.Unschedulable, inMaintenance(node), len(leases.Items))
 			}
 		})
 	}
@@ -112,13 +112,13 @@ func (c deletesAfterCordon) Patch(ctx context.Context, object client.Object, pat
 	return c.Delete(ctx, c.object)
 }
 
-func TestReconcile_DeletedBeforeTheDrainBegins(t *testing.T) {
+func TestReconcile_DeletedBeforeDrain(t *testing.T) {
 	for deleted, want := range map[bool]float64{false: 1, true: 0} {
-		s := newStage(t, nodeOf("worker"), maintenanceOf("nm", "worker"), podOf("pod", "worker"))
+		s := newFixture(t, newNode("worker"), newMaintenance("nm", "worker"), newPod("pod", "worker"))
 		if deleted {
-			s.Writer = deletesAfterCordon{s.client, maintenanceOf("nm", "worker")}
+			s.Writer = deletesAfterCordon{s.client, newMaintenance("nm", "worker")}
 		}
-		s.pass("nm")
+		s.reconcile("nm")
 		if !s.node("worker").Spec.Unschedulable {
 			t.Fatal("the node is not cordoned")
 		}
@@ -128,20 +128,20 @@ func TestReconcile_DeletedBeforeTheDrainBegins(t *testing.T) {
 	}
 }
 
-// A maintenance that acquires the lease before its cache shows the cordon record of a Machine releases it when the cache does: nothing but the lease
-// says that it has it.
-func TestReconcile_LeaseAcquiredBeforeTheCacheShowsAnotherOwner(t *testing.T) {
-	node := nodeOf("n1")
-	s := newStage(t, node, maintenanceOf("m", "n1"))
+// A maintenance that acquires the lease before its cache shows the cordon record of a Machine releases it when the cache does. Only the lease shows
+// that it has it.
+func TestReconcile_LeaseAcquiredBeforeCacheShowsOwner(t *testing.T) {
+	node := newNode("n1")
+	s := newFixture(t, node, newMaintenance("m", "n1"))
 	s.Cache = &frozen{Reader: s.client, objects: map[string]client.Object{"*v1.Node": s.node("n1")}}
-	s.APIReader = apiReader{Reader: s.client, machine: "x"}
-	taken := s.node("n1")
-	taken.Spec.Unschedulable = true
-	taken.Annotations = map[string]string{drain.AnnotationCordon: `{"by":"Machine/x","object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`}
-	if err := s.client.Update(t.Context(), taken); err != nil {
+	s.Live = apiReader{Reader: s.client, machine: "x"}
+	cordoned := s.node("n1")
+	cordoned.Spec.Unschedulable = true
+	cordoned.Annotations = map[string]string{drain.AnnotationCordon: `{"by":"Machine/x","object":"ns/m","since":"2026-01-01T00:00:00Z","cordoned":true}`}
+	if err := s.client.Update(t.Context(), cordoned); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Reconcile(t.Context(), named("m")); err == nil {
+	if _, err := s.Reconcile(t.Context(), requestFor("m")); err == nil {
 		t.Fatal("the node is patched as the cache shows it")
 	}
 	leases := &coordinationv1.LeaseList{}
@@ -149,7 +149,7 @@ func TestReconcile_LeaseAcquiredBeforeTheCacheShowsAnotherOwner(t *testing.T) {
 		t.Fatalf("%d leases: %v", len(leases.Items), err)
 	}
 	s.Cache = s.client
-	s.rest("m")
+	s.settle("m")
 	s.expect("m", medik8s.PhaseRunning, "is cordoned for Machine ns/m", "Cordoned=HeldForOtherWork")
 	if err := s.client.List(t.Context(), leases); err != nil || len(leases.Items) > 0 {
 		t.Errorf("the lease, which the Machine needs, is still there: %v", err)

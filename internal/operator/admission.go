@@ -45,10 +45,10 @@ type certificates interface {
 // addAdmission serves the webhooks of NodeMaintenance, of both groups, on every replica: one that stands by answers as well. It returns
 // what /readyz has to look at.
 func addAdmission(mgr manager.Manager, cm *capabilityManager, settings *v1alpha1.DroverConfiguration) ([]check, error) {
-	flavours := maintenance.Flavours()
+	groups := maintenance.Groups()
 	on := false
-	for _, flavour := range flavours {
-		on = on || config.Enabled(settings.Controllers, flavour.Name)
+	for _, group := range groups {
+		on = on || config.Enabled(settings.Controllers, group.Name)
 	}
 	if !on || *settings.Webhook.BindAddress == "0" {
 		return nil, nil
@@ -63,12 +63,12 @@ func addAdmission(mgr manager.Manager, cm *capabilityManager, settings *v1alpha1
 	}
 	// It measures the webhooks, and is never started: the endpoint serves them.
 	server := webhook.NewServer(webhook.Options{})
-	claims := &admission.Claims{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Cached: cm.full}
-	pace := admission.NewPace()
-	for _, flavour := range flavours {
-		server.Register(admission.Path(flavour), &ctrladmission.Webhook{Handler: &admission.Validator{
-			Flavour: flavour, Nodes: mgr.GetCache(), Live: mgr.GetAPIReader(), Claims: claims, Guard: guard,
-			Limits: switchedOff(settings), Pace: pace,
+	finder := &admission.Finder{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Cached: cm.full}
+	limiter := admission.NewLimiter()
+	for _, group := range groups {
+		server.Register(admission.Path(group), &ctrladmission.Webhook{Handler: &admission.Validator{
+			Group: group, Nodes: mgr.GetCache(), Live: mgr.GetAPIReader(), Finder: finder, Guard: guard,
+			Limits: maintenanceLimits(settings), Limiter: limiter,
 		}})
 	}
 	served, err := newWebhookEndpoint(settings.Webhook, source, server)

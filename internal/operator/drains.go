@@ -15,7 +15,6 @@ import (
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
-	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/quorum"
 )
@@ -52,7 +51,6 @@ func (d *drains) leasesOf(mgr manager.Manager, holder string) *nodelease.Leases 
 
 // guard is what all of them ask of it.
 type guard interface {
-	maintenance.Guard
 	quorum.MachineChecker
 	ForMachines() quorum.MachineGuard
 }

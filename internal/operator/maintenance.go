@@ -15,23 +15,24 @@ import (
 	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 )
 
 // namespaceVariable names the operator's own namespace, to the replaced operators and to Drover.
 const namespaceVariable = "OPERATOR_NAMESPACE"
 
-// maintenanceCapabilities lists those of the two groups of NodeMaintenance that --controllers has picked. They share one engine.
+// maintenanceCapabilities returns the capabilities of the API groups of NodeMaintenance that --controllers enables. They share one engine.
 func maintenanceCapabilities(
 	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains,
 ) ([]capability, error) {
-	var flavours []*maintenance.Flavour
-	for _, flavour := range maintenance.Flavours() {
-		if config.Enabled(settings.Controllers, flavour.Name) {
-			flavours = append(flavours, flavour)
+	var groups []*maintenance.Group
+	for _, group := range maintenance.Groups() {
+		if config.Enabled(settings.Controllers, group.Name) {
+			groups = append(groups, group)
 		}
 	}
-	if len(flavours) == 0 {
+	if len(groups) == 0 {
 		return nil, nil
 	}
 	dependencies, err := newDependencies(mgr, recorder, settings, drains)
@@ -39,30 +40,33 @@ func maintenanceCapabilities(
 		return nil, err
 	}
 	options := maintenance.Options{
-		Workers: *settings.Maintenance.Workers, Uncordon: maintenance.UncordonPolicy(settings.Maintenance.OutOfBandUncordon),
-		LeaseLoss: settings.Maintenance.LeaseLossTimeout.Duration, Limits: switchedOff(settings),
+		Workers: *settings.Maintenance.Workers,
+		Settings: plan.Settings{
+			Uncordon: plan.UncordonPolicy(settings.Maintenance.OutOfBandUncordon), LeaseLoss: settings.Maintenance.LeaseLossTimeout.Duration,
+			Limits: maintenanceLimits(settings),
+		},
 	}
-	capabilities := make([]capability, len(flavours))
-	for i, flavour := range flavours {
+	capabilities := make([]capability, len(groups))
+	for i, group := range groups {
 		capabilities[i] = capability{
-			name: flavour.Name, needs: []schema.GroupVersionResource{flavour.Resource}, watches: flavour.Kinds(), own: flavour.Own(),
+			name: group.Name, needs: []schema.GroupVersionResource{group.Resource}, watches: group.Kinds(), own: group.Own(),
 			prepare: func(ctx context.Context) error {
 				if err := drains.prepare(ctx, mgr); err != nil {
 					return err
 				}
-				return maintenance.Index(ctx, drains.indexes, flavour)
+				return maintenance.Index(ctx, drains.indexes, group)
 			},
 			run: func(ctx context.Context) error {
-				return maintenance.Run(ctx, mgr.GetCache(), flavour, dependencies, options)
+				return maintenance.Run(ctx, mgr.GetCache(), group, dependencies, options)
 			},
 		}
 	}
 	return capabilities, nil
 }
 
-// switchedOff returns what the configuration has switched off for all NodeMaintenances.
-func switchedOff(settings *v1alpha1.DroverConfiguration) maintenance.Limits {
-	return maintenance.Limits{
+// maintenanceLimits returns what the configuration disables for all NodeMaintenances.
+func maintenanceLimits(settings *v1alpha1.DroverConfiguration) plan.Limits {
+	return plan.Limits{
 		NoForce: settings.Maintenance.Force == config.Off, NoOutOfService: settings.Maintenance.OutOfService == config.Off,
 	}
 }
@@ -80,11 +84,10 @@ func newDependencies(
 	}
 	return &maintenance.Dependencies{
 		Guard: guard, Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Engine: engine, Metrics: metrics,
-		Registry:  maintenance.NewRegistry(mgr.GetCache()),
-		Live:      live(mgr),
-		APIReader: mgr.GetAPIReader(),
-		Nodes:     expectations.NewObjects(live(mgr), nil),
-		Lease:     drains.leasesOf(mgr, maintenance.Holder),
+		Registry: maintenance.NewRegistry(mgr.GetCache()),
+		Live:     mgr.GetAPIReader(),
+		Nodes:    expectations.NewObjects(live(mgr), nil),
+		Lease:    drains.leasesOf(mgr, maintenance.Holder),
 		OwnLease: &nodelease.Leases{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: ownNamespace(), Holder: maintenance.Holder, Clock: clock.RealClock{},
 			NameOf: func(node string) string { return node }, KeepReleased: true,
@@ -92,7 +95,7 @@ func newDependencies(
 	}, nil
 }
 
-// ownNamespace is where the older node-maintenance-operator keeps its leases.
+// ownNamespace returns the operator's own namespace, where node-maintenance-operator of the kubevirt group has its leases.
 func ownNamespace() string {
 	if name := os.Getenv(namespaceVariable); name != "" {
 		return name

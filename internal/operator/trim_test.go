@@ -38,8 +38,8 @@ import (
 // cachedKinds are those of all capabilities.
 func cachedKinds() []client.Object {
 	kinds := slices.Concat(metadata.Kinds(), machine.Kinds(), machineset.Kinds(), healthcheck.Kinds(), upgrade.Kinds())
-	for _, flavour := range maintenance.Flavours() {
-		kinds = append(kinds, flavour.Kinds()...)
+	for _, group := range maintenance.Groups() {
+		kinds = append(kinds, group.Kinds()...)
 	}
 	return append(kinds, metadataOf(crdKind))
 }

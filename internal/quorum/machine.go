@@ -24,18 +24,22 @@ func (g *Guard) MissingNode(machine *machinev1beta1.Machine) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ref.Name, Labels: map[string]string{LabelControlPlane: ""}}}
 }
 
-// MachineChecker checks whether the control plane can spare a node before its Machine is deleted or remediated. It is what controllers use of
-// MachineGuard.
-type MachineChecker interface {
+// Checker checks whether the control plane can spare a node. It is what controllers use of a Guard.
+type Checker interface {
 	// Applies reports whether the node belongs to the control plane.
 	Applies(node *corev1.Node) bool
-	// MissingNode returns what to check for a control-plane Machine whose Node is gone; nil for other Machines.
-	MissingNode(machine *machinev1beta1.Machine) *corev1.Node
 	// Check returns why the node cannot be spared now; empty when it can. It asks the API server itself, not a cache.
 	Check(ctx context.Context, node *corev1.Node) (denial string, err error)
 	// Lock lets one caller at a time, of all capabilities, check and then disrupt a node. What is done under the lock uses the context that it
 	// returns, which ends after a while.
 	Lock(ctx context.Context) (bounded context.Context, unlock func())
+}
+
+// MachineChecker is a Checker for nodes whose Machines are deleted or remediated. It is what controllers use of MachineGuard.
+type MachineChecker interface {
+	Checker
+	// MissingNode returns what to check for a control-plane Machine whose Node is gone; nil for other Machines.
+	MissingNode(machine *machinev1beta1.Machine) *corev1.Node
 }
 
 var _ MachineChecker = MachineGuard{}

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
-	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/quorum"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -122,7 +122,7 @@ func TestTheControllerLetsOneControlPlaneNodeThrough(t *testing.T) {
 			if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 				return err
 			}
-			condition := meta.FindStatusCondition(object.Status.Conditions, maintenance.ConditionCordoned)
+			condition := meta.FindStatusCondition(object.Status.Conditions, plan.ConditionCordoned)
 			switch {
 			case condition == nil:
 				return fmt.Errorf("there is no condition")

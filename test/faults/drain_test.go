@@ -20,6 +20,7 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -219,7 +220,7 @@ func (g *ground) budget() {
 func (g *ground) over() bool {
 	status := g.m.Status()
 	if g.evacuation.blocked {
-		drained := meta.FindStatusCondition(status.Conditions, maintenance.ConditionDrained)
+		drained := meta.FindStatusCondition(status.Conditions, plan.ConditionDrained)
 		// The pods that may go have gone.
 		return drained != nil && drained.Reason == "Blocked" && len(status.PendingPods) == 2
 	}

@@ -13,6 +13,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -56,7 +57,7 @@ func TestAPodWithTwoBudgetsIsReportedWithBoth(t *testing.T) {
 	s.Budget("second", "app", harness.MaxUnavailable(1))
 	s.AddNode()
 	m := s.Maintain(node, nil)
-	status := m.Condition(maintenance.ConditionDrained, "Blocked", s.Name+"/first and "+s.Name+"/second")
+	status := m.Condition(plan.ConditionDrained, "Blocked", s.Name+"/first and "+s.Name+"/second")
 	if status.Phase != medik8s.PhaseRunning || len(status.PendingPods) != 2 || status.DrainProgress != 0 {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
@@ -85,8 +86,8 @@ func TestABudgetThatCanNeverAllowIsNamed(t *testing.T) {
 	s.Budget("hopeless", "app", harness.MaxUnavailable(0))
 	s.AddNode()
 	m := s.Maintain(node, nil)
-	m.Condition(maintenance.ConditionDrained, "Blocked", "cannot allow any as it is")
-	status := m.Condition(maintenance.ConditionReady, "Blocked", s.Name+"/hopeless needs 2 healthy pods and has 2")
+	m.Condition(plan.ConditionDrained, "Blocked", "cannot allow any as it is")
+	status := m.Condition(plan.ConditionReady, "Blocked", s.Name+"/hopeless needs 2 healthy pods and has 2")
 	if status.LastError != "" && !strings.Contains(status.LastError, "hopeless") {
 		t.Errorf("lastError is %q", status.LastError)
 	}
@@ -116,7 +117,7 @@ func TestPodsThatAreNotReadyGoByTheBudgetsPolicy(t *testing.T) {
 	s.Budget("healthy", "healthy", harness.MinAvailable(1))
 	s.AddNode()
 	m := s.Maintain(node, nil)
-	status := m.Condition(maintenance.ConditionDrained, "Blocked", s.Name+"/healthy needs 1 healthy pods and has 0")
+	status := m.Condition(plan.ConditionDrained, "Blocked", s.Name+"/healthy needs 1 healthy pods and has 0")
 	m.Await("the other pod has left", func(now medik8s.NodeMaintenanceStatus) error {
 		if len(now.PendingPods) != 1 || !strings.HasPrefix(now.PendingPods[0], "healthy-") {
 			return fmt.Errorf("pending are %v", now.PendingPods)
@@ -172,7 +173,7 @@ func TestLatePodsAreDrained(t *testing.T) {
 	m.Phase(medik8s.PhaseSucceeded)
 	s.BarePod("afterwards", harness.Pods{Node: node})
 	s.Gone(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "afterwards"}})
-	status := m.Condition(maintenance.ConditionDrained, "Drained", "")
+	status := m.Condition(plan.ConditionDrained, "Drained", "")
 	if status.Phase != medik8s.PhaseSucceeded || status.LastError != "" || status.DrainProgress != 100 {
 		t.Errorf("in the end the status is %s", harness.Render(status))
 	}
@@ -194,7 +195,7 @@ func TestAMaintenanceThatEndsInMidDrainEvictsNothingMore(t *testing.T) {
 	pods := uids(s.Deployment("app", harness.Pods{Replicas: 3, Node: node}))
 	s.Budget("app", "app", harness.MinAvailable(3))
 	m := s.Maintain(node, nil)
-	m.Condition(maintenance.ConditionDrained, "Blocked", "")
+	m.Condition(plan.ConditionDrained, "Blocked", "")
 	m.End()
 	givenBack(s, node, before)
 	s.ChangeBudget("app", harness.MinAvailable(1))

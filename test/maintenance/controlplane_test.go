@@ -6,6 +6,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -20,7 +21,7 @@ func TestOneNodeOfTheControlPlaneAtATime(t *testing.T) {
 	first.Phase(medik8s.PhaseSucceeded)
 	s.Told("NodeMaintenance", first.Name, maintenance.EventBegin, "")
 	second := s.Maintain(nodes[1], nil)
-	second.Condition(maintenance.ConditionCordoned, "ControlPlaneQuorum", "can not put master/control-plane node into maintenance")
+	second.Condition(plan.ConditionCordoned, "ControlPlaneQuorum", "can not put master/control-plane node into maintenance")
 	drainedMeanwhile(s)
 	s.NoLease(nodes[1])
 	if now := looks(s.Node(nodes[1])); now != before {

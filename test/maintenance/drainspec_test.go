@@ -12,6 +12,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -73,7 +74,7 @@ func TestADeadlineWithoutForceIsSaid(t *testing.T) {
 	pod := s.Pod("blocked", harness.Pods{Node: node, Grace: 600, Ends: harness.AtGrace})
 	s.Budget("blocked", "blocked", harness.MinAvailable(1))
 	m := s.Maintain(node, &medik8s.DrainSpec{Deadline: duration(2 * time.Second)})
-	status := m.Condition(maintenance.ConditionDrained, "DeadlineExceeded", s.Name+"/blocked")
+	status := m.Condition(plan.ConditionDrained, "DeadlineExceeded", s.Name+"/blocked")
 	if status.Phase != medik8s.PhaseRunning || !strings.Contains(status.LastError, "deadline") {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
@@ -148,7 +149,7 @@ func TestOrderByPriority(t *testing.T) {
 	}
 	mark := s.AuditMark()
 	m := s.Maintain(node, &medik8s.DrainSpec{Order: medik8s.OrderPriority})
-	m.Condition(maintenance.ConditionDrained, "Draining", "waiting for their turn")
+	m.Condition(plan.ConditionDrained, "Draining", "waiting for their turn")
 	m.Phase(medik8s.PhaseSucceeded)
 	if order := evicted(s); fmt.Sprint(order) != "[low middle high]" {
 		t.Errorf("the order was %v", order)
@@ -176,7 +177,7 @@ func TestPodRules(t *testing.T) {
 		{PodSelector: selects("third"), Order: new(int32(7))},
 		{Namespaces: []string{s.Name + "-other"}, Behavior: medik8s.BehaviorSkip},
 	}})
-	m.Condition(maintenance.ConditionDrained, "Draining", "1 to finish by themselves")
+	m.Condition(plan.ConditionDrained, "Draining", "1 to finish by themselves")
 	m.Phase(medik8s.PhaseSucceeded)
 	if order := evicted(s); fmt.Sprint(order) != "[first second third]" {
 		t.Errorf("the order was %v", order)
@@ -201,7 +202,7 @@ func TestConventionsOfOtherProjects(t *testing.T) {
 	s.Pod("protected", harness.Pods{Node: node, Annotations: map[string]string{note: "true"}})
 	s.Pod("later", harness.Pods{Node: node, Annotations: map[string]string{note: "6s"}})
 	m := s.Maintain(node, &medik8s.DrainSpec{Honor: []medik8s.Convention{medik8s.ConventionClusterAPI, medik8s.ConventionKarpenter}})
-	m.Condition(maintenance.ConditionDrained, "Blocked", "protected by "+note)
+	m.Condition(plan.ConditionDrained, "Blocked", "protected by "+note)
 	m.Await("only the protected pod is left", func(status medik8s.NodeMaintenanceStatus) error {
 		if fmt.Sprint(status.PendingPods) != "[protected]" {
 			return fmt.Errorf("pending are %v", status.PendingPods)
@@ -226,7 +227,7 @@ func TestMinimumTime(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	m := s.Maintain(node, &medik8s.DrainSpec{MinimumTime: duration(3 * time.Second)})
-	m.Condition(maintenance.ConditionDrained, "AwaitingLatePods", "")
+	m.Condition(plan.ConditionDrained, "AwaitingLatePods", "")
 	m.Phase(medik8s.PhaseSucceeded)
 	if took := time.Since(since(s, node)); took < 3*time.Second {
 		t.Errorf("it was called drained %s after the cordon", took)
@@ -243,8 +244,8 @@ func TestADryRunDoesNothing(t *testing.T) {
 	s.Pod("free", harness.Pods{Node: node})
 	mark := s.AuditMark()
 	m := s.Maintain(node, &medik8s.DrainSpec{DryRun: true})
-	status := m.Condition(maintenance.ConditionDrained, "DryRun", "3 pods of 3 would have to leave")
-	m.Condition(maintenance.ConditionDrained, "DryRun", s.Name+"/app needs 2 healthy pods and has 2")
+	status := m.Condition(plan.ConditionDrained, "DryRun", "3 pods of 3 would have to leave")
+	m.Condition(plan.ConditionDrained, "DryRun", s.Name+"/app needs 2 healthy pods and has 2")
 	if status.Phase != medik8s.PhaseRunning || status.EvictionPods != 3 {
 		t.Errorf("the status is %s", harness.Render(status))
 	}

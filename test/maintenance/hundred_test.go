@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -66,7 +66,7 @@ func TestABlockedDrainIsInNobodysWay(t *testing.T) {
 		t.Errorf("that is more than %s", cordonLimit)
 	}
 	for _, m := range all {
-		m.Condition(maintenance.ConditionDrained, "Blocked", s.Name+"/all needs 100 healthy pods and has 100")
+		m.Condition(plan.ConditionDrained, "Blocked", s.Name+"/all needs 100 healthy pods and has 100")
 	}
 	comeBack(t, s, all, mark)
 }

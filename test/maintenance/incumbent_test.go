@@ -13,6 +13,7 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -86,7 +87,7 @@ func TestWhatTheIncumbentLeftIsTakenOver(t *testing.T) {
 		s.AwaitHolder(m.Node, "")
 	}
 	for _, m := range []*harness.Maintenance{drained, older, draining} {
-		status := m.Condition(maintenance.ConditionReady, "InMaintenance", "")
+		status := m.Condition(plan.ConditionReady, "InMaintenance", "")
 		if status.Phase != medik8s.PhaseSucceeded || status.LastError != "" || status.DrainProgress != 100 {
 			t.Errorf("the status of %s is %s", m.Name, harness.Render(status))
 		}

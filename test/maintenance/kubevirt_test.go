@@ -10,6 +10,7 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -76,7 +77,7 @@ func TestOneNodeHasOneMaintenanceAtATime(t *testing.T) {
 	if !strings.Contains(status.LastError, "a NodeMaintenance for node "+node+" already exists") {
 		t.Errorf("lastError is %q", status.LastError)
 	}
-	second.Condition(maintenance.ConditionReady, "AnotherNodeMaintenance", node)
+	second.Condition(plan.ConditionReady, "AnotherNodeMaintenance", node)
 	if err := harness.Has(s.Node(node), nil, nil, medik8sTaint); err == nil {
 		t.Error("the second one has marked the node")
 	}

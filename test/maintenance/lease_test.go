@@ -8,6 +8,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -21,7 +22,7 @@ func TestALeaseOfSomebodyElseIsWaitedFor(t *testing.T) {
 	s.Pod("app", harness.Pods{Node: node})
 	s.TakeLease(node, remediator, time.Hour)
 	m := s.Maintain(node, nil)
-	status := m.Condition(maintenance.ConditionLeaseHeld, "HeldByOther", remediator)
+	status := m.Condition(plan.ConditionLeaseHeld, "HeldByOther", remediator)
 	if status.Phase != medik8s.PhaseRunning || status.ErrorOnLeaseCount != 0 || status.DrainProgress != 0 || status.TotalPods != 1 ||
 		status.EvictionPods != 1 || !strings.Contains(status.LastError, "failed to obtain a lease that is not owned by us") {
 		t.Errorf("the status is %s", harness.Render(status))
@@ -60,9 +61,9 @@ func TestALeaseLostInMidDrain(t *testing.T) {
 	pods := uids(s.Deployment("app", harness.Pods{Replicas: 2}))
 	s.Budget("app", "app", harness.MinAvailable(2))
 	m := s.Maintain(node, nil)
-	m.Condition(maintenance.ConditionDrained, "Blocked", "")
+	m.Condition(plan.ConditionDrained, "Blocked", "")
 	s.TakeLease(node, remediator, time.Hour)
-	status := m.Condition(maintenance.ConditionLeaseHeld, "Lost", remediator)
+	status := m.Condition(plan.ConditionLeaseHeld, "Lost", remediator)
 	if status.Phase != medik8s.PhaseRunning || !strings.Contains(status.LastError, "failed to extend a lease that used to be owned by us") {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
@@ -94,7 +95,7 @@ func TestALeaseLostAfterTheSuccess(t *testing.T) {
 	m.Phase(medik8s.PhaseSucceeded)
 	held := looks(s.Node(node))
 	s.TakeLease(node, remediator, time.Hour)
-	status := m.Condition(maintenance.ConditionLeaseHeld, "Lost", remediator)
+	status := m.Condition(plan.ConditionLeaseHeld, "Lost", remediator)
 	if status.Phase != medik8s.PhaseSucceeded {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
@@ -104,14 +105,14 @@ func TestALeaseLostAfterTheSuccess(t *testing.T) {
 	t.Run("and is taken back when it is free", func(t *testing.T) {
 		s.DropLease(node)
 		s.AwaitHolder(node, maintenance.Holder)
-		status := m.Condition(maintenance.ConditionReady, "InMaintenance", "")
+		status := m.Condition(plan.ConditionReady, "InMaintenance", "")
 		if status.Phase != medik8s.PhaseSucceeded || status.LastError != "" || status.ErrorOnLeaseCount != 0 {
 			t.Errorf("the status is %s", harness.Render(status))
 		}
 	})
 	t.Run("and is left to whom it belongs in the end", func(t *testing.T) {
 		s.TakeLease(node, remediator, time.Hour)
-		m.Condition(maintenance.ConditionLeaseHeld, "Lost", remediator)
+		m.Condition(plan.ConditionLeaseHeld, "Lost", remediator)
 		m.End()
 		givenBack(s, node, before)
 		if holder := s.Holder(node); holder != remediator {

@@ -11,6 +11,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -124,7 +125,7 @@ func TestADeletedNodeTakesItsMaintenanceWithIt(t *testing.T) {
 	s.Pod("blocked", harness.Pods{Node: node})
 	s.Budget("blocked", "blocked", harness.MinAvailable(1))
 	m := s.Maintain(node, nil)
-	m.Condition(maintenance.ConditionDrained, "Blocked", "")
+	m.Condition(plan.ConditionDrained, "Blocked", "")
 	if err := s.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}); err != nil {
 		t.Fatal(err)
 	}

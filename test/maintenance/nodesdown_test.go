@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
-	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -27,7 +27,7 @@ func TestPodsOfAnUnreachableNodeAreIgnoredOnRequest(t *testing.T) {
 	node, pod := silent(s)
 	m := s.Maintain(node, &medik8s.DrainSpec{Unreachable: medik8s.UnreachableIgnore})
 	m.Phase(medik8s.PhaseSucceeded)
-	m.Condition(maintenance.ConditionDrained, "Drained", "1 on an unreachable node")
+	m.Condition(plan.ConditionDrained, "Drained", "1 on an unreachable node")
 	if now := s.GetPod("stuck"); now.UID != pod.UID || now.DeletionTimestamp == nil {
 		t.Error("the pod was not told to end, or has gone")
 	}
@@ -70,7 +70,7 @@ func TestVolumesAreWaitedFor(t *testing.T) {
 	m := s.Maintain(node, &medik8s.DrainSpec{WaitForVolumes: true, PodRules: []medik8s.PodRule{{
 		PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{harness.AppLabel: "staying"}}, Behavior: medik8s.BehaviorSkip,
 	}}})
-	status := m.Condition(maintenance.ConditionDrained, "VolumesAttached", "1 volumes are still attached: "+s.Name+"-moved")
+	status := m.Condition(plan.ConditionDrained, "VolumesAttached", "1 volumes are still attached: "+s.Name+"-moved")
 	if status.Phase != medik8s.PhaseRunning || len(status.PendingPods) != 0 {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
@@ -87,7 +87,7 @@ func TestVolumesAreNotWaitedForLongerThanAsked(t *testing.T) {
 	node := s.AddNode()
 	s.Attach(s.Name+"-stuck", node)
 	m := s.Maintain(node, &medik8s.DrainSpec{WaitForVolumes: true, VolumesTimeout: duration(4 * time.Second)})
-	m.Condition(maintenance.ConditionDrained, "VolumesAttached", s.Name+"-stuck")
+	m.Condition(plan.ConditionDrained, "VolumesAttached", s.Name+"-stuck")
 	m.Phase(medik8s.PhaseSucceeded)
 	if took := time.Since(since(s, node)); took < 4*time.Second {
 		t.Errorf("it was called drained %s after the cordon", took)

@@ -12,6 +12,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -133,9 +134,9 @@ func TestAnUncordonByHandIsReportedOnRequest(t *testing.T) {
 	s.Budget("blocked", "blocked", harness.MinAvailable(1))
 	s.Operator(harness.Options{Args: []string{"--maintenance-out-of-band-uncordon=Report"}})
 	m := s.Maintain(node, nil)
-	m.Condition(maintenance.ConditionDrained, "Blocked", "")
+	m.Condition(plan.ConditionDrained, "Blocked", "")
 	s.ChangeNode(node, func(n *corev1.Node) { n.Spec.Unschedulable = false })
-	status := m.Condition(maintenance.ConditionCordoned, "UncordonedByOther", "cordoned")
+	status := m.Condition(plan.ConditionCordoned, "UncordonedByOther", "cordoned")
 	if status.Phase != medik8s.PhaseRunning || status.LastError == "" {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
@@ -151,7 +152,7 @@ func TestAnUncordonByHandIsReportedOnRequest(t *testing.T) {
 	}
 	s.ChangeNode(node, func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	status = m.Phase(medik8s.PhaseSucceeded)
-	if status.LastError != "" || !meta.IsStatusConditionTrue(status.Conditions, maintenance.ConditionReady) {
+	if status.LastError != "" || !meta.IsStatusConditionTrue(status.Conditions, plan.ConditionReady) {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
 	m.End()
@@ -169,7 +170,7 @@ func TestALeaseLostForTooLong(t *testing.T) {
 	s.Budget("blocked", "blocked", harness.MinAvailable(1))
 	s.Operator(harness.Options{Args: []string{"--maintenance-lease-loss-timeout=3s"}})
 	m := s.Maintain(node, nil)
-	m.Condition(maintenance.ConditionDrained, "Blocked", "")
+	m.Condition(plan.ConditionDrained, "Blocked", "")
 	lost := time.Now()
 	s.TakeLease(node, remediator, time.Hour)
 	status := m.Phase(medik8s.PhaseFailed)

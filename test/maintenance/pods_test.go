@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
-	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -35,7 +35,7 @@ func TestEveryKindOfPodLeavesButDaemonsAndStaticOnes(t *testing.T) {
 	if status.TotalPods != 7 || status.EvictionPods != 5 {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
-	m.Condition(maintenance.ConditionDrained, "Drained", "left alone: 1 DaemonSet, 1 static")
+	m.Condition(plan.ConditionDrained, "Drained", "left alone: 1 DaemonSet, 1 static")
 	other := s.AddNode()
 	for _, app := range []string{"deployment", "stateful", "job"} {
 		s.Settled(app, 1, node)
@@ -91,8 +91,8 @@ func TestAFinalizerIsNamed(t *testing.T) {
 	node := s.AddNode()
 	s.Pod("held", harness.Pods{Node: node, Grace: 1, Finalizers: []string{"example.com/backup"}})
 	m := s.Maintain(node, nil)
-	m.Condition(maintenance.ConditionDrained, "Blocked", "kept by a finalizer")
-	m.Condition(maintenance.ConditionDrained, "Blocked", "(example.com/backup): "+s.Name+"/held")
+	m.Condition(plan.ConditionDrained, "Blocked", "kept by a finalizer")
+	m.Condition(plan.ConditionDrained, "Blocked", "(example.com/backup): "+s.Name+"/held")
 	held := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "held"}}
 	if err := patch(s, held, `{"metadata":{"finalizers":null}}`); err != nil {
 		t.Fatal(err)
@@ -106,8 +106,8 @@ func TestALongEndIsSaidToBeOne(t *testing.T) {
 	s.Pod("slow", harness.Pods{Node: node, Grace: 600, Ends: "8s"})
 	s.Pod("stuck", harness.Pods{Node: node, Grace: 4, Ends: harness.Never})
 	m := s.Maintain(node, nil)
-	m.Condition(maintenance.ConditionDrained, "Draining", "2 terminating since ")
-	m.Condition(maintenance.ConditionDrained, "Blocked", "1 past their grace period and not ended by the kubelet")
+	m.Condition(plan.ConditionDrained, "Draining", "2 terminating since ")
+	m.Condition(plan.ConditionDrained, "Blocked", "1 past their grace period and not ended by the kubelet")
 	status := m.Await("only the stuck one is left", func(status medik8s.NodeMaintenanceStatus) error {
 		if fmt.Sprint(status.PendingPods) != "[stuck]" || status.DrainProgress != 50 {
 			return fmt.Errorf("it is not so")

@@ -11,6 +11,7 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -32,7 +33,7 @@ func TestTakeOver_MachineGone(t *testing.T) {
 			`"labels":{"node-restriction.kubernetes.io/tenant":null}}`, machine.UID, machine.Namespace, machine.Name)
 	})
 	m := s.Maintain(node, nil)
-	m.Condition(maintenance.ConditionCordoned, "HeldForOtherWork", "Machine "+machine.Namespace+"/"+machine.Name)
+	m.Condition(plan.ConditionCordoned, "HeldForOtherWork", "Machine "+machine.Namespace+"/"+machine.Name)
 	s.AwaitHolder(node, "")
 	s.Merge(machine, `{"metadata":{"finalizers":null}}`)
 	if err := s.Client.Delete(s.Context(), machine); err != nil {
@@ -64,7 +65,7 @@ func TestTakeOver_OtherGroupNotServed(t *testing.T) {
 	begun := looks(s.Node(node))
 	m := s.Maintain(node, nil)
 	operator = s.Operator(harness.Options{Args: []string{"--controllers=maintenance"}})
-	m.Condition(maintenance.ConditionCordoned, "HeldForOtherWork", "nodemaintenances.nodemaintenance.kubevirt.io "+older.Name)
+	m.Condition(plan.ConditionCordoned, "HeldForOtherWork", "nodemaintenances.nodemaintenance.kubevirt.io "+older.Name)
 	m.End()
 	if now := looks(s.Node(node)); now != begun || s.Holder(node) != maintenance.Holder {
 		t.Errorf("the lease is held by %q, and the node is\n%s\nand was\n%s", s.Holder(node), now, begun)

@@ -8,6 +8,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -109,6 +110,6 @@ func TestAMaintenanceOfANodeThatIsNotThereFails(t *testing.T) {
 	}
 	s.Told("NodeMaintenance", m.Name, maintenance.EventBegin, "")
 	s.Told("NodeMaintenance", m.Name, maintenance.EventFailed, "Failed a node maintenance")
-	m.Condition(maintenance.ConditionReady, "NodeNotFound", m.Node)
+	m.Condition(plan.ConditionReady, "NodeNotFound", m.Node)
 	m.End()
 }

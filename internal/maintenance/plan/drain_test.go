@@ -1,4 +1,4 @@
-package spec
+package plan
 
 import (
 	"strings"
@@ -20,7 +20,7 @@ func TestDrainOptions(t *testing.T) {
 		from *medik8s.DrainSpec
 		want drain.Options
 	}{
-		{"nothing", nil, drain.Options{}},
+		{"no section", nil, drain.Options{}},
 		{"an empty section", &medik8s.DrainSpec{}, drain.Options{}},
 		{"everything", &medik8s.DrainSpec{
 			Deadline: seconds(60), Force: true, Order: medik8s.OrderPriority, MinimumTime: seconds(5), Unreachable: medik8s.UnreachableOutOfService,

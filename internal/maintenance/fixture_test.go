@@ -27,14 +27,16 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
+	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 )
 
 var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// stage is a Reconciler of the newer group on a client in memory, with a clock of its own. What the API server makes of all this is
-// tested on a real one; here it is about hours that pass and answers that cannot be had there at will.
-type stage struct {
+// fixture is a Reconciler of the newer group with a client in memory and a clock. What a real API server does is tested in test/maintenance; here are
+// long times, and answers that a real one does not give on request.
+type fixture struct {
 	*Reconciler
 	t      *testing.T
 	client client.Client
@@ -53,7 +55,7 @@ func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field 
 	return nil
 }
 
-func newStage(t *testing.T, objects ...client.Object) *stage {
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme} {
@@ -61,7 +63,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 			t.Fatal(err)
 		}
 	}
-	s := &stage{t: t, clock: testclock.NewFakeClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{}}
+	s := &fixture{t: t, clock: testclock.NewFakeClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{}}
 	builder := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
 		WithStatusSubresource(&medik8s.NodeMaintenance{}, &kubevirt.NodeMaintenance{}).WithInterceptorFuncs(s.interceptors())
 	index := fieldIndexer{builder}
@@ -87,19 +89,20 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		t.Fatal(err)
 	}
 	dependencies := &Dependencies{
-		Cache: s.client, Writer: s.client, APIReader: s.client, Recorder: s.events, Registry: NewRegistry(s.client), Metrics: metrics,
+		Cache: s.client, Writer: s.client, Live: s.client, Recorder: s.events, Registry: NewRegistry(s.client), Metrics: metrics,
+		Nodes:  expectations.NewObjects(nil, s.clock),
 		Engine: engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
 		Lease:  &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
 		OwnLease: &nodelease.Leases{Client: s.client, Namespace: "own", Holder: Holder, Clock: s.clock, NameOf: func(n string) string { return n },
 			KeepReleased: true},
 	}
-	t.Cleanup(dependencies.Registry.enter(Medik8s()))
-	t.Cleanup(dependencies.Registry.enter(Kubevirt()))
-	s.Reconciler = NewReconciler(Medik8s(), dependencies, Options{Clock: s.clock, LeaseLoss: 5 * time.Minute})
+	t.Cleanup(dependencies.Registry.serve(Medik8s()))
+	t.Cleanup(dependencies.Registry.serve(Kubevirt()))
+	s.Reconciler = NewReconciler(Medik8s(), dependencies, Options{Clock: s.clock, Settings: plan.Settings{LeaseLoss: 5 * time.Minute}})
 	return s
 }
 
-func (s *stage) interceptors() interceptor.Funcs {
+func (s *fixture) interceptors() interceptor.Funcs {
 	note := func(verb string, object client.Object) error {
 		kind := fmt.Sprintf("%T", object)
 		kind = kind[strings.LastIndex(kind, ".")+1:]
@@ -145,13 +148,13 @@ func (s *stage) interceptors() interceptor.Funcs {
 	}
 }
 
-func nodeOf(name string) *corev1.Node {
+func newNode(name string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	return node
 }
 
-func maintenanceOf(name, node string) *medik8s.NodeMaintenance {
+func newMaintenance(name, node string) *medik8s.NodeMaintenance {
 	return &medik8s.NodeMaintenance{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start.Add(-time.Minute)),
 			Generation: 1},
@@ -159,7 +162,7 @@ func maintenanceOf(name, node string) *medik8s.NodeMaintenance {
 	}
 }
 
-func podOf(name, node string) *corev1.Pod {
+func newPod(name, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"app": "web"}},
 		Spec:       corev1.PodSpec{NodeName: node},
@@ -167,7 +170,7 @@ func podOf(name, node string) *corev1.Pod {
 	}
 }
 
-func leaseOf(node, holder string, renewed time.Time) *coordinationv1.Lease {
+func newLease(node, holder string, renewed time.Time) *coordinationv1.Lease {
 	at := metav1.NewMicroTime(renewed)
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: nodelease.DefaultNamespace, Name: nodelease.Name(node)},
@@ -177,55 +180,59 @@ func leaseOf(node, holder string, renewed time.Time) *coordinationv1.Lease {
 	}
 }
 
-// pass makes one pass and returns what it wrote.
-func (s *stage) pass(name string) (result reconcile.Result, writes string) {
+func requestFor(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
+}
+
+// reconcile reconciles a NodeMaintenance once and returns the writes.
+func (s *fixture) reconcile(name string) (result reconcile.Result, writes string) {
 	s.t.Helper()
 	s.writes = nil
-	result, err := s.Reconcile(s.t.Context(), named(name))
+	result, err := s.Reconcile(s.t.Context(), requestFor(name))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return result, strings.Join(s.writes, ", ")
 }
 
-// rest makes passes until one writes nothing.
-func (s *stage) rest(name string) reconcile.Result {
+// settle reconciles a NodeMaintenance until nothing is written.
+func (s *fixture) settle(name string) reconcile.Result {
 	s.t.Helper()
 	for range 10 {
-		result, writes := s.pass(name)
+		result, writes := s.reconcile(name)
 		if writes == "" {
 			return result
 		}
 		// Progress is written once a second.
-		s.clock.Step(statusEvery)
+		s.clock.Step(statusInterval)
 	}
-	s.t.Fatalf("pass after pass writes: %v", s.writes)
+	s.t.Fatalf("each reconciliation writes: %v", s.writes)
 	return reconcile.Result{}
 }
 
-func (s *stage) read(object client.Object, name string) {
+func (s *fixture) read(object client.Object, name string) {
 	s.t.Helper()
 	if err := s.client.Get(s.t.Context(), types.NamespacedName{Name: name}, object); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *stage) status(name string) medik8s.NodeMaintenanceStatus {
+func (s *fixture) status(name string) medik8s.NodeMaintenanceStatus {
 	s.t.Helper()
 	object := &medik8s.NodeMaintenance{}
 	s.read(object, name)
 	return object.Status
 }
 
-func (s *stage) node(name string) *corev1.Node {
+func (s *fixture) node(name string) *corev1.Node {
 	s.t.Helper()
 	node := &corev1.Node{}
 	s.read(node, name)
 	return node
 }
 
-// update changes an object as somebody else would.
-func update[T client.Object](s *stage, object T, name string, change func(T)) {
+// update changes an object as another writer does.
+func update[T client.Object](s *fixture, object T, name string, change func(T)) {
 	s.t.Helper()
 	s.read(object, name)
 	change(object)
@@ -234,8 +241,8 @@ func update[T client.Object](s *stage, object T, name string, change func(T)) {
 	}
 }
 
-// told drains the events: reasons, in their order.
-func (s *stage) told() string {
+// emitted returns the reasons of the events since the last call.
+func (s *fixture) emitted() string {
 	var out []string
 	for {
 		select {
@@ -248,7 +255,7 @@ func (s *stage) told() string {
 }
 
 // expect checks phase, lastError (a part of it, "" for none) and conditions, written Type=Reason.
-func (s *stage) expect(name string, phase medik8s.Phase, lastError string, conditions ...string) {
+func (s *fixture) expect(name string, phase medik8s.Phase, lastError string, conditions ...string) {
 	s.t.Helper()
 	status := s.status(name)
 	if status.Phase != phase || !strings.Contains(status.LastError, lastError) || (lastError == "") != (status.LastError == "") {
@@ -262,14 +269,14 @@ func (s *stage) expect(name string, phase medik8s.Phase, lastError string, condi
 	}
 }
 
-// held tells whether a node is as a maintenance makes it.
-func held(node *corev1.Node) bool {
+// inMaintenance reports whether a node is cordoned with the taint, the label and the record of a NodeMaintenance.
+func inMaintenance(node *corev1.Node) bool {
 	return node.Spec.Unschedulable && node.Labels[ExcludeLabel] == "true" && node.Annotations[drain.AnnotationCordon] != "" &&
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "medik8s.io/drain" })
 }
 
-// evicting is how many pods are being evicted, by the engine's own count.
-func (s *stage) evicting() float64 {
+// evicting returns the number of Pods that are being evicted, from the engine's metric.
+func (s *fixture) evicting() float64 {
 	s.t.Helper()
 	families, err := s.gather.Gather()
 	if err != nil {

@@ -1,0 +1,64 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/maintenance"
+)
+
+// Finder finds the NodeMaintenances of a node, in both groups.
+type Finder struct {
+	// Cache is read for the groups that it has completely, Live for the others: a group may be disabled, or its cache may not be synced.
+	Cache, Live client.Reader
+	// Cached reports whether the cache has all NodeMaintenances of a capability.
+	Cached func(capability string) bool
+}
+
+// HasMaintenance reports whether a NodeMaintenance names a node, also one that is being deleted.
+func (f *Finder) HasMaintenance(ctx context.Context, node string) (bool, error) {
+	for _, group := range maintenance.Groups() {
+		if found, err := f.findIn(ctx, group, node); ignoreAbsent(err) != nil || found {
+			return found, err
+		}
+	}
+	return false, nil
+}
+
+func (f *Finder) findIn(ctx context.Context, group *maintenance.Group, node string) (bool, error) {
+	reader := f.Live
+	if f.Cached(group.Name) {
+		reader = f.Cache
+	}
+	objects, err := group.List(ctx, reader)
+	if err != nil {
+		return false, err
+	}
+	for _, object := range objects {
+		if object.GetSpec().NodeName != node {
+			continue
+		}
+		// The cache may lag: one that has just been deleted does not block the next one.
+		current := group.NewObject()
+		err := f.Live.Get(ctx, client.ObjectKeyFromObject(object), current)
+		switch {
+		case ignoreAbsent(err) != nil:
+			return false, fmt.Errorf("reading NodeMaintenance %s: %w", object.GetName(), err)
+		case err == nil && current.GetSpec().NodeName == node:
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// ignoreAbsent drops the error that there is no such object, or no such API.
+func ignoreAbsent(err error) error {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}

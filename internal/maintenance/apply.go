@@ -1,0 +1,301 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/maintenance/plan"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// apply carries out a decision, and returns how far the maintenance is after it. The error is what may succeed the next time.
+func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *plan.Decision) (progress plan.Progress, err error) {
+	progress = decision.Progress
+	if !progress.Paused {
+		if err := rc.addFinalizer(ctx, in); err != nil {
+			return progress, err
+		}
+	}
+	switch decision.Action {
+	case plan.Preview:
+		report, err := rc.Engine.Preview(ctx, in.Node, decision.Options)
+		progress.SetPreview(&report)
+		return progress, err
+	case plan.RenewLease:
+		err = rc.acquireLease(ctx, in, &progress)
+	case plan.ReleaseLease:
+		err = rc.releaseOwn(ctx, in, &progress)
+	case plan.Drain:
+		err = rc.drain(ctx, in, decision, &progress)
+	}
+	if err == nil && progress.Report == nil && in.Object.GetStatus().Phase == "" && in.Node != nil {
+		// node-maintenance-operator counts the Pods before it acquires the lease.
+		if report, err := rc.Engine.Preview(ctx, in.Node, drain.Options{}); err == nil {
+			progress.Report = &report
+		}
+	}
+	return progress, err
+}
+
+// addFinalizer adds the finalizer, and makes the node the owner of the NodeMaintenance, so that it is deleted with the node.
+func (rc *reconciliation) addFinalizer(ctx context.Context, in *plan.Input) error {
+	isNew := !controllerutil.ContainsFinalizer(in.Object, medik8s.Finalizer)
+	isOwned := in.Node == nil ||
+		slices.ContainsFunc(in.Object.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == in.Node.UID })
+	if !isNew && isOwned {
+		return nil
+	}
+	changed := copyOf(in.Object)
+	controllerutil.AddFinalizer(changed, medik8s.Finalizer)
+	if !isOwned {
+		if err := controllerutil.SetOwnerReference(in.Node, changed, rc.Writer.Scheme()); err != nil {
+			return err
+		}
+	}
+	if err := rc.patch(ctx, in.Object, changed); err != nil {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	in.Object = changed
+	if isNew {
+		rc.Recorder.Event(changed, corev1.EventTypeNormal, EventBegin, "Begin a node maintenance")
+		log.FromContext(ctx).Info("maintenance begins", "reason", changed.GetSpec().Reason)
+	}
+	return nil
+}
+
+// drain acquires and drains the node.
+func (rc *reconciliation) drain(ctx context.Context, in *plan.Input, decision *plan.Decision, progress *plan.Progress) error {
+	record, err := rc.acquireNode(ctx, in, decision.Record, progress)
+	if err != nil || record == nil {
+		return err
+	}
+	if isDeleted, err := rc.isDeleted(ctx, in.Object); err != nil || isDeleted {
+		return err
+	}
+	rc.state.draining = in.Node.Name
+	report, err := rc.Engine.Drain(ctx, in.Node, record.Since, decision.Options)
+	if err != nil {
+		return err
+	}
+	progress.SetReport(&report, in.Now)
+	if report.OutOfService && !slices.Contains(record.Taints, drain.OutOfServiceTaintID()) {
+		_, err = rc.cordon(ctx, in, record, true, progress)
+	}
+	return err
+}
+
+// acquireNode acquires the lease of the node and cordons it; a control-plane node under the guard's lock, from the check to the cordon. It returns the
+// cordon record; nil if the node cannot be acquired now. The check comes before the lease, which would keep other controllers away that could help.
+func (rc *reconciliation) acquireNode(
+	ctx context.Context, in *plan.Input, before *drain.CordonRecord, progress *plan.Progress,
+) (*drain.CordonRecord, error) {
+	if rc.Guard != nil && !in.IsOwner() && rc.Guard.Applies(in.Node) {
+		var unlock func()
+		ctx, unlock = rc.Guard.Lock(ctx)
+		defer unlock()
+		denial, err := rc.Guard.Check(ctx, in.Node)
+		switch {
+		case status.Classify(err) == status.Denied:
+			progress.BlockCordon(plan.ReasonQuorumUnknown, err.Error(), plan.RetryDenied)
+			return nil, rc.releaseOwn(ctx, in, progress)
+		case err != nil:
+			return nil, err
+		case denial != "":
+			progress.BlockCordon(plan.ReasonQuorum, fmt.Sprintf("%s: %s", rc.group.QuorumText(in.Node.Name), denial), plan.RetryQuorum)
+			return nil, rc.releaseOwn(ctx, in, progress)
+		}
+	}
+	if err := rc.acquireLease(ctx, in, progress); err != nil {
+		return nil, err
+	}
+	if progress.Lease.Met {
+		return rc.cordon(ctx, in, before, false, progress)
+	}
+	if in.GivesUp(progress) {
+		if err := rc.uncordon(ctx, in, in.Record); err != nil {
+			return nil, err
+		}
+		progress.GiveUp()
+	}
+	return nil, nil
+}
+
+// acquireLease acquires or renews the leases of the node.
+func (rc *reconciliation) acquireLease(ctx context.Context, in *plan.Input, progress *plan.Progress) error {
+	renewIn, err := rc.Lease.Acquire(ctx, in.Node)
+	if err == nil && rc.group.OwnLease {
+		_, err = rc.OwnLease.Acquire(ctx, in.Node)
+	}
+	var held *nodelease.AlreadyHeldError
+	switch {
+	case err == nil:
+		in.SetLease(progress, plan.Lease{RenewIn: renewIn})
+		return nil
+	case errors.As(err, &held):
+		in.SetLease(progress, plan.Lease{Held: held, Until: held.Until})
+		if progress.LossCounted {
+			rc.state.lossCounted = in.Now
+			rc.Metrics.leaseErrors.Inc()
+		}
+		return nil
+	}
+	rc.Metrics.leaseErrors.Inc()
+	return setDenied(in, progress, err)
+}
+
+// releaseOwn releases the leases of a node that this maintenance cannot work on now, if they were acquired: they keep the controllers away that could
+// help the node, or that have cordoned it. The leases show that themselves: a reconciliation that acquires one and then fails writes no status.
+func (rc *reconciliation) releaseOwn(ctx context.Context, in *plan.Input, progress *plan.Progress) error {
+	err := rc.Lease.ReleaseIfHolder(ctx, in.Node.Name)
+	if err == nil && rc.group.OwnLease {
+		err = rc.OwnLease.ReleaseIfHolder(ctx, in.Node.Name)
+	}
+	return setDenied(in, progress, err)
+}
+
+// setDenied reports that the API server denies a request for the lease. Any other error is returned.
+func setDenied(in *plan.Input, progress *plan.Progress, err error) error {
+	if status.Classify(err) != status.Denied {
+		return err
+	}
+	var missing *nodelease.NamespaceError
+	in.SetLease(progress, plan.Lease{Denied: err, NamespaceMissing: errors.As(err, &missing)})
+	return nil
+}
+
+// cordon cordons the node, or restores what another writer has undone, in one patch. It returns the cordon record; nil if the node cannot be cordoned.
+func (rc *reconciliation) cordon(
+	ctx context.Context, in *plan.Input, before *drain.CordonRecord, outOfService bool, progress *plan.Progress,
+) (*drain.CordonRecord, error) {
+	change, restores, err := in.Cordon(before, outOfService)
+	if err != nil {
+		return nil, err
+	}
+	parts := strings.Join(change.Parts, ", ")
+	if restores && rc.options.Uncordon == plan.Report {
+		progress.BlockCordon(plan.ReasonUncordoned, "another writer has undone: "+parts, 0)
+		return nil, nil
+	}
+	err = rc.patchNode(ctx, in.Node, change.Patch)
+	switch {
+	case status.Classify(err) == status.Denied:
+		progress.BlockCordon(plan.ReasonDenied, err.Error(), plan.RetryDenied)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case change.Patch != nil:
+		log.FromContext(ctx).Info("node cordoned", "parts", change.Parts, "restored", restores)
+	}
+	if restores && parts != "" {
+		rc.Recorder.Eventf(in.Object, corev1.EventTypeWarning, EventCordonRestored, "restored what another writer has undone: %s", parts)
+	}
+	progress.SetCordoned(change.Record.Since)
+	return change.Record, nil
+}
+
+// uncordon undoes what a cordon record has.
+func (rc *reconciliation) uncordon(ctx context.Context, in *plan.Input, record *drain.CordonRecord) error {
+	change, err := in.Uncordon(record)
+	if err != nil || change.Patch == nil {
+		return err
+	}
+	if err := rc.patchNode(ctx, in.Node, change.Patch); err != nil {
+		return fmt.Errorf("uncordoning node %s: %w", in.Node.Name, err)
+	}
+	rc.Recorder.Event(in.Node, corev1.EventTypeNormal, EventUncordon, "Uncordon a node")
+	log.FromContext(ctx).Info("node uncordoned", "undone", change.Parts)
+	return nil
+}
+
+// isDeleted reports whether the cache shows by now that the NodeMaintenance is being deleted: the writes of this reconciliation have taken time, and
+// no Pod is evicted for a maintenance that ends.
+func (rc *reconciliation) isDeleted(ctx context.Context, object plan.Object) (bool, error) {
+	current := rc.group.NewObject()
+	switch err := rc.Cache.Get(ctx, types.NamespacedName{Name: object.GetName()}, current); {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("reading NodeMaintenance %s: %w", object.GetName(), err)
+	}
+	return current.GetUID() != object.GetUID() || current.GetDeletionTimestamp() != nil, nil
+}
+
+// release uncordons the node, releases its leases and removes the finalizer.
+func (rc *reconciliation) release(ctx context.Context, in *plan.Input, release plan.Release) error {
+	if in.RecordErr != nil {
+		log.FromContext(ctx).Error(in.RecordErr, "uncordoning the node without its cordon record")
+	}
+	if release.Record != nil {
+		if err := rc.uncordon(ctx, in, release.Record); err != nil {
+			return err
+		}
+	}
+	node := in.Object.GetSpec().NodeName
+	if release.Lease {
+		if err := rc.Lease.Release(ctx, node); err != nil {
+			return err
+		}
+	}
+	if release.OwnLease {
+		if err := rc.OwnLease.Release(ctx, node); err != nil {
+			return err
+		}
+	}
+	changed := copyOf(in.Object)
+	controllerutil.RemoveFinalizer(changed, medik8s.Finalizer)
+	if err := rc.patch(ctx, in.Object, changed); err != nil {
+		return fmt.Errorf("removing the finalizer: %w", err)
+	}
+	rc.state.finished = true
+	rc.Recorder.Event(in.Object, corev1.EventTypeNormal, EventRemoved, "Removed a node maintenance")
+	log.FromContext(ctx).Info("maintenance is over")
+	return nil
+}
+
+// copyOf returns a copy of a NodeMaintenance that may be changed.
+func copyOf(object plan.Object) plan.Object {
+	return object.DeepCopyObject().(plan.Object) //nolint:forcetypeassert // a copy has the type of the original
+}
+
+// patch writes the metadata of a NodeMaintenance that has not changed since it was observed.
+func (rc *reconciliation) patch(ctx context.Context, before, changed plan.Object) error {
+	err := rc.Writer.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
+	if err == nil {
+		rc.expect(changed)
+	}
+	return err
+}
+
+// expect expects the cache to show a NodeMaintenance as the API server has answered a write.
+func (rc *reconciliation) expect(object plan.Object) {
+	rc.versions.Expect(string(object.GetUID()), expectations.Write{Version: object.GetResourceVersion()})
+}
+
+// patchNode patches the node if there is a change.
+func (rc *reconciliation) patchNode(ctx context.Context, node *corev1.Node, patch []byte) error {
+	if patch == nil {
+		return nil
+	}
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	if err := rc.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldOwner); err != nil {
+		return err
+	}
+	rc.Nodes.Expect(string(node.UID), expectations.Write{Version: target.ResourceVersion})
+	return nil
+}

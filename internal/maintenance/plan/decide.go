@@ -1,0 +1,150 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/paused"
+)
+
+// Action is what is done to the node.
+type Action string
+
+// The actions.
+const (
+	// None leaves the node alone.
+	None Action = ""
+	// Preview reports what a drain would do.
+	Preview Action = "Preview"
+	// RenewLease keeps the lease and does nothing else.
+	RenewLease Action = "RenewLease"
+	// ReleaseLease leaves the node to the Machine that has cordoned it.
+	ReleaseLease Action = "ReleaseLease"
+	// Drain acquires the lease, cordons the node and drains it.
+	Drain Action = "Drain"
+)
+
+// Decision is what is done about a NodeMaintenance that is not deleted.
+type Decision struct {
+	Action Action
+	// Record is the cordon record that Drain continues; nil for none.
+	Record *drain.CordonRecord
+	// Options are those of Drain and Preview.
+	Options drain.Options
+	// Progress is what is known before the action.
+	Progress Progress
+}
+
+// textOtherFirst is node-maintenance-operator's.
+const textOtherFirst = "a NodeMaintenance for node %s already exists: %s"
+
+// Decide decides about a NodeMaintenance that is not deleted.
+func Decide(in *Input) Decision {
+	d := Decision{Progress: Progress{LeaseErrors: in.Object.GetStatus().ErrorOnLeaseCount}}
+	spec := in.Object.GetSpec()
+	if paused.Is(in.Object.GetAnnotations()) {
+		d.Progress.Paused = true
+		if in.IsOwner() {
+			d.Action = RenewLease // the node stays cordoned
+		}
+		return d
+	}
+	if in.Node == nil {
+		d.Progress.Failure = Condition{Reason: ReasonNoNode, Message: fmt.Sprintf("nodes %q not found", spec.NodeName)}
+		return d
+	}
+	if first := in.first(); first != nil {
+		d.Progress.Failure = Condition{Reason: ReasonOtherFirst, Message: fmt.Sprintf(textOtherFirst, in.Node.Name, first.Name)}
+		return d
+	}
+	options, err := DrainOptions(spec.Drain)
+	if err != nil {
+		d.Progress.Drain, d.Progress.Problem = Condition{Reason: ReasonBadRules, Message: err.Error()}, err.Error()
+		return d
+	}
+	d.Progress.Ignored = in.Settings.Limits.apply(&options)
+	d.Options = options
+	if spec.Drain != nil && spec.Drain.DryRun && !in.IsOwner() {
+		d.Action = Preview
+		d.Progress.Retry(RetryDenied)
+		return d
+	}
+	d.decideRecord(in)
+	return d
+}
+
+// decideRecord decides by the cordon record on the node. Another owner needs the lease for its own work; NodeMaintenances share it as one holder.
+func (d *Decision) decideRecord(in *Input) {
+	record := in.Record
+	switch {
+	case in.RecordErr != nil:
+		d.Progress.BlockCordon(ReasonBadRecord, in.RecordErr.Error(), 0)
+		if meta.IsStatusConditionTrue(in.Object.GetStatus().Conditions, ConditionLeaseHeld) {
+			d.Action = RenewLease // the record may be that of this NodeMaintenance
+		}
+		return
+	case record == nil:
+		d.Action, d.Record = Drain, in.inherited()
+		return
+	case in.Owner == Owner{}:
+		d.Action, d.Record = Drain, record
+		return
+	case in.Owner.Invalid:
+		d.Progress.BlockCordon(ReasonBadRecord, fmt.Sprintf(
+			"annotation %s of node %s names no object that can have cordoned it; remove the annotation when nothing else works on the node: by %q, object %q",
+			drain.AnnotationCordon, in.Node.Name, record.By, record.Object), 0)
+	default:
+		// The end of the owner need not be an event here.
+		d.Progress.BlockCordon(ReasonOtherOwner, fmt.Sprintf("node %s is cordoned for %s since %s; the maintenance begins when that is over",
+			in.Node.Name, in.Owner.Name, record.Since.Format(time.RFC3339)), RetryDenied)
+	}
+	if !strings.HasPrefix(record.By, RecordPrefix) {
+		d.Action = ReleaseLease
+	}
+}
+
+// Release is how a NodeMaintenance that is deleted releases its node.
+type Release struct {
+	// Record is what is undone on the node; nil for nothing.
+	Record *drain.CordonRecord
+	// Lease and OwnLease report whether the leases are released. All NodeMaintenances have the same holder, so the last one of a node releases them.
+	Lease, OwnLease bool
+}
+
+// DecideRelease decides about a NodeMaintenance that is deleted. What was there before is not known if the record cannot be read: then everything that
+// node-maintenance-operator would undo is undone, so that the object can be deleted.
+func DecideRelease(in *Input) Release {
+	others := in.others()
+	release := Release{
+		Lease:    len(others) == 0 && in.Owner.Name == "",
+		OwnLease: in.OwnLease && !slices.ContainsFunc(others, func(p Peer) bool { return p.OwnLease }),
+	}
+	switch {
+	case in.IsOwner():
+		release.Record = in.Record
+	case in.Node != nil && in.Record == nil:
+		release.Record = in.inherited()
+	}
+	return release
+}
+
+// Cordon returns the change that cordons the node, with the taint of an unreachable node if asked for. restores reports whether the change restores
+// what another writer has undone.
+func (in *Input) Cordon(before *drain.CordonRecord, outOfService bool) (change drain.Change, restores bool, err error) {
+	id := recordID(in.Object.GetUID())
+	isOwn := before != nil && before.By == id
+	// The record has the taint once the node got it.
+	given := isOwn && slices.Contains(before.Taints, drain.OutOfServiceTaintID()) && !in.Settings.Limits.NoOutOfService
+	change, err = drain.Cordon(in.Node, before, drain.Owner{ID: id}, in.additions(outOfService || given), in.Now)
+	return change, change.Patch != nil && isOwn && (given || !outOfService), err
+}
+
+// Uncordon returns the change that undoes a record.
+func (in *Input) Uncordon(record *drain.CordonRecord) (drain.Change, error) {
+	return drain.Uncordon(in.Node, record, in.additions(true))
+}

@@ -1,0 +1,219 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/drain"
+)
+
+const (
+	// RetryDenied is how soon a request is tried again that the API server denied.
+	RetryDenied = 30 * time.Second
+	// RetryQuorum is how soon the control plane is checked again that cannot spare the node.
+	RetryQuorum = 5 * time.Second
+	// retryLease is the longest delay of the next request for a lease that another holder has, and between two failures that are counted.
+	retryLease = time.Minute
+	// maxLeaseErrors is the number of failures in a row after which node-maintenance-operator uncordons the node.
+	maxLeaseErrors = 3
+)
+
+// The texts of node-maintenance-operator.
+const (
+	textNotObtained = "failed to obtain a lease that is not owned by us"
+	textNotExtended = "failed to extend a lease that used to be owned by us"
+	textGivenUp     = "maintenance failed: lease could not be extended"
+)
+
+// Progress is how far a maintenance is.
+type Progress struct {
+	Lease, Cordon, Drain Condition
+	// Failure ends the maintenance for now; its message is lastError.
+	Failure Condition
+	// Problem is lastError of a maintenance that continues.
+	Problem string
+	// Ignored is what is asked for and disabled; it is the beginning of lastError until the node is drained.
+	Ignored string
+	// Report is the state of the drain; nil if it is not known.
+	Report *drain.Report
+	// Evicting reports whether Pods are being evicted.
+	Evicting bool
+	// LeaseErrors is how many times in a row the lease could not be renewed. LossCounted reports whether this reconciliation has counted.
+	LeaseErrors int
+	LossCounted bool
+	// Paused reports that the NodeMaintenance is paused.
+	Paused bool
+	// RetryIn is when the NodeMaintenance is reconciled again without an event; zero is never.
+	RetryIn time.Duration
+}
+
+// Retry asks for a reconciliation after a delay; the shortest delay counts.
+func (p *Progress) Retry(delay time.Duration) {
+	if p.RetryIn == 0 || delay < p.RetryIn {
+		p.RetryIn = max(delay, time.Millisecond)
+	}
+}
+
+// BlockCordon reports why the node is not cordoned, and stops the evictions. The next attempt is after the delay; zero is after an event.
+func (p *Progress) BlockCordon(reason, message string, delay time.Duration) {
+	p.Cordon, p.Problem, p.Evicting = Condition{Reason: reason, Message: message}, message, false
+	if delay > 0 {
+		p.Retry(delay)
+	}
+}
+
+// SetCordoned reports that the node is cordoned.
+func (p *Progress) SetCordoned(since time.Time) {
+	p.Cordon = Condition{Met: true, Reason: ReasonCordoned, Message: "since " + since.Format(time.RFC3339)}
+}
+
+// Lease is the answer to the request for the lease of the node.
+type Lease struct {
+	// RenewIn is when it is renewed.
+	RenewIn time.Duration
+	// Held is why another holder has it, which ends at Until; nil if none has it.
+	Held  error
+	Until time.Time
+	// Denied is why the API server denies the request; nil if it does not. NamespaceMissing reports that the namespace of the leases is missing.
+	Denied           error
+	NamespaceMissing bool
+}
+
+// SetLease reports the answer to the request for the lease. Without the lease no Pod is evicted: another controller may work on the node.
+func (in *Input) SetLease(p *Progress, lease Lease) {
+	switch {
+	case lease.Held != nil:
+		in.setHeld(p, lease)
+	case lease.Denied != nil:
+		p.Lease, p.Problem = Condition{Reason: ReasonDenied, Message: lease.Denied.Error()}, lease.Denied.Error()
+		if lease.NamespaceMissing {
+			p.Lease.Reason = ReasonNamespace
+		}
+		p.Retry(RetryDenied)
+	default:
+		p.Lease = Condition{Met: true, Reason: ReasonHeld, Message: "renewed for as long as the maintenance lasts"}
+		p.LeaseErrors = 0
+		p.Retry(lease.RenewIn)
+		return
+	}
+	if in.IsOwner() {
+		p.Cordon = Condition{Met: true, Reason: ReasonCordoned, Message: "the node stays cordoned while Drover cannot renew the lease"}
+	}
+}
+
+// setHeld reports that another holder has the lease. Failures count only if it was Drover's.
+func (in *Input) setHeld(p *Progress, lease Lease) {
+	p.Retry(min(max(lease.Until.Sub(in.Now), time.Second), in.lossInterval()))
+	status := in.Object.GetStatus()
+	before := meta.FindStatusCondition(status.Conditions, ConditionLeaseHeld)
+	p.Lease = Condition{Reason: ReasonLost, Message: lease.Held.Error()}
+	switch {
+	case status.Phase == medik8s.PhaseFailed && before != nil && before.Reason == ReasonLost && !in.IsOwner():
+		// Given up already; the maintenance begins again when the lease is available.
+		p.Failure = Condition{Reason: ReasonLost, Message: textGivenUp}
+	case in.IsOwner(), before != nil && before.Status == metav1.ConditionTrue:
+		p.Problem = fmt.Sprintf("%s: %s", textNotExtended, lease.Held)
+		if in.Now.Sub(in.lossCounted()) >= in.lossInterval() {
+			p.LeaseErrors++
+			p.LossCounted = true
+		}
+	default:
+		p.Lease.Reason = ReasonHeldByOther
+		p.Problem = fmt.Sprintf("%s: %s", textNotObtained, lease.Held)
+	}
+}
+
+// lossInterval is the shortest time between two failures that are counted: what counts is how long the lease is lost, not the number of
+// reconciliations. Enough of them fit into Settings.LeaseLoss.
+func (in *Input) lossInterval() time.Duration {
+	return min(retryLease, max(in.Settings.LeaseLoss/(maxLeaseErrors+1), time.Second))
+}
+
+// lossCounted returns when a failure was counted last, also before a restart.
+func (in *Input) lossCounted() time.Time {
+	status := in.Object.GetStatus()
+	if in.LossCounted.IsZero() && status.ErrorOnLeaseCount > 0 && status.LastUpdate != nil {
+		return status.LastUpdate.Time
+	}
+	return in.LossCounted
+}
+
+// GivesUp reports whether the node is uncordoned because its lease has been lost for too long. A node that has been drained stays cordoned: a user may
+// be working on it.
+func (in *Input) GivesUp(p *Progress) bool {
+	status := in.Object.GetStatus()
+	before := meta.FindStatusCondition(status.Conditions, ConditionLeaseHeld)
+	return p.Lease.Reason == ReasonLost && before != nil && before.Reason == ReasonLost && in.IsOwner() && status.Phase != medik8s.PhaseSucceeded &&
+		p.LeaseErrors > maxLeaseErrors && in.Now.Sub(before.LastTransitionTime.Time) >= in.Settings.LeaseLoss
+}
+
+// GiveUp reports that the node has been uncordoned because its lease was lost.
+func (p *Progress) GiveUp() {
+	p.Cordon, p.Failure = Condition{}, Condition{Reason: ReasonLost, Message: textGivenUp}
+}
+
+// SetReport reports the state of the drain.
+func (p *Progress) SetReport(report *drain.Report, now time.Time) {
+	p.Report, p.Drain, p.Evicting = report, drainCondition(report), true
+	if !report.Wake.IsZero() {
+		p.Retry(report.Wake.Sub(now))
+	}
+	if p.Drain.Reason == ReasonLate {
+		p.Problem = p.Drain.Message
+	}
+}
+
+// SetPreview reports what a drain would do.
+func (p *Progress) SetPreview(report *drain.Report) {
+	text := fmt.Sprintf("dry run: %d pods of %d would have to leave", len(report.Left), report.Total)
+	var blocked []string
+	for _, group := range report.Groups() {
+		if group.Reason.Blocks() {
+			blocked = append(blocked, fmt.Sprintf("%d %s (%s)", len(group.Pods), group.Reason, group.Detail))
+		}
+	}
+	if len(blocked) > 0 {
+		text += "; blocked now: " + strings.Join(blocked, ", ")
+	}
+	p.Report, p.Drain = report, Condition{Reason: ReasonDryRun, Message: text}
+}
+
+func drainCondition(report *drain.Report) Condition {
+	condition := Condition{Reason: ReasonDraining, Message: report.Text()}
+	switch {
+	case report.Done():
+		condition.Met, condition.Reason = true, ReasonDrained
+	case report.DeadlineExceeded:
+		condition.Reason, condition.Message = ReasonLate, "the deadline is over; "+condition.Message
+	case len(report.Volumes) > 0:
+		condition.Reason = ReasonVolumes
+	case len(report.Left) == 0:
+		condition.Reason = ReasonMinimumTime
+	case report.Blocked():
+		condition.Reason = ReasonBlocked
+	}
+	return condition
+}
+
+// blockedPatience is how long a drain may be blocked for a temporary reason before an event reports it.
+const blockedPatience = 15 * time.Second
+
+// BlockedPatience returns how long a drain that is blocked may be so before an event reports it; blocked is false for any other drain.
+func (p *Progress) BlockedPatience() (patience time.Duration, blocked bool) {
+	permanent := func(pod drain.Left) bool {
+		return pod.Reason == drain.BudgetNever || pod.Reason == drain.TwoBudgets || pod.Reason == drain.NotAllowed
+	}
+	switch {
+	case p.Drain.Reason == ReasonLate, p.Drain.Reason == ReasonBlocked && slices.ContainsFunc(p.Report.Left, permanent):
+		return 0, true
+	case p.Drain.Reason == ReasonBlocked:
+		return blockedPatience, true
+	}
+	return 0, false
+}

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -91,15 +89,8 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) { r.addNode(ctx, queue, node) },
 		}),
-		// Another controller releases the lease of a Node.
-		watch.Source(cache, &coordinationv1.Lease{}, watch.Handler[*coordinationv1.Lease]{
-			Updated: func(ctx context.Context, queue watch.Queue, before, after *coordinationv1.Lease) {
-				if !apiequality.Semantic.DeepEqual(before.Spec.HolderIdentity, after.Spec.HolderIdentity) {
-					r.addLease(ctx, queue, after)
-				}
-			},
-			Deleted: r.addLease,
-		}),
+		// The lease of a Node is released, or another holder acquires it.
+		nodelease.Source(cache, r.machinesOfNode),
 	)
 }
 
@@ -153,13 +144,6 @@ func (r *Reconciler) machinesOfNode(ctx context.Context, node string) []reconcil
 		requests[i] = request(&machines.Items[i])
 	}
 	return requests
-}
-
-// addLease enqueues the Machine that waits for a lease. The name of a lease is that of its Node in lower case, as Node names are.
-func (r *Reconciler) addLease(ctx context.Context, queue watch.Queue, lease *coordinationv1.Lease) {
-	if node, ok := strings.CutPrefix(lease.Name, nodelease.Name("")); ok {
-		queue.Add(watch.Rollout, r.machinesOfNode(ctx, node)...)
-	}
 }
 
 func request(machine *machinev1beta1.Machine) reconcile.Request {

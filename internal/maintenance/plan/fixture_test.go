@@ -32,7 +32,9 @@ func newInput(change ...func(*Input, *medik8s.NodeMaintenance)) *Input {
 
 // withRecord adds the cordon record of an owner.
 func withRecord(by string) func(*Input, *medik8s.NodeMaintenance) {
-	return func(in *Input, _ *medik8s.NodeMaintenance) { in.Record = &drain.CordonRecord{By: by, Since: start, Cordoned: true} }
+	return func(in *Input, _ *medik8s.NodeMaintenance) {
+		in.Record = &drain.CordonRecord{By: by, Since: start, Cordoned: true}
+	}
 }
 
 // withLease adds a condition LeaseHeld that has been as it is for some time.

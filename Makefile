@@ -67,6 +67,7 @@ demo-soak: build ## Run the demo DEMO_SOAK_RUNS=20 times, the second half beside
 test: sandbox-node tools ## Run all tests, with the race detector.
 	go test -race -timeout 30m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
 	cd tools/images && go test ./...
+	cd sandbox && CGO_ENABLED=0 go test -trimpath $(TEST_FLAGS) ./internal/kubelet ./internal/machineconfig # these do not import Kubernetes
 	@go run ./test/realnode/missing
 
 .PHONY: bench

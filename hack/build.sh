@@ -102,7 +102,7 @@ key() {
 	{
 		go env GOVERSION GOOS GOARCH GOFLAGS CGO_ENABLED GOEXPERIMENT &&
 			link_flags "$1" &&
-			find sandbox test/cluster test/kubelet test/machineconfig test/realnode provider/*.go provider/kwok config/crd -type f \
+			find sandbox test/cluster test/openshift test/realnode provider/*.go provider/kwok config/crd -type f \
 				! -name '*_test.go' ! -name '*.md' | LC_ALL=C sort | xargs sha256sum
 	} | sha256sum | cut -c1-20
 }

@@ -115,7 +115,7 @@ func annotate(w *world, configuration *admissionregistrationv1.ValidatingWebhook
 	patch(w, configuration, fmt.Sprintf(`{"metadata":{"annotations":{%q:"x"}}}`, key))
 }
 
-// unchanged tells whether a configuration is at the version that was written last by the test.
+// unchanged reports whether a configuration is at the version that was written last by the test.
 func (w *world) unchanged(configuration *admissionregistrationv1.ValidatingWebhookConfiguration) error {
 	now := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := w.Client.Get(w.Context(), types.NamespacedName{Name: configuration.Name}, now); err != nil {

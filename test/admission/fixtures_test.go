@@ -220,7 +220,7 @@ func quorumText(object client.Object, node string) string {
 	return "can not put master/control-plane node into maintenance at this moment, disrupting node " + node + " will violate etcd quorum"
 }
 
-// trusts tells whether every webhook of the configuration has an authority, and the same.
+// trusts reports whether every webhook of the configuration has an authority, and the same.
 func (w *world) trusts() ([]byte, error) {
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := w.Client.Get(w.Context(), types.NamespacedName{Name: configurationName}, configuration); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // formerAdministrator had the right to patch MachineConfigPools when their run was made, or the policy was not there yet.
@@ -38,13 +38,13 @@ func newRace(t *testing.T) *race {
 		r.MadeUntilTheEnd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	for _, name := range []string{r.pool, r.canary} {
-		r.MadeUntilTheEnd(machineconfig.NewPool(name))
+		r.MadeUntilTheEnd(openshift.NewPool(name))
 	}
 	r.MadeUntilTheEnd(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "race-node", Labels: map[string]string{
 		"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/" + r.pool: "",
 		"machineconfiguration.openshift.io/release-image-version": "4.17.0",
 	}}})
-	if err := machineconfig.Upgrade(t.Context(), r.Client, "4.17.1"); err != nil {
+	if err := openshift.Upgrade(t.Context(), r.Client, "4.17.1"); err != nil {
 		t.Fatal(err)
 	}
 	return r

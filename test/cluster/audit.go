@@ -22,7 +22,7 @@ import (
 // AuditMark is a place in the audit log.
 type AuditMark int64
 
-// AuditEvent is one request to the API server, as its audit log tells it.
+// AuditEvent is one request to the API server, as its audit log has it.
 type AuditEvent struct {
 	// User is who asked; for an impersonated request that is the impersonated user.
 	User      string
@@ -43,17 +43,17 @@ type AuditEvent struct {
 	Received, Answered time.Time
 }
 
-// Write tells whether the request changes something, if it succeeds.
+// Write reports whether the request changes something, if it succeeds.
 func (e *AuditEvent) Write() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb)
 }
 
-// Unread tells that nobody has read the request's body: the authorizer refused it, or its client died while it was being sent.
+// Unread reports whether the request's body was not read: the authorizer refused it, or its client died while it was being sent.
 func (e *AuditEvent) Unread() bool {
 	return slices.Contains([]int{0, http.StatusBadRequest, http.StatusForbidden, http.StatusInternalServerError}, e.Code)
 }
 
-// InEndingNamespace tells that something was to be made in a namespace that is being deleted: forbidden for everybody, whatever they may.
+// InEndingNamespace reports whether an object was to be created in a namespace that is being deleted, which is forbidden for every user.
 func (e *AuditEvent) InEndingNamespace() bool {
 	return e.Code == http.StatusForbidden && strings.Contains(e.Message, "because it is being terminated")
 }

@@ -54,7 +54,7 @@ func auditUser(t *testing.T, name string, groups ...string) kubernetes.Interface
 	return clientFor(t, cfg, err)
 }
 
-func TestAuditNamesEveryRequest(t *testing.T) {
+func TestAudit_RecordsEveryRequest(t *testing.T) {
 	clients := auditUser(t, "auditor", "system:masters")
 	mark, before := syncAudit(t), time.Now()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "audited"}}
@@ -95,8 +95,8 @@ func TestAuditNamesEveryRequest(t *testing.T) {
 	}
 }
 
-func TestAuditHasRefusedRequests(t *testing.T) {
-	clients := auditUser(t, "nobody-in-particular")
+func TestAudit_RecordsRefusedRequests(t *testing.T) {
+	clients := auditUser(t, "reader")
 	mark := syncAudit(t)
 	if _, err := clients.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Fatalf("listing secrets gave %v, want forbidden", err)
@@ -109,7 +109,7 @@ func TestAuditHasRefusedRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := cluster.AuditKey{User: "nobody-in-particular", Verb: "list", Resource: "secrets", Code: 403}
+	key := cluster.AuditKey{User: "reader", Verb: "list", Resource: "secrets", Code: 403}
 	if counts[key] != 1 {
 		t.Errorf("%d refused requests, want 1, in\n%s", counts[key], counts)
 	}
@@ -119,7 +119,7 @@ func TestAuditHasRefusedRequests(t *testing.T) {
 	}
 }
 
-func TestAuditCounts(t *testing.T) {
+func TestAudit_Counts(t *testing.T) {
 	clients := auditUser(t, "counter", "system:masters")
 	mark := syncAudit(t)
 	for range 7 {
@@ -153,7 +153,7 @@ func TestAuditCounts(t *testing.T) {
 	}
 }
 
-func TestAuditSyncEndsWithItsContext(t *testing.T) {
+func TestAuditSync_ContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := env.Audit().Sync(ctx); err == nil {
@@ -161,7 +161,7 @@ func TestAuditSyncEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAuditTellsWhatIsRefusedForTheNamespace(t *testing.T) {
+func TestAudit_EndingNamespace(t *testing.T) {
 	clients := auditUser(t, "late-comer", "system:masters")
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ending"}}
 	if _, err := clients.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {

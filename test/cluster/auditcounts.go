@@ -14,7 +14,7 @@ type AuditKey struct {
 	Code                                     int
 }
 
-// Write tells whether such a request changes something, if it succeeds.
+// Write reports whether such a request changes something, if it succeeds.
 func (k AuditKey) Write() bool { return (&AuditEvent{Verb: k.Verb}).Write() }
 
 // AuditCounts is how many requests of each kind there were.

@@ -38,7 +38,7 @@ type deleteOptions struct {
 	Preconditions      struct{ UID string }
 }
 
-// repeated tells whether the event is the second one of its request: a request that may take long has one when its
+// repeated reports whether the event is the second one of its request: a request that may take long has one when its
 // answer begins and one when it ends.
 func (w *wireEvent) repeated() bool {
 	if w.Stage != "ResponseComplete" {

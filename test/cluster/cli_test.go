@@ -108,7 +108,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-func TestCommandLineKillsAndResumes(t *testing.T) {
+func TestCommandLine_KillAndResume(t *testing.T) {
 	s := newSandbox(t)
 	s.run("up", "--components", "", "--unsafe-no-fsync")
 	s.run("kubectl", "create", "configmap", "kept")

@@ -38,9 +38,7 @@ func (c *Cluster) componentStatus(ctx context.Context, component string) Status 
 	if !slices.Contains(c.state.Components, component) {
 		return status
 	}
-	c.mu.Lock()
-	id := c.state.Processes[component]
-	c.mu.Unlock()
+	id := c.process(component)
 	status.Port, status.State = c.state.Ports[component], "stopped"
 	stat, alive := id.stat()
 	if !alive {
@@ -64,9 +62,11 @@ func (c *Cluster) Kill(component string, sig syscall.Signal) error {
 	if err := c.has(component); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	id := c.state.Processes[component]
-	c.mu.Unlock()
+	return c.kill(component, sig)
+}
+
+func (c *Cluster) kill(component string, sig syscall.Signal) error {
+	id := c.process(component)
 	if err := id.signal(sig); err != nil {
 		return fmt.Errorf("cluster: killing %s: %w", component, err)
 	}
@@ -82,10 +82,7 @@ func (c *Cluster) StartComponent(ctx context.Context, component string) error {
 	if err := c.has(component); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	id := c.state.Processes[component]
-	c.mu.Unlock()
-	if !id.alive() {
+	if !c.process(component).alive() {
 		if err := c.spawn(component); err != nil {
 			return err
 		}
@@ -93,7 +90,7 @@ func (c *Cluster) StartComponent(ctx context.Context, component string) error {
 	return c.waitReady(ctx, component)
 }
 
-// has tells whether the component is part of this control plane.
+// has reports whether the component is part of this control plane.
 func (c *Cluster) has(component string) error {
 	if !slices.Contains(c.state.Components, component) {
 		return fmt.Errorf("cluster: no component %q in this control plane; there are %v", component, c.state.Components)

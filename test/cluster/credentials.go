@@ -16,8 +16,8 @@ var identities = map[string]identity{
 	Kwok:              {user: "system:kwok"},
 }
 
-// credentials are the authorities of a control plane. etcd has one of its own, because whoever it signs for may read
-// every object; so have the requests of aggregated API servers, because whoever it signs for may name any user.
+// credentials are the authorities of a control plane. etcd has one of its own, because every client that it signs may read
+// every object; so have the requests of aggregated API servers, because their clients may name any user.
 type credentials struct {
 	ca, etcd, frontProxy *authority
 }

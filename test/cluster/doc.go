@@ -2,8 +2,8 @@
 //
 // The programs (etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok) come from one binary,
 // drover-sandbox, which hack/build.sh builds; this package starts each as a process of its own, so that a test
-// can kill one and bring it back. TLS, RBAC, admission and the audit log are as in a real cluster: every identity has a
-// client certificate or a token, nobody is anonymous, and the audit log names every request.
+// can kill one and start it again. TLS, RBAC, admission and the audit log are as in a real cluster: every identity has a
+// client certificate or a token, there are no anonymous requests, and the audit log names every request.
 //
 // A test package starts one control plane in its TestMain:
 //

@@ -22,7 +22,7 @@ const endLimit = 2 * time.Minute
 // control plane is a detached one. Its log is LogFile of the name that is returned.
 func (c *Cluster) StartExtra(name, path string, args ...string) (component string, err error) {
 	component = extraPrefix + name
-	if c.extra(component).alive() {
+	if c.process(component).alive() {
 		return "", fmt.Errorf("cluster: %s runs already", name)
 	}
 	started, err := launch(c.command(path, args), name, c.layout.log(component))
@@ -32,8 +32,8 @@ func (c *Cluster) StartExtra(name, path string, args ...string) (component strin
 	return component, c.own(component, started)
 }
 
-// ExtraRuns tells whether a process that StartExtra has started still runs.
-func (c *Cluster) ExtraRuns(name string) bool { return c.extra(extraPrefix + name).alive() }
+// ExtraRuns reports whether a process that StartExtra has started still runs.
+func (c *Cluster) ExtraRuns(name string) bool { return c.process(extraPrefix + name).alive() }
 
 // Extras lists the names of what StartExtra has started, sorted, whether it still runs or not.
 func (c *Cluster) Extras() []string {
@@ -53,7 +53,7 @@ func (c *Cluster) Extras() []string {
 // and the error says so.
 func (c *Cluster) EndExtra(name string) error {
 	component := extraPrefix + name
-	id := c.extra(component)
+	id := c.process(component)
 	if err := id.signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("cluster: ending %s: %w", name, err)
 	}
@@ -83,7 +83,8 @@ func (c *Cluster) endExtras() error {
 	return errors.Join(failures...)
 }
 
-func (c *Cluster) extra(component string) processID {
+// process returns the process of a component as it was started last; the zero value if it never was.
+func (c *Cluster) process(component string) processID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state.Processes[component]

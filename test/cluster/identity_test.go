@@ -40,7 +40,7 @@ func whoAmI(t *testing.T, cfg *rest.Config, err error) string {
 	return review.Status.UserInfo.Username
 }
 
-func TestIdentitiesAreAuthenticated(t *testing.T) {
+func TestIdentity_Authenticated(t *testing.T) {
 	ctx := context.Background()
 	if got := whoAmI(t, env.Admin(), nil); got != "kubernetes-admin" {
 		t.Errorf("administrator is %q", got)
@@ -70,14 +70,14 @@ func TestIdentitiesAreAuthenticated(t *testing.T) {
 	}
 }
 
-func TestAnonymousIsRefused(t *testing.T) {
+func TestIdentity_AnonymousRefused(t *testing.T) {
 	clients := clientFor(t, env.Anonymous(), nil)
 	if _, err := clients.Discovery().ServerVersion(); !apierrors.IsUnauthorized(err) {
 		t.Errorf("anonymous request gave %v, want unauthorized", err)
 	}
 }
 
-func TestNodeCannotTouchTaints(t *testing.T) {
+func TestIdentity_NodeCannotChangeTaints(t *testing.T) {
 	ctx := context.Background()
 	admin := clientFor(t, env.Admin(), nil)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "restricted"}}

@@ -160,7 +160,7 @@ func waitEstablished(ctx context.Context, client dynamic.Interface, name string)
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, readyLimit, true, func(ctx context.Context) (bool, error) {
 		var object *unstructured.Unstructured
 		if object, last = client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{}); last != nil {
-			return false, nil //nolint:nilerr // it is asked again, and what it said last is told at the end
+			return false, nil //nolint:nilerr // it is asked again, and the last error is part of the final one
 		}
 		spec, _, _ := unstructured.NestedMap(object.Object, "spec")
 		group, _, _ := unstructured.NestedString(spec, "group")
@@ -181,32 +181,41 @@ func waitEstablished(ctx context.Context, client dynamic.Interface, name string)
 
 // installKwokRole gives kwok's identity what it needs and no more.
 func (c *Cluster) installKwokRole(ctx context.Context) error {
+	return c.grant(ctx, Kwok, identities[Kwok].user, []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"nodes/status", "pods/status"}, Verbs: []string{"patch", "update"}},
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch", "delete", "patch", "update"}},
+		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
+		{
+			APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
+			Verbs: []string{"get", "list", "watch", "create", "patch", "update"},
+		},
+	})
+}
+
+// grant gives a user a ClusterRole of its own with some rules.
+func (c *Cluster) grant(ctx context.Context, component, user string, rules []rbacv1.PolicyRule) error {
 	clients, err := kubernetes.NewForConfig(c.admin)
 	if err != nil {
 		return fmt.Errorf("cluster: making a client: %w", err)
 	}
-	rule := func(group string, resources []string, verbs ...string) *rbacv1ac.PolicyRuleApplyConfiguration {
-		return rbacv1ac.PolicyRule().WithAPIGroups(group).WithResources(resources...).WithVerbs(verbs...)
+	name := "drover-sandbox:" + component
+	role := rbacv1ac.ClusterRole(name)
+	for _, rule := range rules {
+		role.WithRules(rbacv1ac.PolicyRule().WithAPIGroups(rule.APIGroups...).WithResources(rule.Resources...).WithVerbs(rule.Verbs...))
 	}
-	const name = "drover-sandbox:kwok"
-	role := rbacv1ac.ClusterRole(name).WithRules(
-		rule("", []string{"nodes"}, "get", "list", "watch"),
-		rule("", []string{"nodes/status", "pods/status"}, "patch", "update"),
-		rule("", []string{"pods"}, "get", "list", "watch", "delete", "patch", "update"),
-		rule("", []string{"events"}, "create", "patch", "update"),
-		rule("coordination.k8s.io", []string{"leases"}, "get", "list", "watch", "create", "patch", "update"),
-	)
 	binding := rbacv1ac.ClusterRoleBinding(name).
 		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(name)).
-		WithSubjects(rbacv1ac.Subject().WithAPIGroup(rbacv1.GroupName).WithKind("User").WithName(identities[Kwok].user))
+		WithSubjects(rbacv1ac.Subject().WithAPIGroup(rbacv1.GroupName).WithKind("User").WithName(user))
 	apply := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if _, err := clients.RbacV1().ClusterRoles().Apply(ctx, role, apply); err != nil {
-		return fmt.Errorf("cluster: giving kwok its role: %w", err)
+	_, err = clients.RbacV1().ClusterRoles().Apply(ctx, role, apply)
+	if err == nil {
+		_, err = clients.RbacV1().ClusterRoleBindings().Apply(ctx, binding, apply)
 	}
-	if _, err := clients.RbacV1().ClusterRoleBindings().Apply(ctx, binding, apply); err != nil {
-		return fmt.Errorf("cluster: giving kwok its role: %w", err)
+	if err != nil {
+		return fmt.Errorf("cluster: granting %s its role: %w", component, err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/test/cluster"
 )
 
-func TestEveryComponentRuns(t *testing.T) {
+func TestCluster_EveryComponentRuns(t *testing.T) {
 	eventually(t, "every component runs", func(ctx context.Context) error {
 		for _, status := range env.Status(ctx) {
 			if status.State != "running" || status.PID == 0 || status.Port == 0 || status.Memory == 0 {
@@ -29,7 +29,7 @@ func TestEveryComponentRuns(t *testing.T) {
 	})
 }
 
-func TestKilledComponentsComeBackWithTheirData(t *testing.T) {
+func TestCluster_KilledComponentsKeepTheirData(t *testing.T) {
 	ctx := t.Context()
 	clients := clientFor(t, env.Admin(), nil)
 	maps := clients.CoreV1().ConfigMaps("default")
@@ -66,8 +66,8 @@ func TestKilledComponentsComeBackWithTheirData(t *testing.T) {
 	}
 }
 
-// TestEndsWithItsParent kills a process that started a control plane and then resumes that control plane's folder.
-func TestEndsWithItsParent(t *testing.T) {
+// TestCluster_EndsWithItsParent kills a process that started a control plane and then resumes that control plane's folder.
+func TestCluster_EndsWithItsParent(t *testing.T) {
 	dir := t.TempDir()
 	pids, kill := startOrphan(t, dir)
 	first, err := cluster.Open(dir, cluster.Options{})

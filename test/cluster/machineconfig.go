@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-	"time"
 
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // MachineConfig is the program of drover-sandbox that plays OpenShift's cluster-version-operator and machine-config-operator. It is none of
@@ -21,28 +20,19 @@ const MachineConfig = "machine-config"
 // MachineConfigUser is the user name by which the API server knows it.
 const MachineConfigUser = "system:" + MachineConfig
 
-// MachineConfigClient returns a configuration of the machine-config simulator's own identity, for one that runs in the test's process.
+// MachineConfigClient returns a configuration of the machine-config simulator's own identity, for a simulator that runs in the caller's process.
 // InstallOpenShift gives that identity its permissions.
 func (c *Cluster) MachineConfigClient() (*rest.Config, error) {
 	return c.clientConfig(identity{user: MachineConfigUser})
 }
 
-// PlayMachineConfig runs the machine-config simulator in this process until the returned function is called, which waits for its end.
-func (c *Cluster) PlayMachineConfig(opts machineconfig.Options) (stop func() error, err error) {
-	config, err := c.MachineConfigClient()
-	if err != nil {
-		return nil, err
-	}
-	return machineconfig.Start(config, opts)
-}
-
 // StartMachineConfig starts the machine-config simulator as a process of its own and returns when its watches run. It ends with this process,
 // unless the control plane is a detached one. Options are kept for ResumeMachineConfig; their Clock, Log and Started are not.
-func (c *Cluster) StartMachineConfig(ctx context.Context, opts machineconfig.Options) error {
+func (c *Cluster) StartMachineConfig(ctx context.Context, opts openshift.Options) error {
 	if err := opts.Validate(); err != nil {
 		return err
 	}
-	if c.machineConfigProcess().alive() {
+	if c.process(MachineConfig).alive() {
 		return fmt.Errorf("cluster: %s runs already; stop it first", MachineConfig)
 	}
 	config, err := c.MachineConfigClient()
@@ -67,66 +57,41 @@ func (c *Cluster) ResumeMachineConfig(ctx context.Context) error {
 	if !c.HasMachineConfig() {
 		return fmt.Errorf("cluster: %s was never started here", MachineConfig)
 	}
-	if c.machineConfigProcess().alive() {
+	if c.process(MachineConfig).alive() {
 		return nil
 	}
 	ready := c.layout.config(MachineConfig + ".ready")
 	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("cluster: starting %s: %w", MachineConfig, err)
 	}
-	started, err := c.spawnMachineConfig(ready)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, readyLimit)
-	defer cancel()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		if _, err := os.Stat(ready); err == nil {
-			return nil
-		}
-		select {
-		case <-started.done:
-			return fmt.Errorf("cluster: %s ended while it started%s; the end of its log %s:\n%s", MachineConfig, exitStatus(started),
-				c.layout.log(MachineConfig), c.layout.logTail(MachineConfig))
-		case <-ctx.Done():
-			return fmt.Errorf("cluster: %s is not ready: %w; the end of its log %s:\n%s", MachineConfig, ctx.Err(),
-				c.layout.log(MachineConfig), c.layout.logTail(MachineConfig))
-		case <-ticker.C:
-		}
-	}
-}
-
-// spawnMachineConfig starts the process, which makes the file ready once it is.
-func (c *Cluster) spawnMachineConfig(ready string) (*child, error) {
 	command := c.command(c.binary, []string{
 		MachineConfig, "--kubeconfig=" + c.layout.kubeconfig(MachineConfig), "--options=" + c.machineConfigOptions(), "--ready-file=" + ready,
 	})
 	started, err := launch(command, MachineConfig, c.layout.log(MachineConfig))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return started, c.own(MachineConfig, started)
+	if err := c.own(MachineConfig, started); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	return c.awaitReady(ctx, MachineConfig, func() error {
+		_, err := os.Stat(ready)
+		return err
+	})
 }
 
 // KillMachineConfig sends a signal to the machine-config simulator; after SIGKILL it waits until the process is gone. It gives
 // os.ErrProcessDone when it does not run.
 func (c *Cluster) KillMachineConfig(sig syscall.Signal) error {
-	id := c.machineConfigProcess()
-	if err := id.signal(sig); err != nil {
-		return fmt.Errorf("cluster: killing %s: %w", MachineConfig, err)
-	}
-	if sig == syscall.SIGKILL && !waitGone(id, 10*time.Second) {
-		return fmt.Errorf("cluster: %s (process %d) is still there after %v", MachineConfig, id.PID, sig)
-	}
-	return nil
+	return c.kill(MachineConfig, sig)
 }
 
 // StopMachineConfig ends the machine-config simulator if it runs. Stop of a detached control plane leaves that to its caller.
-func (c *Cluster) StopMachineConfig() error { return end(c.machineConfigProcess(), syscall.SIGKILL) }
+func (c *Cluster) StopMachineConfig() error { return end(c.process(MachineConfig), syscall.SIGKILL) }
 
-// HasMachineConfig tells whether this control plane was ever given a machine-config simulator that runs as a process.
+// HasMachineConfig reports whether this control plane was ever given a machine-config simulator that runs as a process.
 func (c *Cluster) HasMachineConfig() bool {
 	_, err := os.Stat(c.machineConfigOptions())
 	return err == nil
@@ -139,17 +104,11 @@ func (c *Cluster) MachineConfigStatus() Status {
 		return status
 	}
 	status.State = "stopped"
-	id := c.machineConfigProcess()
+	id := c.process(MachineConfig)
 	if stat, alive := id.stat(); alive {
 		status.PID, status.Memory, status.State = id.PID, stat.memory, "running"
 	}
 	return status
-}
-
-func (c *Cluster) machineConfigProcess() processID {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.state.Processes[MachineConfig]
 }
 
 func (c *Cluster) machineConfigOptions() string { return c.layout.config(MachineConfig + ".json") }

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-io/drover/test/cluster"
 )
 
-func TestCommandLineOfOpenShift(t *testing.T) {
+func TestCommandLine_OpenShift(t *testing.T) {
 	s := newSandbox(t)
 	s.run("up", "--components", cluster.Kwok, "--unsafe-no-fsync")
 	s.fails("openshift init", "openshift", "status")
@@ -34,7 +34,7 @@ func TestCommandLineOfOpenShift(t *testing.T) {
 	s.run("kill", cluster.MachineConfig)
 	s.fails("not running as they should: "+cluster.MachineConfig, "status")
 	if _, stderr, err := s.try("openshift", "upgrade", "--to", "4.17.4"); err != nil || !strings.Contains(stderr, "nothing will happen") {
-		t.Errorf("an upgrade with nobody to do it: %q, %v", stderr, err)
+		t.Errorf("an upgrade without a simulator: %q, %v", stderr, err)
 	}
 	s.fails("waiting for version 4.17.4", "openshift", "upgrade", "--to", "4.17.4", "--wait", "--timeout", "300ms")
 	s.run("start", cluster.MachineConfig)

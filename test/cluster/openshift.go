@@ -6,78 +6,51 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
 	"github.com/drover-io/drover/provider/kwok"
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // OpenShiftOptions says what of OpenShift a control plane gets.
 type OpenShiftOptions struct {
-	// Version is the version of the cluster, machineconfig.DefaultVersion when empty.
+	// Version is the version of the cluster, openshift.DefaultVersion when empty.
 	Version string
-	// CustomPools are MachineConfigPools besides master and worker.
+	// CustomPools are the MachineConfigPools other than master and worker.
 	CustomPools []string
 	// Masters and Workers are numbers of Nodes that kwok plays: master-0 and so on, which no Machine stands for, and the pool worker.
 	Masters, Workers int
 }
 
 // InstallOpenShift brings what the machine-config simulator works on: the CRDs, its permissions, pools, a ClusterVersion, and Nodes. What is
-// there already stays as it is. The simulator itself is started by StartMachineConfig, or by machineconfig.Start in the test's process.
+// there already stays as it is. StartMachineConfig starts the simulator itself.
 func (c *Cluster) InstallOpenShift(ctx context.Context, opts OpenShiftOptions) error {
-	names, err := InstallCRDs(ctx, c.admin, machineconfig.CRDs, "crds")
+	names, err := InstallCRDs(ctx, c.admin, openshift.CRDs, "crds")
 	if err != nil {
 		return err
 	}
 	c.opts.logf("CRDs established: %v", names)
-	if err := c.installMachineConfigRole(ctx); err != nil {
+	if err := c.grant(ctx, MachineConfig, MachineConfigUser, openshift.Rules()); err != nil {
 		return err
 	}
-	writer, err := machineconfig.NewClient(c.admin)
+	writer, err := openshift.NewClient(c.admin)
 	if err != nil {
 		return err
 	}
-	if err := machineconfig.Install(ctx, writer, opts.Version, opts.CustomPools...); err != nil {
+	if err := openshift.Install(ctx, writer, opts.Version, opts.CustomPools...); err != nil {
 		return err
 	}
 	for i := range opts.Masters {
-		if err := c.makeMaster(ctx, fmt.Sprintf("%s-%d", machineconfig.PoolMaster, i)); err != nil {
+		if err := c.makeMaster(ctx, fmt.Sprintf("%s-%d", openshift.PoolMaster, i)); err != nil {
 			return err
 		}
 	}
 	if opts.Workers == 0 {
 		return nil
 	}
-	return CreatePool(ctx, c.admin, PoolOptions{Name: machineconfig.PoolWorker, Machines: opts.Workers, Log: c.opts.Log})
-}
-
-// installMachineConfigRole gives the simulator's identity what it needs and no more.
-func (c *Cluster) installMachineConfigRole(ctx context.Context) error {
-	clients, err := kubernetes.NewForConfig(c.admin)
-	if err != nil {
-		return fmt.Errorf("cluster: making a client: %w", err)
-	}
-	const name = "drover-sandbox:" + MachineConfig
-	role := rbacv1ac.ClusterRole(name)
-	for _, rule := range machineconfig.Rules() {
-		role.WithRules(rbacv1ac.PolicyRule().WithAPIGroups(rule.APIGroups...).WithResources(rule.Resources...).WithVerbs(rule.Verbs...))
-	}
-	binding := rbacv1ac.ClusterRoleBinding(name).
-		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(name)).
-		WithSubjects(rbacv1ac.Subject().WithAPIGroup(rbacv1.GroupName).WithKind("User").WithName(MachineConfigUser))
-	apply := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
-	if _, err := clients.RbacV1().ClusterRoles().Apply(ctx, role, apply); err != nil {
-		return fmt.Errorf("cluster: giving %s its role: %w", MachineConfig, err)
-	}
-	if _, err := clients.RbacV1().ClusterRoleBindings().Apply(ctx, binding, apply); err != nil {
-		return fmt.Errorf("cluster: giving %s its role: %w", MachineConfig, err)
-	}
-	return nil
+	return CreatePool(ctx, c.admin, PoolOptions{Name: openshift.PoolWorker, Machines: opts.Workers, Log: c.opts.Log})
 }
 
 // makeMaster has the provider kwok make a Node of the control plane, from a Machine that is written nowhere: no MachineSet owns masters.

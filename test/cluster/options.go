@@ -31,7 +31,7 @@ type Options struct {
 	// run that is resumed, with the same certificates and, if they are free, the same ports. Empty means a temporary
 	// folder, which is removed when it stops.
 	Dir string
-	// Components lists what runs besides etcd and kube-apiserver, which always run: any of ControllerManager,
+	// Components lists what runs in addition to etcd and kube-apiserver: any of ControllerManager,
 	// Scheduler and Kwok. With Detach nil stands for those of the earlier run, if there was one, with its other choices.
 	Components []string
 	// UnsafeNoFsync lets etcd acknowledge writes before they are on disk. That is much faster on slow disks and loses

@@ -15,7 +15,7 @@ import (
 const (
 	// PoolLabel is the label that the Nodes and Pods of a pool carry: the pool's name.
 	PoolLabel = "sandbox.drover.io/pool"
-	// PoolNamespaceLabel is the label that they carry besides: the namespace of the pool.
+	// PoolNamespaceLabel is another label of theirs: the namespace of the pool.
 	PoolNamespaceLabel = "sandbox.drover.io/pool-namespace"
 	// MachineSetLabel is the label by which a pool's MachineSet selects its Machines: the pool's name.
 	MachineSetLabel = "machine.openshift.io/cluster-api-machineset"
@@ -59,7 +59,7 @@ type PoolOptions struct {
 // PodNamespace returns the namespace of the Pods of a pool.
 func (o PoolOptions) PodNamespace() string { return o.Name + "-pods" }
 
-// complete fills in the defaults and tells what is wrong.
+// complete fills in the defaults and validates the options.
 func (o *PoolOptions) complete() error {
 	if o.Namespace == "" {
 		o.Namespace = MachineNamespace

@@ -70,7 +70,7 @@ func poolNodes(t *testing.T, pool string) []corev1.Node {
 	return list.Items
 }
 
-func TestPoolIsLinked(t *testing.T) {
+func TestPool_MachinesLinkedToNodes(t *testing.T) {
 	taint := corev1.Taint{Key: "drover.dev/test", Value: "1", Effect: corev1.TaintEffectPreferNoSchedule}
 	log := createPool(t, cluster.PoolOptions{
 		Name: "linked", Machines: 20, Labels: map[string]string{"tier": "gold"},
@@ -138,7 +138,7 @@ func resourceVersions(t *testing.T, pool string) map[string]string {
 	return versions
 }
 
-func TestPoolIsCompleted(t *testing.T) {
+func TestPool_CompletedAfterInterruption(t *testing.T) {
 	opts := cluster.PoolOptions{Name: "completed", Machines: 6, Labels: map[string]string{"a": "b"}}
 	createPool(t, opts)
 	before := resourceVersions(t, "completed")
@@ -168,7 +168,7 @@ func TestPoolIsCompleted(t *testing.T) {
 	}
 }
 
-func TestPoolWithPodsAndCopiedMetadata(t *testing.T) {
+func TestPool_PodsAndCopiedMetadata(t *testing.T) {
 	opts := cluster.PoolOptions{
 		Name: "busy", Machines: 3, RunningPods: 2, CopyToNodes: true, Labels: map[string]string{"tier": "gold"},
 		NodeTaints: []corev1.Taint{{Key: "foreign", Effect: corev1.TaintEffectNoSchedule}},
@@ -198,20 +198,20 @@ func TestPoolWithPodsAndCopiedMetadata(t *testing.T) {
 	})
 }
 
-func TestPoolIsDeleted(t *testing.T) {
-	opts := cluster.PoolOptions{Name: "doomed", Machines: 4, RunningPods: 1}
+func TestPool_Deleted(t *testing.T) {
+	opts := cluster.PoolOptions{Name: "deleted", Machines: 4, RunningPods: 1}
 	createPool(t, opts)
 	if err := cluster.DeletePool(t.Context(), env.Admin(), opts); err != nil {
 		t.Fatal(err)
 	}
-	if nodes := poolNodes(t, "doomed"); len(nodes) != 0 {
+	if nodes := poolNodes(t, "deleted"); len(nodes) != 0 {
 		t.Errorf("%d nodes are left", len(nodes))
 	}
 	client, err := dynamic.NewForConfig(env.Admin())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for resource, name := range map[string]string{"machinesets": "doomed", "machines": "doomed-0"} {
+	for resource, name := range map[string]string{"machinesets": "deleted", "machines": "deleted-0"} {
 		_, err := client.Resource(machinev1beta1.GroupVersion.WithResource(resource)).Namespace(cluster.MachineNamespace).
 			Get(t.Context(), name, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
@@ -223,7 +223,7 @@ func TestPoolIsDeleted(t *testing.T) {
 	}
 }
 
-func TestPoolRefusesWhatCannotBe(t *testing.T) {
+func TestPool_InvalidOptions(t *testing.T) {
 	createPool(t, cluster.PoolOptions{Name: "first", Machines: 1})
 	for name, opts := range map[string]cluster.PoolOptions{
 		"taken by another namespace's pool": {Name: "first", Namespace: "other-machines", Machines: 1},

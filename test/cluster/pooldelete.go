@@ -17,7 +17,7 @@ type collection struct {
 	remove    func(ctx context.Context) error
 }
 
-// deleteAll deletes everything of the pool and tells whether there was anything. The namespace of its Pods stays: only
+// deleteAll deletes everything of the pool and reports whether there was anything. The namespace of its Pods stays: only
 // kube-controller-manager could finish it, and that may not run.
 func (w *poolWriter) deleteAll(ctx context.Context) (found bool, err error) {
 	// The MachineSet goes first, lest its controller makes machines anew.
@@ -87,7 +87,7 @@ func (w *poolWriter) selected() metav1.ListOptions {
 	return metav1.ListOptions{LabelSelector: set.String()}
 }
 
-// empty deletes a collection, waits until nothing of it is left and tells whether there was anything. The server gives
+// empty deletes a collection, waits until nothing of it is left and reports whether there was anything. The server gives
 // a request a minute, in which it may not get through with a large collection; then it is asked again.
 func (w *poolWriter) empty(ctx context.Context, c collection) (had bool, err error) {
 	ticker := time.NewTicker(10 * pollInterval)
@@ -111,7 +111,7 @@ func (w *poolWriter) empty(ctx context.Context, c collection) (had bool, err err
 	}
 }
 
-// deleteAgain tells whether deleting a collection failed for a reason that passes by itself.
+// deleteAgain reports whether deleting a collection failed for a temporary reason.
 func deleteAgain(err error) bool {
 	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsNotFound(err) ||
 		apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err)

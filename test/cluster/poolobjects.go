@@ -64,7 +64,7 @@ func (o *PoolOptions) machineSet(replicas int32, providerSpec *runtime.RawExtens
 }
 
 // machine is the Machine that the machineset controller would make from the template, but for its name and its finalizer, and with what the
-// machine controller records of its instance. The finalizer is Drover's to add: without Drover nobody would take it off.
+// machine controller records of its instance. The finalizer is Drover's to add: without Drover nothing would remove it.
 func (o *PoolOptions) machine(set *machinev1beta1.MachineSet, index int) *machinev1beta1.Machine {
 	template := set.Spec.Template.DeepCopy()
 	machine := &machinev1beta1.Machine{

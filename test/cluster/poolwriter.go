@@ -172,7 +172,7 @@ func (w *poolWriter) writeMachine(ctx context.Context, index int) error {
 		Body(machine).Do(ctx).Error()
 }
 
-// linked tells whether a Machine has its Node.
+// linked reports whether a Machine has its Node.
 func (w *poolWriter) linked(machine *machinev1beta1.Machine) bool {
 	node, ok := w.nodes[machine.Name]
 	return ok && machine.Status.NodeRef != nil && machine.Status.NodeRef.UID == node.UID

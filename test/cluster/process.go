@@ -141,7 +141,7 @@ func (l *lifeline) close() {
 // pollInterval is how often a condition is looked at that gives no notice of its own.
 const pollInterval = 20 * time.Millisecond
 
-// waitGone waits until a process ended and tells whether it did within the time.
+// waitGone waits until a process ended and reports whether it did within the time.
 func waitGone(id processID, limit time.Duration) bool {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

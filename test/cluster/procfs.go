@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// processID names one process for good: a number alone may be given to another process after this one ended. The zero
+// processID identifies a process uniquely: a number alone may be given to another process after this one ended. The zero
 // value names none.
 type processID struct {
 	PID int `json:"pid"`
@@ -54,7 +54,7 @@ func (p processID) stat() (procStat, bool) {
 	return stat, true
 }
 
-// ended tells that nothing of the process runs any more. The first of its threads may have ended before the others, and until the last of
+// ended reports whether nothing of the process runs any more. The first of its threads may have ended before the others, and until the last of
 // them has, its files and ports are open.
 func (s procStat) ended() bool { return s.state == "X" || s.state == "Z" && s.threads <= 1 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // A process whose first thread has ended before the others looks dead in a list of processes and still has its ports.
-func TestAProcessEndsWithTheLastOfItsThreads(t *testing.T) {
+func TestProcess_EndsWithItsLastThread(t *testing.T) {
 	for _, c := range []struct {
 		stat  procStat
 		ended bool

@@ -52,7 +52,7 @@ func etcdArguments(l layout, s *state) []string {
 		"--auto-compaction-mode=periodic",
 		"--auto-compaction-retention=5m",
 		"--log-level=warn",
-		// A lone member waits one election timeout before it leads; there is nobody to wait for.
+		// A lone member waits one election timeout before it leads; there is no other member to wait for.
 		"--heartbeat-interval=100",
 		"--election-timeout=500",
 	}
@@ -108,7 +108,7 @@ func apiserverArguments(l layout, s *state) []string {
 		"--max-requests-inflight=800",
 		"--max-mutating-requests-inflight=400",
 		"--shutdown-delay-duration=0s",
-		// Nobody plays kube-proxy: a webhook's Service is called at the addresses of its Pods.
+		// There is no kube-proxy: a webhook's Service is called at the addresses of its Pods.
 		"--enable-aggregator-routing=true",
 	}
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // readyLimit is how long a component may take to become ready on a busy machine.
@@ -27,27 +30,24 @@ func (c *Cluster) waitReady(ctx context.Context, component string) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	c.mu.Lock()
-	id, started := c.state.Processes[component], c.children[component]
-	c.mu.Unlock()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		last := c.probe(ctx, client, component)
-		if last == nil {
-			return nil
+	return c.awaitReady(ctx, component, func() error { return c.probe(ctx, client, component) })
+}
+
+// awaitReady polls until probe returns no error. It fails early when the process ends.
+func (c *Cluster) awaitReady(ctx context.Context, component string, probe func() error) error {
+	var last error
+	id := c.process(component)
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		if last = probe(); last != nil && !id.alive() {
+			return false, errors.New("its process has ended" + c.exitStatus(component))
 		}
-		if !id.alive() {
-			return fmt.Errorf("cluster: %s ended while it started%s; the end of its log %s:\n%s",
-				component, exitStatus(started), c.layout.log(component), c.layout.logTail(component))
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("cluster: %s is not ready (%w), last answer: %w; the end of its log %s:\n%s",
-				component, ctx.Err(), last, c.layout.log(component), c.layout.logTail(component))
-		case <-ticker.C:
-		}
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("cluster: %s is not ready: %w, last answer: %w; the end of its log %s:\n%s",
+			component, err, last, c.layout.log(component), c.layout.logTail(component))
 	}
+	return nil
 }
 
 // probe asks a component once whether it is ready.
@@ -98,7 +98,10 @@ func (c *Cluster) probeClient(component string) (*http.Client, error) {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, nil
 }
 
-func exitStatus(started *child) string {
+func (c *Cluster) exitStatus(component string) string {
+	c.mu.Lock()
+	started := c.children[component]
+	c.mu.Unlock()
 	if started == nil {
 		return ""
 	}

@@ -39,7 +39,7 @@ func Main(m TestRunner, opts Options, keep **Cluster) int {
 	return code
 }
 
-// onlyLists tells whether go test was asked for the names of tests: that needs no control plane.
+// onlyLists reports whether go test was asked for the names of tests: that needs no control plane.
 func onlyLists() bool {
 	if flag.Lookup("test.list") == nil {
 		return false

@@ -216,7 +216,7 @@ func (g *ground) budget() {
 	})
 }
 
-// over tells whether the drain is over, for its user.
+// over reports whether the drain is over, for its user.
 func (g *ground) over() bool {
 	status := g.m.Status()
 	if g.evacuation.blocked {

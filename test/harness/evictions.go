@@ -103,7 +103,7 @@ func (s *evictionState) seeRequest(e *cluster.AuditEvent) {
 	}
 }
 
-// isEvicted tells whether a pod ends by way of the eviction API.
+// isEvicted reports whether a pod ends by way of the eviction API.
 func isEvicted(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.DisruptionTarget {

@@ -121,7 +121,7 @@ func JSON(object any) string {
 	return string(text)
 }
 
-// NodeReady tells whether a Node says that it is.
+// NodeReady reports whether a Node says that it is.
 func NodeReady(node *corev1.Node) bool {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {

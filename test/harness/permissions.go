@@ -64,7 +64,7 @@ func (g grant) asked() bool {
 	return strings.HasSuffix(g.resource, "/finalizers") || g.verb == "delete" && g.resource == "nodemaintenances"
 }
 
-// covers tells whether requests are among those that it allows.
+// covers reports whether requests are among those that it allows.
 func (g grant) covers(k cluster.AuditKey) bool {
 	resource := k.Resource
 	if k.Subresource != "" {

@@ -149,7 +149,7 @@ var theValue = regexp.MustCompile(`Invalid value: "\w+": `)
 
 func withoutValue(text string) string { return theValue.ReplaceAllString(text, "Invalid value: ") }
 
-// denies compares what the API server says with what it is to say, and tells whether it was to say nothing.
+// denies compares what the API server says with what it is to say, and reports whether it was to say nothing.
 func denies(t *testing.T, what string, err error, expected string) bool {
 	t.Helper()
 	switch {

@@ -81,7 +81,7 @@ func TestNodesFlipAndTheStatusFollows(t *testing.T) {
 	t.Logf("the MachineSet's status followed the Node within %s", time.Since(turned).Round(time.Millisecond))
 }
 
-func TestNothingIsWrittenAtRest(t *testing.T) {
+func TestMachineSet_WritesNothingAtRest(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("rests", 4, nil)
 	p.Runs(4)

@@ -164,8 +164,8 @@ func TestSomebodyElsesFinalizerDoesNotHoldTheNode(t *testing.T) {
 	s.Gone(harness.NewMaintenance(m.Name, node))
 }
 
-// TestNothingIsWrittenAtRest: after the success the incumbent drains again, and tells of its success again, whenever it hears of itself.
-func TestNothingIsWrittenAtRest(t *testing.T) {
+// After the success node-maintenance-operator drains again, and reports the success again, at each event of the NodeMaintenance.
+func TestMaintenance_WritesNothingAtRest(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.Deployment("app", harness.Pods{Replicas: 3})

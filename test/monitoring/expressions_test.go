@@ -163,7 +163,7 @@ func TestMetricsOfLibrariesAreListed(t *testing.T) {
 	}
 }
 
-// isOwn tells whether a metric is Drover's.
+// isOwn reports whether a metric is Drover's.
 func isOwn(metric string) bool {
 	return slices.ContainsFunc([]string{"drover_", "mapi_", "mnmo_"}, func(prefix string) bool { return strings.HasPrefix(metric, prefix) })
 }

@@ -144,7 +144,7 @@ func watch(w *harness.World) func() (fewest, asked int) {
 	}
 }
 
-// serves tells whether a Pod is ready and may stay.
+// serves reports whether a Pod is ready and may stay.
 func serves(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

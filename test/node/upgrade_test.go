@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 	"github.com/drover-io/drover/test/realnode"
 )
 
@@ -28,22 +28,14 @@ func testUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Nothing is rebooted: the kubelets are real.
-	stop, err := env.PlayMachineConfig(machineconfig.Options{ControlPlane: 2 * time.Second, RebootBy: machineconfig.RebootSkip})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	w.SimulateOpenShift(openshift.Options{ControlPlane: 2 * time.Second, RebootBy: openshift.RebootSkip})
 	w.MadeUntilTheEnd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gate"}})
-	canary := machineconfig.NewPool("canary")
+	canary := openshift.NewPool("canary")
 	canary.Spec.NodeSelector = &metav1.LabelSelector{
 		MatchLabels:      map[string]string{"node-role.kubernetes.io/worker": ""},
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "isCanary", Operator: metav1.LabelSelectorOpExists}},
 	}
-	pool := machineconfig.NewPool("apps")
+	pool := openshift.NewPool("apps")
 	for _, made := range []client.Object{
 		canary, pool, rule(t),
 		&v1alpha1.MutexTarget{ObjectMeta: meta("gate", "apps"), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{"apps"}}},
@@ -61,7 +53,7 @@ func testUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	phase(w, run, v1alpha1.PhaseIdle, nil)
-	if err := machineconfig.Upgrade(t.Context(), w.Client, "4.17.1"); err != nil {
+	if err := openshift.Upgrade(t.Context(), w.Client, "4.17.1"); err != nil {
 		t.Fatal(err)
 	}
 	lines := map[string]string{}
@@ -109,7 +101,7 @@ func at(w *harness.World, version string) {
 	w.Helper()
 	for _, name := range []string{first, second} {
 		w.AwaitNode(name, "has version "+version, func(node *corev1.Node) error {
-			if got := node.Labels[machineconfig.VersionKey]; got != version {
+			if got := node.Labels[openshift.VersionKey]; got != version {
 				return fmt.Errorf("it has %q", got)
 			}
 			return nil

@@ -33,7 +33,7 @@ func viewOf(object client.Object) *setView {
 	return &setView{uid: set.UID, namespace: set.Namespace, replicas: int(*set.Spec.Replicas), selector: selector}
 }
 
-// counts tells whether a Machine is one of the set's replicas.
+// counts reports whether a Machine is one of the set's replicas.
 func (v *setView) counts(object client.Object) bool {
 	owner := metav1.GetControllerOfNoCopy(object)
 	return object.GetNamespace() == v.namespace && owner != nil && owner.UID == v.uid && object.GetDeletionTimestamp() == nil &&

@@ -163,7 +163,7 @@ func (c *cloud) end(i *instance) {
 	c.world.after(40*time.Second, func() { c.world.ready(i, corev1.ConditionUnknown) })
 }
 
-// recorded tells whether a Machine names an instance.
+// recorded reports whether a Machine names an instance.
 func (c *cloud) recorded(i *instance) bool {
 	for _, object := range c.world.server.all(machineKind) {
 		if machine, ok := object.(*machinev1beta1.Machine); ok && nodelink.ProviderID(machine) == i.id {

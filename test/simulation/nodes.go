@@ -148,7 +148,7 @@ func (w *world) react(wr *write) {
 	}
 }
 
-// doomed tells whether there was an object, and it was being deleted.
+// doomed reports whether there was an object, and it was being deleted.
 func doomed(object client.Object) bool { return object != nil && object.GetDeletionTimestamp() != nil }
 
 func (w *world) instanceNamed(name string) *instance {

@@ -20,7 +20,7 @@ type option struct {
 // String is the option's name.
 func (o option) String() string { return o.name }
 
-// step does one thing of all that can be done, and waits until nothing moves any more. It tells whether there was anything.
+// step does one thing of all that can be done, and waits until nothing moves any more. It reports whether there was anything.
 func (w *world) step() bool {
 	if w.due() {
 		synctest.Wait()
@@ -195,7 +195,7 @@ func (c *call) refusal(n int) string {
 	return ""
 }
 
-// mayConflict tells whether a call can meet a conflict that nobody has caused. The deletion of a Node names a UID alone, and so meets one
+// mayConflict reports whether a call can meet a conflict that nobody has caused. The deletion of a Node names a UID alone, and so meets one
 // only if it is another one's.
 func (c *call) mayConflict() bool {
 	return c.mutates && !strings.HasPrefix(c.what, "create") && !strings.HasPrefix(c.what, "delete Node")

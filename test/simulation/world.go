@@ -142,7 +142,7 @@ func (w *world) after(wait time.Duration, act func()) {
 	heap.Push(&w.timers, timer{at: time.Now().Add(wait), ordinal: w.ordinal, act: act})
 }
 
-// due does what is due by now, and tells whether there was anything.
+// due does what is due by now, and reports whether there was anything.
 func (w *world) due() bool {
 	found := false
 	for len(w.timers) > 0 && !w.timers[0].at.After(time.Now()) {

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 	"github.com/drover-io/drover/test/harness"
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // Whatever state a run is in: when it is deleted, suspended or aborted, pools, labels and paused flags are as they were. A run that was
@@ -23,7 +23,7 @@ import (
 func TestEverythingIsGivenBackFromEachState(t *testing.T) {
 	hang := func(s *stage, step string) {
 		harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) {
-			metav1.SetMetaDataAnnotation(&node.ObjectMeta, machineconfig.AnnotationHang, step)
+			metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, step)
 		})
 	}
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the ways to try
@@ -63,7 +63,7 @@ func TestEverythingIsGivenBackFromEachState(t *testing.T) {
 				c.reach(s)
 				s.stop(how)
 				s.restored()
-				harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Annotations, machineconfig.AnnotationHang) })
+				harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Annotations, openshift.AnnotationHang) })
 				s.jobsOnce()
 			})
 		}
@@ -133,7 +133,7 @@ func TestMaintenanceAndUpgradeOfOneNode(t *testing.T) {
 	first := s.Maintain(s.nodes[0], nil)
 	first.Phase("Succeeded")
 	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) {
-		metav1.SetMetaDataAnnotation(&node.ObjectMeta, machineconfig.AnnotationHang, "drain")
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, "drain")
 	})
 	s.upgrade()
 	// The node in maintenance is passed over, the next is begun.
@@ -148,7 +148,7 @@ func TestMaintenanceAndUpgradeOfOneNode(t *testing.T) {
 	second := s.Maintain(s.nodes[1], nil)
 	second.Condition("LeaseHeld", "HeldByOther", "drover-upgrade")
 	first.End()
-	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) { delete(node.Annotations, machineconfig.AnnotationHang) })
+	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) { delete(node.Annotations, openshift.AnnotationHang) })
 	second.Phase("Succeeded")
 	second.End()
 	s.await(v1alpha1.PhaseDone)
@@ -283,7 +283,7 @@ func TestRulesThatCannotBe(t *testing.T) {
 // Without the label that others bring the version is read from the rendered MachineConfig.
 func TestTheVersionWithoutALabel(t *testing.T) {
 	s := newStage(t, plot{
-		openshift: machineconfig.Options{NoVersionLabel: true}, run: func(run *v1alpha1.MutexRunConfig) { run.Spec.MaxConcurrentNodes = 2 },
+		openshift: openshift.Options{NoVersionLabel: true}, run: func(run *v1alpha1.MutexRunConfig) { run.Spec.MaxConcurrentNodes = 2 },
 	})
 	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Labels, plan.LabelVersion) })
 	s.upgrade()

@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -25,7 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/upgrade/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // releases counts the versions that the cluster has been sent to: each test goes to one of its own.
@@ -52,7 +51,7 @@ type stage struct {
 // plot is what a stage is made of. The zero value is one pool of two nodes, one rule that cleans up, and OpenShift without delays.
 type plot struct {
 	pools, nodes, rules int
-	openshift           machineconfig.Options
+	openshift           openshift.Options
 	run                 func(run *v1alpha1.MutexRunConfig)
 	rule                func(i int, rule *v1alpha1.MutexRule)
 	pool                func(pool *mcfgv1.MachineConfigPool)
@@ -95,7 +94,7 @@ func newStage(t *testing.T, p plot) *stage {
 	s := &stage{Site: harness.NewWorld(t, env).Site()}
 	p.pools, p.nodes, p.rules = max(p.pools, 1), max(p.nodes, 2), max(p.rules, 1)
 	s.canary = s.Name + "-canary"
-	canary := machineconfig.NewPool(s.canary)
+	canary := openshift.NewPool(s.canary)
 	canary.Spec.NodeSelector = &metav1.LabelSelector{
 		MatchLabels:      map[string]string{"node-role.kubernetes.io/worker": ""},
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: s.Name + "-isCanary", Operator: metav1.LabelSelectorOpExists}},
@@ -104,7 +103,7 @@ func newStage(t *testing.T, p plot) *stage {
 	var targets []v1alpha1.Reference
 	for i := range p.pools {
 		name := fmt.Sprintf("%s-pool%d", s.Name, i)
-		pool := machineconfig.NewPool(name)
+		pool := openshift.NewPool(name)
 		if p.pool != nil {
 			p.pool(pool)
 		}
@@ -122,7 +121,7 @@ func newStage(t *testing.T, p plot) *stage {
 		// On a real cluster the control plane takes an hour; a gate has no more than that to close.
 		p.openshift.ControlPlane = time.Second
 	}
-	s.openshift(p.openshift)
+	s.SimulateOpenShift(p.openshift)
 	s.before = s.state()
 	run := &v1alpha1.MutexRunConfig{
 		ObjectMeta: s.meta("run"),
@@ -201,34 +200,11 @@ func roles(names ...string) func(*corev1.Node) {
 	}
 }
 
-// openshift has the cluster at rest at its present version, and then plays it until the test ends.
-func (s *stage) openshift(options machineconfig.Options) {
-	s.Helper()
-	config, err := env.MachineConfigClient()
-	if err != nil {
-		s.Fatal(err)
-	}
-	stop, err := machineconfig.Start(config, options)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() {
-		if err := stop(); err != nil {
-			s.Errorf("OpenShift's part: %v", err)
-		}
-	})
-	ctx, cancel := context.WithTimeout(s.Context(), harness.Patience)
-	defer cancel()
-	if err := machineconfig.AwaitPools(ctx, s.Client); err != nil {
-		s.Fatal(err)
-	}
-}
-
 // upgrade sends the cluster to another version.
 func (s *stage) upgrade() {
 	s.Helper()
 	s.to = nextVersion()
-	if err := machineconfig.Upgrade(s.Context(), s.Client, s.to); err != nil {
+	if err := openshift.Upgrade(s.Context(), s.Client, s.to); err != nil {
 		s.Fatal(err)
 	}
 }

@@ -1,5 +1,5 @@
 // Package upgrade states what gated upgrades of nodes are on a real control plane, in the words of their users. What OpenShift does itself is
-// played by test/machineconfig, which knows nothing of Drover.
+// simulated by drover-sandbox, which knows nothing of Drover.
 package upgrade
 
 import (

@@ -12,20 +12,20 @@ import (
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 	"github.com/drover-io/drover/test/harness"
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // hangs has the upgrade of a node stay in a step until goesOn.
 func (s *stage) hangs(node, step string) {
 	s.Helper()
 	harness.Update(s.World, s.Node, node, func(node *corev1.Node) {
-		metav1.SetMetaDataAnnotation(&node.ObjectMeta, machineconfig.AnnotationHang, step)
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, step)
 	})
 }
 
 func (s *stage) goesOn(node string) {
 	s.Helper()
-	harness.Update(s.World, s.Node, node, func(node *corev1.Node) { delete(node.Annotations, machineconfig.AnnotationHang) })
+	harness.Update(s.World, s.Node, node, func(node *corev1.Node) { delete(node.Annotations, openshift.AnnotationHang) })
 }
 
 // A run is suspended while a node is being upgraded, and OpenShift upgrades that one and the other. When the run goes on the first one is

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-io/drover/internal/upgrade/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // An API server that does not stream lists: they are asked for by plain requests.
@@ -51,7 +51,7 @@ func TestOneNodeAfterTheOther(t *testing.T) {
 		},
 		run: func(run *v1alpha1.MutexRunConfig) { run.Spec.SkipTLSVerify = true },
 	})
-	other := machineconfig.NewPool(s.Name + "-other")
+	other := openshift.NewPool(s.Name + "-other")
 	s.MadeUntilTheEnd(other)
 	stranger := s.AddNode(roles("worker", other.Name))
 	s.await(v1alpha1.PhaseIdle)
@@ -204,7 +204,7 @@ func TestAForeignJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.MadeUntilTheEnd(foreign)
-	if err := machineconfig.Upgrade(t.Context(), s.Client, s.to); err != nil {
+	if err := openshift.Upgrade(t.Context(), s.Client, s.to); err != nil {
 		t.Fatal(err)
 	}
 	s.Eventually("it is told", func() error {
@@ -279,7 +279,7 @@ func TestAJobHangs(t *testing.T) {
 func TestANodeDegrades(t *testing.T) {
 	s := newStage(t, plot{})
 	degrade := func(node *corev1.Node) {
-		metav1.SetMetaDataAnnotation(&node.ObjectMeta, machineconfig.AnnotationDegrade, "disk full")
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationDegrade, "disk full")
 	}
 	harness.Update(s.World, s.Node, s.nodes[0], degrade)
 	s.upgrade()
@@ -290,16 +290,16 @@ func TestANodeDegrades(t *testing.T) {
 	if s.Holder(s.nodes[0]) != "drover-upgrade" {
 		t.Error("the lease of a node that is still at work is given back")
 	}
-	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Annotations, machineconfig.AnnotationDegrade) })
+	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Annotations, openshift.AnnotationDegrade) })
 	s.await(v1alpha1.PhaseDone)
 	s.restored()
 }
 
 // A node that leaves is dropped, one that comes is gated like the others.
 func TestNodesComeAndGo(t *testing.T) {
-	s := newStage(t, plot{nodes: 3, openshift: machineconfig.Options{}})
+	s := newStage(t, plot{nodes: 3, openshift: openshift.Options{}})
 	hang := func(node *corev1.Node) {
-		metav1.SetMetaDataAnnotation(&node.ObjectMeta, machineconfig.AnnotationHang, "reboot")
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, "reboot")
 	}
 	harness.Update(s.World, s.Node, s.nodes[0], hang)
 	s.upgrade()
@@ -327,7 +327,7 @@ func TestNodesComeAndGo(t *testing.T) {
 func TestPoolsInOtherHands(t *testing.T) {
 	s := newStage(t, plot{nodes: 3})
 	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) {
-		metav1.SetMetaDataAnnotation(&node.ObjectMeta, machineconfig.AnnotationHang, "drain")
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, "drain")
 	})
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeUpgrading)
@@ -342,7 +342,7 @@ func TestPoolsInOtherHands(t *testing.T) {
 		}
 		return nil
 	})
-	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Annotations, machineconfig.AnnotationHang) })
+	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Annotations, openshift.AnnotationHang) })
 	run := s.await(v1alpha1.PhaseWaiting)
 	// OpenShift may have begun one more while the pool was unpaused.
 	if !strings.Contains(run.Status.Message, "is paused") || run.Status.Done > 2 {
@@ -383,13 +383,13 @@ func TestTwoRunsForOnePool(t *testing.T) {
 func TestAnotherVersionInTheMiddle(t *testing.T) {
 	s := newStage(t, plot{nodes: 2})
 	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) {
-		metav1.SetMetaDataAnnotation(&node.ObjectMeta, machineconfig.AnnotationHang, "drain")
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, "drain")
 	})
 	s.upgrade()
 	s.awaitPhase(s.nodes[1], v1alpha1.NodeUpgrading)
 	first := s.to
 	s.upgrade()
-	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) { delete(node.Annotations, machineconfig.AnnotationHang) })
+	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) { delete(node.Annotations, openshift.AnnotationHang) })
 	s.await(v1alpha1.PhaseDone)
 	s.restored()
 	s.jobsOnce()
@@ -409,7 +409,7 @@ func TestAnotherVersionInTheMiddle(t *testing.T) {
 
 // While the control plane is not done the pools are paused, and no Job runs.
 func TestTheControlPlaneIsNotDone(t *testing.T) {
-	s := newStage(t, plot{openshift: machineconfig.Options{Completion: 5 * time.Second}})
+	s := newStage(t, plot{openshift: openshift.Options{Completion: 5 * time.Second}})
 	s.upgrade()
 	s.await(v1alpha1.PhaseWaiting)
 	s.Eventually("the pool is paused", func() error {

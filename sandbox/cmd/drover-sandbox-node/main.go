@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// runNode runs a real node until it is told to end, or until the process that started it ends.
+// runNode runs a real node until it gets a signal, or until the process that started it ends.
 func runNode(line *lifeline.Line, folder layout.Folder) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

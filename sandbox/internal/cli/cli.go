@@ -42,7 +42,7 @@ func Main(args []string) int {
 	return execute(args[1:])
 }
 
-// become turns the process into a program that is asked for by its name, or after the word run. Done tells that there was one, and that it has ended.
+// become runs the program that the process is named after, or that follows the word run. done reports whether there was one, which has ended by then.
 func become(line *lifeline.Line, name string, args []string) (code int, done bool) {
 	switch {
 	case name == cluster.MindCommand:

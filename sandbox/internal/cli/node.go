@@ -99,7 +99,7 @@ func buildNodeProgram(ctx context.Context, output io.Writer) error {
 	return nil
 }
 
-// taken tells whether a node of that name runs.
+// taken reports whether a node of that name runs.
 func taken(c *cluster.Cluster, name string) bool {
 	_, err := os.Stat(string(realnode.FolderOf(c, name)))
 	return err == nil

@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/sandbox/internal/machineconfig"
 	"github.com/drover-io/drover/test/cluster"
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 func newOpenShift(s *settings) *cobra.Command {
@@ -33,15 +34,15 @@ installed on any node. It is killed, started and logged like every component.`,
 }
 
 func newOpenShiftInit(s *settings) *cobra.Command {
-	opts, playing := cluster.OpenShiftOptions{}, machineconfig.Options{}
+	opts, playing := cluster.OpenShiftOptions{}, openshift.Options{}
 	command := &cobra.Command{
 		Use:   "init",
 		Short: "Make pools, a ClusterVersion and nodes, and start what plays the upgrades",
 		Long: `Make pools, a ClusterVersion and nodes, and start what plays the upgrades.
 
 What is there already stays as it is. A second call gives the process that plays the upgrades other options. Nodes with the label
-node-role.kubernetes.io/NAME are in the custom pool NAME. The annotation ` + machineconfig.AnnotationDegrade + `=REASON makes a node fail
-when it applies its configuration, ` + machineconfig.AnnotationHang + `=STEP makes it stay in a step, until the annotation goes.`,
+node-role.kubernetes.io/NAME are in the custom pool NAME. The annotation ` + openshift.AnnotationDegrade + `=REASON makes a node fail
+when it applies its configuration, ` + openshift.AnnotationHang + `=STEP makes it stay in a step, until the annotation goes.`,
 		Example: `  drover-sandbox openshift init --masters 3 --workers 6 --pool infra --reboot-delay 10s`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -63,19 +64,19 @@ when it applies its configuration, ` + machineconfig.AnnotationHang + `=STEP mak
 			if err := c.StartMachineConfig(ctx, playing); err != nil {
 				return err
 			}
-			reader, err := machineconfig.NewClient(c.Admin())
+			reader, err := openshift.NewClient(c.Admin())
 			if err != nil {
 				return err
 			}
-			return machineconfig.AwaitPools(ctx, reader)
+			return openshift.AwaitPools(ctx, reader)
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&opts.Version, "from", machineconfig.DefaultVersion, "`version` of the cluster")
+	flags.StringVar(&opts.Version, "from", openshift.DefaultVersion, "`version` of the cluster")
 	flags.IntVar(&opts.Masters, "masters", 3, "number of nodes of the control plane")
 	flags.IntVar(&opts.Workers, "workers", 3, "number of machines of the pool worker; drover-sandbox pool create makes more")
 	flags.StringSliceVar(&opts.CustomPools, "pool", nil, "`name` of a custom pool")
-	playing.AddFlags(flags)
+	machineconfig.AddFlags(flags, &playing)
 	return command
 }
 
@@ -89,7 +90,7 @@ func newOpenShiftUpgrade(s *settings) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return s.withOpenShift(command, func(ctx context.Context, c client.Client) error {
-				if err := machineconfig.Upgrade(ctx, c, to); err != nil || !wait {
+				if err := openshift.Upgrade(ctx, c, to); err != nil || !wait {
 					return err
 				}
 				ctx, cancel := context.WithTimeout(ctx, limit)
@@ -100,7 +101,7 @@ func newOpenShiftUpgrade(s *settings) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&to, "to", "", "`version` to go to, as in 4.17.3")
-	flags.BoolVar(&wait, "wait", false, "wait until every node of every pool runs it, and tell what happens; for as long as a pool is paused, too")
+	flags.BoolVar(&wait, "wait", false, "wait until every node of every pool runs it, also while a pool is paused, and print the progress")
 	flags.DurationVar(&limit, "timeout", 30*time.Minute, "how long to wait")
 	_ = command.MarkFlagRequired("to")
 	return command
@@ -133,7 +134,7 @@ func (s *settings) withOpenShift(command *cobra.Command, call func(context.Conte
 	if err != nil {
 		return err
 	}
-	made, err := machineconfig.NewClient(c.Admin())
+	made, err := openshift.NewClient(c.Admin())
 	if err != nil {
 		return err
 	}

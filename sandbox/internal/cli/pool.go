@@ -51,8 +51,8 @@ What is there already stays as it is, so a second call completes what a first on
 	flags.StringToStringVar(&opts.Annotations, "annotation", nil, "annotation `key=value` that the template declares")
 	flags.StringSliceVar(&taints, "taint", nil, "taint `key=value:effect` that the template declares")
 	flags.BoolVar(&opts.CopyToNodes, "copy-to-nodes", false, "give the template's labels and taints to the nodes too")
-	flags.StringToStringVar(&opts.NodeLabels, "node-label", nil, "label `key=value` that the nodes have besides")
-	flags.StringSliceVar(&nodeTaints, "node-taint", nil, "taint `key=value:effect` that the nodes have besides")
+	flags.StringToStringVar(&opts.NodeLabels, "node-label", nil, "additional label `key=value` of the nodes")
+	flags.StringSliceVar(&nodeTaints, "node-taint", nil, "additional taint `key=value:effect` of the nodes")
 	return command
 }
 

@@ -56,7 +56,7 @@ func (e *missingError) Error() string {
 		"or %s", e.dir, dataEnv)
 }
 
-// Is tells that the error is os.ErrNotExist.
+// Is reports whether the target is os.ErrNotExist.
 func (e *missingError) Is(target error) bool { return target == os.ErrNotExist }
 
 // completeComponents offers the components' names to the shell.

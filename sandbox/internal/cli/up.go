@@ -29,7 +29,7 @@ A sandbox that was there before goes on with its data and, without --components,
 	}
 	flags := command.Flags()
 	flags.StringSliceVar(&opts.Components, "components", nil,
-		"what runs besides etcd and kube-apiserver (default "+strings.Join(cluster.Components()[2:], ",")+")")
+		"what runs in addition to etcd and kube-apiserver (default "+strings.Join(cluster.Components()[2:], ",")+")")
 	flags.BoolVar(&opts.UnsafeNoFsync, "unsafe-no-fsync", false,
 		"do not wait for the disk: faster, and loses data when the machine goes down; for a new sandbox")
 	flags.BoolVar(&opts.MigrationCRDs, "migration-crds", false,

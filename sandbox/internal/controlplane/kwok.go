@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/kwok/pkg/log"
 	"sigs.k8s.io/kwok/pkg/utils/signals"
 
-	"github.com/drover-io/drover/test/kubelet"
+	"github.com/drover-io/drover/sandbox/internal/kubelet"
 )
 
 // runKwok starts kwok's controller. Its configuration flags are read before the command's own, as kwok itself does.

@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli"
 
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/sandbox/internal/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // runMachineConfig plays OpenShift's cluster-version-operator and machine-config-operator.
@@ -22,7 +23,7 @@ func runMachineConfig() int {
 	// cobra gives every command the flags of the whole program, which are those of all components.
 	pflag.CommandLine = pflag.NewFlagSet("machine-config", pflag.ContinueOnError)
 	var kubeconfig, file, ready string
-	given := machineconfig.Options{Log: os.Stdout}
+	given := openshift.Options{Log: os.Stdout}
 	command := &cobra.Command{
 		Use: "machine-config", Short: "Plays OpenShift's cluster-version-operator and machine-config-operator", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -38,12 +39,12 @@ func runMachineConfig() int {
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file`")
 	flags.StringVar(&file, "options", "", "`file` of options, as JSON, which go before those of the flags")
 	flags.StringVar(&ready, "ready-file", "", "`file` to make once everything is watched")
-	given.AddFlags(flags)
+	machineconfig.AddFlags(flags, &given)
 	return cli.Run(command)
 }
 
 // readOptions reads a file of options over those that the flags gave.
-func readOptions(file string, options *machineconfig.Options) error {
+func readOptions(file string, options *openshift.Options) error {
 	if file == "" {
 		return nil
 	}
@@ -57,7 +58,7 @@ func readOptions(file string, options *machineconfig.Options) error {
 	return nil
 }
 
-func playMachineConfig(ctx context.Context, kubeconfig string, options machineconfig.Options, ready string) error {
+func playMachineConfig(ctx context.Context, kubeconfig string, options openshift.Options, ready string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig %s: %w", kubeconfig, err)

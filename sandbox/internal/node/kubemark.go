@@ -54,9 +54,9 @@ func (h *hollowNode) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&h.name, "name", "", "name of the Node")
 	flags.StringVar(&h.kubeconfig, "kubeconfig", "/kubeconfig/kubeconfig", "kubeconfig `file` of the kubelet")
 	flags.StringVar(&h.bootstrapKubeconfig, "bootstrap-kubeconfig", "",
-		"kubeconfig `file` of somebody who may ask for a kubelet's certificate; with it --kubeconfig is written")
+		"kubeconfig `file` of a user who may request a kubelet's certificate; with it --kubeconfig is written")
 	flags.StringVar(&h.certificates, "cert-dir", "/etc/srv/", "`folder` for the certificate that the kubelet asks for")
-	flags.IntVar(&h.port, "kubelet-port", 0, "port of the kubelet's own API, which asks nobody who they are; 0 is none")
+	flags.IntVar(&h.port, "kubelet-port", 0, "port of the kubelet's own API, which does not authenticate its clients; 0 is none")
 	flags.IntVar(&h.readOnlyPort, "kubelet-read-only-port", 0, "read-only port of the kubelet; 0 is none")
 	flags.IntVar(&h.maxPods, "max-pods", 110, "number of pods that fit")
 	flags.Var((*cliflag.ConfigurationMap)(&h.labels), "node-labels", "labels that the Node registers with, `key=value,...`")
@@ -64,7 +64,7 @@ func (h *hollowNode) addFlags(flags *pflag.FlagSet) {
 	flags.Var((*cliflag.ConfigurationMap)(&h.resources), "extended-resources",
 		"capacity of the Node, `name=quantity,...`; also cpu and memory, which are 1 and 3840Mi otherwise")
 	flags.BoolVar(&h.hostImages, "use-host-image-service", false, "must be false: images are played, too")
-	flags.BoolVar(&h.health.once, "turn-unhealthy-after", false, "turn NotReady for good after --healthy-duration")
+	flags.BoolVar(&h.health.once, "turn-unhealthy-after", false, "stay NotReady after --healthy-duration")
 	flags.BoolVar(&h.health.again, "turn-unhealthy-periodically", false, "turn NotReady and back, over and over")
 	flags.DurationVar(&h.health.healthy, "healthy-duration", time.Minute, "how long to be Ready")
 	flags.DurationVar(&h.health.unhealthy, "unhealthy-duration", time.Minute, "how long to be NotReady")

@@ -49,7 +49,7 @@ func (s *supervisor) startKubelet() (*program, error) {
 func (s *supervisor) kubeletConfig() *kubeletconfig.KubeletConfiguration {
 	pods := int32(defaultPods)
 	if s.plan.MaxPods > 0 {
-		pods = int32(s.plan.MaxPods) //nolint:gosec // nobody has 2^31 Pods
+		pods = int32(s.plan.MaxPods) //nolint:gosec // it never is 2^31
 	}
 	return &kubeletconfig.KubeletConfiguration{
 		TypeMeta:                 metav1.TypeMeta{APIVersion: "kubelet.config.k8s.io/v1beta1", Kind: "KubeletConfiguration"},

@@ -42,7 +42,7 @@ func (s *supervisor) takeNetwork(ctx context.Context) error {
 	}
 	s.network.Made = os.Getpid()
 	for s.network.Index = 1; s.network.Index <= mostNodes; s.network.Index++ {
-		// To make it is to have it: nobody else can make one of that name.
+		// Creating it reserves it: a second creation of the same name fails.
 		if err := run(ctx, "ip", "netns", "add", s.network.Namespace()); err == nil {
 			if err := s.wire(ctx); err != nil {
 				return errors.Join(err, s.dropNetwork())
@@ -117,7 +117,7 @@ func (s *supervisor) dropNetwork() error {
 	return nil
 }
 
-// inside calls a function in the node's network namespace. Its thread ends with it: it is of use to nobody else.
+// inside calls a function in the node's network namespace. Its thread ends with it, since it stays in that namespace.
 func (s *supervisor) inside(call func() error) error {
 	result := make(chan error)
 	go func() {

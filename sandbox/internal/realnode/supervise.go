@@ -1,5 +1,5 @@
-// Package realnode runs a real node on this machine: containerd and a kubelet in a network namespace of their own. What it is given and what
-// it tells is in test/realnode.
+// Package realnode runs a real node on this machine: containerd and a kubelet in a network namespace of their own. The files
+// that it shares with its creator are in test/realnode.
 package realnode
 
 import (

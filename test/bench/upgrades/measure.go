@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/upgrade/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // patience is how long anything may take.
@@ -84,7 +84,7 @@ func (s *stage) upgrade(ctx context.Context, out *results) error {
 
 // rest counts the writes while the run waits. What belongs to the beginning has to be over first.
 func (s *stage) rest(ctx context.Context) (int, error) {
-	if err := machineconfig.Upgrade(ctx, s.client, version); err != nil {
+	if err := openshift.Upgrade(ctx, s.client, version); err != nil {
 		return 0, err
 	}
 	if err := s.await(ctx, func(run *v1alpha1.MutexRunConfig) bool {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // Names of what is made.
@@ -70,16 +69,10 @@ func measure(ctx context.Context, s settings) (out *results, err error) {
 	if err := st.build(ctx); err != nil {
 		return nil, err
 	}
-	config, err := c.MachineConfigClient()
-	if err != nil {
+	if err := c.StartMachineConfig(ctx, openshift.Options{CordonOnly: true, RebootBy: openshift.RebootSkip}); err != nil {
 		return nil, err
 	}
-	stop, err := machineconfig.Start(config, machineconfig.Options{CordonOnly: true, RebootBy: machineconfig.RebootSkip, Log: io.Discard})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	if err := machineconfig.AwaitPools(ctx, st.client); err != nil {
+	if err := openshift.AwaitPools(ctx, st.client); err != nil {
 		return nil, err
 	}
 	out = &results{}
@@ -108,7 +101,7 @@ func (s *stage) build(ctx context.Context) error {
 			return err
 		}
 	}
-	pool := machineconfig.NewPool(canary)
+	pool := openshift.NewPool(canary)
 	pool.Spec.NodeSelector = &metav1.LabelSelector{
 		MatchLabels:      map[string]string{roleWorker: ""},
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "isCanary", Operator: metav1.LabelSelectorOpExists}},

@@ -1,4 +1,4 @@
-// Package openshift states what installing Drover is on OpenShift, played by test/machineconfig: beside and instead of the incumbents, by Helm and by
+// Package openshift tests the installation of Drover on a simulated OpenShift, together with and instead of the replaced operators, by Helm and by
 // the bundle for the Operator Lifecycle Manager.
 package openshift
 

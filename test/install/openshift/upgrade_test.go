@@ -1,7 +1,6 @@
 package openshift
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -16,7 +15,7 @@ import (
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/install/helm"
-	"github.com/drover-io/drover/test/machineconfig"
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // TestTheUpgradeGateAlone is TestOneCapabilityAlone for the capability that needs OpenShift.
@@ -45,7 +44,7 @@ func gated(w *harness.World) {
 		}
 		return nil
 	})
-	if err := machineconfig.Upgrade(s.Context(), s.Client, "4.18.1"); err != nil {
+	if err := openshift.Upgrade(s.Context(), s.Client, "4.18.1"); err != nil {
 		s.Fatal(err)
 	}
 	s.Eventually("the run is done", func() error {
@@ -63,34 +62,17 @@ func gated(w *harness.World) {
 // objects are a rule and a run for one node in a pool of its own; OpenShift is played until the test ends.
 func objects(s *harness.Site) (*v1alpha1.MutexRule, *v1alpha1.MutexRunConfig) {
 	s.Helper()
-	canary := machineconfig.NewPool(s.Name + "-canary")
+	canary := openshift.NewPool(s.Name + "-canary")
 	canary.Spec.NodeSelector = &metav1.LabelSelector{
 		MatchLabels:      map[string]string{"node-role.kubernetes.io/worker": ""},
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: s.Name + "-isCanary", Operator: metav1.LabelSelectorOpExists}},
 	}
-	pool := machineconfig.NewPool(s.Name + "-pool")
+	pool := openshift.NewPool(s.Name + "-pool")
 	s.MadeUntilTheEnd(canary)
 	s.MadeUntilTheEnd(pool)
 	s.AddNode(func(node *corev1.Node) { node.Labels["node-role.kubernetes.io/"+pool.Name] = "" })
 	s.AddNode() // the Job of a node runs on another one
-	config, err := env.MachineConfigClient()
-	if err != nil {
-		s.Fatal(err)
-	}
-	stop, err := machineconfig.Start(config, machineconfig.Options{ControlPlane: time.Second})
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() {
-		if err := stop(); err != nil {
-			s.Error(err)
-		}
-	})
-	ctx, cancel := context.WithTimeout(s.Context(), harness.Patience)
-	defer cancel()
-	if err := machineconfig.AwaitPools(ctx, s.Client); err != nil {
-		s.Fatal(err)
-	}
+	s.SimulateOpenShift(openshift.Options{ControlPlane: time.Second})
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.Name, Name: name} }
 	s.MadeUntilTheEnd(&v1alpha1.MutexTarget{ObjectMeta: meta("target"), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{pool.Name}}})
 	rule := &v1alpha1.MutexRule{ObjectMeta: meta("rule"), Spec: v1alpha1.MutexRuleSpec{

@@ -1,0 +1,112 @@
+package openshift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// NewClient returns a client for the kinds that the simulator reads and writes. It does not use discovery.
+func NewClient(config *rest.Config) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, mcfgv1.Install, configv1.Install} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("openshift: building the scheme: %w", err)
+		}
+	}
+	// The types have fields that the CRDs of a production cluster do not have; the server would warn about them at each write.
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NoWarnings{}
+	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: newMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("openshift: creating a client: %w", err)
+	}
+	return c, nil
+}
+
+// newMapper returns a static mapper: discovery would fail before the CRDs exist, or its answer would be cached.
+func newMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(mcfgv1.GroupVersion.WithKind("MachineConfig"), meta.RESTScopeRoot)
+	mapper.Add(mcfgv1.GroupVersion.WithKind("MachineConfigPool"), meta.RESTScopeRoot)
+	mapper.Add(configv1.GroupVersion.WithKind("ClusterVersion"), meta.RESTScopeRoot)
+	return mapper
+}
+
+// AwaitPools waits until every pool has reported its first rendered MachineConfig, and every Node of a pool has one.
+func AwaitPools(ctx context.Context, reader client.Reader) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := missingConfig(ctx, reader)
+		if ctx.Err() == nil || last == nil {
+			last = err // after the end it is only that the context has ended
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("openshift: waiting for the first configuration of the pools: %w", errors.Join(err, last))
+	}
+	return nil
+}
+
+// missingConfig returns an error that names what has no rendered MachineConfig yet, or whose status does not report it.
+func missingConfig(ctx context.Context, reader client.Reader) error {
+	version, pools, nodes := &configv1.ClusterVersion{}, &mcfgv1.MachineConfigPoolList{}, &corev1.NodeList{}
+	err := errors.Join(reader.Get(ctx, client.ObjectKey{Name: ClusterVersionName}, version), reader.List(ctx, pools), reader.List(ctx, nodes))
+	if err != nil {
+		return err
+	}
+	if len(version.Status.History) == 0 {
+		return errors.New("the ClusterVersion has no history")
+	}
+	var reported, members int32
+	selected, custom := make([]bool, len(nodes.Items)), make([]int, len(nodes.Items))
+	for i := range pools.Items {
+		pool := &pools.Items[i]
+		if pool.Spec.Configuration.Name == "" || pool.Status.ObservedGeneration != pool.Generation {
+			return fmt.Errorf("pool %s has not reported a rendered MachineConfig", pool.Name)
+		}
+		reported += pool.Status.MachineCount
+		selector, err := metav1.LabelSelectorAsSelector(pool.Spec.NodeSelector)
+		if err != nil {
+			return err
+		}
+		for j := range nodes.Items {
+			if selector.Empty() || !selector.Matches(labels.Set(nodes.Items[j].Labels)) {
+				continue
+			}
+			selected[j] = true
+			if pool.Name != PoolMaster && pool.Name != PoolWorker {
+				custom[j]++
+			}
+		}
+	}
+	for i := range nodes.Items {
+		if !selected[i] || custom[i] > 1 {
+			continue // several custom pools: the machine-config-operator then updates the Node for none of them
+		}
+		members++
+		if nodes.Items[i].Annotations[AnnotationCurrentConfig] == "" {
+			return fmt.Errorf("node %s has no rendered MachineConfig", nodes.Items[i].Name)
+		}
+	}
+	if reported != members {
+		return fmt.Errorf("the pools report %d nodes of %d", reported, members)
+	}
+	return nil
+}

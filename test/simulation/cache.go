@@ -16,13 +16,13 @@ import (
 	"github.com/drover-io/drover/internal/drain/engine"
 )
 
-// informer is what a process has heard of one kind.
+// informer is the cache of one kind in a process.
 type informer struct {
 	kind   *kind
 	server *server
 	// at is how many of the server's events the store shows.
 	at int
-	// versioned informers tell the newest version that they have seen.
+	// versioned informers report the newest version that they have seen.
 	versioned bool
 
 	mu sync.Mutex
@@ -35,11 +35,11 @@ type informer struct {
 	listeners []*listener
 }
 
-// listener is one handler of a room, with what it has yet to hear.
+// listener is a handler of a controller, with the events that it has not got yet.
 type listener struct {
-	room    string
-	handler toolscache.ResourceEventHandler
-	unheard []func(toolscache.ResourceEventHandler)
+	controller string
+	handler    toolscache.ResourceEventHandler
+	pending    []func(toolscache.ResourceEventHandler)
 }
 
 // newInformer begins with a list as the server would have answered after so many events.
@@ -105,15 +105,15 @@ func (i *informer) next() {
 	if e.gone {
 		delete(objects, key)
 		i.replace(objects, i.versionAt(i.at))
-		i.tell(before, nil, e.object)
+		i.enqueue(before, nil, e.object)
 		return
 	}
 	objects[key] = e.object
 	i.replace(objects, i.versionAt(i.at))
-	i.tell(before, e.object, nil)
+	i.enqueue(before, e.object, nil)
 }
 
-// relist is what happens when a watch breaks off: the store is replaced by a list, and handlers hear of the difference alone.
+// relist is what happens when a watch breaks off: the store is replaced by a list, and handlers get the difference only.
 func (i *informer) relist() {
 	before := i.all()
 	i.at = len(i.server.events[i.kind])
@@ -121,20 +121,20 @@ func (i *informer) relist() {
 	i.replace(after, i.server.version)
 	for _, key := range slices.Sorted(maps.Keys(after)) {
 		if before[key] != after[key] {
-			i.tell(before[key], after[key], nil)
+			i.enqueue(before[key], after[key], nil)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
 		if after[key] == nil {
-			i.tell(before[key], nil, nil)
+			i.enqueue(before[key], nil, nil)
 		}
 	}
 }
 
-// tell puts a change before all handlers. Last is the last state of an object that is gone, nil when nobody has seen it.
-func (i *informer) tell(before, after, last client.Object) {
+// enqueue adds a change to what all handlers get. last is the last state of an object that is gone, or nil if the watch did not see it.
+func (i *informer) enqueue(before, after, last client.Object) {
 	for _, l := range i.listeners {
-		l.unheard = append(l.unheard, func(handler toolscache.ResourceEventHandler) {
+		l.pending = append(l.pending, func(handler toolscache.ResourceEventHandler) {
 			switch {
 			case before == nil && after != nil:
 				handler.OnAdd(i.shown(after), false)
@@ -161,47 +161,47 @@ func (i *informer) shown(object client.Object) any {
 	return small
 }
 
-// listen adds a handler, which hears first of what is there.
-func (i *informer) listen(room string, handler toolscache.ResourceEventHandler) {
-	l := &listener{room: room, handler: handler}
+// listen adds a handler, which gets the existing objects first.
+func (i *informer) listen(controller string, handler toolscache.ResourceEventHandler) {
+	l := &listener{controller: controller, handler: handler}
 	objects := i.all()
 	for _, key := range slices.Sorted(maps.Keys(objects)) {
 		object := objects[key]
-		l.unheard = append(l.unheard, func(handler toolscache.ResourceEventHandler) { handler.OnAdd(i.shown(object), true) })
+		l.pending = append(l.pending, func(handler toolscache.ResourceEventHandler) { handler.OnAdd(i.shown(object), true) })
 	}
 	i.listeners = append(i.listeners, l)
-	slices.SortStableFunc(i.listeners, func(a, b *listener) int { return cmp.Compare(a.room, b.room) })
+	slices.SortStableFunc(i.listeners, func(a, b *listener) int { return cmp.Compare(a.controller, b.controller) })
 }
 
-// roomInformer is an informer as a room sees it.
-type roomInformer struct {
+// controllerInformer is an informer as a controller sees it.
+type controllerInformer struct {
 	ctrlcache.Informer
-	process *process
-	room    string
-	inner   *informer
+	process    *process
+	controller string
+	inner      *informer
 }
 
 // AddEventHandler adds a handler.
-func (r *roomInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (r *controllerInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	r.process.mu.Lock()
 	defer r.process.mu.Unlock()
-	r.inner.listen(r.room, handler)
+	r.inner.listen(r.controller, handler)
 	return nil, nil
 }
 
 // RemoveEventHandler does nothing: the process ends with its handlers.
-func (*roomInformer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error {
+func (*controllerInformer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error {
 	return nil
 }
 
 // AddIndexers takes the index of pods.
-func (r *roomInformer) AddIndexers(indexers toolscache.Indexers) error {
+func (r *controllerInformer) AddIndexers(indexers toolscache.Indexers) error {
 	r.inner.podIndex = indexers[engine.IndexNode]
 	return nil
 }
 
-// GetStore tells what the store has seen, where it can.
-func (r *roomInformer) GetStore() toolscache.Store {
+// GetStore returns the newest version of the store, if the cache reports it.
+func (r *controllerInformer) GetStore() toolscache.Store {
 	if !r.inner.versioned {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (r *roomInformer) GetStore() toolscache.Store {
 }
 
 // GetIndexer is for the drain engine, which reads pods as the cache keeps them.
-func (r *roomInformer) GetIndexer() toolscache.Indexer { return &podIndexer{inner: r.inner} }
+func (r *controllerInformer) GetIndexer() toolscache.Indexer { return &podIndexer{inner: r.inner} }
 
 type versionStore struct {
 	toolscache.Store
@@ -219,7 +219,7 @@ type versionStore struct {
 
 // LastStoreSyncResourceVersion is the newest version that the store has seen.
 func (v *versionStore) LastStoreSyncResourceVersion() string {
-	if v.process.crew.blind {
+	if v.process.config.claimsNewest {
 		return "999999999"
 	}
 	return strconv.Itoa(v.inner.seen())
@@ -256,7 +256,7 @@ func (p *podIndexer) GetByKey(key string) (any, bool, error) {
 	return p.inner.shown(object), true, nil
 }
 
-// IndexField takes an index of a room.
+// IndexField takes an index of a controller.
 func (p *process) IndexField(_ context.Context, object client.Object, name string, extract client.IndexerFunc) error {
 	indexes := p.informers[kindOf(object)].indexes
 	if indexes[name] != nil {

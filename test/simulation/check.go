@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// rooms are those whose writes are checked.
-var rooms = map[string]bool{"machineset": true, "machine": true, "healthcheck": true, "metadata": true, "drain": true}
+// controllers are those whose writes are checked.
+var controllers = map[string]bool{"machineset": true, "machine": true, "healthcheck": true, "metadata": true, "drain": true}
 
 // setView is what is to be known of a MachineSet to count its Machines.
 type setView struct {
@@ -51,14 +51,14 @@ func (w *world) replicas(v *setView) int {
 	return count
 }
 
-// check looks at each write of a room.
+// check looks at each write of a controller.
 func (w *world) check(wr *write) {
 	if machine, ok := wr.after.(*machinev1beta1.Machine); ok {
 		if wr.gone {
 			w.checkGone(machine)
 		}
 	}
-	if rooms[wr.who] {
+	if controllers[wr.who] {
 		w.checkRoom(wr)
 	}
 }
@@ -78,8 +78,8 @@ func (w *world) checkRoom(wr *write) {
 	}
 }
 
-// checkCreated holds that there are never more Machines than the replicas that the pass has read. Whoever takes Machines away at the same
-// time makes them fewer, and nobody but the set makes them more.
+// checkCreated holds that there are never more Machines than the replicas that the pass has read. Users who delete Machines at the same
+// time make them fewer, and only the set makes them more.
 func (w *world) checkCreated(wr *write) {
 	record := w.process.record(wr.pass)
 	switch {
@@ -102,7 +102,7 @@ func (w *world) checkDeleted(wr *write) {
 	}
 }
 
-// checkScaledDown holds that a MachineSet deletes no more Machines than it has too many of. Those that somebody else has taken away since
+// checkScaledDown holds that a MachineSet deletes no more Machines than it has too many of. Those that have been deleted or released otherwise since
 // the pass has looked it cannot know of.
 func (w *world) checkScaledDown(wr *write) {
 	record := w.process.record(wr.pass)
@@ -112,10 +112,10 @@ func (w *world) checkScaledDown(wr *write) {
 		return
 	}
 	w.nodes.scaledDown[machine.UID] = true
-	if w.crew.replaceFailed && machine.Status.Phase != nil && *machine.Status.Phase == machinev1beta1.PhaseFailed {
+	if w.config.replaceFailed && machine.Status.Phase != nil && *machine.Status.Phase == machinev1beta1.PhaseFailed {
 		return
 	}
-	// left are those that would be there if nobody else had taken any away.
+	// left are those that would be there if only the MachineSet had deleted any.
 	left := w.replicas(record.set) + w.takenAway(record)
 	if left < record.set.replicas {
 		_ = w.fault("machineset deletes Machine %s: %d are left, for %d replicas", wr.key, left, record.set.replicas)
@@ -154,7 +154,7 @@ func (w *world) checkRemediated(wr *write) {
 		_ = w.fault("healthcheck deletes Machine %s, which is well", wr.key)
 	}
 	if metav1.GetControllerOfNoCopy(machine) == nil {
-		_ = w.fault("healthcheck deletes Machine %s, which nobody would replace", wr.key)
+		_ = w.fault("healthcheck deletes Machine %s, which no MachineSet would replace", wr.key)
 	}
 }
 

@@ -15,15 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// roomClient is what a room writes with. It reads from the cache, as the operator's client does.
-type roomClient struct {
+// controllerClient is what a controller writes with. It reads from the cache, as the operator's client does.
+type controllerClient struct {
 	client.Client
-	cache *roomCache
+	cache *controllerCache
 	// live clients read from the API server.
 	live bool
 }
 
-func (c *roomClient) process() *process { return c.cache.process }
+func (c *controllerClient) process() *process { return c.cache.process }
 
 // byName are the fields by which the API server selects.
 var byName = map[string]client.IndexerFunc{"metadata.name": func(object client.Object) []string { return []string{object.GetName()} }}
@@ -36,23 +36,23 @@ var known = sync.OnceValue(func() *runtime.Scheme {
 })
 
 // Scheme knows the types of the kinds.
-func (c *roomClient) Scheme() *runtime.Scheme { return known() }
+func (c *controllerClient) Scheme() *runtime.Scheme { return known() }
 
 // ask holds a request until the scheduler lets it through.
-func (c *roomClient) ask(ctx context.Context, what string, mutates bool, act func(request) error, answer func()) error {
+func (c *controllerClient) ask(ctx context.Context, what string, mutates bool, act func(request) error, answer func()) error {
 	p := c.process()
 	pass := passOf(ctx)
 	p.mu.Lock()
 	item := p.items[pass]
 	p.mu.Unlock()
-	r := request{who: c.cache.room, pass: pass}
+	r := request{who: c.cache.controller, pass: pass}
 	return p.gates.pass(ctx, &call{
-		room: c.cache.room, pass: pass, item: item, what: what, mutates: mutates, act: func() error { return act(r) }, answer: answer,
+		controller: c.cache.controller, pass: pass, item: item, what: what, mutates: mutates, act: func() error { return act(r) }, answer: answer,
 	})
 }
 
 // Get reads from the cache, or from the API server.
-func (c *roomClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (c *controllerClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	if !c.live {
 		return c.cache.Get(ctx, key, object, options...)
 	}
@@ -67,7 +67,7 @@ func (c *roomClient) Get(ctx context.Context, key client.ObjectKey, object clien
 }
 
 // List reads from the cache, or from the API server.
-func (c *roomClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (c *controllerClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	if !c.live {
 		return c.cache.List(ctx, list, options...)
 	}
@@ -79,7 +79,7 @@ func (c *roomClient) List(ctx context.Context, list client.ObjectList, options .
 }
 
 // Create makes an object.
-func (c *roomClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+func (c *controllerClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
 	var wanted client.CreateOptions
 	wanted.ApplyOptions(options)
 	if err := c.owner(wanted.FieldManager); err != nil {
@@ -94,7 +94,7 @@ func (c *roomClient) Create(ctx context.Context, object client.Object, options .
 }
 
 // Delete deletes an object.
-func (c *roomClient) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+func (c *controllerClient) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	var wanted client.DeleteOptions
 	wanted.ApplyOptions(options)
 	g := guards{}
@@ -108,7 +108,7 @@ func (c *roomClient) Delete(ctx context.Context, object client.Object, options .
 }
 
 // Update replaces an object.
-func (c *roomClient) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
+func (c *controllerClient) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
 	var wanted client.UpdateOptions
 	wanted.ApplyOptions(options)
 	if err := c.owner(wanted.FieldManager); err != nil {
@@ -127,7 +127,7 @@ func (c *roomClient) Update(ctx context.Context, object client.Object, options .
 }
 
 // Patch patches an object.
-func (c *roomClient) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+func (c *controllerClient) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 	var wanted client.PatchOptions
 	wanted.ApplyOptions(options)
 	if err := c.owner(wanted.FieldManager); err != nil {
@@ -136,13 +136,13 @@ func (c *roomClient) Patch(ctx context.Context, object client.Object, patch clie
 	return c.patch(ctx, "", object, patch)
 }
 
-func (c *roomClient) patch(ctx context.Context, part string, object client.Object, patch client.Patch) error {
+func (c *controllerClient) patch(ctx context.Context, part string, object client.Object, patch client.Patch) error {
 	body, err := patch.Data(object)
 	if err != nil {
 		return err
 	}
-	if c.process().crew.tamper != nil {
-		body = c.process().crew.tamper(c.cache.room, object, body)
+	if c.process().config.tamper != nil {
+		body = c.process().config.tamper(c.cache.controller, object, body)
 	}
 	k, key, how := kindOf(object), keyOf(object), patch.Type()
 	var after client.Object
@@ -159,25 +159,25 @@ func (c *roomClient) patch(ctx context.Context, part string, object client.Objec
 	}, func() { must(assign(object, copied(after))) })
 }
 
-// owner makes sure that each room writes under its own name.
-func (c *roomClient) owner(manager string) error {
-	if manager != "" && manager != "drover-"+c.cache.room {
-		return c.process().fault("%s writes as %s", c.cache.room, manager)
+// owner makes sure that each controller writes under its own name.
+func (c *controllerClient) owner(manager string) error {
+	if manager != "" && manager != "drover-"+c.cache.controller {
+		return c.process().fault("%s writes as %s", c.cache.controller, manager)
 	}
 	return nil
 }
 
 // Status writes the status.
-func (c *roomClient) Status() client.SubResourceWriter { return c.SubResource("status") }
+func (c *controllerClient) Status() client.SubResourceWriter { return c.SubResource("status") }
 
 // SubResource writes a part of an object.
-func (c *roomClient) SubResource(part string) client.SubResourceClient {
+func (c *controllerClient) SubResource(part string) client.SubResourceClient {
 	return &partClient{inner: c, part: part}
 }
 
 type partClient struct {
 	client.SubResourceClient
-	inner *roomClient
+	inner *controllerClient
 	part  string
 }
 
@@ -203,7 +203,7 @@ func (c *partClient) Create(ctx context.Context, object, body client.Object, _ .
 	}, nil)
 }
 
-// Update is nothing that a room does.
+// Update is nothing that a controller does.
 func (c *partClient) Update(_ context.Context, object client.Object, _ ...client.SubResourceUpdateOption) error {
 	return c.inner.process().fault("the %s of %s is replaced", c.part, keyOf(object))
 }

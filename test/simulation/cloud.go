@@ -26,7 +26,7 @@ type instance struct {
 	machine  types.UID
 	name, id string
 	address  string
-	// booted tells that it runs a kubelet, dead that its kubelet will never be heard of again, ending that its end has been asked for.
+	// booted: it runs a kubelet. dead: its kubelet never reports again. ending: its deletion has been requested.
 	booted, dead, ending bool
 	// late instances register without a providerID, which comes later.
 	late bool
@@ -46,7 +46,7 @@ type actuator struct{ process *process }
 
 func (a *actuator) ask(ctx context.Context, verb string, mutates bool, machine *machinev1beta1.Machine, act func() error) error {
 	return a.process.gates.pass(ctx, &call{
-		room: "machine", pass: passOf(ctx), item: "Machine " + keyOf(machine), what: "instance " + verb, mutates: mutates, act: act,
+		controller: "machine", pass: passOf(ctx), item: "Machine " + keyOf(machine), what: "instance " + verb, mutates: mutates, act: act,
 	})
 }
 
@@ -59,7 +59,7 @@ func (a *actuator) Create(ctx context.Context, machine *machinev1beta1.Machine) 
 			return c.refusal("create")
 		}
 		found := c.instances[machine.UID]
-		if found == nil || a.process.forgetful {
+		if found == nil || a.process.forgetfulProvider {
 			found = c.boot(machine)
 		}
 		made = found.seen()
@@ -82,7 +82,7 @@ func (a *actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*p
 		if !c.healthy && c.world.chance(20) {
 			return c.refusal("get")
 		}
-		if found := c.instances[machine.UID]; found != nil && (machine.Spec.ProviderID != nil || !a.process.forgetful) {
+		if found := c.instances[machine.UID]; found != nil && (machine.Spec.ProviderID != nil || !a.process.forgetfulProvider) {
 			seen = found.seen()
 		}
 		return nil
@@ -117,7 +117,7 @@ func (c *cloud) refusal(verb string) error {
 	case 0:
 		return provider.RequeueAfter(c.world.upTo(20*time.Second), "simulated: the provider takes its time for "+verb)
 	case 1:
-		return provider.InsufficientResources("simulated: no room for %s", verb)
+		return provider.InsufficientResources("simulated: no capacity for %s", verb)
 	}
 	return fmt.Errorf("simulated: the provider cannot %s", verb)
 }
@@ -152,7 +152,7 @@ func (c *cloud) end(i *instance) {
 	delete(c.instances, i.machine)
 	c.world.history.note("cloud        the instance of %s is gone: %s", i.name, i.id)
 	if !i.ending && !c.recorded(i) {
-		// Nobody has heard of it, so its Node is the cloud's own controller's to delete.
+		// The deletion was not requested, so the cloud's own controller has to delete its Node.
 		c.world.after(time.Minute, func() {
 			if node := c.world.node(i); node != nil {
 				must(c.world.server.delete(request{who: "cloud"}, nodeKind, node.Name, guards{}, nil))
@@ -173,7 +173,7 @@ func (c *cloud) recorded(i *instance) bool {
 	return false
 }
 
-// seen is an instance as the provider tells of it.
+// seen is an instance as the provider reports it.
 func (i *instance) seen() *provider.Instance {
 	out := &provider.Instance{
 		ProviderID: i.id, State: provider.Running, Type: "m5", Region: "eu", Zone: "eu-1",

@@ -1,8 +1,8 @@
-// Package simulation runs the rooms machineset, machine, nodelink, healthcheck and metadata, and the drain engine and the node leases that
+// Package simulation runs the controllers machineset, machine, nodelink, healthcheck and metadata, and the drain engine and the node leases that
 // they use, together in one process against a model of the API server, from a seed. What a seed has done, it does again; on a machine that is
 // busy there may be exceptions, as Go may take the one processor that a simulation has from a handler between two of its steps.
 //
-// What is real: the rooms as they are shipped, each begun by its Run, with its own watches and handlers, the work queue of
+// What is real: the controllers as they are shipped, each started by its Run, with its own watches and handlers, the work queue of
 // controller-runtime with its priorities and back-offs, and everything below: decisions, patches, expectations, leases, the drain engine.
 //
 // What is modelled, and how:
@@ -11,12 +11,12 @@
 //   - The API server (server.go): versions that grow by one for the whole cluster, 409 for a version or UID that is not the present one,
 //     merge patches, JSON patches by the library that the API server has, the status apart from the rest, generations, finalizers and
 //     deletion timestamps, and evictions. A write that changes nothing makes no version and no event, as there.
-//   - Every request of a room is held at a gate (gate.go) until the scheduler lets it through. Between two gates one pass runs, and no other:
-//     the scheduler chooses whose request is next, so passes of all rooms interleave at every request, and in some seeds at every read of a
+//   - Every request of a controller is held at a gate (gate.go) until the scheduler lets it through. Between two gates one pass runs, and no other:
+//     the scheduler chooses whose request is next, so passes of all controllers interleave at every request, and in some seeds at every read of a
 //     cache, too.
-//   - Caches (cache.go) are shared by the rooms of a process, as in the operator. Each kind has its events in their order, and lags behind
-//     for as long as the scheduler likes; what it has shown to the store, each handler hears in that order, and later still. A watch may
-//     break off: then the cache begins anew with a list, and handlers hear of the difference only. A process starts when its caches have caught up.
+//   - Caches (cache.go) are shared by the controllers of a process, as in the operator. Each kind has its events in their order, and lags behind
+//     for as long as the scheduler likes; what the store shows, each handler gets in that order, and later still. A watch may
+//     break off: then the cache starts again with a list, and handlers get the difference only. A process starts when its caches have caught up.
 //   - Faults (schedule.go, plan.go): conflicts, errors before and after a write has taken effect, the end of the process at any request,
 //     with its other requests under way done or not; a provider that is slow, fails before or after it has done what was asked, loses
 //     instances; Nodes that turn NotReady, for a while or for ever, are deleted, register anew under another UID, or get their providerID

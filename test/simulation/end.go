@@ -26,7 +26,7 @@ func (w *world) calmDown() {
 	}
 }
 
-// tidy lets people delete the Machines that were taken out of their pools: nobody would replace them.
+// tidy has users delete the Machines that were taken out of their pools: no MachineSet replaces them.
 func (w *world) tidy() {
 	for _, object := range w.server.all(machineKind) {
 		pool := w.server.get(setKind, keyFor(namespace, object.GetLabels()[poolLabel]))
@@ -54,7 +54,7 @@ func (w *world) unsettled() string {
 	return ""
 }
 
-// leftBehind finds what is nobody's.
+// leftBehind finds what belongs to no object any more.
 func (w *world) leftBehind() string {
 	owned, machines := map[string]bool{}, map[types.UID]bool{}
 	for _, object := range w.server.all(machineKind) {

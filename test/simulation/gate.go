@@ -11,12 +11,12 @@ import (
 // errDead is what the requests of a process get that has ended.
 var errDead = errors.New("the process has ended")
 
-// call is a request of a room that waits until the scheduler lets it through.
+// call is a request of a controller that waits until the scheduler lets it through.
 type call struct {
-	// room is who asks, pass the reconciliation, item what that is about, what the request itself. Together they tell one call from another,
-	// whatever the order in which they have come.
-	room, pass, item, what string
-	// mutates tells that it is to change something, on the API server or at the provider.
+	// controller is who asks, pass the reconciliation, item what that is about, what the request itself. Together they distinguish calls,
+	// independent of the order in which they have come.
+	controller, pass, item, what string
+	// mutates is whether it changes something, on the API server or at the provider.
 	mutates bool
 	// act does what is asked, on the scheduler's goroutine; nil for a mere stop.
 	act func() error
@@ -35,13 +35,13 @@ type gates struct {
 	dead bool
 	// held are the calls that wait.
 	held []*call
-	// wake is told of each that comes.
+	// wake gets a value for each that comes.
 	wake chan struct{}
 }
 
 // pass holds a call until it is let through.
 func (g *gates) pass(ctx context.Context, c *call) error {
-	c.done, c.full = make(chan error, 1), c.room+" "+c.item+" "+c.what
+	c.done, c.full = make(chan error, 1), c.controller+" "+c.item+" "+c.what
 	g.mu.Lock()
 	if g.dead {
 		g.mu.Unlock()

@@ -16,17 +16,17 @@ type write struct {
 	kind    *kind
 	key     string
 	version int
-	// before is nil for a creation; gone tells that after is the last that there was.
+	// before is nil for a creation; gone: after is the last version that there was.
 	before, after client.Object
 	gone          bool
 }
 
-// history is all that has happened: the writes, what was answered otherwise, and what the scheduler did to the rooms. It becomes text when
-// somebody asks for it, which is mostly never.
+// history is all that has happened: the writes, what was answered otherwise, and what the scheduler did to the controllers. It becomes text when
+// a test fails.
 type history struct {
 	begun time.Time
 	lines []line
-	// writes counts requests of rooms that were to write, whether or not they have changed anything.
+	// writes counts requests of controllers that were to write, whether or not they have changed anything.
 	writes int
 }
 

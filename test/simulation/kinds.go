@@ -19,11 +19,11 @@ type kind struct {
 	name  string
 	group schema.GroupVersion
 	make  func() client.Object
-	// status tells that the status is a subresource, generation that changes of the rest are counted.
+	// status: the status is a subresource. generation: changes of the rest are counted.
 	status, generation bool
 }
 
-// kinds are all that the rooms read or write, in the order in which the scheduler looks at them.
+// kinds are all that the controllers read or write, in the order in which the scheduler looks at them.
 var kinds = []*kind{
 	{"MachineSet", machinev1beta1.GroupVersion, func() client.Object { return &machinev1beta1.MachineSet{} }, true, true},
 	{"Machine", machinev1beta1.GroupVersion, func() client.Object { return &machinev1beta1.Machine{} }, true, true},

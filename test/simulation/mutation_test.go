@@ -9,41 +9,41 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Each of these breaks a room on purpose. A simulation that finds nothing then would prove nothing.
-func TestWhatIsBrokenIsFound(t *testing.T) {
+// Each case injects a bug. A simulation that does not find it would prove nothing.
+func TestMutations_Found(t *testing.T) {
 	for name, c := range map[string]struct {
-		crew  func() *crew
-		fault string
-		// from is a seed that has found it, seeds how many from there on may pass before it is found again.
+		config func() *config
+		fault  string
+		// from is a seed that has found it; one of the next seeds has to find it again.
 		from, seeds uint64
 	}{
-		"machineset takes its cache for the newest": {
-			crew: func() *crew { return &crew{blind: true, versioned: true} }, fault: "is created: there are", from: 12, seeds: 30,
+		"machineset considers its cache up to date: too many Machines": {
+			config: func() *config { return &config{claimsNewest: true, versioned: true} }, fault: "is created: there are", from: 12, seeds: 30,
 		},
-		"workers start before their caches have caught up": {
-			crew: func() *crew { return &crew{lag: 30, versioned: true} }, fault: "is created: there are", seeds: 60,
+		"workers start before caches have caught up: too many Machines": {
+			config: func() *config { return &config{lag: 30, versioned: true} }, fault: "is created: there are", seeds: 60,
 		},
-		"metadata removes what is a user's": {
-			crew: func() *crew {
-				return &crew{tamper: atNodes("metadata", `,{"op":"add","path":"/metadata/labels/foreign.example.com~1a","value":"x"}]`)}
+		"metadata changes a key of a user: found": {
+			config: func() *config {
+				return &config{tamper: atNodes("metadata", `,{"op":"add","path":"/metadata/labels/foreign.example.com~1a","value":"x"}]`)}
 			},
 			fault: "which is a user's", seeds: 5,
 		},
-		"metadata cordons": {
-			crew: func() *crew {
-				return &crew{tamper: atNodes("metadata", `,{"op":"add","path":"/spec/unschedulable","value":true}]`)}
+		"metadata cordons a Node: found": {
+			config: func() *config {
+				return &config{tamper: atNodes("metadata", `,{"op":"add","path":"/spec/unschedulable","value":true}]`)}
 			},
 			fault: `metadata changes unschedulable`, seeds: 5,
 		},
-		"machine writes labels of Nodes": {
-			crew: func() *crew {
-				return &crew{tamper: atNodes("machine", `,{"op":"add","path":"/metadata/labels/example.com~1x","value":"x"}]`)}
+		"machine sets a label of a Node: found": {
+			config: func() *config {
+				return &config{tamper: atNodes("machine", `,{"op":"add","path":"/metadata/labels/example.com~1x","value":"x"}]`)}
 			},
 			fault: `machine changes label "example.com/x" of Node`, seeds: 10,
 		},
-		"machine lets a Machine go at once": {
-			crew: func() *crew {
-				return &crew{tamper: func(_ string, _ client.Object, body []byte) []byte {
+		"machine removes the finalizer too early: lost instance": {
+			config: func() *config {
+				return &config{tamper: func(_ string, _ client.Object, body []byte) []byte {
 					if bytes.Contains(body, []byte(`machine.openshift.io/instance-state`)) {
 						return bytes.Replace(body, []byte(`"metadata":{`), []byte(`"metadata":{"finalizers":null,`), 1)
 					}
@@ -52,16 +52,20 @@ func TestWhatIsBrokenIsFound(t *testing.T) {
 			},
 			fault: "and its instance", from: 45, seeds: 40,
 		},
-		"the provider makes one for each call": {
-			crew: func() *crew { return &crew{forgetful: true} }, fault: "a second instance is made", seeds: 40,
+		"provider is not idempotent: second instance": {
+			config: func() *config { return &config{forgetfulProvider: true} }, fault: "a second instance is made", seeds: 40,
 		},
-		"machineset does not hear of Machines":  {crew: deafTo("machineset", machineKind), fault: "after the last fault", from: 12, seeds: 30},
-		"metadata does not hear of MachineSets": {crew: deafTo("metadata", setKind), fault: "after the last fault", from: 18, seeds: 30},
-		"healthcheck does not hear of anything": {crew: deafTo("healthcheck", nil), fault: "after the last fault", seeds: 60},
+		"machineset gets no events of Machines: not settled": {
+			config: withoutEvents("machineset", machineKind), fault: "after the last fault", from: 12, seeds: 30,
+		},
+		"metadata gets no events of MachineSets: not settled": {
+			config: withoutEvents("metadata", setKind), fault: "after the last fault", from: 18, seeds: 30,
+		},
+		"healthcheck gets no events: not settled": {config: withoutEvents("healthcheck", nil), fault: "after the last fault", seeds: 60},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := c.from; seed < c.from+c.seeds; seed++ {
-				out := play(t, seed, c.crew(), 12, false)
+				out := play(t, seed, c.config(), 12, false)
 				if strings.Contains(out.fault, c.fault) {
 					t.Logf("seed %d: %s", seed, out.fault)
 					return
@@ -75,27 +79,27 @@ func TestWhatIsBrokenIsFound(t *testing.T) {
 	}
 }
 
-// deafTo keeps the events of a kind, or of all kinds, from a room.
-func deafTo(room string, missed *kind) func() *crew {
-	return func() *crew {
-		return &crew{deaf: func(who string, k *kind) bool { return who == room && (missed == nil || k == missed) }}
+// withoutEvents keeps the events of a kind, or of all kinds, from a controller.
+func withoutEvents(controller string, missed *kind) func() *config {
+	return func() *config {
+		return &config{dropEvent: func(who string, k *kind) bool { return who == controller && (missed == nil || k == missed) }}
 	}
 }
 
-// atNodes adds a step to the JSON patches of Nodes that a room makes.
-func atNodes(room, step string) func(string, client.Object, []byte) []byte {
+// atNodes adds a step to the JSON patches of Nodes that a controller makes.
+func atNodes(controller, step string) func(string, client.Object, []byte) []byte {
 	return func(who string, object client.Object, body []byte) []byte {
-		if kindOf(object) != nodeKind || who != room || !bytes.HasSuffix(body, []byte("]")) {
+		if kindOf(object) != nodeKind || who != controller || !bytes.HasSuffix(body, []byte("]")) {
 			return body
 		}
 		return append(bytes.TrimSuffix(bytes.Clone(body), []byte("]")), step...)
 	}
 }
 
-// A quiet world is one in which the checks are silent, too.
-func TestQuietWorld(t *testing.T) {
+// Without faults and actions the checks find nothing.
+func TestSimulation_NoFaults(t *testing.T) {
 	for seed := range uint64(3) {
-		if out := play(t, seed, &crew{versioned: true}, 0, false); out.fault != "" {
+		if out := play(t, seed, &config{versioned: true}, 0, false); out.fault != "" {
 			t.Errorf("seed %d: %s\n%s", seed, out.fault, out.tail)
 		}
 	}

@@ -88,7 +88,7 @@ func (w *world) ready(i *instance, state corev1.ConditionStatus) {
 		return
 	}
 	if i.dead {
-		state = corev1.ConditionUnknown // nobody reports any more
+		state = corev1.ConditionUnknown // its kubelet has stopped
 	}
 	w.edit("kubelet", nodeKind, i.name, func(object client.Object) {
 		node := nodeIn(object)
@@ -135,7 +135,7 @@ func (w *world) react(wr *write) {
 	// What comes after its owner has gone is collected as well.
 	owned := wr.before == nil && len(wr.after.GetOwnerReferences()) > 0
 	switch {
-	case wr.kind == podKind && !wr.gone && wr.after.GetDeletionTimestamp() != nil && !doomed(wr.before):
+	case wr.kind == podKind && !wr.gone && wr.after.GetDeletionTimestamp() != nil && !isDeleting(wr.before):
 		uid := wr.after.GetUID()
 		w.after(time.Second+w.upTo(20*time.Second), func() { w.endPod(key, uid) })
 	case wr.kind == nodeKind && wr.gone:
@@ -148,8 +148,10 @@ func (w *world) react(wr *write) {
 	}
 }
 
-// doomed reports whether there was an object, and it was being deleted.
-func doomed(object client.Object) bool { return object != nil && object.GetDeletionTimestamp() != nil }
+// isDeleting reports whether there was an object, and it was being deleted.
+func isDeleting(object client.Object) bool {
+	return object != nil && object.GetDeletionTimestamp() != nil
+}
 
 func (w *world) instanceNamed(name string) *instance {
 	for _, i := range w.cloud.sorted() {
@@ -174,7 +176,7 @@ func (w *world) endPod(key string, uid types.UID) {
 	must(w.server.delete(request{who: "kubelet"}, podKind, key, guards{}, new(int64)))
 }
 
-// collect is the garbage collector: of pods without a Node, and of what belongs to nobody any more.
+// collect is the garbage collector: of pods without a Node, and of objects whose owner is gone.
 func (w *world) collect() {
 	for _, object := range w.server.all(podKind) {
 		if pod, ok := object.(*corev1.Pod); ok && w.server.get(nodeKind, pod.Spec.NodeName) == nil {

@@ -18,7 +18,7 @@ type entry struct{ kind, key string }
 
 // nodeChecks remember who has written what.
 type nodeChecks struct {
-	// scaledDown are the Machines that the room machineset has deleted, vanished those that are not on the server any more.
+	// scaledDown are the Machines that the controller machineset has deleted, vanished those that are not on the server any more.
 	scaledDown, vanished map[types.UID]bool
 }
 
@@ -28,7 +28,7 @@ func newNodeChecks() *nodeChecks {
 	}
 }
 
-// permitted tells which entries a room writes, by kind of object. An entry without a key stands for all of its kind.
+// permitted has the entries that a controller may write, by kind of object. An entry without a key stands for all of its kind.
 var permitted = map[string]map[entry]string{
 	"Node": {
 		{"label", ""}: "metadata", {"annotation", ""}: "metadata", {"taint", ""}: "metadata",
@@ -45,7 +45,7 @@ var permitted = map[string]map[entry]string{
 	"MachineSet": {{"status", ""}: "machineset"},
 }
 
-// check holds that a room writes what is its own, and nothing that somebody else has put there.
+// check holds that a controller writes what is its own, and nothing that another writer has put there.
 func (n *nodeChecks) check(w *world, wr *write) {
 	if wr.before == nil {
 		return
@@ -83,7 +83,7 @@ func changed(before, after map[entry]any) []entry {
 	return out
 }
 
-// entries takes an object apart. What is in none of them nobody writes.
+// entries takes an object apart. Nothing else is ever written.
 func entries(object client.Object) map[entry]any {
 	out := map[entry]any{{"finalizers", ""}: object.GetFinalizers(), {"owners", ""}: object.GetOwnerReferences()}
 	all(out, "label", object.GetLabels())

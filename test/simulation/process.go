@@ -33,27 +33,27 @@ import (
 	"github.com/drover-io/drover/provider"
 )
 
-// crew is how a process works, and what is broken about it on purpose.
-type crew struct {
-	// slowReads holds every read of a cache, not only the first of a pass; versioned caches tell how new they are.
+// config says how a process works, and which bugs are injected into it.
+type config struct {
+	// slowReads holds every read of a cache, not only the first of a pass; versioned caches report their newest version.
 	slowReads, versioned bool
-	// replaceFailed is the option of the room machineset.
+	// replaceFailed is the option of the controller machineset.
 	replaceFailed bool
 	// lag is how many events the caches may lack when the workers of a process start, which expectations.Barrier makes none.
 	lag int
-	// blind lets the cache say that it is as new as can be, whatever it shows.
-	blind bool
+	// claimsNewest has the cache report that it is up to date, also when it is not.
+	claimsNewest bool
 	// tamper changes the body of a patch.
-	tamper func(room string, object client.Object, body []byte) []byte
-	// deaf keeps a kind's events from a room.
-	deaf func(room string, k *kind) bool
-	// forgetful providers do not know of an instance that has not been recorded, and make another one.
-	forgetful bool
+	tamper func(controller string, object client.Object, body []byte) []byte
+	// dropEvent keeps events of a kind from a controller.
+	dropEvent func(controller string, k *kind) bool
+	// forgetfulProvider has the provider create a second instance if the first one has not been recorded.
+	forgetfulProvider bool
 }
 
 // process is one run of the operator, with all of its memory.
 type process struct {
-	*crew
+	*config
 	world     *world
 	server    *server
 	gates     *gates
@@ -67,30 +67,30 @@ type process struct {
 	passes map[string]*passRecord
 }
 
-// passRecord is what a pass of the room machineset has read, for those who check what it does.
+// passRecord is what a pass of the controller machineset has read, for the checks.
 type passRecord struct {
 	set *setView
 	// counted are the Machines that the cache showed as the set's own.
 	counted map[types.UID]bool
 }
 
-// room makes a client for a room, which reads from the cache or from the server.
-func (p *process) room(name string, live bool) *roomClient {
-	return &roomClient{cache: &roomCache{process: p, room: name}, live: live}
+// clientFor returns a client for a controller, which reads from the cache or from the server.
+func (p *process) clientFor(name string, live bool) *controllerClient {
+	return &controllerClient{cache: &controllerCache{process: p, controller: name}, live: live}
 }
 
-// start begins a process. Its caches show what the server has, as the operator waits for that (expectations.Barrier).
+// start starts a process. Its caches show what the server has, as the operator waits for that (expectations.Barrier).
 func (w *world) start() {
 	if w.process != nil {
 		return
 	}
 	p := &process{
-		crew: w.crew, world: w, server: w.server, gates: &gates{wake: w.wake}, informers: map[*kind]*informer{},
+		config: w.config, world: w, server: w.server, gates: &gates{wake: w.wake}, informers: map[*kind]*informer{},
 		items: map[string]string{}, passes: map[string]*passRecord{},
 	}
 	for _, k := range kinds {
-		events, lag := len(w.server.events[k]), w.crew.lag
-		p.informers[k] = newInformer(w.server, k, events-w.random.IntN(min(lag, events)+1), w.crew.versioned)
+		events, lag := len(w.server.events[k]), w.config.lag
+		p.informers[k] = newInformer(w.server, k, events-w.random.IntN(min(lag, events)+1), w.config.versioned)
 	}
 	ctx, cancel := context.WithCancel(log.IntoContext(context.Background(), logr.Discard()))
 	ctx = context.WithValue(ctx, processKey{}, p)
@@ -102,7 +102,7 @@ func (w *world) start() {
 
 type processKey struct{}
 
-// run begins the rooms as the operator does.
+// run starts the controllers as the operator does.
 func (p *process) run(ctx context.Context) error {
 	registry := prometheus.NewRegistry()
 	machineMetrics, err1 := machine.NewMetrics(registry)
@@ -118,29 +118,29 @@ func (p *process) run(ctx context.Context) error {
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return err
 	}
-	drains := p.room("drain", false)
-	drainer := engine.New(engine.NewCachedPods(drains.cache), drains.cache, p.room("drain", true), drains, drainMetrics, engine.Settings{})
-	machines, health := p.room("machine", false), p.room("healthcheck", true)
+	drains := p.clientFor("drain", false)
+	drainer := engine.New(engine.NewCachedPods(drains.cache), drains.cache, p.clientFor("drain", true), drains, drainMetrics, engine.Settings{})
+	machines, health := p.clientFor("machine", false), p.clientFor("healthcheck", true)
 	written := expectations.NewOwned(machines.cache, func() client.Object { return &coordinationv1.Lease{} }, expectations.OwnedOptions{})
-	leases := func(room string) *nodelease.Leases {
+	leases := func(controller string) *nodelease.Leases {
 		return &nodelease.Leases{
-			Client: p.room(room, false), Namespace: nodelease.DefaultNamespace, Holder: machine.Holder, Clock: clock.RealClock{}, Written: written,
+			Client: p.clientFor(controller, false), Namespace: nodelease.DefaultNamespace, Holder: machine.Holder, Clock: clock.RealClock{}, Written: written,
 		}
 	}
 	if err := errors.Join(engine.IndexPods(ctx, drains.cache), engine.Index(ctx, p), machine.Index(ctx, p), machineset.Index(ctx, p),
 		healthcheck.Index(ctx, p), metadata.Index(ctx, p)); err != nil {
 		return err
 	}
-	sets, nodes := p.room("machineset", false), p.room("metadata", false)
+	sets, nodes := p.clientFor("machineset", false), p.clientFor("metadata", false)
 	p.begin(func() error { return drainer.Start(ctx) })
 	p.begin(func() error {
 		return machine.Run(ctx, machines.cache, &machine.Dependencies{
 			Cache: machines.cache, Writer: machines, Recorder: recorder{}, Actuators: actuators, Engine: drainer, Lease: leases("machine"),
-			Metrics: machineMetrics, Live: p.room("machine", true),
+			Metrics: machineMetrics, Live: p.clientFor("machine", true),
 		}, machine.Options{Workers: workers, Settings: machineplan.Settings{InstanceCheck: instanceCheck}})
 	})
 	p.begin(func() error {
-		return machineset.Run(ctx, sets.cache, p.room("machineset", true), sets, recorder{}, setMetrics, machineset.Options{
+		return machineset.Run(ctx, sets.cache, p.clientFor("machineset", true), sets, recorder{}, setMetrics, machineset.Options{
 			Workers: 1, Parallel: 1, ReplaceFailed: p.replaceFailed, Suffix: p.world.suffix, Adopt: adopt,
 		})
 	})
@@ -157,7 +157,7 @@ func (p *process) run(ctx context.Context) error {
 	return nil
 }
 
-// adopt is what the operator gives to the room machineset.
+// adopt is what the operator passes to the controller machineset.
 func adopt(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) {
 	plan.Adopt(set, machine, ownership.DefaultProtected(), time.Now())
 }
@@ -168,7 +168,7 @@ const instanceCheck = 4 * time.Minute
 // workers is about as many as there are Machines, so that it is the scheduler that says which is worked on next.
 const workers = 8
 
-// begin starts a part of the process. A part that ends by itself is a fault.
+// begin starts a part of the process. A part must not return an error.
 func (p *process) begin(part func() error) {
 	p.ended.Go(func() {
 		if err := part(); err != nil {
@@ -177,7 +177,7 @@ func (p *process) begin(part func() error) {
 	})
 }
 
-// fault notes that a room has done what no room may do, and is an error, too.
+// fault records that a controller has done something that is not allowed, and returns it as an error.
 func (p *process) fault(format string, args ...any) error {
 	return p.world.fault(format, args...)
 }
@@ -189,7 +189,7 @@ func (w *world) crash(why string) {
 	for _, c := range p.gates.close() {
 		if c.mutates && w.random.IntN(2) == 0 {
 			w.history.note("its last request is carried out: %s", c.name())
-			_ = c.act() // nobody hears of the answer
+			_ = c.act() // the answer is lost
 		}
 		c.done <- errDead
 	}

@@ -16,18 +16,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
-// roomCache is the cache of a process as one room reads it.
-type roomCache struct {
+// controllerCache is the cache of a process as one controller reads it.
+type controllerCache struct {
 	ctrlcache.Cache
-	process *process
-	room    string
+	process    *process
+	controller string
 }
 
-// passOf tells which reconciliation a context is of; empty for handlers, and for the drain engine's own work.
+// passOf returns the ID of the reconciliation that a context belongs to; empty for handlers, and for the drain engine's own work.
 func passOf(ctx context.Context) string { return string(controller.ReconcileIDFromContext(ctx)) }
 
 // stop holds the first read of each pass, so that passes begin one at a time, and in some seeds all others.
-func (c *roomCache) stop(ctx context.Context, what string) error {
+func (c *controllerCache) stop(ctx context.Context, what string) error {
 	pass := passOf(ctx)
 	if pass == "" {
 		return nil
@@ -40,14 +40,14 @@ func (c *roomCache) stop(ctx context.Context, what string) error {
 		p.items[pass] = what
 	}
 	p.mu.Unlock()
-	if begun && !p.crew.slowReads {
+	if begun && !p.config.slowReads {
 		return nil
 	}
-	return p.gates.pass(ctx, &call{room: c.room, pass: pass, item: item, what: "read " + what})
+	return p.gates.pass(ctx, &call{controller: c.controller, pass: pass, item: item, what: "read " + what})
 }
 
 // Get reads from the cache. What it returns is the cache's own.
-func (c *roomCache) Get(ctx context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+func (c *controllerCache) Get(ctx context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	k := kindOf(object)
 	name := keyFor(key.Namespace, key.Name)
 	if err := c.stop(ctx, k.name+" "+name); err != nil {
@@ -62,7 +62,7 @@ func (c *roomCache) Get(ctx context.Context, key client.ObjectKey, object client
 }
 
 // List reads from the cache.
-func (c *roomCache) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (c *controllerCache) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	k := kindOf(list)
 	if err := c.stop(ctx, "list of "+k.name); err != nil {
 		return err
@@ -73,8 +73,8 @@ func (c *roomCache) List(ctx context.Context, list client.ObjectList, options ..
 }
 
 // GetInformer returns the informer of a kind.
-func (c *roomCache) GetInformer(_ context.Context, object client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
-	return &roomInformer{process: c.process, room: c.room, inner: c.process.informers[kindOf(object)]}, nil
+func (c *controllerCache) GetInformer(_ context.Context, object client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+	return &controllerInformer{process: c.process, controller: c.controller, inner: c.process.informers[kindOf(object)]}, nil
 }
 
 // assign lets an object be another one, or its metadata that of another one.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// patience is how long it may take until all is as it is to be, after the last fault. The longest back-off of the rooms is an hour.
+// patience is how long it may take until all is as it is to be, after the last fault. The longest back-off of the controllers is an hour.
 const patience = 8 * time.Hour
 
 // outcome is what became of a seed.
@@ -19,15 +19,15 @@ type outcome struct {
 	took                time.Duration
 }
 
-// crewFor is how the process of a seed works.
-func crewFor(seed uint64) *crew {
-	return &crew{
+// configFor is how the process of a seed works.
+func configFor(seed uint64) *config {
+	return &config{
 		slowReads: seed%4 == 3, versioned: seed%3 != 0, replaceFailed: seed%5 == 2,
 	}
 }
 
-// deedsFor is how many things people and fate do to the cluster of a seed: mostly few, as many short lives find more than few long ones.
-func deedsFor(seed uint64) int {
+// actionsFor is how many things people and fate do to the cluster of a seed: mostly few, as many short lives find more than few long ones.
+func actionsFor(seed uint64) int {
 	if seed%25 == 0 {
 		return 30
 	}
@@ -35,7 +35,7 @@ func deedsFor(seed uint64) int {
 }
 
 // play runs one seed. Digests asks for the digest of its history.
-func play(t *testing.T, seed uint64, c *crew, deeds int, digests bool) (out outcome) {
+func play(t *testing.T, seed uint64, c *config, actions int, digests bool) (out outcome) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {
 		w := newWorld(seed, c)
@@ -43,7 +43,7 @@ func play(t *testing.T, seed uint64, c *crew, deeds int, digests bool) (out outc
 		w.populateCluster()
 		w.start()
 		synctest.Wait()
-		out.fault = w.live(deeds)
+		out.fault = w.live(actions)
 		if w.process != nil {
 			w.crash("the end")
 		}
@@ -68,8 +68,8 @@ func play(t *testing.T, seed uint64, c *crew, deeds int, digests bool) (out outc
 const tailLines = 60
 
 // live is the life of a world: faults, calm, rest. It says what has gone wrong.
-func (w *world) live(deeds int) string {
-	for range deeds {
+func (w *world) live(actions int) string {
+	for range actions {
 		wait := []time.Duration{w.upTo(time.Second), w.upTo(time.Second), w.upTo(20 * time.Second), w.upTo(2 * time.Minute)}[w.random.IntN(4)]
 		w.runUntil(time.Now().Add(wait), nil)
 		if w.broken() != "" {

@@ -65,8 +65,8 @@ func (w *world) options() []option {
 			options = append(options, option{w.pace(k, 0), "show " + k.name, func() { w.deliver(in) }})
 		}
 		for _, l := range in.listeners {
-			if len(l.unheard) > 0 {
-				options = append(options, option{w.pace(k, 1), l.room + " hears " + k.name, func() { w.hear(k, l) }})
+			if len(l.pending) > 0 {
+				options = append(options, option{w.pace(k, 1), l.controller + " gets " + k.name, func() { w.notify(k, l) }})
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func (w *world) options() []option {
 	return options
 }
 
-// pace is how likely news of a kind goes on, to the store or from there to the handlers. It is another one for each seed.
+// pace is how likely events of a kind are to go on, to the store or from there to the handlers. It differs between seeds.
 func (w *world) pace(k *kind, stage int) int {
 	if w.calm {
 		return 8
@@ -101,16 +101,16 @@ func (w *world) deliver(in *informer) {
 	}
 }
 
-// hear lets a handler hear of what the store has shown.
-func (w *world) hear(k *kind, l *listener) {
+// notify calls a handler with events that the store shows.
+func (w *world) notify(k *kind, l *listener) {
 	for range 1 + w.random.IntN(3) {
-		if len(l.unheard) == 0 {
+		if len(l.pending) == 0 {
 			return
 		}
-		news := l.unheard[0]
-		l.unheard = l.unheard[1:]
-		if w.crew.deaf == nil || !w.crew.deaf(l.room, k) {
-			news(l.handler)
+		event := l.pending[0]
+		l.pending = l.pending[1:]
+		if w.config.dropEvent == nil || !w.config.dropEvent(l.controller, k) {
+			event(l.handler)
 			synctest.Wait()
 		}
 	}
@@ -127,23 +127,23 @@ func (w *world) answer(c *call) {
 	case "crash before", "crash after":
 		p.gates.forget(c)
 		if fate == "crash after" {
-			_ = c.act() // nobody hears of the answer
+			_ = c.act() // the answer is lost
 		}
 		c.done <- errDead
 		w.crash(fate + " " + c.name())
 		w.after(w.upTo(40*time.Second), w.start)
 		return
 	case "conflict":
-		w.history.note("%-12s conflict: %s", c.room, c.name())
+		w.history.note("%-12s conflict: %s", c.controller, c.name())
 		p.gates.release(c, apierrors.NewConflict(schema.GroupResource{}, c.item, fmt.Errorf("simulated")))
 		return
 	case "before":
-		w.history.note("%-12s fails: %s", c.room, c.name())
+		w.history.note("%-12s fails: %s", c.controller, c.name())
 		p.gates.release(c, apierrors.NewInternalError(fmt.Errorf("simulated: it was not done")))
 		return
 	case "after":
-		_ = c.act() // nobody hears of the answer
-		w.history.note("%-12s gets no answer: %s", c.room, c.name())
+		_ = c.act() // the answer is lost
+		w.history.note("%-12s gets no answer: %s", c.controller, c.name())
 		p.gates.release(c, apierrors.NewTimeoutError("simulated: it may have been done", 1))
 		return
 	}
@@ -161,7 +161,7 @@ func (w *world) fulfil(c *call) {
 	case err == nil && c.answer != nil:
 		c.answer()
 	case err != nil && c.mutates:
-		w.history.note("%-12s %s: %v", c.room, c.name(), err)
+		w.history.note("%-12s %s: %v", c.controller, c.name(), err)
 	}
 	w.process.gates.release(c, err)
 }
@@ -195,7 +195,7 @@ func (c *call) refusal(n int) string {
 	return ""
 }
 
-// mayConflict reports whether a call can meet a conflict that nobody has caused. The deletion of a Node names a UID alone, and so meets one
+// mayConflict reports whether a call can fail with a simulated conflict. The deletion of a Node names a UID alone, and so meets one
 // only if it is another one's.
 func (c *call) mayConflict() bool {
 	return c.mutates && !strings.HasPrefix(c.what, "create") && !strings.HasPrefix(c.what, "delete Node")

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// event is what a watch tells. Objects are never changed once they are in an event.
+// event is an event of a watch. Objects are never changed once they are in an event.
 type event struct {
 	object client.Object
 	gone   bool
@@ -33,7 +33,7 @@ type server struct {
 
 // request says who asks for what.
 type request struct {
-	// who is a room or an actor of the world, pass the reconciliation that it is part of; empty for none.
+	// who is a controller or an actor of the world, pass the reconciliation that it is part of; empty for none.
 	who, pass string
 	verb      string
 	patch     []byte
@@ -214,7 +214,7 @@ func (s *server) remove(r request, before, last client.Object) {
 	s.wrote(&write{request: r, at: time.Now(), kind: k, key: keyOf(last), before: before, after: last, gone: true, version: s.version})
 }
 
-// commit stores an object under a new version and tells of it.
+// commit stores an object under a new version and adds an event.
 func (s *server) commit(r request, before, after client.Object) {
 	k := kindOf(after)
 	s.version++

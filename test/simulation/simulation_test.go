@@ -17,7 +17,7 @@ import (
 const (
 	// seedsVariable is how many seeds are run, seedVariable the one seed that is run instead, baseVariable the first of them.
 	seedsVariable, seedVariable, baseVariable = "DROVER_SIMULATION_SEEDS", "DROVER_SIMULATION_SEED", "DROVER_SIMULATION_BASE"
-	// shardVariable tells a process of this test which seeds are its: the first one, and how many.
+	// shardVariable gives a process of this test its seeds: the first one, and how many.
 	shardVariable = "DROVER_SIMULATION_SHARD"
 	// laneSeeds are the seeds of make simulation, of which make test runs a sample.
 	laneSeeds   = 500
@@ -112,20 +112,20 @@ func TestShard(t *testing.T) {
 // simulate runs one seed.
 func simulate(t *testing.T, seed uint64) outcome {
 	t.Helper()
-	out := play(t, seed, crewFor(seed), deedsFor(seed), false)
+	out := play(t, seed, configFor(seed), actionsFor(seed), false)
 	if out.fault != "" {
 		t.Errorf("seed %d: %s\nthe end of its history (%s=%d replays it):\n%s", seed, out.fault, seedVariable, seed, out.tail)
 	}
 	return out
 }
 
-// TestSameSeedSameHistory holds that a seed can be replayed. On a machine that is busy Go may take the processor from a handler between two
+// TestSimulation_SameSeedSameHistory holds that a seed can be replayed. On a busy machine Go may take the processor from a handler between two
 // of its steps, which makes another history; that is rare enough to find the same one in a few tries.
-func TestSameSeedSameHistory(t *testing.T) {
+func TestSimulation_SameSeedSameHistory(t *testing.T) {
 	for _, seed := range []uint64{3, 4} {
 		seen := map[string]bool{}
 		for tries := 0; ; tries++ {
-			digest := play(t, seed, crewFor(seed), 15, true).digest
+			digest := play(t, seed, configFor(seed), 15, true).digest
 			if seen[digest] {
 				break
 			}

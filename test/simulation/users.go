@@ -16,7 +16,7 @@ import (
 const (
 	namespace = "machines"
 	poolLabel = "example.com/pool"
-	// foreign is the prefix of keys that no room may touch, pooled that of keys that pools declare.
+	// foreign is the prefix of keys that no controller may touch, pooled that of keys that pools declare.
 	foreign, pooled = "foreign.example.com/", "pool.example.com/"
 )
 
@@ -80,13 +80,13 @@ func (w *world) redeclare(set *machinev1beta1.MachineSet) {
 	w.declare(set)
 }
 
-// deed is something that somebody does to the cluster.
-type deed struct {
+// action is something that a user, a kubelet or the cloud does to the cluster.
+type action struct {
 	weight int
 	do     func(w *world)
 }
 
-var deeds = []deed{
+var actions = []action{
 	{6, (*world).scale},
 	{6, func(w *world) {
 		w.someSet(func(set *machinev1beta1.MachineSet) { w.redeclare(set) })
@@ -102,7 +102,7 @@ var deeds = []deed{
 			must(w.server.delete(request{who: "user"}, nodeKind, node.Name, guards{}, nil))
 		}
 	}},
-	{3, (*world).sicken},
+	{3, (*world).makeNotReady},
 	{1, func(w *world) {
 		if i := w.someInstance(); i != nil {
 			i.dead = true
@@ -120,7 +120,7 @@ var deeds = []deed{
 	{2, func(w *world) { w.server.version += w.random.IntN(3) }},
 	{2, func(w *world) {
 		if w.process != nil {
-			w.crash("somebody kills it")
+			w.crash("killed")
 			w.after(w.upTo(time.Minute), w.start)
 		}
 	}},
@@ -129,11 +129,11 @@ var deeds = []deed{
 // act does something at random.
 func (w *world) act() {
 	total := 0
-	for _, d := range deeds {
+	for _, d := range actions {
 		total += d.weight
 	}
 	at := w.random.IntN(total)
-	for _, d := range deeds {
+	for _, d := range actions {
 		if at -= d.weight; at < 0 {
 			d.do(w)
 			return
@@ -194,8 +194,8 @@ func (w *world) shrinkBy() {
 	})
 }
 
-// sicken turns a Node NotReady for a while.
-func (w *world) sicken() {
+// makeNotReady turns a Node NotReady for a while.
+func (w *world) makeNotReady() {
 	i := w.someInstance()
 	if i == nil {
 		return
@@ -265,7 +265,7 @@ func (w *world) editMachine() {
 	if machine == nil {
 		return
 	}
-	key, hook := keyOf(machine), []machinev1beta1.LifecycleHook{{Name: "wait", Owner: "somebody"}}
+	key, hook := keyOf(machine), []machinev1beta1.LifecycleHook{{Name: "wait", Owner: "user"}}
 	change := func(do func(m *machinev1beta1.Machine)) {
 		w.edit("user", machineKind, key, func(object client.Object) {
 			if m, ok := object.(*machinev1beta1.Machine); ok {
@@ -299,7 +299,7 @@ func (w *world) editMachine() {
 	}
 }
 
-// pauseSet keeps the rooms off a MachineSet for a while.
+// pauseSet keeps the controllers off a MachineSet for a while.
 func (w *world) pauseSet() {
 	all := w.server.all(setKind)
 	key := keyOf(pick(w, all))

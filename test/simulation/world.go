@@ -11,40 +11,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// world is everything outside of the rooms, and the scheduler. One goroutine works in it; the rooms come in at the gates only.
+// world is everything outside of the controllers, and the scheduler. One goroutine works in it; the controllers reach it through the gates only.
 type world struct {
 	seed    uint64
 	random  *rand.Rand
-	crew    *crew
+	config  *config
 	server  *server
 	history *history
 	cloud   *cloud
 	process *process
-	// wake is told when a call comes to a gate.
+	// wake gets a value when a call comes to a gate.
 	wake    chan struct{}
 	timers  timers
 	ordinal int
 	// steps counts what the scheduler has done.
 	steps int
-	// paces are how fast news of each kind goes on: see pace.
+	// paces are how fast events of each kind go on: see pace.
 	paces map[*kind][2]int
 	// calm is the time after the last fault: nothing is made to fail any more.
 	calm bool
-	// declared are all keys that pools have ever declared; once they are dropped no Node may bear them.
+	// declared are all keys that pools have ever declared; once they are dropped no Node may have them.
 	declared map[entry]bool
 	nodes    *nodeChecks
 	// trace notes each step of the scheduler, too.
 	trace bool
 
 	mu sync.Mutex
-	// faults are what rooms have done that they may not, in the order in which it was found.
+	// faults are what controllers have done although it is not allowed, in the order in which it was found.
 	faults   []string
 	suffixes int
 }
 
-func newWorld(seed uint64, c *crew) *world {
+func newWorld(seed uint64, c *config) *world {
 	w := &world{
-		seed: seed, random: rand.New(rand.NewPCG(seed, 0x64726f766572)), crew: c, server: newServer(),
+		seed: seed, random: rand.New(rand.NewPCG(seed, 0x64726f766572)), config: c, server: newServer(),
 		history: &history{begun: time.Now()}, wake: make(chan struct{}, 1), declared: map[entry]bool{}, nodes: newNodeChecks(),
 		paces: map[*kind][2]int{},
 		trace: os.Getenv("DROVER_SIMULATION_TRACE") != "",
@@ -71,7 +71,7 @@ func (w *world) upTo(longest time.Duration) time.Duration {
 
 func pick[T any](w *world, of []T) T { return of[w.random.IntN(len(of))] }
 
-// fault notes what a room has done that it may not.
+// fault notes what a controller has done that it may not.
 func (w *world) fault(format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	w.mu.Lock()

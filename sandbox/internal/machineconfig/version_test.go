@@ -47,7 +47,7 @@ func (s *story) after(d time.Duration, desired string, mastersUpdated bool, want
 	s.now = s.now.Add(d)
 	var wait time.Duration
 	s.phase, wait = s.phase.Next(desired, Progress{Masters: mastersUpdated, Rendered: !s.unrendered}, s.now, &s.opts)
-	s.cv.Annotations[openshift.AnnotationPhase] = s.phase.Format()
+	s.cv.Annotations = map[string]string{openshift.AnnotationPhase: s.phase.Format()}
 	read, err := PhaseOf(s.cv, s.now)
 	if err != nil {
 		s.t.Fatal(err)

@@ -236,22 +236,27 @@ func (rc *reconciliation) isDeleted(ctx context.Context, object plan.Object) (bo
 }
 
 // release uncordons the node, releases its leases and removes the finalizer.
-func (rc *reconciliation) release(ctx context.Context, in *plan.Input, release plan.Release) error {
+func (rc *reconciliation) release(ctx context.Context, in *plan.Input) error {
 	if in.RecordErr != nil {
 		log.FromContext(ctx).Error(in.RecordErr, "uncordoning the node without its cordon record")
 	}
-	if release.Record != nil {
-		if err := rc.uncordon(ctx, in, release.Record); err != nil {
+	if record := in.RecordToUndo(); record != nil {
+		if err := rc.uncordon(ctx, in, record); err != nil {
 			return err
 		}
 	}
+	// One that is deleted before the node is uncordoned leaves the leases to this one, so the others are read only now.
+	if err := rc.observePeers(ctx, in); err != nil {
+		return err
+	}
 	node := in.Object.GetSpec().NodeName
-	if release.Lease {
+	lease, ownLease := in.LeasesToRelease()
+	if lease {
 		if err := rc.Lease.Release(ctx, node); err != nil {
 			return err
 		}
 	}
-	if release.OwnLease {
+	if ownLease {
 		if err := rc.OwnLease.Release(ctx, node); err != nil {
 			return err
 		}

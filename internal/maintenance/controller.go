@@ -149,7 +149,10 @@ func (rc *reconciliation) run(ctx context.Context, object plan.Object, requeue *
 	case err != nil:
 		return err
 	case isEnding:
-		return rc.release(ctx, in, plan.DecideRelease(in))
+		return rc.release(ctx, in)
+	}
+	if err := rc.observePeers(ctx, in); err != nil {
+		return err
 	}
 	decision := plan.Decide(in)
 	progress, err := rc.apply(ctx, in, &decision)

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// observe reads the node, its cordon record with the owner, and the other NodeMaintenances of the node.
+// observe reads the node and its cordon record.
 func (rc *reconciliation) observe(ctx context.Context, object plan.Object) (*plan.Input, error) {
 	in := &plan.Input{
 		Object: object, Additions: rc.group.additions, OwnLease: rc.group.OwnLease, Settings: &rc.options.Settings,
@@ -30,13 +30,18 @@ func (rc *reconciliation) observe(ctx context.Context, object plan.Object) (*pla
 	if in.Node != nil {
 		in.Record, in.RecordErr = drain.ReadCordonRecord(in.Node)
 	}
-	if in.Peers, err = rc.Registry.peersOf(ctx, object.GetSpec().NodeName); err != nil {
-		return nil, err
+	return in, nil
+}
+
+// observePeers reads the NodeMaintenances of the node, and the owner of the cordon record if the decision depends on it.
+func (rc *reconciliation) observePeers(ctx context.Context, in *plan.Input) (err error) {
+	if in.Peers, err = rc.Registry.peersOf(ctx, in.Object.GetSpec().NodeName); err != nil {
+		return err
 	}
 	if in.NeedsOwner() {
 		in.Owner, err = rc.observeOwner(ctx, in)
 	}
-	return in, err
+	return err
 }
 
 // errPending is why nothing can be decided about a node yet.

@@ -272,6 +272,36 @@ func TestReconcile_WaitingOneDeleted(t *testing.T) {
 	}
 }
 
+// A NodeMaintenance that is deleted and created again under the same name, for another node, ends the drain of the earlier one and starts its own.
+func TestReconcile_CreatedAgain(t *testing.T) {
+	s := newFixture(t, newNode("n1"), newNode("n2"), newMaintenance("m", "n1"), newPod("a", "n1"), newPod("b", "n2"), newPod("c", "n2"))
+	s.settle("m")
+	if got := s.evicting(); got != 1 {
+		t.Fatalf("%v pods are being evicted, want 1", got)
+	}
+	// Deleted by force, as the operator does not see it in between.
+	update(s, &medik8s.NodeMaintenance{}, "m", func(m *medik8s.NodeMaintenance) { m.Finalizers = nil })
+	if err := s.client.Delete(t.Context(), newMaintenance("m", "n1")); err != nil {
+		t.Fatal(err)
+	}
+	again := newMaintenance("m", "n2")
+	again.UID = "again"
+	if err := s.client.Create(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	s.settle("m")
+	s.expect("m", medik8s.PhaseRunning, "", "Drained=Draining")
+	if status := s.status("m"); status.EvictionPods != 2 || !inMaintenance(s.node("n2")) {
+		t.Errorf("%+v, cordoned %v", status, inMaintenance(s.node("n2")))
+	}
+	if got := s.evicting(); got != 2 {
+		t.Errorf("%v pods are being evicted, want 2: the drain of the earlier one has not ended", got)
+	}
+	if got := s.emitted(); got != "BeginMaintenance BeginMaintenance" {
+		t.Errorf("emitted %s", got)
+	}
+}
+
 // Drover continues what node-maintenance-operator has begun, and undoes what that would undo.
 func TestReconcile_ContinuesAfterNodeMaintenanceOperator(t *testing.T) {
 	node := newNode("n1")

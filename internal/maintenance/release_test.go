@@ -78,6 +78,25 @@ func TestRelease_DeletedTogether(t *testing.T) {
 	}
 }
 
+// TestRelease_OtherDeletedMeanwhile deletes the NodeMaintenance that waits right after the first one has uncordoned the node.
+func TestRelease_OtherDeletedMeanwhile(t *testing.T) {
+	front, waits := newMaintenance("front", "n1"), newMaintenance("waits", "n1")
+	front.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
+	s := newFixture(t, newNode("n1"), front, waits)
+	s.settle("front")
+	s.settle("waits")
+	if err := s.client.Delete(t.Context(), front); err != nil {
+		t.Fatal(err)
+	}
+	s.Writer = deletesAfterPatch{s.client, waits}
+	s.reconcile("front")
+	s.Writer = s.client
+	s.reconcile("waits")
+	if node := s.node("n1"); inMaintenance(node) || s.holder("n1") != "" {
+		t.Errorf("cordoned %v, lease held by %q", inMaintenance(node), s.holder("n1"))
+	}
+}
+
 // TestRelease_OwnLeaseOfOlderGroup deletes a NodeMaintenance of the older group while one of the newer group continues.
 func TestRelease_OwnLeaseOfOlderGroup(t *testing.T) {
 	object := newKubevirt("older", "n1")

@@ -99,14 +99,14 @@ func TestReconcile_DeletedBeforeCacheShowsWrites(t *testing.T) {
 	}
 }
 
-// deletesAfterCordon deletes the NodeMaintenance right after its node is patched, as a user may in the middle of a reconciliation.
-type deletesAfterCordon struct {
+// deletesAfterPatch deletes a NodeMaintenance right after the node is patched, as a user may in the middle of a reconciliation.
+type deletesAfterPatch struct {
 	client.Client
 	object client.Object
 }
 
-func (c deletesAfterCordon) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-	if err := c.Client.Patch(ctx, object, patch, options...); err != nil || object.GetName() != "worker" {
+func (c deletesAfterPatch) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	if err := c.Client.Patch(ctx, object, patch, options...); err != nil || object.GetObjectKind().GroupVersionKind().Kind != "Node" {
 		return err
 	}
 	return c.Delete(ctx, c.object)
@@ -116,7 +116,7 @@ func TestReconcile_DeletedBeforeDrain(t *testing.T) {
 	for deleted, want := range map[bool]float64{false: 1, true: 0} {
 		s := newFixture(t, newNode("worker"), newMaintenance("nm", "worker"), newPod("pod", "worker"))
 		if deleted {
-			s.Writer = deletesAfterCordon{s.client, newMaintenance("nm", "worker")}
+			s.Writer = deletesAfterPatch{s.client, newMaintenance("nm", "worker")}
 		}
 		s.reconcile("nm")
 		if !s.node("worker").Spec.Unschedulable {

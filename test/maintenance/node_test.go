@@ -108,7 +108,7 @@ func TestAnUncordonByHandIsRepaired(t *testing.T) {
 				return fmt.Errorf("the operator has not written the node")
 			})
 			awaitMaintenance(s, node)
-			s.Told("NodeMaintenance", m.Name, maintenance.EventCordonRestored, "somebody else")
+			s.Told("NodeMaintenance", m.Name, maintenance.EventCordonRestored, "another writer")
 		})
 	}
 	if status := m.Status(); status.Phase != medik8s.PhaseSucceeded || status.LastError != "" {

@@ -108,29 +108,23 @@ func (d *Decision) decideRecord(in *Input) {
 	}
 }
 
-// Release is how a NodeMaintenance that is deleted releases its node.
-type Release struct {
-	// Record is what is undone on the node; nil for nothing.
-	Record *drain.CordonRecord
-	// Lease and OwnLease report whether the leases are released. All NodeMaintenances have the same holder, so the last one of a node releases them.
-	Lease, OwnLease bool
-}
-
-// DecideRelease decides about a NodeMaintenance that is deleted. What was there before is not known if the record cannot be read: then everything that
-// node-maintenance-operator would undo is undone, so that the object can be deleted.
-func DecideRelease(in *Input) Release {
-	others := in.others()
-	release := Release{
-		Lease:    len(others) == 0 && in.Owner.Name == "",
-		OwnLease: in.OwnLease && !slices.ContainsFunc(others, func(p Peer) bool { return p.OwnLease }),
-	}
+// RecordToUndo returns the record of what a NodeMaintenance that is deleted undoes on the node; nil for nothing. If the record cannot be read, what was
+// there before is not known: then everything that node-maintenance-operator would undo is undone, so that the object can be deleted.
+func (in *Input) RecordToUndo() *drain.CordonRecord {
 	switch {
 	case in.IsOwner():
-		release.Record = in.Record
+		return in.Record
 	case in.Node != nil && in.Record == nil:
-		release.Record = in.inherited()
+		return in.inherited()
 	}
-	return release
+	return nil
+}
+
+// LeasesToRelease reports whether a NodeMaintenance that is deleted releases the lease and the second lease of its group. All NodeMaintenances have the
+// same holder, so the last one of a node releases them.
+func (in *Input) LeasesToRelease() (lease, ownLease bool) {
+	others := in.others()
+	return len(others) == 0 && in.Owner.Name == "", in.OwnLease && !slices.ContainsFunc(others, func(p Peer) bool { return p.OwnLease })
 }
 
 // Cordon returns the change that cordons the node, with the taint of an unreachable node if asked for. restores reports whether the change restores

@@ -7,8 +7,7 @@ import (
 	"net"
 
 	"k8s.io/client-go/discovery"
-	admissionclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -114,17 +113,13 @@ func newCertificates(mgr manager.Manager, settings v1alpha1.Webhook) (certificat
 	if settings.Certificates == config.CertificatesFiles {
 		return certs.NewFiles(settings.CertDir)
 	}
-	core, err := coreclient.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	client, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("making a client for Secrets: %w", err)
-	}
-	configurations, err := admissionclient.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return nil, fmt.Errorf("making a client for webhook configurations: %w", err)
+		return nil, fmt.Errorf("creating a client for the webhook's certificate: %w", err)
 	}
 	namespace := ownNamespace()
 	service := settings.ServiceName + "." + namespace
-	return certs.NewKeeper(core, configurations, clock.RealClock{}, certs.Options{
+	return certs.NewKeeper(client, clock.RealClock{}, certs.Options{
 		Namespace: namespace, Secret: settings.SecretName, Configuration: settings.ValidatingConfigurationName,
 		Names: append([]string{service + ".svc", service, service + ".svc.cluster.local"}, settings.ExtraNames...),
 	}), nil

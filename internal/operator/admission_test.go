@@ -42,7 +42,7 @@ func TestTheWebhookIsServedWithMaintenanceOnly(t *testing.T) {
 			t.Errorf("%s: the metric of the certificate's end exists: %t", name, metrics.source != nil)
 		}
 		for _, check := range checks {
-			if err := check.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "has not been looked for yet") {
+			if err := check.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "has not been read yet") {
 				t.Errorf("%s: before it has begun: %v", name, err)
 			}
 		}

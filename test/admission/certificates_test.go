@@ -77,8 +77,8 @@ func TestWithoutAConfigurationNothingIsWritten(t *testing.T) {
 	address := w.address()
 	// The older way to begin a watch asks for a list first.
 	operator := w.serve(address, harness.Options{Env: []string{"KUBE_FEATURE_WatchListClient=false"}})
-	w.Eventually("a word in the log", func() error {
-		if !strings.Contains(operator.Log(), "so nobody asks the webhook") {
+	w.Eventually("a line in the log", func() error {
+		if !strings.Contains(operator.Log(), "so the API server does not call the webhook") {
 			return fmt.Errorf("the log is\n%s", operator.Log())
 		}
 		return nil
@@ -100,8 +100,8 @@ func TestWithoutAConfigurationNothingIsWritten(t *testing.T) {
 	if writes := w.certificateWrites(mark); len(writes) > 0 {
 		t.Errorf("at rest it wrote %+v", writes)
 	}
-	if n := strings.Count(operator.Log(), "so nobody asks the webhook"); n != 1 {
-		t.Errorf("it said %d times that nobody asks", n)
+	if n := strings.Count(operator.Log(), "so the API server does not call the webhook"); n != 1 {
+		t.Errorf("it logged %d times that the webhook is not called", n)
 	}
 	for _, part := range []string{"PRIVATE KEY", "BEGIN CERTIFICATE"} {
 		if strings.Contains(operator.Log(), part) {
@@ -194,8 +194,8 @@ func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	w.configure(address)
 	mark := w.AuditMark()
 	operator := harness.Start(t, env, harness.Options{Args: []string{"--webhook-bind-address=" + address}})
-	w.Eventually("a complaint", func() error {
-		if !strings.Contains(operator.Log(), "is not Drover's, so it is left as it is") {
+	w.Eventually("an error in the log", func() error {
+		if !strings.Contains(operator.Log(), "belongs to another program, and Drover does not change it") {
 			return fmt.Errorf("the log is\n%s", operator.Log())
 		}
 		return nil
@@ -288,7 +288,7 @@ func (w *world) keeper(clock *clocktesting.FakeClock, names ...string) *certs.Ke
 	if err != nil {
 		w.Fatal(err)
 	}
-	keeper := certs.NewKeeper(clients.CoreV1(), clients.AdmissionregistrationV1(), clock, certs.Options{
+	keeper := certs.NewKeeper(clients, clock, certs.Options{
 		Namespace: harness.SystemNamespace, Secret: certificateName, Configuration: configurationName, Names: names,
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
@@ -345,7 +345,7 @@ func (w *world) forward(clock *clocktesting.FakeClock, by time.Duration) {
 	w.Helper()
 	w.Eventually("the keepers wait", func() error {
 		if !clock.HasWaiters() {
-			return fmt.Errorf("nobody does")
+			return fmt.Errorf("no keeper waits")
 		}
 		return nil
 	})

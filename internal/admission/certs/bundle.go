@@ -1,112 +1,125 @@
 package certs
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
+
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
-// The keys of the Secret. Two of them are those of any Secret of type kubernetes.io/tls. An authority signs one certificate when it is made, and its
-// key is not kept.
+// The keys of the Secret. The first three are those of any Secret of type kubernetes.io/tls.
 const (
-	keyAuthorities = "ca.crt"
-	keyServing     = "tls.crt"
-	keyServingKey  = "tls.key"
-	keyNext        = "next.crt"
-	keyNextKey     = "next.key"
-	// keyAuthorityKey is where an earlier version kept the key of the authority.
+	keyTrusted    = "ca.crt"
+	keyServing    = "tls.crt"
+	keyServingKey = "tls.key"
+	keyNext       = "next.crt"
+	keyNextKey    = "next.key"
+	// keyAuthorityKey is where an earlier version kept the key of a certificate authority.
 	keyAuthorityKey = "ca.key"
 )
 
-// bundle is what the Secret holds.
+const (
+	// lifetime is how long a certificate is valid.
+	lifetime = 365 * 24 * time.Hour
+	// skew is how far the clock of an API server may be behind.
+	skew = time.Hour
+)
+
+// bundle is the content of the Secret. Certificates are self-signed: no key exists that could sign others. An earlier version signed each of them
+// with an authority of its own, which is then what clients trust.
 type bundle struct {
-	// authorities are those that clients have to trust, the newest first.
-	authorities []*x509.Certificate
-	// serving is what the server shows.
-	serving pair
-	// next is shown when its authority is known; nil for none.
-	next *pair
+	// trusted are the certificates that clients have to trust, the newest first.
+	trusted []*x509.Certificate
+	serving *tls.Certificate
+	// next is served once clients trust it; nil for none.
+	next *tls.Certificate
 }
 
-// encode writes a bundle as the data of a Secret.
-func (b *bundle) encode() (map[string][]byte, error) {
-	servingKey, err := encodeKey(b.serving.key)
-	if err != nil {
-		return nil, err
+// newCertificate creates a self-signed certificate for a server with these DNS names and IP addresses.
+func newCertificate(names []string, now time.Time) (*tls.Certificate, error) {
+	template := &x509.Certificate{
+		Subject:   pkix.Name{CommonName: "drover-webhook"},
+		NotBefore: now.Add(-skew), NotAfter: now.Add(lifetime), BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	data := map[string][]byte{
-		keyAuthorities: b.trusted(), keyServing: encodeCertificates(b.serving.certificate), keyServingKey: servingKey,
-	}
-	if b.next != nil {
-		data[keyNext] = encodeCertificates(b.next.certificate)
-		if data[keyNextKey], err = encodeKey(b.next.key); err != nil {
-			return nil, err
+	for _, name := range names {
+		if address := net.ParseIP(name); address != nil {
+			template.IPAddresses = append(template.IPAddresses, address)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	return data, nil
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("creating a key: %w", err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("creating a certificate: %w", err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// decode reads the data of a Secret. What does not belong together is an error.
-func decode(data map[string][]byte) (*bundle, error) {
-	authorities, err := decodeCertificates(data[keyAuthorities])
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", keyAuthorities, err)
+// encode returns a bundle as the data of a Secret.
+func (b *bundle) encode() (map[string][]byte, error) {
+	trusted, err := b.caBundle()
+	data := map[string][]byte{keyTrusted: trusted}
+	err = errors.Join(err, encodePair(data, keyServing, keyServingKey, b.serving))
+	if b.next != nil {
+		err = errors.Join(err, encodePair(data, keyNext, keyNextKey, b.next))
 	}
-	b := &bundle{authorities: authorities}
-	if b.serving, err = decodeSigned(data, keyServing, keyServingKey, authorities); err != nil {
+	return data, err
+}
+
+func encodePair(data map[string][]byte, certificate, key string, pair *tls.Certificate) error {
+	encoded, err := certutil.EncodeCertificates(pair.Leaf)
+	encodedKey, keyErr := keyutil.MarshalPrivateKeyToPEM(pair.PrivateKey)
+	data[certificate], data[key] = encoded, encodedKey
+	return errors.Join(err, keyErr)
+}
+
+// caBundle returns what clients have to trust, as PEM.
+func (b *bundle) caBundle() ([]byte, error) { return certutil.EncodeCertificates(b.trusted...) }
+
+// decode reads the data of a Secret. Certificates and keys that do not belong together are an error, which quotes none of them.
+func decode(data map[string][]byte) (*bundle, error) {
+	trusted, err := certutil.ParseCertsPEM(data[keyTrusted])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", keyTrusted, err)
+	}
+	b := &bundle{trusted: trusted}
+	if b.serving, err = b.decodePair(data, keyServing, keyServingKey); err != nil {
 		return nil, err
 	}
 	if len(data[keyNext]) > 0 {
-		next, err := decodeSigned(data, keyNext, keyNextKey, authorities)
-		if err != nil {
-			return nil, err
-		}
-		b.next = &next
+		b.next, err = b.decodePair(data, keyNext, keyNextKey)
 	}
-	return b, nil
+	return b, err
 }
 
-// decodeSigned reads a certificate that one of the authorities has signed, and its key.
-func decodeSigned(data map[string][]byte, certificate, key string, authorities []*x509.Certificate) (pair, error) {
-	p, err := decodePair(data[certificate], data[key])
+func (b *bundle) decodePair(data map[string][]byte, certificate, key string) (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(data[certificate], data[key])
 	if err != nil {
-		return pair{}, fmt.Errorf("%s and %s: %w", certificate, key, err)
+		return nil, fmt.Errorf("%s and %s: %w", certificate, key, err)
 	}
-	if !slices.ContainsFunc(authorities, func(ca *x509.Certificate) bool { return p.certificate.CheckSignatureFrom(ca) == nil }) {
-		return pair{}, fmt.Errorf("%s is signed by none of %s", certificate, keyAuthorities)
+	if !slices.ContainsFunc(b.trusted, func(ca *x509.Certificate) bool { return verifies(ca, pair.Leaf) }) {
+		return nil, fmt.Errorf("clients that trust %s do not trust %s", keyTrusted, certificate)
 	}
-	return p, nil
+	return &pair, nil
 }
 
-func decodePair(certificate, key []byte) (pair, error) {
-	certificates, err := decodeCertificates(certificate)
-	if err != nil {
-		return pair{}, err
-	}
-	p := pair{certificate: certificates[0]}
-	if p.key, err = decodeKey(key); err != nil {
-		return pair{}, err
-	}
-	if !p.key.PublicKey.Equal(p.certificate.PublicKey) {
-		return pair{}, errors.New("the key is not that of the certificate")
-	}
-	return p, nil
-}
-
-// trusted is what clients have to trust, as PEM.
-func (b *bundle) trusted() []byte { return encodeCertificates(b.authorities...) }
-
-// certificate is what the server shows.
-func (b *bundle) certificate() *tls.Certificate {
-	return &tls.Certificate{
-		Certificate: [][]byte{b.serving.certificate.Raw}, PrivateKey: b.serving.key, Leaf: b.serving.certificate,
-	}
-}
-
-// renewal is when a third of a certificate's life is left.
-func renewal(certificate *x509.Certificate) time.Time {
-	return certificate.NotAfter.Add(-certificate.NotAfter.Sub(certificate.NotBefore) / 3)
+// verifies reports whether clients that trust ca trust a certificate.
+func verifies(ca, certificate *x509.Certificate) bool {
+	return ca.Equal(certificate) || certificate.CheckSignatureFrom(ca) == nil
 }

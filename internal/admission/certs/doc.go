@@ -1,3 +1,3 @@
-// Package certs gives the webhook server its certificate: one that Drover makes and renews itself and shares between its replicas in a
-// Secret, or files that somebody else makes.
+// Package certs provides the certificate of the webhook server: one that Drover creates and renews and that its replicas share in a Secret, or one
+// from files that another program writes.
 package certs

@@ -2,7 +2,6 @@ package certs
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,16 +11,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
-// olmFolder is where the Operator Lifecycle Manager puts the certificate that it makes for an operator's webhooks.
+// olmFolder is where the Operator Lifecycle Manager puts the certificate that it creates for an operator's webhooks.
 const olmFolder = "/apiserver.local.config/certificates"
 
-// Files shows a certificate that somebody else makes and renews.
+// Files serves a certificate that another program creates and renews.
 type Files struct {
 	*certwatcher.CertWatcher
 }
 
-// NewFiles finds the certificate in a folder: tls.crt and tls.key, or apiserver.crt and apiserver.key, as the Operator Lifecycle Manager
-// names them. Without a folder it is the one that the Operator Lifecycle Manager uses.
+// NewFiles returns the certificate in a folder: tls.crt and tls.key, or apiserver.crt and apiserver.key, as the Operator Lifecycle Manager names
+// them. No folder is that of the Operator Lifecycle Manager.
 func NewFiles(folder string) (*Files, error) {
 	if folder == "" {
 		folder = olmFolder
@@ -40,10 +39,5 @@ func NewFiles(folder string) (*Files, error) {
 	return nil, fmt.Errorf("webhook.certDir: %s has neither tls.crt nor apiserver.crt", folder)
 }
 
-// GetCertificate is what a TLS server calls.
-func (f *Files) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return f.CertWatcher.GetCertificate(hello)
-}
-
-// Ready tells whether the webhook can be called; with files it always can.
+// Ready returns nil: there is a certificate from the beginning.
 func (f *Files) Ready(context.Context) error { return nil }

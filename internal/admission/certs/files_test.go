@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// write puts a certificate into a folder, as a mounted Secret is changed: each file is replaced at once.
+// write writes a certificate into a folder, as the kubelet changes a mounted Secret: each file is replaced at once.
 func write(t *testing.T, folder, name string, b *bundle) {
 	t.Helper()
-	key, err := encodeKey(b.serving.key)
+	data, err := b.encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, text := range map[string][]byte{name + ".key": key, name + ".crt": encodeCertificates(b.serving.certificate)} {
+	for file, text := range map[string][]byte{name + ".key": data[keyServingKey], name + ".crt": data[keyServing]} {
 		path := filepath.Join(folder, file)
 		if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 			t.Fatal(err)
@@ -28,40 +28,40 @@ func write(t *testing.T, folder, name string, b *bundle) {
 	}
 }
 
-func TestFilesHaveTwoNames(t *testing.T) {
+func TestFiles_HaveOneOfTwoNames(t *testing.T) {
 	folder := t.TempDir()
 	if _, err := NewFiles(folder); err == nil || !strings.Contains(err.Error(), "neither tls.crt nor apiserver.crt") {
 		t.Errorf("an empty folder: %v", err)
 	}
 	olm, own := advance(t, nil, names, epoch), advance(t, nil, names, epoch)
 	write(t, folder, "apiserver", olm)
-	shows(t, folder, olm)
+	serves(t, folder, olm)
 	write(t, folder, "tls", own)
-	shows(t, folder, own)
+	serves(t, folder, own)
 	if err := os.Remove(filepath.Join(folder, "tls.key")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := NewFiles(folder); err == nil {
-		t.Error("a certificate without a key is taken")
+		t.Error("a certificate without a key is accepted")
 	}
 }
 
-func shows(t *testing.T, folder string, want *bundle) {
+func serves(t *testing.T, folder string, want *bundle) {
 	t.Helper()
 	files, err := NewFiles(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := files.GetCertificate(nil)
-	if err != nil || !got.Leaf.Equal(want.serving.certificate) {
-		t.Errorf("it shows %v, %v", got, err)
+	if err != nil || !got.Leaf.Equal(want.serving.Leaf) {
+		t.Errorf("it serves %v, %v", got, err)
 	}
 	if err := files.Ready(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestFilesAreReadAgainWhenTheyChange(t *testing.T) {
+func TestFiles_AreReadAgainWhenTheyChange(t *testing.T) {
 	folder := t.TempDir()
 	before, after := advance(t, nil, names, epoch), advance(t, nil, names, epoch)
 	write(t, folder, "tls", before)
@@ -80,9 +80,9 @@ func TestFilesAreReadAgainWhenTheyChange(t *testing.T) {
 	for found := false; !found; {
 		select {
 		case certificate := <-seen:
-			found = certificate.Leaf.Equal(after.serving.certificate)
+			found = certificate.Leaf.Equal(after.serving.Leaf)
 		case <-limit:
-			t.Fatal("the new certificate is not seen")
+			t.Fatal("the new certificate is not read")
 		}
 	}
 	cancel()

@@ -1,10 +1,13 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,12 +15,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	admissionclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
-	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	admissioninformers "k8s.io/client-go/informers/admissionregistration/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/status"
@@ -26,223 +32,239 @@ import (
 // fieldManager is the field manager of all writes.
 const fieldManager = "drover-webhook"
 
-// Back-off of what fails.
+// The delays after failures.
 const minBackoff, maxBackoff = time.Second, time.Minute
 
-// Options say where the certificate is kept and whom it is for.
+// keepAuthorityKey is how long the key of an authority stays in the Secret. Replicas of the earlier version, which run during an upgrade, take a Secret
+// without it for damaged, and create another one.
+const keepAuthorityKey = 10 * time.Minute
+
+// The label of a Secret that Drover may replace.
+const (
+	labelManagedBy = "app.kubernetes.io/managed-by"
+	managedBy      = "drover"
+)
+
+// Options configure a Keeper.
 type Options struct {
-	// Namespace and Secret are where the replicas share it.
+	// Namespace and Secret are where the replicas share the certificate.
 	Namespace, Secret string
 	// Configuration is the ValidatingWebhookConfiguration whose clients have to trust it.
 	Configuration string
-	// Names are the server's names and addresses.
+	// Names are the server's DNS names and IP addresses.
 	Names []string
 }
 
-// Keeper makes, renews, shares and shows a certificate. It runs on every replica. As long as there is no configuration that needs the
-// certificate, it writes nothing.
+// Keeper creates, renews, shares and serves the certificate of the webhook. It runs on every replica. As long as there is no ValidatingWebhookConfiguration
+// it writes nothing.
+//
+// It watches two objects by their names: Drover is not permitted to list the Secrets of its namespace, or other webhook configurations.
 type Keeper struct {
-	options        Options
-	secrets        coreclient.SecretInterface
-	configurations admissionclient.ValidatingWebhookConfigurationInterface
-	clock          clock.Clock
+	options Options
+	client  kubernetes.Interface
+	clock   clock.WithTicker
+	// queue has one item, which asks for a reconciliation.
+	queue                 workqueue.TypedRateLimitingInterface[struct{}]
+	configuration, secret toolscache.SharedIndexInformer
+	watchSecret           sync.Once
+	watches               wait.Group
 
-	configuration, secret *single
-	changed               chan struct{}
-	// shown is the bundle whose certificate the server shows. It fills in for a Secret that is deleted or damaged.
-	shown atomic.Pointer[bundle]
-	// looked tells that it is known whether there is a configuration, or that it cannot be known, and wanted that there is one.
+	// served is the bundle whose certificate the server serves. A Secret that is deleted or damaged is written again from it.
+	served atomic.Pointer[bundle]
+	// looked is set once it is known whether there is a configuration, or that this cannot be known; wanted if there is one.
 	looked, wanted atomic.Bool
-	// injected is the version of the configuration that our last patch was for.
+	// injected is the resourceVersion of the configuration that was patched last.
 	injected string
-	told     string
-	// strip is when the key of the authority, which an earlier version kept in the Secret, is taken out of it.
-	strip time.Time
+	// logged is the state that was logged last.
+	logged string
+	// removeKey is when the key of an authority is removed from the Secret.
+	removeKey time.Time
 }
 
-// stripAfter is how long the key of an authority stays in the Secret. Replicas of the earlier version, which run beside this one while it is rolled
-// out, take a Secret without it for damaged, and make another one.
-const stripAfter = 10 * time.Minute
-
-// NewKeeper makes a keeper.
-func NewKeeper(
-	secrets coreclient.SecretsGetter, configurations admissionclient.ValidatingWebhookConfigurationsGetter, clock clock.Clock, options Options,
-) *Keeper {
+// NewKeeper returns a keeper.
+func NewKeeper(kube kubernetes.Interface, clock clock.WithTicker, options Options) *Keeper {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[struct{}](minBackoff, maxBackoff)
 	k := &Keeper{
-		options: options, secrets: secrets.Secrets(options.Namespace), configurations: configurations.ValidatingWebhookConfigurations(),
-		clock: clock, changed: make(chan struct{}, 1), strip: clock.Now().Add(stripAfter),
+		options: options, client: kube, clock: clock, removeKey: clock.Now().Add(keepAuthorityKey),
+		queue:         workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[struct{}]{Clock: clock}),
+		configuration: admissioninformers.NewFilteredValidatingWebhookConfigurationInformer(kube, 0, nil, named(options.Configuration)),
+		secret:        coreinformers.NewFilteredSecretInformer(kube, options.Namespace, 0, nil, named(options.Secret)),
 	}
-	k.configuration = newSingle(&toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return k.configurations.List(ctx, only(options.Configuration, o))
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return k.configurations.Watch(ctx, only(options.Configuration, o))
-		},
-	}, &admissionregistrationv1.ValidatingWebhookConfiguration{}, k.poke, func() { k.looked.Store(true) })
-	k.secret = newSingle(&toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return k.secrets.List(ctx, only(options.Secret, o))
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return k.secrets.Watch(ctx, only(options.Secret, o))
-		},
-	}, &corev1.Secret{}, k.poke, func() {})
+	k.handle(k.configuration, func() { k.looked.Store(true) })
+	k.handle(k.secret, func() {})
 	return k
 }
 
-// NeedLeaderElection tells the manager that every replica serves.
+// named limits a request to the object of one name.
+func named(name string) func(*metav1.ListOptions) {
+	return func(options *metav1.ListOptions) {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	}
+}
+
+// handle asks for a reconciliation when an object changes. failed is called when it cannot be watched.
+func (k *Keeper) handle(informer toolscache.SharedIndexInformer, failed func()) {
+	// Neither call fails before the informer starts.
+	_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { k.enqueue() }, UpdateFunc: func(any, any) { k.enqueue() }, DeleteFunc: func(any) { k.enqueue() },
+	})
+	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *toolscache.Reflector, err error) {
+		failed()
+		log.FromContext(ctx).Info("cannot watch what the webhook's certificate depends on; trying again", "error", err.Error())
+	})
+}
+
+func (k *Keeper) enqueue() { k.queue.Add(struct{}{}) }
+
+// watch starts an informer, and asks for a reconciliation when it has synced: if the object does not exist there is no event.
+func (k *Keeper) watch(ctx context.Context, informer toolscache.SharedIndexInformer) {
+	k.watches.StartWithContext(ctx, informer.RunWithContext)
+	k.watches.Start(func() {
+		if toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			k.enqueue()
+		}
+	})
+}
+
+// only returns the object that an informer watches, if it exists.
+func only[T any](informer toolscache.SharedIndexInformer) (object T, exists bool) {
+	for _, stored := range informer.GetStore().List() {
+		object, exists = stored.(T)
+	}
+	return object, exists
+}
+
+// NeedLeaderElection returns false: every replica serves the webhook.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
-// GetCertificate is what a TLS server calls.
+// GetCertificate returns the certificate for a TLS server.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if b := k.shown.Load(); b != nil {
-		return b.certificate(), nil
+	if b := k.served.Load(); b != nil {
+		return b.serving, nil
 	}
 	return nil, errors.New("the webhook has no certificate yet")
 }
 
-// Ready tells whether the webhook can be called, if anybody calls it. Where Drover may not even ask whether anybody does, there is none.
+// Ready returns an error while the API server may call the webhook and there is no certificate. Without the permission to read the
+// configuration there is no webhook, and Drover is ready for everything else.
 func (k *Keeper) Ready(context.Context) error {
 	switch {
 	case !k.looked.Load():
-		return errors.New("the webhook's configuration has not been looked for yet")
-	case k.wanted.Load() && k.shown.Load() == nil:
+		return errors.New("the webhook's configuration has not been read yet")
+	case k.wanted.Load() && k.served.Load() == nil:
 		return errors.New("the webhook has no certificate yet")
 	}
 	return nil
 }
 
-func (k *Keeper) poke() {
-	select {
-	case k.changed <- struct{}{}:
-	default:
-	}
-}
-
-// Start works until the context ends.
+// Start runs until the context ends.
 func (k *Keeper) Start(ctx context.Context) error {
-	defer k.secret.wait()
-	defer k.configuration.wait()
-	k.configuration.start(ctx, k.poke)
-	timer := k.clock.NewTimer(maxBackoff)
-	defer timer.Stop()
-	failures := 0
+	defer k.watches.Wait()
+	defer context.AfterFunc(ctx, k.queue.ShutDown)()
+	k.watch(ctx, k.configuration)
 	for {
-		next, err := k.settle(ctx)
+		item, shutdown := k.queue.Get()
+		if shutdown {
+			return nil
+		}
+		next, err := k.reconcile(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
-		case lostRace(err):
-			// Another replica was faster; what it wrote is on its way here. Should that be missed, the look is repeated.
-			failures, next = 0, k.clock.Now().Add(minBackoff)
+		case apierrors.IsAlreadyExists(err) || status.Classify(err) == status.Stale:
+			// Another replica has written first, and the event is on its way.
+			k.queue.AddAfter(item, minBackoff)
 		case err != nil:
-			log.FromContext(ctx).Error(err, "the webhook's certificate is not in order")
-			next = k.clock.Now().Add(min(minBackoff<<min(failures, 10), maxBackoff))
-			failures++
+			log.FromContext(ctx).Error(err, "cannot provide the webhook's certificate; trying again")
+			k.queue.AddRateLimited(item)
 		default:
-			failures = 0
+			k.queue.Forget(item)
+			if !next.IsZero() {
+				k.queue.AddAfter(item, max(next.Sub(k.clock.Now()), time.Millisecond))
+			}
 		}
-		if next.IsZero() {
-			next = k.clock.Now().Add(servingLife)
-		}
-		timer.Reset(max(next.Sub(k.clock.Now()), time.Millisecond))
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-k.changed:
-		case <-timer.C():
-		}
+		k.queue.Done(item)
 	}
 }
 
-func lostRace(err error) bool {
-	return apierrors.IsAlreadyExists(err) || status.Classify(err) == status.Stale
-}
-
-// settle puts everything in order once, and returns when to look again without an event; zero for never.
-func (k *Keeper) settle(ctx context.Context) (time.Time, error) {
-	if !k.configuration.synced() {
+// reconcile brings everything in order, and returns when to check again without an event; zero is never.
+func (k *Keeper) reconcile(ctx context.Context) (time.Time, error) {
+	if !k.configuration.HasSynced() {
 		return time.Time{}, nil
 	}
-	configuration, ok := k.configuration.get().(*admissionregistrationv1.ValidatingWebhookConfiguration)
-	k.wanted.Store(ok)
+	configuration, exists := only[*admissionregistrationv1.ValidatingWebhookConfiguration](k.configuration)
+	k.wanted.Store(exists)
 	k.looked.Store(true)
-	if !ok {
-		k.tell(ctx, "there is no ValidatingWebhookConfiguration of this name, so nobody asks the webhook; the CRDs and the controllers check alone")
+	if !exists {
+		k.logState(ctx, "there is no ValidatingWebhookConfiguration of this name, so the API server does not call the webhook; "+
+			"the CRDs and the controllers validate without it")
 		return time.Time{}, nil
 	}
-	k.secret.start(ctx, k.poke)
-	if !k.secret.synced() {
+	k.watchSecret.Do(func() { k.watch(ctx, k.secret) })
+	if !k.secret.HasSynced() {
 		return time.Time{}, nil
 	}
 	current, next, err := k.ensure(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if k.shown.Load() == nil {
-		k.show(ctx, current)
+	if k.served.Load() == nil {
+		k.serve(ctx, current)
 	}
-	// Clients trust a new certificate before it is shown.
-	if err := k.inject(ctx, configuration, current.trusted()); err != nil {
+	// Clients trust a new certificate before it is served.
+	if err := k.inject(ctx, configuration, current); err != nil {
 		return time.Time{}, err
 	}
-	k.show(ctx, current)
-	k.tell(ctx, "serving the webhook with a certificate of our own")
+	k.serve(ctx, current)
+	k.logState(ctx, "serving the webhook with a certificate that Drover renews")
 	return next, nil
 }
 
-// tell logs what the state is when it is another one.
-func (k *Keeper) tell(ctx context.Context, what string) {
-	if k.told != what {
-		k.told = what
-		log.FromContext(ctx).Info(what, "configuration", k.options.Configuration)
+// logState logs a state if it is not the last one.
+func (k *Keeper) logState(ctx context.Context, state string) {
+	if k.logged != state {
+		k.logged = state
+		log.FromContext(ctx).Info(state, "configuration", k.options.Configuration)
 	}
 }
 
-func (k *Keeper) show(ctx context.Context, b *bundle) {
-	before := k.shown.Swap(b)
-	if before == nil || !before.serving.certificate.Equal(b.serving.certificate) {
-		certificate := b.serving.certificate
+func (k *Keeper) serve(ctx context.Context, b *bundle) {
+	before := k.served.Swap(b)
+	if certificate := b.serving.Leaf; before == nil || !before.serving.Leaf.Equal(certificate) {
 		log.FromContext(ctx).Info("certificate of the webhook", "serial", fmt.Sprintf("%x", certificate.SerialNumber),
 			"notAfter", certificate.NotAfter, "names", certificate.DNSNames, "addresses", certificate.IPAddresses)
 	}
 }
 
-// ensure returns the bundle of the Secret, after it has made or renewed what has to be.
+// ensure returns the bundle of the Secret, and when it has to be checked again. It creates or renews what is due.
 func (k *Keeper) ensure(ctx context.Context) (*bundle, time.Time, error) {
-	stored, _ := k.secret.get().(*corev1.Secret)
+	stored, _ := only[*corev1.Secret](k.secret)
 	current, err := k.read(ctx, stored)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	fresh := current != nil
+	now, write := k.clock.Now(), current == nil
 	if current == nil {
-		current = k.shown.Load()
+		current = k.served.Load()
 	}
-	now := k.clock.Now()
 	step := plan(current, k.options.Names, now)
-	if fresh && step.idle() {
-		if stored == nil || len(stored.Data[keyAuthorityKey]) == 0 {
+	if !write && step.idle() {
+		if len(stored.Data[keyAuthorityKey]) == 0 {
 			return current, step.next, nil
 		}
-		if now.Before(k.strip) {
-			return current, earlier(step.next, k.strip), nil
+		if now.Before(k.removeKey) {
+			return current, earlier(step.next, k.removeKey), nil
 		}
-		k.strip = now.Add(stripAfter)
+		k.removeKey = now.Add(keepAuthorityKey)
 	}
 	if current, err = step.apply(current, k.options.Names, now); err != nil {
 		return nil, time.Time{}, err
 	}
-	if err := k.store(ctx, stored, current); err != nil {
-		return nil, time.Time{}, err
-	}
-	return current, plan(current, k.options.Names, now).next, nil
+	return current, plan(current, k.options.Names, now).next, k.write(ctx, stored, current)
 }
 
-// read returns what the Secret holds, nil when there is nothing that could be used. What is not Drover's is not replaced.
+// read returns the bundle in a Secret, nil if it has none that can be used. It fails if the Secret belongs to another program.
 func (k *Keeper) read(ctx context.Context, secret *corev1.Secret) (*bundle, error) {
-	if secret == nil || blank(secret.Data) {
+	if secret == nil || isEmpty(secret.Data) {
 		return nil, nil
 	}
 	b, err := decode(secret.Data)
@@ -250,18 +272,75 @@ func (k *Keeper) read(ctx context.Context, secret *corev1.Secret) (*bundle, erro
 	case err == nil:
 		return b, nil
 	case secret.Labels[labelManagedBy] != managedBy:
-		return nil, fmt.Errorf("the Secret %s/%s is not Drover's, so it is left as it is: name another one, or serve the certificate as files (%w)",
-			secret.Namespace, secret.Name, err)
+		return nil, fmt.Errorf("the Secret %s/%s belongs to another program, and Drover does not change it: set webhook.secretName to another name, "+
+			"or webhook.certificates to Files: %w", secret.Namespace, secret.Name, err)
 	}
-	log.FromContext(ctx).Info("the Secret of the webhook's certificate is damaged and made anew", "secret", secret.Name, "why", err.Error())
+	log.FromContext(ctx).Info("the Secret of the webhook's certificate is damaged; Drover writes it again", "secret", secret.Name, "reason", err.Error())
 	return nil, nil
 }
 
-func blank(data map[string][]byte) bool {
+func isEmpty(data map[string][]byte) bool {
 	for _, value := range data {
 		if len(value) > 0 {
 			return false
 		}
 	}
 	return true
+}
+
+// write writes a bundle. It fails if another replica has written since the Secret was read.
+func (k *Keeper) write(ctx context.Context, stored *corev1.Secret, b *bundle) error {
+	data, err := b.encode()
+	if err != nil {
+		return fmt.Errorf("encoding the webhook's certificate: %w", err)
+	}
+	secrets := k.client.CoreV1().Secrets(k.options.Namespace)
+	if stored == nil {
+		_, err = secrets.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: k.options.Secret, Labels: map[string]string{"app.kubernetes.io/name": "drover", labelManagedBy: managedBy}},
+			Type:       corev1.SecretTypeTLS, Data: data,
+		}, metav1.CreateOptions{FieldManager: fieldManager})
+	} else {
+		// Its resourceVersion is the guard.
+		changed := stored.DeepCopy()
+		metav1.SetMetaDataLabel(&changed.ObjectMeta, labelManagedBy, managedBy)
+		changed.Data = data
+		_, err = secrets.Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
+	}
+	if err != nil {
+		return fmt.Errorf("writing Secret %s/%s: %w", k.options.Namespace, k.options.Secret, err)
+	}
+	return nil
+}
+
+// inject has the clients of all webhooks of a configuration trust a bundle.
+func (k *Keeper) inject(ctx context.Context, configuration *admissionregistrationv1.ValidatingWebhookConfiguration, b *bundle) error {
+	trusted, err := b.caBundle()
+	if err != nil {
+		return err
+	}
+	outdated := func(webhook admissionregistrationv1.ValidatingWebhook) bool {
+		return !bytes.Equal(webhook.ClientConfig.CABundle, trusted)
+	}
+	if !slices.ContainsFunc(configuration.Webhooks, outdated) || configuration.ResourceVersion == k.injected {
+		// The event of the last patch may not have arrived yet.
+		return nil
+	}
+	changed := configuration.DeepCopy()
+	for i := range changed.Webhooks {
+		changed.Webhooks[i].ClientConfig.CABundle = trusted
+	}
+	patch := client.StrategicMergeFrom(configuration, client.MergeFromWithOptimisticLock{})
+	data, err := patch.Data(changed)
+	if err != nil {
+		return err
+	}
+	_, err = k.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(ctx, configuration.Name, patch.Type(), data,
+		metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil {
+		return fmt.Errorf("writing caBundle of ValidatingWebhookConfiguration %s: %w", configuration.Name, err)
+	}
+	k.injected = configuration.ResourceVersion
+	log.FromContext(ctx).Info("caBundle written", "configuration", configuration.Name)
+	return nil
 }

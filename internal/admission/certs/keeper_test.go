@@ -18,17 +18,16 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// Who has not been given the webhook's roles has no webhook, and is ready for everything else.
-func TestAnOperatorWithoutTheRolesIsReady(t *testing.T) {
+func TestKeeper_WithoutPermissionIsReady(t *testing.T) {
 	clients := fake.NewClientset()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "validatingwebhookconfigurations"}, "drover", nil)
 	clients.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
 	clients.PrependWatchReactor("*", clienttesting.DefaultWatchReactor(nil, forbidden))
-	k := NewKeeper(clients.CoreV1(), clients.AdmissionregistrationV1(), clocktesting.NewFakeClock(epoch), Options{
+	k := NewKeeper(clients, clocktesting.NewFakeClock(epoch), Options{
 		Namespace: "n", Secret: "s", Configuration: "drover", Names: names,
 	})
 	if err := k.Ready(t.Context()); err == nil {
-		t.Error("it is ready before it has looked")
+		t.Error("it is ready before it has read the configuration")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -43,7 +42,7 @@ func TestAnOperatorWithoutTheRolesIsReady(t *testing.T) {
 		}
 	}
 	if certificate, err := k.GetCertificate(nil); certificate != nil || err == nil {
-		t.Errorf("it shows %v", certificate)
+		t.Errorf("it serves %v", certificate)
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -56,38 +55,58 @@ func TestAnOperatorWithoutTheRolesIsReady(t *testing.T) {
 	}
 }
 
-func TestInjection(t *testing.T) {
-	webhooks := func(bundles ...string) *admissionregistrationv1.ValidatingWebhookConfiguration {
-		configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-		for i, text := range bundles {
-			webhook := admissionregistrationv1.ValidatingWebhook{Name: string(rune('a' + i))}
-			webhook.ClientConfig.CABundle = []byte(text)
-			configuration.Webhooks = append(configuration.Webhooks, webhook)
-		}
-		return configuration
-	}
+func TestKeeper_InjectsWhatClientsHaveToTrust(t *testing.T) {
+	b := advance(t, nil, names, epoch)
+	trusted := caBundle(t, b)
 	for name, c := range map[string]struct {
-		before *admissionregistrationv1.ValidatingWebhookConfiguration
-		want   string
+		before  [][]byte
+		patches int
 	}{
-		"no webhook":        {webhooks(), ""},
-		"all are as wanted": {webhooks("CA", "CA"), ""},
-		"one lacks it":      {webhooks("CA", ""), "test /webhooks/1/name, add /webhooks/1/clientConfig/caBundle"},
-		"all have another": {webhooks("x", "y"), "test /webhooks/0/name, add /webhooks/0/clientConfig/caBundle, " +
-			"test /webhooks/1/name, add /webhooks/1/clientConfig/caBundle"},
+		"no webhook":       {nil, 0},
+		"all are in order": {[][]byte{trusted, trusted}, 0},
+		"one lacks it":     {[][]byte{trusted, nil}, 1},
+		"all have another": {[][]byte{[]byte("x"), []byte("y")}, 1},
 	} {
-		var steps []string
-		for _, operation := range injection(c.before, []byte("CA")) {
-			steps = append(steps, operation.Op+" "+operation.Path)
-		}
-		if got := strings.Join(steps, ", "); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "drover", ResourceVersion: "7"}}
+			for i, text := range c.before {
+				webhook := admissionregistrationv1.ValidatingWebhook{Name: string(rune('a' + i)), TimeoutSeconds: new(int32(9))}
+				webhook.ClientConfig.CABundle = text
+				configuration.Webhooks = append(configuration.Webhooks, webhook)
+			}
+			clients := fake.NewClientset(configuration)
+			k := NewKeeper(clients, clocktesting.NewFakeClock(epoch), Options{Configuration: "drover"})
+			for range 2 { // The second time, the event of the first patch has not arrived.
+				if err := k.inject(t.Context(), configuration, b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			patches := 0
+			for _, action := range clients.Actions() {
+				patch, ok := action.(clienttesting.PatchAction)
+				if !ok || !strings.Contains(string(patch.GetPatch()), `"resourceVersion":"7"`) || strings.Contains(string(patch.GetPatch()), "timeout") {
+					t.Errorf("%v", action)
+				}
+				patches++
+			}
+			if patches != c.patches {
+				t.Errorf("%d patches, want %d", patches, c.patches)
+			}
+			after, err := clients.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "drover", metav1.GetOptions{})
+			if err != nil || len(after.Webhooks) != len(c.before) {
+				t.Fatalf("%d webhooks, %v", len(after.Webhooks), err)
+			}
+			for _, webhook := range after.Webhooks {
+				if !bytes.Equal(webhook.ClientConfig.CABundle, trusted) || *webhook.TimeoutSeconds != 9 {
+					t.Errorf("webhook %s is %+v", webhook.Name, webhook)
+				}
+			}
+		})
 	}
 }
 
-// A Secret of the version that kept the key of the authority is used as it is, and loses the key when the replicas of that version are gone.
-func TestKeeper_TakesTheAuthoritysKeyOutOfTheSecret(t *testing.T) {
+// A Secret of the version that kept the key of the authority stays in use, and loses the key when the replicas of that version are gone.
+func TestKeeper_RemovesTheKeyOfTheAuthority(t *testing.T) {
 	data, err := advance(t, nil, names, epoch).encode()
 	if err != nil {
 		t.Fatal(err)
@@ -99,30 +118,30 @@ func TestKeeper_TakesTheAuthoritysKeyOutOfTheSecret(t *testing.T) {
 	}
 	clients := fake.NewClientset(secret)
 	clock := clocktesting.NewFakeClock(epoch)
-	k := NewKeeper(clients.CoreV1(), clients.AdmissionregistrationV1(), clock, Options{
+	k := NewKeeper(clients, clock, Options{
 		Namespace: "n", Secret: "s", Configuration: "drover", Names: names,
 	})
-	if err := k.secret.informer.GetStore().Add(secret); err != nil {
+	if err := k.secret.GetStore().Add(secret); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		at   time.Duration
 		kept bool
-	}{{0, true}, {stripAfter - time.Second, true}, {stripAfter, false}} {
+	}{{0, true}, {keepAuthorityKey - time.Second, true}, {keepAuthorityKey, false}} {
 		clock.SetTime(epoch.Add(c.at))
 		current, next, err := k.ensure(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.kept && !next.Equal(epoch.Add(stripAfter)) {
-			t.Errorf("after %s the next look is at %s", c.at, next)
+		if c.kept && !next.Equal(epoch.Add(keepAuthorityKey)) {
+			t.Errorf("after %s the next check is at %s", c.at, next)
 		}
 		stored, err := clients.CoreV1().Secrets("n").Get(t.Context(), "s", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, kept := stored.Data["ca.key"]; kept != c.kept || !bytes.Equal(stored.Data["tls.crt"], data["tls.crt"]) ||
-			!bytes.Equal(current.trusted(), data["ca.crt"]) {
+			!bytes.Equal(caBundle(t, current), data["ca.crt"]) {
 			t.Errorf("after %s the key is kept: %t", c.at, kept)
 		}
 	}

@@ -6,52 +6,56 @@ import (
 	"time"
 )
 
-// How long a new authority is made known before a certificate of it is shown. API servers learn of it within a second.
+// How long clients are told to trust a new certificate before it is served. API servers read it within a second.
 const (
-	// settle has a margin for API servers that are cut off.
-	settle = time.Hour
-	// settleNames is for a certificate that lacks a name which clients call.
-	settleNames = time.Minute
+	// trustPeriod has a margin for API servers that are cut off.
+	trustPeriod = time.Hour
+	// trustPeriodNames is for a server whose certificate lacks a name that clients call.
+	trustPeriodNames = time.Minute
 )
 
-// step is what is to be done about a bundle.
+// step is what has to be done about a bundle.
 type step struct {
-	// renew tells that an authority and a certificate of it have to be made, promote that the next certificate is to be shown.
+	// renew creates the next certificate, promote serves it.
 	renew, promote bool
-	// drop tells that an authority has ended that is still in the bundle.
+	// drop removes trusted certificates that have expired.
 	drop bool
-	// next is when to look again, if nothing is to be done now.
+	// next is when to check again, if nothing has to be done now.
 	next time.Time
 }
 
 func (s step) idle() bool { return !s.renew && !s.promote && !s.drop }
 
-// plan decides what a bundle needs, for a server of these names. A new authority is made known before its certificate is shown, and long before
-// its predecessor ends.
+// plan decides what a bundle needs, for a server with these names. Clients trust a new certificate before it is served, and long before its predecessor
+// expires.
 func plan(b *bundle, names []string, now time.Time) step {
 	if b == nil {
 		return step{renew: true, promote: true}
 	}
-	s := step{drop: slices.ContainsFunc(b.authorities, func(ca *x509.Certificate) bool { return !now.Before(ca.NotAfter) })}
-	serving := b.serving.certificate
-	ended, named := !now.Before(serving.NotAfter), covers(serving, names)
-	if b.next != nil && covers(b.next.certificate, names) {
-		wait := settle
+	s := step{drop: slices.ContainsFunc(b.trusted, func(ca *x509.Certificate) bool { return !now.Before(ca.NotAfter) })}
+	serving := b.serving.Leaf
+	expired, named := !now.Before(serving.NotAfter), covers(serving, names)
+	if b.next != nil && covers(b.next.Leaf, names) {
+		wait := trustPeriod
 		if !named {
-			wait = settleNames
+			wait = trustPeriodNames
 		}
-		s.next = b.next.certificate.NotBefore.Add(skew + wait)
-		s.promote = ended || !now.Before(s.next)
+		s.next = b.next.Leaf.NotBefore.Add(skew + wait)
+		s.promote = expired || !now.Before(s.next)
 	} else {
 		s.next = renewal(serving)
-		// Somebody has given the service another name: it does not work until that is in the certificate.
 		s.renew = !named || !now.Before(s.next)
-		s.promote = ended
+		s.promote = expired
 	}
-	for _, ca := range b.authorities {
+	for _, ca := range b.trusted {
 		s.next = earlier(s.next, ca.NotAfter)
 	}
 	return s
+}
+
+// renewal is when a third of a certificate's lifetime is left.
+func renewal(certificate *x509.Certificate) time.Time {
+	return certificate.NotAfter.Add(-certificate.NotAfter.Sub(certificate.NotBefore) / 3)
 }
 
 // covers reports whether a certificate is for all of these names.
@@ -66,42 +70,37 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// apply makes what a step says is to be made. The names that a certificate has already stay in it for as long as its successor is made for
-// the names' sake alone, so that two replicas that are configured differently do not undo each other's.
+// apply carries out a step. A certificate that is created only because names have changed keeps the names of its predecessor, so that two replicas
+// with different configurations do not undo each other's work.
 func (s step) apply(b *bundle, names []string, now time.Time) (*bundle, error) {
-	made := &bundle{}
+	result := &bundle{}
 	if b != nil {
-		*made = *b
-		made.authorities = slices.DeleteFunc(slices.Clone(b.authorities), func(ca *x509.Certificate) bool {
-			// Of the authorities before, a new one leaves that of the certificate that is shown.
-			return !now.Before(ca.NotAfter) || s.renew && b.serving.certificate.CheckSignatureFrom(ca) != nil
+		*result = *b
+		result.trusted = slices.DeleteFunc(slices.Clone(b.trusted), func(ca *x509.Certificate) bool {
+			return !now.Before(ca.NotAfter) || s.renew && !verifies(ca, b.serving.Leaf)
 		})
 	}
 	if s.renew {
-		if b != nil && now.Before(renewal(b.serving.certificate)) {
-			names = union(names, b.serving.certificate)
+		if b != nil && now.Before(renewal(b.serving.Leaf)) {
+			names = union(names, b.serving.Leaf)
 			if b.next != nil {
-				names = union(names, b.next.certificate)
+				names = union(names, b.next.Leaf)
 			}
 		}
-		authority, err := newAuthority(now)
+		next, err := newCertificate(names, now)
 		if err != nil {
 			return nil, err
 		}
-		next, err := newServing(authority, names, now)
-		if err != nil {
-			return nil, err
-		}
-		made.authorities = append([]*x509.Certificate{authority.certificate}, made.authorities...)
-		made.next = &next
+		result.trusted = append([]*x509.Certificate{next.Leaf}, result.trusted...)
+		result.next = next
 	}
-	if s.promote && made.next != nil {
-		made.serving, made.next = *made.next, nil
+	if s.promote && result.next != nil {
+		result.serving, result.next = result.next, nil
 	}
-	return made, nil
+	return result, nil
 }
 
-// union adds to names those of a certificate.
+// union adds the names of a certificate to names.
 func union(names []string, certificate *x509.Certificate) []string {
 	all := slices.Concat(names, certificate.DNSNames)
 	for _, address := range certificate.IPAddresses {

@@ -10,10 +10,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"time"
+
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // certificateLife is how long a sandbox's certificates are valid: long enough for a folder that is resumed for months.
@@ -32,45 +34,35 @@ type identity struct {
 	groups []string
 }
 
-// loadAuthority reads the authority of the given name from the folder, or makes one when there is none.
+// loadAuthority reads the authority of the given name from the folder, or creates one when there is none.
 func loadAuthority(l layout, name string) (*authority, error) {
-	certPEM, certErr := os.ReadFile(l.cert(name))
-	keyPEM, keyErr := os.ReadFile(l.key(name))
+	certs, certErr := certutil.CertsFromFile(l.cert(name))
+	key, keyErr := keyutil.PrivateKeyFromFile(l.key(name))
 	if errors.Is(certErr, os.ErrNotExist) || errors.Is(keyErr, os.ErrNotExist) {
 		return createAuthority(l, name)
 	}
-	if err := errors.Join(certErr, keyErr); err != nil {
-		return nil, fmt.Errorf("cluster: reading the authority %s: %w", name, err)
-	}
-	cert, certErr := parseCertificate(certPEM)
-	key, keyErr := parseKey(keyPEM)
-	if err := errors.Join(certErr, keyErr); err != nil {
+	signer, ok := key.(crypto.Signer)
+	if err := errors.Join(certErr, keyErr); err != nil || !ok {
 		return nil, fmt.Errorf("cluster: reading the authority %s: %w; remove the data folder to start afresh", name, err)
 	}
-	return &authority{cert: cert, key: key, pem: certPEM}, nil
+	certPEM, err := certutil.EncodeCertificates(certs...)
+	return &authority{cert: certs[0], key: signer, pem: certPEM}, err
 }
 
 func createAuthority(l layout, name string) (*authority, error) {
-	template := newTemplate("drover-sandbox-"+name, nil)
-	template.IsCA, template.BasicConstraintsValid = true, true
-	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
 	key, keyPEM, err := newKey()
 	if err != nil {
 		return nil, err
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	cert, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "drover-sandbox-" + name, NotBefore: time.Now().Add(-time.Hour)}, key)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: signing the authority %s: %w", name, err)
 	}
-	cert, err := x509.ParseCertificate(der)
+	certPEM, err := certutil.EncodeCertificates(cert)
 	if err != nil {
-		return nil, fmt.Errorf("cluster: signing the authority %s: %w", name, err)
+		return nil, fmt.Errorf("cluster: encoding the authority %s: %w", name, err)
 	}
-	a := &authority{cert: cert, key: key, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
-	if err := writeFile(l.key(name), keyPEM); err != nil {
-		return nil, err
-	}
-	return a, writeFile(l.cert(name), a.pem)
+	return &authority{cert: cert, key: key, pem: certPEM}, errors.Join(writeFile(l.key(name), keyPEM), writeFile(l.cert(name), certPEM))
 }
 
 // client issues a client certificate for an identity and returns it and its key as PEM.
@@ -103,20 +95,15 @@ func (a *authority) issue(template *x509.Certificate) (certPEM, keyPEM []byte, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("cluster: signing the certificate of %s: %w", template.Subject.CommonName, err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM, nil
+	return pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: der}), keyPEM, nil
 }
 
 // newTemplate is a certificate without a purpose. Kubernetes reads the user from the common name and the groups from
 // the organizations.
 func newTemplate(user string, groups []string) *x509.Certificate {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		panic(fmt.Sprintf("cluster: the system has no randomness: %v", err))
-	}
 	now := time.Now()
 	return &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: user, Organization: groups},
+		Subject: pkix.Name{CommonName: user, Organization: groups},
 		// An hour back, for a clock that is set back while the sandbox is kept.
 		NotBefore: now.Add(-time.Hour),
 		NotAfter:  now.Add(certificateLife),
@@ -127,35 +114,11 @@ func newTemplate(user string, groups []string) *x509.Certificate {
 func newKey() (crypto.Signer, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cluster: making a key: %w", err)
+		return nil, nil, fmt.Errorf("cluster: creating a key: %w", err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cluster: encoding a key: %w", err)
 	}
-	return key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
-}
-
-func parseCertificate(data []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return nil, errors.New("the certificate is not PEM")
-	}
-	return x509.ParseCertificate(block.Bytes)
-}
-
-func parseKey(data []byte) (crypto.Signer, error) {
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return nil, errors.New("the key is not PEM")
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return nil, fmt.Errorf("the key is a %T, which cannot sign", key)
-	}
-	return signer, nil
+	return key, keyPEM, nil
 }

@@ -44,9 +44,7 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	if err != nil {
 		return err
 	}
-	if err := mgr.Add(newHeadroom()); err != nil {
-		return err
-	}
+	go tuneCollector(ctx)
 	metrics, err := NewMetrics(ctrlmetrics.Registry)
 	if err != nil {
 		return err

@@ -207,7 +207,7 @@ func TestANodeIsInOnePoolAtEachMoment(t *testing.T) {
 }
 
 // What the API server refuses is told, and tried again.
-func TestWhatTheAPIServerRefuses(t *testing.T) {
+func TestPolicy_Denials(t *testing.T) {
 	denied := apierrors.NewForbidden(corev1.Resource("any"), "any", errors.New("no"))
 	for what, kind := range map[string]string{
 		"patch MachineConfigPool": ConditionPools, "patch Node": ConditionApplied, "create Job": "",

@@ -120,7 +120,7 @@ func TestHowItIs(t *testing.T) {
 	}
 }
 
-func TestWhatTheAPIServerRefuses(t *testing.T) {
+func TestPolicy_Denials(t *testing.T) {
 	pods, forbidden := schema.GroupResource{Resource: "pods"}, errors.New("exceeded quota: pods")
 	for name, c := range map[string]struct {
 		err    error

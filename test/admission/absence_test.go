@@ -20,7 +20,7 @@ import (
 )
 
 // CRDs come and go; the webhook of one group answers without the other.
-func TestOneGroupWithoutTheOther(t *testing.T) {
+func TestAbsence_OneGroupOnly(t *testing.T) {
 	w := newWorld(t)
 	address := w.address()
 	w.configure(address)
@@ -57,7 +57,7 @@ func TestOneGroupWithoutTheOther(t *testing.T) {
 }
 
 // A group that is switched off has no cache. It is asked for all the same, so that a node is not taken twice.
-func TestAGroupThatIsSwitchedOffCounts(t *testing.T) {
+func TestAbsence_DisabledGroupCounts(t *testing.T) {
 	w := newWorld(t)
 	w.node("shared", corev1.ConditionTrue)
 	if err := w.create(kubevirtOf("shared", "shared")); err != nil {
@@ -75,7 +75,7 @@ func TestAGroupThatIsSwitchedOffCounts(t *testing.T) {
 	for _, args := range []string{"--controllers=metadata", "--webhook-bind-address=0"} {
 		operator := w.serve(address, harness.Options{Args: []string{args}})
 		if _, err := certificateAt(t.Context(), address); err == nil {
-			t.Errorf("%s: somebody answers", args)
+			t.Errorf("%s: the webhook answers", args)
 		}
 		if err := operator.Stop(); err != nil {
 			t.Error(err)
@@ -83,8 +83,8 @@ func TestAGroupThatIsSwitchedOffCounts(t *testing.T) {
 	}
 }
 
-// Somebody else makes the certificate and tells the API server whom to trust.
-func TestACertificateOfSomebodyElse(t *testing.T) {
+// Another program creates the certificate and writes the CA bundle.
+func TestAbsence_ExternalCertificate(t *testing.T) {
 	w := newWorld(t)
 	address := w.address()
 	configuration := w.configure(address)
@@ -117,7 +117,7 @@ func TestACertificateOfSomebodyElse(t *testing.T) {
 		t.Errorf("it wrote %+v", writes)
 	}
 	if now, err := w.trusts(); err != nil || string(now) != string(trusted) {
-		t.Errorf("the API server trusts somebody else (%v)", err)
+		t.Errorf("the API server trusts another CA (%v)", err)
 	}
 	if err := w.Client.Get(t.Context(), types.NamespacedName{Name: configuration.Name}, configuration); err != nil {
 		t.Error(err)

@@ -71,7 +71,7 @@ func (w *world) certificateWrites(since cluster.AuditMark) []cluster.AuditEvent 
 	return writes
 }
 
-func TestWithoutAConfigurationNothingIsWritten(t *testing.T) {
+func TestCertificates_NoWebhookConfiguration(t *testing.T) {
 	w := newWorld(t)
 	mark := w.AuditMark()
 	address := w.address()
@@ -91,7 +91,7 @@ func TestWithoutAConfigurationNothingIsWritten(t *testing.T) {
 	trusted := w.trusting()
 	w.asked()
 	mark = w.AuditMark()
-	// Somebody else's change makes the operator look again.
+	// A change by another writer makes the operator look again.
 	annotate(w, configuration, "test.drover.dev/look")
 	w.Eventually("a second look", func() error { return w.unchanged(configuration) })
 	if again := w.trusting(); !bytes.Equal(again, trusted) {
@@ -127,7 +127,7 @@ func (w *world) unchanged(configuration *admissionregistrationv1.ValidatingWebho
 	return nil
 }
 
-func TestAnAuthorityThatIsTakenAwayIsPutBack(t *testing.T) {
+func TestCertificates_CABundleRestored(t *testing.T) {
 	w := guarded(t, harness.Options{})
 	trusted := w.trusting()
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configurationName}}
@@ -146,7 +146,7 @@ func TestAnAuthorityThatIsTakenAwayIsPutBack(t *testing.T) {
 	w.asked()
 }
 
-func TestASecretThatIsDeletedOrDamagedIsMadeAgainFromMemory(t *testing.T) {
+func TestCertificates_SecretRestored(t *testing.T) {
 	w := guarded(t, harness.Options{})
 	trusted := w.trusting()
 	first, err := w.secret()
@@ -185,7 +185,7 @@ func TestASecretThatIsDeletedOrDamagedIsMadeAgainFromMemory(t *testing.T) {
 	w.asked()
 }
 
-func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestCertificates_ForeignSecret(t *testing.T) {
 	w := newWorld(t)
 	w.MadeUntilTheEnd(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: certificateName}, Data: map[string][]byte{"password": []byte("hush")},
@@ -207,11 +207,11 @@ func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 		t.Errorf("it wrote %+v", writes)
 	}
 	if strings.Contains(operator.Log(), "hush") {
-		t.Error("the log tells the secret")
+		t.Error("the log contains the secret")
 	}
 }
 
-func TestTwoReplicasShareOneCertificate(t *testing.T) {
+func TestCertificates_TwoReplicas(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.address(), w.address()
 	operators := []*harness.Operator{w.serve(first, harness.Options{}), w.serve(second, harness.Options{Elect: true})}
@@ -252,7 +252,7 @@ func TestTwoReplicasShareOneCertificate(t *testing.T) {
 }
 
 // What a process has begun, the next one ends; what is in order, it leaves alone.
-func TestARestartKeepsTheCertificate(t *testing.T) {
+func TestCertificates_Restart(t *testing.T) {
 	w := newWorld(t)
 	address := w.address()
 	configuration := w.configure(address)
@@ -303,7 +303,7 @@ func (w *world) keeper(clock *clocktesting.FakeClock, names ...string) *certs.Ke
 	return keeper
 }
 
-func TestRotation(t *testing.T) {
+func TestCertificates_Rotation(t *testing.T) {
 	w := newWorld(t)
 	w.configure(w.address())
 	clock := clocktesting.NewFakeClock(time.Now())
@@ -328,7 +328,7 @@ func TestRotation(t *testing.T) {
 		t.Error("the old authority is gone before its time")
 	}
 
-	// After years in which nobody looked, everything has ended: what is made is used at once.
+	// After years without the operator everything has expired: what it creates is used at once.
 	w.forward(clock, 7*365*24*time.Hour)
 	last := w.trusting(both)
 	if bytes.Contains(last, first) {

@@ -16,14 +16,14 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-func TestANodeHasToExist(t *testing.T) {
+func TestDenials_NodeDoesNotExist(t *testing.T) {
 	w := guarded(t, harness.Options{})
 	for _, object := range both("missing", "doesNotExist") {
 		w.denied(w.create(object), "invalid nodeName, no node with name doesNotExist found")
 	}
 	// A Node that came this moment may not be in the operator's cache yet; it is asked for.
 	for i := range 10 {
-		name := fmt.Sprintf("newborn-%d", i)
+		name := fmt.Sprintf("new-%d", i)
 		w.node(name, corev1.ConditionTrue)
 		if err := w.create(medik8sOf(name, name)); err != nil {
 			t.Error(err)
@@ -31,7 +31,7 @@ func TestANodeHasToExist(t *testing.T) {
 	}
 }
 
-func TestANodeHasOneNodeMaintenanceOfBothGroupsTogether(t *testing.T) {
+func TestDenials_NodeHasMaintenanceOfEitherGroup(t *testing.T) {
 	w := guarded(t, harness.Options{})
 	for i := range both("", "") {
 		node := fmt.Sprintf("taken-%d", i)
@@ -68,7 +68,7 @@ func patch(w *world, object client.Object, text string) {
 
 // Two creations at the same moment may both pass: neither sees the other. Then the older one has the node, and the other one fails and says
 // why.
-func TestOfTwoCreationsAtOnceOneHasTheNode(t *testing.T) {
+func TestDenials_ConcurrentCreations(t *testing.T) {
 	w := guarded(t, harness.Options{})
 	for round := range 5 {
 		node := fmt.Sprintf("raced-%d", round)
@@ -106,7 +106,7 @@ func TestOfTwoCreationsAtOnceOneHasTheNode(t *testing.T) {
 	}
 }
 
-func TestWhichNodeItIsCannotBeChanged(t *testing.T) {
+func TestDenials_NodeNameChanged(t *testing.T) {
 	w := guarded(t, harness.Options{})
 	w.node("stays", corev1.ConditionTrue)
 	w.node("other", corev1.ConditionTrue)
@@ -121,7 +121,7 @@ func TestWhichNodeItIsCannotBeChanged(t *testing.T) {
 	}
 }
 
-func TestSelectorsHaveToBeReadable(t *testing.T) {
+func TestDenials_InvalidSelectors(t *testing.T) {
 	w := guarded(t, harness.Options{})
 	w.node("ruled", corev1.ConditionTrue)
 	object := medik8sOf("ruled", "ruled")
@@ -139,8 +139,8 @@ func TestSelectorsHaveToBeReadable(t *testing.T) {
 	w.refused(w.Client.Patch(t.Context(), object, change), "spec.drain.podRules[0].podSelector")
 }
 
-// Whoever has to finish must be able to, also while nobody answers at the webhook.
-func TestWhatLeavesTheSpecAloneIsNotAsked(t *testing.T) {
+// Maintenance can be ended also while the webhook does not answer.
+func TestWebhook_NotCalledForOtherUpdates(t *testing.T) {
 	w := newWorld(t)
 	address := w.address()
 	w.configure(address)
@@ -174,7 +174,7 @@ func TestWhatLeavesTheSpecAloneIsNotAsked(t *testing.T) {
 }
 
 // A replica that stands by answers, too.
-func TestAReplicaThatStandsByAnswers(t *testing.T) {
+func TestWebhook_StandbyAnswers(t *testing.T) {
 	w := newWorld(t)
 	address := w.address()
 	w.configure(address)
@@ -195,8 +195,8 @@ func TestAReplicaThatStandsByAnswers(t *testing.T) {
 	w.denied(w.create(kubevirtOf("by", "by")), claimedText("by"))
 }
 
-// TestForceAndOutOfServiceCanBeSwitchedOff: what an administrator has switched off may not be asked for.
-func TestForceAndOutOfServiceCanBeSwitchedOff(t *testing.T) {
+// TestDenials_ForceAndOutOfServiceDisabled: what an administrator has switched off may not be asked for.
+func TestDenials_ForceAndOutOfServiceDisabled(t *testing.T) {
 	w := guarded(t, harness.Options{Args: []string{"--maintenance-force=Off", "--maintenance-out-of-service=Off"}})
 	w.node("worker", corev1.ConditionTrue)
 	forced, tainted, plain := medik8sOf("forced", "worker"), medik8sOf("tainted", "worker"), medik8sOf("plain", "worker")

@@ -139,7 +139,7 @@ func (w *world) node(name string, ready corev1.ConditionStatus, labels ...string
 	w.MadeUntilTheEnd(node)
 }
 
-// create makes an object that is removed when the test ends, with whatever it has made: nobody works for it then.
+// create makes an object that is removed when the test ends, with everything that it has created: no controller works on it then.
 func (w *world) create(object client.Object) error {
 	w.Helper()
 	err := w.Client.Create(w.Context(), object)

@@ -61,7 +61,7 @@ func (w *world) openShift() {
 			w.Error(err)
 		}
 	})
-	// A namespace goes for good only with a controller that is not running here.
+	// A namespace is removed only by a controller that is not running here.
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: etcd}}
 	if err := w.Client.Create(w.Context(), namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 		w.Fatal(err)
@@ -108,7 +108,7 @@ func (w *world) guardPod(node string, ready corev1.ConditionStatus) {
 	}
 }
 
-func TestOnOpenShiftTheBudgetOfEtcdDecides(t *testing.T) {
+func TestOpenShift_EtcdBudget(t *testing.T) {
 	w := newWorld(t)
 	w.openShift()
 	address := w.address()
@@ -133,7 +133,7 @@ func TestOnOpenShiftTheBudgetOfEtcdDecides(t *testing.T) {
 		},
 		{"a disruption is allowed", []int32{1}, corev1.ConditionTrue, corev1.ConditionTrue, ""},
 		{"none is, and the guard pod is ready", []int32{0}, corev1.ConditionTrue, corev1.ConditionFalse, spent},
-		{"none is, and nobody knows", []int32{0}, corev1.ConditionUnknown, corev1.ConditionTrue, spent},
+		{"none is healthy: unknown", []int32{0}, corev1.ConditionUnknown, corev1.ConditionTrue, spent},
 		{"none is, and it is this node that is disrupted", []int32{0}, corev1.ConditionFalse, corev1.ConditionTrue, ""},
 		{"none is, and the guard pod has no condition", []int32{0}, "", corev1.ConditionTrue, ""},
 	} {

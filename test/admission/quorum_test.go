@@ -32,12 +32,12 @@ func (w *world) controlPlane(prefix, states string) []string {
 	return names
 }
 
-// tries is what the webhook says of a NodeMaintenance that nobody acts on.
+// tries is what the webhook says of a NodeMaintenance that no controller acts on.
 func (w *world) tries(object client.Object) error {
 	return w.Client.Create(w.Context(), object, client.DryRunAll)
 }
 
-func TestAControlPlaneSparesWhatLeavesAQuorum(t *testing.T) {
+func TestQuorum_ControlPlane(t *testing.T) {
 	guarded(t, harness.Options{})
 	for _, c := range []struct {
 		states string
@@ -76,7 +76,7 @@ func TestAControlPlaneSparesWhatLeavesAQuorum(t *testing.T) {
 	}
 }
 
-func TestControlPlaneNodesGoOneAfterAnother(t *testing.T) {
+func TestQuorum_OneAfterAnother(t *testing.T) {
 	w := guarded(t, harness.Options{})
 	nodes := w.controlPlane("turn", "rrn")
 	// What does not work may go, but it counts as one that is away.
@@ -105,7 +105,7 @@ func TestControlPlaneNodesGoOneAfterAnother(t *testing.T) {
 }
 
 // Whatever passes the webhooks of several replicas at once, or comes without one, meets the guard again.
-func TestTheControllerLetsOneControlPlaneNodeThrough(t *testing.T) {
+func TestQuorum_Controller(t *testing.T) {
 	w := newWorld(t)
 	nodes := w.controlPlane("crowd", "rrrrr")
 	objects := make([]*medik8s.NodeMaintenance, len(nodes))
@@ -141,7 +141,7 @@ func TestTheControllerLetsOneControlPlaneNodeThrough(t *testing.T) {
 	}
 }
 
-func TestTheGuardCanBeSwitchedOff(t *testing.T) {
+func TestQuorum_GuardDisabled(t *testing.T) {
 	w := guarded(t, harness.Options{Args: []string{"--maintenance-control-plane-guard=Off"}})
 	nodes := w.controlPlane("off", "r")
 	if err := w.create(medik8sOf("off", nodes[0])); err != nil {

@@ -15,7 +15,7 @@ import (
 // groupsOf are the API versions of both groups.
 var groupsOf = map[string]string{"medik8s": "nodemaintenance.medik8s.io/v1beta1", "kubevirt": "nodemaintenance.kubevirt.io/v1beta1"}
 
-// manifest makes an object of what somebody may write, right or wrong.
+// manifest parses what a user may write, valid or not.
 func manifest(t *testing.T, group, name, text string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
@@ -29,7 +29,7 @@ func manifest(t *testing.T, group, name, text string) *unstructured.Unstructured
 }
 
 // What stands alone is checked by the API server itself, with the operator down.
-func TestTheSchemaOfBothGroups(t *testing.T) {
+func TestSchema_BothGroups(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]struct{ text, want string }{
 		"a node is enough":      {"spec: {nodeName: a}", ""},
@@ -60,7 +60,7 @@ func check(w *world, name string, object client.Object, want string) {
 	}
 }
 
-func TestTheSchemaOfDrains(t *testing.T) {
+func TestSchema_Drains(t *testing.T) {
 	const duration = "must be a duration above 0, such as 90s, 15m or 1h30m"
 	w := newWorld(t)
 	cases := map[string]string{
@@ -123,7 +123,7 @@ func TestTheSchemaOfDrains(t *testing.T) {
 
 func zeros(n int) string { return strings.Repeat("0", n) }
 
-func TestTheNodeCannotBeChangedByAnyWay(t *testing.T) {
+func TestSchema_NodeNameImmutable(t *testing.T) {
 	w := newWorld(t)
 	for group := range groupsOf {
 		object := manifest(t, group, "fixed", "spec: {nodeName: a, reason: b}")
@@ -142,7 +142,7 @@ func TestTheNodeCannotBeChangedByAnyWay(t *testing.T) {
 }
 
 // The object as node-maintenance-operator writes it: its creation, with the status of a typed client, and then each of its fields.
-func TestWhatTheIncumbentsWriteIsTaken(t *testing.T) {
+func TestSchema_AcceptsObjectsOfReplacedOperators(t *testing.T) {
 	w := newWorld(t)
 	for group, text := range map[string]string{
 		"medik8s": `
@@ -152,7 +152,7 @@ status: {lastUpdate: null}`,
 spec: {nodeName: a, reason: ""}
 status: {}`,
 	} {
-		object := manifest(t, group, "incumbent", text)
+		object := manifest(t, group, "replaced", text)
 		object.SetFinalizers([]string{"foregroundDeleteNodeMaintenance"})
 		if err := w.create(object); err != nil {
 			t.Fatal(err)
@@ -183,7 +183,7 @@ status: {}`,
 	}
 }
 
-func TestWhatKubectlShows(t *testing.T) {
+func TestSchema_PrinterColumns(t *testing.T) {
 	w := newWorld(t)
 	object := manifest(t, "medik8s", "shown", "spec: {nodeName: worker-7, reason: new disk}")
 	if err := w.create(object); err != nil {

@@ -47,9 +47,9 @@ func TestLogReader(t *testing.T) {
 		_, err := operator.Scrape(t.Context(), prometheus)
 		return err
 	})
-	const unknown = "a-token-of-nobody"
+	const unknown = "an-unknown-token"
 	if _, err := operator.Scrape(t.Context(), unknown); err == nil {
-		t.Error("a token of nobody reads the metrics")
+		t.Error("an unknown token reads the metrics")
 	}
 	secret := &corev1.Secret{}
 	w.Eventually("the certificate of the webhook", func() error {
@@ -79,7 +79,7 @@ func TestLogReader(t *testing.T) {
 		t.Fatalf("nothing is tried: the log has %d bytes, the events %d", len(seen["log"]), len(seen["events"]))
 	}
 	for what, text := range map[string]string{
-		"Drover's token": own, "the token of Prometheus": prometheus, "the token of somebody who may not read metrics": unknown,
+		"Drover's token": own, "the token of Prometheus": prometheus, "the token of a user who may not read metrics": unknown,
 		"the key of the webhook": inner, "the key of the webhook in a Secret": base64.StdEncoding.EncodeToString(key)[:64], "a private key": "PRIVATE KEY",
 	} {
 		attack(t, logReader, "finds "+what, func(t *testing.T) string {

@@ -1,5 +1,5 @@
-// Package attacks tries, on a real control plane with the shipped permissions and policies, what somebody could gain through Drover: a file for each
-// attacker, who has no more rights than the least that such an attacker has.
+// Package attacks tries, on a real control plane with the shipped permissions and policies, what an attacker could gain through Drover. Each
+// attacker has a file, and no more rights than the least that such an attacker has.
 package attacks
 
 import (

@@ -37,7 +37,7 @@ func review(t *testing.T, user, node string) string {
 	return string(text)
 }
 
-// TestNetwork_WebhookFlood: whoever reaches the webhook can ask it, as nobody asks who the caller is.
+// TestNetwork_WebhookFlood: every client that reaches the webhook can call it, as it does not authenticate clients.
 func TestNetwork_WebhookFlood(t *testing.T) {
 	w := harness.NewWorld(t, env)
 	operator := newExposed(t, w)
@@ -63,7 +63,7 @@ func TestNetwork_WebhookFlood(t *testing.T) {
 	for what, name := range map[string]func(int) string{
 		"about nodes that there are not":    func(i int) string { return fmt.Sprintf("none-%d", i) },
 		"about a node of the control plane": func(int) string { return master.Name },
-		"about nodes that nobody can have":  func(i int) string { return fmt.Sprintf("NONE_%d", i) },
+		"about nodes that cannot exist":     func(i int) string { return fmt.Sprintf("NONE_%d", i) },
 	} {
 		attack(t, stranger, "has the API server asked "+what, func(t *testing.T) string {
 			return floodReviews(t, w, func(i int) error {
@@ -98,7 +98,7 @@ func floodReviews(t *testing.T, w *harness.World, send func(int) error) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Ten checks a second, of three requests each, 20 at the start, and what Drover does besides.
+	// Ten checks a second, of three requests each, 20 at the start, and the other requests of Drover.
 	asked, most := counts.Total(nil), 80+int(took.Seconds()*35)
 	if asked > most {
 		t.Errorf("Drover has made %d requests in %s, at most %d are expected", asked, took, most)

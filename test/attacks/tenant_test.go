@@ -23,7 +23,7 @@ const (
 	tenant = "tenant with edit in a namespace"
 	// edit is what kube-controller-manager, which these tests do without, puts into the ClusterRole edit.
 	edit = "system:aggregate-to-edit"
-	// mutexEdit is the ClusterRole that the tenant has besides edit.
+	// mutexEdit is the ClusterRole that the tenant has in addition to edit.
 	mutexEdit = "attacks-mutex-edit"
 )
 
@@ -104,7 +104,7 @@ func TestTenant_MachineConfigPools(t *testing.T) {
 	}
 }
 
-// tamperWithRun tries what may be written of an administrator's run besides its spec.
+// tamperWithRun tries what may be written of an administrator's run apart from its spec.
 func tamperWithRun(t *testing.T, w *harness.World, asTenant client.Client, run *v1alpha1.MutexRunConfig) {
 	change := func(text string) error {
 		return asTenant.Patch(t.Context(), run.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text)))

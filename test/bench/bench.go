@@ -150,7 +150,7 @@ func (b *bench) all(ctx context.Context, last bool) (result, error) {
 }
 
 // rounds measures the roll-out several times, each between two floors: the speed of a small machine wanders by more than what is to be
-// told apart. The result is the round in the middle.
+// distinguished. The result is the round in the middle.
 func (b *bench) rounds(ctx context.Context, r *result) error {
 	var all []rollout
 	rounds := roundsOf(b.size)

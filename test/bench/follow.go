@@ -34,7 +34,7 @@ func follow(path string, from int64) (*auditFollower, error) {
 
 func (f *auditFollower) close() { _ = f.file.Close() }
 
-// nodesWritten reads on to the present end and tells how many Nodes have been written so far.
+// nodesWritten reads on to the present end and returns how many Nodes have been written so far.
 func (f *auditFollower) nodesWritten() (int, error) {
 	user, verb, resource := []byte(`"`+harness.User+`"`), []byte(`"verb":"patch"`), []byte(`"resource":"nodes"`)
 	for {

@@ -37,7 +37,7 @@ type settings struct {
 func parse() (settings, error) {
 	var s settings
 	sizes := flag.String("sizes", "500,2000,5000", "numbers of Machines, the last one is also measured at rest")
-	flag.StringVar(&s.json, "json", "", "file for the figures, besides the table")
+	flag.StringVar(&s.json, "json", "", "file for the figures, in addition to the table")
 	flag.StringVar(&s.binary, "drover", filepath.Join("bin", "drover"), "the operator's program")
 	flag.DurationVar(&s.rest, "rest", 2*time.Minute, "how long nothing may be written")
 	flag.Parse()
@@ -82,7 +82,7 @@ func run() error {
 	return os.WriteFile(s.json, append(text, '\n'), 0o600)
 }
 
-// progress tells what is being done; a benchmark takes minutes.
+// progress logs what is being done; a benchmark takes minutes.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }

@@ -24,7 +24,7 @@ var foreign = []corev1.Taint{
 	harness.Taint("example.com/by-an-admin", "keep", corev1.TaintEffectNoSchedule),
 }
 
-func TestALabelAnAnnotationAndATaintReachExistingNodes(t *testing.T) {
+func TestMetadata_ReachesExistingNodes(t *testing.T) {
 	w := harness.NewWorld(t, env)
 	w.Pool(cluster.PoolOptions{Name: "reach", Machines: 3, NodeTaints: foreign})
 	w.Operator(harness.Options{})
@@ -76,7 +76,7 @@ func TestALabelAnAnnotationAndATaintReachExistingNodes(t *testing.T) {
 }
 
 // A new Machine is made from the template as it stands, and the API server takes on it what it would not take on a Node.
-func TestAnInvalidEntryLeavesTheRestOfANewMachineAlone(t *testing.T) {
+func TestMetadata_InvalidEntry(t *testing.T) {
 	w := pool(t, "invalid", 1)
 	operator := w.Operator(harness.Options{})
 	declare(w, "invalid", func(spec *machinev1beta1.MachineSpec) {
@@ -92,7 +92,7 @@ func TestAnInvalidEntryLeavesTheRestOfANewMachineAlone(t *testing.T) {
 	}
 	w.Nodes("invalid", "the valid entries", complete)
 	hasEvent(w, "MachineSet", "invalid", metadata.EventInvalid, "example.com/bad:Sometimes")
-	// Whoever makes the Machine writes its status next, and wants nobody in between.
+	// The creator of the Machine writes its status next, and expects no other write in between.
 	if err := operator.Stop(); err != nil {
 		t.Fatal(err)
 	}

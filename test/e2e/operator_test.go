@@ -47,7 +47,7 @@ func scrape(w *harness.World, operator *harness.Operator) (string, error) {
 	return operator.Scrape(w.Context(), token)
 }
 
-func TestMetricsNeedAPermission(t *testing.T) {
+func TestMetrics_NeedPermission(t *testing.T) {
 	w := pool(t, "metrics", 2)
 	operator := w.Operator(harness.Options{})
 	w.Eventually("without a token", func() error {
@@ -56,17 +56,17 @@ func TestMetricsNeedAPermission(t *testing.T) {
 		}
 		return nil
 	})
-	nobody, err := env.AsServiceAccount(t.Context(), cluster.MachineNamespace, "default")
+	stranger, err := env.AsServiceAccount(t.Context(), cluster.MachineNamespace, "default")
 	if apierrors.IsNotFound(err) { // no controller makes it here
 		if err := w.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: harness.Meta("default")}); err != nil {
 			t.Fatal(err)
 		}
-		nobody, err = env.AsServiceAccount(t.Context(), cluster.MachineNamespace, "default")
+		stranger, err = env.AsServiceAccount(t.Context(), cluster.MachineNamespace, "default")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := operator.Scrape(t.Context(), nobody.BearerToken); !apierrors.IsForbidden(err) {
+	if _, err := operator.Scrape(t.Context(), stranger.BearerToken); !apierrors.IsForbidden(err) {
 		t.Errorf("without the permission the answer is %v, want forbidden", err)
 	}
 	setLabel(w, "metrics", "example.com/team", "blue")
@@ -91,7 +91,7 @@ func TestMetricsNeedAPermission(t *testing.T) {
 	})
 }
 
-func TestNothingIsWrittenAtRestOrOnRestart(t *testing.T) {
+func TestOperator_WritesNothingAtRestOrOnRestart(t *testing.T) {
 	w := pool(t, "rest", 5, func(o *cluster.PoolOptions) { o.NodeLabels = map[string]string{"example.com/mine": "1"} })
 	label(w, "rest-0", "example.com/conflict", "theirs")
 	first := w.Operator(harness.Options{})
@@ -112,12 +112,12 @@ func TestNothingIsWrittenAtRestOrOnRestart(t *testing.T) {
 		}
 		return all
 	}
-	told := func() map[string][]string {
+	emitted := func() map[string][]string {
 		all := w.Events("MachineSet", "rest")
 		maps.Copy(all, w.Events("Node", "rest-0"))
 		return all
 	}
-	before, events, mark := versions(), told(), w.AuditMark()
+	before, events, mark := versions(), emitted(), w.AuditMark()
 	second := w.Operator(harness.Options{})
 	// Heartbeats and a scaled pool are no reason to write either.
 	for i := range 5 {
@@ -140,19 +140,19 @@ func TestNothingIsWrittenAtRestOrOnRestart(t *testing.T) {
 	if after := versions(); !slices.Equal(before, after) {
 		t.Errorf("versions and records moved:\n%v\n%v", before, after)
 	}
-	if after := told(); !maps.EqualFunc(events, after, slices.Equal) {
-		t.Errorf("a restart told again what was told before:\n%v\n%v", events, after)
+	if after := emitted(); !maps.EqualFunc(events, after, slices.Equal) {
+		t.Errorf("a restart emitted events again:\n%v\n%v", events, after)
 	}
 }
 
-// TestAServerThatCannotStreamListsIsListed is how servers before Kubernetes 1.32 are read.
-func TestAServerThatCannotStreamListsIsListed(t *testing.T) {
+// TestOperator_ServerWithoutWatchList is how servers before Kubernetes 1.32 are read.
+func TestOperator_ServerWithoutWatchList(t *testing.T) {
 	w := pool(t, "listed", 1)
 	w.Operator(harness.Options{Env: []string{"KUBE_FEATURE_WatchListClient=false"}})
 	w.Mark("listed")
 }
 
-func TestAWriteThatIsDeniedIsToldAndTheOthersGoOn(t *testing.T) {
+func TestOperator_DeniedWriteReported(t *testing.T) {
 	w := pool(t, "denied", 2)
 	policy := `
 apiVersion: admissionregistration.k8s.io/v1
@@ -193,7 +193,7 @@ spec: {policyName: no-red, validationActions: [Deny]}
 	metricsHave(w, operator, `drover_metadata_nodes{machineset="denied",namespace="openshift-machine-api",state="held"} 1`)
 }
 
-func TestTheManifestsAreAcceptedUnderRestrictedPodSecurity(t *testing.T) {
+func TestManifests_RestrictedPodSecurity(t *testing.T) {
 	folder, err := harness.Folder("config/default")
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestTheManifestsAreAcceptedUnderRestrictedPodSecurity(t *testing.T) {
 	}
 }
 
-func TestAConfigurationFileIsReadStrictly(t *testing.T) {
+func TestConfiguration_UnknownFields(t *testing.T) {
 	w := pool(t, "config", 1)
 	path := t.TempDir() + "/drover.yaml"
 	text := "apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\nmetadata:\n  protected:\n    labels: [\"example.com/secret-*\"]\n"

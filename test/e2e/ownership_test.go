@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-func TestWhatIsOursIsPutBackAndWhatIsForeignStays(t *testing.T) {
+func TestOwnership_OwnReverted_ForeignKept(t *testing.T) {
 	w := pool(t, "drift", 2)
 	w.Operator(harness.Options{})
 	declare(w, "drift", func(spec *machinev1beta1.MachineSpec) {
@@ -54,7 +54,7 @@ func TestWhatIsOursIsPutBackAndWhatIsForeignStays(t *testing.T) {
 	lacksLabel(w, "drift-1", "example.com/by-hand")
 }
 
-func TestAConflictIsAdoptedWhenTheMachineSetSaysSo(t *testing.T) {
+func TestConflict_Adopt(t *testing.T) {
 	w := pool(t, "adopt", 2)
 	label(w, "adopt-0", "example.com/team", "green")
 	annotate(w, w.Set("adopt"), plan.AnnotationConflictPolicy, "adopt")
@@ -65,7 +65,7 @@ func TestAConflictIsAdoptedWhenTheMachineSetSaysSo(t *testing.T) {
 	lacksLabel(w, "adopt-0", "example.com/team")
 }
 
-func TestAConflictStopsItsNodeAloneWhenTheMachineSetSaysFail(t *testing.T) {
+func TestConflict_Fail(t *testing.T) {
 	w := pool(t, "fail", 2)
 	label(w, "fail-0", "example.com/team", "green")
 	annotate(w, w.Set("fail"), plan.AnnotationConflictPolicy, "fail")
@@ -84,7 +84,7 @@ func TestAConflictStopsItsNodeAloneWhenTheMachineSetSaysFail(t *testing.T) {
 	hasLabel(w, "fail-0", "example.com/team", "blue")
 }
 
-func TestAnUnknownPolicyIsReportedAndKeeps(t *testing.T) {
+func TestConflict_UnknownPolicy(t *testing.T) {
 	w := pool(t, "policy", 1)
 	label(w, "policy-0", "example.com/team", "green")
 	w.Operator(harness.Options{})
@@ -95,7 +95,7 @@ func TestAnUnknownPolicyIsReportedAndKeeps(t *testing.T) {
 	hasEvent(w, "MachineSet", "policy", metadata.EventInvalid, "overwrite")
 }
 
-func TestPauseStopsAtThePoolTheMachineOrTheNode(t *testing.T) {
+func TestPause_MachineSetMachineOrNode(t *testing.T) {
 	w := pool(t, "pause", 3)
 	w.Pool(cluster.PoolOptions{Name: "pause-unpaused", Machines: 1})
 	annotate(w, w.Machine("pause-0"), plan.AnnotationPaused, "true")
@@ -131,7 +131,7 @@ func TestPauseStopsAtThePoolTheMachineOrTheNode(t *testing.T) {
 	hasLabel(w, "pause-0", "example.com/team", "red")
 }
 
-func TestATaintThatIsGivenOnceIsNotPutBack(t *testing.T) {
+func TestOwnership_SetOnceTaint(t *testing.T) {
 	w := pool(t, "once", 1)
 	annotate(w, w.Set("once"), plan.AnnotationSetOnceTaints, "example.com/starting")
 	w.Operator(harness.Options{})
@@ -150,7 +150,7 @@ func TestATaintThatIsGivenOnceIsNotPutBack(t *testing.T) {
 	w.Eventually("the taint on the new Node", given)
 }
 
-func TestANodeThatTwoMachinesNameIsWrittenByNeither(t *testing.T) {
+func TestOwnership_NodeOfTwoMachines(t *testing.T) {
 	w := pool(t, "shared", 2)
 	w.Operator(harness.Options{})
 	w.Mark("shared")
@@ -175,7 +175,7 @@ func TestANodeThatTwoMachinesNameIsWrittenByNeither(t *testing.T) {
 	hasLabel(w, "shared-1", "example.com/team", "blue")
 }
 
-func TestARecordThatCannotBeReadOwnsNothing(t *testing.T) {
+func TestOwnership_UnreadableRecord(t *testing.T) {
 	w := pool(t, "hostile", 1)
 	w.Operator(harness.Options{})
 	setLabel(w, "hostile", "example.com/team", "blue")
@@ -191,33 +191,33 @@ func TestARecordThatCannotBeReadOwnsNothing(t *testing.T) {
 	}
 }
 
-func TestTwoWritersThatFightAreToldApartFromAHandEdit(t *testing.T) {
-	w := pool(t, "fight", 2)
+func TestContention_DistinguishedFromManualEdit(t *testing.T) {
+	w := pool(t, "contended", 2)
 	operator := w.Operator(harness.Options{})
-	setLabel(w, "fight", "example.com/team", "blue")
-	hasLabel(w, "fight-0", "example.com/team", "blue")
+	setLabel(w, "contended", "example.com/team", "blue")
+	hasLabel(w, "contended-0", "example.com/team", "blue")
 	for round := 0; ; round++ {
-		if len(w.Events("Node", "fight-0")[metadata.EventContention]) > 0 {
+		if len(w.Events("Node", "contended-0")[metadata.EventContention]) > 0 {
 			break
 		}
 		if round == 50 {
-			t.Fatal("50 rounds, and no fight was noticed")
+			t.Fatal("50 rounds, and no contention was noticed")
 		}
-		label(w, "fight-0", "example.com/team", "red")
+		label(w, "contended-0", "example.com/team", "red")
 		w.Eventually("the next repair, or the pause", func() error {
-			if w.Node("fight-0").Labels["example.com/team"] == "blue" || len(w.Events("Node", "fight-0")[metadata.EventContention]) > 0 {
+			if w.Node("contended-0").Labels["example.com/team"] == "blue" || len(w.Events("Node", "contended-0")[metadata.EventContention]) > 0 {
 				return nil
 			}
-			return fmt.Errorf("the label is red and no fight is reported")
+			return fmt.Errorf("the label is red and no contention is reported")
 		})
 	}
 	metricsHave(w, operator, `drover_metadata_fights_total 1`)
-	metricsHave(w, operator, `drover_metadata_nodes{machineset="fight",namespace="openshift-machine-api",state="held"} 1`)
+	metricsHave(w, operator, `drover_metadata_nodes{machineset="contended",namespace="openshift-machine-api",state="held"} 1`)
 	// The other key of the same Node, and the other Node, go on.
-	w.Mark("fight")
-	if w.Node("fight-0").Labels["example.com/team"] == "blue" {
-		label(w, "fight-0", "example.com/team", "red")
-		w.Mark("fight")
+	w.Mark("contended")
+	if w.Node("contended-0").Labels["example.com/team"] == "blue" {
+		label(w, "contended-0", "example.com/team", "red")
+		w.Mark("contended")
 	}
-	hasLabel(w, "fight-0", "example.com/team", "red")
+	hasLabel(w, "contended-0", "example.com/team", "red")
 }

@@ -29,9 +29,9 @@ func rounds() int {
 	return 200
 }
 
-// TestNothingForeignIsLostWhenTwoWritersRace changes foreign taints, labels and annotations of a Node as fast as the API server takes
+// TestRace_NothingForeignIsLost changes foreign taints, labels and annotations of a Node as fast as the API server takes
 // it, while the pool's own taint changes as fast.
-func TestNothingForeignIsLostWhenTwoWritersRace(t *testing.T) {
+func TestRace_NothingForeignIsLost(t *testing.T) {
 	w := pool(t, "race", 2)
 	w.Operator(harness.Options{Args: []string{"--metadata-writes-per-second=0"}})
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- a test's own randomness
@@ -143,8 +143,8 @@ func (f *foreigner) check(node *corev1.Node) {
 	}
 }
 
-// TestAKeyThatIsTakenInTheSameMomentIsNotOverwritten lets another writer set a key while the MachineSet declares it.
-func TestAKeyThatIsTakenInTheSameMomentIsNotOverwritten(t *testing.T) {
+// TestRace_KeyTakenAtTheSameTime lets another writer set a key while the MachineSet declares it.
+func TestRace_KeyTakenAtTheSameTime(t *testing.T) {
 	const nodes, turns = 4, 12
 	w := pool(t, "moment", nodes)
 	w.Operator(harness.Options{})
@@ -171,8 +171,8 @@ func TestAKeyThatIsTakenInTheSameMomentIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// TestANodelinkWithAStaleCacheDoesNotOrphanALabel puts a label back that was just removed, as the machine-api-operator's nodelink can.
-func TestANodelinkWithAStaleCacheDoesNotOrphanALabel(t *testing.T) {
+// TestRace_NodelinkWithStaleCache puts a label back that was just removed, as the machine-api-operator's nodelink can.
+func TestRace_NodelinkWithStaleCache(t *testing.T) {
 	w := pool(t, "nodelink", 1)
 	w.Operator(harness.Options{})
 	setLabel(w, "nodelink", "example.com/team", "blue")
@@ -181,14 +181,14 @@ func TestANodelinkWithAStaleCacheDoesNotOrphanALabel(t *testing.T) {
 	lacksLabel(w, "nodelink-0", "example.com/team")
 	label(w, "nodelink-0", "example.com/team", "blue")
 	lacksLabel(w, "nodelink-0", "example.com/team")
-	// Another value is somebody's own.
+	// Another value belongs to another writer.
 	label(w, "nodelink-0", "example.com/team", "mine")
 	w.Mark("nodelink")
 	hasLabel(w, "nodelink-0", "example.com/team", "mine")
 }
 
-// TestNodesThatComeAndGoDuringARollOut deletes and re-creates Nodes while the pool changes.
-func TestNodesThatComeAndGoDuringARollOut(t *testing.T) {
+// TestRace_NodesComeAndGoDuringRollout deletes and re-creates Nodes while the pool changes.
+func TestRace_NodesComeAndGoDuringRollout(t *testing.T) {
 	w := pool(t, "churn", 6)
 	w.Operator(harness.Options{})
 	var group sync.WaitGroup
@@ -215,9 +215,9 @@ func TestNodesThatComeAndGoDuringARollOut(t *testing.T) {
 	})
 }
 
-// TestACacheThatIsBehindIsNotDecidedOn delays everything that the operator watches: what it has just written is not in its caches yet
+// TestRace_CacheBehind delays everything that the operator watches: what it has just written is not in its caches yet
 // when it looks again, and must not be written twice, nor taken for a hand edit.
-func TestACacheThatIsBehindIsNotDecidedOn(t *testing.T) {
+func TestRace_CacheBehind(t *testing.T) {
 	const machines = 5
 	w := pool(t, "behind", machines)
 	operator := w.Operator(harness.Options{Faults: harness.Faults{WatchDelay: 200 * time.Millisecond}})
@@ -235,8 +235,8 @@ func TestACacheThatIsBehindIsNotDecidedOn(t *testing.T) {
 	metricsHave(w, operator, "drover_metadata_drift_repairs_total 0")
 }
 
-// TestAStormOfConflictsIsSurvivedQuietly has every second write refused with 409.
-func TestAStormOfConflictsIsSurvivedQuietly(t *testing.T) {
+// TestRace_ManyConflicts has every second write refused with 409.
+func TestRace_ManyConflicts(t *testing.T) {
 	for _, fault := range []harness.Faults{
 		{Refuse: 2, RefuseCode: 409}, {Refuse: 3, RefuseCode: 500}, {Refuse: 2, RefuseCode: 503}, {Refuse: 3, RefuseCode: 429}, {Lose: 2},
 	} {
@@ -256,8 +256,8 @@ func TestAStormOfConflictsIsSurvivedQuietly(t *testing.T) {
 	}
 }
 
-// TestAStandbyTakesOver kills the leader of two replicas in a roll-out.
-func TestAStandbyTakesOver(t *testing.T) {
+// TestOperator_StandbyTakesOver kills the leader of two replicas in a roll-out.
+func TestOperator_StandbyTakesOver(t *testing.T) {
 	w := pool(t, "two", 20)
 	elect := []string{"--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=500ms",
 		"--metadata-writes-per-second=10", "--metadata-writes-burst=1"}

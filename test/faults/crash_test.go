@@ -64,7 +64,7 @@ var workloads = []workload{
 		after: func(spec *machinev1beta1.MachineSpec) { spec.Labels, spec.Annotations, spec.Taints = nil, nil, nil },
 	},
 	{
-		name: "adopt", // what the incumbent left
+		name: "adopt", // what node-maintenance-operator left
 		meddle: func(w *harness.World, name string) {
 			harness.Update(w, w.Node, name, func(node *corev1.Node) {
 				node.Labels["example.com/dropped"] = "1"

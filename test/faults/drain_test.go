@@ -63,16 +63,16 @@ var evacuations = []evacuation{
 	{name: "given up", least: 3, blocked: true},
 }
 
-// TestCrashOfADrain kills the operator before and after writes of whole maintenances. The next one must come to the same end, and no pod
+// TestCrash_Drain kills the operator before and after writes of whole maintenances. The next one must come to the same end, and no pod
 // may be asked to leave that is not one of those that were there.
-func TestCrashOfADrain(t *testing.T) {
+func TestCrash_Drain(t *testing.T) {
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the points to try
 	for _, e := range evacuations {
 		t.Run(e.name, func(t *testing.T) {
 			var want string
 			var writes int
 			t.Run("undisturbed", func(t *testing.T) { want, writes = evacuate(t, e, harness.CrashPoint{}) })
-			t.Logf("%d writes undisturbed, and in the end\n%s", writes, want)
+			t.Logf("%d writes undisturbed, and finally\n%s", writes, want)
 			if writes < 6 {
 				t.Fatal("that is no maintenance")
 			}
@@ -110,7 +110,7 @@ func evacuate(t *testing.T, e evacuation, d harness.Disturbance) (left string, w
 	options := harness.Options{Args: []string{"--maintenance-workers=1", "--drain-workers=1"}}
 	g.operator = harness.Start(t, env, d.Operator(1, options))
 	drained := g.until("the drain is over", func() bool { return g.over() || d.Interrupted() })
-	// Somebody works on the node; then it is to come back.
+	// A user works on the node; then it is to come back.
 	g.m.Delete()
 	g.until("the end", func() bool { return g.m.Find() == nil })
 	d.Wait()
@@ -316,7 +316,7 @@ func (g *ground) returned() string {
 		after = fmt.Sprintf("%s, and was %s", now, g.before)
 	}
 	own := g.GetLease(harness.SystemNamespace, g.node)
-	return fmt.Sprintf("in the end: node %s; lease held by %q; second lease held %t\n", after, g.Holder(g.node),
+	return fmt.Sprintf("finally: node %s; lease held by %q; second lease held %t\n", after, g.Holder(g.node),
 		own != nil && own.Spec.HolderIdentity != nil)
 }
 
@@ -324,7 +324,7 @@ func (g *ground) returned() string {
 func (g *ground) remains() string {
 	g.Helper()
 	var pods corev1.PodList
-	g.Eventually("the pods that were told to end have ended", func() error {
+	g.Eventually("the evicted pods have ended", func() error {
 		if err := g.Client.List(g.Context(), &pods, client.InNamespace(g.Name)); err != nil {
 			return err
 		}

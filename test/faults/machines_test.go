@@ -30,14 +30,14 @@ type fleet struct {
 	mark        cluster.AuditMark
 }
 
-// TestCrashOfMachines kills the operator before and after writes of a pool's whole life. The next one must come to the same end, with as
+// TestCrash_Machines kills the operator before and after writes of a pool's whole life. The next one must come to the same end, with as
 // many Machines and Nodes made and deleted, and nothing left behind.
-func TestCrashOfMachines(t *testing.T) {
+func TestCrash_Machines(t *testing.T) {
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the points to try
 	var want string
 	var writes int
 	t.Run("undisturbed", func(t *testing.T) { want, writes = lifetime(t, harness.CrashPoint{}) })
-	t.Logf("%d writes undisturbed, and in the end\n%s", writes, want)
+	t.Logf("%d writes undisturbed, and finally\n%s", writes, want)
 	if writes < 30 {
 		t.Fatal("that is no life of a pool")
 	}

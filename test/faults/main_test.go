@@ -11,7 +11,7 @@ import (
 
 var env *cluster.Cluster
 
-// kwok ends the pods that are evicted. Without kube-controller-manager nobody but the operator writes Nodes, and what is left can be compared.
+// kwok ends the pods that are evicted. Without kube-controller-manager only the operator writes Nodes, and what is left can be compared.
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, cluster.Options{Components: []string{cluster.Kwok}}, &env))
 }

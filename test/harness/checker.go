@@ -31,10 +31,10 @@ type Checker struct {
 	stop    context.CancelFunc
 
 	mu sync.Mutex
-	// waiting is what the watches have told and nobody has looked at. The watches of three kinds come in no common order: what is told is
-	// looked at in the order of the versions, and only up to one that all of them have passed.
-	waiting []told
-	// newest is the highest version that any watch has told.
+	// waiting are the events of the watches that are not evaluated yet. The watches of three kinds have no common order: events are
+	// evaluated in the order of their versions, and only up to one that all watches have passed.
+	waiting []observation
+	// newest is the highest version that any watch has shown.
 	newest  uint64
 	state   evictionState
 	marks   map[string]uint64
@@ -49,7 +49,7 @@ type Requests struct {
 	Evictions, Deletions []cluster.AuditEvent
 }
 
-type told struct {
+type observation struct {
 	version uint64
 	at      time.Time
 	object  client.Object
@@ -79,9 +79,9 @@ func StartChecker(c *cluster.Cluster) (*Checker, error) {
 		factory.Core().V1().Pods().Informer(), factory.Core().V1().Nodes().Informer(), factory.Policy().V1().PodDisruptionBudgets().Informer(),
 	} {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(object any) { k.hear(object, false) },
-			UpdateFunc: func(_, object any) { k.hear(object, false) },
-			DeleteFunc: func(object any) { k.hear(object, true) },
+			AddFunc:    func(object any) { k.observe(object, false) },
+			UpdateFunc: func(_, object any) { k.observe(object, false) },
+			DeleteFunc: func(object any) { k.observe(object, true) },
 		}); err != nil {
 			stop()
 			return nil, err
@@ -100,8 +100,8 @@ func StartChecker(c *cluster.Cluster) (*Checker, error) {
 // Stop ends the watches.
 func (k *Checker) Stop() { k.stop() }
 
-// hear notes what a watch tells.
-func (k *Checker) hear(object any, gone bool) {
+// observe records an event of a watch.
+func (k *Checker) observe(object any, gone bool) {
 	final, unknown := object.(cache.DeletedFinalStateUnknown)
 	if unknown {
 		object = final.Obj
@@ -126,7 +126,7 @@ func (k *Checker) hear(object any, gone bool) {
 		version = max(version, k.newest)
 	}
 	k.newest = max(k.newest, version)
-	k.waiting = append(k.waiting, told{version: version, at: time.Now(), object: typed, gone: gone})
+	k.waiting = append(k.waiting, observation{version: version, at: time.Now(), object: typed, gone: gone})
 }
 
 // Blind says that there was no API server between two times: nothing can be said about budgets then, and for a moment afterwards.
@@ -164,7 +164,7 @@ func (k *Checker) Verify(s *Site) Requests {
 	return *requests
 }
 
-// Finish tells what was done wrong in namespaces that no test has asked about.
+// Finish returns the faults in namespaces that no test has asked about.
 func (k *Checker) Finish() error {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
@@ -199,7 +199,7 @@ func (k *Checker) advance(ctx context.Context) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	slices.SortStableFunc(k.waiting, func(a, b told) int {
+	slices.SortStableFunc(k.waiting, func(a, b observation) int {
 		switch {
 		case a.version < b.version:
 			return -1
@@ -213,17 +213,17 @@ func (k *Checker) advance(ctx context.Context) error {
 		k.state.see(&k.waiting[done])
 	}
 	k.waiting = slices.Clone(k.waiting[done:])
-	k.audited, err = k.cluster.Audit().Follow(k.audited, k.hearRequest)
+	k.audited, err = k.cluster.Audit().Follow(k.audited, k.observeRequest)
 	return err
 }
 
-// mark writes one object of each kind and waits until the watches have told so. It returns a version that all watches have passed.
+// mark writes one object of each kind and waits until the watches have shown them. It returns a version that all watches have passed.
 func (k *Checker) mark(ctx context.Context) (uint64, error) {
 	value := strconv.FormatInt(time.Now().UnixNano(), 10)
 	meta := metav1.ObjectMeta{Name: markName, Annotations: map[string]string{markAnnotation: value}}
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, markAnnotation, value))
 	pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
-		SchedulerName: "nobody", Containers: []corev1.Container{{Name: "none", Image: "sandbox.invalid/none"}},
+		SchedulerName: "none", Containers: []corev1.Container{{Name: "none", Image: "sandbox.invalid/none"}},
 	}}
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: meta}
 	pod.Namespace, budget.Namespace = markNamespace, markNamespace
@@ -242,7 +242,7 @@ func (k *Checker) mark(ctx context.Context) (uint64, error) {
 	return k.passed(ctx, value)
 }
 
-// passed waits until all watches have told of a mark, and returns the version of the first.
+// passed waits until all watches have shown a mark, and returns the version of the first.
 func (k *Checker) passed(ctx context.Context, value string) (uint64, error) {
 	var lowest uint64
 	err := WaitFor(ctx, func() error {
@@ -265,8 +265,8 @@ func (k *Checker) passed(ctx context.Context, value string) (uint64, error) {
 
 const markNamespace = cluster.MachineNamespace
 
-// hearRequest looks at one line of the audit log.
-func (k *Checker) hearRequest(e *cluster.AuditEvent) error {
+// observeRequest records one line of the audit log.
+func (k *Checker) observeRequest(e *cluster.AuditEvent) error {
 	if e.User != User || e.Resource != "pods" || !e.Write() {
 		return nil
 	}

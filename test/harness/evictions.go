@@ -54,8 +54,8 @@ func (s *evictionState) fault(namespace, format string, args ...any) {
 	s.faults[namespace] = append(s.faults[namespace], fmt.Sprintf(format, args...))
 }
 
-// see takes in one piece of what the watches tell.
-func (s *evictionState) see(t *told) {
+// see applies an event of a watch.
+func (s *evictionState) see(t *observation) {
 	switch object := t.object.(type) {
 	case *corev1.Node:
 		s.nodes[object.Name] = object
@@ -73,7 +73,7 @@ func (s *evictionState) see(t *told) {
 	}
 }
 
-func (s *evictionState) seePod(pod *corev1.Pod, t *told) {
+func (s *evictionState) seePod(pod *corev1.Pod, t *observation) {
 	before := s.pods[pod.UID]
 	s.pods[pod.UID] = pod
 	if t.gone {

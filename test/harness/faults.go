@@ -67,7 +67,7 @@ func (t *faultyTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return t.next.RoundTrip(request)
 }
 
-// counted reports whether a request is a write. Events are told, not decided on, and come when their turn is: counting them would make the
+// counted reports whether a request is a write. No decision depends on events, and they are written asynchronously: counting them would make the
 // count random. Reviews of callers of /metrics are no writes.
 func counted(request *http.Request) bool {
 	switch request.Method {

@@ -12,7 +12,7 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 )
 
-// History is every status that a NodeMaintenance has had since somebody began to look.
+// History is every status that a NodeMaintenance has had since the watch began.
 type History struct {
 	mu  sync.Mutex
 	all []medik8s.NodeMaintenanceStatus

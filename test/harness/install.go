@@ -60,7 +60,7 @@ func (s setup) Run() int {
 }
 
 // Install applies config/default, as a user would, but for the configuration of the webhook: the operator runs outside of the cluster, so
-// nobody answers at the webhook's Service, and every NodeMaintenance would be refused. Tests of the webhook bring a configuration of
+// the webhook's Service has no endpoints, and every NodeMaintenance would be refused. Tests of the webhook bring a configuration of
 // their own, with the address of their operator in it.
 func Install(ctx context.Context, c *cluster.Cluster) error {
 	folder, err := Folder("config/default")

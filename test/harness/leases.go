@@ -34,8 +34,8 @@ func (w *World) GetLease(namespace, name string) *coordinationv1.Lease {
 	return lease
 }
 
-// Holder is who has a node's lease; empty for nobody. The lease of a Node that is gone is the garbage collector's, which not every control plane
-// of the tests has.
+// Holder returns the holder of a node's lease, or an empty string. The lease of a Node that is gone belongs to the garbage collector, which
+// not every control plane of the tests has.
 func (w *World) Holder(node string) string {
 	w.Helper()
 	lease := w.LeaseOf(node)
@@ -61,7 +61,7 @@ func (w *World) ownerGone(lease *coordinationv1.Lease) bool {
 	return false
 }
 
-// AwaitHolder waits until somebody, or nobody, has a node's lease.
+// AwaitHolder waits until a node's lease has a holder; an empty one means that it is free.
 func (w *World) AwaitHolder(node, holder string) {
 	w.Helper()
 	w.Eventually(fmt.Sprintf("the lease of node %s is held by %q", node, holder), func() error {
@@ -80,7 +80,7 @@ func (w *World) NoLease(node string) {
 	}
 }
 
-// TakeLease gives a node's lease to somebody, whoever has it, as a holder that does not play by the rules does.
+// TakeLease gives a node's lease to another holder although it may be held, as a client that ignores the protocol does.
 func (w *World) TakeLease(node, holder string, duration time.Duration) {
 	w.Helper()
 	w.Eventually("taking the lease of node "+node, func() error {
@@ -89,7 +89,7 @@ func (w *World) TakeLease(node, holder string, duration time.Duration) {
 			fresh = true
 			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: LeaseNamespace, Name: "node-" + node}}
 		}
-		now, seconds := metav1.NowMicro(), int32(duration/time.Second) //nolint:gosec // nobody leases a node for years
+		now, seconds := metav1.NowMicro(), int32(duration/time.Second) //nolint:gosec // it is a short time
 		lease.Spec = coordinationv1.LeaseSpec{
 			HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now,
 		}

@@ -203,7 +203,7 @@ func (p *Pool) DeleteMachine(name string) time.Time {
 	return time.Now()
 }
 
-// Merge patches an object as somebody else does.
+// Merge patches an object as another writer does.
 func (w *World) Merge(object client.Object, patch string) {
 	w.Helper()
 	if err := w.Client.Patch(w.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {

@@ -24,7 +24,7 @@ type Maintenance struct {
 	*World
 
 	Name, Node string
-	// Kubevirt tells that it is of the older group.
+	// Kubevirt is whether it is of the older group.
 	Kubevirt bool
 }
 
@@ -204,13 +204,13 @@ func (m *Maintenance) End() {
 	m.Gone(m.fresh())
 }
 
-// Told waits until there is an event on an object with a reason and a part of a text, and returns how often there was one with that reason.
-func (w *World) Told(kind, name, reason, part string) int {
+// AwaitEvent waits until there is an event on an object with a reason and a part of a text, and returns how often there was one with that reason.
+func (w *World) AwaitEvent(kind, name, reason, part string) int {
 	w.Helper()
 	count := 0
 	w.Eventually(fmt.Sprintf("event %s on %s %s", reason, kind, name), func() error {
 		var texts []string
-		texts, count = w.told(kind, name, reason)
+		texts, count = w.eventsWithReason(kind, name, reason)
 		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, part) }) {
 			return fmt.Errorf("there are %q", texts)
 		}
@@ -219,16 +219,16 @@ func (w *World) Told(kind, name, reason, part string) int {
 	return count
 }
 
-// NotTold fails the test when there has been an event on an object with a reason.
-func (w *World) NotTold(kind, name, reason string) {
+// NoEvent fails the test when there has been an event on an object with a reason.
+func (w *World) NoEvent(kind, name, reason string) {
 	w.Helper()
-	if texts, _ := w.told(kind, name, reason); len(texts) > 0 {
+	if texts, _ := w.eventsWithReason(kind, name, reason); len(texts) > 0 {
 		w.Errorf("%s %s has events %s: %q", kind, name, reason, texts)
 	}
 }
 
-// told lists the texts of the events with a reason, and how often there was one: an event that repeats is one object with a count.
-func (w *World) told(kind, name, reason string) (texts []string, count int) {
+// eventsWithReason lists the texts of the events with a reason, and how often there was one: an event that repeats is one object with a count.
+func (w *World) eventsWithReason(kind, name, reason string) (texts []string, count int) {
 	w.Helper()
 	var events corev1.EventList
 	about := client.MatchingFields{"involvedObject.kind": kind, "involvedObject.name": name, "reason": reason}

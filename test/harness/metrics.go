@@ -38,7 +38,7 @@ func MetricsToken(ctx context.Context, c *cluster.Cluster, admin client.Client) 
 
 // Scrape reads the operator's metrics with a token, empty for none.
 func (o *Operator) Scrape(ctx context.Context, token string) (string, error) {
-	// The certificate is made anew at each start, so nobody can know it.
+	// The certificate is made anew at each start, so clients cannot verify it.
 	config := &rest.Config{Host: o.Metrics, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {

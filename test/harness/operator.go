@@ -233,7 +233,7 @@ func (o *Operator) Kill() error {
 		return err
 	}
 	<-o.ended
-	// Waiting for the process has closed it, as a rule.
+	// Waiting for the process has usually closed it.
 	_ = o.input.Close()
 	return nil
 }

@@ -57,7 +57,7 @@ func CheckPermissionsBut(env *cluster.Cluster, excused func(*cluster.AuditEvent)
 
 type grant struct{ verb, group, resource string }
 
-// asked tells that the API server asks for a permission before it takes an owner reference, and that there is no request with it: whether
+// asked is whether the API server asks for a permission before it takes an owner reference, and that there is no request with it: whether
 // Drover may delete what gets an owner, and hold up the deletion of the owner. The sandbox's server does ask, as OpenShift's, so that what is
 // missing is refused.
 func (g grant) asked() bool {

@@ -17,7 +17,7 @@ import (
 // SiteLabel is on the Nodes of a Site, and in the node selectors of its pods.
 const SiteLabel = "test.drover.dev/site"
 
-// readyAnnotation has kwok play a Node that is not ready; files/kwok.yaml of test/cluster tells more.
+// readyAnnotation has kwok play a Node that is not ready; see files/kwok.yaml of test/cluster.
 const readyAnnotation = "sandbox.drover.io/ready"
 
 // Site is a namespace and some Nodes that belong to one test: pods of the namespace run on these Nodes only.
@@ -26,7 +26,7 @@ type Site struct {
 
 	// Name is the namespace's, and the beginning of the names of its Nodes.
 	Name string
-	// Force tells that the test has pods deleted past their budgets.
+	// Force is whether the test has pods deleted past their budgets.
 	Force bool
 
 	nodes int
@@ -48,7 +48,7 @@ func (w *World) Site() *Site {
 	return s
 }
 
-// clear removes the namespace. Its pods go at once, so that they are in nobody's way.
+// clear removes the namespace. Its pods are deleted without a grace period, so that they do not affect other tests.
 func (s *Site) clear() {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()

@@ -38,7 +38,7 @@ type apiCase struct {
 	ExpectedStatusError string `json:"expectedStatusError"`
 }
 
-// migrationGate is the feature gate that tells the two sets of CRDs apart.
+// migrationGate is the feature gate that distinguishes the two sets of CRDs.
 const migrationGate = "MachineAPIMigration"
 
 // RunAPISuites runs the API tests of machine.openshift.io that fit the CRDs of a control plane: those with the feature gate

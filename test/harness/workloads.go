@@ -20,7 +20,7 @@ import (
 // AppLabel is on all pods of a workload, with its name.
 const AppLabel = "app"
 
-// Annotations of pods that kwok acts on; files/kwok.yaml of test/cluster tells more.
+// Annotations of pods that kwok acts on; see files/kwok.yaml of test/cluster.
 const (
 	readyDelay       = "test.drover.dev/ready-delay"
 	completionDelay  = "test.drover.dev/completion-delay"
@@ -38,7 +38,7 @@ const (
 )
 
 // Pods says what the pods of a workload are like. The zero value is one pod on any Node of the site, ready at once, that never
-// finishes and ends at once when it is told to.
+// finishes and ends at once when it is deleted.
 type Pods struct {
 	// Replicas counts as 1 when it is 0.
 	Replicas int32
@@ -80,7 +80,7 @@ func (s *Site) template(name string, p Pods) corev1.PodTemplateSpec {
 		},
 		Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{Name: "workload", Image: "sandbox.invalid/workload"}},
-			// The token's volume would have to be mounted by nobody.
+			// There is no kubelet that could mount the token's volume.
 			AutomountServiceAccountToken: new(false),
 			NodeSelector:                 map[string]string{SiteLabel: s.Name},
 			PriorityClassName:            s.priorityClass(p.Priority),
@@ -159,7 +159,7 @@ func (s *Site) DaemonSet(name string, nodes int, p Pods) []corev1.Pod {
 	return s.Running(name, nodes, p.Ready == "")
 }
 
-// Pod makes a pod that nobody controls, bound to its Node from the start, and waits until it runs.
+// Pod makes a pod without a controller, bound to its Node from the start, and waits until it runs.
 func (s *Site) Pod(name string, p Pods) corev1.Pod {
 	s.Helper()
 	s.BarePod(name, p)
@@ -230,7 +230,7 @@ func (s *Site) nudge(pod *corev1.Pod) {
 		time.Since(pod.CreationTimestamp.Time) < overlooked {
 		return
 	}
-	s.Logf("pod %s is on its node and nobody runs it: kwok is told again", pod.Name)
+	s.Logf("pod %s is on its node and does not run: kwok gets another event", pod.Name)
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+annotation+`":"yes"}}}`))
 	if err := s.Client.Patch(s.Context(), pod.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
 		s.Error(err)

@@ -153,7 +153,7 @@ func Update[T client.Object](w *World, read func(string) T, name string, change 
 	})
 }
 
-// Has tells what a Node lacks of labels, annotations and taints; nil for nothing. Taints are written key=value:Effect.
+// Has returns an error that names a label, annotation or taint that a Node lacks. Taints are written key=value:Effect.
 func Has(node *corev1.Node, labels, annotations map[string]string, taints ...string) error {
 	for key, value := range labels {
 		if got, ok := node.Labels[key]; !ok || got != value {

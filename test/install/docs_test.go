@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/test/install/helm"
 )
 
-// TestEachVerbHasItsReason: the tables in docs/security.md say what the roles say, for each capability.
-func TestEachVerbHasItsReason(t *testing.T) {
+// TestPermissions_Documented: the tables in docs/security.md say what the roles say, for each capability.
+func TestPermissions_Documented(t *testing.T) {
 	path, err := harness.Folder("docs/security.md")
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func TestEachVerbHasItsReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := tables(t, string(text))
+	documented := tables(t, string(text))
 	granted := map[string]map[string]bool{}
 	installed := helm.Kustomize(t, env, "config/kubernetes")
 	maps.Copy(installed, helm.Kustomize(t, env, "config/default"))
@@ -48,7 +48,7 @@ func TestEachVerbHasItsReason(t *testing.T) {
 		t.Fatalf("there are roles of %v only", slices.Collect(maps.Keys(granted)))
 	}
 	for _, capability := range slices.Sorted(maps.Keys(granted)) {
-		if diff := cmp.Diff(slices.Sorted(maps.Keys(granted[capability])), slices.Sorted(maps.Keys(told[capability]))); diff != "" {
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(granted[capability])), slices.Sorted(maps.Keys(documented[capability]))); diff != "" {
 			t.Errorf("docs/security.md, %s (- the roles, + the document): %s", capability, diff)
 		}
 	}
@@ -57,12 +57,12 @@ func TestEachVerbHasItsReason(t *testing.T) {
 // tables reads the tables below the headings of capabilities. A row without a reason belongs to the one above it.
 func tables(t *testing.T, text string) map[string]map[string]bool {
 	t.Helper()
-	told, capability, reason := map[string]map[string]bool{}, "", ""
+	documented, capability, reason := map[string]map[string]bool{}, "", ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if heading, found := strings.CutPrefix(line, "#"); found {
 			capability, reason = strings.TrimSpace(strings.TrimLeft(heading, "#")), ""
-			told[capability] = map[string]bool{}
+			documented[capability] = map[string]bool{}
 		}
 		cells := strings.Split(strings.Trim(line, "|"), "|")
 		if len(cells) != 4 || !strings.HasPrefix(line, "| ") || strings.TrimSpace(cells[0]) == "where" {
@@ -78,14 +78,14 @@ func tables(t *testing.T, text string) map[string]map[string]bool {
 			t.Errorf("%s: no reason", line)
 		}
 		for verb := range strings.SplitSeq(cells[2], ",") {
-			told[capability][cells[0]+": "+strings.TrimSpace(verb)+" "+cells[1]] = true
+			documented[capability][cells[0]+": "+strings.TrimSpace(verb)+" "+cells[1]] = true
 		}
 	}
-	return told
+	return documented
 }
 
 // TestInstallGuide_AdvisesNothingThatLeavesAHole: no command or value in docs/install.md turns off what keeps tenants and kubelets out, or names an
-// image that somebody else can replace.
+// image that another user can replace.
 func TestInstallGuide_AdvisesNothingThatLeavesAHole(t *testing.T) {
 	path, err := harness.Folder("docs/install.md")
 	if err != nil {

@@ -32,9 +32,9 @@ func capabilities() []helm.Alone {
 	}
 }
 
-// TestOneCapabilityAlone: with the roles that the chart gives it, its operator does its work without being refused anything; and it may do that and
-// nothing else. The capability upgrade has the same test on OpenShift.
-func TestOneCapabilityAlone(t *testing.T) {
+// TestPermissions_OneCapabilityAlone: with the roles of the chart, an operator with one capability works without a refused request, and has
+// no other permission. The capability upgrade has the same test on OpenShift.
+func TestPermissions_OneCapabilityAlone(t *testing.T) {
 	for _, c := range capabilities() {
 		t.Run(c.Name, func(t *testing.T) {
 			if c.Name == "metadata" {

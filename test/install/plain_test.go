@@ -22,8 +22,8 @@ func kubectl(t testing.TB, input io.Reader, args ...string) string {
 	return output
 }
 
-// TestPlainYAML: what hack/chart.sh writes is what config/ has, is accepted, and goes again as it says itself.
-func TestPlainYAML(t *testing.T) {
+// TestPlainYAML_Installs: what hack/chart.sh writes is what config/ has, is accepted, and goes again as it says itself.
+func TestPlainYAML_Installs(t *testing.T) {
 	script, err := harness.Folder("hack/chart.sh")
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestPlainYAML(t *testing.T) {
 	}
 }
 
-func TestOverlaysAreAccepted(t *testing.T) {
+func TestKustomize_OverlaysAccepted(t *testing.T) {
 	w := harness.NewWorld(t, env)
 	restrictedNamespace(w)
 	for _, name := range []string{machines, leases} {

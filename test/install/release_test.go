@@ -26,9 +26,9 @@ import (
 // maintenanceCRD is the CRD whose upgrade is looked at.
 const maintenanceCRD = "nodemaintenances.nodemaintenance.medik8s.io"
 
-// TestARelease follows a release of the chart through its life. The Pods run on nodes that kwok plays, in a namespace that refuses what is not
-// restricted.
-func TestARelease(t *testing.T) {
+// TestChart_InstallUpgradeRollback follows a release of the chart through its life. The Pods run on nodes that kwok plays, in a namespace that
+// enforces the restricted Pod Security Standard.
+func TestChart_InstallUpgradeRollback(t *testing.T) {
 	w := harness.NewWorld(t, env)
 	w.Site().AddNodes(2)
 	h := helm.New(t, env)

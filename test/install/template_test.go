@@ -18,7 +18,7 @@ import (
 // configKey is the configuration file. It names what is on, where config/ says "*".
 const configKey = "ConfigMap drover-system/drover"
 
-func TestTheChartIsSound(t *testing.T) {
+func TestChart_Lint(t *testing.T) {
 	h := helm.New(t, nil)
 	for _, args := range [][]string{{}, everything(), helm.Only("machines")} {
 		h.Run(append([]string{"lint", "--strict", h.Chart}, args...)...)
@@ -38,7 +38,7 @@ func everything() []string {
 	return args
 }
 
-func TestTheChartInstallsWhatConfigDoes(t *testing.T) {
+func TestChart_EqualsKustomize(t *testing.T) {
 	for folder, args := range map[string][]string{
 		"config/default":           {"--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1"},
 		"config/kubernetes":        {"--set", "capabilities.machines=true"},
@@ -79,8 +79,8 @@ func withoutWebhookPort(t *testing.T, deployment *unstructured.Unstructured) {
 	}
 }
 
-// TestRolesFollowTheCapabilities: the roles of a capability are those that say so in their label, and no others.
-func TestRolesFollowTheCapabilities(t *testing.T) {
+// TestChart_RolesPerCapability: the roles of a capability are those that say so in their label, and no others.
+func TestChart_RolesPerCapability(t *testing.T) {
 	h := helm.New(t, nil)
 	for capability, own := range map[string][]string{
 		"metadata": {"metadata"}, "maintenance": {"maintenance", "webhook"}, "machines": {"machines"}, "upgrade": {"upgrade"},
@@ -112,8 +112,8 @@ func TestRolesFollowTheCapabilities(t *testing.T) {
 	}
 }
 
-// TestForceSwitchedOff: without maintenance.force there is no right to delete Pods, however the word is written.
-func TestForceSwitchedOff(t *testing.T) {
+// TestChart_ForceSwitchedOff: without maintenance.force there is no right to delete Pods, however the word is written.
+func TestChart_ForceSwitchedOff(t *testing.T) {
 	h := helm.New(t, nil)
 	for argument, granted := range map[string]bool{
 		"capabilities.maintenance=true": true, "config.maintenance.force=On": true, "config.maintenance.force=Off": false,
@@ -129,8 +129,8 @@ func TestForceSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestOtherNamespaces: the roles follow the namespaces that the values name.
-func TestOtherNamespaces(t *testing.T) {
+// TestChart_OtherNamespaces: the roles follow the namespaces that the values name.
+func TestChart_OtherNamespaces(t *testing.T) {
 	h := helm.New(t, nil)
 	all := h.Template("--set", "config.namespace=", "--set", "capabilities.machines=true,capabilities.upgrade=true",
 		"--set", "namespaces.leases.name=leases", "--set", "config.leaderElection.namespace=elections", "--set", "config.leaderElection.name=one")
@@ -182,7 +182,7 @@ func configuration(t *testing.T, objects helm.Objects) *v1alpha1.DroverConfigura
 	return parsed
 }
 
-func TestTheOperatorReadsItsConfiguration(t *testing.T) {
+func TestChart_OperatorReadsConfiguration(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		edit func(*v1alpha1.DroverConfiguration)
@@ -229,8 +229,8 @@ func autos() []string {
 	return args
 }
 
-// TestMetricsOfAPrometheusThatReadsNoFiles: it is given a token, and the alerts ask for the job it knows.
-func TestMetricsOfAPrometheusThatReadsNoFiles(t *testing.T) {
+// TestChart_PrometheusTokenSecret: it is given a token, and the alerts ask for the job it knows.
+func TestChart_PrometheusTokenSecret(t *testing.T) {
 	h := helm.New(t, nil)
 	objects := h.Template("--set", "metrics.serviceMonitor.enabled=true", "--set", "metrics.serviceMonitor.token=secret",
 		"--set", "metrics.prometheusRule.enabled=true", "--set", "metrics.prometheusRule.job=openshift-x/drover")
@@ -251,7 +251,7 @@ func TestMetricsOfAPrometheusThatReadsNoFiles(t *testing.T) {
 	}
 	own := h.Template("--set", "metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.token=file,metrics.certificates=openshift")
 	if own["Secret drover-system/drover-metrics-scraper"] != nil {
-		t.Error("there is a Secret that nobody asked for")
+		t.Error("there is a Secret, although no value asks for one")
 	}
 }
 
@@ -303,7 +303,7 @@ func TestMetrics_PrometheusVerifiesTheCertificate(t *testing.T) {
 	}
 }
 
-// TestNotes_SayThatTheNamespaceIsNotLabelled: Helm cannot label it. Without a cluster nobody knows whether somebody has.
+// TestNotes_SayThatTheNamespaceIsNotLabelled: Helm cannot label it. Without a cluster it cannot know whether a user has labelled it.
 func TestNotes_SayThatTheNamespaceIsNotLabelled(t *testing.T) {
 	h := helm.New(t, nil)
 	said := h.Run("install", "drover", h.Chart, "--namespace", "somewhere", "--dry-run=client")
@@ -313,8 +313,8 @@ func TestNotes_SayThatTheNamespaceIsNotLabelled(t *testing.T) {
 	}
 }
 
-// TestHostNetworkRolls: where every node has its ports taken, a Pod goes before the next comes.
-func TestHostNetworkRolls(t *testing.T) {
+// TestChart_HostNetworkRollout: where every node has its ports taken, a Pod goes before the next comes.
+func TestChart_HostNetworkRollout(t *testing.T) {
 	strategy := func(args ...string) string {
 		found, _, err := unstructured.NestedMap(helm.New(t, nil).Template(args...)["Deployment drover-system/drover"].Object, "spec", "strategy")
 		if err != nil {
@@ -330,7 +330,7 @@ func TestHostNetworkRolls(t *testing.T) {
 	}
 }
 
-func TestWrongValuesAreRefused(t *testing.T) {
+func TestChart_InvalidValues(t *testing.T) {
 	h := helm.New(t, nil)
 	for text, value := range map[string]string{ //nolint:gosec // the names of Secrets are none
 		"'/capabilities/metadata'": "capabilities.metadata=sometimes", "additional properties 'metadta' not allowed": "capabilities.metadta=true",

@@ -17,9 +17,9 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestAPoolThatTheSandboxMadeIsTakenOver: what `drover-sandbox pool create` makes without Drover is what the provider kwok would have made, so
+// TestAdoption_ExistingMachineSet: what `drover-sandbox pool create` makes without Drover is what the provider kwok would have made, so
 // that a Drover which comes later makes and removes nothing, and goes on from there.
-func TestAPoolThatTheSandboxMadeIsTakenOver(t *testing.T) {
+func TestAdoption_ExistingMachineSet(t *testing.T) {
 	w := prepared(t)
 	p := &harness.Pool{World: w, Name: "taken-over"}
 	t.Cleanup(func() { removeSandboxPool(p) })

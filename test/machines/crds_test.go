@@ -11,9 +11,9 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestOneCapabilityStopsAndTheOtherGoesOn: both read MachineSets and Machines. The one that stops must leave the other its watches, and find
+// TestCapabilities_OneStopsWithItsCRDs: both read MachineSets and Machines. The one that stops must leave the other its watches, and find
 // everything as it needs it when it comes back.
-func TestOneCapabilityStopsAndTheOtherGoesOn(t *testing.T) {
+func TestCapabilities_OneStopsWithItsCRDs(t *testing.T) {
 	w, operator := world(t)
 	p := w.MakePool("deaf", 1, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
 		set.Spec.Template.Spec.Labels = map[string]string{"example.com/round": "before"}

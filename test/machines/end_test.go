@@ -30,7 +30,7 @@ func condition(p *harness.Pool, name, kind, want string) {
 	})
 }
 
-func TestADrainWaitsForABudgetAndDelaysNobodyElse(t *testing.T) {
+func TestDeletion_DrainBlockedByBudgetDelaysNoOther(t *testing.T) {
 	w, _ := world(t)
 	s := w.Site()
 	p := w.MakePool("drained", 2, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
@@ -71,8 +71,8 @@ func TestADrainWaitsForABudgetAndDelaysNobodyElse(t *testing.T) {
 	p.Runs(2)
 }
 
-// TestHooksHoldUpTheEnd is "pause lifecycle actions when present" of the incumbent's suite.
-func TestHooksHoldUpTheEnd(t *testing.T) {
+// TestDeletion_LifecycleHooks is "pause lifecycle actions when present" of machine-api-operator's suite.
+func TestDeletion_LifecycleHooks(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("hooked", 1, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
 		set.Spec.Template.Spec.LifecycleHooks = machinev1beta1.LifecycleHooks{
@@ -103,7 +103,7 @@ func TestHooksHoldUpTheEnd(t *testing.T) {
 	p.Gone(name)
 }
 
-func TestAMachineThatNeverBootsCanGo(t *testing.T) {
+func TestDeletion_MachineNeverBooted(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("never", 1, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) { spec.Failure.NeverBoots = true })
 	var name string
@@ -119,7 +119,7 @@ func TestAMachineThatNeverBootsCanGo(t *testing.T) {
 	p.Gone(name)
 }
 
-func TestWhatTheProviderRefusesIsShown(t *testing.T) {
+func TestMachine_ProviderErrorInStatus(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("refused", 1, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
 		spec.Failure.Create = machinev1beta1.InvalidConfigurationMachineError

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/provider/conformance"
 )
 
-// TestProviderEnvironment: what providers get to work with is as provider.Environment documents it.
-func TestProviderEnvironment(t *testing.T) {
+// TestProvider_Environment: what providers get to work with is as provider.Environment documents it.
+func TestProvider_Environment(t *testing.T) {
 	w := prepared(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "provider-environment"}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "provider-environment", Labels: map[string]string{"example.com/a": "b"}}}

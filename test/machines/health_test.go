@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// unhealthy is a condition that only these tests set, as the incumbent's suite does.
+// unhealthy is a condition that only these tests set, as the suite of machine-api-operator does.
 const unhealthy = "MachineHealthCheckE2E"
 
 func check(w *harness.World, p *harness.Pool, maxUnhealthy intstr.IntOrString) *machinev1beta1.MachineHealthCheck {
@@ -34,8 +34,8 @@ func check(w *harness.World, p *harness.Pool, maxUnhealthy intstr.IntOrString) *
 	return object
 }
 
-// sicken sets the condition on the Node of a Machine.
-func sicken(w *harness.World, machine *machinev1beta1.Machine) {
+// makeUnhealthy sets the condition on the Node of a Machine.
+func makeUnhealthy(w *harness.World, machine *machinev1beta1.Machine) {
 	w.Helper()
 	w.Eventually("the condition of Node "+machine.Status.NodeRef.Name, func() error {
 		node := w.Node(machine.Status.NodeRef.Name)
@@ -46,13 +46,13 @@ func sicken(w *harness.World, machine *machinev1beta1.Machine) {
 	})
 }
 
-// TestAnUnhealthyMachineIsReplaced is "should remediate unhealthy nodes" of the incumbent's suite.
-func TestAnUnhealthyMachineIsReplaced(t *testing.T) {
+// TestHealthCheck_UnhealthyMachineReplaced is "should remediate unhealthy nodes" of machine-api-operator's suite.
+func TestHealthCheck_UnhealthyMachineReplaced(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("healed", 2, nil)
 	machines := p.Runs(2)
 	check(w, p, intstr.FromInt32(1))
-	sicken(w, &machines[0])
+	makeUnhealthy(w, &machines[0])
 	p.Gone(machines[0].Name)
 	for _, machine := range p.Runs(2) {
 		if machine.Name == machines[0].Name {
@@ -70,7 +70,7 @@ func TestAnUnhealthyMachineIsReplaced(t *testing.T) {
 	})
 }
 
-func TestAMachineWhoseNodeIsGoneIsReplaced(t *testing.T) {
+func TestHealthCheck_MachineWithoutNodeReplaced(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("lost", 2, nil)
 	machines := p.Runs(2)
@@ -82,13 +82,13 @@ func TestAMachineWhoseNodeIsGoneIsReplaced(t *testing.T) {
 	p.Runs(2)
 }
 
-// TestTooManyAreLeftAlone is "should not remediate larger number of unhealthy machines then maxUnhealthy".
-func TestTooManyAreLeftAlone(t *testing.T) {
+// TestHealthCheck_MaxUnhealthyExceeded is "should not remediate larger number of unhealthy machines then maxUnhealthy".
+func TestHealthCheck_MaxUnhealthyExceeded(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("crowd", 2, nil)
 	machines := p.Runs(2)
 	for i := range machines {
-		sicken(w, &machines[i])
+		makeUnhealthy(w, &machines[i])
 	}
 	object := check(w, p, intstr.FromInt32(1))
 	w.Eventually("the condition", func() error {

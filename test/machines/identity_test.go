@@ -67,8 +67,8 @@ func TestNodeRef_NodeOfAnotherMachine(t *testing.T) {
 	p.Runs(1)
 }
 
-// TestAdoption: a Machine that names the providerID of a Node which was there before gets it only where its namespace may adopt Nodes.
-func TestAdoption(t *testing.T) {
+// TestAdoption_Instances: a Machine that names the providerID of a Node which was there before gets it only where its namespace may adopt Nodes.
+func TestAdoption_Instances(t *testing.T) {
 	w, _ := world(t, "--machines-adoption-namespaces=elsewhere")
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "standing"}, Spec: corev1.NodeSpec{ProviderID: "metal:///standing"}}
 	w.MadeUntilTheEnd(node)
@@ -112,8 +112,8 @@ func TestCordonRecord_MachineRemovedByForce(t *testing.T) {
 	}
 }
 
-// TestKeptByAnotherFinalizer: what is left of a Machine says that it is deleted.
-func TestKeptByAnotherFinalizer(t *testing.T) {
+// TestMachine_FinalizerOfAnotherController: what is left of a Machine says that it is deleted.
+func TestMachine_FinalizerOfAnotherController(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("kept", 1, nil)
 	name := p.Runs(1)[0].Name

@@ -99,13 +99,13 @@ func kubectlApply(t *testing.T, name string) {
 // host makes the real node.
 func (p *hollowPool) host() {
 	p.Helper()
-	room := corev1.ResourceList{
+	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("20"),
 	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name + "-host", Labels: map[string]string{hostLabel: "true"}},
 		Status: corev1.NodeStatus{
-			Capacity: room, Allocatable: room,
+			Capacity: capacity, Allocatable: capacity,
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}},
 		},
 	}
@@ -143,7 +143,7 @@ func (p *hollowPool) pods(count int) []corev1.Pod {
 	return list.Items
 }
 
-// run does what a kubelet does for a Pod: it brings the Secret to where the Pod mounts it, starts what the Pod says, and tells the address.
+// run does what a kubelet does for a Pod: it brings the Secret to where the Pod mounts it, starts what the Pod says, and reports the address.
 func (p *hollowPool) run(pod *corev1.Pod, address string) {
 	p.Helper()
 	container := pod.Spec.Containers[0]
@@ -223,7 +223,7 @@ func (p *hollowPool) nothing(machine string) {
 	})
 }
 
-func TestMachinesBecomeHollowNodes(t *testing.T) {
+func TestKubemark_MachinesBecomeNodes(t *testing.T) {
 	p := newHollowPool(t, "hollow")
 	p.Scale(2)
 	pods := p.pods(2)
@@ -311,11 +311,11 @@ func checkHollow(p *hollowPool, machine *machinev1beta1.Machine, address string)
 		return e.User == "system:node:"+node.Name && e.Verb == "create" && e.Resource == "nodes" && e.Code == http.StatusCreated
 	})
 	if err != nil || len(requests) == 0 {
-		p.Errorf("node %s was registered by somebody else: %v", node.Name, err)
+		p.Errorf("node %s was registered by another kubelet: %v", node.Name, err)
 	}
 }
 
-func TestAHollowNodeFallsIllAndIsLost(t *testing.T) {
+func TestKubemark_UnhealthyThenLost(t *testing.T) {
 	p := newHollowPool(t, "hollow-lost", "--machines-instance-check=1s")
 	patch := `{"spec":{"template":{"spec":{"providerSpec":{"value":{"turnUnhealthyAfter":true,"healthyDuration":"4s"}}}}}}`
 	p.Merge(p.Set(), patch)
@@ -332,7 +332,7 @@ func TestAHollowNodeFallsIllAndIsLost(t *testing.T) {
 		return nil
 	})
 	condition(p.Pool, pod.Name, "Ready", "NodeNotReady")
-	// Without its Pod the Machine has lost its instance, for good.
+	// Without its Pod the Machine has lost its instance permanently.
 	p.end(pod.Name)
 	condition(p.Pool, pod.Name, "InstanceExists", "InstanceMissing")
 	var status kubemark.ProviderStatus

@@ -68,7 +68,7 @@ func openShift(w *harness.World, t *testing.T) client.Client {
 	return admin
 }
 
-func TestOnOpenShift(t *testing.T) {
+func TestOpenShift_Machines(t *testing.T) {
 	w := prepared(t)
 	admin := openShift(w, t)
 	name := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
@@ -130,7 +130,7 @@ func refusesWithoutProviderSpec(w *harness.World, admin client.Client) {
 			return nil
 		})
 	}
-	// What is wrong besides is named with it, and always in one message.
+	// Other problems are named with it, and always in one message.
 	wrong := set.DeepCopy()
 	wrong.Spec.Template.Labels = nil
 	for range 10 {
@@ -149,8 +149,8 @@ func refusesWithoutProviderSpec(w *harness.World, admin client.Client) {
 	}
 }
 
-// Nobody has asked for Drover in place of OpenShift's own operator.
-func TestOnOpenShiftTheCapabilityStaysOffUnlessItIsNamed(t *testing.T) {
+// No user has configured Drover in place of OpenShift's own operator.
+func TestOpenShift_CapabilityOffByDefault(t *testing.T) {
 	w := prepared(t)
 	openShift(w, t)
 	operator := w.Operator(harness.Options{Args: []string{"--controllers=*"}})

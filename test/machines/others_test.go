@@ -18,28 +18,28 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestAServerThatCannotStreamListsIsListed is how servers before Kubernetes 1.32 are read.
-func TestAServerThatCannotStreamListsIsListed(t *testing.T) {
+// TestOperator_ServerWithoutWatchList is how servers before Kubernetes 1.32 are read.
+func TestOperator_ServerWithoutWatchList(t *testing.T) {
 	w := prepared(t)
 	w.Operator(harness.Options{Args: []string{"--controllers=*"}, Env: []string{"KUBE_FEATURE_WatchListClient=false"}})
 	w.MakePool("listed", 1, nil).Runs(1)
 }
 
-func TestALeaseThatRunsOutIsTakenOver(t *testing.T) {
+func TestMachine_ExpiredLeaseOfAnotherHolder(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("leased", 1, nil)
 	name := p.Runs(1)[0].Name
-	w.TakeLease(name, "somebody-else", 4*time.Second)
+	w.TakeLease(name, "another-operator", 4*time.Second)
 	p.DeleteMachine(name)
 	condition(p, name, "Drained", "LeaseHeldByOther")
 	if w.Node(name).Spec.Unschedulable {
-		t.Error("the node is cordoned under somebody else's lease")
+		t.Error("the node is cordoned under the lease of another operator")
 	}
 	p.Gone(name)
 	w.NoLease(name)
 }
 
-func TestAMachineIsAdoptedAndLetGo(t *testing.T) {
+func TestMachine_AdoptedAndReleased(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("adopts", 1, nil)
 	first := p.Runs(1)[0]
@@ -78,7 +78,7 @@ func TestAMachineIsAdoptedAndLetGo(t *testing.T) {
 	p.Gone(left.Name)
 }
 
-func TestVolumesAreWaitedFor(t *testing.T) {
+func TestDeletion_WaitsForVolumes(t *testing.T) {
 	w, _ := world(t)
 	s := w.Site()
 	p := w.MakePool("volumes", 1, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
@@ -106,7 +106,7 @@ func TestVolumesAreWaitedFor(t *testing.T) {
 }
 
 // A Machine from before the operator's time may be older in its cache than it is: the API server is asked before an instance is made.
-func TestAMachineThatWaitedForAnOperator(t *testing.T) {
+func TestMachine_CreatedBeforeTheOperatorStarts(t *testing.T) {
 	w := prepared(t)
 	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: cluster.MachineNamespace, Name: "waited", Finalizers: []string{machinev1beta1.MachineFinalizer},

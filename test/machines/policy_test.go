@@ -17,8 +17,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestWhatTheAPIServerRefuses is about the policies in config/machines, which hold whether any operator runs or not.
-func TestWhatTheAPIServerRefuses(t *testing.T) {
+// TestPolicy_Denials is about the policies in config/machines, which hold whether any operator runs or not.
+func TestPolicy_Denials(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("checked", 0, nil)
 	update := func(change func(*machinev1beta1.MachineSet)) error {
@@ -127,7 +127,7 @@ func TestPolicies_DenyWithEveryReason(t *testing.T) {
 	}
 }
 
-func TestHooksOfADeletedMachineCanOnlyBeRemoved(t *testing.T) {
+func TestPolicy_HooksOfDeletedMachine(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("hookable", 1, nil)
 	name := p.Runs(1)[0].Name
@@ -163,7 +163,7 @@ func hookList(list []machinev1beta1.LifecycleHook) string {
 
 var errNotYet = errors.New("the selector may still be changed")
 
-func TestDurationsThatNobodyCanRead(t *testing.T) {
+func TestPolicy_InvalidDurations(t *testing.T) {
 	w := prepared(t)
 	create := func(timeout string, unhealthy ...any) error {
 		check := &unstructured.Unstructured{Object: map[string]any{

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-func TestAPoolIsMadeScaledAndRemoved(t *testing.T) {
+func TestMachineSet_CreateScaleDelete(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("scaled", 3, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
 		set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
@@ -46,7 +46,7 @@ func TestAPoolIsMadeScaledAndRemoved(t *testing.T) {
 	p.Runs(0)
 }
 
-func TestADeletedMachineIsReplaced(t *testing.T) {
+func TestMachine_DeletedIsReplaced(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("replaced", 2, nil)
 	before := p.Runs(2)
@@ -59,7 +59,7 @@ func TestADeletedMachineIsReplaced(t *testing.T) {
 	}
 }
 
-func TestNodesFlipAndTheStatusFollows(t *testing.T) {
+func TestMachineSet_StatusFollowsNodes(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("flips", 2, nil)
 	machines := p.Runs(2)

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestAProviderOfAThirdParty builds and runs the program that docs/provider.md walks through.
-func TestAProviderOfAThirdParty(t *testing.T) {
+// TestProvider_ThirdParty builds and runs the program that docs/provider.md walks through.
+func TestProvider_ThirdParty(t *testing.T) {
 	w := prepared(t)
 	folder, err := harness.Folder("examples/static")
 	if err != nil {

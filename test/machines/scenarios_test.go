@@ -20,8 +20,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestTheScaleSubresourceHasASelector is "publish selector in the scale subresource for HPA targets" of the incumbent's suite.
-func TestTheScaleSubresourceHasASelector(t *testing.T) {
+// TestMachineSet_ScaleSubresourceSelector is "publish selector in the scale subresource for HPA targets" of machine-api-operator's suite.
+func TestMachineSet_ScaleSubresourceSelector(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("horizontal", 1, nil)
 	p.Runs(1)
@@ -63,8 +63,8 @@ func TestTheScaleSubresourceHasASelector(t *testing.T) {
 	})
 }
 
-// TestTaintsOfAMachineAreAddedToItsNode is "have ability to additively reconcile taints from machine to nodes".
-func TestTaintsOfAMachineAreAddedToItsNode(t *testing.T) {
+// TestMachine_TaintsReachNode is "have ability to additively reconcile taints from machine to nodes".
+func TestMachine_TaintsReachNode(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("tainted", 1, nil)
 	name := p.Runs(1)[0].Name
@@ -82,8 +82,8 @@ func TestTaintsOfAMachineAreAddedToItsNode(t *testing.T) {
 	})
 }
 
-// TestPoolsScaleAtTheSameTime is "grow and decrease when scaling different machineSets simultaneously".
-func TestPoolsScaleAtTheSameTime(t *testing.T) {
+// TestMachineSet_ConcurrentScaling is "grow and decrease when scaling different machineSets simultaneously".
+func TestMachineSet_ConcurrentScaling(t *testing.T) {
 	w, _ := world(t)
 	down, up := w.MakePool("together-down", 2, nil), w.MakePool("together-up", 0, nil)
 	before := down.Runs(2)
@@ -96,8 +96,8 @@ func TestPoolsScaleAtTheSameTime(t *testing.T) {
 	down.Runs(0)
 }
 
-// TestPodsLeaveBeforeTheirMachine is "drain node before removing machine resource".
-func TestPodsLeaveBeforeTheirMachine(t *testing.T) {
+// TestMachine_DrainedBeforeTermination is "drain node before removing machine resource".
+func TestMachine_DrainedBeforeTermination(t *testing.T) {
 	w, _ := world(t)
 	s := w.Site()
 	p := w.MakePool("emptied", 2, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
@@ -139,7 +139,7 @@ func readyPods(pods []corev1.Pod) int {
 	return ready
 }
 
-// follow counts the ready pods of a site from now on. The function that it returns tells the lowest number that there has been.
+// follow counts the ready pods of a site from now on. The function that it returns gives the lowest number that there has been.
 func follow(s *harness.Site, begin int) (fewest func() int) {
 	s.Helper()
 	watcher, err := client.NewWithWatch(s.Cluster.Admin(), client.Options{})
@@ -178,7 +178,7 @@ func follow(s *harness.Site, begin int) (fewest func() int) {
 	}
 }
 
-func TestAnExcludedNodeIsNotDrained(t *testing.T) {
+func TestMachine_ExcludedNodeNotDrained(t *testing.T) {
 	w, _ := world(t)
 	s := w.Site()
 	p := w.MakePool("excluded", 1, func(set *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
@@ -192,8 +192,8 @@ func TestAnExcludedNodeIsNotDrained(t *testing.T) {
 	p.Gone(name)
 }
 
-// The pods of a node that nobody hears of cannot report their end: the Machine must not wait for them.
-func TestTheNodeOfADeadMachineIsNotWaitedFor(t *testing.T) {
+// The pods of an unreachable node cannot report their end: the Machine must not wait for them.
+func TestMachine_UnreachableNodeDoesNotBlockDeletion(t *testing.T) {
 	w, _ := world(t)
 	s := w.Site()
 	p := w.MakePool("unheard", 1, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
@@ -206,7 +206,7 @@ func TestTheNodeOfADeadMachineIsNotWaitedFor(t *testing.T) {
 	p.Gone(name)
 }
 
-func TestAPausedMachineStaysAsItIs(t *testing.T) {
+func TestMachine_Paused(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("paused", 1, nil)
 	name := p.Runs(1)[0].Name
@@ -229,7 +229,7 @@ func TestAPausedMachineStaysAsItIs(t *testing.T) {
 	p.Gone(name)
 }
 
-func TestFailedMachinesAreReplacedOnRequest(t *testing.T) {
+func TestMachineSet_ReplacesFailedMachinesOnRequest(t *testing.T) {
 	w, _ := world(t, "--machines-replace-failed")
 	p := w.MakePool("failing", 2, nil)
 	lost := p.Runs(2)[0]
@@ -239,7 +239,7 @@ func TestFailedMachinesAreReplacedOnRequest(t *testing.T) {
 	p.Runs(2)
 }
 
-func TestAvailableIsReadyForAWhile(t *testing.T) {
+func TestMachineSet_MinReadySeconds(t *testing.T) {
 	w, _ := world(t)
 	p := w.MakePool("patient", 1, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) { set.Spec.MinReadySeconds = 5 })
 	w.Eventually("the Machine counts as available", func() error {

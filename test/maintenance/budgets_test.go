@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-func TestABudgetIsWaitedFor(t *testing.T) {
+func TestBudget_BlocksUntilAllowed(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.Deployment("app", harness.Pods{Replicas: 6, Node: "", Ready: "300ms", Ends: "200ms"})
@@ -31,7 +31,7 @@ func TestABudgetIsWaitedFor(t *testing.T) {
 	status := m.Phase(medik8s.PhaseSucceeded)
 	took := time.Since(begun)
 	if status.EvictionPods != 6 || status.DrainProgress != 100 || status.LastError != "" {
-		t.Errorf("in the end the status is %s", harness.Render(status))
+		t.Errorf("finally the status is %s", harness.Render(status))
 	}
 	last := 0
 	for _, seen := range history.All() {
@@ -49,7 +49,7 @@ func TestABudgetIsWaitedFor(t *testing.T) {
 	s.Settled("app", 6, node)
 }
 
-func TestAPodWithTwoBudgetsIsReportedWithBoth(t *testing.T) {
+func TestBudget_TwoOnOnePod(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.Deployment("app", harness.Pods{Replicas: 2})
@@ -66,7 +66,7 @@ func TestAPodWithTwoBudgetsIsReportedWithBoth(t *testing.T) {
 			t.Errorf("a pending pod is %v", ref)
 		}
 	}
-	s.Told("NodeMaintenance", m.Name, maintenance.EventBlocked, "second")
+	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventBlocked, "second")
 	drop(s, "second")
 	m.Phase(medik8s.PhaseSucceeded)
 	s.Settled("app", 2, node)
@@ -79,23 +79,23 @@ func drop(s *harness.Site, budget string) {
 	}
 }
 
-func TestABudgetThatCanNeverAllowIsNamed(t *testing.T) {
+func TestBudget_NeverAllows(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.Deployment("app", harness.Pods{Replicas: 2})
-	s.Budget("hopeless", "app", harness.MaxUnavailable(0))
+	s.Budget("exhausted", "app", harness.MaxUnavailable(0))
 	s.AddNode()
 	m := s.Maintain(node, nil)
 	m.Condition(plan.ConditionDrained, "Blocked", "cannot allow any as it is")
-	status := m.Condition(plan.ConditionReady, "Blocked", s.Name+"/hopeless needs 2 healthy pods and has 2")
-	if status.LastError != "" && !strings.Contains(status.LastError, "hopeless") {
+	status := m.Condition(plan.ConditionReady, "Blocked", s.Name+"/exhausted needs 2 healthy pods and has 2")
+	if status.LastError != "" && !strings.Contains(status.LastError, "exhausted") {
 		t.Errorf("lastError is %q", status.LastError)
 	}
-	if n := s.Told("NodeMaintenance", m.Name, maintenance.EventBlocked, "hopeless"); n != 1 {
-		t.Errorf("it was told %d times", n)
+	if n := s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventBlocked, "exhausted"); n != 1 {
+		t.Errorf("there are %d events", n)
 	}
 	relaxed := time.Now()
-	s.ChangeBudget("hopeless", harness.MaxUnavailable(1))
+	s.ChangeBudget("exhausted", harness.MaxUnavailable(1))
 	status = m.Phase(medik8s.PhaseSucceeded)
 	t.Logf("drained %s after the budget was relaxed", time.Since(relaxed).Round(time.Millisecond))
 	if status.LastError != "" || len(status.PendingPods) != 0 {
@@ -103,8 +103,8 @@ func TestABudgetThatCanNeverAllowIsNamed(t *testing.T) {
 	}
 }
 
-// TestPodsThatAreNotReadyGoByTheBudgetsPolicy: a budget without the policy AlwaysAllow lets them go while enough others are healthy.
-func TestPodsThatAreNotReadyGoByTheBudgetsPolicy(t *testing.T) {
+// TestBudget_UnhealthyPodEvictionPolicy: a budget without the policy AlwaysAllow lets them go while enough others are healthy.
+func TestBudget_UnhealthyPodEvictionPolicy(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	always := policyv1.AlwaysAllow
@@ -131,8 +131,8 @@ func TestPodsThatAreNotReadyGoByTheBudgetsPolicy(t *testing.T) {
 	m.Phase(medik8s.PhaseSucceeded)
 }
 
-// TestLatePodsAreDrained binds pods to the node behind the cordon's back, during the drain and after it.
-func TestLatePodsAreDrained(t *testing.T) {
+// TestDrain_PodsThatArriveLate binds pods to the node behind the cordon's back, during the drain and after it.
+func TestDrain_PodsThatArriveLate(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.Pod("blocked", harness.Pods{Node: node})
@@ -175,10 +175,10 @@ func TestLatePodsAreDrained(t *testing.T) {
 	s.Gone(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "afterwards"}})
 	status := m.Condition(plan.ConditionDrained, "Drained", "")
 	if status.Phase != medik8s.PhaseSucceeded || status.LastError != "" || status.DrainProgress != 100 {
-		t.Errorf("in the end the status is %s", harness.Render(status))
+		t.Errorf("finally the status is %s", harness.Render(status))
 	}
-	if n := s.Told("NodeMaintenance", m.Name, maintenance.EventSucceeded, ""); n != 1 {
-		t.Errorf("the success was told %d times", n)
+	if n := s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventSucceeded, ""); n != 1 {
+		t.Errorf("there are %d events of the success", n)
 	}
 	for _, seen := range history.All() {
 		if seen.DrainProgress < 0 || seen.DrainProgress > 100 {
@@ -187,8 +187,8 @@ func TestLatePodsAreDrained(t *testing.T) {
 	}
 }
 
-// TestAMaintenanceThatEndsInMidDrainEvictsNothingMore relaxes the budget only when the node is given back.
-func TestAMaintenanceThatEndsInMidDrainEvictsNothingMore(t *testing.T) {
+// TestDrain_MaintenanceDeletedDuringDrain relaxes the budget only when the node is given back.
+func TestDrain_MaintenanceDeletedDuringDrain(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	before := looks(s.Node(node))

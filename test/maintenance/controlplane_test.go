@@ -10,16 +10,16 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestOneNodeOfTheControlPlaneAtATime is the controller's part of the guard: nobody asks the webhook here. It is the only test with
+// TestControlPlane_OneNodeAtATime is the controller's part of the guard: there is no webhook here. It is the only test with
 // such nodes: they count wherever they are from.
-func TestOneNodeOfTheControlPlaneAtATime(t *testing.T) {
+func TestControlPlane_OneNodeAtATime(t *testing.T) {
 	s := site(t)
 	nodes := s.AddNodes(3, harness.ControlPlane)
 	s.StaticPod("etcd", nodes[0])
 	before := looks(s.Node(nodes[1]))
 	first := s.Maintain(nodes[0], nil)
 	first.Phase(medik8s.PhaseSucceeded)
-	s.Told("NodeMaintenance", first.Name, maintenance.EventBegin, "")
+	s.AwaitEvent("NodeMaintenance", first.Name, maintenance.EventBegin, "")
 	second := s.Maintain(nodes[1], nil)
 	second.Condition(plan.ConditionCordoned, "ControlPlaneQuorum", "can not put master/control-plane node into maintenance")
 	drainedMeanwhile(s)

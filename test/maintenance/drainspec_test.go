@@ -19,14 +19,14 @@ import (
 
 func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
-// TestADeadlineWithForce: each pod that would outlast the deadline is told so early that it can end by then within its grace period.
-func TestADeadlineWithForce(t *testing.T) {
+// TestDrainSpec_DeadlineWithForce: each pod that would outlast the deadline is evicted so early that it can end by then within its grace period.
+func TestDrainSpec_DeadlineWithForce(t *testing.T) {
 	s := site(t)
 	s.Force = true
 	node := s.AddNode()
 	const deadline = 8 * time.Second
-	s.Pod("short", harness.Pods{Node: node, Grace: 3, Ends: harness.AtGrace})   // told 3 s before
-	s.Pod("long", harness.Pods{Node: node, Grace: 3600, Ends: harness.AtGrace}) // told at once
+	s.Pod("short", harness.Pods{Node: node, Grace: 3, Ends: harness.AtGrace})   // evicted 3 s before
+	s.Pod("long", harness.Pods{Node: node, Grace: 3600, Ends: harness.AtGrace}) // evicted at once
 	s.Pod("ending", harness.Pods{Node: node, Grace: 3600, Ends: harness.AtGrace, Labels: map[string]string{"budget": "none"}})
 	for _, app := range []string{"short", "long"} {
 		s.Budget(app, app, harness.MinAvailable(1))
@@ -67,8 +67,8 @@ func TestADeadlineWithForce(t *testing.T) {
 	}
 }
 
-// TestADeadlineWithoutForceIsSaid, and nothing is deleted. One that is over before the pods are looked at gives each a second.
-func TestADeadlineWithoutForceIsSaid(t *testing.T) {
+// TestDrainSpec_DeadlineWithoutForce, and nothing is deleted. One that is over before the pods are looked at gives each a second.
+func TestDrainSpec_DeadlineWithoutForce(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	pod := s.Pod("blocked", harness.Pods{Node: node, Grace: 600, Ends: harness.AtGrace})
@@ -78,7 +78,7 @@ func TestADeadlineWithoutForceIsSaid(t *testing.T) {
 	if status.Phase != medik8s.PhaseRunning || !strings.Contains(status.LastError, "deadline") {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
-	s.Told("NodeMaintenance", m.Name, maintenance.EventBlocked, "deadline")
+	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventBlocked, "deadline")
 	if now := s.GetPod("blocked"); now.UID != pod.UID || now.DeletionTimestamp != nil {
 		t.Error("the pod was deleted")
 	}
@@ -139,7 +139,7 @@ func oneAfterAnother(s *harness.Site, mark cluster.AuditMark, groups ...string) 
 	}
 }
 
-func TestOrderByPriority(t *testing.T) {
+func TestDrainSpec_OrderByPriority(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	for app, priority := range map[string]int32{"middle": 100, "low": 0, "high": 1000} {
@@ -157,7 +157,7 @@ func TestOrderByPriority(t *testing.T) {
 	oneAfterAnother(s, mark, "low", "middle", "high")
 }
 
-func TestPodRules(t *testing.T) {
+func TestDrainSpec_PodRules(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	selects := func(app string) *metav1.LabelSelector {
@@ -193,7 +193,7 @@ func TestPodRules(t *testing.T) {
 	}
 }
 
-func TestConventionsOfOtherProjects(t *testing.T) {
+func TestDrainSpec_AnnotationsOfOtherProjects(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	label, note := "cluster.x-k8s.io/drain", "karpenter.sh/do-not-disrupt"
@@ -223,7 +223,7 @@ func TestConventionsOfOtherProjects(t *testing.T) {
 	}
 }
 
-func TestMinimumTime(t *testing.T) {
+func TestDrainSpec_MinimumTime(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	m := s.Maintain(node, &medik8s.DrainSpec{MinimumTime: duration(3 * time.Second)})
@@ -234,8 +234,8 @@ func TestMinimumTime(t *testing.T) {
 	}
 }
 
-// TestADryRunDoesNothing to the node and its pods, and says what it would do.
-func TestADryRunDoesNothing(t *testing.T) {
+// TestDrainSpec_DryRun to the node and its pods, and says what it would do.
+func TestDrainSpec_DryRun(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	before := looks(s.Node(node))

@@ -25,7 +25,7 @@ const (
 	outOfService  = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 )
 
-// inMaintenance tells what a node lacks that is in maintenance.
+// inMaintenance returns an error that says why a node is not in maintenance.
 func inMaintenance(node *corev1.Node) error {
 	if !node.Spec.Unschedulable {
 		return fmt.Errorf("it is not cordoned")

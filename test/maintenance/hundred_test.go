@@ -15,17 +15,17 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// many is how many nodes are in maintenance at once. The incumbent's one worker is busy with each of them for half a minute.
+// many is how many nodes are in maintenance at once. node-maintenance-operator has one worker, which is busy with each of them for half a minute.
 const many = 100
 
-// What is promised, and what is still let pass on a machine that does other things besides.
+// What is promised, and what is still accepted on a busy machine.
 const (
 	cordonGoal, cordonLimit = 5 * time.Second, 20 * time.Second
 	backGoal, backLimit     = time.Second, 5 * time.Second
 )
 
-// TestABlockedDrainIsInNobodysWay: all pods are blocked by a budget; the last node is cordoned soon, and each comes back at once.
-func TestABlockedDrainIsInNobodysWay(t *testing.T) {
+// TestDrain_BlockedDelaysNoOther: all pods are blocked by a budget; the last node is cordoned soon, and each comes back at once.
+func TestDrain_BlockedDelaysNoOther(t *testing.T) {
 	s := alone(t)
 	nodes := s.AddNodes(many)
 	for _, node := range nodes {

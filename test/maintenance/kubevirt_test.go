@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestTheOlderGroup has another taint, no label, and a second lease that is emptied and never deleted.
-func TestTheOlderGroup(t *testing.T) {
+// TestKubevirt_OlderGroup has another taint, no label, and a second lease that is emptied and never deleted.
+func TestKubevirt_OlderGroup(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	before := looks(s.Node(node))
@@ -65,8 +65,8 @@ func TestTheOlderGroup(t *testing.T) {
 	})
 }
 
-// TestOneNodeHasOneMaintenanceAtATime, also across the groups: the oldest one, and when that goes the next.
-func TestOneNodeHasOneMaintenanceAtATime(t *testing.T) {
+// TestKubevirt_OneMaintenancePerNode, also across the groups: the oldest one, and when that goes the next.
+func TestKubevirt_OneMaintenancePerNode(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	before := looks(s.Node(node))

@@ -15,7 +15,7 @@ import (
 // remediator is who else takes leases of nodes.
 const remediator = "NodeHealthCheck-test"
 
-func TestALeaseOfSomebodyElseIsWaitedFor(t *testing.T) {
+func TestLease_OfAnotherHolder(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	before := looks(s.Node(node))
@@ -38,11 +38,11 @@ func TestALeaseOfSomebodyElseIsWaitedFor(t *testing.T) {
 	if status.LastError != "" || status.ErrorOnLeaseCount != 0 {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
-	s.NotTold("NodeMaintenance", m.Name, maintenance.EventFailed)
+	s.NoEvent("NodeMaintenance", m.Name, maintenance.EventFailed)
 	s.AwaitHolder(node, maintenance.Holder)
 }
 
-func TestALeaseThatHasRunOutIsTakenOver(t *testing.T) {
+func TestLease_Expired(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.TakeLease(node, remediator, time.Second)
@@ -54,8 +54,8 @@ func TestALeaseThatHasRunOutIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestALeaseLostInMidDrain stops the evictions and keeps the cordon, until the lease can be had again.
-func TestALeaseLostInMidDrain(t *testing.T) {
+// TestLease_LostDuringDrain stops the evictions and keeps the cordon, until the lease can be had again.
+func TestLease_LostDuringDrain(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	pods := uids(s.Deployment("app", harness.Pods{Replicas: 2}))
@@ -75,19 +75,19 @@ func TestALeaseLostInMidDrain(t *testing.T) {
 		t.Errorf("the pods are %v and were %v", after, pods)
 	}
 	if err := inMaintenance(s.Node(node)); err != nil {
-		t.Errorf("while the lease is somebody else's: %v", err)
+		t.Errorf("while another holder has the lease: %v", err)
 	}
 	s.DropLease(node)
 	status = m.Phase(medik8s.PhaseSucceeded)
 	if status.LastError != "" || status.ErrorOnLeaseCount != 0 {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
-	s.NotTold("NodeMaintenance", m.Name, maintenance.EventFailed)
+	s.NoEvent("NodeMaintenance", m.Name, maintenance.EventFailed)
 	s.Settled("app", 2, node)
 }
 
-// TestALeaseLostAfterTheSuccess changes nothing: somebody works on the node.
-func TestALeaseLostAfterTheSuccess(t *testing.T) {
+// TestLease_LostAfterSuccess changes nothing: a user works on the node.
+func TestLease_LostAfterSuccess(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	before := looks(s.Node(node))
@@ -110,7 +110,7 @@ func TestALeaseLostAfterTheSuccess(t *testing.T) {
 			t.Errorf("the status is %s", harness.Render(status))
 		}
 	})
-	t.Run("and is left to whom it belongs in the end", func(t *testing.T) {
+	t.Run("the new holder keeps it", func(t *testing.T) {
 		s.TakeLease(node, remediator, time.Hour)
 		m.Condition(plan.ConditionLeaseHeld, "Lost", remediator)
 		m.End()
@@ -120,7 +120,7 @@ func TestALeaseLostAfterTheSuccess(t *testing.T) {
 		}
 		s.DropLease(node)
 	})
-	s.NotTold("NodeMaintenance", m.Name, maintenance.EventFailed)
+	s.NoEvent("NodeMaintenance", m.Name, maintenance.EventFailed)
 }
 
 // TestRelease_DeletedTogether deletes two NodeMaintenances of each of several nodes at once, of one group and of both.

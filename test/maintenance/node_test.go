@@ -16,8 +16,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestANodeComesBackAsItWas is where the incumbent uncordons and unlabels whatever it finds.
-func TestANodeComesBackAsItWas(t *testing.T) {
+// TestNode_RestoredAsItWas is where node-maintenance-operator uncordons and unlabels every node.
+func TestNode_RestoredAsItWas(t *testing.T) {
 	cases := map[string]func(*corev1.Node){
 		"cordoned": func(node *corev1.Node) { node.Spec.Unschedulable = true },
 		"tainted": func(node *corev1.Node) {
@@ -53,8 +53,8 @@ func TestANodeComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// TestWhatOthersChangeMeanwhileStays: labels, annotations and taints that come during the maintenance are not Drover's.
-func TestWhatOthersChangeMeanwhileStays(t *testing.T) {
+// TestNode_ChangesByOthersKept: labels, annotations and taints that come during the maintenance are not Drover's.
+func TestNode_ChangesByOthersKept(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	m := s.Maintain(node, nil)
@@ -75,7 +75,7 @@ func TestWhatOthersChangeMeanwhileStays(t *testing.T) {
 	}
 }
 
-// undone are the ways in which somebody else takes a node out of its maintenance.
+// undone are the ways in which another writer takes a node out of its maintenance.
 var undone = map[string]func(*corev1.Node){
 	"uncordoned": func(n *corev1.Node) { n.Spec.Unschedulable = false },
 	"untainted": func(n *corev1.Node) {
@@ -88,7 +88,7 @@ var undone = map[string]func(*corev1.Node){
 	},
 }
 
-func TestAnUncordonByHandIsRepaired(t *testing.T) {
+func TestNode_ManualUncordonReverted(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	before := looks(s.Node(node))
@@ -108,7 +108,7 @@ func TestAnUncordonByHandIsRepaired(t *testing.T) {
 				return fmt.Errorf("the operator has not written the node")
 			})
 			awaitMaintenance(s, node)
-			s.Told("NodeMaintenance", m.Name, maintenance.EventCordonRestored, "another writer")
+			s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventCordonRestored, "another writer")
 		})
 	}
 	if status := m.Status(); status.Phase != medik8s.PhaseSucceeded || status.LastError != "" {
@@ -118,8 +118,8 @@ func TestAnUncordonByHandIsRepaired(t *testing.T) {
 	givenBack(s, node, before)
 }
 
-// TestADeletedNodeTakesItsMaintenanceWithIt is the garbage collector's work: the node owns the object.
-func TestADeletedNodeTakesItsMaintenanceWithIt(t *testing.T) {
+// TestNode_Deleted is the garbage collector's work: the node owns the object.
+func TestNode_Deleted(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.Pod("blocked", harness.Pods{Node: node})
@@ -130,12 +130,12 @@ func TestADeletedNodeTakesItsMaintenanceWithIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Gone(harness.NewMaintenance(m.Name, node))
-	s.Told("NodeMaintenance", m.Name, maintenance.EventRemoved, "")
+	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventRemoved, "")
 	s.AwaitHolder(node, "")
 }
 
-// TestSomebodyElsesFinalizerDoesNotHoldTheNode: the object stays, the node comes back, and is not taken again.
-func TestSomebodyElsesFinalizerDoesNotHoldTheNode(t *testing.T) {
+// TestNode_ForeignFinalizerOnMaintenance: the object stays, the node comes back, and is not taken again.
+func TestNode_ForeignFinalizerOnMaintenance(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	before := looks(s.Node(node))
@@ -155,7 +155,7 @@ func TestSomebodyElsesFinalizerDoesNotHoldTheNode(t *testing.T) {
 	finalizers(func(all []string) []string { return append(all, "example.com/other") })
 	m.Delete()
 	givenBack(s, node, before)
-	s.Told("NodeMaintenance", m.Name, maintenance.EventRemoved, "")
+	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventRemoved, "")
 	drainedMeanwhile(s)
 	if after := looks(s.Node(node)); after != before {
 		t.Errorf("the node was taken again: %s", after)
@@ -195,8 +195,8 @@ func TestMaintenance_WritesNothingAtRest(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if n := s.Told("NodeMaintenance", m.Name, maintenance.EventSucceeded, ""); n != 1 {
-		t.Errorf("the success was told %d times", n)
+	if n := s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventSucceeded, ""); n != 1 {
+		t.Errorf("there are %d events of the success", n)
 	}
 }
 
@@ -212,7 +212,7 @@ func heartbeat(s *harness.Site, node string) {
 	})
 }
 
-func TestKubectlWaitsAndShows(t *testing.T) {
+func TestKubectl_WaitAndGet(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.Deployment("app", harness.Pods{Ends: "1s"})

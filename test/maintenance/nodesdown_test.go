@@ -22,22 +22,22 @@ func silent(s *harness.Site) (node string, pod corev1.Pod) {
 	return node, pod
 }
 
-func TestPodsOfAnUnreachableNodeAreIgnoredOnRequest(t *testing.T) {
+func TestNodeDown_PodsIgnoredOnRequest(t *testing.T) {
 	s := site(t)
 	node, pod := silent(s)
 	m := s.Maintain(node, &medik8s.DrainSpec{Unreachable: medik8s.UnreachableIgnore})
 	m.Phase(medik8s.PhaseSucceeded)
 	m.Condition(plan.ConditionDrained, "Drained", "1 on an unreachable node")
 	if now := s.GetPod("stuck"); now.UID != pod.UID || now.DeletionTimestamp == nil {
-		t.Error("the pod was not told to end, or has gone")
+		t.Error("the pod was not evicted, or is gone")
 	}
 	if err := harness.Has(s.Node(node), nil, nil, outOfService); err == nil {
-		t.Error("the node has the taint out-of-service, which nobody asked for")
+		t.Error("the node has the taint out-of-service, although no option asks for it")
 	}
 }
 
-// TestTheOutOfServiceTaint lets kube-controller-manager forget the pods.
-func TestTheOutOfServiceTaint(t *testing.T) {
+// TestNodeDown_OutOfServiceTaint lets kube-controller-manager forget the pods.
+func TestNodeDown_OutOfServiceTaint(t *testing.T) {
 	s := site(t)
 	node, _ := silent(s)
 	before := looks(s.Node(node))
@@ -57,8 +57,8 @@ func TestTheOutOfServiceTaint(t *testing.T) {
 	givenBack(s, node, before)
 }
 
-// TestVolumesAreWaitedFor until they are detached, but for those of pods that stay.
-func TestVolumesAreWaitedFor(t *testing.T) {
+// TestNodeDown_WaitsForVolumes until they are detached, but for those of pods that stay.
+func TestNodeDown_WaitsForVolumes(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.Volume(s.Name+"-kept", "kept")
@@ -82,7 +82,7 @@ func TestVolumesAreWaitedFor(t *testing.T) {
 	t.Logf("drained %s after the volume was detached", time.Since(detached).Round(time.Millisecond))
 }
 
-func TestVolumesAreNotWaitedForLongerThanAsked(t *testing.T) {
+func TestNodeDown_VolumeTimeout(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.Attach(s.Name+"-stuck", node)

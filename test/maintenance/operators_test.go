@@ -45,7 +45,7 @@ func halfway(m *harness.Maintenance) {
 	})
 }
 
-// once fails the test when a pod's eviction was let pass twice: a pod that has been told to end needs no telling.
+// once fails the test when the API server accepted two evictions of a pod: one is enough.
 func once(s *harness.Site) {
 	s.Helper()
 	seen := map[string]int{}
@@ -60,7 +60,7 @@ func once(s *harness.Site) {
 	s.Logf("eviction calls by code: %v", harness.Codes(asked.Evictions))
 }
 
-func TestAnotherReplicaGoesOnWhenTheLeaderDies(t *testing.T) {
+func TestOperators_LeaderDies(t *testing.T) {
 	s := alone(t)
 	node := rolling(s, 16)
 	before := looks(s.Node(node))
@@ -70,7 +70,7 @@ func TestAnotherReplicaGoesOnWhenTheLeaderDies(t *testing.T) {
 	leader := s.Operator(elect)
 	s.Eventually("the first one leads", func() error {
 		if lease := s.GetLease(harness.SystemNamespace, "drover"); lease == nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-			return fmt.Errorf("nobody leads")
+			return fmt.Errorf("no operator is the leader")
 		}
 		return nil
 	})
@@ -85,8 +85,8 @@ func TestAnotherReplicaGoesOnWhenTheLeaderDies(t *testing.T) {
 	t.Logf("drained %s after the leader died", time.Since(killed).Round(time.Millisecond))
 	s.Settled("app", 16, node)
 	once(s)
-	if n := s.Told("NodeMaintenance", m.Name, maintenance.EventBegin, ""); n != 1 {
-		t.Errorf("the beginning was told %d times", n)
+	if n := s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventBegin, ""); n != 1 {
+		t.Errorf("there are %d events of the beginning", n)
 	}
 	m.End()
 	givenBack(s, node, before)
@@ -95,7 +95,7 @@ func TestAnotherReplicaGoesOnWhenTheLeaderDies(t *testing.T) {
 // outage is when there was no API server: one that begins refuses everybody for a moment.
 var outage struct{ begun, over time.Time }
 
-func TestTheAPIServerDiesInMidDrain(t *testing.T) {
+func TestOperators_APIServerDiesDuringDrain(t *testing.T) {
 	s := alone(t)
 	node := rolling(s, 16)
 	before := looks(s.Node(node))
@@ -121,13 +121,13 @@ func TestTheAPIServerDiesInMidDrain(t *testing.T) {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
 	s.Settled("app", 16, node)
-	// An answer that was lost with the server is asked for again, so a pod may be told twice; never another one of its name.
+	// An answer that was lost with the server is asked for again, so a pod may be evicted twice; never another one of its name.
 	checker.Verify(s)
 	m.End()
 	givenBack(s, node, before)
 }
 
-func TestAnUncordonByHandIsReportedOnRequest(t *testing.T) {
+func TestOperators_ManualUncordonReported(t *testing.T) {
 	s := alone(t)
 	node := s.AddNode()
 	s.Pod("blocked", harness.Pods{Node: node})
@@ -157,12 +157,12 @@ func TestAnUncordonByHandIsReportedOnRequest(t *testing.T) {
 	}
 	m.End()
 	if n := s.Node(node); n.Spec.Unschedulable || len(n.Spec.Taints) > 0 {
-		t.Errorf("in the end the node is %s", looks(n))
+		t.Errorf("finally the node is %s", looks(n))
 	}
 }
 
-// TestALeaseLostForTooLong gives the node back to those who have its lease.
-func TestALeaseLostForTooLong(t *testing.T) {
+// TestOperators_LeaseLostForTooLong gives the node back to those who have its lease.
+func TestOperators_LeaseLostForTooLong(t *testing.T) {
 	s := alone(t)
 	node := s.AddNode()
 	before := looks(s.Node(node))
@@ -178,12 +178,12 @@ func TestALeaseLostForTooLong(t *testing.T) {
 	if !strings.Contains(status.LastError, "maintenance failed: lease could not be extended") {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
-	s.Told("NodeMaintenance", m.Name, maintenance.EventFailed, "")
+	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventFailed, "")
 	givenBack(s, node, before)
 	if holder := s.Holder(node); holder != remediator {
 		t.Errorf("the lease is held by %q", holder)
 	}
-	// The incumbent uncordons again and again what the new holder cordons.
+	// node-maintenance-operator uncordons again and again what the new holder cordons.
 	s.ChangeNode(node, func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	drainedMeanwhile(s)
 	if !s.Node(node).Spec.Unschedulable {
@@ -191,8 +191,8 @@ func TestALeaseLostForTooLong(t *testing.T) {
 	}
 }
 
-// TestAServerThatCannotStreamListsIsListed is how servers before Kubernetes 1.32 are read.
-func TestAServerThatCannotStreamListsIsListed(t *testing.T) {
+// TestOperator_ServerWithoutWatchList is how servers before Kubernetes 1.32 are read.
+func TestOperator_ServerWithoutWatchList(t *testing.T) {
 	s := alone(t)
 	node, other := s.AddNode(), s.AddNode()
 	s.Pod("app", harness.Pods{Node: node})

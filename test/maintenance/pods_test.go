@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestEveryKindOfPodLeavesButDaemonsAndStaticOnes is the incumbent's selection.
-func TestEveryKindOfPodLeavesButDaemonsAndStaticOnes(t *testing.T) {
+// TestPods_SelectedForEviction is the selection of node-maintenance-operator.
+func TestPods_SelectedForEviction(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	staying := uids(append(s.DaemonSet("daemon", 1, harness.Pods{}), s.StaticPod("static", node)))
@@ -59,8 +59,8 @@ func TestEveryKindOfPodLeavesButDaemonsAndStaticOnes(t *testing.T) {
 	}
 }
 
-// TestTheReplacementOfAStatefulSetsPodIsNotEvicted: it has the name of the pod that was.
-func TestTheReplacementOfAStatefulSetsPodIsNotEvicted(t *testing.T) {
+// TestPods_StatefulSetReplacementNotEvicted: it has the name of the pod that was.
+func TestPods_StatefulSetReplacementNotEvicted(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	old := uids(s.StatefulSet("db", harness.Pods{Replicas: 5, Ends: "100ms"}))
@@ -86,7 +86,7 @@ func TestTheReplacementOfAStatefulSetsPodIsNotEvicted(t *testing.T) {
 	t.Logf("5 pods left with %d requests, by code %v", len(asked.Evictions), harness.Codes(asked.Evictions))
 }
 
-func TestAFinalizerIsNamed(t *testing.T) {
+func TestPods_FinalizerReported(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.Pod("held", harness.Pods{Node: node, Grace: 1, Finalizers: []string{"example.com/backup"}})
@@ -100,7 +100,7 @@ func TestAFinalizerIsNamed(t *testing.T) {
 	m.Phase(medik8s.PhaseSucceeded)
 }
 
-func TestALongEndIsSaidToBeOne(t *testing.T) {
+func TestPods_LongTerminationReported(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
 	s.Pod("slow", harness.Pods{Node: node, Grace: 600, Ends: "8s"})
@@ -119,7 +119,7 @@ func TestALongEndIsSaidToBeOne(t *testing.T) {
 	}
 	asked := requests(s)
 	if len(asked.Evictions) != 2 {
-		t.Errorf("two pods that were told to end were told %d times, by code %v", len(asked.Evictions), harness.Codes(asked.Evictions))
+		t.Errorf("two pods were evicted %d times, by code %v", len(asked.Evictions), harness.Codes(asked.Evictions))
 	}
 	if err := s.Client.Delete(t.Context(), s.GetPod("stuck"), force); err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestMetadataOfAPoolAndAMaintenanceShareANode: what the pool declares comes and goes, and neither touches what is the other's.
-func TestMetadataOfAPoolAndAMaintenanceShareANode(t *testing.T) {
+// TestMaintenance_MetadataOnTheSameNode: what the pool declares comes and goes, and neither touches what is the other's.
+func TestMaintenance_MetadataOnTheSameNode(t *testing.T) {
 	s := site(t)
 	pool := s.Name
 	s.Pool(cluster.PoolOptions{Name: pool, Machines: 2})
@@ -55,7 +55,7 @@ func TestMetadataOfAPoolAndAMaintenanceShareANode(t *testing.T) {
 	n, other := s.Node(node), s.Node(pool+"-1")
 	if n.Spec.Unschedulable || len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Value != "three" || n.Labels["example.com/team"] != "green" ||
 		len(n.Labels) != len(other.Labels) {
-		t.Errorf("in the end the node is\n%s\nand its sibling\n%s", looks(n), looks(other))
+		t.Errorf("finally the node is\n%s\nand its sibling\n%s", looks(n), looks(other))
 	}
 	declare("four", "blue")
 	if n := s.Node(node); len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Value != "four" {

@@ -17,7 +17,7 @@ import (
 )
 
 // TestTakeOver_MachineGone has a maintenance wait for the Machine that has cordoned the node, and take the node over when that is gone. What its
-// kubelet has put into the record besides stays on the node.
+// kubelet has added to the record stays on the node.
 func TestTakeOver_MachineGone(t *testing.T) {
 	s := site(t)
 	s.Pool(cluster.PoolOptions{Name: s.Name, Machines: 1})

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestAWorkerGoesIntoMaintenanceAndComesBack is what the incumbent's own e2e suite asks of a worker node.
-func TestAWorkerGoesIntoMaintenanceAndComesBack(t *testing.T) {
+// TestWorker_IntoMaintenanceAndBack is what the e2e suite of node-maintenance-operator expects of a worker node.
+func TestWorker_IntoMaintenanceAndBack(t *testing.T) {
 	s := site(t)
 	worker := s.AddNode()
 	before := looks(s.Node(worker))
@@ -22,7 +22,7 @@ func TestAWorkerGoesIntoMaintenanceAndComesBack(t *testing.T) {
 
 	started := time.Now().Add(-time.Second)
 	m := s.Maintain(worker, nil)
-	if n := s.Told("NodeMaintenance", m.Name, maintenance.EventBegin, "Begin a node maintenance"); n != 1 {
+	if n := s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventBegin, "Begin a node maintenance"); n != 1 {
 		t.Errorf("%d events of the beginning", n)
 	}
 	t.Run("a second one for the node fails", func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestAWorkerGoesIntoMaintenanceAndComesBack(t *testing.T) {
 		}
 	})
 	status := m.Phase(medik8s.PhaseSucceeded)
-	if n := s.Told("NodeMaintenance", m.Name, maintenance.EventSucceeded, "Node maintenance was succeeded"); n != 1 {
+	if n := s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventSucceeded, "Node maintenance was succeeded"); n != 1 {
 		t.Errorf("%d events of the success", n)
 	}
 	if status.DrainProgress != 100 || status.LastError != "" || len(status.PendingPods)+len(status.PendingPodsRefs) != 0 ||
@@ -51,7 +51,7 @@ func TestAWorkerGoesIntoMaintenanceAndComesBack(t *testing.T) {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
 	if !strings.Contains(about(shared.Log(), worker), "Reconciling with fixed duration") {
-		t.Error("the log line that the incumbent's tests look for was not printed")
+		t.Error("the log line that the tests of node-maintenance-operator look for was not printed")
 	}
 	node := s.Node(worker)
 	if err := inMaintenance(node); err != nil {
@@ -70,8 +70,8 @@ func TestAWorkerGoesIntoMaintenanceAndComesBack(t *testing.T) {
 	if time.Since(ended) > time.Minute {
 		t.Error("that is more than a minute")
 	}
-	s.Told("NodeMaintenance", m.Name, maintenance.EventRemoved, "Removed a node maintenance")
-	s.Told("Node", worker, maintenance.EventUncordon, "Uncordon a node")
+	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventRemoved, "Removed a node maintenance")
+	s.AwaitEvent("Node", worker, maintenance.EventUncordon, "Uncordon a node")
 	s.AwaitHolder(worker, "")
 	if lease := s.LeaseOf(worker); lease != nil {
 		t.Errorf("the lease is still there: %v", lease.Spec)
@@ -79,7 +79,7 @@ func TestAWorkerGoesIntoMaintenanceAndComesBack(t *testing.T) {
 	s.Settled("app", 1, worker)
 }
 
-// checkLease compares a node's lease with the incumbent's.
+// checkLease compares a node's lease with that of node-maintenance-operator.
 func checkLease(s *harness.Site, node string, since time.Time) {
 	s.Helper()
 	lease := s.LeaseOf(node)
@@ -101,15 +101,15 @@ func checkLease(s *harness.Site, node string, since time.Time) {
 	}
 }
 
-func TestAMaintenanceOfANodeThatIsNotThereFails(t *testing.T) {
+func TestMaintenance_NodeDoesNotExist(t *testing.T) {
 	s := site(t)
 	m := s.Maintain(s.Name+"-nowhere", nil)
 	status := m.Phase(medik8s.PhaseFailed)
 	if want := `nodes "` + m.Node + `" not found`; status.LastError != want {
 		t.Errorf("lastError is %q, want %q", status.LastError, want)
 	}
-	s.Told("NodeMaintenance", m.Name, maintenance.EventBegin, "")
-	s.Told("NodeMaintenance", m.Name, maintenance.EventFailed, "Failed a node maintenance")
+	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventBegin, "")
+	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventFailed, "Failed a node maintenance")
 	m.Condition(plan.ConditionReady, "NodeNotFound", m.Node)
 	m.End()
 }

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestPromtoolTakesTheRules(t *testing.T) {
+func TestAlerts_PromtoolAccepts(t *testing.T) {
 	if output, err := promtool(t, "check", "rules", "--lint=all", "--lint-fatal", filepath.Join(root, "monitoring/alerts.yaml")); err != nil {
 		t.Errorf("promtool check rules: %v\n%s", err, output)
 	}
@@ -26,7 +26,7 @@ func unitTests(t *testing.T) []string {
 	return files
 }
 
-func TestAlertsFireWhenTheyShould(t *testing.T) {
+func TestAlerts_RuleTests(t *testing.T) {
 	if output, err := promtool(t, append([]string{"test", "rules"}, unitTests(t)...)...); err != nil {
 		t.Errorf("promtool test rules: %v\n%s", err, output)
 	}
@@ -41,7 +41,7 @@ type unitTest struct {
 	} `json:"promql_expr_test"`
 }
 
-func TestEachAlertIsTestedBothWays(t *testing.T) {
+func TestAlerts_TestedFiringAndSilent(t *testing.T) {
 	type seen struct{ fires, silent bool }
 	tested := map[string]seen{}
 	name := regexp.MustCompile(`^ALERTS\{alertname="(\w+)",alertstate="firing"\}$`)
@@ -77,7 +77,7 @@ func TestEachAlertIsTestedBothWays(t *testing.T) {
 	}
 }
 
-func TestAlertsSayWhatANightShiftNeeds(t *testing.T) {
+func TestAlerts_Annotations(t *testing.T) {
 	var names []string
 	for _, alert := range alerts(t) {
 		names = append(names, alert.Alert)
@@ -103,7 +103,7 @@ func TestAlertsSayWhatANightShiftNeeds(t *testing.T) {
 }
 
 // Prometheus calls the namespace of an object exported_namespace, unless its configuration has honorLabels. An alert has to work with both.
-func TestAlertsNameTheNamespaceOfAnObject(t *testing.T) {
+func TestAlerts_NamespaceOfObjects(t *testing.T) {
 	for _, alert := range alerts(t) {
 		for _, by := range groupings(alert.Expr) {
 			if slices.Contains(by, "exported_namespace") && !slices.Contains(by, "namespace") {

@@ -87,7 +87,7 @@ func dashboardExpressions(t *testing.T) []expression {
 	return all
 }
 
-func TestDashboardsCanBeImportedAnywhere(t *testing.T) {
+func TestDashboards_Importable(t *testing.T) {
 	titles := map[string]bool{}
 	for file, d := range dashboards(t) {
 		if d.ID != nil || d.UID != "drover-"+strings.TrimSuffix(file, ".json") || !slices.Contains(d.Tags, "drover") || titles[d.Title] {

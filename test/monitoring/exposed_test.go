@@ -32,7 +32,7 @@ func documented() []status.MetricDoc {
 		healthcheck.MetricDocs, upgrade.MetricDocs(), operator.MetricDocs())
 }
 
-// describer is a registry that tells what it holds, also metrics that have no series yet.
+// describer is a registry that describes its metrics, also metrics that have no series yet.
 type describer interface{ Describe(chan<- *prometheus.Desc) }
 
 // exposed are the labels of all metrics that an operator with all capabilities serves, by name: its own, and those of the libraries.
@@ -94,7 +94,7 @@ func parse(t *testing.T, desc *prometheus.Desc) (name string, labels []string) {
 	return match[1], labels
 }
 
-func TestDocumentedMetricsAreRegistered(t *testing.T) {
+func TestMetrics_DocumentedAreRegistered(t *testing.T) {
 	have := exposed(t)
 	for _, doc := range documented() {
 		labels, found := have[doc.Name]

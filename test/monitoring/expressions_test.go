@@ -90,7 +90,7 @@ var elsewhere = map[string][]string{
 // ofTarget are the labels that Prometheus gives to everything it scrapes, and le, which histograms have.
 var ofTarget = []string{"job", "cluster", "namespace", "exported_namespace", "pod", "instance", "le"}
 
-// labelsOf tells the labels of a metric; a histogram is asked for by the names of its parts.
+// labelsOf returns the labels of a metric; a histogram is asked for by the names of its parts.
 func labelsOf(metric string, known map[string][]string) ([]string, bool) {
 	for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
 		name, has := strings.CutSuffix(metric, suffix)
@@ -103,7 +103,7 @@ func labelsOf(metric string, known map[string][]string) ([]string, bool) {
 	return nil, false
 }
 
-func TestEveryExpressionAsksForWhatIsThere(t *testing.T) {
+func TestExpressions_UseExistingMetricsAndLabels(t *testing.T) {
 	known, fixed := exposed(t), values()
 	for e, asked := range selectors(t, expressions(t)) {
 		labels := slices.Clone(ofTarget)
@@ -132,7 +132,7 @@ func TestEveryExpressionAsksForWhatIsThere(t *testing.T) {
 }
 
 // What libraries expose may change with them: it is on a list that live/ compares with a running operator.
-func TestMetricsOfLibrariesAreListed(t *testing.T) {
+func TestExpressions_LibraryMetricsListed(t *testing.T) {
 	var listed struct {
 		Served map[string][]string `json:"served"`
 		Later  map[string]string   `json:"later"`
@@ -183,7 +183,7 @@ func checkValue(t *testing.T, e expression, metric, label string, m matcher, fix
 }
 
 // Without the job, the same metric of another program would be taken for Drover's.
-func TestEveryAlertAsksForDroverAlone(t *testing.T) {
+func TestAlerts_SelectOnlyDrover(t *testing.T) {
 	var all []expression
 	for _, alert := range alerts(t) {
 		all = append(all, expression{alert.Alert, alert.Expr})
@@ -201,7 +201,7 @@ func TestEveryAlertAsksForDroverAlone(t *testing.T) {
 }
 
 // Each metric that is documented stands in a dashboard, or is named as not shown, with the reason.
-func TestEveryMetricIsShown(t *testing.T) {
+func TestDashboards_ShowEveryMetric(t *testing.T) {
 	var notShown map[string]string
 	read(t, "test/monitoring/not-shown.yaml", &notShown)
 	shown := map[string]bool{}
@@ -225,7 +225,7 @@ func TestEveryMetricIsShown(t *testing.T) {
 }
 
 // promtool has a linter for rules alone, so the expressions of the dashboards are given to it as rules.
-func TestPromtoolTakesTheDashboards(t *testing.T) {
+func TestDashboards_PromtoolAccepts(t *testing.T) {
 	var rules []rule
 	names := map[string]string{}
 	for i, e := range dashboardExpressions(t) {

@@ -21,7 +21,7 @@ func readFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-func TestEveryAlertHasARunbookAndTheOtherWayRound(t *testing.T) {
+func TestRunbooks_OnePerAlert(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join(root, "docs/runbooks"))
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestEveryAlertHasARunbookAndTheOtherWayRound(t *testing.T) {
 	}
 }
 
-func TestRunbooksHaveTheirParts(t *testing.T) {
+func TestRunbooks_Sections(t *testing.T) {
 	parts := []string{"Meaning", "Impact", "Diagnosis", "Mitigation", "Escalation"}
 	for _, alert := range alerts(t) {
 		text := readFile(t, "docs/runbooks/"+alert.Alert+".md")
@@ -73,7 +73,7 @@ func TestRunbooksHaveTheirParts(t *testing.T) {
 // link is a Markdown link to something that is not a web page.
 var link = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 
-func TestLinksOfTheOperationsPagesLead(t *testing.T) {
+func TestOperationsPages_Links(t *testing.T) {
 	pages := []string{"docs/operations.md"}
 	for _, alert := range alerts(t) {
 		pages = append(pages, "docs/runbooks/"+alert.Alert+".md")
@@ -108,7 +108,7 @@ func anchors(text string) []string {
 }
 
 // Every event that a runbook looks for is one that Drover writes.
-func TestRunbooksLookForEventsThatExist(t *testing.T) {
+func TestRunbooks_EventsExist(t *testing.T) {
 	known := readFile(t, "docs/events.md")
 	field := regexp.MustCompile(`--field-selector reason=(\w+)`)
 	for _, alert := range alerts(t) {
@@ -121,7 +121,7 @@ func TestRunbooksLookForEventsThatExist(t *testing.T) {
 }
 
 // Every call of the plugin that a page shows is one that the plugin takes.
-func TestCommandsOfTheOperationsPagesExist(t *testing.T) {
+func TestOperationsPages_CommandsExist(t *testing.T) {
 	pages, found := []string{"docs/operations.md"}, 0
 	for _, alert := range alerts(t) {
 		pages = append(pages, "docs/runbooks/"+alert.Alert+".md")

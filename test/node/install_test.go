@@ -30,8 +30,8 @@ func values(more ...string) []string {
 	}, more...)
 }
 
-// TestOnRealNodes is the life of an installation, in the order in which it goes.
-func TestOnRealNodes(t *testing.T) {
+// TestRealNodes is the life of an installation, in the order in which it goes.
+func TestRealNodes(t *testing.T) {
 	w := world(t)
 	h := helm.New(t, env)
 	before := states(w)
@@ -130,7 +130,7 @@ func printed(ctx context.Context, namespace, pod string, follow bool) (string, e
 	return string(text), err
 }
 
-// testPods: two Pods run, on both nodes, as nobody, and their logs can be read.
+// testPods: two Pods run, on both nodes, as an unprivileged user, and their logs can be read.
 func testPods(t *testing.T) {
 	w := world(t)
 	nodes := map[string]bool{}
@@ -153,7 +153,7 @@ func leader(w *harness.World) (string, error) {
 		return "", err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return "", fmt.Errorf("nobody leads")
+		return "", fmt.Errorf("no operator is the leader")
 	}
 	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 	return pod, nil

@@ -90,7 +90,7 @@ func testMaintenance(t *testing.T) {
 	ready(w)
 }
 
-// watch follows the Pods of the shop, change by change, until the function is called that it returns. That one tells how many were ready when
+// watch follows the Pods of the shop, change by change, until the function is called that it returns. That function returns how many were ready when
 // they were fewest, those aside that had been asked to end, and how many those were.
 func watch(w *harness.World) func() (fewest, asked int) {
 	w.Helper()

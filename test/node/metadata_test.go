@@ -14,7 +14,7 @@ import (
 )
 
 // testMetadata: what a MachineSet declares reaches Nodes whose kubelets are real, beside what those write themselves, and goes from them again.
-// The Machines are somebody else's, as on OpenShift.
+// Another operator owns the Machines, as on OpenShift.
 func testMetadata(t *testing.T) {
 	w := world(t)
 	labels := map[string]string{"example.com/pool": "metal"}

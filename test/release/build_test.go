@@ -242,7 +242,7 @@ func TestBuild_Terminated(t *testing.T) {
 	c.start("", "node").ends(0)
 }
 
-// TestBuild_KeyFails has go fail to tell what it is: nothing is taken for built, or for missing.
+// TestBuild_KeyFails has go env fail: nothing is considered built, or missing.
 func TestBuild_KeyFails(t *testing.T) {
 	c := newCheckout(t)
 	c.write("release", "")

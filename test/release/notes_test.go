@@ -43,7 +43,7 @@ Two words.
 [1.2.0]: https://example.com
 `
 
-func TestReleaseNotes(t *testing.T) {
+func TestReleaseNotes_Extracted(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string
@@ -64,7 +64,7 @@ func TestReleaseNotes(t *testing.T) {
 }
 
 // Every section can be released; that of what is not released yet is empty just after a release.
-func TestTheChangelogCanBeReleased(t *testing.T) {
+func TestReleaseNotes_ChangelogReleasable(t *testing.T) {
 	text := readFile(t, "CHANGELOG.md")
 	sections := regexp.MustCompile(`(?m)^## \[([^\]]+)\]`).FindAllStringSubmatch(text, -1)
 	if len(sections) == 0 || sections[0][1] != "Unreleased" {

@@ -51,7 +51,7 @@ func contents(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-func TestThePluginIsPackedTwiceTheSame(t *testing.T) {
+func TestPlugin_Reproducible(t *testing.T) {
 	const version = "v1.2.3-rc.1"
 	archive := "kubectl-drover_" + version + "_" + runtime.GOOS + "_" + runtime.GOARCH + ".tar.gz"
 	out := pack(t, version)
@@ -100,7 +100,7 @@ func unpack(t *testing.T, archive string) string {
 	return folder
 }
 
-// completes asks kubectl itself, as a shell does when somebody presses the tabulator, with the unpacked archive on the PATH.
+// completes asks kubectl itself, as a shell does when a user presses the tabulator, with the unpacked archive on the PATH.
 func completes(t *testing.T, unpacked string) {
 	t.Helper()
 	pool := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: cluster.MachineNamespace}}

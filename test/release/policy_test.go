@@ -23,7 +23,7 @@ var writers = map[string][]string{
 
 var (
 	pinned = regexp.MustCompile(`^((actions|github)/[a-z-]+(/[a-z-]+)?|ossf/scorecard-action)@[0-9a-f]{40}$`)
-	// tests is what runs the code of the repository, or that of a change which nobody has looked at.
+	// tests is what runs the code of the repository, or that of a change which is not reviewed.
 	tests = regexp.MustCompile(`\bmake\b|\bgo (test|run|generate|build)\b|\bhack/(release|test-node|verify|lint|build|images)\.sh`)
 )
 
@@ -149,7 +149,7 @@ jobs:
 			old: "checkout" + commit, new: "checkout@v5",
 			want: "a: actions/checkout@v5 is not pinned to a commit, or is not of actions, github or ossf",
 		},
-		"an action of somebody": {
+		"an action of an unknown owner": {
 			old: "actions/checkout", new: "some/checkout",
 			want: "a: some/checkout" + commit + " is not pinned to a commit, or is not of actions, github or ossf",
 		},
@@ -185,7 +185,7 @@ jobs:
 	}
 }
 
-// TestDependabot_CoversEveryModule: a module that nobody names grows old.
+// TestDependabot_CoversEveryModule: a module that is missing there gets no updates.
 func TestDependabot_CoversEveryModule(t *testing.T) {
 	var d struct {
 		Version int `json:"version"`
@@ -229,7 +229,7 @@ func TestDependabot_CoversEveryModule(t *testing.T) {
 				matched, _ := filepath.Match(pattern, max(folder, "/"))
 				return matched
 			}) && !strings.HasPrefix(folder, "/bin") {
-				t.Errorf("nobody keeps the modules of %s/go.mod up to date", folder)
+				t.Errorf("Dependabot does not update the modules of %s/go.mod", folder)
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func TestCodeowners_NamesWhatIsThere(t *testing.T) {
 			t.Error(err)
 		}
 		if len(fields) < 2 {
-			t.Errorf("nobody owns %s", fields[0])
+			t.Errorf("%s has no owner", fields[0])
 		}
 	}
 }

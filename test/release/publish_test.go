@@ -172,7 +172,7 @@ func TestRelease_NeedsAVersion(t *testing.T) {
 	}
 }
 
-// TestRelease_NamesItsImageByDigest: chart, plain YAML and bundle, and only where there is a digest. Whoever has an image of their own gives its tag.
+// TestRelease_NamesItsImageByDigest: chart, plain YAML and bundle, and only where there is a digest. Users with an image of their own give its tag.
 func TestRelease_NamesItsImageByDigest(t *testing.T) {
 	const repository = "registry.example.com:5000/a/drover"
 	image := repository + "@sha256:" + strings.Repeat("5", 64)

@@ -116,7 +116,7 @@ func TestWorkflows_CallWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestWorkflows_PinsSayTheirVersion: without the comment behind a pin nobody can tell whether it is an old one, and Dependabot leaves it.
+// TestWorkflows_PinsSayTheirVersion: without the comment behind a pin a reader does not see whether it is an old one, and Dependabot leaves it.
 func TestWorkflows_PinsSayTheirVersion(t *testing.T) {
 	pins := map[string]string{}
 	for name := range workflows(t) {
@@ -166,7 +166,7 @@ func TestWorkflows_Release(t *testing.T) {
 		t.Errorf("%d steps attest provenance, want one for the image and one for the files", provenance)
 	}
 	if w.Jobs["publish"].Environment == "" {
-		t.Error("publish belongs to no environment, so that nobody can be asked before")
+		t.Error("publish belongs to no environment, so that no approval can be required")
 	}
 	for _, s := range w.Jobs["release"].Steps {
 		if strings.HasPrefix(s.Uses, "actions/checkout@") || strings.Contains(s.Run, "hack/") {

@@ -82,7 +82,8 @@ func TestOneNodeAfterTheOther(t *testing.T) {
 	}
 	// An event is sent after the status is written.
 	s.Eventually("the events", func() error {
-		ignored, done := s.Told("MutexRunConfig", "run", "SkipTLSVerifyIgnored", ""), s.Told("MutexRunConfig", "run", "UpgradeRunDone", "12 nodes")
+		ignored := s.AwaitEvent("MutexRunConfig", "run", "SkipTLSVerifyIgnored", "")
+		done := s.AwaitEvent("MutexRunConfig", "run", "UpgradeRunDone", "12 nodes")
 		if ignored != 1 || done != 1 {
 			return fmt.Errorf("SkipTLSVerifyIgnored %d times, UpgradeRunDone %d times", ignored, done)
 		}
@@ -173,7 +174,7 @@ func TestAJobFails(t *testing.T) {
 	// Nothing is under way of the node. A release that the API server does not take at once is tried again, and the status does not wait for it.
 	s.AwaitHolder(s.nodes[0], "")
 	s.Eventually("the failure is told", func() error {
-		if s.Told("MutexRunConfig", "run", "MutexJobFailed", "") == 0 {
+		if s.AwaitEvent("MutexRunConfig", "run", "MutexJobFailed", "") == 0 {
 			return fmt.Errorf("it is not")
 		}
 		return nil
@@ -251,7 +252,7 @@ func TestANodeWhoseJobFailsIsSkipped(t *testing.T) {
 	s.restored()
 	// Now that their pool is given back OpenShift upgrades them, so the status says no more that they have failed.
 	for _, node := range s.nodes {
-		if s.Told("Node", node, "NodeUpgradeFailed", "has failed") == 0 {
+		if s.AwaitEvent("Node", node, "NodeUpgradeFailed", "has failed") == 0 {
 			t.Errorf("it is not told that node %s was left out", node)
 		}
 	}
@@ -317,7 +318,7 @@ func TestNodesComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := s.await(v1alpha1.PhaseDone)
-	if run.Status.Total != 3 || run.Status.Done != 3 || s.Told("MutexRunConfig", "run", "NodeLeftRun", s.nodes[0]) == 0 {
+	if run.Status.Total != 3 || run.Status.Done != 3 || s.AwaitEvent("MutexRunConfig", "run", "NodeLeftRun", s.nodes[0]) == 0 {
 		t.Errorf("the status is %s", harness.JSON(run.Status))
 	}
 	s.restored()

@@ -37,7 +37,7 @@ type settings struct {
 
 func parse() (settings, error) {
 	var s settings
-	flag.StringVar(&s.json, "json", "", "file for the figures, besides the table")
+	flag.StringVar(&s.json, "json", "", "file for the figures, in addition to the table")
 	flag.StringVar(&s.binary, "drover", filepath.Join("bin", "drover"), "the operator's program")
 	flag.StringVar(&s.sandbox, "sandbox", filepath.Join("bin", "drover-sandbox"), "the sandbox's program, for kubectl")
 	flag.IntVar(&s.nodes, "nodes", 50, "nodes that are drained at once")

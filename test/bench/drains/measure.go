@@ -103,10 +103,10 @@ func (s *stage) read(ctx context.Context, user string, out *drained) error {
 	if _, err := s.cluster.Audit().Sync(ctx); err != nil {
 		return err
 	}
-	ledgers := map[string]*ledger{}
+	budgets := map[string]*budgetUse{}
 	err := s.cluster.Audit().Each(s.mark, func(e *cluster.AuditEvent) error {
 		if e.User == user && e.Resource == "pods" {
-			out.count(e, ledgers)
+			out.count(e, budgets)
 		}
 		return nil
 	})
@@ -116,7 +116,7 @@ func (s *stage) read(ctx context.Context, user string, out *drained) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	idle, times := time.Duration(0), 0
-	for app, l := range ledgers {
+	for app, l := range budgets {
 		l.freed = s.freed[app]
 		out.Ideal = max(out.Ideal, shortest(l.turns(), s.away, s.ends).Seconds())
 		sum, n := l.idle(s.away)
@@ -129,7 +129,7 @@ func (s *stage) read(ctx context.Context, user string, out *drained) error {
 }
 
 // count counts one request about a pod.
-func (d *drained) count(e *cluster.AuditEvent, ledgers map[string]*ledger) {
+func (d *drained) count(e *cluster.AuditEvent, budgets map[string]*budgetUse) {
 	switch {
 	case e.Subresource == "" && e.Verb == "get":
 		d.Gets++
@@ -137,10 +137,10 @@ func (d *drained) count(e *cluster.AuditEvent, ledgers map[string]*ledger) {
 	case e.Code == http.StatusCreated:
 		d.Evicted++
 		app, _, _ := strings.Cut(e.Name, "-")
-		if ledgers[app] == nil {
-			ledgers[app] = &ledger{}
+		if budgets[app] == nil {
+			budgets[app] = &budgetUse{}
 		}
-		ledgers[app].taken = append(ledgers[app].taken, e.Answered)
+		budgets[app].taken = append(budgets[app].taken, e.Answered)
 	case e.Code == http.StatusTooManyRequests:
 		d.Blocked++
 	default:
@@ -244,7 +244,7 @@ func (s *stage) byKubectl(ctx context.Context, side string) (drained, error) {
 	if err != nil {
 		return drained{}, err
 	}
-	// kubectl has a user of its own, so that its requests are told apart.
+	// kubectl has a user of its own, which distinguishes its requests.
 	config, err := s.cluster.As("drainer", "system:masters")
 	if err != nil {
 		return drained{}, err

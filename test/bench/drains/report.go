@@ -107,7 +107,7 @@ func (r report) verdict() string {
 	}
 	for i, d := range r.Drover {
 		judge(d.ofIdeal() <= wantOfIdeal, "round %d: %.2f of what the budgets allow, at most %.1f", i+1, d.ofIdeal(), wantOfIdeal)
-		judge(d.calls() <= wantCalls, "round %d: %.2f eviction requests per pod besides those that budgets refused, at most %.1f", i+1, d.calls(),
+		judge(d.calls() <= wantCalls, "round %d: %.2f eviction requests per pod that budgets did not refuse, at most %.1f", i+1, d.calls(),
 			wantCalls)
 		judge(d.Gets == 0, "round %d: %d GETs of pods, none", i+1, d.Gets)
 	}

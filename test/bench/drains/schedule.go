@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// ledger is what happened to one budget in a run: when evictions were accepted under it, and when it had the places back.
-type ledger struct {
+// budgetUse is what happened to one budget in a run: when evictions were accepted under it, and when it had the places back.
+type budgetUse struct {
 	taken, freed []time.Time
 }
 
 // turns matches places with evictions in the order in which they came. What was not given back until the end takes as long as the ones
 // before on the average.
-func (l *ledger) turns() []time.Duration {
+func (l *budgetUse) turns() []time.Duration {
 	slices.SortFunc(l.taken, time.Time.Compare)
 	slices.SortFunc(l.freed, time.Time.Compare)
 	var lengths []time.Duration
@@ -31,7 +31,7 @@ func (l *ledger) turns() []time.Duration {
 }
 
 // idle is how long the places were free, on the average, before the next eviction took them.
-func (l *ledger) idle(places int) (sum time.Duration, times int) {
+func (l *budgetUse) idle(places int) (sum time.Duration, times int) {
 	for i := places; i < len(l.taken) && i-places < len(l.freed); i++ {
 		sum += max(l.taken[i].Sub(l.freed[i-places]), 0)
 		times++

@@ -26,7 +26,7 @@ func TestShortest(t *testing.T) {
 
 func TestTurns(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
-	l := ledger{taken: []time.Time{at(2), at(0), at(4)}, freed: []time.Time{at(3), at(6)}}
+	l := budgetUse{taken: []time.Time{at(2), at(0), at(4)}, freed: []time.Time{at(3), at(6)}}
 	got := l.turns()
 	// 0 to 3, 2 to 6, and the third as long as those on the average.
 	for i, want := range []time.Duration{3 * time.Second, 4 * time.Second, 3500 * time.Millisecond} {

@@ -64,7 +64,7 @@ func main() {
 
 func run() error {
 	var s settings
-	flag.StringVar(&s.json, "json", "", "file for the figures, besides the table")
+	flag.StringVar(&s.json, "json", "", "file for the figures, in addition to the table")
 	flag.StringVar(&s.binary, "drover", filepath.Join("bin", "drover"), "the operator's program")
 	flag.IntVar(&s.machines, "machines", 1000, "Machines that are made and removed")
 	flag.IntVar(&s.rounds, "rounds", 2, "how often it is measured")

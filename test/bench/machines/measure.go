@@ -23,7 +23,7 @@ import (
 // The pools: the measured one, one whose drains are stuck, and another that is not to be slowed by it.
 const pool, stuckPool, otherPool = "measured", "stuck", "other"
 
-// stage is a control plane without anybody who writes besides: the Nodes of the provider are ready from the start, so not even kwok runs.
+// stage is a control plane without other writers: the Nodes of the provider are ready from the start, so not even kwok runs.
 type stage struct {
 	settings
 	cluster *cluster.Cluster

@@ -20,7 +20,7 @@ import (
 // turns is how many Nodes turn NotReady and Ready again.
 const turns = 20
 
-// atRest is what a large pool costs while nothing changes, and how soon it tells of a change.
+// atRest is what a large pool costs while nothing changes, and how soon it reports a change.
 type atRest struct {
 	Writes int `json:"writes"`
 	// Memory is the peak of the resident memory in MiB, of an operator that was started when the Machines were there.

@@ -78,7 +78,7 @@ func (s *stage) occupy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Nobody runs here who would make it.
+	// There is no controller here that would create it.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}
 	if err := s.client.Create(ctx, account); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err

@@ -49,7 +49,7 @@ func main() {
 
 func run() error {
 	var s settings
-	flag.StringVar(&s.json, "json", "", "file for the figures, besides the table")
+	flag.StringVar(&s.json, "json", "", "file for the figures, in addition to the table")
 	flag.StringVar(&s.binary, "drover", filepath.Join("bin", "drover"), "the operator's program")
 	flag.IntVar(&s.nodes, "nodes", 200, "nodes that are upgraded")
 	flag.IntVar(&s.rules, "rules", 2, "rules, each with a Job that ends at once")

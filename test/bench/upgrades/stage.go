@@ -33,7 +33,7 @@ const (
 	neverAsLater = "0 0 29 2 *"
 )
 
-// stage is a control plane with OpenShift's part and nobody else who writes.
+// stage is a control plane with the machine-config simulator and no other writer.
 type stage struct {
 	settings
 

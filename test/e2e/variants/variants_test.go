@@ -43,7 +43,7 @@ func declare(w *harness.World, pool string, labels map[string]string, taints ...
 	})
 }
 
-func TestWhenTheClusterAPIOwnsAMachineOnlyItsNodeIsWritten(t *testing.T) {
+func TestVariants_ClusterAPIAuthority(t *testing.T) {
 	w := harness.NewWorld(t, env)
 	w.Pool(cluster.PoolOptions{Name: "capi", Machines: 2, Labels: map[string]string{"example.com/old": "1"}, CopyToNodes: true})
 	if output, err := harness.Kubectl(t.Context(), env, strings.NewReader(machinePolicy), "apply", "-f", "-"); err != nil {
@@ -85,7 +85,7 @@ func TestWhenTheClusterAPIOwnsAMachineOnlyItsNodeIsWritten(t *testing.T) {
 }
 
 // TestTheCapabilityFollowsItsCRDs is last: it deletes every MachineSet and Machine.
-func TestZTheCapabilityFollowsItsCRDs(t *testing.T) {
+func TestZVariants_CapabilityFollowsItsCRDs(t *testing.T) {
 	w := harness.NewWorld(t, env)
 	operator := w.Operator(harness.Options{})
 	if err := operator.Says(t.Context(), "capability metadata: running"); err != nil {
@@ -123,7 +123,7 @@ func TestZTheCapabilityFollowsItsCRDs(t *testing.T) {
 	}
 }
 
-func TestACapabilityThatIsNotPickedStaysOff(t *testing.T) {
+func TestVariants_CapabilityNotSelected(t *testing.T) {
 	w := harness.NewWorld(t, env)
 	operator := w.Operator(harness.Options{Args: []string{"--controllers=*,-metadata"}})
 	if err := operator.Says(t.Context(), "capability metadata: off (not in --controllers)"); err != nil {
@@ -131,7 +131,7 @@ func TestACapabilityThatIsNotPickedStaysOff(t *testing.T) {
 	}
 }
 
-func TestAllNamespacesNeedAClusterRole(t *testing.T) {
+func TestVariants_AllNamespacesNeedClusterRole(t *testing.T) {
 	const elsewhere = "elsewhere"
 	w := harness.NewWorld(t, env)
 	if err := w.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}}); err != nil {

@@ -99,7 +99,7 @@ func (j *Judge) judge(ctx context.Context, r *Request, v *view, send func() (*An
 	return answer, nil
 }
 
-// note records what a write of the operator made, by which its own writes are told from others'.
+// note records what a write of the operator made, which distinguishes its own writes from others'.
 func (j *Judge) note(r *Request, answer *Answer) {
 	if answer == nil || answer.Code >= 300 || json.Unmarshal(answer.Body, &r.answer) != nil {
 		return

@@ -27,13 +27,13 @@ type Workload struct {
 	Name string
 	// Run carries it out under a disturbance, and returns what is left, in a form in which two runs can be compared.
 	Run func(t *testing.T, d harness.Disturbance) string
-	// Interrupts tells that its user can take back what they have asked for. What is left then is a part of what is left otherwise.
+	// Interrupts is whether its user can take back what they have asked for. What is left then is a part of what is left otherwise.
 	Interrupts bool
 }
 
 // Lane runs workloads with an old view of each kind.
 type Lane struct {
-	// Package is how go test is told where the lane is.
+	// Package is the argument of go test for the lane.
 	Package string
 	// Args are how the operator is run to see what kinds it watches.
 	Args      []string

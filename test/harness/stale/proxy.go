@@ -315,7 +315,7 @@ func (p *Proxy) outgoing(r *http.Request, body io.ReadCloser) *http.Request {
 	out := r.Clone(r.Context())
 	out.URL.Scheme, out.URL.Host, out.Host, out.RequestURI = p.upstream.Scheme, p.upstream.Host, "", ""
 	out.Body = body
-	// The transport asks for compression by itself, and undoes it.
+	// The transport asks for compression on its own, and undoes it.
 	out.Header.Del("Accept-Encoding")
 	return out
 }

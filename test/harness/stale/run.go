@@ -83,7 +83,7 @@ type Run struct {
 	point   harness.CrashPoint
 	at      int
 
-	// dead tells that the first operator is.
+	// dead is whether the first operator has ended.
 	dead atomic.Bool
 
 	mu      sync.Mutex

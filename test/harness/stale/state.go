@@ -54,7 +54,7 @@ type State struct {
 type Maintenance struct {
 	Name, Node string
 	UID        types.UID
-	// Ending tells that it is being deleted.
+	// Ending is whether it is being deleted.
 	Ending bool
 }
 

@@ -32,7 +32,7 @@ type warrant struct {
 	subresource string
 	// needs are the kinds that the rule looks at.
 	needs []schema.GroupVersionResource
-	// counts tells that the rule counts what the operator itself has made and deleted, which has to be right at once. Of other writes one of its
+	// counts is whether the rule counts what the operator itself has made and deleted, which has to be right at once. Of other writes one of its
 	// controllers may know a moment after another has made them.
 	counts bool
 	// check returns why the state before the request does not warrant it; after is the state that it made.

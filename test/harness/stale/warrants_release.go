@@ -23,7 +23,7 @@ const (
 	versionLabel      = "machineconfiguration.openshift.io/release-image-version"
 )
 
-// identityOfJob are the keys that tell a run's Jobs apart.
+// identityOfJob are the keys that distinguish a run's Jobs.
 var identityOfJob = []string{
 	nodeAnnotation, versionAnnotation, "upgrade.drover.dev/rule", "upgrade.drover.dev/attempt",
 }

@@ -256,7 +256,7 @@ func TestWarrants_OfLeases(t *testing.T) {
 		},
 		{"the Machine's Node is gone", on("delete", leases, "node-m0"), machineGoes, State{}, ""},
 		{"the Machine's Node is there", on("delete", leases, "node-m0"), withNode, State{}, "still needs it"},
-		{"another's", on("delete", leases, "node-m0"), State{Leases: held("somebody")}, State{}, "not the operator"},
+		{"another's", on("delete", leases, "node-m0"), State{Leases: held("another")}, State{}, "not the operator"},
 		{"a Job of the upgrade runs", on("delete", leases, "node-m0"), State{
 			Leases: held(upgradeHolder), Jobs: []*batchv1.Job{newJob("a", "2")}, Versions: clusterVersion("2"),
 		}, State{}, "still runs"},

@@ -101,7 +101,7 @@ type view struct {
 	delay    time.Duration
 	quiet    time.Duration
 	bound    time.Duration
-	// standby tells that the time of a freeze begins when the operator becomes the leader.
+	// standby is whether the time of a freeze begins when the operator becomes the leader.
 	standby bool
 
 	mu sync.Mutex

@@ -29,8 +29,8 @@ type Alone struct {
 	Never []string
 }
 
-// Test installs the capability by the chart, has an operator work as its service account, and looks at what that was refused, and what it may do
-// besides.
+// Test installs the capability by the chart, has an operator work as its service account, and looks at what that was refused, and what else it may
+// do.
 func (a Alone) Test(t *testing.T, env *cluster.Cluster) {
 	t.Helper()
 	w, h := harness.NewWorld(t, env), New(t, env)
@@ -39,7 +39,7 @@ func (a Alone) Test(t *testing.T, env *cluster.Cluster) {
 	mark := w.AuditMark()
 	t.Run("work", func(t *testing.T) {
 		w := harness.NewWorld(t, env)
-		// The operator runs beside the cluster: nobody would answer at the webhook's Service.
+		// The operator runs outside the cluster: the webhook's Service has no endpoints.
 		if output, err := harness.Kubectl(t.Context(), env, nil, "delete", "validatingwebhookconfiguration", "drover", "--ignore-not-found"); err != nil {
 			t.Fatal(err, output)
 		}
@@ -54,7 +54,7 @@ func (a Alone) Test(t *testing.T, env *cluster.Cluster) {
 	h.Run("uninstall", "drover", "--namespace", harness.SystemNamespace, "--wait")
 }
 
-// unknownOwner is in what the API server says to whoever names an owner of a kind whose CRD is some seconds old: it refuses that as forbidden.
+// unknownOwner is part of the error of the API server for an owner of a kind whose CRD is some seconds old: it refuses that as forbidden.
 const unknownOwner = "cannot find RESTMapping"
 
 // NotRefused looks for requests of the operator that were.

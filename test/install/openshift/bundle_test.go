@@ -23,8 +23,8 @@ import (
 	"github.com/drover-io/drover/test/install/helm"
 )
 
-// TestTheBundle: what hack/bundle.sh writes passes the validators of the Operator Lifecycle Manager and its API, and grants what config/ does.
-func TestTheBundle(t *testing.T) {
+// TestBundle_Installs: what hack/bundle.sh writes passes the validators of the Operator Lifecycle Manager and its API, and grants what config/ does.
+func TestBundle_Installs(t *testing.T) {
 	dist := t.TempDir()
 	script := folder(t, "hack/bundle.sh")
 	run := exec.CommandContext(t.Context(), script)

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(prepared{m}, options, &env))
 }
 
-// prepared runs the tests on a control plane with what OpenShift and the incumbents bring: the CRDs of the Machine API and of NodeMaintenance
+// prepared runs the tests on a control plane with what OpenShift and the replaced operators bring: the CRDs of the Machine API and of NodeMaintenance
 // are those of the sandbox.
 type prepared struct{ m *testing.M }
 

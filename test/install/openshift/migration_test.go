@@ -19,8 +19,8 @@ import (
 
 // The tests of this file run in this order: the second takes over what the first has installed.
 
-// TestMigration is what docs/install.md says of the change from the incumbents, step by step: their objects are there, they themselves are off,
-// Drover takes their CRDs, and goes on with what they had begun.
+// TestMigration follows docs/install.md from the replaced operators to Drover, step by step: their objects exist, the operators are off, Drover
+// takes over their CRDs, and continues what they had begun.
 func TestMigration(t *testing.T) {
 	w, h := harness.NewWorld(t, env), helm.New(t, env)
 	kubectl(t, nil, "apply", "-k", folder(t, "config/crd/mutex"))
@@ -29,7 +29,7 @@ func TestMigration(t *testing.T) {
 	pool(w)
 	kubectl(t, strings.NewReader(foreignWebhook), "apply", "-f", "-")
 	gate := &medik8s.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: "refused"}, Spec: medik8s.NodeMaintenanceSpec{NodeName: m.Node}}
-	s.Eventually("the incumbent's webhook, which nobody answers, refuses", func() error {
+	s.Eventually("the webhook of node-maintenance-operator, which is off, refuses", func() error {
 		if err := w.Client.Create(t.Context(), gate); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
 			return fmt.Errorf("it says %w", err)
 		}
@@ -37,7 +37,8 @@ func TestMigration(t *testing.T) {
 	})
 	uid := m.Get().GetUID()
 
-	// The incumbents are off; their CRDs are taken over, when the user says so. Their webhook goes when Drover's is there: something always checks.
+	// The replaced operators are off; their CRDs are taken over, when the user says so. Their webhook goes when Drover's exists: there is no
+	// moment without a check.
 	install := []string{"install", "drover", h.Chart, "--namespace", harness.SystemNamespace, "--create-namespace", "--set", "replicas=0"}
 	h.Refused("cannot be imported into the current release", install...)
 	h.Run(append(install, "--take-ownership")...)
@@ -126,13 +127,13 @@ webhooks:
   admissionReviewVersions: [v1]
   sideEffects: None
   clientConfig:
-    service: {name: nobody, namespace: default, path: /validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance}
+    service: {name: absent, namespace: default, path: /validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance}
   rules:
   - {apiGroups: [nodemaintenance.medik8s.io], apiVersions: [v1beta1], operations: [CREATE, UPDATE], resources: [nodemaintenances]}
 `
 
-// TestMachinesOnOpenShift: the CRDs stay the platform's; the capability waits until the machine-api-operator is off, and begins then.
-func TestMachinesOnOpenShift(t *testing.T) {
+// TestMigration_Machines: the CRDs stay the platform's; the capability waits until the machine-api-operator is off, and begins then.
+func TestMigration_Machines(t *testing.T) {
 	w, h := harness.NewWorld(t, env), helm.New(t, env)
 	deployment := `
 apiVersion: apps/v1

@@ -18,9 +18,9 @@ import (
 	"github.com/drover-io/drover/test/install/helm"
 )
 
-// TestTheRightsOfTheBundle: with what the Operator Lifecycle Manager grants by the bundle, and no more, Drover does its work without being refused
+// TestBundle_Permissions: with what the Operator Lifecycle Manager grants by the bundle, and no more, Drover does its work without being refused
 // anything. The leases of nodes are in its own namespace, where alone it has a right on leases.
-func TestTheRightsOfTheBundle(t *testing.T) {
+func TestBundle_Permissions(t *testing.T) {
 	w := harness.NewWorld(t, env)
 	// An earlier test may have deleted it, and not waited.
 	kubectl(t, nil, "delete", "namespace", harness.SystemNamespace, "--ignore-not-found", "--timeout=3m")

@@ -18,14 +18,14 @@ import (
 	"github.com/drover-io/drover/test/openshift"
 )
 
-// TestTheUpgradeGateAlone is TestOneCapabilityAlone for the capability that needs OpenShift.
-func TestTheUpgradeGateAlone(t *testing.T) {
+// TestPermissions_UpgradeGateAlone is TestPermissions_OneCapabilityAlone for the capability that needs OpenShift.
+func TestPermissions_UpgradeGateAlone(t *testing.T) {
 	gate := helm.Alone{Name: "upgrade", Controllers: "upgrade", Work: gated, Never: []string{
 		"delete nodes", "create pods", "create pods/exec", "create pods/eviction", "delete pods", "get secrets drover-system", "get secrets databases",
 		"patch machines.machine.openshift.io openshift-machine-api", "create leases.coordination.k8s.io drover-system-other",
 	}}
 	gate.Test(t, env)
-	// The CRDs of the next test are the incumbent's.
+	// The CRDs of the next test are those of node-maintenance-operator.
 	kubectl(t, nil, "delete", "crd", "mutexrules.openshift-optional.skrzypek.io", "mutextargets.openshift-optional.skrzypek.io",
 		"mutexrunconfigs.openshift-optional.skrzypek.io")
 	kubectl(t, nil, "delete", "namespace", "medik8s-leases", harness.SystemNamespace, "--timeout=90s")

@@ -39,7 +39,7 @@ func standard(t *testing.T) map[string][]string {
 	return all.Served
 }
 
-func TestTheOperatorServesWhatTheAlertsAskFor(t *testing.T) {
+func TestOperator_ServesMetricsOfAlerts(t *testing.T) {
 	w, wanted := harness.NewWorld(t, env), standard(t)
 	operator := w.Operator(harness.Options{Elect: true})
 	if err := operator.Says(t.Context(), "capability metadata: running"); err != nil {
@@ -62,7 +62,7 @@ func TestTheOperatorServesWhatTheAlertsAskFor(t *testing.T) {
 	})
 }
 
-// missing tells which series are not in what an operator serves.
+// missing returns the series that an operator does not serve.
 func missing(text string, wanted map[string][]string) error {
 	var all []error
 	series := regexp.MustCompile(`(?m)^([a-z_:]+)(?:\{(.*)\})? \S+$`).FindAllStringSubmatch(text, -1)

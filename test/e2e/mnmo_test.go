@@ -18,7 +18,7 @@ import (
 // These tests state the defects of managed-node-metadata-operator that Drover must not have (spec metadata-sync.md 0.2; D1, D2 and D6
 // are in metadata_test.go).
 
-func TestAForeignLabelOnOneNodeLeavesTheOthersAlone(t *testing.T) { // D3
+func TestMNMO_ForeignLabelOnOneNode(t *testing.T) { // D3
 	w := pool(t, "d3", 3)
 	label(w, "d3-0", "example.com/team", "green")
 	w.Operator(harness.Options{})
@@ -34,7 +34,7 @@ func TestAForeignLabelOnOneNodeLeavesTheOthersAlone(t *testing.T) { // D3
 	hasEvent(w, "MachineSet", "d3", metadata.EventConflict, "d3-0")
 }
 
-func TestADuplicateTaintIsReportedAndTheRestGoesOn(t *testing.T) { // D4
+func TestMNMO_DuplicateTaint(t *testing.T) { // D4
 	w := pool(t, "d4", 3)
 	w.Operator(harness.Options{})
 	declare(w, "d4", func(spec *machinev1beta1.MachineSpec) {
@@ -56,7 +56,7 @@ func TestADuplicateTaintIsReportedAndTheRestGoesOn(t *testing.T) { // D4
 	hasEvent(w, "MachineSet", "d4", metadata.EventInvalid, "example.com/bad value")
 }
 
-func TestAMachineSetWithoutMetadataIsNeverWritten(t *testing.T) { // D5
+func TestMNMO_MachineSetWithoutMetadata(t *testing.T) { // D5
 	w := pool(t, "d5", 3)
 	w.Pool(cluster.PoolOptions{Name: "d5-other", Machines: 1})
 	w.Operator(harness.Options{})
@@ -85,7 +85,7 @@ func TestAMachineSetWithoutMetadataIsNeverWritten(t *testing.T) { // D5
 	}
 }
 
-func TestAMachineWithoutANodeDoesNotStopItsSiblings(t *testing.T) { // D7
+func TestMNMO_MachineWithoutNode(t *testing.T) { // D7
 	w := pool(t, "d7", 4)
 	deleteNode(w, "d7-0")
 	machine := w.Machine("d7-1")
@@ -154,7 +154,7 @@ func machineLabel(w *harness.World, name, key, value string) error {
 	return nil
 }
 
-func TestKeysOfTheSystemAreRefused(t *testing.T) { // D8, and a kubelet that restores its labels when it starts
+func TestMNMO_KeysOfTheSystem(t *testing.T) { // D8, and a kubelet that restores its labels when it starts
 	w := pool(t, "d8", 2)
 	before := w.Node("d8-0")
 	w.Operator(harness.Options{})
@@ -198,7 +198,7 @@ func TestKeysOfTheSystemAreRefused(t *testing.T) { // D8, and a kubelet that res
 	}
 }
 
-func TestWhatCreationCopiedIsAdoptedAndRemovedLater(t *testing.T) { // D9
+func TestMNMO_CopiedMetadataAdopted(t *testing.T) { // D9
 	taint := harness.Taint("example.com/dedicated", "one", corev1.TaintEffectNoSchedule)
 	w := pool(t, "d9", 2, func(o *cluster.PoolOptions) {
 		o.Labels = map[string]string{"example.com/team": "blue"}
@@ -218,8 +218,8 @@ func TestWhatCreationCopiedIsAdoptedAndRemovedLater(t *testing.T) { // D9
 	})
 }
 
-func TestTheIncumbentsRecordIsTakenOverAndKept(t *testing.T) {
-	// As MNMO left it: labels on Machine and Node, its annotation in random order, one label dropped while nobody was looking.
+func TestMNMO_RecordTakenOver(t *testing.T) {
+	// As MNMO left it: labels on Machine and Node, its annotation in random order, one label dropped while no operator ran.
 	w := pool(t, "mnmo", 2, func(o *cluster.PoolOptions) {
 		o.Labels = map[string]string{"example.com/b": "1", "example.com/a": "1"}
 		o.NodeLabels = map[string]string{"example.com/b": "1", "example.com/a": "1", "example.com/dropped": "1", "example.com/foreign": "1"}
@@ -246,7 +246,7 @@ func TestTheIncumbentsRecordIsTakenOverAndKept(t *testing.T) {
 	}
 }
 
-func TestAMachineNobodyOwnsIsMatchedBySelector(t *testing.T) {
+func TestMNMO_MachineWithoutOwner(t *testing.T) {
 	w := pool(t, "orphan", 2)
 	w.Operator(harness.Options{})
 	harness.Update(w, w.Machine, "orphan-0", func(m *machinev1beta1.Machine) { m.OwnerReferences = nil })

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// left makes what the incumbent leaves when it is switched off: a node in maintenance without a record, and its object.
+// left creates what node-maintenance-operator leaves when it is switched off: a node in maintenance without a record, and its object.
 func left(s *harness.Site, older bool, phase medik8s.Phase, progress int) *harness.Maintenance {
 	s.Helper()
 	node := s.AddNode(func(n *corev1.Node) {
@@ -67,8 +67,8 @@ func bare(s *harness.Site, node string) {
 	})
 }
 
-// TestWhatTheIncumbentLeftIsTakenOver: its objects go on, and end as it would have ended them.
-func TestWhatTheIncumbentLeftIsTakenOver(t *testing.T) {
+// TestMigration_FromNMO: its objects go on, and end as it would have ended them.
+func TestMigration_FromNMO(t *testing.T) {
 	s := alone(t)
 	drained := left(s, false, medik8s.PhaseSucceeded, 100)
 	older := left(s, true, medik8s.PhaseSucceeded, 0)
@@ -94,9 +94,9 @@ func TestWhatTheIncumbentLeftIsTakenOver(t *testing.T) {
 		if s.Node(m.Node).Annotations[drain.AnnotationCordon] == "" {
 			t.Errorf("node %s has no record", m.Node)
 		}
-		m.NotTold("NodeMaintenance", m.Name, maintenance.EventBegin)
+		m.NoEvent("NodeMaintenance", m.Name, maintenance.EventBegin)
 	}
-	drained.NotTold("NodeMaintenance", drained.Name, maintenance.EventSucceeded)
+	drained.NoEvent("NodeMaintenance", drained.Name, maintenance.EventSucceeded)
 	if len(s.Pods("remaining")) > 0 {
 		t.Error("the pod that was left is there")
 	}
@@ -106,8 +106,8 @@ func TestWhatTheIncumbentLeftIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestObjectsMadeWhileNobodyWorks: without an operator there is no webhook either, and what it would refuse comes through.
-func TestObjectsMadeWhileNobodyWorks(t *testing.T) {
+// TestMaintenance_CreatedWhileOperatorIsDown: without an operator there is no webhook either, and what it would refuse comes through.
+func TestMaintenance_CreatedWhileOperatorIsDown(t *testing.T) {
 	s := alone(t)
 	node := s.AddNode()
 	before := looks(s.Node(node))

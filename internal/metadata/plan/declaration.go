@@ -75,7 +75,7 @@ func DeclarationOf(set *machinev1beta1.MachineSet) *Declaration {
 }
 
 func (d *Declaration) problem(kind ownership.Kind, key string, reason Reason, format string, args ...any) {
-	d.Problems = append(d.Problems, Problem{Kind: kind, Key: key, Reason: reason, Message: fmt.Sprintf(format, args...)})
+	(*problemList)(&d.Problems).add(kind, key, reason, format, args...)
 }
 
 func (d *Declaration) validated(kind ownership.Kind, entries map[string]string) map[string]string {

@@ -2,6 +2,9 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -33,10 +36,75 @@ type Problem struct {
 	Key     string         `json:"key"`
 	Reason  Reason         `json:"reason"`
 	Message string         `json:"message"`
+
+	// record is, with BadRecord, the object whose record cannot be read.
+	record Target
 }
 
 func compareProblems(a, b Problem) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+}
+
+// problemList collects the problems of a decision.
+type problemList []Problem
+
+func (l *problemList) add(kind ownership.Kind, key string, reason Reason, format string, args ...any) {
+	*l = append(*l, Problem{Kind: kind, Key: key, Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+// addResult adds what a merge into the Node leaves out.
+func (l *problemList) addResult(kind ownership.Kind, result ownership.Result, policy ownership.Policy) {
+	for _, c := range result.Conflicts {
+		l.add(kind, c.Key, InConflict, "%s %q has the value %q on the Node, set by another writer; declared is %q, policy is %s",
+			kind, c.Key, c.Live, c.Desired, policy)
+	}
+	for _, key := range result.Refused {
+		l.refused(kind, key)
+	}
+	for _, key := range result.Unconfirmed {
+		l.add(kind, key, Unconfirmed, "the ownership record on the Node names %s %q, the record on the Machine does not: Drover does not remove it; "+
+			"remove it manually if it is not wanted", kind, key)
+	}
+}
+
+func (l *problemList) refused(kind ownership.Kind, key string) {
+	l.add(kind, key, Refused, "%s %q belongs to the system; Drover neither sets nor removes it", kind, key)
+}
+
+// validate reports whether the API server accepts an entry of the Machine's own on a Node. It validates Machines less strictly: a new one is
+// created from the template as it is, and one such entry would have every patch of its Node rejected.
+func (l *problemList) validate(kind ownership.Kind, key, value string) bool {
+	invalid := validate(kind, key, value)
+	if len(invalid) == 0 {
+		return true
+	}
+	known := func(p Problem) bool { return p.Kind == kind && p.Key == key && p.Reason == Invalid }
+	if !slices.ContainsFunc(*l, known) {
+		l.add(kind, key, Invalid, "%s %q of the Machine is left out: %s", kind, key, strings.Join(invalid, "; "))
+	}
+	return false
+}
+
+// readRecord returns the ownership record of an object; an unreadable one counts as none.
+func (l *problemList) readRecord(object Target, annotations map[string]string) ownership.Record {
+	record, err := ownership.ParseRecord(annotations[ownership.AnnotationRecord])
+	if err != nil {
+		*l = append(*l, Problem{
+			Kind: ownership.Annotation, Key: ownership.AnnotationRecord, Reason: BadRecord, Message: string(object) + ": " + err.Error(), record: object,
+		})
+	}
+	return record
+}
+
+func (l problemList) has(reason Reason) bool {
+	return slices.ContainsFunc(l, func(p Problem) bool { return p.Reason == reason })
+}
+
+// sorted returns the problems by kind and key, each once.
+func (l problemList) sorted() []Problem {
+	problems := slices.Clone(l)
+	slices.SortFunc(problems, compareProblems)
+	return slices.Compact(problems)
 }
 
 // State is the state of a Machine and its Node.

@@ -20,57 +20,57 @@ type RecordUpdate struct {
 	// CustomLabels is MNMO's list with the recorded labels; empty where it does not change.
 	CustomLabels string
 	// Keys are the keys that become owned, by kind.
-	Keys map[ownership.Kind]ownership.Keys
+	Keys recordedKeys
 }
 
 // Write reports whether there is anything to record.
 func (u RecordUpdate) Write() bool { return u.Record != "" }
 
-// updateRecord decides what is recorded before the Machine is written as decided. Only the owned keys of the record change: without a digest it does
+// recordUpdate decides what is recorded before the Machine is written as decided. Only the owned keys of the record change: without a digest it does
 // not make the Node look as if it had been written, and with the old digest a rollout is not mistaken for drift.
-func (s *decider) updateRecord() {
-	if !s.hasNode() || !s.out.Machine.Write {
-		return
+func (f *facts) recordUpdate(machine Change) RecordUpdate {
+	if !f.hasNode() || !machine.Write {
+		return RecordUpdate{}
 	}
-	recorded, record, found := map[ownership.Kind]ownership.Keys{}, s.nodeRecord, false
+	keys, record, found := recordedKeys{}, f.nodeRecord, false
 	for _, kind := range ownership.Kinds {
-		recorded[kind] = s.inheritedKeys(kind)
-		record.Section = record.With(kind, record.Of(kind).Union(recorded[kind]))
-		found = found || recorded[kind].Len() > 0
+		keys[kind] = f.inheritedKeys(kind, machine.Results[kind])
+		record.Section = record.With(kind, record.Of(kind).Union(keys[kind]))
+		found = found || keys[kind].Len() > 0
 	}
 	if !found {
-		return
+		return RecordUpdate{}
 	}
-	if !s.firstWrite && record.Digest == "" {
+	if !f.firstWrite && record.Digest == "" {
 		record.Digest = noDigest
 	}
-	s.recorded = recorded
-	s.out.RecordUpdate = RecordUpdate{Record: record.Format(), Keys: recorded}
+	update := RecordUpdate{Record: record.Format(), Keys: keys}
 	// Where MNMO's list stands it is the truth about labels; where there is none, one would say that MNMO had been here.
-	if labels := recorded[ownership.Label]; s.hasCustomLabels && labels.Len() > 0 {
-		s.out.RecordUpdate.CustomLabels = ownership.FormatCustomLabels(s.customLabels.Union(labels))
+	if labels := keys[ownership.Label]; f.hasCustomLabels && labels.Len() > 0 {
+		update.CustomLabels = ownership.FormatCustomLabels(f.customLabels.Union(labels))
 	}
+	return update
 }
 
 // inheritedKeys returns the keys of a kind that only the Machine's value shows to be Drover's, and that the write of the Machine changes.
-func (s *decider) inheritedKeys(kind ownership.Kind) ownership.Keys {
-	result, keys := s.out.Machine.Results[kind], ownership.Keys{}
+func (f *facts) inheritedKeys(kind ownership.Kind, result ownership.Result) ownership.Keys {
+	keys := ownership.Keys{}
 	for key := range ownership.KeysOf(result.Set).Union(ownership.NewKeys(result.Remove...)) {
-		if s.ownedThroughMachine(kind, key) {
+		if f.ownedThroughMachine(kind, key) {
 			keys.Add(key)
 		}
 	}
 	return keys
 }
 
-// ownedThroughMachine reports whether only the Machine's value shows that the Node's is Drover's. Drover does not own a taint that is set once.
-func (s *decider) ownedThroughMachine(kind ownership.Kind, key string) bool {
-	return s.cameFromMachine(kind, key) && !s.nodeOwned(kind).Has(key) && (kind != ownership.Taint || !s.isOnce(key))
+// ownedThroughMachine reports whether only the Machine's value shows that the Node's is Drover'f. Drover does not own a taint that is set once.
+func (f *facts) ownedThroughMachine(kind ownership.Kind, key string) bool {
+	return f.cameFromMachine(kind, key) && !f.nodeOwned(kind, nil).Has(key) && (kind != ownership.Taint || !f.isOnce(key))
 }
 
 // keepsOwnership reports whether an entry has to stay on the Machine because it shows what Drover owns on a Node that may not be written now.
-func (s *decider) keepsOwnership(kind ownership.Kind, key string) bool {
-	return s.in.Node != nil && !s.hasNode() && s.ownedThroughMachine(kind, key)
+func (f *facts) keepsOwnership(kind ownership.Kind, key string) bool {
+	return f.in.Node != nil && !f.hasNode() && f.ownedThroughMachine(kind, key)
 }
 
 // noDigest is the digest in a RecordUpdate of a Node that had no digest and yet is not new. No declaration has it.

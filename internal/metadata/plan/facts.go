@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/paused"
+)
+
+type id struct {
+	kind ownership.Kind
+	key  string
+}
+
+// facts are what an input says before anything is decided. They do not change.
+type facts struct {
+	in                        Input
+	machineLive, nodeLive     Entries
+	machineRecord, nodeRecord ownership.Record
+	customLabels              ownership.Keys
+	hasCustomLabels           bool
+	// firstWrite is whether neither Drover nor MNMO has written this Node yet, except for a RecordUpdate.
+	firstWrite bool
+}
+
+// newFacts returns the facts of an input, and the problems of what it declares and of its records.
+func newFacts(in Input) (*facts, problemList) {
+	var problems problemList
+	if in.Declaration != nil {
+		problems = slices.Clone(in.Declaration.Problems)
+	}
+	spec := in.Machine.Spec
+	f := &facts{
+		in: in,
+		machineLive: Entries{
+			ownership.Label: spec.Labels, ownership.Annotation: spec.Annotations, ownership.Taint: ownership.TaintEntries(spec.Taints),
+		},
+		machineRecord: problems.readRecord(OnMachine, in.Machine.Annotations),
+	}
+	if node := in.Node; node != nil {
+		f.nodeRecord = problems.readRecord(OnNode, node.Annotations)
+		f.nodeLive = Entries{
+			ownership.Label: node.Labels, ownership.Annotation: node.Annotations, ownership.Taint: ownership.TaintEntries(node.Spec.Taints),
+		}
+		text, ok := node.Annotations[ownership.AnnotationCustomLabels]
+		f.hasCustomLabels, f.customLabels = ok, ownership.ParseCustomLabels(text)
+		f.firstWrite = !ok && (node.Annotations[ownership.AnnotationRecord] == "" || isRecordUpdate(f.nodeRecord))
+	}
+	return f, problems
+}
+
+func (f *facts) paused() string {
+	switch {
+	case f.in.Declaration != nil && f.in.Declaration.Paused:
+		return "the MachineSet is paused"
+	case paused.Is(f.in.Machine.Annotations):
+		return "the Machine is paused"
+	case f.in.Node != nil && paused.Is(f.in.Node.Annotations):
+		// The Machine is not written either: on OpenShift nodelink would copy its entries to the Node.
+		return "the Node is paused"
+	}
+	return ""
+}
+
+func (f *facts) policy() ownership.Policy {
+	if f.in.Declaration == nil {
+		return ownership.Keep
+	}
+	return f.in.Declaration.Policy
+}
+
+// hasNode reports whether there is a Node that may be written.
+func (f *facts) hasNode() bool {
+	node := f.in.Node
+	return node != nil && !f.in.NodeShared && node.DeletionTimestamp == nil
+}
+
+// machineWritable reports whether the Machine's spec may be written. When the Cluster API is authoritative, or about to be, an admission policy of
+// OpenShift denies that.
+func (f *facts) machineWritable() bool {
+	switch f.in.Machine.Status.AuthoritativeAPI {
+	case machinev1beta1.MachineAuthorityClusterAPI, machinev1beta1.MachineAuthorityMigrating:
+		return false
+	}
+	return true
+}
+
+// nodeOwned returns the keys of the Node that Drover owns. For labels of the MachineSet, MNMO's list counts where it exists, since MNMO may have run
+// after Drover and removed keys from it; where it is missing, Drover's own record counts. The keys of a RecordUpdate, which may be nil, are owned by then.
+func (f *facts) nodeOwned(kind ownership.Kind, recorded ownership.Keys) ownership.Keys {
+	owned := f.nodeRecord.Owned(kind)
+	if kind == ownership.Label && f.hasCustomLabels {
+		owned = f.customLabels.Union(nil)
+		if f.nodeRecord.Machine != nil {
+			owned = owned.Union(f.nodeRecord.Machine.Labels)
+		}
+	}
+	return owned.Union(recorded)
+}
+
+// cameFromMachine reports whether a Node's value is the Machine's: it was copied at creation or by nodelink, not set by another writer.
+func (f *facts) cameFromMachine(kind ownership.Kind, key string) bool {
+	onMachine, ok := f.machineLive[kind][key]
+	live, present := f.nodeLive[kind][key]
+	return ok && present && onMachine == live
+}
+
+// contended reports whether a key is left alone because another writer keeps changing it, which is a problem to report.
+func (f *facts) contended(target Target, kind ownership.Kind, key string, problems *problemList) bool {
+	if f.in.Contended == nil || !f.in.Contended(target, kind, key) {
+		return false
+	}
+	problems.add(kind, key, Contended, "another writer keeps changing %s %q of the %s; Drover waits before it writes it again", kind, key, target)
+	return true
+}
+
+// recordContended reports whether another writer keeps removing the record, so that writing it alone has to wait.
+func (f *facts) recordContended(target Target, problems *problemList) bool {
+	return f.contended(target, ownership.Annotation, ownership.AnnotationRecord, problems)
+}
+
+func (f *facts) isOnce(key string) bool {
+	return f.in.Declaration != nil && f.in.Declaration.Once.Has(key)
+}
+
+func (f *facts) withoutOnce(kind ownership.Kind, entries map[string]string) map[string]string {
+	if kind != ownership.Taint || f.in.Declaration == nil || f.in.Declaration.Once.Len() == 0 {
+		return entries
+	}
+	kept := maps.Clone(entries)
+	maps.DeleteFunc(kept, func(key, _ string) bool { return f.isOnce(key) })
+	return kept
+}

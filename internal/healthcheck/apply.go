@@ -15,6 +15,7 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -275,7 +276,7 @@ func (rc *reconciliation) reportStarted(ctx context.Context, r *plan.Remediation
 	if !due.IsZero() {
 		rc.metrics.delay.Observe(max(0, rc.now.Sub(due).Seconds()))
 	}
-	log.FromContext(ctx).Info("started a remediation", "machine", r.Machine.Name, "node", plan.NodeName(r.Machine),
+	log.FromContext(ctx).Info("started a remediation", "machine", r.Machine.Name, "node", machineapi.NodeName(r.Machine),
 		"method", string(r.Method), "reason", r.Assessment.Message)
 }
 

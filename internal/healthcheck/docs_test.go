@@ -1,7 +1,6 @@
 package healthcheck
 
 import (
-	"context"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,20 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
 
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 )
-
-// failingIndexer is an indexer that accepts no index.
-type failingIndexer struct{ err error }
-
-func (r failingIndexer) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
-	return r.err
-}
 
 // The pages of docs/ are generated from these lists, which must describe what is really served.
 func TestMetrics_Documented(t *testing.T) {

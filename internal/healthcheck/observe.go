@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/healthcheck/plan"
+	"github.com/drover-io/drover/internal/machineapi"
 )
 
 // snapshot is what a reconciliation has observed at one moment, and the decision that follows from it.
@@ -59,7 +60,7 @@ func (rc *reconciliation) observeMachine(ctx context.Context, machine *machinev1
 	target := plan.Target{
 		Machine: machine, Deleted: deleted, Stale: rc.versions.Pending(ctx, machine), Requested: requests.has(machine),
 	}
-	if plan.PhaseOf(machine) == "" && plan.NodeName(machine) == "" {
+	if plan.PhaseOf(machine) == "" && machineapi.NodeName(machine) == "" {
 		rc.state.machine(machine.UID).unprovisioned = rc.now
 	}
 	if known := rc.state.machines[machine.UID]; known != nil {
@@ -71,7 +72,7 @@ func (rc *reconciliation) observeMachine(ctx context.Context, machine *machinev1
 
 // readNode returns a Machine's Node; nil when it names none, or when that does not exist.
 func readNode(ctx context.Context, from client.Reader, machine *machinev1beta1.Machine) (*corev1.Node, error) {
-	name := plan.NodeName(machine)
+	name := machineapi.NodeName(machine)
 	if name == "" {
 		return nil, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/nodelease"
 
 	"github.com/drover-io/drover/internal/healthcheck/plan"
@@ -86,10 +87,10 @@ func (c *randomRun) machines() []machinev1beta1.Machine {
 }
 
 func (c *randomRun) node(machine *machinev1beta1.Machine, status corev1.ConditionStatus) string {
-	edit(c.fixture, newNode(plan.NodeName(machine)), func(n *corev1.Node) {
+	edit(c.fixture, newNode(machineapi.NodeName(machine)), func(n *corev1.Node) {
 		n.Status.Conditions[0].Status, n.Status.Conditions[0].LastTransitionTime = status, metav1.NewTime(c.clock.Now())
 	})
-	return plan.NodeName(machine) + " is " + string(status)
+	return machineapi.NodeName(machine) + " is " + string(status)
 }
 
 // finish completes the deletion of a Machine, and creates another in its place.
@@ -141,7 +142,7 @@ func (c *randomRun) observed(from client.Reader) *plan.Input {
 	}
 	for i := range list.Items {
 		t := plan.Target{Machine: &list.Items[i], Node: &corev1.Node{}}
-		if err := from.Get(c.t.Context(), types.NamespacedName{Name: plan.NodeName(t.Machine)}, t.Node); err != nil {
+		if err := from.Get(c.t.Context(), types.NamespacedName{Name: machineapi.NodeName(t.Machine)}, t.Node); err != nil {
 			t.Node = nil
 		}
 		in.Targets = append(in.Targets, t)

@@ -2,7 +2,6 @@ package healthcheck
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -17,29 +16,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/internal/healthcheck/plan"
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/watch"
 )
-
-// indexNode is the index of Machines by status.nodeRef.name. Its name begins with that of the controller: no two indexes can have the same name.
-const indexNode = "healthcheck.nodeRef.name"
 
 // batchPeriod delays events of Machines and Nodes: a reconciliation counts all Machines, and a thousand that start at the same time are then not a
 // thousand reconciliations. It also paces remediations.
 const batchPeriod = 250 * time.Millisecond
 
 // Index adds the index that the controller needs to the cache. Call it before the informer of Machines starts.
-func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &machinev1beta1.Machine{}, indexNode, func(object client.Object) []string {
-		if machine, ok := object.(*machinev1beta1.Machine); ok && plan.NodeName(machine) != "" {
-			return []string{plan.NodeName(machine)}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Machines by %s: %w", indexNode, err)
-	}
-	return nil
-}
+func Index(ctx context.Context, indexer client.FieldIndexer) error { return lookup.Index(ctx, indexer) }
 
 // Kinds lists what the controller watches.
 func Kinds() []client.Object {
@@ -130,7 +117,7 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 
 // sameMachine reports whether two versions of a Machine are equal in all that a decision depends on. The status of a Machine changes often.
 func sameMachine(before, after *machinev1beta1.Machine) bool {
-	return before.UID == after.UID && plan.PhaseOf(before) == plan.PhaseOf(after) && plan.NodeName(before) == plan.NodeName(after) &&
+	return before.UID == after.UID && plan.PhaseOf(before) == plan.PhaseOf(after) && machineapi.NodeName(before) == machineapi.NodeName(after) &&
 		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() && plan.OwnerOf(before) == plan.OwnerOf(after) &&
 		before.Status.AuthoritativeAPI == after.Status.AuthoritativeAPI &&
 		maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations)
@@ -184,13 +171,13 @@ func changedConditions(before, after *corev1.Node) []corev1.NodeConditionType {
 
 // addNode enqueues the MachineHealthChecks that select the Machine of a Node; with conditions only those that check one of them.
 func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, node *corev1.Node, conditions []corev1.NodeConditionType) {
-	machines := &machinev1beta1.MachineList{}
-	if err := r.cache.List(ctx, machines, client.MatchingFields{indexNode: node.Name}); err != nil {
+	machines, err := lookup.MachinesOfNode(ctx, r.cache, node.Name)
+	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node.Name)
 		return
 	}
-	for i := range machines.Items {
-		machine := &machines.Items[i]
+	for i := range machines {
+		machine := &machines[i]
 		for _, check := range r.listChecks(ctx, machine.Namespace) {
 			if selects(&check, machine) && (conditions == nil || checksAny(&check, conditions)) {
 				queue.AddAfter(watch.Rollout, batchPeriod, requestFor(&check))

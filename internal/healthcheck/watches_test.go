@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -272,17 +271,5 @@ func TestWatches_CacheFails(t *testing.T) {
 	w.nodes.Add(newNode("n0"))
 	if got := w.queue.take(); got != "" {
 		t.Errorf("queued %q", got)
-	}
-}
-
-func TestIndex(t *testing.T) {
-	broken := errors.New("there is one")
-	if err := Index(t.Context(), failingIndexer{broken}); !errors.Is(err, broken) {
-		t.Errorf("%v", err)
-	}
-	s, _ := newWatchFixture(t, Options{})
-	machines := &machinev1beta1.MachineList{}
-	if err := s.client.List(t.Context(), machines, client.MatchingFields{indexNode: "n0"}); err != nil || len(machines.Items) != 1 {
-		t.Errorf("%d Machines, %v", len(machines.Items), err)
 	}
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,26 +19,15 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/machine/plan"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// indexRef holds status.nodeRef.name of Machines.
-const indexRef = "machine.status.nodeRef.name"
-
 // Index adds the indexes that the controller needs to the cache, except those of the drain engine. Call it before the informers start.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &machinev1beta1.Machine{}, indexRef, func(object client.Object) []string {
-		if machine, ok := object.(*machinev1beta1.Machine); ok && machine.Status.NodeRef != nil {
-			return []string{machine.Status.NodeRef.Name}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Machines by %s: %w", indexRef, err)
-	}
-	err = indexer.IndexField(ctx, &corev1.Node{}, indexRecord, func(object client.Object) []string {
+	err := indexer.IndexField(ctx, &corev1.Node{}, indexRecord, func(object client.Object) []string {
 		if node, ok := object.(*corev1.Node); ok {
 			if key, found := recordOwner(node); found {
 				return []string{key.String()}
@@ -48,7 +38,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	if err != nil {
 		return fmt.Errorf("indexing Nodes by %s: %w", indexRecord, err)
 	}
-	return nodelink.Index(ctx, indexer)
+	return errors.Join(lookup.Index(ctx, indexer), nodelink.Index(ctx, indexer))
 }
 
 // Kinds lists what the controller watches.
@@ -134,14 +124,14 @@ func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, node *corev
 
 // machinesOfNode returns the Machines that name a Node in their nodeRef.
 func (r *Reconciler) machinesOfNode(ctx context.Context, node string) []reconcile.Request {
-	var machines machinev1beta1.MachineList
-	if err := r.Cache.List(ctx, &machines, client.MatchingFields{indexRef: node}); err != nil {
+	machines, err := lookup.MachinesOfNode(ctx, r.Cache, node)
+	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the Machines of a Node", "node", node)
 		return nil
 	}
-	requests := make([]reconcile.Request, len(machines.Items))
-	for i := range machines.Items {
-		requests[i] = request(&machines.Items[i])
+	requests := make([]reconcile.Request, len(machines))
+	for i := range machines {
+		requests[i] = request(&machines[i])
 	}
 	return requests
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/machineset/plan"
 )
 
@@ -26,17 +28,15 @@ type observation struct {
 // observe reads the Machines and their Nodes.
 func (rc *reconciliation) observe(ctx context.Context) (*observation, error) {
 	observed := &observation{nodes: map[string]*corev1.Node{}}
-	for _, owner := range []string{string(rc.set.UID), noOwner} {
-		var list machinev1beta1.MachineList
-		if err := rc.cache.List(ctx, &list, client.InNamespace(rc.key.Namespace), client.MatchingFields{indexOwner: owner}); err != nil {
-			return nil, fmt.Errorf("listing the Machines of MachineSet %s: %w", rc.key, err)
-		}
-		for i := range list.Items {
-			observed.machines = append(observed.machines, &list.Items[i])
-		}
+	machines, err := lookup.MachinesOfSet(ctx, rc.cache, rc.key.Namespace, rc.set.UID)
+	if err != nil {
+		return nil, err
+	}
+	for i := range machines {
+		observed.machines = append(observed.machines, &machines[i])
 	}
 	for _, machine := range observed.machines {
-		name := nodeName(machine)
+		name := machineapi.NodeName(machine)
 		if name == "" {
 			continue
 		}
@@ -72,6 +72,10 @@ func (rc *reconciliation) listLive(ctx context.Context) ([]metav1.PartialObjectM
 	if err != nil {
 		return nil, err
 	}
+	membership, err := plan.MembershipOf(rc.set)
+	if err != nil {
+		return nil, err
+	}
 	var machines []metav1.PartialObjectMetadata
 	for page := (&metav1.PartialObjectMetadataList{}); ; {
 		live := &metav1.PartialObjectMetadataList{}
@@ -82,7 +86,7 @@ func (rc *reconciliation) listLive(ctx context.Context) ([]metav1.PartialObjectM
 			return nil, fmt.Errorf("listing the Machines of MachineSet %s: %w", rc.key, err)
 		}
 		for _, item := range live.Items {
-			if plan.RelationOf(rc.set, selector, &machinev1beta1.Machine{ObjectMeta: item.ObjectMeta}) == plan.Owned {
+			if membership.Relation(&item) == machineapi.Owned {
 				maps.DeleteFunc(item.Annotations, func(key, _ string) bool { return key != plan.DeleteAnnotation && key != plan.OldDeleteAnnotation })
 				item.ManagedFields = nil
 				machines = append(machines, item)
@@ -114,11 +118,4 @@ func metadataOf(kind string, object client.Object) *metav1.PartialObjectMetadata
 	target.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind(kind))
 	target.Name, target.Namespace = object.GetName(), object.GetNamespace()
 	return target
-}
-
-func nodeName(machine *machinev1beta1.Machine) string {
-	if machine.Status.NodeRef == nil {
-		return ""
-	}
-	return machine.Status.NodeRef.Name
 }

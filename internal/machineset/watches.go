@@ -2,9 +2,8 @@ package machineset
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
-	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -17,18 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/watch"
-)
-
-// Indexes of Machines in the cache. Their names begin with the name of the controller: other controllers index the same fields, and the cache
-// rejects a second index of one name.
-const (
-	// indexNode holds status.nodeRef.name.
-	indexNode = "machineset.status.nodeRef.name"
-	// indexOwner holds the UID of the controller, or noOwner.
-	indexOwner = "machineset.metadata.controller"
-	noOwner    = "none"
 )
 
 // batchPeriod delays events that change only the counts of a status: a thousand Machines that boot at the same time are then not a thousand
@@ -37,26 +27,7 @@ const batchPeriod = 100 * time.Millisecond
 
 // Index adds the indexes that the controller needs to the cache. Call it before the informer of Machines starts.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	functions := map[string]client.IndexerFunc{
-		indexNode: func(object client.Object) []string {
-			if machine, ok := object.(*machinev1beta1.Machine); ok && nodeName(machine) != "" {
-				return []string{nodeName(machine)}
-			}
-			return nil
-		},
-		indexOwner: func(object client.Object) []string {
-			if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
-				return []string{string(owner.UID)}
-			}
-			return []string{noOwner}
-		},
-	}
-	for _, field := range slices.Sorted(maps.Keys(functions)) {
-		if err := indexer.IndexField(ctx, &machinev1beta1.Machine{}, field, functions[field]); err != nil {
-			return fmt.Errorf("indexing Machines by %s: %w", field, err)
-		}
-	}
-	return nil
+	return errors.Join(lookup.Index(ctx, indexer), lookup.IndexOwners(ctx, indexer))
 }
 
 // Kinds lists what the controller watches.
@@ -173,14 +144,14 @@ func (r *Reconciler) setsOf(ctx context.Context, machine *machinev1beta1.Machine
 
 // setsOfNode returns the MachineSets whose Machines name a Node.
 func (r *Reconciler) setsOfNode(ctx context.Context, node string) []reconcile.Request {
-	var list machinev1beta1.MachineList
-	if err := r.cache.List(ctx, &list, client.MatchingFields{indexNode: node}); err != nil {
+	machines, err := lookup.MachinesOfNode(ctx, r.cache, node)
+	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node)
 		return nil
 	}
 	var requests []reconcile.Request
-	for i := range list.Items {
-		requests = append(requests, r.setsOf(ctx, &list.Items[i])...)
+	for i := range machines {
+		requests = append(requests, r.setsOf(ctx, &machines[i])...)
 	}
 	return requests
 }

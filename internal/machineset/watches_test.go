@@ -242,38 +242,6 @@ func TestWatches_InitialObjects(t *testing.T) {
 	}
 }
 
-func TestIndexes(t *testing.T) {
-	no := errors.New("no")
-	if err := Index(t.Context(), refusingIndexer{no}); !errors.Is(err, no) {
-		t.Errorf("error %v", err)
-	}
-	s := newFixture(t, Options{}, machineOf("a"), machineOf("orphan", loose),
-		machineOf("bare", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }))
-	for field, values := range map[string]map[string]string{
-		indexNode: {"a": "a", "orphan": "orphan", "": ""}, indexOwner: {"uid-of-web": "a bare", noOwner: "orphan", "another": ""},
-	} {
-		for value, want := range values {
-			var list machinev1beta1.MachineList
-			if err := s.client.List(t.Context(), &list, client.MatchingFields{field: value}); err != nil {
-				t.Fatal(err)
-			}
-			var names []string
-			for i := range list.Items {
-				names = append(names, list.Items[i].Name)
-			}
-			if got := strings.Join(names, " "); got != want {
-				t.Errorf("%s=%s: %q, want %q", field, value, got, want)
-			}
-		}
-	}
-}
-
-type refusingIndexer struct{ err error }
-
-func (i refusingIndexer) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
-	return i.err
-}
-
 // startingInformers deliver the existing objects, as informers do when a handler is added.
 type startingInformers struct {
 	informertest.FakeInformers

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/metadata/plan"
 )
 
@@ -20,7 +21,7 @@ type machineSet struct {
 	key         types.NamespacedName
 	version     string
 	declaration *plan.Declaration
-	membership  plan.Membership
+	membership  machineapi.Membership
 	// invalid is why the selector cannot be used; such a MachineSet has no Machines.
 	invalid error
 }
@@ -60,7 +61,7 @@ func (s *machineSets) parse(set *machinev1beta1.MachineSet) *machineSet {
 		return found
 	}
 	parsed := &machineSet{MachineSet: set, key: key, version: set.ResourceVersion, declaration: plan.DeclarationOf(set)}
-	parsed.membership, parsed.invalid = plan.MembershipOf(set)
+	parsed.membership, parsed.invalid = machineapi.MembershipOf(set)
 	s.parsed[key] = parsed
 	return parsed
 }

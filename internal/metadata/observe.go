@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 )
 
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
@@ -52,7 +54,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 }
 
 func (r *Reconciler) observeNode(ctx context.Context, observed *observation) error {
-	name := nodeName(observed.machine)
+	name := machineapi.NodeName(observed.machine)
 	if name == "" {
 		return nil
 	}
@@ -66,7 +68,7 @@ func (r *Reconciler) observeNode(ctx context.Context, observed *observation) err
 	}
 	observed.node = node
 	observed.pending = observed.pending || r.versions.Pending(ctx, node)
-	machines, err := r.machinesOfNode(ctx, name)
+	machines, err := lookup.MachinesOfNode(ctx, r.cache, name)
 	if err != nil {
 		return err
 	}
@@ -76,19 +78,4 @@ func (r *Reconciler) observeNode(ctx context.Context, observed *observation) err
 		}
 	}
 	return nil
-}
-
-func (r *Reconciler) machinesOfNode(ctx context.Context, node string) ([]machinev1beta1.Machine, error) {
-	var machines machinev1beta1.MachineList
-	if err := r.cache.List(ctx, &machines, client.MatchingFields{indexNode: node}); err != nil {
-		return nil, fmt.Errorf("listing the Machines of Node %s: %w", node, err)
-	}
-	return machines.Items, nil
-}
-
-func nodeName(machine *machinev1beta1.Machine) string {
-	if machine.Status.NodeRef == nil {
-		return ""
-	}
-	return machine.Status.NodeRef.Name
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
@@ -51,7 +52,7 @@ func (rc *reconciliation) reportDone(ctx context.Context, decision *plan.Decisio
 	r.wrote = applied.wroteMachine || applied.wroteNode && !decision.Drift
 	r.problems = decision.Problems
 	changes := rc.tracker.record(r, rc.clock.Now())
-	if changes.changed && r.waiting && nodeName(rc.machine) != "" {
+	if changes.changed && r.waiting && machineapi.NodeName(rc.machine) != "" {
 		// MNMO counts a Node that is gone as a failure, each time.
 		rc.countFailure()
 	}

@@ -2,7 +2,7 @@ package metadata
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 
@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -19,41 +18,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// Indexes of Machines in the cache.
-const (
-	// indexNode holds status.nodeRef.name.
-	indexNode = "status.nodeRef.name"
-	// indexOwner holds the UID of the controller, or noOwner.
-	indexOwner = "metadata.controller"
-	noOwner    = "none"
-)
-
 // Index adds the indexes that the controller needs to the cache. Call it before the informer of Machines starts.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	functions := map[string]client.IndexerFunc{
-		indexNode: func(object client.Object) []string {
-			if machine, ok := object.(*machinev1beta1.Machine); ok && nodeName(machine) != "" {
-				return []string{nodeName(machine)}
-			}
-			return nil
-		},
-		indexOwner: func(object client.Object) []string {
-			if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
-				return []string{string(owner.UID)}
-			}
-			return []string{noOwner}
-		},
-	}
-	for _, field := range slices.Sorted(maps.Keys(functions)) {
-		if err := indexer.IndexField(ctx, &machinev1beta1.Machine{}, field, functions[field]); err != nil {
-			return fmt.Errorf("indexing Machines by %s: %w", field, err)
-		}
-	}
-	return nil
+	return errors.Join(lookup.Index(ctx, indexer), lookup.IndexOwners(ctx, indexer))
 }
 
 // Kinds lists what the controller watches.
@@ -141,26 +114,22 @@ func (r *Reconciler) setDeleted(ctx context.Context, queue watch.Queue, set *mac
 
 // members returns every Machine that may belong to a MachineSet: those that it owns, and those without a controller that its selector matches.
 func (r *Reconciler) members(ctx context.Context, set *machinev1beta1.MachineSet) []reconcile.Request {
+	machines, err := lookup.MachinesOfSet(ctx, r.cache, set.Namespace, set.UID)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot enqueue the Machines of a MachineSet", "machineset", client.ObjectKeyFromObject(set).String())
+		return nil
+	}
+	// An invalid selector selects no Machine.
+	membership, _ := machineapi.MembershipOf(set)
 	var requests []reconcile.Request
-	for _, owner := range []string{string(set.UID), noOwner} {
-		var machines machinev1beta1.MachineList
-		if err := r.cache.List(ctx, &machines, client.InNamespace(set.Namespace), client.MatchingFields{indexOwner: owner}); err != nil {
-			log.FromContext(ctx).Error(err, "cannot list the Machines of a MachineSet", "machineset", client.ObjectKeyFromObject(set).String())
-			continue
-		}
-		for i := range machines.Items {
-			if machine := &machines.Items[i]; machine.DeletionTimestamp == nil && (owner != noOwner || selects(set, machine)) {
-				requests = append(requests, request(machine))
-			}
+	for i := range machines {
+		machine := &machines[i]
+		// This is wider than membership: a Machine that two sets select belongs to neither, and is reconciled when one of them goes.
+		if machine.DeletionTimestamp == nil && (metav1.GetControllerOfNoCopy(machine) != nil || membership.Selects(machine)) {
+			requests = append(requests, request(machine))
 		}
 	}
 	return requests
-}
-
-// selects is wider than membership: a Machine that two sets select belongs to neither, and must hear when one of them goes.
-func selects(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) bool {
-	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
-	return err == nil && selector.Matches(labels.Set(machine.Labels))
 }
 
 func keysOf(requests []reconcile.Request) []types.NamespacedName {
@@ -177,7 +146,7 @@ func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, mach
 		return
 	}
 	queue.Add(watch.Repair, request(machine))
-	r.addNode(ctx, queue, watch.Repair, nodeName(machine))
+	r.addNode(ctx, queue, watch.Repair, machineapi.NodeName(machine))
 }
 
 func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
@@ -189,17 +158,17 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 		return
 	}
 	queue.Add(watch.Repair, request(after))
-	if nodeName(before) != nodeName(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
+	if machineapi.NodeName(before) != machineapi.NodeName(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
 		// Another Machine that names one of the two Nodes may now be the only one, or no longer.
-		r.addNode(ctx, queue, watch.Repair, nodeName(before))
-		r.addNode(ctx, queue, watch.Repair, nodeName(after))
+		r.addNode(ctx, queue, watch.Repair, machineapi.NodeName(before))
+		r.addNode(ctx, queue, watch.Repair, machineapi.NodeName(after))
 	}
 }
 
 // sameMachine reports whether two versions of a Machine are equal in all that a decision depends on. The status of a Machine changes often.
 func sameMachine(before, after *machinev1beta1.Machine) bool {
 	return before.Generation == after.Generation && before.UID == after.UID &&
-		nodeName(before) == nodeName(after) && before.Status.AuthoritativeAPI == after.Status.AuthoritativeAPI &&
+		machineapi.NodeName(before) == machineapi.NodeName(after) && before.Status.AuthoritativeAPI == after.Status.AuthoritativeAPI &&
 		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() &&
 		maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
 		slices.EqualFunc(before.OwnerReferences, after.OwnerReferences, func(a, b metav1.OwnerReference) bool {
@@ -215,7 +184,7 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 	r.versions.Forget(string(machine.UID))
 	r.contention.forget(plan.OnMachine, key.String())
 	r.metrics.failures.DeleteLabelValues(machine.Name)
-	r.addNode(ctx, queue, watch.Repair, nodeName(machine))
+	r.addNode(ctx, queue, watch.Repair, machineapi.NodeName(machine))
 }
 
 func (r *Reconciler) nodeCreated(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
@@ -257,7 +226,7 @@ func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, priority in
 	if node == "" {
 		return
 	}
-	machines, err := r.machinesOfNode(ctx, node)
+	machines, err := lookup.MachinesOfNode(ctx, r.cache, node)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node)
 		return

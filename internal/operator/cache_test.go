@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -122,8 +123,8 @@ func TestTrimmedObjectsGiveTheSameDecision(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, machine := range []*machinev1beta1.Machine{fullMachine(), machine} {
-		if member, err := plan.Member(set, machine); err != nil || !member {
-			t.Errorf("member %v, %v", member, err)
+		if membership, err := machineapi.MembershipOf(set); err != nil || !membership.Has(machine) {
+			t.Errorf("Machine %s does not belong to its MachineSet: %v", machine.Name, err)
 		}
 	}
 }

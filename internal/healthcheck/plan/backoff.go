@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/machineapi"
 )
 
 // The delays of the next remediation when the replacements of an owner's Machines fail, too.
@@ -102,7 +104,7 @@ func (in *Input) observedFailures() map[types.UID]StartFailures {
 	for i := range in.Targets {
 		machine := in.Targets[i].Machine
 		owner := OwnerOf(machine)
-		if owner == "" || machine.DeletionTimestamp == nil || NodeName(machine) != "" {
+		if owner == "" || machine.DeletionTimestamp == nil || machineapi.NodeName(machine) != "" {
 			continue
 		}
 		deleted := machine.DeletionTimestamp.Time

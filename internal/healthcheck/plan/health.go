@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/bounded"
+	"github.com/drover-io/drover/internal/machineapi"
 )
 
 const (
@@ -72,10 +73,10 @@ func (in *Input) assess(t *Target) Assessment {
 		return Assessment{Health: Deleting}
 	case PhaseOf(t.Machine) == machinev1beta1.PhaseFailed:
 		return Assessment{Health: Failed, Message: failureMessage(t.Machine)}
-	case NodeName(t.Machine) == "":
+	case machineapi.NodeName(t.Machine) == "":
 		return in.assessStart(t)
 	case t.Node == nil:
-		return Assessment{Health: NodeGone, Message: fmt.Sprintf("Node %s does not exist", NodeName(t.Machine))}
+		return Assessment{Health: NodeGone, Message: fmt.Sprintf("Node %s does not exist", machineapi.NodeName(t.Machine))}
 	}
 	a := in.assessNode(t.Node)
 	if a.Health == Healthy && has(t.Machine, ExternalAnnotation) {
@@ -171,14 +172,6 @@ func PhaseOf(machine *machinev1beta1.Machine) string {
 		return ""
 	}
 	return *machine.Status.Phase
-}
-
-// NodeName returns the name of a Machine's Node; empty for none.
-func NodeName(machine *machinev1beta1.Machine) string {
-	if machine.Status.NodeRef == nil {
-		return ""
-	}
-	return machine.Status.NodeRef.Name
 }
 
 // OwnerOf returns the UID of the controller that would replace a Machine; empty for none.

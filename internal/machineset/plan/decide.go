@@ -9,8 +9,9 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/machineapi"
 )
 
 // Annotations that the controller reads; it writes AttemptAnnotation.
@@ -66,12 +67,12 @@ type Decision struct {
 
 // Decide decides for one MachineSet over which the Machine API has the authority. It never fails: what cannot be done becomes Problem.
 func Decide(in Input) Decision {
-	selector, err := SelectorOf(in.Set)
+	membership, err := MembershipOf(in.Set)
 	if err != nil {
 		return Decision{Problem: err.Error()}
 	}
 	d := Decision{Selector: metav1.FormatLabelSelector(&in.Set.Spec.Selector)}
-	d.sort(in, selector)
+	d.sort(in, membership)
 	for i := range d.Members {
 		if m := &d.Members[i]; m.Ready && !m.Available(in.Now) {
 			d.wakeAt(m.AvailableAt)
@@ -86,22 +87,22 @@ func Decide(in Input) Decision {
 }
 
 // sort finds the members, and the Machines to adopt and to release.
-func (d *Decision) sort(in Input, selector labels.Selector) {
+func (d *Decision) sort(in Input, membership machineapi.Membership) {
 	fixed := Paused(in.Set)
 	for _, machine := range in.Machines {
-		relation := RelationOf(in.Set, selector, machine)
-		if relation != Owned && (fixed || in.Refused[machine.UID] || ofOtherAPI(machine)) {
+		relation := membership.Relation(machine)
+		if relation != machineapi.Owned && (fixed || in.Refused[machine.UID] || ofOtherAPI(machine)) {
 			continue
 		}
 		switch relation {
-		case Owned:
+		case machineapi.Owned:
 			d.Members = append(d.Members, memberOf(in.Set, machine, in.Nodes))
-		case Adopt:
+		case machineapi.Adopt:
 			m := memberOf(in.Set, machine, in.Nodes)
 			m.Joining = true
 			d.Members = append(d.Members, m)
 			d.Adopt = append(d.Adopt, machine)
-		case Release:
+		case machineapi.Release:
 			d.Release = append(d.Release, machine)
 		}
 	}

@@ -8,71 +8,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/drover-io/drover/internal/bounded"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/paused"
 )
 
-// Relation is the relation of a Machine to a MachineSet.
-type Relation string
-
-// The relations.
-const (
-	// Foreign: another object owns it, or it has no owner and the selector does not match.
-	Foreign Relation = "foreign"
-	// Owned: the MachineSet owns it and the selector matches.
-	Owned Relation = "owned"
-	// Adopt: it has no owner, and the selector matches.
-	Adopt Relation = "adopt"
-	// Release: the MachineSet owns it, and the selector does not match any more.
-	Release Relation = "release"
-	// Deleting: the MachineSet owns it, and it is being deleted. It does not count any more.
-	Deleting Relation = "deleting"
-)
-
-// RelationOf returns the relation of a Machine to a MachineSet with a selector that SelectorOf has accepted.
-func RelationOf(set *machinev1beta1.MachineSet, selector labels.Selector, machine *machinev1beta1.Machine) Relation {
-	owner := metav1.GetControllerOfNoCopy(machine)
-	switch {
-	case machine.Namespace != set.Namespace, owner != nil && owner.UID != set.UID:
-		return Foreign
-	case machine.DeletionTimestamp != nil && owner == nil:
-		return Foreign
-	case machine.DeletionTimestamp != nil:
-		return Deleting
-	}
-	switch selected := selector.Matches(labels.Set(machine.Labels)); {
-	case owner != nil && selected:
-		return Owned
-	case owner != nil:
-		return Release
-	case selected:
-		return Adopt
-	}
-	return Foreign
-}
-
-// SelectorOf returns the selector of a MachineSet. The API server does not validate it: the error, for the user, is of a selector that is invalid,
-// that selects every Machine, or that does not select the Machines of the template.
-func SelectorOf(set *machinev1beta1.MachineSet) (labels.Selector, error) {
+// MembershipOf returns the rule by which Machines belong to a MachineSet. The API server does not validate the selector: the error, for the user, is
+// of one that is invalid, that selects every Machine, or that does not select the Machines of the template.
+func MembershipOf(set *machinev1beta1.MachineSet) (machineapi.Membership, error) {
 	path := field.NewPath("spec", "selector")
 	from := &set.Spec.Selector
 	if len(from.MatchLabels)+len(from.MatchExpressions) == 0 {
-		return nil, fmt.Errorf("%s is empty, which would select every Machine", path)
+		return machineapi.Membership{}, fmt.Errorf("%s is empty, which would select every Machine", path)
 	}
 	if faults := validation.ValidateLabelSelector(from, validation.LabelSelectorValidationOptions{}, path); len(faults) > 0 {
-		return nil, faults.ToAggregate()
+		return machineapi.Membership{}, faults.ToAggregate()
 	}
-	selector, err := metav1.LabelSelectorAsSelector(from)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	membership, err := machineapi.MembershipOf(set)
+	if err == nil && !membership.Selects(&metav1.ObjectMeta{Labels: set.Spec.Template.Labels}) {
+		err = fmt.Errorf("%s does not match spec.template.metadata.labels: no Machine that the set creates would be its own", path)
 	}
-	if !selector.Matches(labels.Set(set.Spec.Template.Labels)) {
-		return nil, fmt.Errorf("%s does not match spec.template.metadata.labels: no Machine that the set creates would be its own", path)
-	}
-	return selector, nil
+	return membership, err
 }
 
 // Member is a Machine of a MachineSet, with everything that a decision depends on.
@@ -157,8 +115,8 @@ func Paused(object metav1.Object) bool { return paused.By(object) != "" }
 
 // Selects reports whether the selector of a MachineSet is valid and matches a Machine.
 func Selects(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) bool {
-	selector, err := SelectorOf(set)
-	return err == nil && selector.Matches(labels.Set(machine.Labels))
+	membership, err := MembershipOf(set)
+	return err == nil && membership.Selects(machine)
 }
 
 // SameReadiness reports whether two versions of a Node are equal in everything that matters to a MachineSet. Heartbeats do not.
@@ -172,12 +130,6 @@ func SameReadiness(before, after *corev1.Node) bool {
 
 // SameHealth reports whether two versions of a Machine are equal in everything that matters to its MachineSet, labels and owners aside.
 func SameHealth(before, after *machinev1beta1.Machine) bool {
-	node := func(m *machinev1beta1.Machine) string {
-		if m.Status.NodeRef == nil {
-			return ""
-		}
-		return m.Status.NodeRef.Name
-	}
-	return node(before) == node(after) && fault(before) == fault(after) && failed(before) == failed(after) &&
+	return machineapi.NodeName(before) == machineapi.NodeName(after) && fault(before) == fault(after) && failed(before) == failed(after) &&
 		inPhaseFailed(before) == inPhaseFailed(after) && ofOtherAPI(before) == ofOtherAPI(after) && Paused(before) == Paused(after)
 }

@@ -12,40 +12,7 @@ import (
 	"github.com/drover-io/drover/internal/paused"
 )
 
-func TestRelationOf(t *testing.T) {
-	set := setOf(1)
-	selector, err := SelectorOf(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name  string
-		edits []func(*machinev1beta1.Machine)
-		want  Relation
-	}{
-		{"owned and selected", nil, Owned},
-		{"owned and not selected", []func(*machinev1beta1.Machine){relabel}, Release},
-		{"owned and without labels", []func(*machinev1beta1.Machine){func(m *machinev1beta1.Machine) { m.Labels = nil }}, Release},
-		{"owned, selected and being deleted", []func(*machinev1beta1.Machine){deleting}, Deleting},
-		{"owned, not selected and being deleted: it is too late to let go of it", []func(*machinev1beta1.Machine){deleting, relabel}, Deleting},
-		{"no owner, selected", []func(*machinev1beta1.Machine){loose}, Adopt},
-		{"no owner, not selected", []func(*machinev1beta1.Machine){loose, relabel}, Foreign},
-		{"no owner, being deleted", []func(*machinev1beta1.Machine){loose, deleting}, Foreign},
-		{"another owner", []func(*machinev1beta1.Machine){ownedBy("another")}, Foreign},
-		{"another owner, being deleted", []func(*machinev1beta1.Machine){ownedBy("another"), deleting}, Foreign},
-		{"of a set of the same name that was deleted", []func(*machinev1beta1.Machine){ownedBy("the-old-uid-of-web")}, Foreign},
-		{"owned, but not controlled", []func(*machinev1beta1.Machine){func(m *machinev1beta1.Machine) { m.OwnerReferences[0].Controller = nil }}, Adopt},
-		{"in another namespace", []func(*machinev1beta1.Machine){func(m *machinev1beta1.Machine) { m.Namespace = "ofOtherAPI" }}, Foreign},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := RelationOf(set, selector, machineOf("a", c.edits...)); got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
-		})
-	}
-}
-
-func TestSelectorOf(t *testing.T) {
+func TestMembershipOf(t *testing.T) {
 	in := func(operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelector {
 		return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pool", Operator: operator, Values: values}}}
 	}
@@ -72,7 +39,7 @@ func TestSelectorOf(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			set := setOf(1)
 			set.Spec.Selector = c.selector
-			_, err := SelectorOf(set)
+			_, err := MembershipOf(set)
 			if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 				t.Errorf("error %v, want %q", err, c.fails)
 			}

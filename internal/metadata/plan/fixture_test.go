@@ -13,6 +13,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -319,4 +320,10 @@ func reasons(problems []Problem) string {
 		out = append(out, fmt.Sprintf("%s %s %s", p.Kind, p.Key, p.Reason))
 	}
 	return strings.Join(out, ", ")
+}
+
+func memberSet(name string, uid types.UID, match map[string]string) *machinev1beta1.MachineSet {
+	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: name, UID: uid}}
+	set.Spec.Selector.MatchLabels = match
+	return set
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
 )
@@ -77,7 +78,7 @@ func SurveyOf(objects Objects, protected ownership.Protected, now time.Time) Sur
 
 type surveyor struct {
 	survey         Survey
-	memberships    []Membership
+	memberships    []machineapi.Membership
 	byKey          map[types.NamespacedName]*Declaration
 	reasons        map[*Declaration]string
 	machinesByNode map[string]int
@@ -91,7 +92,7 @@ func (s *surveyor) addSet(set *machinev1beta1.MachineSet) {
 	s.survey.Declarations = append(s.survey.Declarations, declaration)
 	s.byKey[declaration.Key] = declaration
 	s.reasons[declaration] = pausedReason(set)
-	membership, err := MembershipOf(set)
+	membership, err := machineapi.MembershipOf(set)
 	if err != nil {
 		s.survey.Notes = append(s.survey.Notes, err.Error()+"; the MachineSet has no Machines until this is corrected")
 		return
@@ -101,12 +102,12 @@ func (s *surveyor) addSet(set *machinev1beta1.MachineSet) {
 
 func (s *surveyor) addMachine(machine *machinev1beta1.Machine) {
 	item := Item{Machine: machine}
-	if matching := Matching(s.memberships, machine); len(matching) == 1 {
+	if matching := machineapi.Matching(s.memberships, machine); len(matching) == 1 {
 		item.Declaration = s.byKey[matching[0].Set]
 	} else if len(matching) > 1 {
 		s.survey.Notes = append(s.survey.Notes, ambiguous(machine, matching))
 	}
-	name := nodeName(machine)
+	name := machineapi.NodeName(machine)
 	item.Node = s.nodes[name]
 	item.Decision = Decide(Input{
 		Declaration: item.Declaration, Machine: machine, Node: item.Node, NodeShared: s.machinesByNode[name] > 1, Protected: s.protected, Now: s.now,
@@ -128,7 +129,7 @@ func pausedReason(object metav1.Object) string {
 	return object.GetAnnotations()[AnnotationPausedReason]
 }
 
-func ambiguous(machine *machinev1beta1.Machine, matching []Membership) string {
+func ambiguous(machine *machinev1beta1.Machine, matching []machineapi.Membership) string {
 	names := make([]string, 0, len(matching))
 	for _, membership := range matching {
 		names = append(names, membership.Set.Name)
@@ -141,18 +142,11 @@ func ambiguous(machine *machinev1beta1.Machine, matching []Membership) string {
 func countByNode(machines []*machinev1beta1.Machine) map[string]int {
 	machinesByNode := make(map[string]int, len(machines))
 	for _, machine := range machines {
-		if name := nodeName(machine); name != "" && machine.DeletionTimestamp == nil {
+		if name := machineapi.NodeName(machine); name != "" && machine.DeletionTimestamp == nil {
 			machinesByNode[name]++
 		}
 	}
 	return machinesByNode
-}
-
-func nodeName(machine *machinev1beta1.Machine) string {
-	if machine.Status.NodeRef == nil {
-		return ""
-	}
-	return machine.Status.NodeRef.Name
 }
 
 func sortedSets(sets []*machinev1beta1.MachineSet) []*machinev1beta1.MachineSet {

@@ -1,0 +1,73 @@
+// Package lookup finds Machines in a cache by what they name, with indexes that all controllers share.
+package lookup
+
+import (
+	"context"
+	"fmt"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/machineapi"
+)
+
+// Indexes of Machines in the cache.
+const (
+	// indexNode holds status.nodeRef.name.
+	indexNode = "status.nodeRef.name"
+	// indexOwner holds the UID of the controller, or noOwner.
+	indexOwner = "metadata.controller"
+	noOwner    = "none"
+)
+
+// Index adds the index that MachinesOfNode needs to a cache. Call it before the informer of Machines starts.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	return index(ctx, indexer, indexNode, func(object client.Object) []string {
+		if machine, ok := object.(*machinev1beta1.Machine); ok && machineapi.NodeName(machine) != "" {
+			return []string{machineapi.NodeName(machine)}
+		}
+		return nil
+	})
+}
+
+// IndexOwners adds the index that MachinesOfSet needs to a cache. Call it before the informer of Machines starts.
+func IndexOwners(ctx context.Context, indexer client.FieldIndexer) error {
+	return index(ctx, indexer, indexOwner, func(object client.Object) []string {
+		if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+			return []string{string(owner.UID)}
+		}
+		return []string{noOwner}
+	})
+}
+
+func index(ctx context.Context, indexer client.FieldIndexer, field string, extract client.IndexerFunc) error {
+	if err := indexer.IndexField(ctx, &machinev1beta1.Machine{}, field, extract); err != nil {
+		return fmt.Errorf("indexing Machines by %s: %w", field, err)
+	}
+	return nil
+}
+
+// MachinesOfNode returns the Machines whose status.nodeRef names a Node, from a cache with Index. They must not be changed.
+func MachinesOfNode(ctx context.Context, cache client.Reader, node string) ([]machinev1beta1.Machine, error) {
+	var machines machinev1beta1.MachineList
+	if err := cache.List(ctx, &machines, client.MatchingFields{indexNode: node}); err != nil {
+		return nil, fmt.Errorf("listing the Machines of Node %s: %w", node, err)
+	}
+	return machines.Items, nil
+}
+
+// MachinesOfSet returns the Machines that a MachineSet owns and those of its namespace that have no controller, from a cache with IndexOwners. They
+// must not be changed.
+func MachinesOfSet(ctx context.Context, cache client.Reader, namespace string, uid types.UID) ([]machinev1beta1.Machine, error) {
+	var all []machinev1beta1.Machine
+	for _, owner := range []string{string(uid), noOwner} {
+		var machines machinev1beta1.MachineList
+		if err := cache.List(ctx, &machines, client.InNamespace(namespace), client.MatchingFields{indexOwner: owner}); err != nil {
+			return nil, fmt.Errorf("listing the Machines of namespace %s: %w", namespace, err)
+		}
+		all = append(all, machines.Items...)
+	}
+	return all, nil
+}

@@ -28,8 +28,8 @@ sandbox-node: # the program of nodes that kwok does not play: kubelets and hollo
 	@hack/build.sh sandbox node
 
 .PHONY: tools
-tools: # what tests and artefacts need as well: helm, promtool, and the program that makes images
-	@for tool in helm promtool images operator-verify; do hack/tool.sh $$tool >/dev/null; done
+tools: # what tests and artefacts need as well: helm, promtool, goreleaser, and the program that makes images
+	@for tool in helm promtool images operator-verify goreleaser; do hack/tool.sh $$tool >/dev/null; done
 
 .PHONY: images
 images: ## Write the images as OCI layouts below dist/images; two builds of one commit have one digest.

@@ -1,35 +1,39 @@
 #!/usr/bin/env bash
 # Builds the kubectl plugin for all platforms and writes into dist/: an archive for each with the program, the licence and the program for kubectl's
-# completion; the sums; krew's manifest; and manual pages of all commands (dist/man). Two runs of one commit write the same bytes.
+# completion; the checksums; krew's manifest; and manual pages of all commands (dist/man). .goreleaser.yaml describes the archives. Two runs of
+# one commit write the same bytes.
 #   PLUGIN_PLATFORMS   other platforms than all six: "linux/amd64"
 #   PLUGIN_OUT         another folder than dist
 #   PLUGIN_URL         where the archives will be; the default is the release of the version on GitHub
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-version="${VERSION:-$(git describe --tags --always --dirty)}"
-commit="${COMMIT:-$(git rev-parse HEAD)}"
+VERSION="${VERSION:-$(git describe --tags --always --dirty)}"
+COMMIT="${COMMIT:-$(git rev-parse HEAD)}"
 # The time of the commit: a clock would make each archive another one.
 SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
-export SOURCE_DATE_EPOCH
-read -ra platforms <<<"${PLUGIN_PLATFORMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64}"
+SOURCE_DATE="$(TZ=UTC date -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"
+PLUGIN_URL="${PLUGIN_URL:-https://github.com/drover-io/drover/releases/download/$VERSION}"
 out="${PLUGIN_OUT:-dist}"
-url="${PLUGIN_URL:-https://github.com/drover-io/drover/releases/download/$version}"
+# krew wants a semantic version; what is no release gets one that comes before all releases.
+KREW_VERSION="${VERSION#v}"
+[[ "$VERSION" =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] || KREW_VERSION="0.0.0-${VERSION//[^0-9A-Za-z.-]/-}"
+mkdir -p bin
+# Below this folder: goreleaser takes no other files.
+PLUGIN_STAGE="$(mktemp -d bin/.plugin-XXXXXX)"
+trap 'rm -rf "$PLUGIN_STAGE"' EXIT
+export VERSION COMMIT SOURCE_DATE_EPOCH SOURCE_DATE PLUGIN_URL PLUGIN_STAGE KREW_VERSION
 
-package=github.com/drover-io/drover/internal/version
-# As in the Makefile, so that Go compiles nothing twice.
-flags=(-trimpath -ldflags "-s -w -X $package.version=$version -X $package.commit=$commit")
-stage="$(mktemp -d)"
-trap 'rm -rf "$stage"' EXIT
-for platform in "${platforms[@]}"; do
-	echo "plugin: building kubectl-drover $version for $platform" >&2
-	program=kubectl-drover
-	[[ "$platform" != windows/* ]] || program=kubectl-drover.exe
-	CGO_ENABLED=0 GOOS="${platform%/*}" GOARCH="${platform#*/}" \
-		go build "${flags[@]}" -buildvcs=false -o "$stage/${platform/\//_}/$program" ./cmd/kubectl-drover
-done
+goreleaser="$(hack/tool.sh goreleaser)"
 go run ./hack/docs -man "$out/man"
-CGO_ENABLED=0 go build "${flags[@]}" -buildvcs=false -o "$stage/kubectl-drover" ./cmd/kubectl-drover
-"$stage/kubectl-drover" completion kubectl >"$stage/kubectl_complete-drover"
-go run ./hack/plugin -stage "$stage" -out "$out" -version "$version" -url "$url" -epoch "$SOURCE_DATE_EPOCH" "${platforms[@]}"
-echo "plugin: $out has ${#platforms[@]} archives, their sums, krew-drover.yaml and man/; each archive is as the manifest says" >&2
+go run -trimpath ./cmd/kubectl-drover completion kubectl >"$PLUGIN_STAGE/kubectl_complete-drover"
+sed "s|^dist: .*|dist: $PLUGIN_STAGE/dist|" .goreleaser.yaml >"$PLUGIN_STAGE/goreleaser.yaml"
+if [[ -n "${PLUGIN_PLATFORMS:-}" ]]; then
+	targets="${PLUGIN_PLATFORMS//\//_}"
+	sed -i "s|^  targets: .*|  targets: [${targets// /, }]|" "$PLUGIN_STAGE/goreleaser.yaml"
+fi
+"$goreleaser" release --snapshot --config "$PLUGIN_STAGE/goreleaser.yaml" >&2
+mkdir -p "$out"
+cp "$PLUGIN_STAGE"/dist/kubectl-drover_"$VERSION"_* "$out"
+cp "$PLUGIN_STAGE/dist/krew/drover.yaml" "$out/krew-drover.yaml"
+echo "plugin: $out has $(grep -c . "$out/kubectl-drover_${VERSION}_checksums.txt") archives, their checksums, krew-drover.yaml and man/" >&2

@@ -3,9 +3,12 @@
 package main
 
 import (
+	"embed"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -41,20 +44,48 @@ func run(out string, r release) error {
 	if err != nil {
 		return err
 	}
-	files := map[string]any{
-		"manifests/drover.clusterserviceversion.yaml": csv,
-		"metadata/annotations.yaml":                   annotations(),
-		"tests/scorecard/config.yaml":                 scorecard(),
-		"catalog/drover.yaml":                         catalog(r),
-	}
+	objects := map[string]any{"manifests/drover.clusterserviceversion.yaml": csv.Object, "catalog/drover.yaml": catalog(r)}
 	for name, object := range manifests.beside() {
-		files["manifests/"+name] = object
+		objects["manifests/"+name] = object
 	}
-	written := map[string][]byte{dockerfile: []byte(dockerfileText())}
-	for name, object := range files {
+	written, err := fixed()
+	if err != nil {
+		return err
+	}
+	for name, object := range objects {
 		if written[name], err = yaml.Marshal(object); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return tree.Write(out, []string{"."}, written)
+}
+
+//go:embed files
+var files embed.FS
+
+// fixed returns the files that are the same in every bundle.
+func fixed() (map[string][]byte, error) {
+	all := map[string][]byte{}
+	err := fs.WalkDir(files, "files", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		all[strings.TrimPrefix(path, "files/")], err = files.ReadFile(path)
+		return err
+	})
+	return all, err
+}
+
+// catalog is a template of a catalog with this bundle in it: `opm alpha render-template basic` makes a catalog of it.
+func catalog(r release) object {
+	const channel = "stable"
+	entry := object{"name": "drover.v" + r.version}
+	if r.replaces != "" {
+		entry["replaces"] = "drover.v" + r.replaces
+	}
+	return object{"schema": "olm.template.basic", "entries": []any{
+		object{"schema": "olm.package", "name": "drover", "defaultChannel": channel},
+		object{"schema": "olm.channel", "package": "drover", "name": channel, "entries": []any{entry}},
+		object{"schema": "olm.bundle", "image": r.bundleImage + ":v" + r.version},
+	}}
 }

@@ -111,7 +111,7 @@ func contains(rules []rbacv1.PolicyRule, rule rbacv1.PolicyRule) bool {
 
 // beside are the objects of a bundle besides the ClusterServiceVersion, by file.
 func (m *manifests) beside() map[string]any {
-	files := map[string]any{"drover_v1_configmap.yaml": configuration()}
+	files := map[string]any{}
 	for _, crd := range m.crds {
 		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 		plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")

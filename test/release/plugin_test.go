@@ -77,6 +77,10 @@ func TestPlugin_Reproducible(t *testing.T) {
 			t.Errorf("krew's manifest has no %q:\n%s", want, first["krew-drover.yaml"])
 		}
 	}
+	sum, _, _ := strings.Cut(first["kubectl-drover_"+version+"_checksums.txt"], " ")
+	if len(sum) != 64 || !strings.Contains(first["krew-drover.yaml"], "sha256: "+sum+"\n") {
+		t.Errorf("krew's manifest does not have the checksum %q:\n%s", sum, first["krew-drover.yaml"])
+	}
 	if !strings.Contains(first["man/kubectl-drover-plan.1"], `"Nov 2023" "Drover `) {
 		t.Errorf("the manual pages are %v", slices.Sorted(maps.Keys(first)))
 	}

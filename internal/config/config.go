@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,10 +100,7 @@ func Parse(text []byte) (*v1alpha1.DroverConfiguration, error) {
 	if config.Controllers == nil {
 		config.Controllers = Default().Controllers
 	}
-	if err := refuseNulls(config); err != nil {
-		return nil, err
-	}
-	return config, nil
+	return config, nulls(nil, reflect.ValueOf(*config), reflect.ValueOf(*Default())).ToAggregate()
 }
 
 // decodeStrictly takes names as they are written in the documentation only. The decoder of the YAML package would take them in any
@@ -139,30 +138,19 @@ func spellSwitches(text []byte) ([]byte, error) {
 	return encoding.Marshal(file)
 }
 
-// refuseNulls catches `key: null`, which would take a default away.
-func refuseNulls(c *v1alpha1.DroverConfiguration) error {
-	nulls := map[string]bool{
-		"namespace": c.Namespace == nil, "leaderElection.enabled": c.LeaderElection.Enabled == nil,
-		"leaderElection.leaseDuration": c.LeaderElection.LeaseDuration == nil, "leaderElection.renewDeadline": c.LeaderElection.RenewDeadline == nil,
-		"leaderElection.retryPeriod": c.LeaderElection.RetryPeriod == nil, "metrics.bindAddress": c.Metrics.BindAddress == nil,
-		"metrics.secure": c.Metrics.Secure == nil, "metrics.http2": c.Metrics.HTTP2 == nil,
-		"health.bindAddress": c.Health.BindAddress == nil, "log.verbosity": c.Log.Verbosity == nil,
-		"metadata.workers": c.Metadata.Workers == nil, "metadata.writesPerSecond": c.Metadata.WritesPerSecond == nil,
-		"metadata.writesBurst": c.Metadata.WritesBurst == nil, "drain.requestsPerSecond": c.Drain.RequestsPerSecond == nil,
-		"drain.burst": c.Drain.Burst == nil, "drain.workers": c.Drain.Workers == nil, "maintenance.workers": c.Maintenance.Workers == nil,
-		"maintenance.leaseLossTimeout": c.Maintenance.LeaseLossTimeout == nil, "webhook.bindAddress": c.Webhook.BindAddress == nil,
-		"webhook.http2": c.Webhook.HTTP2 == nil, "machines.workers": c.Machines.Workers == nil, "machines.parallel": c.Machines.Parallel == nil,
-		"machines.instanceCheck": c.Machines.InstanceCheck == nil, "machines.nodeDrainTimeout": c.Machines.NodeDrainTimeout == nil,
-		"machines.volumeDetachTimeout": c.Machines.VolumeDetachTimeout == nil, "machines.replaceFailed": c.Machines.ReplaceFailed == nil,
-		"machines.nodeDeletionTimeout": c.Machines.NodeDeletionTimeout == nil,
-	}
+// nulls finds every `key: null`, which would take a default away: it is nil, and the default is not.
+func nulls(path *field.Path, value, byDefault reflect.Value) field.ErrorList {
 	var all field.ErrorList
-	for path, null := range nulls {
-		if null {
-			all = append(all, field.Required(field.NewPath(path), "leave the line out to get the default"))
+	for i := range value.NumField() {
+		name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")
+		switch child, def := value.Field(i), byDefault.Field(i); {
+		case child.Kind() == reflect.Struct:
+			all = append(all, nulls(path.Child(name), child, def)...)
+		case child.Kind() == reflect.Pointer && child.IsNil() && !def.IsNil():
+			all = append(all, field.Required(path.Child(name), "leave the line out to get the default"))
 		}
 	}
-	return all.ToAggregate()
+	return all
 }
 
 // AdoptionNamespaces returns the namespaces whose Machines may take over Nodes that existed before them.

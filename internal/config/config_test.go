@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/pflag"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
@@ -285,19 +286,23 @@ func resolve(t *testing.T, args ...string) (*v1alpha1.DroverConfiguration, error
 	return flags.Resolve(known)
 }
 
-// The help shows the flags' defaults: they have to be those that count.
-func TestFlagsHaveTheDefaults(t *testing.T) {
+// The help shows the defaults of the flags: a flag that is given with its default changes nothing.
+func TestAddFlags_HaveTheDefaults(t *testing.T) {
 	set := pflag.NewFlagSet("drover", pflag.ContinueOnError)
-	flags := AddFlags(set)
-	config := &v1alpha1.DroverConfiguration{TypeMeta: Default().TypeMeta}
+	AddFlags(set)
+	var args []string
 	set.VisitAll(func(flag *pflag.Flag) {
-		if assign := flags.assign[flag.Name]; assign != nil {
-			assign(config)
-		} else if flag.Name != "config" {
-			t.Errorf("--%s is assigned to nothing", flag.Name)
+		value := flag.DefValue
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			value = strings.Join(list.GetSlice(), ",")
 		}
+		args = append(args, "--"+flag.Name+"="+value)
 	})
-	if diff := cmp.Diff(Default(), config); diff != "" {
+	config, err := resolve(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Default(), config, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -25,9 +25,7 @@ func Validate(c *v1alpha1.DroverConfiguration, known []string) field.ErrorList {
 	all = append(all, validateElection(field.NewPath("leaderElection"), c.LeaderElection)...)
 	all = append(all, validateAddress(field.NewPath("metrics", "bindAddress"), *c.Metrics.BindAddress)...)
 	all = append(all, validateAddress(field.NewPath("health", "bindAddress"), *c.Health.BindAddress)...)
-	if formats := []string{"json", "text"}; !slices.Contains(formats, c.Log.Format) {
-		all = append(all, field.NotSupported(field.NewPath("log", "format"), c.Log.Format, formats))
-	}
+	all = append(all, validateOneOf(field.NewPath("log", "format"), c.Log.Format, "json", "text")...)
 	if v := *c.Log.Verbosity; v < 0 || v > MaxVerbosity {
 		all = append(all, field.Invalid(field.NewPath("log", "verbosity"), v,
 			fmt.Sprintf("must be from 0 to %d: beyond that requests and answers are logged whole, with tokens and keys", MaxVerbosity)))
@@ -36,9 +34,7 @@ func Validate(c *v1alpha1.DroverConfiguration, known []string) field.ErrorList {
 	all = append(all, validateDrain(field.NewPath("drain"), c.Drain)...)
 	all = append(all, validateMaintenance(field.NewPath("maintenance"), c.Maintenance)...)
 	all = append(all, validateMachines(field.NewPath("machines"), c.Machines)...)
-	if known := []string{"Auto", "Label", "MachineConfig"}; !slices.Contains(known, c.Upgrade.NodeVersion) {
-		all = append(all, field.NotSupported(field.NewPath("upgrade", "nodeVersion"), c.Upgrade.NodeVersion, known))
-	}
+	all = append(all, validateOneOf(field.NewPath("upgrade", "nodeVersion"), c.Upgrade.NodeVersion, "Auto", "Label", "MachineConfig")...)
 	for i, namespace := range c.Upgrade.Namespaces {
 		all = append(all, messages(field.NewPath("upgrade", "namespaces").Index(i), namespace, validation.IsDNS1123Label(namespace))...)
 	}
@@ -105,6 +101,13 @@ func validateAddress(path *field.Path, address string) field.ErrorList {
 	return nil
 }
 
+func validateOneOf(path *field.Path, value string, known ...string) field.ErrorList {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, known)}
+}
+
 func validateWorkers(path *field.Path, workers int) field.ErrorList {
 	if workers < 1 || workers > 1000 {
 		return field.ErrorList{field.Invalid(path, workers, "must be from 1 to 1000")}
@@ -130,17 +133,10 @@ func validateDrain(path *field.Path, d v1alpha1.Drain) field.ErrorList {
 
 func validateMaintenance(path *field.Path, m v1alpha1.Maintenance) field.ErrorList {
 	all := validateWorkers(path.Child("workers"), *m.Workers)
-	if known := []string{"Repair", "Report"}; !slices.Contains(known, m.OutOfBandUncordon) {
-		all = append(all, field.NotSupported(path.Child("outOfBandUncordon"), m.OutOfBandUncordon, known))
-	}
-	if known := []string{"Auto", "Off"}; !slices.Contains(known, m.ControlPlaneGuard) {
-		all = append(all, field.NotSupported(path.Child("controlPlaneGuard"), m.ControlPlaneGuard, known))
-	}
-	for name, value := range map[string]string{"force": m.Force, "outOfService": m.OutOfService} {
-		if known := []string{On, Off}; !slices.Contains(known, value) {
-			all = append(all, field.NotSupported(path.Child(name), value, known))
-		}
-	}
+	all = append(all, validateOneOf(path.Child("outOfBandUncordon"), m.OutOfBandUncordon, "Repair", "Report")...)
+	all = append(all, validateOneOf(path.Child("controlPlaneGuard"), m.ControlPlaneGuard, "Auto", Off)...)
+	all = append(all, validateOneOf(path.Child("force"), m.Force, On, Off)...)
+	all = append(all, validateOneOf(path.Child("outOfService"), m.OutOfService, On, Off)...)
 	if m.LeaseLossTimeout.Duration <= 0 {
 		all = append(all, field.Invalid(path.Child("leaseLossTimeout"), m.LeaseLossTimeout.Duration.String(), "must be more than 0"))
 	}
@@ -176,9 +172,7 @@ func validateWebhook(path *field.Path, w v1alpha1.Webhook) field.ErrorList {
 			all = append(all, field.Invalid(path.Child("bindAddress"), *w.BindAddress, "the port must be a number from 1 to 65535"))
 		}
 	}
-	if known := []string{CertificatesManaged, CertificatesFiles}; !slices.Contains(known, w.Certificates) {
-		all = append(all, field.NotSupported(path.Child("certificates"), w.Certificates, known))
-	}
+	all = append(all, validateOneOf(path.Child("certificates"), w.Certificates, CertificatesManaged, CertificatesFiles)...)
 	for _, named := range []struct{ child, value string }{
 		{"secretName", w.SecretName}, {"serviceName", w.ServiceName}, {"validatingConfigurationName", w.ValidatingConfigurationName},
 	} {

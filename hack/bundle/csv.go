@@ -43,7 +43,7 @@ func clusterServiceVersion(m *manifests, r release) (*unstructured.Unstructured,
 	if err != nil {
 		return nil, err
 	}
-	unstructured.RemoveNestedField(deployed, "strategy") // empty, as nobody has written it
+	unstructured.RemoveNestedField(deployed, "strategy") // the field is empty
 	owned := make([]any, 0, len(m.crds))
 	for _, crd := range m.crds {
 		described, err := describe(crd)

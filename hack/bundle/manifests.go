@@ -109,7 +109,7 @@ func contains(rules []rbacv1.PolicyRule, rule rbacv1.PolicyRule) bool {
 	return false
 }
 
-// beside are the objects of a bundle besides the ClusterServiceVersion, by file.
+// beside returns the objects of a bundle other than the ClusterServiceVersion, by file.
 func (m *manifests) beside() map[string]any {
 	files := map[string]any{}
 	for _, crd := range m.crds {

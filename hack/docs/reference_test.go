@@ -55,7 +55,7 @@ func TestConfigurationHasTypeDefaultAndMeaning(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "| ? |") {
-		t.Error("a field has a type that nobody knows")
+		t.Error("a field has an unknown type")
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -26,9 +25,9 @@ func newGuard(mgr manager.Manager, settings v1alpha1.Maintenance) (guard, error)
 	if settings.ControlPlaneGuard == config.Off {
 		return nil, nil
 	}
-	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	client, err := newDiscovery(mgr)
 	if err != nil {
-		return nil, fmt.Errorf("making a discovery client: %w", err)
+		return nil, err
 	}
 	return quorum.New(mgr.GetAPIReader(), client), nil
 }

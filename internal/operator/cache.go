@@ -47,36 +47,26 @@ func newScheme() (*runtime.Scheme, error) {
 // a mapper that asks the server would be asked on every write.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	mapper.Add(machinev1beta1.GroupVersion.WithKind("Machine"), meta.RESTScopeNamespace)
-	mapper.Add(machinev1beta1.GroupVersion.WithKind("MachineSet"), meta.RESTScopeNamespace)
-	mapper.Add(machinev1beta1.GroupVersion.WithKind("MachineHealthCheck"), meta.RESTScopeNamespace)
-	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
-	mapper.Add(crdKind, meta.RESTScopeRoot)
-	for _, kind := range []string{"PersistentVolume", "Namespace"} {
-		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	add := func(scope meta.RESTScope, version schema.GroupVersion, kinds ...string) {
+		for _, kind := range kinds {
+			mapper.Add(version.WithKind(kind), scope)
+		}
 	}
-	mapper.Add(storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"), meta.RESTScopeRoot)
-	mapper.Add(medik8s.GroupVersion.WithKind("NodeMaintenance"), meta.RESTScopeRoot)
-	mapper.Add(kubevirt.GroupVersion.WithKind("NodeMaintenance"), meta.RESTScopeRoot)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	mapper.Add(appsv1.SchemeGroupVersion.WithKind("DaemonSet"), meta.RESTScopeNamespace)
-	mapper.Add(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace)
-	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
-	addUpgrade(mapper)
+	add(meta.RESTScopeRoot, corev1.SchemeGroupVersion, "Node", "PersistentVolume", "Namespace")
+	add(meta.RESTScopeRoot, storagev1.SchemeGroupVersion, "VolumeAttachment")
+	add(meta.RESTScopeRoot, crdKind.GroupVersion(), crdKind.Kind)
+	add(meta.RESTScopeRoot, medik8s.GroupVersion, "NodeMaintenance")
+	add(meta.RESTScopeRoot, kubevirt.GroupVersion, "NodeMaintenance")
+	add(meta.RESTScopeRoot, mcfgv1.GroupVersion, "MachineConfigPool", "MachineConfig")
+	add(meta.RESTScopeRoot, configv1.GroupVersion, "ClusterVersion")
+	add(meta.RESTScopeNamespace, corev1.SchemeGroupVersion, "Pod")
+	add(meta.RESTScopeNamespace, appsv1.SchemeGroupVersion, "Deployment", "DaemonSet")
+	add(meta.RESTScopeNamespace, batchv1.SchemeGroupVersion, "Job")
+	add(meta.RESTScopeNamespace, policyv1.SchemeGroupVersion, "PodDisruptionBudget")
+	add(meta.RESTScopeNamespace, coordinationv1.SchemeGroupVersion, "Lease")
+	add(meta.RESTScopeNamespace, machinev1beta1.GroupVersion, "Machine", "MachineSet", "MachineHealthCheck")
+	add(meta.RESTScopeNamespace, mutex.GroupVersion, "MutexRule", "MutexTarget", "MutexRunConfig")
 	return mapper
-}
-
-// addUpgrade adds what the upgrade gate reads and writes.
-func addUpgrade(mapper *meta.DefaultRESTMapper) {
-	for _, kind := range []string{"MutexRule", "MutexTarget", "MutexRunConfig"} {
-		mapper.Add(mutex.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
-	}
-	for _, kind := range []string{"MachineConfigPool", "MachineConfig"} {
-		mapper.Add(mcfgv1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
-	}
-	mapper.Add(configv1.GroupVersion.WithKind("ClusterVersion"), meta.RESTScopeRoot)
-	mapper.Add(batchv1.SchemeGroupVersion.WithKind("Job"), meta.RESTScopeNamespace)
 }
 
 // Kinds of which only the metadata is read. crdKind is what the capability manager watches.

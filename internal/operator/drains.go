@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -17,22 +18,26 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/quorum"
+	"github.com/drover-io/drover/provider"
 )
 
-// drains is what capabilities share: one engine for all drains, so that a pod is evicted once however many need its node, and one
-// guard of the control plane.
-type drains struct {
-	engine *engine.Engine
-	guard  guard
+// builder builds the capabilities from what they share: one engine for all drains, so that a pod is evicted once however many controllers drain
+// its node, and one guard of the control plane.
+type builder struct {
+	manager.Manager
+	recorder  record.EventRecorder
+	settings  *v1alpha1.DroverConfiguration
+	providers []provider.Provider
 	// indexes are those of the cache.
 	indexes *indexes
 	// leases are Drover's own writes of node leases that the cache may not show yet.
 	leases *expectations.Owned
-	// linking reports that Drover creates the Machines in this cluster, and so has to name them on their Nodes.
+	// linking reports that Drover creates the Machines in this cluster, and so has to name them on their Nodes. linked receives when that changes.
 	linking atomic.Bool
-	// linked receives when that changes.
-	linked chan struct{}
+	linked  chan struct{}
 
+	engine  *engine.Engine
+	guard   guard
 	indexed sync.Once
 	failed  error
 }
@@ -43,44 +48,45 @@ func newLeases(mgr manager.Manager) *expectations.Owned {
 }
 
 // leasesOf returns the node leases for one holder.
-func (d *drains) leasesOf(mgr manager.Manager, holder string) *nodelease.Leases {
+func (b *builder) leasesOf(holder string) *nodelease.Leases {
 	return &nodelease.Leases{
-		Client: mgr.GetClient(), Namespace: nodelease.Namespace(), Holder: holder, Clock: clock.RealClock{}, Written: d.leases,
+		Client: b.GetClient(), Namespace: nodelease.Namespace(), Holder: holder, Clock: clock.RealClock{}, Written: b.leases,
 	}
 }
 
-// guard is what all of them ask of it.
+// guard is the guard of the control plane as all controllers use it.
 type guard interface {
 	quorum.MachineChecker
 	ForMachines() quorum.MachineGuard
 }
 
-// get makes the engine and the guard when they are asked for first.
-func (d *drains) get(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) (*engine.Engine, guard, error) {
-	if d.engine != nil {
-		return d.engine, d.guard, nil
+// drains returns the engine of all drains and the guard. The first call creates them.
+func (b *builder) drains() (*engine.Engine, guard, error) {
+	if b.engine != nil {
+		return b.engine, b.guard, nil
 	}
 	metrics, err := engine.NewMetrics(ctrlmetrics.Registry)
 	if err != nil {
 		return nil, nil, err
 	}
-	made := engine.New(engine.NewCachedPods(mgr.GetCache()), mgr.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), metrics, engine.Settings{
-		RequestsPerSecond: *settings.Drain.RequestsPerSecond, Burst: *settings.Drain.Burst, Workers: *settings.Drain.Workers,
+	settings := b.settings.Drain
+	created := engine.New(engine.NewCachedPods(b.GetCache()), b.GetCache(), b.GetAPIReader(), b.GetClient(), metrics, engine.Settings{
+		RequestsPerSecond: *settings.RequestsPerSecond, Burst: *settings.Burst, Workers: *settings.Workers,
 	})
-	if err := mgr.Add(made); err != nil {
+	if err := b.Add(created); err != nil {
 		return nil, nil, err
 	}
-	if d.guard, err = newGuard(mgr, settings.Maintenance); err != nil {
+	if b.guard, err = newGuard(b, b.settings.Maintenance); err != nil {
 		return nil, nil, err
 	}
-	d.engine = made
-	return d.engine, d.guard, nil
+	b.engine = created
+	return b.engine, b.guard, nil
 }
 
-// prepare makes the indexes that the engine reads by, once: they outlive the CRDs of the capabilities.
-func (d *drains) prepare(ctx context.Context, mgr manager.Manager) error {
-	d.indexed.Do(func() {
-		d.failed = errors.Join(engine.IndexPods(ctx, mgr.GetCache()), engine.Index(ctx, d.indexes))
+// prepareDrains creates the indexes that the engine reads by, once: they outlive the CRDs of the capabilities.
+func (b *builder) prepareDrains(ctx context.Context) error {
+	b.indexed.Do(func() {
+		b.failed = errors.Join(engine.IndexPods(ctx, b.GetCache()), engine.Index(ctx, b.indexes))
 	})
-	return d.failed
+	return b.failed
 }

@@ -12,20 +12,22 @@ import (
 	"github.com/drover-io/drover/api/config/v1alpha1"
 )
 
-// podNamespaceFile is where a Pod finds its own namespace.
-const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+// podNamespace returns the namespace of the Pod that this process runs in.
+func podNamespace() (string, error) {
+	text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	return strings.TrimSpace(string(text)), err
+}
 
-// newLock makes the leader election's lock. It records no events: those would be of the old kind in a namespace of their own, and
+// newLock returns the lock of the leader election. It records no events: those would be of the old kind in a namespace of their own, and
 // need a permission that nothing else needs; the log says which replica leads.
 func newLock(config *rest.Config, election v1alpha1.LeaderElection) (resourcelock.Interface, error) {
 	namespace := election.Namespace
 	if namespace == "" {
-		text, err := os.ReadFile(podNamespaceFile)
-		if err != nil {
+		var err error
+		if namespace, err = podNamespace(); err != nil {
 			return nil, fmt.Errorf("leader election needs a namespace for its lease: this is no Pod (%w); give --leader-elect-namespace, "+
 				"or --leader-elect=false where only one Drover runs", err)
 		}
-		namespace = strings.TrimSpace(string(text))
 	}
 	host, err := os.Hostname()
 	if err != nil {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -42,12 +44,20 @@ func serving(all []provider.Provider, machines v1alpha1.Machines) ([]provider.Pr
 	return slices.DeleteFunc(slices.Clone(all), func(p provider.Provider) bool { return !serves(p) }), nil
 }
 
-// Environment returns what the providers of machines work with.
-func Environment(mgr manager.Manager) (provider.Environment, error) {
-	// The manager's own clients know the kinds alone that Drover uses. A provider may use any, so this one asks the API server which there are.
+// newClient returns a client of the API server for every kind. The manager's own clients know only the kinds that Drover uses.
+func newClient(mgr manager.Manager) (client.Client, error) {
 	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
-		return provider.Environment{}, fmt.Errorf("creating the client of the providers: %w", err)
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	return direct, nil
+}
+
+// Environment returns what the providers of machines work with.
+func Environment(mgr manager.Manager) (provider.Environment, error) {
+	direct, err := newClient(mgr)
+	if err != nil {
+		return provider.Environment{}, err
 	}
 	return provider.Environment{Config: mgr.GetConfig(), Client: &providerClient{Client: direct, cache: mgr.GetCache()}, Live: direct}, nil
 }
@@ -61,40 +71,26 @@ type providerClient struct {
 
 // Get reads an object.
 func (c *providerClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	var unshare func()
-	switch typed := object.(type) {
-	case *machinev1beta1.Machine:
-		unshare = func() { *typed = *typed.DeepCopy() }
-	case *machinev1beta1.MachineSet:
-		unshare = func() { *typed = *typed.DeepCopy() }
-	case *corev1.Node:
-		unshare = func() { *typed = *typed.DeepCopy() }
-	default:
-		return c.Client.Get(ctx, key, object, options...)
+	switch object.(type) {
+	case *machinev1beta1.Machine, *machinev1beta1.MachineSet, *corev1.Node:
+		return unshare(object, c.cache.Get(ctx, key, object, options...))
 	}
-	if err := c.cache.Get(ctx, key, object, options...); err != nil {
-		return err
-	}
-	unshare()
-	return nil
+	return c.Client.Get(ctx, key, object, options...)
 }
 
 // List reads a list.
 func (c *providerClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	var unshare func()
-	switch typed := list.(type) {
-	case *machinev1beta1.MachineList:
-		unshare = func() { *typed = *typed.DeepCopy() }
-	case *machinev1beta1.MachineSetList:
-		unshare = func() { *typed = *typed.DeepCopy() }
-	case *corev1.NodeList:
-		unshare = func() { *typed = *typed.DeepCopy() }
-	default:
-		return c.Client.List(ctx, list, options...)
+	switch list.(type) {
+	case *machinev1beta1.MachineList, *machinev1beta1.MachineSetList, *corev1.NodeList:
+		return unshare(list, c.cache.List(ctx, list, options...))
 	}
-	if err := c.cache.List(ctx, list, options...); err != nil {
-		return err
+	return c.Client.List(ctx, list, options...)
+}
+
+// unshare replaces an object that was read from the cache by a copy, unless the read has failed.
+func unshare(object runtime.Object, err error) error {
+	if err == nil {
+		reflect.ValueOf(object).Elem().Set(reflect.ValueOf(object.DeepCopyObject()).Elem())
 	}
-	unshare()
-	return nil
+	return err
 }

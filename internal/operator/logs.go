@@ -32,7 +32,7 @@ func NewLogger(settings v1alpha1.Log, out io.Writer) logr.Logger {
 	return zapr.NewLogger(zap.New(core))
 }
 
-// maxEntry is how long an entry of the log can be, in bytes. Whoever reaches the webhook can have it log what it has refused, of some MiB.
+// maxEntry is how long an entry of the log can be, in bytes. A caller of the webhook can have it log what it has refused, which may have some MiB.
 const maxEntry = 16 << 10
 
 // cutLines writes entries of a log, and of one that is too long its beginning. zap writes each entry in one piece.

@@ -15,9 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
@@ -30,7 +28,6 @@ import (
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/openshift"
 	"github.com/drover-io/drover/internal/version"
-	"github.com/drover-io/drover/provider"
 )
 
 // machinesName is the capability of MachineSets, Machines and MachineHealthChecks.
@@ -44,11 +41,9 @@ func mayMakeMachines(settings *v1alpha1.DroverConfiguration) bool {
 	return config.Enabled(settings.Controllers, machinesName)
 }
 
-// machinesCapability makes the capability if --controllers has picked it.
-func machinesCapability(
-	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains, providers []provider.Provider,
-) ([]capability, error) {
-	if !mayMakeMachines(settings) {
+// machines builds the capability if --controllers has picked it.
+func (b *builder) machines() ([]capability, error) {
+	if !mayMakeMachines(b.settings) {
 		return nil, nil
 	}
 	machineMetrics, machineErr := machine.NewMetrics(ctrlmetrics.Registry)
@@ -57,20 +52,21 @@ func machinesCapability(
 	if err := errors.Join(machineErr, setErr, checkErr); err != nil {
 		return nil, err
 	}
-	dependencies, err := newMachineDependencies(mgr, recorder, settings, drains, providers)
+	dependencies, err := b.machineDependencies()
 	if err != nil {
 		return nil, err
 	}
 	dependencies.Metrics = machineMetrics
-	// Remediation templates are of any kind, so this client asks the API server which there are.
-	anything, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), HTTPClient: mgr.GetHTTPClient()})
-	if err != nil {
-		return nil, fmt.Errorf("making a client for remediations: %w", err)
-	}
-	mao, err := newMachineAPIOperator(mgr, settings)
+	// Remediation templates are of any kind.
+	anything, err := newClient(b)
 	if err != nil {
 		return nil, err
 	}
+	discovery, err := newDiscovery(b)
+	if err != nil {
+		return nil, err
+	}
+	mao := &machineAPIOperator{live: b.GetAPIReader(), discovery: discovery, named: slices.Contains(b.settings.Controllers, machinesName)}
 	var cluster string
 	return []capability{{
 		name: machinesName,
@@ -82,51 +78,34 @@ func machinesCapability(
 		own:     []client.Object{&machinev1beta1.MachineHealthCheck{}, &machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
 		blocked: mao.present,
 		prepare: func(ctx context.Context) error {
-			return errors.Join(drains.prepare(ctx, mgr), machine.Index(ctx, drains.indexes), machineset.Index(ctx, drains.indexes),
-				healthcheck.Index(ctx, drains.indexes))
+			return errors.Join(b.prepareDrains(ctx), machine.Index(ctx, b.indexes), machineset.Index(ctx, b.indexes),
+				healthcheck.Index(ctx, b.indexes))
 		},
 		lookup: func(ctx context.Context) (err error) {
 			cluster, err = openshift.ClusterName(ctx, anything)
 			return err
 		},
 		run: func(ctx context.Context) error {
-			drains.linking.Store(true)
-			poke(drains.linked)
-			defer drains.linking.Store(false)
-			return machinesRun{mgr, recorder, settings, anything, dependencies, cluster, setMetrics, checkMetrics}.run(ctx)
+			b.linking.Store(true)
+			poke(b.linked)
+			defer b.linking.Store(false)
+			options := machineOptions(b.settings)
+			options.Cluster = cluster
+			group, ctx := errgroup.WithContext(ctx)
+			group.Go(func() error { return machine.Run(ctx, b.GetCache(), dependencies, options) })
+			group.Go(func() error {
+				return machineset.Run(ctx, b.GetCache(), b.GetAPIReader(), b.GetClient(), b.recorder, setMetrics, setOptions(b.settings))
+			})
+			group.Go(func() error {
+				return healthcheck.Run(ctx, b.GetCache(), anything, b.recorder, checkMetrics, healthcheck.Options{
+					Workers: checkWorkers, Live: anything, Guard: dependencies.Guard, Leases: dependencies.Lease,
+				})
+			})
+			report := &openshift.Report{Client: anything, Version: release(), Namespace: *b.settings.Namespace}
+			group.Go(func() error { return report.Run(ctx) })
+			return group.Wait()
 		},
 	}}, nil
-}
-
-// machinesRun is what the controllers of the capability are made of.
-type machinesRun struct {
-	mgr          manager.Manager
-	recorder     record.EventRecorder
-	settings     *v1alpha1.DroverConfiguration
-	anything     client.Client
-	dependencies *machine.Dependencies
-	cluster      string
-	setMetrics   *machineset.Metrics
-	checkMetrics *healthcheck.Metrics
-}
-
-// run runs them until the context ends or one of them fails.
-func (m machinesRun) run(ctx context.Context) error {
-	options := machineOptions(m.settings)
-	options.Cluster = m.cluster
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return machine.Run(ctx, m.mgr.GetCache(), m.dependencies, options) })
-	group.Go(func() error {
-		return machineset.Run(ctx, m.mgr.GetCache(), m.mgr.GetAPIReader(), m.mgr.GetClient(), m.recorder, m.setMetrics, setOptions(m.settings))
-	})
-	group.Go(func() error {
-		return healthcheck.Run(ctx, m.mgr.GetCache(), m.anything, m.recorder, m.checkMetrics, healthcheck.Options{
-			Workers: checkWorkers, Live: m.anything, Guard: m.dependencies.Guard, Leases: m.dependencies.Lease,
-		})
-	})
-	report := &openshift.Report{Client: m.anything, Version: release(), Namespace: *m.settings.Namespace}
-	group.Go(func() error { return report.Run(ctx) })
-	return group.Wait()
 }
 
 // release is the version that OpenShift's update waits for: its own where it says which, else Drover's.
@@ -148,28 +127,26 @@ func setOptions(settings *v1alpha1.DroverConfiguration) machineset.Options {
 	return options
 }
 
-func newMachineDependencies(
-	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains, providers []provider.Provider,
-) (*machine.Dependencies, error) {
-	engine, guard, err := drains.get(mgr, settings)
+func (b *builder) machineDependencies() (*machine.Dependencies, error) {
+	engine, guard, err := b.drains()
 	if err != nil {
 		return nil, err
 	}
-	environment, err := Environment(mgr)
+	environment, err := Environment(b)
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := serving(providers, settings.Machines)
+	chosen, err := serving(b.providers, b.settings.Machines)
 	if err != nil {
 		return nil, err
 	}
-	actuators, err := machine.NewActuators(environment, settings.Machines.ProviderOptions, chosen...)
+	actuators, err := machine.NewActuators(environment, b.settings.Machines.ProviderOptions, chosen...)
 	if err != nil {
 		return nil, err
 	}
 	dependencies := &machine.Dependencies{
-		Cache: mgr.GetCache(), Writer: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, Actuators: actuators, Engine: engine,
-		Lease: drains.leasesOf(mgr, machine.Holder),
+		Cache: b.GetCache(), Writer: b.GetClient(), Live: b.GetAPIReader(), Recorder: b.recorder, Actuators: actuators, Engine: engine,
+		Lease: b.leasesOf(machine.Holder),
 	}
 	if guard != nil {
 		dependencies.Guard = guard.ForMachines()
@@ -197,18 +174,10 @@ type machineAPIOperator struct {
 	named     bool
 }
 
-func newMachineAPIOperator(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) (*machineAPIOperator, error) {
-	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return nil, fmt.Errorf("making a discovery client: %w", err)
-	}
-	return &machineAPIOperator{live: mgr.GetAPIReader(), discovery: client, named: slices.Contains(settings.Controllers, machinesName)}, nil
-}
-
 // controllers is the Deployment of machine-api-operator that creates Machines.
 var controllers = types.NamespacedName{Namespace: "openshift-machine-api", Name: "machine-api-controllers"}
 
-// there says why the capability has to stay off; empty when it may run.
+// present returns why the capability has to stay off; empty when it may run.
 func (i *machineAPIOperator) present(ctx context.Context) (string, error) {
 	_, err := i.discovery.ServerResourcesForGroupVersion("config.openshift.io/v1")
 	if client.IgnoreNotFound(err) != nil {

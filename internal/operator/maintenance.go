@@ -2,13 +2,11 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"os"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
@@ -22,10 +20,9 @@ import (
 // namespaceVariable names the operator's own namespace, to the replaced operators and to Drover.
 const namespaceVariable = "OPERATOR_NAMESPACE"
 
-// maintenanceCapabilities returns the capabilities of the API groups of NodeMaintenance that --controllers enables. They share one engine.
-func maintenanceCapabilities(
-	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains,
-) ([]capability, error) {
+// maintenance builds the capabilities of the API groups of NodeMaintenance that --controllers enables. They share one engine.
+func (b *builder) maintenance() ([]capability, error) {
+	settings := b.settings
 	var groups []*maintenance.Group
 	for _, group := range maintenance.Groups() {
 		if config.Enabled(settings.Controllers, group.Name) {
@@ -35,7 +32,7 @@ func maintenanceCapabilities(
 	if len(groups) == 0 {
 		return nil, nil
 	}
-	dependencies, err := newDependencies(mgr, recorder, settings, drains)
+	dependencies, err := b.maintenanceDependencies()
 	if err != nil {
 		return nil, err
 	}
@@ -51,13 +48,10 @@ func maintenanceCapabilities(
 		capabilities[i] = capability{
 			name: group.Name, needs: []schema.GroupVersionResource{group.Resource}, watches: group.Kinds(), own: group.Own(),
 			prepare: func(ctx context.Context) error {
-				if err := drains.prepare(ctx, mgr); err != nil {
-					return err
-				}
-				return maintenance.Index(ctx, drains.indexes, group)
+				return errors.Join(b.prepareDrains(ctx), maintenance.Index(ctx, b.indexes, group))
 			},
 			run: func(ctx context.Context) error {
-				return maintenance.Run(ctx, mgr.GetCache(), group, dependencies, options)
+				return maintenance.Run(ctx, b.GetCache(), group, dependencies, options)
 			},
 		}
 	}
@@ -71,10 +65,8 @@ func maintenanceLimits(settings *v1alpha1.DroverConfiguration) plan.Limits {
 	}
 }
 
-func newDependencies(
-	mgr manager.Manager, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, drains *drains,
-) (*maintenance.Dependencies, error) {
-	engine, guard, err := drains.get(mgr, settings)
+func (b *builder) maintenanceDependencies() (*maintenance.Dependencies, error) {
+	engine, guard, err := b.drains()
 	if err != nil {
 		return nil, err
 	}
@@ -83,13 +75,13 @@ func newDependencies(
 		return nil, err
 	}
 	return &maintenance.Dependencies{
-		Guard: guard, Cache: mgr.GetCache(), Writer: mgr.GetClient(), Recorder: recorder, Engine: engine, Metrics: metrics,
-		Registry: maintenance.NewRegistry(mgr.GetCache()),
-		Live:     mgr.GetAPIReader(),
-		Nodes:    expectations.NewObjects(live(mgr), nil),
-		Lease:    drains.leasesOf(mgr, maintenance.Holder),
+		Guard: guard, Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Engine: engine, Metrics: metrics,
+		Registry: maintenance.NewRegistry(b.GetCache()),
+		Live:     b.GetAPIReader(),
+		Nodes:    expectations.NewObjects(live(b), nil),
+		Lease:    b.leasesOf(maintenance.Holder),
 		OwnLease: &nodelease.Leases{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: ownNamespace(), Holder: maintenance.Holder, Clock: clock.RealClock{},
+			Client: b.GetClient(), Reader: b.GetAPIReader(), Namespace: ownNamespace(), Holder: maintenance.Holder, Clock: clock.RealClock{},
 			NameOf: func(node string) string { return node }, KeepReleased: true,
 		},
 	}, nil
@@ -100,8 +92,8 @@ func ownNamespace() string {
 	if name := os.Getenv(namespaceVariable); name != "" {
 		return name
 	}
-	if text, err := os.ReadFile(podNamespaceFile); err == nil {
-		return strings.TrimSpace(string(text))
+	if name, err := podNamespace(); err == nil {
+		return name
 	}
 	return "node-maintenance"
 }

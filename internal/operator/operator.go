@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -54,13 +53,17 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 		return err
 	}
 	indexes := newIndexes(mgr.GetFieldIndexer())
-	capabilities, err := newCapabilities(mgr, indexes, recorder, settings, providers)
+	b := &builder{
+		Manager: mgr, recorder: recorder, settings: settings, providers: providers, indexes: indexes,
+		leases: newLeases(mgr), linked: make(chan struct{}, 1),
+	}
+	capabilities, err := b.capabilities()
 	if err != nil {
 		return err
 	}
-	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	client, err := newDiscovery(mgr)
 	if err != nil {
-		return fmt.Errorf("making a discovery client: %w", err)
+		return err
 	}
 	cm := newCapabilityManager(capabilities, mgr.GetCache(), indexes, client, mgr.Elected(), metrics)
 	barrier := &expectations.Barrier{
@@ -123,34 +126,30 @@ func NewManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 	return mgr, addMetricsEndpoint(mgr, settings.Metrics)
 }
 
+func newDiscovery(mgr manager.Manager) (*discovery.DiscoveryClient, error) {
+	client, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("creating a discovery client: %w", err)
+	}
+	return client, nil
+}
+
 // live reads metadata from the API server itself.
 func live(mgr manager.Manager) *expectations.Live {
 	return expectations.NewLive(mgr.GetAPIReader(), mgr.GetScheme())
 }
 
-// newCapabilities lists what --controllers has picked.
-func newCapabilities(
-	mgr manager.Manager, indexes *indexes, recorder record.EventRecorder, settings *v1alpha1.DroverConfiguration, providers []provider.Provider,
-) ([]capability, error) {
-	var capabilities []capability
-	shared := &drains{indexes: indexes, linked: make(chan struct{}, 1), leases: newLeases(mgr)}
-	if config.Enabled(settings.Controllers, metadata.Name) {
-		metrics, err := metadata.NewMetrics(ctrlmetrics.Registry)
+// capabilities returns the capabilities that --controllers has picked.
+func (b *builder) capabilities() ([]capability, error) {
+	var all []capability
+	for _, build := range []func() ([]capability, error){b.metadata, b.maintenance, b.machines, b.upgrade} {
+		built, err := build()
 		if err != nil {
 			return nil, err
 		}
-		capabilities = append(capabilities, metadataCapability(mgr, recorder, settings.Metadata, metrics, shared))
+		all = append(all, built...)
 	}
-	maintenances, err := maintenanceCapabilities(mgr, recorder, settings, shared)
-	if err != nil {
-		return nil, err
-	}
-	machines, err := machinesCapability(mgr, recorder, settings, shared, providers)
-	if err != nil {
-		return nil, err
-	}
-	upgrades, err := upgradeCapability(mgr, recorder, settings, shared)
-	return slices.Concat(capabilities, maintenances, machines, upgrades), err
+	return all, nil
 }
 
 // protected are the keys that belong to the system.
@@ -158,26 +157,32 @@ func protected(settings v1alpha1.Metadata) ownership.Protected {
 	return ownership.NewProtected(ownership.Protected(settings.Protected), ownership.Protected(settings.Unprotected))
 }
 
-func metadataCapability(
-	mgr manager.Manager, recorder record.EventRecorder, settings v1alpha1.Metadata, metrics *metadata.Metrics, shared *drains,
-) capability {
+func (b *builder) metadata() ([]capability, error) {
+	if !config.Enabled(b.settings.Controllers, metadata.Name) {
+		return nil, nil
+	}
+	metrics, err := metadata.NewMetrics(ctrlmetrics.Registry)
+	if err != nil {
+		return nil, err
+	}
+	settings := b.settings.Metadata
 	options := metadata.Options{
 		Workers: *settings.Workers, WritesPerSecond: *settings.WritesPerSecond, Burst: *settings.WritesBurst,
-		Link: shared.linking.Load, LinkChanged: shared.linked,
-		Protected: protected(settings), Live: live(mgr),
+		Link: b.linking.Load, LinkChanged: b.linked,
+		Protected: protected(settings), Live: live(b),
 	}
-	return capability{
+	return []capability{{
 		name: metadata.Name,
 		needs: []schema.GroupVersionResource{
 			machinev1beta1.GroupVersion.WithResource("machinesets"), machinev1beta1.GroupVersion.WithResource("machines"),
 		},
 		watches: metadata.Kinds(),
 		own:     []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
-		prepare: func(ctx context.Context) error { return metadata.Index(ctx, shared.indexes) },
+		prepare: func(ctx context.Context) error { return metadata.Index(ctx, b.indexes) },
 		run: func(ctx context.Context) error {
-			return metadata.Run(ctx, mgr.GetCache(), mgr.GetClient(), recorder, metrics, options)
+			return metadata.Run(ctx, b.GetCache(), b.GetClient(), b.recorder, metrics, options)
 		},
-	}
+	}}, nil
 }
 
 func addHealth(mgr manager.Manager, cm *capabilityManager, client discovery.DiscoveryInterface, address string, more ...check) error {

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -64,7 +63,7 @@ func TestLeaderElectionNeedsANamespace(t *testing.T) {
 	if err != nil || other.Identity() == lock.Identity() {
 		t.Errorf("two replicas on one host have one identity: %v, %s", err, lock.Identity())
 	}
-	if _, err := os.Stat(podNamespaceFile); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := podNamespace(); !errors.Is(err, fs.ErrNotExist) {
 		t.Skip("this is a Pod")
 	}
 	settings := quietSettings()
@@ -91,7 +90,7 @@ func TestCapabilitiesArePicked(t *testing.T) {
 	} {
 		ctrlmetrics.Registry = prometheus.NewRegistry()
 		settings.Controllers = strings.Split(picked, ",")
-		found, err := newCapabilities(mgr, nil, nil, settings, nil)
+		found, err := (&builder{Manager: mgr, settings: settings, leases: newLeases(mgr)}).capabilities()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// How long clients are told to trust a new certificate before it is served. API servers read it within a second.
+// How long clients trust a new certificate before it is served. API servers read it within a second.
 const (
 	// trustPeriod has a margin for API servers that are cut off.
 	trustPeriod = time.Hour

@@ -13,13 +13,10 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/test/bench/process"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -34,91 +31,53 @@ func roundsOf(size int) int {
 	return 5
 }
 
-// bench is one control plane with one pool.
-type bench struct {
+// stage is one control plane with one pool.
+type stage struct {
+	*bench.Stage
 	settings
 
-	cluster *cluster.Cluster
-	dir     string
-	size    int
-	client  client.Client
-	writer  client.Client
-	token   string
-	value   int
+	size   int
+	writer client.Client
+	token  string
+	value  int
 	// mark is the place in the audit log where the present step began.
 	mark cluster.AuditMark
 }
 
-func (b *bench) namespace() string { return cluster.MachineNamespace }
+func (b *stage) namespace() string { return cluster.MachineNamespace }
 
-func (b *bench) set() types.NamespacedName {
+func (b *stage) set() types.NamespacedName {
 	return types.NamespacedName{Namespace: b.namespace(), Name: poolName}
 }
 
 // measure makes a control plane with a pool of a size and measures everything on it.
 func measure(ctx context.Context, s settings, size int, last bool) (result, error) {
-	progress("%d Machines: starting a control plane", size)
-	c, err := cluster.Start(ctx, cluster.Options{Components: []string{cluster.Kwok}, UnsafeNoFsync: true, KubeletLeases: true})
+	base, err := bench.NewStage(ctx, s.Settings, cluster.Options{Components: []string{cluster.Kwok}, KubeletLeases: true})
 	if err != nil {
 		return result{}, err
 	}
-	defer func() {
-		if err := c.Stop(); err != nil {
-			progress("stopping the control plane: %v", err)
-		}
-	}()
-	b, err := newBench(ctx, s, c, size)
-	if err != nil {
+	defer base.Close()
+	b := &stage{Stage: base, settings: s, size: size}
+	// The floor writes as the operator does: by a token, and under the same roles. It does so only while no operator runs.
+	if b.writer, err = b.Bare(ctx); err != nil {
 		return result{}, err
 	}
-	defer func() { _ = os.RemoveAll(b.dir) }()
 	begun := time.Now()
 	pool := cluster.PoolOptions{Name: poolName, Machines: size, Log: os.Stderr}
-	if err := cluster.CreatePool(ctx, c.Admin(), pool); err != nil {
+	if err := cluster.CreatePool(ctx, b.Cluster.Admin(), pool); err != nil {
 		return result{}, err
 	}
-	progress("%d Machines: pool made in %s", size, time.Since(begun).Round(100*time.Millisecond))
+	bench.Progress("%d Machines: pool made in %s", size, time.Since(begun).Round(100*time.Millisecond))
 	// The heartbeats of thousands of Nodes take half of a small machine, from the floor and from the operator alike. They are back when
 	// the operator is at rest.
-	if err := c.Kill(cluster.Kwok, syscall.SIGKILL); err != nil {
+	if err := b.Cluster.Kill(cluster.Kwok, syscall.SIGKILL); err != nil {
 		return result{}, err
 	}
 	return b.all(ctx, last)
 }
 
-func newBench(ctx context.Context, s settings, c *cluster.Cluster, size int) (*bench, error) {
-	b := &bench{settings: s, cluster: c, size: size}
-	var err error
-	if b.dir, err = os.MkdirTemp("", "drover-bench-"); err != nil {
-		return nil, err
-	}
-	if err := harness.Install(ctx, c); err != nil {
-		return nil, err
-	}
-	if b.client, err = newClient(c.Admin()); err != nil {
-		return nil, err
-	}
-	// The floor writes as the operator does: by a token, and under the same roles. It does so only while no operator runs.
-	floor, err := c.AsServiceAccount(ctx, harness.SystemNamespace, harness.ServiceAccount)
-	if err != nil {
-		return nil, err
-	}
-	b.writer, err = newClient(floor)
-	return b, err
-}
-
-func newClient(config *rest.Config) (client.Client, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, machinev1beta1.Install} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	return client.New(config, client.Options{Scheme: scheme})
-}
-
 // all runs the steps in an order that lets each begin where the one before ended.
-func (b *bench) all(ctx context.Context, last bool) (result, error) {
+func (b *stage) all(ctx context.Context, last bool) (result, error) {
 	r := result{Machines: b.size}
 	steps := []struct {
 		what string
@@ -132,7 +91,7 @@ func (b *bench) all(ctx context.Context, last bool) (result, error) {
 			if !last {
 				return nil
 			}
-			if err := b.cluster.StartComponent(ctx, cluster.Kwok); err != nil {
+			if err := b.Cluster.StartComponent(ctx, cluster.Kwok); err != nil {
 				return err
 			}
 			return b.idle(ctx, &r)
@@ -140,18 +99,18 @@ func (b *bench) all(ctx context.Context, last bool) (result, error) {
 	}
 	for _, step := range steps {
 		begun := time.Now()
-		progress("%d Machines: %s", b.size, step.what)
+		bench.Progress("%d Machines: %s", b.size, step.what)
 		if err := step.do(); err != nil {
 			return r, fmt.Errorf("%s: %w", step.what, err)
 		}
-		progress("%d Machines: %s took %s", b.size, step.what, time.Since(begun).Round(100*time.Millisecond))
+		bench.Progress("%d Machines: %s took %s", b.size, step.what, time.Since(begun).Round(100*time.Millisecond))
 	}
 	return r, nil
 }
 
 // rounds measures the roll-out several times, each between two floors: the speed of a small machine wanders by more than what is to be
 // distinguished. The result is the round in the middle.
-func (b *bench) rounds(ctx context.Context, r *result) error {
+func (b *stage) rounds(ctx context.Context, r *result) error {
 	var all []rollout
 	rounds := roundsOf(b.size)
 	for i := range rounds {
@@ -163,7 +122,7 @@ func (b *bench) rounds(ctx context.Context, r *result) error {
 		}
 		run := r.Rollout
 		run.Ratio = (r.Floor[i].Seconds + r.Floor[i+1].Seconds) / 2 / run.Seconds
-		progress("%d Machines: round %d of %d: %.2f s, %.2f of the floor's speed", b.size, i+1, rounds, run.Seconds, run.Ratio)
+		bench.Progress("%d Machines: round %d of %d: %.2f s, %.2f of the floor's speed", b.size, i+1, rounds, run.Seconds, run.Ratio)
 		all = append(all, run)
 	}
 	slices.SortFunc(all, func(a, b rollout) int { return cmp.Compare(a.Ratio, b.Ratio) })
@@ -172,14 +131,14 @@ func (b *bench) rounds(ctx context.Context, r *result) error {
 	return nil
 }
 
-func (b *bench) addFloor(ctx context.Context, r *result) error {
+func (b *stage) addFloor(ctx context.Context, r *result) error {
 	floor, err := b.floor(ctx)
 	r.Floor = append(r.Floor, floor)
 	return err
 }
 
 // declare gives the pool a new label, annotation and value of a taint. It returns when the API server had it.
-func (b *bench) declare(ctx context.Context) (time.Time, error) {
+func (b *stage) declare(ctx context.Context) (time.Time, error) {
 	b.value++
 	text := fmt.Sprintf(`{"spec":{"template":{"spec":{"metadata":{"labels":{"bench.drover.dev/label":"v%[1]d"},`+
 		`"annotations":{"bench.drover.dev/annotation":"value %[1]d"}},`+
@@ -187,30 +146,30 @@ func (b *bench) declare(ctx context.Context) (time.Time, error) {
 	set := &machinev1beta1.MachineSet{}
 	set.Namespace, set.Name = b.set().Namespace, b.set().Name
 	begun := time.Now()
-	return begun, b.client.Patch(ctx, set, client.RawPatch(types.MergePatchType, []byte(text)))
+	return begun, b.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, []byte(text)))
 }
 
-// launch starts the shipped program as it is installed, and waits until it leads.
-func (b *bench) launch(ctx context.Context, args ...string) (*harness.Operator, error) {
-	operator, err := harness.Launch(ctx, b.cluster, b.dir, harness.Options{Binary: b.binary, Elect: true, Args: args})
+// launch starts the shipped program as it is installed, and waits until it knows all Machines as synced.
+func (b *stage) launch(ctx context.Context, args ...string) (*harness.Operator, error) {
+	operator, err := b.Operator(ctx, harness.Options{Elect: true, Args: args})
 	if err != nil {
 		return nil, err
 	}
-	return operator, operator.Says(ctx, "capability metadata: running")
+	if err := operator.Says(ctx, "capability metadata: running"); err != nil {
+		return nil, err
+	}
+	return operator, b.synced(ctx, operator, b.size)
 }
 
 // restart measures how long a start with nothing to do takes.
-func (b *bench) restart(ctx context.Context, r *result) error {
-	mark, err := b.cluster.Audit().Sync(ctx)
+func (b *stage) restart(ctx context.Context, r *result) error {
+	mark, err := b.Cluster.Audit().Sync(ctx)
 	if err != nil {
 		return err
 	}
 	begun := time.Now()
 	operator, err := b.launch(ctx)
 	if err != nil {
-		return err
-	}
-	if err := b.synced(ctx, operator, b.size); err != nil {
 		return err
 	}
 	r.Restart = time.Since(begun).Seconds()
@@ -226,18 +185,15 @@ func (b *bench) restart(ctx context.Context, r *result) error {
 }
 
 // unlimited measures a roll-out without the rate limit.
-func (b *bench) unlimited(ctx context.Context, r *result) error {
+func (b *stage) unlimited(ctx context.Context, r *result) error {
 	operator, err := b.launch(ctx, "--metadata-writes-per-second=0")
 	if err != nil {
 		return err
 	}
-	if err := b.synced(ctx, operator, b.size); err != nil {
+	if b.mark, err = b.Cluster.Audit().Sync(ctx); err != nil {
 		return err
 	}
-	if b.mark, err = b.cluster.Audit().Sync(ctx); err != nil {
-		return err
-	}
-	before, err := process.CPUSeconds(operator.PID)
+	before, err := bench.CPUSeconds(operator.PID)
 	if err != nil {
 		return err
 	}
@@ -248,7 +204,7 @@ func (b *bench) unlimited(ctx context.Context, r *result) error {
 	if err := b.carried(ctx); err != nil {
 		return err
 	}
-	after, err := process.CPUSeconds(operator.PID)
+	after, err := bench.CPUSeconds(operator.PID)
 	if err != nil {
 		return err
 	}
@@ -260,8 +216,8 @@ func (b *bench) unlimited(ctx context.Context, r *result) error {
 }
 
 // stop ends an operator after its memory was read.
-func (b *bench) stop(operator *harness.Operator, r *result) error {
-	peak, err := process.PeakMemory(operator.PID)
+func (b *stage) stop(operator *harness.Operator, r *result) error {
+	peak, err := bench.PeakMemory(operator.PID)
 	if err != nil {
 		return err
 	}
@@ -270,9 +226,9 @@ func (b *bench) stop(operator *harness.Operator, r *result) error {
 }
 
 // carried waits until every Node has the present label, annotation and taint.
-func (b *bench) carried(ctx context.Context) error {
+func (b *stage) carried(ctx context.Context) error {
 	want := "v" + strconv.Itoa(b.value)
-	log, err := follow(b.cluster.Audit().Path(), int64(b.mark))
+	log, err := follow(b.Cluster.Audit().Path(), int64(b.mark))
 	if err != nil {
 		return err
 	}
@@ -291,9 +247,9 @@ func (b *bench) carried(ctx context.Context) error {
 }
 
 // count lists all Nodes with the label and checks the rest of what they must carry.
-func (b *bench) count(ctx context.Context, want string) error {
+func (b *stage) count(ctx context.Context, want string) error {
 	var nodes corev1.NodeList
-	if err := b.client.List(ctx, &nodes, client.MatchingLabels{"bench.drover.dev/label": want}); err != nil {
+	if err := b.Client.List(ctx, &nodes, client.MatchingLabels{"bench.drover.dev/label": want}); err != nil {
 		return err
 	}
 	for i := range nodes.Items {

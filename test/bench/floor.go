@@ -26,15 +26,15 @@ type patches struct {
 }
 
 // prepare computes all patches from the objects as they stand. It is not part of what is timed: the floor decides nothing.
-func (b *bench) prepare(ctx context.Context) ([]patches, error) {
+func (b *stage) prepare(ctx context.Context) ([]patches, error) {
 	var machines machinev1beta1.MachineList
 	var nodes corev1.NodeList
 	set := &machinev1beta1.MachineSet{}
-	if err := b.client.Get(ctx, b.set(), set); err != nil {
+	if err := b.Client.Get(ctx, b.set(), set); err != nil {
 		return nil, err
 	}
 	for _, list := range []client.ObjectList{&machines, &nodes} {
-		if err := b.client.List(ctx, list); err != nil {
+		if err := b.Client.List(ctx, list); err != nil {
 			return nil, err
 		}
 	}
@@ -65,7 +65,7 @@ func (b *bench) prepare(ctx context.Context) ([]patches, error) {
 }
 
 // floor changes the MachineSet and sends all patches as fast as it can.
-func (b *bench) floor(ctx context.Context) (rollout, error) {
+func (b *stage) floor(ctx context.Context) (rollout, error) {
 	if _, err := b.declare(ctx); err != nil {
 		return rollout{}, err
 	}
@@ -73,7 +73,7 @@ func (b *bench) floor(ctx context.Context) (rollout, error) {
 	if err != nil {
 		return rollout{}, err
 	}
-	mark, err := b.cluster.Audit().Sync(ctx)
+	mark, err := b.Cluster.Audit().Sync(ctx)
 	if err != nil {
 		return rollout{}, err
 	}
@@ -108,7 +108,7 @@ func (b *bench) floor(ctx context.Context) (rollout, error) {
 }
 
 // send makes the two writes of one Machine, as the operator does: the answer is metadata alone.
-func (b *bench) send(ctx context.Context, item patches) error {
+func (b *stage) send(ctx context.Context, item patches) error {
 	machine := partial(machinev1beta1.GroupVersion.String(), "Machine", b.namespace(), item.name)
 	if err := b.writer.Patch(ctx, machine, client.RawPatch(types.MergePatchType, item.machine)); err != nil {
 		return fmt.Errorf("patching Machine %s: %w", item.name, err)

@@ -4,43 +4,33 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+func main() { bench.Main(run) }
 
 // settings are the command line.
 type settings struct {
-	sizes  []int
-	json   string
-	binary string
-	rest   time.Duration
+	bench.Settings
+
+	sizes []int
+	rest  time.Duration
 }
 
 func parse() (settings, error) {
 	var s settings
 	sizes := flag.String("sizes", "500,2000,5000", "numbers of Machines, the last one is also measured at rest")
-	flag.StringVar(&s.json, "json", "", "file for the figures, in addition to the table")
-	flag.StringVar(&s.binary, "drover", filepath.Join("bin", "drover"), "the operator's program")
 	flag.DurationVar(&s.rest, "rest", 2*time.Minute, "how long nothing may be written")
-	flag.Parse()
+	if err := s.Parse(); err != nil {
+		return s, err
+	}
 	for text := range strings.SplitSeq(*sizes, ",") {
 		size, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || size < 1 {
@@ -48,20 +38,14 @@ func parse() (settings, error) {
 		}
 		s.sizes = append(s.sizes, size)
 	}
-	if _, err := os.Stat(s.binary); err != nil {
-		return s, fmt.Errorf("%w; run make build", err)
-	}
 	return s, nil
 }
 
-func run() error {
+func run(ctx context.Context) error {
 	s, err := parse()
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	ctrllog.SetLogger(logr.Discard())
 	report := report{Go: runtime.Version(), Cores: runtime.NumCPU(), Time: time.Now().UTC().Format(time.RFC3339)}
 	for i, size := range s.sizes {
 		result, err := measure(ctx, s, size, i == len(s.sizes)-1)
@@ -71,18 +55,6 @@ func run() error {
 		report.Results = append(report.Results, result)
 		fmt.Print(report.table())
 	}
-	fmt.Print(report.verdict())
-	if s.json == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(report, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(s.json, append(text, '\n'), 0o600)
-}
-
-// progress logs what is being done; a benchmark takes minutes.
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+	fmt.Print(report.goals())
+	return s.Write(report)
 }

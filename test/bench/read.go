@@ -14,20 +14,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/test/bench/process"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
 // read finds a roll-out in the audit log: the API server's own times, without an observer that would take from what is measured.
-func (b *bench) read(ctx context.Context, mark cluster.AuditMark, begun time.Time) (rollout, error) {
-	if _, err := b.cluster.Audit().Sync(ctx); err != nil {
+func (b *stage) read(ctx context.Context, mark cluster.AuditMark, begun time.Time) (rollout, error) {
+	if _, err := b.Cluster.Audit().Sync(ctx); err != nil {
 		return rollout{}, err
 	}
 	var r rollout
 	var nodes []float64
 	machines := 0
-	err := b.cluster.Audit().Each(mark, func(e *cluster.AuditEvent) error {
+	err := b.Cluster.Audit().Each(mark, func(e *cluster.AuditEvent) error {
 		switch {
 		case e.User != harness.User:
 			return nil
@@ -67,19 +67,16 @@ func spreadOf(values []float64) spread {
 }
 
 // writes counts what the operator wrote since a mark, without the renewals of its lease.
-func (b *bench) writes(ctx context.Context, mark cluster.AuditMark) (int, error) {
-	if _, err := b.cluster.Audit().Sync(ctx); err != nil {
-		return 0, err
-	}
-	counts, err := b.cluster.Audit().Counts(mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User && e.Write() })
+func (b *stage) writes(ctx context.Context, mark cluster.AuditMark) (int, error) {
+	counts, err := b.Counts(ctx, mark)
 	// Reviews are questions of the metrics endpoint, which this benchmark reads.
 	return counts.Total(func(k cluster.AuditKey) bool {
-		return k.Resource != "leases" && !strings.HasSuffix(k.Resource, "reviews")
+		return k.Write() && k.Resource != "leases" && !strings.HasSuffix(k.Resource, "reviews")
 	}), err
 }
 
 // synced waits until the operator counts all Machines as synced.
-func (b *bench) synced(ctx context.Context, operator *harness.Operator, want int) error {
+func (b *stage) synced(ctx context.Context, operator *harness.Operator, want int) error {
 	line := fmt.Sprintf(`drover_metadata_nodes{machineset=%q,namespace=%q,state="synced"} %d`, poolName, b.namespace(), want)
 	return wait(ctx, 100*time.Millisecond, func() error {
 		text, err := b.scrape(ctx, operator)
@@ -91,7 +88,7 @@ func (b *bench) synced(ctx context.Context, operator *harness.Operator, want int
 }
 
 // catchUp reads how long the workers waited for the caches to show what was written before.
-func (b *bench) catchUp(ctx context.Context, operator *harness.Operator) (float64, error) {
+func (b *stage) catchUp(ctx context.Context, operator *harness.Operator) (float64, error) {
 	const metric = `drover_capability_catch_up_seconds{capability="metadata"} `
 	text, err := b.scrape(ctx, operator)
 	if err != nil {
@@ -105,9 +102,9 @@ func (b *bench) catchUp(ctx context.Context, operator *harness.Operator) (float6
 	return 0, fmt.Errorf("the operator's metrics have no %q", metric)
 }
 
-func (b *bench) scrape(ctx context.Context, operator *harness.Operator) (string, error) {
+func (b *stage) scrape(ctx context.Context, operator *harness.Operator) (string, error) {
 	if b.token == "" {
-		token, err := harness.MetricsToken(ctx, b.cluster, b.client)
+		token, err := harness.MetricsToken(ctx, b.Cluster, b.Client)
 		if err != nil {
 			return "", err
 		}
@@ -117,15 +114,12 @@ func (b *bench) scrape(ctx context.Context, operator *harness.Operator) (string,
 }
 
 // limited measures the roll-out under the default limit, and how soon a manual edit is reverted in the middle of it.
-func (b *bench) limited(ctx context.Context, r *result) error {
+func (b *stage) limited(ctx context.Context, r *result) error {
 	operator, err := b.launch(ctx)
 	if err != nil {
 		return err
 	}
-	if err := b.synced(ctx, operator, b.size); err != nil {
-		return err
-	}
-	if b.mark, err = b.cluster.Audit().Sync(ctx); err != nil {
+	if b.mark, err = b.Cluster.Audit().Sync(ctx); err != nil {
 		return err
 	}
 	begun, err := b.declare(ctx)
@@ -147,14 +141,14 @@ func (b *bench) limited(ctx context.Context, r *result) error {
 }
 
 // edits changes Nodes by hand, one after another, that have got the new value already, for as long as others have not.
-func (b *bench) edits(ctx context.Context) ([]float64, error) {
+func (b *stage) edits(ctx context.Context) ([]float64, error) {
 	const most = 20
 	want := "v" + strconv.Itoa(b.value)
 	random := rand.New(rand.NewPCG(uint64(b.size), 0)) //nolint:gosec // a size is not negative
 	var times []float64
 	for len(times) < most {
 		var done corev1.NodeList
-		if err := b.client.List(ctx, &done, client.MatchingLabels{"bench.drover.dev/label": want}); err != nil {
+		if err := b.Client.List(ctx, &done, client.MatchingLabels{"bench.drover.dev/label": want}); err != nil {
 			return nil, err
 		}
 		if len(done.Items) == b.size {
@@ -173,16 +167,16 @@ func (b *bench) edits(ctx context.Context) ([]float64, error) {
 }
 
 // edit takes a label off a Node and waits until it is back.
-func (b *bench) edit(ctx context.Context, name, want string) (float64, error) {
+func (b *stage) edit(ctx context.Context, name, want string) (float64, error) {
 	node := &corev1.Node{}
 	node.Name = name
 	text := []byte(`{"metadata":{"labels":{"bench.drover.dev/label":null}}}`)
 	begun := time.Now()
-	if err := b.client.Patch(ctx, node, client.RawPatch(types.MergePatchType, text)); err != nil {
+	if err := b.Client.Patch(ctx, node, client.RawPatch(types.MergePatchType, text)); err != nil {
 		return 0, err
 	}
 	err := wait(ctx, 5*time.Millisecond, func() error {
-		err := b.client.Get(ctx, types.NamespacedName{Name: name}, node)
+		err := b.Client.Get(ctx, types.NamespacedName{Name: name}, node)
 		if err == nil && node.Labels["bench.drover.dev/label"] != want {
 			err = fmt.Errorf("node %s: the label is not back", name)
 		}
@@ -192,26 +186,25 @@ func (b *bench) edit(ctx context.Context, name, want string) (float64, error) {
 }
 
 // idle measures a while in which nothing is to be done, with the nodes' heartbeats.
-func (b *bench) idle(ctx context.Context, r *result) error {
+func (b *stage) idle(ctx context.Context, r *result) error {
 	operator, err := b.launch(ctx)
 	if err != nil {
 		return err
 	}
-	if err := b.synced(ctx, operator, b.size); err != nil {
-		return err
-	}
-	mark, err := b.cluster.Audit().Sync(ctx)
+	mark, err := b.Cluster.Audit().Sync(ctx)
 	if err != nil {
 		return err
 	}
 	r.Rest = &atRest{}
-	if r.Rest.Seconds, r.Rest.Cores, err = usage(ctx, operator.PID, b.settings.rest); err != nil {
+	var used float64
+	if r.Rest.Seconds, used, err = bench.Usage(ctx, operator.PID, b.rest); err != nil {
 		return err
 	}
+	r.Rest.Cores = used / r.Rest.Seconds
 	if r.Rest.Writes, err = b.writes(ctx, mark); err != nil {
 		return err
 	}
-	counts, err := b.cluster.Audit().Counts(mark, nil)
+	counts, err := b.Cluster.Audit().Counts(mark, nil)
 	if err != nil {
 		return err
 	}
@@ -220,24 +213,4 @@ func (b *bench) idle(ctx context.Context, r *result) error {
 		return k.User == "system:kwok" && k.Write() && (k.Resource == "leases" || k.Resource == "nodes")
 	})
 	return b.stop(operator, r)
-}
-
-// usage measures how many processors a process uses for a while, and how long that was.
-func usage(ctx context.Context, pid int, while time.Duration) (seconds, cores float64, err error) {
-	before, err := process.CPUSeconds(pid)
-	if err != nil {
-		return 0, 0, err
-	}
-	begun := time.Now()
-	select {
-	case <-ctx.Done():
-		return 0, 0, ctx.Err()
-	case <-time.After(while):
-	}
-	after, err := process.CPUSeconds(pid)
-	if err != nil {
-		return 0, 0, err
-	}
-	seconds = time.Since(begun).Seconds()
-	return seconds, (after - before) / seconds, nil
 }

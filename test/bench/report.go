@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
-	"text/tabwriter"
+
+	"github.com/drover-io/drover/test/bench/internal/bench"
 )
 
 // The figures to reach (seconds, ratios, MiB).
@@ -84,14 +84,13 @@ type atRest struct {
 }
 
 func (r report) table() string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var rows [][]string
 	line := func(name string, cell func(result) string) {
 		cells := []string{name}
 		for _, result := range r.Results {
 			cells = append(cells, cell(result))
 		}
-		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t")+"\t")
+		rows = append(rows, cells)
 	}
 	seconds := func(value float64) string { return fmt.Sprintf("%.2f s", value) }
 	line("Machines", func(r result) string { return fmt.Sprint(r.Machines) })
@@ -120,34 +119,25 @@ func (r report) table() string {
 		}
 		return fmt.Sprintf("%.0f s, %d writes, %.3f cores", r.Rest.Seconds, r.Rest.Writes, r.Rest.Cores)
 	})
-	_ = w.Flush()
-	return "\n" + text.String()
+	return "\n" + bench.Table(rows)
 }
 
-// verdict compares the figures with those to reach.
-func (r report) verdict() string {
-	var text strings.Builder
-	text.WriteString("\nTo reach:\n")
-	judge := func(ok bool, format string, args ...any) {
-		word := "reached"
-		if !ok {
-			word = "MISSED "
-		}
-		fmt.Fprintf(&text, "  %s  %s\n", word, fmt.Sprintf(format, args...))
-	}
+// goals compares the figures with those to reach.
+func (r report) goals() string {
+	goals := &bench.Goals{}
 	for _, result := range r.Results {
 		n := result.Machines
-		judge(result.Ratio >= wantRatio, "%d Machines: %.2f of the floor's speed, at least %.2f", n, result.Ratio, wantRatio)
+		goals.Add(result.Ratio >= wantRatio, "%d Machines: %.2f of the floor's speed, at least %.2f", n, result.Ratio, wantRatio)
 		once := result.Rollout.MachineWrites == 1 && result.Rollout.NodeWrites == 1
-		judge(once, "%d Machines: %.3f Machine and %.3f Node writes each, exactly 1 and 1", n, result.Rollout.MachineWrites, result.Rollout.NodeWrites)
-		judge(result.RestartWrites == 0, "%d Machines: %d writes on restart, none", n, result.RestartWrites)
-		judge(result.Restart <= wantRestart, "%d Machines: restart in %.1f s, at most %.0f s", n, result.Restart, wantRestart)
-		judge(result.PeakMemory <= wantMemory, "%d Machines: %.0f MiB, at most %.0f MiB", n, result.PeakMemory, wantMemory)
-		judge(result.Drift.Max < wantDriftSeconds, "%d Machines: a manual edit reverted in %.2f s at most, under %.0f s",
+		goals.Add(once, "%d Machines: %.3f Machine and %.3f Node writes each, exactly 1 and 1", n, result.Rollout.MachineWrites, result.Rollout.NodeWrites)
+		goals.Add(result.RestartWrites == 0, "%d Machines: %d writes on restart, none", n, result.RestartWrites)
+		goals.Add(result.Restart <= wantRestart, "%d Machines: restart in %.1f s, at most %.0f s", n, result.Restart, wantRestart)
+		goals.Add(result.PeakMemory <= wantMemory, "%d Machines: %.0f MiB, at most %.0f MiB", n, result.PeakMemory, wantMemory)
+		goals.Add(result.Drift.Max < wantDriftSeconds, "%d Machines: a manual edit reverted in %.2f s at most, under %.0f s",
 			n, result.Drift.Max, wantDriftSeconds)
 		if result.Rest != nil {
-			judge(result.Rest.Writes == 0, "%d Machines: %d writes in %.0f s at rest, none", n, result.Rest.Writes, result.Rest.Seconds)
+			goals.Add(result.Rest.Writes == 0, "%d Machines: %d writes in %.0f s at rest, none", n, result.Rest.Writes, result.Rest.Seconds)
 		}
 	}
-	return text.String()
+	return goals.String()
 }

@@ -42,17 +42,20 @@ func NewWorld(t testing.TB, c *cluster.Cluster) *World {
 	return &World{TB: t, Cluster: c, Client: ClientFor(t, c.Admin())}
 }
 
+// Scheme returns a scheme with all types that tests read and write.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, machinev1beta1.Install, medik8s.AddToScheme, kubevirt.AddToScheme,
+		mutex.AddToScheme, mcfgv1.Install, configv1.Install)
+	return scheme, builder.AddToScheme(scheme)
+}
+
 // ClientFor makes a client without a cache.
 func ClientFor(t testing.TB, config *rest.Config) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, machinev1beta1.Install, medik8s.AddToScheme, kubevirt.AddToScheme, mutex.AddToScheme,
-		mcfgv1.Install, configv1.Install,
-	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+	scheme, err := Scheme()
+	if err != nil {
+		t.Fatal(err)
 	}
 	made, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {

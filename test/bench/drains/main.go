@@ -5,28 +5,21 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"time"
 
-	"github.com/go-logr/logr"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "drains:", err)
-		os.Exit(1)
-	}
-}
+func main() { bench.Main(run) }
 
 // settings are the command line.
 type settings struct {
-	json, binary, sandbox string
+	bench.Settings
+
+	sandbox string
 	// nodes are drained at once, as many others take their pods; each application has a budget and as many pods as there are on a node.
 	nodes, pods, apps, away, rounds int
 	// ready is how long a pod takes to be ready, ends how long to end.
@@ -37,8 +30,6 @@ type settings struct {
 
 func parse() (settings, error) {
 	var s settings
-	flag.StringVar(&s.json, "json", "", "file for the figures, in addition to the table")
-	flag.StringVar(&s.binary, "drover", filepath.Join("bin", "drover"), "the operator's program")
 	flag.StringVar(&s.sandbox, "sandbox", filepath.Join("bin", "drover-sandbox"), "the sandbox's program, for kubectl")
 	flag.IntVar(&s.nodes, "nodes", 50, "nodes that are drained at once")
 	flag.IntVar(&s.apps, "apps", 50, "applications, each with a budget")
@@ -49,28 +40,22 @@ func parse() (settings, error) {
 	flag.DurationVar(&s.ends, "ends", time.Second, "how long a pod takes to end")
 	flag.IntVar(&s.large, "large", 5000, "nodes for the measurement of memory, 0 for none")
 	flag.IntVar(&s.podsEach, "pods-each", 10, "pods on each of them")
-	flag.Parse()
+	if err := s.Parse(&s.sandbox); err != nil {
+		return s, err
+	}
 	for name, value := range map[string]int{"nodes": s.nodes, "apps": s.apps, "pods": s.pods, "away": s.away} {
 		if value < 1 {
 			return s, fmt.Errorf("-%s %d: must be 1 or more", name, value)
 		}
 	}
-	for _, program := range []string{s.binary, s.sandbox} {
-		if _, err := os.Stat(program); err != nil {
-			return s, fmt.Errorf("%w; run make build", err)
-		}
-	}
 	return s, nil
 }
 
-func run() error {
+func run(ctx context.Context) error {
 	s, err := parse()
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	ctrllog.SetLogger(logr.Discard())
 	r := report{Settings: describe(s)}
 	if s.rounds > 0 {
 		if err := measureDrains(ctx, s, &r); err != nil {
@@ -83,24 +68,11 @@ func run() error {
 			return err
 		}
 	}
-	fmt.Print(r.verdict())
-	if s.json == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	//nolint:gosec // figures are for everybody to read
-	return os.WriteFile(s.json, append(text, '\n'), 0o644)
+	fmt.Print(r.goals())
+	return s.Write(r)
 }
 
 func describe(s settings) string {
 	return fmt.Sprintf("%d nodes at once, %d applications of %d pods, %d of each may be away, ready after %s, ended after %s",
 		s.nodes, s.apps, s.pods, s.away, s.ready, s.ends)
-}
-
-// progress says on standard error what happens now.
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, time.Now().Format(time.TimeOnly)+"  "+format+"\n", args...)
 }

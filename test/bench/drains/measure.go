@@ -18,33 +18,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
-	"github.com/drover-io/drover/test/bench/process"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
 // measureDrains drains one half of the nodes after the other, in turns by Drover and by kubectl.
 func measureDrains(ctx context.Context, settings settings, r *report) error {
-	progress("starting a control plane")
 	components := []string{cluster.Kwok, cluster.ControllerManager, cluster.Scheduler}
-	c, err := cluster.Start(ctx, cluster.Options{Components: components, UnsafeNoFsync: true})
+	base, err := bench.NewStage(ctx, settings.Settings, cluster.Options{Components: components})
 	if err != nil {
 		return err
 	}
-	defer stopCluster(c)
-	dir, err := os.MkdirTemp("", "drover-drains-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if err := harness.Install(ctx, c); err != nil {
-		return err
-	}
-	s := &stage{settings: settings, cluster: c, dir: dir}
-	if s.client, err = newClient(c.Admin()); err != nil {
-		return err
-	}
-	progress("%d pods on %d nodes", s.apps*s.pods, s.nodes)
+	defer base.Close()
+	s := &stage{Stage: base, settings: settings}
+	bench.Progress("%d pods on %d nodes", s.apps*s.pods, s.nodes)
 	if err := s.build(ctx); err != nil {
 		return err
 	}
@@ -59,18 +47,12 @@ func measureDrains(ctx context.Context, settings settings, r *report) error {
 			if err != nil {
 				return fmt.Errorf("%s, round %d: %w", way.name, round+1, err)
 			}
-			progress("round %d of %d: %s took %.1f s, the budgets allow %.1f s", round+1, s.rounds, way.name, run.Seconds, run.Ideal)
+			bench.Progress("round %d of %d: %s took %.1f s, the budgets allow %.1f s", round+1, s.rounds, way.name, run.Seconds, run.Ideal)
 			*way.to = append(*way.to, run)
 			side = 1 - side
 		}
 	}
 	return nil
-}
-
-func stopCluster(c *cluster.Cluster) {
-	if err := c.Stop(); err != nil {
-		progress("stopping the control plane: %v", err)
-	}
 }
 
 // timed makes one run between two moments in which all is calm.
@@ -83,7 +65,7 @@ func (s *stage) timed(ctx context.Context, user string, run func() error) (drain
 		return drained{}, err
 	}
 	defer stop()
-	if s.mark, err = s.cluster.Audit().Sync(ctx); err != nil {
+	if s.mark, err = s.Cluster.Audit().Sync(ctx); err != nil {
 		return drained{}, err
 	}
 	begun := time.Now()
@@ -100,11 +82,11 @@ func (s *stage) read(ctx context.Context, user string, out *drained) error {
 	if err := s.settled(ctx); err != nil {
 		return err
 	}
-	if _, err := s.cluster.Audit().Sync(ctx); err != nil {
+	if _, err := s.Cluster.Audit().Sync(ctx); err != nil {
 		return err
 	}
 	budgets := map[string]*budgetUse{}
-	err := s.cluster.Audit().Each(s.mark, func(e *cluster.AuditEvent) error {
+	err := s.Cluster.Audit().Each(s.mark, func(e *cluster.AuditEvent) error {
 		if e.User == user && e.Resource == "pods" {
 			out.count(e, budgets)
 		}
@@ -150,46 +132,40 @@ func (d *drained) count(e *cluster.AuditEvent, budgets map[string]*budgetUse) {
 
 // byDrover puts all nodes of a side into maintenance at once, waits until all are drained, and gives them back.
 func (s *stage) byDrover(ctx context.Context, side string) (out drained, err error) {
-	operator, err := harness.Launch(ctx, s.cluster, s.dir, harness.Options{Binary: s.binary})
-	if err != nil {
-		return out, err
-	}
-	defer func() { err = errors.Join(err, operator.Stop()) }()
-	if err := operator.Ready(ctx); err != nil {
-		return out, err
-	}
 	names, err := s.nodesOf(ctx, side)
 	if err != nil {
 		return out, err
 	}
-	before, err := process.CPUSeconds(operator.PID)
-	if err != nil {
-		return out, err
-	}
-	out, err = s.timed(ctx, harness.User, func() error {
-		if err := s.begin(ctx, names); err != nil {
+	return out, s.With(ctx, func(operator *harness.Operator) error {
+		before, err := bench.CPUSeconds(operator.PID)
+		if err != nil {
 			return err
 		}
-		return s.allDrained(ctx, len(names))
+		out, err = s.timed(ctx, harness.User, func() error {
+			if err := s.begin(ctx, names); err != nil {
+				return err
+			}
+			return s.allDrained(ctx, len(names))
+		})
+		if err != nil {
+			return err
+		}
+		after, err := bench.CPUSeconds(operator.PID)
+		if err != nil {
+			return err
+		}
+		out.CPU = after - before
+		if out.Memory, err = bench.PeakMemory(operator.PID); err != nil {
+			return err
+		}
+		return s.giveBack(ctx)
 	})
-	if err != nil {
-		return out, fmt.Errorf("%w\nthe operator's log:\n%s", err, operator.Log())
-	}
-	after, err := process.CPUSeconds(operator.PID)
-	if err != nil {
-		return out, err
-	}
-	out.CPU = after - before
-	if out.Memory, err = process.PeakMemory(operator.PID); err != nil {
-		return out, err
-	}
-	return out, s.giveBack(ctx)
 }
 
 func (s *stage) begin(ctx context.Context, names []string) error {
 	for _, name := range names {
 		object := &medik8s.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: medik8s.NodeMaintenanceSpec{NodeName: name}}
-		if err := s.client.Create(ctx, object); err != nil {
+		if err := s.Client.Create(ctx, object); err != nil {
 			return err
 		}
 	}
@@ -199,7 +175,7 @@ func (s *stage) begin(ctx context.Context, names []string) error {
 func (s *stage) allDrained(ctx context.Context, want int) error {
 	return harness.WaitLonger(ctx, 10*time.Minute, 100*time.Millisecond, func() error {
 		var list medik8s.NodeMaintenanceList
-		if err := s.client.List(ctx, &list); err != nil {
+		if err := s.Client.List(ctx, &list); err != nil {
 			return err
 		}
 		done := 0
@@ -217,12 +193,12 @@ func (s *stage) allDrained(ctx context.Context, want int) error {
 
 // giveBack ends all maintenances and waits until every node may be used again.
 func (s *stage) giveBack(ctx context.Context) error {
-	if err := s.client.DeleteAllOf(ctx, &medik8s.NodeMaintenance{}); err != nil {
+	if err := s.Client.DeleteAllOf(ctx, &medik8s.NodeMaintenance{}); err != nil {
 		return err
 	}
 	return harness.WaitLonger(ctx, time.Minute, 100*time.Millisecond, func() error {
 		var nodes corev1.NodeList
-		if err := s.client.List(ctx, &nodes); err != nil {
+		if err := s.Client.List(ctx, &nodes); err != nil {
 			return err
 		}
 		for i := range nodes.Items {
@@ -231,7 +207,7 @@ func (s *stage) giveBack(ctx context.Context) error {
 			}
 		}
 		var left medik8s.NodeMaintenanceList
-		if err := s.client.List(ctx, &left, client.Limit(1)); err != nil || len(left.Items) > 0 {
+		if err := s.Client.List(ctx, &left, client.Limit(1)); err != nil || len(left.Items) > 0 {
 			return errors.Join(err, fmt.Errorf("%d maintenances are left", len(left.Items)))
 		}
 		return nil
@@ -245,11 +221,11 @@ func (s *stage) byKubectl(ctx context.Context, side string) (drained, error) {
 		return drained{}, err
 	}
 	// kubectl has a user of its own, which distinguishes its requests.
-	config, err := s.cluster.As("drainer", "system:masters")
+	config, err := s.Cluster.As("drainer", "system:masters")
 	if err != nil {
 		return drained{}, err
 	}
-	kubeconfig := filepath.Join(s.dir, "drainer.kubeconfig")
+	kubeconfig := filepath.Join(s.Dir(), "drainer.kubeconfig")
 	if err := cluster.WriteKubeconfig(config, kubeconfig); err != nil {
 		return drained{}, err
 	}
@@ -278,33 +254,21 @@ func (s *stage) drainAll(ctx context.Context, names []string, kubeconfig string)
 
 // measureMemory runs the operator with all capabilities on a large cluster.
 func measureMemory(ctx context.Context, settings settings, r *report) error {
-	progress("a cluster of %d nodes and %d pods", settings.large, settings.large*settings.podsEach)
-	c, err := cluster.Start(ctx, cluster.Options{Components: []string{cluster.Kwok}, UnsafeNoFsync: true})
+	bench.Progress("a cluster of %d nodes and %d pods", settings.large, settings.large*settings.podsEach)
+	s, err := bench.NewStage(ctx, settings.Settings, cluster.Options{Components: []string{cluster.Kwok}})
 	if err != nil {
 		return err
 	}
-	defer stopCluster(c)
-	if err := harness.Install(ctx, c); err != nil {
-		return err
-	}
+	defer s.Close()
 	pool := cluster.PoolOptions{Name: "large", Machines: settings.large, RunningPods: settings.podsEach, Log: os.Stderr}
-	if err := cluster.CreatePool(ctx, c.Admin(), pool); err != nil {
+	if err := cluster.CreatePool(ctx, s.Cluster.Admin(), pool); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "drover-drains-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
 	begun := time.Now()
-	operator, err := harness.Launch(ctx, c, dir, harness.Options{Binary: settings.binary})
-	if err != nil {
+	return s.With(ctx, func(operator *harness.Operator) error {
+		r.Memory = &memory{Nodes: settings.large, Pods: settings.large * settings.podsEach, Start: time.Since(begun).Seconds()}
+		var err error
+		r.Memory.Peak, err = bench.PeakMemory(operator.PID)
 		return err
-	}
-	if err := operator.Ready(ctx); err != nil {
-		return errors.Join(err, operator.Stop())
-	}
-	r.Memory = &memory{Nodes: settings.large, Pods: settings.large * settings.podsEach, Start: time.Since(begun).Seconds()}
-	r.Memory.Peak, err = process.PeakMemory(operator.PID)
-	return errors.Join(err, operator.Stop())
+	})
 }

@@ -2,8 +2,9 @@ package main
 
 import (
 	"fmt"
-	"strings"
-	"text/tabwriter"
+	"slices"
+
+	"github.com/drover-io/drover/test/bench/internal/bench"
 )
 
 // What is to be reached.
@@ -54,16 +55,13 @@ type memory struct {
 }
 
 func (r report) table() string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var rows [][]string
 	line := func(name string, cell func(drained) string) {
 		cells := []string{name}
-		for _, runs := range [][]drained{r.Drover, r.Kubectl} {
-			for _, run := range runs {
-				cells = append(cells, cell(run))
-			}
+		for _, run := range slices.Concat(r.Drover, r.Kubectl) {
+			cells = append(cells, cell(run))
 		}
-		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t")+"\t")
+		rows = append(rows, cells)
 	}
 	names := []string{""}
 	for range r.Drover {
@@ -72,7 +70,7 @@ func (r report) table() string {
 	for range r.Kubectl {
 		names = append(names, "kubectl")
 	}
-	_, _ = fmt.Fprintln(w, strings.Join(names, "\t")+"\t")
+	rows = append(rows, names)
 	line("all drained after", func(d drained) string { return fmt.Sprintf("%.1f s", d.Seconds) })
 	line("the budgets allow", func(d drained) string { return fmt.Sprintf("%.1f s", d.Ideal) })
 	line("of that", func(d drained) string { return fmt.Sprintf("%.2f", d.ofIdeal()) })
@@ -83,8 +81,7 @@ func (r report) table() string {
 	line("GETs per pod", func(d drained) string { return fmt.Sprintf("%.2f", float64(d.Gets)/float64(d.Evicted)) })
 	line("CPU of the operator", func(d drained) string { return orDash(d.CPU, "%.1f s") })
 	line("its peak memory", func(d drained) string { return orDash(d.Memory, "%.0f MiB") })
-	_ = w.Flush()
-	return "\n" + r.Settings + "\n" + text.String()
+	return "\n" + r.Settings + "\n" + bench.Table(rows)
 }
 
 func orDash(value float64, format string) string {
@@ -94,26 +91,18 @@ func orDash(value float64, format string) string {
 	return fmt.Sprintf(format, value)
 }
 
-// verdict compares the figures with those to reach.
-func (r report) verdict() string {
-	var text strings.Builder
-	text.WriteString("\nTo reach:\n")
-	judge := func(ok bool, format string, args ...any) {
-		word := "reached"
-		if !ok {
-			word = "MISSED "
-		}
-		fmt.Fprintf(&text, "  %s  %s\n", word, fmt.Sprintf(format, args...))
-	}
+// goals compares the figures with those to reach.
+func (r report) goals() string {
+	goals := &bench.Goals{}
 	for i, d := range r.Drover {
-		judge(d.ofIdeal() <= wantOfIdeal, "round %d: %.2f of what the budgets allow, at most %.1f", i+1, d.ofIdeal(), wantOfIdeal)
-		judge(d.calls() <= wantCalls, "round %d: %.2f eviction requests per pod that budgets did not refuse, at most %.1f", i+1, d.calls(),
+		goals.Add(d.ofIdeal() <= wantOfIdeal, "round %d: %.2f of what the budgets allow, at most %.1f", i+1, d.ofIdeal(), wantOfIdeal)
+		goals.Add(d.calls() <= wantCalls, "round %d: %.2f eviction requests per pod that budgets did not refuse, at most %.1f", i+1, d.calls(),
 			wantCalls)
-		judge(d.Gets == 0, "round %d: %d GETs of pods, none", i+1, d.Gets)
+		goals.Add(d.Gets == 0, "round %d: %d GETs of pods, none", i+1, d.Gets)
 	}
 	if m := r.Memory; m != nil {
-		judge(m.Peak <= wantMemory, "%d nodes and %d pods: %.0f MiB, at most %d MiB (all cached after %.1f s)", m.Nodes, m.Pods, m.Peak, wantMemory,
+		goals.Add(m.Peak <= wantMemory, "%d nodes and %d pods: %.0f MiB, at most %d MiB (all cached after %.1f s)", m.Nodes, m.Pods, m.Peak, wantMemory,
 			m.Start)
 	}
-	return text.String()
+	return goals.String()
 }

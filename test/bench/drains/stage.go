@@ -10,14 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -29,10 +26,9 @@ var sides = [2]string{"left", "right"}
 
 // stage is a control plane with two halves of nodes and the applications on one of them.
 type stage struct {
+	*bench.Stage
 	settings
-	cluster *cluster.Cluster
-	client  client.WithWatch
-	dir     string
+
 	// mark is where the present run begins in the audit log.
 	mark cluster.AuditMark
 
@@ -41,20 +37,10 @@ type stage struct {
 	freed map[string][]time.Time
 }
 
-func newClient(config *rest.Config) (client.WithWatch, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, medik8s.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	return client.NewWithWatch(config, client.Options{Scheme: scheme})
-}
-
 // build makes the nodes of both sides, closes the right one, and waits until all pods are ready on the left.
 func (s *stage) build(ctx context.Context) error {
 	for _, side := range sides {
-		err := cluster.CreatePool(ctx, s.cluster.Admin(), cluster.PoolOptions{Name: side, Machines: s.nodes, NodeLabels: map[string]string{"side": side}})
+		err := cluster.CreatePool(ctx, s.Cluster.Admin(), cluster.PoolOptions{Name: side, Machines: s.nodes, NodeLabels: map[string]string{"side": side}})
 		if err != nil {
 			return err
 		}
@@ -64,7 +50,7 @@ func (s *stage) build(ctx context.Context) error {
 	}
 	for i := range s.apps {
 		for _, object := range s.app(fmt.Sprintf("a%02d", i)) {
-			if err := s.client.Create(ctx, object); err != nil {
+			if err := s.Client.Create(ctx, object); err != nil {
 				return err
 			}
 		}
@@ -101,13 +87,13 @@ func (s *stage) app(name string) []client.Object {
 // cordon closes or opens all nodes of a side.
 func (s *stage) cordon(ctx context.Context, side string, closed bool) error {
 	var nodes corev1.NodeList
-	if err := s.client.List(ctx, &nodes, client.MatchingLabels{"side": side}); err != nil {
+	if err := s.Client.List(ctx, &nodes, client.MatchingLabels{"side": side}); err != nil {
 		return err
 	}
 	for i := range nodes.Items {
 		before := nodes.Items[i].DeepCopy()
 		nodes.Items[i].Spec.Unschedulable = closed
-		if err := s.client.Patch(ctx, &nodes.Items[i], client.MergeFrom(before)); err != nil {
+		if err := s.Client.Patch(ctx, &nodes.Items[i], client.MergeFrom(before)); err != nil {
 			return err
 		}
 	}
@@ -118,7 +104,7 @@ func (s *stage) cordon(ctx context.Context, side string, closed bool) error {
 func (s *stage) settled(ctx context.Context) error {
 	return harness.WaitLonger(ctx, 10*time.Minute, time.Second, func() error {
 		var budgets policyv1.PodDisruptionBudgetList
-		if err := s.client.List(ctx, &budgets, client.InNamespace(namespace)); err != nil {
+		if err := s.Client.List(ctx, &budgets, client.InNamespace(namespace)); err != nil {
 			return err
 		}
 		ready := 0
@@ -137,7 +123,7 @@ func (s *stage) settled(ctx context.Context) error {
 // nodesOf lists the names of a side's nodes.
 func (s *stage) nodesOf(ctx context.Context, side string) ([]string, error) {
 	var nodes corev1.NodeList
-	if err := s.client.List(ctx, &nodes, client.MatchingLabels{"side": side}); err != nil {
+	if err := s.Client.List(ctx, &nodes, client.MatchingLabels{"side": side}); err != nil {
 		return nil, err
 	}
 	names := make([]string, len(nodes.Items))
@@ -153,14 +139,14 @@ func (s *stage) listen(ctx context.Context) (stop func(), err error) {
 	s.freed = map[string][]time.Time{}
 	s.mu.Unlock()
 	var list policyv1.PodDisruptionBudgetList
-	if err := s.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := s.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, err
 	}
 	allowed := map[string]int32{}
 	for i := range list.Items {
 		allowed[list.Items[i].Name] = list.Items[i].Status.DisruptionsAllowed
 	}
-	stream, err := s.client.Watch(ctx, &policyv1.PodDisruptionBudgetList{}, client.InNamespace(namespace),
+	stream, err := s.Client.Watch(ctx, &policyv1.PodDisruptionBudgetList{}, client.InNamespace(namespace),
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 	if err != nil {
 		return nil, err
@@ -169,7 +155,7 @@ func (s *stage) listen(ctx context.Context) (stop func(), err error) {
 	go func() {
 		defer close(done)
 		for event := range stream.ResultChan() {
-			s.hear(event, allowed)
+			s.observe(event, allowed)
 		}
 	}()
 	return func() {
@@ -178,7 +164,7 @@ func (s *stage) listen(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-func (s *stage) hear(event watch.Event, allowed map[string]int32) {
+func (s *stage) observe(event watch.Event, allowed map[string]int32) {
 	budget, ok := event.Object.(*policyv1.PodDisruptionBudget)
 	if !ok {
 		return

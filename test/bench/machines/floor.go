@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/test/cluster"
-	"github.com/drover-io/drover/test/harness"
 )
 
 // writers keep two cores busy without queueing in the API server.
@@ -23,11 +22,7 @@ const writers = 16
 
 // floor sends as many writes of the same kinds as Drover did, without reading, watching or deciding anything.
 func (s *stage) floor(ctx context.Context, r *round, up, down shape) error {
-	config, err := s.cluster.AsServiceAccount(ctx, harness.SystemNamespace, harness.ServiceAccount)
-	if err != nil {
-		return err
-	}
-	bare, err := newClient(config)
+	bare, err := s.Bare(ctx)
 	if err != nil {
 		return err
 	}

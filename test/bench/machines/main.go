@@ -4,21 +4,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"path/filepath"
 	"time"
 
-	"github.com/go-logr/logr"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 )
 
 // settings are the command line.
 type settings struct {
-	json, binary     string
+	bench.Settings
+
 	machines, rounds int
 	stuck, rest      int
 	window           time.Duration
@@ -55,51 +51,27 @@ func (f figures) refused() float64 {
 	return f.Refused
 }
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "machines:", err)
-		os.Exit(1)
-	}
-}
+func main() { bench.Main(run) }
 
-func run() error {
+func run(ctx context.Context) error {
 	var s settings
-	flag.StringVar(&s.json, "json", "", "file for the figures, in addition to the table")
-	flag.StringVar(&s.binary, "drover", filepath.Join("bin", "drover"), "the operator's program")
 	flag.IntVar(&s.machines, "machines", 1000, "Machines that are made and removed")
 	flag.IntVar(&s.rounds, "rounds", 2, "how often it is measured")
 	flag.IntVar(&s.stuck, "stuck", 500, "Machines whose drains are stuck while others come and go; 0 leaves that out")
 	flag.IntVar(&s.rest, "rest", 5000, "Machines at rest; 0 leaves that out")
 	flag.DurationVar(&s.window, "window", time.Minute, "how long the operator is watched at rest")
-	flag.Parse()
+	if err := s.Parse(); err != nil {
+		return err
+	}
 	if s.machines < 1 || s.rounds < 1 {
 		return fmt.Errorf("-machines %d -rounds %d: both must be 1 or more", s.machines, s.rounds)
 	}
-	if _, err := os.Stat(s.binary); err != nil {
-		return fmt.Errorf("%w; run make build", err)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	ctrllog.SetLogger(logr.Discard())
 	out, err := measure(ctx, s)
 	if err != nil {
 		return err
 	}
 	fmt.Print(table(s, out))
-	if s.json == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(out, "", "  ")
-	if err != nil {
-		return err
-	}
-	//nolint:gosec // figures are for everybody to read
-	return os.WriteFile(s.json, append(text, '\n'), 0o644)
-}
-
-// progress says on standard error what happens now.
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, time.Now().Format(time.TimeOnly)+"  "+format+"\n", args...)
+	return s.Write(out)
 }
 
 // round is one time up and down.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -12,10 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -25,41 +23,17 @@ const pool, stuckPool, otherPool = "measured", "stuck", "other"
 
 // stage is a control plane without other writers: the Nodes of the provider are ready from the start, so not even kwok runs.
 type stage struct {
+	*bench.Stage
 	settings
-	cluster *cluster.Cluster
-	client  client.WithWatch
-	dir     string
-}
-
-func newClient(config *rest.Config) (client.WithWatch, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, machinev1beta1.Install} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
 func measure(ctx context.Context, s settings) (*results, error) {
-	progress("starting a control plane")
-	c, err := cluster.Start(ctx, cluster.Options{UnsafeNoFsync: true})
+	base, err := bench.NewStage(ctx, s.Settings, cluster.Options{})
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err := c.Stop(); err != nil {
-			progress("stopping the control plane: %v", err)
-		}
-	}()
-	dir, err := os.MkdirTemp("", "drover-machines-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	st := &stage{settings: s, cluster: c, dir: dir}
+	defer base.Close()
+	st := &stage{base, s}
 	if err := st.build(ctx); err != nil {
 		return nil, err
 	}
@@ -69,27 +43,20 @@ func measure(ctx context.Context, s settings) (*results, error) {
 		if err != nil {
 			return nil, fmt.Errorf("round %d: %w", i+1, err)
 		}
-		progress("round %d of %d: up %.1f s (floor %.1f s), down %.1f s (floor %.1f s)", i+1, s.rounds, r.Up.Seconds, r.Up.Floor, r.Down.Seconds,
+		bench.Progress("round %d of %d: up %.1f s (floor %.1f s), down %.1f s (floor %.1f s)", i+1, s.rounds, r.Up.Seconds, r.Up.Floor, r.Down.Seconds,
 			r.Down.Floor)
 		out.Rounds = append(out.Rounds, r)
 	}
 	return out, st.crowd(ctx, out)
 }
 
-// build installs Drover's permissions, and makes the pools, which are empty yet.
+// build installs the capability machines, and makes the pools, which are empty yet.
 func (s *stage) build(ctx context.Context) error {
-	if err := harness.Install(ctx, s.cluster); err != nil {
-		return err
-	}
-	if err := harness.InstallMachines(ctx, s.cluster); err != nil {
-		return err
-	}
-	var err error
-	if s.client, err = newClient(s.cluster.Admin()); err != nil {
+	if err := harness.InstallMachines(ctx, s.Cluster); err != nil {
 		return err
 	}
 	for _, name := range []string{pool, stuckPool, otherPool} {
-		if err := s.client.Create(ctx, machineSet(name)); err != nil {
+		if err := s.Client.Create(ctx, machineSet(name)); err != nil {
 			return err
 		}
 	}
@@ -129,20 +96,7 @@ func machineSet(pool string) *machinev1beta1.MachineSet {
 
 // with runs the operator while something is done.
 func (s *stage) with(ctx context.Context, do func(*harness.Operator) error) error {
-	operator, err := harness.Launch(ctx, s.cluster, s.dir, harness.Options{
-		Binary: s.binary, Args: []string{"--controllers=*", "--metadata-writes-per-second=0"},
-	})
-	if err != nil {
-		return err
-	}
-	err = operator.Ready(ctx)
-	if err == nil {
-		err = do(operator)
-	}
-	if stopped := operator.Stop(); err != nil || stopped != nil {
-		return fmt.Errorf("%w\nthe operator's log:\n%s", errors.Join(err, stopped), operator.Log())
-	}
-	return nil
+	return s.With(ctx, do, "--controllers=*", "--metadata-writes-per-second=0")
 }
 
 // round measures Drover, and then, with the operator stopped, the floor with as many writes.
@@ -162,7 +116,7 @@ type shape map[string]float64
 
 // scale measures one direction and notes what was written.
 func (s *stage) scale(ctx context.Context, replicas int, f *figures, writes shape) error {
-	mark, err := s.cluster.Audit().Sync(ctx)
+	mark, err := s.Cluster.Audit().Sync(ctx)
 	if err != nil {
 		return err
 	}
@@ -175,7 +129,7 @@ func (s *stage) scale(ctx context.Context, replicas int, f *figures, writes shap
 	if err := s.quiet(ctx, mark); err != nil {
 		return err
 	}
-	counts, err := s.cluster.Audit().Counts(mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User })
+	counts, err := s.Counts(ctx, mark)
 	if err != nil {
 		return err
 	}
@@ -198,12 +152,12 @@ func (s *stage) scale(ctx context.Context, replicas int, f *figures, writes shap
 // size scales a pool and waits until it is as large as it is to be.
 func (s *stage) size(ctx context.Context, pool string, replicas int) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
-	if err := s.client.Patch(ctx, machineSet(pool), patch); err != nil {
+	if err := s.Client.Patch(ctx, machineSet(pool), patch); err != nil {
 		return err
 	}
 	return harness.WaitLonger(ctx, 20*time.Minute, 100*time.Millisecond, func() error {
 		set := &machinev1beta1.MachineSet{}
-		if err := s.client.Get(ctx, types.NamespacedName{Namespace: cluster.MachineNamespace, Name: pool}, set); err != nil {
+		if err := s.Client.Get(ctx, types.NamespacedName{Namespace: cluster.MachineNamespace, Name: pool}, set); err != nil {
 			return err
 		}
 		if int(set.Status.AvailableReplicas) != replicas || int(set.Status.Replicas) != replicas {
@@ -213,7 +167,7 @@ func (s *stage) size(ctx context.Context, pool string, replicas int) error {
 			return nil
 		}
 		var machines machinev1beta1.MachineList
-		err := s.client.List(ctx, &machines, client.InNamespace(cluster.MachineNamespace), client.MatchingLabels{cluster.MachineSetLabel: pool},
+		err := s.Client.List(ctx, &machines, client.InNamespace(cluster.MachineNamespace), client.MatchingLabels{cluster.MachineSetLabel: pool},
 			client.Limit(1))
 		if err == nil && len(machines.Items) > 0 {
 			err = errors.New("some are left")
@@ -226,14 +180,11 @@ func (s *stage) size(ctx context.Context, pool string, replicas int) error {
 func (s *stage) quiet(ctx context.Context, mark cluster.AuditMark) error {
 	last, since := -1, time.Now()
 	return harness.WaitLonger(ctx, time.Minute, 200*time.Millisecond, func() error {
-		if _, err := s.cluster.Audit().Sync(ctx); err != nil {
-			return err
-		}
-		counts, err := s.cluster.Audit().Counts(mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User && e.Write() })
+		n, err := s.Writes(ctx, mark)
 		if err != nil {
 			return err
 		}
-		if n := counts.Total(nil); n != last {
+		if n != last {
 			last, since = n, time.Now()
 		}
 		if time.Since(since) < time.Second {

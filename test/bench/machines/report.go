@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/drover-io/drover/test/bench/internal/bench"
 )
 
 // What is to be reached.
@@ -26,14 +28,9 @@ const (
 const worthNaming = 0.02
 
 // page gathers the lines of the report.
-type page struct{ figures, kinds, verdicts string }
-
-func (p *page) verdict(reached bool, format string, args ...any) {
-	word := "reached"
-	if !reached {
-		word = "MISSED "
-	}
-	p.verdicts += "  " + word + "  " + fmt.Sprintf(format, args...) + "\n"
+type page struct {
+	figures, kinds string
+	goals          bench.Goals
 }
 
 func table(s settings, out *results) string {
@@ -49,7 +46,7 @@ func table(s settings, out *results) string {
 			t.Machines, t.Before[0], t.Before[1], t.Beside[0], t.Beside[1], s.stuck)
 		for i, name := range []string{"up", "down"} {
 			share := t.Before[i] / t.Beside[i]
-			p.verdict(share >= wantUnslowed, "%s beside %d stuck drains: %.2f of the speed without them, at least %.1f", name, s.stuck, share, wantUnslowed)
+			p.goals.Add(share >= wantUnslowed, "%s beside %d stuck drains: %.2f of the speed without them, at least %.1f", name, s.stuck, share, wantUnslowed)
 		}
 	}
 	if r := out.Rest; r != nil {
@@ -57,14 +54,14 @@ func table(s settings, out *results) string {
 			r.Memory, r.CPU)
 		p.figures += fmt.Sprintf("a Node turns NotReady or Ready: the MachineSet says so after %.2f s (median), %.2f s (worst of %d)\n",
 			r.median(), r.worst(), len(r.Seconds))
-		p.verdict(r.Writes == 0, "%d writes at rest, at most 0", r.Writes)
-		p.verdict(r.Memory <= wantMemory, "%.0f MiB, at most %d", r.Memory, wantMemory)
-		p.verdict(r.worst() <= wantSeconds, "%.2f s from Node to MachineSet, at most %d", r.worst(), wantSeconds)
+		p.goals.Add(r.Writes == 0, "%d writes at rest, at most 0", r.Writes)
+		p.goals.Add(r.Memory <= wantMemory, "%.0f MiB, at most %d", r.Memory, wantMemory)
+		p.goals.Add(r.worst() <= wantSeconds, "%.2f s from Node to MachineSet, at most %d", r.worst(), wantSeconds)
 	}
 	if p.kinds != "" {
 		p.kinds = "\nRequests for each Machine:\n" + p.kinds
 	}
-	return p.figures + p.kinds + "\nTo reach:\n" + p.verdicts
+	return p.figures + p.kinds + p.goals.String()
 }
 
 func (p *page) round(number int, r *round) {
@@ -75,10 +72,10 @@ func (p *page) round(number int, r *round) {
 	}{{"up", r.Up, wantUp}, {"down", r.Down, wantDown}} {
 		f := direction.figures
 		p.figures += fmt.Sprintf("%8s%18.1f s%10.1f s%12.2f%14.2f%12.2f\n", direction.name, f.Seconds, f.Floor, f.share(), f.Requests, f.Writes)
-		p.verdict(f.share() >= wantShare, "round %d, %s: %.2f of the floor's speed, at least %.1f", number, direction.name, f.share(), wantShare)
-		p.verdict(f.Writes <= direction.writes+slackWrites, "round %d, %s: %.2f writes for each Machine, at most %.0f", number, direction.name, f.Writes,
+		p.goals.Add(f.share() >= wantShare, "round %d, %s: %.2f of the floor's speed, at least %.1f", number, direction.name, f.share(), wantShare)
+		p.goals.Add(f.Writes <= direction.writes+slackWrites, "round %d, %s: %.2f writes for each Machine, at most %.0f", number, direction.name, f.Writes,
 			direction.writes)
-		p.verdict(f.refused() == 0, "round %d, %s: %.2f of the writes refused for each Machine, at most 0", number, direction.name, f.refused())
+		p.goals.Add(f.refused() == 0, "round %d, %s: %.2f of the writes refused for each Machine, at most 0", number, direction.name, f.refused())
 		for _, kind := range slices.Sorted(maps.Keys(f.Kinds)) {
 			if f.Kinds[kind] >= worthNaming {
 				p.kinds += fmt.Sprintf("  round %d, %-4s %6.2f  %s\n", number, direction.name, f.Kinds[kind], kind)

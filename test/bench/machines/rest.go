@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/test/bench/process"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -36,9 +36,9 @@ func (r *atRest) worst() float64  { return slices.Max(r.Seconds) }
 
 // atRest makes a large pool, and looks at an operator that is started beside it.
 func (s *stage) atRest(ctx context.Context) (*atRest, error) {
-	progress("making %d Machines", s.rest)
+	bench.Progress("making %d Machines", s.rest)
 	err := s.with(ctx, func(*harness.Operator) error {
-		mark, err := s.cluster.Audit().Sync(ctx)
+		mark, err := s.Cluster.Audit().Sync(ctx)
 		if err != nil {
 			return err
 		}
@@ -55,43 +55,28 @@ func (s *stage) atRest(ctx context.Context) (*atRest, error) {
 }
 
 func (s *stage) watch(ctx context.Context, pid int, r *atRest) error {
-	before, err := s.cluster.Audit().Sync(ctx)
+	before, err := s.Cluster.Audit().Sync(ctx)
 	if err != nil {
 		return err
 	}
 	if err := s.quiet(ctx, before); err != nil {
 		return err
 	}
-	progress("watching it for %s", s.window)
-	mark, err := s.cluster.Audit().Sync(ctx)
+	bench.Progress("watching it for %s", s.window)
+	mark, err := s.Cluster.Audit().Sync(ctx)
 	if err != nil {
 		return err
 	}
-	used, err := process.CPUSeconds(pid)
-	if err != nil {
+	if _, r.CPU, err = bench.Usage(ctx, pid, s.window); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(s.window):
-	}
-	if _, err := s.cluster.Audit().Sync(ctx); err != nil {
+	if r.Writes, err = s.Writes(ctx, mark); err != nil {
 		return err
 	}
-	counts, err := s.cluster.Audit().Counts(mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User && e.Write() })
-	if err != nil {
-		return err
-	}
-	r.Writes = counts.Total(nil)
-	if r.CPU, err = process.CPUSeconds(pid); err != nil {
-		return err
-	}
-	r.CPU -= used
 	if err := s.turn(ctx, r); err != nil {
 		return err
 	}
-	r.Memory, err = process.PeakMemory(pid)
+	r.Memory, err = bench.PeakMemory(pid)
 	return err
 }
 
@@ -101,7 +86,7 @@ func (s *stage) turn(ctx context.Context, r *atRest) error {
 	if err != nil {
 		return err
 	}
-	watch, err := s.client.Watch(ctx, &machinev1beta1.MachineSetList{}, client.InNamespace(cluster.MachineNamespace))
+	watch, err := s.Client.Watch(ctx, &machinev1beta1.MachineSetList{}, client.InNamespace(cluster.MachineNamespace))
 	if err != nil {
 		return err
 	}
@@ -111,7 +96,7 @@ func (s *stage) turn(ctx context.Context, r *atRest) error {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machines[i].Status.NodeRef.Name}}
 			patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q}]}}`, readiness)
 			begun := time.Now()
-			if err := s.client.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
+			if err := s.Client.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
 				return err
 			}
 			for want := s.rest - 1 + ready; ; {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -35,7 +36,7 @@ type stuck struct {
 func (s *stage) stuckDrains(ctx context.Context) (*stuck, error) {
 	out := &stuck{Machines: comers}
 	err := s.with(ctx, func(*harness.Operator) error {
-		progress("making %d Machines with pods that may not leave", s.stuck)
+		bench.Progress("making %d Machines with pods that may not leave", s.stuck)
 		if err := s.size(ctx, stuckPool, s.stuck); err != nil {
 			return err
 		}
@@ -46,7 +47,7 @@ func (s *stage) stuckDrains(ctx context.Context) (*stuck, error) {
 		if out.Before, err = s.comeAndGo(ctx); err != nil {
 			return err
 		}
-		progress("deleting them")
+		bench.Progress("deleting them")
 		if err := s.beginDrains(ctx); err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func (s *stage) occupy(ctx context.Context) error {
 	}
 	// There is no controller here that would create it.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}
-	if err := s.client.Create(ctx, account); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := s.Client.Create(ctx, account); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	for i := range machines {
@@ -90,13 +91,13 @@ func (s *stage) occupy(ctx context.Context) error {
 			budget := &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{
 				MinAvailable: new(intstr.FromString("100%")), Selector: &metav1.LabelSelector{MatchLabels: app},
 			}}
-			if err := s.client.Create(ctx, budget); err != nil {
+			if err := s.Client.Create(ctx, budget); err != nil {
 				return err
 			}
 			budget.Status = policyv1.PodDisruptionBudgetStatus{
 				ObservedGeneration: budget.Generation, CurrentHealthy: podsPerBudget, DesiredHealthy: podsPerBudget, ExpectedPods: podsPerBudget,
 			}
-			if err := s.client.Status().Update(ctx, budget); err != nil {
+			if err := s.Client.Status().Update(ctx, budget); err != nil {
 				return err
 			}
 		}
@@ -106,13 +107,13 @@ func (s *stage) occupy(ctx context.Context) error {
 			AutomountServiceAccountToken: new(false),
 		}}
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "stuck", UID: "stuck", Controller: new(true)}}
-		if err := s.client.Create(ctx, pod); err != nil {
+		if err := s.Client.Create(ctx, pod); err != nil {
 			return err
 		}
 		pod.Status = corev1.PodStatus{
 			Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 		}
-		if err := s.client.Status().Update(ctx, pod); err != nil {
+		if err := s.Client.Status().Update(ctx, pod); err != nil {
 			return err
 		}
 	}
@@ -121,14 +122,14 @@ func (s *stage) occupy(ctx context.Context) error {
 
 func (s *stage) members(ctx context.Context, pool string) ([]machinev1beta1.Machine, error) {
 	var machines machinev1beta1.MachineList
-	err := s.client.List(ctx, &machines, client.InNamespace(cluster.MachineNamespace), client.MatchingLabels{cluster.MachineSetLabel: pool})
+	err := s.Client.List(ctx, &machines, client.InNamespace(cluster.MachineNamespace), client.MatchingLabels{cluster.MachineSetLabel: pool})
 	return machines.Items, err
 }
 
 // beginDrains deletes the occupied Machines and waits until each of them says that its drain is under way.
 func (s *stage) beginDrains(ctx context.Context) error {
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))
-	if err := s.client.Patch(ctx, machineSet(stuckPool), patch); err != nil {
+	if err := s.Client.Patch(ctx, machineSet(stuckPool), patch); err != nil {
 		return err
 	}
 	return harness.WaitLonger(ctx, 5*time.Minute, time.Second, func() error {
@@ -159,8 +160,8 @@ func (s *stage) drains(ctx context.Context) (int, error) {
 // vacate lets the drains end.
 func (s *stage) vacate(ctx context.Context) error {
 	inDefault := client.InNamespace("default")
-	err := errors.Join(s.client.DeleteAllOf(ctx, &policyv1.PodDisruptionBudget{}, inDefault),
-		s.client.DeleteAllOf(ctx, &corev1.Pod{}, inDefault, client.GracePeriodSeconds(0)))
+	err := errors.Join(s.Client.DeleteAllOf(ctx, &policyv1.PodDisruptionBudget{}, inDefault),
+		s.Client.DeleteAllOf(ctx, &corev1.Pod{}, inDefault, client.GracePeriodSeconds(0)))
 	if err != nil {
 		return err
 	}

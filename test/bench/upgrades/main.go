@@ -5,21 +5,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"path/filepath"
 	"time"
 
-	"github.com/go-logr/logr"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 )
 
 // settings are the command line.
 type settings struct {
-	json, binary string
+	bench.Settings
+
 	nodes, rules int
 	window       time.Duration
 }
@@ -40,47 +36,23 @@ type results struct {
 	Seconds float64 `json:"seconds"`
 }
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "upgrades:", err)
-		os.Exit(1)
-	}
-}
+func main() { bench.Main(run) }
 
-func run() error {
+func run(ctx context.Context) error {
 	var s settings
-	flag.StringVar(&s.json, "json", "", "file for the figures, in addition to the table")
-	flag.StringVar(&s.binary, "drover", filepath.Join("bin", "drover"), "the operator's program")
 	flag.IntVar(&s.nodes, "nodes", 200, "nodes that are upgraded")
 	flag.IntVar(&s.rules, "rules", 2, "rules, each with a Job that ends at once")
 	flag.DurationVar(&s.window, "window", 30*time.Second, "how long the operator is watched while the run waits")
-	flag.Parse()
+	if err := s.Parse(); err != nil {
+		return err
+	}
 	if s.nodes < 2 || s.rules < 1 {
 		return fmt.Errorf("-nodes %d -rules %d: must be 2 or more, and 1 or more", s.nodes, s.rules)
 	}
-	if _, err := os.Stat(s.binary); err != nil {
-		return fmt.Errorf("%w; run make build", err)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	ctrllog.SetLogger(logr.Discard())
 	out, err := measure(ctx, s)
 	if err != nil {
 		return err
 	}
 	fmt.Print(table(s, out))
-	if s.json == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(out, "", "  ")
-	if err != nil {
-		return err
-	}
-	//nolint:gosec // figures are for everybody to read
-	return os.WriteFile(s.json, append(text, '\n'), 0o644)
-}
-
-// progress says on standard error what happens now.
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, time.Now().Format(time.TimeOnly)+"  "+format+"\n", args...)
+	return s.Write(out)
 }

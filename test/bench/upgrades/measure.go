@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/upgrade/plan"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/openshift"
@@ -39,19 +40,14 @@ type observer struct {
 }
 
 // run measures the run: first while it waits, then from its first node to its last.
-func (s *stage) run(ctx context.Context, out *results) (err error) {
-	operator, err := harness.Launch(ctx, s.cluster, s.dir, harness.Options{Binary: s.binary, Args: []string{"--controllers=upgrade"}})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, operator.Stop()) }()
-	if err := operator.Ready(ctx); err != nil {
-		return err
-	}
-	if out.Resting, err = s.rest(ctx); err != nil {
-		return err
-	}
-	return s.upgrade(ctx, out)
+func (s *stage) run(ctx context.Context, out *results) error {
+	return s.With(ctx, func(*harness.Operator) error {
+		var err error
+		if out.Resting, err = s.rest(ctx); err != nil {
+			return err
+		}
+		return s.upgrade(ctx, out)
+	}, "--controllers=upgrade")
 }
 
 // upgrade opens the window, and follows the run to its end.
@@ -59,17 +55,17 @@ func (s *stage) upgrade(ctx context.Context, out *results) error {
 	o := &observer{nodes: map[string]*timeline{}}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := o.observe(ctx, s.client); err != nil {
+	if err := o.observe(ctx, s.Client); err != nil {
 		return err
 	}
-	mark, err := s.cluster.Audit().Sync(ctx)
+	mark, err := s.Cluster.Audit().Sync(ctx)
 	if err != nil {
 		return err
 	}
-	progress("upgrading %d nodes", s.nodes)
+	bench.Progress("upgrading %d nodes", s.nodes)
 	begun := time.Now()
 	open := []byte(`{"spec":{"windows":null}}`)
-	if err := s.client.Patch(ctx, &v1alpha1.MutexRunConfig{ObjectMeta: meta("run")}, client.RawPatch(types.MergePatchType, open)); err != nil {
+	if err := s.Client.Patch(ctx, &v1alpha1.MutexRunConfig{ObjectMeta: meta("run")}, client.RawPatch(types.MergePatchType, open)); err != nil {
 		return err
 	}
 	if err := s.await(ctx, func(run *v1alpha1.MutexRunConfig) bool { return run.Status.Phase == v1alpha1.PhaseDone }); err != nil {
@@ -84,7 +80,7 @@ func (s *stage) upgrade(ctx context.Context, out *results) error {
 
 // rest counts the writes while the run waits. What belongs to the beginning has to be over first.
 func (s *stage) rest(ctx context.Context) (int, error) {
-	if err := openshift.Upgrade(ctx, s.client, version); err != nil {
+	if err := openshift.Upgrade(ctx, s.Client, version); err != nil {
 		return 0, err
 	}
 	if err := s.await(ctx, func(run *v1alpha1.MutexRunConfig) bool {
@@ -94,7 +90,7 @@ func (s *stage) rest(ctx context.Context) (int, error) {
 	}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if count, err := s.writesIn(ctx, 3*time.Second); err != nil || count == 0 {
-			progress("watching the run wait for %s", s.window)
+			bench.Progress("watching the run wait for %s", s.window)
 			return s.writesIn(ctx, s.window)
 		}
 	}
@@ -103,29 +99,20 @@ func (s *stage) rest(ctx context.Context) (int, error) {
 
 // writesIn counts the operator's writes in the time that comes.
 func (s *stage) writesIn(ctx context.Context, window time.Duration) (int, error) {
-	mark, err := s.cluster.Audit().Sync(ctx)
+	mark, err := s.Cluster.Audit().Sync(ctx)
 	if err != nil {
 		return 0, err
 	}
-	select {
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-time.After(window):
-	}
-	if _, err := s.cluster.Audit().Sync(ctx); err != nil {
+	if err := bench.Sleep(ctx, window); err != nil {
 		return 0, err
 	}
-	counts, err := s.cluster.Audit().Counts(mark, func(e *cluster.AuditEvent) bool { return e.User == harness.User && e.Write() })
-	if err != nil {
-		return 0, err
-	}
-	return counts.Total(nil), nil
+	return s.Writes(ctx, mark)
 }
 
 func (s *stage) await(ctx context.Context, done func(*v1alpha1.MutexRunConfig) bool) error {
 	run := &v1alpha1.MutexRunConfig{}
 	err := harness.WaitLonger(ctx, patience, 100*time.Millisecond, func() error {
-		if err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "run"}, run); err != nil {
+		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "run"}, run); err != nil {
 			return err
 		}
 		if !done(run) {
@@ -184,7 +171,7 @@ func (o *observer) finish(ctx context.Context, c client.Client, job *batchv1.Job
 		done.Status.Conditions = append(done.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
 	}
 	if err := c.Status().Update(ctx, done); err != nil {
-		progress("ending Job %s: %v", job.Name, err)
+		bench.Progress("ending Job %s: %v", job.Name, err)
 		return
 	}
 	o.mu.Lock()
@@ -227,36 +214,25 @@ func (o *observer) overhead(nodes int, begun time.Time, out *results) error {
 }
 
 func (s *stage) count(ctx context.Context, mark cluster.AuditMark, out *results) error {
-	if _, err := s.cluster.Audit().Sync(ctx); err != nil {
-		return err
-	}
-	all, err := s.cluster.Audit().Since(mark)
+	counts, err := s.Counts(ctx, mark)
 	if err != nil {
 		return err
 	}
 	out.Kinds = map[string]float64{}
-	for i := range all {
-		e := &all[i]
-		if e.User != harness.User {
-			continue
-		}
-		share := 1 / float64(s.nodes)
+	for key, n := range counts {
+		share := float64(n) / float64(s.nodes)
 		out.Requests += share
-		if e.Write() {
+		if key.Write() {
 			out.Writes += share
 		}
-		out.Kinds[fmt.Sprintf("%s %s %s %d", e.Verb, e.Resource, e.Subresource, e.Code)] += share
+		out.Kinds[fmt.Sprintf("%s %s %s %d", key.Verb, key.Resource, key.Subresource, key.Code)] += share
 	}
 	return nil
 }
 
 // floor sends for each node, one after the other, what Drover cannot do without: the lease, the Jobs, the release, and the lease again.
 func (s *stage) floor(ctx context.Context, out *results) error {
-	config, err := s.cluster.AsServiceAccount(ctx, harness.SystemNamespace, harness.ServiceAccount)
-	if err != nil {
-		return err
-	}
-	bare, err := newClient(config)
+	bare, err := s.Bare(ctx)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/drover-io/drover/test/bench/internal/bench"
 )
 
 // wantSeconds is what a node may cost beyond its Jobs and its upgrade, of 99 in a hundred.
@@ -32,15 +34,8 @@ func table(s settings, out *results) string {
 			text += fmt.Sprintf("  %6.2f  %s\n", out.Kinds[kind], kind)
 		}
 	}
-	verdict := func(reached bool, format string, args ...any) {
-		word := "reached"
-		if !reached {
-			word = "MISSED "
-		}
-		text += "  " + word + "  " + fmt.Sprintf(format, args...) + "\n"
-	}
-	text += "\nTo reach:\n"
-	verdict(p99 <= wantSeconds, "%.3f s beyond Jobs and upgrade (p99), at most %.0f", p99, wantSeconds)
-	verdict(out.Resting == 0, "%d writes while the run waits, at most 0", out.Resting)
-	return text
+	goals := &bench.Goals{}
+	goals.Add(p99 <= wantSeconds, "%.3f s beyond Jobs and upgrade (p99), at most %.0f", p99, wantSeconds)
+	goals.Add(out.Resting == 0, "%d writes while the run waits, at most 0", out.Resting)
+	return text + goals.String()
 }

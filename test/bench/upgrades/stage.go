@@ -2,23 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"time"
 
-	configv1 "github.com/openshift/api/config/v1"
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
-	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/openshift"
 )
 
@@ -35,67 +28,40 @@ const (
 
 // stage is a control plane with the machine-config simulator and no other writer.
 type stage struct {
+	*bench.Stage
 	settings
-
-	cluster *cluster.Cluster
-	client  client.WithWatch
-	dir     string
 }
 
-func newClient(config *rest.Config) (client.WithWatch, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, mcfgv1.Install, configv1.Install} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	return client.NewWithWatch(config, client.Options{Scheme: scheme})
-}
-
-func measure(ctx context.Context, s settings) (out *results, err error) {
-	progress("starting a control plane")
-	c, err := cluster.Start(ctx, cluster.Options{UnsafeNoFsync: true})
+func measure(ctx context.Context, s settings) (*results, error) {
+	base, err := bench.NewStage(ctx, s.Settings, cluster.Options{})
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "drover-upgrades-")
-	if err != nil {
-		return nil, errors.Join(err, c.Stop())
-	}
-	defer func() { err = errors.Join(err, c.Stop(), os.RemoveAll(dir)) }()
-	st := &stage{settings: s, cluster: c, dir: dir}
+	defer base.Close()
+	st := &stage{base, s}
 	if err := st.build(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.StartMachineConfig(ctx, openshift.Options{CordonOnly: true, RebootBy: openshift.RebootSkip}); err != nil {
+	if err := st.Cluster.StartMachineConfig(ctx, openshift.Options{CordonOnly: true, RebootBy: openshift.RebootSkip}); err != nil {
 		return nil, err
 	}
-	if err := openshift.AwaitPools(ctx, st.client); err != nil {
+	if err := openshift.AwaitPools(ctx, st.Client); err != nil {
 		return nil, err
 	}
-	out = &results{}
+	out := &results{}
 	if err := st.run(ctx, out); err != nil {
 		return nil, err
 	}
-	progress("the floor")
+	bench.Progress("the floor")
 	return out, st.floor(ctx, out)
 }
 
-// build installs Drover and OpenShift's kinds, and makes nodes, pools, rules and a run that waits for its window.
+// build installs OpenShift's kinds, and makes nodes, pools, rules and a run that waits for its window.
 func (s *stage) build(ctx context.Context) error {
-	if err := harness.Install(ctx, s.cluster); err != nil {
+	if err := s.Cluster.InstallOpenShift(ctx, cluster.OpenShiftOptions{Version: "4.17.0", CustomPools: []string{target}}); err != nil {
 		return err
 	}
-	if err := s.cluster.InstallOpenShift(ctx, cluster.OpenShiftOptions{Version: "4.17.0", CustomPools: []string{target}}); err != nil {
-		return err
-	}
-	var err error
-	if s.client, err = newClient(s.cluster.Admin()); err != nil {
-		return err
-	}
-	progress("making %d nodes", s.nodes)
+	bench.Progress("making %d nodes", s.nodes)
 	for i := range s.nodes {
 		if err := s.makeNode(ctx, fmt.Sprintf("node-%03d", i)); err != nil {
 			return err
@@ -122,7 +88,7 @@ func (s *stage) build(ctx context.Context) error {
 		run.Spec.MutexRules = append(run.Spec.MutexRules, v1alpha1.Reference{Name: rule.Name})
 	}
 	for _, object := range append(objects, run) {
-		if err := s.client.Create(ctx, object); err != nil {
+		if err := s.Client.Create(ctx, object); err != nil {
 			return fmt.Errorf("making %T %s: %w", object, object.GetName(), err)
 		}
 	}
@@ -135,9 +101,9 @@ func (s *stage) makeNode(ctx context.Context, name string) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 		roleWorker: "", roleTarget: "", corev1.LabelHostname: name,
 	}}}
-	if err := s.client.Create(ctx, node); err != nil {
+	if err := s.Client.Create(ctx, node); err != nil {
 		return err
 	}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	return s.client.Status().Update(ctx, node)
+	return s.Client.Status().Update(ctx, node)
 }

@@ -1,5 +1,4 @@
-// Package process reads what a process has used of the machine.
-package process
+package bench
 
 import (
 	"fmt"

@@ -12,8 +12,9 @@ VERSION="${VERSION:-$(git describe --tags --always --dirty)}"
 COMMIT="${COMMIT:-$(git rev-parse HEAD)}"
 # The time of the commit: a clock would make each archive another one.
 SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
-SOURCE_DATE="$(TZ=UTC date -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"
+SOURCE_DATE="$(TZ=UTC date -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || TZ=UTC date -r "$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"
 PLUGIN_URL="${PLUGIN_URL:-https://github.com/drover-io/drover/releases/download/$VERSION}"
+PLUGIN_URL="${PLUGIN_URL%/}"
 out="${PLUGIN_OUT:-dist}"
 # krew wants a semantic version; what is no release gets one that comes before all releases.
 KREW_VERSION="${VERSION#v}"
@@ -26,12 +27,13 @@ export VERSION COMMIT SOURCE_DATE_EPOCH SOURCE_DATE PLUGIN_URL PLUGIN_STAGE KREW
 
 goreleaser="$(hack/tool.sh goreleaser)"
 go run ./hack/docs -man "$out/man"
-go run -trimpath ./cmd/kubectl-drover completion kubectl >"$PLUGIN_STAGE/kubectl_complete-drover"
-sed "s|^dist: .*|dist: $PLUGIN_STAGE/dist|" .goreleaser.yaml >"$PLUGIN_STAGE/goreleaser.yaml"
+CGO_ENABLED=0 go run -trimpath ./cmd/kubectl-drover completion kubectl >"$PLUGIN_STAGE/kubectl_complete-drover"
+changes=(-e "s|^dist: .*|dist: $PLUGIN_STAGE/dist|")
 if [[ -n "${PLUGIN_PLATFORMS:-}" ]]; then
 	targets="${PLUGIN_PLATFORMS//\//_}"
-	sed -i "s|^  targets: .*|  targets: [${targets// /, }]|" "$PLUGIN_STAGE/goreleaser.yaml"
+	changes+=(-e "s|^  targets: .*|  targets: [${targets// /, }]|")
 fi
+sed "${changes[@]}" .goreleaser.yaml >"$PLUGIN_STAGE/goreleaser.yaml"
 "$goreleaser" release --snapshot --config "$PLUGIN_STAGE/goreleaser.yaml" >&2
 mkdir -p "$out"
 cp "$PLUGIN_STAGE"/dist/kubectl-drover_"$VERSION"_* "$out"

@@ -57,7 +57,7 @@ func run(out string, r release) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return tree.Write(out, []string{"."}, written)
+	return tree.Write(out, []string{"bundle.Dockerfile", "catalog", "manifests", "metadata", "tests"}, written)
 }
 
 //go:embed files

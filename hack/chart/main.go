@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -37,49 +37,35 @@ func run() error {
 	return tree.Write(chart, generated, files)
 }
 
-// addMonitoring copies alerts and dashboards, if there are any.
+// addMonitoring copies alerts and dashboards.
 func addMonitoring(files map[string][]byte) error {
-	dashboards, err := filepath.Glob("monitoring/dashboards/*.json")
-	if err != nil {
-		return err
-	}
-	for _, path := range append(dashboards, "monitoring/alerts.yaml") {
-		text, err := os.ReadFile(path) //nolint:gosec // a file of the repository
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel("monitoring", path)
-		if err != nil {
-			return err
-		}
-		files["files/"+filepath.ToSlash(name)] = text
-	}
-	return nil
+	unchanged := func(text []byte) ([]byte, error) { return text, nil }
+	return errors.Join(
+		add(files, "files/dashboards", "monitoring/dashboards/*.json", unchanged), add(files, "files", "monitoring/alerts.yaml", unchanged))
 }
 
-// addCRDs copies the CRDs, and has each say that an uninstall keeps it.
+// addCRDs copies the CRDs, which an uninstall keeps.
 func addCRDs(files map[string][]byte) error {
-	for capability, pattern := range map[string]string{
-		"machines": "config/crd/*.openshift.io_*.yaml", "maintenance": "config/crd/nodemaintenance/nodemaintenance.*.yaml",
-		"upgrade": "config/crd/mutex/openshift-optional.*.yaml",
-	} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil || len(paths) == 0 {
-			return errors.Join(fmt.Errorf("no CRDs at %s", pattern), err)
+	return errors.Join(
+		add(files, "files/crds/machines", "config/crd/*.openshift.io_*.yaml", keep),
+		add(files, "files/crds/maintenance", "config/crd/nodemaintenance/nodemaintenance.*.yaml", keep),
+		add(files, "files/crds/upgrade", "config/crd/mutex/openshift-optional.*.yaml", keep),
+	)
+}
+
+// add copies the files of a pattern into a folder, with a change.
+func add(files map[string][]byte, folder, pattern string, change func([]byte) ([]byte, error)) error {
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		return errors.Join(fmt.Errorf("no files at %s", pattern), err)
+	}
+	for _, name := range paths {
+		text, err := os.ReadFile(name) //nolint:gosec // a file of the repository
+		if err != nil {
+			return err
 		}
-		for _, path := range paths {
-			text, err := os.ReadFile(path) //nolint:gosec // a file of the repository
-			if err != nil {
-				return err
-			}
-			kept, err := keep(bytes.TrimPrefix(text, []byte("---\n")))
-			if err != nil {
-				return fmt.Errorf("%s: %w", path, err)
-			}
-			files["files/crds/"+capability+"/"+filepath.Base(path)] = kept
+		if files[path.Join(folder, filepath.Base(name))], err = change(text); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
@@ -87,6 +73,7 @@ func addCRDs(files map[string][]byte) error {
 
 // keep adds the annotation that has Helm leave an object when a release is uninstalled.
 func keep(crd []byte) ([]byte, error) {
+	crd = bytes.TrimPrefix(crd, []byte("---\n"))
 	const annotations = "\nmetadata:\n  annotations:\n"
 	head, tail, found := bytes.Cut(crd, []byte(annotations))
 	if !found {

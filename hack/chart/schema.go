@@ -5,20 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"os"
 	"reflect"
-	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/hack/settings"
 )
-
-// types is where the configuration file's format is written down.
-const types = "api/config/v1alpha1/types.go"
 
 //go:embed schema.json
 var values []byte
@@ -56,15 +46,11 @@ func addSchema(files map[string][]byte) error {
 	if !ok {
 		return errors.New("hack/chart/schema.json: it has no properties")
 	}
-	text, err := os.ReadFile(types)
+	configuration, err := settings.Read("api/config/v1alpha1/types.go")
 	if err != nil {
 		return err
 	}
-	comments, err := commentsOf(text)
-	if err != nil {
-		return err
-	}
-	config, err := schemaOf(reflect.TypeFor[v1alpha1.DroverConfiguration](), "", comments)
+	config, err := schemaOf(configuration)
 	if err != nil {
 		return err
 	}
@@ -78,16 +64,15 @@ func addSchema(files map[string][]byte) error {
 	return nil
 }
 
-// schemaOf describes a type as JSON Schema.
-func schemaOf(t reflect.Type, path string, comments map[string]string) (map[string]any, error) {
-	if t == reflect.TypeFor[metav1.Duration]() {
+// schemaOf describes a field as JSON Schema.
+func schemaOf(f settings.Field) (map[string]any, error) {
+	if f.Type == settings.Duration {
 		return map[string]any{"type": "string", "pattern": `^-?([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`}, nil
 	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return schemaOf(t.Elem(), path, comments)
+	elements := func() (map[string]any, error) { return schemaOf(settings.Field{Path: f.Path, Type: f.Type.Elem()}) }
+	switch f.Type.Kind() {
 	case reflect.String:
-		return stringSchema(path), nil
+		return stringSchema(f.Path), nil
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}, nil
 	case reflect.Int:
@@ -95,15 +80,15 @@ func schemaOf(t reflect.Type, path string, comments map[string]string) (map[stri
 	case reflect.Float64:
 		return map[string]any{"type": "number"}, nil
 	case reflect.Slice:
-		items, err := schemaOf(t.Elem(), path, comments)
+		items, err := elements()
 		return map[string]any{"type": "array", "items": items}, err
 	case reflect.Map:
-		values, err := schemaOf(t.Elem(), path, comments)
+		values, err := elements()
 		return map[string]any{"type": "object", "additionalProperties": values}, err
 	case reflect.Struct:
-		return structSchema(t, path, comments)
+		return structSchema(f)
 	default:
-		return nil, fmt.Errorf("%s: a field of type %s is not known here", path, t)
+		return nil, fmt.Errorf("%s: a field of the unknown type %s", f.Path, f.Type)
 	}
 }
 
@@ -118,47 +103,17 @@ func stringSchema(path string) map[string]any {
 	return schema
 }
 
-func structSchema(t reflect.Type, path string, comments map[string]string) (map[string]any, error) {
+func structSchema(f settings.Field) (map[string]any, error) {
 	properties := map[string]any{}
-	for i := range t.NumField() {
-		field := t.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if field.Anonymous && name == "" {
-			continue // apiVersion and kind are the chart's
-		}
-		below := strings.TrimPrefix(path+"."+name, ".")
-		schema, err := schemaOf(field.Type, below, comments)
+	for _, field := range f.Fields {
+		schema, err := schemaOf(field)
 		if err != nil {
 			return nil, err
 		}
-		if comment := comments[t.Name()+"."+field.Name]; comment != "" {
-			schema["description"] = comment
+		if field.Comment != "" {
+			schema["description"] = field.Comment
 		}
-		properties[name] = schema
+		properties[field.Name] = schema
 	}
 	return map[string]any{"type": "object", "additionalProperties": false, "properties": properties}, nil
-}
-
-// commentsOf reads the comments of fields, by "Type.Field".
-func commentsOf(source []byte) (map[string]string, error) {
-	file, err := parser.ParseFile(token.NewFileSet(), types, source, parser.ParseComments)
-	if err != nil {
-		return nil, err
-	}
-	comments := map[string]string{}
-	ast.Inspect(file, func(node ast.Node) bool {
-		spec, ok := node.(*ast.TypeSpec)
-		if !ok {
-			return true
-		}
-		if structure, ok := spec.Type.(*ast.StructType); ok {
-			for _, field := range structure.Fields.List {
-				for _, name := range field.Names {
-					comments[spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
-				}
-			}
-		}
-		return true
-	})
-	return comments, nil
 }

@@ -3,15 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"reflect"
 	"regexp"
 	"strings"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/app"
+	"github.com/drover-io/drover/hack/settings"
 	"github.com/drover-io/drover/internal/config"
 )
 
@@ -23,123 +21,64 @@ error that names the field. A flag goes over its field.
     kind: ` + v1alpha1.Kind + `
 `
 
-// structs are the types of the configuration, as their source has them.
-type structs struct {
-	types map[string]*ast.StructType
-	docs  map[string]string
-	// defaults is the default configuration as JSON decodes it.
-	defaults map[string]any
-	page     *page
-}
-
-// configurationPage describes the configuration file from the source of its types and the defaults that the operator fills in.
+// configurationPage describes the configuration file from its types, their comments and the defaults that the operator fills in.
 func configurationPage(source string) (string, error) {
-	file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.ParseComments)
+	configuration, err := settings.Read(source)
 	if err != nil {
 		return "", err
-	}
-	s := &structs{types: map[string]*ast.StructType{}, docs: map[string]string{}, page: newPage("Configuration file", configurationIntro)}
-	for _, declaration := range file.Decls {
-		s.collect(declaration)
 	}
 	text, err := json.Marshal(config.Default())
 	if err != nil {
 		return "", err
 	}
-	if err := json.Unmarshal(text, &s.defaults); err != nil {
+	var defaults map[string]any
+	if err := json.Unmarshal(text, &defaults); err != nil {
 		return "", err
 	}
-	s.page.text.WriteString("\n")
-	if err := s.table("", v1alpha1.Kind); err != nil {
-		return "", err
-	}
-	return s.page.text.String(), nil
+	p := newPage("Configuration file", configurationIntro)
+	p.text.WriteString("\n")
+	p.settings(configuration, defaults)
+	return p.text.String(), nil
 }
 
-func (s *structs) collect(declaration ast.Decl) {
-	general, ok := declaration.(*ast.GenDecl)
-	if !ok {
-		return
-	}
-	for _, spec := range general.Specs {
-		named, ok := spec.(*ast.TypeSpec)
-		if !ok {
-			continue
-		}
-		if fields, ok := named.Type.(*ast.StructType); ok {
-			s.types[named.Name.Name], s.docs[named.Name.Name] = fields, oneLine(general.Doc)
-		}
-	}
-}
-
-// table writes the fields of a type, then those of the types in it.
-func (s *structs) table(prefix, name string) error {
-	fields, found := s.types[name]
-	if !found {
-		return fmt.Errorf("the configuration has a type %s, which is not in the file of its types", name)
-	}
+// settings writes the fields of a structure, then those of the structures in it.
+func (p *page) settings(f settings.Field, defaults map[string]any) {
 	var rows [][]string
-	var below [][2]string
-	for _, field := range fields.Fields.List {
-		if len(field.Names) == 0 { // apiVersion and kind
-			continue
+	for _, field := range f.Fields {
+		if field.Fields == nil {
+			rows = append(rows, []string{code(field.Path), kindOf(field.Type), defaultOfField(defaults[field.Name]), flagOf(field.Path), meaning(field)})
 		}
-		key := prefix + jsonName(field)
-		kind := kindOf(field.Type)
-		if _, isStruct := s.types[kind]; isStruct {
-			below = append(below, [2]string{key, kind})
-			continue
-		}
-		rows = append(rows, []string{code(key), kind, s.defaultOf(key), flagOf(key), meaning(field)})
 	}
 	if len(rows) > 0 {
-		s.page.table([]string{"field", "type", "default", "flag", "meaning"}, rows)
+		p.table([]string{"field", "type", "default", "flag", "meaning"}, rows)
 	}
-	for _, part := range below {
-		fmt.Fprintf(&s.page.text, "\n## %s\n\n%s\n\n", part[0], s.docs[part[1]])
-		if err := s.table(part[0]+".", part[1]); err != nil {
-			return err
+	for _, field := range f.Fields {
+		if field.Fields != nil {
+			fmt.Fprintf(&p.text, "\n## %s\n\n%s\n\n", field.Path, field.TypeComment)
+			below, _ := defaults[field.Name].(map[string]any)
+			p.settings(field, below)
 		}
 	}
-	return nil
-}
-
-func jsonName(field *ast.Field) string {
-	tag := reflect.StructTag(strings.Trim(field.Tag.Value, "`"))
-	name, _, _ := strings.Cut(tag.Get("json"), ",")
-	return name
 }
 
 // kindOf is the type of a field in a user's words.
-func kindOf(expression ast.Expr) string {
-	switch e := expression.(type) {
-	case *ast.StarExpr:
-		return kindOf(e.X)
-	case *ast.ArrayType:
-		return "list of " + kindOf(e.Elt) + "s"
-	case *ast.MapType:
-		return "map of " + kindOf(e.Value) + "s"
-	case *ast.SelectorExpr:
-		return strings.ToLower(e.Sel.Name)
-	case *ast.Ident:
-		words := map[string]string{"int": "integer", "float64": "number", "bool": "boolean"}
-		if word, found := words[e.Name]; found {
-			return word
-		}
-		return e.Name
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice:
+		return "list of " + kindOf(t.Elem()) + "s"
+	case reflect.Map:
+		return "map of " + kindOf(t.Elem()) + "s"
+	case reflect.Int:
+		return "integer"
+	case reflect.Float64:
+		return "number"
+	case reflect.Bool:
+		return "boolean"
 	}
-	return "?"
+	return strings.ToLower(t.Name())
 }
 
-func (s *structs) defaultOf(key string) string {
-	value := any(s.defaults)
-	for step := range strings.SplitSeq(key, ".") {
-		fields, ok := value.(map[string]any)
-		if !ok {
-			return ""
-		}
-		value = fields[step]
-	}
+func defaultOfField(value any) string {
 	if value == nil || value == "" {
 		return ""
 	}
@@ -182,16 +121,14 @@ func kebab(key string) string {
 	return b.String()
 }
 
-func oneLine(doc *ast.CommentGroup) string { return strings.Join(strings.Fields(doc.Text()), " ") }
-
 // said is what the table has in other columns: the field's name at the beginning of its comment, and its default.
 var said = regexp.MustCompile(`^(\w+ (?:(?:is|are) )?)|( Default [^:.]+(?:\.\d[^.]*)?\.)$`)
 
 // meaning is the comment of a field without that.
-func meaning(field *ast.Field) string {
-	text := oneLine(field.Doc)
+func meaning(field settings.Field) string {
+	text := field.Comment
 	if text == "" {
-		text = field.Names[0].Name + " are patterns of keys of that kind."
+		text = field.GoName + " are patterns of keys of that kind."
 	}
 	text = said.ReplaceAllString(text, "")
 	return strings.ToUpper(text[:1]) + text[1:]

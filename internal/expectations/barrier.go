@@ -64,18 +64,18 @@ func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
 
 // catchUp lists a kind until its cache shows one of the lists.
 func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.Store) error {
-	backoff := wait.Backoff{Duration: minBackoff, Factor: 2, Cap: maxBackoff, Steps: 16}
+	delays := wait.Backoff{Duration: minBackoff, Factor: 2, Cap: maxBackoff, Steps: 16}.DelayFunc()
 	for {
-		current, err := b.list(ctx, kind)
+		var current *snapshot
+		err := delays.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+			var err error
+			if current, err = b.list(ctx, kind); err != nil && ctx.Err() == nil {
+				log.FromContext(ctx).Error(err, "listing what the cache has to show before the workers start; trying again")
+			}
+			return err == nil, nil
+		})
 		if err != nil {
-			delay := backoff.Step()
-			if ctx.Err() == nil {
-				log.FromContext(ctx).Error(err, "listing what the cache has to show before the workers start; trying again", "retryAfter", delay.String())
-			}
-			if err := sleep(ctx, delay); err != nil {
-				return err
-			}
-			continue
+			return err
 		}
 		var missing string
 		err = wait.PollUntilContextTimeout(ctx, compareInterval, relistInterval, true, func(context.Context) (bool, error) {
@@ -86,17 +86,6 @@ func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.S
 			return ctx.Err()
 		}
 		log.FromContext(ctx).Info("waiting for the cache to catch up with the API server", "kind", fmt.Sprintf("%T", kind), "first", missing)
-	}
-}
-
-func sleep(ctx context.Context, delay time.Duration) error {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }
 
@@ -180,9 +169,7 @@ func (i identity) shownBy(item any) bool {
 	return version == i.version && object.GetUID() == i.uid || reached(version, i.version)
 }
 
+// storeKey returns the key of an object in the store of an informer.
 func storeKey(key types.NamespacedName) string {
-	if key.Namespace == "" {
-		return key.Name
-	}
-	return key.Namespace + "/" + key.Name
+	return cache.NewObjectName(key.Namespace, key.Name).String()
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/drover-io/drover/internal/operator"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade"
+	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
 )
 
 // capability is what one capability has to document. A new one is a line in capabilities.
@@ -48,7 +49,7 @@ var capabilities = []capability{
 		events:     slices.Concat(machineset.Events, machineplan.EventDocs(), healthcheck.Events),
 		conditions: slices.Concat(setplan.ConditionDocs(), machineplan.ConditionDocs(), checkplan.ConditionDocs()),
 	},
-	{name: upgrade.Name, metrics: upgrade.MetricDocs(), events: upgrade.EventDocs(), conditions: upgrade.ConditionDocs()},
+	{name: upgrade.Name, metrics: upgrade.MetricDocs(), events: upgrade.EventDocs(), conditions: upgradeplan.ConditionDocs()},
 }
 
 func main() {

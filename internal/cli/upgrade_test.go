@@ -84,11 +84,11 @@ func (g *gate) have(version string) {
 
 // ended adds the Job of n1 before its upgrade.
 func (g *gate) ended(how batchv1.JobConditionType) {
-	spec, err := plan.ReadJobSpec(&g.rule.Spec.JobSpec)
+	spec, err := plan.ParseJobSpec(&g.rule.Spec.JobSpec)
 	if err != nil {
 		panic(err)
 	}
-	job := plan.Job(g.rule, spec, g.nodes[0], plan.JobID{
+	job := plan.NewJob(g.rule, spec, g.nodes[0], plan.JobID{
 		Run: g.run.UID, Version: "4.17.3", Node: g.nodes[0].UID, Rule: client.ObjectKeyFromObject(g.rule), Kind: plan.BeforeUpgrade,
 	})
 	job.Status.Conditions = []batchv1.JobCondition{{Type: how, Status: corev1.ConditionTrue}}
@@ -113,8 +113,8 @@ func TestUpgradePlan(t *testing.T) {
 		},
 		"no nodes": {func(g *gate) { g.pool.Spec.NodeSelector.MatchLabels["none"] = "" }, nil, []string{"have no nodes"}, []string{pools, "Nodes, in"}},
 		"to be given back": {func(g *gate) {
-			claim := plan.Take(g.pool, client.ObjectKeyFromObject(g.run), g.run.UID)
-			metav1.SetMetaDataAnnotation(&g.pool.ObjectMeta, plan.AnnotationClaim, claim.Text())
+			reservation := plan.Reserve(g.pool, client.ObjectKeyFromObject(g.run), g.run.UID)
+			metav1.SetMetaDataAnnotation(&g.pool.ObjectMeta, plan.AnnotationReservation, reservation.Text())
 			g.have("4.17.3")
 		}, nil, []string{"nothing to do", "are given back as they were"}, []string{pools}},
 		"a clean-up that is owed": {func(g *gate) {

@@ -101,27 +101,27 @@ func (p *upgradePlanCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	world, err := p.world(ctx, c, found)
+	input, err := p.readInput(ctx, c, found)
 	if err != nil {
 		return err
 	}
 	versions := &versionReader{client: c, from: plan.VersionSource(p.from), known: map[string]string{}}
-	world.VersionOf = func(node *corev1.Node) string { return versions.of(ctx, node) }
-	scene := plan.Survey(world)
+	input.VersionOf = func(node *corev1.Node) string { return versions.of(ctx, node) }
+	resolved := plan.Resolve(input)
 	if versions.failed != nil {
 		return versions.failed
 	}
-	document := upgradePlan(scene)
+	document := upgradePlan(resolved)
 	if !p.output.table() {
 		return p.output.print(p.Out, document)
 	}
 	return document.draw(p.Out)
 }
 
-// world reads all that a run looks at.
-func (p *upgradePlanCommand) world(ctx context.Context, c client.Client, run *mutex.MutexRunConfig) (*plan.World, error) {
-	w := &plan.World{
-		Run: run, Now: p.now(), Rules: map[types.NamespacedName]*mutex.MutexRule{}, Targets: map[types.NamespacedName]*mutex.MutexTarget{},
+// readInput reads everything that a run depends on.
+func (p *upgradePlanCommand) readInput(ctx context.Context, c client.Client, run *mutex.MutexRunConfig) (*plan.Input, error) {
+	in := &plan.Input{
+		Config: run, Now: p.now(), Rules: map[types.NamespacedName]*mutex.MutexRule{}, Targets: map[types.NamespacedName]*mutex.MutexTarget{},
 		Jobs: map[types.NamespacedName]*batchv1.Job{},
 	}
 	rules, err := list[*mutex.MutexRule](ctx, c, upgradeRules, "")
@@ -129,43 +129,43 @@ func (p *upgradePlanCommand) world(ctx context.Context, c client.Client, run *mu
 		return nil, err
 	}
 	for _, rule := range rules {
-		w.Rules[client.ObjectKeyFromObject(rule)] = rule
+		in.Rules[client.ObjectKeyFromObject(rule)] = rule
 	}
 	targets, err := list[*mutex.MutexTarget](ctx, c, upgradeTargets, "")
 	if err != nil {
 		return nil, err
 	}
 	for _, target := range targets {
-		w.Targets[client.ObjectKeyFromObject(target)] = target
+		in.Targets[client.ObjectKeyFromObject(target)] = target
 	}
-	pools := listed{"machineconfigpools", func() client.ObjectList { return &mcfgv1.MachineConfigPoolList{} }, false}
-	if w.Pools, err = list[*mcfgv1.MachineConfigPool](ctx, c, pools, ""); err != nil {
+	mcps := listed{"machineconfigpools", func() client.ObjectList { return &mcfgv1.MachineConfigPoolList{} }, false}
+	if in.MCPs, err = list[*mcfgv1.MachineConfigPool](ctx, c, mcps, ""); err != nil {
 		return nil, err
 	}
-	if w.Nodes, err = list[*corev1.Node](ctx, c, nodes, ""); err != nil {
+	if in.Nodes, err = list[*corev1.Node](ctx, c, nodes, ""); err != nil {
 		return nil, err
 	}
-	if err := p.addJobs(ctx, c, w); err != nil {
+	if err := p.addJobs(ctx, c, in); err != nil {
 		return nil, err
 	}
 	version := &configv1.ClusterVersion{}
 	err = c.Get(ctx, types.NamespacedName{Name: plan.ClusterVersion}, version)
 	switch {
 	case err == nil:
-		w.Version = version
+		in.Version = version
 	case !apierrors.IsNotFound(err):
 		return nil, explained(err, "reading ClusterVersion "+plan.ClusterVersion, "clusterversions")
 	}
-	return w, nil
+	return in, nil
 }
 
-func (p *upgradePlanCommand) addJobs(ctx context.Context, c client.Client, w *plan.World) error {
+func (p *upgradePlanCommand) addJobs(ctx context.Context, c client.Client, in *plan.Input) error {
 	jobs := &batchv1.JobList{}
-	if err := c.List(ctx, jobs, client.MatchingLabels{plan.LabelRun: string(w.Run.UID)}); err != nil {
+	if err := c.List(ctx, jobs, client.MatchingLabels{plan.LabelRun: string(in.Config.UID)}); err != nil {
 		return explained(err, "listing the run's Jobs", "jobs")
 	}
 	for i := range jobs.Items {
-		w.Jobs[client.ObjectKeyFromObject(&jobs.Items[i])] = &jobs.Items[i]
+		in.Jobs[client.ObjectKeyFromObject(&jobs.Items[i])] = &jobs.Items[i]
 	}
 	return nil
 }
@@ -195,111 +195,104 @@ func (r *versionReader) of(ctx context.Context, node *corev1.Node) string {
 	})
 }
 
-func upgradePlan(s *plan.Scene) *UpgradePlan {
+func upgradePlan(r *plan.Run) *UpgradePlan {
 	document := &UpgradePlan{
-		TypeMeta: TypeMeta{APIVersion, "UpgradePlan"}, Namespace: s.Run.Namespace, Name: s.Run.Name, Version: s.Desired, Waits: upgradeWaits(s),
-		Faults: s.Faults,
+		TypeMeta: TypeMeta{APIVersion, "UpgradePlan"}, Namespace: r.Config.Namespace, Name: r.Config.Name, Version: r.Desired, Waits: upgradeWaits(r),
+		Faults: r.Problems,
 	}
-	if s.Unchecked != "" {
-		document.Faults = append(document.Faults, s.Unchecked)
+	if r.VersionProblem != "" {
+		document.Faults = append(document.Faults, r.VersionProblem)
 	}
-	if unknown := len(s.Unknown()); unknown > 0 && unknown == len(s.Nodes) {
-		document.Faults = append(document.Faults, fmt.Sprintf("the version of %d nodes is not known", unknown))
+	if unknown, all := r.UnknownVersions(); all {
+		document.Faults = append(document.Faults, fmt.Sprintf("the version of %d nodes is not known", len(unknown)))
 	}
 	if len(document.Faults) > 0 {
 		return document
 	}
-	input := s.Input()
-	input.Wait = document.Waits
-	decision := plan.Decide(input)
-	course := s.Course(&decision)
-	document.Note = upgradeNote(s, course, &decision)
-	if course == plan.CourseGate {
-		for _, pool := range s.Wanted() {
-			document.Pools = append(document.Pools, upgradePool(s, pool))
+	r.Wait = document.Waits
+	decision := plan.DecideNodes(r)
+	action := r.NodesAction(&decision)
+	document.Note = upgradeNote(r, action, &decision)
+	if action == plan.ActionGate {
+		for _, mcp := range r.RequiredMCPs() {
+			document.Pools = append(document.Pools, upgradePool(r, mcp))
 		}
 	}
 	for _, step := range decision.Steps {
-		document.Nodes = append(document.Nodes, upgradeNode(s, &step))
+		document.Nodes = append(document.Nodes, upgradeNode(r, &step))
 	}
 	return document
 }
 
 // upgradeNote says what would be done where that is less than gating nodes; empty where it is not.
-func upgradeNote(s *plan.Scene, course plan.Course, decision *plan.Decision) string {
+func upgradeNote(r *plan.Run, action plan.Action, decision *plan.Decision) string {
 	note := ""
 	switch {
-	case course == plan.CourseGate:
+	case action == plan.ActionGate:
 		return ""
-	case course == plan.CourseCleanUp:
+	case action == plan.ActionCleanUp:
 		return "clean-up Jobs alone, for which no pool is changed"
-	case len(s.Nodes) == 0:
+	case len(r.Nodes) == 0:
 		note = "nothing to do: the pools of the targets have no nodes"
 	case decision.LeftOut > 0:
 		note = fmt.Sprintf("nothing to do: %d nodes are left out, since a Job has failed; the others have the version", decision.LeftOut)
 	default:
 		note = "nothing to do: all nodes of the targets have the version"
 	}
-	if s.Holds() {
+	if r.NeedsRestore() {
 		note += "; pools and nodes are given back as they were"
 	}
 	return note
 }
 
 // upgradeWaits says why no node would be begun now; empty for nothing.
-func upgradeWaits(s *plan.Scene) string {
+func upgradeWaits(r *plan.Run) string {
 	var why []string
-	switch spec := &s.Run.Spec; {
+	switch spec := &r.Config.Spec; {
 	case spec.Abort:
 		why = append(why, "spec.abort is set, so that nothing is changed until it is false")
 	case spec.Suspend:
 		why = append(why, "spec.suspend is set, so that nothing is changed until it is false")
-	case spec.DryRun && s.Holds():
+	case spec.DryRun && r.NeedsRestore():
 		why = append(why, "spec.dryRun is set")
 	case spec.DryRun:
 		why = append(why, "spec.dryRun is set, so that nothing is changed until it is false")
 	}
-	if s.Wait != "" {
-		why = append(why, s.Wait)
+	if r.Wait != "" {
+		why = append(why, r.Wait)
 	}
 	return strings.Join(why, "; ")
 }
 
-func upgradePool(s *plan.Scene, pool *mcfgv1.MachineConfigPool) UpgradePool {
-	key := types.NamespacedName{Namespace: s.Run.Namespace, Name: s.Run.Name}
-	claim := s.Claims[pool.Name]
-	out := UpgradePool{Name: pool.Name, Canary: pool == s.Canary}
-	if claim != nil && claim.UID != s.Run.UID {
-		out.ClaimedBy = claim.Run.String()
+func upgradePool(r *plan.Run, mcp *mcfgv1.MachineConfigPool) UpgradePool {
+	reservation := r.Reservations[mcp.Name]
+	out := UpgradePool{Name: mcp.Name, Canary: mcp == r.Canary}
+	if reservation != nil && reservation.UID != r.Config.UID {
+		out.ClaimedBy = reservation.Run.String()
 	}
-	if claim == nil {
-		claim = plan.Take(pool, key, s.Run.UID)
-		claim.Canary = out.Canary
+	if reservation == nil {
+		reservation = plan.Reserve(mcp, client.ObjectKeyFromObject(r.Config), r.Config.UID)
+		reservation.Canary = out.Canary
 	}
-	before, claim := claim.Before(pool), claim.With(s.Keys)
-	during := claim.Held()
+	before, reservation := reservation.Original(mcp), reservation.WithKeys(r.Keys)
+	during := reservation.Gated()
 	if out.Canary {
-		during = claim.Open(pool)
+		during = reservation.Open(mcp)
 	}
 	out.Paused, out.WasPaused, out.Before, out.During = during.Paused, before.Paused, before.NodeSelector, during.NodeSelector
 	return out
 }
 
 // upgradeNode lists the Jobs of a node that have not ended well yet.
-func upgradeNode(s *plan.Scene, step *plan.Step) UpgradeNode {
+func upgradeNode(r *plan.Run, step *plan.Step) UpgradeNode {
 	out := UpgradeNode{Name: step.Status.Name, Phase: step.Status.Phase, Message: step.Status.Message}
-	for _, node := range s.Nodes {
-		if node.Name != out.Name {
-			continue
-		}
-		out.Pool, out.Version = node.Pool, node.Version
-		if out.Phase != mutex.NodeDone {
-			out.Before = s.Outstanding(node, plan.BeforeUpgrade)
-			out.After = s.Outstanding(node, plan.AfterUpgrade)
-		}
-		if step.Status.Released != nil {
-			out.Before = nil
-		}
+	out.Pool, out.Version = step.Node.MCP, step.Node.Version
+	if out.Phase != mutex.NodeDone {
+		out.Before = r.RemainingJobs(step.Node, plan.BeforeUpgrade)
+		out.After = r.RemainingJobs(step.Node, plan.AfterUpgrade)
+	}
+	if step.Status.Released != nil {
+		out.Before = nil
 	}
 	return out
 }

@@ -222,6 +222,15 @@ func (l *Leases) ReleaseIfHolder(ctx context.Context, node string) error {
 	return l.Release(ctx, node)
 }
 
+// RenewIfHolder is Acquire for a caller that may not have the lease: it acquires none. It returns zero if the lease has another holder or none.
+func (l *Leases) RenewIfHolder(ctx context.Context, node *corev1.Node) (time.Duration, error) {
+	lease, err := l.get(ctx, node.Name)
+	if err != nil || lease == nil || HolderOf(lease) != l.Holder {
+		return 0, err
+	}
+	return l.Acquire(ctx, node)
+}
+
 // HolderOf returns the holder of a lease; empty for none.
 func HolderOf(lease *coordinationv1.Lease) string {
 	if lease.Spec.HolderIdentity == nil {

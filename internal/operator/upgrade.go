@@ -13,9 +13,10 @@ import (
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/upgrade"
+	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
-// upgrade builds the gate of node upgrades if --controllers has picked it.
+// upgrade builds the capability of gated upgrades if --controllers enables it.
 func (b *builder) upgrade() ([]capability, error) {
 	if !config.Enabled(b.settings.Controllers, upgrade.Name) {
 		return nil, nil
@@ -28,12 +29,12 @@ func (b *builder) upgrade() ([]capability, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a client for the logs of Jobs: %w", err)
 	}
-	crew := &upgrade.Crew{
+	dependencies := upgrade.Dependencies{
 		Cache: b.GetCache(), Writer: b.GetClient(), Live: b.GetAPIReader(), Recorder: b.recorder, Metrics: metrics,
-		Lease: b.leasesOf(upgrade.Holder),
-		Logs:  upgrade.PodLogs(typed.CoreV1()),
+		Leases: b.leasesOf(upgrade.Holder),
+		Logs:   upgrade.PodLogs(typed.CoreV1()),
 	}
-	options := upgrade.Options{NodeVersion: upgrade.VersionSource(b.settings.Upgrade.NodeVersion), Namespaces: b.settings.Upgrade.Namespaces}
+	options := upgrade.Options{NodeVersion: plan.VersionSource(b.settings.Upgrade.NodeVersion), Namespaces: b.settings.Upgrade.Namespaces}
 	return []capability{{
 		name: upgrade.Name,
 		needs: []schema.GroupVersionResource{
@@ -43,6 +44,6 @@ func (b *builder) upgrade() ([]capability, error) {
 		},
 		watches: upgrade.Kinds(), own: upgrade.Own(),
 		prepare: func(context.Context) error { return nil },
-		run:     func(ctx context.Context) error { return upgrade.Run(ctx, b.GetCache(), crew, options) },
+		run:     func(ctx context.Context) error { return upgrade.Run(ctx, b.GetCache(), dependencies, options) },
 	}}, nil
 }

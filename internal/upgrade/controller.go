@@ -1,9 +1,12 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"sync"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -11,299 +14,265 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade/plan"
-	"github.com/drover-io/drover/internal/watch"
 )
 
 // Name is the capability's name in --controllers, logs and metrics.
 const Name = "upgrade"
 
-// Holder is the identity in the leases of nodes.
+// Holder is the identity in the node leases.
 const Holder = "drover-upgrade"
 
 // fieldOwner is the field manager of every write.
 const fieldOwner = client.FieldOwner("drover-upgrade")
 
-const (
-	// retryStale is how soon to decide again after a guard failed. It doubles with each failure that follows, up to maxStale: a cache may lag.
-	retryStale, maxStale = 100 * time.Millisecond, 5 * time.Second
-	// catchUp is how soon to look again when a cache lags behind our own write; the event comes first as a rule.
-	catchUp = time.Second
-	// retryDenied is how soon to try again what the API server refused, or what only a person can put right.
-	retryDenied = time.Minute
-	// retryRule is how soon the Jobs of a rule are tried again that the API server would not take.
-	retryRule = 5 * time.Minute
-	// logsWithin is how long the last lines of a Job's log may take.
-	logsWithin = 5 * time.Second
-	// statusEvery bounds how often progress alone is written.
-	statusEvery = time.Second
-	// gathering is how long events of Nodes and pools are gathered into one pass.
-	gathering = 10 * time.Millisecond
-	// parallel is how many nodes are written to at once.
-	parallel = 16
-	// Back-off of failed requests.
-	minBackoff, maxBackoff = 50 * time.Millisecond, 30 * time.Second
-)
+// maxBackoff is the longest delay after a request of a run, rule or target failed repeatedly.
+const maxBackoff = 30 * time.Second
 
-// VersionSource says where the version of a node is read.
-type VersionSource = plan.VersionSource
-
-// Options are the capability's settings.
+// Options configure the controllers.
 type Options struct {
-	// NodeVersion says where the version of a node is read.
-	NodeVersion VersionSource
-	// Namespaces are those whose MutexRunConfigs, MutexRules and MutexTargets count; empty for all.
+	// NodeVersion says from where the version of a node is read.
+	NodeVersion plan.VersionSource
+	// Namespaces are those whose MutexRunConfigs, MutexRules and MutexTargets have an effect; empty is all.
 	Namespaces []string
-	// jobsVersion returns the newest resourceVersion that the cache of Jobs has seen; nil where that is not known.
-	jobsVersion func() string
-	// Clock tells the time; nil is the real one.
+	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 }
 
-// Crew is what the controllers work with.
-type Crew struct {
-	// Cache has Nodes, MachineConfigPools, the metadata of MachineConfigs, the ClusterVersion, Jobs of runs, and the capability's own kinds.
+// refusal returns why the objects of a namespace have no effect; empty if they have one.
+func (o *Options) refusal(namespace string) string {
+	if len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace) {
+		return ""
+	}
+	return fmt.Sprintf("namespace %s is not among upgrade.namespaces of Drover's configuration: Drover does nothing for this object", namespace)
+}
+
+// Dependencies are what the controllers work with.
+type Dependencies struct {
+	// Cache has Nodes, MachineConfigPools, the metadata of MachineConfigs, the ClusterVersion, the Jobs of runs, and the capability's own kinds.
 	Cache client.Reader
+	// JobsVersion returns the newest resourceVersion that the cache of Jobs has seen; nil where that is not known.
+	JobsVersion func() string
 	// Writer makes all writes.
 	Writer client.Client
-	// Live asks the API server itself.
+	// Live reads from the API server itself.
 	Live client.Reader
-	// Recorder sends events.
+	// Recorder emits events.
 	Recorder record.EventRecorder
-	// Lease is the lease that everybody takes who disrupts a node, with the holder Holder.
-	Lease *nodelease.Leases
-	// Logs reads the last lines of what a Job has printed; nil reads none.
+	// Leases acquires the node leases as Holder.
+	Leases *nodelease.Leases
+	// Logs returns the last lines of the log of a Job; nil is for no logs.
 	Logs func(ctx context.Context, job *batchv1.Job) (string, error)
 	// Metrics are the capability's.
 	Metrics *Metrics
 }
 
-// Reconciler works on one MutexRunConfig at a time. Runs are looked at one after another, so that no two claim a pool at once.
+// Reconciler reconciles MutexRunConfigs, one at a time: no two runs reserve a MachineConfigPool at once.
 type Reconciler struct {
-	*Crew
-	options  Options
-	clock    clock.PassiveClock
-	versions *expectations.Objects
-	// stale counts the guards that failed one after another, by object.
-	stale workqueue.TypedRateLimiter[types.NamespacedName]
-	// owned are the Jobs that were created and deleted for each run, until the cache shows it.
-	owned *expectations.Owned
-
-	mu sync.Mutex
-	// known is what is remembered of each run between passes; nothing of it is needed to decide.
-	known map[types.NamespacedName]*memory
+	Dependencies
+	options Options
+	clock   clock.PassiveClock
+	// versions are the expectations of all objects that are patched; jobs are those of Jobs that were created and deleted, by the UID of the run.
+	versions  *expectations.Objects
+	jobs      *expectations.Owned
+	conflicts *controller.Conflicts
+	states    *controller.States[state]
 }
 
-type memory struct {
-	uid types.UID
-	// begun is when this process saw the run first.
-	begun time.Time
-	// wrote is when the status was written last.
-	wrote time.Time
-	// since is when each node came into its phase; told are the Jobs whose failure an event has been sent for.
-	since map[string]phaseSince
-	told  map[types.UID]bool
-	// drains is what was seen of the drains of nodes, delays is why nodes that were released are not upgraded yet.
-	drains map[types.UID]*drainLook
-	delays map[string]*delay
-	// nodes is where each node stood when the status was written last, also those that it has no room for. Nil is before the first time.
-	nodes map[string]v1alpha1.NodeStatus
-	// ended tells that the finalizer has been removed; the cache may still show the object.
-	ended bool
-}
-
-type phaseSince struct {
-	phase v1alpha1.NodePhase
-	at    time.Time
-}
-
-// NewReconciler makes a reconciler of runs.
-func NewReconciler(crew *Crew, options Options) *Reconciler {
+// NewReconciler returns a Reconciler.
+func NewReconciler(dependencies Dependencies, options Options) *Reconciler {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
-	live := expectations.NewLive(crew.Live, crew.Writer.Scheme())
-	return &Reconciler{
-		Crew: crew, options: options, clock: options.Clock, versions: expectations.NewObjects(live, options.Clock),
-		owned: expectations.NewOwned(crew.Cache, func() client.Object { return &batchv1.Job{} }, expectations.OwnedOptions{
-			Version: options.jobsVersion, Live: live, Clock: options.Clock,
+	live := expectations.NewLive(dependencies.Live, dependencies.Writer.Scheme())
+	r := &Reconciler{
+		Dependencies: dependencies, options: options, clock: options.Clock, versions: expectations.NewObjects(live, options.Clock),
+		jobs: expectations.NewOwned(dependencies.Cache, func() client.Object { return &batchv1.Job{} }, expectations.OwnedOptions{
+			Version: dependencies.JobsVersion, Live: live, Clock: options.Clock,
 		}),
-		known: map[types.NamespacedName]*memory{},
-		stale: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryStale, maxStale),
+		conflicts: controller.NewConflicts(),
 	}
+	r.states = controller.NewStates(func() *state { return newState(r.clock.Now()) }, func(key types.NamespacedName, uid types.UID, _ *state) {
+		r.Metrics.forget(key)
+		r.versions.Forget(string(uid))
+		r.jobs.Forget(string(uid))
+	})
+	return r
 }
 
-// Run runs the controllers of the three kinds until the context ends. The caches must be full.
-func Run(ctx context.Context, cache ctrlcache.Cache, crew *Crew, options Options) error {
+// Run runs the controllers of the three kinds until the context ends. The caches must be synced.
+func Run(ctx context.Context, cache ctrlcache.Cache, dependencies Dependencies, options Options) error {
 	var err error
-	if options.jobsVersion, err = expectations.StoreVersion(ctx, cache, &batchv1.Job{}); err != nil {
+	if dependencies.JobsVersion, err = expectations.StoreVersion(ctx, cache, &batchv1.Job{}); err != nil {
 		return fmt.Errorf("controller %s: %w", Name, err)
 	}
-	r := NewReconciler(crew, options)
-	defer r.retire()
+	r := NewReconciler(dependencies, options)
+	defer r.states.Clear()
 	rules, targets := &ruleReconciler{r}, &targetReconciler{r}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range []struct {
-		name, key  string
-		reconciler reconcile.Reconciler
-		sources    []source.Source
+		name, logKey string
+		reconciler   reconcile.Reconciler
+		sources      []source.Source
 	}{
 		{Name, "mutexrunconfig", r, r.sources(cache)},
 		{Name + "-rules", "mutexrule", rules, rules.sources(cache)},
 		{Name + "-targets", "mutextarget", targets, targets.sources(cache)},
 	} {
-		again := true
-		built, err := controller.NewUnmanaged(c.name, controller.Options{
-			Reconciler: c.reconciler, MaxConcurrentReconciles: 1,
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
-			// The capability starts again, under the same names, when its CRDs come back.
-			SkipNameValidation: &again,
-			LogConstructor:     watch.LogConstructor(ctx, c.name, c.key),
-		})
-		if err != nil {
-			return fmt.Errorf("making the controller %s: %w", c.name, err)
-		}
-		for _, source := range c.sources {
-			if err := built.Watch(source); err != nil {
-				return fmt.Errorf("controller %s: %w", c.name, err)
-			}
-		}
-		group.Go(func() error { return built.Start(ctx) })
+		options := controller.Options{Name: c.name, LogKey: c.logKey, MaxBackoff: maxBackoff}
+		group.Go(func() error { return controller.Run(ctx, c.reconciler, options, c.sources...) })
 	}
 	return group.Wait()
 }
 
-// retire drops the series of all runs when the controller stops.
-func (r *Reconciler) retire() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key := range r.known {
-		r.Metrics.forget(key.Namespace, key.Name)
-	}
-}
-
-// pass is one look at one run.
-type pass struct {
+// reconciliation is what one reconciliation of a MutexRunConfig works on. It does not change; what the steps do and find out is an outcome. The
+// objects are the cache's own and must not be changed.
+type reconciliation struct {
 	*Reconciler
-	run    *v1alpha1.MutexRunConfig
 	key    types.NamespacedName
-	memory *memory
+	config *v1alpha1.MutexRunConfig
+	state  *state
 	now    time.Time
-	scene  *plan.Scene
-	found  observation
-	// again is how soon to look once more without an event; zero for no need.
-	again time.Duration
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
-// Reconcile takes one run as far as it can be taken now.
+// Reconcile takes a run as far as possible.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	run := &v1alpha1.MutexRunConfig{}
-	err := r.Cache.Get(ctx, request.NamespacedName, run)
+	key, config := request.NamespacedName, &v1alpha1.MutexRunConfig{}
+	err := r.Cache.Get(ctx, key, config)
 	switch {
 	case apierrors.IsNotFound(err):
-		r.forget(request.NamespacedName)
+		r.states.Forget(key)
+		r.conflicts.Forget(key)
 		return reconcile.Result{}, nil
 	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("reading MutexRunConfig %s: %w", request, err)
+		return reconcile.Result{}, fmt.Errorf("reading MutexRunConfig %s: %w", key, err)
 	}
-	if r.versions.Pending(ctx, run) {
-		return reconcile.Result{RequeueAfter: catchUp}, nil
+	if r.versions.Pending(ctx, config) {
+		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	}
-	p := &pass{Reconciler: r, run: run, key: request.NamespacedName, now: r.clock.Now()}
-	p.memory = r.remember(p.key, run.UID, p.now)
-	p.found = observation{conditions: conditions{}, phase: run.Status.Phase, message: run.Status.Message}
-	if run.DeletionTimestamp != nil && (!paused.Is(run.Annotations) || r.options.refusal(run.Namespace) != "") {
-		return p.result(ctx, p.leave(ctx))
-	}
-	failed := p.work(ctx)
-	if p.scene == nil {
-		return p.result(ctx, failed)
-	}
-	if status.Classify(failed) == status.Denied {
-		p.found.message = failed.Error()
-	}
-	if err := p.writeStatus(ctx); err != nil {
-		return p.result(ctx, err)
-	}
-	return p.result(ctx, failed)
+	rc := &reconciliation{Reconciler: r, key: key, config: config, state: r.states.Get(key, config.UID), now: r.clock.Now()}
+	return rc.result(ctx, rc.run(ctx))
 }
 
-// result turns what a pass ended with into what comes next.
-func (p *pass) result(ctx context.Context, err error) (reconcile.Result, error) {
-	class := status.Classify(err)
-	if class == status.Stale || class == status.Gone {
-		// The event is on its way that says what to decide on.
-		return reconcile.Result{RequeueAfter: p.stale.When(p.key)}, nil
+// run observes, plans, applies, and writes the status last.
+func (rc *reconciliation) run(ctx context.Context) outcome {
+	if rc.config.DeletionTimestamp != nil && (rc.state.finalized || !rc.hasFinalizer()) {
+		return outcome{}
 	}
-	p.stale.Forget(p.key)
-	switch class {
-	case status.OK:
-		return reconcile.Result{RequeueAfter: p.again}, nil
-	case status.Denied:
-		log.FromContext(ctx).Error(err, "the API server refuses it; trying again", "in", retryDenied.String())
-		p.later(retryDenied)
-		return reconcile.Result{RequeueAfter: p.again}, nil
+	run, observed := rc.observe(ctx)
+	if observed.err != nil {
+		return observed
 	}
-	return reconcile.Result{}, err
+	decision := plan.Decide(run)
+	applied := rc.apply(ctx, run, decision)
+	out := observed.and(applied)
+	if decision.RemoveFinalizer && rc.config.DeletionTimestamp != nil && applied.Denied == "" {
+		return out
+	}
+	return out.and(rc.updateStatus(ctx, run, decision, &applied))
 }
 
-// later asks for another look, the soonest counts.
-func (p *pass) later(wait time.Duration) {
-	wait = max(wait, time.Millisecond)
-	if p.again == 0 || wait < p.again {
-		p.again = wait
-	}
+func (rc *reconciliation) hasFinalizer() bool {
+	return slices.Contains(rc.config.Finalizers, v1alpha1.Finalizer)
 }
 
-func (r *Reconciler) remember(key types.NamespacedName, uid types.UID, now time.Time) *memory {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.known[key]
-	if m == nil || m.uid != uid {
-		m = &memory{
-			uid: uid, begun: now, since: map[string]phaseSince{}, told: map[types.UID]bool{},
+// isEnding reports whether no node is to be started, whatever else the spec says.
+func (rc *reconciliation) isEnding() bool {
+	return rc.config.DeletionTimestamp != nil || rc.config.Spec.Abort || rc.config.Spec.Suspend || paused.Is(rc.config.Annotations) ||
+		rc.options.refusal(rc.config.Namespace) != ""
+}
+
+// result turns an outcome into what Reconcile returns. What the API server denies is tried again later, without the controller's backoff.
+func (rc *reconciliation) result(ctx context.Context, out outcome) (reconcile.Result, error) {
+	if status.Classify(out.err) == status.Denied {
+		log.FromContext(ctx).Error(out.err, "the API server denies a request", "retryAfter", controller.RetryDenied.String())
+		out.requeue.In(controller.RetryDenied)
+		out.err = nil
+	}
+	return rc.conflicts.Result(rc.key, out.requeue, out.err)
+}
+
+// outcome is what one or more steps of a reconciliation have done and found out.
+type outcome struct {
+	plan.Result
+	// config is the MutexRunConfig as it was written; nil if it was not.
+	config *v1alpha1.MutexRunConfig
+	// requeue is when the run is reconciled again without an event.
+	requeue controller.Requeue
+	// err is the most important error: one that a user has to act on, then one that is retried with a backoff, then a conflict.
+	err error
+}
+
+// settled is the outcome of a step that has nothing to do.
+func settled() outcome { return outcome{Result: plan.Result{Settled: true}} }
+
+// resultOf is the outcome of a step that consists of one request: settled unless it has failed.
+func resultOf(err error) outcome {
+	out := outcome{err: err, Result: plan.Result{Settled: err == nil, Failed: err != nil}}
+	if status.Classify(err) == status.Denied {
+		out.Denied = err.Error()
+	}
+	return out
+}
+
+// unsettled is the outcome of a step that has to be repeated when the cache shows its writes.
+func unsettled() (out outcome) {
+	out.requeue.In(controller.CatchUp)
+	return out
+}
+
+// and returns the outcome of two steps together.
+func (o outcome) and(next outcome) outcome {
+	out := resultOf(worstOf(o.err, next.err))
+	out.Settled = o.Settled && next.Settled
+	out.ReservedByOther = cmp.Or(o.ReservedByOther, next.ReservedByOther)
+	out.config = cmp.Or(next.config, o.config)
+	if out.Steps = next.Steps; next.Steps == nil {
+		out.Steps = o.Steps
+	}
+	out.Conditions = plan.Conditions{}
+	maps.Copy(out.Conditions, o.Conditions)
+	maps.Copy(out.Conditions, next.Conditions)
+	for _, requeue := range []controller.Requeue{o.requeue, next.requeue} {
+		if delay := requeue.Delay(); delay > 0 {
+			out.requeue.In(delay)
 		}
-		r.known[key] = m
 	}
-	return m
+	return out
 }
 
-// forget drops what is known of a run that is gone.
-func (r *Reconciler) forget(key types.NamespacedName) {
-	r.mu.Lock()
-	m := r.known[key]
-	delete(r.known, key)
-	r.mu.Unlock()
-	r.Metrics.forget(key.Namespace, key.Name)
-	r.stale.Forget(key)
-	if m != nil {
-		r.versions.Forget(string(m.uid))
-		r.owned.Forget(string(m.uid))
+// with returns the outcome with another condition.
+func (o outcome) with(kind string, met bool, message string) outcome {
+	if o.Conditions = maps.Clone(o.Conditions); o.Conditions == nil {
+		o.Conditions = plan.Conditions{}
 	}
+	o.Conditions.Set(kind, met, message)
+	return o
 }
 
-// wrote notes the version that a write of ours has made.
-func (r *Reconciler) wrote(object client.Object) {
-	r.versions.Expect(string(object.GetUID()), expectations.Write{Version: object.GetResourceVersion()})
-}
-
-// behind tells whether the cache has yet to show our own last write of an object.
-func (r *Reconciler) behind(ctx context.Context, object client.Object) bool {
-	return r.versions.Pending(ctx, object)
+// worstOf returns the most important of some errors; nil if there is none.
+func worstOf(errs ...error) error {
+	for _, class := range []status.Class{status.Denied, status.Transient} {
+		for _, err := range errs {
+			if status.Classify(err) == class {
+				return err
+			}
+		}
+	}
+	return errors.Join(errs...)
 }

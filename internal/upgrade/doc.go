@@ -1,6 +1,6 @@
-// Package upgrade gates the upgrade of nodes, as MutexRule, MutexTarget and MutexRunConfig declare it: before each node its Jobs run, then
-// that node alone is let go, and the machine-config-operator upgrades it.
+// Package upgrade gates the upgrade of nodes, as MutexRules, MutexTargets and MutexRunConfigs declare it: the Jobs of the rules run before each node
+// is released, and then the machine-config-operator upgrades only that node.
 //
-// What is to be done is decided in its package plan. This package reads the cluster, does what was decided, and reports. Nothing that it
-// needs to go on is in its memory: a run is rebuilt from its pools, nodes and Jobs on each pass.
+// Package plan decides. This package observes the cluster, carries the plan out, and writes the status. A run is resolved from its
+// MachineConfigPools, Nodes and Jobs in each reconciliation; nothing that it needs to continue is kept in memory.
 package upgrade

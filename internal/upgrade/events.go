@@ -2,14 +2,19 @@ package upgrade
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
 // Reasons of events.
@@ -19,119 +24,189 @@ const (
 	EventStopped      = "UpgradeRunStopped"
 	EventRestored     = "UpgradeRunRestored"
 	EventInvalid      = "UpgradeRunInvalid"
-	EventClaimed      = "MachineConfigPoolClaimed"
-	EventPutBack      = "MachineConfigPoolPutBack"
-	EventNodeBegun    = "NodeJobsStarted"
+	EventReserved     = "MachineConfigPoolClaimed"
+	EventReverted     = "MachineConfigPoolPutBack"
+	EventNodeStarted  = "NodeJobsStarted"
 	EventNodeReleased = "NodeReleased"
 	EventNodeDone     = "NodeUpgraded"
 	EventNodeFailed   = "NodeUpgradeFailed"
 	EventNodeDelayed  = "NodeUpgradeDelayed"
-	EventNodeGone     = "NodeLeftRun"
+	EventNodeLeft     = "NodeLeftRun"
 	EventJobFailed    = "MutexJobFailed"
 	EventNoEffect     = "SkipTLSVerifyIgnored"
+)
+
+const (
+	// maxEvent is the longest message of an event, in bytes.
+	maxEvent = 1024
+	// delayTolerance is how long a released node may be delayed before an event reports it.
+	delayTolerance = time.Minute
+	// logsTimeout is how long it may take to read the last lines of a Job's log.
+	logsTimeout = 5 * time.Second
 )
 
 // EventDocs describes the events of this capability.
 func EventDocs() []status.EventDoc {
 	const kind = "MutexRunConfig"
 	return []status.EventDoc{
-		{Reason: EventStarted, Type: "Normal", On: kind, When: "nodes of the targets do not have the version that is aimed at; their pools are paused"},
-		{Reason: EventInvalid, Type: "Warning", On: kind, When: "what the run names is not there, or cannot be used; the message says what"},
-		{Reason: EventClaimed, Type: "Warning", On: kind, When: "another run has one of the pools; the message says which"},
-		{Reason: EventNodeBegun, Type: "Normal", On: "Node", When: "a node's turn has come, and its first Job was made"},
-		{Reason: EventNodeReleased, Type: "Normal", On: "Node", When: "a node's Jobs have succeeded, and it was moved to the canary pool"},
-		{Reason: EventNodeDone, Type: "Normal", On: "Node", When: "a node has the version, and its clean-up Jobs have succeeded"},
-		{Reason: EventNodeFailed, Type: "Warning", On: "Node", When: "a Job or the upgrade of a node has failed, or takes too long"},
+		{Reason: EventStarted, Type: "Normal", On: kind, When: "nodes of the targets do not have the desired version; their MachineConfigPools are paused"},
+		{Reason: EventInvalid, Type: "Warning", On: kind, When: "what the run names does not exist or is invalid; the message says what"},
+		{Reason: EventReserved, Type: "Warning", On: kind, When: "another run has reserved a MachineConfigPool; the message says which"},
+		{Reason: EventNodeStarted, Type: "Normal", On: "Node", When: "a node has its turn, and its first Job was created"},
+		{Reason: EventNodeReleased, Type: "Normal", On: "Node", When: "the Jobs of a node have succeeded, and it was moved to the canary"},
+		{Reason: EventNodeDone, Type: "Normal", On: "Node", When: "a node has the desired version, and its clean-up Jobs have succeeded"},
+		{Reason: EventNodeFailed, Type: "Warning", On: "Node", When: "a Job or the upgrade of a node has failed or takes too long"},
 		{Reason: EventNodeDelayed, Type: "Warning", On: "Node",
-			When: "for a minute the machine-config-operator has not begun with a node that was released, or pods have blocked its drain; " +
+			When: "for a minute the machine-config-operator has not started to update a released node, or pods have blocked its drain; " +
 				"the message says which"},
-		{Reason: EventNodeGone, Type: "Warning", On: kind, When: "a node under way is no more one of the run's"},
+		{Reason: EventNodeLeft, Type: "Warning", On: kind, When: "a node in progress no longer belongs to the run"},
 		{Reason: EventJobFailed, Type: "Warning", On: kind, When: "a Job has failed; the message has the last lines of its log"},
-		{Reason: EventPutBack, Type: "Warning", On: kind, When: "somebody else has changed a pool that the run has claimed, and it was put back"},
-		{Reason: EventStopped, Type: "Warning", On: kind, When: "a failure has stopped the run; no other node is begun"},
-		{Reason: EventRestored, Type: "Normal", On: kind, When: "pools, labels and paused flags are as they were before the run"},
-		{Reason: EventDone, Type: "Normal", On: kind, When: "all nodes have the version, and everything is given back"},
+		{Reason: EventReverted, Type: "Warning", On: kind, When: "another writer has changed a reserved MachineConfigPool, and the change was reverted"},
+		{Reason: EventStopped, Type: "Warning", On: kind, When: "a failure has stopped the run; no other node is started"},
+		{Reason: EventRestored, Type: "Normal", On: kind, When: "MachineConfigPools and labels are as they were before the run"},
+		{Reason: EventDone, Type: "Normal", On: kind, When: "all nodes have the desired version, and everything is restored"},
 		{Reason: EventNoEffect, Type: "Warning", On: kind, When: "spec.skipTLSVerify is set, which has no effect"},
 	}
 }
 
-// tell sends the events for what the status now says for the first time.
-func (p *pass) tell(ctx context.Context, before, after *v1alpha1.MutexRunConfigStatus, stood map[string]v1alpha1.NodeStatus) {
-	if p.run.Spec.SkipTLSVerify && before.ObservedGeneration != after.ObservedGeneration {
-		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventNoEffect, "spec.skipTLSVerify has no effect: the API server's certificate is always verified")
+// shorten bounds the message of an event.
+func shorten(text string) string { return status.Shorten(text, maxEvent) }
+
+// reportStatus emits the events for what the status says for the first time.
+func (rc *reconciliation) reportStatus(ctx context.Context, run *plan.Run, report *plan.Report, after *v1alpha1.MutexRunConfigStatus) {
+	before := &run.Config.Status
+	if rc.config.Spec.SkipTLSVerify && before.ObservedGeneration != after.ObservedGeneration {
+		rc.Recorder.Event(rc.config, corev1.EventTypeWarning, EventNoEffect, "spec.skipTLSVerify has no effect: the API server's certificate is always verified")
 	}
 	if before.Phase != after.Phase {
-		log.FromContext(ctx).Info("run "+string(after.Phase), "version", after.Version, "why", after.Message)
-		p.tellPhase(before, after)
+		log.FromContext(ctx).Info("the run is "+string(after.Phase), "version", after.Version, "message", after.Message)
+		rc.reportPhase(before, after)
 	}
-	if p.found.restored {
-		p.Recorder.Event(p.run, corev1.EventTypeNormal, EventRestored, "pools, labels and paused flags are as they were before the run")
-	}
-	if before.Version == after.Version && p.found.nodes != nil {
-		p.tellNodes(stood)
+	if report.Restored {
+		rc.Recorder.Event(rc.config, corev1.EventTypeNormal, EventRestored, "MachineConfigPools and labels are as they were before the run")
 	}
 }
 
-func (p *pass) tellPhase(before, after *v1alpha1.MutexRunConfigStatus) {
+func (rc *reconciliation) reportPhase(before, after *v1alpha1.MutexRunConfigStatus) {
 	switch after.Phase {
 	case v1alpha1.PhaseInvalid:
-		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventInvalid, clip(after.Message))
+		rc.Recorder.Event(rc.config, corev1.EventTypeWarning, EventInvalid, shorten(after.Message))
 	case v1alpha1.PhaseClaimed:
-		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventClaimed, after.Message)
+		rc.Recorder.Event(rc.config, corev1.EventTypeWarning, EventReserved, after.Message)
 	case v1alpha1.PhaseStopped:
-		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventStopped, clip(after.Message))
+		rc.Recorder.Event(rc.config, corev1.EventTypeWarning, EventStopped, shorten(after.Message))
 	case v1alpha1.PhaseDone:
-		p.Recorder.Eventf(p.run, corev1.EventTypeNormal, EventDone, "%d nodes have version %s", after.Done, after.Version)
+		rc.Recorder.Eventf(rc.config, corev1.EventTypeNormal, EventDone, "%d nodes have version %s", after.Done, after.Version)
 	case v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning:
 		switch before.Phase {
 		case v1alpha1.PhaseWaiting, v1alpha1.PhaseRunning, v1alpha1.PhaseStopped, v1alpha1.PhaseClaimed:
 		default:
-			p.Recorder.Eventf(p.run, corev1.EventTypeNormal, EventStarted,
-				"nodes of the targets do not have version %s; their pools are paused", after.Version)
+			rc.Recorder.Eventf(rc.config, corev1.EventTypeNormal, EventStarted,
+				"nodes of the targets do not have version %s; their MachineConfigPools are paused", after.Version)
 		}
 	}
 }
 
-// tellNodes sends an event for each node that has come into another phase, whether or not the status has room for it.
-func (p *pass) tellNodes(stood map[string]v1alpha1.NodeStatus) {
-	there := map[string]bool{}
-	for i := range p.found.all {
-		there[p.found.all[i].Name] = true
+// reportNodes emits an event for each node that is in another phase than before, whether or not the status lists it.
+func (rc *reconciliation) reportNodes(run *plan.Run, nodes []v1alpha1.NodeStatus, before map[string]v1alpha1.NodeStatus) {
+	objects, present := map[string]*corev1.Node{}, map[string]bool{}
+	for _, node := range run.Nodes {
+		objects[node.Name] = node.Node
 	}
-	for _, name := range slices.Sorted(maps.Keys(stood)) {
-		if phase := stood[name].Phase; !there[name] && phase != v1alpha1.NodePending && phase != v1alpha1.NodeDone {
-			p.Recorder.Eventf(p.run, corev1.EventTypeWarning, EventNodeGone, "node %s is no more of the run's; it was %s", name, phase)
+	for i := range nodes {
+		n := &nodes[i]
+		present[n.Name] = true
+		if on := objects[n.Name]; on != nil && before[n.Name].Phase != n.Phase {
+			rc.reportNode(on, n, before[n.Name].Phase, run.Desired)
 		}
 	}
-	for i := range p.found.all {
-		if n := &p.found.all[i]; stood[n.Name].Phase != n.Phase {
-			p.tellNode(n, stood[n.Name].Phase)
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if phase := before[name].Phase; !present[name] && phase != v1alpha1.NodePending && phase != v1alpha1.NodeDone {
+			rc.Recorder.Eventf(rc.config, corev1.EventTypeWarning, EventNodeLeft, "node %s no longer belongs to the run; it was %s", name, phase)
 		}
 	}
 }
 
-// tellNode sends the event on the Node: one object may have few events in a short time, and a run has many nodes.
-func (p *pass) tellNode(n *v1alpha1.NodeStatus, was v1alpha1.NodePhase) {
-	on, run := p.nodeOf(n.Name), "MutexRunConfig "+p.key.String()
-	if on == nil {
-		return
-	}
+// reportNode emits the event on the Node: an object may have only few events in a short time, and a run has many nodes.
+func (rc *reconciliation) reportNode(on *corev1.Node, n *v1alpha1.NodeStatus, before v1alpha1.NodePhase, version string) {
+	run := "MutexRunConfig " + rc.key.String()
 	switch n.Phase {
 	case v1alpha1.NodeRunningJobs:
-		p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeBegun, "%s: %s", run, n.Message)
+		rc.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeStarted, "%s: %s", run, n.Message)
 	case v1alpha1.NodeReleased:
-		p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeReleased, "%s: it has been moved to pool %s", run, p.run.Spec.Canary.Name)
+		rc.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeReleased, "%s: it has been moved to MachineConfigPool %s", run, rc.config.Spec.Canary.Name)
 	case v1alpha1.NodeDone:
-		if was != "" && was != v1alpha1.NodePending {
-			p.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeDone, "%s: it has version %s", run, p.found.version)
+		if before != "" && before != v1alpha1.NodePending {
+			rc.Recorder.Eventf(on, corev1.EventTypeNormal, EventNodeDone, "%s: it has version %s", run, version)
 		}
 	case v1alpha1.NodeFailed:
-		p.Recorder.Event(on, corev1.EventTypeWarning, EventNodeFailed, clip(run+": "+n.Message))
+		rc.Recorder.Event(on, corev1.EventTypeWarning, EventNodeFailed, shorten(run+": "+n.Message))
 	}
 }
 
-// mostEvent is how long the message of an event may be, in bytes.
-const mostEvent = 1024
+// reportDelays emits an event for each released node that has been delayed for a while.
+func (rc *reconciliation) reportDelays(steps []plan.Step) outcome {
+	delays, out := map[string]delay{}, settled()
+	for i := range steps {
+		step := &steps[i]
+		if step.Delay == "" {
+			continue
+		}
+		current := rc.state.delays[step.Status.Name]
+		if current.reason != step.Delay {
+			current = delay{reason: step.Delay, since: rc.now}
+		}
+		if wait := current.since.Add(delayTolerance).Sub(rc.now); wait > 0 {
+			out.requeue.In(wait)
+		} else if !current.reported {
+			current.reported = true
+			rc.Recorder.Event(step.Node.Node, corev1.EventTypeWarning, EventNodeDelayed, shorten("MutexRunConfig "+rc.key.String()+": "+step.Status.Message))
+		}
+		delays[step.Status.Name] = current
+	}
+	rc.state.delays = delays
+	return out
+}
 
-// clip is a text that an event has room for.
-func clip(text string) string { return status.Shorten(text, mostEvent) }
+// reportFailedJobs emits an event for each Job that has failed, with the last lines of its log.
+func (rc *reconciliation) reportFailedJobs(ctx context.Context, run *plan.Run, report *plan.Report) {
+	for key, job := range run.Jobs {
+		failure := plan.JobCondition(job, batchv1.JobFailed)
+		if failure == nil || rc.state.reportedJobs[job.UID] {
+			continue
+		}
+		if failure.LastTransitionTime.Time.Before(rc.state.firstSeen.Truncate(time.Second)) && !report.FailureIsNew(run, job) {
+			continue
+		}
+		rc.state.reportedJobs[job.UID] = true
+		rc.Metrics.jobs.WithLabelValues(job.Labels[plan.LabelKind], resultFailed).Inc()
+		text := fmt.Sprintf("Job %s for node %s has failed: %s", key, job.Annotations[plan.AnnotationNode], failure.Message)
+		var on client.Object = rc.config
+		rule := ruleOf(run, job)
+		if rule != nil {
+			if rule.Object.Namespace != rc.config.Namespace {
+				// A user who may read the events of the run's namespace may not be allowed to read logs of the rule's.
+				rc.Recorder.Event(rc.config, corev1.EventTypeWarning, EventJobFailed, shorten(text))
+				on = rule.Object
+			}
+			text += rc.lastLines(ctx, job)
+		}
+		rc.Recorder.Event(on, corev1.EventTypeWarning, EventJobFailed, shorten(text))
+	}
+}
+
+// lastLines returns the end of a Job's log; empty if there is none. A kubelet that does not answer must not delay the run for long.
+func (rc *reconciliation) lastLines(ctx context.Context, job *batchv1.Job) string {
+	if rc.Logs == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, logsTimeout)
+	defer cancel()
+	switch lines, err := rc.Logs(ctx, job); {
+	case err != nil:
+		return fmt.Sprintf(" (its log cannot be read: %v)", err)
+	case lines != "":
+		return "; the last lines of its log:\n" + lines
+	}
+	return ""
+}

@@ -8,7 +8,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,29 +18,29 @@ import (
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
-// create makes the Job that a node needs next. One of its name that is there already is that Job, if it is the run's.
-func (p *pass) create(ctx context.Context, step *plan.Step) error {
+// createJob creates the Job that a node needs next. If a Job with its name exists, it is that Job if it is the run's.
+func (rc *reconciliation) createJob(ctx context.Context, run *plan.Run, step *plan.Step) error {
 	job := step.Job
 	key := client.ObjectKeyFromObject(job)
-	if err := p.aimed(ctx); err != nil {
+	if err := rc.checkDesiredVersion(ctx, run); err != nil {
 		return err
 	}
-	if err := p.unedited(ctx, job); err != nil {
+	if err := rc.checkRule(ctx, run, job); err != nil {
 		return err
 	}
-	err := p.Writer.Create(ctx, job, fieldOwner)
-	if apierrors.IsAlreadyExists(err) {
+	err := rc.Writer.Create(ctx, job, fieldOwner)
+	switch {
+	case err == nil:
+		rc.Metrics.jobs.WithLabelValues(job.Labels[plan.LabelKind], resultCreated).Inc()
+		log.FromContext(ctx).Info("created a Job", "job", key, "node", step.Status.Name, "kind", job.Labels[plan.LabelKind])
+	case apierrors.IsAlreadyExists(err):
 		job = &batchv1.Job{}
-		if err = p.Live.Get(ctx, key, job); err == nil && job.Labels[plan.LabelRun] != string(p.run.UID) {
-			why := fmt.Errorf("namespace %s has a Job of that name that is not of this run", key.Namespace)
-			err = apierrors.NewForbidden(batchv1.Resource("jobs"), key.Name, why)
+		if err = rc.Live.Get(ctx, key, job); err == nil && job.Labels[plan.LabelRun] != string(rc.config.UID) {
+			err = apierrors.NewForbidden(batchv1.Resource("jobs"), key.Name, errors.New("a Job of this name exists and is not of this run"))
 		}
-	} else if err == nil {
-		p.Metrics.jobs.WithLabelValues(job.Labels[plan.LabelKind], resultCreated).Inc()
-		log.FromContext(ctx).Info("job made", "job", key, "node", step.Status.Name, "kind", job.Labels[plan.LabelKind])
 	}
 	if apierrors.IsNotFound(err) {
-		// The namespace is gone, which only a person can put right.
+		// The namespace does not exist, which only a user can correct.
 		err = apierrors.NewForbidden(batchv1.Resource("jobs"), key.Name, err)
 	}
 	if err != nil {
@@ -49,203 +48,98 @@ func (p *pass) create(ctx context.Context, step *plan.Step) error {
 		step.Status.Message = err.Error()
 		return err
 	}
-	p.owned.Created(string(p.run.UID), job)
+	rc.jobs.Created(string(rc.config.UID), job)
 	if step.Status.Started == nil {
-		step.Status.Started = &metav1.Time{Time: p.now.UTC()}
+		step.Status.Started = &metav1.Time{Time: rc.now.UTC()}
 	}
 	return nil
 }
 
-// aimed makes sure that the version is still aimed at: the first list after a restart may be of an older aim, and a Job cannot be taken back.
-func (p *pass) aimed(ctx context.Context) error {
+// checkDesiredVersion fails if the API server has another desired version than the cache: after a restart the first list may be old, and a Job cannot
+// be undone.
+func (rc *reconciliation) checkDesiredVersion(ctx context.Context, run *plan.Run) error {
 	version := &configv1.ClusterVersion{}
-	if err := p.Live.Get(ctx, types.NamespacedName{Name: plan.ClusterVersion}, version); err != nil {
+	if err := rc.Live.Get(ctx, types.NamespacedName{Name: plan.ClusterVersion}, version); err != nil {
 		return fmt.Errorf("reading ClusterVersion %s: %w", plan.ClusterVersion, err)
 	}
-	if now := plan.Aim(version); !plan.Same(now, p.scene.Desired) {
-		why := fmt.Errorf("version %s is aimed at by now, not %s", now, p.scene.Desired)
-		return apierrors.NewConflict(configv1.Resource("clusterversions"), plan.ClusterVersion, why)
+	if now := plan.DesiredVersion(version); !plan.SameVersion(now, run.Desired) {
+		cause := fmt.Errorf("the desired version is %s now, not %s", now, run.Desired)
+		return apierrors.NewConflict(configv1.Resource("clusterversions"), plan.ClusterVersion, cause)
 	}
 	return nil
 }
 
-// unedited makes sure that the rule of a Job is still as it was read. When a rule is edited and then the Job deleted that has failed, the caches may
-// show the deletion first.
-func (p *pass) unedited(ctx context.Context, job *batchv1.Job) error {
-	name := plan.IDOf(p.run.UID, job).Rule
+// checkRule fails if the API server has another version of a Job's rule than the cache. When a user edits a rule and then deletes the Job that has
+// failed, the cache may show the deletion first.
+func (rc *reconciliation) checkRule(ctx context.Context, run *plan.Run, job *batchv1.Job) error {
+	name := plan.JobIDOf(rc.config.UID, job).Rule
 	rule := &v1alpha1.MutexRule{}
-	if err := p.Live.Get(ctx, name, rule); err != nil {
+	if err := rc.Live.Get(ctx, name, rule); err != nil {
 		return fmt.Errorf("reading MutexRule %s: %w", name, err)
 	}
-	unedited := slices.ContainsFunc(p.scene.Rules, func(read plan.Rule) bool {
-		return read.Object.UID == rule.UID && read.Object.Generation == rule.Generation
-	})
-	if !unedited {
-		why := errors.New("it was edited a moment ago, and its Job is made as it is now")
-		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("mutexrules").GroupResource(), name.String(), why)
+	if !slices.ContainsFunc(run.Rules, func(r plan.Rule) bool { return r.Object.UID == rule.UID && r.Object.Generation == rule.Generation }) {
+		cause := errors.New("it has just been edited")
+		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("mutexrules").GroupResource(), name.String(), cause)
 	}
 	return nil
 }
 
-// stopJobs ends the run's Jobs that still run.
-func (p *pass) stopJobs(ctx context.Context) error {
-	for key, job := range p.scene.Jobs {
-		if plan.Over(job) || job.DeletionTimestamp != nil || p.behind(ctx, job) {
+// stopJobs deletes the run's Jobs that are running.
+func (rc *reconciliation) stopJobs(ctx context.Context, run *plan.Run) error {
+	for key, job := range run.Jobs {
+		if plan.IsFinished(job) || job.DeletionTimestamp != nil || rc.versions.Pending(ctx, job) {
 			continue
 		}
-		err := p.Writer.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
+		err := rc.Writer.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("ending Job %s: %w", key, err)
+			return fmt.Errorf("deleting Job %s: %w", key, err)
 		}
-		p.owned.Deleted(string(p.run.UID), job)
-		log.FromContext(ctx).Info("job ended, as its run is over", "job", key)
+		rc.jobs.Deleted(string(rc.config.UID), job)
+		log.FromContext(ctx).Info("deleted a running Job of a run that ends", "job", key)
 	}
 	return nil
 }
 
-// newest is when the newest of the run's Jobs was made; nil for none.
-func (p *pass) newest() *metav1.Time {
-	var newest *metav1.Time
-	for _, job := range p.scene.Jobs {
-		if newest == nil || newest.Before(&job.CreationTimestamp) {
-			newest = &job.CreationTimestamp
-		}
-	}
-	return newest
-}
-
-// allOver tells that none of the run's Jobs runs any more, so that nothing can come to be owed for one.
-func (p *pass) allOver() bool {
-	for _, job := range p.scene.Jobs {
-		if !plan.Over(job) {
-			return false
-		}
-	}
-	return true
-}
-
-// unsettled tells that the status does not say yet that nothing is owed for the run's Jobs.
-func (p *pass) unsettled() bool {
-	settled, newest := p.run.Status.Settled, p.newest()
-	return !newest.IsZero() && (settled == nil || settled.Before(newest))
-}
-
-// tidyJobs gives the Jobs of a run that is over the time to live that their rules declare. Until then a Job has to stay, so that it is known
-// to have run. Gone tells that the run is being deleted, so that nobody asks any more.
-func (p *pass) tidyJobs(ctx context.Context, gone bool) error {
-	lives := map[[2]string]*int32{}
-	for _, rule := range p.scene.Rules {
-		name := client.ObjectKeyFromObject(rule.Object).String()
-		lives[[2]string{name, string(plan.BeforeUpgrade)}] = rule.Before.TTLSecondsAfterFinished
-		if rule.After != nil {
-			lives[[2]string{name, string(plan.AfterUpgrade)}] = rule.After.TTLSecondsAfterFinished
-		}
-	}
-	for key, job := range p.scene.Jobs {
-		live := lives[[2]string{job.Annotations[plan.AnnotationRule], job.Labels[plan.LabelKind]}]
-		// One that has failed stays: without it it would be made again.
-		ready := plan.Ended(job, batchv1.JobComplete) != nil || gone && plan.Over(job)
-		if live == nil || job.Spec.TTLSecondsAfterFinished != nil || !ready || p.behind(ctx, job) {
+// setTimeToLive gives the Jobs of a run that is done the time to live that their rules declare. Until then a Job shows that it has run. deleted
+// reports whether the run is being deleted, so that this does not matter any more.
+func (rc *reconciliation) setTimeToLive(ctx context.Context, run *plan.Run, deleted bool) error {
+	for key, job := range run.Jobs {
+		ttl := declaredTimeToLive(run, job)
+		// One that has failed stays: without it, it would be created again.
+		over := plan.JobCondition(job, batchv1.JobComplete) != nil || deleted && plan.IsFinished(job)
+		if ttl == nil || job.Spec.TTLSecondsAfterFinished != nil || !over || rc.versions.Pending(ctx, job) {
 			continue
 		}
 		changed := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, UID: job.UID}}
 		changed.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
-		text := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"ttlSecondsAfterFinished":%d}}`, job.UID, *live)
-		err := p.Writer.Patch(ctx, changed, client.RawPatch(types.MergePatchType, text), fieldOwner)
+		text := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"ttlSecondsAfterFinished":%d}}`, job.UID, *ttl)
+		err := rc.Writer.Patch(ctx, changed, client.RawPatch(types.MergePatchType, text), fieldOwner)
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("giving Job %s its time to live: %w", key, err)
+			return fmt.Errorf("setting the time to live of Job %s: %w", key, err)
 		}
-		p.wrote(changed)
+		rc.expect(changed)
 	}
 	return nil
 }
 
-// tellFailures sends an event for each Job that has failed, with the last lines of its log.
-func (p *pass) tellFailures(ctx context.Context) {
-	nodes := map[string]*v1alpha1.NodeStatus{}
-	for i := range p.found.nodes {
-		nodes[p.found.nodes[i].Name] = &p.found.nodes[i]
+// declaredTimeToLive returns the time to live that the rule of a Job declares; nil for none.
+func declaredTimeToLive(run *plan.Run, job *batchv1.Job) *int32 {
+	rule := ruleOf(run, job)
+	if rule == nil {
+		return nil
 	}
-	for key, job := range p.scene.Jobs {
-		failure := plan.Ended(job, batchv1.JobFailed)
-		if failure == nil || p.memory.told[job.UID] {
-			continue
-		}
-		before := failure.LastTransitionTime.Time.Before(p.memory.begun.Truncate(1e9))
-		if before && !p.unheard(job, nodes[job.Annotations[plan.AnnotationNode]]) {
-			continue
-		}
-		p.memory.told[job.UID] = true
-		p.Metrics.jobs.WithLabelValues(job.Labels[plan.LabelKind], resultFailed).Inc()
-		text := fmt.Sprintf("Job %s for node %s has failed: %s", key, job.Annotations[plan.AnnotationNode], failure.Message)
-		rule := p.ruleOf(job)
-		if rule == nil || rule.Namespace == p.run.Namespace {
-			p.Recorder.Event(p.run, corev1.EventTypeWarning, EventJobFailed, clip(text+p.lastLines(ctx, job, rule)))
-			continue
-		}
-		// Who reads the events of the run's namespace need not be allowed to read logs of the rule's.
-		p.Recorder.Event(p.run, corev1.EventTypeWarning, EventJobFailed, clip(text))
-		p.Recorder.Event(rule, corev1.EventTypeWarning, EventJobFailed, clip(text+p.lastLines(ctx, job, rule)))
-	}
-}
-
-// ruleOf returns the rule of a Job; nil if the run no longer has it.
-func (p *pass) ruleOf(job *batchv1.Job) *v1alpha1.MutexRule {
-	for _, rule := range p.scene.Rules {
-		if client.ObjectKeyFromObject(rule.Object).String() == job.Annotations[plan.AnnotationRule] {
-			return rule.Object
-		}
+	if spec := rule.Spec(plan.JobKind(job.Labels[plan.LabelKind])); spec != nil {
+		return spec.TTLSecondsAfterFinished
 	}
 	return nil
 }
 
-// unheard tells that no process before this one can have told of a failure of before its time: the node stands where that Job has just failed,
-// and the status does not name it yet.
-func (p *pass) unheard(job *batchv1.Job, node *v1alpha1.NodeStatus) bool {
-	id := plan.IDOf(p.run.UID, job)
-	if node == nil || id.Version != p.scene.Desired {
-		return false
-	}
-	name := job.Namespace + "/" + job.Name
-	for i := range p.run.Status.Nodes {
-		if n := &p.run.Status.Nodes[i]; n.Name == node.Name && n.Phase == v1alpha1.NodeFailed && n.Job == name {
-			return false
+// ruleOf returns the rule of a Job; nil if the run does not have it any more.
+func ruleOf(run *plan.Run, job *batchv1.Job) *plan.Rule {
+	for i := range run.Rules {
+		if rule := &run.Rules[i]; client.ObjectKeyFromObject(rule.Object).String() == job.Annotations[plan.AnnotationRule] {
+			return rule
 		}
 	}
-	switch node.Phase {
-	case v1alpha1.NodeFailed:
-		return node.Job == name
-	case v1alpha1.NodeRunningJobs:
-		return id.Kind == plan.BeforeUpgrade && !p.repeated(id)
-	case v1alpha1.NodeCleaningUp:
-		return id.Kind == plan.AfterUpgrade && !p.repeated(id)
-	}
-	return false
-}
-
-// repeated tells that a Job has been run again.
-func (p *pass) repeated(id plan.JobID) bool {
-	id.Attempt++
-	for _, job := range p.scene.Jobs {
-		if plan.IDOf(p.run.UID, job) == id {
-			return true
-		}
-	}
-	return false
-}
-
-// lastLines reads the end of a Job's log for the event of its rule; empty without one. A kubelet that does not answer must not keep the run waiting.
-func (p *pass) lastLines(ctx context.Context, job *batchv1.Job, rule *v1alpha1.MutexRule) string {
-	if p.Logs == nil || rule == nil {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, logsWithin)
-	defer cancel()
-	switch lines, err := p.Logs(ctx, job); {
-	case err != nil:
-		return fmt.Sprintf(" (its log cannot be read: %v)", err)
-	case lines != "":
-		return "; the last lines of its log:\n" + lines
-	}
-	return ""
+	return nil
 }

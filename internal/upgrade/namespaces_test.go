@@ -12,97 +12,97 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
 const notAmong = "namespace numo is not among upgrade.namespaces"
 
-// only restarts the operator with another setting of upgrade.namespaces.
-func (s *stage) only(namespaces ...string) {
-	s.t.Helper()
-	s.restart()
-	s.options.Namespaces = namespaces
+// restartWithNamespaces restarts the operator with another setting of upgrade.namespaces.
+func (f *fixture) restartWithNamespaces(namespaces ...string) {
+	f.t.Helper()
+	f.restart()
+	f.options.Namespaces = namespaces
 }
 
-// TestNamespaces_RunInTheMiddle takes the right from a namespace whose run has paused pools and runs a Job. Its author has paused it by annotation.
-func TestNamespaces_RunInTheMiddle(t *testing.T) {
-	s := newStage(t, cast()...)
-	before := s.state()
-	s.hangs = func(*batchv1.Job) bool { return true }
-	s.advance(8*time.Second, time.Second)
-	if len(s.made) != 1 || s.lease("n1") == nil || s.state() == before {
-		t.Fatalf("the Jobs %v were made, there is\n%s", s.made, s.state())
+// TestNamespaces_RemovedDuringRun removes the namespace of a run that has paused MachineConfigPools and runs a Job. The run is paused by annotation.
+func TestNamespaces_RemovedDuringRun(t *testing.T) {
+	f := newFixture(t, newObjects()...)
+	before := f.snapshot()
+	f.hangs = func(*batchv1.Job) bool { return true }
+	f.advance(8*time.Second, time.Second)
+	if len(f.created) != 1 || f.lease("n1") == nil || f.snapshot() == before {
+		t.Fatalf("the Jobs %v were created, there is\n%s", f.created, f.snapshot())
 	}
-	edit(s, s.run(), func(run *v1alpha1.MutexRunConfig) {
+	update(f, f.run(), func(run *v1alpha1.MutexRunConfig) {
 		metav1.SetMetaDataAnnotation(&run.ObjectMeta, paused.Annotation, "")
 	})
-	s.only("administrators")
-	s.advance(20*time.Second, time.Second)
-	if now := s.state(); now != before {
-		t.Errorf("there is\n%s\nbefore there was\n%s", now, before)
-	}
-	run := s.run()
+	f.restartWithNamespaces("administrators")
+	f.advance(20*time.Second, time.Second)
+	f.expectState(before)
+	run := f.run()
 	if run.Status.Phase != v1alpha1.PhaseInvalid || !strings.Contains(run.Status.Message, notAmong) || len(run.Finalizers) > 0 {
 		t.Errorf("the run is %s: %s, with the finalizers %v", run.Status.Phase, run.Status.Message, run.Finalizers)
 	}
-	if meta.IsStatusConditionTrue(run.Status.Conditions, ConditionValidated) {
+	if meta.IsStatusConditionTrue(run.Status.Conditions, plan.ConditionValidated) {
 		t.Error("the run is still said to be valid")
 	}
-	if jobs := s.jobs(); len(jobs) > 0 {
+	if jobs := f.listJobs(); len(jobs) > 0 {
 		t.Errorf("%d Jobs still run", len(jobs))
 	}
-	if lease := s.lease("n1"); lease != nil {
+	if lease := f.lease("n1"); lease != nil {
 		t.Errorf("the lease of n1 is still there: %v", lease.Spec)
 	}
-	writes := s.writes
-	s.advance(15*time.Minute, time.Minute)
-	if s.writes != writes {
-		t.Errorf("%d writes at rest", s.writes-writes)
+	writes := f.writes
+	f.advance(15*time.Minute, time.Minute)
+	if f.writes != writes {
+		t.Errorf("%d writes at rest", f.writes-writes)
 	}
-	s.must(s.client.Delete(t.Context(), s.run()))
-	err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "numo", Name: "run"}, &v1alpha1.MutexRunConfig{})
+	f.must(f.client.Delete(t.Context(), f.run()))
+	err := f.client.Get(t.Context(), client.ObjectKey{Namespace: "numo", Name: "run"}, &v1alpha1.MutexRunConfig{})
 	if client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the run is still there: %v", err)
 	}
 }
 
-// TestNamespaces_DeletedWhilePaused deletes a run whose author has paused it by annotation, which counts no more.
+// TestNamespaces_DeletedWhilePaused deletes a run that is paused by annotation, which has no effect in a refused namespace.
 func TestNamespaces_DeletedWhilePaused(t *testing.T) {
-	s := newStage(t, cast()...)
-	before := s.state()
-	s.advance(8*time.Second, time.Second)
-	edit(s, s.run(), func(run *v1alpha1.MutexRunConfig) {
+	f := newFixture(t, newObjects()...)
+	before := f.snapshot()
+	f.advance(8*time.Second, time.Second)
+	update(f, f.run(), func(run *v1alpha1.MutexRunConfig) {
 		metav1.SetMetaDataAnnotation(&run.ObjectMeta, paused.Annotation, "")
 	})
-	s.must(s.client.Delete(t.Context(), s.run()))
-	s.only("administrators")
-	s.advance(20*time.Second, time.Second)
-	err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "numo", Name: "run"}, &v1alpha1.MutexRunConfig{})
-	if now := s.state(); now != before || client.IgnoreNotFound(err) != nil || err == nil {
+	f.must(f.client.Delete(t.Context(), f.run()))
+	f.restartWithNamespaces("administrators")
+	f.advance(20*time.Second, time.Second)
+	err := f.client.Get(t.Context(), client.ObjectKey{Namespace: "numo", Name: "run"}, &v1alpha1.MutexRunConfig{})
+	if now := f.snapshot(); now != before || client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("there is (%v)\n%s\nbefore there was\n%s", err, now, before)
 	}
 }
 
-func TestNamespaces_NeverBegins(t *testing.T) {
+func TestNamespaces_RunStarts(t *testing.T) {
 	for setting, begins := range map[string]bool{"numo": true, "administrators": false} {
 		t.Run(setting, func(t *testing.T) {
-			s := newStage(t, cast()...)
-			before := s.state()
-			s.only(setting)
-			s.advance(20*time.Second, time.Second)
-			if changed := s.state() != before; changed != begins {
+			f := newFixture(t, newObjects()...)
+			before := f.snapshot()
+			f.restartWithNamespaces(setting)
+			f.advance(20*time.Second, time.Second)
+			if changed := f.snapshot() != before; changed != begins {
 				t.Errorf("something is changed: %v", changed)
 			}
-			if wrote := s.writes; !begins && wrote != 1 {
+			if wrote := f.writes; !begins && wrote != 1 {
 				t.Errorf("%d writes were made instead of one, of the status", wrote)
 			}
 		})
 	}
 }
 
-// TestNamespaces_RulesAndTargets has a run of an administrator name a rule and a target of a namespace that may not gate upgrades.
-func TestNamespaces_RulesAndTargets(t *testing.T) {
-	objects := cast()
+// TestNamespaces_RulesAndTargetsOfOtherNamespace has a run of an allowed namespace name a rule and a target of another one.
+func TestNamespaces_RulesAndTargetsOfOtherNamespace(t *testing.T) {
+	objects := newObjects()
 	run := &v1alpha1.MutexRunConfig{}
 	for _, object := range objects {
 		if o, ok := object.(*v1alpha1.MutexRunConfig); ok {
@@ -110,18 +110,18 @@ func TestNamespaces_RulesAndTargets(t *testing.T) {
 			o.Spec.MutexRules[0].Namespace, o.Spec.MutexTargets[0].Namespace = "numo", "numo"
 		}
 	}
-	s := newStage(t, objects...)
-	before := s.state()
-	s.only("administrators")
+	f := newFixture(t, objects...)
+	before := f.snapshot()
+	f.restartWithNamespaces("administrators")
 	for range 5 {
-		_, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
-		s.must(err)
-		s.clock.SetTime(s.clock.Now().Add(time.Second))
+		_, err := f.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
+		f.must(err)
+		f.clock.SetTime(f.clock.Now().Add(time.Second))
 	}
-	if now := s.state(); now != before || len(s.made) > 0 {
-		t.Errorf("the Jobs %v were made, there is\n%s\nbefore there was\n%s", s.made, now, before)
+	if now := f.snapshot(); now != before || len(f.created) > 0 {
+		t.Errorf("the Jobs %v were created, there is\n%s\nbefore there was\n%s", f.created, now, before)
 	}
-	s.must(s.client.Get(t.Context(), client.ObjectKeyFromObject(run), run))
+	f.must(f.client.Get(t.Context(), client.ObjectKeyFromObject(run), run))
 	for _, want := range []string{"MutexRule numo/a: " + notAmong, "MutexTarget numo/target: " + notAmong} {
 		if run.Status.Phase != v1alpha1.PhaseInvalid || !strings.Contains(run.Status.Message, want) {
 			t.Errorf("the run is %s: %s; it lacks %s", run.Status.Phase, run.Status.Message, want)
@@ -129,31 +129,31 @@ func TestNamespaces_RulesAndTargets(t *testing.T) {
 	}
 }
 
-// TestNamespaces_StatusOfRulesAndTargets checks that both say why they do not count, once, and that no Job of such a rule is tried.
+// TestNamespaces_StatusOfRulesAndTargets: both report why they have no effect, once, and no Job of the rule is validated.
 func TestNamespaces_StatusOfRulesAndTargets(t *testing.T) {
-	s := newStage(t, cast()...)
-	s.only("administrators")
+	f := newFixture(t, newObjects()...)
+	f.restartWithNamespaces("administrators")
 	rule, target := &v1alpha1.MutexRule{}, &v1alpha1.MutexTarget{}
 	request := func(name string) reconcile.Request {
 		return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "numo", Name: name}}
 	}
 	for range 3 {
-		result, err := (&ruleReconciler{s.Reconciler}).Reconcile(t.Context(), request("a"))
-		s.must(err)
-		if result.RequeueAfter > catchUp {
+		result, err := (&ruleReconciler{f.Reconciler}).Reconcile(t.Context(), request("a"))
+		f.must(err)
+		if result.RequeueAfter > controller.CatchUp {
 			t.Errorf("the rule is looked at again in %s", result.RequeueAfter)
 		}
-		_, err = (&targetReconciler{s.Reconciler}).Reconcile(t.Context(), request("target"))
-		s.must(err)
-		s.clock.SetTime(s.clock.Now().Add(time.Minute))
+		_, err = (&targetReconciler{f.Reconciler}).Reconcile(t.Context(), request("target"))
+		f.must(err)
+		f.clock.SetTime(f.clock.Now().Add(time.Minute))
 	}
-	if s.writes != 2 || len(s.made) > 0 {
-		t.Errorf("%d writes instead of one for each status, the Jobs %v", s.writes, s.made)
+	if f.writes != 2 || len(f.created) > 0 {
+		t.Errorf("%d writes instead of one for each status, the Jobs %v", f.writes, f.created)
 	}
-	s.must(s.client.Get(t.Context(), client.ObjectKey{Namespace: "numo", Name: "a"}, rule))
-	s.must(s.client.Get(t.Context(), client.ObjectKey{Namespace: "numo", Name: "target"}, target))
+	f.must(f.client.Get(t.Context(), client.ObjectKey{Namespace: "numo", Name: "a"}, rule))
+	f.must(f.client.Get(t.Context(), client.ObjectKey{Namespace: "numo", Name: "target"}, target))
 	for kind, all := range map[string][]metav1.Condition{"rule": rule.Status.Conditions, "target": target.Status.Conditions} {
-		valid := meta.FindStatusCondition(all, ConditionValid)
+		valid := meta.FindStatusCondition(all, plan.ConditionValid)
 		if valid == nil || valid.Status != metav1.ConditionFalse || !strings.Contains(valid.Message, notAmong) {
 			t.Errorf("the %s has the condition %v", kind, valid)
 		}

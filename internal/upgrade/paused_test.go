@@ -12,10 +12,10 @@ import (
 	"github.com/drover-io/drover/internal/paused"
 )
 
-// TestPaused pauses a run before it begins, in the middle, and while it is deleted.
+// TestPaused pauses a run before it starts, during the run, and while it is deleted.
 func TestPaused(t *testing.T) {
-	annotate := func(s *stage, value *string) {
-		edit(s, s.run(), func(run *v1alpha1.MutexRunConfig) {
+	annotate := func(f *fixture, value *string) {
+		update(f, f.run(), func(run *v1alpha1.MutexRunConfig) {
 			delete(run.Annotations, paused.Annotation)
 			if value != nil {
 				metav1.SetMetaDataAnnotation(&run.ObjectMeta, paused.Annotation, *value)
@@ -24,41 +24,41 @@ func TestPaused(t *testing.T) {
 	}
 	for value, want := range map[string]bool{"true": true, "": true, "false": false} {
 		t.Run("value "+value, func(t *testing.T) {
-			s := newStage(t, cast()...)
-			before := s.state()
-			annotate(s, &value)
-			s.advance(20*time.Second, time.Second)
-			if unchanged := s.state() == before; unchanged != want {
+			f := newFixture(t, newObjects()...)
+			before := f.snapshot()
+			annotate(f, &value)
+			f.advance(20*time.Second, time.Second)
+			if unchanged := f.snapshot() == before; unchanged != want {
 				t.Errorf("nothing is changed: %v", unchanged)
 			}
 		})
 	}
-	s := newStage(t, cast()...)
-	before := s.state()
-	s.advance(8*time.Second, time.Second)
-	if len(s.made) != 1 {
-		t.Fatalf("the Jobs %v were made", s.made)
+	f := newFixture(t, newObjects()...)
+	before := f.snapshot()
+	f.advance(8*time.Second, time.Second)
+	if len(f.created) != 1 {
+		t.Fatalf("the Jobs %v were created", f.created)
 	}
-	annotate(s, new(""))
-	s.playJobs()
-	s.advance(3*time.Second, time.Second)
-	middle, writes := s.state(), s.writes
-	if run := s.run(); run.Status.Phase != v1alpha1.PhaseRunning || !strings.Contains(run.Status.Message, "paused by the annotation drover.dev/paused") {
+	annotate(f, new(""))
+	f.finishJobs()
+	f.advance(3*time.Second, time.Second)
+	middle, writes := f.snapshot(), f.writes
+	if run := f.run(); run.Status.Phase != v1alpha1.PhaseRunning || !strings.Contains(run.Status.Message, "paused by the annotation drover.dev/paused") {
 		t.Errorf("the run is %s: %s", run.Status.Phase, run.Status.Message)
 	}
-	s.advance(15*time.Minute, time.Minute)
-	if s.writes != writes || s.state() != middle {
-		t.Errorf("%d writes were made while it is paused", s.writes-writes)
+	f.advance(15*time.Minute, time.Minute)
+	if f.writes != writes || f.snapshot() != middle {
+		t.Errorf("%d writes were made while it is paused", f.writes-writes)
 	}
-	s.must(s.client.Delete(t.Context(), s.run()))
-	s.advance(20*time.Second, time.Second)
-	if now := s.state(); now != middle {
+	f.must(f.client.Delete(t.Context(), f.run()))
+	f.advance(20*time.Second, time.Second)
+	if now := f.snapshot(); now != middle {
 		t.Errorf("deleted while it is paused, there is\n%s\nbefore there was\n%s", now, middle)
 	}
-	annotate(s, nil)
-	s.advance(30*time.Second, time.Second)
-	err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "numo", Name: "run"}, &v1alpha1.MutexRunConfig{})
-	if now := s.state(); now != before || client.IgnoreNotFound(err) != nil || err == nil {
+	annotate(f, nil)
+	f.advance(30*time.Second, time.Second)
+	err := f.client.Get(t.Context(), client.ObjectKey{Namespace: "numo", Name: "run"}, &v1alpha1.MutexRunConfig{})
+	if now := f.snapshot(); now != before || client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("resumed while it is deleted (%v), there is\n%s\nbefore there was\n%s", err, now, before)
 	}
 }

@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"maps"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -23,23 +24,28 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// Own lists the kinds that nobody else reads here, so that their caches can go with the capability.
+// batchPeriod delays events of objects that all runs or targets depend on, so that several of them are one reconciliation.
+const batchPeriod = 10 * time.Millisecond
+
+// Own lists the kinds that no other capability reads, so that their caches can stop with this one.
 func Own() []client.Object {
 	return []client.Object{
 		&v1alpha1.MutexRule{}, &v1alpha1.MutexTarget{}, &v1alpha1.MutexRunConfig{}, &mcfgv1.MachineConfigPool{}, &configv1.ClusterVersion{},
-		configMetadata(), &batchv1.Job{},
+		machineConfigMetadata(), &batchv1.Job{},
 	}
 }
 
 // Kinds lists what the controllers watch.
 func Kinds() []client.Object { return append(Own(), &corev1.Node{}, &coordinationv1.Lease{}) }
 
-// listing makes requests for all objects of a kind.
-type listing func(ctx context.Context) []reconcile.Request
+// requests returns the objects to reconcile after an event.
+type requests func(ctx context.Context) []reconcile.Request
 
-// on puts all of them into the queue when an object of another kind has changed in a way that matters; nil matters always.
-func on[T client.Object](r *Reconciler, cache ctrlcache.Cache, kind T, all listing, matters func(before, after T) bool) source.Source {
-	add := func(ctx context.Context, queue watch.Queue) { queue.AddAfter(watch.Rollout, gathering, all(ctx)...) }
+// enqueueAll enqueues objects when an object of another kind is created, deleted, or changes in a way that matters; nil is any way.
+func enqueueAll[T client.Object](
+	r *Reconciler, cache ctrlcache.Cache, kind T, all requests, matters func(before, after T) bool,
+) source.Source {
+	add := func(ctx context.Context, queue watch.Queue) { queue.AddAfter(watch.Rollout, batchPeriod, all(ctx)...) }
 	return watch.Source(cache, kind, watch.Handler[T]{
 		Created: func(ctx context.Context, queue watch.Queue, _ T, initial bool) {
 			if !initial {
@@ -58,130 +64,128 @@ func on[T client.Object](r *Reconciler, cache ctrlcache.Cache, kind T, all listi
 	})
 }
 
-// themselves puts each object of a kind into the queue.
-func themselves[T client.Object](cache ctrlcache.Cache, kind T) source.Source {
-	request := func(object client.Object) reconcile.Request {
-		return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
-	}
+// enqueueSelf enqueues each object of a kind.
+func enqueueSelf[T client.Object](cache ctrlcache.Cache, kind T) source.Source {
 	return watch.Source(cache, kind, watch.Handler[T]{
 		Created: func(_ context.Context, queue watch.Queue, object T, initial bool) {
 			priority := watch.Rollout
 			if initial {
 				priority = watch.Initial
 			}
-			queue.Add(priority, request(object))
+			queue.Add(priority, requestFor(object))
 		},
-		Updated: func(_ context.Context, queue watch.Queue, _, after T) { queue.Add(watch.Repair, request(after)) },
-		Deleted: func(_ context.Context, queue watch.Queue, object T) { queue.Add(watch.Rollout, request(object)) },
+		Updated: func(_ context.Context, queue watch.Queue, _, after T) { queue.Add(watch.Repair, requestFor(after)) },
+		Deleted: func(_ context.Context, queue watch.Queue, object T) { queue.Add(watch.Rollout, requestFor(object)) },
 	})
+}
+
+func requestFor(object client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 }
 
 // sources are the watches of runs, each with its reason.
 func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	return []source.Source{
-		themselves(cache, &v1alpha1.MutexRunConfig{}),
-		// What a run names comes, goes, or is found valid.
-		on(r, cache, &v1alpha1.MutexRule{}, r.all, nil),
-		on(r, cache, &v1alpha1.MutexTarget{}, r.all, func(before, after *v1alpha1.MutexTarget) bool { return before.Generation != after.Generation }),
-		on(r, cache, &mcfgv1.MachineConfigPool{}, r.all, poolMatters),
-		// Another version is aimed at, or the control plane has it.
-		on(r, cache, &configv1.ClusterVersion{}, r.all, func(before, after *configv1.ClusterVersion) bool {
-			return before.Generation != after.Generation || before.Status.Desired.Version != after.Status.Desired.Version ||
-				newest(before) != newest(after)
+		enqueueSelf(cache, &v1alpha1.MutexRunConfig{}),
+		// An object that a run names is created, deleted or validated.
+		enqueueAll(r, cache, &v1alpha1.MutexRule{}, r.allRuns, nil),
+		enqueueAll(r, cache, &v1alpha1.MutexTarget{}, r.allRuns, func(before, after *v1alpha1.MutexTarget) bool {
+			return before.Generation != after.Generation
 		}),
-		on(r, cache, configMetadata(), r.all, func(before, after *metav1.PartialObjectMetadata) bool {
+		enqueueAll(r, cache, &mcfgv1.MachineConfigPool{}, r.allRuns, mcpMatters),
+		// The desired version changes, or the control plane has it.
+		enqueueAll(r, cache, &configv1.ClusterVersion{}, r.allRuns, func(before, after *configv1.ClusterVersion) bool {
+			return before.Generation != after.Generation || before.Status.Desired.Version != after.Status.Desired.Version ||
+				lastUpdate(before) != lastUpdate(after)
+		}),
+		enqueueAll(r, cache, machineConfigMetadata(), r.allRuns, func(before, after *metav1.PartialObjectMetadata) bool {
 			return before.Annotations[plan.LabelVersion] != after.Annotations[plan.LabelVersion]
 		}),
-		on(r, cache, &corev1.Node{}, r.all, nodeMatters),
-		// A Job comes to its end.
+		// A node is upgraded, changes its MachineConfigPool, or becomes available or unavailable. Heartbeats do not matter.
+		enqueueAll(r, cache, &corev1.Node{}, r.allRuns, func(before, after *corev1.Node) bool {
+			return before.UID != after.UID || plan.Unavailable(before) != plan.Unavailable(after) || !maps.Equal(before.Labels, after.Labels) ||
+				!maps.Equal(before.Annotations, after.Annotations)
+		}),
+		// A Job ends.
 		watch.Source(cache, &batchv1.Job{}, watch.Handler[*batchv1.Job]{
-			Created: func(_ context.Context, queue watch.Queue, job *batchv1.Job, _ bool) {
-				queue.Add(watch.Rollout, r.of(job)...)
+			Created: func(ctx context.Context, queue watch.Queue, job *batchv1.Job, _ bool) {
+				queue.Add(watch.Rollout, r.runOf(ctx, job)...)
 			},
-			Updated: func(_ context.Context, queue watch.Queue, before, after *batchv1.Job) {
-				if plan.Over(before) != plan.Over(after) {
-					queue.Add(watch.Repair, r.of(after)...)
+			Updated: func(ctx context.Context, queue watch.Queue, before, after *batchv1.Job) {
+				if plan.IsFinished(before) != plan.IsFinished(after) {
+					queue.Add(watch.Repair, r.runOf(ctx, after)...)
 				}
 			},
-			Deleted: func(_ context.Context, queue watch.Queue, job *batchv1.Job) {
+			Deleted: func(ctx context.Context, queue watch.Queue, job *batchv1.Job) {
 				r.versions.Forget(string(job.UID))
-				queue.Add(watch.Repair, r.of(job)...)
+				queue.Add(watch.Repair, r.runOf(ctx, job)...)
 			},
 		}),
-		// A lease is given back or taken away.
-		on(r, cache, &coordinationv1.Lease{}, r.all, func(before, after *coordinationv1.Lease) bool {
+		// A node lease is acquired or released.
+		enqueueAll(r, cache, &coordinationv1.Lease{}, r.allRuns, func(before, after *coordinationv1.Lease) bool {
 			return nodelease.HolderOf(before) != nodelease.HolderOf(after)
 		}),
 	}
 }
 
 func (r *ruleReconciler) sources(cache ctrlcache.Cache) []source.Source {
-	return []source.Source{themselves(cache, &v1alpha1.MutexRule{})}
+	return []source.Source{enqueueSelf(cache, &v1alpha1.MutexRule{})}
 }
 
+// sources are the watches of targets: the MachineConfigPools that they name, and the labels that these select Nodes by.
 func (r *targetReconciler) sources(cache ctrlcache.Cache) []source.Source {
 	return []source.Source{
-		themselves(cache, &v1alpha1.MutexTarget{}),
-		on(r.Reconciler, cache, &mcfgv1.MachineConfigPool{}, r.all, poolMatters),
-		on(r.Reconciler, cache, &corev1.Node{}, r.all, func(before, after *corev1.Node) bool { return !maps.Equal(before.Labels, after.Labels) }),
+		enqueueSelf(cache, &v1alpha1.MutexTarget{}),
+		enqueueAll(r.Reconciler, cache, &mcfgv1.MachineConfigPool{}, r.allTargets, mcpMatters),
+		enqueueAll(r.Reconciler, cache, &corev1.Node{}, r.allTargets, func(before, after *corev1.Node) bool {
+			return !maps.Equal(before.Labels, after.Labels)
+		}),
 	}
 }
 
-func newest(version *configv1.ClusterVersion) string {
+// lastUpdate identifies the newest entry of the history and its state.
+func lastUpdate(version *configv1.ClusterVersion) string {
 	if len(version.Status.History) == 0 {
 		return ""
 	}
 	return version.Status.History[0].Version + string(version.Status.History[0].State)
 }
 
-// poolMatters ignores what the machine-config-operator counts.
-func poolMatters(before, after *mcfgv1.MachineConfigPool) bool {
+// mcpMatters ignores the numbers of machines that the machine-config-operator counts.
+func mcpMatters(before, after *mcfgv1.MachineConfigPool) bool {
 	return before.UID != after.UID || before.Generation != after.Generation ||
-		before.Annotations[plan.AnnotationClaim] != after.Annotations[plan.AnnotationClaim]
+		before.Annotations[plan.AnnotationReservation] != after.Annotations[plan.AnnotationReservation]
 }
 
-// nodeMatters ignores heartbeats.
-func nodeMatters(before, after *corev1.Node) bool {
-	return before.UID != after.UID || plan.Unavailable(before) != plan.Unavailable(after) || !maps.Equal(before.Labels, after.Labels) ||
-		!maps.Equal(before.Annotations, after.Annotations)
+func (r *Reconciler) allRuns(ctx context.Context) []reconcile.Request {
+	return r.runsWith(ctx, func(*v1alpha1.MutexRunConfig) bool { return true })
 }
 
-// all lists the runs.
-func (r *Reconciler) all(ctx context.Context) []reconcile.Request {
-	list := &v1alpha1.MutexRunConfigList{}
-	if err := r.Cache.List(ctx, list); err != nil {
+// runOf returns the run of a Job.
+func (r *Reconciler) runOf(ctx context.Context, job *batchv1.Job) []reconcile.Request {
+	return r.runsWith(ctx, func(run *v1alpha1.MutexRunConfig) bool { return run.UID == types.UID(job.Labels[plan.LabelRun]) })
+}
+
+func (r *Reconciler) runsWith(ctx context.Context, matches func(*v1alpha1.MutexRunConfig) bool) (found []reconcile.Request) {
+	var runs v1alpha1.MutexRunConfigList
+	if err := r.Cache.List(ctx, &runs); err != nil {
 		log.FromContext(ctx).Error(err, "cannot list MutexRunConfigs")
-		return nil
 	}
-	requests := make([]reconcile.Request, len(list.Items))
-	for i := range list.Items {
-		requests[i] = reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])}
-	}
-	return requests
-}
-
-// all lists the targets.
-func (r *targetReconciler) all(ctx context.Context) []reconcile.Request {
-	list := &v1alpha1.MutexTargetList{}
-	if err := r.Cache.List(ctx, list); err != nil {
-		log.FromContext(ctx).Error(err, "cannot list MutexTargets")
-		return nil
-	}
-	requests := make([]reconcile.Request, len(list.Items))
-	for i := range list.Items {
-		requests[i] = reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])}
-	}
-	return requests
-}
-
-// of is the run that a Job is of, as far as this process knows it.
-func (r *Reconciler) of(job *batchv1.Job) []reconcile.Request {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key, m := range r.known {
-		if m.uid == types.UID(job.Labels[plan.LabelRun]) {
-			return []reconcile.Request{{NamespacedName: key}}
+	for i := range runs.Items {
+		if matches(&runs.Items[i]) {
+			found = append(found, requestFor(&runs.Items[i]))
 		}
 	}
-	return nil
+	return found
+}
+
+func (r *targetReconciler) allTargets(ctx context.Context) (found []reconcile.Request) {
+	var targets v1alpha1.MutexTargetList
+	if err := r.Cache.List(ctx, &targets); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list MutexTargets")
+	}
+	for i := range targets.Items {
+		found = append(found, requestFor(&targets.Items[i]))
+	}
+	return found
 }

@@ -220,13 +220,13 @@ func TestRunsThatCannotBe(t *testing.T) {
 		text   string
 	}{
 		"a rule that is not there": {
-			func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexRules[0].Name = "none" }, "MutexRule " + s.Name + "/none is not there",
+			func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexRules[0].Name = "none" }, "MutexRule " + s.Name + "/none does not exist",
 		},
 		"a target that is not there": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexTargets[0].Name = "none" }, "MutexTarget " + s.Name + "/none"},
 		"a canary that is not there": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.Canary.Name = "none" }, "canary MachineConfigPool none"},
 		"a canary among the targets": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.Canary.Name = s.pools[0] }, "is the canary"},
 		"a rule that is named twice": {
-			func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexRules = append(spec.MutexRules, spec.MutexRules[0]) }, "named twice",
+			func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexRules = append(spec.MutexRules, spec.MutexRules[0]) }, "names it twice",
 		},
 		"a window that cannot be read": {func(spec *v1alpha1.MutexRunConfigSpec) {
 			spec.Windows = []v1alpha1.Window{{Schedule: "0 99 * * *", Duration: metav1.Duration{Duration: 1e9}}}

@@ -146,7 +146,7 @@ func (s *stage) lookedAt() {
 	s.rulesLookedAt()
 	s.Eventually("the run is looked at", func() error {
 		status := s.get("run").Status
-		if status.Phase == "" || strings.Contains(status.Message, "has not been looked at yet") {
+		if status.Phase == "" || strings.Contains(status.Message, "has not been validated yet") {
 			return fmt.Errorf("it is %s", harness.JSON(status))
 		}
 		return nil
@@ -288,7 +288,7 @@ func (s *stage) state() string {
 	for i := range pools.Items {
 		pool := &pools.Items[i]
 		lines = append(lines, fmt.Sprintf("%s paused=%t %s %q", pool.Name, pool.Spec.Paused, harness.JSON(pool.Spec.NodeSelector),
-			pool.Annotations[plan.AnnotationClaim]))
+			pool.Annotations[plan.AnnotationReservation]))
 	}
 	nodes := &corev1.NodeList{}
 	if err := s.Client.List(s.Context(), nodes); err != nil {

@@ -73,8 +73,8 @@ func TestATargetIsTakenOutInTheMiddle(t *testing.T) {
 	s.change(func(run *v1alpha1.MutexRunConfig) { run.Spec.MutexTargets = run.Spec.MutexTargets[1:] })
 	s.Eventually("the pool is given back", func() error {
 		pool := s.getPool(s.pools[0])
-		if pool.Spec.Paused || pool.Annotations[plan.AnnotationClaim] != "" {
-			return fmt.Errorf("paused %t, claim %q", pool.Spec.Paused, pool.Annotations[plan.AnnotationClaim])
+		if pool.Spec.Paused || pool.Annotations[plan.AnnotationReservation] != "" {
+			return fmt.Errorf("paused %t, claim %q", pool.Spec.Paused, pool.Annotations[plan.AnnotationReservation])
 		}
 		return nil
 	})
@@ -118,7 +118,7 @@ func TestANodeTakesTooLong(t *testing.T) {
 	s := newStage(t, plot{run: func(run *v1alpha1.MutexRunConfig) { run.Spec.NodeTimeout = &metav1.Duration{Duration: 2 * time.Second} }})
 	s.hangs(s.nodes[0], "config")
 	s.upgrade()
-	if run := s.await(v1alpha1.PhaseStopped); !strings.Contains(run.Status.Message, "has not come to version") {
+	if run := s.await(v1alpha1.PhaseStopped); !strings.Contains(run.Status.Message, "does not have version") {
 		t.Errorf("it says %q", run.Status.Message)
 	}
 	if version := s.versionOf(s.nodes[1]); version == s.to {

@@ -4,271 +4,206 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/status"
 )
 
-// Input is what is known when the nodes of a run are decided on. The run is valid, its pools are claimed, its nodes labelled.
-type Input struct {
-	// Run is the MutexRunConfig.
-	Run *v1alpha1.MutexRunConfig
-	// Rules are its rules, in their order.
-	Rules []Rule
-	// Nodes are those of its targets.
-	Nodes []*Node
-	// Jobs are those of the run, by namespace and name.
-	Jobs map[types.NamespacedName]*batchv1.Job
-	// Desired is the version that is aimed at.
-	Desired string
-	// Wait says why no node may be begun now; empty for nothing.
-	Wait string
-	// Unavailable is how many nodes of a target pool may be out of service at once, by the pool's name; absent or below one is 1.
-	Unavailable map[string]int
-	// Now is the time of the decision.
-	Now time.Time
-}
+// Action is what a reconciliation does with a run.
+type Action string
 
-// Decision is what the nodes of a run need next.
-type Decision struct {
-	// Phase is where the run stands, Message what it waits for.
+// The actions.
+const (
+	// ActionNone: nothing. The run is a dry run, or has never changed anything and has no effect.
+	ActionNone Action = "None"
+	// ActionPause: the run renews its node leases, and otherwise stays as it is.
+	ActionPause Action = "Pause"
+	// ActionWait: the same, and nodes that join its MachineConfigPools are labeled: otherwise the machine-config-operator would upgrade them.
+	ActionWait Action = "Wait"
+	// ActionGate: MachineConfigPools are reserved, and nodes have their turn.
+	ActionGate Action = "Gate"
+	// ActionCleanUp: nodes with the desired version are cleaned up, for which no MachineConfigPool is needed.
+	ActionCleanUp Action = "CleanUp"
+	// ActionRestore: everything is restored.
+	ActionRestore Action = "Restore"
+)
+
+// Plan is what a reconciliation does with a run.
+type Plan struct {
+	Action Action
+	// Phase and Message are the run's when the action is complete. An empty phase is the phase that the run has.
 	Phase   v1alpha1.Phase
 	Message string
-	// Steps are the nodes', in the order of their turns.
-	Steps []Step
-	// Done and Failed count nodes, LeftOut those of the failed ones that do not have the version and that nobody waits for; Current names those
-	// under way.
-	Done, Failed, LeftOut int
-	Current               []string
-	// Wake is when to look again without an event; zero for no need.
-	Wake time.Time
+	// Stages are carried out in this order.
+	Stages []Stage
+	// Nodes is what the nodes need; nil if nothing was decided about them. Their steps are carried out when the stages are settled.
+	Nodes *Decision
+	// StopJobs reports whether running Jobs are deleted, RemoveFinalizer whether the finalizer is removed after everything is restored.
+	StopJobs, RemoveFinalizer bool
+	// Unrestorable is why nothing can be restored before a user acts; empty if it can.
+	Unrestorable string
+	// Conditions are those that do not depend on what the action achieves.
+	Conditions Conditions
+	// checked reports whether the versions are known and were compared. inactive reports whether no node is in progress after the action.
+	checked, inactive bool
 }
 
-// scope holds what one decision gathers on its way.
-type scope struct {
-	in   Input
-	keys []string
-	// jobs are the run's, by what they are for: a rule's names and namespaces may have been edited since.
-	jobs map[JobID]*batchv1.Job
-	// begun are the UIDs of the nodes that have a Job for this version.
-	begun map[types.UID]bool
-	// prepared are the versions for which a node has Jobs, by its UID.
-	prepared map[types.UID][]string
-	// older are Jobs before the upgrade of a node that have not ended, and are for another version than the one that is aimed at by now.
-	older map[types.UID]*batchv1.Job
-	// room is how many nodes may be begun still; out is how many nodes of a pool are out of service or under way, gone how many of them are
-	// out of service or were let go.
-	room      int
-	out, gone map[string]int
-	// stopped is the failure that stops the run; empty for none.
-	stopped string
-}
+// PausedMessage is the message of a paused run. Unlike a suspended run, it restores nothing.
+const PausedMessage = "paused by the annotation " + paused.Annotation + ": nothing is changed until it is removed, even if the run is deleted, " +
+	"suspended or aborted; the upgrades of released nodes continue"
 
-// Decide says what each node needs next. Nodes under way go on; others are begun as long as there is room.
-func Decide(in Input) Decision {
-	s := newScope(in)
-	nodes := s.sorted()
-	steps := make([]Step, len(nodes))
-	for i, node := range nodes {
-		steps[i] = s.node(node, false)
-		s.count(node, &steps[i])
-	}
-	out := Decision{Phase: v1alpha1.PhaseRunning}
-	for i, node := range nodes {
-		s.letGo(node, &steps[i])
-		if steps[i].Status.Phase == v1alpha1.NodePending {
-			steps[i] = s.turn(node, steps[i])
-		}
-		if s.stopped != "" && steps[i].Status.Phase != v1alpha1.NodeCleaningUp {
-			// Nothing new is begun; what was let go already comes to its end.
-			if steps[i].Release {
-				steps[i].Status.Phase = v1alpha1.NodeRunningJobs
-			}
-			steps[i].Job, steps[i].Release = nil, false
-		}
-		out.add(steps[i])
-		if s.leftOut(node, &steps[i]) {
-			out.LeftOut++
-		}
-	}
-	out.settle(s)
-	return out
-}
-
-func newScope(in Input) *scope {
-	s := &scope{
-		in: in, jobs: map[JobID]*batchv1.Job{}, begun: map[types.UID]bool{}, prepared: map[types.UID][]string{},
-		older: map[types.UID]*batchv1.Job{}, out: map[string]int{}, gone: map[string]int{}, room: max(int(in.Run.Spec.MaxConcurrentNodes), 1),
-	}
-	for i := range in.Rules {
-		s.keys = append(s.keys, in.Rules[i].Key)
-	}
-	for _, job := range in.Jobs {
-		id := IDOf(in.Run.UID, job)
-		s.jobs[id] = job
-		if id.Kind != BeforeUpgrade {
-			continue
-		}
-		if id.Version == in.Desired {
-			s.begun[id.Node] = true
-		} else if old := s.older[id.Node]; !Over(job) && (old == nil || job.Name < old.Name) {
-			s.older[id.Node] = job
-		}
-		if !slices.Contains(s.prepared[id.Node], id.Version) {
-			s.prepared[id.Node] = append(s.prepared[id.Node], id.Version)
-		}
-	}
-	for _, versions := range s.prepared {
-		slices.Sort(versions)
-	}
-	return s
-}
-
-// count takes the room of a node that is under way, and notes one that is out of service, and the first failure that stops the run.
-func (s *scope) count(node *Node, step *Step) {
-	busy := underWay(step.Status.Phase)
-	if busy {
-		s.room--
-	}
-	if busy || node.Unavailable {
-		s.out[node.Pool]++
-	}
-	if node.Unavailable || s.away(node, step) {
-		s.gone[node.Pool]++
-	}
-	if step.Status.Phase == v1alpha1.NodeFailed && !s.skipped(step) && s.stopped == "" {
-		s.stopped = fmt.Sprintf("node %s: %s", node.Name, step.Status.Message)
-	}
-}
-
-// away tells that a node was let go, and is not back with the version yet.
-func (s *scope) away(node *Node, step *Step) bool {
-	if step.Status.Released == nil {
-		return false
-	}
-	switch step.Status.Phase {
-	case v1alpha1.NodeReleased, v1alpha1.NodeUpgrading:
-		return true
-	case v1alpha1.NodeFailed:
-		return !Same(node.Version, s.in.Desired)
-	}
-	return false
-}
-
-// budget says why a node may not be taken out of service besides so many nodes of its pool that are; empty for nothing.
-func (s *scope) budget(node *Node, out map[string]int) string {
-	others := out[node.Pool]
-	if node.Unavailable {
-		others--
-	}
-	limit := max(s.in.Unavailable[node.Pool], int(s.in.Run.Spec.MaxConcurrentNodes), 1)
-	if others < limit {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d nodes that pool %s may have out of service are", others, limit, node.Pool)
-}
-
-// letGo keeps a node whose Jobs have run until there is room for it: they may have taken hours, in which others went out of service.
-func (s *scope) letGo(node *Node, step *Step) {
-	if !step.Release {
-		return
-	}
-	why := s.budget(node, s.gone)
+// Decide decides what to do with a run.
+func Decide(r *Run) *Plan {
+	p := &Plan{Conditions: Conditions{}}
+	spec, isPaused := &r.Config.Spec, paused.Is(r.Config.Annotations)
 	switch {
-	case s.room < 0:
-		// A late Job has ended, or fewer nodes may be under way by now.
-		s.room++
-		why = "it is let go when fewer nodes are under way"
-	case why == "":
-		if !node.Unavailable {
-			s.gone[node.Pool]++
+	case r.Config.DeletionTimestamp != nil && (!isPaused || r.Refused != ""):
+		p.restore(r, "", "")
+		p.StopJobs, p.RemoveFinalizer = true, true
+	case r.Refused != "":
+		p.Conditions.Set(ConditionValidated, false, r.Refused)
+		p.restore(r, v1alpha1.PhaseInvalid, r.Refused)
+		p.StopJobs, p.RemoveFinalizer, p.inactive = true, true, true
+		if !slices.Contains(r.Config.Finalizers, v1alpha1.Finalizer) {
+			p.Action, p.StopJobs = ActionNone, false
 		}
-		return
-	}
-	step.Release, step.Status.Phase, step.Status.Message = false, v1alpha1.NodeRunningJobs, "its Jobs have run; "+why
-}
-
-// turn begins a node, or says why it is not its turn.
-func (s *scope) turn(node *Node, step Step) Step {
-	full := s.budget(node, s.out)
-	switch {
-	case s.stopped != "", s.room <= 0, s.in.Wait != "":
-		return step
-	case node.Blocked != "":
-		step.Status.Message = node.Blocked
-		return step
-	case node.Version == "":
-		step.Status.Message = "its version is not known"
-		return step
-	case full != "":
-		step.Status.Message = full
-		return step
-	}
-	s.room--
-	if !node.Unavailable {
-		s.out[node.Pool]++
-	}
-	return s.node(node, true)
-}
-
-// skipped tells that a node's failure does not stop the others.
-func (s *scope) skipped(step *Step) bool {
-	return s.in.Run.Spec.OnJobFailure.Action == v1alpha1.FailureSkipNode && step.Status.Job != ""
-}
-
-// leftOut tells that a node does not have the version, and that the run does not wait for it: a Job of it has failed.
-func (s *scope) leftOut(node *Node, step *Step) bool {
-	return step.Status.Phase == v1alpha1.NodeFailed && s.skipped(step) && node.Version != "" && !Same(node.Version, s.in.Desired)
-}
-
-func underWay(phase v1alpha1.NodePhase) bool {
-	switch phase {
-	case v1alpha1.NodeRunningJobs, v1alpha1.NodeReleased, v1alpha1.NodeUpgrading, v1alpha1.NodeCleaningUp:
-		return true
-	}
-	return false
-}
-
-func (d *Decision) add(step Step) {
-	d.Steps = append(d.Steps, step)
-	switch phase := step.Status.Phase; {
-	case phase == v1alpha1.NodeDone:
-		d.Done++
-	case phase == v1alpha1.NodeFailed:
-		d.Failed++
-	case underWay(phase):
-		d.Current = append(d.Current, step.Status.Name)
-	}
-	if !step.Wake.IsZero() && (d.Wake.IsZero() || step.Wake.Before(d.Wake)) {
-		d.Wake = step.Wake
-	}
-}
-
-// settle says where the whole run stands.
-func (d *Decision) settle(s *scope) {
-	switch {
-	case s.stopped != "":
-		d.Phase, d.Message = v1alpha1.PhaseStopped, s.stopped
-	case d.Done+d.Failed == len(d.Steps):
-		d.Phase = v1alpha1.PhaseDone
-	case len(d.Current) > 0:
-		d.Message = strings.Join(d.Current, ", ")
-	case s.in.Wait != "":
-		d.Phase, d.Message = v1alpha1.PhaseWaiting, s.in.Wait
+	case isPaused:
+		p.Action, p.Message = ActionPause, PausedMessage
+	case spec.Abort:
+		p.restore(r, v1alpha1.PhaseAborted, "spec.abort is set")
+		p.StopJobs, p.inactive = true, true
+	case spec.Suspend:
+		p.restore(r, v1alpha1.PhaseSuspended, "spec.suspend is set")
+		p.inactive = true
+	case len(r.Problems) > 0:
+		problems := strings.Join(r.Problems, "; ")
+		p.Conditions.Set(ConditionValidated, false, problems)
+		p.waitForUser(r, problems)
 	default:
-		d.Phase, d.Message = v1alpha1.PhaseWaiting, d.obstacle()
+		p.Conditions.Set(ConditionValidated, true, "")
+		p.decideValid(r)
+	}
+	return p
+}
+
+// decideValid decides about a run without problems.
+func (p *Plan) decideValid(r *Run) {
+	if r.VersionProblem != "" {
+		p.Conditions.Set(ConditionChecked, false, r.VersionProblem)
+		if r.NeedsRestore() {
+			// The desired version may be known again soon, and until then no node may be upgraded.
+			p.waitForUser(r, r.VersionProblem)
+			return
+		}
+		p.Conditions.Set(ConditionAvailable, false, r.VersionProblem)
+		p.restore(r, v1alpha1.PhaseIdle, r.VersionProblem)
+		p.inactive = true
+		return
+	}
+	p.checked = true
+	p.compareVersions(r)
+	if _, all := r.UnknownVersions(); all {
+		// Whether the nodes have to be gated is not known either.
+		p.waitForUser(r, p.Conditions[ConditionChecked].message)
+		return
+	}
+	decision := DecideNodes(r)
+	p.Nodes = &decision
+	switch p.Action = r.NodesAction(&decision); {
+	case p.Action == ActionRestore:
+		phase, message := r.donePhase(&decision)
+		p.restore(r, phase, message)
+	case r.Config.Spec.DryRun && !r.NeedsRestore():
+		p.Action, p.Phase, p.Message = ActionNone, v1alpha1.PhaseDryRun, r.dryRunMessage(&decision)
+	case p.Action == ActionCleanUp:
+		p.Phase = v1alpha1.PhaseWaiting
+	default:
+		p.Phase, p.Message, p.Stages = v1alpha1.PhaseWaiting, "the MachineConfigPools are being prepared", r.gateStages()
 	}
 }
 
-// obstacle is what the first node waits for that has not had its turn.
-func (d *Decision) obstacle() string {
-	for i := range d.Steps {
-		if status := &d.Steps[i].Status; status.Phase == v1alpha1.NodePending && status.Message != "" {
-			return "node " + status.Name + ": " + status.Message
+func (p *Plan) restore(r *Run, phase v1alpha1.Phase, message string) {
+	p.Action, p.Phase, p.Message = ActionRestore, phase, message
+	p.Stages, p.Unrestorable = r.restoreStages(), strings.Join(r.unrestorable(), "; ")
+}
+
+// waitForUser keeps everything as it is until a user has corrected what is wrong.
+func (p *Plan) waitForUser(r *Run, message string) {
+	p.Action, p.Phase, p.Message = ActionWait, v1alpha1.PhaseInvalid, message
+	p.Stages = []Stage{r.joinStage()}
+	p.inactive = !r.NeedsRestore() && r.jobsFinished()
+}
+
+// maxNames is the longest list of names in a message, in bytes.
+const maxNames = 1024
+
+// compareVersions determines the conditions about versions.
+func (p *Plan) compareVersions(r *Run) {
+	if unknown, _ := r.UnknownVersions(); len(unknown) > 0 {
+		names := status.Shorten(strings.Join(unknown, ", "), maxNames)
+		p.Conditions.Set(ConditionChecked, false, fmt.Sprintf("the version of %d nodes is not known: %s", len(unknown), names))
+	} else {
+		p.Conditions.Set(ConditionChecked, true, "the desired version is "+r.Desired)
+	}
+	if r.Completed {
+		p.Conditions.Set(ConditionReady, true, "the control plane has version "+r.Desired)
+	} else {
+		p.Conditions.Set(ConditionReady, false, "the control plane does not have version "+r.Desired+" yet")
+	}
+	if outdated := r.outdated(); outdated > 0 {
+		p.Conditions.Set(ConditionAvailable, true, fmt.Sprintf("%d nodes of the targets have another version than %s", outdated, r.Desired))
+	} else {
+		p.Conditions.Set(ConditionAvailable, false, "all nodes of the targets have version "+r.Desired)
+	}
+}
+
+// NodesAction returns what is done for the nodes of a valid run: ActionGate, ActionCleanUp, or ActionRestore if nothing else is left to do. A run
+// that has reserved nothing reserves nothing for nodes that it would leave out, or to wait for a clean-up Job that has failed.
+func (r *Run) NodesAction(d *Decision) Action {
+	idle := !r.NeedsRestore() && r.outdated() == d.LeftOut && !slices.ContainsFunc(d.Steps, func(step Step) bool {
+		return step.Status.Phase != v1alpha1.NodeCleaningUp && inProgress(step.Status.Phase)
+	})
+	switch {
+	case idle && (len(d.Current) > 0 || d.Phase == v1alpha1.PhaseStopped):
+		return ActionCleanUp
+	case idle || d.Phase == v1alpha1.PhaseDone:
+		return ActionRestore
+	}
+	return ActionGate
+}
+
+// donePhase returns the phase and message of a run that has nothing left to do: a run that has started is done, others are idle.
+func (r *Run) donePhase(d *Decision) (phase v1alpha1.Phase, message string) {
+	phase, message = v1alpha1.PhaseIdle, "all nodes of the targets have version "+r.Desired
+	if len(r.Nodes) == 0 {
+		message = "the MachineConfigPools of the targets have no nodes"
+	}
+	switch r.Config.Status.Phase {
+	case v1alpha1.PhaseRestoring, v1alpha1.PhaseRunning, v1alpha1.PhaseStopped, v1alpha1.PhaseDone:
+		phase = v1alpha1.PhaseDone
+	}
+	if r.NeedsRestore() {
+		phase = v1alpha1.PhaseDone
+	}
+	if phase == v1alpha1.PhaseDone && d.Failed > 0 {
+		message = fmt.Sprintf("%d nodes were left out because a Job has failed; the others have version %s", d.Failed, r.Desired)
+	}
+	return phase, message
+}
+
+// dryRunMessage says what the run would do.
+func (r *Run) dryRunMessage(d *Decision) string {
+	after := 0
+	for i := range r.Rules {
+		if r.Rules[i].After != nil {
+			after++
 		}
 	}
-	return ""
+	var targets []string
+	for _, mcp := range r.Targets {
+		targets = append(targets, mcp.Name)
+	}
+	const text = "dry run: %d of %d nodes would be upgraded, each after %d Jobs and before %d; the MachineConfigPools %s would be paused"
+	return fmt.Sprintf(text, len(d.Steps)-d.Done, len(d.Steps), len(r.Rules), after, strings.Join(targets, ", "))
 }

@@ -1,5 +1,6 @@
-// Package plan decides what the upgrade of gated nodes needs next: which Jobs, which labels, which selectors of MachineConfigPools.
+// Package plan decides what a gated upgrade needs next: which Jobs, which labels of Nodes, which selectors of MachineConfigPools, and what the
+// status says.
 //
-// It is pure: objects and the time go in, decisions come out. What the openshift-node-upgrade-mutex-operator did differently is listed in
-// docs/compatibility.md.
+// It is pure: objects and the time go in, decisions come out. docs/compatibility.md lists what the openshift-node-upgrade-mutex-operator does
+// differently.
 package plan

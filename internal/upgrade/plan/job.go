@@ -20,19 +20,19 @@ import (
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 )
 
-// Environment variables that every container of a Job is given.
+// Environment variables that every container of a Job gets.
 const (
 	EnvNode = "NODE_NAME"
 	EnvRule = "MUTEX_RULE"
 )
 
-// Labels and annotations of Jobs, by which they are found again.
+// Labels and annotations of Jobs.
 const (
-	// LabelRun holds the UID of the MutexRunConfig.
+	// LabelRun holds the UID of the MutexRunConfig. Nodes of a run have it, too.
 	LabelRun = "upgrade.drover.dev/run"
 	// LabelKind holds a JobKind.
 	LabelKind = "upgrade.drover.dev/kind"
-	// AnnotationNode, AnnotationNodeUID, AnnotationRule and AnnotationVersion say what the Job is for; AnnotationAttempt counts repetitions.
+	// AnnotationNode, AnnotationNodeUID, AnnotationRule and AnnotationVersion say what the Job is for; AnnotationAttempt counts retries.
 	AnnotationNode    = "upgrade.drover.dev/node"
 	AnnotationNodeUID = "upgrade.drover.dev/node-uid"
 	AnnotationRule    = "upgrade.drover.dev/rule"
@@ -40,10 +40,10 @@ const (
 	AnnotationAttempt = "upgrade.drover.dev/attempt"
 )
 
-// ReadJobSpec reads the spec of a Job that a rule declares. Fields that no Job has are an error: a typo must not be left out in silence.
-func ReadJobSpec(raw *runtime.RawExtension) (*batchv1.JobSpec, error) {
+// ParseJobSpec parses the spec of a Job that a rule declares. A field that Jobs do not have is an error: it may be a typing error.
+func ParseJobSpec(raw *runtime.RawExtension) (*batchv1.JobSpec, error) {
 	if raw == nil || len(raw.Raw) == 0 {
-		return nil, errors.New("there is none")
+		return nil, errors.New("it is empty")
 	}
 	spec := &batchv1.JobSpec{}
 	decoder := json.NewDecoder(bytes.NewReader(raw.Raw))
@@ -57,8 +57,8 @@ func ReadJobSpec(raw *runtime.RawExtension) (*batchv1.JobSpec, error) {
 	return spec, nil
 }
 
-// Job makes the Job of a rule for a node.
-func Job(rule *v1alpha1.MutexRule, declared *batchv1.JobSpec, node *corev1.Node, id JobID) *batchv1.Job {
+// NewJob returns the Job of a rule for a node.
+func NewJob(rule *v1alpha1.MutexRule, declared *batchv1.JobSpec, node *corev1.Node, id JobID) *batchv1.Job {
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: rule.Spec.JobNamespace, Name: JobName(rule.Spec.JobName, id),
@@ -70,7 +70,7 @@ func Job(rule *v1alpha1.MutexRule, declared *batchv1.JobSpec, node *corev1.Node,
 		},
 		Spec: *declared.DeepCopy(),
 	}
-	// The controller that removes finished Jobs would have it run again; it is told when the node is done.
+	// If it were deleted after its end, it would be run again. The time to live is set when the run is done.
 	job.Spec.TTLSecondsAfterFinished = nil
 	pod := &job.Spec.Template.Spec
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
@@ -78,12 +78,12 @@ func Job(rule *v1alpha1.MutexRule, declared *batchv1.JobSpec, node *corev1.Node,
 			containers[i].Env = withEnv(containers[i].Env, map[string]string{EnvNode: node.Name, EnvRule: rule.Name})
 		}
 	}
-	pod.Affinity = away(pod.Affinity, node)
+	pod.Affinity = awayFrom(pod.Affinity, node)
 	return job
 }
 
-// IDOf reads what a Job of a run is for.
-func IDOf(run types.UID, job *batchv1.Job) JobID {
+// JobIDOf returns what a Job of a run is for.
+func JobIDOf(run types.UID, job *batchv1.Job) JobID {
 	namespace, name, _ := strings.Cut(job.Annotations[AnnotationRule], "/")
 	attempt, err := strconv.Atoi(job.Annotations[AnnotationAttempt])
 	if err != nil {
@@ -95,25 +95,25 @@ func IDOf(run types.UID, job *batchv1.Job) JobID {
 	}
 }
 
-// ownJobs are the Jobs that the run's rules have: those whose namespace and name are the ones that Drover gives them. Labels and annotations alone
-// prove nothing: where no policy keeps others from setting them, whoever may create Jobs anywhere could say what a rule's Job ended with.
-func ownJobs(w *World) map[types.NamespacedName]*batchv1.Job {
-	own := make(map[types.NamespacedName]*batchv1.Job, len(w.Jobs))
-	for key, job := range w.Jobs {
-		id := IDOf(w.Run.UID, job)
-		if rule := w.Rules[id.Rule]; rule != nil {
+// ownJobs returns the Jobs with the namespace and name that Drover gives to the Jobs of the run. Labels and annotations are no proof: without an
+// admission policy, a user who may create Jobs in any namespace could forge the result of a rule's Job.
+func ownJobs(in *Input) map[types.NamespacedName]*batchv1.Job {
+	own := make(map[types.NamespacedName]*batchv1.Job, len(in.Jobs))
+	for key, job := range in.Jobs {
+		id := JobIDOf(in.Config.UID, job)
+		if rule := in.Rules[id.Rule]; rule != nil {
 			if want := (types.NamespacedName{Namespace: rule.Spec.JobNamespace, Name: JobName(rule.Spec.JobName, id)}); key != want {
 				continue
 			}
 		} else if !strings.HasSuffix(job.Name, JobName("", id)) {
-			continue // of the name that a rule had which is gone, the end is known
+			continue // of the name that a deleted rule had, only the end is known
 		}
 		own[key] = job
 	}
 	return own
 }
 
-// withEnv adds variables that are not there yet.
+// withEnv adds variables that are not set yet.
 func withEnv(env []corev1.EnvVar, more map[string]string) []corev1.EnvVar {
 	for _, name := range slices.Sorted(maps.Keys(more)) {
 		if !slices.ContainsFunc(env, func(e corev1.EnvVar) bool { return e.Name == name }) {
@@ -123,8 +123,8 @@ func withEnv(env []corev1.EnvVar, more map[string]string) []corev1.EnvVar {
 	return env
 }
 
-// away keeps pods off a node, whatever they ask for besides: the node is about to be drained.
-func away(affinity *corev1.Affinity, node *corev1.Node) *corev1.Affinity {
+// awayFrom keeps pods off a node, in addition to what they require: the node is about to be drained.
+func awayFrom(affinity *corev1.Affinity, node *corev1.Node) *corev1.Affinity {
 	name := node.Labels[corev1.LabelHostname]
 	if name == "" {
 		name = node.Name
@@ -140,7 +140,7 @@ func away(affinity *corev1.Affinity, node *corev1.Node) *corev1.Affinity {
 	if required == nil || len(required.NodeSelectorTerms) == 0 {
 		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
 	}
-	// One of the terms is enough, so each of them has to say it. An empty term matches no node, and is to go on doing so.
+	// One matching term is enough, so each of them gets the requirement. An empty term matches no node, and has to stay empty.
 	single := len(required.NodeSelectorTerms) == 1 && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil
 	for i := range required.NodeSelectorTerms {
 		term := &required.NodeSelectorTerms[i]
@@ -152,3 +152,20 @@ func away(affinity *corev1.Affinity, node *corev1.Node) *corev1.Affinity {
 	affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
 	return affinity
 }
+
+// JobCondition returns the condition Complete or Failed of a Job if it is True, else nil.
+func JobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+// IsFinished reports whether a Job has succeeded or failed.
+func IsFinished(job *batchv1.Job) bool {
+	return hasFailed(job) || JobCondition(job, batchv1.JobComplete) != nil
+}
+
+func hasFailed(job *batchv1.Job) bool { return JobCondition(job, batchv1.JobFailed) != nil }

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// Names by which a node's version is known.
+// Where the version of a node is recorded.
 const (
 	// LabelVersion on a Node, or an annotation of a rendered MachineConfig, holds the version of the release.
 	LabelVersion = "machineconfiguration.openshift.io/release-image-version"
@@ -13,20 +13,20 @@ const (
 	AnnotationCurrentConfig = "machineconfiguration.openshift.io/currentConfig"
 )
 
-// VersionSource says where the version of a node is read.
+// VersionSource says from where the version of a node is read.
 type VersionSource string
 
 // The sources.
 const (
-	// VersionAuto is the Node's label where there is one, else its rendered MachineConfig. The zero value counts as VersionAuto.
+	// VersionAuto is the label of the Node, or its rendered MachineConfig if there is no label. The zero value is VersionAuto, too.
 	VersionAuto VersionSource = "Auto"
-	// VersionLabel is the Node's label alone.
+	// VersionLabel is the label of the Node only.
 	VersionLabel VersionSource = "Label"
-	// VersionConfig is the rendered MachineConfig alone.
+	// VersionConfig is the rendered MachineConfig only.
 	VersionConfig VersionSource = "MachineConfig"
 )
 
-// VersionOf is the version of a node. ConfigOf tells that of a rendered MachineConfig by its name. It is empty when neither says.
+// VersionOf returns the version of a node; empty if it is not known. configOf returns the version of a rendered MachineConfig.
 func VersionOf(node *corev1.Node, from VersionSource, configOf func(name string) (version string)) string {
 	if label := node.Labels[LabelVersion]; from == VersionLabel || label != "" && from != VersionConfig {
 		return label
@@ -37,8 +37,8 @@ func VersionOf(node *corev1.Node, from VersionSource, configOf func(name string)
 	return ""
 }
 
-// Same tells whether two versions are the same, as semantic versions where both are: build data and a leading v do not count.
-func Same(a, b string) bool {
+// SameVersion reports whether two versions are the same. Of semantic versions, a leading v and the build metadata are ignored.
+func SameVersion(a, b string) bool {
 	if a == b {
 		return true
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // the image has no file but the program
+	_ "time/tzdata" // the image contains no other file than the program
 
 	"github.com/robfig/cron/v3"
 
@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/internal/bounded"
 )
 
-// Windows reports whether nodes may be begun now, and returns when that changes next; zero for never. Without windows it is always so. It fails
-// for a window that cannot be read.
+// Windows reports whether nodes may be started now, and returns when that changes next; zero is never. Without windows they always may. It fails
+// for an invalid window.
 func Windows(windows []v1alpha1.Window, now time.Time) (open bool, changes time.Time, err error) {
 	if len(windows) == 0 {
 		return true, time.Time{}, nil
@@ -34,7 +34,7 @@ func Windows(windows []v1alpha1.Window, now time.Time) (open bool, changes time.
 
 // window reports whether one window is open, and returns when that may change.
 func window(w *v1alpha1.Window, now time.Time) (open bool, changes time.Time, err error) {
-	schedule, err := readSchedule(w.Schedule)
+	schedule, err := parseSchedule(w.Schedule)
 	if err != nil {
 		return false, time.Time{}, fmt.Errorf("schedule %q: %w", w.Schedule, err)
 	}
@@ -46,23 +46,23 @@ func window(w *v1alpha1.Window, now time.Time) (open bool, changes time.Time, er
 		return false, time.Time{}, fmt.Errorf("duration %s: it must be open for some time", duration)
 	}
 	now = now.UTC()
-	// What has opened within the last duration is open still.
+	// A window that has opened within the last duration is still open.
 	if opened := schedule.Next(now.Add(-duration)); !opened.IsZero() && !opened.After(now) {
 		return true, opened.Add(duration), nil
 	}
 	return false, schedule.Next(now), nil
 }
 
-// scheduleParser reads the five fields of cron, or a name for them such as @daily.
+// scheduleParser parses the five fields of cron, or a name for them such as @daily.
 var scheduleParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// readSchedule reads the schedule of a window. The schema of MutexRunConfig refuses what it refuses here before it comes to the parser, which
+// parseSchedule parses the schedule of a window. The schema of MutexRunConfig rejects what is rejected here before the parser, which
 // panics for a time zone without fields, but objects may be older than the schema.
-func readSchedule(text string) (*cron.SpecSchedule, error) {
+func parseSchedule(text string) (*cron.SpecSchedule, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case strings.Contains(text, "="):
-		return nil, errors.New("it must be five fields of cron; a time zone belongs into timeZone")
+		return nil, errors.New("it must be five fields of cron; set the time zone in timeZone")
 	case strings.HasPrefix(text, "@every"):
 		return nil, errors.New("@every says how often a window opens and not when; use five fields of cron")
 	}

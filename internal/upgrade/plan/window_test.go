@@ -37,11 +37,11 @@ func TestWindows(t *testing.T) {
 		"longer than its own period": {[]v1alpha1.Window{window("0 * * * *", "", 2*time.Hour)}, true, time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			open, changes, err := Windows(c.windows, start)
+			open, changes, err := Windows(c.windows, testTime)
 			if open != c.open || (err != nil) != c.fails {
 				t.Fatalf("open %v, error %v", open, err)
 			}
-			if c.changes == 0 != changes.IsZero() || c.changes != 0 && !changes.Equal(start.Add(c.changes)) {
+			if c.changes == 0 != changes.IsZero() || c.changes != 0 && !changes.Equal(testTime.Add(c.changes)) {
 				t.Errorf("it changes at %s", changes)
 			}
 		})
@@ -60,19 +60,19 @@ func TestWindows_HostileSchedule(t *testing.T) {
 	for _, schedule := range hostileSchedules {
 		for _, zone := range []string{"", "UTC", "Europe/Berlin"} {
 			windows := []v1alpha1.Window{{Schedule: schedule, TimeZone: zone, Duration: metav1.Duration{Duration: time.Hour}}}
-			if open, changes, err := Windows(windows, start); err == nil {
+			if open, changes, err := Windows(windows, testTime); err == nil {
 				t.Errorf("schedule %q in zone %q is taken: open %v, changes at %s", schedule, zone, open, changes)
 			}
 		}
 	}
 }
 
-// TestSurveyEnding_HostileWindows surveys a run that ends: its windows are not evaluated, so they cannot be a fault.
-func TestSurveyEnding_HostileWindows(t *testing.T) {
+// TestResolve_EndingIgnoresWindows: the windows of a run that ends are not evaluated, so they cannot be a problem.
+func TestResolve_EndingIgnoresWindows(t *testing.T) {
 	for _, schedule := range hostileSchedules {
 		run := &v1alpha1.MutexRunConfig{}
 		run.Spec.Windows = []v1alpha1.Window{{Schedule: schedule, TimeZone: "Mars/Olympus"}}
-		for _, fault := range SurveyEnding(&World{Run: run, Now: start}).Faults {
+		for _, fault := range Resolve(&Input{Config: run, Ending: true, Now: testTime}).Problems {
 			if strings.Contains(fault, "windows") {
 				t.Errorf("schedule %q: %s", schedule, fault)
 			}
@@ -80,7 +80,7 @@ func TestSurveyEnding_HostileWindows(t *testing.T) {
 	}
 }
 
-// FuzzWindows has any text, zone and duration be taken or refused: it must not panic, and what it says of the next change lies ahead.
+// FuzzWindows: any schedule, time zone and duration is accepted or rejected without a panic, and the next change is in the future.
 func FuzzWindows(f *testing.F) {
 	for _, schedule := range append(hostileSchedules, "0 12 * * *", "*/5 0-3,22 1,15 jan-mar mon", "@daily", "0 0 30 2 *", "59 23 31 12 ?") {
 		f.Add(schedule, "", int64(time.Hour), int64(0))
@@ -88,8 +88,8 @@ func FuzzWindows(f *testing.F) {
 		f.Add(schedule, "../UTC", int64(-1), int64(math.MaxInt32))
 	}
 	f.Fuzz(func(t *testing.T, schedule, zone string, duration, offset int64) {
-		// Any second of the 200 years around the test's time.
-		now := start.Add(time.Duration(offset%(100*365*24*3600)) * time.Second)
+		// Any second of the 200 years around the time of the test.
+		now := testTime.Add(time.Duration(offset%(100*365*24*3600)) * time.Second)
 		windows := []v1alpha1.Window{{Schedule: schedule, TimeZone: zone, Duration: metav1.Duration{Duration: time.Duration(duration)}}}
 		open, changes, err := Windows(windows, now)
 		switch {

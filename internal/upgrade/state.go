@@ -1,0 +1,59 @@
+package upgrade
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/upgrade/plan"
+)
+
+// state is what the controller knows of a run between reconciliations.
+type state struct {
+	// firstSeen is when this process reconciled the run first, written when it wrote the status last.
+	firstSeen, written time.Time
+	// phases are the phases of nodes, by name. reportedJobs are the Jobs whose failure has been reported.
+	phases       map[string]nodePhase
+	reportedJobs map[types.UID]bool
+	// drains are the drains of nodes by UID, delays are why released nodes are not upgraded yet, by name.
+	drains map[types.UID]observedDrain
+	delays map[string]delay
+	// nodes are the nodes at the time of the last status, also those that it does not list.
+	nodes map[string]v1alpha1.NodeStatus
+	// finalized reports whether the finalizer has been removed; the cache may still show the object.
+	finalized bool
+}
+
+func newState(now time.Time) *state {
+	return &state{firstSeen: now, phases: map[string]nodePhase{}, reportedJobs: map[types.UID]bool{}, nodes: map[string]v1alpha1.NodeStatus{}}
+}
+
+// nodePhase is the phase of a node, and since when it has been in it.
+type nodePhase struct {
+	phase v1alpha1.NodePhase
+	since time.Time
+}
+
+// observedDrain is a drain, and when it was observed.
+type observedDrain struct {
+	at    time.Time
+	drain plan.Drain
+}
+
+// delay is why a released node is not upgraded yet.
+type delay struct {
+	reason   plan.Delay
+	since    time.Time
+	reported bool
+}
+
+// knownNodes returns the nodes at the time of the last status. After a restart they are those that the status lists.
+func (s *state) knownNodes(status *v1alpha1.MutexRunConfigStatus) map[string]v1alpha1.NodeStatus {
+	known := maps.Clone(s.nodes)
+	for _, node := range status.Nodes {
+		known[node.Name] = node
+	}
+	return known
+}

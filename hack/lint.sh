@@ -9,7 +9,7 @@ package=github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 version="$(awk '$1 == "github.com/golangci/golangci-lint/v2" { print $2; exit }' tools/go.mod)"
 # One that was built with an older Go refuses to check the code of a newer one.
 linter="$PWD/bin/cache/golangci-lint-${version}-$(go env GOVERSION)-$(sha256sum <tools/go.sum | cut -c1-10)"
-source_only=cyclop,funlen,lll,misspell,nolintlint,revive
+source_only=cyclop,funlen,godot,lll,misspell,nolintlint,revive
 
 # progress prints every 15 seconds how many packages the build has compiled, until it is killed.
 progress() {

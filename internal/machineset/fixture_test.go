@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/machineset/plan"
+	"github.com/drover-io/drover/internal/status"
 )
 
 var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -433,14 +433,14 @@ func (s *fixture) living() []string {
 // expect checks replicas, ready and available ones, and conditions, written Type=Status Reason.
 func (s *fixture) expect(replicas, ready, available int32, conditions ...string) {
 	s.t.Helper()
-	status := s.set().Status
-	if status.Replicas != replicas || status.ReadyReplicas != ready || status.AvailableReplicas != available {
+	after := s.set().Status
+	if after.Replicas != replicas || after.ReadyReplicas != ready || after.AvailableReplicas != available {
 		s.t.Errorf("%d replicas, %d ready, %d available; want %d, %d, %d",
-			status.Replicas, status.ReadyReplicas, status.AvailableReplicas, replicas, ready, available)
+			after.Replicas, after.ReadyReplicas, after.AvailableReplicas, replicas, ready, available)
 	}
 	for _, condition := range conditions {
 		kind, rest, _ := strings.Cut(condition, "=")
-		c := plan.Condition(&status, machinev1beta1.ConditionType(kind))
+		c := status.MachineCondition(after.Conditions, machinev1beta1.ConditionType(kind))
 		if c == nil || string(c.Status)+" "+c.Reason != rest {
 			s.t.Errorf("%s: %+v, want %s", kind, c, rest)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/status"
 )
 
 func TestReconcile_NewMachineSet(t *testing.T) {
@@ -193,11 +194,11 @@ func TestReconcile_Authority(t *testing.T) {
 	authority := func(api machinev1beta1.MachineAuthority) {
 		edit(s, s.set(), func(set *machinev1beta1.MachineSet) { set.Status.AuthoritativeAPI = api })
 	}
-	paused := func(status corev1.ConditionStatus, severity machinev1beta1.ConditionSeverity, reason, message string) {
+	paused := func(want corev1.ConditionStatus, severity machinev1beta1.ConditionSeverity, reason, message string) {
 		t.Helper()
 		now := s.set().Status
-		c := plan.Condition(&now, plan.ConditionPaused)
-		if c == nil || c.Status != status || c.Severity != severity || c.Reason != reason || c.Message != message {
+		c := status.MachineCondition(now.Conditions, plan.ConditionPaused)
+		if c == nil || c.Status != want || c.Severity != severity || c.Reason != reason || c.Message != message {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -90,7 +90,7 @@ func (rc *reconciliation) patchStatus(
 func (rc *reconciliation) reportFailures(decision *plan.Decision, after *machinev1beta1.MachineSetStatus) {
 	reported := map[string]bool{}
 	for _, kind := range []machinev1beta1.ConditionType{plan.ConditionCreated, plan.ConditionResized} {
-		now, before := plan.Condition(after, kind), plan.Condition(&rc.set.Status, kind)
+		now, before := status.MachineCondition(after.Conditions, kind), status.MachineCondition(rc.set.Status.Conditions, kind)
 		if !isFailure(now) || before != nil && before.Status == now.Status && before.Reason == now.Reason {
 			continue
 		}

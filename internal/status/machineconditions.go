@@ -10,10 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SetMachineCondition puts a condition of the machine.openshift.io kinds into a list, which stays sorted by type. The time of transition, in
-// seconds, moves when anything of the condition changes, as in that API; the severity is dropped where the status is not False.
-// The message is bounded.
+// SetMachineCondition puts a condition of the machine.openshift.io kinds into a list, which stays sorted by type; one without a Status is removed. The
+// time of transition, in seconds, moves when anything of the condition changes, as in that API; the severity is dropped where the status is not
+// False. The message is bounded.
 func SetMachineCondition(conditions *[]machinev1beta1.Condition, next machinev1beta1.Condition, now time.Time) {
+	if next.Status == "" {
+		*conditions = slices.DeleteFunc(*conditions, func(c machinev1beta1.Condition) bool { return c.Type == next.Type })
+		return
+	}
 	if next.Status != corev1.ConditionFalse {
 		next.Severity = machinev1beta1.ConditionSeverityNone
 	}
@@ -39,4 +43,14 @@ func MachineCondition(conditions []machinev1beta1.Condition, kind machinev1beta1
 		return &conditions[i]
 	}
 	return nil
+}
+
+// MachineConditionTrue returns a condition that is met, without its type. The reason may be empty.
+func MachineConditionTrue(reason, message string) machinev1beta1.Condition {
+	return machinev1beta1.Condition{Status: corev1.ConditionTrue, Reason: reason, Message: message}
+}
+
+// MachineConditionFalse returns a condition that is not met, without its type.
+func MachineConditionFalse(severity machinev1beta1.ConditionSeverity, reason, message string) machinev1beta1.Condition {
+	return machinev1beta1.Condition{Status: corev1.ConditionFalse, Severity: severity, Reason: reason, Message: message}
 }

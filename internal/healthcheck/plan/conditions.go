@@ -1,13 +1,9 @@
 package plan
 
 import (
-	"cmp"
 	"slices"
-	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/internal/status"
 )
@@ -103,52 +99,10 @@ func ConditionDocs() []status.ConditionDoc {
 	}
 }
 
-// Condition is a condition without its type and its time. The zero value is none.
-type Condition struct {
-	Status          corev1.ConditionStatus
-	Severity        machinev1beta1.ConditionSeverity
-	Reason, Message string
-}
-
-func conditionTrue(reason, message string) *Condition {
-	return &Condition{Status: corev1.ConditionTrue, Reason: reason, Message: message}
-}
-
-func conditionFalse(severity machinev1beta1.ConditionSeverity, reason, message string) *Condition {
-	return &Condition{Status: corev1.ConditionFalse, Severity: severity, Reason: reason, Message: message}
-}
-
-// setCondition sets a condition in a list, which stays sorted by type. Its time changes only with the rest of it. The zero value removes it.
-func setCondition(
-	conditions []machinev1beta1.Condition, kind machinev1beta1.ConditionType, next Condition, now time.Time,
-) []machinev1beta1.Condition {
-	if next == (Condition{}) {
-		return slices.DeleteFunc(conditions, func(c machinev1beta1.Condition) bool { return c.Type == kind })
-	}
-	next.Message = status.Shorten(next.Message, status.MaxMessage)
-	at := slices.IndexFunc(conditions, func(c machinev1beta1.Condition) bool { return c.Type == kind })
-	if at >= 0 && FindCondition(conditions, kind) == next {
-		return conditions
-	}
-	created := machinev1beta1.Condition{
-		Type: kind, Status: next.Status, Severity: next.Severity, Reason: next.Reason, Message: next.Message,
-		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
-	}
-	if at >= 0 {
-		conditions[at] = created
-		return conditions
-	}
-	conditions = append(conditions, created)
-	slices.SortStableFunc(conditions, func(a, b machinev1beta1.Condition) int { return cmp.Compare(a.Type, b.Type) })
-	return conditions
-}
-
 // FindCondition returns a condition of a list; the zero value for none.
-func FindCondition(conditions []machinev1beta1.Condition, kind machinev1beta1.ConditionType) Condition {
-	for i := range conditions {
-		if c := &conditions[i]; c.Type == kind {
-			return Condition{Status: c.Status, Severity: c.Severity, Reason: c.Reason, Message: c.Message}
-		}
+func FindCondition(conditions []machinev1beta1.Condition, kind machinev1beta1.ConditionType) machinev1beta1.Condition {
+	if found := status.MachineCondition(conditions, kind); found != nil {
+		return *found
 	}
-	return Condition{}
+	return machinev1beta1.Condition{}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // maxNamed is how many Machines a condition names.
@@ -38,7 +39,7 @@ func Status(in *Input, d *Decision, progress *Progress) machinev1beta1.MachineHe
 	after.ExpectedMachines, after.CurrentHealthy = &d.Expected, &d.Healthy
 	after.RemediationsAllowed = bounded.Int32(d.RemediationsAllowed())
 	allowed := d.allowedCondition(in.Check)
-	for kind, condition := range map[machinev1beta1.ConditionType]*Condition{
+	for kind, condition := range map[machinev1beta1.ConditionType]*machinev1beta1.Condition{
 		machinev1beta1.RemediationAllowedCondition:          allowed,
 		machinev1beta1.ExternalRemediationTemplateAvailable: progress.templateCondition(in.Check),
 		machinev1beta1.ExternalRemediationRequestAvailable:  progress.requestCondition(in, d),
@@ -47,7 +48,8 @@ func Status(in *Input, d *Decision, progress *Progress) machinev1beta1.MachineHe
 		ConditionPaused:                                     {},
 	} {
 		if condition != nil {
-			after.Conditions = setCondition(after.Conditions, kind, *condition, in.Now)
+			condition.Type = kind
+			status.SetMachineCondition(&after.Conditions, *condition, in.Now)
 		}
 	}
 	return after
@@ -56,38 +58,39 @@ func Status(in *Input, d *Decision, progress *Progress) machinev1beta1.MachineHe
 // PausedStatus returns the status of a MachineHealthCheck that is paused: the rest of it stays as it is.
 func PausedStatus(check *machinev1beta1.MachineHealthCheck, now time.Time) machinev1beta1.MachineHealthCheckStatus {
 	after := *check.Status.DeepCopy()
-	condition := conditionTrue(ReasonPaused, "it has the annotation "+paused.By(check))
-	after.Conditions = setCondition(after.Conditions, ConditionPaused, *condition, now)
+	condition := status.MachineConditionTrue(ReasonPaused, "it has the annotation "+paused.By(check))
+	condition.Type = ConditionPaused
+	status.SetMachineCondition(&after.Conditions, condition, now)
 	return after
 }
 
 // allowedCondition returns RemediationAllowed. The message of ReasonTooMany is machine-api-operator's.
-func (d *Decision) allowedCondition(check *machinev1beta1.MachineHealthCheck) *Condition {
+func (d *Decision) allowedCondition(check *machinev1beta1.MachineHealthCheck) *machinev1beta1.Condition {
 	switch {
 	case d.SelectorError != nil:
-		return conditionFalse(machinev1beta1.ConditionSeverityError, ReasonInvalidSelector, d.SelectorError.Error())
+		return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, ReasonInvalidSelector, d.SelectorError.Error()))
 	case d.LimitError != nil:
-		return conditionFalse(machinev1beta1.ConditionSeverityError, ReasonInvalidLimit, d.LimitError.Error())
+		return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, ReasonInvalidLimit, d.LimitError.Error()))
 	case !d.Allowed:
-		return conditionFalse(machinev1beta1.ConditionSeverityWarning, ReasonTooMany, fmt.Sprintf(
+		return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityWarning, ReasonTooMany, fmt.Sprintf(
 			"Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy "+
-				"(total: %d, unhealthy: %d, maxUnhealthy: %s)", d.Expected, d.Unhealthy, limitText(check.Spec.MaxUnhealthy)))
+				"(total: %d, unhealthy: %d, maxUnhealthy: %s)", d.Expected, d.Unhealthy, limitText(check.Spec.MaxUnhealthy))))
 	}
-	return conditionTrue("", "")
+	return new(status.MachineConditionTrue("", ""))
 }
 
 // progressCondition returns RemediationProgressing.
-func (d *Decision) progressCondition(allowed *Condition, progress *Progress) *Condition {
+func (d *Decision) progressCondition(allowed *machinev1beta1.Condition, progress *Progress) *machinev1beta1.Condition {
 	blocked := AllBlocked(d, progress)
 	switch {
 	case !d.Allowed && d.NeedsRemediation():
-		return conditionFalse(allowed.Severity, allowed.Reason, "Machines wait until remediation is allowed")
+		return new(status.MachineConditionFalse(allowed.Severity, allowed.Reason, "Machines wait until remediation is allowed"))
 	case len(blocked) > 0:
-		return conditionFalse(severityOf(blocked[0].Reason), blocked[0].Reason, blockedMessage(blocked))
+		return new(status.MachineConditionFalse(severityOf(blocked[0].Reason), blocked[0].Reason, blockedMessage(blocked)))
 	case d.External > 0 || progress.Requested || progress.Remaining:
-		return conditionTrue(ReasonRemediating, "")
+		return new(status.MachineConditionTrue(ReasonRemediating, ""))
 	}
-	return conditionTrue(ReasonNothing, "")
+	return new(status.MachineConditionTrue(ReasonNothing, ""))
 }
 
 // AllBlocked returns the Machines that the decision or its execution found blocked, in the order of BlockedReasons.
@@ -114,9 +117,9 @@ func blockedMessage(blocked []Blocked) string {
 }
 
 // exclusiveCondition returns SelectorExclusive. It names no Machines: they change too often.
-func (d *Decision) exclusiveCondition() *Condition {
+func (d *Decision) exclusiveCondition() *machinev1beta1.Condition {
 	if len(d.Overlaps) == 0 {
-		return conditionTrue(ReasonExclusive, "")
+		return new(status.MachineConditionTrue(ReasonExclusive, ""))
 	}
 	var texts []string
 	for _, other := range d.Overlaps {
@@ -126,39 +129,39 @@ func (d *Decision) exclusiveCondition() *Condition {
 			texts = append(texts, other.Name+", which is younger and does not remediate them")
 		}
 	}
-	return conditionFalse(machinev1beta1.ConditionSeverityWarning, ReasonOverlap,
-		"other MachineHealthChecks select some of these Machines, too: "+strings.Join(texts, "; "))
+	return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityWarning, ReasonOverlap,
+		"other MachineHealthChecks select some of these Machines, too: "+strings.Join(texts, "; ")))
 }
 
 // templateCondition returns ExternalRemediationTemplateAvailable; nil leaves it as it is.
-func (p *Progress) templateCondition(check *machinev1beta1.MachineHealthCheck) *Condition {
+func (p *Progress) templateCondition(check *machinev1beta1.MachineHealthCheck) *machinev1beta1.Condition {
 	switch {
 	case check.Spec.RemediationTemplate == nil:
-		return &Condition{}
+		return &machinev1beta1.Condition{}
 	case p.TemplateFailure != "":
-		return conditionFalse(machinev1beta1.ConditionSeverityError, ReasonNoTemplate, p.TemplateFailure)
+		return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, ReasonNoTemplate, p.TemplateFailure))
 	case p.TemplateRead:
-		return conditionTrue("", "")
+		return new(status.MachineConditionTrue("", ""))
 	}
 	return nil
 }
 
 // requestCondition returns ExternalRemediationRequestAvailable; nil leaves it as it is. Without a request there is no such condition.
-func (p *Progress) requestCondition(in *Input, d *Decision) *Condition {
+func (p *Progress) requestCondition(in *Input, d *Decision) *machinev1beta1.Condition {
 	switch {
 	case in.Check.Spec.RemediationTemplate == nil:
-		return &Condition{}
+		return &machinev1beta1.Condition{}
 	case p.RequestFailure != "":
-		return conditionFalse(machinev1beta1.ConditionSeverityError, ReasonNoRequest, p.RequestFailure)
+		return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, ReasonNoRequest, p.RequestFailure))
 	case !p.RequestsListed:
 		return nil
 	case p.Requested:
-		return conditionTrue("", "")
+		return new(status.MachineConditionTrue("", ""))
 	}
 	for i := range in.Targets {
 		if d.Assessments[i].Health.NeedsRemediation() && in.Targets[i].Requested {
-			return conditionTrue("", "")
+			return new(status.MachineConditionTrue("", ""))
 		}
 	}
-	return &Condition{}
+	return &machinev1beta1.Condition{}
 }

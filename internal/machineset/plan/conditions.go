@@ -1,13 +1,7 @@
 package plan
 
 import (
-	"slices"
-	"strings"
-	"time"
-
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/internal/status"
 )
@@ -71,52 +65,4 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: ready, Reason: ReasonWithoutNode, When: "Machines have no Node yet"},
 		{Type: ready, Reason: ReasonNodesNotReady, When: "Nodes of Machines are not ready, or are gone"},
 	}
-}
-
-// step is the state of one condition. The severity counts where it is not met.
-type step struct {
-	met             bool
-	reason, message string
-	severity        machinev1beta1.ConditionSeverity
-}
-
-// set updates conditions, sorted by type, and reports whether any has changed. Conditions of other controllers stay.
-func set(conditions *[]machinev1beta1.Condition, steps map[machinev1beta1.ConditionType]step, now time.Time) bool {
-	changed := false
-	after := slices.Clone(*conditions)
-	for kind, s := range steps {
-		next := machinev1beta1.Condition{Type: kind, Status: corev1.ConditionFalse, Severity: s.severity, Reason: s.reason}
-		next.Message = status.Shorten(s.message, status.MaxMessage)
-		if s.met {
-			next.Status, next.Severity = corev1.ConditionTrue, machinev1beta1.ConditionSeverityNone
-		}
-		i := slices.IndexFunc(after, func(c machinev1beta1.Condition) bool { return c.Type == kind })
-		if i < 0 {
-			after = append(after, machinev1beta1.Condition{})
-			i = len(after) - 1
-		}
-		next.LastTransitionTime = after[i].LastTransitionTime
-		if next == after[i] {
-			continue
-		}
-		next.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
-		after[i] = next
-		changed = true
-	}
-	if !changed {
-		return false
-	}
-	slices.SortFunc(after, func(a, b machinev1beta1.Condition) int { return strings.Compare(string(a.Type), string(b.Type)) })
-	*conditions = after
-	return true
-}
-
-// Condition returns a condition of a status; nil where there is none.
-func Condition(of *machinev1beta1.MachineSetStatus, kind machinev1beta1.ConditionType) *machinev1beta1.Condition {
-	for i := range of.Conditions {
-		if of.Conditions[i].Type == kind {
-			return &of.Conditions[i]
-		}
-	}
-	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
@@ -110,97 +112,94 @@ func (o *Observation) Status() (after machinev1beta1.MachineSetStatus, changed b
 		}
 	}
 	o.fault(&after)
-	different := set(&after.Conditions, o.steps(), o.Now)
-	return after, different || !sameBarConditions(before, &after)
+	for kind, condition := range o.conditions() {
+		condition.Type = kind
+		status.SetMachineCondition(&after.Conditions, condition, o.Now)
+	}
+	return after, !apiequality.Semantic.DeepEqual(before, &after)
 }
 
 func (o *Observation) fault(after *machinev1beta1.MachineSetStatus) {
 	created := o.created()
-	if created.met {
+	if created.Status == corev1.ConditionTrue {
 		after.ErrorReason, after.ErrorMessage = nil, nil
 		return
 	}
-	after.ErrorReason = new(machinev1beta1.MachineSetStatusError(created.reason))
-	after.ErrorMessage = new(status.Shorten(created.message, status.MaxMessage))
+	after.ErrorReason = new(machinev1beta1.MachineSetStatusError(created.Reason))
+	after.ErrorMessage = new(status.Shorten(created.Message, status.MaxMessage))
 }
 
-func sameBarConditions(a, b *machinev1beta1.MachineSetStatus) bool {
-	same := func(a, b *string) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
-	return a.Replicas == b.Replicas && a.FullyLabeledReplicas == b.FullyLabeledReplicas && a.ReadyReplicas == b.ReadyReplicas &&
-		a.AvailableReplicas == b.AvailableReplicas && a.ObservedGeneration == b.ObservedGeneration && a.LabelSelector == b.LabelSelector &&
-		same((*string)(a.ErrorReason), (*string)(b.ErrorReason)) && same(a.ErrorMessage, b.ErrorMessage)
-}
-
-func (o *Observation) steps() map[machinev1beta1.ConditionType]step {
-	steps := map[machinev1beta1.ConditionType]step{
+func (o *Observation) conditions() map[machinev1beta1.ConditionType]machinev1beta1.Condition {
+	conditions := map[machinev1beta1.ConditionType]machinev1beta1.Condition{
 		ConditionPaused: o.paused(), ConditionCreated: o.created(), ConditionResized: o.resized(),
 	}
 	if o.Selector != "" {
-		steps[ConditionReady] = o.ready()
+		conditions[ConditionReady] = o.ready()
 	}
-	return steps
+	return conditions
 }
 
-func (o *Observation) paused() step {
+func (o *Observation) paused() machinev1beta1.Condition {
 	switch {
 	case Paused(o.Set):
-		return step{met: true, reason: ReasonAnnotation, message: "The annotation " + paused.By(o.Set) + " is set"}
+		return status.MachineConditionTrue(ReasonAnnotation, "The annotation "+paused.By(o.Set)+" is set")
 	case o.Set.Status.AuthoritativeAPI != "":
-		return step{reason: ReasonMachineAPI, message: authorityText(o.Set.Status.AuthoritativeAPI), severity: machinev1beta1.ConditionSeverityInfo}
+		return status.MachineConditionFalse(machinev1beta1.ConditionSeverityInfo, ReasonMachineAPI, authorityText(o.Set.Status.AuthoritativeAPI))
 	}
-	return step{reason: ReasonNotPaused, severity: machinev1beta1.ConditionSeverityInfo}
+	return status.MachineConditionFalse(machinev1beta1.ConditionSeverityInfo, ReasonNotPaused, "")
 }
 
-func (o *Observation) created() step {
+func (o *Observation) created() machinev1beta1.Condition {
 	switch {
 	case o.Problem != "":
-		return step{reason: ReasonInvalid, message: o.Problem, severity: machinev1beta1.ConditionSeverityError}
+		return status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, ReasonInvalid, o.Problem)
 	case o.Create != nil && o.Create.Reason == ReasonInvalid:
-		return step{reason: ReasonInvalid, message: o.Create.Message, severity: machinev1beta1.ConditionSeverityError}
+		return status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, ReasonInvalid, o.Create.Message)
 	case o.Create != nil:
-		return step{reason: o.Create.Reason, message: o.Create.Message, severity: machinev1beta1.ConditionSeverityWarning}
+		return status.MachineConditionFalse(machinev1beta1.ConditionSeverityWarning, o.Create.Reason, o.Create.Message)
 	}
-	return step{met: true, reason: ReasonCreated}
+	return status.MachineConditionTrue(ReasonCreated, "")
 }
 
-func (o *Observation) resized() step {
+func (o *Observation) resized() machinev1beta1.Condition {
 	if o.Problem != "" {
-		return step{reason: ReasonInvalid, message: o.Problem, severity: machinev1beta1.ConditionSeverityError}
+		return status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, ReasonInvalid, o.Problem)
 	}
 	if o.Scale != nil {
-		return step{reason: o.Scale.Reason, message: o.Scale.Message, severity: machinev1beta1.ConditionSeverityWarning}
+		return status.MachineConditionFalse(machinev1beta1.ConditionSeverityWarning, o.Scale.Reason, o.Scale.Message)
 	}
-	wanted, s := *o.Set.Spec.Replicas, step{severity: machinev1beta1.ConditionSeverityInfo}
+	wanted, reason := *o.Set.Spec.Replicas, ""
 	switch {
 	case o.Counts.Replicas == wanted:
-		return step{met: true, reason: ReasonResized}
+		return status.MachineConditionTrue(ReasonResized, "")
 	case Paused(o.Set):
-		s.reason = ReasonAnnotation
+		reason = ReasonAnnotation
 	case o.Counts.Replicas < wanted:
-		s.reason = ReasonUp
+		reason = ReasonUp
 	default:
-		s.reason = ReasonDown
+		reason = ReasonDown
 	}
-	s.message = fmt.Sprintf("There are %d Machines; spec.replicas is %d", o.Counts.Replicas, wanted)
-	return s
+	return status.MachineConditionFalse(machinev1beta1.ConditionSeverityInfo, reason,
+		fmt.Sprintf("There are %d Machines; spec.replicas is %d", o.Counts.Replicas, wanted))
 }
 
-func (o *Observation) ready() step {
+func (o *Observation) ready() machinev1beta1.Condition {
 	c := &o.Counts
-	s := step{message: fmt.Sprintf("%d of %d Machines have a ready Node", c.Ready, c.Replicas), severity: machinev1beta1.ConditionSeverityInfo}
+	condition := status.MachineConditionFalse(machinev1beta1.ConditionSeverityInfo, "",
+		fmt.Sprintf("%d of %d Machines have a ready Node", c.Ready, c.Replicas))
 	switch {
 	case len(c.Failed) > 0:
-		s.reason, s.severity = ReasonFailed, machinev1beta1.ConditionSeverityWarning
-		s.message += fmt.Sprintf("; %d failed: %s", len(c.Failed), Names(c.Failed, maxNamed))
+		condition.Reason, condition.Severity = ReasonFailed, machinev1beta1.ConditionSeverityWarning
+		condition.Message += fmt.Sprintf("; %d failed: %s", len(c.Failed), Names(c.Failed, maxNamed))
 	case c.Ready == c.Replicas:
-		return step{met: true, reason: ReasonReady}
+		return status.MachineConditionTrue(ReasonReady, "")
 	case c.Unlinked > 0:
-		s.reason = ReasonWithoutNode
-		s.message += fmt.Sprintf("; %d have no Node yet", c.Unlinked)
+		condition.Reason = ReasonWithoutNode
+		condition.Message += fmt.Sprintf("; %d have no Node yet", c.Unlinked)
 	default:
-		s.reason, s.severity = ReasonNodesNotReady, machinev1beta1.ConditionSeverityWarning
+		condition.Reason, condition.Severity = ReasonNodesNotReady, machinev1beta1.ConditionSeverityWarning
 	}
-	return s
+	return condition
 }
 
 // Names joins names; of many only the first ones.
@@ -215,8 +214,8 @@ func Names(names []string, most int) string {
 // that API know that Drover does not change the Machines; Drover writes nothing else.
 func StatusOtherAPI(before *machinev1beta1.MachineSetStatus, now time.Time) (after machinev1beta1.MachineSetStatus, changed bool) {
 	after = *before.DeepCopy()
-	changed = set(&after.Conditions, map[machinev1beta1.ConditionType]step{
-		ConditionPaused: {met: true, reason: ReasonOtherAPI, message: authorityText(before.AuthoritativeAPI)},
-	}, now)
-	return after, changed
+	condition := status.MachineConditionTrue(ReasonOtherAPI, authorityText(before.AuthoritativeAPI))
+	condition.Type = ConditionPaused
+	status.SetMachineCondition(&after.Conditions, condition, now)
+	return after, !apiequality.Semantic.DeepEqual(before, &after)
 }

@@ -174,7 +174,7 @@ func TestStatus_InvalidSelector(t *testing.T) {
 	o := &Observation{Set: setOf(3), Problem: "spec.selector is empty", Now: start}
 	o.Set.Status.Replicas, o.Set.Status.ReadyReplicas, o.Set.Status.LabelSelector = 7, 5, "pool=web"
 	after, _ := o.Status()
-	if after.Replicas != 7 || after.ReadyReplicas != 5 || after.LabelSelector != "pool=web" || Condition(&after, ConditionReady) != nil {
+	if after.Replicas != 7 || after.ReadyReplicas != 5 || after.LabelSelector != "pool=web" || status.MachineCondition(after.Conditions, ConditionReady) != nil {
 		t.Errorf("%+v", after)
 	}
 }
@@ -203,11 +203,11 @@ func TestStatus_TransitionTimes(t *testing.T) {
 	for kind, want := range map[machinev1beta1.ConditionType]time.Duration{
 		ConditionResized: time.Minute, ConditionReady: 0, ConditionPaused: 0, ConditionCreated: 0, "Synchronized": -time.Hour,
 	} {
-		if c := Condition(&after, kind); c == nil || !c.LastTransitionTime.Time.Equal(start.Add(want)) {
+		if c := status.MachineCondition(after.Conditions, kind); c == nil || !c.LastTransitionTime.Time.Equal(start.Add(want)) {
 			t.Errorf("%s: %+v", kind, c)
 		}
 	}
-	if c := Condition(&after, ConditionResized); c.Message != "There are 4 Machines; spec.replicas is 5" {
+	if c := status.MachineCondition(after.Conditions, ConditionResized); c.Message != "There are 4 Machines; spec.replicas is 5" {
 		t.Error(c.Message)
 	}
 	if !slices.IsSortedFunc(after.Conditions, func(a, b machinev1beta1.Condition) int { return strings.Compare(string(a.Type), string(b.Type)) }) {
@@ -229,7 +229,7 @@ func TestStatus_Messages(t *testing.T) {
 	failed := []string{"a (CreateError: no quota)", "b", "c", "d", "e"}
 	o := observed(9, Counts{Replicas: 9, Ready: 4, Failed: failed})
 	after, _ := o.Status()
-	if got, want := Condition(&after, ConditionReady).Message,
+	if got, want := status.MachineCondition(after.Conditions, ConditionReady).Message,
 		"4 of 9 Machines have a ready Node; 5 failed: a (CreateError: no quota), b, c and 2 more"; got != want {
 		t.Error(got)
 	}
@@ -248,7 +248,7 @@ func TestStatus_Messages(t *testing.T) {
 func TestStatusOtherAPI(t *testing.T) {
 	before := &machinev1beta1.MachineSetStatus{AuthoritativeAPI: "Migrating", Replicas: 3}
 	after, changed := StatusOtherAPI(before, start)
-	c := Condition(&after, ConditionPaused)
+	c := status.MachineCondition(after.Conditions, ConditionPaused)
 	if !changed || said(&after) != "Paused=True AuthoritativeAPINotMachineAPI" || c.Message != "The AuthoritativeAPI status is set to 'Migrating'" {
 		t.Errorf("%s %+v", said(&after), c)
 	}
@@ -257,7 +257,7 @@ func TestStatusOtherAPI(t *testing.T) {
 	}
 	after.AuthoritativeAPI = "ClusterAPI"
 	last, changed := StatusOtherAPI(&after, start)
-	if !changed || Condition(&last, ConditionPaused).Message != "The AuthoritativeAPI status is set to 'ClusterAPI'" {
+	if !changed || status.MachineCondition(last.Conditions, ConditionPaused).Message != "The AuthoritativeAPI status is set to 'ClusterAPI'" {
 		t.Error("the message stays")
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -40,20 +41,19 @@ func describe(crd *unstructured.Unstructured) (object, error) {
 // descriptors are the fields of the spec or the status.
 func descriptors(schema object, part string) []any {
 	properties, _, _ := unstructured.NestedMap(schema, "properties", part, "properties")
-	names := make([]string, 0, len(properties))
-	for name := range properties {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	all := make([]any, 0, len(names))
-	for _, name := range names {
+	all := make([]any, 0, len(properties))
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		field, ok := properties[name].(object)
 		if !ok {
 			continue
 		}
 		text, _ := field["description"].(string)
 		descriptor := object{"path": name, "displayName": inWords(name), "description": inOneLine(text)}
-		if control := controlOf(field, part, name); control != "" {
+		control := specControls[field["type"]]
+		if part == "status" {
+			control = statusControls[name]
+		}
+		if control != "" {
 			descriptor["x-descriptors"] = []any{"urn:alm:descriptor:" + control}
 		}
 		all = append(all, descriptor)
@@ -61,24 +61,11 @@ func descriptors(schema object, part string) []any {
 	return all
 }
 
-// controlOf is how the console shows a field; empty for as it likes.
-func controlOf(field object, part, name string) string {
-	switch {
-	case part == "status" && name == "conditions":
-		return "io.kubernetes.conditions"
-	case part == "status" && name == "phase":
-		return "io.kubernetes.phase"
-	case part == "status":
-		return ""
-	case field["type"] == "boolean":
-		return "com.tectonic.ui:booleanSwitch"
-	case field["type"] == "integer":
-		return "com.tectonic.ui:number"
-	case field["type"] == "string":
-		return "com.tectonic.ui:text"
-	}
-	return ""
-}
+// The controls of the console by the name of a field of the status, and by the type of a field of the spec.
+var (
+	statusControls = map[string]string{"conditions": "io.kubernetes.conditions", "phase": "io.kubernetes.phase"}
+	specControls   = map[any]string{"boolean": "com.tectonic.ui:booleanSwitch", "integer": "com.tectonic.ui:number", "string": "com.tectonic.ui:text"}
+)
 
 func inOneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -47,29 +48,18 @@ func load() (*manifests, error) {
 	if err := read("config/webhook/configuration.yaml", m.webhooks); err != nil {
 		return nil, err
 	}
-	for _, pattern := range granted {
-		if err := each(pattern, m.grant); err != nil {
-			return nil, err
-		}
+	addCRD := func(object *unstructured.Unstructured) error {
+		m.crds = append(m.crds, object)
+		return nil
 	}
-	for _, pattern := range []string{"crd/nodemaintenance/*.yaml", "crd/mutex/*.yaml"} {
-		if err := each(pattern, func(object *unstructured.Unstructured) error {
-			m.crds = append(m.crds, object)
-			return nil
-		}); err != nil {
-			return nil, err
-		}
+	addOther := func(object *unstructured.Unstructured) error {
+		object.SetNamespace("")
+		m.others = append(m.others, object)
+		return nil
 	}
-	for _, file := range []string{"manager/service.yaml", "manager/disruption_budget.yaml", "rbac/metrics_reader.yaml"} {
-		if err := each(file, func(object *unstructured.Unstructured) error {
-			object.SetNamespace("")
-			m.others = append(m.others, object)
-			return nil
-		}); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, errors.Join(
+		each(m.grant, granted...), each(addCRD, "crd/nodemaintenance/*.yaml", "crd/mutex/*.yaml"),
+		each(addOther, "manager/service.yaml", "manager/disruption_budget.yaml", "rbac/metrics_reader.yaml"))
 }
 
 // grant collects what a role allows. A bundle has no role for a namespace that is neither all nor the operator's own: what Drover may do to
@@ -93,20 +83,11 @@ func (m *manifests) grant(object *unstructured.Unstructured) error {
 		rules = &m.rules
 	}
 	for _, rule := range role.Rules {
-		if !contains(*rules, rule) {
+		if !slices.ContainsFunc(*rules, func(granted rbacv1.PolicyRule) bool { return granted.String() == rule.String() }) {
 			*rules = append(*rules, rule)
 		}
 	}
 	return nil
-}
-
-func contains(rules []rbacv1.PolicyRule, rule rbacv1.PolicyRule) bool {
-	for i := range rules {
-		if rules[i].String() == rule.String() {
-			return true
-		}
-	}
-	return false
 }
 
 // beside returns the objects of a bundle other than the ClusterServiceVersion, by file.
@@ -125,10 +106,14 @@ func (m *manifests) beside() map[string]any {
 }
 
 // each calls back with every object of some files of config/.
-func each(pattern string, visit func(*unstructured.Unstructured) error) error {
-	paths, err := filepath.Glob(filepath.Join("config", filepath.FromSlash(pattern)))
-	if err != nil || len(paths) == 0 {
-		return errors.Join(fmt.Errorf("nothing at config/%s", pattern), err)
+func each(visit func(*unstructured.Unstructured) error, patterns ...string) error {
+	var paths []string
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join("config", filepath.FromSlash(pattern)))
+		if err != nil || len(found) == 0 {
+			return errors.Join(fmt.Errorf("nothing at config/%s", pattern), err)
+		}
+		paths = append(paths, found...)
 	}
 	for _, path := range paths {
 		text, err := os.ReadFile(path) //nolint:gosec // a file of the repository

@@ -29,27 +29,27 @@ import (
 
 // capability is what one capability has to document. A new one is a line in capabilities.
 type capability struct {
-	// name is the capability's; empty for what belongs to the operator as a whole.
-	name       string
-	metrics    []status.MetricDoc
-	events     []status.EventDoc
-	conditions []status.ConditionDoc
+	// Name is the capability's; empty for what belongs to the operator as a whole.
+	Name       string
+	Metrics    []status.MetricDoc
+	Events     []status.EventDoc
+	Conditions []status.ConditionDoc
 }
 
 var capabilities = []capability{
-	{metrics: operator.MetricDocs()},
-	{name: metadata.Name, metrics: metadata.MetricDocs, events: metadata.Events},
+	{Metrics: operator.MetricDocs()},
+	{Name: metadata.Name, Metrics: metadata.MetricDocs, Events: metadata.Events},
 	{
-		name: "maintenance", metrics: append(maintenance.MetricDocs(), engine.MetricDocs()...), events: maintenance.EventDocs(),
-		conditions: maintenanceplan.ConditionDocs(),
+		Name: "maintenance", Metrics: append(maintenance.MetricDocs(), engine.MetricDocs()...), Events: maintenance.EventDocs(),
+		Conditions: maintenanceplan.ConditionDocs(),
 	},
 	{
-		name:       "machines",
-		metrics:    slices.Concat(machineset.MetricDocs, machine.MetricDocs(), healthcheck.MetricDocs),
-		events:     slices.Concat(machineset.Events, machineplan.EventDocs(), healthcheck.Events),
-		conditions: slices.Concat(setplan.ConditionDocs(), machineplan.ConditionDocs(), checkplan.ConditionDocs()),
+		Name:       "machines",
+		Metrics:    slices.Concat(machineset.MetricDocs, machine.MetricDocs(), healthcheck.MetricDocs),
+		Events:     slices.Concat(machineset.Events, machineplan.EventDocs(), healthcheck.Events),
+		Conditions: slices.Concat(setplan.ConditionDocs(), machineplan.ConditionDocs(), checkplan.ConditionDocs()),
 	},
-	{name: upgrade.Name, metrics: upgrade.MetricDocs(), events: upgrade.EventDocs(), conditions: upgradeplan.ConditionDocs()},
+	{Name: upgrade.Name, Metrics: upgrade.MetricDocs(), Events: upgrade.EventDocs(), Conditions: upgradeplan.ConditionDocs()},
 }
 
 func main() {
@@ -71,7 +71,11 @@ func generate() error {
 	if err != nil {
 		return err
 	}
-	maps.Copy(all, pages(capabilities))
+	generated, err := pages(capabilities)
+	if err != nil {
+		return err
+	}
+	maps.Copy(all, generated)
 	return write("docs", all)
 }
 

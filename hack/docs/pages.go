@@ -3,8 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
-
-	"github.com/drover-io/drover/internal/status"
+	"text/template"
 )
 
 // notice opens every page, after its title.
@@ -25,59 +24,37 @@ Conditions of the objects that Drover serves. Types and reasons are stable words
 that another one holds up has the reason NotStarted.
 `
 
-// pages makes the text of every page, by file name.
-func pages(capabilities []capability) map[string]string {
-	metrics, events, conditions := newPage("Metrics", metricsIntro), newPage("Events", eventsIntro), newPage("Conditions", conditionsIntro)
-	for _, c := range capabilities {
-		metrics.section(c.name)
-		metrics.table(metricHeads, metricRows(c.metrics))
-		if len(c.events) > 0 {
-			events.section(c.name)
-			events.table(eventHeads, eventRows(c.events))
+// sections are the parts of the pages about metrics, events and conditions: a table for each capability.
+var sections = template.Must(template.New("").Funcs(template.FuncMap{"code": code, "cell": cell}).Parse(`
+{{- define "title"}}
+## {{with .Name}}Capability {{.}}{{else}}The operator{{end}}
+
+{{end}}
+{{- define "metrics.md"}}{{range .}}{{template "title" .}}| metric | type | labels | what it counts or measures |
+|---|---|---|---|
+{{range .Metrics}}| {{code .Name}} | {{.Type}} | {{range $i, $label := .Labels}}{{if $i}}, {{end}}{{code $label}}{{end}} | {{cell .Help}} |
+{{end}}{{end}}{{end}}
+{{- define "events.md"}}{{range .}}{{if .Events}}{{template "title" .}}| reason | type | on | when |
+|---|---|---|---|
+{{range .Events}}| {{code .Reason}} | {{.Type}} | {{.On}} | {{cell .When}} |
+{{end}}{{end}}{{end}}{{end}}
+{{- define "conditions.md"}}{{range .}}{{if .Conditions}}{{template "title" .}}| condition | reason | when |
+|---|---|---|
+{{range .Conditions}}| {{code .Type}} | {{code .Reason}} | {{cell .When}} |
+{{end}}{{end}}{{end}}{{end}}`))
+
+// pages returns the text of every page, by file name.
+func pages(capabilities []capability) (map[string]string, error) {
+	all := map[string]string{}
+	for name, p := range map[string]*page{
+		"metrics.md": newPage("Metrics", metricsIntro), "events.md": newPage("Events", eventsIntro), "conditions.md": newPage("Conditions", conditionsIntro),
+	} {
+		if err := sections.ExecuteTemplate(&p.text, name, capabilities); err != nil {
+			return nil, err
 		}
-		if len(c.conditions) > 0 {
-			conditions.section(c.name)
-			conditions.table(conditionHeads, conditionRows(c.conditions))
-		}
+		all[name] = p.text.String()
 	}
-	return map[string]string{
-		"metrics.md": metrics.text.String(), "events.md": events.text.String(), "conditions.md": conditions.text.String(),
-	}
-}
-
-var (
-	metricHeads = []string{"metric", "type", "labels", "what it counts or measures"}
-	eventHeads  = []string{"reason", "type", "on", "when"}
-
-	conditionHeads = []string{"condition", "reason", "when"}
-)
-
-func metricRows(docs []status.MetricDoc) [][]string {
-	var rows [][]string
-	for _, doc := range docs {
-		labels := make([]string, len(doc.Labels))
-		for i, label := range doc.Labels {
-			labels[i] = code(label)
-		}
-		rows = append(rows, []string{code(doc.Name), doc.Type, strings.Join(labels, ", "), doc.Help})
-	}
-	return rows
-}
-
-func eventRows(docs []status.EventDoc) [][]string {
-	var rows [][]string
-	for _, doc := range docs {
-		rows = append(rows, []string{code(doc.Reason), doc.Type, doc.On, doc.When})
-	}
-	return rows
-}
-
-func conditionRows(docs []status.ConditionDoc) [][]string {
-	var rows [][]string
-	for _, doc := range docs {
-		rows = append(rows, []string{code(doc.Type), code(doc.Reason), doc.When})
-	}
-	return rows
+	return all, nil
 }
 
 // page is a Markdown page that grows.
@@ -91,14 +68,6 @@ func newPage(title, intro string) *page {
 	return p
 }
 
-func (p *page) section(name string) {
-	if name == "" {
-		p.text.WriteString("\n## The operator\n\n")
-		return
-	}
-	fmt.Fprintf(&p.text, "\n## Capability %s\n\n", name)
-}
-
 func (p *page) table(heads []string, rows [][]string) {
 	p.row(heads)
 	p.text.WriteString(strings.Repeat("|---", len(heads)) + "|\n")
@@ -108,10 +77,13 @@ func (p *page) table(heads []string, rows [][]string) {
 }
 
 func (p *page) row(cells []string) {
-	for _, cell := range cells {
-		p.text.WriteString("| " + strings.ReplaceAll(cell, "|", `\|`) + " ")
+	for _, text := range cells {
+		p.text.WriteString("| " + cell(text) + " ")
 	}
 	p.text.WriteString("|\n")
 }
 
 func code(word string) string { return "`" + word + "`" }
+
+// cell escapes the text of a cell of a table.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

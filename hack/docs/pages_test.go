@@ -18,7 +18,11 @@ func TestCommittedPagesAreGenerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	maps.Copy(all, pages(capabilities))
+	generated, err := pages(capabilities)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(all, generated)
 	for name, want := range all {
 		got, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
 		if err != nil {
@@ -31,12 +35,15 @@ func TestCommittedPagesAreGenerated(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
-	got := pages([]capability{{
-		name:       "herd",
-		metrics:    []status.MetricDoc{{Name: "herd_size", Type: "gauge", Help: "Sheep | goats.", Labels: []string{"field", "kind"}}},
-		events:     []status.EventDoc{{Reason: "HerdGrew", Type: "Normal", On: "Field", When: "one more is there"}},
-		conditions: []status.ConditionDoc{{Type: "Fed", Reason: "Hay", When: "there is hay"}},
+	got, err := pages([]capability{{
+		Name:       "herd",
+		Metrics:    []status.MetricDoc{{Name: "herd_size", Type: "gauge", Help: "Sheep | goats.", Labels: []string{"field", "kind"}}},
+		Events:     []status.EventDoc{{Reason: "HerdGrew", Type: "Normal", On: "Field", When: "one more is there"}},
+		Conditions: []status.ConditionDoc{{Type: "Fed", Reason: "Hay", When: "there is hay"}},
 	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for page, line := range map[string]string{
 		"metrics.md": "## Capability herd\n\n| metric | type | labels | what it counts or measures |\n|---|---|---|---|\n" +
 			"| `herd_size` | gauge | `field`, `kind` | Sheep \\| goats. |\n",
@@ -53,9 +60,9 @@ func TestPages(t *testing.T) {
 // TestEveryMetricHasAType: a page with an empty cell tells nobody how to read a series.
 func TestEveryMetricHasAType(t *testing.T) {
 	for _, c := range capabilities {
-		for _, doc := range c.metrics {
+		for _, doc := range c.Metrics {
 			if !slices.Contains([]string{"counter", "gauge", "histogram"}, doc.Type) || doc.Help == "" {
-				t.Errorf("metric %s of %s is a %q: %s", doc.Name, c.name, doc.Type, doc.Help)
+				t.Errorf("metric %s of %s is a %q: %s", doc.Name, c.Name, doc.Type, doc.Help)
 			}
 		}
 	}

@@ -182,7 +182,8 @@ func (v *Validator) node(ctx context.Context, name string) (*corev1.Node, error)
 	return node, nil
 }
 
-// checkUpdate allows every update that does not change the spec, and every one of an object that is being deleted, whose finalizers have to be removed.
+// checkUpdate allows every update that does not change the spec, and every one of an object that is being deleted, whose finalizers have to be
+// removed.
 func (v *Validator) checkUpdate(before, after *object) string {
 	switch {
 	case after.Metadata.DeletionTimestamp != nil, apiequality.Semantic.DeepEqual(before.Spec, after.Spec):

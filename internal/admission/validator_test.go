@@ -187,11 +187,13 @@ func TestValidator_DeniesWhenLookupFails(t *testing.T) {
 	objects := []client.Object{node("a", "guarded"), medik8sOf("o", "a")}
 	free := objects[:1]
 	for name, s := range map[string]cluster{
-		"the node":                              {cached: free, live: free, fails: map[string]error{"get *v1.Node": down}},
-		"the list":                              {cached: free, live: free, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down}},
-		"the confirmation":                      {cached: objects, live: objects, fails: map[string]error{"get *v1beta1.NodeMaintenance": down}},
-		"the control plane":                     {cached: free, live: free, guard: &fakeGuard{err: down}},
-		"the list before the caches are synced": {cached: free, live: free, notSynced: true, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down}},
+		"the node":          {cached: free, live: free, fails: map[string]error{"get *v1.Node": down}},
+		"the list":          {cached: free, live: free, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down}},
+		"the confirmation":  {cached: objects, live: objects, fails: map[string]error{"get *v1beta1.NodeMaintenance": down}},
+		"the control plane": {cached: free, live: free, guard: &fakeGuard{err: down}},
+		"the list before the caches are synced": {
+			cached: free, live: free, notSynced: true, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down},
+		},
 	} {
 		response := s.validator(t).Handle(t.Context(), creation(t, medik8sOf("x", "a")))
 		message := response.Result.Message

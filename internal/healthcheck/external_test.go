@@ -202,7 +202,7 @@ func TestCreateRequest_Errors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, Options{}, append(newObjects("uw", byTemplateOf("reboot")), newTemplate("reboot"))...)
-			s.fail[c.at] = c.err
+			s.Fail[c.at] = c.err
 			result, _, err := s.reconcile("c")
 			if (err != nil) != c.fails || err == nil && result.RequeueAfter < time.Second {
 				t.Errorf("error %v, requeues after %s", err, result.RequeueAfter)
@@ -211,7 +211,7 @@ func TestCreateRequest_Errors(t *testing.T) {
 			if _, writes, _ := s.reconcile("c"); strings.Contains(writes, statusC) {
 				t.Errorf("the second reconciliation wrote %s", writes)
 			}
-			delete(s.fail, c.at)
+			delete(s.Fail, c.at)
 			s.reconcileUntilQuiet("c")
 			s.expectStatus("c", "2 1 1", "RemediationProgressing=True/Remediating", templateFound+"True", requestCreated+"True")
 		})
@@ -294,12 +294,12 @@ func TestDeleteRequests_Errors(t *testing.T) {
 			s := newFixture(t, Options{}, append(newObjects("uw", byTemplateOf("reboot")), newTemplate("reboot"))...)
 			s.reconcileUntilQuiet("c")
 			edit(s, newNode("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
-			s.fail["delete Metal3Remediation"] = c.err
+			s.Fail["delete Metal3Remediation"] = c.err
 			if _, _, err := s.reconcile("c"); (err != nil) != c.fails {
 				t.Errorf("error %v", err)
 			}
 			s.expectStatus("c", "2 2 2", requestCreated+c.created)
-			delete(s.fail, "delete Metal3Remediation")
+			delete(s.Fail, "delete Metal3Remediation")
 			s.reconcileUntilQuiet("c")
 			s.expectStatus("c", "2 2 2", requestCreated, nothingToDo)
 			if s.request("m0") != nil {
@@ -353,7 +353,7 @@ func TestReconcile_ByAnnotation(t *testing.T) {
 
 func TestReconcile_AnnotationForbidden(t *testing.T) {
 	s := newFixture(t, Options{}, newObjects("uw", bareMetal)...)
-	s.fail["patch Machine"] = apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "m0", errors.New("no"))
+	s.Fail["patch Machine"] = apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "m0", errors.New("no"))
 	if result := s.mustReconcile("c", "patch Machine/m0, "+statusC); result.RequeueAfter != controller.RetryDenied {
 		t.Errorf("requeues after %s", result.RequeueAfter)
 	}
@@ -362,7 +362,7 @@ func TestReconcile_AnnotationForbidden(t *testing.T) {
 	if got := s.emitted(); got != "Normal DetectedUnhealthy, Warning ExternalAnnotationFailed" {
 		t.Errorf("emitted %s", got)
 	}
-	delete(s.fail, "patch Machine")
+	delete(s.Fail, "patch Machine")
 	s.reconcileUntilQuiet("c")
 	s.expectStatus("c", "2 1 1", "RemediationProgressing=True/Remediating")
 	if got := s.emitted(); got != "Normal ExternalAnnotationAdded" {

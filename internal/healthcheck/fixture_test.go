@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/nodelease"
 
 	"github.com/drover-io/drover/internal/healthcheck/plan"
@@ -37,6 +38,7 @@ var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 // fixture is a Reconciler with a client in memory, a fake clock, and a cache that can be paused.
 type fixture struct {
 	*Reconciler
+	*apitest.Requests
 	t        *testing.T
 	client   client.Client
 	cache    *cache
@@ -45,22 +47,12 @@ type fixture struct {
 	registry *prometheus.Registry
 	metrics  *Metrics
 	options  Options
-	writes   []string
 	// reconciling reports that the controller is running, so that requests are its own.
 	reconciling bool
-	// fail has errors that are returned in place of the API server's answer, by verb and kind.
-	fail map[string]error
 }
 
 // cache is what the controller reads from: the API server itself, or what it had when the cache was paused.
 type cache struct{ client.Reader }
-
-type fieldIndexer struct{ builder *fake.ClientBuilder }
-
-func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	i.builder.WithIndex(object, field, extract)
-	return nil
-}
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
@@ -77,7 +69,8 @@ func newScheme(t *testing.T) *runtime.Scheme {
 func newFixture(t *testing.T, options Options, objects ...client.Object) *fixture {
 	t.Helper()
 	s := &fixture{
-		t: t, clock: testclock.NewFakePassiveClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{},
+		t: t, clock: testclock.NewFakePassiveClock(start), events: record.NewFakeRecorder(1000),
+		Requests: &apitest.Requests{Names: true, Fail: map[string]error{}},
 		registry: prometheus.NewRegistry(), options: options,
 	}
 	s.client = s.builder(objects...).WithInterceptorFuncs(s.interceptors()).Build()
@@ -99,7 +92,7 @@ func (s *fixture) builder(objects ...client.Object) *fake.ClientBuilder {
 	s.t.Helper()
 	builder := fake.NewClientBuilder().WithScheme(newScheme(s.t)).WithObjects(objects...).WithStatusSubresource(&machinev1beta1.MachineHealthCheck{})
 	builder.WithIndex(&machinev1beta1.Machine{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
-	if err := Index(s.t.Context(), fieldIndexer{builder}); err != nil {
+	if err := Index(s.t.Context(), apitest.Indexer{Builder: builder}); err != nil {
 		s.t.Fatal(err)
 	}
 	return builder
@@ -134,21 +127,13 @@ func (s *fixture) pauseCache() {
 
 func (s *fixture) resumeCache() { s.cache.Reader = s.client }
 
-func kindOf(object runtime.Object) string {
-	if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
-		return kind
-	}
-	kind := fmt.Sprintf("%T", object)
-	return kind[strings.LastIndex(kind, ".")+1:]
-}
-
 // checkPreconditions checks that deletions have preconditions; those of Machines include the resourceVersion.
 func (s *fixture) checkPreconditions(object client.Object, options []client.DeleteOption) {
 	deletion := client.DeleteOptions{}
 	deletion.ApplyOptions(options)
 	guard := deletion.Preconditions
-	if s.reconciling && (guard == nil || guard.UID == nil || kindOf(object) == "Machine" && guard.ResourceVersion == nil) {
-		s.t.Errorf("the deletion of %s %s has no preconditions", kindOf(object), object.GetName())
+	if s.reconciling && (guard == nil || guard.UID == nil || apitest.Kind(object) == "Machine" && guard.ResourceVersion == nil) {
+		s.t.Errorf("the deletion of %s %s has no preconditions", apitest.Kind(object), object.GetName())
 	}
 }
 
@@ -170,60 +155,19 @@ func listPartial(ctx context.Context, next client.Reader, list *metav1.PartialOb
 }
 
 func (s *fixture) interceptors() interceptor.Funcs {
-	record := func(verb string, object client.Object) error {
-		s.writes = append(s.writes, verb+" "+kindOf(object)+"/"+object.GetName())
-		return s.fail[verb+" "+kindOf(object)]
+	functions := s.Interceptors()
+	list, remove := functions.List, functions.Delete
+	functions.List = func(ctx context.Context, next client.WithWatch, objects client.ObjectList, options ...client.ListOption) error {
+		if partial, ok := objects.(*metav1.PartialObjectMetadataList); ok && s.Fail["list "+apitest.Kind(objects)] == nil {
+			return listPartial(ctx, next, partial, options...)
+		}
+		return list(ctx, next, objects, options...)
 	}
-	return interceptor.Funcs{
-		Get: func(ctx context.Context, next client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-			if err := s.fail["get "+kindOf(object)]; err != nil {
-				return err
-			}
-			return next.Get(ctx, key, object, options...)
-		},
-		List: func(ctx context.Context, next client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if err := s.fail["list "+kindOf(list)]; err != nil {
-				return err
-			}
-			if partial, ok := list.(*metav1.PartialObjectMetadataList); ok {
-				return listPartial(ctx, next, partial, options...)
-			}
-			return next.List(ctx, list, options...)
-		},
-		Patch: func(ctx context.Context, next client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-			if err := record("patch", object); err != nil {
-				return err
-			}
-			return next.Patch(ctx, object, patch, options...)
-		},
-		Create: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			if err := record("create", object); err != nil {
-				return err
-			}
-			return next.Create(ctx, object, options...)
-		},
-		Update: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.UpdateOption) error {
-			if err := record("update", object); err != nil {
-				return err
-			}
-			return next.Update(ctx, object, options...)
-		},
-		Delete: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.DeleteOption) error {
-			if err := record("delete", object); err != nil {
-				return err
-			}
-			s.checkPreconditions(object, options)
-			return next.Delete(ctx, object, options...)
-		},
-		SubResourcePatch: func(
-			ctx context.Context, next client.Client, part string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
-		) error {
-			if err := record(part, object); err != nil {
-				return err
-			}
-			return next.SubResource(part).Patch(ctx, object, patch, options...)
-		},
+	functions.Delete = func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+		s.checkPreconditions(object, options)
+		return remove(ctx, next, object, options...)
 	}
+	return functions
 }
 
 // newCheck returns a MachineHealthCheck of the pool a: Ready must be True, or not for 5 minutes.
@@ -289,10 +233,10 @@ func newLease(node, holder string) *coordinationv1.Lease {
 
 // reconcile reconciles a MachineHealthCheck and returns what was written.
 func (s *fixture) reconcile(check string) (result reconcile.Result, writes string, err error) {
-	s.writes, s.reconciling = nil, true
+	s.Writes, s.reconciling = nil, true
 	defer func() { s.reconciling = false }()
 	result, err = s.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: check}})
-	return result, strings.Join(s.writes, ", "), err
+	return result, strings.Join(s.Writes, ", "), err
 }
 
 // mustReconcile reconciles a MachineHealthCheck without an error, and checks what is written.
@@ -317,7 +261,7 @@ func (s *fixture) reconcileUntilQuiet(check string) reconcile.Result {
 			return result
 		}
 	}
-	s.t.Fatalf("it does not stop writing: %v", s.writes)
+	s.t.Fatalf("it does not stop writing: %v", s.Writes)
 	return reconcile.Result{}
 }
 
@@ -391,35 +335,9 @@ func edit[T client.Object](s *fixture, object T, change func(T)) {
 }
 
 // emitted returns the events since the last call, without their messages.
-func (s *fixture) emitted() string {
-	var out []string
-	for {
-		select {
-		case event := <-s.events.Events:
-			out = append(out, strings.Join(strings.SplitN(event, " ", 3)[:2], " "))
-		default:
-			return strings.Join(out, ", ")
-		}
-	}
-}
+func (s *fixture) emitted() string { return strings.Join(apitest.Events(s.events), ", ") }
 
-// metric returns the value of a counter or gauge, or the count of a histogram; -1 without such a series.
 func (s *fixture) metric(name string, labels ...string) float64 {
 	s.t.Helper()
-	families, err := s.registry.Gather()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			var values []string
-			for _, pair := range metric.GetLabel() {
-				values = append(values, pair.GetValue())
-			}
-			if family.GetName() == name && fmt.Sprint(values) == fmt.Sprint(labels) {
-				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
-			}
-		}
-	}
-	return -1
+	return apitest.Metric(s.t, s.registry, name, labels...)
 }

@@ -70,7 +70,7 @@ func TestReleaseLeases_MachineNotDeleted(t *testing.T) {
 			edit(s, newNode("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
 		}, ""},
 		"another client deletes it": {errors.New("no answer"), func(s *fixture) {
-			delete(s.fail, "delete Machine")
+			delete(s.Fail, "delete Machine")
 			if err := s.client.Delete(s.t.Context(), newMachine("m0", "")); err != nil {
 				s.t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestReleaseLeases_MachineNotDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, newObjects("uw")...)
-			s.fail["delete Machine"] = c.err
+			s.Fail["delete Machine"] = c.err
 			if _, _, err := s.reconcile("c"); (err == nil) != apierrors.IsForbidden(c.err) {
 				t.Errorf("error %v", err)
 			}
@@ -136,11 +136,11 @@ func TestReleaseLeases_MachineHealthCheckNotActive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, newObjects("uw")...)
-			s.fail["delete Machine"] = errors.New("no answer")
+			s.Fail["delete Machine"] = errors.New("no answer")
 			if _, _, err := s.reconcile("c"); err == nil || s.leaseHolder("n-m0") != holder {
 				t.Fatalf("error %v, the lease is held by %q", err, s.leaseHolder("n-m0"))
 			}
-			delete(s.fail, "delete Machine")
+			delete(s.Fail, "delete Machine")
 			c.then(s)
 			if _, _, err := s.reconcile("c"); err != nil {
 				t.Error(err)
@@ -165,18 +165,18 @@ func TestReleaseLeases_Errors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, newObjects("uw")...)
-			s.fail["delete Machine"] = errors.New("no answer")
+			s.Fail["delete Machine"] = errors.New("no answer")
 			if _, _, err := s.reconcile("c"); err == nil {
 				t.Fatal("the Machine is deleted")
 			}
 			if err := s.client.Delete(t.Context(), newCheck("c")); err != nil {
 				t.Fatal(err)
 			}
-			s.fail = map[string]error{c.at: c.err}
+			s.Fail = map[string]error{c.at: c.err}
 			if result, _, err := s.reconcile("c"); (err != nil || result.RequeueAfter > 0) != c.retried {
 				t.Errorf("error %v, requeues after %s", err, result.RequeueAfter)
 			}
-			s.fail = map[string]error{}
+			s.Fail = map[string]error{}
 			if _, _, err := s.reconcile("c"); err != nil || s.leaseHolder("n-m0") == "" != c.retried {
 				t.Errorf("error %v, the lease is held by %q", err, s.leaseHolder("n-m0"))
 			}
@@ -189,11 +189,11 @@ func TestReleaseLeases_Errors(t *testing.T) {
 
 func TestRemediate_LeaseCannotBeAcquired(t *testing.T) {
 	s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, newObjects("uw")...)
-	s.fail["get Lease"] = errors.New("no answer")
+	s.Fail["get Lease"] = errors.New("no answer")
 	if _, writes, err := s.reconcile("c"); err == nil || writes != statusC {
 		t.Errorf("wrote %s, error %v", writes, err)
 	}
-	s.fail = map[string]error{"create Lease": apierrors.NewAlreadyExists(coordinationv1.Resource("leases"), "node-n-m0")}
+	s.Fail = map[string]error{"create Lease": apierrors.NewAlreadyExists(coordinationv1.Resource("leases"), "node-n-m0")}
 	if result := s.mustReconcile("c", "create Lease/node-n-m0, "+statusC); result.RequeueAfter != controller.RetryConflict {
 		t.Errorf("requeues after %s", result.RequeueAfter)
 	}

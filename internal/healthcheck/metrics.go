@@ -1,11 +1,10 @@
 package healthcheck
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -48,25 +47,13 @@ type Metrics struct {
 
 // NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
-	gauge := func(doc status.MetricDoc) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
-	}
-	counter := func(doc status.MetricDoc) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
-	}
+	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		covered: gauge(coveredDoc), shortCircuit: gauge(shortCircuitDoc), waiting: gauge(waitingDoc),
-		remediated: counter(remediatedDoc), attempts: counter(attemptsDoc),
-		delay: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: delayDoc.Name, Help: delayDoc.Help, Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600},
-		}),
+		covered: c.GaugeVec(coveredDoc), shortCircuit: c.GaugeVec(shortCircuitDoc), waiting: c.GaugeVec(waitingDoc),
+		remediated: c.CounterVec(remediatedDoc), attempts: c.CounterVec(attemptsDoc),
+		delay: c.Histogram(delayDoc, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4*3600),
 	}
-	for _, collector := range []prometheus.Collector{m.covered, m.shortCircuit, m.waiting, m.remediated, m.attempts, m.delay} {
-		if err := registry.Register(collector); err != nil {
-			return nil, fmt.Errorf("registering the metrics of MachineHealthChecks: %w", err)
-		}
-	}
-	return m, nil
+	return m, c.Err()
 }
 
 // observe sets the metrics of a MachineHealthCheck.

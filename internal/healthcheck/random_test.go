@@ -33,11 +33,11 @@ type randomRun struct {
 
 // answering makes the API server answer while the test itself makes requests.
 func (c *randomRun) answering() func() {
-	fail := c.fail
-	c.fail = nil
+	fail := c.Fail
+	c.Fail = nil
 	return func() {
-		if c.fail == nil {
-			c.fail = fail
+		if c.Fail == nil {
+			c.Fail = fail
 		}
 	}
 }
@@ -62,10 +62,10 @@ func (c *randomRun) step() string {
 		return "restart"
 	case 4:
 		what := []string{"delete Machine", "create Lease", "status MachineHealthCheck", "get Node"}[c.IntN(4)]
-		c.fail = map[string]error{what: errors.New("no answer")}
+		c.Fail = map[string]error{what: errors.New("no answer")}
 		return "no answer to " + what
 	case 5:
-		c.fail = map[string]error{}
+		c.Fail = map[string]error{}
 		return "answers again"
 	case 6, 7:
 		return c.node(pick(), []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown}[c.IntN(3)])
@@ -152,7 +152,7 @@ func (c *randomRun) observed(from client.Reader) *plan.Input {
 
 // settle ends all faults, and checks that the status is right then, and that nothing is written any more.
 func (c *randomRun) settle() {
-	c.fail = map[string]error{}
+	c.Fail = map[string]error{}
 	c.resumeCache()
 	for range 100 {
 		for _, machine := range c.machines() {

@@ -362,7 +362,7 @@ func TestDeleteMachine_Errors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, Options{}, newObjects("uw")...)
-			s.fail["delete Machine"] = c.err
+			s.Fail["delete Machine"] = c.err
 			for i, want := range []string{"delete Machine/m0, " + statusC, "delete Machine/m0"} {
 				result, writes, err := s.reconcile("c")
 				if writes != want || (err != nil) != c.fails || result.RequeueAfter != c.after[i] {
@@ -373,7 +373,7 @@ func TestDeleteMachine_Errors(t *testing.T) {
 			if got := s.emitted(); got != "Normal DetectedUnhealthy"+c.events {
 				t.Errorf("emitted %s", got)
 			}
-			delete(s.fail, "delete Machine")
+			delete(s.Fail, "delete Machine")
 			s.reconcileUntilQuiet("c")
 			s.expectStatus("c", "2 1 1", nothingToDo)
 		})
@@ -383,7 +383,7 @@ func TestDeleteMachine_Errors(t *testing.T) {
 // A Machine that cannot be deleted does not keep the others from being remediated.
 func TestRemediate_FailureDoesNotStopOthers(t *testing.T) {
 	s := newFixture(t, Options{}, newObjects("uuw")...)
-	s.fail["delete Machine"] = apierrors.NewInternalError(errors.New("etcd"))
+	s.Fail["delete Machine"] = apierrors.NewInternalError(errors.New("etcd"))
 	if _, writes, err := s.reconcile("c"); err == nil || writes != "delete Machine/m0, delete Machine/m1, "+statusC {
 		t.Errorf("wrote %s, error %v", writes, err)
 	}

@@ -22,11 +22,11 @@ func TestRestart_BetweenWrites(t *testing.T) {
 	for _, at := range []string{"create Lease", "delete Machine", "status MachineHealthCheck"} {
 		t.Run(at, func(t *testing.T) {
 			s := newFixture(t, Options{Leases: &nodelease.Leases{Holder: holder}}, newObjects("uuw")...)
-			s.fail[at] = crash
+			s.Fail[at] = crash
 			if _, _, err := s.reconcile("c"); err == nil {
 				t.Fatal("the write was not made")
 			}
-			delete(s.fail, at)
+			delete(s.Fail, at)
 			s.emitted()
 			s.restart()
 			s.reconcileUntilQuiet("c")
@@ -199,7 +199,7 @@ func TestReconcile_MachineNotSelectedAnyMore(t *testing.T) {
 func TestReconcile_CacheFails(t *testing.T) {
 	for _, what := range []string{"get MachineHealthCheck", "list MachineList", "list MachineHealthCheckList", "get Node"} {
 		s := newFixture(t, Options{}, newObjects("uw")...)
-		s.fail[what] = errors.New("no answer")
+		s.Fail[what] = errors.New("no answer")
 		if _, writes, err := s.reconcile("c"); err == nil || writes != "" {
 			t.Errorf("%s: wrote %s, error %v", what, writes, err)
 		}

@@ -6,8 +6,8 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 )
@@ -32,8 +32,7 @@ func (rc *reconciliation) patchStatus(ctx context.Context, after machinev1beta1.
 	if !apiequality.Semantic.DeepEqual(rc.check.Status, after) {
 		changed := rc.check.DeepCopy()
 		changed.Status = after
-		patch := client.MergeFromWithOptions(rc.check, client.MergeFromWithOptimisticLock{})
-		if err := rc.writer.Status().Patch(ctx, changed, patch, fieldOwner); err != nil {
+		if err := rc.writer.Status().Patch(ctx, changed, controller.GuardedPatch(rc.check), fieldOwner); err != nil {
 			return failed(fmt.Errorf("writing the status of MachineHealthCheck %s: %w", rc.key, err))
 		}
 		rc.versions.Expect(string(rc.check.UID), expectations.Write{Version: changed.ResourceVersion})

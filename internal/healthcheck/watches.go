@@ -50,17 +50,19 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		// A Node becomes unhealthy or healthy, or is deleted.
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 			Created: r.nodeCreated, Updated: r.nodeUpdated,
-			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) { r.addNode(ctx, queue, node, nil) },
+			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
+				r.nodeCreated(ctx, queue, node, false)
+			},
 		}),
 	}
 }
 
 func (r *Reconciler) checkCreated(ctx context.Context, queue watch.Queue, check *machinev1beta1.MachineHealthCheck, initial bool) {
 	if initial {
-		queue.Add(watch.Initial, requestFor(check))
+		queue.Add(watch.Initial, watch.RequestFor(check))
 		return
 	}
-	queue.Add(watch.Repair, requestFor(check))
+	queue.Add(watch.Repair, watch.RequestFor(check))
 	r.addOthers(ctx, queue, check)
 }
 
@@ -70,7 +72,7 @@ func (r *Reconciler) checkUpdated(ctx context.Context, queue watch.Queue, before
 	if own && !last.Awaited && before.UID == after.UID {
 		return
 	}
-	queue.Add(watch.Repair, requestFor(after))
+	queue.Add(watch.Repair, watch.RequestFor(after))
 	if before.UID != after.UID || before.Generation != after.Generation || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
 		r.addOthers(ctx, queue, after)
 	}
@@ -80,7 +82,7 @@ func (r *Reconciler) checkUpdated(ctx context.Context, queue watch.Queue, before
 func (r *Reconciler) addOthers(ctx context.Context, queue watch.Queue, check *machinev1beta1.MachineHealthCheck) {
 	for _, other := range r.listChecks(ctx, check.Namespace) {
 		if other.Name != check.Name {
-			queue.AddAfter(watch.Rollout, batchPeriod, requestFor(&other))
+			queue.AddAfter(watch.Rollout, batchPeriod, watch.RequestFor(&other))
 		}
 	}
 }
@@ -95,7 +97,7 @@ func (r *Reconciler) listChecks(ctx context.Context, namespace string) []machine
 
 func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
 	if !initial {
-		r.addMachine(ctx, queue, machine)
+		queue.AddAfter(watch.Rollout, batchPeriod, r.machineToHealthChecks(ctx, machine)...)
 	}
 }
 
@@ -103,16 +105,16 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 	if sameMachine(before, after) {
 		return
 	}
-	r.addMachine(ctx, queue, after)
+	queue.AddAfter(watch.Rollout, batchPeriod, r.machineToHealthChecks(ctx, after)...)
 	if !maps.Equal(before.Labels, after.Labels) {
-		r.addMachine(ctx, queue, before)
+		queue.AddAfter(watch.Rollout, batchPeriod, r.machineToHealthChecks(ctx, before)...)
 	}
 }
 
 func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
 	r.versions.Forget(string(machine.UID))
 	r.deletions.Forget(string(machine.UID))
-	r.addMachine(ctx, queue, machine)
+	queue.AddAfter(watch.Rollout, batchPeriod, r.machineToHealthChecks(ctx, machine)...)
 }
 
 // sameMachine reports whether two versions of a Machine are equal in all that a decision depends on. The status of a Machine changes often.
@@ -123,13 +125,14 @@ func sameMachine(before, after *machinev1beta1.Machine) bool {
 		maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations)
 }
 
-// addMachine enqueues the MachineHealthChecks that select a Machine.
-func (r *Reconciler) addMachine(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
+// machineToHealthChecks returns the MachineHealthChecks that select a Machine.
+func (r *Reconciler) machineToHealthChecks(ctx context.Context, machine *machinev1beta1.Machine) (requests []reconcile.Request) {
 	for _, check := range r.listChecks(ctx, machine.Namespace) {
 		if selects(&check, machine) {
-			queue.AddAfter(watch.Rollout, batchPeriod, requestFor(&check))
+			requests = append(requests, watch.RequestFor(&check))
 		}
 	}
+	return requests
 }
 
 func selects(check *machinev1beta1.MachineHealthCheck, machine *machinev1beta1.Machine) bool {
@@ -139,18 +142,18 @@ func selects(check *machinev1beta1.MachineHealthCheck, machine *machinev1beta1.M
 
 func (r *Reconciler) nodeCreated(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 	if !initial {
-		r.addNode(ctx, queue, node, nil)
+		queue.AddAfter(watch.Rollout, batchPeriod, r.nodeToHealthChecks(ctx, node, nil)...)
 	}
 }
 
 // nodeUpdated ignores heartbeats, and conditions that no MachineHealthCheck of the Machine checks.
 func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
 	if before.UID != after.UID || r.options.Guard != nil && r.options.Guard.Applies(before) != r.options.Guard.Applies(after) {
-		r.addNode(ctx, queue, after, nil)
+		queue.AddAfter(watch.Rollout, batchPeriod, r.nodeToHealthChecks(ctx, after, nil)...)
 		return
 	}
 	if changed := changedConditions(before, after); len(changed) > 0 {
-		r.addNode(ctx, queue, after, changed)
+		queue.AddAfter(watch.Rollout, batchPeriod, r.nodeToHealthChecks(ctx, after, changed)...)
 	}
 }
 
@@ -169,21 +172,23 @@ func changedConditions(before, after *corev1.Node) []corev1.NodeConditionType {
 	return append(differs(before.Status.Conditions, after.Status.Conditions), differs(after.Status.Conditions, before.Status.Conditions)...)
 }
 
-// addNode enqueues the MachineHealthChecks that select the Machine of a Node; with conditions only those that check one of them.
-func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, node *corev1.Node, conditions []corev1.NodeConditionType) {
+// nodeToHealthChecks returns the MachineHealthChecks that select the Machine of a Node; with conditions only those that check one of them.
+func (r *Reconciler) nodeToHealthChecks(
+	ctx context.Context, node *corev1.Node, conditions []corev1.NodeConditionType,
+) (requests []reconcile.Request) {
 	machines, err := lookup.MachinesOfNode(ctx, r.cache, node.Name)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node.Name)
-		return
 	}
 	for i := range machines {
 		machine := &machines[i]
 		for _, check := range r.listChecks(ctx, machine.Namespace) {
 			if selects(&check, machine) && (conditions == nil || checksAny(&check, conditions)) {
-				queue.AddAfter(watch.Rollout, batchPeriod, requestFor(&check))
+				requests = append(requests, watch.RequestFor(&check))
 			}
 		}
 	}
+	return requests
 }
 
 // checksAny reports whether a MachineHealthCheck checks one of some conditions.
@@ -191,8 +196,4 @@ func checksAny(check *machinev1beta1.MachineHealthCheck, conditions []corev1.Nod
 	return slices.ContainsFunc(check.Spec.UnhealthyConditions, func(rule machinev1beta1.UnhealthyCondition) bool {
 		return slices.Contains(conditions, rule.Type)
 	})
-}
-
-func requestFor(check *machinev1beta1.MachineHealthCheck) reconcile.Request {
-	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(check)}
 }

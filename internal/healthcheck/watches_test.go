@@ -265,9 +265,9 @@ func TestWatches_AwaitedWrite(t *testing.T) {
 
 func TestWatches_CacheFails(t *testing.T) {
 	s, w := newWatchFixture(t, Options{})
-	s.fail["list MachineHealthCheckList"] = errors.New("no answer")
+	s.Fail["list MachineHealthCheckList"] = errors.New("no answer")
 	w.machines.Add(newMachine("m0", "n0"))
-	s.fail["list MachineList"] = errors.New("no answer")
+	s.Fail["list MachineList"] = errors.New("no answer")
 	w.nodes.Add(newNode("n0"))
 	if got := w.queue.take(); got != "" {
 		t.Errorf("queued %q", got)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/provider"
@@ -95,8 +96,7 @@ func (rc *reconciliation) remember(in *plan.Input, instance *provider.Instance) 
 func (rc *reconciliation) patchMachine(
 	ctx context.Context, before, changed *machinev1beta1.Machine, what string,
 ) (*machinev1beta1.Machine, error) {
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := rc.Writer.Patch(ctx, changed, patch, fieldOwner); err != nil {
+	if err := rc.Writer.Patch(ctx, changed, controller.GuardedPatch(before), fieldOwner); err != nil {
 		return nil, fmt.Errorf("%s Machine %s: %w", what, rc.key, err)
 	}
 	rc.expect(changed)
@@ -127,8 +127,7 @@ func (rc *reconciliation) recordInstance(ctx context.Context, in *plan.Input, st
 func (rc *reconciliation) removeFinalizer(ctx context.Context, machine *machinev1beta1.Machine) error {
 	changed := machine.DeepCopy()
 	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == machinev1beta1.MachineFinalizer })
-	patch := client.MergeFromWithOptions(machine, client.MergeFromWithOptimisticLock{})
-	if err := rc.Writer.Patch(ctx, changed, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
+	if err := rc.Writer.Patch(ctx, changed, controller.GuardedPatch(machine), fieldOwner); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing the finalizer of Machine %s: %w", rc.key, err)
 	}
 	rc.state.Finished = true

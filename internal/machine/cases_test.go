@@ -221,7 +221,7 @@ func TestDelete_NodeDeletionTimeoutCountsFromTheFirstFailure(t *testing.T) {
 	s.update("m", func(m *machinev1beta1.Machine) { m.Annotations[plan.AnnotationNodeDeletionTimeout] = "1m" })
 	s.delete("m")
 	s.clock.SetTime(s.machine("m").DeletionTimestamp.Add(time.Hour))
-	s.fail["delete Node"] = errors.New("no")
+	s.Fail["delete Node"] = errors.New("no")
 	for range 3 {
 		if _, _, _, err := s.tryReconcile("m"); err == nil || s.machine("m") == nil {
 			t.Fatalf("error %v", err)

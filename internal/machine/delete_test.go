@@ -372,7 +372,7 @@ func TestDelete_NodeDeletionTimeout(t *testing.T) {
 	s := running(t)
 	s.update("m", func(m *machinev1beta1.Machine) { m.Annotations[plan.AnnotationNodeDeletionTimeout] = "1m" })
 	s.delete("m")
-	s.fail["delete Node"] = errors.New("no")
+	s.Fail["delete Node"] = errors.New("no")
 	if _, _, _, err := s.tryReconcile("m"); err == nil || s.machine("m") == nil {
 		t.Errorf("error %v", err)
 	}

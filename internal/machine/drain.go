@@ -7,10 +7,8 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/owner"
 	"github.com/drover-io/drover/internal/machine/plan"
@@ -78,9 +76,7 @@ func (rc *reconciliation) cordon(ctx context.Context, in *plan.Input, record *dr
 	if err != nil || change.Patch == nil {
 		return change.Record, nil, err
 	}
-	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	err = rc.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, change.Patch), fieldOwner)
+	_, err = controller.PatchNode(ctx, rc.Writer, node.Name, change.Patch, fieldOwner)
 	switch status.Classify(err) {
 	case status.OK:
 		return change.Record, nil, nil

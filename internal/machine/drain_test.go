@@ -72,7 +72,7 @@ func TestDrainTimeout_Obstacles(t *testing.T) {
 			}
 		}, plan.ReasonRecordUnreadable},
 		"a cordon that is denied": {func(s *fixture) {
-			s.fail["patch Node"] = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "m", errors.New("by policy"))
+			s.Fail["patch Node"] = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "m", errors.New("by policy"))
 		}, plan.ReasonDenied},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -21,9 +20,9 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
@@ -87,23 +86,14 @@ func instanceOf(name string) *provider.Instance {
 // and moments that cannot be had there at will.
 type fixture struct {
 	*Reconciler
+	*apitest.Requests
 	t      *testing.T
 	client client.Client
 	clock  *testclock.FakeClock
 	events *record.FakeRecorder
 	cloud  *cloud
-	writes []string
 	// drains has the metrics of the drain engine.
 	drains *prometheus.Registry
-	// fail, when set, answers instead of the API server: the key is a verb and a kind.
-	fail map[string]error
-}
-
-type fieldIndexer struct{ builder *fake.ClientBuilder }
-
-func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	i.builder.WithIndex(object, field, extract)
-	return nil
 }
 
 var cloudKind = schema.GroupKind{Group: "cloud.example.com", Kind: "CloudSpec"}
@@ -117,18 +107,14 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		}
 	}
 	s := &fixture{
-		t: t, clock: testclock.NewFakeClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{},
-		cloud: &cloud{instances: map[string]*provider.Instance{}, fail: map[string]error{}},
+		t: t, clock: testclock.NewFakeClock(start), events: record.NewFakeRecorder(1000),
+		Requests: &apitest.Requests{Fail: map[string]error{}},
+		cloud:    &cloud{instances: map[string]*provider.Instance{}, fail: map[string]error{}},
 	}
 	builder := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
-		WithStatusSubresource(&machinev1beta1.Machine{}).WithInterceptorFuncs(s.interceptors())
-	index := fieldIndexer{builder}
-	builder.WithIndex(&corev1.Pod{}, engine.IndexNode, func(object client.Object) []string {
-		if pod, ok := object.(*corev1.Pod); ok {
-			return []string{pod.Spec.NodeName}
-		}
-		return nil
-	})
+		WithStatusSubresource(&machinev1beta1.Machine{}).WithInterceptorFuncs(s.Interceptors())
+	index := apitest.Indexer{Builder: builder}
+	apitest.IndexPods(builder)
 	for _, err := range []error{engine.Index(t.Context(), index), Index(t.Context(), index)} {
 		if err != nil {
 			t.Fatal(err)
@@ -152,50 +138,10 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	}
 	s.Reconciler = NewReconciler(&Dependencies{
 		Cache: s.client, Writer: s.client, Live: s.client, Recorder: s.events, Actuators: actuators, Metrics: metrics,
-		Engine: engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
+		Engine: engine.New(apitest.Pods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
 		Lease:  &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
 	}, Options{Clock: s.clock})
 	return s
-}
-
-func (s *fixture) interceptors() interceptor.Funcs {
-	note := func(verb string, object client.Object) error {
-		kind := fmt.Sprintf("%T", object)
-		kind = kind[strings.LastIndex(kind, ".")+1:]
-		if partial := object.GetObjectKind().GroupVersionKind().Kind; kind == "PartialObjectMetadata" {
-			kind = partial
-		}
-		s.writes = append(s.writes, verb+" "+kind)
-		return s.fail[verb+" "+kind]
-	}
-	return interceptor.Funcs{
-		Patch: func(ctx context.Context, next client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-			if err := note("patch", object); err != nil {
-				return err
-			}
-			return next.Patch(ctx, object, patch, options...)
-		},
-		Create: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			if err := note("create", object); err != nil {
-				return err
-			}
-			return next.Create(ctx, object, options...)
-		},
-		Delete: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.DeleteOption) error {
-			if err := note("delete", object); err != nil {
-				return err
-			}
-			return next.Delete(ctx, object, options...)
-		},
-		SubResourcePatch: func(
-			ctx context.Context, next client.Client, part string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
-		) error {
-			if err := note(part, object); err != nil {
-				return err
-			}
-			return next.SubResource(part).Patch(ctx, object, patch, options...)
-		},
-	}
 }
 
 func machineOf(name string) *machinev1beta1.Machine {
@@ -235,12 +181,12 @@ func (s *fixture) reconcile(name string) (result reconcile.Result, writes, calls
 // tryReconcile reconciles once and may fail.
 func (s *fixture) tryReconcile(name string) (result reconcile.Result, writes, calls string, err error) {
 	s.t.Helper()
-	s.writes, s.cloud.calls = nil, nil
+	s.Writes, s.cloud.calls = nil, nil
 	result, err = s.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "machines", Name: name}})
 	for _, call := range s.cloud.calls {
 		calls += strings.Fields(call)[0] + " "
 	}
-	return result, strings.Join(s.writes, ", "), strings.TrimSpace(calls), err
+	return result, strings.Join(s.Writes, ", "), strings.TrimSpace(calls), err
 }
 
 // settle reconciles until nothing is written any more.
@@ -252,7 +198,7 @@ func (s *fixture) settle(name string) {
 		}
 		s.clock.Step(time.Second)
 	}
-	s.t.Fatalf("it goes on writing: %v", s.writes)
+	s.t.Fatalf("it goes on writing: %v", s.Writes)
 }
 
 // machine reads a Machine; nil when it is gone.
@@ -309,18 +255,9 @@ func (s *fixture) update(name string, change func(*machinev1beta1.Machine)) {
 	}
 }
 
-// emitted returns the reasons of the events since the last call.
+// emitted returns the reasons of the events since the last call, sorted.
 func (s *fixture) emitted() string {
-	var out []string
-	for {
-		select {
-		case event := <-s.events.Events:
-			out = append(out, strings.Fields(event)[1])
-		default:
-			slices.Sort(out)
-			return strings.Join(out, ", ")
-		}
-	}
+	return strings.Join(slices.Sorted(slices.Values(apitest.Reasons(s.events))), ", ")
 }
 
 // expect compares the phase and conditions, as Type=Reason, with - for none, or Type=True.

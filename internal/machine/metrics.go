@@ -1,13 +1,13 @@
 package machine
 
 import (
-	"fmt"
 	"maps"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/status"
@@ -56,25 +56,15 @@ type series struct{ labels prometheus.Labels }
 
 // NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
-	counter := func(doc status.MetricDoc) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
-	}
+	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		created: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: createdDoc.Name, Help: createdDoc.Help}, createdDoc.Labels),
-		items:   prometheus.NewGauge(prometheus.GaugeOpts{Name: itemsDoc.Name, Help: itemsDoc.Help}),
-		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: phaseDoc.Name, Help: phaseDoc.Help, Buckets: []float64{5, 10, 20, 30, 60, 90, 120, 180, 240, 300, 360, 480, 600},
-		}, phaseDoc.Labels),
+		created: c.GaugeVec(createdDoc), items: c.Gauge(itemsDoc),
+		phases: c.HistogramVec(phaseDoc, 5, 10, 20, 30, 60, 90, 120, 180, 240, 300, 360, 480, 600),
 		failures: map[string]*prometheus.CounterVec{
-			"create": counter(createFailedDoc), "update": counter(updateFailedDoc), "delete": counter(deleteFailedDoc),
+			"create": c.CounterVec(createFailedDoc), "update": c.CounterVec(updateFailedDoc), "delete": c.CounterVec(deleteFailedDoc),
 		},
 	}
-	for _, collector := range []prometheus.Collector{m.created, m.items, m.phases, m.failures["create"], m.failures["update"], m.failures["delete"]} {
-		if err := registry.Register(collector); err != nil {
-			return nil, fmt.Errorf("registering the metrics of Machines: %w", err)
-		}
-	}
-	return m, nil
+	return m, c.Err()
 }
 
 // failed counts an error of the provider. The reasons are those of the API, so there are few.

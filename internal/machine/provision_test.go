@@ -77,11 +77,11 @@ func TestReconcile_AddsFinalizerFirst(t *testing.T) {
 	machine := machineOf("m")
 	machine.Finalizers = nil
 	s := newFixture(t, machine)
-	s.fail["patch Machine"] = errors.New("no")
+	s.Fail["patch Machine"] = errors.New("no")
 	if _, _, calls, err := s.tryReconcile("m"); err == nil || calls != "" {
 		t.Errorf("calls %q, error %v", calls, err)
 	}
-	delete(s.fail, "patch Machine")
+	delete(s.Fail, "patch Machine")
 	s.reconcile("m")
 	if got := s.machine("m").Finalizers; len(got) != 1 || got[0] != "machine.machine.openshift.io" {
 		t.Errorf("finalizers %v", got)
@@ -91,11 +91,11 @@ func TestReconcile_AddsFinalizerFirst(t *testing.T) {
 // A crash between the provider's answer and its record must not make a second instance.
 func TestReconcile_FindsInstanceThatWasNotRecorded(t *testing.T) {
 	s := newFixture(t, machineOf("m"))
-	s.fail["patch Machine"] = errors.New("the process ends here")
+	s.Fail["patch Machine"] = errors.New("the process ends here")
 	if _, _, calls, err := s.tryReconcile("m"); err == nil || calls != "get create" {
 		t.Errorf("calls %q, error %v", calls, err)
 	}
-	delete(s.fail, "patch Machine")
+	delete(s.Fail, "patch Machine")
 	if _, _, calls := s.reconcile("m"); calls != "get" {
 		t.Errorf("calls %q", calls)
 	}

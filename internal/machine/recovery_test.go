@@ -83,7 +83,7 @@ func TestDelete_WaitsForTheProvider(t *testing.T) {
 // A Node that has registered anew since the cache heard of it is looked at again, not taken for gone.
 func TestDelete_NodeThatRegisteredAnew(t *testing.T) {
 	s := running(t)
-	s.fail["delete Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "m", errors.New("the UID is another one"))
+	s.Fail["delete Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "m", errors.New("the UID is another one"))
 	s.delete("m")
 	for range 3 {
 		s.reconcile("m")
@@ -91,7 +91,7 @@ func TestDelete_NodeThatRegisteredAnew(t *testing.T) {
 	if s.machine("m") == nil {
 		t.Fatal("the Machine is gone and its Node is there")
 	}
-	delete(s.fail, "delete Node")
+	delete(s.Fail, "delete Node")
 	s.settle("m")
 	if s.node("m") != nil || s.machine("m") != nil {
 		t.Error("something is left of it")
@@ -101,7 +101,7 @@ func TestDelete_NodeThatRegisteredAnew(t *testing.T) {
 // A guard that fails again and again means a cache that lags: writing ten times a second would not make it faster.
 func TestReconcile_ConflictsBackOff(t *testing.T) {
 	s := running(t, podOf("p", "m"))
-	s.fail["patch Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "m", errors.New("modified"))
+	s.Fail["patch Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "m", errors.New("modified"))
 	s.delete("m")
 	var waits []time.Duration
 	for range 20 {
@@ -112,7 +112,7 @@ func TestReconcile_ConflictsBackOff(t *testing.T) {
 	if len(waits) < 7 || waits[0] != controller.RetryConflict || waits[1] != 2*controller.RetryConflict || waits[len(waits)-1] != 5*time.Second {
 		t.Errorf("looks again in %v", waits)
 	}
-	delete(s.fail, "patch Node")
+	delete(s.Fail, "patch Node")
 	s.settle("m")
 	s.expect("m", machinev1beta1.PhaseDeleting, "Drained=Draining")
 }
@@ -169,11 +169,11 @@ func TestReconcile_FailedWriteIsFollowedByAnotherGet(t *testing.T) {
 	s := running(t)
 	s.clock.Step(10 * time.Minute)
 	s.cloud.instances["m"].State = provider.Stopped
-	s.fail["patch Machine"] = errors.New("no")
+	s.Fail["patch Machine"] = errors.New("no")
 	if _, _, _, err := s.tryReconcile("m"); err == nil {
 		t.Fatal("nothing failed")
 	}
-	delete(s.fail, "patch Machine")
+	delete(s.Fail, "patch Machine")
 	if _, writes, calls := s.reconcile("m"); calls != "get" || writes == "" {
 		t.Errorf("calls %q, writes %q", calls, writes)
 	}

@@ -8,7 +8,6 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -37,8 +36,8 @@ func recordOwner(node *corev1.Node) (types.NamespacedName, bool) {
 	return owner.MachineOf(hold)
 }
 
-// recordRequests returns the request for the Machine whose cordon record is on a Node, if there is one.
-func recordRequests(node *corev1.Node) []reconcile.Request {
+// recordToMachine returns the request for the Machine whose cordon record is on a Node, if there is one.
+func recordToMachine(node *corev1.Node) []reconcile.Request {
 	key, found := recordOwner(node)
 	if !found {
 		return nil
@@ -124,8 +123,7 @@ func (r *Reconciler) undo(ctx context.Context, node *corev1.Node, current *drain
 	if err != nil || change.Patch == nil {
 		return err
 	}
-	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	err = r.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, change.Patch), fieldOwner)
+	_, err = controller.PatchNode(ctx, r.Writer, node.Name, change.Patch, fieldOwner)
 	switch status.Classify(err) {
 	case status.OK:
 		log.FromContext(ctx).Info("released a Node: the Machine that cordoned it is gone", "node", node.Name, "undone", change.Parts)

@@ -109,7 +109,7 @@ func TestOrphans_NodeThatStays(t *testing.T) {
 	s := running(t)
 	s.update("m", func(m *machinev1beta1.Machine) { m.Annotations[plan.AnnotationNodeDeletionTimeout] = "1m" })
 	s.delete("m")
-	s.fail["delete Node"] = errors.New("no")
+	s.Fail["delete Node"] = errors.New("no")
 	for range 3 {
 		if _, _, _, err := s.tryReconcile("m"); err == nil && s.machine("m") == nil {
 			break
@@ -196,7 +196,7 @@ func TestOrphans_ReleaseThatIsRefused(t *testing.T) {
 	again.UID = "another"
 	s.create(again)
 	s.emitted()
-	s.fail["patch Node"] = apierrors.NewForbidden(corev1.Resource("nodes"), "m", errors.New("by policy"))
+	s.Fail["patch Node"] = apierrors.NewForbidden(corev1.Resource("nodes"), "m", errors.New("by policy"))
 	for range 3 {
 		if _, _, _, err := s.tryReconcile("m"); err == nil || !strings.Contains(err.Error(), "by policy") {
 			t.Errorf("error %v", err)
@@ -206,7 +206,7 @@ func TestOrphans_ReleaseThatIsRefused(t *testing.T) {
 	if got := s.emitted(); got != plan.EventFailedRelease {
 		t.Errorf("events %q", got)
 	}
-	delete(s.fail, "patch Node")
+	delete(s.Fail, "patch Node")
 	s.settle("m")
 	if !s.released() {
 		t.Errorf("the Node is %+v, the leases are %v", s.node("m"), s.leases())

@@ -6,8 +6,8 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/machine/plan"
 )
@@ -34,8 +34,7 @@ func (rc *reconciliation) patchStatus(
 	}
 	changed := machine.DeepCopy()
 	changed.Status = after
-	patch := client.MergeFromWithOptions(machine, client.MergeFromWithOptimisticLock{})
-	if err := rc.Writer.Status().Patch(ctx, changed, patch, fieldOwner); err != nil {
+	if err := rc.Writer.Status().Patch(ctx, changed, controller.GuardedPatch(machine), fieldOwner); err != nil {
 		return nil, fmt.Errorf("writing the status of Machine %s: %w", rc.key, err)
 	}
 	rc.expect(changed)

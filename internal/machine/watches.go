@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -48,7 +48,7 @@ func Kinds() []client.Object {
 
 // sources are the controller's watches, each with its reason.
 func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
-	return append(r.Engine.Sources(cache, r.machinesOfNode),
+	return append(r.Engine.Sources(cache, r.nodeToMachines),
 		// A Machine is created, changed, or deleted.
 		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 			Created: func(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
@@ -56,31 +56,33 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				if initial {
 					priority = watch.Initial
 				}
-				queue.Add(priority, request(machine))
+				queue.Add(priority, watch.RequestFor(machine))
 			},
 			Updated: r.machineUpdated,
 			Deleted: func(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
-				queue.Add(watch.Repair, request(machine))
+				queue.Add(watch.Repair, watch.RequestFor(machine))
 			},
 		}),
 		// A Node registers, becomes Ready or not Ready, is cordoned by another writer, or is deleted.
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 			Created: func(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 				if !initial {
-					r.addNode(ctx, queue, node)
+					queue.Add(watch.Repair, r.nodeToAllMachines(ctx, node)...)
 				}
 				// The Machine whose cordon record is on it may be gone.
-				queue.Add(watch.Repair, recordRequests(node)...)
+				queue.Add(watch.Repair, recordToMachine(node)...)
 			},
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
 				if nodeMatters(before, after) {
-					r.addNode(ctx, queue, after)
+					queue.Add(watch.Repair, r.nodeToAllMachines(ctx, after)...)
 				}
 			},
-			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) { r.addNode(ctx, queue, node) },
+			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
+				queue.Add(watch.Repair, r.nodeToAllMachines(ctx, node)...)
+			},
 		}),
 		// The lease of a Node is released, or another holder acquires it.
-		nodelease.Source(cache, r.machinesOfNode),
+		nodelease.Source(cache, r.nodeToMachines),
 	)
 }
 
@@ -92,7 +94,7 @@ func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before
 	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own && !last.Awaited {
 		return
 	}
-	queue.Add(watch.Rollout, request(after))
+	queue.Add(watch.Rollout, watch.RequestFor(after))
 }
 
 // nodeMatters reports whether anything of a Node has changed that its Machine depends on.
@@ -103,27 +105,21 @@ func nodeMatters(before, after *corev1.Node) bool {
 		!slices.Equal(nodelink.InternalIPs(before.Status.Addresses), nodelink.InternalIPs(after.Status.Addresses))
 }
 
-// addNode enqueues the Machines that have a Node, may get it, or have cordoned it.
-func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, node *corev1.Node) {
-	requests := map[reconcile.Request]bool{}
-	for _, item := range r.machinesOfNode(ctx, node.Name) {
-		requests[item] = true
-	}
+// nodeToAllMachines returns the Machines that have a Node, may get it, or have cordoned it.
+func (r *Reconciler) nodeToAllMachines(ctx context.Context, node *corev1.Node) []reconcile.Request {
+	requests := sets.New(r.nodeToMachines(ctx, node.Name)...).Insert(recordToMachine(node)...)
 	machines, err := r.finder.MachinesOf(ctx, node)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node.Name)
 	}
 	for _, machine := range machines {
-		requests[request(machine)] = true
+		requests.Insert(watch.RequestFor(machine))
 	}
-	for _, request := range recordRequests(node) {
-		requests[request] = true
-	}
-	queue.Add(watch.Repair, slices.Collect(maps.Keys(requests))...)
+	return requests.UnsortedList()
 }
 
-// machinesOfNode returns the Machines that name a Node in their nodeRef.
-func (r *Reconciler) machinesOfNode(ctx context.Context, node string) []reconcile.Request {
+// nodeToMachines returns the Machines that name a Node in their nodeRef.
+func (r *Reconciler) nodeToMachines(ctx context.Context, node string) []reconcile.Request {
 	machines, err := lookup.MachinesOfNode(ctx, r.Cache, node)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the Machines of a Node", "node", node)
@@ -131,11 +127,7 @@ func (r *Reconciler) machinesOfNode(ctx context.Context, node string) []reconcil
 	}
 	requests := make([]reconcile.Request, len(machines))
 	for i := range machines {
-		requests[i] = request(&machines[i])
+		requests[i] = watch.RequestFor(&machines[i])
 	}
 	return requests
-}
-
-func request(machine *machinev1beta1.Machine) reconcile.Request {
-	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(machine)}
 }

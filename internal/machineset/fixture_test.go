@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -90,13 +91,6 @@ func (c split) List(ctx context.Context, list client.ObjectList, options ...clie
 	return c.Reader.List(ctx, list, options...)
 }
 
-type fieldIndexer struct{ builder *fake.ClientBuilder }
-
-func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	i.builder.WithIndex(object, field, extract)
-	return nil
-}
-
 var known = sync.OnceValues(func() (*runtime.Scheme, error) {
 	known := runtime.NewScheme()
 	return known, errors.Join(scheme.AddToScheme(known), machinev1beta1.Install(known))
@@ -119,7 +113,7 @@ func newBuilder(t *testing.T) *fake.ClientBuilder {
 	builder := fake.NewClientBuilder().WithScheme(known).WithObjectTracker(tracker).
 		WithStatusSubresource(&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{})
 	builder.WithIndex(&machinev1beta1.Machine{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
-	if err := Index(t.Context(), fieldIndexer{builder}); err != nil {
+	if err := Index(t.Context(), apitest.Indexer{Builder: builder}); err != nil {
 		t.Fatal(err)
 	}
 	return builder
@@ -168,23 +162,15 @@ func (s *fixture) uid() types.UID {
 func (s *fixture) write(verb string, object client.Object) (write string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	write = verb + " " + kindOf(object) + "/" + object.GetName()
+	write = verb + " " + apitest.Kind(object) + "/" + object.GetName()
 	if verb == "create" {
-		write = verb + " " + kindOf(object)
+		write = verb + " " + apitest.Kind(object)
 	}
 	s.writes = append(s.writes, write)
 	if s.fail != nil {
 		err = s.fail(write)
 	}
 	return write, err
-}
-
-func kindOf(object client.Object) string {
-	if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
-		return kind
-	}
-	name := fmt.Sprintf("%T", object)
-	return name[strings.LastIndex(name, ".")+1:]
 }
 
 // done notes what has been carried out.
@@ -246,7 +232,7 @@ func (s *fixture) interceptors() interceptor.Funcs {
 			return s.done(write, object, next.SubResource(part).Patch(ctx, object, patch, options...))
 		},
 		Delete: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.DeleteOption) error {
-			if kindOf(object) != "Machine" {
+			if apitest.Kind(object) != "Machine" {
 				return next.Delete(ctx, object, options...)
 			}
 			write, err := s.write("delete", object)
@@ -474,23 +460,7 @@ func (s *fixture) resize(replicas int32) {
 	})
 }
 
-// metric reads one number: a counter or a gauge; -1 when there is none.
 func (s *fixture) metric(name string, labels ...string) float64 {
 	s.t.Helper()
-	families, err := s.gather.Gather()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			var values []string
-			for _, pair := range metric.GetLabel() {
-				values = append(values, pair.GetValue())
-			}
-			if family.GetName() == name && fmt.Sprint(values) == fmt.Sprint(labels) {
-				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
-			}
-		}
-	}
-	return -1
+	return apitest.Metric(s.t, s.gather, name, labels...)
 }

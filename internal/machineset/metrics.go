@@ -1,13 +1,13 @@
 package machineset
 
 import (
-	"fmt"
 	"sync"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -58,26 +58,12 @@ type Metrics struct {
 
 // NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		replicas: gaugeVec(replicasDoc), available: gaugeVec(availableDoc), ready: gaugeVec(readyDoc), created: gaugeVec(stampDoc),
-		items:   prometheus.NewGauge(prometheus.GaugeOpts{Name: itemsDoc.Name, Help: itemsDoc.Help}),
-		creates: counterVec(createsDoc), deletes: counterVec(deletesDoc),
-		known: map[types.NamespacedName]bool{},
+		replicas: c.GaugeVec(replicasDoc), available: c.GaugeVec(availableDoc), ready: c.GaugeVec(readyDoc), created: c.GaugeVec(stampDoc),
+		items: c.Gauge(itemsDoc), creates: c.CounterVec(createsDoc), deletes: c.CounterVec(deletesDoc), known: map[types.NamespacedName]bool{},
 	}
-	for _, collector := range []prometheus.Collector{m.replicas, m.available, m.ready, m.created, m.items, m.creates, m.deletes} {
-		if err := registry.Register(collector); err != nil {
-			return nil, fmt.Errorf("registering the metrics of MachineSets: %w", err)
-		}
-	}
-	return m, nil
-}
-
-func gaugeVec(doc status.MetricDoc) *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
-}
-
-func counterVec(doc status.MetricDoc) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
+	return m, c.Err()
 }
 
 // observe sets the metrics of a MachineSet from a status.

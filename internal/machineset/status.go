@@ -6,7 +6,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/controller"
@@ -66,8 +65,7 @@ func (rc *reconciliation) patchStatus(
 	}
 	next := rc.set.DeepCopy()
 	next.Status = after
-	patch := client.MergeFromWithOptions(rc.set, client.MergeFromWithOptimisticLock{})
-	err := rc.writer.Status().Patch(ctx, next, patch, FieldOwner)
+	err := rc.writer.Status().Patch(ctx, next, controller.GuardedPatch(rc.set), FieldOwner)
 	switch status.Classify(err) {
 	case status.OK:
 		rc.versions.Expect(string(rc.set.UID), expectations.Write{Version: next.ResourceVersion})

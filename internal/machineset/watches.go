@@ -56,7 +56,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 			Created: func(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
 				if !initial {
-					queue.Add(watch.Repair, r.setsOf(ctx, machine)...)
+					queue.Add(watch.Repair, r.machineToMachineSets(ctx, machine)...)
 				}
 			},
 			Updated: r.machineUpdated,
@@ -66,23 +66,23 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 					// It counted until now.
 					wait = 0
 				}
-				queue.AddAfter(watch.Repair, wait, r.setsOf(ctx, machine)...)
+				queue.AddAfter(watch.Repair, wait, r.machineToMachineSets(ctx, machine)...)
 			},
 		}),
 		// A Node becomes ready or not ready. machine-api-operator waits until nodelink has changed the Machine.
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 			Created: func(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 				if !initial {
-					queue.AddAfter(watch.Repair, batchPeriod, r.setsOfNode(ctx, node.Name)...)
+					queue.AddAfter(watch.Repair, batchPeriod, r.nodeToMachineSets(ctx, node.Name)...)
 				}
 			},
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
 				if before.UID != after.UID || !plan.SameReadiness(before, after) {
-					queue.AddAfter(watch.Repair, batchPeriod, r.setsOfNode(ctx, after.Name)...)
+					queue.AddAfter(watch.Repair, batchPeriod, r.nodeToMachineSets(ctx, after.Name)...)
 				}
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
-				queue.AddAfter(watch.Repair, batchPeriod, r.setsOfNode(ctx, node.Name)...)
+				queue.AddAfter(watch.Repair, batchPeriod, r.nodeToMachineSets(ctx, node.Name)...)
 			},
 		}),
 	}
@@ -103,10 +103,10 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 		maps.Equal(before.Labels, after.Labels) && controllerUID(before) == controllerUID(after)
 	switch {
 	case !same:
-		queue.Add(watch.Repair, r.setsOf(ctx, before)...)
-		queue.Add(watch.Repair, r.setsOf(ctx, after)...)
+		queue.Add(watch.Repair, r.machineToMachineSets(ctx, before)...)
+		queue.Add(watch.Repair, r.machineToMachineSets(ctx, after)...)
 	case !plan.SameHealth(before, after):
-		queue.AddAfter(watch.Repair, batchPeriod, r.setsOf(ctx, after)...)
+		queue.AddAfter(watch.Repair, batchPeriod, r.machineToMachineSets(ctx, after)...)
 	}
 }
 
@@ -117,8 +117,8 @@ func controllerUID(machine *machinev1beta1.Machine) types.UID {
 	return ""
 }
 
-// setsOf returns the MachineSet that owns a Machine, or those that could adopt it.
-func (r *Reconciler) setsOf(ctx context.Context, machine *machinev1beta1.Machine) []reconcile.Request {
+// machineToMachineSets returns the MachineSet that owns a Machine, or those that could adopt it.
+func (r *Reconciler) machineToMachineSets(ctx context.Context, machine *machinev1beta1.Machine) []reconcile.Request {
 	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
 		if owner.Kind != "MachineSet" {
 			return nil
@@ -142,8 +142,8 @@ func (r *Reconciler) setsOf(ctx context.Context, machine *machinev1beta1.Machine
 	return requests
 }
 
-// setsOfNode returns the MachineSets whose Machines name a Node.
-func (r *Reconciler) setsOfNode(ctx context.Context, node string) []reconcile.Request {
+// nodeToMachineSets returns the MachineSets whose Machines name a Node.
+func (r *Reconciler) nodeToMachineSets(ctx context.Context, node string) []reconcile.Request {
 	machines, err := lookup.MachinesOfNode(ctx, r.cache, node)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node)
@@ -151,7 +151,7 @@ func (r *Reconciler) setsOfNode(ctx context.Context, node string) []reconcile.Re
 	}
 	var requests []reconcile.Request
 	for i := range machines {
-		requests = append(requests, r.setsOf(ctx, &machines[i])...)
+		requests = append(requests, r.machineToMachineSets(ctx, &machines[i])...)
 	}
 	return requests
 }

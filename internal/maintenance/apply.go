@@ -11,11 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance/plan"
@@ -99,8 +99,9 @@ func (rc *reconciliation) drain(ctx context.Context, in *plan.Input, decision *p
 	return err
 }
 
-// acquireNode acquires the lease of the node and cordons it; a control-plane node under the guard's lock, from the check to the cordon. It returns the
-// cordon record; nil if the node cannot be acquired now. The check comes before the lease, which would keep other controllers away that could help.
+// acquireNode acquires the lease of the node and cordons it; a control-plane node under the guard's lock, from the check to the cordon. It returns
+// the cordon record; nil if the node cannot be acquired now. The check comes before the lease, which would keep other controllers away that could
+// help.
 func (rc *reconciliation) acquireNode(
 	ctx context.Context, in *plan.Input, before *drain.CordonRecord, progress *plan.Progress,
 ) (*drain.CordonRecord, error) {
@@ -141,21 +142,15 @@ func (rc *reconciliation) acquireLease(ctx context.Context, in *plan.Input, prog
 	if err == nil && rc.group.OwnLease {
 		_, err = rc.OwnLease.Acquire(ctx, in.Node)
 	}
-	var held *nodelease.AlreadyHeldError
-	switch {
-	case err == nil:
-		in.SetLease(progress, plan.Lease{RenewIn: renewIn})
-		return nil
-	case errors.As(err, &held):
-		in.SetLease(progress, plan.Lease{Held: held, Until: held.Until})
-		if progress.LossCounted {
-			rc.state.lossCounted = in.Now
-			rc.Metrics.leaseErrors.Inc()
-		}
-		return nil
+	if err != nil && !errors.As(err, new(*nodelease.AlreadyHeldError)) {
+		rc.Metrics.leaseErrors.Inc()
 	}
-	rc.Metrics.leaseErrors.Inc()
-	return setDenied(in, progress, err)
+	err = in.SetLease(progress, renewIn, err)
+	if progress.LossCounted {
+		rc.state.lossCounted = in.Now
+		rc.Metrics.leaseErrors.Inc()
+	}
+	return err
 }
 
 // releaseOwn releases the leases of a node that this maintenance cannot work on now, if they were acquired: they keep the controllers away that could
@@ -165,20 +160,14 @@ func (rc *reconciliation) releaseOwn(ctx context.Context, in *plan.Input, progre
 	if err == nil && rc.group.OwnLease {
 		err = rc.OwnLease.ReleaseIfHolder(ctx, in.Node.Name)
 	}
-	return setDenied(in, progress, err)
-}
-
-// setDenied reports that the API server denies a request for the lease. Any other error is returned.
-func setDenied(in *plan.Input, progress *plan.Progress, err error) error {
-	if status.Classify(err) != status.Denied {
-		return err
+	if err == nil {
+		return nil
 	}
-	var missing *nodelease.NamespaceError
-	in.SetLease(progress, plan.Lease{Denied: err, NamespaceMissing: errors.As(err, &missing)})
-	return nil
+	return in.SetLease(progress, 0, err)
 }
 
-// cordon cordons the node, or restores what another writer has undone, in one patch. It returns the cordon record; nil if the node cannot be cordoned.
+// cordon cordons the node, or restores what another writer has undone, in one patch. It returns the cordon record; nil if the node cannot be
+// cordoned.
 func (rc *reconciliation) cordon(
 	ctx context.Context, in *plan.Input, before *drain.CordonRecord, outOfService bool, progress *plan.Progress,
 ) (*drain.CordonRecord, error) {
@@ -279,7 +268,7 @@ func copyOf(object plan.Object) plan.Object {
 
 // patch writes the metadata of a NodeMaintenance that has not changed since it was observed.
 func (rc *reconciliation) patch(ctx context.Context, before, changed plan.Object) error {
-	err := rc.Writer.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
+	err := rc.Writer.Patch(ctx, changed, controller.GuardedPatch(before), fieldOwner)
 	if err == nil {
 		rc.expect(changed)
 	}
@@ -296,11 +285,9 @@ func (rc *reconciliation) patchNode(ctx context.Context, node *corev1.Node, patc
 	if patch == nil {
 		return nil
 	}
-	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	if err := rc.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), fieldOwner); err != nil {
-		return err
+	version, err := controller.PatchNode(ctx, rc.Writer, node.Name, patch, fieldOwner)
+	if err == nil {
+		rc.Nodes.Expect(string(node.UID), expectations.Write{Version: version})
 	}
-	rc.Nodes.Expect(string(node.UID), expectations.Write{Version: target.ResourceVersion})
-	return nil
+	return err
 }

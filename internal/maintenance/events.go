@@ -24,6 +24,7 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventUncordon, Type: "Normal", On: "Node", When: "the node has been uncordoned, and has what it had before the maintenance"},
 		{Reason: EventBlocked, Type: "Warning", On: kind,
 			When: "pods cannot leave until something changes, or the deadline is over; the message says which pods and why"},
-		{Reason: EventCordonRestored, Type: "Warning", On: kind, When: "another writer uncordoned the node or removed its taints or label, and Drover restored them"},
+		{Reason: EventCordonRestored, Type: "Warning", On: kind,
+			When: "another writer uncordoned the node or removed its taints or label, and Drover restored them"},
 	}
 }

@@ -1,8 +1,6 @@
 package maintenance
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,11 +18,11 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
@@ -38,21 +36,12 @@ var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 // long times, and answers that a real one does not give on request.
 type fixture struct {
 	*Reconciler
+	*apitest.Requests
 	t      *testing.T
 	client client.Client
 	clock  *testclock.FakeClock
 	events *record.FakeRecorder
-	writes []string
 	gather *prometheus.Registry
-	// fail, when set, answers instead of the API server: the key is a verb and a kind.
-	fail map[string]error
-}
-
-type fieldIndexer struct{ builder *fake.ClientBuilder }
-
-func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	i.builder.WithIndex(object, field, extract)
-	return nil
 }
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
@@ -63,16 +52,13 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			t.Fatal(err)
 		}
 	}
-	s := &fixture{t: t, clock: testclock.NewFakeClock(start), events: record.NewFakeRecorder(1000), fail: map[string]error{}}
+	s := &fixture{
+		t: t, clock: testclock.NewFakeClock(start), events: record.NewFakeRecorder(1000), Requests: &apitest.Requests{Fail: map[string]error{}},
+	}
 	builder := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
-		WithStatusSubresource(&medik8s.NodeMaintenance{}, &kubevirt.NodeMaintenance{}).WithInterceptorFuncs(s.interceptors())
-	index := fieldIndexer{builder}
-	builder.WithIndex(&corev1.Pod{}, engine.IndexNode, func(object client.Object) []string {
-		if pod, ok := object.(*corev1.Pod); ok {
-			return []string{pod.Spec.NodeName}
-		}
-		return nil
-	})
+		WithStatusSubresource(&medik8s.NodeMaintenance{}, &kubevirt.NodeMaintenance{}).WithInterceptorFuncs(s.Interceptors())
+	index := apitest.Indexer{Builder: builder}
+	apitest.IndexPods(builder)
 	for _, err := range []error{engine.Index(t.Context(), index), Index(t.Context(), index, Medik8s()), Index(t.Context(), index, Kubevirt())} {
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +77,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	dependencies := &Dependencies{
 		Cache: s.client, Writer: s.client, Live: s.client, Recorder: s.events, Registry: NewRegistry(s.client), Metrics: metrics,
 		Nodes:  expectations.NewObjects(nil, s.clock),
-		Engine: engine.New(engine.ClientPods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
+		Engine: engine.New(apitest.Pods{Reader: s.client}, s.client, s.client, s.client, drainMetrics, engine.Settings{Clock: s.clock}),
 		Lease:  &nodelease.Leases{Client: s.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: s.clock},
 		OwnLease: &nodelease.Leases{Client: s.client, Namespace: "own", Holder: Holder, Clock: s.clock, NameOf: func(n string) string { return n },
 			KeepReleased: true},
@@ -100,52 +86,6 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Cleanup(dependencies.Registry.serve(Kubevirt()))
 	s.Reconciler = NewReconciler(Medik8s(), dependencies, Options{Clock: s.clock, Settings: plan.Settings{LeaseLoss: 5 * time.Minute}})
 	return s
-}
-
-func (s *fixture) interceptors() interceptor.Funcs {
-	note := func(verb string, object client.Object) error {
-		kind := fmt.Sprintf("%T", object)
-		kind = kind[strings.LastIndex(kind, ".")+1:]
-		if partial := object.GetObjectKind().GroupVersionKind().Kind; kind == "PartialObjectMetadata" {
-			kind = partial
-		}
-		s.writes = append(s.writes, verb+" "+kind)
-		return s.fail[verb+" "+kind]
-	}
-	return interceptor.Funcs{
-		Patch: func(ctx context.Context, next client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-			if err := note("patch", object); err != nil {
-				return err
-			}
-			return next.Patch(ctx, object, patch, options...)
-		},
-		Create: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			if err := note("create", object); err != nil {
-				return err
-			}
-			return next.Create(ctx, object, options...)
-		},
-		Update: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.UpdateOption) error {
-			if err := note("update", object); err != nil {
-				return err
-			}
-			return next.Update(ctx, object, options...)
-		},
-		Delete: func(ctx context.Context, next client.WithWatch, object client.Object, options ...client.DeleteOption) error {
-			if err := note("delete", object); err != nil {
-				return err
-			}
-			return next.Delete(ctx, object, options...)
-		},
-		SubResourcePatch: func(
-			ctx context.Context, next client.Client, part string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
-		) error {
-			if err := note(part, object); err != nil {
-				return err
-			}
-			return next.SubResource(part).Patch(ctx, object, patch, options...)
-		},
-	}
 }
 
 func newNode(name string) *corev1.Node {
@@ -187,12 +127,12 @@ func requestFor(name string) reconcile.Request {
 // reconcile reconciles a NodeMaintenance once and returns the writes.
 func (s *fixture) reconcile(name string) (result reconcile.Result, writes string) {
 	s.t.Helper()
-	s.writes = nil
+	s.Writes = nil
 	result, err := s.Reconcile(s.t.Context(), requestFor(name))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return result, strings.Join(s.writes, ", ")
+	return result, strings.Join(s.Writes, ", ")
 }
 
 // settle reconciles a NodeMaintenance until nothing is written.
@@ -206,7 +146,7 @@ func (s *fixture) settle(name string) reconcile.Result {
 		// Progress is written once a second.
 		s.clock.Step(statusInterval)
 	}
-	s.t.Fatalf("each reconciliation writes: %v", s.writes)
+	s.t.Fatalf("each reconciliation writes: %v", s.Writes)
 	return reconcile.Result{}
 }
 
@@ -231,28 +171,8 @@ func (s *fixture) node(name string) *corev1.Node {
 	return node
 }
 
-// update changes an object as another writer does.
-func update[T client.Object](s *fixture, object T, name string, change func(T)) {
-	s.t.Helper()
-	s.read(object, name)
-	change(object)
-	if err := s.client.Update(s.t.Context(), object); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 // emitted returns the reasons of the events since the last call.
-func (s *fixture) emitted() string {
-	var out []string
-	for {
-		select {
-		case event := <-s.events.Events:
-			out = append(out, strings.Fields(event)[1])
-		default:
-			return strings.Join(out, " ")
-		}
-	}
-}
+func (s *fixture) emitted() string { return strings.Join(apitest.Reasons(s.events), " ") }
 
 // expect checks phase, lastError (a part of it, "" for none) and conditions, written Type=Reason.
 func (s *fixture) expect(name string, phase medik8s.Phase, lastError string, conditions ...string) {
@@ -278,19 +198,5 @@ func inMaintenance(node *corev1.Node) bool {
 // evicting returns the number of Pods that are being evicted, from the engine's metric.
 func (s *fixture) evicting() float64 {
 	s.t.Helper()
-	families, err := s.gather.Gather()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			for _, label := range metric.GetLabel() {
-				if family.GetName() == "drover_drain_pods_left" && label.GetValue() == string(drain.Evicting) {
-					return metric.GetGauge().GetValue()
-				}
-			}
-		}
-	}
-	s.t.Fatal("there is no such metric")
-	return 0
+	return apitest.Metric(s.t, s.gather, "drover_drain_pods_left", string(drain.Evicting))
 }

@@ -27,7 +27,7 @@ type Group struct {
 	// Resource is what the API server has to serve.
 	Resource schema.GroupVersionResource
 	// OwnLease reports whether node-maintenance-operator has a second lease, named like the node, in the operator's namespace, which is emptied and
-	// never deleted. Drover acquires it besides the lease in the medik8s format, which all controllers respect.
+	// never deleted. Drover acquires it in addition to the lease in the medik8s format, which all controllers respect.
 	OwnLease bool
 	// NewObject returns an empty NodeMaintenance.
 	NewObject func() plan.Object

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/maintenance/plan"
 )
 
@@ -82,7 +83,7 @@ func TestLimits_OutOfService(t *testing.T) {
 			}
 			// Disabled while the node has the taint: it is not restored when another writer removes it.
 			s.options.Limits.NoOutOfService = true
-			update(s, &corev1.Node{}, "n1", func(n *corev1.Node) {
+			apitest.Edit(t, s.client, newNode("n1"), func(n *corev1.Node) {
 				n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 			})
 			s.settle("m")

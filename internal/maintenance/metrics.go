@@ -1,12 +1,12 @@
 package maintenance
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -42,20 +42,12 @@ type Metrics struct {
 
 // NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		phases: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: phasesDoc.Name, Help: phasesDoc.Help}, phasesDoc.Labels),
-		took: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: tookDoc.Name, Help: tookDoc.Help, Buckets: []float64{1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600},
-		}),
-		leaseErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: leaseErrorsDoc.Name, Help: leaseErrorsDoc.Help}),
-		phase:       map[[2]string]medik8s.Phase{}, counts: map[[2]string]int{},
+		phases: c.GaugeVec(phasesDoc), took: c.Histogram(tookDoc, 1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 4*3600, 24*3600),
+		leaseErrors: c.Counter(leaseErrorsDoc), phase: map[[2]string]medik8s.Phase{}, counts: map[[2]string]int{},
 	}
-	for _, collector := range []prometheus.Collector{m.phases, m.took, m.leaseErrors} {
-		if err := registry.Register(collector); err != nil {
-			return nil, fmt.Errorf("registering the metrics of NodeMaintenances: %w", err)
-		}
-	}
-	return m, nil
+	return m, c.Err()
 }
 
 // observe sets the phase of a NodeMaintenance.

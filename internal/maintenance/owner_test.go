@@ -16,6 +16,7 @@ import (
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/nodelease"
@@ -250,8 +251,8 @@ func TestLease_NodeCordonedForMachine(t *testing.T) {
 			if got := s.holder("n1"); got != "" || result.RequeueAfter == 0 {
 				t.Errorf("the lease is held by %q, again in %s", got, result.RequeueAfter)
 			}
-			if s.reconcile("m"); len(s.writes) > 0 {
-				t.Errorf("writes at rest: %v", s.writes)
+			if s.reconcile("m"); len(s.Writes) > 0 {
+				t.Errorf("writes at rest: %v", s.Writes)
 			}
 			s.Live = apiReader{Reader: s.client}
 			s.settle("m")
@@ -264,7 +265,7 @@ func TestLease_NodeCordonedForMachine(t *testing.T) {
 func TestLease_OwnRecordUnreadable(t *testing.T) {
 	s := newFixture(t, newNode("n1"), newMaintenance("m", "n1"), newPod("p", "n1"))
 	s.settle("m")
-	update(s, &corev1.Node{}, "n1", func(n *corev1.Node) { n.Annotations[drain.AnnotationCordon] = "{" })
+	apitest.Edit(t, s.client, newNode("n1"), func(n *corev1.Node) { n.Annotations[drain.AnnotationCordon] = "{" })
 	s.settle("m")
 	s.expect("m", medik8s.PhaseRunning, "put it right", "Cordoned=RecordUnreadable", "LeaseHeld=Held")
 	s.clock.Step(2 * nodelease.RenewAfter)

@@ -8,13 +8,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/paused"
 )
 
 // TestReconcile_Paused pauses a NodeMaintenance before it begins, in the middle of a drain, and while it is deleted.
 func TestReconcile_Paused(t *testing.T) {
 	annotate := func(s *fixture, value *string) {
-		update(s, &medik8s.NodeMaintenance{}, "m", func(m *medik8s.NodeMaintenance) {
+		apitest.Edit(t, s.client, newMaintenance("m", "n1"), func(m *medik8s.NodeMaintenance) {
 			delete(m.Annotations, paused.Annotation)
 			if value != nil {
 				metav1.SetMetaDataAnnotation(&m.ObjectMeta, paused.Annotation, *value)
@@ -54,7 +55,8 @@ func TestReconcile_Paused(t *testing.T) {
 	}
 	annotate(s, nil)
 	s.reconcile("m")
-	if err := s.client.Get(t.Context(), client.ObjectKey{Name: "m"}, object); !apierrors.IsNotFound(err) || inMaintenance(s.node("n1")) || s.holder("n1") != "" {
+	err := s.client.Get(t.Context(), client.ObjectKey{Name: "m"}, object)
+	if !apierrors.IsNotFound(err) || inMaintenance(s.node("n1")) || s.holder("n1") != "" {
 		t.Errorf("resumed while it is being deleted: %v, cordoned %v, lease held by %q", err, inMaintenance(s.node("n1")), s.holder("n1"))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/maintenance/plan"
@@ -125,7 +126,8 @@ func TestReconcile_LeaseHeldByOther(t *testing.T) {
 		}
 		s.clock.Step(result.RequeueAfter)
 	}
-	s.expect("m", medik8s.PhaseRunning, "failed to obtain a lease that is not owned by us", "LeaseHeld=HeldByOther", "Ready=HeldByOther", "Cordoned=NotStarted")
+	s.expect("m", medik8s.PhaseRunning, "failed to obtain a lease that is not owned by us",
+		"LeaseHeld=HeldByOther", "Ready=HeldByOther", "Cordoned=NotStarted")
 	if status := s.status("m"); status.ErrorOnLeaseCount != 0 || status.TotalPods != 1 || status.EvictionPods != 1 {
 		t.Errorf("%+v", status)
 	}
@@ -190,7 +192,7 @@ func TestReconcile_LeaseLost(t *testing.T) {
 		t.Errorf("%+v, count %d", s.node("n1").Spec, s.status("m").ErrorOnLeaseCount)
 	}
 	// The new holder cordons the node, which Drover does not undo.
-	update(s, &corev1.Node{}, "n1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	apitest.Edit(t, s.client, newNode("n1"), func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	s.acquireLease("x")
 	s.settle("m")
 	s.expect("m", medik8s.PhaseFailed, "maintenance failed: lease could not be extended")
@@ -280,7 +282,7 @@ func TestReconcile_CreatedAgain(t *testing.T) {
 		t.Fatalf("%v pods are being evicted, want 1", got)
 	}
 	// Deleted by force, as the operator does not see it in between.
-	update(s, &medik8s.NodeMaintenance{}, "m", func(m *medik8s.NodeMaintenance) { m.Finalizers = nil })
+	apitest.Edit(t, s.client, newMaintenance("m", "n1"), func(m *medik8s.NodeMaintenance) { m.Finalizers = nil })
 	if err := s.client.Delete(t.Context(), newMaintenance("m", "n1")); err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +357,7 @@ func TestReconcile_UncordonedByAnotherWriter(t *testing.T) {
 			s.options.Uncordon = policy
 			s.settle("m")
 			s.emitted()
-			update(s, &corev1.Node{}, "n1", func(n *corev1.Node) { n.Spec.Unschedulable = false })
+			apitest.Edit(t, s.client, newNode("n1"), func(n *corev1.Node) { n.Spec.Unschedulable = false })
 			s.settle("m")
 			if s.node("n1").Spec.Unschedulable != want {
 				t.Errorf("cordoned: %v", !want)
@@ -423,12 +425,12 @@ func TestReconcile_QuorumBlocked(t *testing.T) {
 			s.Guard = guard
 			if leased {
 				guard.deny = 3
-				s.fail["patch Node"] = apierrors.NewForbidden(corev1.Resource("nodes"), "n1", errors.New("no"))
+				s.Fail["patch Node"] = apierrors.NewForbidden(corev1.Resource("nodes"), "n1", errors.New("no"))
 				s.reconcile("m")
 				if s.holder("n1") == "" {
 					t.Fatal("the lease is not held")
 				}
-				delete(s.fail, "patch Node")
+				delete(s.Fail, "patch Node")
 				guard.deny = guard.requests + 1
 			}
 			s.reconcile("m")
@@ -489,23 +491,23 @@ func TestReconcile_CordonRecords(t *testing.T) {
 func TestReconcile_NodePatchFails(t *testing.T) {
 	gone := apierrors.NewForbidden(corev1.Resource("nodes"), "n1", errors.New("denied by policy"))
 	s := newFixture(t, newNode("n1"), newMaintenance("m", "n1"))
-	s.fail["patch Node"] = gone
+	s.Fail["patch Node"] = gone
 	result, _ := s.reconcile("m")
 	s.expect("m", medik8s.PhaseRunning, "denied by policy", "Cordoned=Denied")
 	if result.RequeueAfter != plan.RetryDenied {
 		t.Errorf("next try in %s", result.RequeueAfter)
 	}
-	s.fail["patch Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "n1", nil)
+	s.Fail["patch Node"] = apierrors.NewConflict(corev1.Resource("nodes"), "n1", nil)
 	for i, want := range []time.Duration{controller.RetryConflict, 2 * controller.RetryConflict, 4 * controller.RetryConflict} {
 		if result, _ = s.reconcile("m"); result.RequeueAfter != want {
 			t.Errorf("after conflict %d: next try in %s", i+1, result.RequeueAfter)
 		}
 	}
-	s.fail["patch Node"] = errors.New("connection refused")
+	s.Fail["patch Node"] = errors.New("connection refused")
 	if _, err := s.Reconcile(t.Context(), requestFor("m")); err == nil {
 		t.Error("a failure is not tried again with a backoff")
 	}
-	delete(s.fail, "patch Node")
+	delete(s.Fail, "patch Node")
 	s.settle("m")
 	s.expect("m", medik8s.PhaseSucceeded, "")
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -13,6 +12,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/maintenance/plan"
+	"github.com/drover-io/drover/internal/watch"
 )
 
 // indexNode is the index of NodeMaintenances by spec.nodeName.
@@ -22,15 +22,16 @@ const indexNode = "spec.nodeName"
 type Registry struct {
 	cache client.Reader
 
+	// released has an event when a NodeMaintenance of any group has released a node: another one may wait for the node.
+	released watch.NodeEvents
+
 	mu     sync.Mutex
 	served []*Group
-	// listeners enqueue the NodeMaintenances of a node in the controller of each group.
-	listeners map[*Group]func(node string)
 }
 
 // NewRegistry returns a Registry that reads from a cache with the indexes of Index.
 func NewRegistry(cache client.Reader) *Registry {
-	return &Registry{cache: cache, listeners: map[*Group]func(string){}}
+	return &Registry{cache: cache}
 }
 
 // serve adds a group while its controller runs.
@@ -42,28 +43,6 @@ func (r *Registry) serve(group *Group) (stop func()) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.served = slices.DeleteFunc(r.served, func(g *Group) bool { return g == group })
-	}
-}
-
-// listen has a function called when a NodeMaintenance of any group has released a node, until the returned function is called.
-func (r *Registry) listen(group *Group, listener func(node string)) (stop func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.listeners[group] = listener
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.listeners, group)
-	}
-}
-
-// notifyReleased calls all listeners: another NodeMaintenance may wait for the node.
-func (r *Registry) notifyReleased(node string) {
-	r.mu.Lock()
-	listeners := slices.Collect(maps.Values(r.listeners))
-	r.mu.Unlock()
-	for _, listener := range listeners {
-		listener(node)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 )
@@ -155,7 +156,7 @@ func TestLease_Denied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, newNode("n1"), newMaintenance("m", "n1"), newPod("a", "n1"))
-			s.fail = test.fail
+			s.Fail = test.fail
 			if result, _ := s.reconcile("m"); result.RequeueAfter != plan.RetryDenied {
 				t.Errorf("the next attempt is in %s", result.RequeueAfter)
 			}
@@ -163,7 +164,7 @@ func TestLease_Denied(t *testing.T) {
 			if inMaintenance(s.node("n1")) || s.evicting() != 0 {
 				t.Error("the node is cordoned without its lease")
 			}
-			clear(s.fail)
+			clear(s.Fail)
 			s.settle("m")
 			s.expect("m", medik8s.PhaseRunning, "", "LeaseHeld=Held", "Cordoned=Cordoned")
 		})
@@ -174,14 +175,14 @@ func TestLease_Denied(t *testing.T) {
 func TestLease_RenewalDenied(t *testing.T) {
 	s := newFixture(t, newNode("n1"), newMaintenance("m", "n1"), newPod("a", "n1"))
 	s.settle("m")
-	s.fail["update Lease"] = apierrors.NewForbidden(corev1.Resource("leases"), "node-n1", errors.New("no Role"))
+	s.Fail["update Lease"] = apierrors.NewForbidden(corev1.Resource("leases"), "node-n1", errors.New("no Role"))
 	s.clock.Step(nodelease.RenewAfter)
 	s.reconcile("m")
 	s.expect("m", medik8s.PhaseRunning, "no Role", "LeaseHeld=Denied", "Cordoned=Cordoned")
 	if !inMaintenance(s.node("n1")) || s.evicting() != 0 {
 		t.Errorf("cordoned %v, %v pods are being evicted", inMaintenance(s.node("n1")), s.evicting())
 	}
-	clear(s.fail)
+	clear(s.Fail)
 	s.settle("m")
 	s.expect("m", medik8s.PhaseRunning, "", "LeaseHeld=Held", "Cordoned=Cordoned")
 	if s.evicting() != 1 {
@@ -203,7 +204,7 @@ func TestRelease_InvalidSpec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newFixture(t, newNode("n1"), newMaintenance("m", "n1"), newPod("a", "n1"))
 			s.settle("m")
-			update(s, &medik8s.NodeMaintenance{}, "m", func(m *medik8s.NodeMaintenance) { m.Spec.Drain = invalid })
+			apitest.Edit(t, s.client, newMaintenance("m", "n1"), func(m *medik8s.NodeMaintenance) { m.Spec.Drain = invalid })
 			s.reconcile("m")
 			if status := s.status("m"); status.Phase != medik8s.PhaseRunning {
 				t.Errorf("before the deletion it is %s: %s", status.Phase, status.LastError)

@@ -9,10 +9,10 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/maintenance/plan"
 )
 
@@ -33,8 +33,7 @@ func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, prog
 	}
 	changed := copyOf(in.Object)
 	*changed.GetStatus() = after
-	patch := client.MergeFromWithOptions(in.Object, client.MergeFromWithOptimisticLock{})
-	if err := rc.Writer.Status().Patch(ctx, changed, patch, fieldOwner); err != nil {
+	if err := rc.Writer.Status().Patch(ctx, changed, controller.GuardedPatch(in.Object), fieldOwner); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	rc.expect(changed)

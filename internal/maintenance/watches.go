@@ -8,7 +8,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/workqueue"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -54,20 +53,16 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				if initial {
 					priority = watch.Initial
 				}
-				queue.Add(priority, request(object))
+				queue.Add(priority, watch.RequestFor(object))
 			},
 			Updated: r.maintenanceUpdated,
 			Deleted: func(_ context.Context, queue watch.Queue, object plan.Object) {
-				queue.Add(watch.Repair, request(object))
-				r.Registry.notifyReleased(object.GetSpec().NodeName)
+				queue.Add(watch.Repair, watch.RequestFor(object))
+				r.Registry.released.Emit(object.GetSpec().NodeName)
 			},
 		}),
 		// Another NodeMaintenance, of either group, has released the node.
-		source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			to := watch.NewQueue(queue)
-			context.AfterFunc(ctx, r.Registry.listen(r.group, func(node string) { to.Add(watch.Rollout, r.nodeToMaintenances(ctx, node)...) }))
-			return nil
-		}),
+		r.Registry.released.Source(r.nodeToMaintenances),
 		// A Node is created, deleted, changed by another writer, or becomes unreachable.
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 			Created: func(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
@@ -93,12 +88,12 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 // maintenanceUpdated ignores the controller's own writes.
 func (r *Reconciler) maintenanceUpdated(_ context.Context, queue watch.Queue, before, after plan.Object) {
 	if hasReleased(after) && !hasReleased(before) {
-		r.Registry.notifyReleased(after.GetSpec().NodeName)
+		r.Registry.released.Emit(after.GetSpec().NodeName)
 	}
 	if last, own := r.versions.Own(string(after.GetUID()), after.GetResourceVersion()); own && !last.Awaited && before.GetUID() == after.GetUID() {
 		return
 	}
-	queue.Add(watch.Repair, request(after))
+	queue.Add(watch.Repair, watch.RequestFor(after))
 }
 
 // nodeMatters reports whether anything of a Node has changed that a maintenance depends on. The cache has no heartbeats.
@@ -117,11 +112,7 @@ func (r *Reconciler) nodeToMaintenances(ctx context.Context, node string) []reco
 	}
 	requests := make([]reconcile.Request, len(objects))
 	for i, object := range objects {
-		requests[i] = request(object)
+		requests[i] = watch.RequestFor(object)
 	}
 	return requests
-}
-
-func request(object client.Object) reconcile.Request {
-	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 }

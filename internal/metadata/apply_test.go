@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -73,7 +74,7 @@ func TestReport_LatencyOfARollout(t *testing.T) {
 	s, set, _, _ := one(t, Options{})
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	change := func(team string) {
-		edit(t, s, set, func(m *machinev1beta1.MachineSet) { m.Spec.Template.Spec.Labels = map[string]string{"team": team} })
+		apitest.Edit(t, s.client, set, func(m *machinev1beta1.MachineSet) { m.Spec.Template.Spec.Labels = map[string]string{"team": team} })
 		s.tracker.startRollout(plan.DeclarationOf(set), members("m1"), set.CreationTimestamp.Time, s.clock.Now())
 	}
 	change("red")
@@ -121,11 +122,11 @@ func TestApply_ContentionForTheRecord(t *testing.T) {
 	}{
 		{"Node", "Node/n1", func(t *testing.T, s *fixture) {
 			t.Helper()
-			edit(t, s, nodeOf("n1"), func(n *corev1.Node) { n.Annotations = nil })
+			apitest.Edit(t, s.client, nodeOf("n1"), func(n *corev1.Node) { n.Annotations = nil })
 		}},
 		{"Machine", "Machine/m1", func(t *testing.T, s *fixture) {
 			t.Helper()
-			edit(t, s, machineOf(setOf("a", nil), "m1", ""), func(m *machinev1beta1.Machine) { m.Annotations = nil })
+			apitest.Edit(t, s.client, machineOf(setOf("a", nil), "m1", ""), func(m *machinev1beta1.Machine) { m.Annotations = nil })
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -159,7 +160,7 @@ func TestApply_ContentionForTheRecord(t *testing.T) {
 func TestApply_ConflictsBackOff(t *testing.T) {
 	s, _, _, node := one(t, Options{})
 	s.must(t, "m1", "Machine/m1 Node/n1")
-	edit(t, s, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
+	apitest.Edit(t, s.client, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
 	s.fail["Node"] = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("modified"))
 	for i, want := range []time.Duration{controller.RetryConflict, 2 * controller.RetryConflict, 4 * controller.RetryConflict} {
 		if result := s.must(t, "m1", ""); result.RequeueAfter != want {
@@ -174,7 +175,7 @@ func TestApply_ConflictsBackOff(t *testing.T) {
 	if s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 1 {
 		t.Error("the Machine does not count as synced")
 	}
-	edit(t, s, node, func(n *corev1.Node) { n.Annotations[ownership.AnnotationRecord] = "{" })
+	apitest.Edit(t, s.client, node, func(n *corev1.Node) { n.Annotations[ownership.AnnotationRecord] = "{" })
 	s.fail["Node"] = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("modified"))
 	if result := s.must(t, "m1", ""); result.RequeueAfter != controller.RetryConflict {
 		t.Errorf("after a successful write it begins again, not with %s", result.RequeueAfter)

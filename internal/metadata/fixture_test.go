@@ -2,7 +2,6 @@ package metadata
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -35,14 +35,6 @@ type fixture struct {
 	patches []string
 	// fail holds errors that are returned instead of the API server's answer, by kind.
 	fail map[string]error
-}
-
-// fieldIndexer adds the indexes of Index to a client in memory.
-type fieldIndexer struct{ builder *fake.ClientBuilder }
-
-func (i fieldIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	i.builder.WithIndex(object, field, extract)
-	return nil
 }
 
 func newScheme(t *testing.T) *runtime.Scheme {
@@ -69,7 +61,7 @@ func newFixture(t *testing.T, options Options, objects ...client.Object) *fixtur
 			return next.Patch(ctx, object, patch, opts...)
 		},
 	})
-	if err := Index(t.Context(), fieldIndexer{builder}); err != nil {
+	if err := Index(t.Context(), apitest.Indexer{Builder: builder}); err != nil {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
@@ -128,48 +120,10 @@ func (s *fixture) must(t *testing.T, machine, patches string) reconcile.Result {
 }
 
 // emitted returns the events since the last call, without their messages.
-func (s *fixture) emitted() string {
-	var out []string
-	for {
-		select {
-		case event := <-s.events.Events:
-			words := strings.SplitN(event, " ", 3)
-			out = append(out, strings.Join(words[:2], " "))
-		default:
-			return strings.Join(out, ", ")
-		}
-	}
-}
+func (s *fixture) emitted() string { return strings.Join(apitest.Events(s.events), ", ") }
 
-// edit changes an object as another writer would.
-func edit[T client.Object](t *testing.T, s *fixture, object T, change func(T)) {
-	t.Helper()
-	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-		t.Fatal(err)
-	}
-	change(object)
-	if err := s.client.Update(t.Context(), object); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// metric reads one number: a counter, a gauge, or how often a histogram observed.
+// metric returns a number, zero without such a series.
 func (s *fixture) metric(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
-	families, err := s.gather.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			var values []string
-			for _, pair := range metric.GetLabel() {
-				values = append(values, pair.GetValue())
-			}
-			if family.GetName() == name && fmt.Sprint(values) == fmt.Sprint(labels) {
-				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
-			}
-		}
-	}
-	return 0
+	return max(apitest.Metric(t, s.gather, name, labels...), 0)
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -39,7 +40,7 @@ func TestFollowLink_EnqueuesAllMachines(t *testing.T) {
 	})
 	link = true
 	s.must(t, "m1", "Node/n1")
-	edit(t, s, node, func(*corev1.Node) {})
+	apitest.Edit(t, s.client, node, func(*corev1.Node) {})
 	if got := node.Annotations[plan.AnnotationMachine]; got != "machines/m1" {
 		t.Errorf("the Node names %q", got)
 	}

@@ -159,7 +159,7 @@ func TestObserve_CacheFails(t *testing.T) {
 	if err := s.observeNode(t.Context(), &observation{machine: owned}); !errors.Is(err, errReader) {
 		t.Errorf("node: %v", err)
 	}
-	if got := s.members(t.Context(), setOf("a", blue)); len(got) != 0 {
+	if got := s.machineSetToMachines(t.Context(), setOf("a", blue)); len(got) != 0 {
 		t.Errorf("members: %v", got)
 	}
 }

@@ -1,11 +1,10 @@
 package metadata
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -53,27 +52,13 @@ type Metrics struct {
 
 // NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		propagation: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: propagationDoc.Name, Help: propagationDoc.Help,
-			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500},
-		}),
-		writes:     counterVec(writesDoc),
-		nodes:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: nodesDoc.Name, Help: nodesDoc.Help}, nodesDoc.Labels),
-		repairs:    prometheus.NewCounter(prometheus.CounterOpts{Name: repairsDoc.Name, Help: repairsDoc.Help}),
-		contention: prometheus.NewCounter(prometheus.CounterOpts{Name: contentionDoc.Name, Help: contentionDoc.Help}),
-		failures:   counterVec(mnmoDoc),
+		propagation: c.Histogram(propagationDoc, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500),
+		writes:      c.CounterVec(writesDoc), nodes: c.GaugeVec(nodesDoc), repairs: c.Counter(repairsDoc), contention: c.Counter(contentionDoc),
+		failures: c.CounterVec(mnmoDoc),
 	}
-	for _, collector := range []prometheus.Collector{m.propagation, m.writes, m.nodes, m.repairs, m.contention, m.failures} {
-		if err := registry.Register(collector); err != nil {
-			return nil, fmt.Errorf("registering the metrics of the metadata capability: %w", err)
-		}
-	}
-	return m, nil
-}
-
-func counterVec(doc status.MetricDoc) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: doc.Name, Help: doc.Help}, doc.Labels)
+	return m, c.Err()
 }
 
 func (m *Metrics) setNodes(set types.NamespacedName, state plan.State, count int) {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -36,9 +37,9 @@ func TestReconcile_WritesOnce(t *testing.T) {
 	if got := s.emitted(); got != "Normal MetadataSynced" {
 		t.Errorf("events %s", got)
 	}
-	edit(t, s, node, func(n *corev1.Node) { n.Labels["foreign"] = "1" })
+	apitest.Edit(t, s.client, node, func(n *corev1.Node) { n.Labels["foreign"] = "1" })
 	s.must(t, "m1", "")
-	edit(t, s, set, func(m *machinev1beta1.MachineSet) {
+	apitest.Edit(t, s.client, set, func(m *machinev1beta1.MachineSet) {
 		m.Spec.Template.Spec.Labels = map[string]string{"team": "red"}
 		m.Generation = 2
 	})
@@ -63,12 +64,12 @@ func TestReconcile_UndoesManualEdits(t *testing.T) {
 	s, _, machine, node := one(t, Options{})
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	s.emitted()
-	edit(t, s, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
+	apitest.Edit(t, s.client, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
 	s.must(t, "m1", "Node/n1")
 	if got := s.emitted(); got != "Normal MetadataRepaired" {
 		t.Errorf("events %s", got)
 	}
-	edit(t, s, machine, func(m *machinev1beta1.Machine) { m.Spec.Labels["team"] = "x" })
+	apitest.Edit(t, s.client, machine, func(m *machinev1beta1.Machine) { m.Spec.Labels["team"] = "x" })
 	s.must(t, "m1", "Machine/m1")
 	if got := s.metric(t, repairsDoc.Name); got != 2 {
 		t.Errorf("%v repairs", got)
@@ -81,7 +82,7 @@ func TestReconcile_LeavesContendedKeysAlone(t *testing.T) {
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	var result reconcile.Result
 	for range contentionThreshold {
-		edit(t, s, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
+		apitest.Edit(t, s.client, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
 		result = s.must(t, "m1", "Node/n1")
 	}
 	s.emitted()
@@ -93,7 +94,7 @@ func TestReconcile_LeavesContendedKeysAlone(t *testing.T) {
 	if s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
 		t.Error("the Machine is not held although a key is left alone")
 	}
-	edit(t, s, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
+	apitest.Edit(t, s.client, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
 	if result := s.must(t, "m1", ""); result.RequeueAfter != contentionPause {
 		t.Errorf("reconciled again after %s", result.RequeueAfter)
 	}

@@ -168,7 +168,7 @@ func (rc *reconciliation) countFailure() {
 // trackRollout starts to track the rollout of a MachineSet whose own event is still on its way.
 func (r *Reconciler) trackRollout(ctx context.Context, set *machineSet) {
 	if set != nil && !r.tracker.knows(set.key) {
-		r.tracker.startRollout(set.declaration, keysOf(r.members(ctx, set.MachineSet)), set.CreationTimestamp.Time, r.clock.Now())
+		r.tracker.startRollout(set.declaration, keysOf(r.machineSetToMachines(ctx, set.MachineSet)), set.CreationTimestamp.Time, r.clock.Now())
 	}
 }
 

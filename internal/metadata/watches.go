@@ -71,13 +71,13 @@ func (r *Reconciler) followLink(ctx context.Context, queue watch.Queue) {
 			continue
 		}
 		for i := range machines.Items {
-			queue.Add(watch.Initial, request(&machines.Items[i]))
+			queue.Add(watch.Initial, watch.RequestFor(&machines.Items[i]))
 		}
 	}
 }
 
 func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet, initial bool) {
-	members := r.members(ctx, set)
+	members := r.machineSetToMachines(ctx, set)
 	r.tracker.startRollout(plan.DeclarationOf(set), keysOf(members), set.CreationTimestamp.Time, r.clock.Now())
 	r.reportSelector(ctx, set)
 	if !initial {
@@ -98,7 +98,7 @@ func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, 
 		r.machineSets.forget(declaration.Key)
 		r.reportSelector(ctx, after)
 	}
-	members := r.members(ctx, after)
+	members := r.machineSetToMachines(ctx, after)
 	r.tracker.startRollout(declaration, keysOf(members), after.CreationTimestamp.Time, r.clock.Now())
 	log.FromContext(ctx).Info("MachineSet changed", "machineset", declaration.Key.String(), "generation", declaration.Generation,
 		"machines", len(members), "paused", declaration.Paused)
@@ -107,13 +107,14 @@ func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, 
 
 func (r *Reconciler) setDeleted(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet) {
 	key := client.ObjectKeyFromObject(set)
-	queue.Add(watch.Rollout, r.members(ctx, set)...)
+	queue.Add(watch.Rollout, r.machineSetToMachines(ctx, set)...)
 	r.machineSets.forget(key)
 	r.tracker.forgetSet(key)
 }
 
-// members returns every Machine that may belong to a MachineSet: those that it owns, and those without a controller that its selector matches.
-func (r *Reconciler) members(ctx context.Context, set *machinev1beta1.MachineSet) []reconcile.Request {
+// machineSetToMachines returns every Machine that may belong to a MachineSet: those that it owns, and those without a controller that its selector
+// matches.
+func (r *Reconciler) machineSetToMachines(ctx context.Context, set *machinev1beta1.MachineSet) []reconcile.Request {
 	machines, err := lookup.MachinesOfSet(ctx, r.cache, set.Namespace, set.UID)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot enqueue the Machines of a MachineSet", "machineset", client.ObjectKeyFromObject(set).String())
@@ -126,7 +127,7 @@ func (r *Reconciler) members(ctx context.Context, set *machinev1beta1.MachineSet
 		machine := &machines[i]
 		// This is wider than membership: a Machine that two sets select belongs to neither, and is reconciled when one of them goes.
 		if machine.DeletionTimestamp == nil && (metav1.GetControllerOfNoCopy(machine) != nil || membership.Selects(machine)) {
-			requests = append(requests, request(machine))
+			requests = append(requests, watch.RequestFor(machine))
 		}
 	}
 	return requests
@@ -142,11 +143,11 @@ func keysOf(requests []reconcile.Request) []types.NamespacedName {
 
 func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
 	if initial {
-		queue.Add(watch.Initial, request(machine))
+		queue.Add(watch.Initial, watch.RequestFor(machine))
 		return
 	}
-	queue.Add(watch.Repair, request(machine))
-	r.addNode(ctx, queue, watch.Repair, machineapi.NodeName(machine))
+	queue.Add(watch.Repair, watch.RequestFor(machine))
+	queue.Add(watch.Repair, r.nodeToMachines(ctx, machineapi.NodeName(machine))...)
 }
 
 func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
@@ -157,11 +158,11 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own && !last.Awaited {
 		return
 	}
-	queue.Add(watch.Repair, request(after))
+	queue.Add(watch.Repair, watch.RequestFor(after))
 	if machineapi.NodeName(before) != machineapi.NodeName(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
 		// Another Machine that names one of the two Nodes may now be the only one, or no longer.
-		r.addNode(ctx, queue, watch.Repair, machineapi.NodeName(before))
-		r.addNode(ctx, queue, watch.Repair, machineapi.NodeName(after))
+		queue.Add(watch.Repair, r.nodeToMachines(ctx, machineapi.NodeName(before))...)
+		queue.Add(watch.Repair, r.nodeToMachines(ctx, machineapi.NodeName(after))...)
 	}
 }
 
@@ -184,12 +185,12 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 	r.versions.Forget(string(machine.UID))
 	r.contention.forget(plan.OnMachine, key.String())
 	r.metrics.failures.DeleteLabelValues(machine.Name)
-	r.addNode(ctx, queue, watch.Repair, machineapi.NodeName(machine))
+	queue.Add(watch.Repair, r.nodeToMachines(ctx, machineapi.NodeName(machine))...)
 }
 
 func (r *Reconciler) nodeCreated(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 	if !initial {
-		r.addNode(ctx, queue, watch.Repair, node.Name)
+		queue.Add(watch.Repair, r.nodeToMachines(ctx, node.Name)...)
 	}
 }
 
@@ -211,31 +212,28 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 		// have been written that still wait for their turn.
 		priority = watch.Initial
 	}
-	r.addNode(ctx, queue, priority, after.Name)
+	queue.Add(priority, r.nodeToMachines(ctx, after.Name)...)
 }
 
 func (r *Reconciler) nodeDeleted(ctx context.Context, queue watch.Queue, node *corev1.Node) {
 	r.versions.Forget(string(node.UID))
 	r.contention.forget(plan.OnNode, node.Name)
 	r.metrics.failures.DeleteLabelValues(node.Name)
-	r.addNode(ctx, queue, watch.Repair, node.Name)
+	queue.Add(watch.Repair, r.nodeToMachines(ctx, node.Name)...)
 }
 
-// addNode enqueues the Machines of a Node.
-func (r *Reconciler) addNode(ctx context.Context, queue watch.Queue, priority int, node string) {
+// nodeToMachines returns the Machines that name a Node; none for an empty name.
+func (r *Reconciler) nodeToMachines(ctx context.Context, node string) []reconcile.Request {
 	if node == "" {
-		return
+		return nil
 	}
 	machines, err := lookup.MachinesOfNode(ctx, r.cache, node)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the Machine of a Node", "node", node)
-		return
 	}
+	requests := make([]reconcile.Request, len(machines))
 	for i := range machines {
-		queue.Add(priority, request(&machines[i]))
+		requests[i] = watch.RequestFor(&machines[i])
 	}
-}
-
-func request(machine *machinev1beta1.Machine) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: machine.Namespace, Name: machine.Name}}
+	return requests
 }

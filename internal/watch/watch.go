@@ -29,6 +29,11 @@ const (
 	Initial = -100
 )
 
+// RequestFor returns the request for an object.
+func RequestFor(object client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+}
+
 // Queue is where handlers put work items.
 type Queue struct {
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -86,6 +86,25 @@ func TestContributing_NamesEveryFileOfTheTask(t *testing.T) {
 	}
 }
 
+// TestContributing_ShowsWhatNodeEventsConcern: the table has each controller that watches Nodes, with a function that it has.
+func TestContributing_ShowsWhatNodeEventsConcern(t *testing.T) {
+	_, table, _ := strings.Cut(contributingSection(t, "Find the code"), "### Find what an event puts into the queue\n")
+	var shown, want []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(internal/[a-z]+)` \\| (?:`([A-Za-z]+)`)? *\\|").FindAllStringSubmatch(table, -1) {
+		shown = append(shown, row[1])
+		if watches := readFile(t, row[1]+"/watches.go"); row[2] != "" && !strings.Contains(watches, ") "+row[2]+"(") {
+			t.Errorf("%s/watches.go has no function %s", row[1], row[2])
+		}
+	}
+	for _, file := range goFilesWith(t, regexp.MustCompile(`(?m)cache, &corev1\.Node\{\}, `), "internal") {
+		want = append(want, filepath.Dir(file))
+	}
+	slices.Sort(shown)
+	if !slices.Equal(shown, want) {
+		t.Errorf("CONTRIBUTING.md shows the controllers %q, %q watch Nodes", shown, want)
+	}
+}
+
 // TestContributing_ShowsEveryPackage: the tree has a line for each folder of internal, and none for another one.
 func TestContributing_ShowsEveryPackage(t *testing.T) {
 	_, tree, _ := strings.Cut(contributingSection(t, "Find the code"), "    internal/\n")

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/watch"
 )
 
 // Settings configure an Engine.
@@ -44,9 +45,10 @@ type Engine struct {
 	metrics *Metrics
 	workers int
 
-	mu        sync.Mutex
-	listeners map[int]func(node string)
-	next      int
+	// answered has an event when the answer for a pod of a node has changed.
+	answered watch.NodeEvents
+
+	mu sync.Mutex
 	// emptied is when the pods of a node in drain were first seen to be gone. It starts anew after a restart.
 	emptied map[string]time.Time
 }
@@ -63,9 +65,9 @@ func New(pods Pods, cache, live client.Reader, writer client.Client, metrics *Me
 	e := &Engine{
 		pods: pods, cache: cache, live: live, writer: writer, clock: settings.Clock, metrics: metrics, workers: max(settings.Workers, 1),
 		queue:     newQueue(settings.Clock, rate.NewLimiter(limit, max(settings.Burst, 1)), metrics),
-		listeners: map[int]func(string){}, selectors: newSelectors(), emptied: map[string]time.Time{},
+		selectors: newSelectors(), emptied: map[string]time.Time{},
 	}
-	e.queue.send, e.queue.assess, e.queue.changed = e.send, e.assess, e.notify
+	e.queue.send, e.queue.assess, e.queue.changed = e.send, e.assess, e.answered.Emit
 	return e
 }
 
@@ -228,27 +230,4 @@ func (e *Engine) usedBy(ctx context.Context, volume string, used map[types.Names
 		return false, nil
 	}
 	return used[types.NamespacedName{Namespace: object.Spec.ClaimRef.Namespace, Name: object.Spec.ClaimRef.Name}], nil
-}
-
-// notify calls all listeners.
-func (e *Engine) notify(node string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, listener := range e.listeners {
-		listener(node)
-	}
-}
-
-// listen has a function called when the answer for a pod of a node has changed, until the returned function is called. It must not block.
-func (e *Engine) listen(listener func(node string)) (stop func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.next++
-	id := e.next
-	e.listeners[id] = listener
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		delete(e.listeners, id)
-	}
 }

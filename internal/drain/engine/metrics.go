@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -33,22 +34,14 @@ type Metrics struct {
 	byNode map[string]map[drain.Reason]int
 }
 
-// NewMetrics registers the metrics.
+// NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
-	m := &Metrics{
-		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: evictionsDoc.Name, Help: evictionsDoc.Help}, evictionsDoc.Labels),
-		left:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: leftDoc.Name, Help: leftDoc.Help}, leftDoc.Labels),
-		byNode:    map[string]map[drain.Reason]int{},
-	}
+	c := controller.NewCollectors(registry)
+	m := &Metrics{evictions: c.CounterVec(evictionsDoc), left: c.GaugeVec(leftDoc), byNode: map[string]map[drain.Reason]int{}}
 	for _, reason := range drain.Reasons {
 		m.left.WithLabelValues(string(reason))
 	}
-	for _, collector := range []prometheus.Collector{m.evictions, m.left} {
-		if err := registry.Register(collector); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, c.Err()
 }
 
 // report replaces the counts of the pods that are left on a node; nil removes them.

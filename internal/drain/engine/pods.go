@@ -5,11 +5,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Pods reads the pods for an Engine. They have only the fields that a drain needs, and must not be changed.
@@ -18,32 +16,6 @@ type Pods interface {
 	On(ctx context.Context, node string) ([]*corev1.Pod, error)
 	// Get returns a pod, nil when there is none.
 	Get(ctx context.Context, key types.NamespacedName) (*corev1.Pod, error)
-}
-
-// ClientPods reads pods with a client that has the index IndexNode.
-type ClientPods struct{ client.Reader }
-
-// On lists the pods that are bound to a node.
-func (p ClientPods) On(ctx context.Context, node string) ([]*corev1.Pod, error) {
-	var list corev1.PodList
-	if err := p.List(ctx, &list, client.MatchingFields{IndexNode: node}); err != nil {
-		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
-	}
-	pods := make([]*corev1.Pod, len(list.Items))
-	for i := range list.Items {
-		pods[i] = &list.Items[i]
-	}
-	return pods, nil
-}
-
-// Get returns a pod, nil when there is none.
-func (p ClientPods) Get(ctx context.Context, key types.NamespacedName) (*corev1.Pod, error) {
-	pod := &corev1.Pod{}
-	err := p.Reader.Get(ctx, key, pod)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return pod, err
 }
 
 // CachedPods reads pods from the informer of a cache whose transform is TrimPod. An empty corev1.Pod takes more than a kibibyte, so the cache has

@@ -11,7 +11,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -111,11 +110,7 @@ func (e *Engine) Sources(cache ctrlcache.Cache, requests func(ctx context.Contex
 			},
 		}),
 		// An eviction was answered.
-		source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			to := watch.NewQueue(queue)
-			context.AfterFunc(ctx, e.listen(func(node string) { add(ctx, to, node) }))
-			return nil
-		}),
+		e.answered.Source(requests),
 	}
 }
 

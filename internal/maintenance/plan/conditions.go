@@ -48,7 +48,8 @@ const (
 func ConditionDocs() []status.ConditionDoc {
 	return []status.ConditionDoc{
 		{Type: ConditionReady, Reason: ReasonReady,
-			When: "True: the node is leased, cordoned and drained; you can work on it. Otherwise Ready has the reason of the first condition that is not True"},
+			When: "True: the node is leased, cordoned and drained; you can work on it. Otherwise Ready has the reason of the first condition " +
+				"that is not True"},
 		{Type: ConditionLeaseHeld, Reason: ReasonHeld, When: "True: Drover holds the node's lease, and renews it"},
 		{Type: ConditionLeaseHeld, Reason: ReasonHeldByOther, When: "another holder has the node's lease; the message says who, and until when"},
 		{Type: ConditionLeaseHeld, Reason: ReasonLost, When: "another holder has acquired the lease that Drover held"},

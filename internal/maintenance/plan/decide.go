@@ -96,7 +96,8 @@ func (d *Decision) decideRecord(in *Input) {
 		return
 	case in.Owner.Invalid:
 		d.Progress.BlockCordon(ReasonBadRecord, fmt.Sprintf(
-			"annotation %s of node %s names no object that can have cordoned it; remove the annotation when nothing else works on the node: by %q, object %q",
+			"annotation %s of node %s names no object that can have cordoned it; remove the annotation when nothing else works on the node: "+
+				"by %q, object %q",
 			drain.AnnotationCordon, in.Node.Name, record.By, record.Object), 0)
 	default:
 		// The end of the owner need not be an event here.
@@ -108,8 +109,8 @@ func (d *Decision) decideRecord(in *Input) {
 	}
 }
 
-// RecordToUndo returns the record of what a NodeMaintenance that is deleted undoes on the node; nil for nothing. If the record cannot be read, what was
-// there before is not known: then everything that node-maintenance-operator would undo is undone, so that the object can be deleted.
+// RecordToUndo returns the record of what a NodeMaintenance that is deleted undoes on the node; nil for nothing. If the record cannot be read, what
+// was there before is not known: then everything that node-maintenance-operator would undo is undone, so that the object can be deleted.
 func (in *Input) RecordToUndo() *drain.CordonRecord {
 	switch {
 	case in.IsOwner():
@@ -120,8 +121,8 @@ func (in *Input) RecordToUndo() *drain.CordonRecord {
 	return nil
 }
 
-// LeasesToRelease reports whether a NodeMaintenance that is deleted releases the lease and the second lease of its group. All NodeMaintenances have the
-// same holder, so the last one of a node releases them.
+// LeasesToRelease reports whether a NodeMaintenance that is deleted releases the lease and the second lease of its group. All NodeMaintenances have
+// the same holder, so the last one of a node releases them.
 func (in *Input) LeasesToRelease() (lease, ownLease bool) {
 	others := in.others()
 	return len(others) == 0 && in.Owner.Name == "", in.OwnLease && !slices.ContainsFunc(others, func(p Peer) bool { return p.OwnLease })

@@ -44,10 +44,12 @@ func TestDecide(t *testing.T) {
 		"no node: failed": {
 			changes: []change{func(in *Input, _ *medik8s.NodeMaintenance) { in.Node = nil }}, reason: ReasonNoNode, message: `nodes "n1" not found`,
 		},
-		"an older one: failed":                 {changes: []change{older}, reason: ReasonOtherFirst, message: "already exists: older"},
-		"an older one, own record: drain":      {changes: []change{older, withRecord("NodeMaintenance/own")}, action: Drain, record: "NodeMaintenance/own"},
-		"a younger one: drain":                 {changes: []change{younger}, action: Drain},
-		"a younger one with the record: fails": {changes: []change{younger, withRecord("NodeMaintenance/younger")}, reason: ReasonOtherFirst, message: "younger"},
+		"an older one: failed":            {changes: []change{older}, reason: ReasonOtherFirst, message: "already exists: older"},
+		"an older one, own record: drain": {changes: []change{older, withRecord("NodeMaintenance/own")}, action: Drain, record: "NodeMaintenance/own"},
+		"a younger one: drain":            {changes: []change{younger}, action: Drain},
+		"a younger one with the record: fails": {
+			changes: []change{younger, withRecord("NodeMaintenance/younger")}, reason: ReasonOtherFirst, message: "younger",
+		},
 		"invalid rules: nothing": {
 			changes: []change{drained(medik8s.DrainSpec{PodRules: []medik8s.PodRule{{PodSelector: &metav1.LabelSelector{
 				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}},

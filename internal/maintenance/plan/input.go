@@ -112,7 +112,8 @@ func (in *Input) NeedsOwner() bool {
 	return in.first() == nil
 }
 
-// first returns the NodeMaintenance that the node is maintained for in place of this one: the one that has cordoned it, else the oldest; nil for none.
+// first returns the NodeMaintenance that the node is maintained for in place of this one: the one that has cordoned it, else the oldest; nil for
+// none.
 func (in *Input) first() *Peer {
 	if in.IsOwner() || len(in.Peers) == 0 {
 		return nil

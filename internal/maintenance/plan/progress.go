@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/status"
 )
 
 const (
@@ -73,59 +76,52 @@ func (p *Progress) SetCordoned(since time.Time) {
 	p.Cordon = Condition{Met: true, Reason: ReasonCordoned, Message: "since " + since.Format(time.RFC3339)}
 }
 
-// Lease is the answer to the request for the lease of the node.
-type Lease struct {
-	// RenewIn is when it is renewed.
-	RenewIn time.Duration
-	// Held is why another holder has it, which ends at Until; nil if none has it.
-	Held  error
-	Until time.Time
-	// Denied is why the API server denies the request; nil if it does not. NamespaceMissing reports that the namespace of the leases is missing.
-	Denied           error
-	NamespaceMissing bool
-}
-
-// SetLease reports the answer to the request for the lease. Without the lease no Pod is evicted: another controller may work on the node.
-func (in *Input) SetLease(p *Progress, lease Lease) {
+// SetLease reports the answer to a request for the lease, which is renewed after a while. Without the lease no Pod is evicted: another controller may
+// work on the node. It returns an error that says nothing about the lease.
+func (in *Input) SetLease(p *Progress, renewIn time.Duration, err error) error {
+	var held *nodelease.AlreadyHeldError
+	var missing *nodelease.NamespaceError
 	switch {
-	case lease.Held != nil:
-		in.setHeld(p, lease)
-	case lease.Denied != nil:
-		p.Lease, p.Problem = Condition{Reason: ReasonDenied, Message: lease.Denied.Error()}, lease.Denied.Error()
-		if lease.NamespaceMissing {
+	case err == nil:
+		p.Lease, p.LeaseErrors = Condition{Met: true, Reason: ReasonHeld, Message: "renewed for as long as the maintenance lasts"}, 0
+		p.Retry(renewIn)
+		return nil
+	case errors.As(err, &held):
+		in.setHeld(p, held)
+	case status.Classify(err) != status.Denied:
+		return err
+	default:
+		p.Lease, p.Problem = Condition{Reason: ReasonDenied, Message: err.Error()}, err.Error()
+		if errors.As(err, &missing) {
 			p.Lease.Reason = ReasonNamespace
 		}
 		p.Retry(RetryDenied)
-	default:
-		p.Lease = Condition{Met: true, Reason: ReasonHeld, Message: "renewed for as long as the maintenance lasts"}
-		p.LeaseErrors = 0
-		p.Retry(lease.RenewIn)
-		return
 	}
 	if in.IsOwner() {
 		p.Cordon = Condition{Met: true, Reason: ReasonCordoned, Message: "the node stays cordoned while Drover cannot renew the lease"}
 	}
+	return nil
 }
 
 // setHeld reports that another holder has the lease. Failures count only if it was Drover's.
-func (in *Input) setHeld(p *Progress, lease Lease) {
-	p.Retry(min(max(lease.Until.Sub(in.Now), time.Second), in.lossInterval()))
+func (in *Input) setHeld(p *Progress, held *nodelease.AlreadyHeldError) {
+	p.Retry(min(max(held.Until.Sub(in.Now), time.Second), in.lossInterval()))
 	status := in.Object.GetStatus()
 	before := meta.FindStatusCondition(status.Conditions, ConditionLeaseHeld)
-	p.Lease = Condition{Reason: ReasonLost, Message: lease.Held.Error()}
+	p.Lease = Condition{Reason: ReasonLost, Message: held.Error()}
 	switch {
 	case status.Phase == medik8s.PhaseFailed && before != nil && before.Reason == ReasonLost && !in.IsOwner():
 		// Given up already; the maintenance begins again when the lease is available.
 		p.Failure = Condition{Reason: ReasonLost, Message: textGivenUp}
 	case in.IsOwner(), before != nil && before.Status == metav1.ConditionTrue:
-		p.Problem = fmt.Sprintf("%s: %s", textNotExtended, lease.Held)
+		p.Problem = fmt.Sprintf("%s: %s", textNotExtended, held)
 		if in.Now.Sub(in.lossCounted()) >= in.lossInterval() {
 			p.LeaseErrors++
 			p.LossCounted = true
 		}
 	default:
 		p.Lease.Reason = ReasonHeldByOther
-		p.Problem = fmt.Sprintf("%s: %s", textNotObtained, lease.Held)
+		p.Problem = fmt.Sprintf("%s: %s", textNotObtained, held)
 	}
 }
 
@@ -144,8 +140,8 @@ func (in *Input) lossCounted() time.Time {
 	return in.LossCounted
 }
 
-// GivesUp reports whether the node is uncordoned because its lease has been lost for too long. A node that has been drained stays cordoned: a user may
-// be working on it.
+// GivesUp reports whether the node is uncordoned because its lease has been lost for too long. A node that has been drained stays cordoned: a user
+// may be working on it.
 func (in *Input) GivesUp(p *Progress) bool {
 	status := in.Object.GetStatus()
 	before := meta.FindStatusCondition(status.Conditions, ConditionLeaseHeld)

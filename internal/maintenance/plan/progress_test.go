@@ -5,10 +5,13 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/nodelease"
 )
 
 func TestInput_SetLease(t *testing.T) {
@@ -21,12 +24,15 @@ func TestInput_SetLease(t *testing.T) {
 		}
 	}
 	justCounted := func(in *Input, _ *medik8s.NodeMaintenance) { in.LossCounted = start.Add(-time.Second) }
-	held := Lease{Held: errors.New("held by x"), Until: start.Add(time.Hour)}
-	denied := errors.New("no Role")
+	held := &nodelease.AlreadyHeldError{Node: "n1", Holder: "x", Until: start.Add(time.Hour)}
+	expiring := &nodelease.AlreadyHeldError{Node: "n1", Holder: "x", Until: start.Add(2 * time.Second)}
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "node-n1", errors.New("no Role"))
+	missing := &nodelease.NamespaceError{Namespace: "medik8s-leases", Err: denied}
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "node-n1", errors.New("modified"))
 	for name, c := range map[string]struct {
 		changes []change
-		lease   Lease
-		want    Condition
+		err     error
+		want    string
 		cordon  string
 		errors  int
 		counted bool
@@ -35,48 +41,55 @@ func TestInput_SetLease(t *testing.T) {
 		givesUp bool
 	}{
 		"acquired: failures are over": {
-			changes: []change{phase(medik8s.PhaseRunning, 2)}, lease: Lease{RenewIn: time.Minute},
-			want: Condition{true, ReasonHeld, "renewed for as long as the maintenance lasts"}, retry: time.Minute,
+			changes: []change{phase(medik8s.PhaseRunning, 2)}, want: ReasonHeld, retry: time.Minute,
 		},
-		"held before the start: waits and does not count": {lease: held, want: Condition{false, ReasonHeldByOther, "held by x"}, retry: time.Minute},
-		"held for two seconds more":                       {lease: Lease{Held: held.Held, Until: start.Add(2 * time.Second)}, want: Condition{false, ReasonHeldByOther, "held by x"}, retry: 2 * time.Second},
+		"held before the start: waits and does not count": {err: held, want: ReasonHeldByOther, retry: time.Minute},
+		"held for two seconds more": {
+			err: expiring, want: ReasonHeldByOther, retry: 2 * time.Second,
+		},
 		"lost: counts and keeps the cordon": {
-			changes: []change{own, phase(medik8s.PhaseRunning, 1)}, lease: held, want: Condition{false, ReasonLost, "held by x"}, cordon: ReasonCordoned,
+			changes: []change{own, phase(medik8s.PhaseRunning, 1)}, err: held, want: ReasonLost, cordon: ReasonCordoned,
 			errors: 2, counted: true, retry: time.Minute,
 		},
 		"lost and counted a second ago: does not count": {
-			changes: []change{own, phase(medik8s.PhaseRunning, 1), justCounted}, lease: held, want: Condition{false, ReasonLost, "held by x"},
+			changes: []change{own, phase(medik8s.PhaseRunning, 1), justCounted}, err: held, want: ReasonLost,
 			cordon: ReasonCordoned, errors: 1, retry: time.Minute,
 		},
 		"lost for too long: gives up": {
-			changes: []change{own, phase(medik8s.PhaseRunning, 3), withLease(ReasonLost, 6*time.Minute)}, lease: held,
-			want: Condition{false, ReasonLost, "held by x"}, cordon: ReasonCordoned, errors: 4, counted: true, retry: time.Minute, givesUp: true,
+			changes: []change{own, phase(medik8s.PhaseRunning, 3), withLease(ReasonLost, 6*time.Minute)}, err: held,
+			want: ReasonLost, cordon: ReasonCordoned, errors: 4, counted: true, retry: time.Minute, givesUp: true,
 		},
 		"lost for too long after the drain: stays": {
-			changes: []change{own, phase(medik8s.PhaseSucceeded, 3), withLease(ReasonLost, 6*time.Minute)}, lease: held,
-			want: Condition{false, ReasonLost, "held by x"}, cordon: ReasonCordoned, errors: 4, counted: true, retry: time.Minute,
+			changes: []change{own, phase(medik8s.PhaseSucceeded, 3), withLease(ReasonLost, 6*time.Minute)}, err: held,
+			want: ReasonLost, cordon: ReasonCordoned, errors: 4, counted: true, retry: time.Minute,
 		},
 		"given up: failed, and waits": {
-			changes: []change{phase(medik8s.PhaseFailed, 4), withLease(ReasonLost, time.Hour)}, lease: held,
-			want: Condition{false, ReasonLost, "held by x"}, errors: 4, retry: time.Minute, failed: true,
+			changes: []change{phase(medik8s.PhaseFailed, 4), withLease(ReasonLost, time.Hour)}, err: held,
+			want: ReasonLost, errors: 4, retry: time.Minute, failed: true,
 		},
-		"denied": {lease: Lease{Denied: denied}, want: Condition{false, ReasonDenied, "no Role"}, retry: RetryDenied},
+		"denied": {err: denied, want: ReasonDenied, retry: RetryDenied},
 		"denied since the namespace is missing": {
-			changes: []change{own}, lease: Lease{Denied: denied, NamespaceMissing: true}, want: Condition{false, ReasonNamespace, "no Role"},
+			changes: []change{own}, err: missing, want: ReasonNamespace,
 			cordon: ReasonCordoned, retry: RetryDenied,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := newInput(c.changes...)
 			p := &Progress{LeaseErrors: in.Object.GetStatus().ErrorOnLeaseCount}
-			in.SetLease(p, c.lease)
-			if p.Lease != c.want || p.Cordon.Reason != c.cordon || p.RetryIn != c.retry {
+			if err := in.SetLease(p, time.Minute, c.err); err != nil {
+				t.Fatal(err)
+			}
+			if p.Lease.Reason != c.want || p.Lease.Met != (c.err == nil) || p.Cordon.Reason != c.cordon || p.RetryIn != c.retry {
 				t.Errorf("lease %+v, cordon %+v, again in %s", p.Lease, p.Cordon, p.RetryIn)
 			}
 			if p.LeaseErrors != c.errors || p.LossCounted != c.counted || (p.Failure.Reason != "") != c.failed || in.GivesUp(p) != c.givesUp {
 				t.Errorf("%d failures, counted %v, failure %+v, gives up %v", p.LeaseErrors, p.LossCounted, p.Failure, in.GivesUp(p))
 			}
 		})
+	}
+	p := &Progress{}
+	if err := newInput().SetLease(p, 0, conflict); !errors.Is(err, conflict) || p.Lease.Reason != "" {
+		t.Errorf("a conflict: %v, %+v", err, p.Lease)
 	}
 }
 

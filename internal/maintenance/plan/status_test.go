@@ -63,13 +63,16 @@ func TestStatus(t *testing.T) {
 		evicted  int
 	}{
 		{"blocked", Progress{Cordon: Condition{Reason: ReasonQuorum}, Problem: "quorum"}, medik8s.PhaseRunning, "quorum", ReasonQuorum, 0, 0},
-		{"draining", Progress{Lease: done, Cordon: done, Drain: Condition{Reason: ReasonDraining}, Report: report(2)}, medik8s.PhaseRunning, "", ReasonDraining, 0, 2},
+		{"draining", Progress{Lease: done, Cordon: done, Drain: Condition{Reason: ReasonDraining}, Report: report(2)},
+			medik8s.PhaseRunning, "", ReasonDraining, 0, 2},
 		{"half drained", Progress{Lease: done, Cordon: done, Drain: Condition{Reason: ReasonDraining}, Report: report(1), Ignored: "no force"},
 			medik8s.PhaseRunning, "no force", ReasonDraining, 50, 2},
-		{"drained", Progress{Lease: done, Cordon: done, Drain: done, Report: report(0), Ignored: "no force"}, medik8s.PhaseSucceeded, "", ReasonReady, 100, 2},
+		{"drained", Progress{Lease: done, Cordon: done, Drain: done, Report: report(0), Ignored: "no force"},
+			medik8s.PhaseSucceeded, "", ReasonReady, 100, 2},
 		{"late Pods", Progress{Lease: done, Cordon: done, Drain: Condition{Reason: ReasonDraining}, Report: report(3)},
 			medik8s.PhaseSucceeded, "", ReasonDraining, 0, 3},
-		{"failed", Progress{Failure: Condition{Reason: ReasonNoNode, Message: "no node"}, Problem: "ignored"}, medik8s.PhaseFailed, "no node", ReasonNoNode, 0, 3},
+		{"failed", Progress{Failure: Condition{Reason: ReasonNoNode, Message: "no node"}, Problem: "ignored"},
+			medik8s.PhaseFailed, "no node", ReasonNoNode, 0, 3},
 		{"paused", Progress{Paused: true}, medik8s.PhaseFailed, "no node", ReasonPaused, 0, 3},
 	} {
 		t.Run(step.name, func(t *testing.T) {

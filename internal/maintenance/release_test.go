@@ -103,7 +103,7 @@ func TestRelease_OwnLeaseOfOlderGroup(t *testing.T) {
 	object := newKubevirt("older", "n1")
 	object.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
 	s := newFixture(t, newNode("n1"), object, newMaintenance("m", "n1"))
-	older := &fixture{t: t, Reconciler: NewReconciler(Kubevirt(), s.Dependencies, s.options), client: s.client, clock: s.clock}
+	older := &fixture{t: t, Requests: s.Requests, Reconciler: NewReconciler(Kubevirt(), s.Dependencies, s.options), client: s.client, clock: s.clock}
 	older.settle("older")
 	s.settle("m")
 	s.read(object, "older")

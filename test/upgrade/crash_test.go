@@ -12,9 +12,9 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestCrashOfARun kills the operator before and after writes of a whole run. The next one must come to the same end: every Job ran exactly
-// once, and everything is given back.
-func TestCrashOfARun(t *testing.T) {
+// TestCrash kills the operator before and after writes of a whole run. The next process must come to the same end: every Job has run once, and
+// everything is restored.
+func TestCrash(t *testing.T) {
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the points to try
 	var want string
 	var writes int
@@ -36,7 +36,7 @@ func TestCrashOfARun(t *testing.T) {
 // It returns the Jobs that were made, and how many writes that took.
 func lifetime(t *testing.T, d harness.Disturbance) (made string, writes int) {
 	t.Helper()
-	s := newStage(t, plot{rules: 2, late: true, pool: pausedPool})
+	s := newScenario(t, scenarioOptions{rules: 2, late: true, pool: pausedMCP})
 	mark := s.AuditMark()
 	s.operator = harness.Start(t, env, d.Operator(1, harness.Options{}))
 	s.upgrade()
@@ -56,7 +56,7 @@ func lifetime(t *testing.T, d harness.Disturbance) (made string, writes int) {
 		}
 		return nil
 	})
-	s.restored()
+	s.expectRestored()
 	d.Wait()
 	if d.Kills() && !crashed {
 		t.Logf("the run was over before %s: how many there are depends on the time", d)
@@ -71,5 +71,5 @@ func lifetime(t *testing.T, d harness.Disturbance) (made string, writes int) {
 	if err := s.operator.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	return strings.Join(lines, "\n"), len(s.allWrites(mark))
+	return strings.Join(lines, "\n"), len(s.writesSince(mark))
 }

@@ -11,7 +11,7 @@ import (
 
 // TestReleasedNode_DrainBlocked has a budget block the drain by the machine-config-operator. The run's status and the plugin say which.
 func TestReleasedNode_DrainBlocked(t *testing.T) {
-	s := newStage(t, plot{})
+	s := newScenario(t, scenarioOptions{})
 	node := s.nodes[0]
 	s.Pod("app", harness.Pods{Node: node})
 	s.Budget("app", "app", harness.MinAvailable(1))
@@ -28,8 +28,8 @@ func TestReleasedNode_DrainBlocked(t *testing.T) {
 		}
 		return fmt.Errorf("the run is %s", harness.JSON(status))
 	})
-	s.says(t, 0, "PodDisruptionBudget "+s.Name+"/app", "upgrade", "status", s.Name+"/run")
+	s.run(t, 0, "PodDisruptionBudget "+s.Name+"/app", "upgrade", "status", s.Name+"/run")
 	s.ChangeBudget("app", harness.MinAvailable(0))
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 }

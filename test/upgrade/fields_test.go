@@ -29,7 +29,7 @@ func unstructuredRun(namespace, name string, window map[string]any) *unstructure
 
 // TestSchema_Schedule has the API server refuse schedules that are not five fields of cron.
 func TestSchema_Schedule(t *testing.T) {
-	s := &stage{Site: harness.NewWorld(t, env).Site()}
+	s := &scenario{Site: harness.NewWorld(t, env).Site()}
 	const refused, zone = "must be five fields of cron", "spec.windows[0].timeZone"
 	for schedule, want := range map[string]string{
 		"0 3 * * *": "", "*/15 0-5,22 1,15 JAN-MAR mon": "", "  0\t3 * * ?  ": "", "@daily": "", "@weekly": "",
@@ -55,7 +55,7 @@ func TestSchema_Schedule(t *testing.T) {
 
 // TestRestore_OlderThanSchema deletes a run whose schedule was taken before the schema refused it: the finalizer can be removed all the same.
 func TestRestore_OlderThanSchema(t *testing.T) {
-	s := newStage(t, plot{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }})
+	s := newScenario(t, scenarioOptions{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }})
 	before := s.state()
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeRunningJobs)
@@ -73,7 +73,7 @@ func TestRestore_OlderThanSchema(t *testing.T) {
 	if err := s.Client.Delete(t.Context(), s.get("run")); err != nil {
 		t.Fatal(err)
 	}
-	s.restored()
+	s.expectRestored()
 	s.Eventually("the run is gone", func() error {
 		err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: s.Name, Name: "run"}, &v1alpha1.MutexRunConfig{})
 		if apierrors.IsNotFound(err) {
@@ -84,7 +84,7 @@ func TestRestore_OlderThanSchema(t *testing.T) {
 }
 
 // withoutScheduleSchema calls do while the CRD of MutexRunConfigs has no rule for schedules.
-func (s *stage) withoutScheduleSchema(do func()) {
+func (s *scenario) withoutScheduleSchema(do func()) {
 	s.Helper()
 	crd := &unstructured.Unstructured{}
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
@@ -138,9 +138,9 @@ func (s *stage) withoutScheduleSchema(do func()) {
 	do()
 }
 
-// A duration that nobody could read would keep every run of the cluster from being read: the API server refuses it.
-func TestDurations(t *testing.T) {
-	s := &stage{Site: harness.NewWorld(t, env).Site()}
+// TestSchema_Durations checks that the API server rejects invalid durations: one would keep all runs of the cluster from being read.
+func TestSchema_Durations(t *testing.T) {
+	s := &scenario{Site: harness.NewWorld(t, env).Site()}
 	const many = "1h1m1s1h1m1s1h1m1s1h1m1s1h1m1s1h1m1s"
 	for _, field := range []string{"jobTimeout", "nodeTimeout", "duration"} {
 		for value, taken := range map[string]bool{

@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// managedBy has Kubernetes leave a Job to us. Its own controller takes more than a second for each, and there are hundreds.
+// managedBy has the tests end a Job. The controller of Kubernetes takes more than a second for each, and there are hundreds.
 const managedBy = "drover.dev/tests"
 
-// fateOf a Job is an annotation of its pods' template: how long it takes, "fails", or nothing for one that never ends.
-const fateOf = "test.drover.dev/fate"
+// annotationOutcome a Job is an annotation of its pods' template: how long it takes, "fails", or nothing for one that never ends.
+const annotationOutcome = "test.drover.dev/outcome"
 
 const (
 	fails      = "fails"
@@ -39,15 +39,15 @@ func runJobs(ctx context.Context) error {
 		if !ok || job.Spec.ManagedBy == nil || *job.Spec.ManagedBy != managedBy || len(job.Status.Conditions) > 0 {
 			return
 		}
-		fate := job.Spec.Template.Annotations[fateOf]
-		delay, err := time.ParseDuration(fate)
-		if fate == fails {
+		outcome := job.Spec.Template.Annotations[annotationOutcome]
+		delay, err := time.ParseDuration(outcome)
+		if outcome == fails {
 			delay = failsAfter
 		} else if err != nil {
 			return
 		}
 		time.AfterFunc(delay, func() {
-			_, err := clients.BatchV1().Jobs(job.Namespace).UpdateStatus(ctx, ended(job, fate != fails), metav1.UpdateOptions{})
+			_, err := clients.BatchV1().Jobs(job.Namespace).UpdateStatus(ctx, ended(job, outcome != fails), metav1.UpdateOptions{})
 			if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) {
 				fmt.Fprintf(os.Stderr, "ending Job %s: %v\n", job.Name, err)
 			}
@@ -60,7 +60,7 @@ func runJobs(ctx context.Context) error {
 	return nil
 }
 
-// ended is a Job as its controller leaves it.
+// ended returns a Job as its controller leaves it.
 func ended(job *batchv1.Job, well bool) *batchv1.Job {
 	now := metav1.Now()
 	done := job.DeepCopy()
@@ -72,7 +72,7 @@ func ended(job *batchv1.Job, well bool) *batchv1.Job {
 	}
 	for _, kind := range kinds {
 		done.Status.Conditions = append(done.Status.Conditions, batchv1.JobCondition{
-			Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now, Message: "as the test has it",
+			Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now, Message: "as the test says",
 		})
 	}
 	return done

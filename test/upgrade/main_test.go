@@ -1,5 +1,4 @@
-// Package upgrade states what gated upgrades of nodes are on a real control plane, in the words of their users. What OpenShift does itself is
-// simulated by drover-sandbox, which knows nothing of Drover.
+// Package upgrade tests gated upgrades of nodes on a real control plane. drover-sandbox simulates OpenShift, and knows nothing of Drover.
 package upgrade
 
 import (
@@ -20,10 +19,10 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(prepared{m}, options, &env, finish))
 }
 
-// prepared runs the tests on a control plane that has what OpenShift brings.
+// prepared runs the tests on a control plane with the CRDs and objects of OpenShift.
 type prepared struct{ m *testing.M }
 
-// Run implements what harness.Main runs.
+// Run prepares the control plane and runs the tests.
 func (p prepared) Run() int {
 	if env != nil {
 		ctx, cancel := context.WithCancel(context.Background())

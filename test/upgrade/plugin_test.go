@@ -12,19 +12,19 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestThePlugin goes through a run with kubectl drover upgrade alone.
-func TestThePlugin(t *testing.T) {
-	s := newStage(t, plot{late: true, pool: pausedPool})
+// TestPlugin takes a run from beginning to end with kubectl drover upgrade.
+func TestPlugin(t *testing.T) {
+	s := newScenario(t, scenarioOptions{late: true, pool: pausedMCP})
 	name := s.Name + "/run"
 	s.changeRule("rule0", func(rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("300ms") })
-	s.says(t, 0, "would do nothing", "upgrade", "plan", name)
+	s.run(t, 0, "would do nothing", "upgrade", "plan", name)
 	s.operator = s.Operator(harness.Options{})
-	s.says(t, 0, "suspended", "upgrade", "suspend", name)
-	s.says(t, 0, "is suspended already", "upgrade", "suspend", name)
+	s.run(t, 0, "suspended", "upgrade", "suspend", name)
+	s.run(t, 0, "is suspended already", "upgrade", "suspend", name)
 	s.upgrade()
 	s.await(v1alpha1.PhaseSuspended)
-	s.rulesLookedAt()
-	plan := s.says(t, 0, "2. "+s.nodes[1], "upgrade", "plan", name)
+	s.awaitRules()
+	plan := s.run(t, 0, "2. "+s.nodes[1], "upgrade", "plan", name)
 	for _, want := range []string{
 		"aims at version " + s.to, s.canary + " (canary)", "DoesNotExist", "mutexrule.openshift-optional.skrzypek.io/rule0." + s.Name,
 		"Jobs before: " + s.Name + "/job0-", "Jobs after: ",
@@ -36,21 +36,21 @@ func TestThePlugin(t *testing.T) {
 			t.Errorf("the plan has no %q:\n%s", want, plan)
 		}
 	}
-	s.restored()
-	s.says(t, 0, "resumed (server dry run)", "upgrade", "resume", name, "--dry-run=server")
-	s.says(t, 0, "resumed", "upgrade", "resume", name)
-	s.says(t, 0, s.nodes[1], "upgrade", "status", name, "--watch")
+	s.expectRestored()
+	s.run(t, 0, "resumed (server dry run)", "upgrade", "resume", name, "--dry-run=server")
+	s.run(t, 0, "resumed", "upgrade", "resume", name)
+	s.run(t, 0, s.nodes[1], "upgrade", "status", name, "--watch")
 	s.await(v1alpha1.PhaseDone)
-	s.says(t, 0, "Done", "upgrade", "status", name)
-	s.says(t, 0, `"kind": "UpgradeStatusList"`, "upgrade", "status", name, "-o", "json")
-	s.says(t, 0, "is neither", "upgrade", "resume", name)
-	s.says(t, 0, "aborted", "upgrade", "abort", name)
-	s.says(t, 1, "not found", "upgrade", "plan", "none")
-	s.says(t, 1, "name one run", "upgrade", "abort")
+	s.run(t, 0, "Done", "upgrade", "status", name)
+	s.run(t, 0, `"kind": "UpgradeStatusList"`, "upgrade", "status", name, "-o", "json")
+	s.run(t, 0, "is neither", "upgrade", "resume", name)
+	s.run(t, 0, "aborted", "upgrade", "abort", name)
+	s.run(t, 1, "not found", "upgrade", "plan", "none")
+	s.run(t, 1, "name one run", "upgrade", "abort")
 }
 
-// says runs the plugin, and checks its exit code and what it says.
-func (s *stage) says(t *testing.T, code int, want string, args ...string) string {
+// run runs the plugin, and checks its exit code and output.
+func (s *scenario) run(t *testing.T, code int, want string, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	args = append(args, "--kubeconfig", env.AdminKubeconfig())

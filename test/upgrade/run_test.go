@@ -23,17 +23,17 @@ import (
 	"github.com/drover-io/drover/test/openshift"
 )
 
-// An API server that does not stream lists: they are asked for by plain requests.
-func TestAnOlderAPIServer(t *testing.T) {
-	s := newStage(t, plot{operator: harness.Options{Env: []string{"KUBE_FEATURE_WatchListClient=false"}}})
+// TestRun_APIServerWithoutWatchList has an API server that does not stream lists.
+func TestRun_APIServerWithoutWatchList(t *testing.T) {
+	s := newScenario(t, scenarioOptions{operator: harness.Options{Env: []string{"KUBE_FEATURE_WatchListClient=false"}}})
 	s.upgrade()
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 }
 
-// Two pools of six nodes, three rules of which two clean up, one node at a time.
-func TestOneNodeAfterTheOther(t *testing.T) {
-	s := newStage(t, plot{
+// TestRun_OneNodeAtATime upgrades two MachineConfigPools of six nodes with three rules, of which two have clean-up Jobs.
+func TestRun_OneNodeAtATime(t *testing.T) {
+	s := newScenario(t, scenarioOptions{
 		pools: 2, nodes: 6, rules: 3, pool: func(pool *mcfgv1.MachineConfigPool) {
 			pool.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{
 				{Key: "example.com/none", Operator: metav1.LabelSelectorOpDoesNotExist},
@@ -59,7 +59,7 @@ func TestOneNodeAfterTheOther(t *testing.T) {
 	mark := s.AuditMark()
 	s.upgrade()
 	run := s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 	if run.Status.Total != 12 || run.Status.Done != 12 || run.Status.Failed != 0 || run.Status.Current != "" || run.Status.Finished == nil {
 		t.Errorf("the status is %s", harness.JSON(run.Status))
 	}
@@ -68,14 +68,14 @@ func TestOneNodeAfterTheOther(t *testing.T) {
 			t.Errorf("node %s has version %q", node, version)
 		}
 	}
-	if count := s.jobsOnce(); count != 12*5 {
+	if count := s.expectJobsOnce(); count != 12*5 {
 		t.Errorf("%d Jobs, want %d", count, 12*5)
 	}
 	for _, job := range s.jobs() {
 		checkJob(t, &job)
 	}
 	checkOrder(s, mark, run)
-	for _, write := range s.allWrites(mark) {
+	for _, write := range s.writesSince(mark) {
 		if write.Resource == "machineconfigpools" && write.Name == other.Name || write.Name == stranger {
 			t.Errorf("a foreign object is written: %s %s %s", write.Verb, write.Resource, write.Name)
 		}
@@ -131,7 +131,7 @@ func checkJob(t *testing.T, job *batchv1.Job) {
 }
 
 // checkOrder checks that nodes had their turn one after another, by name, and each its Jobs in the order of the rules.
-func checkOrder(s *stage, mark cluster.AuditMark, run *v1alpha1.MutexRunConfig) {
+func checkOrder(s *scenario, mark cluster.AuditMark, run *v1alpha1.MutexRunConfig) {
 	s.Helper()
 	kinds := map[string]string{}
 	for _, job := range s.jobs() {
@@ -139,7 +139,7 @@ func checkOrder(s *stage, mark cluster.AuditMark, run *v1alpha1.MutexRunConfig) 
 			job.Annotations[plan.AnnotationRule][strings.Index(job.Annotations[plan.AnnotationRule], "/")+1:])
 	}
 	var got, want []string
-	for _, name := range s.made(mark) {
+	for _, name := range s.createdSince(mark) {
 		got = append(got, kinds[name])
 	}
 	nodes := slices.Clone(s.nodes)
@@ -162,9 +162,9 @@ func checkOrder(s *stage, mark cluster.AuditMark, run *v1alpha1.MutexRunConfig) 
 	}
 }
 
-// A Job that fails stops the run until somebody has put it right.
-func TestAJobFails(t *testing.T) {
-	s := newStage(t, plot{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = realJob() }})
+// TestJobFails_Stop stops the run until a user acts.
+func TestJobFails_Stop(t *testing.T) {
+	s := newScenario(t, scenarioOptions{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = realJob() }})
 	s.upgrade()
 	s.failPod()
 	run := s.await(v1alpha1.PhaseStopped)
@@ -187,12 +187,12 @@ func TestAJobFails(t *testing.T) {
 		}
 	}
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 }
 
-// A Job of somebody else's has the name that the run's is to have.
-func TestAForeignJob(t *testing.T) {
-	s := newStage(t, plot{})
+// TestJob_NameTaken has another Job with the name of the run's Job.
+func TestJob_NameTaken(t *testing.T) {
+	s := newScenario(t, scenarioOptions{})
 	run := s.await(v1alpha1.PhaseIdle)
 	node := s.Node(s.nodes[0])
 	rule := types.NamespacedName{Namespace: s.Name, Name: "rule0"}
@@ -220,11 +220,11 @@ func TestAForeignJob(t *testing.T) {
 	// What was refused is tried again after a minute, or when anything happens.
 	s.change(func(run *v1alpha1.MutexRunConfig) { run.Spec.NodeOrder = v1alpha1.OrderZone })
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 }
 
-func TestAFailedJobIsRunAgain(t *testing.T) {
-	s := newStage(t, plot{
+func TestJobFails_Retry(t *testing.T) {
+	s := newScenario(t, scenarioOptions{
 		rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = failing() },
 		run: func(run *v1alpha1.MutexRunConfig) {
 			run.Spec.OnJobFailure = v1alpha1.JobFailure{Action: v1alpha1.FailureRetry, Retries: 30}
@@ -239,17 +239,17 @@ func TestAFailedJobIsRunAgain(t *testing.T) {
 	})
 	s.changeRule("rule0", func(rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("1ms") })
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 }
 
-func TestANodeWhoseJobFailsIsSkipped(t *testing.T) {
-	s := newStage(t, plot{
+func TestJobFails_SkipNode(t *testing.T) {
+	s := newScenario(t, scenarioOptions{
 		rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = failing() },
 		run:  func(run *v1alpha1.MutexRunConfig) { run.Spec.OnJobFailure.Action = v1alpha1.FailureSkipNode },
 	})
 	s.upgrade()
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 	// Now that their pool is given back OpenShift upgrades them, so the status says no more that they have failed.
 	for _, node := range s.nodes {
 		if s.AwaitEvent("Node", node, "NodeUpgradeFailed", "has failed") == 0 {
@@ -258,9 +258,9 @@ func TestANodeWhoseJobFailsIsSkipped(t *testing.T) {
 	}
 }
 
-// A Job that never ends holds up nothing but its node's upgrade, and an abort ends it.
-func TestAJobHangs(t *testing.T) {
-	s := newStage(t, plot{
+// TestAbort_JobHangs has a Job that never ends: only its node waits, and an abort deletes the Job.
+func TestAbort_JobHangs(t *testing.T) {
+	s := newScenario(t, scenarioOptions{
 		rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") },
 		run:  func(run *v1alpha1.MutexRunConfig) { run.Spec.JobTimeout = &metav1.Duration{Duration: time.Second} },
 	})
@@ -268,7 +268,7 @@ func TestAJobHangs(t *testing.T) {
 	s.await(v1alpha1.PhaseStopped)
 	s.change(func(run *v1alpha1.MutexRunConfig) { run.Spec.Abort = true })
 	s.await(v1alpha1.PhaseAborted)
-	s.restored()
+	s.expectRestored()
 	s.Eventually("the Job is ended", func() error {
 		if jobs := s.jobs(); len(jobs) > 0 {
 			return fmt.Errorf("there is %s", jobs[0].Name)
@@ -277,8 +277,8 @@ func TestAJobHangs(t *testing.T) {
 	})
 }
 
-func TestANodeDegrades(t *testing.T) {
-	s := newStage(t, plot{})
+func TestNodeDegraded(t *testing.T) {
+	s := newScenario(t, scenarioOptions{})
 	degrade := func(node *corev1.Node) {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationDegrade, "disk full")
 	}
@@ -289,23 +289,23 @@ func TestANodeDegrades(t *testing.T) {
 		t.Errorf("it says %q", run.Status.Message)
 	}
 	if s.Holder(s.nodes[0]) != "drover-upgrade" {
-		t.Error("the lease of a node that is still at work is given back")
+		t.Error("the lease of a node that is still being upgraded was released")
 	}
 	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Annotations, openshift.AnnotationDegrade) })
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 }
 
-// A node that leaves is dropped, one that comes is gated like the others.
-func TestNodesComeAndGo(t *testing.T) {
-	s := newStage(t, plot{nodes: 3, openshift: openshift.Options{}})
+// TestRun_NodesJoinAndLeave drops a node that leaves, and gates a node that joins.
+func TestRun_NodesJoinAndLeave(t *testing.T) {
+	s := newScenario(t, scenarioOptions{nodes: 3, openshift: openshift.Options{}})
 	hang := func(node *corev1.Node) {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, "reboot")
 	}
 	harness.Update(s.World, s.Node, s.nodes[0], hang)
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeUpgrading)
-	newcomer := s.AddNode(roles("worker", s.pools[0]))
+	newcomer := s.AddNode(roles("worker", s.targets[0]))
 	// Before it is labelled it is a plain worker to OpenShift, which may give it the new version at once.
 	s.Eventually("the newcomer is one of the run's", func() error {
 		status := s.get("run").Status
@@ -321,24 +321,25 @@ func TestNodesComeAndGo(t *testing.T) {
 	if run.Status.Total != 3 || run.Status.Done != 3 || s.AwaitEvent("MutexRunConfig", "run", "NodeLeftRun", s.nodes[0]) == 0 {
 		t.Errorf("the status is %s", harness.JSON(run.Status))
 	}
-	s.restored()
+	s.expectRestored()
 }
 
-// Somebody pauses the canary pool: nothing else is begun until it goes on. Somebody unpauses a target pool: it is paused again.
-func TestPoolsInOtherHands(t *testing.T) {
-	s := newStage(t, plot{nodes: 3})
+// TestRun_MCPsChangedByUser has a user pause the canary: no other node is started until it is unpaused. A target that a user unpauses is paused
+// again.
+func TestRun_MCPsChangedByUser(t *testing.T) {
+	s := newScenario(t, scenarioOptions{nodes: 3})
 	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, "drain")
 	})
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeUpgrading)
-	s.changePool(s.canary, func(pool *mcfgv1.MachineConfigPool) { pool.Spec.Paused = true })
-	s.changePool(s.pools[0], func(pool *mcfgv1.MachineConfigPool) {
+	s.changeMCP(s.canary, func(pool *mcfgv1.MachineConfigPool) { pool.Spec.Paused = true })
+	s.changeMCP(s.targets[0], func(pool *mcfgv1.MachineConfigPool) {
 		pool.Spec.Paused = false
 		pool.Spec.NodeSelector.MatchLabels["node-role.kubernetes.io/worker"] = ""
 	})
 	s.Eventually("the target pool is paused again", func() error {
-		if pool := s.getPool(s.pools[0]); !pool.Spec.Paused || len(pool.Spec.NodeSelector.MatchExpressions) != 1 {
+		if pool := s.getMCP(s.targets[0]); !pool.Spec.Paused || len(pool.Spec.NodeSelector.MatchExpressions) != 1 {
 			return fmt.Errorf("it is %s", harness.JSON(pool.Spec))
 		}
 		return nil
@@ -349,11 +350,11 @@ func TestPoolsInOtherHands(t *testing.T) {
 	if !strings.Contains(run.Status.Message, "is paused") || run.Status.Done > 2 {
 		t.Errorf("the status is %s", harness.JSON(run.Status))
 	}
-	s.changePool(s.canary, func(pool *mcfgv1.MachineConfigPool) { pool.Spec.Paused = false })
+	s.changeMCP(s.canary, func(pool *mcfgv1.MachineConfigPool) { pool.Spec.Paused = false })
 	s.await(v1alpha1.PhaseDone)
 	// What somebody has put into the selector meanwhile stays.
 	s.Eventually("the pool is given back", func() error {
-		pool := s.getPool(s.pools[0])
+		pool := s.getMCP(s.targets[0])
 		if pool.Spec.Paused || len(pool.Spec.NodeSelector.MatchExpressions) != 0 || len(pool.Spec.NodeSelector.MatchLabels) != 2 {
 			return fmt.Errorf("it is %s", harness.JSON(pool.Spec))
 		}
@@ -361,9 +362,10 @@ func TestPoolsInOtherHands(t *testing.T) {
 	})
 }
 
-// Another run wants the same pool: it waits, says for whom, and comes when the first is gone.
-func TestTwoRunsForOnePool(t *testing.T) {
-	s := newStage(t, plot{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }})
+// TestReservation_SecondRunWaits has two runs need the same MachineConfigPool: the second one waits, says for which run, and starts when the first
+// one is deleted.
+func TestReservation_SecondRunWaits(t *testing.T) {
+	s := newScenario(t, scenarioOptions{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }})
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeRunningJobs)
 	second := &v1alpha1.MutexRunConfig{ObjectMeta: s.meta("second"), Spec: s.get("run").Spec}
@@ -377,12 +379,12 @@ func TestTwoRunsForOnePool(t *testing.T) {
 	}
 	s.changeRule("rule0", func(rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("1ms") })
 	s.awaitRun("second", v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 }
 
-// Another version is aimed at in the middle: nodes that have the first one are gated again.
-func TestAnotherVersionInTheMiddle(t *testing.T) {
-	s := newStage(t, plot{nodes: 2})
+// TestDesiredVersionChanges changes the desired version during a run: nodes that have the first one are gated again.
+func TestDesiredVersionChanges(t *testing.T) {
+	s := newScenario(t, scenarioOptions{nodes: 2})
 	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, "drain")
 	})
@@ -392,8 +394,8 @@ func TestAnotherVersionInTheMiddle(t *testing.T) {
 	s.upgrade()
 	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) { delete(node.Annotations, openshift.AnnotationHang) })
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
-	s.jobsOnce()
+	s.expectRestored()
+	s.expectJobsOnce()
 	// Both were prepared for the first version and came to it: they are cleaned up after that one, too.
 	for _, node := range s.nodes {
 		versions := map[string]int{}
@@ -408,13 +410,13 @@ func TestAnotherVersionInTheMiddle(t *testing.T) {
 	}
 }
 
-// While the control plane is not done the pools are paused, and no Job runs.
-func TestTheControlPlaneIsNotDone(t *testing.T) {
-	s := newStage(t, plot{openshift: openshift.Options{Completion: 5 * time.Second}})
+// TestControlPlaneNotCompleted pauses the MachineConfigPools while the control plane is being upgraded, and runs no Job.
+func TestControlPlaneNotCompleted(t *testing.T) {
+	s := newScenario(t, scenarioOptions{openshift: openshift.Options{Completion: 5 * time.Second}})
 	s.upgrade()
 	s.await(v1alpha1.PhaseWaiting)
 	s.Eventually("the pool is paused", func() error {
-		if pool := s.getPool(s.pools[0]); !pool.Spec.Paused || len(pool.Spec.NodeSelector.MatchExpressions) != 1 {
+		if pool := s.getMCP(s.targets[0]); !pool.Spec.Paused || len(pool.Spec.NodeSelector.MatchExpressions) != 1 {
 			return fmt.Errorf("it is %s", harness.JSON(pool.Spec))
 		}
 		return nil
@@ -423,5 +425,5 @@ func TestTheControlPlaneIsNotDone(t *testing.T) {
 		t.Error("a Job runs")
 	}
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 }

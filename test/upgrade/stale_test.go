@@ -9,7 +9,7 @@ import (
 )
 
 // TestStale runs the workload of the crash lane with an operator whose view of one kind is old. Every Job must run exactly once, and
-// nothing may be given back that the true state does not warrant.
+// nothing may be restored before its time.
 func TestStale(t *testing.T) {
 	lane := stale.Lane{Package: "./test/upgrade", Sample: 15 * time.Second, Workloads: []stale.Workload{{
 		Name: "upgrade", Run: func(t *testing.T, d harness.Disturbance) string {

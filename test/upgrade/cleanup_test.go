@@ -15,29 +15,29 @@ import (
 	"github.com/drover-io/drover/test/openshift"
 )
 
-// hangs has the upgrade of a node stay in a step until goesOn.
-func (s *stage) hangs(node, step string) {
+// hangs has the upgrade of a node stay in a step until resume.
+func (s *scenario) hangs(node, step string) {
 	s.Helper()
 	harness.Update(s.World, s.Node, node, func(node *corev1.Node) {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, step)
 	})
 }
 
-func (s *stage) goesOn(node string) {
+func (s *scenario) resume(node string) {
 	s.Helper()
 	harness.Update(s.World, s.Node, node, func(node *corev1.Node) { delete(node.Annotations, openshift.AnnotationHang) })
 }
 
-// A run is suspended while a node is being upgraded, and OpenShift upgrades that one and the other. When the run goes on the first one is
-// cleaned up, since its Job had run, and the other one is not; no pool is paused for that.
-func TestACleanUpIsOwed(t *testing.T) {
-	s := newStage(t, plot{})
+// TestCleanUp_UpgradedWhileSuspended suspends a run while a node is being upgraded, and OpenShift upgrades that node and the other one. After the
+// run is resumed, the first one is cleaned up, because its Job had run, and no MachineConfigPool is paused for that.
+func TestCleanUp_UpgradedWhileSuspended(t *testing.T) {
+	s := newScenario(t, scenarioOptions{})
 	s.hangs(s.nodes[0], "drain")
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeUpgrading)
 	s.stop("suspend")
-	s.restored()
-	s.goesOn(s.nodes[0])
+	s.expectRestored()
+	s.resume(s.nodes[0])
 	s.Eventually("OpenShift upgrades both", func() error {
 		for _, node := range s.nodes {
 			if version := s.versionOf(node); version != s.to {
@@ -49,39 +49,40 @@ func TestACleanUpIsOwed(t *testing.T) {
 	mark := s.AuditMark()
 	s.change(func(run *v1alpha1.MutexRunConfig) { run.Spec.Suspend = false })
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 	kinds := map[string]string{}
 	for _, job := range s.jobs() {
 		kinds[job.Labels[plan.LabelKind]] = job.Annotations[plan.AnnotationNode]
 	}
-	if count := s.jobsOnce(); count != 2 || kinds[string(plan.BeforeUpgrade)] != s.nodes[0] || kinds[string(plan.AfterUpgrade)] != s.nodes[0] {
+	if count := s.expectJobsOnce(); count != 2 || kinds[string(plan.BeforeUpgrade)] != s.nodes[0] || kinds[string(plan.AfterUpgrade)] != s.nodes[0] {
 		t.Errorf("%d Jobs: %v", count, kinds)
 	}
-	for _, event := range s.allWrites(mark) {
+	for _, event := range s.writesSince(mark) {
 		if event.Resource == "machineconfigpools" {
 			t.Errorf("a pool was written: %s %s", event.Verb, event.Name)
 		}
 	}
 }
 
-// A target is taken out of a run while one of its nodes is being upgraded: its pool is given back, and the run goes on with the other.
-func TestATargetIsTakenOutInTheMiddle(t *testing.T) {
-	s := newStage(t, plot{pools: 2, nodes: 1})
+// TestTargetRemovedDuringRun removes a target from a run while one of its nodes is being upgraded: its MachineConfigPool is restored, and the run
+// continues with the other target.
+func TestTargetRemovedDuringRun(t *testing.T) {
+	s := newScenario(t, scenarioOptions{pools: 2, nodes: 1})
 	s.hangs(s.nodes[0], "drain")
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeUpgrading)
 	s.change(func(run *v1alpha1.MutexRunConfig) { run.Spec.MutexTargets = run.Spec.MutexTargets[1:] })
 	s.Eventually("the pool is given back", func() error {
-		pool := s.getPool(s.pools[0])
+		pool := s.getMCP(s.targets[0])
 		if pool.Spec.Paused || pool.Annotations[plan.AnnotationReservation] != "" {
 			return fmt.Errorf("paused %t, claim %q", pool.Spec.Paused, pool.Annotations[plan.AnnotationReservation])
 		}
 		return nil
 	})
-	s.goesOn(s.nodes[0])
+	s.resume(s.nodes[0])
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
-	s.jobsOnce()
+	s.expectRestored()
+	s.expectJobsOnce()
 	for _, node := range s.nodes {
 		if version := s.versionOf(node); node != s.nodes[0] && version != s.to {
 			t.Errorf("node %s has version %s", node, version)
@@ -89,9 +90,9 @@ func TestATargetIsTakenOutInTheMiddle(t *testing.T) {
 	}
 }
 
-// No node is begun while no window is open; the pools are paused meanwhile.
-func TestAWindow(t *testing.T) {
-	s := newStage(t, plot{run: func(run *v1alpha1.MutexRunConfig) {
+// TestWindow_Closed checks that no node is started while no window is open; the MachineConfigPools are paused.
+func TestWindow_Closed(t *testing.T) {
+	s := newScenario(t, scenarioOptions{run: func(run *v1alpha1.MutexRunConfig) {
 		// There is no 30th of February.
 		run.Spec.Windows = []v1alpha1.Window{{Schedule: "0 0 30 2 *", Duration: metav1.Duration{Duration: time.Minute}}}
 	}})
@@ -102,20 +103,20 @@ func TestAWindow(t *testing.T) {
 		}
 		return nil
 	})
-	if !s.getPool(s.pools[0]).Spec.Paused || len(s.jobs()) > 0 {
-		t.Errorf("the pool is paused: %t; %d Jobs", s.getPool(s.pools[0]).Spec.Paused, len(s.jobs()))
+	if !s.getMCP(s.targets[0]).Spec.Paused || len(s.jobs()) > 0 {
+		t.Errorf("the pool is paused: %t; %d Jobs", s.getMCP(s.targets[0]).Spec.Paused, len(s.jobs()))
 	}
 	s.change(func(run *v1alpha1.MutexRunConfig) {
 		run.Spec.Windows[0] = v1alpha1.Window{Schedule: "* * * * *", Duration: metav1.Duration{Duration: time.Minute}}
 	})
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
-	s.jobsOnce()
+	s.expectRestored()
+	s.expectJobsOnce()
 }
 
-// A node that takes too long stops the run, which goes on when the node has come to its version.
-func TestANodeTakesTooLong(t *testing.T) {
-	s := newStage(t, plot{run: func(run *v1alpha1.MutexRunConfig) { run.Spec.NodeTimeout = &metav1.Duration{Duration: 2 * time.Second} }})
+// TestNodeTimeout stops the run when a node takes too long. It continues when the node has the version.
+func TestNodeTimeout(t *testing.T) {
+	s := newScenario(t, scenarioOptions{run: func(run *v1alpha1.MutexRunConfig) { run.Spec.NodeTimeout = &metav1.Duration{Duration: 2 * time.Second} }})
 	s.hangs(s.nodes[0], "config")
 	s.upgrade()
 	if run := s.await(v1alpha1.PhaseStopped); !strings.Contains(run.Status.Message, "does not have version") {
@@ -125,22 +126,22 @@ func TestANodeTakesTooLong(t *testing.T) {
 		t.Errorf("node %s has version %s", s.nodes[1], version)
 	}
 	s.change(func(run *v1alpha1.MutexRunConfig) { run.Spec.NodeTimeout = nil })
-	s.goesOn(s.nodes[0])
+	s.resume(s.nodes[0])
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
-	if count := s.jobsOnce(); count != 4 {
+	s.expectRestored()
+	if count := s.expectJobsOnce(); count != 4 {
 		t.Errorf("%d Jobs", count)
 	}
 }
 
-// Somebody holds the lease of a node and never comes back: when it has run out the node has its turn.
-func TestALeaseThatRunsOut(t *testing.T) {
-	s := newStage(t, plot{})
-	s.TakeLease(s.nodes[0], "somebody", 3*time.Second)
+// TestLease_Expires has another holder acquire the lease of a node and never release it.
+func TestLease_Expires(t *testing.T) {
+	s := newScenario(t, scenarioOptions{})
+	s.TakeLease(s.nodes[0], "another", 3*time.Second)
 	s.upgrade()
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
-	if count := s.jobsOnce(); count != 4 {
+	s.expectRestored()
+	if count := s.expectJobsOnce(); count != 4 {
 		t.Errorf("%d Jobs", count)
 	}
 	for _, node := range s.nodes {

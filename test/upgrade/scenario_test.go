@@ -27,29 +27,29 @@ import (
 	"github.com/drover-io/drover/test/openshift"
 )
 
-// releases counts the versions that the cluster has been sent to: each test goes to one of its own.
+// releases counts the versions to which the cluster was upgraded: each test has its own.
 var releases atomic.Int64
 
 func nextVersion() string { return fmt.Sprintf("4.17.%d", releases.Add(1)) }
 
-// stage is a run, and what it needs.
-type stage struct {
+// scenario is a run and the objects that it depends on.
+type scenario struct {
 	*harness.Site
 
 	operator *harness.Operator
-	// to is the version that the cluster is sent to.
+	// to is the version to which the cluster is upgraded.
 	to string
-	// pools are the names of the target pools, canary of the one that nodes are moved to, nodes of the targets' nodes.
-	pools  []string
-	canary string
-	nodes  []string
-	rules  []v1alpha1.Reference
+	// targets are the names of the target MachineConfigPools, canary is that of the canary, and nodes are those of the targets' nodes.
+	targets []string
+	canary  string
+	nodes   []string
+	rules   []v1alpha1.Reference
 	// before is what the pools and nodes were before anything began.
 	before string
 }
 
-// plot is what a stage is made of. The zero value is one pool of two nodes, one rule that cleans up, and OpenShift without delays.
-type plot struct {
+// scenarioOptions configure a scenario. The zero value is one target of two nodes, one rule with a clean-up Job, and OpenShift without delays.
+type scenarioOptions struct {
 	pools, nodes, rules int
 	openshift           openshift.Options
 	run                 func(run *v1alpha1.MutexRunConfig)
@@ -60,20 +60,20 @@ type plot struct {
 	late bool
 }
 
-// jobSpec is a Job that takes so long, or never ends.
+// jobSpec returns a Job that takes some time, or never ends.
 func jobSpec(takes string) runtime.RawExtension {
 	return encoded(takes, func(spec *batchv1.JobSpec) { spec.ManagedBy = new(managedBy) })
 }
 
-// failing is a Job that fails at once.
+// failing returns a Job that fails.
 func failing() runtime.RawExtension { return jobSpec(fails) }
 
-// realJob is one that Kubernetes runs, by a pod that never ends.
+// realJob returns a Job that Kubernetes runs, with a pod that never ends.
 func realJob() runtime.RawExtension { return encoded("", func(*batchv1.JobSpec) {}) }
 
-func encoded(fate string, change func(*batchv1.JobSpec)) runtime.RawExtension {
+func encoded(outcome string, change func(*batchv1.JobSpec)) runtime.RawExtension {
 	spec := batchv1.JobSpec{BackoffLimit: new(int32(0)), Template: corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{fateOf: fate}},
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotationOutcome: outcome}},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false),
 			Containers:  []corev1.Container{{Name: "check", Image: "sandbox.invalid/check"}, {Name: "second", Image: "sandbox.invalid/check"}},
@@ -88,10 +88,10 @@ func encoded(fate string, change func(*batchv1.JobSpec)) runtime.RawExtension {
 	return runtime.RawExtension{Raw: text}
 }
 
-// newStage makes pools with nodes, rules, a target for each pool, and a run. OpenShift is at rest at one version.
-func newStage(t *testing.T, p plot) *stage {
+// newScenario creates MachineConfigPools with nodes, a MutexTarget for each, rules and a run. All of OpenShift has the same version.
+func newScenario(t *testing.T, p scenarioOptions) *scenario {
 	t.Helper()
-	s := &stage{Site: harness.NewWorld(t, env).Site()}
+	s := &scenario{Site: harness.NewWorld(t, env).Site()}
 	p.pools, p.nodes, p.rules = max(p.pools, 1), max(p.nodes, 2), max(p.rules, 1)
 	s.canary = s.Name + "-canary"
 	canary := openshift.NewPool(s.canary)
@@ -108,7 +108,7 @@ func newStage(t *testing.T, p plot) *stage {
 			p.pool(pool)
 		}
 		s.MadeUntilTheEnd(pool)
-		s.pools = append(s.pools, name)
+		s.targets = append(s.targets, name)
 		s.nodes = append(s.nodes, s.AddNodes(p.nodes, roles("worker", name))...)
 		target := &v1alpha1.MutexTarget{ObjectMeta: s.meta(name), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{name}}}
 		s.MadeUntilTheEnd(target)
@@ -118,7 +118,7 @@ func newStage(t *testing.T, p plot) *stage {
 		s.addRule(i, p.rule)
 	}
 	if p.openshift.ControlPlane == 0 {
-		// On a real cluster the control plane takes an hour; a gate has no more than that to close.
+		// On a real cluster the control plane takes an hour; a run that is not faster than that is late.
 		p.openshift.ControlPlane = time.Second
 	}
 	s.SimulateOpenShift(p.openshift)
@@ -135,16 +135,16 @@ func newStage(t *testing.T, p plot) *stage {
 	}
 	s.MadeUntilTheEnd(run)
 	if !p.late {
-		s.lookedAt()
+		s.awaitValidation()
 	}
 	return s
 }
 
-// lookedAt waits until the operator has looked at the run and its rules: an upgrade that begins before finds the pools open.
-func (s *stage) lookedAt() {
+// awaitValidation waits until the operator has validated the run and its rules: an upgrade that starts before is not gated.
+func (s *scenario) awaitValidation() {
 	s.Helper()
-	s.rulesLookedAt()
-	s.Eventually("the run is looked at", func() error {
+	s.awaitRules()
+	s.Eventually("the run is validated", func() error {
 		status := s.get("run").Status
 		if status.Phase == "" || strings.Contains(status.Message, "has not been validated yet") {
 			return fmt.Errorf("it is %s", harness.JSON(status))
@@ -153,10 +153,10 @@ func (s *stage) lookedAt() {
 	})
 }
 
-// rulesLookedAt waits until the operator has looked at the rules as they are now. A run that is suspended does not ask for that.
-func (s *stage) rulesLookedAt() {
+// awaitRules waits until the operator has validated the rules as they are now. A suspended run does not show that.
+func (s *scenario) awaitRules() {
 	s.Helper()
-	s.Eventually("the rules are looked at", func() error {
+	s.Eventually("the rules are validated", func() error {
 		for _, ref := range s.rules {
 			rule := &v1alpha1.MutexRule{}
 			if err := s.Client.Get(s.Context(), client.ObjectKey{Namespace: cmp.Or(ref.Namespace, s.Name), Name: ref.Name}, rule); err != nil {
@@ -171,11 +171,11 @@ func (s *stage) rulesLookedAt() {
 	})
 }
 
-func (s *stage) meta(name string) metav1.ObjectMeta {
+func (s *scenario) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.Name, Name: name}
 }
 
-func (s *stage) addRule(i int, change func(int, *v1alpha1.MutexRule)) {
+func (s *scenario) addRule(i int, change func(int, *v1alpha1.MutexRule)) {
 	s.Helper()
 	after := jobSpec("1ms")
 	rule := &v1alpha1.MutexRule{
@@ -191,7 +191,7 @@ func (s *stage) addRule(i int, change func(int, *v1alpha1.MutexRule)) {
 	s.rules = append(s.rules, v1alpha1.Reference{Name: rule.Name, Namespace: rule.Namespace})
 }
 
-// roles makes a Node one of some pools.
+// roles gives a Node the role labels by which some MachineConfigPools select it.
 func roles(names ...string) func(*corev1.Node) {
 	return func(node *corev1.Node) {
 		for _, name := range names {
@@ -200,8 +200,8 @@ func roles(names ...string) func(*corev1.Node) {
 	}
 }
 
-// upgrade sends the cluster to another version.
-func (s *stage) upgrade() {
+// upgrade starts the upgrade of the cluster to another version.
+func (s *scenario) upgrade() {
 	s.Helper()
 	s.to = nextVersion()
 	if err := openshift.Upgrade(s.Context(), s.Client, s.to); err != nil {
@@ -209,7 +209,7 @@ func (s *stage) upgrade() {
 	}
 }
 
-func (s *stage) get(name string) *v1alpha1.MutexRunConfig {
+func (s *scenario) get(name string) *v1alpha1.MutexRunConfig {
 	s.Helper()
 	run := &v1alpha1.MutexRunConfig{}
 	if err := s.Client.Get(s.Context(), client.ObjectKey{Namespace: s.Name, Name: name}, run); err != nil {
@@ -219,9 +219,11 @@ func (s *stage) get(name string) *v1alpha1.MutexRunConfig {
 }
 
 // await waits until the run is in a phase, and returns it.
-func (s *stage) await(phase v1alpha1.Phase) *v1alpha1.MutexRunConfig { return s.awaitRun("run", phase) }
+func (s *scenario) await(phase v1alpha1.Phase) *v1alpha1.MutexRunConfig {
+	return s.awaitRun("run", phase)
+}
 
-func (s *stage) awaitRun(name string, phase v1alpha1.Phase) (run *v1alpha1.MutexRunConfig) {
+func (s *scenario) awaitRun(name string, phase v1alpha1.Phase) (run *v1alpha1.MutexRunConfig) {
 	s.Helper()
 	s.Eventually(fmt.Sprintf("%s is %s", name, phase), func() error {
 		run = s.get(name)
@@ -233,8 +235,8 @@ func (s *stage) awaitRun(name string, phase v1alpha1.Phase) (run *v1alpha1.Mutex
 	return run
 }
 
-// node waits until a node of the run is in a phase.
-func (s *stage) awaitPhase(node string, phase v1alpha1.NodePhase) {
+// awaitPhase waits until a node of the run is in a phase.
+func (s *scenario) awaitPhase(node string, phase v1alpha1.NodePhase) {
 	s.Helper()
 	s.Eventually(fmt.Sprintf("node %s is %s", node, phase), func() error {
 		status := s.get("run").Status
@@ -247,12 +249,12 @@ func (s *stage) awaitPhase(node string, phase v1alpha1.NodePhase) {
 	})
 }
 
-func (s *stage) change(change func(run *v1alpha1.MutexRunConfig)) {
+func (s *scenario) change(change func(run *v1alpha1.MutexRunConfig)) {
 	s.Helper()
 	harness.Update(s.World, s.get, "run", change)
 }
 
-func (s *stage) changeRule(name string, change func(*v1alpha1.MutexRule)) {
+func (s *scenario) changeRule(name string, change func(*v1alpha1.MutexRule)) {
 	s.Helper()
 	harness.Update(s.World, func(name string) *v1alpha1.MutexRule {
 		rule := &v1alpha1.MutexRule{}
@@ -263,7 +265,7 @@ func (s *stage) changeRule(name string, change func(*v1alpha1.MutexRule)) {
 	}, name, change)
 }
 
-func (s *stage) getPool(name string) *mcfgv1.MachineConfigPool {
+func (s *scenario) getMCP(name string) *mcfgv1.MachineConfigPool {
 	s.Helper()
 	pool := &mcfgv1.MachineConfigPool{}
 	if err := s.Client.Get(s.Context(), client.ObjectKey{Name: name}, pool); err != nil {
@@ -272,13 +274,13 @@ func (s *stage) getPool(name string) *mcfgv1.MachineConfigPool {
 	return pool
 }
 
-func (s *stage) changePool(name string, change func(*mcfgv1.MachineConfigPool)) {
+func (s *scenario) changeMCP(name string, change func(*mcfgv1.MachineConfigPool)) {
 	s.Helper()
-	harness.Update(s.World, s.getPool, name, change)
+	harness.Update(s.World, s.getMCP, name, change)
 }
 
-// state is what a run must give back: the specs of all pools, and the marks of nodes and pools.
-func (s *stage) state() string {
+// state returns everything that a run has to restore.
+func (s *scenario) state() string {
 	s.Helper()
 	var lines []string
 	pools := &mcfgv1.MachineConfigPoolList{}
@@ -311,10 +313,10 @@ func (s *stage) state() string {
 	return strings.Join(lines, "\n")
 }
 
-// restored checks that everything is as it was before the run.
-func (s *stage) restored() {
+// expectRestored checks that everything is as it was before the run.
+func (s *scenario) expectRestored() {
 	s.Helper()
-	s.Eventually("everything is given back", func() error {
+	s.Eventually("everything is restored", func() error {
 		if now := s.state(); now != s.before {
 			return fmt.Errorf("there is\n%s\nbefore there was\n%s", now, s.before)
 		}
@@ -322,8 +324,8 @@ func (s *stage) restored() {
 	})
 }
 
-// jobs lists the Jobs of the stage's namespace, as "rule kind node", in the order of their creation as far as a second tells.
-func (s *stage) jobs() []batchv1.Job {
+// jobs lists the Jobs of the namespace.
+func (s *scenario) jobs() []batchv1.Job {
 	s.Helper()
 	list := &batchv1.JobList{}
 	if err := s.Client.List(s.Context(), list, client.InNamespace(s.Name)); err != nil {
@@ -332,8 +334,8 @@ func (s *stage) jobs() []batchv1.Job {
 	return list.Items
 }
 
-// jobsOnce checks that each rule's Jobs ran exactly once for each node, and returns how many there are.
-func (s *stage) jobsOnce() int {
+// expectJobsOnce checks that each rule's Jobs ran exactly once for each node, and returns how many there are.
+func (s *scenario) expectJobsOnce() int {
 	s.Helper()
 	seen := map[string]int{}
 	for _, job := range s.jobs() {
@@ -349,8 +351,8 @@ func (s *stage) jobsOnce() int {
 	return len(seen)
 }
 
-// allWrites are the operator's since a mark, events, reviews and dry runs aside.
-func (s *stage) allWrites(since cluster.AuditMark) []cluster.AuditEvent {
+// writesSince returns the writes of the operator since a mark, without events, reviews and dry runs.
+func (s *scenario) writesSince(since cluster.AuditMark) []cluster.AuditEvent {
 	s.Helper()
 	if _, err := env.Audit().Sync(s.Context()); err != nil {
 		s.Fatal(err)
@@ -360,16 +362,16 @@ func (s *stage) allWrites(since cluster.AuditMark) []cluster.AuditEvent {
 		s.Fatal(err)
 	}
 	return slices.DeleteFunc(all, func(e cluster.AuditEvent) bool {
-		told := e.Resource == "events" || strings.HasSuffix(e.Resource, "reviews") || strings.Contains(e.URI, "dryRun")
-		return e.User != harness.User || !e.Write() || told
+		ignored := e.Resource == "events" || strings.HasSuffix(e.Resource, "reviews") || strings.Contains(e.URI, "dryRun")
+		return e.User != harness.User || !e.Write() || ignored
 	})
 }
 
-// made names the Jobs that the operator has made since, in their order.
-func (s *stage) made(since cluster.AuditMark) []string {
+// createdSince returns the names of the Jobs that the operator has created since a mark, in order.
+func (s *scenario) createdSince(since cluster.AuditMark) []string {
 	s.Helper()
 	var names []string
-	for _, e := range s.allWrites(since) {
+	for _, e := range s.writesSince(since) {
 		if e.Verb == "create" && e.Resource == "jobs" && e.Code == http.StatusCreated {
 			names = append(names, e.Name)
 		}
@@ -377,8 +379,8 @@ func (s *stage) made(since cluster.AuditMark) []string {
 	return names
 }
 
-// failPod has the first pod of a Job end with an error.
-func (s *stage) failPod() {
+// failPod ends the first pod of a Job with an error.
+func (s *scenario) failPod() {
 	s.Helper()
 	s.Eventually("a pod that runs", func() error {
 		pods := &corev1.PodList{}
@@ -397,10 +399,10 @@ func (s *stage) failPod() {
 	})
 }
 
-// versionOf is the version that a node has.
-func (s *stage) versionOf(node string) string {
+// versionOf returns the version of a node.
+func (s *scenario) versionOf(node string) string {
 	s.Helper()
 	return s.Node(node).Labels[plan.LabelVersion]
 }
 
-func pausedPool(pool *mcfgv1.MachineConfigPool) { pool.Spec.Paused = true }
+func pausedMCP(pool *mcfgv1.MachineConfigPool) { pool.Spec.Paused = true }

@@ -18,59 +18,59 @@ import (
 	"github.com/drover-io/drover/test/openshift"
 )
 
-// Whatever state a run is in: when it is deleted, suspended or aborted, pools, labels and paused flags are as they were. A run that was
-// suspended goes on, and no Job runs again.
-func TestEverythingIsGivenBackFromEachState(t *testing.T) {
-	hang := func(s *stage, step string) {
+// TestRestore_FromEachPhase deletes, suspends and aborts runs in several phases: MachineConfigPools and labels are as they were before. A run that
+// was suspended continues, and no Job runs again.
+func TestRestore_FromEachPhase(t *testing.T) {
+	hang := func(s *scenario, step string) {
 		harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) {
 			metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, step)
 		})
 	}
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the ways to try
 	for name, c := range map[string]struct {
-		plot  plot
-		reach func(s *stage)
+		options scenarioOptions
+		reach   func(s *scenario)
 	}{
 		"waiting": {
-			plot{run: func(run *v1alpha1.MutexRunConfig) {
+			scenarioOptions{run: func(run *v1alpha1.MutexRunConfig) {
 				run.Spec.Windows = []v1alpha1.Window{{Schedule: "0 0 29 2 *", Duration: metav1.Duration{Duration: 1}}}
 			}},
-			func(s *stage) { s.await(v1alpha1.PhaseWaiting) },
+			func(s *scenario) { s.await(v1alpha1.PhaseWaiting) },
 		},
 		"a Job runs": {
-			plot{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }},
-			func(s *stage) { s.awaitPhase(s.nodes[0], v1alpha1.NodeRunningJobs) },
+			scenarioOptions{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }},
+			func(s *scenario) { s.awaitPhase(s.nodes[0], v1alpha1.NodeRunningJobs) },
 		},
-		"a node is at work": {plot{}, func(s *stage) {
+		"a node is being upgraded": {scenarioOptions{}, func(s *scenario) {
 			s.awaitPhase(s.nodes[0], v1alpha1.NodeUpgrading)
 		}},
 		"a clean-up Job runs": {
-			plot{rule: func(_ int, rule *v1alpha1.MutexRule) { *rule.Spec.CleanUpJobSpec = jobSpec("") }},
-			func(s *stage) { s.awaitPhase(s.nodes[0], v1alpha1.NodeCleaningUp) },
+			scenarioOptions{rule: func(_ int, rule *v1alpha1.MutexRule) { *rule.Spec.CleanUpJobSpec = jobSpec("") }},
+			func(s *scenario) { s.awaitPhase(s.nodes[0], v1alpha1.NodeCleaningUp) },
 		},
 		"stopped": {
-			plot{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = failing() }},
-			func(s *stage) { s.await(v1alpha1.PhaseStopped) },
+			scenarioOptions{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = failing() }},
+			func(s *scenario) { s.await(v1alpha1.PhaseStopped) },
 		},
 	} {
 		for _, how := range some(random, "suspend", "abort", "delete") {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				s := newStage(t, c.plot)
-				if name == "a node is at work" {
+				s := newScenario(t, c.options)
+				if name == "a node is being upgraded" {
 					hang(s, "drain")
 				}
 				s.upgrade()
 				c.reach(s)
 				s.stop(how)
-				s.restored()
+				s.expectRestored()
 				harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Annotations, openshift.AnnotationHang) })
-				s.jobsOnce()
+				s.expectJobsOnce()
 			})
 		}
 	}
 }
 
-// some is one of the ways; with DROVER_CRASH_PLANS=all it is each of them.
+// some returns one of the ways; with DROVER_CRASH_PLANS=all it is each of them.
 func some(random *rand.Rand, ways ...string) []string {
 	if harness.Full() {
 		return ways
@@ -79,7 +79,7 @@ func some(random *rand.Rand, ways ...string) []string {
 }
 
 // stop stops the run in one of the three ways.
-func (s *stage) stop(how string) {
+func (s *scenario) stop(how string) {
 	s.Helper()
 	switch how {
 	case "suspend":
@@ -97,39 +97,40 @@ func (s *stage) stop(how string) {
 	}
 }
 
-// A run that was suspended while its Job ran counts that Job.
-func TestARunIsSuspendedAndResumed(t *testing.T) {
-	s := newStage(t, plot{
+// TestSuspend_JobRuns suspends a run while its Job runs: the Job counts after the run is resumed.
+func TestSuspend_JobRuns(t *testing.T) {
+	s := newScenario(t, scenarioOptions{
 		rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("500ms") },
 		// The pool is paused already, so that nothing happens while the run is suspended.
-		pool: pausedPool,
+		pool: pausedMCP,
 	})
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeRunningJobs)
 	s.stop("suspend")
-	s.restored()
+	s.expectRestored()
 	s.change(func(run *v1alpha1.MutexRunConfig) { run.Spec.Suspend = false })
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
-	if count := s.jobsOnce(); count != 4 {
+	s.expectRestored()
+	if count := s.expectJobsOnce(); count != 4 {
 		t.Errorf("%d Jobs", count)
 	}
 }
 
-// A pool that was paused before is paused afterwards.
-func TestAPoolThatWasPausedStaysPaused(t *testing.T) {
-	s := newStage(t, plot{pool: pausedPool})
+// TestRestore_PausedMCP restores a MachineConfigPool that was paused before the run.
+func TestRestore_PausedMCP(t *testing.T) {
+	s := newScenario(t, scenarioOptions{pool: pausedMCP})
 	s.upgrade()
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
-	if !s.getPool(s.pools[0]).Spec.Paused {
+	s.expectRestored()
+	if !s.getMCP(s.targets[0]).Spec.Paused {
 		t.Error("it is not paused")
 	}
 }
 
-// Maintenance and upgrade want the same node: the lease decides, and the node is drained once at a time.
-func TestMaintenanceAndUpgradeOfOneNode(t *testing.T) {
-	s := newStage(t, plot{nodes: 3, run: func(run *v1alpha1.MutexRunConfig) { run.Spec.MaxConcurrentNodes = 2 }})
+// TestLease_MaintenanceOfSameNode has a NodeMaintenance and a run want the same node: the lease decides, and the node is drained by one of them at
+// a time.
+func TestLease_MaintenanceOfSameNode(t *testing.T) {
+	s := newScenario(t, scenarioOptions{nodes: 3, run: func(run *v1alpha1.MutexRunConfig) { run.Spec.MaxConcurrentNodes = 2 }})
 	first := s.Maintain(s.nodes[0], nil)
 	first.Phase("Succeeded")
 	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) {
@@ -152,12 +153,12 @@ func TestMaintenanceAndUpgradeOfOneNode(t *testing.T) {
 	second.Phase("Succeeded")
 	second.End()
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 }
 
-// Keys of labels are 63 characters long at most after the slash, which is name and namespace of a rule.
-func TestNamesOfRules(t *testing.T) {
-	s := newStage(t, plot{})
+// TestValidation_RuleNames checks rule names and namespaces that are too long for a label.
+func TestValidation_RuleNames(t *testing.T) {
+	s := newScenario(t, scenarioOptions{})
 	s.await(v1alpha1.PhaseIdle)
 	room := 63 - len(s.Name) - 1
 	for length, valid := range map[int]bool{room: true, room + 1: false} {
@@ -175,16 +176,16 @@ func TestNamesOfRules(t *testing.T) {
 		}
 	}
 	s.change(func(run *v1alpha1.MutexRunConfig) { run.Spec.MutexRules = s.rules })
-	s.lookedAt()
+	s.awaitValidation()
 	s.upgrade()
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
+	s.expectRestored()
 }
 
-// Forty rules, in namespaces of their own, with names that sort badly.
-func TestManyRules(t *testing.T) {
+// TestRun_ManyRules has forty rules in several namespaces.
+func TestRun_ManyRules(t *testing.T) {
 	var elsewhere *harness.Site
-	s := newStage(t, plot{rules: 40, late: true, rule: func(i int, rule *v1alpha1.MutexRule) {
+	s := newScenario(t, scenarioOptions{rules: 40, late: true, rule: func(i int, rule *v1alpha1.MutexRule) {
 		rule.Name = fmt.Sprintf("r%d", 100-i*7%41)
 		rule.Spec.CleanUpJobSpec = nil
 		if i%2 == 0 {
@@ -202,15 +203,15 @@ func TestManyRules(t *testing.T) {
 	s.await(v1alpha1.PhaseIdle)
 	s.upgrade()
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
-	if made := s.made(mark); len(made) != 2*40+2 {
+	s.expectRestored()
+	if made := s.createdSince(mark); len(made) != 2*40+2 {
 		t.Errorf("%d Jobs were made", len(made))
 	}
 }
 
-// What is wrong is told, and nothing is changed.
-func TestRunsThatCannotBe(t *testing.T) {
-	s := newStage(t, plot{})
+// TestValidation_InvalidRuns checks that an invalid run says why, and changes nothing.
+func TestValidation_InvalidRuns(t *testing.T) {
+	s := newScenario(t, scenarioOptions{})
 	s.await(v1alpha1.PhaseIdle)
 	s.upgrade()
 	s.await(v1alpha1.PhaseDone)
@@ -219,16 +220,16 @@ func TestRunsThatCannotBe(t *testing.T) {
 		change func(spec *v1alpha1.MutexRunConfigSpec)
 		text   string
 	}{
-		"a rule that is not there": {
+		"a rule that does not exist": {
 			func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexRules[0].Name = "none" }, "MutexRule " + s.Name + "/none does not exist",
 		},
-		"a target that is not there": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexTargets[0].Name = "none" }, "MutexTarget " + s.Name + "/none"},
-		"a canary that is not there": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.Canary.Name = "none" }, "canary MachineConfigPool none"},
-		"a canary among the targets": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.Canary.Name = s.pools[0] }, "is the canary"},
+		"a target that does not exist": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexTargets[0].Name = "none" }, "MutexTarget " + s.Name + "/none"},
+		"a canary that does not exist": {func(spec *v1alpha1.MutexRunConfigSpec) { spec.Canary.Name = "none" }, "canary MachineConfigPool none"},
+		"a canary among the targets":   {func(spec *v1alpha1.MutexRunConfigSpec) { spec.Canary.Name = s.targets[0] }, "is the canary"},
 		"a rule that is named twice": {
 			func(spec *v1alpha1.MutexRunConfigSpec) { spec.MutexRules = append(spec.MutexRules, spec.MutexRules[0]) }, "names it twice",
 		},
-		"a window that cannot be read": {func(spec *v1alpha1.MutexRunConfigSpec) {
+		"a window that is invalid": {func(spec *v1alpha1.MutexRunConfigSpec) {
 			spec.Windows = []v1alpha1.Window{{Schedule: "0 99 * * *", Duration: metav1.Duration{Duration: 1e9}}}
 		}, "windows[0]"},
 	} {
@@ -244,14 +245,14 @@ func TestRunsThatCannotBe(t *testing.T) {
 				}
 				return nil
 			})
-			s.restored()
+			s.expectRestored()
 		})
 	}
 }
 
-// The Jobs of a rule are looked at by the API server before any node has its turn.
-func TestRulesThatCannotBe(t *testing.T) {
-	s := newStage(t, plot{rules: 3, rule: func(i int, rule *v1alpha1.MutexRule) {
+// TestValidation_InvalidRules checks that the API server validates the Jobs of a rule before any node has its turn.
+func TestValidation_InvalidRules(t *testing.T) {
+	s := newScenario(t, scenarioOptions{rules: 3, rule: func(i int, rule *v1alpha1.MutexRule) {
 		switch i {
 		case 0:
 			rule.Spec.JobSpec.Raw = []byte(`{"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}`)
@@ -277,32 +278,32 @@ func TestRulesThatCannotBe(t *testing.T) {
 	}
 	s.upgrade()
 	s.await(v1alpha1.PhaseInvalid)
-	s.restored()
+	s.expectRestored()
 }
 
-// Without the label that others bring the version is read from the rendered MachineConfig.
-func TestTheVersionWithoutALabel(t *testing.T) {
-	s := newStage(t, plot{
+// TestNodeVersion_WithoutLabel reads the version from the rendered MachineConfig.
+func TestNodeVersion_WithoutLabel(t *testing.T) {
+	s := newScenario(t, scenarioOptions{
 		openshift: openshift.Options{NoVersionLabel: true}, run: func(run *v1alpha1.MutexRunConfig) { run.Spec.MaxConcurrentNodes = 2 },
 	})
 	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) { delete(node.Labels, plan.LabelVersion) })
 	s.upgrade()
 	s.await(v1alpha1.PhaseDone)
-	s.restored()
-	if count := s.jobsOnce(); count != 4 {
+	s.expectRestored()
+	if count := s.expectJobsOnce(); count != 4 {
 		t.Errorf("%d Jobs", count)
 	}
 }
 
-// A dry run says what would be, and changes nothing.
-func TestADryRun(t *testing.T) {
-	s := newStage(t, plot{pool: pausedPool, run: func(run *v1alpha1.MutexRunConfig) { run.Spec.DryRun = true }})
+// TestDryRun checks that a dry run says what it would do, and changes nothing.
+func TestDryRun(t *testing.T) {
+	s := newScenario(t, scenarioOptions{pool: pausedMCP, run: func(run *v1alpha1.MutexRunConfig) { run.Spec.DryRun = true }})
 	s.upgrade()
 	run := s.await(v1alpha1.PhaseDryRun)
 	if !strings.Contains(run.Status.Message, "2 of 2 nodes") {
 		t.Errorf("it says %q", run.Status.Message)
 	}
-	s.restored()
+	s.expectRestored()
 	if len(s.jobs()) > 0 {
 		t.Error("there is a Job")
 	}
@@ -313,32 +314,32 @@ func TestADryRun(t *testing.T) {
 	}
 }
 
-// A target's pool goes in the middle of a run.
-func TestAPoolGoes(t *testing.T) {
-	s := newStage(t, plot{pools: 2, rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }})
+// TestRestore_MCPDeletedDuringRun deletes the MachineConfigPool of a target during a run.
+func TestRestore_MCPDeletedDuringRun(t *testing.T) {
+	s := newScenario(t, scenarioOptions{pools: 2, rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }})
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeRunningJobs)
-	if err := s.Client.Delete(t.Context(), s.getPool(s.pools[1])); err != nil {
+	if err := s.Client.Delete(t.Context(), s.getMCP(s.targets[1])); err != nil {
 		t.Fatal(err)
 	}
 	run := s.await(v1alpha1.PhaseInvalid)
-	if !strings.Contains(run.Status.Message, s.pools[1]) {
+	if !strings.Contains(run.Status.Message, s.targets[1]) {
 		t.Errorf("it says %q", run.Status.Message)
 	}
 	s.stop("delete")
 	var left []string
 	for line := range strings.SplitSeq(s.before, "\n") {
-		if !strings.HasPrefix(line, s.pools[1]+" ") {
+		if !strings.HasPrefix(line, s.targets[1]+" ") {
 			left = append(left, line)
 		}
 	}
 	s.before = strings.Join(left, "\n")
-	s.restored()
+	s.expectRestored()
 }
 
-// Whoever declares Jobs must be allowed to make them.
-func TestWhoMayMakeARule(t *testing.T) {
-	s := &stage{Site: harness.NewWorld(t, env).Site()}
+// TestPolicy_RuleAuthorMayCreateJobs checks that the author of a rule must be allowed to create Jobs in its namespace.
+func TestPolicy_RuleAuthorMayCreateJobs(t *testing.T) {
+	s := &scenario{Site: harness.NewWorld(t, env).Site()}
 	elsewhere := s.World.Site()
 	account := &corev1.ServiceAccount{ObjectMeta: s.meta("author")}
 	s.MadeUntilTheEnd(account)

@@ -67,7 +67,7 @@ func TestStatus_SuspendedListsOnlyDoneNodes(t *testing.T) {
 		if count := f.countSeries("drover_upgrade_nodes"); count != 0 {
 			t.Errorf("%s: there are %d series", phase, count)
 		}
-		// OpenShift goes on by itself.
+		// The machine-config-operator upgrades the other node.
 		f.upgrade("n2")
 		f.reconcileToRest(phase)
 		if status := f.run().Status; status.Done != 2 || status.Total != 2 {

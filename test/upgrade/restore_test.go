@@ -160,8 +160,8 @@ func TestLease_MaintenanceOfSameNode(t *testing.T) {
 func TestValidation_RuleNames(t *testing.T) {
 	s := newScenario(t, scenarioOptions{})
 	s.await(v1alpha1.PhaseIdle)
-	room := 63 - len(s.Name) - 1
-	for length, valid := range map[int]bool{room: true, room + 1: false} {
+	longest := 63 - len(s.Name) - 1
+	for length, valid := range map[int]bool{longest: true, longest + 1: false} {
 		rule := &v1alpha1.MutexRule{
 			ObjectMeta: s.meta(strings.Repeat("r", length)),
 			Spec:       v1alpha1.MutexRuleSpec{JobName: strings.Repeat("j", 100), JobNamespace: s.Name, JobSpec: jobSpec("1ms")},
@@ -238,7 +238,7 @@ func TestValidation_InvalidRuns(t *testing.T) {
 				run.Spec = *before.DeepCopy()
 				c.change(&run.Spec)
 			})
-			s.Eventually("it is told", func() error {
+			s.Eventually("it is reported", func() error {
 				run := s.get("run")
 				if run.Status.Phase != v1alpha1.PhaseInvalid || !strings.Contains(run.Status.Message, c.text) {
 					return fmt.Errorf("%s", harness.JSON(run.Status))
@@ -263,7 +263,7 @@ func TestValidation_InvalidRules(t *testing.T) {
 		}
 	}})
 	for i, text := range []string{"restartPolicy", "unknown field", "nowhere"} {
-		s.Eventually("it is told", func() error {
+		s.Eventually("it is reported", func() error {
 			rule := &v1alpha1.MutexRule{}
 			if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: s.Name, Name: fmt.Sprintf("rule%d", i)}, rule); err != nil {
 				return err

@@ -173,7 +173,7 @@ func TestJobFails_Stop(t *testing.T) {
 	}
 	// Nothing is under way of the node. A release that the API server does not take at once is tried again, and the status does not wait for it.
 	s.AwaitHolder(s.nodes[0], "")
-	s.Eventually("the failure is told", func() error {
+	s.Eventually("the failure is reported", func() error {
 		if s.AwaitEvent("MutexRunConfig", "run", "MutexJobFailed", "") == 0 {
 			return fmt.Errorf("it is not")
 		}
@@ -208,7 +208,7 @@ func TestJob_NameTaken(t *testing.T) {
 	if err := openshift.Upgrade(t.Context(), s.Client, s.to); err != nil {
 		t.Fatal(err)
 	}
-	s.Eventually("it is told", func() error {
+	s.Eventually("it is reported", func() error {
 		if status := s.get("run").Status; !strings.Contains(status.Message, "not of this run") {
 			return fmt.Errorf("it is %s", harness.JSON(status))
 		}
@@ -253,7 +253,7 @@ func TestJobFails_SkipNode(t *testing.T) {
 	// Now that their pool is given back OpenShift upgrades them, so the status says no more that they have failed.
 	for _, node := range s.nodes {
 		if s.AwaitEvent("Node", node, "NodeUpgradeFailed", "has failed") == 0 {
-			t.Errorf("it is not told that node %s was left out", node)
+			t.Errorf("there is no event that node %s was left out", node)
 		}
 	}
 }
@@ -352,7 +352,7 @@ func TestRun_MCPsChangedByUser(t *testing.T) {
 	}
 	s.changeMCP(s.canary, func(pool *mcfgv1.MachineConfigPool) { pool.Spec.Paused = false })
 	s.await(v1alpha1.PhaseDone)
-	// What somebody has put into the selector meanwhile stays.
+	// What a user adds to the selector during the run stays.
 	s.Eventually("the pool is given back", func() error {
 		pool := s.getMCP(s.targets[0])
 		if pool.Spec.Paused || len(pool.Spec.NodeSelector.MatchExpressions) != 0 || len(pool.Spec.NodeSelector.MatchLabels) != 2 {

@@ -19,7 +19,7 @@ const (
 	workerMCP = "worker"
 )
 
-// Membership tells to which MachineConfigPool each node belongs when no run is in progress: master first, then the one custom MachineConfigPool that
+// Membership determines to which MachineConfigPool each node belongs when no run is in progress: master first, then the one custom MachineConfigPool that
 // selects it, then worker (see https://github.com/openshift/machine-config-operator/blob/master/docs/custom-pools.md). A reserved MachineConfigPool
 // selects what it selected before its reservation.
 type Membership struct {

@@ -95,7 +95,7 @@ func (rc *reconciliation) addFinalizer(ctx context.Context) outcome {
 func (rc *reconciliation) removeFinalizer(ctx context.Context) outcome {
 	finalizers := slices.DeleteFunc(slices.Clone(rc.config.Finalizers), func(f string) bool { return f == v1alpha1.Finalizer })
 	out := rc.patchFinalizers(ctx, finalizers)
-	rc.state.finalized = out.Settled
+	rc.state.finalized = out.Settled && rc.config.DeletionTimestamp != nil
 	return out
 }
 

@@ -126,7 +126,7 @@ func (rc *reconciliation) restore(ctx context.Context, run *plan.Run, p *plan.Pl
 	}
 	if p.Unrestorable != "" {
 		// Like what the API server denies, only a user can correct it.
-		return resultOf(apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("mutexrunconfigs").GroupResource(), rc.key.Name, errors.New(p.Unrestorable)))
+		return resultOf(apierrors.NewForbidden(resource("mutexrunconfigs"), rc.key.Name, errors.New(p.Unrestorable)))
 	}
 	out := rc.applyStages(ctx, p.Stages)
 	if !out.Settled {

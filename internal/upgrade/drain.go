@@ -77,8 +77,8 @@ func fromWatchCache() client.ListOption {
 	return &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}
 }
 
-// readDrain returns which pods have to leave a node, as the machine-config-operator drains it: like kubectl drain with --force, --ignore-daemonsets and
-// --delete-emptydir-data.
+// readDrain returns which pods have to leave a node, as the machine-config-operator drains it: like kubectl drain with --force, --ignore-daemonsets
+// and --delete-emptydir-data.
 func readDrain(
 	ctx context.Context, reader client.Reader, node *corev1.Node, budgets []policyv1.PodDisruptionBudget, now time.Time,
 ) (plan.Drain, error) {

@@ -76,7 +76,8 @@ func shorten(text string) string { return status.Shorten(text, maxEvent) }
 func (rc *reconciliation) reportStatus(ctx context.Context, run *plan.Run, report *plan.Report, after *v1alpha1.MutexRunConfigStatus) {
 	before := &run.Config.Status
 	if rc.config.Spec.SkipTLSVerify && before.ObservedGeneration != after.ObservedGeneration {
-		rc.Recorder.Event(rc.config, corev1.EventTypeWarning, EventNoEffect, "spec.skipTLSVerify has no effect: the API server's certificate is always verified")
+		rc.Recorder.Event(rc.config, corev1.EventTypeWarning, EventNoEffect,
+			"spec.skipTLSVerify has no effect: the API server's certificate is always verified")
 	}
 	if before.Phase != after.Phase {
 		log.FromContext(ctx).Info("the run is "+string(after.Phase), "version", after.Version, "message", after.Message)

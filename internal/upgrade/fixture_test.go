@@ -91,7 +91,8 @@ func newObjects() []client.Object {
 	canary := newMCP("canary", byRole("worker"))
 	canary.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "isCanary", Operator: metav1.LabelSelectorOpExists}}
 	objects := []client.Object{
-		newMCP("worker", byRole("worker")), newMCP("infra", byRole("infra")), canary, newNode("n1", "infra"), newNode("n2", "infra"), newNode("w1", "other"),
+		newMCP("worker", byRole("worker")), newMCP("infra", byRole("infra")), canary,
+		newNode("n1", "infra"), newNode("n2", "infra"), newNode("w1", "other"),
 		&v1alpha1.MutexTarget{ObjectMeta: named("target"), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{"infra"}}},
 		&v1alpha1.MutexRunConfig{ObjectMeta: named("run"), Spec: v1alpha1.MutexRunConfigSpec{
 			Canary: v1alpha1.Canary{Name: "canary"}, MutexTargets: []v1alpha1.Reference{{Name: "target"}},

@@ -79,7 +79,7 @@ func (rc *reconciliation) checkRule(ctx context.Context, run *plan.Run, job *bat
 	}
 	if !slices.ContainsFunc(run.Rules, func(r plan.Rule) bool { return r.Object.UID == rule.UID && r.Object.Generation == rule.Generation }) {
 		cause := errors.New("it has just been edited")
-		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("mutexrules").GroupResource(), name.String(), cause)
+		return apierrors.NewConflict(resource("mutexrules"), name.String(), cause)
 	}
 	return nil
 }

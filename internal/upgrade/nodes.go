@@ -26,8 +26,8 @@ func (rc *reconciliation) applySteps(ctx context.Context, run *plan.Run, decisio
 	return out.and(rc.reportDelays(steps))
 }
 
-// applyStep does what one node needs next, and records in the step what keeps it from that. The lease of the node is acquired first, and kept until the
-// node is not in progress any more.
+// applyStep does what one node needs next, and records in the step what keeps it from that. The lease of the node is acquired first, and kept until
+// the node is not in progress any more.
 func (rc *reconciliation) applyStep(ctx context.Context, run *plan.Run, step *plan.Step) outcome {
 	node := step.Node.Node
 	if !step.InProgress() {

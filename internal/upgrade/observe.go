@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,7 +28,7 @@ func (rc *reconciliation) observe(ctx context.Context) (*plan.Run, outcome) {
 	pending, err := rc.jobs.Pending(ctx, string(rc.config.UID))
 	if pending {
 		// An aborted run would leave a Job running that it does not know.
-		err = apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("mutexrunconfigs").GroupResource(), rc.key.Name, errJobsPending)
+		err = apierrors.NewConflict(resource("mutexrunconfigs"), rc.key.Name, errJobsPending)
 	}
 	if err != nil {
 		return nil, resultOf(err)
@@ -46,6 +47,8 @@ func (rc *reconciliation) observe(ctx context.Context) (*plan.Run, outcome) {
 	}
 	return run, out
 }
+
+func resource(name string) schema.GroupResource { return v1alpha1.GroupVersion.WithResource(name).GroupResource() }
 
 func (rc *reconciliation) readInput(ctx context.Context) (*plan.Input, error) {
 	var rules v1alpha1.MutexRuleList

@@ -62,7 +62,8 @@ func TestReconcile_ReservationInvalid(t *testing.T) {
 			f.must(f.client.Delete(t.Context(), f.run()))
 		}
 		f.reconcileTimes(5)
-		if run := f.run(); run.Status.Phase == v1alpha1.PhaseSuspended || !strings.Contains(run.Status.Message, "infra: annotation "+plan.AnnotationReservation) {
+		message := "infra: annotation " + plan.AnnotationReservation
+		if run := f.run(); run.Status.Phase == v1alpha1.PhaseSuspended || !strings.Contains(run.Status.Message, message) {
 			t.Errorf("%s: the run is %s: %s", how, run.Status.Phase, run.Status.Message)
 		}
 		f.expectState(invalid, how)

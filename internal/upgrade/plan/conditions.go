@@ -92,8 +92,8 @@ func (c Conditions) ApplyTo(all *[]metav1.Condition, generation int64, now metav
 	}
 }
 
-// SetTargetConditions writes both conditions of a MutexTarget: without a problem they are True. ValidConfig has the reasons of NodeListGathered there,
-// as in the openshift-node-upgrade-mutex-operator.
+// SetTargetConditions writes both conditions of a MutexTarget: without a problem they are True. ValidConfig has the reasons of NodeListGathered
+// there, as in the openshift-node-upgrade-mutex-operator.
 func SetTargetConditions(all *[]metav1.Condition, problem string, generation int64, now metav1.Time) {
 	found := Conditions{}
 	found.Set(ConditionValid, problem == "", problem)

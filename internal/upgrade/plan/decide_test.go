@@ -14,6 +14,7 @@ import (
 )
 
 func TestDecide(t *testing.T) {
+	type changes []func(*Run)
 	reserve := func(r *Run) {
 		r.Reservations["infra"] = Reserve(r.Targets[0], keyOf(r.Config), r.Config.UID)
 	}
@@ -21,32 +22,32 @@ func TestDecide(t *testing.T) {
 	remove := func(r *Run) { r.Config.DeletionTimestamp = &metav1.Time{Time: testTime} }
 	refuse := func(r *Run) { r.Refused, r.Config.Finalizers = "refused", []string{v1alpha1.Finalizer} }
 	upgraded := func(r *Run) { r.Nodes[0].Version, r.Labeled = r.Desired, nil }
+	suspend := func(r *Run) { r.Config.Spec.Suspend = true }
+	abort := func(r *Run) { r.Config.Spec.Abort = true }
+	dryRun := func(r *Run) { r.Config.Spec.DryRun = true }
 	for name, c := range map[string]struct {
-		change            []func(*Run)
-		action            Action
-		phase             v1alpha1.Phase
-		message           string
-		stopJobs, removed bool
+		change        changes
+		want, message string
 	}{
-		"nodes outdated":                      {nil, ActionGate, v1alpha1.PhaseWaiting, "being prepared", false, false},
-		"nodes upgraded":                      {[]func(*Run){upgraded}, ActionRestore, v1alpha1.PhaseIdle, "all nodes", false, false},
-		"nodes upgraded, something reserved":  {[]func(*Run){upgraded, reserve}, ActionRestore, v1alpha1.PhaseDone, "all nodes", false, false},
-		"suspended":                           {[]func(*Run){func(r *Run) { r.Config.Spec.Suspend = true }}, ActionRestore, v1alpha1.PhaseSuspended, "spec.suspend", false, false},
-		"aborted":                             {[]func(*Run){func(r *Run) { r.Config.Spec.Abort = true }}, ActionRestore, v1alpha1.PhaseAborted, "spec.abort", true, false},
-		"paused":                              {[]func(*Run){pause}, ActionPause, "", "paused by the annotation", false, false},
-		"deleted":                             {[]func(*Run){remove}, ActionRestore, "", "", true, true},
-		"deleted while paused":                {[]func(*Run){remove, pause}, ActionPause, "", "paused by the annotation", false, false},
-		"refused":                             {[]func(*Run){refuse}, ActionRestore, v1alpha1.PhaseInvalid, "refused", true, true},
-		"refused while paused":                {[]func(*Run){refuse, pause}, ActionRestore, v1alpha1.PhaseInvalid, "refused", true, true},
-		"refused, deleted while paused":       {[]func(*Run){refuse, remove, pause}, ActionRestore, "", "", true, true},
-		"refused without finalizer":           {[]func(*Run){refuse, func(r *Run) { r.Config.Finalizers = nil }}, ActionNone, v1alpha1.PhaseInvalid, "refused", false, true},
-		"invalid":                             {[]func(*Run){func(r *Run) { r.problem("broken") }}, ActionWait, v1alpha1.PhaseInvalid, "broken", false, false},
-		"desired version unknown":             {[]func(*Run){func(r *Run) { r.VersionProblem, r.Labeled = "unknown", nil }}, ActionRestore, v1alpha1.PhaseIdle, "unknown", false, false},
-		"desired version unknown, reserved":   {[]func(*Run){reserve, func(r *Run) { r.VersionProblem = "unknown" }}, ActionWait, v1alpha1.PhaseInvalid, "unknown", false, false},
-		"versions of nodes unknown":           {[]func(*Run){func(r *Run) { r.Nodes[0].Version = "" }}, ActionWait, v1alpha1.PhaseInvalid, "the version of 1 nodes", false, false},
-		"dry run":                             {[]func(*Run){func(r *Run) { r.Config.Spec.DryRun = true }}, ActionNone, v1alpha1.PhaseDryRun, "1 of 1 nodes would be upgraded", false, false},
-		"dry run of a run that has reserved":  {[]func(*Run){reserve, func(r *Run) { r.Config.Spec.DryRun = true }}, ActionGate, v1alpha1.PhaseWaiting, "", false, false},
-		"clean-up of a node that is upgraded": {[]func(*Run){upgraded, prepared}, ActionCleanUp, v1alpha1.PhaseWaiting, "", false, false},
+		"nodes outdated":                      {nil, "Gate Waiting", "being prepared"},
+		"nodes upgraded":                      {changes{upgraded}, "Restore Idle", "all nodes"},
+		"nodes upgraded, something reserved":  {changes{upgraded, reserve}, "Restore Done", "all nodes"},
+		"suspended":                           {changes{suspend}, "Restore Suspended", "spec.suspend"},
+		"aborted":                             {changes{abort}, "Restore Aborted stop-jobs", "spec.abort"},
+		"paused":                              {changes{pause}, "Pause", "paused by the annotation"},
+		"deleted":                             {changes{remove}, "Restore stop-jobs remove-finalizer", ""},
+		"deleted while paused":                {changes{remove, pause}, "Pause", "paused by the annotation"},
+		"refused":                             {changes{refuse}, "Restore Invalid stop-jobs remove-finalizer", "refused"},
+		"refused while paused":                {changes{refuse, pause}, "Restore Invalid stop-jobs remove-finalizer", "refused"},
+		"refused, deleted while paused":       {changes{refuse, remove, pause}, "Restore stop-jobs remove-finalizer", ""},
+		"refused without finalizer":           {changes{refuse, func(r *Run) { r.Config.Finalizers = nil }}, "None Invalid remove-finalizer", "refused"},
+		"invalid":                             {changes{func(r *Run) { r.problem("broken") }}, "Wait Invalid", "broken"},
+		"desired version unknown":             {changes{func(r *Run) { r.VersionProblem, r.Labeled = "unknown", nil }}, "Restore Idle", "unknown"},
+		"desired version unknown, reserved":   {changes{reserve, func(r *Run) { r.VersionProblem = "unknown" }}, "Wait Invalid", "unknown"},
+		"versions of nodes unknown":           {changes{func(r *Run) { r.Nodes[0].Version = "" }}, "Wait Invalid", "the version of 1 nodes"},
+		"dry run":                             {changes{dryRun}, "None DryRun", "1 of 1 nodes would be upgraded"},
+		"dry run of a run that has reserved":  {changes{reserve, dryRun}, "Gate Waiting", ""},
+		"clean-up of a node that is upgraded": {changes{upgraded, prepared}, "CleanUp Waiting", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newRun(t, 1)
@@ -57,11 +58,15 @@ func TestDecide(t *testing.T) {
 				change(g.run)
 			}
 			p := Decide(g.run)
-			if p.Action != c.action || p.Phase != c.phase || !strings.Contains(p.Message, c.message) {
-				t.Errorf("%s, phase %q: %q", p.Action, p.Phase, p.Message)
+			got := strings.TrimSpace(string(p.Action) + " " + string(p.Phase))
+			if p.StopJobs {
+				got += " stop-jobs"
 			}
-			if p.StopJobs != c.stopJobs || p.RemoveFinalizer != c.removed {
-				t.Errorf("Jobs are stopped: %t, the finalizer is removed: %t", p.StopJobs, p.RemoveFinalizer)
+			if p.RemoveFinalizer {
+				got += " remove-finalizer"
+			}
+			if got != c.want || !strings.Contains(p.Message, c.message) {
+				t.Errorf("%s: %q, want %s", got, p.Message, c.want)
 			}
 		})
 	}

@@ -98,8 +98,8 @@ func (t *turns) isOverdue(timeout *metav1.Duration, since metav1.Time, step *Ste
 	return true
 }
 
-// cleanUp runs the clean-up Jobs for the version that a node has, whether or not it is the desired one, and whether or not this run has upgraded it. It
-// reports whether all have succeeded.
+// cleanUp runs the clean-up Jobs for the version that a node has, whether or not it is the desired one, and whether or not this run has upgraded it.
+// It reports whether all have succeeded.
 func (t *turns) cleanUp(node *Node, step *Step) bool {
 	for _, version := range t.prepared[node.UID] {
 		if !SameVersion(version, node.Version) || t.runJobs(node, version, AfterUpgrade, step) {

@@ -152,7 +152,8 @@ func TestDecideNodes_OtherVersionWhileJobRuns(t *testing.T) {
 	}
 }
 
-// TestDecideNodes_CleanUpOfOtherVersionFails has a clean-up Job fail for a version that is not desired any more: the next upgrade does not wait for it.
+// TestDecideNodes_CleanUpOfOtherVersionFails has a clean-up Job fail for a version that is not desired any more: the next upgrade does not wait for
+// it.
 func TestDecideNodes_CleanUpOfOtherVersionFails(t *testing.T) {
 	g := newRun(t, 1)
 	for range 3 {

@@ -55,8 +55,8 @@ func (c *NodeChange) Patch() []byte {
 	return []byte(marshal(map[string]any{"metadata": metadata}))
 }
 
-// gateNode keeps a node of a target in its paused MachineConfigPool: by the label of the run and the labels of its rules. A node that was released for
-// the desired version, or that the machine-config-operator is updating, stays released. Labels of rules that the run no longer has are removed
+// gateNode keeps a node of a target in its paused MachineConfigPool: by the label of the run and the labels of its rules. A node that was released
+// for the desired version, or that the machine-config-operator is updating, stays released. Labels of rules that the run no longer has are removed
 // unless a selector still requires them; required are those keys.
 func gateNode(node *corev1.Node, run types.UID, keys, required []string, desired string) NodeChange {
 	c := joinRun(node, run)

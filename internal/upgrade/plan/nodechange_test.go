@@ -53,7 +53,9 @@ func TestGateNode(t *testing.T) {
 		"the same, and being updated":     {nodeWith(ours, working), nil, ""},
 		"released, and labeled again":     {nodeWith(both, release("4.17.3")), nil, "-released"},
 		"a rule was removed from the run": {nodeWith(map[string]string{LabelRun: "uid", a: "", b: "", stale: ""}, nil), nil, "-old.numo"},
-		"the same, and a selector still requires its label": {nodeWith(map[string]string{LabelRun: "uid", a: "", b: "", stale: ""}, nil), []string{stale}, ""},
+		"the same, and a selector still requires its label": {
+			nodeWith(map[string]string{LabelRun: "uid", a: "", b: "", stale: ""}, nil), []string{stale}, "",
+		},
 		"an invalid release": {nodeWith(ours, map[string]string{AnnotationReleased: "?"}), nil, "+a.numo +b.numo -released"},
 	} {
 		t.Run(name, func(t *testing.T) {

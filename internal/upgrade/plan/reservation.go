@@ -107,9 +107,9 @@ func (r *Reservation) Gated() MCPState {
 	return MCPState{Paused: true, NodeSelector: withKeys(r.NodeSelector, metav1.LabelSelectorOpExists, r.Keys), Reservation: r.Text()}
 }
 
-// Open returns the state of the canary during a run: it selects the nodes of the run without any rule's label. Its own nodes get the label of the run,
-// too; if the selector did not require that, the machine-config-operator would upgrade every worker that is not in a target. Whether the canary is
-// paused does not change.
+// Open returns the state of the canary during a run: it selects the nodes of the run without any rule's label. Its own nodes get the label of the
+// run, too; if the selector did not require that, the machine-config-operator would upgrade every worker that is not in a target. Whether the canary
+// is paused does not change.
 func (r *Reservation) Open(mcp *mcfgv1.MachineConfigPool) MCPState {
 	base := &metav1.LabelSelector{}
 	if r.NodeSelector != nil {

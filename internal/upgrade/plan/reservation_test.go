@@ -41,7 +41,8 @@ func TestReservation_RestoresOriginal(t *testing.T) {
 	withExpression.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "isCanary", Operator: metav1.LabelSelectorOpExists}}
 	keys := []string{LabelPrefix + "a.numo", LabelPrefix + "b.numo"}
 	for name, before := range map[string]*mcfgv1.MachineConfigPool{
-		"plain": newMCP("worker", false, workers), "with expressions": newMCP("infra", true, withExpression), "without a selector": newMCP("none", false, nil),
+		"plain": newMCP("worker", false, workers), "with expressions": newMCP("infra", true, withExpression),
+		"without a selector": newMCP("none", false, nil),
 	} {
 		for _, canary := range []bool{false, true} {
 			p := before.DeepCopy()
@@ -61,7 +62,9 @@ func TestReservation_RestoresOriginal(t *testing.T) {
 			}
 		}
 	}
-	if _, err := ReservationOf(&mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationReservation: "?"}}}); err == nil {
+	invalid := newMCP("invalid", false, nil)
+	invalid.Annotations = map[string]string{AnnotationReservation: "?"}
+	if _, err := ReservationOf(invalid); err == nil {
 		t.Error("an invalid reservation counts as none")
 	}
 }

@@ -219,7 +219,8 @@ func TestDecideNodes_MaxUnavailableAtRelease(t *testing.T) {
 	}
 	g.node("n2").Unavailable = true
 	g.expect("Running n1:RunningJobs n2:Pending")
-	if message := DecideNodes(g.run).Steps[0].Status.Message; !strings.Contains(message, "1 of the 1 nodes of MachineConfigPool a that may be unavailable are") {
+	want := "1 of the 1 nodes of MachineConfigPool a that may be unavailable are"
+	if message := DecideNodes(g.run).Steps[0].Status.Message; !strings.Contains(message, want) {
 		t.Errorf("the message is %q", message)
 	}
 	// A node that is unavailable itself may be released.

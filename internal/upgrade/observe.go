@@ -48,7 +48,9 @@ func (rc *reconciliation) observe(ctx context.Context) (*plan.Run, outcome) {
 	return run, out
 }
 
-func resource(name string) schema.GroupResource { return v1alpha1.GroupVersion.WithResource(name).GroupResource() }
+func resource(name string) schema.GroupResource {
+	return v1alpha1.GroupVersion.WithResource(name).GroupResource()
+}
 
 func (rc *reconciliation) readInput(ctx context.Context) (*plan.Input, error) {
 	var rules v1alpha1.MutexRuleList

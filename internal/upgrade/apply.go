@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -38,7 +38,7 @@ func (rc *reconciliation) apply(ctx context.Context, run *plan.Run, p *plan.Plan
 	case plan.ActionRestore:
 		return rc.restore(ctx, run, p)
 	case plan.ActionCleanUp:
-		out := rc.addFinalizer(ctx)
+		out := rc.patchFinalizer(ctx, controllerutil.AddFinalizer)
 		if out.Settled {
 			out = out.and(rc.applySteps(ctx, run, p.Nodes))
 		}
@@ -53,7 +53,7 @@ func (rc *reconciliation) apply(ctx context.Context, run *plan.Run, p *plan.Plan
 func (rc *reconciliation) gate(ctx context.Context, run *plan.Run, p *plan.Plan) outcome {
 	out := rc.checkOutdated(ctx, run)
 	if out.Settled {
-		out = out.and(rc.addFinalizer(ctx))
+		out = out.and(rc.patchFinalizer(ctx, controllerutil.AddFinalizer))
 	}
 	if out.Settled {
 		out = out.and(rc.applyStages(ctx, p.Stages))
@@ -83,34 +83,19 @@ func (rc *reconciliation) checkOutdated(ctx context.Context, run *plan.Run) outc
 	return settled()
 }
 
-// addFinalizer adds the finalizer, before anything is changed that has to be restored.
-func (rc *reconciliation) addFinalizer(ctx context.Context) outcome {
-	if rc.hasFinalizer() {
+// patchFinalizer adds the finalizer before anything is changed that has to be restored, or removes it when everything is restored.
+func (rc *reconciliation) patchFinalizer(ctx context.Context, change func(o client.Object, finalizer string) bool) outcome {
+	changed := rc.config.DeepCopy()
+	if !change(changed, v1alpha1.Finalizer) {
 		return settled()
 	}
-	return rc.patchFinalizers(ctx, append(slices.Clone(rc.config.Finalizers), v1alpha1.Finalizer))
-}
-
-// removeFinalizer removes the finalizer, when everything is restored.
-func (rc *reconciliation) removeFinalizer(ctx context.Context) outcome {
-	finalizers := slices.DeleteFunc(slices.Clone(rc.config.Finalizers), func(f string) bool { return f == v1alpha1.Finalizer })
-	out := rc.patchFinalizers(ctx, finalizers)
-	rc.state.finalized = out.Settled && rc.config.DeletionTimestamp != nil
-	return out
-}
-
-func (rc *reconciliation) patchFinalizers(ctx context.Context, finalizers []string) outcome {
-	changed := rc.config.DeepCopy()
-	changed.Finalizers = finalizers
 	guarded := client.MergeFromWithOptions(rc.config, client.MergeFromWithOptimisticLock{})
-	if err := rc.Writer.Patch(ctx, changed, guarded, fieldOwner); err != nil {
-		if apierrors.IsNotFound(err) && rc.config.DeletionTimestamp != nil {
-			return settled()
-		}
+	deleted := rc.config.DeletionTimestamp != nil
+	if err := rc.Writer.Patch(ctx, changed, guarded, fieldOwner); err != nil && !(deleted && apierrors.IsNotFound(err)) {
 		return resultOf(fmt.Errorf("changing the finalizers of MutexRunConfig %s: %w", rc.key, err))
 	}
 	out := settled()
-	if rc.config.DeletionTimestamp == nil {
+	if rc.state.finalized = deleted; !deleted {
 		rc.expect(changed)
 		out.config = changed
 	}
@@ -139,7 +124,7 @@ func (rc *reconciliation) restore(ctx context.Context, run *plan.Run, p *plan.Pl
 		}
 	}
 	if p.RemoveFinalizer {
-		out = out.and(rc.removeFinalizer(ctx))
+		out = out.and(rc.patchFinalizer(ctx, controllerutil.RemoveFinalizer))
 	}
 	return out
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -171,7 +172,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // run observes, plans, applies, and writes the status last.
 func (rc *reconciliation) run(ctx context.Context) outcome {
-	if rc.config.DeletionTimestamp != nil && (rc.state.finalized || !rc.hasFinalizer()) {
+	if rc.config.DeletionTimestamp != nil && (rc.state.finalized || !controllerutil.ContainsFinalizer(rc.config, v1alpha1.Finalizer)) {
 		return outcome{}
 	}
 	run, observed := rc.observe(ctx)
@@ -185,10 +186,6 @@ func (rc *reconciliation) run(ctx context.Context) outcome {
 		return out
 	}
 	return out.and(rc.updateStatus(ctx, run, decision, &applied))
-}
-
-func (rc *reconciliation) hasFinalizer() bool {
-	return slices.Contains(rc.config.Finalizers, v1alpha1.Finalizer)
 }
 
 // isEnding reports whether no node is to be started, whatever else the spec says.

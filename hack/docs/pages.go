@@ -47,7 +47,8 @@ var sections = template.Must(template.New("").Funcs(template.FuncMap{"code": cod
 func pages(capabilities []capability) (map[string]string, error) {
 	all := map[string]string{}
 	for name, p := range map[string]*page{
-		"metrics.md": newPage("Metrics", metricsIntro), "events.md": newPage("Events", eventsIntro), "conditions.md": newPage("Conditions", conditionsIntro),
+		"metrics.md": newPage("Metrics", metricsIntro), "events.md": newPage("Events", eventsIntro),
+		"conditions.md": newPage("Conditions", conditionsIntro),
 	} {
 		if err := sections.ExecuteTemplate(&p.text, name, capabilities); err != nil {
 			return nil, err

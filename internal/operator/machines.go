@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
@@ -46,27 +47,21 @@ func (b *builder) machines() ([]capability, error) {
 	if !mayMakeMachines(b.settings) {
 		return nil, nil
 	}
-	machineMetrics, machineErr := machine.NewMetrics(ctrlmetrics.Registry)
 	setMetrics, setErr := machineset.NewMetrics(ctrlmetrics.Registry)
 	checkMetrics, checkErr := healthcheck.NewMetrics(ctrlmetrics.Registry)
-	if err := errors.Join(machineErr, setErr, checkErr); err != nil {
-		return nil, err
-	}
 	dependencies, err := b.machineDependencies()
-	if err != nil {
+	if err := errors.Join(setErr, checkErr, err); err != nil {
 		return nil, err
 	}
-	dependencies.Metrics = machineMetrics
 	// Remediation templates are of any kind.
 	anything, err := newClient(b)
 	if err != nil {
 		return nil, err
 	}
-	discovery, err := newDiscovery(b)
+	mao, err := newMachineAPIOperator(b, b.settings.Controllers)
 	if err != nil {
 		return nil, err
 	}
-	mao := &machineAPIOperator{live: b.GetAPIReader(), discovery: discovery, named: slices.Contains(b.settings.Controllers, machinesName)}
 	var cluster string
 	return []capability{{
 		name: machinesName,
@@ -151,7 +146,8 @@ func (b *builder) machineDependencies() (*machine.Dependencies, error) {
 	if guard != nil {
 		dependencies.Guard = guard.ForMachines()
 	}
-	return dependencies, nil
+	dependencies.Metrics, err = machine.NewMetrics(ctrlmetrics.Registry)
+	return dependencies, err
 }
 
 func machineOptions(settings *v1alpha1.DroverConfiguration) machine.Options {
@@ -172,6 +168,11 @@ type machineAPIOperator struct {
 	live      client.Reader
 	discovery discovery.DiscoveryInterface
 	named     bool
+}
+
+func newMachineAPIOperator(mgr manager.Manager, controllers []string) (*machineAPIOperator, error) {
+	discovery, err := newDiscovery(mgr)
+	return &machineAPIOperator{live: mgr.GetAPIReader(), discovery: discovery, named: slices.Contains(controllers, machinesName)}, err
 }
 
 // controllers is the Deployment of machine-api-operator that creates Machines.

@@ -35,8 +35,8 @@ const fieldManager = "drover-webhook"
 // The delays after failures.
 const minBackoff, maxBackoff = time.Second, time.Minute
 
-// keepAuthorityKey is how long the key of an authority stays in the Secret. Replicas of the earlier version, which run during an upgrade, take a Secret
-// without it for damaged, and create another one.
+// keepAuthorityKey is how long the key of an authority stays in the Secret. Replicas of the earlier version, which run during an upgrade, take a
+// Secret without it for damaged, and create another one.
 const keepAuthorityKey = 10 * time.Minute
 
 // The label of a Secret that Drover may replace.
@@ -55,8 +55,8 @@ type Options struct {
 	Names []string
 }
 
-// Keeper creates, renews, shares and serves the certificate of the webhook. It runs on every replica. As long as there is no ValidatingWebhookConfiguration
-// it writes nothing.
+// Keeper creates, renews, shares and serves the certificate of the webhook. It runs on every replica. As long as there is no
+// ValidatingWebhookConfiguration it writes nothing.
 //
 // It watches two objects by their names: Drover is not permitted to list the Secrets of its namespace, or other webhook configurations.
 type Keeper struct {

@@ -26,8 +26,8 @@ type step struct {
 
 func (s step) idle() bool { return !s.renew && !s.promote && !s.drop }
 
-// plan decides what a bundle needs, for a server with these names. Clients trust a new certificate before it is served, and long before its predecessor
-// expires.
+// plan decides what a bundle needs, for a server with these names. Clients trust a new certificate before it is served, and long before its
+// predecessor expires.
 func plan(b *bundle, names []string, now time.Time) step {
 	if b == nil {
 		return step{renew: true, promote: true}

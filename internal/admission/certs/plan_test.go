@@ -265,13 +265,13 @@ func TestDecode_RefusesWhatDoesNotBelongTogether(t *testing.T) {
 		want   string
 	}{
 		"nothing":                {func(d map[string][]byte) { clear(d) }, "ca.crt: data does not contain any valid"},
-		"no certificate":         {func(d map[string][]byte) { d["tls.crt"] = nil }, "tls.crt and tls.key: tls: failed to find any PEM data in certificate"},
-		"no key":                 {func(d map[string][]byte) { d["tls.key"] = []byte("x") }, "tls.crt and tls.key: tls: failed to find any PEM data in key"},
-		"a key as a certificate": {func(d map[string][]byte) { d["tls.crt"] = d["tls.key"] }, "tls.crt and tls.key: tls: failed to find certificate PEM data"},
+		"no certificate":         {func(d map[string][]byte) { d["tls.crt"] = nil }, "tls.crt and tls.key: tls: failed to find any PEM data in cert"},
+		"no key":                 {func(d map[string][]byte) { d["tls.key"] = []byte("x") }, "tls.key: tls: failed to find any PEM data in key"},
+		"a key as a certificate": {func(d map[string][]byte) { d["tls.crt"] = d["tls.key"] }, "tls.key: tls: failed to find certificate PEM data"},
 		"a certificate as a key": {func(d map[string][]byte) { d["tls.key"] = d["ca.crt"] }, "tls: found a certificate rather than a key"},
 		"the key of another":     {func(d map[string][]byte) { d["tls.key"] = other["tls.key"] }, "private key does not match public key"},
 		"trusted is another":     {func(d map[string][]byte) { d["ca.crt"] = other["ca.crt"] }, "clients that trust ca.crt do not trust tls.crt"},
-		"a next one without key": {func(d map[string][]byte) { d["next.crt"] = d["tls.crt"] }, "next.crt and next.key: tls: failed to find any PEM data in key"},
+		"a next one without key": {func(d map[string][]byte) { d["next.crt"] = d["tls.crt"] }, "next.key: tls: failed to find any PEM data in key"},
 		"the next of another": {func(d map[string][]byte) { d["next.crt"], d["next.key"] = other["tls.crt"], other["tls.key"] },
 			"clients that trust ca.crt do not trust next.crt"},
 	} {

@@ -1,4 +1,4 @@
-// Package watch feeds a controller's queue from informers and lets go of them again.
+// Package watch feeds a controller's queue from informers, and removes its handlers when the controller ends.
 //
 // controller-runtime's own source keeps its handler on the informer for as long as the informer lives. A capability whose CRDs come
 // and go would leave one behind each time, on the informer of Nodes that all capabilities share.

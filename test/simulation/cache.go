@@ -3,7 +3,6 @@ package simulation
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -256,12 +255,10 @@ func (p *podIndexer) GetByKey(key string) (any, bool, error) {
 	return p.inner.shown(object), true, nil
 }
 
-// IndexField takes an index of a controller.
+// IndexField adds an index of a controller. One that several controllers need is added once, as by the operator.
 func (p *process) IndexField(_ context.Context, object client.Object, name string, extract client.IndexerFunc) error {
-	indexes := p.informers[kindOf(object)].indexes
-	if indexes[name] != nil {
-		return fmt.Errorf("there is an index %s already", name)
+	if indexes := p.informers[kindOf(object)].indexes; indexes[name] == nil {
+		indexes[name] = extract
 	}
-	indexes[name] = extract
 	return nil
 }

@@ -263,7 +263,7 @@ func (rc *reconciliation) release(ctx context.Context, in *plan.Input) error {
 
 // copyOf returns a copy of a NodeMaintenance that may be changed.
 func copyOf(object plan.Object) plan.Object {
-	return object.DeepCopyObject().(plan.Object) //nolint:forcetypeassert // a copy has the type of the original
+	return object.DeepCopyObject().(plan.Object) //nolint:errcheck // a copy has the type of the original
 }
 
 // patch writes the metadata of a NodeMaintenance that has not changed since it was observed.

@@ -4,22 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/explain"
+	"github.com/drover-io/drover/internal/cli/maintenance"
+	"github.com/drover-io/drover/internal/cli/pause"
+	"github.com/drover-io/drover/internal/cli/plan"
+	"github.com/drover-io/drover/internal/cli/status"
+	"github.com/drover-io/drover/internal/cli/upgrade"
+	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/version"
+)
+
+// Exit codes.
+const (
+	exitOK = 0
+	// exitError: bad input, or the cluster did not answer.
+	exitError = 1
+	// exitChanges: `plan` found something that would change.
+	exitChanges = 2
 )
 
 // Main runs the plugin and returns its exit code.
 func Main(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	return execute(ctx, newOptions(streams), args)
+	return execute(ctx, cmdutil.NewOptions(streams), args)
 }
 
-// Command is the plugin's command line, for those who describe it. Nothing of it is to be run.
+// Command returns the plugin's command line, for generators of documentation. Its commands must not be run.
 func Command() *cobra.Command {
-	return newRootCommand(newOptions(genericiooptions.NewTestIOStreamsDiscard()))
+	return newRootCommand(cmdutil.NewOptions(genericiooptions.NewTestIOStreamsDiscard()))
 }
 
-func execute(ctx context.Context, o *options, args []string) int {
+func execute(ctx context.Context, o *cmdutil.Options, args []string) int {
 	root := newRootCommand(o)
 	root.SetArgs(args)
 	root.SetIn(o.In)
@@ -29,48 +49,122 @@ func execute(ctx context.Context, o *options, args []string) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errChanges):
+	case errors.Is(err, cmdutil.ErrChanges):
 		return exitChanges
 	}
-	// Nothing is left to report to when stderr is gone.
+	// If stderr is gone, there is nowhere left to report to.
 	_, _ = fmt.Fprintf(o.ErrOut, "error: %v\n", err)
-	if errors.As(err, &usage{}) {
+	if cmdutil.IsUsageError(err) {
 		_, _ = fmt.Fprintf(o.ErrOut, "See '%s --help' for usage.\n", command.CommandPath())
 	}
 	return exitError
 }
 
-func newRootCommand(o *options) *cobra.Command {
-	root := &cobra.Command{
+func newRootCommand(o *cmdutil.Options) *cobra.Command {
+	root := cmdutil.NewGroup(&cobra.Command{
 		Use:   "kubectl-drover",
-		Short: "See and steer what Drover does to nodes",
-		Long: `See and steer what Drover does to the labels, annotations and taints of nodes, take nodes into maintenance, and
-follow gated upgrades.
+		Short: "Preview, follow and control what Drover does to nodes",
+		Long: `Preview and follow what Drover changes on nodes, find out who owns a label, annotation or taint, take nodes into maintenance, and control
+gated upgrades.
 
-A pool is a MachineSet. Drover carries the labels, annotations and taints of its template to the Machines and Nodes that
-already exist. Pools are looked for in the namespace ` + DefaultNamespace + ` unless -n or -A says otherwise.`,
+A MACHINESET is a MachineSet in the namespace ` + cmdutil.DefaultNamespace + `, unless you set -n or -A. Drover copies the labels,
+annotations and taints of its template to the Machines and Nodes that already exist.`,
+		Example: `  # Show what Drover would change
+  kubectl drover plan
+
+  # Follow a roll-out
+  kubectl drover status --watch
+
+  # Take a node into maintenance, and wait until it is drained
+  kubectl drover maintenance start worker-1 --wait`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drover"},
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          unknownCommand,
-		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
-	}
+	})
 	root.SuggestionsMinimumDistance = 2
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
-	o.addFlags(root.PersistentFlags())
-	root.AddCommand(newPlanCommand(o), newStatusCommand(o), newExplainCommand(o), newPauseCommand(o), newResumeCommand(o), newMaintenanceCommand(o),
-		newDrainStatusCommand(o), newUpgradeCommand(o), newVersionCommand(o))
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cmdutil.AsUsageError(err) })
+	o.AddFlags(root.PersistentFlags())
+	addGroup(root, "metadata", "Labels, annotations and taints:", plan.NewCommand(o), status.NewCommand(o), explain.NewCommand(o),
+		pause.NewPauseCommand(o), pause.NewResumeCommand(o))
+	addGroup(root, "nodes", "Maintenance and upgrades of nodes:", maintenance.NewCommand(o), maintenance.NewDrainStatusCommand(o),
+		upgrade.NewCommand(o))
+	addGroup(root, "other", "Other commands:", newVersionCommand(o))
+	root.SetHelpCommandGroupID("other")
+	root.SetCompletionCommandGroupID("other")
 	addCompletion(root, o.Out)
 	return root
 }
 
-func unknownCommand(command *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
+func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: id, Title: title})
+	for _, command := range commands {
+		command.GroupID = id
 	}
-	text := fmt.Sprintf("unknown command %q", args[0])
-	if near := command.SuggestionsFor(args[0]); len(near) > 0 {
-		text += fmt.Sprintf("; did you mean %q?", near[0])
+	root.AddCommand(commands...)
+}
+
+func newVersionCommand(o *cmdutil.Options) *cobra.Command {
+	output := &cmdutil.OutputFlags{}
+	command := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this plugin",
+		Long:  "Print the version of this plugin, and the commit that it was built from. The command does not ask the cluster.",
+		Example: `  # Print the version
+  kubectl drover version`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := output.Validate(); err != nil {
+				return err
+			}
+			info := &view.VersionInfo{
+				TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "VersionInfo"}, Version: version.Version(), Commit: version.Commit(),
+			}
+			return output.Print(o.Out, info, func(text *cmdutil.Text) { text.Printf("%s\n", version.String("kubectl-drover")) })
+		},
 	}
-	return usage{errors.New(text)}
+	output.AddFlags(command)
+	return command
+}
+
+// kubectlCompletion is the program that kubectl runs to complete what follows `kubectl drover`.
+const kubectlCompletion = `#!/usr/bin/env sh
+# Put this on the PATH as kubectl_complete-drover and make it executable.
+exec kubectl drover __complete "$@"
+`
+
+// addCompletion adds the completion script for kubectl drover to those of cobra, which are for the name kubectl-drover.
+func addCompletion(root *cobra.Command, out io.Writer) {
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		panic(err)
+	}
+	completion.Short = "Print the completion script of a shell"
+	completion.Long = `Print the completion script of a shell, for the name kubectl-drover.
+
+To complete kubectl drover, use kubectl drover completion kubectl.`
+	completion.Example = `  # Complete kubectl drover
+  kubectl drover completion kubectl > kubectl_complete-drover
+
+  # Complete kubectl-drover in this bash
+  source <(kubectl-drover completion bash)`
+	for _, shell := range completion.Commands() {
+		shell.Example = fmt.Sprintf("  kubectl-drover completion %s", shell.Name())
+	}
+	completion.AddCommand(&cobra.Command{
+		Use:   "kubectl",
+		Short: "Print the program kubectl_complete-drover, which completes kubectl drover",
+		Long: `Print the program that kubectl runs to complete what follows "kubectl drover".
+
+It needs the completion of kubectl itself (kubectl completion --help).`,
+		Example: `  # Install the program
+  kubectl drover completion kubectl > kubectl_complete-drover
+  chmod +x kubectl_complete-drover
+  sudo mv kubectl_complete-drover /usr/local/bin/`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(out, kubectlCompletion)
+			return err
+		},
+	})
 }

@@ -6,12 +6,15 @@ import (
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/view"
 )
 
 func TestCompletion(t *testing.T) {
-	f := &fakeObjects{}
-	f.pool("workers", 2, declare(nil, nil))
-	f.pool("infra", 1, declare(nil, nil))
+	f := &fakeCluster{}
+	f.machineSet("workers", 2, declare(nil, nil))
+	f.machineSet("infra", 1, declare(nil, nil))
 	for _, c := range []struct {
 		args []string
 		want []string
@@ -41,43 +44,43 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-func TestCompletionWithoutCluster(t *testing.T) {
+func TestCompletion_WithoutCluster(t *testing.T) {
 	for _, args := range [][]string{{"plan", ""}, {"explain", ""}, {"pause", "node/"}} {
-		got := runWith(t, func() (client.WithWatch, error) { return nil, usageError("no kubeconfig") }, append([]string{"__complete"}, args...)...)
+		got := runWith(t, func() (client.WithWatch, error) { return nil, cmdutil.UsageError("no kubeconfig") }, append([]string{"__complete"}, args...)...)
 		if got.code != exitOK || strings.Contains(got.errors, "no kubeconfig") {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
 }
 
-func TestCompletionForKubectl(t *testing.T) {
-	got := (&fakeObjects{}).run(t, "completion", "kubectl")
+func TestCompletion_ForKubectl(t *testing.T) {
+	got := (&fakeCluster{}).run(t, "completion", "kubectl")
 	if got.code != exitOK || !strings.HasPrefix(got.out, "#!/usr/bin/env sh\n") || !strings.Contains(got.out, "__complete") {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestVersion(t *testing.T) {
-	if got := (&fakeObjects{}).run(t, "version"); got.code != exitOK || !strings.HasPrefix(got.out, "kubectl-drover ") {
+	if got := (&fakeCluster{}).run(t, "version"); got.code != exitOK || !strings.HasPrefix(got.out, "kubectl-drover ") {
 		t.Errorf("%+v", got)
 	}
-	got := (&fakeObjects{}).run(t, "version", "-o", "json")
-	if info := decodeJSON[VersionInfo](t, got.out); info.APIVersion != APIVersion || info.Version == "" {
+	got := (&fakeCluster{}).run(t, "version", "-o", "json")
+	if info := decodeJSON[view.VersionInfo](t, got.out); info.APIVersion != view.APIVersion || info.Version == "" {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{}, {"--help"}, {"plan", "-h"}} {
-		if got := (&fakeObjects{}).run(t, args...); got.code != exitOK || !strings.Contains(got.out, "kubectl drover") || got.errors != "" {
+		if got := (&fakeCluster{}).run(t, args...); got.code != exitOK || !strings.Contains(got.out, "kubectl drover") || got.errors != "" {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
 }
 
-func TestTemplates(t *testing.T) {
-	f := &fakeObjects{}
-	f.pool("workers", 2, declare(nil, nil))
+func TestOutput_Templates(t *testing.T) {
+	f := &fakeCluster{}
+	f.machineSet("workers", 2, declare(nil, nil))
 	for format, want := range map[string]string{
 		"jsonpath={.items[*].name}":                    "workers",
 		"go-template={{range .items}}{{.name}}{{end}}": "workers",

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,11 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
 )
 
 var setResource = schema.GroupResource{Group: "machine.openshift.io", Resource: "machinesets"}
 
-func TestErrorsOfTheCluster(t *testing.T) {
+func TestErrors_OfTheCluster(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
@@ -36,7 +37,7 @@ func TestErrorsOfTheCluster(t *testing.T) {
 				}
 				return inner.List(ctx, list, options...)
 			}}
-			cluster := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper()).WithInterceptorFuncs(failing).Build()
+			cluster := fake.NewClientBuilder().WithScheme(cmdutil.Scheme).WithRESTMapper(cmdutil.Mapper()).WithInterceptorFuncs(failing).Build()
 			for _, args := range [][]string{{"plan"}, {"status"}, {"status", "--wait"}} {
 				got := runOn(t, cluster, "", args...)
 				if got.code != exitError || !strings.Contains(got.errors, c.want) || got.out != "" {
@@ -47,16 +48,9 @@ func TestErrorsOfTheCluster(t *testing.T) {
 	}
 }
 
-func TestMissingResource(t *testing.T) {
-	object := apierrors.NewNotFound(setResource, "workers")
-	if missing(object) || missing(fmt.Errorf("boom")) {
-		t.Error("a missing object is no missing resource")
-	}
-}
-
-func TestBadInput(t *testing.T) {
-	f := &fakeObjects{}
-	f.pool("workers", 1, declare(nil, nil))
+func TestErrors_OfInput(t *testing.T) {
+	f := &fakeCluster{}
+	f.machineSet("workers", 1, declare(nil, nil))
 	for _, c := range []struct {
 		args string
 		want string
@@ -65,22 +59,22 @@ func TestBadInput(t *testing.T) {
 		{"nosuch", `unknown command "nosuch"`, true},
 		{"pln", `did you mean "plan"?`, true},
 		{"plan --nosuch", "unknown flag: --nosuch", true},
-		{"plan -o nosuch", "-o nosuch: unknown output format; there are wide", true},
+		{"plan -o nosuch", "-o nosuch: unknown output format; use one of go-template", true},
 		{"plan --protect-label=*", `--protect-label "*": this pattern matches every key`, true},
 		{"plan --unprotect-label=topology.*", `--unprotect-label "topology.*": this is none of the built-in patterns that can be removed: kube`, true},
-		{"plan wokers", `pool "wokers" not found in namespace "openshift-machine-api"; did you mean workers?`, false},
-		{"plan pool/zzz", `pool "zzz" not found in namespace "openshift-machine-api"; there are workers`, false},
+		{"plan wokers", `MachineSet "wokers" not found in namespace "openshift-machine-api"; did you mean workers?`, false},
+		{"plan pool/zzz", `MachineSet "zzz" not found in namespace "openshift-machine-api"; there are workers`, false},
 		{"plan -n empty zzz", "choose another with -n", false},
 		{"plan -A zzz", "in any namespace", false},
-		{"status --timeout 5s", "--timeout belongs to --wait", true},
+		{"status --timeout 5s", "--timeout requires --wait", true},
 		{"status --wait --timeout -5s", "cannot be negative", true},
 		{"explain", "takes the name of one node, not 0", true},
 		{"explain a b", "takes the name of one node, not 2", true},
 		{"explain node/", "is empty", true},
 		{"explain workers-00", `node "workers-00" not found in the cluster; did you mean workers-0?`, false},
 		{"pause", "name at least one", true},
-		{"pause node/", "none of POOL, machine/NAME and node/NAME", true},
-		{"pause pod/x", "none of POOL", true},
+		{"pause node/", "is not a MACHINESET, machine/NAME or node/NAME", true},
+		{"pause pod/x", "is not a MACHINESET", true},
 		{"pause x --dry-run=maybe", "must be none, client or server", true},
 		{"resume nosuch", "machineset.machine.openshift.io/nosuch not found", false},
 		{"version x", "unknown command", false},
@@ -94,31 +88,5 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("hint: %q", got.errors)
 			}
 		})
-	}
-}
-
-func TestNearest(t *testing.T) {
-	known := []string{"workers", "workers-east", "infra", "database"}
-	for name, want := range map[string][]string{
-		"worker":  {"workers", "workers-east"},
-		"infar":   {"infra"},
-		"east":    {"workers-east"},
-		"unheard": nil,
-		"":        nil,
-	} {
-		if got := nearest(name, known); !slices.Equal(got, want) {
-			t.Errorf("%q: %v, want %v", name, got, want)
-		}
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"same", "same", 0}} {
-		if got := editDistance(c.a, c.b); got != c.want {
-			t.Errorf("%q %q: %d, want %d", c.a, c.b, got, c.want)
-		}
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -10,6 +9,8 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/paused"
 )
@@ -18,18 +19,20 @@ import (
 // control character of eight bits, and begins a line of its own.
 const hostile = "a\x1b[2Jb\x1b]0;title\x07c\rd\u202ee\u2066f\u009b31mg\u2028h\x7fi\nFORGED: all is well"
 
-// Whatever somebody has written into an object, no command sends it to a terminal.
+// TestCommands_EscapeTextOfOthers: no command sends control sequences from an object to the terminal.
 func TestCommands_EscapeTextOfOthers(t *testing.T) {
 	m := maintenanceOf("m", "n1", medik8s.NodeMaintenanceStatus{
 		Phase: medik8s.PhaseRunning, LastError: hostile,
-		Conditions: []metav1.Condition{{Type: conditionReady, Status: metav1.ConditionFalse, Reason: hostile, Message: hostile}},
+		Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: hostile, Message: hostile}},
 	})
 	m.Spec.Reason = hostile
-	maintained := cluster(interceptor.Funcs{}, yard(m)...)
+	maintained := cluster(interceptor.Funcs{}, shop(m)...)
 	gated := newGate()
-	gated.run.Status = mutex.MutexRunConfigStatus{Phase: "Running", Message: hostile, Nodes: []mutex.NodeStatus{{Name: "n1", Message: hostile}}}
+	gated.run.Status = mutex.MutexRunConfigStatus{Phase: "Running", Message: hostile, Nodes: []mutex.NodeStatus{
+		{Name: "n1", Phase: hostile, Message: hostile},
+	}}
 	gated.rule.Status.Conditions[0].Status, gated.rule.Status.Conditions[0].Message = metav1.ConditionFalse, hostile
-	explained := explainable()
+	explained := everyOwner()
 	explained.node("workers-0").Annotations["example.com/owner"] = hostile
 	explained.node("workers-0").Annotations[paused.Annotation] = "true"
 	explained.node("workers-0").Annotations[plan.AnnotationPausedReason] = hostile
@@ -42,9 +45,9 @@ func TestCommands_EscapeTextOfOthers(t *testing.T) {
 		{func(args ...string) outcome { return runOn(t, maintained, "", args...) }, "maintenance list -o wide"},
 		{func(args ...string) outcome { return runOn(t, maintained, "", args...) }, "drain-status n1"},
 		{func(args ...string) outcome { return runOn(t, maintained, "", args...) }, "plan --maintenance n1"},
-		{func(args ...string) outcome { return gated.fakeObjects.run(t, args...) }, "upgrade status run"},
-		{func(args ...string) outcome { return gated.fakeObjects.run(t, args...) }, "upgrade status -o wide"},
-		{func(args ...string) outcome { return gated.fakeObjects.run(t, args...) }, "upgrade plan run"},
+		{func(args ...string) outcome { return gated.fakeCluster.run(t, args...) }, "upgrade status run"},
+		{func(args ...string) outcome { return gated.fakeCluster.run(t, args...) }, "upgrade status -o wide"},
+		{func(args ...string) outcome { return gated.fakeCluster.run(t, args...) }, "upgrade plan run"},
 		{func(args ...string) outcome { return explained.run(t, args...) }, "explain node workers-0 -o wide"},
 		{func(args ...string) outcome { return explained.run(t, args...) }, "plan -o wide"},
 		{func(args ...string) outcome { return explained.run(t, args...) }, "status -o wide"},
@@ -52,23 +55,23 @@ func TestCommands_EscapeTextOfOthers(t *testing.T) {
 		got := c.run(strings.Fields(c.args)...)
 		text := got.out + got.errors
 		for _, r := range text {
-			if hidden(r) {
+			if r == '\x1b' || cmdutil.Escape(string(r)) != string(r) {
 				t.Errorf("%s prints %q:\n%q", c.args, r, text)
 				break
 			}
 		}
 		if strings.Contains(text, "\nFORGED") {
-			t.Errorf("%s prints a line that somebody else has written:\n%s", c.args, text)
+			t.Errorf("%s prints a line that another writer has forged:\n%s", c.args, text)
 		}
 		if strings.Contains(text, `^[[2J`) {
 			printed++
 		}
 	}
 	if printed < 6 {
-		t.Errorf("only %d commands print what somebody has written: nothing is tried", printed)
+		t.Errorf("only %d commands print the hostile text: the test is void", printed)
 	}
 	// A document is what the API server has.
-	document := decodeJSON[MaintenanceList](t, runOn(t, maintained, "", "maintenance", "list", "-o", "json").out)
+	document := decodeJSON[view.MaintenanceList](t, runOn(t, maintained, "", "maintenance", "list", "-o", "json").out)
 	if document.Items[0].WaitsFor != hostile {
 		t.Errorf("the document has %q", document.Items[0].WaitsFor)
 	}
@@ -76,28 +79,5 @@ func TestCommands_EscapeTextOfOthers(t *testing.T) {
 	got := runOn(t, maintained, "", "drain-status", "x\x1b[2J")
 	if strings.Contains(got.errors, "\x1b") || !strings.Contains(got.errors, "^[[2J") && !strings.Contains(got.errors, `\x1b`) {
 		t.Errorf("the error is %q", got.errors)
-	}
-}
-
-func TestEscaped_WritesInPieces(t *testing.T) {
-	var out strings.Builder
-	writer := &escaped{out: &out}
-	for _, b := range []byte("ä€\u202e𝄞\x1b[0m\n\t\xffz") {
-		if n, err := writer.Write([]byte{b}); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	if want := "ä€\\u202e𝄞^[[0m\n\t\ufffdz"; out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
-	}
-	if raw(writer) != any(&out) || raw(&out) != any(&out) {
-		t.Error("the stream behind is another one")
-	}
-}
-
-func TestPrintf_KeepsTextsInTheirLine(t *testing.T) {
-	var out strings.Builder
-	if err := printf(&out, "%s: %v %d\n", "a\nb", fmt.Errorf("c\td"), 3); err != nil || out.String() != `a\nb: c\td 3`+"\n" {
-		t.Errorf("%q, %v", out.String(), err)
 	}
 }

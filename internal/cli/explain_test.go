@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -20,10 +21,10 @@ func wrote(name, operation, subresource string, ago time.Duration, fields string
 	}
 }
 
-// explained is a Node with an entry of every owner and every standing.
-func explainable() *fakeObjects {
-	f := &fakeObjects{}
-	set := f.pool("workers", 1, declare(
+// everyOwner is a Node with an entry of every owner and every standing.
+func everyOwner() *fakeCluster {
+	f := &fakeCluster{}
+	set := f.machineSet("workers", 1, declare(
 		map[string]string{"tier": "gold", "drifted": "ours", "lost": "ours", "taken": "ours", "kubernetes.io/os": "plan9"},
 		map[string]string{"example.com/owner": "team a"},
 		taint("dedicated", "db", corev1.TaintEffectNoSchedule), taint("startup", "", corev1.TaintEffectNoExecute),
@@ -64,13 +65,13 @@ func explainable() *fakeObjects {
 	return f
 }
 
-func TestExplainRows(t *testing.T) {
-	got := explainable().run(t, "explain", "node", "workers-0", "-o", "json")
+func TestExplain_OwnersAndStandings(t *testing.T) {
+	got := everyOwner().run(t, "explain", "node", "workers-0", "-o", "json")
 	if got.code != exitOK || got.errors != "" {
 		t.Fatalf("%+v", got)
 	}
 	rows := map[string]string{}
-	for _, entry := range decodeJSON[NodeExplanation](t, got.out).Entries {
+	for _, entry := range decodeJSON[view.NodeExplanation](t, got.out).Entries {
 		writers := ""
 		for _, manager := range entry.Managers {
 			writers += " " + manager.Name
@@ -106,8 +107,8 @@ func TestExplainRows(t *testing.T) {
 	}
 }
 
-func TestExplainText(t *testing.T) {
-	f := explainable()
+func TestExplain_Text(t *testing.T) {
+	f := everyOwner()
 	for name, args := range map[string][]string{
 		"explain.txt":      {"explain", "workers-0"},
 		"explain-wide.txt": {"explain", "node/workers-0", "-o", "wide"},
@@ -120,34 +121,34 @@ func TestExplainText(t *testing.T) {
 	}
 }
 
-func TestExplainSpecialNodes(t *testing.T) {
+func TestExplain_SpecialNodes(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		edit func(*fakeObjects)
+		edit func(*fakeCluster)
 		args string
 		want string
 	}{
-		{"without a Machine", func(f *fakeObjects) { f.machineOf("workers-0").Status.NodeRef = nil }, "", "no Machine names this Node in status.nodeRef"},
-		{"in another namespace", func(*fakeObjects) {}, "-n elsewhere", `looked for its Machine in namespace "elsewhere" only`},
-		{"paused, with a dropped key", func(f *fakeObjects) {
+		{"without a Machine", func(f *fakeCluster) { f.machineOf("workers-0").Status.NodeRef = nil }, "", "no Machine names this Node in status.nodeRef"},
+		{"in another namespace", func(*fakeCluster) {}, "-n elsewhere", `looked for its Machine in namespace "elsewhere" only`},
+		{"paused, with a dropped key", func(f *fakeCluster) {
 			f.node("workers-0").Annotations[plan.AnnotationPaused] = "true"
 			f.node("workers-0").Annotations[plan.AnnotationPausedReason] = "a move"
 		}, "", "held (the Node is paused: a move)"},
-		{"a paused pool", func(f *fakeObjects) {
+		{"a paused MachineSet", func(f *fakeCluster) {
 			f.all[0].SetAnnotations(map[string]string{plan.AnnotationPaused: "true"})
 		}, "", "no longer: will be removed"},
-		{"without a pool", func(f *fakeObjects) {
+		{"without a MachineSet", func(f *fakeCluster) {
 			f.machineOf("workers-0").OwnerReferences, f.machineOf("workers-0").Labels = nil, nil
 		}, "", "<none>"},
-		{"a broken record", func(f *fakeObjects) { f.node("workers-0").Annotations[ownership.AnnotationRecord] = "{" }, "",
+		{"a broken record", func(f *fakeCluster) { f.node("workers-0").Annotations[ownership.AnnotationRecord] = "{" }, "",
 			"is not a record of owned keys"},
-		{"a broken record and no Machine", func(f *fakeObjects) {
+		{"a broken record and no Machine", func(f *fakeCluster) {
 			f.node("workers-0").Annotations[ownership.AnnotationRecord] = "{"
 			f.machineOf("workers-0").Status.NodeRef = nil
 		}, "", "is not a record of owned keys"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := explainable()
+			f := everyOwner()
 			c.edit(f)
 			got := f.run(t, append(strings.Fields(c.args), "explain", "workers-0")...)
 			if got.code != exitOK || !strings.Contains(got.out, c.want) {

@@ -21,7 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -29,13 +31,13 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // testTime is now in all tests.
 var testTime = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
-// fakeObjects are the objects of a cluster that is made up in memory.
-type fakeObjects struct{ all []client.Object }
+// fakeCluster are the objects of a cluster that is made up in memory.
+type fakeCluster struct{ all []client.Object }
 
-// pool adds a MachineSet with Machines and Nodes named after it.
-func (f *fakeObjects) pool(name string, machines int, edit func(*machinev1beta1.MachineSet)) *machinev1beta1.MachineSet {
+// machineSet adds a MachineSet with Machines and Nodes named after it.
+func (f *fakeCluster) machineSet(name string, machines int, edit func(*machinev1beta1.MachineSet)) *machinev1beta1.MachineSet {
 	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{
-		Namespace: DefaultNamespace, Name: name, UID: types.UID("set-" + name), Generation: 3,
+		Namespace: cmdutil.DefaultNamespace, Name: name, UID: types.UID("set-" + name), Generation: 3,
 		CreationTimestamp: metav1.Time{Time: testTime.Add(-49 * time.Hour)},
 	}}
 	set.Spec.Selector.MatchLabels = map[string]string{"pool": name}
@@ -48,7 +50,7 @@ func (f *fakeObjects) pool(name string, machines int, edit func(*machinev1beta1.
 	return set
 }
 
-func (f *fakeObjects) machine(set *machinev1beta1.MachineSet, name string) {
+func (f *fakeCluster) machine(set *machinev1beta1.MachineSet, name string) {
 	controller := true
 	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: set.Namespace, Name: name, Labels: set.Spec.Template.Labels,
@@ -63,7 +65,7 @@ func (f *fakeObjects) machine(set *machinev1beta1.MachineSet, name string) {
 }
 
 // node and machineOf find an object again to edit it.
-func (f *fakeObjects) node(name string) *corev1.Node {
+func (f *fakeCluster) node(name string) *corev1.Node {
 	for _, object := range f.all {
 		if node, ok := object.(*corev1.Node); ok && node.Name == name {
 			return node
@@ -72,7 +74,7 @@ func (f *fakeObjects) node(name string) *corev1.Node {
 	panic("no Node " + name)
 }
 
-func (f *fakeObjects) machineOf(name string) *machinev1beta1.Machine {
+func (f *fakeCluster) machineOf(name string) *machinev1beta1.Machine {
 	for _, object := range f.all {
 		if machine, ok := object.(*machinev1beta1.Machine); ok && machine.Name == name {
 			return machine
@@ -82,7 +84,7 @@ func (f *fakeObjects) machineOf(name string) *machinev1beta1.Machine {
 }
 
 // settle writes what the operator would write, with its record, so that what follows in a test differs from a settled cluster.
-func (f *fakeObjects) settle(t *testing.T) {
+func (f *fakeCluster) settle(t *testing.T) {
 	t.Helper()
 	objects := plan.Objects{Nodes: map[string]*corev1.Node{}}
 	for _, object := range f.all {
@@ -95,11 +97,7 @@ func (f *fakeObjects) settle(t *testing.T) {
 			objects.Nodes[object.Name] = object
 		}
 	}
-	protected, err := newOptions(genericiooptions.NewTestIOStreamsDiscard()).protected()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, item := range plan.SurveyOf(objects, protected, testTime).Items {
+	for _, item := range plan.SurveyOf(objects, ownership.DefaultProtected(), testTime).Items {
 		applyDecision(t, item)
 	}
 }
@@ -111,13 +109,13 @@ type outcome struct {
 }
 
 // run runs the plugin on the objects.
-func (f *fakeObjects) run(t *testing.T, args ...string) outcome {
+func (f *fakeCluster) run(t *testing.T, args ...string) outcome {
 	t.Helper()
 	return runOn(t, f.client(), "", args...)
 }
 
 // client makes a client of a copy of the objects. The fake client has its own idea of managedFields; Get gives those of the test.
-func (f *fakeObjects) client() client.WithWatch {
+func (f *fakeCluster) client() client.WithWatch {
 	managed := map[string][]metav1.ManagedFieldsEntry{}
 	var stored []client.Object
 	for _, object := range f.all {
@@ -131,7 +129,7 @@ func (f *fakeObjects) client() client.WithWatch {
 		object.SetManagedFields(managed[fmt.Sprintf("%T/%s", object, key.Name)])
 		return err
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper()).WithObjects(stored...).
+	return fake.NewClientBuilder().WithScheme(cmdutil.Scheme).WithRESTMapper(cmdutil.Mapper()).WithObjects(stored...).
 		WithInterceptorFuncs(interceptor.Funcs{Get: get}).Build()
 }
 
@@ -149,9 +147,9 @@ func runInput(t *testing.T, connect func() (client.WithWatch, error), stdin stri
 	t.Helper()
 	streams, in, out, errors := genericiooptions.NewTestIOStreams()
 	in.WriteString(stdin)
-	o := newOptions(streams)
-	o.now = func() time.Time { return testTime }
-	o.connect = connect
+	o := cmdutil.NewOptions(streams)
+	o.Now = func() time.Time { return testTime }
+	o.Connect = connect
 	code := execute(t.Context(), o, args)
 	return outcome{out.String(), errors.String(), code}
 }

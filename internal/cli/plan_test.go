@@ -64,19 +64,19 @@ func taint(key, value string, effect corev1.TaintEffect) corev1.Taint {
 }
 
 // mixed is a cluster in which everything occurs that a plan can show.
-func mixed(t *testing.T) *fakeObjects {
+func mixed(t *testing.T) *fakeCluster {
 	t.Helper()
-	f := &fakeObjects{}
-	database := f.pool("database", 7, declare(
+	f := &fakeCluster{}
+	database := f.machineSet("database", 7, declare(
 		map[string]string{"tier": "silver", "old": "label"},
 		map[string]string{"example.com/owner": "team a"},
 		taint("dedicated", "db", corev1.TaintEffectNoSchedule), taint("old", "", corev1.TaintEffectPreferNoSchedule),
 	))
-	f.pool("web", 2, declare(map[string]string{"web": "yes"}, nil))
+	f.machineSet("web", 2, declare(map[string]string{"web": "yes"}, nil))
 	f.settle(t)
-	f.pool("adopted", 1, declare(map[string]string{"zone": "a"}, nil))
+	f.machineSet("adopted", 1, declare(map[string]string{"zone": "a"}, nil))
 	f.node("adopted-0").Labels["zone"] = "a"
-	f.pool("empty", 0, declare(nil, nil))
+	f.machineSet("empty", 0, declare(nil, nil))
 
 	declare(
 		map[string]string{"tier": "gold", "kubernetes.io/os": "plan9", "bad key": "x"},

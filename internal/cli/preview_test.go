@@ -43,18 +43,18 @@ func TestPreview(t *testing.T) {
 		want    []string
 		not     string
 	}{
-		{"what kubectl apply made", true, workersManifest, "", exitChanges,
+		{"applied with kubectl", true, workersManifest, "", exitChanges,
 			[]string{"generation 4", "~ label      tier=silver → gold", "- label      old=label"}, "web"},
-		{"what it did not make", false, workersManifest, "", exitChanges, []string{"tier=silver → gold"}, "old=label"},
-		{"the same again", true, "", "", exitOK, []string{"generation 3", "Nothing to change"}, "web"},
-		{"with another pool", true, workersManifest, "web", exitOK, []string{"Pool openshift-machine-api/web"}, "workers"},
-		{"a new pool", true, strings.Replace(workersManifest, "name: workers", "name: fresh", 1), "", exitOK,
+		{"created otherwise", false, workersManifest, "", exitChanges, []string{"tier=silver → gold"}, "old=label"},
+		{"the same manifest again", true, "", "", exitOK, []string{"generation 3", "Nothing to change"}, "web"},
+		{"another MachineSet named", true, workersManifest, "web", exitOK, []string{"MachineSet openshift-machine-api/web"}, "workers"},
+		{"new MachineSet", true, strings.Replace(workersManifest, "name: workers", "name: fresh", 1), "", exitOK,
 			[]string{"fresh (generation 1, 0 Machines)"}, "web"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := &fakeObjects{}
-			set := f.pool("workers", 2, declare(map[string]string{"tier": "silver", "old": "label"}, nil))
-			f.pool("web", 1, declare(nil, nil))
+			f := &fakeCluster{}
+			set := f.machineSet("workers", 2, declare(map[string]string{"tier": "silver", "old": "label"}, nil))
+			f.machineSet("web", 1, declare(nil, nil))
 			f.settle(t)
 			content := c.content
 			if c.applied {
@@ -64,7 +64,7 @@ func TestPreview(t *testing.T) {
 				content = manifestJSON(t, set)
 			}
 			got := f.run(t, append([]string{"plan", "-f", manifestFile(t, content)}, strings.Fields(c.args)...)...)
-			if got.code != c.code || c.applied == strings.Contains(got.errors, "not made by kubectl apply") {
+			if got.code != c.code || c.applied == strings.Contains(got.errors, "not created by kubectl apply") {
 				t.Errorf("code %d, stderr %q", got.code, got.errors)
 			}
 			for _, want := range c.want {
@@ -92,31 +92,32 @@ func manifestJSON(t *testing.T, set *machinev1beta1.MachineSet) string {
 	return string(text)
 }
 
-func TestPreviewFromStandardInput(t *testing.T) {
-	f := &fakeObjects{}
-	f.pool("workers", 1, declare(nil, nil))
+func TestPreview_StandardInput(t *testing.T) {
+	f := &fakeCluster{}
+	f.machineSet("workers", 1, declare(nil, nil))
 	secret := "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"
 	got := runOn(t, f.client(), workersManifest+secret, "plan", "-f", "-")
-	if got.code != exitChanges || !strings.Contains(got.out, "+ label      tier=gold") || !strings.Contains(got.errors, `Secret "s" is no MachineSet`) {
+	if got.code != exitChanges || !strings.Contains(got.out, "+ label      tier=gold") ||
+		!strings.Contains(got.errors, `Secret "s" is not a MachineSet`) {
 		t.Errorf("%+v", got)
 	}
 }
 
-func TestPreviewNamespaces(t *testing.T) {
+func TestPreview_Namespaces(t *testing.T) {
 	elsewhere := strings.Replace(workersManifest, "name: workers", "name: workers\n  namespace: elsewhere", 1)
 	both := elsewhere + "---\n" + strings.Replace(workersManifest, "name: workers", "name: other\n  namespace: third", 1)
 	for _, c := range []struct {
 		name, content, args string
 		want                string
 	}{
-		{"that of the file", elsewhere, "", "Pool elsewhere/workers"},
-		{"not the one asked for", elsewhere, "-n other", `is of namespace "elsewhere", not "other"; give -n elsewhere`},
+		{"that of the file", elsewhere, "", "MachineSet elsewhere/workers"},
+		{"not the one asked for", elsewhere, "-n other", `is in namespace "elsewhere", not "other"; use -n elsewhere`},
 		{"two in the files", both, "", "--all-namespaces for files of several namespaces"},
-		{"all", both, "-A", "Pool third/other"},
-		{"all and none in the file", workersManifest, "-A", "Pool openshift-machine-api/workers"},
+		{"all", both, "-A", "MachineSet third/other"},
+		{"all and none in the file", workersManifest, "-A", "MachineSet openshift-machine-api/workers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := &fakeObjects{}
+			f := &fakeCluster{}
 			got := f.run(t, append([]string{"plan", "-f", manifestFile(t, c.content)}, strings.Fields(c.args)...)...)
 			if !strings.Contains(got.out+got.errors, c.want) {
 				t.Errorf("%+v", got)
@@ -125,7 +126,7 @@ func TestPreviewNamespaces(t *testing.T) {
 	}
 }
 
-func TestBadManifests(t *testing.T) {
+func TestPreview_BadManifests(t *testing.T) {
 	for _, c := range []struct {
 		name, content string
 		want          string
@@ -135,21 +136,21 @@ func TestBadManifests(t *testing.T) {
 		{"no MachineSet", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", "there is no MachineSet", exitError},
 		{"another API", strings.Replace(workersManifest, "machine.openshift.io/v1beta1", "cluster.x-k8s.io/v1beta1", 1),
 			"Drover works with machine.openshift.io/v1beta1", exitError},
-		{"no name", strings.Replace(workersManifest, "name: workers", "generateName: workers", 1), "without metadata.name", exitError},
+		{"no name", strings.Replace(workersManifest, "name: workers", "generateName: workers", 1), "has no metadata.name", exitError},
 		{"twice", workersManifest + "---\n" + workersManifest, "leave one out", exitError},
 		{"a wrong type", strings.Replace(workersManifest, "tier: gold", "tier: [gold]", 1), "cannot unmarshal array into Go struct field", exitError},
 		{"an unknown field", strings.Replace(workersManifest, "labels:", "labels: {}\n        labls:", 1),
 			`unknown field "spec.template.spec.metadata.labls"`, exitOK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := &fakeObjects{}
+			f := &fakeCluster{}
 			got := f.run(t, "plan", "-f", manifestFile(t, c.content))
 			if got.code != c.code || !strings.Contains(got.errors, c.want) {
 				t.Errorf("%+v", got)
 			}
 		})
 	}
-	if got := (&fakeObjects{}).run(t, "plan", "-f", "nosuch.yaml"); got.code != exitError || !strings.Contains(got.errors, "nosuch.yaml") {
+	if got := (&fakeCluster{}).run(t, "plan", "-f", "nosuch.yaml"); got.code != exitError || !strings.Contains(got.errors, "nosuch.yaml") {
 		t.Errorf("%+v", got)
 	}
 }

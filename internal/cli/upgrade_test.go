@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -24,7 +23,7 @@ import (
 
 // gate is a run over the nodes n1 and n2, which have version 4.17.2, towards 4.17.3.
 type gate struct {
-	*fakeObjects
+	*fakeCluster
 
 	run   *mutex.MutexRunConfig
 	rule  *mutex.MutexRule
@@ -43,7 +42,7 @@ func newGate() *gate {
 		}}
 	}
 	g := &gate{
-		fakeObjects: &fakeObjects{}, pool: pool("infra"),
+		fakeCluster: &fakeCluster{}, pool: pool("infra"),
 		run: &mutex.MutexRunConfig{ObjectMeta: named("run"), Spec: mutex.MutexRunConfigSpec{
 			Canary: mutex.Canary{Name: "canary"}, MutexRules: []mutex.Reference{{Name: "a"}}, MutexTargets: []mutex.Reference{{Name: "target"}},
 		}},
@@ -104,46 +103,48 @@ func TestUpgradePlan(t *testing.T) {
 		want, none []string
 	}{
 		"an upgrade": {
-			func(*gate) {}, nil, []string{pools, "paused: false -> true", "1. n1 of pool infra, version 4.17.2", "Jobs before: numo/job-"},
-			[]string{"nothing to do", "no node would be begun"},
+			func(*gate) {}, nil, []string{pools, "paused: false -> true", "1. n1 of MachineConfigPool infra, version 4.17.2", "Jobs before: numo/job-"},
+			[]string{"nothing to do", "no node would start"},
 		},
 		"nothing to do": {
 			func(g *gate) { g.have("4.17.3") }, nil,
-			[]string{"nothing to do: all nodes of the targets have the version", "n2 of pool infra, version 4.17.3, Done"}, []string{pools, "Jobs"},
+			[]string{"nothing to do: all nodes of the targets have the version", "n2 of MachineConfigPool infra, version 4.17.3, Done"},
+			[]string{pools, "Jobs"},
 		},
 		"no nodes": {func(g *gate) { g.pool.Spec.NodeSelector.MatchLabels["none"] = "" }, nil, []string{"have no nodes"}, []string{pools, "Nodes, in"}},
-		"to be given back": {func(g *gate) {
+		"restore": {func(g *gate) {
 			reservation := plan.Reserve(g.pool, client.ObjectKeyFromObject(g.run), g.run.UID)
 			metav1.SetMetaDataAnnotation(&g.pool.ObjectMeta, plan.AnnotationReservation, reservation.Text())
 			g.have("4.17.3")
-		}, nil, []string{"nothing to do", "are given back as they were"}, []string{pools}},
-		"a clean-up that is owed": {func(g *gate) {
+		}, nil, []string{"nothing to do", "the run restores MachineConfigPools and nodes"}, []string{pools}},
+		"clean-up outstanding": {func(g *gate) {
 			g.ended(batchv1.JobComplete)
 			g.have("4.17.3")
-		}, nil, []string{"clean-up Jobs alone", "n1 of pool infra, version 4.17.3, CleaningUp", "Jobs after: numo/job-"}, []string{pools, "Jobs before"}},
-		"nodes that are left out": {func(g *gate) {
+		}, nil, []string{"clean-up Jobs only", "n1 of MachineConfigPool infra, version 4.17.3, CleaningUp", "Jobs after: numo/job-"},
+			[]string{pools, "Jobs before"}},
+		"skipped nodes": {func(g *gate) {
 			g.ended(batchv1.JobFailed)
 			g.nodes[1].Labels[plan.LabelVersion] = "4.17.3"
 			g.run.Spec.OnJobFailure.Action = mutex.FailureSkipNode
-		}, nil, []string{"nothing to do: 1 nodes are left out"}, []string{pools}},
+		}, nil, []string{"nothing to do: 1 nodes are skipped"}, []string{pools}},
 		"suspended": {
-			func(g *gate) { g.run.Spec.Suspend = true }, nil, []string{pools, "no node would be begun now: spec.suspend is set", "4.17.2, Pending"}, nil,
+			func(g *gate) { g.run.Spec.Suspend = true }, nil, []string{pools, "no node would start now: spec.suspend is set", "4.17.2, Pending"}, nil,
 		},
-		"aborted":   {func(g *gate) { g.run.Spec.Abort = true }, nil, []string{"no node would be begun now: spec.abort is set", "4.17.2, Pending"}, nil},
-		"a dry run": {func(g *gate) { g.run.Spec.DryRun = true }, nil, []string{"no node would be begun now: spec.dryRun is set", "4.17.2, Pending"}, nil},
+		"aborted":   {func(g *gate) { g.run.Spec.Abort = true }, nil, []string{"no node would start now: spec.abort is set", "4.17.2, Pending"}, nil},
+		"a dry run": {func(g *gate) { g.run.Spec.DryRun = true }, nil, []string{"no node would start now: spec.dryRun is set", "4.17.2, Pending"}, nil},
 		"the version of the MachineConfig": {
-			func(*gate) {}, []string{"--upgrade-node-version=MachineConfig"}, []string{"nothing to do", "n1 of pool infra, version 4.17.3"}, nil,
+			func(*gate) {}, []string{"--upgrade-node-version=MachineConfig"}, []string{"nothing to do", "n1 of MachineConfigPool infra, version 4.17.3"}, nil,
 		},
 		"no version": {func(g *gate) {
 			for _, node := range g.nodes {
 				delete(node.Labels, plan.LabelVersion)
 			}
-		}, []string{"--upgrade-node-version=Label"}, []string{"would do nothing", "the version of 2 nodes is not known"}, []string{pools}},
+		}, []string{"--upgrade-node-version=Label"}, []string{"would do nothing", "the version of 2 nodes is unknown"}, []string{pools}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGate()
 			c.set(g)
-			got := g.fakeObjects.run(t, append([]string{"upgrade", "plan", "run"}, c.args...)...)
+			got := g.fakeCluster.run(t, append([]string{"upgrade", "plan", "run"}, c.args...)...)
 			if got.code != 0 {
 				t.Fatalf("exit code %d: %s", got.code, got.errors)
 			}
@@ -161,8 +162,8 @@ func TestUpgradePlan(t *testing.T) {
 	}
 }
 
-// A version that may not be read is an error, and not a node without one.
-func TestUpgradePlanMayNotReadTheVersion(t *testing.T) {
+// TestUpgradePlan_VersionForbidden: a version that may not be read is an error, and not a node without one.
+func TestUpgradePlan_VersionForbidden(t *testing.T) {
 	g := newGate()
 	on := interceptor.NewClient(g.client(), interceptor.Funcs{
 		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -180,24 +181,5 @@ func TestUpgradePlanMayNotReadTheVersion(t *testing.T) {
 		if from == "MachineConfig" && !strings.Contains(got.errors, "reading MachineConfig rendered") {
 			t.Errorf("it says %s", got.errors)
 		}
-	}
-}
-
-// For how long a node has been under way is told of those that are, and of those of which it is known.
-func TestUpgradeElapsed(t *testing.T) {
-	g := newGate()
-	at := func(ago time.Duration) *metav1.Time { return &metav1.Time{Time: testTime.Add(-ago)} }
-	g.run.Status = mutex.MutexRunConfigStatus{Phase: mutex.PhaseRunning, Total: 3, Nodes: []mutex.NodeStatus{
-		{Name: "n1", Phase: mutex.NodeDone, Started: at(time.Hour), Finished: at(time.Minute)},
-		{Name: "n2", Phase: mutex.NodeDone, Started: at(time.Hour)},
-		{Name: "n3", Phase: mutex.NodeUpgrading, Started: at(2 * time.Hour)},
-	}}
-	document := upgradeStatus(g.run)
-	var got []any
-	for _, row := range upgradeNodes(&document, testTime).Rows {
-		got = append(got, row.Cells[3])
-	}
-	if len(got) != 3 || got[0] != "59m" || got[1] != "-" || got[2] != "120m" {
-		t.Errorf("they have taken %v", got)
 	}
 }

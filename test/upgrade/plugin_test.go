@@ -20,13 +20,13 @@ func TestPlugin(t *testing.T) {
 	s.run(t, 0, "would do nothing", "upgrade", "plan", name)
 	s.operator = s.Operator(harness.Options{})
 	s.run(t, 0, "suspended", "upgrade", "suspend", name)
-	s.run(t, 0, "is suspended already", "upgrade", "suspend", name)
+	s.run(t, 0, "is already suspended", "upgrade", "suspend", name)
 	s.upgrade()
 	s.await(v1alpha1.PhaseSuspended)
 	s.awaitRules()
 	plan := s.run(t, 0, "2. "+s.nodes[1], "upgrade", "plan", name)
 	for _, want := range []string{
-		"aims at version " + s.to, s.canary + " (canary)", "DoesNotExist", "mutexrule.openshift-optional.skrzypek.io/rule0." + s.Name,
+		"upgrades to version " + s.to, s.canary + " (canary)", "DoesNotExist", "mutexrule.openshift-optional.skrzypek.io/rule0." + s.Name,
 		"Jobs before: " + s.Name + "/job0-", "Jobs after: ",
 	} {
 		if want == "DoesNotExist" {

@@ -10,7 +10,7 @@ import (
 )
 
 // grant lets a user do some verbs and returns the user's kubeconfig. Machines and MachineSets are granted in the namespace only.
-func (p *pool) grant(user string, verbs ...string) string {
+func (p *machineSet) grant(user string, verbs ...string) string {
 	p.t.Helper()
 	subject := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
 	name := metav1.ObjectMeta{Name: user}
@@ -31,9 +31,9 @@ func (p *pool) grant(user string, verbs ...string) string {
 	return kubeconfigOf(p.t, config, err)
 }
 
-// TestLeastPrivilege shows that reading needs get and list only, and what is said to those who may not do what they ask.
+// TestLeastPrivilege: reading needs only get and list; errors name the missing permissions.
 func TestLeastPrivilege(t *testing.T) {
-	p := newPool(t, 1, map[string]string{"tier": "gold"})
+	p := newMachineSet(t, 1, map[string]string{"tier": "gold"})
 	reader := p.grant("reader-of-"+p.namespace, "get", "list")
 	// Permissions reach the authorizer through a watch; until then the answer is 403.
 	for until := newBackoff(t); ; until.wait() {

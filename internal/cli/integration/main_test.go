@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/cli"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
-	"github.com/drover-io/drover/internal/cli"
 	"github.com/drover-io/drover/test/cluster"
 )
 
@@ -56,8 +56,8 @@ func adminClient(t *testing.T) client.WithWatch {
 	return c
 }
 
-// pool is a MachineSet with its Machines and Nodes, in a namespace of its own.
-type pool struct {
+// machineSet is a MachineSet with its Machines and Nodes, in a namespace of its own.
+type machineSet struct {
 	client.WithWatch
 	t         *testing.T
 	namespace string
@@ -65,10 +65,10 @@ type pool struct {
 	machines  int
 }
 
-func newPool(t *testing.T, machines int, labels map[string]string) *pool {
+func newMachineSet(t *testing.T, machines int, labels map[string]string) *machineSet {
 	t.Helper()
-	p := &pool{adminClient(t), t, "", strings.ToLower(t.Name()), machines}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "pool-"}}
+	p := &machineSet{adminClient(t), t, "", strings.ToLower(t.Name()), machines}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "machineset-"}}
 	p.create(namespace)
 	p.namespace = namespace.Name
 	match := map[string]string{"pool": p.name}
@@ -83,14 +83,14 @@ func newPool(t *testing.T, machines int, labels map[string]string) *pool {
 	return p
 }
 
-func (p *pool) create(object client.Object) {
+func (p *machineSet) create(object client.Object) {
 	p.t.Helper()
 	if err := p.Create(p.t.Context(), object); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-func (p *pool) machine(set *machinev1beta1.MachineSet, name string, labels map[string]string) {
+func (p *machineSet) machine(set *machinev1beta1.MachineSet, name string, labels map[string]string) {
 	p.t.Helper()
 	controller := true
 	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
@@ -115,10 +115,10 @@ func (p *pool) machine(set *machinev1beta1.MachineSet, name string, labels map[s
 	}
 }
 
-func (p *pool) node(i int) string { return fmt.Sprintf("%s-%d", p.name, i) }
+func (p *machineSet) node(i int) string { return fmt.Sprintf("%s-%d", p.name, i) }
 
 // edit changes one object of the cluster.
-func (p *pool) edit(object client.Object, name string, as string, change func()) {
+func (p *machineSet) edit(object client.Object, name string, as string, change func()) {
 	p.t.Helper()
 	key := types.NamespacedName{Name: name}
 	if _, ok := object.(*corev1.Node); !ok {
@@ -134,14 +134,14 @@ func (p *pool) edit(object client.Object, name string, as string, change func())
 }
 
 // declare changes the template's labels.
-func (p *pool) declare(labels map[string]string) {
+func (p *machineSet) declare(labels map[string]string) {
 	p.t.Helper()
 	set := &machinev1beta1.MachineSet{}
 	p.edit(set, p.name, "kubectl", func() { set.Spec.Template.Spec.Labels = labels })
 }
 
 // reconcile writes once what the operator would write, for at most so many Machines.
-func (p *pool) reconcile(most int) {
+func (p *machineSet) reconcile(most int) {
 	p.t.Helper()
 	for _, item := range p.survey().Items {
 		if most == 0 {
@@ -159,7 +159,7 @@ func (p *pool) reconcile(most int) {
 	}
 }
 
-func (p *pool) patch(object client.Object, kind types.PatchType, patch []byte, err error) {
+func (p *machineSet) patch(object client.Object, kind types.PatchType, patch []byte, err error) {
 	p.t.Helper()
 	if err != nil {
 		p.t.Fatal(err)
@@ -169,7 +169,7 @@ func (p *pool) patch(object client.Object, kind types.PatchType, patch []byte, e
 	}
 }
 
-func (p *pool) survey() plan.Survey {
+func (p *machineSet) survey() plan.Survey {
 	p.t.Helper()
 	var sets machinev1beta1.MachineSetList
 	var machines machinev1beta1.MachineList
@@ -202,13 +202,13 @@ type outcome struct {
 	code        int
 }
 
-// drover runs the plugin as the administrator in the pool's namespace.
-func (p *pool) drover(args ...string) outcome {
+// drover runs the plugin as the administrator in the namespace of the MachineSet.
+func (p *machineSet) drover(args ...string) outcome {
 	p.t.Helper()
 	return p.droverAs(env.AdminKubeconfig(), args...)
 }
 
-func (p *pool) droverAs(kubeconfig string, args ...string) outcome {
+func (p *machineSet) droverAs(kubeconfig string, args ...string) outcome {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 2*deadline)
 	defer cancel()
@@ -245,7 +245,7 @@ func (s *started) String() string {
 }
 
 // start runs the plugin beside the test; its output and errors go to one text.
-func (p *pool) start(args ...string) *started {
+func (p *machineSet) start(args ...string) *started {
 	ctx, cancel := context.WithTimeout(p.t.Context(), 2*deadline)
 	s := &started{wrote: make(chan struct{}, 1), done: make(chan int, 1), stop: cancel}
 	args = append([]string{"--kubeconfig", env.AdminKubeconfig(), "-n", p.namespace}, args...)

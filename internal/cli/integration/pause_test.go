@@ -11,7 +11,7 @@ import (
 )
 
 func TestPauseAndResume(t *testing.T) {
-	p := newPool(t, 2, map[string]string{"tier": "gold"})
+	p := newMachineSet(t, 2, map[string]string{"tier": "gold"})
 	node := "node/" + p.node(0)
 	for _, step := range []struct {
 		args string

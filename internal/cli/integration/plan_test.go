@@ -9,16 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/drover-io/drover/internal/cli"
+	"github.com/drover-io/drover/internal/cli/view"
 )
 
 func TestPlanExitCodes(t *testing.T) {
-	p := newPool(t, 3, map[string]string{"tier": "gold"})
+	p := newMachineSet(t, 3, map[string]string{"tier": "gold"})
 	got := p.drover("plan", "-o", "json")
 	if got.code != 2 {
 		t.Fatalf("before: code %d, stderr %q", got.code, got.errors)
 	}
-	list := decode[cli.PlanList](t, got.out)
+	list := decode[view.PlanList](t, got.out)
 	if list.Summary.NodeWrites != 3 || len(list.Items) != 1 || len(list.Items[0].Groups) != 1 {
 		t.Errorf("before: %s", got.out)
 	}
@@ -26,18 +26,18 @@ func TestPlanExitCodes(t *testing.T) {
 	if got = p.drover("plan"); got.code != 0 || !strings.Contains(got.out, "Nothing to change") {
 		t.Errorf("settled: %+v", got)
 	}
-	if got = p.drover("plan", "nosuch"); got.code != 1 || !strings.Contains(got.errors, `pool "nosuch" not found`) {
-		t.Errorf("unknown pool: %+v", got)
+	if got = p.drover("plan", "nosuch"); got.code != 1 || !strings.Contains(got.errors, `MachineSet "nosuch" not found`) {
+		t.Errorf("unknown MachineSet: %+v", got)
 	}
 	node := &corev1.Node{}
-	p.edit(node, p.node(1), "somebody", func() { node.Labels["tier"] = "silver" })
+	p.edit(node, p.node(1), "another-writer", func() { node.Labels["tier"] = "silver" })
 	if got = p.drover("plan", p.name); got.code != 2 || !strings.Contains(got.out, "tier=silver → gold") || !strings.Contains(got.out, "drift") {
 		t.Errorf("drifted: %+v", got)
 	}
 }
 
 func TestPlanPreview(t *testing.T) {
-	p := newPool(t, 2, map[string]string{"tier": "gold"})
+	p := newMachineSet(t, 2, map[string]string{"tier": "gold"})
 	p.reconcile(-1)
 	manifest := map[string]any{
 		"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
@@ -51,7 +51,7 @@ func TestPlanPreview(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "pool.yaml")
+	file := filepath.Join(t.TempDir(), "machineset.yaml")
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestPlanPreview(t *testing.T) {
 }
 
 func TestMissingMachineAPI(t *testing.T) {
-	p := newPool(t, 0, nil)
+	p := newMachineSet(t, 0, nil)
 	// A path that the API server does not know stands for a cluster without the CRDs.
 	config := env.Admin()
 	config.Host += "/nosuch"

@@ -1,0 +1,164 @@
+package cmdutil
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/version"
+)
+
+// FieldManager is the field manager of the plugin's writes.
+const FieldManager = client.FieldOwner("kubectl-drover")
+
+// Scheme has the types that the plugin reads and writes.
+var Scheme = newScheme()
+
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		machinev1beta1.Install, corev1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme,
+		mutex.AddToScheme, batchv1.AddToScheme, mcfgv1.Install, configv1.Install,
+	} {
+		utilruntime.Must(add(s))
+	}
+	return s
+}
+
+// clusterScoped are the kinds without a namespace.
+var clusterScoped = sets.New("Node", "NodeMaintenance", "MachineConfigPool", "MachineConfig", "ClusterVersion")
+
+// Mapper returns the resources of the kinds of the Scheme. It saves requests of discovery: List and Get show whether the cluster serves a
+// kind.
+var Mapper = sync.OnceValue(func() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for kind := range Scheme.AllKnownTypes() {
+		scope := meta.RESTScopeNamespace
+		if clusterScoped.Has(kind.Kind) {
+			scope = meta.RESTScopeRoot
+		}
+		mapper.Add(kind, scope)
+	}
+	return mapper
+})
+
+func (o *Options) restConfig() (*rest.Config, error) {
+	config, err := o.Config.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config.QPS, config.Burst = 50, 300
+	config.UserAgent = "kubectl-drover/" + version.Version()
+	return config, nil
+}
+
+// connect returns a client for the kubeconfig flags. It reads Nodes as protobuf, which is several times faster than JSON.
+func (o *Options) connect() (client.WithWatch, error) {
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: Scheme, Mapper: Mapper()})
+}
+
+// Watch returns a reader of MachineSets, Machines and Nodes that a watch keeps up to date until the context ends, and a channel that gets a
+// value after changes. When the watch fails permanently, it cancels the context with the error; it gives other failures to warnings and tries
+// again.
+func (o *Options) Watch(ctx context.Context, cancel context.CancelCauseFunc, warnings chan<- error) (client.Reader, <-chan struct{}, error) {
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	options := cache.Options{
+		Scheme: Scheme, Mapper: Mapper(), DefaultTransform: Trim, DefaultUnsafeDisableDeepCopy: new(true),
+		DefaultWatchErrorHandler: func(ctx context.Context, _ *toolscache.Reflector, err error) {
+			reportWatchError(ctx, err, cancel, warnings)
+		},
+	}
+	if namespace := o.Namespace(); namespace != "" {
+		options.DefaultNamespaces = map[string]cache.Config{namespace: {}}
+	}
+	objects, err := cache.New(config, options)
+	if err != nil {
+		return nil, nil, fmt.Errorf("creating a watch from the kubeconfig: %w", err)
+	}
+	// It holds one value, however much has changed since it was last read.
+	changed := make(chan struct{}, 1)
+	notify := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	for _, object := range []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}, &corev1.Node{}} {
+		informer, err := objects.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		if err == nil {
+			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+				AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
+			})
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("watching %T: %w", object, err)
+		}
+	}
+	go func() {
+		if err := objects.Start(ctx); err != nil {
+			cancel(err)
+		}
+	}()
+	if !objects.WaitForCacheSync(ctx) {
+		return nil, nil, context.Cause(ctx)
+	}
+	return objects, changed, nil
+}
+
+// reportWatchError distinguishes failures of a watch. An informer recovers from most: a restarted API server, an expired version.
+func reportWatchError(ctx context.Context, err error, cancel context.CancelCauseFunc, warnings chan<- error) {
+	switch {
+	case ctx.Err() != nil, errors.Is(err, io.EOF), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), IsNotServed(err):
+		cancel(Explain(err, "watching MachineSets, Machines and Nodes", machineSets))
+	default:
+		select {
+		case warnings <- Explain(err, "watching MachineSets, Machines and Nodes", machineSets):
+		default:
+		}
+	}
+}
+
+// Trim drops what no survey reads; that is most of a Node.
+func Trim(object any) (any, error) {
+	if accessor, ok := object.(metav1.Object); ok {
+		accessor.SetManagedFields(nil)
+	}
+	switch object := object.(type) {
+	case *corev1.Node:
+		object.Status = corev1.NodeStatus{}
+	case *machinev1beta1.Machine:
+		object.Spec.ProviderSpec, object.Status.ProviderStatus = machinev1beta1.ProviderSpec{}, nil
+	}
+	return object, nil
+}

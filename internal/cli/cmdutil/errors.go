@@ -1,0 +1,146 @@
+package cmdutil
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
+)
+
+// ErrChanges ends `plan` when something would change. It is not a failure, and is not printed.
+var ErrChanges = errors.New("something would change")
+
+// usageError is an error in what was typed; a hint to --help follows it.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+// UsageError returns an error in what was typed.
+func UsageError(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// AsUsageError marks an error as one in what was typed.
+func AsUsageError(err error) error { return usageError{err} }
+
+// IsUsageError reports whether an error is one in what was typed.
+func IsUsageError(err error) bool { return errors.As(err, &usageError{}) }
+
+// hints are what to do about a kind that the cluster does not serve, and which permissions commands need, by API group.
+var hints = map[string]struct{ notServed, forbidden string }{
+	machinev1beta1.GroupName: {
+		"OpenShift has the Machine API; elsewhere install its CRDs (kubectl apply -k config/crd)",
+		"plan, status and explain need get and list (with --watch or --wait also watch) on machinesets and machines of the namespace and on nodes; " +
+			"pause and resume need get and patch on the kind that they change",
+	},
+	medik8s.GroupVersion.Group: {
+		"install Drover's CRDs (kubectl apply -k config/crd/nodemaintenance)",
+		"maintenance needs create, delete and list (with --wait also get) on nodemaintenances." + medik8s.GroupVersion.Group,
+	},
+	mutex.GroupVersion.Group: {
+		"install the CRDs of the upgrade gate (kubectl apply -k config/crd/mutex)",
+		"upgrade status needs list, upgrade suspend, resume and abort need list and patch on mutexrunconfigs",
+	},
+}
+
+// drainHint is for the kinds that only the view of a drain reads.
+const drainHint = "drain-status and plan --maintenance need get on nodes, and list on pods, poddisruptionbudgets, daemonsets and nodemaintenances"
+
+// Explain adds to an error of the API server what is wrong and what to do about it. The action is what was tried with the resource.
+func Explain(err error, action string, resource schema.GroupResource) error {
+	hint := hints[resource.Group]
+	switch {
+	case resource.Resource == "nodes":
+		hint.forbidden = hints[machinev1beta1.GroupName].forbidden
+	case slices.Contains([]string{"pods", "poddisruptionbudgets", "daemonsets"}, resource.Resource):
+		hint.forbidden = drainHint
+	case resource.Group == kubevirt.GroupVersion.Group:
+		hint = hints[medik8s.GroupVersion.Group]
+	}
+	switch {
+	case err == nil:
+		return nil
+	case IsNotServed(err) && hint.notServed != "":
+		return fmt.Errorf("%s: the cluster does not serve %s; %s or choose another cluster with --context: %w", action, resource, hint.notServed, err)
+	case apierrors.IsForbidden(err) && hint.forbidden != "" && !strings.Contains(err.Error(), "admission webhook"):
+		return fmt.Errorf("%s: %w\n%s", action, err, hint.forbidden)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s: the cluster does not accept the credentials of the kubeconfig; log in again: %w", action, err)
+	case utilnet.IsConnectionRefused(err):
+		return fmt.Errorf("%s: nothing answers at the address of the kubeconfig; check --context, --kubeconfig and that the cluster runs: %w", action, err)
+	}
+	return fmt.Errorf("%s: %w", action, err)
+}
+
+// IsNotServed reports whether the API server does not know the resource, which it says with a 404 that names no object.
+func IsNotServed(err error) bool {
+	if meta.IsNoMatchError(err) {
+		return true
+	}
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || details.Name == ""
+}
+
+// NotFound says that there is no such object, and suggests names.
+func NotFound(kind, name, where string, known []string) error {
+	text := fmt.Sprintf("%s %q not found in %s", kind, name, where)
+	switch similar := similarNames(name, known); {
+	case len(similar) > 0:
+		text += "; did you mean " + strings.Join(similar, ", ") + "?"
+	case len(known) == 0:
+		text += fmt.Sprintf("; there are no %ss in it; choose another with -n or --all-namespaces", kind)
+	case len(known) <= 10:
+		text += "; there are " + strings.Join(known, ", ")
+	default:
+		text += fmt.Sprintf("; there are %d others, which kubectl drover status lists", len(known))
+	}
+	return errors.New(text)
+}
+
+// similarNames returns at most three names that differ from the given one by a typo or two, or contain it. cobra knows the first for the
+// names of commands.
+func similarNames(name string, known []string) []string {
+	if name == "" {
+		return nil
+	}
+	names := &cobra.Command{SuggestionsMinimumDistance: max(2, len(name)/4)}
+	for _, other := range known {
+		names.AddCommand(&cobra.Command{Use: other, Run: func(*cobra.Command, []string) {}})
+	}
+	similar := names.SuggestionsFor(name)
+	for _, other := range known {
+		if strings.Contains(other, name) && !slices.Contains(similar, other) {
+			similar = append(similar, other)
+		}
+	}
+	return similar[:min(3, len(similar))]
+}
+
+// NewGroup makes a command one that only has subcommands: without one it prints its help.
+func NewGroup(command *cobra.Command) *cobra.Command {
+	command.Args = func(command *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		suggestion := ""
+		if similar := command.SuggestionsFor(args[0]); len(similar) > 0 {
+			suggestion = fmt.Sprintf("; did you mean %q?", similar[0])
+		}
+		return UsageError("unknown command %q%s", args[0], suggestion)
+	}
+	command.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
+	return command
+}

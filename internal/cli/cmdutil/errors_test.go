@@ -1,0 +1,31 @@
+package cmdutil
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+func TestIsNotServed_MissingObject(t *testing.T) {
+	object := apierrors.NewNotFound(machineSets, "workers")
+	if IsNotServed(object) || IsNotServed(fmt.Errorf("boom")) {
+		t.Error("a missing object is not a missing resource")
+	}
+}
+
+func TestSimilarNames(t *testing.T) {
+	known := []string{"workers", "workers-east", "infra", "database"}
+	for name, want := range map[string][]string{
+		"worker":  {"workers", "workers-east"},
+		"infar":   {"infra"},
+		"east":    {"workers-east"},
+		"unheard": nil,
+		"":        nil,
+	} {
+		if got := similarNames(name, known); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package cmdutil
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/pager"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/metadata/plan"
+)
+
+// machineSets is the resource that survey errors are about.
+var machineSets = schema.GroupResource{Group: machinev1beta1.GroupName, Resource: "machinesets"}
+
+// List returns all objects of a kind, of a namespace if the kind is namespaced and one is given. It reads pages, so that a large cluster
+// answers in small pieces; when a page expires meanwhile, the pager asks for everything at once.
+func List[T client.Object](ctx context.Context, c client.Reader, namespace string, options ...client.ListOption) ([]T, error) {
+	mapping, err := mappingOf[T]()
+	if err != nil {
+		return nil, err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = ""
+	}
+	page := func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
+		page, err := Scheme.New(mapping.GroupVersionKind.GroupVersion().WithKind(mapping.GroupVersionKind.Kind + "List"))
+		if err != nil {
+			return nil, err
+		}
+		list, ok := page.(client.ObjectList)
+		if !ok {
+			return nil, fmt.Errorf("%T is not a list", page)
+		}
+		of := &client.ListOptions{Raw: &raw, Limit: raw.Limit, Continue: raw.Continue, Namespace: namespace}
+		return page, c.List(ctx, list, append([]client.ListOption{of}, options...)...)
+	}
+	var all []T
+	add := func(object runtime.Object) error {
+		if item, ok := object.(T); ok {
+			all = append(all, item)
+		}
+		return nil
+	}
+	if _, cached := c.(cache.Cache); cached {
+		// A cache has no pages.
+		var list runtime.Object
+		if list, err = page(ctx, metav1.ListOptions{}); err == nil {
+			err = meta.EachListItem(list, add)
+		}
+	} else {
+		err = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+			if item, ok := object.(T); ok {
+				item.SetManagedFields(nil)
+			}
+			return add(object)
+		})
+	}
+	if err != nil {
+		return nil, Explain(err, "listing "+mapping.Resource.Resource, mapping.Resource.GroupResource())
+	}
+	return slices.Clip(all), nil
+}
+
+func mappingOf[T client.Object]() (*meta.RESTMapping, error) {
+	object, ok := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	if !ok {
+		return nil, fmt.Errorf("%s is not a pointer to an object", reflect.TypeFor[T]())
+	}
+	kinds, _, err := Scheme.ObjectKinds(object)
+	if err != nil {
+		return nil, err
+	}
+	return Mapper().RESTMapping(kinds[0].GroupKind(), kinds[0].Version)
+}
+
+// Objects returns all objects that a survey needs.
+func Objects(ctx context.Context, c client.Reader, namespace string) (plan.Objects, error) {
+	var objects plan.Objects
+	var machineAPI error
+	var group errgroup.Group
+	group.Go(func() error {
+		objects.Sets, objects.Machines, machineAPI = Declaring(ctx, c, namespace)
+		return nil
+	})
+	group.Go(func() error {
+		all, err := List[*corev1.Node](ctx, c, "")
+		objects.Nodes = make(map[string]*corev1.Node, len(all))
+		for _, node := range all {
+			objects.Nodes[node.Name] = node
+		}
+		return err
+	})
+	err := group.Wait()
+	// If the cluster does not serve the Machine API, that is the error to show.
+	if machineAPI != nil {
+		err = machineAPI
+	}
+	return objects, err
+}
+
+// Declaring returns the objects that declare what Nodes get.
+func Declaring(ctx context.Context, c client.Reader, namespace string) (sets []*machinev1beta1.MachineSet, all []*machinev1beta1.Machine, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		sets, err = List[*machinev1beta1.MachineSet](ctx, c, namespace)
+		return err
+	})
+	group.Go(func() (err error) {
+		all, err = List[*machinev1beta1.Machine](ctx, c, namespace)
+		return err
+	})
+	return sets, all, group.Wait()
+}
+
+// GetNode reads a Node.
+func GetNode(ctx context.Context, c client.Client, name string) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	switch err := c.Get(ctx, client.ObjectKey{Name: name}, node); {
+	case client.IgnoreNotFound(err) != nil:
+		return nil, Explain(err, "reading node "+name, schema.GroupResource{Resource: "nodes"})
+	case err != nil:
+		// Names that cannot be listed are not suggested.
+		known, _ := names[*corev1.Node](ctx, c, "")
+		return nil, NotFound("node", name, "the cluster", known)
+	}
+	return node, nil
+}
+
+// names returns the names of all objects of a kind.
+func names[T client.Object](ctx context.Context, c client.Reader, namespace string) ([]string, error) {
+	all, err := List[T](ctx, c, namespace)
+	out := make([]string, 0, len(all))
+	for _, object := range all {
+		out = append(out, object.GetName())
+	}
+	return out, err
+}
+
+// Survey decides about the named MachineSets, or, without names, about all, with the Machines that have none.
+func (o *Options) Survey(objects plan.Objects, protect *ProtectFlags, chosen []string) (plan.Survey, error) {
+	survey := plan.SurveyOf(objects, protect.Protected(), o.Now())
+	if len(chosen) == 0 {
+		return survey, nil
+	}
+	narrowed, known := plan.Survey{Notes: survey.Notes}, []string{}
+	for _, set := range survey.Declarations {
+		known = append(known, set.Key.Name)
+	}
+	want := map[string]bool{}
+	for _, name := range chosen {
+		name, _ = CutKind(name, MachineSetKind)
+		if !slices.Contains(known, name) {
+			return plan.Survey{}, NotFound("MachineSet", name, o.Where(), known)
+		}
+		want[name] = true
+	}
+	for _, set := range survey.Declarations {
+		if want[set.Key.Name] {
+			narrowed.Declarations = append(narrowed.Declarations, set)
+		}
+	}
+	for _, item := range survey.Items {
+		if item.Declaration != nil && want[item.Declaration.Key.Name] {
+			narrowed.Items = append(narrowed.Items, item)
+		}
+	}
+	return narrowed, nil
+}

@@ -1,0 +1,85 @@
+package cmdutil
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/drover-io/drover/internal/cli/view"
+)
+
+// DryRunFlag is --dry-run.
+type DryRunFlag struct{ Mode string }
+
+// The modes of --dry-run.
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+// AddFlag adds the flag to a command.
+func (d *DryRunFlag) AddFlag(command *cobra.Command) {
+	command.Flags().StringVar(&d.Mode, "dry-run", dryRunNone, `Must be "none", "server", or "client". `+
+		"If client strategy, only print what would be done. If server strategy, submit a server-side request without persisting it.")
+	command.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
+	completeWords(command, "dry-run", []string{dryRunNone, dryRunClient, dryRunServer})
+}
+
+// Validate checks the flags.
+func (d *DryRunFlag) Validate() error {
+	switch d.Mode {
+	case dryRunNone, dryRunClient, dryRunServer:
+		return nil
+	}
+	return UsageError("--dry-run %q: must be none, client or server", d.Mode)
+}
+
+// Enabled reports whether nothing is kept.
+func (d *DryRunFlag) Enabled() bool { return d.Mode != dryRunNone }
+
+// Send calls write with a client for the mode; with --dry-run=client it does not.
+func (d *DryRunFlag) Send(c client.Client, write func(client.Client) error) error {
+	switch d.Mode {
+	case dryRunClient:
+		return nil
+	case dryRunServer:
+		c = client.NewDryRunClient(c)
+	}
+	return write(c)
+}
+
+// Note returns what follows the operation in the output.
+func (d *DryRunFlag) Note() string {
+	return map[string]string{dryRunClient: " (dry run)", dryRunServer: " (server dry run)"}[d.Mode]
+}
+
+// Patch changes fields of exactly the object that was read: the patch has its UID.
+func (d *DryRunFlag) Patch(ctx context.Context, c client.Client, object client.Object, change map[string]any) error {
+	metadata, _ := change["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		change["metadata"] = metadata
+	}
+	metadata["uid"] = object.GetUID()
+	content, err := json.Marshal(change)
+	if err != nil {
+		return fmt.Errorf("rendering the patch: %w", err)
+	}
+	return d.Send(c, func(c client.Client) error {
+		return c.Patch(ctx, object, client.RawPatch(types.MergePatchType, content), FieldManager)
+	})
+}
+
+// NameOf returns the name of an object as kubectl prints it.
+func NameOf(object client.Object) string {
+	if kind, err := apiutil.GVKForObject(object, Scheme); err == nil {
+		object.GetObjectKind().SetGroupVersionKind(kind)
+	}
+	return view.NameOf(object)
+}

@@ -1,0 +1,133 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// draw writes an explanation for people.
+func draw(text *cmdutil.Text, explanation view.NodeExplanation, now time.Time) {
+	text.Printf("Node:         %s\n", explanation.Name)
+	if explanation.Machine != "" {
+		text.Printf("Machine:      %s\nMachineSet:   %s\nState:        %s", explanation.Machine, machineSet(explanation), explanation.State)
+		if explanation.Reason != "" {
+			text.Printf(" (%s)", explanation.Reason)
+		}
+		text.Printf("\n")
+	}
+	for _, note := range explanation.Notes {
+		text.Printf("Note:         %s\n", note)
+	}
+	for _, kind := range ownership.Kinds {
+		var rows [][]any
+		for _, entry := range explanation.Entries {
+			if entry.Kind == kind {
+				writer, age := writers(entry, now, text.Wide)
+				rows = append(rows, []any{entry.Key, value(text, entry.Value), owner(entry), writer, age, standing(text, entry)})
+			}
+		}
+		if len(rows) > 0 {
+			text.Printf("\n")
+			text.Table(cmdutil.Columns{Always: []string{string(kind) + "s", "Value", "Owner", "Last Written By", "Age", "Declared"}}, rows)
+		}
+	}
+	if len(explanation.Problems) > 0 {
+		text.Printf("\nPROBLEMS\n")
+	}
+	text.Problems("", explanation.Problems)
+}
+
+func machineSet(explanation view.NodeExplanation) string {
+	switch {
+	case explanation.MachineSet == "":
+		return cmdutil.None
+	case explanation.RecordedGeneration == 0:
+		return fmt.Sprintf("%s (generation %d; Drover has not written this Node yet)", explanation.MachineSet, explanation.Generation)
+	}
+	return fmt.Sprintf("%s (generation %d; this Node was last written at %d)",
+		explanation.MachineSet, explanation.Generation, explanation.RecordedGeneration)
+}
+
+func value(text *cmdutil.Text, value *string) string {
+	if value == nil {
+		return cmdutil.None
+	}
+	return text.Value(*value)
+}
+
+func owner(entry view.Entry) string {
+	switch entry.Owner {
+	case view.OwnerMachineSet:
+		return fmt.Sprintf("Drover (MachineSet %s, generation %d)", entry.MachineSet, entry.Generation)
+	case view.OwnerMachine:
+		return "Drover (from the Machine)"
+	case view.OwnerRecord:
+		return "Drover (its record)"
+	case view.OwnerLegacy:
+		return "managed-node-metadata-operator"
+	case view.OwnerGivenOnce:
+		return "none (set once by Drover)"
+	case view.OwnerReleased:
+		return "none (removed by Drover recently)"
+	case view.OwnerOther:
+		return otherWriter(entry)
+	}
+	return cmdutil.None
+}
+
+// otherWriter names the owner that is not Drover. All taints have the same writers: when Drover wrote the list last, for a taint of its own,
+// it also became the writer of those that it only kept.
+func otherWriter(entry view.Entry) string {
+	for _, manager := range entry.Managers {
+		if manager.Name != "drover-metadata" {
+			return manager.Name
+		}
+	}
+	if len(entry.Managers) > 0 {
+		return "not Drover"
+	}
+	return "unknown"
+}
+
+// writers returns the last writer of an entry, or all of them, and the age of the last write.
+func writers(entry view.Entry, now time.Time, all bool) (names, age string) {
+	if len(entry.Managers) == 0 {
+		return cmdutil.None, cmdutil.None
+	}
+	shown := entry.Managers
+	if !all {
+		shown = shown[:1]
+	}
+	var texts []string
+	for _, manager := range shown {
+		operation := manager.Operation
+		if manager.Subresource != "" {
+			operation += " of " + manager.Subresource
+		}
+		texts = append(texts, fmt.Sprintf("%s (%s)", manager.Name, operation))
+	}
+	age = "<unknown>"
+	if at := entry.Managers[0].Time; at != nil {
+		age = cmdutil.Age(now, *at)
+	}
+	return strings.Join(texts, ", "), age
+}
+
+// standings are the texts for each Standing; those that end in a colon are followed by the declared value.
+var standings = map[view.Standing]string{
+	view.InSync: "in sync", view.Differs: "differs:", view.Missing: "missing:", view.Leaving: "no longer: will be removed", view.InConflict: "conflict:",
+	view.ProtectedKey: "protected, refused:", view.Once: "once, to new nodes", view.Undeclared: "-",
+}
+
+func standing(text *cmdutil.Text, entry view.Entry) string {
+	standing := standings[entry.Standing]
+	if strings.HasSuffix(standing, ":") {
+		standing += " " + value(text, entry.Declared)
+	}
+	return standing
+}

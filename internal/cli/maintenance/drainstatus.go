@@ -1,0 +1,228 @@
+package maintenance
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/view"
+)
+
+// observeDrain reads a node and what decides about its drain. The name may be node/NAME.
+func observeDrain(ctx context.Context, c client.Client, name string) (*view.Drain, error) {
+	name, _ = cmdutil.CutKind(name, cmdutil.NodeKind)
+	node, err := cmdutil.GetNode(ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	d := &view.Drain{Node: node, DaemonSets: map[types.NamespacedName]bool{}}
+	if d.Pods, err = cmdutil.List[*corev1.Pod](ctx, c, "", client.MatchingFields{"spec.nodeName": name}); err != nil {
+		return nil, err
+	}
+	namespaces := sets.Set[string]{}
+	for _, pod := range d.Pods {
+		namespaces.Insert(pod.Namespace)
+	}
+	for _, namespace := range sets.List(namespaces) {
+		budgets, err := cmdutil.List[*policyv1.PodDisruptionBudget](ctx, c, namespace)
+		if err != nil {
+			return nil, err
+		}
+		daemons, err := cmdutil.List[*appsv1.DaemonSet](ctx, c, namespace)
+		if err != nil {
+			return nil, err
+		}
+		d.Budgets = append(d.Budgets, budgets...)
+		for _, daemon := range daemons {
+			d.DaemonSets[client.ObjectKeyFromObject(daemon)] = true
+		}
+	}
+	all, err := list(ctx, c)
+	if err != nil && !cmdutil.IsNotServed(err) {
+		return nil, err
+	}
+	if found := ofNode(all, name); len(found) > 0 {
+		d.Maintenance = found[0]
+	}
+	return d, nil
+}
+
+type drainStatusOptions struct {
+	*cmdutil.Options
+	output cmdutil.OutputFlags
+	watch  bool
+}
+
+// NewDrainStatusCommand returns the command drain-status.
+func NewDrainStatusCommand(shared *cmdutil.Options) *cobra.Command {
+	o := &drainStatusOptions{Options: shared}
+	command := &cobra.Command{
+		Use:   "drain-status NODE",
+		Short: "Show which pods still have to leave a node, and why",
+		Long: `Find out why a node is not drained yet: which pods still have to leave, and for each whether it waits for its PodDisruptionBudget, a
+finalizer, its grace period or its turn.
+
+The command decides with the operator's own code from the objects of the cluster. On a node that is not in maintenance, it shows what a
+maintenance would encounter. With --watch, it checks every second and prints what has changed, until no pod is left.`,
+		Example: `  # Show which pods still have to leave a node
+  kubectl drover drain-status worker-1
+
+  # Follow a drain until no pod is left
+  kubectl drover drain-status worker-1 --watch`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cmdutil.UsageError("name one node")
+			}
+			return nil
+		},
+		RunE:              shared.RunE(o.run, &o.output),
+		ValidArgsFunction: shared.CompleteNodes(),
+	}
+	o.output.AddFlags(command)
+	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "If true, print the status again when it changes, until no pod is left")
+	return command
+}
+
+func (o *drainStatusOptions) run(ctx context.Context, c client.WithWatch, args []string) error {
+	changes := cmdutil.NewChanges(o.output.Stream(o.Out))
+	return (&cmdutil.Follow{}).Until(ctx, func(ctx context.Context) (bool, error) {
+		drain, err := observeDrain(ctx, c, args[0])
+		if err != nil {
+			return false, err
+		}
+		status, err := drain.Status(o.Now())
+		if err != nil {
+			return false, err
+		}
+		text, err := o.output.Render(status, func(text *cmdutil.Text) {
+			drawDrainStatus(text, status, o.Now())
+			if o.watch {
+				text.Printf("\n")
+			}
+		})
+		if err != nil {
+			return false, err
+		}
+		return !o.watch || len(status.Pods) == 0, changes.Write(text, status)
+	})
+}
+
+func drawDrainStatus(text *cmdutil.Text, status *view.DrainStatus, now time.Time) {
+	text.Printf("Node %s: ", status.Node)
+	switch {
+	case status.Maintenance == "":
+		text.Printf("not in maintenance; a maintenance would encounter this")
+	case status.Reason != "":
+		text.Printf("%s, %s (%s)", status.Maintenance, status.Phase, status.Reason)
+	default:
+		text.Printf("%s, %s", status.Maintenance, status.Phase)
+	}
+	text.Printf("\nPods: %d of %d still have to leave%s\n", len(status.Pods), status.Total, comma(status.Alone))
+	if status.Cordoned != nil {
+		text.Printf("Cordoned %s ago", cmdutil.Age(now, *status.Cordoned))
+		if status.Deadline != nil {
+			text.Printf(", deadline %s", remaining(*status.Deadline, now))
+		}
+		text.Printf("\n")
+	}
+	if status.Message != "" {
+		text.Printf("Drover reports: %s\n", status.Message)
+	}
+	if len(status.Pods) > 0 {
+		text.Printf("\n")
+		text.Table(cmdutil.Columns{Always: []string{"Namespace", "Pod", "Reason", "Left", "Detail"}}, podRows(status.Pods, now))
+	}
+	if len(status.Budgets) > 0 {
+		text.Printf("\n")
+		text.Table(cmdutil.Columns{Always: []string{"PodDisruptionBudget", "Needs", "Has", "Allowed", "Pods-Here"}}, budgetRows(status.Budgets))
+	}
+}
+
+func comma(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ", " + text
+}
+
+func remaining(until, now time.Time) string {
+	if until.Before(now) {
+		return cmdutil.Age(now, until) + " ago"
+	}
+	return "in " + duration.HumanDuration(until.Sub(now))
+}
+
+func podRows(pods []view.DrainPod, now time.Time) [][]any {
+	var rows [][]any
+	for _, pod := range pods {
+		left := ""
+		if pod.Until != nil {
+			left = remaining(*pod.Until, now)
+		}
+		rows = append(rows, []any{pod.Namespace, pod.Name, pod.Reason, left, pod.Detail})
+	}
+	return rows
+}
+
+func budgetRows(budgets []view.Budget) [][]any {
+	var rows [][]any
+	for _, b := range budgets {
+		rows = append(rows, []any{b.Name, b.Needs, b.Has, b.Allowed, b.Here})
+	}
+	return rows
+}
+
+// Plan prints what a maintenance of a node would do.
+func Plan(ctx context.Context, o *cmdutil.Options, c client.Client, output *cmdutil.OutputFlags, node string) error {
+	drain, err := observeDrain(ctx, c, node)
+	if err != nil {
+		return err
+	}
+	document, err := drain.Plan(o.Now())
+	if err != nil {
+		return err
+	}
+	err = output.Print(o.Out, document, func(text *cmdutil.Text) { drawPlan(text, document, drain.Node.Spec.Unschedulable) })
+	if err == nil && document.Leaving() > 0 {
+		return cmdutil.ErrChanges
+	}
+	return err
+}
+
+func drawPlan(text *cmdutil.Text, document *view.MaintenancePlan, cordoned bool) {
+	text.Printf("Node %s: %d of %d pods would have to leave%s\n", document.Node, document.Leaving(), document.Total, comma(document.Alone))
+	if cordoned {
+		text.Printf("The node is already cordoned, and stays so afterwards.\n")
+	}
+	if len(document.Evict) > 0 {
+		text.Printf("\n  %d would be evicted at once\n", len(document.Evict))
+	}
+	for _, pod := range document.Evict {
+		text.Printf("    - %s\n", pod)
+	}
+	for _, group := range document.Blocked {
+		text.Printf("\n  %d could not leave now: %s", len(group.Pods), group.Reason)
+		if group.Detail != "" {
+			text.Printf(" (%s)", group.Detail)
+		}
+		text.Printf("\n")
+		for _, pod := range group.Pods {
+			text.Printf("    ! %s\n", pod)
+		}
+	}
+	for _, budget := range document.Budgets {
+		if budget.Allowed > 0 && budget.Here > int(budget.Allowed) {
+			text.Printf("\n  PodDisruptionBudget %s allows %d of its %d pods here to leave at once; the others follow as it allows.\n",
+				budget.Name, budget.Allowed, budget.Here)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/view"
+)
+
+// shownNames is how many names of a group are shown without -o wide.
+const shownNames = 5
+
+// signs mark the changes of a plan, as a diff does.
+var signs = map[view.Operation]string{view.Add: "+", view.Update: "~", view.Remove: "-", view.Record: "=", view.Forget: "="}
+
+// draw writes a plan for people. The form is not stable; scripts use -o json.
+func draw(text *cmdutil.Text, list view.PlanList) {
+	for _, note := range list.Notes {
+		text.Printf("note: %s\n", note)
+	}
+	if len(list.Notes) > 0 && len(list.Items) > 0 {
+		text.Printf("\n")
+	}
+	for _, set := range list.Items {
+		text.Printf("%s\n", title(set))
+		text.Problems("  ", set.Problems)
+		for _, group := range set.Groups {
+			drawGroup(text, group)
+		}
+		text.Printf("\n")
+	}
+	text.Printf("%s.\n", summary(list))
+}
+
+func title(set view.MachineSetPlan) string {
+	if set.Name == "" {
+		return "Machines without a MachineSet: " + verdict(set.Summary)
+	}
+	title := fmt.Sprintf("MachineSet %s/%s (generation %d, %s", set.Namespace, set.Name, set.Generation, cmdutil.Count(set.Summary.Machines, "Machine"))
+	if set.Policy != "" && set.Policy != "keep" {
+		title += ", conflict policy " + string(set.Policy)
+	}
+	if set.Paused {
+		title += ", paused"
+	}
+	return title + "): " + verdict(set.Summary)
+}
+
+func verdict(s view.Summary) string {
+	switch {
+	case s.ToWrite > 0:
+		return fmt.Sprintf("%d of %d would change", s.ToWrite, s.Machines)
+	case s.Machines == 0:
+		return "nothing to do"
+	case s.Held == s.Machines:
+		return "held"
+	}
+	return "nothing would change"
+}
+
+func drawGroup(text *cmdutil.Text, group view.Group) {
+	// Without Nodes, the Machines are named.
+	names, noun := group.Nodes, "node"
+	if len(names) == 0 {
+		names, noun = group.Machines, "Machine"
+	}
+	shown, more := names, ""
+	if !text.Wide && len(names) > shownNames {
+		shown, more = names[:shownNames], fmt.Sprintf(" and %d more", len(names)-shownNames)
+	}
+	text.Printf("\n  %s: %s%s\n", cmdutil.Count(len(names), noun), strings.Join(shown, ", "), more)
+	if group.Reason != "" {
+		text.Printf("    %s: %s\n", group.State, group.Reason)
+	}
+	if group.Drift {
+		text.Printf("    drift: it was as declared before, and another writer changed it\n")
+	}
+	for _, change := range view.Distinct(group.Changes) {
+		text.Printf("    %s %-10s %s\n", signs[change.Operation], change.Kind, changeText(text, change))
+	}
+	text.Problems("    ", group.Problems)
+}
+
+func changeText(text *cmdutil.Text, change view.Change) string {
+	entry := change.Key
+	if value := change.From; value != nil {
+		entry = text.Entry(change.Kind, change.Key, *value)
+	}
+	switch change.Operation {
+	case view.Add:
+		entry = text.Entry(change.Kind, change.Key, *change.To)
+	case view.Update:
+		entry += " → " + text.Value(*change.To)
+	case view.Record:
+		entry += " (stays; recorded as Drover's)"
+	case view.Forget:
+		entry += " (stays; no longer Drover's)"
+	}
+	if change.Object == view.ObjectMachine {
+		entry += " [Machine]"
+	}
+	return entry
+}
+
+func summary(list view.PlanList) string {
+	s := list.Summary
+	text := fmt.Sprintf("Nothing to change: %s in %s", cmdutil.Count(s.Machines, "Machine"), cmdutil.Count(len(list.Items), "MachineSet"))
+	if s.ToWrite > 0 {
+		text = fmt.Sprintf("To change: %s and %s of %d", cmdutil.Count(s.NodeWrites, "Node"), cmdutil.Count(s.MachineWrites, "Machine"), s.Machines)
+	}
+	separator := "; "
+	for _, other := range []struct {
+		number int
+		word   string
+	}{{s.Conflict, "in conflict"}, {s.Refused, "with refused or invalid entries"}, {s.Held - s.Paused, "held"}, {s.Paused, "paused"}} {
+		if other.number > 0 {
+			text += fmt.Sprintf("%s%d %s", separator, other.number, other.word)
+			separator = ", "
+		}
+	}
+	return text
+}

@@ -1,0 +1,147 @@
+// Package plan is `kubectl drover plan`: what Drover would change.
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/maintenance"
+	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/metadata/plan"
+)
+
+type options struct {
+	*cmdutil.Options
+	output  cmdutil.OutputFlags
+	protect cmdutil.ProtectFlags
+	preview preview
+	// maintenance is the node whose maintenance is planned, empty for a plan of MachineSets.
+	maintenance string
+}
+
+// NewCommand returns the command.
+func NewCommand(shared *cmdutil.Options) *cobra.Command {
+	o := &options{Options: shared}
+	command := &cobra.Command{
+		Use:   "plan [MACHINESET...]",
+		Short: "Show what Drover would change on Machines and Nodes",
+		Long: `Preview what Drover would change on the Machines and Nodes of MachineSets. The command changes nothing.
+
+Machines and Nodes with the same changes are shown as one group. Each line starts with a sign: + (added), ~ (changed), - (removed),
+= (stays as it is; only the ownership record changes) or ! (not written, with the reason).
+
+With -f, the command plans the MachineSets of the files as if kubectl apply had applied them; it plans only these unless you name others.
+
+With --maintenance, it shows which pods a maintenance of the node would evict, and which could not leave, with the reason.
+
+The command needs only the objects of the cluster: you can run it where Drover is not installed.
+
+Exit codes: 0 nothing would change, 2 something would change, 1 an error.`,
+		Example: `  # Show what would change in all MachineSets
+  kubectl drover plan
+
+  # Show what would change in one MachineSet, with the names of all nodes
+  kubectl drover plan workers -o wide
+
+  # Show what would change if a manifest were applied
+  kubectl drover plan -f workers.yaml
+  kustomize build . | kubectl drover plan -f -
+
+  # Show which pods a maintenance of a node would evict
+  kubectl drover plan --maintenance worker-1`,
+		RunE:              shared.RunE(o.run, &o.output, &o.protect),
+		ValidArgsFunction: shared.CompleteMachineSets(),
+	}
+	o.output.AddFlags(command)
+	o.preview.addFlags(command)
+	command.Flags().StringVar(&o.maintenance, "maintenance", "", "Show which pods a maintenance of this node would evict, and which would block it")
+	o.AddAllNamespaces(command)
+	o.protect.AddFlags(command.Flags())
+	return command
+}
+
+func (o *options) run(ctx context.Context, c client.WithWatch, names []string) error {
+	if o.maintenance != "" {
+		if len(names) > 0 || o.preview.given() {
+			return cmdutil.UsageError("--maintenance takes a node; leave out MachineSets and files")
+		}
+		return maintenance.Plan(ctx, o.Options, c, &o.output, o.maintenance)
+	}
+	manifests, err := o.manifests()
+	if err != nil {
+		return err
+	}
+	objects, err := cmdutil.Objects(ctx, c, o.Namespace())
+	if err != nil {
+		return err
+	}
+	for _, manifest := range manifests {
+		if err := o.apply(&objects, manifest); err != nil {
+			return err
+		}
+	}
+	if len(names) == 0 {
+		for _, manifest := range manifests {
+			names = append(names, manifest.content.GetName())
+		}
+	}
+	survey, err := o.Survey(objects, &o.protect, names)
+	if err != nil {
+		return err
+	}
+	list := view.NewPlanList(survey)
+	if err := o.output.Print(o.Out, &list, func(text *cmdutil.Text) { draw(text, list) }); err != nil {
+		return err
+	}
+	if list.Summary.ToWrite > 0 {
+		return cmdutil.ErrChanges
+	}
+	return nil
+}
+
+// apply changes the objects as applying a manifest would.
+func (o *options) apply(objects *plan.Objects, manifest manifest) error {
+	warnings, err := manifest.apply(objects)
+	for _, warning := range warnings {
+		if err := o.Warn("%s", warning); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// manifests reads the files of -f; nil without them.
+func (o *options) manifests() ([]manifest, error) {
+	if !o.preview.given() {
+		return nil, nil
+	}
+	found, err := o.preview.read(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	return found, o.useNamespaceOf(found)
+}
+
+// useNamespaceOf uses the namespace of the manifests if no namespace was given.
+func (o *options) useNamespaceOf(manifests []manifest) error {
+	for i := range manifests {
+		m := &manifests[i]
+		switch own := m.content.GetNamespace(); {
+		case own == "" && o.AllNamespaces:
+			m.content.SetNamespace(cmdutil.DefaultNamespace)
+		case own == "":
+			m.content.SetNamespace(o.Namespace())
+		case o.AllNamespaces || own == o.Namespace():
+		case i > 0 || o.GivenNamespace() != "":
+			return fmt.Errorf("%s: MachineSet %q is in namespace %q, not %q; use -n %[3]s, or --all-namespaces for files of several namespaces",
+				m.source, m.content.GetName(), own, o.Namespace())
+		default:
+			o.Config.Namespace = &own
+		}
+	}
+	return nil
+}

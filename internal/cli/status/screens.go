@@ -1,0 +1,163 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/kubectl/pkg/util/term"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/view"
+)
+
+// screen shows one status after the other.
+type screen interface {
+	// show shows a status; last reports that no other follows.
+	show(list view.StatusList, last bool) error
+	// interval is the least time between two statuses.
+	interval() time.Duration
+}
+
+func (o *options) newScreen() screen {
+	terminal := term.TTY{Out: cmdutil.Raw(o.Out)}
+	switch {
+	case !o.output.IsText():
+		return &documentScreen{options: o}
+	case terminal.IsTerminalOut():
+		return &terminalScreen{options: o, terminal: terminal}
+	}
+	return newLogScreen(o)
+}
+
+// documentScreen prints documents: every one with --watch, only the last with --wait.
+type documentScreen struct{ *options }
+
+func (d *documentScreen) show(list view.StatusList, last bool) error {
+	if d.Wait && !last {
+		return nil
+	}
+	return d.print(list)
+}
+
+func (*documentScreen) interval() time.Duration { return time.Second }
+
+// logScreen prints the rows that changed, as `kubectl get --watch` does, so that the output can go to a file.
+type logScreen struct {
+	*options
+	shown map[string]view.MachineSetStatus
+	// printer prints the headers once; tabs keep the widths of the columns.
+	printer printers.ResourcePrinter
+	tabs    interface {
+		io.Writer
+		Flush() error
+	}
+}
+
+func newLogScreen(o *options) *logScreen {
+	format := printers.PrintOptions{Wide: o.output.Wide(), NoHeaders: o.output.NoHeaders}
+	return &logScreen{options: o, printer: printers.NewTablePrinter(format), tabs: printers.GetNewTabWriter(o.Out)}
+}
+
+func (l *logScreen) show(list view.StatusList, _ bool) error {
+	var changed []view.MachineSetStatus
+	shown := make(map[string]view.MachineSetStatus, len(list.Items))
+	for _, set := range list.Items {
+		key := set.Namespace + "/" + set.Name
+		before, known := l.shown[key]
+		if !known || before.Summary != set.Summary || before.Generation != set.Generation || before.Paused != set.Paused {
+			changed = append(changed, set)
+		}
+		shown[key] = set
+	}
+	l.shown = shown
+	if len(changed) == 0 {
+		return nil
+	}
+	if err := l.printer.PrintObj(cmdutil.NewTable(l.columns(), l.rows(changed)), l.tabs); err != nil {
+		return err
+	}
+	return l.tabs.Flush()
+}
+
+func (*logScreen) interval() time.Duration { return time.Second }
+
+// terminalScreen draws the table in place, with a line of progress under it.
+type terminalScreen struct {
+	*options
+	terminal term.TTY
+	// lines is how many lines the last drawing took; todo is how many Machines were unfinished when there were most, at the time since.
+	lines int
+	todo  int
+	since time.Time
+}
+
+func (t *terminalScreen) show(list view.StatusList, last bool) error {
+	text, err := t.output.Render(&list, func(text *cmdutil.Text) {
+		text.Table(t.columns(), t.rows(list.Items))
+		text.Printf("%s\n", t.progress(list, last))
+	})
+	if err != nil {
+		return err
+	}
+	drawn := t.fit(cmdutil.Escape(text))
+	up := ""
+	if t.lines > 0 {
+		up = fmt.Sprintf("\x1b[%dA", t.lines)
+	}
+	t.lines = strings.Count(drawn, "\n")
+	_, err = fmt.Fprintf(cmdutil.Raw(t.Out), "%s\r\x1b[J%s", up, drawn)
+	return err
+}
+
+// fit cuts what does not fit: a wrapped line, or one that has scrolled away, cannot be drawn over.
+func (t *terminalScreen) fit(text string) string {
+	size := t.terminal.GetSize()
+	if size == nil || size.Width == 0 || size.Height < 2 {
+		return text
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if most := int(size.Height) - 1; len(lines) > most {
+		// The line of progress comes last and stays.
+		lines = append(lines[:most-1], lines[len(lines)-1])
+	}
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) > int(size.Width) {
+			lines[i] = string(runes[:size.Width])
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func (*terminalScreen) interval() time.Duration { return 200 * time.Millisecond }
+
+// progress returns the last line: a bar, how many Machines are done, how fast, and how long it still takes.
+func (t *terminalScreen) progress(list view.StatusList, last bool) string {
+	machines, left := 0, list.Unfinished()
+	for _, set := range list.Items {
+		machines += set.Summary.Machines
+	}
+	now := t.Now()
+	if left > t.todo || left == 0 && !last {
+		t.todo, t.since = left, now
+	}
+	return progressText(machines, left, t.todo, now.Sub(t.since))
+}
+
+const barWidth = 30
+
+// progressText returns the line of progress: left of all Machines are unfinished; at most todo were, that long ago.
+func progressText(machines, left, todo int, since time.Duration) string {
+	done := machines - left
+	filled := barWidth
+	if machines > 0 {
+		filled = barWidth * done / machines
+	}
+	text := fmt.Sprintf("[%s%s] %d/%d done", strings.Repeat("#", filled), strings.Repeat("-", barWidth-filled), done, machines)
+	if rate := float64(todo-left) / since.Seconds(); left > 0 && todo > left && since >= time.Second {
+		text += fmt.Sprintf(", %.0f/s, %s left", rate, time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))
+	}
+	return text
+}

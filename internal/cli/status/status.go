@@ -1,0 +1,176 @@
+// Package status is `kubectl drover status`: the progress of MachineSets.
+package status
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+type options struct {
+	*cmdutil.Options
+	cmdutil.WaitFlags
+	output  cmdutil.OutputFlags
+	protect cmdutil.ProtectFlags
+	watch   bool
+}
+
+// NewCommand returns the command.
+func NewCommand(shared *cmdutil.Options) *cobra.Command {
+	o := &options{Options: shared}
+	command := &cobra.Command{
+		Use:   "status [MACHINESET...]",
+		Short: "Show the progress of MachineSets",
+		Long: `Follow how many Machines and Nodes of each MachineSet have what it declares.
+
+Every Machine counts once: as synced, pending (a write is still to come, or it has no Node yet), in conflict (another writer has set a
+declared key), refused (a declared entry belongs to the system or is invalid; all others are as declared), or held (paused, or two Machines
+claim the Node). PAUSED are those of HELD that a user has paused.
+
+With --watch, the command prints the table again as it changes. With --wait, it ends when nothing is pending in the chosen MachineSets: with
+exit code 0, or with 1 after --timeout.`,
+		Example: `  # Show all MachineSets
+  kubectl drover status
+
+  # Follow a roll-out
+  kubectl drover status --watch
+
+  # In a script, wait until a MachineSet has what it declares
+  kubectl drover status workers --wait --timeout 5m`,
+		RunE:              shared.RunE(o.run, &o.WaitFlags, &o.output, &o.protect),
+		ValidArgsFunction: shared.CompleteMachineSets(),
+	}
+	o.output.AddFlags(command)
+	o.output.AddNoHeaders(command)
+	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "If true, print the table again when it changes, until you press Ctrl-C")
+	o.WaitFlags.AddFlags(command, "nothing is pending in the chosen MachineSets")
+	o.AddAllNamespaces(command)
+	o.protect.AddFlags(command.Flags())
+	return command
+}
+
+func (o *options) run(ctx context.Context, c client.WithWatch, names []string) error {
+	if o.watch || o.Wait {
+		return o.follow(ctx, c, names)
+	}
+	list, err := o.observe(ctx, c, names)
+	if err != nil {
+		return err
+	}
+	if len(list.Items) == 0 && o.output.IsText() {
+		_, err := fmt.Fprintf(o.ErrOut, "No MachineSets found in %s.\n", o.Where())
+		return err
+	}
+	if err := o.print(list); err != nil || !o.output.IsText() {
+		return err
+	}
+	for _, note := range list.Notes {
+		if err := o.Warn("%s", note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observe reads the objects and returns the status of the chosen MachineSets.
+func (o *options) observe(ctx context.Context, c client.Reader, names []string) (view.StatusList, error) {
+	objects, err := cmdutil.Objects(ctx, c, o.Namespace())
+	if err != nil {
+		return view.StatusList{}, err
+	}
+	survey, err := o.Survey(objects, &o.protect, names)
+	return view.NewStatusList(objects, survey), err
+}
+
+func (o *options) print(list view.StatusList) error {
+	return o.output.Print(o.Out, &list, func(text *cmdutil.Text) { text.Table(o.columns(), o.rows(list.Items)) })
+}
+
+// follow prints the status as it changes: until an interrupt, or with --wait until nothing is pending.
+func (o *options) follow(ctx context.Context, c client.WithWatch, names []string) error {
+	// A watch tries again forever; one request shows first whether the cluster answers at all.
+	if _, err := cmdutil.List[*machinev1beta1.MachineSet](ctx, c, o.Namespace()); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	warnings := make(chan error, 1)
+	screen := o.newScreen()
+	follow := cmdutil.Follow{WaitFlags: o.WaitFlags, Interval: screen.interval(), Warnings: warnings, Warn: o.Warn}
+	var objects client.Reader
+	var last view.StatusList
+	err := follow.Until(ctx, func(within context.Context) (done bool, err error) {
+		if objects == nil {
+			if objects, follow.Changed, err = o.Watch(within, cancel, warnings); err != nil {
+				return false, err
+			}
+		}
+		if last, err = o.observe(within, objects, names); err != nil {
+			return false, err
+		}
+		done = o.Wait && last.Unfinished() == 0
+		return done, screen.show(last, done)
+	})
+	if cmdutil.IsStopped(err) {
+		return fmt.Errorf("%w: %s", err, unfinishedText(last))
+	}
+	return err
+}
+
+// unfinishedText says which MachineSets are not finished.
+func unfinishedText(list view.StatusList) string {
+	var parts []string
+	for _, set := range list.Items {
+		if number := set.Unfinished(); number > 0 {
+			parts = append(parts, fmt.Sprintf("MachineSet %s has %d of %s pending",
+				cmdutil.OrNone(set.Name), number, cmdutil.Count(set.Summary.Machines, "Machine")))
+		}
+	}
+	if len(parts) == 0 {
+		return "the cluster has not answered yet"
+	}
+	return strings.Join(parts, ", ") + "; kubectl drover plan shows what is missing"
+}
+
+func (o *options) columns() cmdutil.Columns {
+	columns := cmdutil.Columns{
+		Always: []string{"MachineSet", "Nodes", "Synced", "Pending", "Conflicts", "Refused", "Held", "Paused", "Age"},
+		Wide:   []string{"Machines", "To-Write", "Generation", "Policy", "Labels", "Annotations", "Taints", "Invalid"},
+	}
+	if o.AllNamespaces {
+		columns.Always = append([]string{"Namespace"}, columns.Always...)
+	}
+	return columns
+}
+
+func (o *options) rows(sets []view.MachineSetStatus) [][]any {
+	var rows [][]any
+	for _, set := range sets {
+		s := set.Summary
+		age, generation := cmdutil.None, cmdutil.None
+		if set.Created != nil {
+			age = cmdutil.Age(o.Now(), *set.Created)
+		}
+		if set.Name != "" {
+			generation = fmt.Sprint(set.Generation)
+		}
+		row := []any{
+			cmdutil.OrNone(set.Name), s.Nodes, s.Synced, s.Pending, s.Conflict, s.Refused, s.Held, s.Paused, age,
+			s.Machines, s.ToWrite, generation, cmdutil.OrNone(string(set.Policy)),
+			set.Declared[ownership.Label], set.Declared[ownership.Annotation], set.Declared[ownership.Taint], len(set.Problems),
+		}
+		if o.AllNamespaces {
+			row = append([]any{cmdutil.OrNone(set.Namespace)}, row...)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

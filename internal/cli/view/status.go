@@ -1,0 +1,57 @@
+package view
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// StatusList is what `status` shows.
+type StatusList struct {
+	TypeMeta
+	Items []MachineSetStatus `json:"items"`
+	Notes []string           `json:"notes,omitempty"`
+}
+
+// MachineSetStatus is the progress of one MachineSet.
+type MachineSetStatus struct {
+	MachineSet
+	Created *time.Time `json:"created,omitempty"`
+	// Declared counts the entries of the template by kind.
+	Declared map[ownership.Kind]int `json:"declared,omitempty"`
+}
+
+// NewStatusList returns the document of `status`. The survey is of the objects.
+func NewStatusList(objects plan.Objects, survey plan.Survey) StatusList {
+	created := make(map[types.NamespacedName]time.Time, len(objects.Sets))
+	for _, set := range objects.Sets {
+		created[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}] = set.CreationTimestamp.Time
+	}
+	list := StatusList{TypeMeta: TypeMeta{APIVersion, "PoolStatusList"}, Items: []MachineSetStatus{}, Notes: survey.Notes}
+	for _, members := range byMachineSet(survey) {
+		status := MachineSetStatus{MachineSet: newMachineSet(members)}
+		if set := members.set; set != nil {
+			status.Created, status.Declared = new(created[set.Key]), map[ownership.Kind]int{}
+			for _, kind := range ownership.Kinds {
+				status.Declared[kind] = len(set.Desired[kind])
+			}
+		}
+		list.Items = append(list.Items, status)
+	}
+	return list
+}
+
+// Unfinished counts the Machines that need a write or have no Node yet.
+func (s MachineSetStatus) Unfinished() int { return max(s.Summary.Pending, s.Summary.ToWrite) }
+
+// Unfinished counts the Machines of all MachineSets that need a write or have no Node yet.
+func (l StatusList) Unfinished() int {
+	number := 0
+	for _, set := range l.Items {
+		number += set.Unfinished()
+	}
+	return number
+}

@@ -131,11 +131,10 @@ func kubevirtOf(name, node string) *kubevirt.NodeMaintenance {
 // node makes a Node that is ready, or not.
 func (w *world) node(name string, ready corev1.ConditionStatus, labels ...string) {
 	w.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	node := harness.NewNode(name, harness.WithReady(ready))
 	for _, label := range labels {
 		node.Labels[label] = ""
 	}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
 	w.MadeUntilTheEnd(node)
 }
 

@@ -97,12 +97,12 @@ func TestKubelet_RegistersWithRecords(t *testing.T) {
 	}
 	asKubelet := harness.ClientFor(t, config)
 	attack(t, kubelet, "registers with a forged cordon record", func(t *testing.T) string {
-		node := &corev1.Node{ObjectMeta: harness.Meta(name)}
-		node.Namespace, node.Annotations = "", map[string]string{drain.AnnotationCordon: `{"by":"x"}`}
+		node := harness.NewNode(name)
+		node.Annotations[drain.AnnotationCordon] = `{"by":"x"}`
 		return denied(t, asKubelet.Create(t.Context(), node))
 	})
-	node := &corev1.Node{ObjectMeta: harness.Meta(name)}
-	node.Namespace, node.Annotations = "", map[string]string{"example.com/mine": "yes"}
+	node := harness.NewNode(name)
+	node.Annotations["example.com/mine"] = "yes"
 	if err := asKubelet.Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/test/cluster"
@@ -65,7 +64,7 @@ func (a *machineAuthors) in(t *testing.T) *machineAuthors {
 // standing makes a Node that no Machine has, and returns it when every new Machine is younger.
 func (a *machineAuthors) standing(name string, labels map[string]string) *corev1.Node {
 	a.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: corev1.NodeSpec{ProviderID: "metal:///" + name}}
+	node := harness.NewNode(name, harness.WithNodeLabels(labels), harness.WithProviderID("metal:///"+name))
 	a.MadeUntilTheEnd(node)
 	a.Eventually("the clock shows another second", func() error {
 		if !time.Now().After(node.CreationTimestamp.Add(time.Second)) {
@@ -79,11 +78,7 @@ func (a *machineAuthors) standing(name string, labels map[string]string) *corev1
 // machine makes a Machine as its author, whose provider knows of no Node.
 func (a *machineAuthors) machine(name string, change func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
 	a.Helper()
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: name}}
-	machine.Spec.ProviderSpec.Value = &runtime.RawExtension{
-		Raw: []byte(`{"apiVersion":"kwok.provider.drover.dev/v1alpha1","kind":"KwokMachineProviderSpec","failure":{"neverBoots":true}}`),
-	}
-	change(machine)
+	machine := harness.NewMachine(name, harness.WithProviderSpec(harness.NeverBoots()), change)
 	if err := a.as.Create(a.Context(), machine); err != nil {
 		a.Fatal(err)
 	}
@@ -183,22 +178,12 @@ func TestMachineAuthor_ControlPlane(t *testing.T) {
 	}
 	attack(t, machineAuthor, "gives a Node labels and taints that isolate workloads", func(t *testing.T) string {
 		a := a.in(t)
-		labels := map[string]string{cluster.MachineSetLabel: "isolating"}
-		set := &machinev1beta1.MachineSet{
-			ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "isolating"},
-			Spec: machinev1beta1.MachineSetSpec{
-				Replicas: new(int32(1)), Selector: metav1.LabelSelector{MatchLabels: labels},
-				Template: machinev1beta1.MachineTemplateSpec{ObjectMeta: machinev1beta1.ObjectMeta{Labels: labels}},
-			},
-		}
+		set := harness.NewMachineSet("isolating", 1)
 		set.Spec.Template.Spec.Labels = map[string]string{
 			"node-restriction.kubernetes.io/secret": "", "example.node-restriction.kubernetes.io/secret": "", "kubernetes.io/hostname": "another",
 			"example.com/allowed": "yes",
 		}
 		set.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/out-of-service", Effect: corev1.TaintEffectNoExecute}}
-		set.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{
-			Raw: []byte(`{"apiVersion":"kwok.provider.drover.dev/v1alpha1","kind":"KwokMachineProviderSpec"}`),
-		}
 		if err := a.as.Create(t.Context(), set); err != nil {
 			t.Fatal(err)
 		}

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
@@ -46,10 +44,7 @@ func newMaintainer(t *testing.T, w *harness.World) client.Client {
 func protectedPod(t *testing.T, s *harness.Site, node string) *corev1.Pod {
 	t.Helper()
 	labels := map[string]string{"app": "protected"}
-	s.MadeUntilTheEnd(&policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "protected"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}},
-	})
+	s.MadeUntilTheEnd(harness.NewBudget(s.Name, "protected", labels, harness.MinAvailable(1)))
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "protected", Labels: labels},
 		Spec: corev1.PodSpec{

@@ -40,10 +40,9 @@ func newRace(t *testing.T) *race {
 	for _, name := range []string{r.pool, r.canary} {
 		r.MadeUntilTheEnd(openshift.NewPool(name))
 	}
-	r.MadeUntilTheEnd(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "race-node", Labels: map[string]string{
-		"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/" + r.pool: "",
-		"machineconfiguration.openshift.io/release-image-version": "4.17.0",
-	}}})
+	r.MadeUntilTheEnd(harness.NewNode("race-node", harness.WithNodeLabels(map[string]string{
+		openshift.NodeRoleLabel("worker"): "", openshift.NodeRoleLabel(r.pool): "", openshift.VersionKey: "4.17.0",
+	})))
 	if err := openshift.Upgrade(t.Context(), r.Client, "4.17.1"); err != nil {
 		t.Fatal(err)
 	}

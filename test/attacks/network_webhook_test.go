@@ -10,7 +10,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -58,7 +57,7 @@ func TestNetwork_WebhookFlood(t *testing.T) {
 		}
 		return "entries of the log are cut"
 	})
-	master := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "webhook-flood", Labels: map[string]string{quorum.LabelControlPlane: ""}}}
+	master := harness.NewNode("webhook-flood", harness.WithNodeLabels(map[string]string{quorum.LabelControlPlane: ""}))
 	w.MadeUntilTheEnd(master)
 	for what, name := range map[string]func(int) string{
 		"about nodes that there are not":    func(i int) string { return fmt.Sprintf("none-%d", i) },

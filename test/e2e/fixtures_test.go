@@ -108,9 +108,7 @@ func hasEvent(w *harness.World, kind, name, reason, part string) {
 // createNode makes a Node again as a kubelet that registers does, played by kwok.
 func createNode(w *harness.World, name string, labels map[string]string) {
 	w.Helper()
-	node := &corev1.Node{ObjectMeta: named(name)}
-	node.Labels = labels
-	node.Annotations = map[string]string{"kwok.x-k8s.io/node": "fake"}
+	node := harness.NewNode(name, harness.WithNodeLabels(labels), harness.WithKwok)
 	if err := w.Client.Create(w.Context(), node); err != nil {
 		w.Fatal(err)
 	}

@@ -197,8 +197,7 @@ func TestRace_NodesComeAndGoDuringRollout(t *testing.T) {
 		group.Go(func() {
 			for range 5 {
 				deleteNode(w, name)
-				node := &corev1.Node{ObjectMeta: named(name)}
-				node.Labels = map[string]string{cluster.PoolLabel: "churn"}
+				node := harness.NewNode(name, harness.WithNodeLabels(map[string]string{cluster.PoolLabel: "churn"}))
 				if err := w.Client.Create(w.Context(), node); err != nil {
 					t.Error(err)
 					return

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
@@ -167,14 +166,9 @@ func prepare(t *testing.T, e evacuation) *ground {
 // budget makes a PodDisruptionBudget and counts its pods until the test ends, as kube-controller-manager would.
 func (g *ground) budget() {
 	g.Helper()
-	least := intstr.FromInt32(int32(g.evacuation.least)) //nolint:gosec // it is three at most
+	least := int32(g.evacuation.least) //nolint:gosec // it is three at most
 	key := types.NamespacedName{Namespace: g.Name, Name: "app"}
-	g.MadeUntilTheEnd(&policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: &least, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"budget": "app"}},
-		},
-	})
+	g.MadeUntilTheEnd(harness.NewBudget(key.Namespace, key.Name, map[string]string{"budget": "app"}, harness.MinAvailable(least)))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	count := func() { // a failure is made good by the next one
@@ -190,8 +184,8 @@ func (g *ground) budget() {
 			}
 		}
 		after := policyv1.PodDisruptionBudgetStatus{
-			ObservedGeneration: budget.Generation, DesiredHealthy: least.IntVal, CurrentHealthy: healthy, ExpectedPods: 3,
-			DisruptionsAllowed: max(healthy-least.IntVal, 0),
+			ObservedGeneration: budget.Generation, DesiredHealthy: least, CurrentHealthy: healthy, ExpectedPods: 3,
+			DisruptionsAllowed: max(healthy-least, 0),
 		}
 		if after.DisruptionsAllowed != budget.Status.DisruptionsAllowed || after.CurrentHealthy != budget.Status.CurrentHealthy ||
 			after.ObservedGeneration != budget.Status.ObservedGeneration {

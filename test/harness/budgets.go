@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -32,10 +31,7 @@ func (s *Site) Budget(name, app string, demand func(*policyv1.PodDisruptionBudge
 // BudgetFor is Budget for the pods that have some labels.
 func (s *Site) BudgetFor(name string, labels map[string]string, demand func(*policyv1.PodDisruptionBudgetSpec)) {
 	s.Helper()
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: s.meta(name)}
-	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
-	demand(&budget.Spec)
-	s.create(budget)
+	s.create(NewBudget(s.Name, name, labels, demand))
 	s.observed(name)
 }
 

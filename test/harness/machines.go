@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,42 +29,24 @@ type Pool struct {
 // MakePool makes a MachineSet, and removes it with its Machines when the test ends.
 func (w *World) MakePool(name string, replicas int32, change func(*machinev1beta1.MachineSet, *kwok.ProviderSpec)) *Pool {
 	w.Helper()
-	labels := map[string]string{cluster.MachineSetLabel: name}
-	set := &machinev1beta1.MachineSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: name},
-		Spec: machinev1beta1.MachineSetSpec{
-			Replicas: &replicas, Selector: metav1.LabelSelector{MatchLabels: labels},
-			Template: machinev1beta1.MachineTemplateSpec{ObjectMeta: machinev1beta1.ObjectMeta{Labels: labels}},
-		},
-	}
-	spec := &kwok.ProviderSpec{
-		TypeMeta: metav1.TypeMeta{APIVersion: kwok.GroupVersion.String(), Kind: "KwokMachineProviderSpec"}, InstanceType: "kwok.fake", Zone: "zone-a",
-	}
-	if change != nil {
-		change(set, spec)
-	}
-	set.Spec.Template.Spec.ProviderSpec.Value = ProviderSpec(w, spec)
+	set := NewMachineSet(name, replicas)
+	set.Spec.Template.Spec.ProviderSpec = KwokProviderSpec(func(spec *kwok.ProviderSpec) {
+		spec.InstanceType, spec.Zone = "kwok.fake", "zone-a"
+		if change != nil {
+			change(set, spec)
+		}
+	})
 	w.create(set)
 	p := &Pool{World: w, Name: name}
 	w.Cleanup(p.remove)
 	return p
 }
 
-// ProviderSpec renders the spec of a Machine that kwok plays.
-func ProviderSpec(w *World, spec *kwok.ProviderSpec) *runtime.RawExtension {
-	w.Helper()
-	text, err := json.Marshal(spec)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return &runtime.RawExtension{Raw: text}
-}
-
 // remove deletes the pool; what is left of it when no operator runs any more is taken away by force.
 func (p *Pool) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: p.Name}}
+	set := &machinev1beta1.MachineSet{ObjectMeta: Meta(p.Name)}
 	if err := p.Client.Delete(ctx, set); client.IgnoreNotFound(err) != nil {
 		p.Errorf("deleting MachineSet %s: %v", p.Name, err)
 	}
@@ -196,7 +177,7 @@ func (p *Pool) Gone(machine string) {
 // DeleteMachine deletes a Machine as a user does.
 func (p *Pool) DeleteMachine(name string) time.Time {
 	p.Helper()
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: name}}
+	machine := &machinev1beta1.Machine{ObjectMeta: Meta(name)}
 	if err := p.Client.Delete(p.Context(), machine); err != nil {
 		p.Fatalf("deleting Machine %s: %v", name, err)
 	}

@@ -7,10 +7,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/status"
@@ -38,12 +35,7 @@ func TestDeletion_DrainBlockedByBudgetDelaysNoOther(t *testing.T) {
 	})
 	p.Runs(2)
 	s.Deployment("app", harness.Pods{Replicas: 2})
-	budget := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "app"},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "app"}},
-		},
-	}
+	budget := harness.NewBudget(s.Name, "app", map[string]string{"app": "app"}, harness.MaxUnavailable(0))
 	if err := w.Client.Create(t.Context(), budget); err != nil {
 		t.Fatal(err)
 	}

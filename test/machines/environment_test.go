@@ -9,13 +9,14 @@ import (
 	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/operator"
 	"github.com/drover-io/drover/provider/conformance"
+	"github.com/drover-io/drover/test/harness"
 )
 
 // TestProvider_Environment: what providers get to work with is as provider.Environment documents it.
 func TestProvider_Environment(t *testing.T) {
 	w := prepared(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "provider-environment"}}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "provider-environment", Labels: map[string]string{"example.com/a": "b"}}}
+	node := harness.NewNode("provider-environment", harness.WithNodeLabels(map[string]string{"example.com/a": "b"}))
 	if err := w.Client.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}

@@ -12,19 +12,14 @@ import (
 
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/provider/kwok"
-	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
 // lonely creates a Machine without a MachineSet, whose instance never becomes a Node of its own.
 func lonely(w *harness.World, name string, providerID *string) *machinev1beta1.Machine {
 	w.Helper()
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: name}}
+	machine := harness.NewMachine(name, harness.WithProviderSpec(harness.NeverBoots()))
 	machine.Spec.ProviderID = providerID
-	machine.Spec.ProviderSpec.Value = harness.ProviderSpec(w, &kwok.ProviderSpec{
-		TypeMeta: metav1.TypeMeta{APIVersion: kwok.GroupVersion.String(), Kind: "KwokMachineProviderSpec"},
-		Failure:  kwok.Failure{NeverBoots: true},
-	})
 	w.MadeUntilTheEnd(machine)
 	return machine
 }
@@ -70,7 +65,7 @@ func TestNodeRef_NodeOfAnotherMachine(t *testing.T) {
 // TestAdoption_Instances: a Machine that names the providerID of a Node which was there before gets it only where its namespace may adopt Nodes.
 func TestAdoption_Instances(t *testing.T) {
 	w, _ := world(t, "--machines-adoption-namespaces=elsewhere")
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "standing"}, Spec: corev1.NodeSpec{ProviderID: "metal:///standing"}}
+	node := harness.NewNode("standing", harness.WithProviderID("metal:///standing"))
 	w.MadeUntilTheEnd(node)
 	w.Eventually("the clock shows another second than that of the Node's creation", func() error {
 		if probe := w.Node(node.Name); !metav1.Now().After(probe.CreationTimestamp.Add(1e9)) {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,7 +20,6 @@ import (
 
 	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/openshift"
-	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -115,10 +113,8 @@ func refusesWithoutProviderSpec(w *harness.World, admin client.Client) {
 		"test.drover.dev/looked-at=again"); err != nil {
 		w.Fatal(err, output)
 	}
-	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "bare"}}
-	set.Spec.Selector.MatchLabels = map[string]string{"pool": "bare"}
-	set.Spec.Template.Labels = set.Spec.Selector.MatchLabels
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "bare"}}
+	set, machine := harness.NewMachineSet("bare", 1), harness.NewMachine("bare")
+	set.Spec.Template.Spec.ProviderSpec.Value, machine.Spec.ProviderSpec.Value = nil, nil
 	platform("AWS")
 	for _, object := range []client.Object{set, machine} {
 		w.Eventually(fmt.Sprintf("a %T without providerSpec is refused", object), func() error {

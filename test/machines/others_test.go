@@ -44,8 +44,8 @@ func TestMachine_AdoptedAndReleased(t *testing.T) {
 	p := w.MakePool("adopts", 1, nil)
 	first := p.Runs(1)[0]
 	labels := map[string]string{cluster.MachineSetLabel: "adopts"}
-	orphan := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "adopts-orphan", Labels: labels}}
-	orphan.Spec.ProviderSpec = first.Spec.ProviderSpec
+	orphan := harness.NewMachine("adopts-orphan", harness.WithProviderSpec(first.Spec.ProviderSpec))
+	orphan.Labels = labels
 	p.Scale(2)
 	p.Runs(2)
 	if err := w.Client.Create(t.Context(), orphan); err != nil {
@@ -108,12 +108,8 @@ func TestDeletion_WaitsForVolumes(t *testing.T) {
 // A Machine from before the operator's time may be older in its cache than it is: the API server is asked before an instance is made.
 func TestMachine_CreatedBeforeTheOperatorStarts(t *testing.T) {
 	w := prepared(t)
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: cluster.MachineNamespace, Name: "waited", Finalizers: []string{machinev1beta1.MachineFinalizer},
-	}}
-	machine.Spec.ProviderSpec.Value = harness.ProviderSpec(w, &kwok.ProviderSpec{
-		TypeMeta: metav1.TypeMeta{APIVersion: kwok.GroupVersion.String(), Kind: "KwokMachineProviderSpec"},
-	})
+	machine := harness.NewMachine("waited")
+	machine.Finalizers = []string{machinev1beta1.MachineFinalizer}
 	w.MadeUntilTheEnd(machine)
 	mark := w.AuditMark()
 	// Others write all the time, so that the present version is newer than any cache of Machines.

@@ -5,12 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -28,7 +24,7 @@ func TestProvider_ThirdParty(t *testing.T) {
 		t.Fatalf("building %s: %v\n%s", folder, err, output)
 	}
 	w.Operator(harness.Options{Args: []string{"--controllers=*", "--providers=*"}, Binary: binary})
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "static-1"}}
+	machine := harness.NewMachine("static-1")
 	machine.Spec.ProviderSpec.Value = &runtime.RawExtension{
 		Raw: []byte(`{"apiVersion":"static.example.com/v1","kind":"StaticMachineProviderSpec","nodeName":"static-server"}`),
 	}
@@ -37,10 +33,7 @@ func TestProvider_ThirdParty(t *testing.T) {
 	}
 	p := &harness.Pool{World: w}
 	condition(p, "static-1", "InstanceExists", "InstanceNotCreated")
-	server := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "static-server", Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
-		Spec:       corev1.NodeSpec{ProviderID: "static://server"},
-	}
+	server := harness.NewNode("static-server", harness.WithKwok, harness.WithProviderID("static://server"))
 	if err := w.Client.Create(t.Context(), server); err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,9 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/provider/kubemark"
-	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -22,15 +19,9 @@ const hollowNamespace = "kubemark-actuator"
 // testKubemark: Machines become Pods with hollow nodes in them, and Nodes that are Ready; labels of the MachineSet reach them; nothing is left.
 func testKubemark(t *testing.T) {
 	w := world(t)
-	labels := map[string]string{"example.com/pool": "hollow"}
-	set := &machinev1beta1.MachineSet{ObjectMeta: meta(cluster.MachineNamespace, "hollow"), Spec: machinev1beta1.MachineSetSpec{
-		Replicas: new(int32(3)), Selector: metav1.LabelSelector{MatchLabels: labels},
-		Template: machinev1beta1.MachineTemplateSpec{
-			ObjectMeta: machinev1beta1.ObjectMeta{Labels: labels},
-			Spec: machinev1beta1.MachineSpec{ProviderSpec: machinev1beta1.ProviderSpec{Value: &runtime.RawExtension{Raw: fmt.Appendf(nil,
-				`{"apiVersion":%q,"kind":"KubemarkMachineProviderConfig","numCores":4}`, kubemark.GroupVersion)}}},
-		},
-	}}
+	set := harness.NewMachineSet("hollow", 3)
+	set.Spec.Template.Spec.ProviderSpec.Value.Raw = fmt.Appendf(nil,
+		`{"apiVersion":%q,"kind":"KubemarkMachineProviderConfig","numCores":4}`, kubemark.GroupVersion)
 	// The CRD has just come.
 	w.Eventually("MachineSets can be made", func() error { return w.Client.Create(t.Context(), set) })
 	hollow(w, 3)

@@ -10,9 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,11 +45,8 @@ func testMaintenance(t *testing.T) {
 			},
 		},
 	}}
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: meta("shop", "shop"), Spec: policyv1.PodDisruptionBudgetSpec{
-		MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-	}}
 	w.MadeUntilTheEnd(deployment)
-	w.MadeUntilTheEnd(budget)
+	w.MadeUntilTheEnd(harness.NewBudget("shop", "shop", labels, harness.MinAvailable(1)))
 	was := on(w, first, 2)
 	ends := make(chan string, len(was))
 	for _, pod := range was {

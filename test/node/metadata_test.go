@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -17,15 +16,11 @@ import (
 // Another operator owns the Machines, as on OpenShift.
 func testMetadata(t *testing.T) {
 	w := world(t)
-	labels := map[string]string{"example.com/pool": "metal"}
-	set := &machinev1beta1.MachineSet{ObjectMeta: meta(cluster.MachineNamespace, "metal"), Spec: machinev1beta1.MachineSetSpec{
-		Replicas: new(int32(2)), Selector: metav1.LabelSelector{MatchLabels: labels},
-		Template: machinev1beta1.MachineTemplateSpec{ObjectMeta: machinev1beta1.ObjectMeta{Labels: labels}},
-	}}
+	set := harness.NewMachineSet("metal", 2)
 	w.MadeUntilTheEnd(set)
 	for _, name := range []string{first, second} {
-		machine := &machinev1beta1.Machine{ObjectMeta: meta(cluster.MachineNamespace, name)}
-		machine.Labels = labels
+		machine := harness.NewMachine(name)
+		machine.Labels = set.Spec.Selector.MatchLabels
 		machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, machinev1beta1.GroupVersion.WithKind("MachineSet"))}
 		w.MadeUntilTheEnd(machine)
 		machine.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: name, UID: w.Node(name).UID}

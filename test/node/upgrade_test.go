@@ -30,14 +30,8 @@ func testUpgrade(t *testing.T) {
 	// Nothing is rebooted: the kubelets are real.
 	w.SimulateOpenShift(openshift.Options{ControlPlane: 2 * time.Second, RebootBy: openshift.RebootSkip})
 	w.MadeUntilTheEnd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gate"}})
-	canary := openshift.NewPool("canary")
-	canary.Spec.NodeSelector = &metav1.LabelSelector{
-		MatchLabels:      map[string]string{"node-role.kubernetes.io/worker": ""},
-		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "isCanary", Operator: metav1.LabelSelectorOpExists}},
-	}
-	pool := openshift.NewPool("apps")
 	for _, made := range []client.Object{
-		canary, pool, rule(t),
+		harness.NewCanary("canary", "isCanary"), openshift.NewPool("apps"), rule(t),
 		&v1alpha1.MutexTarget{ObjectMeta: meta("gate", "apps"), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{"apps"}}},
 	} {
 		w.MadeUntilTheEnd(made)

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -78,9 +77,7 @@ func (s *stage) app(name string) []client.Object {
 				},
 			},
 		}},
-		&policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: new(intstr.FromInt(s.away)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-		}},
+		harness.NewBudget(namespace, name, labels, harness.MaxUnavailable(int32(s.away))), //nolint:gosec // a flag of a benchmark
 	}
 }
 

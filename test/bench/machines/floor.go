@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
 )
 
 // writers keep two cores busy without queueing in the API server.
@@ -50,24 +51,17 @@ func (s *stage) each(ctx context.Context, do func(name string) error) (float64, 
 func (s shape) times(key string) int { return int(math.Round(s[key])) }
 
 func newMachine(name string) *machinev1beta1.Machine {
-	m := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: cluster.MachineNamespace, Name: name, Finalizers: []string{machinev1beta1.MachineFinalizer},
-		Labels: map[string]string{cluster.MachineSetLabel: "floor"},
-	}}
-	m.Spec.ProviderSpec.Value = machineSet(pool).Spec.Template.Spec.ProviderSpec.Value
+	m := harness.NewMachine(name)
+	m.Finalizers, m.Labels = []string{machinev1beta1.MachineFinalizer}, map[string]string{cluster.MachineSetLabel: "floor"}
 	m.Spec.Labels = map[string]string{"example.com/team": "blue"}
 	return m
 }
 
 func node(name string) *corev1.Node {
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-		Spec:       corev1.NodeSpec{ProviderID: "floor://" + name},
-		Status: corev1.NodeStatus{
-			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-		},
-	}
+	n := harness.NewNode(name, harness.WithNodeLabels(map[string]string{corev1.LabelHostname: name}), harness.WithProviderID("floor://"+name),
+		harness.WithReady(corev1.ConditionTrue))
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
+	return n
 }
 
 func annotate(n int) client.Patch {

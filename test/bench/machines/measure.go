@@ -8,8 +8,6 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -79,19 +77,9 @@ func (s *stage) crowd(ctx context.Context, out *results) (err error) {
 }
 
 func machineSet(pool string) *machinev1beta1.MachineSet {
-	labels := map[string]string{cluster.MachineSetLabel: pool}
-	set := &machinev1beta1.MachineSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: pool},
-		Spec: machinev1beta1.MachineSetSpec{
-			Replicas: new(int32(0)), Selector: metav1.LabelSelector{MatchLabels: labels},
-			Template: machinev1beta1.MachineTemplateSpec{ObjectMeta: machinev1beta1.ObjectMeta{Labels: labels}},
-		},
-	}
-	set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
-	set.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{
-		Raw: []byte(`{"apiVersion":"kwok.provider.drover.dev/v1alpha1","kind":"KwokMachineProviderSpec"}`),
-	}
-	return set
+	return harness.NewMachineSet(pool, 0, func(set *machinev1beta1.MachineSet) {
+		set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
+	})
 }
 
 // with runs the operator while something is done.

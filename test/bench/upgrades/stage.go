@@ -12,6 +12,7 @@ import (
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/openshift"
 )
 
@@ -67,13 +68,8 @@ func (s *stage) build(ctx context.Context) error {
 			return err
 		}
 	}
-	pool := openshift.NewPool(canary)
-	pool.Spec.NodeSelector = &metav1.LabelSelector{
-		MatchLabels:      map[string]string{roleWorker: ""},
-		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "isCanary", Operator: metav1.LabelSelectorOpExists}},
-	}
 	objects := []client.Object{
-		pool, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		harness.NewCanary(canary, "isCanary"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
 		&v1alpha1.MutexTarget{ObjectMeta: meta(target), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{target}}},
 	}
 	run := &v1alpha1.MutexRunConfig{ObjectMeta: meta("run"), Spec: v1alpha1.MutexRunConfigSpec{
@@ -98,9 +94,7 @@ func (s *stage) build(ctx context.Context) error {
 func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 
 func (s *stage) makeNode(ctx context.Context, name string) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		roleWorker: "", roleTarget: "", corev1.LabelHostname: name,
-	}}}
+	node := harness.NewNode(name, harness.WithNodeLabels(map[string]string{roleWorker: "", roleTarget: "", corev1.LabelHostname: name}))
 	if err := s.Client.Create(ctx, node); err != nil {
 		return err
 	}

@@ -62,11 +62,7 @@ func gated(w *harness.World) {
 // objects are a rule and a run for one node in a pool of its own; OpenShift is played until the test ends.
 func objects(s *harness.Site) (*v1alpha1.MutexRule, *v1alpha1.MutexRunConfig) {
 	s.Helper()
-	canary := openshift.NewPool(s.Name + "-canary")
-	canary.Spec.NodeSelector = &metav1.LabelSelector{
-		MatchLabels:      map[string]string{"node-role.kubernetes.io/worker": ""},
-		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: s.Name + "-isCanary", Operator: metav1.LabelSelectorOpExists}},
-	}
+	canary := harness.NewCanary(s.Name+"-canary", s.Name+"-isCanary")
 	pool := openshift.NewPool(s.Name + "-pool")
 	s.MadeUntilTheEnd(canary)
 	s.MadeUntilTheEnd(pool)

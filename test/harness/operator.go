@@ -183,26 +183,25 @@ func (o *Operator) Says(ctx context.Context, text string) error {
 }
 
 func (o *Operator) await(ctx context.Context, done func(body string, code int) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	last := ""
-	for {
-		if body, code, err := get(ctx, o.Probes+"/readyz?verbose"); err == nil {
-			if done(body, code) {
-				return nil
-			}
-			last = body
-		}
+	err := WaitFor(ctx, func() error {
 		select {
 		case <-o.ended:
-			return fmt.Errorf("the operator ended (%w); its log:\n%s", errors.Join(o.err, os.ErrProcessDone), o.Log())
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the operator: %w; /readyz says:\n%s\nits log:\n%s", ctx.Err(), last, o.Log())
-		case <-ticker.C:
+			cancel()
+			return fmt.Errorf("the operator ended: %w", errors.Join(o.err, os.ErrProcessDone))
+		default:
 		}
+		body, code, err := get(ctx, o.Probes+"/readyz?verbose")
+		if err == nil && !done(body, code) {
+			err = fmt.Errorf("/readyz says:\n%s", body)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the operator: %w; its log:\n%s", err, o.Log())
 	}
+	return nil
 }
 
 func get(ctx context.Context, url string) (body string, code int, err error) {

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,21 +80,15 @@ func WaitFor(ctx context.Context, condition func() error) error {
 
 // WaitLonger is WaitFor with a limit of its own, and for conditions that are costly to look at.
 func WaitLonger(ctx context.Context, limit, every time.Duration, condition func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		last := condition()
-		if last == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), last)
-		case <-ticker.C:
-		}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, every, limit, true, func(context.Context) (bool, error) {
+		last = condition()
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, last)
 	}
+	return nil
 }
 
 // Pool makes a pool of Machines with Nodes and removes it when the test ends.

@@ -187,7 +187,7 @@ func TestCertificates_SecretRestored(t *testing.T) {
 
 func TestCertificates_ForeignSecret(t *testing.T) {
 	w := newWorld(t)
-	w.MadeUntilTheEnd(&corev1.Secret{
+	w.CreateWithCleanup(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: certificateName}, Data: map[string][]byte{"password": []byte("hush")},
 	})
 	address := w.address()

@@ -74,7 +74,7 @@ func (w *world) configure(address string) *admissionregistrationv1.ValidatingWeb
 		clientConfig.URL = new("https://" + address + *clientConfig.Service.Path)
 		clientConfig.Service = nil
 	}
-	w.MadeUntilTheEnd(configuration)
+	w.CreateWithCleanup(configuration)
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 		defer cancel()
@@ -135,7 +135,7 @@ func (w *world) node(name string, ready corev1.ConditionStatus, labels ...string
 	for _, label := range labels {
 		node.Labels[label] = ""
 	}
-	w.MadeUntilTheEnd(node)
+	w.CreateWithCleanup(node)
 }
 
 // create makes an object that is removed when the test ends, with everything that it has created: no controller works on it then.

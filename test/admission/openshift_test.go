@@ -81,7 +81,7 @@ func (w *world) budget(name string, allowed int32) {
 			{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"guard", "etcd-guard"}},
 		}}},
 	}
-	w.MadeUntilTheEnd(budget)
+	w.CreateWithCleanup(budget)
 	budget.Status.DisruptionsAllowed = allowed
 	if err := w.Client.Status().Update(w.Context(), budget); err != nil {
 		w.Fatal(err)
@@ -98,7 +98,7 @@ func (w *world) guardPod(node string, ready corev1.ConditionStatus) {
 			NodeName: node, Containers: []corev1.Container{{Name: "guard", Image: "guard"}}, TerminationGracePeriodSeconds: &zero,
 		},
 	}
-	w.MadeUntilTheEnd(pod)
+	w.CreateWithCleanup(pod)
 	if ready == "" {
 		return
 	}

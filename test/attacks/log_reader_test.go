@@ -131,7 +131,7 @@ func verboseOperator(t *testing.T, w *harness.World) (operator *harness.Operator
 			}},
 		}},
 	}
-	w.MadeUntilTheEnd(configuration)
+	w.CreateWithCleanup(configuration)
 	operator = w.Operator(harness.Options{Config: config, Elect: true, Args: []string{
 		"-v=7", "--webhook-bind-address=" + address, "--webhook-extra-names=" + host,
 	}})

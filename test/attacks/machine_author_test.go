@@ -33,10 +33,10 @@ func newMachineAuthors(t *testing.T, args ...string) *machineAuthors {
 		t.Fatal(err)
 	}
 	name := metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "attacks-machines"}
-	w.MadeUntilTheEnd(&rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{
+	w.CreateWithCleanup(&rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{machinev1beta1.GroupName}, Resources: []string{"machines", "machinesets"}, Verbs: []string{"*"},
 	}}})
-	w.MadeUntilTheEnd(&rbacv1.RoleBinding{
+	w.CreateWithCleanup(&rbacv1.RoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "machine-author"}},
 	})
@@ -65,7 +65,7 @@ func (a *machineAuthors) in(t *testing.T) *machineAuthors {
 func (a *machineAuthors) standing(name string, labels map[string]string) *corev1.Node {
 	a.Helper()
 	node := harness.NewNode(name, harness.WithNodeLabels(labels), harness.WithProviderID("metal:///"+name))
-	a.MadeUntilTheEnd(node)
+	a.CreateWithCleanup(node)
 	a.Eventually("the clock shows another second", func() error {
 		if !time.Now().After(node.CreationTimestamp.Add(time.Second)) {
 			return errors.New("not yet")

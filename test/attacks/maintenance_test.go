@@ -23,8 +23,8 @@ func newMaintainer(t *testing.T, w *harness.World) client.Client {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "attacks-maintenance"}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{medik8s.GroupVersion.Group}, Resources: []string{"nodemaintenances"}, Verbs: []string{"*"},
 	}}}
-	w.MadeUntilTheEnd(role)
-	w.MadeUntilTheEnd(&rbacv1.ClusterRoleBinding{
+	w.CreateWithCleanup(role)
+	w.CreateWithCleanup(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "maintainer"}},
@@ -44,7 +44,7 @@ func newMaintainer(t *testing.T, w *harness.World) client.Client {
 func protectedPod(t *testing.T, s *harness.Site, node string) *corev1.Pod {
 	t.Helper()
 	labels := map[string]string{"app": "protected"}
-	s.MadeUntilTheEnd(harness.NewBudget(s.Name, "protected", labels, harness.MinAvailable(1)))
+	s.CreateWithCleanup(harness.NewBudget(s.Name, "protected", labels, harness.MinAvailable(1)))
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "protected", Labels: labels},
 		Spec: corev1.PodSpec{
@@ -52,7 +52,7 @@ func protectedPod(t *testing.T, s *harness.Site, node string) *corev1.Pod {
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		},
 	}
-	s.MadeUntilTheEnd(pod)
+	s.CreateWithCleanup(pod)
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	if err := s.Client.Status().Update(t.Context(), pod); err != nil {

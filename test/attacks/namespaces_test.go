@@ -35,12 +35,12 @@ func newRace(t *testing.T) *race {
 	}
 	r := &race{World: harness.NewWorld(t, env), tenant: "race-tenant", administrator: "race-administrator", pool: "race-pool", canary: "race-canary"}
 	for _, name := range []string{r.tenant, r.administrator} {
-		r.MadeUntilTheEnd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		r.CreateWithCleanup(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	for _, name := range []string{r.pool, r.canary} {
-		r.MadeUntilTheEnd(openshift.NewPool(name))
+		r.CreateWithCleanup(openshift.NewPool(name))
 	}
-	r.MadeUntilTheEnd(harness.NewNode("race-node", harness.WithNodeLabels(map[string]string{
+	r.CreateWithCleanup(harness.NewNode("race-node", harness.WithNodeLabels(map[string]string{
 		openshift.NodeRoleLabel("worker"): "", openshift.NodeRoleLabel(r.pool): "", openshift.VersionKey: "4.17.0",
 	})))
 	if err := openshift.Upgrade(t.Context(), r.Client, "4.17.1"); err != nil {
@@ -55,11 +55,11 @@ func (r *race) declare(namespace string) {
 	spec := []byte(`{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"sandbox.invalid/check"}]}}}`)
 	target, run := newTarget(namespace, "target"), newRun(namespace, "run", "")
 	target.Spec.MachineConfigPools, run.Spec.Canary.Name = []string{r.pool}, r.canary
-	r.MadeUntilTheEnd(target)
-	r.MadeUntilTheEnd(&v1alpha1.MutexRule{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "rule"}, Spec: v1alpha1.MutexRuleSpec{
+	r.CreateWithCleanup(target)
+	r.CreateWithCleanup(&v1alpha1.MutexRule{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "rule"}, Spec: v1alpha1.MutexRuleSpec{
 		JobName: "job", JobNamespace: namespace, JobSpec: runtime.RawExtension{Raw: spec}, Type: v1alpha1.RuleKubernetes,
 	}})
-	r.MadeUntilTheEnd(run)
+	r.CreateWithCleanup(run)
 }
 
 // claimed waits until the pool is paused for a run of a namespace.
@@ -136,7 +136,7 @@ func TestTenant_RunOlderThanThePolicy(t *testing.T) {
 		for _, namespace := range []string{r.tenant, r.administrator} {
 			run := newRun(namespace, "run", "")
 			run.Spec.Canary.Name = r.canary
-			r.MadeUntilTheEnd(run)
+			r.CreateWithCleanup(run)
 		}
 		r.claimed(r.administrator)
 		return r.run(r.tenant).Status.Message

@@ -58,7 +58,7 @@ func TestNetwork_WebhookFlood(t *testing.T) {
 		return "entries of the log are cut"
 	})
 	master := harness.NewNode("webhook-flood", harness.WithNodeLabels(map[string]string{quorum.LabelControlPlane: ""}))
-	w.MadeUntilTheEnd(master)
+	w.CreateWithCleanup(master)
 	for what, name := range map[string]func(int) string{
 		"about nodes that there are not":    func(i int) string { return fmt.Sprintf("none-%d", i) },
 		"about a node of the control plane": func(int) string { return master.Name },

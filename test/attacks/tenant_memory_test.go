@@ -121,7 +121,7 @@ func mayCreateMachines(w *harness.World) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "attacks-machines"}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{machinev1beta1.GroupName}, Resources: []string{"machines"}, Verbs: []string{"create"},
 	}}}
-	w.MadeUntilTheEnd(role)
+	w.CreateWithCleanup(role)
 	grant(w, cluster.MachineNamespace, role.Name)
 }
 

@@ -34,12 +34,12 @@ func newTenant(t *testing.T, w *harness.World) (asTenant client.Client, own, oth
 	own = strings.ReplaceAll(strings.ToLower(t.Name()), "_", "-")
 	other = own + "-other"
 	for _, name := range []string{own, other} {
-		w.MadeUntilTheEnd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		w.CreateWithCleanup(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: mutexEdit}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"*"},
 	}}}
-	w.MadeUntilTheEnd(role)
+	w.CreateWithCleanup(role)
 	for _, name := range []string{edit, role.Name} {
 		grant(w, own, name)
 	}
@@ -52,7 +52,7 @@ func newTenant(t *testing.T, w *harness.World) (asTenant client.Client, own, oth
 
 // grant binds a ClusterRole in a namespace to the tenant.
 func grant(w *harness.World, namespace, role string) {
-	w.MadeUntilTheEnd(&rbacv1.RoleBinding{
+	w.CreateWithCleanup(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "attacks-" + strings.ReplaceAll(role, ":", "-")},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "tenant"}},
@@ -138,8 +138,8 @@ func TestTenant_RulesOfOtherNamespaces(t *testing.T) {
 	pools := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "attacks-pools"}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"machineconfiguration.openshift.io"}, Resources: []string{"machineconfigpools"}, Verbs: []string{"patch"},
 	}}}
-	w.MadeUntilTheEnd(pools)
-	w.MadeUntilTheEnd(&rbacv1.ClusterRoleBinding{
+	w.CreateWithCleanup(pools)
+	w.CreateWithCleanup(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "attacks-pools"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: pools.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "tenant"}},

@@ -86,8 +86,8 @@ func TestCrash_Drain(t *testing.T) {
 	}
 }
 
-// ground is where one maintenance takes place.
-type ground struct {
+// drainTest is where one maintenance takes place.
+type drainTest struct {
 	*harness.Site
 
 	evacuation  evacuation
@@ -129,9 +129,9 @@ func evacuate(t *testing.T, e evacuation, d harness.Disturbance) (left string, w
 }
 
 // prepare makes the nodes, the pods and the NodeMaintenance, while no operator runs.
-func prepare(t *testing.T, e evacuation) *ground {
+func prepare(t *testing.T, e evacuation) *drainTest {
 	t.Helper()
-	g := &ground{Site: harness.NewWorld(t, env).Site(), evacuation: e, uids: map[types.UID]string{}}
+	g := &drainTest{Site: harness.NewWorld(t, env).Site(), evacuation: e, uids: map[types.UID]string{}}
 	g.Force = e.drain != nil && e.drain.Force
 	change := e.node
 	if change == nil {
@@ -164,11 +164,11 @@ func prepare(t *testing.T, e evacuation) *ground {
 }
 
 // budget makes a PodDisruptionBudget and counts its pods until the test ends, as kube-controller-manager would.
-func (g *ground) budget() {
+func (g *drainTest) budget() {
 	g.Helper()
 	least := int32(g.evacuation.least) //nolint:gosec // it is three at most
 	key := types.NamespacedName{Namespace: g.Name, Name: "app"}
-	g.MadeUntilTheEnd(harness.NewBudget(key.Namespace, key.Name, map[string]string{"budget": "app"}, harness.MinAvailable(least)))
+	g.CreateWithCleanup(harness.NewBudget(key.Namespace, key.Name, map[string]string{"budget": "app"}, harness.MinAvailable(least)))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	count := func() { // a failure is made good by the next one
@@ -211,7 +211,7 @@ func (g *ground) budget() {
 }
 
 // over reports whether the drain is over, for its user.
-func (g *ground) over() bool {
+func (g *drainTest) over() bool {
 	status := g.m.Status()
 	if g.evacuation.blocked {
 		drained := meta.FindStatusCondition(status.Conditions, plan.ConditionDrained)
@@ -222,7 +222,7 @@ func (g *ground) over() bool {
 }
 
 // until waits for something, and starts another operator when the first one has died. It returns the status then, where there is one.
-func (g *ground) until(what string, done func() bool) string {
+func (g *drainTest) until(what string, done func() bool) string {
 	g.Helper()
 	g.Eventually(what, func() error {
 		select {
@@ -252,7 +252,7 @@ func (g *ground) until(what string, done func() bool) string {
 }
 
 // writes lists what the operator has written since a mark, but for events.
-func (g *ground) writes(mark cluster.AuditMark) []cluster.AuditEvent {
+func (g *drainTest) writes(mark cluster.AuditMark) []cluster.AuditEvent {
 	g.Helper()
 	if _, err := g.Cluster.Audit().Sync(g.Context()); err != nil {
 		g.Fatal(err)
@@ -269,7 +269,7 @@ func (g *ground) writes(mark cluster.AuditMark) []cluster.AuditEvent {
 }
 
 // judge fails the test when a request was for a pod that is none of the node's, or for one more than a crash explains.
-func (g *ground) judge(writes []cluster.AuditEvent) {
+func (g *drainTest) judge(writes []cluster.AuditEvent) {
 	g.Helper()
 	evictions, given := map[string]int{}, 0
 	for i := range writes {
@@ -295,7 +295,7 @@ func (g *ground) judge(writes []cluster.AuditEvent) {
 
 // judgeNode fails the test when the node was not written once to take it and once to give it back: a crash between the write and its record
 // would make more. A maintenance that its user takes back may never have taken the node.
-func (g *ground) judgeNode(writes int) {
+func (g *drainTest) judgeNode(writes int) {
 	g.Helper()
 	if writes != 2 && (writes != 0 || !g.disturbance.Interrupted()) {
 		g.Errorf("the node was written %d times", writes)
@@ -303,7 +303,7 @@ func (g *ground) judgeNode(writes int) {
 }
 
 // returned renders what the node and its leases are when the object is gone, however far the drain came.
-func (g *ground) returned() string {
+func (g *drainTest) returned() string {
 	g.Helper()
 	after := "as it was"
 	if now := looks(g.Node(g.node)); now != g.before {
@@ -315,7 +315,7 @@ func (g *ground) returned() string {
 }
 
 // remains renders what is left of the pods when the object is gone.
-func (g *ground) remains() string {
+func (g *drainTest) remains() string {
 	g.Helper()
 	var pods corev1.PodList
 	g.Eventually("the evicted pods have ended", func() error {

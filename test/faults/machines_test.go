@@ -77,7 +77,7 @@ func lifetime(t *testing.T, d harness.Disturbance) (made string, writes int) {
 			},
 		},
 	}
-	f.MadeUntilTheEnd(check)
+	f.CreateWithCleanup(check)
 	f.operator = harness.Start(t, env, d.Operator(1, harness.Options{
 		Args: []string{"--controllers=*", "--machines-parallel=1", "--machines-workers=1"},
 	}))

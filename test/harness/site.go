@@ -75,8 +75,8 @@ func (w *World) create(object client.Object) {
 	}
 }
 
-// MadeUntilTheEnd makes an object and removes it when the test ends.
-func (w *World) MadeUntilTheEnd(object client.Object) {
+// CreateWithCleanup creates an object and deletes it when the test ends.
+func (w *World) CreateWithCleanup(object client.Object) {
 	w.Helper()
 	w.create(object)
 	w.Cleanup(func() {
@@ -104,7 +104,7 @@ func (s *Site) AddNodes(count int, change ...func(*corev1.Node)) []string {
 		for _, c := range change {
 			c(node)
 		}
-		s.MadeUntilTheEnd(node)
+		s.CreateWithCleanup(node)
 		names[i] = node.Name
 	}
 	for _, name := range names {

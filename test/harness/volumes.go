@@ -10,7 +10,7 @@ import (
 // Volume makes a PersistentVolume that is bound to a claim of the site.
 func (s *Site) Volume(name, claim string) {
 	s.Helper()
-	s.MadeUntilTheEnd(&corev1.PersistentVolume{
+	s.CreateWithCleanup(&corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
@@ -31,14 +31,14 @@ func (s *Site) Attach(volume, node string) *storagev1.VolumeAttachment {
 			Attacher: "test.drover.dev", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume},
 		},
 	}
-	s.MadeUntilTheEnd(attachment)
+	s.CreateWithCleanup(attachment)
 	return attachment
 }
 
 // Claim makes the PersistentVolumeClaim of a volume that Volume has made, for pods that the scheduler places.
 func (s *Site) Claim(name, volume string) {
 	s.Helper()
-	s.MadeUntilTheEnd(&corev1.PersistentVolumeClaim{
+	s.CreateWithCleanup(&corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			VolumeName: volume, StorageClassName: new(""), AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"},

@@ -30,7 +30,7 @@ func check(w *harness.World, p *harness.Pool, maxUnhealthy intstr.IntOrString) *
 			},
 		},
 	}
-	w.MadeUntilTheEnd(object)
+	w.CreateWithCleanup(object)
 	return object
 }
 

@@ -20,7 +20,7 @@ func lonely(w *harness.World, name string, providerID *string) *machinev1beta1.M
 	w.Helper()
 	machine := harness.NewMachine(name, harness.WithProviderSpec(harness.NeverBoots()))
 	machine.Spec.ProviderID = providerID
-	w.MadeUntilTheEnd(machine)
+	w.CreateWithCleanup(machine)
 	return machine
 }
 
@@ -66,7 +66,7 @@ func TestNodeRef_NodeOfAnotherMachine(t *testing.T) {
 func TestAdoption_Instances(t *testing.T) {
 	w, _ := world(t, "--machines-adoption-namespaces=elsewhere")
 	node := harness.NewNode("standing", harness.WithProviderID("metal:///standing"))
-	w.MadeUntilTheEnd(node)
+	w.CreateWithCleanup(node)
 	w.Eventually("the clock shows another second than that of the Node's creation", func() error {
 		if probe := w.Node(node.Name); !metav1.Now().After(probe.CreationTimestamp.Add(1e9)) {
 			return fmt.Errorf("not yet")

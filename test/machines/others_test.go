@@ -110,11 +110,11 @@ func TestMachine_CreatedBeforeTheOperatorStarts(t *testing.T) {
 	w := prepared(t)
 	machine := harness.NewMachine("waited")
 	machine.Finalizers = []string{machinev1beta1.MachineFinalizer}
-	w.MadeUntilTheEnd(machine)
+	w.CreateWithCleanup(machine)
 	mark := w.AuditMark()
 	// Others write all the time, so that the present version is newer than any cache of Machines.
 	note := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "busy"}}
-	w.MadeUntilTheEnd(note)
+	w.CreateWithCleanup(note)
 	ctx, cancel := context.WithCancel(t.Context())
 	var writer sync.WaitGroup
 	writer.Go(func() {

@@ -25,7 +25,7 @@ const polite = `trap 'echo asked to end; sleep 2; echo done; exit 0' TERM; echo 
 func testMaintenance(t *testing.T) {
 	w := world(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	w.MadeUntilTheEnd(namespace)
+	w.CreateWithCleanup(namespace)
 	labels := map[string]string{"app": "shop"}
 	deployment := &appsv1.Deployment{ObjectMeta: meta("shop", "shop"), Spec: appsv1.DeploymentSpec{
 		Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
@@ -45,8 +45,8 @@ func testMaintenance(t *testing.T) {
 			},
 		},
 	}}
-	w.MadeUntilTheEnd(deployment)
-	w.MadeUntilTheEnd(harness.NewBudget("shop", "shop", labels, harness.MinAvailable(1)))
+	w.CreateWithCleanup(deployment)
+	w.CreateWithCleanup(harness.NewBudget("shop", "shop", labels, harness.MinAvailable(1)))
 	was := on(w, first, 2)
 	ends := make(chan string, len(was))
 	for _, pod := range was {

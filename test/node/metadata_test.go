@@ -17,12 +17,12 @@ import (
 func testMetadata(t *testing.T) {
 	w := world(t)
 	set := harness.NewMachineSet("metal", 2)
-	w.MadeUntilTheEnd(set)
+	w.CreateWithCleanup(set)
 	for _, name := range []string{first, second} {
 		machine := harness.NewMachine(name)
 		machine.Labels = set.Spec.Selector.MatchLabels
 		machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, machinev1beta1.GroupVersion.WithKind("MachineSet"))}
-		w.MadeUntilTheEnd(machine)
+		w.CreateWithCleanup(machine)
 		machine.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: name, UID: w.Node(name).UID}
 		if err := w.Client.Status().Update(t.Context(), machine); err != nil {
 			t.Fatal(err)

@@ -29,12 +29,12 @@ func testUpgrade(t *testing.T) {
 	}
 	// Nothing is rebooted: the kubelets are real.
 	w.SimulateOpenShift(openshift.Options{ControlPlane: 2 * time.Second, RebootBy: openshift.RebootSkip})
-	w.MadeUntilTheEnd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gate"}})
+	w.CreateWithCleanup(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gate"}})
 	for _, made := range []client.Object{
 		harness.NewCanary("canary", "isCanary"), openshift.NewPool("apps"), rule(t),
 		&v1alpha1.MutexTarget{ObjectMeta: meta("gate", "apps"), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{"apps"}}},
 	} {
-		w.MadeUntilTheEnd(made)
+		w.CreateWithCleanup(made)
 	}
 	kubectl(w, "label", "node", first, second, "node-role.kubernetes.io/apps=")
 	at(w, "4.17.0")

@@ -342,13 +342,13 @@ func TestPolicy_RuleAuthorMayCreateJobs(t *testing.T) {
 	s := &scenario{Site: harness.NewWorld(t, env).Site()}
 	elsewhere := s.World.Site()
 	account := &corev1.ServiceAccount{ObjectMeta: s.meta("author")}
-	s.MadeUntilTheEnd(account)
+	s.CreateWithCleanup(account)
 	role := &rbacv1.Role{ObjectMeta: s.meta("author"), Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"mutexrules"}, Verbs: []string{"create", "update", "get"}},
 		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}},
 	}}
-	s.MadeUntilTheEnd(role)
-	s.MadeUntilTheEnd(&rbacv1.RoleBinding{
+	s.CreateWithCleanup(role)
+	s.CreateWithCleanup(&rbacv1.RoleBinding{
 		ObjectMeta: s.meta("author"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Name, Name: account.Name}},
 	})

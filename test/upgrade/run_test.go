@@ -52,7 +52,7 @@ func TestRun_OneNodeAtATime(t *testing.T) {
 		run: func(run *v1alpha1.MutexRunConfig) { run.Spec.SkipTLSVerify = true },
 	})
 	other := openshift.NewPool(s.Name + "-other")
-	s.MadeUntilTheEnd(other)
+	s.CreateWithCleanup(other)
 	stranger := s.AddNode(roles("worker", other.Name))
 	s.await(v1alpha1.PhaseIdle)
 	s.before = s.state()
@@ -204,7 +204,7 @@ func TestJob_NameTaken(t *testing.T) {
 	if err := json.Unmarshal(spec.Raw, &foreign.Spec); err != nil {
 		t.Fatal(err)
 	}
-	s.MadeUntilTheEnd(foreign)
+	s.CreateWithCleanup(foreign)
 	if err := openshift.Upgrade(t.Context(), s.Client, s.to); err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func TestReservation_SecondRunWaits(t *testing.T) {
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeRunningJobs)
 	second := &v1alpha1.MutexRunConfig{ObjectMeta: s.meta("second"), Spec: s.get("run").Spec}
-	s.MadeUntilTheEnd(second)
+	s.CreateWithCleanup(second)
 	run := s.awaitRun("second", v1alpha1.PhaseClaimed)
 	if !strings.Contains(run.Status.Message, s.Name+"/run") {
 		t.Errorf("it says %q", run.Status.Message)

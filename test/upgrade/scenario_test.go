@@ -99,7 +99,7 @@ func newScenario(t *testing.T, p scenarioOptions) *scenario {
 		MatchLabels:      map[string]string{"node-role.kubernetes.io/worker": ""},
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: s.Name + "-isCanary", Operator: metav1.LabelSelectorOpExists}},
 	}
-	s.MadeUntilTheEnd(canary)
+	s.CreateWithCleanup(canary)
 	var targets []v1alpha1.Reference
 	for i := range p.pools {
 		name := fmt.Sprintf("%s-pool%d", s.Name, i)
@@ -107,11 +107,11 @@ func newScenario(t *testing.T, p scenarioOptions) *scenario {
 		if p.pool != nil {
 			p.pool(pool)
 		}
-		s.MadeUntilTheEnd(pool)
+		s.CreateWithCleanup(pool)
 		s.targets = append(s.targets, name)
 		s.nodes = append(s.nodes, s.AddNodes(p.nodes, roles("worker", name))...)
 		target := &v1alpha1.MutexTarget{ObjectMeta: s.meta(name), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{name}}}
-		s.MadeUntilTheEnd(target)
+		s.CreateWithCleanup(target)
 		targets = append(targets, v1alpha1.Reference{Name: name})
 	}
 	for i := range p.rules {
@@ -133,7 +133,7 @@ func newScenario(t *testing.T, p scenarioOptions) *scenario {
 	if !p.late {
 		s.operator = s.Operator(p.operator)
 	}
-	s.MadeUntilTheEnd(run)
+	s.CreateWithCleanup(run)
 	if !p.late {
 		s.awaitValidation()
 	}
@@ -187,7 +187,7 @@ func (s *scenario) addRule(i int, change func(int, *v1alpha1.MutexRule)) {
 	if change != nil {
 		change(i, rule)
 	}
-	s.MadeUntilTheEnd(rule)
+	s.CreateWithCleanup(rule)
 	s.rules = append(s.rules, v1alpha1.Reference{Name: rule.Name, Namespace: rule.Namespace})
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/test/openshift"
 )
 
-// The whole story: masters first and one at a time, then everybody else, each through all that an update is.
+// A complete update: the masters first, one at a time, then all other Nodes, each through all steps.
 func TestUpgrade(t *testing.T) {
 	s := newStage(t, "infra")
 	s.addNodes([]string{"master", "control-plane"}, "master-0", "master-1")

@@ -16,8 +16,8 @@ func (p Phase) text() string {
 	return fmt.Sprintf("%s %s masters=%s workers=%s", p.Version, p.Stage, p.Masters, p.Workers)
 }
 
-// story plays a cluster's update by the clock.
-type story struct {
+// clusterUpdate is an update of a cluster under a clock of the test.
+type clusterUpdate struct {
 	t     *testing.T
 	opts  openshift.Options
 	phase Phase
@@ -27,12 +27,12 @@ type story struct {
 	unrendered bool
 }
 
-func newStory(t *testing.T, opts openshift.Options) *story {
+func newClusterUpdate(t *testing.T, opts openshift.Options) *clusterUpdate {
 	t.Helper()
 	if err := complete(&opts); err != nil {
 		t.Fatal(err)
 	}
-	s := &story{t: t, opts: opts, now: start, cv: openshift.NewClusterVersion("1")}
+	s := &clusterUpdate{t: t, opts: opts, now: start, cv: openshift.NewClusterVersion("1")}
 	var err error
 	if s.phase, err = PhaseOf(s.cv, start); err != nil {
 		t.Fatal(err)
@@ -41,8 +41,8 @@ func newStory(t *testing.T, opts openshift.Options) *story {
 	return s
 }
 
-// after moves on by some time and returns how long the story then waits.
-func (s *story) after(d time.Duration, desired string, mastersUpdated bool, want string) time.Duration {
+// after moves on by some time and returns how long the update then waits.
+func (s *clusterUpdate) after(d time.Duration, desired string, mastersUpdated bool, want string) time.Duration {
 	s.t.Helper()
 	s.now = s.now.Add(d)
 	var wait time.Duration
@@ -60,7 +60,7 @@ func (s *story) after(d time.Duration, desired string, mastersUpdated bool, want
 	return wait
 }
 
-func (s *story) history(want string) {
+func (s *clusterUpdate) history(want string) {
 	s.t.Helper()
 	var parts []string
 	for _, update := range s.cv.Status.History {
@@ -76,7 +76,7 @@ func (s *story) history(want string) {
 }
 
 func TestPhaseNext(t *testing.T) {
-	s := newStory(t, openshift.Options{ControlPlane: time.Minute, Completion: time.Second})
+	s := newClusterUpdate(t, openshift.Options{ControlPlane: time.Minute, Completion: time.Second})
 	s.history("1 Completed")
 	if wait := s.after(0, "", true, "1 Completed masters=1 workers=1"); wait != 0 {
 		t.Errorf("at rest it waits %s", wait)
@@ -108,7 +108,7 @@ func TestPhaseNext_WorkersAt(t *testing.T) {
 		openshift.AfterCompleted:  {"2 Masters masters=2 workers=1", "2 Completion masters=2 workers=1", "2 Completed masters=2 workers=2"},
 	}
 	for moment, want := range cases {
-		s := newStory(t, openshift.Options{Completion: time.Second, WorkersAt: moment})
+		s := newClusterUpdate(t, openshift.Options{Completion: time.Second, WorkersAt: moment})
 		s.after(0, "2", true, "2 ControlPlane masters=1 workers=1")
 		s.after(0, "2", true, want[0])
 		s.after(0, "2", true, want[1])
@@ -117,7 +117,7 @@ func TestPhaseNext_WorkersAt(t *testing.T) {
 }
 
 func TestPhaseNext_NoDelays(t *testing.T) {
-	s := newStory(t, openshift.Options{})
+	s := newClusterUpdate(t, openshift.Options{})
 	for _, want := range []string{
 		"2 ControlPlane masters=1 workers=1", "2 Masters masters=2 workers=1", "2 Completion masters=2 workers=2", "2 Completed masters=2 workers=2",
 	} {
@@ -133,7 +133,7 @@ func TestPhaseNext_PoolsNotRendered(t *testing.T) {
 	for moment, want := range map[openshift.Moment]string{
 		openshift.BeforeCompleted: "2 Completion masters=2 workers=2", openshift.AfterCompleted: "2 Completed masters=2 workers=2",
 	} {
-		s := newStory(t, openshift.Options{WorkersAt: moment})
+		s := newClusterUpdate(t, openshift.Options{WorkersAt: moment})
 		s.unrendered = true
 		s.after(0, "2", true, "2 ControlPlane masters=1 workers=1")
 		s.after(0, "2", true, "2 Masters masters=2 workers=1")
@@ -146,7 +146,7 @@ func TestPhaseNext_PoolsNotRendered(t *testing.T) {
 }
 
 func TestPhaseNext_AnotherVersion(t *testing.T) {
-	s := newStory(t, openshift.Options{ControlPlane: time.Minute})
+	s := newClusterUpdate(t, openshift.Options{ControlPlane: time.Minute})
 	s.after(0, "2", true, "2 ControlPlane masters=1 workers=1")
 	s.after(time.Minute, "2", true, "2 Masters masters=2 workers=1")
 	s.after(time.Minute, "1", false, "1 ControlPlane masters=2 workers=1")
@@ -160,7 +160,7 @@ func TestPhaseNext_AnotherVersion(t *testing.T) {
 }
 
 func TestPhaseStatus(t *testing.T) {
-	s := newStory(t, openshift.Options{ControlPlane: time.Minute})
+	s := newClusterUpdate(t, openshift.Options{ControlPlane: time.Minute})
 	again := s.phase.Status(s.cv, start.Add(time.Hour))
 	if !apiequality.Semantic.DeepEqual(again, s.cv.Status) {
 		t.Errorf("an hour later it is another one: %+v", again)

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-io/drover/test/openshift"
 )
 
-// march walks one Node by the clock.
-type march struct {
+// nodeUpdate is the update of one Node under a clock of the test.
+type nodeUpdate struct {
 	t    *testing.T
 	opts openshift.Options
 	node *corev1.Node
@@ -18,18 +18,18 @@ type march struct {
 	now  time.Time
 }
 
-func newMarch(t *testing.T, opts openshift.Options) *march {
+func newNodeUpdate(t *testing.T, opts openshift.Options) *nodeUpdate {
 	t.Helper()
 	if err := complete(&opts); err != nil {
 		t.Fatal(err)
 	}
-	return &march{t: t, opts: opts, now: start, node: with(newNode("n", "old", "worker"), func(node *corev1.Node) {
+	return &nodeUpdate{t: t, opts: opts, now: start, node: with(newNode("n", "old", "worker"), func(node *corev1.Node) {
 		node.Annotations[openshift.AnnotationDesiredConfig] = "new"
 	})}
 }
 
 // move decides, and has it written.
-func (m *march) move() Move {
+func (m *nodeUpdate) move() Move {
 	m.t.Helper()
 	version := map[string]string{"old": "1", "new": "2"}[m.node.Annotations[openshift.AnnotationDesiredConfig]]
 	before := m.node.DeepCopy()
@@ -42,7 +42,7 @@ func (m *march) move() Move {
 }
 
 // is compares the step, the state and what can be seen of a Node.
-func (m *march) is(step openshift.Step, state string, cordoned bool) {
+func (m *nodeUpdate) is(step openshift.Step, state string, cordoned bool) {
 	m.t.Helper()
 	got, _ := stepOf(m.node)
 	if got != step || m.node.Annotations[openshift.AnnotationState] != state || m.node.Spec.Unschedulable != cordoned {
@@ -51,16 +51,16 @@ func (m *march) is(step openshift.Step, state string, cordoned bool) {
 	}
 }
 
-func (m *march) annotated(key, want string) {
+func (m *nodeUpdate) annotated(key, want string) {
 	m.t.Helper()
 	if got := m.node.Annotations[key]; got != want {
 		m.t.Errorf("%s is %q, want %q", key, got, want)
 	}
 }
 
-func (m *march) after(d time.Duration) { m.now = m.now.Add(d) }
+func (m *nodeUpdate) after(d time.Duration) { m.now = m.now.Add(d) }
 
-func (m *march) ready(ready bool) {
+func (m *nodeUpdate) ready(ready bool) {
 	m.node.Status.Conditions[0].Status = corev1.ConditionFalse
 	if ready {
 		m.node.Status.Conditions[0].Status = corev1.ConditionTrue
@@ -68,7 +68,7 @@ func (m *march) ready(ready bool) {
 }
 
 func TestDecide(t *testing.T) {
-	m := newMarch(t, openshift.Options{Drain: time.Second, Config: time.Minute, Reboot: time.Hour, RebootBy: openshift.RebootStatus})
+	m := newNodeUpdate(t, openshift.Options{Drain: time.Second, Config: time.Minute, Reboot: time.Hour, RebootBy: openshift.RebootStatus})
 	m.pods = 2
 	if move := m.move(); move.Evict {
 		t.Error("it evicts before the cordon is written")
@@ -124,7 +124,7 @@ func TestDecide(t *testing.T) {
 
 // What kwok plays is not written to its status: an annotation asks kwok, and the Node goes on when kwok has done it.
 func TestDecide_RebootByKwok(t *testing.T) {
-	m := newMarch(t, openshift.Options{})
+	m := newNodeUpdate(t, openshift.Options{})
 	m.node.Annotations[annotationKwok] = "fake"
 	m.move()
 	if move := m.move(); move.Ready != nil {
@@ -144,13 +144,13 @@ func TestDecide_RebootByKwok(t *testing.T) {
 }
 
 func TestDecide_StepsSkipped(t *testing.T) {
-	m := newMarch(t, openshift.Options{RebootBy: openshift.RebootSkip, CordonOnly: true})
+	m := newNodeUpdate(t, openshift.Options{RebootBy: openshift.RebootSkip, CordonOnly: true})
 	m.pods = 5
 	m.move()
 	m.is(openshift.StepDrain, openshift.StateWorking, true)
 	m.move()
 	m.is("", openshift.StateDone, false)
-	m = newMarch(t, openshift.Options{NoVersionLabel: true, RebootBy: openshift.RebootSkip})
+	m = newNodeUpdate(t, openshift.Options{NoVersionLabel: true, RebootBy: openshift.RebootSkip})
 	m.move()
 	m.move()
 	if version, there := m.node.Labels[openshift.VersionKey]; there {
@@ -159,7 +159,7 @@ func TestDecide_StepsSkipped(t *testing.T) {
 }
 
 func TestDecide_VersionLabelAtRest(t *testing.T) {
-	m := newMarch(t, openshift.Options{})
+	m := newNodeUpdate(t, openshift.Options{})
 	m.node = newNode("n", "old")
 	m.move()
 	if m.node.Labels[openshift.VersionKey] != "1" {
@@ -174,7 +174,7 @@ func TestDecide_VersionLabelAtRest(t *testing.T) {
 }
 
 func TestDecide_Degraded(t *testing.T) {
-	m := newMarch(t, openshift.Options{})
+	m := newNodeUpdate(t, openshift.Options{})
 	m.node.Annotations[openshift.AnnotationDegrade] = "disk full"
 	m.move()
 	m.is(openshift.StepDrain, openshift.StateWorking, true)
@@ -189,14 +189,14 @@ func TestDecide_Degraded(t *testing.T) {
 	m.is(openshift.StepReboot, openshift.StateWorking, true)
 	m.annotated(openshift.AnnotationReason, "")
 
-	m = newMarch(t, openshift.Options{Degrade: map[string]string{"n": "by option"}})
+	m = newNodeUpdate(t, openshift.Options{Degrade: map[string]string{"n": "by option"}})
 	m.move()
 	m.move()
 	m.annotated(openshift.AnnotationReason, "by option")
 }
 
 func TestDecide_DegradedNodeReverted(t *testing.T) {
-	m := newMarch(t, openshift.Options{Degrade: map[string]string{"n": "disk full"}})
+	m := newNodeUpdate(t, openshift.Options{Degrade: map[string]string{"n": "disk full"}})
 	m.move()
 	m.move()
 	m.is(openshift.StepConfig, openshift.StateDegraded, true)
@@ -207,7 +207,7 @@ func TestDecide_DegradedNodeReverted(t *testing.T) {
 }
 
 func TestDecide_DegradeAnnotationAtRest(t *testing.T) {
-	m := newMarch(t, openshift.Options{})
+	m := newNodeUpdate(t, openshift.Options{})
 	m.node = newNode("n", "old")
 	m.node.Annotations[openshift.AnnotationDegrade] = "disk full"
 	m.move()
@@ -216,7 +216,7 @@ func TestDecide_DegradeAnnotationAtRest(t *testing.T) {
 
 func TestDecide_Hang(t *testing.T) {
 	for _, step := range openshift.Steps {
-		m := newMarch(t, openshift.Options{RebootBy: openshift.RebootStatus})
+		m := newNodeUpdate(t, openshift.Options{RebootBy: openshift.RebootStatus})
 		m.node.Annotations[openshift.AnnotationHang] = string(step)
 		for range 10 {
 			if move := m.move(); move.Ready != nil {
@@ -240,7 +240,7 @@ func TestDecide_Hang(t *testing.T) {
 
 // Whatever is lost between two writes, the annotations are enough to go on.
 func TestDecide_ResumesFromAnnotations(t *testing.T) {
-	m := newMarch(t, openshift.Options{Drain: time.Minute, Config: time.Minute, Reboot: time.Minute, RebootBy: openshift.RebootStatus})
+	m := newNodeUpdate(t, openshift.Options{Drain: time.Minute, Config: time.Minute, Reboot: time.Minute, RebootBy: openshift.RebootStatus})
 	begin := m.now
 	for range 50 {
 		move := m.move()
@@ -259,11 +259,11 @@ func TestDecide_ResumesFromAnnotations(t *testing.T) {
 }
 
 func TestDecide_NodesLeftAlone(t *testing.T) {
-	m := newMarch(t, openshift.Options{})
+	m := newNodeUpdate(t, openshift.Options{})
 	delete(m.node.Annotations, openshift.AnnotationCurrentConfig)
 	m.move()
 	m.is("", openshift.StateDone, false)
-	m = newMarch(t, openshift.Options{})
+	m = newNodeUpdate(t, openshift.Options{})
 	m.node.Annotations[openshift.AnnotationStep] = "drain whenever"
 	m.move()
 	m.is(openshift.StepDrain, openshift.StateWorking, true) // it begins anew
@@ -283,7 +283,7 @@ func TestOptionsValidate(t *testing.T) {
 // An update to a rendered MachineConfig with the same contents, as a Node gets in another pool, does not disturb the Node.
 func TestDecide_SameContents(t *testing.T) {
 	hash := "0123456789abcdef0123456789abcdef"
-	m := newMarch(t, openshift.Options{Reboot: time.Hour})
+	m := newNodeUpdate(t, openshift.Options{Reboot: time.Hour})
 	m.node.Annotations[openshift.AnnotationCurrentConfig] = renderedPrefix + "a-" + hash
 	m.node.Annotations[openshift.AnnotationDesiredConfig] = renderedPrefix + "b-" + hash
 	m.move()

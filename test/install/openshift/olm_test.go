@@ -85,6 +85,6 @@ func grantBundle(w *harness.World) {
 		&rbacv1.Role{ObjectMeta: meta(harness.SystemNamespace), Rules: rules("permissions")},
 		&rbacv1.RoleBinding{ObjectMeta: meta(harness.SystemNamespace), RoleRef: reference("Role"), Subjects: []rbacv1.Subject{account}},
 	} {
-		w.MadeUntilTheEnd(object)
+		w.CreateWithCleanup(object)
 	}
 }

@@ -36,7 +36,7 @@ func gated(w *harness.World) {
 	s := w.Site()
 	rule, run := objects(s)
 	for _, object := range []client.Object{rule, run} {
-		s.MadeUntilTheEnd(object)
+		s.CreateWithCleanup(object)
 	}
 	s.Eventually("the run is looked at", func() error {
 		if phase := read(s, run).Status.Phase; phase != v1alpha1.PhaseIdle {
@@ -64,13 +64,13 @@ func objects(s *harness.Site) (*v1alpha1.MutexRule, *v1alpha1.MutexRunConfig) {
 	s.Helper()
 	canary := harness.NewCanary(s.Name+"-canary", s.Name+"-isCanary")
 	pool := openshift.NewPool(s.Name + "-pool")
-	s.MadeUntilTheEnd(canary)
-	s.MadeUntilTheEnd(pool)
+	s.CreateWithCleanup(canary)
+	s.CreateWithCleanup(pool)
 	s.AddNode(func(node *corev1.Node) { node.Labels["node-role.kubernetes.io/"+pool.Name] = "" })
 	s.AddNode() // the Job of a node runs on another one
 	s.SimulateOpenShift(openshift.Options{ControlPlane: time.Second})
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.Name, Name: name} }
-	s.MadeUntilTheEnd(&v1alpha1.MutexTarget{ObjectMeta: meta("target"), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{pool.Name}}})
+	s.CreateWithCleanup(&v1alpha1.MutexTarget{ObjectMeta: meta("target"), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{pool.Name}}})
 	rule := &v1alpha1.MutexRule{ObjectMeta: meta("rule"), Spec: v1alpha1.MutexRuleSpec{
 		JobName: "job", JobNamespace: s.Name, JobSpec: job(s), Type: v1alpha1.RuleKubernetes,
 	}}

@@ -5,7 +5,7 @@ SHELL := /usr/bin/env bash
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
-# Packages run side by side; each of the larger ones has a control plane of its own, and mostly waits for it. The longest come first, so that
+# Packages run side by side; each of the larger ones has a control plane of its own, and waits for it most of the time. The longest come first, so that
 # none of them runs alone at the end.
 TEST_PACKAGES ?= ./test/faults ./test/machines ./test/upgrade ./test/e2e ./test/install ./test/maintenance ./test/node ./...
 TEST_FLAGS ?=

@@ -145,7 +145,7 @@ report() {
 	done
 }
 
-# compile builds into a folder, and tells what the compiler said when it fails.
+# compile builds into a folder, and prints what the compiler said when it fails.
 compile() {
 	local what="$1" output="$2" packages status=0
 	: >"$work/log"
@@ -172,7 +172,7 @@ compile() {
 build_of() {
 	local key
 	if ! key="$(key "$1")"; then
-		echo "build: $1: cannot tell what it is built from, see above" >&2
+		echo "build: $1: cannot find out what it is built from, see above" >&2
 		return 2
 	fi
 	echo "bin/cache/$(basename "$(packages "$1")")-$key"
@@ -208,7 +208,7 @@ cached() {
 		mkdir -p bin/cache
 		mv "$work/$program" "$build"
 	fi
-	# A hard link takes no room; the rename replaces a program that runs.
+	# A hard link takes no space; the rename replaces a program that runs.
 	if ! [[ "bin/$program" -ef "$build" ]]; then
 		ln "$build" "$work/$program" 2>/dev/null || cp "$build" "$work/$program"
 		mv -f "$work/$program" "bin/$program"

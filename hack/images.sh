@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes Drover's image for linux/amd64 and linux/arm64 as an OCI layout, dist/images/drover, with lists of what went into it (SPDX) beside it.
-# No container engine and no base image: the image holds one static program and runs as nobody. Two builds of one commit have one digest:
+# No container engine and no base image: the image holds one static program and runs as a user without rights. Two builds of one commit have one digest:
 # --check builds twice and compares. VERSION and COMMIT are stamped in; PLATFORMS says for which platforms.
 set -euo pipefail
 cd "$(dirname "$0")/.."

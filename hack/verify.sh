@@ -27,7 +27,7 @@ own_objects() {
 	GIT_INDEX_FILE="$work/index" GIT_OBJECT_DIRECTORY="$work/objects" GIT_ALTERNATE_OBJECT_DIRECTORIES="$store" "$@"
 }
 
-# step NAME COMMAND... runs one step and tells how long it took. A command that returns 77 could not do its work here.
+# step NAME COMMAND... runs one step and prints how long it took. A command that returns 77 could not do its work here.
 step() {
 	local name="$1" begin="$SECONDS" status=0 result="ok"
 	shift
@@ -73,7 +73,7 @@ tidy() {
 	(cd "$1" && go mod tidy) 2>"$work/tidy" && return
 	if grep -qE "$offline" "$work/tidy"; then
 		grep -m1 -E "$offline" "$work/tidy"
-		echo "The module proxy does not answer, so nobody knows whether this module is tidy."
+		echo "The module proxy does not answer, so it is unknown whether this module is tidy."
 		return 77
 	fi
 	cat "$work/tidy"
@@ -119,6 +119,7 @@ for module in . sandbox tools tools/*/; do
 done
 step "gofmt" format
 step "length of files" lengths
+step "words" hack/words.sh
 # The workflows, which nothing but GitHub can run. shellcheck and pyflakes are not everywhere, so it does not look for them.
 step "workflows" workflows
 # As above, for the linter.

@@ -7,7 +7,10 @@ cd "$(dirname "$0")/.."
 found=0
 while IFS=$'\t' read -r words instead; do
 	[[ "$words" != \#* ]] || continue
-	if git grep --untracked -nwiE -e "$words" -- '*.go' '*.md' '*.sh' '*.yaml' '*.yml' '*.tpl' 'Makefile' ':!*/zz_generated*'; then
+	# Each word also at the beginning of a sentence.
+	capitalized="$(sed -E 's/(^|\|)([a-z])/\1\U\2/g' <<<"$words")"
+	if git grep --untracked -nwE -e "$words|$capitalized" -- \
+		'*.go' '*.md' '*.sh' '*.yaml' '*.yml' '*.tpl' '*.txt' Makefile ':!hack/words.txt' ':!*/zz_generated*' ':!test/openshift/crds'; then
 		echo "    instead of ${words//|/, }: ${instead}"
 		found=1
 	fi

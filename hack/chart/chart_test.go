@@ -77,7 +77,7 @@ func TestWhatCannotBeATemplateIsRefused(t *testing.T) {
 		t.Error("text that Helm takes for its own was taken")
 	}
 	if _, err := (source{file: "x.yaml", edit: []string{"name: gone", "name: x"}}).template("name: here\n"); err == nil {
-		t.Error("a text to replace is not there, and nobody says so")
+		t.Error("a text to replace is not there, and it is not reported")
 	}
 	if _, err := keep([]byte("kind: CustomResourceDefinition\nmetadata:\n  name: x\n")); err == nil {
 		t.Error("a CRD without annotations was taken as it is")

@@ -57,7 +57,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestEveryMetricHasAType: a page with an empty cell tells nobody how to read a series.
+// TestEveryMetricHasAType: without a type, a reader does not know how to read a series.
 func TestEveryMetricHasAType(t *testing.T) {
 	for _, c := range capabilities {
 		for _, doc := range c.Metrics {

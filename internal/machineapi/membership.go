@@ -66,7 +66,7 @@ func (m Membership) Relation(machine metav1.Object) Relation {
 	return Foreign
 }
 
-// Selects reports whether the selector matches, whoever owns the Machine. An empty selector matches nothing here, although the API defines it as
+// Selects reports whether the selector matches, not considering owners. An empty selector matches nothing here, although the API defines it as
 // everything: a MachineSet without a selector must not apply to every Machine of the namespace.
 func (m Membership) Selects(machine metav1.Object) bool {
 	return m.selector != nil && !m.selector.Empty() && m.selector.Matches(labels.Set(machine.GetLabels()))

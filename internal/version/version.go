@@ -1,4 +1,4 @@
-// Package version tells which build of Drover this is.
+// Package version holds which build of Drover this is.
 package version
 
 import (

@@ -26,7 +26,7 @@ func configFor(seed uint64) *config {
 	}
 }
 
-// actionsFor is how many things people and fate do to the cluster of a seed: mostly few, as many short lives find more than few long ones.
+// actionsFor is how many things people and fate do to the cluster of a seed: usually few, since many short runs find more than few long ones.
 func actionsFor(seed uint64) int {
 	if seed%25 == 0 {
 		return 30

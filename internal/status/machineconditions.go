@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SetMachineCondition puts a condition of the machine.openshift.io kinds into a list, which stays sorted by type; one without a Status is removed. The
-// time of transition, in seconds, moves when anything of the condition changes, as in that API; the severity is dropped where the status is not
+// SetMachineCondition puts a condition of the machine.openshift.io kinds into a list, which stays sorted by type; one without a Status is removed.
+// The time of transition, in seconds, moves when anything of the condition changes, as in that API; the severity is dropped where the status is not
 // False. The message is bounded.
 func SetMachineCondition(conditions *[]machinev1beta1.Condition, next machinev1beta1.Condition, now time.Time) {
 	if next.Status == "" {

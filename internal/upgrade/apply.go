@@ -91,7 +91,7 @@ func (rc *reconciliation) patchFinalizer(ctx context.Context, change func(o clie
 	}
 	guarded := client.MergeFromWithOptions(rc.config, client.MergeFromWithOptimisticLock{})
 	deleted := rc.config.DeletionTimestamp != nil
-	if err := rc.Writer.Patch(ctx, changed, guarded, fieldOwner); err != nil && !(deleted && apierrors.IsNotFound(err)) {
+	if err := rc.Writer.Patch(ctx, changed, guarded, fieldOwner); err != nil && (!deleted || !apierrors.IsNotFound(err)) {
 		return resultOf(fmt.Errorf("changing the finalizers of MutexRunConfig %s: %w", rc.key, err))
 	}
 	out := settled()

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -33,10 +34,7 @@ func (rc *reconciliation) updateStatus(ctx context.Context, run *plan.Run, p *pl
 		out.requeue.In(wait)
 		return out
 	}
-	base := rc.config
-	if applied.config != nil {
-		base = applied.config
-	}
+	base := cmp.Or(applied.config, rc.config)
 	changed := base.DeepCopy()
 	changed.Status = after
 	if err := rc.patchStatus(ctx, base, changed); err != nil {
@@ -48,12 +46,17 @@ func (rc *reconciliation) updateStatus(ctx context.Context, run *plan.Run, p *pl
 		rc.reportNodes(run, nodes, known)
 	}
 	if report.Listed || report.Inactive || before.Version != after.Version {
-		rc.state.nodes = map[string]v1alpha1.NodeStatus{}
-		for i := range nodes {
-			rc.state.nodes[nodes[i].Name] = nodes[i]
-		}
+		rc.state.setNodes(nodes)
 	}
 	return settled()
+}
+
+// setNodes records what was last reported of the nodes of a run.
+func (s *state) setNodes(nodes []v1alpha1.NodeStatus) {
+	s.nodes = map[string]v1alpha1.NodeStatus{}
+	for i := range nodes {
+		s.nodes[nodes[i].Name] = nodes[i]
+	}
 }
 
 // patchStatus patches the status of a run, a rule or a target that has not changed since it was observed.

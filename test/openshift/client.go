@@ -75,38 +75,46 @@ func missingConfig(ctx context.Context, reader client.Reader) error {
 		return errors.New("the ClusterVersion has no history")
 	}
 	var reported, members int32
-	selected, custom := make([]bool, len(nodes.Items)), make([]int, len(nodes.Items))
 	for i := range pools.Items {
 		pool := &pools.Items[i]
 		if pool.Spec.Configuration.Name == "" || pool.Status.ObservedGeneration != pool.Generation {
 			return fmt.Errorf("pool %s has not reported a rendered MachineConfig", pool.Name)
 		}
 		reported += pool.Status.MachineCount
-		selector, err := metav1.LabelSelectorAsSelector(pool.Spec.NodeSelector)
-		if err != nil {
-			return err
-		}
-		for j := range nodes.Items {
-			if selector.Empty() || !selector.Matches(labels.Set(nodes.Items[j].Labels)) {
-				continue
-			}
-			selected[j] = true
-			if pool.Name != PoolMaster && pool.Name != PoolWorker {
-				custom[j]++
-			}
-		}
 	}
 	for i := range nodes.Items {
-		if !selected[i] || custom[i] > 1 {
-			continue // several custom pools: the machine-config-operator then updates the Node for none of them
-		}
-		members++
-		if nodes.Items[i].Annotations[AnnotationCurrentConfig] == "" {
+		member, err := isMember(&nodes.Items[i], pools.Items)
+		switch {
+		case err != nil:
+			return err
+		case !member:
+			continue
+		case nodes.Items[i].Annotations[AnnotationCurrentConfig] == "":
 			return fmt.Errorf("node %s has no rendered MachineConfig", nodes.Items[i].Name)
 		}
+		members++
 	}
 	if reported != members {
 		return fmt.Errorf("the pools report %d nodes of %d", reported, members)
 	}
 	return nil
+}
+
+// isMember reports whether a Node belongs to a pool. Where several custom pools select it, the machine-config-operator updates it for none of them.
+func isMember(node *corev1.Node, pools []mcfgv1.MachineConfigPool) (bool, error) {
+	selected, custom := false, 0
+	for i := range pools {
+		selector, err := metav1.LabelSelectorAsSelector(pools[i].Spec.NodeSelector)
+		if err != nil {
+			return false, err
+		}
+		if selector.Empty() || !selector.Matches(labels.Set(node.Labels)) {
+			continue
+		}
+		selected = true
+		if pools[i].Name != PoolMaster && pools[i].Name != PoolWorker {
+			custom++
+		}
+	}
+	return selected && custom <= 1, nil
 }

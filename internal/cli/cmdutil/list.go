@@ -46,24 +46,24 @@ func List[T client.Object](ctx context.Context, c client.Reader, namespace strin
 		return page, c.List(ctx, list, append([]client.ListOption{of}, options...)...)
 	}
 	var all []T
-	add := func(object runtime.Object) error {
-		if item, ok := object.(T); ok {
-			all = append(all, item)
-		}
-		return nil
-	}
 	if _, cached := c.(cache.Cache); cached {
 		// A cache has no pages.
 		var list runtime.Object
 		if list, err = page(ctx, metav1.ListOptions{}); err == nil {
-			err = meta.EachListItem(list, add)
+			err = meta.EachListItem(list, func(object runtime.Object) error {
+				if item, ok := object.(T); ok {
+					all = append(all, item)
+				}
+				return nil
+			})
 		}
 	} else {
 		err = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 			if item, ok := object.(T); ok {
 				item.SetManagedFields(nil)
+				all = append(all, item)
 			}
-			return add(object)
+			return nil
 		})
 	}
 	if err != nil {

@@ -120,7 +120,7 @@ type Text struct {
 
 // Printf adds text. Arguments stay in their line: a line break in one would begin a line that Drover has not written.
 func (t *Text) Printf(format string, args ...any) {
-	fmt.Fprintf(t, format, inLine(args)...)
+	_, _ = fmt.Fprintf(t, format, inLine(args)...) // a buffer takes everything
 }
 
 // Columns are the columns of a table; those in Wide are shown with -o wide only.

@@ -79,13 +79,12 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 	if err != nil {
 		return err
 	}
+	all := len(names) == 0
 	for _, manifest := range manifests {
 		if err := o.apply(&objects, manifest); err != nil {
 			return err
 		}
-	}
-	if len(names) == 0 {
-		for _, manifest := range manifests {
+		if all {
 			names = append(names, manifest.content.GetName())
 		}
 	}

@@ -183,7 +183,7 @@ func (e *explainer) entry(kind ownership.Kind, key string, live map[string]strin
 
 func (e *explainer) owner(entry Entry) Owner {
 	switch {
-	case entry.Kind == ownership.Annotation && (entry.Key == ownership.AnnotationRecord || entry.Key == ownership.AnnotationCustomLabels):
+	case isRecord(entry):
 		return OwnerRecord
 	case e.released(entry):
 		return OwnerReleased
@@ -199,6 +199,11 @@ func (e *explainer) owner(entry Entry) Owner {
 		return OwnerGivenOnce
 	}
 	return OwnerOther
+}
+
+// isRecord reports whether an entry is one of the annotations that record ownership.
+func isRecord(entry Entry) bool {
+	return entry.Kind == ownership.Annotation && (entry.Key == ownership.AnnotationRecord || entry.Key == ownership.AnnotationCustomLabels)
 }
 
 // released reports whether Drover removed an entry recently. With another value than then, it is another writer's.

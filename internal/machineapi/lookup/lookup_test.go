@@ -46,25 +46,27 @@ func TestLookup(t *testing.T) {
 		t.Fatal(err)
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
-		newMachine("a", "owned", "n1", "uid"), newMachine("a", "orphan", "n2", ""), newMachine("a", "foreign", "", "other"), newMachine("b", "far", "n1", ""),
+		newMachine("a", "owned", "n1", "uid"), newMachine("a", "orphan", "n2", ""),
+		newMachine("a", "foreign", "", "other"), newMachine("b", "far", "n1", ""),
 	)
 	if err := errors.Join(Index(t.Context(), indexer{builder}), IndexOwners(t.Context(), indexer{builder})); err != nil {
 		t.Fatal(err)
 	}
 	cache := builder.Build()
 	for _, c := range []struct {
-		name string
-		list func() ([]machinev1beta1.Machine, error)
-		want string
+		name, node, namespace string
+		want                  string
 	}{
-		{"Node of two Machines", func() ([]machinev1beta1.Machine, error) { return MachinesOfNode(t.Context(), cache, "n1") }, "owned far"},
-		{"Node of no Machine", func() ([]machinev1beta1.Machine, error) { return MachinesOfNode(t.Context(), cache, "n3") }, ""},
-		{"no Node", func() ([]machinev1beta1.Machine, error) { return MachinesOfNode(t.Context(), cache, "") }, ""},
-		{"owned, and without a controller", func() ([]machinev1beta1.Machine, error) { return MachinesOfSet(t.Context(), cache, "a", "uid") }, "owned orphan"},
-		{"only those without a controller", func() ([]machinev1beta1.Machine, error) { return MachinesOfSet(t.Context(), cache, "b", "uid") }, "far"},
+		{"Node of two Machines", "n1", "", "owned far"},
+		{"Node of no Machine", "n3", "", ""},
+		{"owned, and without a controller", "", "a", "owned orphan"},
+		{"only those without a controller", "", "b", "far"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			machines, err := c.list()
+			machines, err := MachinesOfNode(t.Context(), cache, c.node)
+			if c.namespace != "" {
+				machines, err = MachinesOfSet(t.Context(), cache, c.namespace, "uid")
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -174,7 +174,8 @@ func TestStatus_InvalidSelector(t *testing.T) {
 	o := &Observation{Set: setOf(3), Problem: "spec.selector is empty", Now: start}
 	o.Set.Status.Replicas, o.Set.Status.ReadyReplicas, o.Set.Status.LabelSelector = 7, 5, "pool=web"
 	after, _ := o.Status()
-	if after.Replicas != 7 || after.ReadyReplicas != 5 || after.LabelSelector != "pool=web" || status.MachineCondition(after.Conditions, ConditionReady) != nil {
+	if after.Replicas != 7 || after.ReadyReplicas != 5 || after.LabelSelector != "pool=web" ||
+		status.MachineCondition(after.Conditions, ConditionReady) != nil {
 		t.Errorf("%+v", after)
 	}
 }

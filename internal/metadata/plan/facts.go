@@ -89,7 +89,8 @@ func (f *facts) machineWritable() bool {
 }
 
 // nodeOwned returns the keys of the Node that Drover owns. For labels of the MachineSet, MNMO's list counts where it exists, since MNMO may have run
-// after Drover and removed keys from it; where it is missing, Drover's own record counts. The keys of a RecordUpdate, which may be nil, are owned by then.
+// after Drover and removed keys from it; where it is missing, Drover's own record counts. The keys that a RecordUpdate
+// makes owned count as well; nil for none.
 func (f *facts) nodeOwned(kind ownership.Kind, recorded ownership.Keys) ownership.Keys {
 	owned := f.nodeRecord.Owned(kind)
 	if kind == ownership.Label && f.hasCustomLabels {

@@ -30,10 +30,7 @@ func (f *facts) decideNode(after Entries, recorded recordedKeys, problems *probl
 	}
 	record := f.newRecord(change, desired, once)
 	known := f.nodeRecord.Digest == record.Digest
-	if name := f.in.Machine.Namespace + "/" + f.in.Machine.Name; f.in.Link && f.in.Node.Annotations[AnnotationMachine] != name {
-		// Whatever its value is: a Node has one Machine.
-		change.Link = name
-	}
+	change.Link = f.link()
 	// By the digest a restarted operator knows that this conflict has been reported.
 	recordChanged := f.outdated(record) || problems.has(InConflict) && !known && !record.Empty()
 	change.Write = change.changed() || change.Link != "" || recordChanged && !f.recordContended(OnNode, problems)
@@ -44,8 +41,16 @@ func (f *facts) decideNode(after Entries, recorded recordedKeys, problems *probl
 	return Decision{Node: change, FirstWrite: f.firstWrite, Digest: record.Digest, Drift: f.drifted(change, known)}
 }
 
-// mergeNode merges desired entries of a kind into the Node. after are the Machine's entries after its change, and recorded the keys that a RecordUpdate
-// makes owned; both may be nil.
+// link returns the new value of the Node's annotation that names its Machine; empty where it stays. It replaces any other: a Node has one Machine.
+func (f *facts) link() string {
+	if name := f.in.Machine.Namespace + "/" + f.in.Machine.Name; f.in.Link && f.in.Node.Annotations[AnnotationMachine] != name {
+		return name
+	}
+	return ""
+}
+
+// mergeNode merges desired entries of a kind into the Node. after are the Machine's entries after its change, and recorded the keys that a
+// RecordUpdate makes owned; both may be nil.
 func (f *facts) mergeNode(
 	kind ownership.Kind, desired, after map[string]string, recorded ownership.Keys, problems *problemList,
 ) ownership.Result {
@@ -108,7 +113,8 @@ func (f *facts) appliesToNode(kind ownership.Kind, key string) bool {
 	return own != nil && own.Of(kind).Has(key)
 }
 
-// addSetOnceTaints adds the taints that are set with the first write of a Node only, and returns all that have been. Those of the system are refused like any other.
+// addSetOnceTaints adds the taints that are set with the first write of a Node only, and returns all that have been. Those of the
+// system are refused like any other.
 func (f *facts) addSetOnceTaints(result *ownership.Result, problems *problemList) ownership.Keys {
 	once := f.nodeRecord.Once.Union(nil)
 	if f.in.Declaration == nil {

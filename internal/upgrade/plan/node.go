@@ -35,10 +35,7 @@ func (s *Step) InProgress() bool {
 // step decides what one node needs next. mayStart reports whether it may be started.
 func (t *turns) step(node *Node, mayStart bool) Step {
 	step := Step{Node: node, Status: v1alpha1.NodeStatus{Name: node.Name, Phase: v1alpha1.NodePending}}
-	var release *Release
-	if isReleased(node.Node, t.run.Config.UID, t.run.Keys) {
-		release = ReleaseOf(node.Node)
-	}
+	release := t.releaseOf(node)
 	if release != nil {
 		step.Status.Released = &release.At
 	}
@@ -58,13 +55,26 @@ func (t *turns) step(node *Node, mayStart bool) Step {
 	case t.previous[node.UID] != nil:
 		t.awaitPrevious(t.previous[node.UID], &step)
 	case mayStart || t.started[node.UID]:
-		step.Status.Phase = v1alpha1.NodeRunningJobs
-		if t.runJobs(node, t.run.Desired, BeforeUpgrade, &step) {
-			step.Status.Phase = v1alpha1.NodeReleased
-			step.Release = releaseNode(node.Node, Release{Version: t.run.Desired, At: metav1.NewTime(t.run.Now.UTC().Truncate(time.Second))})
-		}
+		t.prepare(node, &step)
 	}
 	return step
+}
+
+// releaseOf returns the release of a node by this run; nil for none.
+func (t *turns) releaseOf(node *Node) *Release {
+	if isReleased(node.Node, t.run.Config.UID, t.run.Keys) {
+		return ReleaseOf(node.Node)
+	}
+	return nil
+}
+
+// prepare runs the Jobs before the upgrade, and releases the node when all have succeeded.
+func (t *turns) prepare(node *Node, step *Step) {
+	step.Status.Phase = v1alpha1.NodeRunningJobs
+	if t.runJobs(node, t.run.Desired, BeforeUpgrade, step) {
+		step.Status.Phase = v1alpha1.NodeReleased
+		step.Release = releaseNode(node.Node, Release{Version: t.run.Desired, At: metav1.NewTime(t.run.Now.UTC().Truncate(time.Second))})
+	}
 }
 
 // checkUpgrade decides about a node that was released for the desired version.

@@ -138,21 +138,31 @@ func (r *Run) resolveTargets(in *Input) {
 			continue
 		}
 		for _, mcp := range target.Spec.MachineConfigPools {
-			found := findMCP(r.MCPs, mcp)
-			switch {
-			case found == nil:
-				r.problem("MutexTarget %s: MachineConfigPool %s does not exist", name, mcp)
-			case requiredForUpgrade(found):
-				r.problem("MutexTarget %s: the upgrade of the control plane waits for MachineConfigPool %s, which therefore cannot wait for it", name, mcp)
-			case mcp == r.Config.Spec.Canary.Name:
-				r.problem("MutexTarget %s: MachineConfigPool %s is the canary, to which nodes are moved", name, mcp)
-			default:
-				r.Targets = append(r.Targets, found)
-			}
+			r.addTarget(name, mcp)
 		}
 	}
 	slices.SortFunc(r.Targets, compareMCPs)
 	r.Targets = slices.Compact(r.Targets)
+	r.checkMCPs()
+}
+
+// addTarget adds a MachineConfigPool of a MutexTarget.
+func (r *Run) addTarget(target types.NamespacedName, mcp string) {
+	found := findMCP(r.MCPs, mcp)
+	switch {
+	case found == nil:
+		r.problem("MutexTarget %s: MachineConfigPool %s does not exist", target, mcp)
+	case requiredForUpgrade(found):
+		r.problem("MutexTarget %s: the upgrade of the control plane waits for MachineConfigPool %s, which therefore cannot wait for it", target, mcp)
+	case mcp == r.Config.Spec.Canary.Name:
+		r.problem("MutexTarget %s: MachineConfigPool %s is the canary, to which nodes are moved", target, mcp)
+	default:
+		r.Targets = append(r.Targets, found)
+	}
+}
+
+// checkMCPs finds the canary, and the MachineConfigPools that the run cannot use as they are.
+func (r *Run) checkMCPs() {
 	switch r.Canary = findMCP(r.MCPs, r.Config.Spec.Canary.Name); {
 	case r.Canary == nil:
 		r.problem("the canary MachineConfigPool %s does not exist", r.Config.Spec.Canary.Name)

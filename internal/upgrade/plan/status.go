@@ -97,14 +97,9 @@ func NewReport(r *Run, p *Plan, result *Result) *Report {
 // addRestore reports how far a restore is.
 func (out *Report) addRestore(r *Run, p *Plan, result *Result) {
 	before, needed := &r.Config.Status, r.NeedsRestore()
-	switch {
-	case p.Nodes == nil, before.Phase == v1alpha1.PhaseRestoring:
-		// Nodes that were returned to their targets look as if they had never been released.
-	case needed:
-		out.addNodes(p.Nodes, p.Nodes.Steps)
-	default:
-		out.countNodes(p.Nodes)
-		out.listNodes(p.Nodes.Steps)
+	if p.Nodes != nil && before.Phase != v1alpha1.PhaseRestoring {
+		// Later, nodes that were returned to their targets look as if they had never been released.
+		out.addRestoredNodes(p.Nodes, needed)
 	}
 	switch {
 	case p.Phase == "":
@@ -112,8 +107,7 @@ func (out *Report) addRestore(r *Run, p *Plan, result *Result) {
 		if out.Restored = needed || before.Phase == v1alpha1.PhaseRestoring; out.Restored {
 			out.Conditions.Set(ConditionPaused, false, "the MachineConfigPools have been restored")
 		}
-		if p.Phase == v1alpha1.PhaseDone && p.Nodes.Done == len(p.Nodes.Steps) && r.jobsFinished() && !r.Settled() {
-			// For a node that was left out, a clean-up may be needed once it has the version.
+		if p.settles(r) {
 			out.settled = r.newestJob()
 		}
 		return
@@ -123,6 +117,21 @@ func (out *Report) addRestore(r *Run, p *Plan, result *Result) {
 		out.Phase, out.Message = before.Phase, before.Message
 	}
 	out.Inactive = false
+}
+
+// addRestoredNodes reports the nodes at the beginning of a restore. Without anything to restore, no condition is about them.
+func (out *Report) addRestoredNodes(d *Decision, needed bool) {
+	if needed {
+		out.addNodes(d, d.Steps)
+		return
+	}
+	out.countNodes(d)
+	out.listNodes(d.Steps)
+}
+
+// settles reports whether nothing of a run that is done can be left to do. A node that was left out may need a clean-up once it has the version.
+func (p *Plan) settles(r *Run) bool {
+	return p.Phase == v1alpha1.PhaseDone && p.Nodes.Done == len(p.Nodes.Steps) && r.jobsFinished() && !r.Settled()
 }
 
 // addProgress reports how far a run is that prepares MachineConfigPools or works on nodes.
@@ -304,10 +313,7 @@ func (out *Report) FailureIsNew(r *Run, job *batchv1.Job) bool {
 	}
 	next := id
 	next.Attempt++
-	retried := false
-	for _, other := range r.Jobs {
-		retried = retried || JobIDOf(r.Config.UID, other) == next
-	}
+	retried := r.hasJob(next)
 	switch node.Phase {
 	case v1alpha1.NodeFailed:
 		return node.Job == name
@@ -315,6 +321,15 @@ func (out *Report) FailureIsNew(r *Run, job *batchv1.Job) bool {
 		return id.Kind == BeforeUpgrade && !retried
 	case v1alpha1.NodeCleaningUp:
 		return id.Kind == AfterUpgrade && !retried
+	}
+	return false
+}
+
+func (r *Run) hasJob(id JobID) bool {
+	for _, job := range r.Jobs {
+		if JobIDOf(r.Config.UID, job) == id {
+			return true
+		}
 	}
 	return false
 }

@@ -327,7 +327,8 @@ func TestRun_NodesJoinAndLeave(t *testing.T) {
 // TestRun_MCPsChangedByUser has a user pause the canary: no other node is started until it is unpaused. A target that a user unpauses is paused
 // again.
 func TestRun_MCPsChangedByUser(t *testing.T) {
-	s := newScenario(t, scenarioOptions{nodes: 3})
+	// OpenShift is not faster than Drover's answer to an unpaused pool.
+	s := newScenario(t, scenarioOptions{nodes: 3, openshift: openshift.Options{Config: 5 * time.Second}})
 	harness.Update(s.World, s.Node, s.nodes[0], func(node *corev1.Node) {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, "drain")
 	})
@@ -365,7 +366,11 @@ func TestRun_MCPsChangedByUser(t *testing.T) {
 // TestReservation_SecondRunWaits has two runs need the same MachineConfigPool: the second one waits, says for which run, and starts when the first
 // one is deleted.
 func TestReservation_SecondRunWaits(t *testing.T) {
-	s := newScenario(t, scenarioOptions{rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }})
+	// The pool is unpaused between the two runs: OpenShift is not faster than the second one.
+	s := newScenario(t, scenarioOptions{
+		openshift: openshift.Options{Config: 5 * time.Second},
+		rule:      func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") },
+	})
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeRunningJobs)
 	second := &v1alpha1.MutexRunConfig{ObjectMeta: s.meta("second"), Spec: s.get("run").Spec}

@@ -55,7 +55,7 @@ func (c *Cluster) InstallOpenShift(ctx context.Context, opts OpenShiftOptions) e
 
 // makeMaster has the provider kwok make a Node of the control plane, from a Machine that is written nowhere: no MachineSet owns masters.
 func (c *Cluster) makeMaster(ctx context.Context, name string) error {
-	nodes, err := providerClient(c.admin)
+	nodes, err := poolClient(c.admin)
 	if err != nil {
 		return err
 	}

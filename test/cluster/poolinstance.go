@@ -7,9 +7,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,24 +14,9 @@ import (
 	"github.com/drover-io/drover/provider/kwok"
 )
 
-// providerClient is a client for Nodes alone. It asks the server for nothing else.
-func providerClient(config *rest.Config) (client.Client, error) {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("cluster: making a client: %w", err)
-	}
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	made, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
-	if err != nil {
-		return nil, fmt.Errorf("cluster: making a client: %w", err)
-	}
-	return made, nil
-}
-
 // makeInstance has the provider kwok make the instance of a Machine, as Drover would have it made, and returns its Node, too.
 func (w *poolWriter) makeInstance(ctx context.Context, machine *machinev1beta1.Machine) (*provider.Instance, *corev1.Node, error) {
-	nodes := &nodeWriter{Client: w.kwok, complete: func(node *corev1.Node) { w.opts.link(w.set, node) }}
+	nodes := &nodeWriter{Client: w.client, complete: func(node *corev1.Node) { w.opts.link(w.set, node) }}
 	instance, err := kwok.NewActuator(nodes, clock.RealClock{}).Create(ctx, machine)
 	if err != nil {
 		return nil, nil, err

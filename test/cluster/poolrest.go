@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,12 +19,9 @@ func (w *poolWriter) writeReplicas(ctx context.Context) error {
 		}
 		if w.set.Spec.Replicas == nil || *w.set.Spec.Replicas != replicas {
 			w.set.Spec.Replicas = &replicas
-			written := &machinev1beta1.MachineSet{}
-			err := w.api.Put().Namespace(w.opts.Namespace).Resource("machinesets").Name(w.opts.Name).Body(w.set).Do(ctx).Into(written)
-			if err != nil {
+			if err := w.client.Update(ctx, w.set); err != nil {
 				return err
 			}
-			w.set = written
 		}
 		status := &w.set.Status
 		if status.Replicas == replicas && status.ReadyReplicas == replicas && status.ObservedGeneration == w.set.Generation {
@@ -34,8 +30,7 @@ func (w *poolWriter) writeReplicas(ctx context.Context) error {
 		status.Replicas, status.FullyLabeledReplicas = replicas, replicas
 		status.ReadyReplicas, status.AvailableReplicas = replicas, replicas
 		status.ObservedGeneration = w.set.Generation
-		return w.api.Put().Namespace(w.opts.Namespace).Resource("machinesets").Name(w.opts.Name).SubResource("status").
-			Body(w.set).Do(ctx).Error()
+		return w.client.Status().Update(ctx, w.set)
 	})
 	if err != nil {
 		return fmt.Errorf("cluster: writing the status of the MachineSet %s: %w", w.opts.Name, err)
@@ -50,16 +45,14 @@ func (w *poolWriter) writePods(ctx context.Context) error {
 		return err
 	}
 	// kube-controller-manager makes it too, but a moment later, or it does not run.
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	_, err := w.clients.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
+	if err := w.client.Create(ctx, account); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("cluster: making the service account of the namespace %s: %w", namespace, err)
 	}
 	return w.each(ctx, "nodes with pods", func(ctx context.Context, index int) error {
 		node := w.opts.machineName(index)
 		for number := range w.opts.RunningPods {
-			_, err := w.clients.CoreV1().Pods(namespace).Create(ctx, w.opts.pod(node, number), metav1.CreateOptions{})
-			if err != nil && !apierrors.IsAlreadyExists(err) {
+			if err := w.client.Create(ctx, w.opts.pod(node, number)); err != nil && !apierrors.IsAlreadyExists(err) {
 				return fmt.Errorf("cluster: making pod %d on the node %s: %w", number, node, err)
 			}
 		}

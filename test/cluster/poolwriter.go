@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -10,11 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -22,9 +21,7 @@ import (
 // poolWriter makes or deletes one pool.
 type poolWriter struct {
 	opts     PoolOptions
-	clients  kubernetes.Interface // in protobuf, which costs the server much less than JSON
-	kwok     client.Client        // for the provider, in protobuf, too
-	api      rest.Interface       // machine.openshift.io/v1beta1
+	client   client.Client
 	set      *machinev1beta1.MachineSet
 	nodes    map[string]*corev1.Node
 	machines map[string]*machinev1beta1.Machine
@@ -34,28 +31,30 @@ func newPoolWriter(cfg *rest.Config, opts PoolOptions) (*poolWriter, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
-	core := rest.CopyConfig(cfg)
-	core.QPS, core.ContentType = -1, runtime.ContentTypeProtobuf
-	clients, err := kubernetes.NewForConfig(core)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: making a client: %w", err)
-	}
-	forProvider, err := providerClient(core)
-	if err != nil {
-		return nil, err
-	}
+	c, err := poolClient(cfg)
+	return &poolWriter{opts: opts, client: c}, err
+}
+
+// poolClient returns a client for the kinds of a pool. It does not use discovery.
+func poolClient(cfg *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
-	if err := machinev1beta1.Install(scheme); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), machinev1beta1.Install(scheme)); err != nil {
 		return nil, fmt.Errorf("cluster: making a client: %w", err)
 	}
-	machine := rest.CopyConfig(cfg)
-	machine.QPS, machine.APIPath, machine.GroupVersion = -1, "/apis", &machinev1beta1.GroupVersion
-	machine.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	api, err := rest.RESTClientFor(machine)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), meta.RESTScopeNamespace)
+	mapper.Add(machinev1beta1.GroupVersion.WithKind("Machine"), meta.RESTScopeNamespace)
+	mapper.Add(machinev1beta1.GroupVersion.WithKind("MachineSet"), meta.RESTScopeNamespace)
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	c, err := client.New(cfg, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("cluster: making a client: %w", err)
 	}
-	return &poolWriter{opts: opts, clients: clients, kwok: forProvider, api: api}, nil
+	return c, nil
 }
 
 // prepare makes the namespace and the MachineSet and finds what there is of the pool.
@@ -73,9 +72,8 @@ func (w *poolWriter) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.set = &machinev1beta1.MachineSet{}
-	err = w.api.Post().Namespace(w.opts.Namespace).Resource("machinesets").
-		Body(w.opts.machineSet(w.replicas(), providerSpec)).Do(ctx).Into(w.set)
+	w.set = w.opts.machineSet(w.replicas(), providerSpec)
+	err = w.client.Create(ctx, w.set)
 	if apierrors.IsAlreadyExists(err) {
 		err = w.readSet(ctx)
 	}
@@ -86,21 +84,20 @@ func (w *poolWriter) prepare(ctx context.Context) error {
 }
 
 func (w *poolWriter) applyNamespace(ctx context.Context, name string) error {
-	apply := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
-	if _, err := w.clients.CoreV1().Namespaces().Apply(ctx, corev1ac.Namespace(name), apply); err != nil {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := w.client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("cluster: making the namespace %s: %w", name, err)
 	}
 	return nil
 }
 
 func (w *poolWriter) readSet(ctx context.Context) error {
-	w.set = &machinev1beta1.MachineSet{}
-	return w.api.Get().Namespace(w.opts.Namespace).Resource("machinesets").Name(w.opts.Name).Do(ctx).Into(w.set)
+	return w.client.Get(ctx, client.ObjectKey{Namespace: w.opts.Namespace, Name: w.opts.Name}, w.set)
 }
 
 func (w *poolWriter) findNodes(ctx context.Context) error {
-	list, err := w.clients.CoreV1().Nodes().List(ctx, w.selected())
-	if err != nil {
+	var list corev1.NodeList
+	if err := w.client.List(ctx, &list, w.selected()); err != nil {
 		return fmt.Errorf("cluster: listing the nodes of the pool %s: %w", w.opts.Name, err)
 	}
 	w.nodes = make(map[string]*corev1.Node, len(list.Items))
@@ -112,9 +109,7 @@ func (w *poolWriter) findNodes(ctx context.Context) error {
 
 func (w *poolWriter) findMachines(ctx context.Context) error {
 	var list machinev1beta1.MachineList
-	err := w.api.Get().Namespace(w.opts.Namespace).Resource("machines").
-		Param("labelSelector", MachineSetLabel+"="+w.opts.Name).Do(ctx).Into(&list)
-	if err != nil {
+	if err := w.client.List(ctx, &list, client.InNamespace(w.opts.Namespace), client.MatchingLabels{MachineSetLabel: w.opts.Name}); err != nil {
 		return fmt.Errorf("cluster: listing the machines of the pool %s: %w; are the CRDs of machine.openshift.io there?",
 			w.opts.Name, err)
 	}
@@ -123,6 +118,11 @@ func (w *poolWriter) findMachines(ctx context.Context) error {
 		w.machines[list.Items[i].Name] = &list.Items[i]
 	}
 	return nil
+}
+
+// selected selects the Nodes and Pods of the pool.
+func (w *poolWriter) selected() client.MatchingLabels {
+	return client.MatchingLabels{PoolLabel: w.opts.Name, PoolNamespaceLabel: w.opts.Namespace}
 }
 
 // replicas is the number of machines that the pool will have.
@@ -153,13 +153,10 @@ func (w *poolWriter) writeMachine(ctx context.Context, index int) error {
 		return nil
 	}
 	if !ok {
-		machine = &machinev1beta1.Machine{}
-		err := w.api.Post().Namespace(w.opts.Namespace).Resource("machines").
-			Body(w.opts.machine(w.set, index)).Do(ctx).Into(machine)
-		if apierrors.IsAlreadyExists(err) {
+		machine = w.opts.machine(w.set, index)
+		if err := w.client.Create(ctx, machine); apierrors.IsAlreadyExists(err) {
 			return errTaken
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
 	}
@@ -168,8 +165,7 @@ func (w *poolWriter) writeMachine(ctx context.Context, index int) error {
 		return err
 	}
 	machine.Status = machineStatus(instance, node)
-	return w.api.Put().Namespace(w.opts.Namespace).Resource("machines").Name(machine.Name).SubResource("status").
-		Body(machine).Do(ctx).Error()
+	return w.client.Status().Update(ctx, machine)
 }
 
 // linked reports whether a Machine has its Node.

@@ -121,12 +121,12 @@ func (d *decider) addPod(pod *corev1.Pod) {
 			return
 		}
 		if pod.DeletionTimestamp == nil {
-			d.addLeft(pod, Left{Reason: Completion})
+			d.addRemaining(pod, RemainingPod{Reason: Completion})
 			return
 		}
 	}
 	if until, forever := d.in.Options.protectedUntil(pod, d.in.Now); pod.DeletionTimestamp == nil && (forever || !until.IsZero()) {
-		d.addLeft(pod, Left{Reason: DoNotDisrupt, Until: until})
+		d.addRemaining(pod, RemainingPod{Reason: DoNotDisrupt, Until: until})
 		if !forever {
 			d.out.Report.wake(until)
 		}
@@ -172,9 +172,9 @@ func (d *decider) evictFirstGroup() {
 	for _, next := range d.candidates {
 		switch {
 		case next.pod.DeletionTimestamp != nil:
-			d.addLeft(next.pod, d.terminating(next.pod))
+			d.addRemaining(next.pod, d.terminating(next.pod))
 		case rank(next, first) > 0:
-			d.addLeft(next.pod, Left{Reason: Turn})
+			d.addRemaining(next.pod, RemainingPod{Reason: Turn})
 		default:
 			d.evict(next.pod)
 		}
@@ -191,7 +191,7 @@ func endOf(pod *corev1.Pod) time.Time {
 }
 
 // terminating returns the state of a terminating pod.
-func (d *decider) terminating(pod *corev1.Pod) Left {
+func (d *decider) terminating(pod *corev1.Pod) RemainingPod {
 	until := endOf(pod)
 	since := until
 	if pod.DeletionGracePeriodSeconds != nil {
@@ -200,12 +200,12 @@ func (d *decider) terminating(pod *corev1.Pod) Left {
 	// The timestamp is in full seconds: it may be up to one second early.
 	if grace := until.Add(time.Second); d.in.Now.Before(grace) {
 		d.out.Report.wake(grace)
-		return Left{Reason: Terminating, Since: since, Until: until}
+		return RemainingPod{Reason: Terminating, Since: since, Until: until}
 	}
 	if len(pod.Finalizers) > 0 {
-		return Left{Reason: Finalizer, Detail: strings.Join(pod.Finalizers, ", "), Since: since, Until: until}
+		return RemainingPod{Reason: Finalizer, Detail: strings.Join(pod.Finalizers, ", "), Since: since, Until: until}
 	}
-	return Left{Reason: Overdue, Since: since, Until: until}
+	return RemainingPod{Reason: Overdue, Since: since, Until: until}
 }
 
 // evict adds the task to evict a pod, and reports why it has not left yet.
@@ -218,13 +218,13 @@ func (d *decider) evict(pod *corev1.Pod) {
 	switch {
 	case known && answer.Done():
 		// The cache does not show the deletion yet. A spent budget is the effect of this eviction.
-		d.addLeft(pod, Left{Reason: Evicting})
+		d.addRemaining(pod, RemainingPod{Reason: Evicting})
 	case verdict.Outcome != Accepted:
-		d.addLeft(pod, Left{Reason: budgetReason(verdict), Detail: verdict.Text})
+		d.addRemaining(pod, RemainingPod{Reason: budgetReason(verdict), Detail: verdict.Text})
 	case known:
-		d.addLeft(pod, Left{Reason: reasonOf[answer.Outcome], Detail: answer.Message})
+		d.addRemaining(pod, RemainingPod{Reason: reasonOf[answer.Outcome], Detail: answer.Message})
 	default:
-		d.addLeft(pod, Left{Reason: Evicting})
+		d.addRemaining(pod, RemainingPod{Reason: Evicting})
 	}
 }
 
@@ -241,10 +241,10 @@ var reasonOf = map[Outcome]Reason{
 	Refused: Webhook, Throttled: Failing, Forbidden: NotAllowed, Invalid: NotAllowed, Failed: Failing,
 }
 
-// addLeft adds a pod to the report, and the task to delete it when Options.Force is set and its grace period would outlast the deadline.
-func (d *decider) addLeft(pod *corev1.Pod, left Left) {
+// addRemaining adds a pod to the report, and the task to delete it when Options.Force is set and its grace period would outlast the deadline.
+func (d *decider) addRemaining(pod *corev1.Pod, left RemainingPod) {
 	left.Namespace, left.Name, left.UID = pod.Namespace, pod.Name, pod.UID
-	d.out.Report.Left = append(d.out.Report.Left, left)
+	d.out.Report.Remaining = append(d.out.Report.Remaining, left)
 	if !d.in.Options.Force || d.in.Options.Deadline <= 0 || d.in.Since.IsZero() {
 		return
 	}
@@ -303,7 +303,7 @@ func (d *decider) finish() {
 // afterPods reports what the drain waits for when no pod is left.
 func (d *decider) afterPods() {
 	options, report := &d.in.Options, &d.out.Report
-	if len(report.Left) > 0 {
+	if len(report.Remaining) > 0 {
 		report.wake(d.in.Now.Add(resync))
 		return
 	}

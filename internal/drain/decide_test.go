@@ -119,7 +119,7 @@ func (d Decision) String() string {
 			parts = append(parts, "evict "+task.Name)
 		}
 	}
-	for _, left := range d.Report.Left {
+	for _, left := range d.Report.Remaining {
 		parts = append(parts, left.Name+"="+string(left.Reason))
 	}
 	for _, exempt := range exemptions {

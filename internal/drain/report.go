@@ -79,8 +79,8 @@ const (
 
 var exemptions = []Exempt{OfDaemonSet, Static, Skipped, Finished, OnUnreachableNode}
 
-// Left is a pod that is still on the node and has to leave.
-type Left struct {
+// RemainingPod is a pod that is still on the node and has to leave.
+type RemainingPod struct {
 	Namespace, Name string
 	UID             types.UID
 	Reason          Reason
@@ -92,8 +92,8 @@ type Left struct {
 
 // Report is the state of a drain, and why it is not finished.
 type Report struct {
-	// Left are the pods that still have to leave, sorted by namespace and name.
-	Left []Left
+	// Remaining are the pods that still have to leave, sorted by namespace and name.
+	Remaining []RemainingPod
 	// Exempted counts the pods that the drain does not concern.
 	Exempted map[Exempt]int
 	// Total is the number of all pods on the node.
@@ -111,11 +111,13 @@ type Report struct {
 }
 
 // Done reports whether the node is drained.
-func (r *Report) Done() bool { return len(r.Left) == 0 && r.NotBefore.IsZero() && len(r.Volumes) == 0 }
+func (r *Report) Done() bool {
+	return len(r.Remaining) == 0 && r.NotBefore.IsZero() && len(r.Volumes) == 0
+}
 
 // Blocked reports whether a pod does not leave soon unless a user or another controller acts.
 func (r *Report) Blocked() bool {
-	return slices.ContainsFunc(r.Left, func(pod Left) bool { return pod.Reason.Blocks() })
+	return slices.ContainsFunc(r.Remaining, func(pod RemainingPod) bool { return pod.Reason.Blocks() })
 }
 
 // wake moves Wake to an earlier time.
@@ -136,7 +138,7 @@ const (
 // Text describes what the drain waits for, in the order of Reasons. It is the same for the same situation: it has no durations.
 func (r *Report) Text() string {
 	switch {
-	case len(r.Left) > 0:
+	case len(r.Remaining) > 0:
 		return r.leftText()
 	case len(r.Volumes) > 0:
 		return fmt.Sprintf("%d volumes are still attached: %s", len(r.Volumes), few(r.Volumes))
@@ -173,7 +175,7 @@ type Group struct {
 func (r *Report) Groups() []Group {
 	byKey := map[[2]string]*Group{}
 	var groups []*Group
-	for _, pod := range r.Left {
+	for _, pod := range r.Remaining {
 		key := [2]string{string(pod.Reason), pod.Detail}
 		group := byKey[key]
 		if group == nil {
@@ -208,7 +210,7 @@ func (r *Report) leftText() string {
 	if more := len(groups) - maxGroups; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more reasons", more))
 	}
-	return fmt.Sprintf("%s left: %s", pods(len(r.Left)), strings.Join(parts, "; "))
+	return fmt.Sprintf("%s left: %s", pods(len(r.Remaining)), strings.Join(parts, "; "))
 }
 
 // phrases describe the pods of each reason.

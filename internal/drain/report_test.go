@@ -10,31 +10,31 @@ import (
 
 func TestReport_Text(t *testing.T) {
 	budget := "PodDisruptionBudget shop/web needs 2 healthy pods and has 2"
-	left := func(name string, reason Reason, detail string) Left {
-		return Left{Namespace: "shop", Name: name, Reason: reason, Detail: detail}
+	left := func(name string, reason Reason, detail string) RemainingPod {
+		return RemainingPod{Namespace: "shop", Name: name, Reason: reason, Detail: detail}
 	}
-	term := func(name string, since, until time.Duration) Left {
-		return Left{Namespace: "shop", Name: name, Reason: Terminating, Since: now.Add(since), Until: now.Add(until)}
+	term := func(name string, since, until time.Duration) RemainingPod {
+		return RemainingPod{Namespace: "shop", Name: name, Reason: Terminating, Since: now.Add(since), Until: now.Add(until)}
 	}
 	for _, c := range []struct {
 		name string
-		left []Left
+		left []RemainingPod
 		want string
 	}{
-		{"one", []Left{left("a", Evicting, "")}, "1 pod left: 1 being evicted: shop/a"},
-		{"the same reason", []Left{left("a", Budget, budget), left("b", Budget, budget)},
+		{"one", []RemainingPod{left("a", Evicting, "")}, "1 pod left: 1 being evicted: shop/a"},
+		{"the same reason", []RemainingPod{left("a", Budget, budget), left("b", Budget, budget)},
 			"2 pods left: 2 blocked (" + budget + "): shop/a, shop/b"},
-		{"two budgets: two groups", []Left{left("a", Budget, "x"), left("b", Budget, "y")},
+		{"two budgets: two groups", []RemainingPod{left("a", Budget, "x"), left("b", Budget, "y")},
 			"2 pods left: 1 blocked (x): shop/a; 1 blocked (y): shop/b"},
-		{"in the order of Reasons", []Left{left("a", Turn, ""), left("b", Evicting, ""), left("c", BudgetNever, budget)},
+		{"in the order of Reasons", []RemainingPod{left("a", Turn, ""), left("b", Evicting, ""), left("c", BudgetNever, budget)},
 			"3 pods left: 1 blocked until the budget changes (" + budget + "): shop/c; 1 being evicted: shop/b; 1 waiting for their turn: shop/a"},
-		{"times of a group", []Left{term("a", -10*time.Second, 20*time.Second), term("b", -30*time.Second, 0)},
+		{"times of a group", []RemainingPod{term("a", -10*time.Second, 20*time.Second), term("b", -30*time.Second, 0)},
 			"2 pods left: 2 terminating since 11:59:30Z until 12:00:20Z: shop/a, shop/b"},
-		{"many pods", []Left{left("e", Evicting, ""), left("d", Evicting, ""), left("c", Evicting, ""), left("b", Evicting, ""), left("a", Evicting, "")},
+		{"many pods", []RemainingPod{left("e", Evicting, ""), left("d", Evicting, ""), left("c", Evicting, ""), left("b", Evicting, ""), left("a", Evicting, "")},
 			"5 pods left: 5 being evicted: shop/a, shop/b, shop/c and 2 more"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			report := Report{Left: c.left}
+			report := Report{Remaining: c.left}
 			if got := report.Text(); got != c.want {
 				t.Errorf("%s\nwant %s", got, c.want)
 			}
@@ -46,7 +46,7 @@ func TestReport_Text(t *testing.T) {
 func TestReport_TextIsBounded(t *testing.T) {
 	var report Report
 	for i := range 500 {
-		report.Left = append(report.Left, Left{
+		report.Remaining = append(report.Remaining, RemainingPod{
 			Namespace: "n", Name: fmt.Sprintf("p%03d", i), Reason: Webhook, Detail: strings.Repeat(fmt.Sprintf("é%d ", i%50), 400),
 		})
 	}
@@ -54,8 +54,8 @@ func TestReport_TextIsBounded(t *testing.T) {
 	if len(text) > 3000 || !strings.HasSuffix(text, "and 45 more reasons") || !utf8.ValidString(text) {
 		t.Errorf("%d bytes: %s", len(text), text)
 	}
-	for i, j := 0, len(report.Left)-1; i < j; i, j = i+1, j-1 {
-		report.Left[i], report.Left[j] = report.Left[j], report.Left[i]
+	for i, j := 0, len(report.Remaining)-1; i < j; i, j = i+1, j-1 {
+		report.Remaining[i], report.Remaining[j] = report.Remaining[j], report.Remaining[i]
 	}
 	if report.Text() != text {
 		t.Error("the text depends on the order of the pods")

@@ -41,9 +41,9 @@ func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, prog
 	if after.Phase != before.Phase {
 		rc.reportPhase(ctx, in, &after)
 	}
-	if progress.Report != nil && len(progress.Report.Left) > 0 {
+	if progress.Report != nil && len(progress.Report.Remaining) > 0 {
 		// Programs look for this text of node-maintenance-operator whenever Pods are left.
-		log.FromContext(ctx).Info("Reconciling with fixed duration", "left", len(progress.Report.Left), "reason", progress.Drain.Message)
+		log.FromContext(ctx).Info("Reconciling with fixed duration", "left", len(progress.Report.Remaining), "reason", progress.Drain.Message)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ type Record struct {
 	// Section holds the keys that came from the MachineSet.
 	Section
 	// Machine holds, in the record of a Node, the keys that only its Machine has. In the record of a Machine it holds the restricted keys
-	// (see Restricted) that its Node may have and that Section does not name: the Machine's own, and those that the MachineSet no longer
+	// (see NodeRestricted) that its Node may have and that Section does not name: the Machine's own, and those that the MachineSet no longer
 	// declares. It confirms there what the record of the Node says.
 	Machine *Section `json:"machine,omitempty"`
 	// Once names the taints that were set once, and are not owned.

@@ -95,7 +95,7 @@ func readDrain(
 		DaemonSetExists: func(types.NamespacedName) bool { return true },
 		Answered:        func(types.UID) (drain.Answer, bool) { return drain.Answer{}, false },
 	})
-	if len(decision.Report.Left) == 0 {
+	if len(decision.Report.Remaining) == 0 {
 		return plan.Drain{Text: "all pods have left"}, nil
 	}
 	return plan.Drain{Text: decision.Report.Text(), Blocked: decision.Report.Blocked()}, nil

@@ -150,7 +150,7 @@ func (d *Drain) Status(now time.Time) (*DrainStatus, error) {
 	if status.Cordoned != nil && options.Deadline > 0 {
 		status.Deadline = new(status.Cordoned.Add(options.Deadline))
 	}
-	for _, left := range report.Left {
+	for _, left := range report.Remaining {
 		status.Pods = append(status.Pods, DrainPod{left.Namespace, left.Name, left.Reason, left.Detail, orNone(left.Until)})
 	}
 	return status, nil
@@ -179,7 +179,7 @@ func (d *Drain) Plan(now time.Time) (*MaintenancePlan, error) {
 // budgets returns the budgets of the pods that still have to leave, by name.
 func (d *Drain) budgets(report *drain.Report) []Budget {
 	left := map[types.UID]bool{}
-	for _, pod := range report.Left {
+	for _, pod := range report.Remaining {
 		left[pod.UID] = true
 	}
 	all := []Budget{}

@@ -85,7 +85,7 @@ func (e *Engine) Drain(ctx context.Context, node *corev1.Node, since time.Time, 
 		return drain.Report{}, err
 	}
 	e.queue.SetTasks(node.Name, decision.Tasks)
-	e.metrics.report(node.Name, decision.Report.Left)
+	e.metrics.report(node.Name, decision.Report.Remaining)
 	return decision.Report, nil
 }
 
@@ -134,7 +134,7 @@ func (e *Engine) decide(ctx context.Context, node *corev1.Node, since time.Time,
 	if !options.Volumes || since.IsZero() {
 		return decision, nil
 	}
-	empty := len(decision.Report.Left) == 0
+	empty := len(decision.Report.Remaining) == 0
 	in.Emptied = e.emptySince(node.Name, empty, in.Now)
 	if empty {
 		if in.Attached, err = e.attached(ctx, node.Name, pods); err != nil {

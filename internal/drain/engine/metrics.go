@@ -45,7 +45,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 }
 
 // report replaces the counts of the pods that are left on a node; nil removes them.
-func (m *Metrics) report(node string, left []drain.Left) {
+func (m *Metrics) report(node string, left []drain.RemainingPod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for reason, count := range m.byNode[node] {

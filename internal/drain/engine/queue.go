@@ -180,7 +180,7 @@ func (q *Queue) process(ctx context.Context, uid types.UID) {
 	sending, cancel := context.WithTimeout(ctx, requestTimeout)
 	err := q.send(sending, task)
 	cancel()
-	answer := drain.Judge(err)
+	answer := drain.AnswerOf(err)
 	q.finish(counted, task.UID, answer.Outcome == drain.Accepted)
 	if q.recordAnswer(task, answer) {
 		q.changed(task.Node)

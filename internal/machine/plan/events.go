@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -81,15 +80,4 @@ func Events(in *Input, wait *Wait) []Event {
 			in.NodeDeletion.Node.Name, in.NodeDeletion.Err)))
 	}
 	return slices.DeleteFunc(events, func(e Event) bool { return e == Event{} })
-}
-
-// Requeue returns when the Machine is reconciled again without an event in the cluster; zero is never.
-func Requeue(in *Input, wait *Wait) time.Duration { return sooner(wait.Retry, in.Lease.RenewIn) }
-
-// sooner returns the shorter of two delays; zero is never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

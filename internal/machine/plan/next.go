@@ -321,3 +321,14 @@ func (in *Input) keepsNode() bool {
 func isInvalid(err error) bool {
 	return err != nil && provider.ReasonOf(err, machinev1beta1.UpdateMachineError) == machinev1beta1.InvalidConfigurationMachineError
 }
+
+// NextAttempt returns when the Machine is reconciled again without an event in the cluster; zero is never.
+func NextAttempt(in *Input, wait *Wait) time.Duration { return sooner(wait.Retry, in.Lease.RenewIn) }
+
+// sooner returns the shorter of two delays; zero is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

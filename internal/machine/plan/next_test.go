@@ -207,8 +207,8 @@ func TestNext_Drain(t *testing.T) {
 	blocked := func(wait *Wait) func(*Input) {
 		return func(in *Input) { in.Cordon = Cordon{Tried: true, Blocked: wait} }
 	}
-	pods := func(left ...drain.Left) func(*Input) {
-		return func(in *Input) { in.Pods = &drain.Report{Left: left, Wake: now.Add(time.Minute)} }
+	pods := func(left ...drain.RemainingPod) func(*Input) {
+		return func(in *Input) { in.Pods = &drain.Report{Remaining: left, Wake: now.Add(time.Minute)} }
 	}
 	timeout := func(text string) func(*Input) {
 		return func(in *Input) { in.Machine.Annotations[AnnotationDrainTimeout] = text }
@@ -245,9 +245,9 @@ func TestNext_Drain(t *testing.T) {
 		"no timeout": {newInput(withDeletion, blocked(denied), timeout("0s"), late),
 			"Stop Drained=False/Denied event DrainRequeued retry 1m0s"},
 		"cordoned": {newInput(withDeletion, cordoned), "EvictPods"},
-		"pods are left": {newInput(withDeletion, cordoned, pods(drain.Left{})),
+		"pods are left": {newInput(withDeletion, cordoned, pods(drain.RemainingPod{})),
 			"Stop Drained=False/Draining event DrainProceeds retry 1m0s evicting"},
-		"pods are left, timed out": {newInput(withDeletion, cordoned, pods(drain.Left{}), timeout("5m"), late),
+		"pods are left, timed out": {newInput(withDeletion, cordoned, pods(drain.RemainingPod{}), timeout("5m"), late),
 			"EndDrain DrainTimeoutDrainRequeued"},
 		"no pods are left": {newInput(withDeletion, cordoned, pods()), "EndDrain DrainSucceeded"},
 		"drained": {newInput(withDeletion, func(in *Input) {
@@ -339,13 +339,13 @@ func TestNext_Delete(t *testing.T) {
 }
 
 // What is waited for longest may need the shortest retry: that of the lease.
-func TestRequeue_RenewalOfTheLease(t *testing.T) {
+func TestNextAttempt_RenewalOfTheLease(t *testing.T) {
 	for _, c := range []struct{ retry, renew, want time.Duration }{
 		{0, 0, 0}, {time.Minute, 0, time.Minute}, {0, time.Hour, time.Hour}, {time.Minute, time.Second, time.Second},
 		{time.Second, time.Minute, time.Second},
 	} {
 		in := newInput(func(in *Input) { in.Lease.RenewIn = c.renew })
-		if got := Requeue(in, &Wait{Retry: c.retry}); got != c.want {
+		if got := NextAttempt(in, &Wait{Retry: c.retry}); got != c.want {
 			t.Errorf("retry %s, renewal %s: %s, want %s", c.retry, c.renew, got, c.want)
 		}
 	}

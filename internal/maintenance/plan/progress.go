@@ -167,7 +167,7 @@ func (p *Progress) SetReport(report *drain.Report, now time.Time) {
 
 // SetPreview reports what a drain would do.
 func (p *Progress) SetPreview(report *drain.Report) {
-	text := fmt.Sprintf("dry run: %d pods of %d would have to leave", len(report.Left), report.Total)
+	text := fmt.Sprintf("dry run: %d pods of %d would have to leave", len(report.Remaining), report.Total)
 	var blocked []string
 	for _, group := range report.Groups() {
 		if group.Reason.Blocks() {
@@ -189,7 +189,7 @@ func drainCondition(report *drain.Report) Condition {
 		condition.Reason, condition.Message = ReasonLate, "the deadline is over; "+condition.Message
 	case len(report.Volumes) > 0:
 		condition.Reason = ReasonVolumes
-	case len(report.Left) == 0:
+	case len(report.Remaining) == 0:
 		condition.Reason = ReasonMinimumTime
 	case report.Blocked():
 		condition.Reason = ReasonBlocked
@@ -202,11 +202,11 @@ const blockedPatience = 15 * time.Second
 
 // BlockedPatience returns how long a drain that is blocked may be so before an event reports it; blocked is false for any other drain.
 func (p *Progress) BlockedPatience() (patience time.Duration, blocked bool) {
-	permanent := func(pod drain.Left) bool {
+	permanent := func(pod drain.RemainingPod) bool {
 		return pod.Reason == drain.BudgetNever || pod.Reason == drain.TwoBudgets || pod.Reason == drain.NotAllowed
 	}
 	switch {
-	case p.Drain.Reason == ReasonLate, p.Drain.Reason == ReasonBlocked && slices.ContainsFunc(p.Report.Left, permanent):
+	case p.Drain.Reason == ReasonLate, p.Drain.Reason == ReasonBlocked && slices.ContainsFunc(p.Report.Remaining, permanent):
 		return 0, true
 	case p.Drain.Reason == ReasonBlocked:
 		return blockedPatience, true

@@ -94,8 +94,8 @@ func TestInput_SetLease(t *testing.T) {
 }
 
 func TestProgress_SetReport(t *testing.T) {
-	left := func(reason drain.Reason) []drain.Left {
-		return []drain.Left{{Namespace: "ns", Name: "a", Reason: reason}}
+	left := func(reason drain.Reason) []drain.RemainingPod {
+		return []drain.RemainingPod{{Namespace: "ns", Name: "a", Reason: reason}}
 	}
 	for name, c := range map[string]struct {
 		report   drain.Report
@@ -104,10 +104,10 @@ func TestProgress_SetReport(t *testing.T) {
 		patience time.Duration
 	}{
 		"no Pods":                          {drain.Report{}, ReasonDrained, false, 0},
-		"Pods leave":                       {drain.Report{Left: left(drain.Evicting)}, ReasonDraining, false, 0},
-		"blocked for now":                  {drain.Report{Left: left(drain.Budget)}, ReasonBlocked, true, blockedPatience},
-		"blocked until the budget changes": {drain.Report{Left: left(drain.BudgetNever)}, ReasonBlocked, true, 0},
-		"the deadline is over":             {drain.Report{Left: left(drain.Budget), DeadlineExceeded: true}, ReasonLate, true, 0},
+		"Pods leave":                       {drain.Report{Remaining: left(drain.Evicting)}, ReasonDraining, false, 0},
+		"blocked for now":                  {drain.Report{Remaining: left(drain.Budget)}, ReasonBlocked, true, blockedPatience},
+		"blocked until the budget changes": {drain.Report{Remaining: left(drain.BudgetNever)}, ReasonBlocked, true, 0},
+		"the deadline is over":             {drain.Report{Remaining: left(drain.Budget), DeadlineExceeded: true}, ReasonLate, true, 0},
 		"volumes are attached":             {drain.Report{Volumes: []string{"v"}}, ReasonVolumes, false, 0},
 		"the minimum time is not over":     {drain.Report{NotBefore: start}, ReasonMinimumTime, false, 0},
 	} {

@@ -75,14 +75,14 @@ func (p *Progress) count(before, after *medik8s.NodeMaintenanceStatus) {
 	if p.Report == nil {
 		return
 	}
-	left := len(p.Report.Left)
+	left := len(p.Report.Remaining)
 	if before.Phase == "" {
 		after.TotalPods = p.Report.Total
 	}
 	after.EvictionPods = max(before.EvictionPods, left)
 	after.PendingPods, after.PendingPodsRefs = nil, nil
 	after.PendingPodsOmitted = max(left-maxPendingPods, 0)
-	for _, pod := range p.Report.Left[:min(left, maxPendingPods)] {
+	for _, pod := range p.Report.Remaining[:min(left, maxPendingPods)] {
 		after.PendingPods = append(after.PendingPods, pod.Name)
 		after.PendingPodsRefs = append(after.PendingPodsRefs, medik8s.PodReference{Namespace: pod.Namespace, Name: pod.Name})
 	}

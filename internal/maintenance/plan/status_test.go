@@ -22,7 +22,7 @@ func TestStatus_Bounded(t *testing.T) {
 	const pods = 3000
 	report := &drain.Report{Total: pods, Exempted: map[drain.Exempt]int{}}
 	for i := range pods {
-		report.Left = append(report.Left, drain.Left{
+		report.Remaining = append(report.Remaining, drain.RemainingPod{
 			Namespace: strings.Repeat("n", 63), Name: fmt.Sprintf("%0253d", i), Reason: drain.Webhook,
 			Detail: fmt.Sprintf("%05d%s", i, strings.Repeat("d", 5000)),
 		})
@@ -95,7 +95,7 @@ func TestStatus(t *testing.T) {
 func report(left int) *drain.Report {
 	report := &drain.Report{Total: 5}
 	for i := range left {
-		report.Left = append(report.Left, drain.Left{Namespace: "ns", Name: fmt.Sprint(i)})
+		report.Remaining = append(report.Remaining, drain.RemainingPod{Namespace: "ns", Name: fmt.Sprint(i)})
 	}
 	return report
 }

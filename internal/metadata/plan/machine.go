@@ -66,11 +66,11 @@ func (f *facts) confirmed(kind ownership.Kind, after map[string]string, conflict
 	protected := f.in.Protected.Of(kind)
 	keys := ownership.Keys{}
 	for key := range after {
-		if ownership.Restricted(kind, key) && !protected(key) && (kind != ownership.Taint || !f.isOnce(key)) && !conflicts[id{kind, key}] {
+		if ownership.NodeRestricted(kind, key) && !protected(key) && (kind != ownership.Taint || !f.isOnce(key)) && !conflicts[id{kind, key}] {
 			keys.Add(key)
 		}
 	}
-	for key := range f.machineRecord.Owned(kind).Restricted(kind) {
+	for key := range f.machineRecord.Owned(kind).NodeRestricted(kind) {
 		if f.mayBeOnNode(kind, key) {
 			keys.Add(key)
 		}
@@ -91,7 +91,7 @@ func (f *facts) machineOwned(kind ownership.Kind) ownership.Keys {
 	owned := f.machineRecord.Of(kind).Union(nil)
 	if kind == ownership.Label {
 		fromNode := f.customLabels.Minus(f.nodeRecord.Labels)
-		owned = owned.Union(fromNode.Minus(fromNode.Restricted(kind)))
+		owned = owned.Union(fromNode.Minus(fromNode.NodeRestricted(kind)))
 	}
 	if kind == ownership.Taint && f.in.Node != nil {
 		for key := range f.in.Declaration.Once {

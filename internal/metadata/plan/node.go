@@ -66,7 +66,7 @@ func (f *facts) mergeNode(
 			if _, declared := desired[key]; declared && f.confirmsDeclared(kind, key, after) {
 				return false
 			}
-			return ownership.Restricted(kind, key) && !f.machineRecord.Owned(kind).Has(key)
+			return ownership.NodeRestricted(kind, key) && !f.machineRecord.Owned(kind).Has(key)
 		},
 		Disown: func(key string) bool { return kind == ownership.Taint && f.isOnce(key) },
 		Policy: f.policy(),

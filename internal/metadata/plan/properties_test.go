@@ -105,7 +105,7 @@ func checkedPass(t *rapid.T, w *world) {
 			if (was != now || there != is) && (protected(key) || !claimed.Has(key)) && !isOwnAnnotation(kind, key) {
 				t.Fatalf("%s %q of the Node is foreign and went from %q (%v) to %q (%v)", kind, key, was, there, now, is)
 			}
-			if there && !is && ownership.Restricted(kind, key) && !confirmed.Has(key) {
+			if there && !is && ownership.NodeRestricted(kind, key) && !confirmed.Has(key) {
 				t.Fatalf("%s %q is removed from the Node on the word of the Node alone", kind, key)
 			}
 		}

@@ -13,11 +13,11 @@ var kubeletLabels = []string{
 	"failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
 }
 
-// Restricted reports whether the admission plugin NodeRestriction keeps a kubelet from changing an entry of its own Node: every taint, and the
+// NodeRestricted reports whether the admission plugin NodeRestriction keeps a kubelet from changing an entry of its own Node: every taint, and the
 // labels below kubernetes.io and k8s.io but for those that describe the machine. A kubelet can write annotations, and so the record on its
 // Node: such an entry is removed only where the record on the Machine, which a kubelet cannot write, names it too.
 // See https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
-func Restricted(kind Kind, key string) bool {
+func NodeRestricted(kind Kind, key string) bool {
 	switch kind {
 	case Taint:
 		return true
@@ -35,7 +35,7 @@ func within(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 
-// Restricted returns the keys of a kind that NodeRestriction keeps from a kubelet.
-func (k Keys) Restricted(kind Kind) Keys {
-	return k.filter(func(key string) bool { return Restricted(kind, key) })
+// NodeRestricted returns the keys of a kind that NodeRestriction keeps from a kubelet.
+func (k Keys) NodeRestricted(kind Kind) Keys {
+	return k.filter(func(key string) bool { return NodeRestricted(kind, key) })
 }

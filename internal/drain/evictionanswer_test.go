@@ -28,7 +28,7 @@ func apiError(code int32, cause metav1.CauseType, message string, retry int32) e
 }
 
 // Each answer of the eviction API (kubernetes v1.37.1, pkg/registry/core/pod/storage/eviction.go, and the admission chain).
-func TestJudge(t *testing.T) {
+func TestAnswerOf(t *testing.T) {
 	const webhook = `admission webhook "virt-launcher-eviction-interceptor.kubevirt.io" denied the request: Evacuation in progress`
 	for _, c := range []struct {
 		name string
@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 		{"any other error", errors.New("unknown"), Failed, time.Second, "unknown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Judge(c.err)
+			got := AnswerOf(c.err)
 			if got.Outcome != c.want || got.RetryIn(1) != c.delay || !strings.Contains(got.Message, c.text) || (c.text == "") != (got.Message == "") {
 				t.Errorf("%s, again in %s, %q; want %s, %s, %q", got.Outcome, got.RetryIn(1), got.Message, c.want, c.delay, c.text)
 			}

@@ -12,11 +12,11 @@ func TestRestricted(t *testing.T) {
 		"kubernetes.io/hostname": false, "topology.kubernetes.io/zone": false, "node.kubernetes.io/a": false, "x.node.kubernetes.io/a": false,
 		"kubelet.kubernetes.io/a": false, "example.com/a": false, "mykubernetes.io/a": false, "a": false, "kubernetes.io": false,
 	} {
-		if got := Restricted(Label, key); got != want {
+		if got := NodeRestricted(Label, key); got != want {
 			t.Errorf("label %s: %t", key, got)
 		}
 	}
-	if !Restricted(Taint, "a:NoSchedule") || Restricted(Annotation, "node-role.kubernetes.io/master") {
+	if !NodeRestricted(Taint, "a:NoSchedule") || NodeRestricted(Annotation, "node-role.kubernetes.io/master") {
 		t.Error("a taint is restricted, an annotation is not")
 	}
 }

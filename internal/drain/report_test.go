@@ -30,7 +30,9 @@ func TestReport_Text(t *testing.T) {
 			"3 pods left: 1 blocked until the budget changes (" + budget + "): shop/c; 1 being evicted: shop/b; 1 waiting for their turn: shop/a"},
 		{"times of a group", []RemainingPod{term("a", -10*time.Second, 20*time.Second), term("b", -30*time.Second, 0)},
 			"2 pods left: 2 terminating since 11:59:30Z until 12:00:20Z: shop/a, shop/b"},
-		{"many pods", []RemainingPod{left("e", Evicting, ""), left("d", Evicting, ""), left("c", Evicting, ""), left("b", Evicting, ""), left("a", Evicting, "")},
+		{"many pods", []RemainingPod{
+			left("e", Evicting, ""), left("d", Evicting, ""), left("c", Evicting, ""), left("b", Evicting, ""), left("a", Evicting, ""),
+		},
 			"5 pods left: 5 being evicted: shop/a, shop/b, shop/c and 2 more"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -155,7 +155,7 @@ const (
 	// Unset: the spec names an API, and the status does not yet.
 	Unset Authority = "Unset"
 	// OtherAPI: the Cluster API has the authority, or it is migrating.
-	OtherAPI Authority = "ofOtherAPI"
+	OtherAPI Authority = "OtherAPI"
 	// Unknown: this version of Drover does not know what the status names.
 	Unknown Authority = "Unknown"
 )

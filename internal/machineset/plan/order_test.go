@@ -32,7 +32,7 @@ func TestDeleteOrder(t *testing.T) {
 		machineOf("failed-old", aged(46*time.Hour), inPhase("Failed")),
 		machineOf("marked", aged(13*time.Hour), annotated(DeleteAnnotation, "")),
 		machineOf("marked-old", aged(45*time.Hour), annotated(OldDeleteAnnotation, "yes")),
-		machineOf("ofOtherAPI", aged(49*time.Hour), migrated, withError("CreateError", "no")),
+		machineOf("of-another-api", aged(49*time.Hour), migrated, withError("CreateError", "no")),
 	}
 	nodes := map[string]*corev1.Node{}
 	for _, machine := range machines {
@@ -41,10 +41,10 @@ func TestDeleteOrder(t *testing.T) {
 	nodes["sick-new"] = nodeOf("sick-new", corev1.ConditionUnknown, start)
 	delete(nodes, "sick-old")
 	for _, c := range []struct{ policy, want string }{
-		{"Newest", "marked marked-old failed-new failed-old bare-new bare-old sick-new new twin-a twin-b middle sick-old old ofOtherAPI"},
-		{"Oldest", "marked-old marked failed-old failed-new bare-old bare-new old sick-old middle twin-a twin-b new sick-new ofOtherAPI"},
-		{"Random", "marked marked-old failed-new failed-old bare-new bare-old sick-new sick-old new twin-a twin-b middle old ofOtherAPI"},
-		{"", "marked marked-old failed-new failed-old bare-new bare-old sick-new sick-old new twin-a twin-b middle old ofOtherAPI"},
+		{"Newest", "marked marked-old failed-new failed-old bare-new bare-old sick-new new twin-a twin-b middle sick-old old of-another-api"},
+		{"Oldest", "marked-old marked failed-old failed-new bare-old bare-new old sick-old middle twin-a twin-b new sick-new of-another-api"},
+		{"Random", "marked marked-old failed-new failed-old bare-new bare-old sick-new sick-old new twin-a twin-b middle old of-another-api"},
+		{"", "marked marked-old failed-new failed-old bare-new bare-old sick-new sick-old new twin-a twin-b middle old of-another-api"},
 	} {
 		members := memberList(machines, nodes)
 		seed := rand.Uint64()

@@ -57,6 +57,8 @@ func Follow(ctx context.Context, config *rest.Config, kinds ...schema.GroupVersi
 	}
 	for _, kind := range kinds {
 		h.versions[kind] = map[types.UID][]version{}
+	}
+	for _, kind := range kinds {
 		from, err := h.list(ctx, kind)
 		if apierrors.IsNotFound(err) {
 			continue // the kind is not served here

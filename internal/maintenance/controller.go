@@ -137,8 +137,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // run observes, plans, applies, and writes the status last. The object is the cache's own and must not be changed.
 func (rc *reconciliation) run(ctx context.Context, object plan.Object, requeue *controller.Requeue) error {
-	isEnding := object.GetDeletionTimestamp() != nil && !paused.Is(object.GetAnnotations())
-	if isEnding {
+	isPaused := paused.Is(object.GetAnnotations())
+	isEnding := object.GetDeletionTimestamp() != nil && !isPaused
+	if isPaused || isEnding {
+		// Whatever fails from here on: no more Pods are evicted.
 		rc.stopEvictions(rc.state)
 	}
 	if rc.state.finished || hasReleased(object) {
@@ -155,6 +157,9 @@ func (rc *reconciliation) run(ctx context.Context, object plan.Object, requeue *
 		return err
 	}
 	decision := plan.Decide(in)
+	if decision.Action != plan.Drain {
+		rc.stopEvictions(rc.state)
+	}
 	progress, err := rc.apply(ctx, in, &decision)
 	if err != nil {
 		return err

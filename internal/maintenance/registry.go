@@ -66,8 +66,21 @@ func (r *Registry) peersOf(ctx context.Context, node string) ([]plan.Peer, error
 			}
 		}
 	}
-	slices.SortFunc(peers, func(a, b plan.Peer) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(peers, comparePeers)
 	return peers, nil
+}
+
+// comparePeers puts the oldest NodeMaintenance of a node first. Of two of one second that of nodemaintenance.medik8s.io comes first, whose spec says
+// how to drain; the other group is the one with a lease of its own.
+func comparePeers(a, b plan.Peer) int {
+	byGroup := 0
+	switch {
+	case b.OwnLease && !a.OwnLease:
+		byGroup = -1
+	case a.OwnLease && !b.OwnLease:
+		byGroup = 1
+	}
+	return cmp.Or(a.Created.Compare(b.Created), byGroup, cmp.Compare(a.Name, b.Name))
 }
 
 // describe returns the resource, its group and the name of a NodeMaintenance.

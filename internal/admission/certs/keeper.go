@@ -267,13 +267,13 @@ func (k *Keeper) read(ctx context.Context, secret *corev1.Secret) (*bundle, erro
 	if secret == nil || isEmpty(secret.Data) {
 		return nil, nil
 	}
-	b, err := decode(secret.Data)
-	switch {
-	case err == nil:
-		return b, nil
-	case secret.Labels[labelManagedBy] != managedBy:
+	if secret.Labels[labelManagedBy] != managedBy {
 		return nil, fmt.Errorf("the Secret %s/%s belongs to another program, and Drover does not change it: set webhook.secretName to another name, "+
-			"or webhook.certificates to Files: %w", secret.Namespace, secret.Name, err)
+			"or webhook.certificates to Files", secret.Namespace, secret.Name)
+	}
+	b, err := decode(secret.Data)
+	if err == nil {
+		return b, nil
 	}
 	log.FromContext(ctx).Info("the Secret of the webhook's certificate is damaged; Drover writes it again", "secret", secret.Name, "reason", err.Error())
 	return nil, nil

@@ -146,3 +146,24 @@ func TestKeeper_RemovesTheKeyOfTheAuthority(t *testing.T) {
 		}
 	}
 }
+
+// A Secret with a certificate of another program, as cert-manager writes it, is neither served nor changed.
+func TestKeeper_ForeignCertificate(t *testing.T) {
+	data, err := advance(t, nil, names, epoch).encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s"}, Type: corev1.SecretTypeTLS, Data: data}
+	clients := fake.NewClientset(secret)
+	k := NewKeeper(clients, clocktesting.NewFakeClock(epoch), Options{Namespace: "n", Secret: "s", Configuration: "drover", Names: names})
+	if err := k.secret.GetStore().Add(secret); err != nil {
+		t.Fatal(err)
+	}
+	current, _, err := k.ensure(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "belongs to another program") || current != nil {
+		t.Errorf("bundle %v, error %v", current, err)
+	}
+	if len(clients.Actions()) != 0 {
+		t.Errorf("requests %v", clients.Actions())
+	}
+}

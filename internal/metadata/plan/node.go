@@ -194,7 +194,7 @@ func (f *facts) declaredKeys(kind ownership.Kind, owned ownership.Keys, desired 
 
 func (f *facts) declarationKeys(kind ownership.Kind) ownership.Keys {
 	if f.in.Declaration == nil {
-		// A Machine whose MachineSet is gone or has released it keeps what it has, as the MachineSet'f.
+		// A Machine whose MachineSet is gone or has released it keeps what it has, as the MachineSet's.
 		return f.nodeRecord.Of(kind)
 	}
 	return ownership.KeysOf(f.in.Declaration.Desired[kind])

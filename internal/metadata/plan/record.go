@@ -63,7 +63,7 @@ func (f *facts) inheritedKeys(kind ownership.Kind, result ownership.Result) owne
 	return keys
 }
 
-// ownedThroughMachine reports whether only the Machine's value shows that the Node's is Drover'f. Drover does not own a taint that is set once.
+// ownedThroughMachine reports whether only the Machine's value shows that the Node's is Drover's. Drover does not own a taint that is set once.
 func (f *facts) ownedThroughMachine(kind ownership.Kind, key string) bool {
 	return f.cameFromMachine(kind, key) && !f.nodeOwned(kind, nil).Has(key) && (kind != ownership.Taint || !f.isOnce(key))
 }

@@ -156,20 +156,26 @@ func (rc *reconciliation) run(ctx context.Context, object plan.Object, requeue *
 	if err := rc.observePeers(ctx, in); err != nil {
 		return err
 	}
-	decision := plan.Decide(in)
-	if decision.Action != plan.Drain {
-		rc.stopEvictions(rc.state)
-	}
-	progress, err := rc.apply(ctx, in, &decision)
+	progress, err := rc.carryOut(ctx, in)
 	if err != nil {
 		return err
-	}
-	if !progress.Evicting {
-		rc.stopEvictions(rc.state)
 	}
 	err = rc.updateStatus(ctx, in, &progress)
 	if progress.RetryIn > 0 {
 		requeue.In(progress.RetryIn)
 	}
 	return err
+}
+
+// carryOut plans and applies. Evictions stop before anything else is written, and stay stopped when nothing is being evicted any more.
+func (rc *reconciliation) carryOut(ctx context.Context, in *plan.Input) (plan.Progress, error) {
+	decision := plan.Decide(in)
+	if decision.Action != plan.Drain {
+		rc.stopEvictions(rc.state)
+	}
+	progress, err := rc.apply(ctx, in, &decision)
+	if err == nil && !progress.Evicting {
+		rc.stopEvictions(rc.state)
+	}
+	return progress, err
 }

@@ -360,3 +360,16 @@ func TestRetryHeld_Bounds(t *testing.T) {
 		}
 	}
 }
+
+// A provider that wants to be asked at once does not keep a worker busy; a longer delay is the provider's.
+func TestProviderWait_LeastDelay(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{
+		-time.Hour: minProviderRetry, 0: minProviderRetry, time.Millisecond: minProviderRetry, 7 * time.Second: 7 * time.Second,
+	} {
+		for _, call := range []operation{operationCreate, operationGet, operationDelete} {
+			if got := newInput().providerWait(call, provider.RequeueAfter(asked, "busy")).Retry; got != want {
+				t.Errorf("%s asks for %s: again in %s, want %s", call.name, asked, got, want)
+			}
+		}
+	}
+}

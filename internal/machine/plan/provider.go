@@ -33,6 +33,10 @@ var (
 	operationDelete = operation{"delete", EventFailedDelete, machinev1beta1.DeleteMachineError}
 )
 
+// minProviderRetry is the least delay until a provider is asked again, however soon it wants to be: an error that says "at once" would keep a worker
+// and the provider's API busy.
+const minProviderRetry = time.Second
+
 // providerWait waits for a provider that has returned an error: for as long as it asks for, or with a backoff and an event.
 func (in *Input) providerWait(call operation, err error) Wait {
 	wait := Wait{Type: machinev1beta1.InstanceExistsCondition}
@@ -45,7 +49,7 @@ func (in *Input) providerWait(call operation, err error) Wait {
 		wait.Condition = isTrue(err.Error())
 	}
 	if after, only := provider.AsRequeueAfter(err); only {
-		wait.Retry = max(after, time.Millisecond)
+		wait.Retry = max(after, minProviderRetry)
 		return wait
 	}
 	wait.Event = Warning(call.event, err.Error())

@@ -3,6 +3,7 @@ package plan
 import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -33,7 +34,7 @@ const LabelCluster = "machine.openshift.io/cluster-api-cluster"
 // Conditions of a Machine that the Machine API has no constants for. All but Ready are machine-api-operator's.
 const (
 	// ConditionReady: the Machine runs and its Node is Ready.
-	ConditionReady machinev1beta1.ConditionType = "Ready"
+	ConditionReady = machineapi.ConditionReady
 	// ConditionDrained: the Node of a Machine that is being deleted has been drained, or need not be.
 	ConditionDrained machinev1beta1.ConditionType = "Drained"
 	// ConditionPaused: another API has the authority over the Machine.
@@ -57,6 +58,7 @@ const (
 	ReasonLinkConflict    = "NodeLinkConflict"
 	ReasonNotAdopted      = "NodeNotAdopted"
 	ReasonNodeNotFound    = "NodeNotFound"
+	ReasonNodeStarting    = machineapi.ReasonNodeStarting
 	ReasonNodeNotReady    = "NodeNotReady"
 	ReasonFailed          = "Failed"
 	ReasonDeleting        = "Deleting"
@@ -101,7 +103,8 @@ func ConditionDocs() []status.ConditionDoc {
 	add(ConditionReady, ReasonLinkConflict, "the Node of the Machine is ambiguous; the message says why")
 	add(ConditionReady, ReasonNotAdopted, "the Machine may not adopt the Node with its providerID or address; the message says why")
 	add(ConditionReady, ReasonNodeNotFound, "the Node in status.nodeRef does not exist")
-	add(ConditionReady, ReasonNodeNotReady, "the Node is not Ready")
+	add(ConditionReady, ReasonNodeStarting, "the Node has registered and has not been Ready yet")
+	add(ConditionReady, ReasonNodeNotReady, "the Node is not Ready any more")
 	add(ConditionReady, ReasonFailed, "the Machine is Failed and does not recover; delete it")
 	add(ConditionReady, ReasonDeleting, "the Machine is being deleted")
 	add(ConditionReady, ReasonLease,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -196,9 +197,18 @@ func (in *Input) ready(wait *Wait) Condition {
 	case in.Link.Node == nil:
 		return isFalse(ReasonNodeNotFound, fmt.Sprintf("Node %s does not exist", in.Machine.Status.NodeRef.Name))
 	case !IsReady(in.Link.Node):
-		return isFalse(ReasonNodeNotReady, fmt.Sprintf("Node %s is not Ready", in.Link.Node.Name))
+		return in.notReady()
 	}
 	return isTrue("")
+}
+
+// notReady returns that the Node is not Ready, and by the condition before it whether it has ever been.
+func (in *Input) notReady() Condition {
+	before := status.MachineCondition(in.Machine.Status.Conditions, ConditionReady)
+	if before == nil || slices.Contains([]string{ReasonProvisioning, ReasonAwaitingNode, ReasonNodeStarting}, before.Reason) {
+		return isFalse(ReasonNodeStarting, fmt.Sprintf("Node %s has registered and has not been Ready yet", in.Link.Node.Name))
+	}
+	return isFalse(ReasonNodeNotReady, fmt.Sprintf("Node %s is not Ready", in.Link.Node.Name))
 }
 
 // sameJSON compares without regard to the order of fields: the API server does not keep it.

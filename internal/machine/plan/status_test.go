@@ -18,6 +18,11 @@ func TestStatus_PhaseAndReady(t *testing.T) {
 	ready := newNode()
 	ready.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	link := func(link Link) func(*Input) { return func(in *Input) { in.Link = link } }
+	withReady := func(reason string) func(*Input) {
+		return func(in *Input) {
+			in.Machine.Status.Conditions = []machinev1beta1.Condition{{Type: ConditionReady, Reason: reason}}
+		}
+	}
 	for name, c := range map[string]struct {
 		in                    *Input
 		phase, reason, exists string
@@ -25,8 +30,14 @@ func TestStatus_PhaseAndReady(t *testing.T) {
 		"no instance": {newInput(), "Provisioning", "Provisioning", ""},
 		"instance": {newInput(func(in *Input) { in.Get = Answer{Asked: true, Instance: newInstance()} }), "Provisioned", "AwaitingNode",
 			"True"},
-		"Node is Ready":       {newInput(withRunning, link(Link{Node: ready, Linked: true})), "Running", "", ""},
-		"Node is not Ready":   {newInput(withRunning, link(Link{Node: newNode(), Linked: true})), "Running", "NodeNotReady", ""},
+		"Node is Ready":  {newInput(withRunning, link(Link{Node: ready, Linked: true})), "Running", "", ""},
+		"Node registers": {newInput(withRunning, link(Link{Node: newNode(), Linked: true})), "Running", "NodeStarting", ""},
+		"Node starts": {newInput(withRunning, withReady("NodeStarting"), link(Link{Node: newNode(), Linked: true})), "Running",
+			"NodeStarting", ""},
+		"Node is not Ready any more": {newInput(withRunning, withReady(""), link(Link{Node: newNode(), Linked: true})), "Running",
+			"NodeNotReady", ""},
+		"Node is still not Ready": {newInput(withRunning, withReady("NodeNotReady"), link(Link{Node: newNode(), Linked: true})), "Running",
+			"NodeNotReady", ""},
 		"Node is gone":        {newInput(withRunning), "Running", "NodeNotFound", ""},
 		"nodeRef is foreign":  {newInput(withRunning, link(Link{Cleared: true})), "Provisioned", "AwaitingNode", ""},
 		"Node is ambiguous":   {newInput(withRunning, link(Link{Conflict: "two"})), "Running", "NodeLinkConflict", ""},

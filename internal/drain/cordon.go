@@ -40,8 +40,8 @@ type CordonRecord struct {
 	Object string `json:"object,omitempty"`
 	// Since is when the node was cordoned, in seconds.
 	Since time.Time `json:"since"`
-	// Cordoned reports whether Drover cordoned the node: it was not cordoned before.
-	Cordoned bool `json:"cordoned,omitempty"`
+	// CordonedByDrover reports whether Drover cordoned the node: it was not cordoned before.
+	CordonedByDrover bool `json:"cordoned,omitempty"`
 	// Taints are the taints that Drover added, as key:Effect, sorted.
 	Taints []string `json:"taints,omitempty"`
 	// Labels are the labels that Drover set, with their value before; nil for a label that was not there.
@@ -90,14 +90,14 @@ func Cordon(node *corev1.Node, before *CordonRecord, owner Owner, additions Addi
 		if before.By == owner.ID {
 			record.Since = before.Since
 		} else {
-			before = restorable(before, additions.withMaintenance())
+			before = withoutForgedEntries(before, additions.withMaintenance())
 		}
-		record.Cordoned, record.Taints = before.Cordoned, slices.Clone(before.Taints)
+		record.CordonedByDrover, record.Taints = before.CordonedByDrover, slices.Clone(before.Taints)
 		maps.Copy(record.Labels, before.Labels)
 	}
 	b, out := &patch.Builder{}, Change{Record: record}
 	if !node.Spec.Unschedulable {
-		record.Cordoned = record.Cordoned || before == nil
+		record.CordonedByDrover = record.CordonedByDrover || before == nil
 		b.Test("/spec/unschedulable", nil)
 		b.Set("/spec/unschedulable", true)
 		out.Parts = append(out.Parts, "cordoned")
@@ -117,7 +117,7 @@ func (c *Change) addTaints(b *patch.Builder, node *corev1.Node, taints []corev1.
 		after = append(after, taint)
 		id := taintID(taint)
 		c.Parts = append(c.Parts, "taint "+id)
-		if !slices.Contains(c.Record.Taints, id) && (c.Record.Cordoned || taint.Key != cordonTaint.Key) {
+		if !slices.Contains(c.Record.Taints, id) && (c.Record.CordonedByDrover || taint.Key != cordonTaint.Key) {
 			c.Record.Taints = append(c.Record.Taints, id)
 		}
 	}
@@ -178,8 +178,8 @@ func (c *Change) writeRecord(b *patch.Builder, node *corev1.Node) error {
 func Uncordon(node *corev1.Node, record *CordonRecord, additions Additions) (Change, error) {
 	b, out := &patch.Builder{}, Change{}
 	additions = additions.withMaintenance()
-	record = restorable(record, additions)
-	if record.Cordoned && node.Spec.Unschedulable {
+	record = withoutForgedEntries(record, additions)
+	if record.CordonedByDrover && node.Spec.Unschedulable {
 		b.Test("/spec/unschedulable", true)
 		b.Remove("/spec/unschedulable")
 		out.Parts = append(out.Parts, "uncordoned")

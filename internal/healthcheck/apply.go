@@ -122,7 +122,7 @@ func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.
 // confirm checks at the API server that the Node is as unhealthy as the cache shows it: events of Machines and of Nodes come in any order, and the
 // first list after a restart may be old. A change of the Machine itself fails the guard of its deletion.
 func (rc *reconciliation) confirm(ctx context.Context, current *snapshot, r *plan.Remediation) (out outcome) {
-	if health := r.Assessment.Health; health != plan.NodeGone && health != plan.Unhealthy {
+	if health := r.Assessment.Health; health != plan.NodeNotFound && health != plan.Unhealthy {
 		return out
 	}
 	node, err := readNode(ctx, rc.options.Live, r.Machine)

@@ -59,10 +59,10 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 
 func (r *Reconciler) checkCreated(ctx context.Context, queue watch.Queue, check *machinev1beta1.MachineHealthCheck, initial bool) {
 	if initial {
-		queue.Add(watch.Initial, watch.RequestFor(check))
+		queue.Add(watch.PriorityStartup, watch.RequestFor(check))
 		return
 	}
-	queue.Add(watch.Repair, watch.RequestFor(check))
+	queue.Add(watch.PriorityHigh, watch.RequestFor(check))
 	r.addOthers(ctx, queue, check)
 }
 
@@ -72,7 +72,7 @@ func (r *Reconciler) checkUpdated(ctx context.Context, queue watch.Queue, before
 	if own && !last.Awaited && before.UID == after.UID {
 		return
 	}
-	queue.Add(watch.Repair, watch.RequestFor(after))
+	queue.Add(watch.PriorityHigh, watch.RequestFor(after))
 	if before.UID != after.UID || before.Generation != after.Generation || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
 		r.addOthers(ctx, queue, after)
 	}
@@ -82,7 +82,7 @@ func (r *Reconciler) checkUpdated(ctx context.Context, queue watch.Queue, before
 func (r *Reconciler) addOthers(ctx context.Context, queue watch.Queue, check *machinev1beta1.MachineHealthCheck) {
 	for _, other := range r.listChecks(ctx, check.Namespace) {
 		if other.Name != check.Name {
-			queue.AddAfter(watch.Rollout, batchPeriod, watch.RequestFor(&other))
+			queue.AddAfter(watch.PriorityNormal, batchPeriod, watch.RequestFor(&other))
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (r *Reconciler) listChecks(ctx context.Context, namespace string) []machine
 
 func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
 	if !initial {
-		queue.AddAfter(watch.Rollout, batchPeriod, r.machineToHealthChecks(ctx, machine)...)
+		queue.AddAfter(watch.PriorityNormal, batchPeriod, r.machineToHealthChecks(ctx, machine)...)
 	}
 }
 
@@ -105,16 +105,16 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 	if sameMachine(before, after) {
 		return
 	}
-	queue.AddAfter(watch.Rollout, batchPeriod, r.machineToHealthChecks(ctx, after)...)
+	queue.AddAfter(watch.PriorityNormal, batchPeriod, r.machineToHealthChecks(ctx, after)...)
 	if !maps.Equal(before.Labels, after.Labels) {
-		queue.AddAfter(watch.Rollout, batchPeriod, r.machineToHealthChecks(ctx, before)...)
+		queue.AddAfter(watch.PriorityNormal, batchPeriod, r.machineToHealthChecks(ctx, before)...)
 	}
 }
 
 func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
 	r.versions.Forget(string(machine.UID))
 	r.deletions.Forget(string(machine.UID))
-	queue.AddAfter(watch.Rollout, batchPeriod, r.machineToHealthChecks(ctx, machine)...)
+	queue.AddAfter(watch.PriorityNormal, batchPeriod, r.machineToHealthChecks(ctx, machine)...)
 }
 
 // sameMachine reports whether two versions of a Machine are equal in all that a decision depends on. The status of a Machine changes often.
@@ -142,18 +142,18 @@ func selects(check *machinev1beta1.MachineHealthCheck, machine *machinev1beta1.M
 
 func (r *Reconciler) nodeCreated(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 	if !initial {
-		queue.AddAfter(watch.Rollout, batchPeriod, r.nodeToHealthChecks(ctx, node, nil)...)
+		queue.AddAfter(watch.PriorityNormal, batchPeriod, r.nodeToHealthChecks(ctx, node, nil)...)
 	}
 }
 
 // nodeUpdated ignores heartbeats, and conditions that no MachineHealthCheck of the Machine checks.
 func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
 	if before.UID != after.UID || r.options.Guard != nil && r.options.Guard.Applies(before) != r.options.Guard.Applies(after) {
-		queue.AddAfter(watch.Rollout, batchPeriod, r.nodeToHealthChecks(ctx, after, nil)...)
+		queue.AddAfter(watch.PriorityNormal, batchPeriod, r.nodeToHealthChecks(ctx, after, nil)...)
 		return
 	}
 	if changed := changedConditions(before, after); len(changed) > 0 {
-		queue.AddAfter(watch.Rollout, batchPeriod, r.nodeToHealthChecks(ctx, after, changed)...)
+		queue.AddAfter(watch.PriorityNormal, batchPeriod, r.nodeToHealthChecks(ctx, after, changed)...)
 	}
 }
 

@@ -86,9 +86,9 @@ func newWatchFixture(t *testing.T, options Options) (*fixture, *informers) {
 }
 
 var (
-	ofA  = fmt.Sprintf("a2@%[1]d+ a@%[1]d+", watch.Rollout)
-	ofB  = fmt.Sprintf("b@%d+", watch.Rollout)
-	only = fmt.Sprintf("a@%d+", watch.Rollout)
+	ofA  = fmt.Sprintf("a2@%[1]d+ a@%[1]d+", watch.PriorityNormal)
+	ofB  = fmt.Sprintf("b@%d+", watch.PriorityNormal)
+	only = fmt.Sprintf("a@%d+", watch.PriorityNormal)
 )
 
 func TestWatches_MachineUpdated(t *testing.T) {
@@ -171,7 +171,7 @@ func TestWatches_NodeUpdated(t *testing.T) {
 		"no conditions":         {func(n *corev1.Node) { n.Status.Conditions = nil }, only},
 		"a condition of another MachineHealthCheck": {func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, condition("Disk", corev1.ConditionTrue, 0))
-		}, fmt.Sprintf("a2@%d+", watch.Rollout)},
+		}, fmt.Sprintf("a2@%d+", watch.PriorityNormal)},
 		"a condition that is not checked": {func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, condition("Memory", corev1.ConditionTrue, 0))
 		}, ""},
@@ -206,7 +206,7 @@ func TestWatches_NodeCreatedAndDeleted(t *testing.T) {
 }
 
 func TestWatches_MachineHealthCheckUpdated(t *testing.T) {
-	self, others := fmt.Sprintf("a@%d", watch.Repair), fmt.Sprintf("a2@%[1]d+ a@%[2]d b@%[1]d+", watch.Rollout, watch.Repair)
+	self, others := fmt.Sprintf("a@%d", watch.PriorityHigh), fmt.Sprintf("a2@%[1]d+ a@%[2]d b@%[1]d+", watch.PriorityNormal, watch.PriorityHigh)
 	for name, c := range map[string]struct {
 		change func(*machinev1beta1.MachineHealthCheck)
 		want   string
@@ -243,7 +243,7 @@ func TestWatches_MachineHealthCheckUpdated(t *testing.T) {
 	}
 	queue := &recordingQueue{}
 	s.checkCreated(t.Context(), watch.NewQueue(queue), newCheck("a"), true)
-	if got := queue.take(); got != fmt.Sprintf("a@%d", watch.Initial) {
+	if got := queue.take(); got != fmt.Sprintf("a@%d", watch.PriorityStartup) {
 		t.Errorf("first list: %q", got)
 	}
 }
@@ -258,7 +258,7 @@ func TestWatches_AwaitedWrite(t *testing.T) {
 	after := newCheck("a")
 	after.ResourceVersion = "1000"
 	w.checks.Update(newCheck("a"), after)
-	if got := w.queue.take(); got != fmt.Sprintf("a@%d", watch.Repair) {
+	if got := w.queue.take(); got != fmt.Sprintf("a@%d", watch.PriorityHigh) {
 		t.Errorf("queued %q", got)
 	}
 }

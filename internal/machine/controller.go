@@ -184,7 +184,7 @@ func (rc *reconciliation) finish(ctx context.Context, in *plan.Input, wait *plan
 			return err
 		}
 	}
-	if delay := plan.NextAttempt(in, wait); delay > 0 {
+	if delay := plan.RequeueAfter(in, wait); delay > 0 {
 		requeue.In(delay)
 	}
 	return wait.Err

@@ -52,33 +52,33 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		// A Machine is created, changed, or deleted.
 		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 			Created: func(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
-				priority := watch.Rollout
+				priority := watch.PriorityNormal
 				if initial {
-					priority = watch.Initial
+					priority = watch.PriorityStartup
 				}
 				queue.Add(priority, watch.RequestFor(machine))
 			},
 			Updated: r.machineUpdated,
 			Deleted: func(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
-				queue.Add(watch.Repair, watch.RequestFor(machine))
+				queue.Add(watch.PriorityHigh, watch.RequestFor(machine))
 			},
 		}),
 		// A Node registers, becomes Ready or not Ready, is cordoned by another writer, or is deleted.
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 			Created: func(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 				if !initial {
-					queue.Add(watch.Repair, r.nodeToAllMachines(ctx, node)...)
+					queue.Add(watch.PriorityHigh, r.nodeToAllMachines(ctx, node)...)
 				}
 				// The Machine whose cordon record is on it may be gone.
-				queue.Add(watch.Repair, recordToMachine(node)...)
+				queue.Add(watch.PriorityHigh, recordToMachine(node)...)
 			},
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
 				if nodeMatters(before, after) {
-					queue.Add(watch.Repair, r.nodeToAllMachines(ctx, after)...)
+					queue.Add(watch.PriorityHigh, r.nodeToAllMachines(ctx, after)...)
 				}
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
-				queue.Add(watch.Repair, r.nodeToAllMachines(ctx, node)...)
+				queue.Add(watch.PriorityHigh, r.nodeToAllMachines(ctx, node)...)
 			},
 		}),
 		// The lease of a Node is released, or another holder acquires it.
@@ -94,7 +94,7 @@ func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before
 	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own && !last.Awaited {
 		return
 	}
-	queue.Add(watch.Rollout, watch.RequestFor(after))
+	queue.Add(watch.PriorityNormal, watch.RequestFor(after))
 }
 
 // nodeMatters reports whether anything of a Node has changed that its Machine depends on.

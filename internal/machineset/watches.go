@@ -41,22 +41,22 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		// A MachineSet is scaled, paused, or migrates to another API.
 		watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 			Created: func(_ context.Context, queue watch.Queue, set *machinev1beta1.MachineSet, initial bool) {
-				priority := watch.Repair
+				priority := watch.PriorityHigh
 				if initial {
-					priority = watch.Initial
+					priority = watch.PriorityStartup
 				}
 				queue.Add(priority, named(set.Namespace, set.Name))
 			},
 			Updated: r.setUpdated,
 			Deleted: func(_ context.Context, queue watch.Queue, set *machinev1beta1.MachineSet) {
-				queue.Add(watch.Repair, named(set.Namespace, set.Name))
+				queue.Add(watch.PriorityHigh, named(set.Namespace, set.Name))
 			},
 		}),
 		// A Machine is created, deleted, adopted or released, gets its Node, or fails. The MachineSets enqueue those that exist at the start.
 		watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 			Created: func(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
 				if !initial {
-					queue.Add(watch.Repair, r.machineToMachineSets(ctx, machine)...)
+					queue.Add(watch.PriorityHigh, r.machineToMachineSets(ctx, machine)...)
 				}
 			},
 			Updated: r.machineUpdated,
@@ -66,23 +66,23 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 					// It counted until now.
 					wait = 0
 				}
-				queue.AddAfter(watch.Repair, wait, r.machineToMachineSets(ctx, machine)...)
+				queue.AddAfter(watch.PriorityHigh, wait, r.machineToMachineSets(ctx, machine)...)
 			},
 		}),
 		// A Node becomes ready or not ready. machine-api-operator waits until nodelink has changed the Machine.
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 			Created: func(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 				if !initial {
-					queue.AddAfter(watch.Repair, batchPeriod, r.nodeToMachineSets(ctx, node.Name)...)
+					queue.AddAfter(watch.PriorityHigh, batchPeriod, r.nodeToMachineSets(ctx, node.Name)...)
 				}
 			},
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
 				if before.UID != after.UID || !plan.SameReadiness(before, after) {
-					queue.AddAfter(watch.Repair, batchPeriod, r.nodeToMachineSets(ctx, after.Name)...)
+					queue.AddAfter(watch.PriorityHigh, batchPeriod, r.nodeToMachineSets(ctx, after.Name)...)
 				}
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
-				queue.AddAfter(watch.Repair, batchPeriod, r.nodeToMachineSets(ctx, node.Name)...)
+				queue.AddAfter(watch.PriorityHigh, batchPeriod, r.nodeToMachineSets(ctx, node.Name)...)
 			},
 		}),
 	}
@@ -94,7 +94,7 @@ func (r *Reconciler) setUpdated(_ context.Context, queue watch.Queue, before, af
 	if before.ResourceVersion == after.ResourceVersion || own && !last.Awaited && before.UID == after.UID {
 		return
 	}
-	queue.Add(watch.Repair, named(after.Namespace, after.Name))
+	queue.Add(watch.PriorityHigh, named(after.Namespace, after.Name))
 }
 
 // machineUpdated enqueues the MachineSets of a Machine whose labels or owner change, or what its MachineSet counts.
@@ -103,10 +103,10 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 		maps.Equal(before.Labels, after.Labels) && controllerUID(before) == controllerUID(after)
 	switch {
 	case !same:
-		queue.Add(watch.Repair, r.machineToMachineSets(ctx, before)...)
-		queue.Add(watch.Repair, r.machineToMachineSets(ctx, after)...)
+		queue.Add(watch.PriorityHigh, r.machineToMachineSets(ctx, before)...)
+		queue.Add(watch.PriorityHigh, r.machineToMachineSets(ctx, after)...)
 	case !plan.SameHealth(before, after):
-		queue.AddAfter(watch.Repair, batchPeriod, r.machineToMachineSets(ctx, after)...)
+		queue.AddAfter(watch.PriorityHigh, batchPeriod, r.machineToMachineSets(ctx, after)...)
 	}
 }
 

@@ -34,7 +34,7 @@ type notedQueue struct {
 func (q *notedQueue) AddWithOpts(options priorityqueue.AddOpts, items ...reconcile.Request) {
 	for _, item := range items {
 		text := item.Name
-		if *options.Priority != watch.Repair {
+		if *options.Priority != watch.PriorityHigh {
 			text += fmt.Sprintf("@%d", *options.Priority)
 		}
 		if options.After > 0 {
@@ -237,7 +237,7 @@ func TestWatches_InitialObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := noted.take(); got != fmt.Sprintf("web@%d", watch.Initial) {
+	if got := noted.take(); got != fmt.Sprintf("web@%d", watch.PriorityStartup) {
 		t.Errorf("queued %q", got)
 	}
 }

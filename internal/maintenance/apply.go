@@ -105,7 +105,7 @@ func (rc *reconciliation) drain(ctx context.Context, in *plan.Input, decision *p
 func (rc *reconciliation) acquireNode(
 	ctx context.Context, in *plan.Input, before *drain.CordonRecord, progress *plan.Progress,
 ) (*drain.CordonRecord, error) {
-	if rc.Guard != nil && !in.IsOwner() && rc.Guard.Applies(in.Node) {
+	if rc.Guard != nil && !in.OwnsCordonRecord() && rc.Guard.Applies(in.Node) {
 		var unlock func()
 		ctx, unlock = rc.Guard.Lock(ctx)
 		defer unlock()

@@ -49,15 +49,15 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		// A NodeMaintenance is created, changed or deleted. No other writer writes its status.
 		watch.Source(cache, r.group.NewObject(), watch.Handler[plan.Object]{
 			Created: func(_ context.Context, queue watch.Queue, object plan.Object, initial bool) {
-				priority := watch.Repair
+				priority := watch.PriorityHigh
 				if initial {
-					priority = watch.Initial
+					priority = watch.PriorityStartup
 				}
 				queue.Add(priority, watch.RequestFor(object))
 			},
 			Updated: r.maintenanceUpdated,
 			Deleted: func(_ context.Context, queue watch.Queue, object plan.Object) {
-				queue.Add(watch.Repair, watch.RequestFor(object))
+				queue.Add(watch.PriorityHigh, watch.RequestFor(object))
 				r.Registry.released.Emit(object.GetSpec().NodeName)
 			},
 		}),
@@ -67,17 +67,17 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
 			Created: func(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 				if !initial {
-					queue.Add(watch.Repair, r.nodeToMaintenances(ctx, node.Name)...)
+					queue.Add(watch.PriorityHigh, r.nodeToMaintenances(ctx, node.Name)...)
 				}
 			},
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
 				if nodeMatters(before, after) {
-					queue.Add(watch.Repair, r.nodeToMaintenances(ctx, after.Name)...)
+					queue.Add(watch.PriorityHigh, r.nodeToMaintenances(ctx, after.Name)...)
 				}
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
 				r.Nodes.Forget(string(node.UID))
-				queue.Add(watch.Repair, r.nodeToMaintenances(ctx, node.Name)...)
+				queue.Add(watch.PriorityHigh, r.nodeToMaintenances(ctx, node.Name)...)
 			},
 		}),
 		// The lease of a node is released, or another holder acquires it.
@@ -93,7 +93,7 @@ func (r *Reconciler) maintenanceUpdated(_ context.Context, queue watch.Queue, be
 	if last, own := r.versions.Own(string(after.GetUID()), after.GetResourceVersion()); own && !last.Awaited && before.GetUID() == after.GetUID() {
 		return
 	}
-	queue.Add(watch.Repair, watch.RequestFor(after))
+	queue.Add(watch.PriorityHigh, watch.RequestFor(after))
 }
 
 // nodeMatters reports whether anything of a Node has changed that a maintenance depends on. The cache has no heartbeats.

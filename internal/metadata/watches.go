@@ -71,7 +71,7 @@ func (r *Reconciler) followLink(ctx context.Context, queue watch.Queue) {
 			continue
 		}
 		for i := range machines.Items {
-			queue.Add(watch.Initial, watch.RequestFor(&machines.Items[i]))
+			queue.Add(watch.PriorityStartup, watch.RequestFor(&machines.Items[i]))
 		}
 	}
 }
@@ -81,7 +81,7 @@ func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, set *mac
 	r.tracker.startRollout(plan.DeclarationOf(set), keysOf(members), set.CreationTimestamp.Time, r.clock.Now())
 	r.reportSelector(ctx, set)
 	if !initial {
-		queue.Add(watch.Rollout, members...)
+		queue.Add(watch.PriorityNormal, members...)
 	}
 }
 
@@ -102,12 +102,12 @@ func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, 
 	r.tracker.startRollout(declaration, keysOf(members), after.CreationTimestamp.Time, r.clock.Now())
 	log.FromContext(ctx).Info("MachineSet changed", "machineset", declaration.Key.String(), "generation", declaration.Generation,
 		"machines", len(members), "paused", declaration.Paused)
-	queue.Add(watch.Rollout, members...)
+	queue.Add(watch.PriorityNormal, members...)
 }
 
 func (r *Reconciler) setDeleted(ctx context.Context, queue watch.Queue, set *machinev1beta1.MachineSet) {
 	key := client.ObjectKeyFromObject(set)
-	queue.Add(watch.Rollout, r.machineSetToMachines(ctx, set)...)
+	queue.Add(watch.PriorityNormal, r.machineSetToMachines(ctx, set)...)
 	r.machineSets.forget(key)
 	r.tracker.forgetSet(key)
 }
@@ -143,11 +143,11 @@ func keysOf(requests []reconcile.Request) []types.NamespacedName {
 
 func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
 	if initial {
-		queue.Add(watch.Initial, watch.RequestFor(machine))
+		queue.Add(watch.PriorityStartup, watch.RequestFor(machine))
 		return
 	}
-	queue.Add(watch.Repair, watch.RequestFor(machine))
-	queue.Add(watch.Repair, r.nodeToMachines(ctx, machineapi.NodeName(machine))...)
+	queue.Add(watch.PriorityHigh, watch.RequestFor(machine))
+	queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, machineapi.NodeName(machine))...)
 }
 
 func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
@@ -158,11 +158,11 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own && !last.Awaited {
 		return
 	}
-	queue.Add(watch.Repair, watch.RequestFor(after))
+	queue.Add(watch.PriorityHigh, watch.RequestFor(after))
 	if machineapi.NodeName(before) != machineapi.NodeName(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
 		// Another Machine that names one of the two Nodes may now be the only one, or no longer.
-		queue.Add(watch.Repair, r.nodeToMachines(ctx, machineapi.NodeName(before))...)
-		queue.Add(watch.Repair, r.nodeToMachines(ctx, machineapi.NodeName(after))...)
+		queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, machineapi.NodeName(before))...)
+		queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, machineapi.NodeName(after))...)
 	}
 }
 
@@ -185,12 +185,12 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 	r.versions.Forget(string(machine.UID))
 	r.contention.forget(plan.OnMachine, key.String())
 	r.metrics.failures.DeleteLabelValues(machine.Name)
-	queue.Add(watch.Repair, r.nodeToMachines(ctx, machineapi.NodeName(machine))...)
+	queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, machineapi.NodeName(machine))...)
 }
 
 func (r *Reconciler) nodeCreated(ctx context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
 	if !initial {
-		queue.Add(watch.Repair, r.nodeToMachines(ctx, node.Name)...)
+		queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, node.Name)...)
 	}
 }
 
@@ -203,14 +203,14 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() && sameTaints {
 		return
 	}
-	priority := watch.Repair
+	priority := watch.PriorityHigh
 	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own {
 		if last.Exact && (last.Taints || sameTaints) && !last.Awaited {
 			return
 		}
 		// The patch of a Node names no resourceVersion, so that its event may contain another writer's change. That can wait until the Nodes
 		// have been written that still wait for their turn.
-		priority = watch.Initial
+		priority = watch.PriorityStartup
 	}
 	queue.Add(priority, r.nodeToMachines(ctx, after.Name)...)
 }
@@ -219,7 +219,7 @@ func (r *Reconciler) nodeDeleted(ctx context.Context, queue watch.Queue, node *c
 	r.versions.Forget(string(node.UID))
 	r.contention.forget(plan.OnNode, node.Name)
 	r.metrics.failures.DeleteLabelValues(node.Name)
-	queue.Add(watch.Repair, r.nodeToMachines(ctx, node.Name)...)
+	queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, node.Name)...)
 }
 
 // nodeToMachines returns the Machines that name a Node; none for an empty name.

@@ -81,7 +81,7 @@ func watchedMachines(t *testing.T) (*fixture, *informers, *machinev1beta1.Machin
 }
 
 func TestSources_MachineSet(t *testing.T) {
-	all := fmt.Sprintf("loose@%[1]d m1@%[1]d m2@%[1]d", watch.Rollout)
+	all := fmt.Sprintf("loose@%[1]d m1@%[1]d m2@%[1]d", watch.PriorityNormal)
 	for _, c := range []struct {
 		name string
 		edit func(*machinev1beta1.MachineSet)
@@ -98,8 +98,8 @@ func TestSources_MachineSet(t *testing.T) {
 		{"the selector", func(s *machinev1beta1.MachineSet) {
 			s.Generation, s.Spec.Selector.MatchLabels = 2, map[string]string{"pool": "b"}
 		},
-			fmt.Sprintf("m1@%[1]d m2@%[1]d", watch.Rollout)},
-		{"created again", func(s *machinev1beta1.MachineSet) { s.UID = "new" }, fmt.Sprintf("loose@%d", watch.Rollout)},
+			fmt.Sprintf("m1@%[1]d m2@%[1]d", watch.PriorityNormal)},
+		{"created again", func(s *machinev1beta1.MachineSet) { s.UID = "new" }, fmt.Sprintf("loose@%d", watch.PriorityNormal)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, w, set, _, _ := watchedMachines(t)
@@ -126,7 +126,7 @@ func TestSources_Machine(t *testing.T) {
 	repair := func(names string) string {
 		var out []string
 		for _, name := range strings.Fields(names) {
-			out = append(out, fmt.Sprintf("%s@%d", name, watch.Repair))
+			out = append(out, fmt.Sprintf("%s@%d", name, watch.PriorityHigh))
 		}
 		return strings.Join(out, " ")
 	}
@@ -166,7 +166,7 @@ func TestSources_Machine(t *testing.T) {
 }
 
 func TestSources_Node(t *testing.T) {
-	repair := fmt.Sprintf("m1@%d", watch.Repair)
+	repair := fmt.Sprintf("m1@%d", watch.PriorityHigh)
 	taint := corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoSchedule}
 	for _, c := range []struct {
 		name string
@@ -211,7 +211,7 @@ func TestSources_Node(t *testing.T) {
 
 // The event of Drover's own write is ignored, unless it may contain another writer's change or a reconciliation waits for it.
 func TestSources_OwnWriteOfANode(t *testing.T) {
-	later := fmt.Sprintf("m1@%d", watch.Initial)
+	later := fmt.Sprintf("m1@%d", watch.PriorityStartup)
 	taint := corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoSchedule}
 	for _, c := range []struct {
 		name string
@@ -225,7 +225,7 @@ func TestSources_OwnWriteOfANode(t *testing.T) {
 		{"another writer in the answer", expectations.Write{Taints: true}, func(*corev1.Node) {}, later},
 		{"a reconciliation waits for it", expectations.Write{Exact: true, Awaited: true}, func(*corev1.Node) {}, later},
 		{"another writer wrote since", expectations.Write{Exact: true}, func(n *corev1.Node) { n.ResourceVersion = "78" },
-			fmt.Sprintf("m1@%d", watch.Repair)},
+			fmt.Sprintf("m1@%d", watch.PriorityHigh)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, w, _, _, node := watchedMachines(t)

@@ -18,7 +18,7 @@ func Source(cache ctrlcache.Cache, requests func(ctx context.Context, node strin
 	add := func(ctx context.Context, queue watch.Queue, lease *coordinationv1.Lease) {
 		// The name of a lease has that of its Node in lower case, as Node names are.
 		if node, ok := strings.CutPrefix(lease.Name, Name("")); ok {
-			queue.Add(watch.Rollout, requests(ctx, node)...)
+			queue.Add(watch.PriorityNormal, requests(ctx, node)...)
 		}
 	}
 	return watch.Source(cache, &coordinationv1.Lease{}, watch.Handler[*coordinationv1.Lease]{

@@ -32,7 +32,7 @@ func TestMerge_UnconfirmedIsNotOverwritten(t *testing.T) {
 	for name, in := range forged {
 		for _, unconfirmed := range []bool{true, false} {
 			in.Desired, in.Live, in.Now = map[string]string{key: "db"}, map[string]string{key: "quarantine"}, now
-			in.Unconfirmed = func(string) bool { return unconfirmed }
+			in.NeedsConfirmation = func(string) bool { return unconfirmed }
 			result := Merge(in)
 			if overwritten := len(result.Set) > 0; overwritten == unconfirmed || unconfirmed != (len(result.Conflicts) == 1) {
 				t.Errorf("%s, unconfirmed %t: set %v, conflicts %v", name, unconfirmed, result.Set, result.Conflicts)

@@ -45,7 +45,9 @@ type requests func(ctx context.Context) []reconcile.Request
 func enqueueAll[T client.Object](
 	r *Reconciler, cache ctrlcache.Cache, kind T, all requests, matters func(before, after T) bool,
 ) source.Source {
-	add := func(ctx context.Context, queue watch.Queue) { queue.AddAfter(watch.Rollout, batchPeriod, all(ctx)...) }
+	add := func(ctx context.Context, queue watch.Queue) {
+		queue.AddAfter(watch.PriorityNormal, batchPeriod, all(ctx)...)
+	}
 	return watch.Source(cache, kind, watch.Handler[T]{
 		Created: func(ctx context.Context, queue watch.Queue, _ T, initial bool) {
 			if !initial {
@@ -68,14 +70,18 @@ func enqueueAll[T client.Object](
 func enqueueSelf[T client.Object](cache ctrlcache.Cache, kind T) source.Source {
 	return watch.Source(cache, kind, watch.Handler[T]{
 		Created: func(_ context.Context, queue watch.Queue, object T, initial bool) {
-			priority := watch.Rollout
+			priority := watch.PriorityNormal
 			if initial {
-				priority = watch.Initial
+				priority = watch.PriorityStartup
 			}
 			queue.Add(priority, requestFor(object))
 		},
-		Updated: func(_ context.Context, queue watch.Queue, _, after T) { queue.Add(watch.Repair, requestFor(after)) },
-		Deleted: func(_ context.Context, queue watch.Queue, object T) { queue.Add(watch.Rollout, requestFor(object)) },
+		Updated: func(_ context.Context, queue watch.Queue, _, after T) {
+			queue.Add(watch.PriorityHigh, requestFor(after))
+		},
+		Deleted: func(_ context.Context, queue watch.Queue, object T) {
+			queue.Add(watch.PriorityNormal, requestFor(object))
+		},
 	})
 }
 
@@ -109,16 +115,16 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		// A Job ends.
 		watch.Source(cache, &batchv1.Job{}, watch.Handler[*batchv1.Job]{
 			Created: func(ctx context.Context, queue watch.Queue, job *batchv1.Job, _ bool) {
-				queue.Add(watch.Rollout, r.runOf(ctx, job)...)
+				queue.Add(watch.PriorityNormal, r.runOf(ctx, job)...)
 			},
 			Updated: func(ctx context.Context, queue watch.Queue, before, after *batchv1.Job) {
 				if plan.IsFinished(before) != plan.IsFinished(after) {
-					queue.Add(watch.Repair, r.runOf(ctx, after)...)
+					queue.Add(watch.PriorityHigh, r.runOf(ctx, after)...)
 				}
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, job *batchv1.Job) {
 				r.versions.Forget(string(job.UID))
-				queue.Add(watch.Repair, r.runOf(ctx, job)...)
+				queue.Add(watch.PriorityHigh, r.runOf(ctx, job)...)
 			},
 		}),
 		// A node lease is acquired or released.

@@ -37,7 +37,7 @@ func (e *NodeEvents) Source(requests func(ctx context.Context, node string) []re
 			e.listeners = map[*Queue]func(string){}
 		}
 		to := &Queue{queue}
-		e.listeners[to] = func(node string) { to.Add(Rollout, requests(ctx, node)...) }
+		e.listeners[to] = func(node string) { to.Add(PriorityNormal, requests(ctx, node)...) }
 		context.AfterFunc(ctx, func() {
 			e.mu.Lock()
 			defer e.mu.Unlock()

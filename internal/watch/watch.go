@@ -21,12 +21,12 @@ import (
 
 // Priorities of work items. Higher ones are worked on first; the queue keeps an item's highest.
 const (
-	// Repair is for an object that another writer changed: a single one must not wait behind a roll-out.
-	Repair = 10
-	// Rollout is for what a change of a pool makes necessary.
-	Rollout = 0
-	// Initial is for the first look at what is there already when the process starts.
-	Initial = -100
+	// PriorityHigh is for an object that another writer changed: a single one must not wait behind a roll-out.
+	PriorityHigh = 10
+	// PriorityNormal is for the objects that a change of another object concerns.
+	PriorityNormal = 0
+	// PriorityStartup is for the first look at what is there already when the process starts.
+	PriorityStartup = -100
 )
 
 // RequestFor returns the request for an object.

@@ -77,7 +77,7 @@ func telling(into *[]string) Handler[*corev1.Node] {
 	record := func(format string, args ...any) { *into = append(*into, fmt.Sprintf(format, args...)) }
 	return Handler[*corev1.Node]{
 		Created: func(_ context.Context, queue Queue, n *corev1.Node, initial bool) {
-			queue.Add(Rollout, request(n.Name))
+			queue.Add(PriorityNormal, request(n.Name))
 			record("created %s initial=%v", n.Name, initial)
 		},
 		Updated: func(_ context.Context, _ Queue, before, after *corev1.Node) {
@@ -165,7 +165,7 @@ func TestSourceThatCannotStart(t *testing.T) {
 func TestQueueWithoutPriorities(t *testing.T) {
 	plain := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer plain.ShutDown()
-	Queue{plain}.Add(Repair, request("a"), request("b"))
+	Queue{plain}.Add(PriorityHigh, request("a"), request("b"))
 	var names []string
 	for plain.Len() > 0 {
 		item, _ := plain.Get()
@@ -203,10 +203,10 @@ func TestItemsThatMayWait(t *testing.T) {
 			}
 		}
 		for range 3 {
-			Queue{queue}.AddAfter(Rollout, time.Second, request("a"), request("b"))
+			Queue{queue}.AddAfter(PriorityNormal, time.Second, request("a"), request("b"))
 			time.Sleep(100 * time.Millisecond)
 		}
-		Queue{queue}.Add(Rollout, request("b"))
+		Queue{queue}.Add(PriorityNormal, request("b"))
 		expect("at once", "b")
 		time.Sleep(time.Second)
 		expect("after a second", "a")
@@ -214,7 +214,7 @@ func TestItemsThatMayWait(t *testing.T) {
 }
 
 func TestPrioritiesAreInOrder(t *testing.T) {
-	if Repair <= Rollout || Rollout <= Initial {
+	if PriorityHigh <= PriorityNormal || PriorityNormal <= PriorityStartup {
 		t.Error("a hand edit comes before a roll-out, and that before the first look")
 	}
 }

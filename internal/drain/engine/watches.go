@@ -64,14 +64,14 @@ func TrimAttachment(object any) (any, error) {
 func (e *Engine) Sources(cache ctrlcache.Cache, requests func(ctx context.Context, node string) []reconcile.Request) []source.Source {
 	add := func(ctx context.Context, queue watch.Queue, node string) {
 		if node != "" {
-			queue.Add(watch.Rollout, requests(ctx, node)...)
+			queue.Add(watch.PriorityNormal, requests(ctx, node)...)
 		}
 	}
 	budget := func(ctx context.Context, queue watch.Queue, budget *policyv1.PodDisruptionBudget, all bool) {
 		for _, node := range e.queue.budgetChanged(client.ObjectKeyFromObject(budget), int(budget.Status.DisruptionsAllowed), disrupted(budget), all) {
 			// The queue offers the disruptions of the budget itself. The reconciliation updates the numbers in the status, and these may change many
 			// times a second for each of many nodes.
-			queue.AddAfter(watch.Rollout, budgetDelay, requests(ctx, node)...)
+			queue.AddAfter(watch.PriorityNormal, budgetDelay, requests(ctx, node)...)
 		}
 	}
 	return []source.Source{

@@ -73,7 +73,7 @@ func (f StartFailures) Expired(now time.Time, startupTimeout time.Duration) bool
 // started reports whether a Machine that needs remediation had started before, so that its failure is none of the start.
 func (in *Input) started(t *Target, a Assessment) bool {
 	age := in.Now.Sub(t.Machine.CreationTimestamp.Time)
-	return a.Health != NoNode && a.Health != Failed || age > startupTimeout(in.Check)+startWindow
+	return a.Health != NodeStartupTimedOut && a.Health != Failed || age > startupTimeout(in.Check)+startWindow
 }
 
 // failures returns the failures of the owners: those that the controller remembers, and where it does not, as after a restart, those that the

@@ -69,11 +69,11 @@ func TestStarted(t *testing.T) {
 		age     time.Duration
 		started bool
 	}{
-		"never had a node":       {NoNode, time.Hour, false},
+		"never had a node":       {NodeStartupTimedOut, time.Hour, false},
 		"failed young":           {Failed, time.Minute, false},
 		"failed after hours":     {Failed, startWindow + 11*time.Minute, true},
-		"no node for hours":      {NoNode, startWindow + 11*time.Minute, true},
-		"its node is gone":       {NodeGone, time.Minute, true},
+		"no node for hours":      {NodeStartupTimedOut, startWindow + 11*time.Minute, true},
+		"its node is gone":       {NodeNotFound, time.Minute, true},
 		"its node is not ready":  {Unhealthy, time.Minute, true},
 		"at the limit, a moment": {Failed, startWindow + 10*time.Minute, false},
 	} {

@@ -36,12 +36,12 @@ const (
 	// Degraded: a condition of the Node is unhealthy, but has not been for the timeout.
 	Degraded Health = "Degraded"
 
-	// NoNode: there has been no Node for the startup timeout.
-	NoNode Health = "NoNode"
+	// NodeStartupTimedOut: there has been no Node for the startup timeout.
+	NodeStartupTimedOut Health = "NoNode"
 	// Failed: the Machine is in the phase Failed.
 	Failed Health = "Failed"
-	// NodeGone: the Node of the Machine does not exist any more.
-	NodeGone Health = "NodeGone"
+	// NodeNotFound: the Node of the Machine does not exist any more.
+	NodeNotFound Health = "NodeGone"
 	// Unhealthy: a condition of the Node has been unhealthy for its timeout.
 	Unhealthy Health = "Unhealthy"
 )
@@ -49,7 +49,7 @@ const (
 // NeedsRemediation reports whether a Machine of that health has to be remediated.
 func (h Health) NeedsRemediation() bool {
 	switch h {
-	case NoNode, Failed, NodeGone, Unhealthy:
+	case NodeStartupTimedOut, Failed, NodeNotFound, Unhealthy:
 		return true
 	}
 	return false
@@ -76,7 +76,7 @@ func (in *Input) assess(t *Target) Assessment {
 	case machineapi.NodeName(t.Machine) == "":
 		return in.assessStart(t)
 	case t.Node == nil:
-		return Assessment{Health: NodeGone, Message: fmt.Sprintf("Node %s does not exist", machineapi.NodeName(t.Machine))}
+		return Assessment{Health: NodeNotFound, Message: fmt.Sprintf("Node %s does not exist", machineapi.NodeName(t.Machine))}
 	}
 	a := in.assessNode(t.Node)
 	if a.Health == Healthy && has(t.Machine, ExternalAnnotation) {
@@ -111,7 +111,7 @@ func (in *Input) assessStart(t *Target) Assessment {
 	}
 	end := since.Add(timeout)
 	if end.Before(in.Now) {
-		return Assessment{Health: NoNode, Message: fmt.Sprintf("it has had no Node for %s", timeout), Since: since, Due: end}
+		return Assessment{Health: NodeStartupTimedOut, Message: fmt.Sprintf("it has had no Node for %s", timeout), Since: since, Due: end}
 	}
 	return Assessment{Health: Starting, Recheck: end.Add(Slack)}
 }

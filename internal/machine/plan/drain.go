@@ -50,7 +50,7 @@ func (in *Input) drainWait() Wait {
 	wait := Wait{Type: ConditionDrained, Condition: isFalse(ReasonDraining, in.Pods.Text()), Evicting: true,
 		Event: Normal(EventDrainProceeds, "Node drain proceeds")}
 	if !in.Pods.Wake.IsZero() {
-		wait.Retry = max(in.Pods.Wake.Sub(in.Now), time.Millisecond)
+		wait.RequeueAfter = max(in.Pods.Wake.Sub(in.Now), time.Millisecond)
 	}
 	return wait
 }
@@ -80,7 +80,7 @@ func (in *Input) unlessTimedOut(wait Wait) Step {
 		return stop(wait)
 	}
 	if !in.isLate(deadline) {
-		wait.Retry = sooner(wait.Retry, deadline.Sub(in.Now))
+		wait.RequeueAfter = sooner(wait.RequeueAfter, deadline.Sub(in.Now))
 		return stop(wait)
 	}
 	text := fmt.Sprintf("the drain timeout of %s is exceeded; deleting the instance although the drain is not finished: %s",
@@ -89,7 +89,7 @@ func (in *Input) unlessTimedOut(wait Wait) Step {
 }
 
 func drainBlocked(reason, message string, retry time.Duration) *Wait {
-	return &Wait{Type: ConditionDrained, Condition: isFalse(reason, message), Event: Normal(EventDrainRequeued, message), Retry: retry}
+	return &Wait{Type: ConditionDrained, Condition: isFalse(reason, message), Event: Normal(EventDrainRequeued, message), RequeueAfter: retry}
 }
 
 // CordonDenied is the wait for a Node that Drover cannot cordon until a user corrects something.

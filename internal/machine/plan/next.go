@@ -73,8 +73,8 @@ type Wait struct {
 	Condition
 	// Event is reported on the Machine; the zero value is none.
 	Event Event
-	// Retry is when the next attempt is made without an event in the cluster; zero is never.
-	Retry time.Duration
+	// RequeueAfter is when the next attempt is made without an event in the cluster; zero is never. With Err it does not count.
+	RequeueAfter time.Duration
 	// Err has the controller back off, and Failure is the call of the provider that returned it, for the metrics; nil for none.
 	Err     error
 	Failure *Failure
@@ -115,7 +115,7 @@ func Next(in *Input) Step {
 		return stop(Wait{Err: in.Failed, Evicting: true, Quiet: in.Machine.DeletionTimestamp == nil})
 	case in.AuthorityInitialized:
 		// The controller ignores the event of its own write.
-		return stop(Wait{Quiet: true, Retry: retryConflict})
+		return stop(Wait{Quiet: true, RequeueAfter: retryConflict})
 	case authority == "" && in.Machine.Spec.AuthoritativeAPI != "":
 		return do(InitializeAuthority)
 	case isOtherAPI(in.Machine):
@@ -160,7 +160,7 @@ func provision(in *Input) Step {
 		return Step{Action: RecordInstance, Machine: recorded, IsNew: isNew(in)}
 	case in.AwaitsNode:
 		// Its Node registers in a moment: one status then shows both.
-		return stop(Wait{Quiet: true, Retry: awaitNode})
+		return stop(Wait{Quiet: true, RequeueAfter: awaitNode})
 	case !in.Link.Searched:
 		return do(FindNode)
 	}
@@ -185,12 +185,12 @@ func (in *Input) provisioningWait() Wait {
 		return wait
 	}
 	instance := in.Instance()
-	scheduled := wait.Retry > 0 || instance != nil && instance.LookAgain > 0
+	scheduled := wait.RequeueAfter > 0 || instance != nil && instance.LookAgain > 0
 	if in.phase() != machinev1beta1.PhaseRunning && !scheduled {
-		wait.Retry = retryInstance
+		wait.RequeueAfter = retryInstance
 	}
 	if in.State.NextGet.After(in.Now) {
-		wait.Retry = sooner(wait.Retry, in.State.NextGet.Sub(in.Now))
+		wait.RequeueAfter = sooner(wait.RequeueAfter, in.State.NextGet.Sub(in.Now))
 	}
 	return wait
 }
@@ -254,7 +254,9 @@ func (in *Input) keepsLease() bool {
 func deleteInstance(in *Input) Step {
 	switch {
 	case in.Unserved != nil && Provisioned(in.Machine):
-		return stop(Wait{Type: machinev1beta1.InstanceExistsCondition, Condition: isFalse(ReasonNoProvider, in.Unserved.Error()), Retry: retryDenied})
+		return stop(Wait{
+			Type: machinev1beta1.InstanceExistsCondition, Condition: isFalse(ReasonNoProvider, in.Unserved.Error()), RequeueAfter: retryDenied,
+		})
 	case in.Unserved != nil:
 		return finalize(in)
 	case !in.Delete.Asked && in.settling() <= 0:
@@ -282,12 +284,12 @@ func (in *Input) neverCreated(err error) bool {
 
 // instanceWait waits for an instance that is being deleted. It is gone in a moment, or has to be waited for: only then the status shows it.
 func (in *Input) instanceWait() Wait {
-	wait := Wait{Type: machinev1beta1.InstanceExistsCondition, Condition: isTrue(""), Retry: retryInstance}
+	wait := Wait{Type: machinev1beta1.InstanceExistsCondition, Condition: isTrue(""), RequeueAfter: retryInstance}
 	if in.Confirm.Instance.LookAgain > 0 {
-		wait.Retry = in.Confirm.Instance.LookAgain
+		wait.RequeueAfter = in.Confirm.Instance.LookAgain
 	}
 	if left := in.settling(); left > 0 {
-		wait.Quiet, wait.Retry = true, min(wait.Retry, left)
+		wait.Quiet, wait.RequeueAfter = true, min(wait.RequeueAfter, left)
 	}
 	return wait
 }
@@ -300,7 +302,7 @@ func finalize(in *Input) Step {
 		return do(DeleteNode)
 	case deletion.Stale:
 		// It has registered anew, which the cache does not show yet.
-		return stop(Wait{Retry: retryConflict})
+		return stop(Wait{RequeueAfter: retryConflict})
 	case deletion.Err != nil && !in.keepsNode():
 		return stop(Wait{Err: deletion.Err})
 	case deletion.Err != nil && in.NodeName() != "" && !in.LeaseReleased:
@@ -322,8 +324,10 @@ func isInvalid(err error) bool {
 	return err != nil && provider.ReasonOf(err, machinev1beta1.UpdateMachineError) == machinev1beta1.InvalidConfigurationMachineError
 }
 
-// NextAttempt returns when the Machine is reconciled again without an event in the cluster; zero is never.
-func NextAttempt(in *Input, wait *Wait) time.Duration { return sooner(wait.Retry, in.Lease.RenewIn) }
+// RequeueAfter returns when the Machine is reconciled again without an event in the cluster; zero is never.
+func RequeueAfter(in *Input, wait *Wait) time.Duration {
+	return sooner(wait.RequeueAfter, in.Lease.RenewIn)
+}
 
 // sooner returns the shorter of two delays; zero is never.
 func sooner(a, b time.Duration) time.Duration {

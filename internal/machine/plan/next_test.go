@@ -94,8 +94,8 @@ func render(step Step) string {
 	if wait.Event.Reason != "" {
 		text += " event " + wait.Event.Reason
 	}
-	if wait.Retry > 0 {
-		text += " retry " + wait.Retry.String()
+	if wait.RequeueAfter > 0 {
+		text += " retry " + wait.RequeueAfter.String()
 	}
 	for _, part := range []struct {
 		text string
@@ -345,7 +345,7 @@ func TestNextAttempt_RenewalOfTheLease(t *testing.T) {
 		{time.Second, time.Minute, time.Second},
 	} {
 		in := newInput(func(in *Input) { in.Lease.RenewIn = c.renew })
-		if got := NextAttempt(in, &Wait{Retry: c.retry}); got != c.want {
+		if got := RequeueAfter(in, &Wait{RequeueAfter: c.retry}); got != c.want {
 			t.Errorf("retry %s, renewal %s: %s, want %s", c.retry, c.renew, got, c.want)
 		}
 	}
@@ -367,7 +367,7 @@ func TestProviderWait_LeastDelay(t *testing.T) {
 		-time.Hour: minProviderRetry, 0: minProviderRetry, time.Millisecond: minProviderRetry, 7 * time.Second: 7 * time.Second,
 	} {
 		for _, call := range []operation{operationCreate, operationGet, operationDelete} {
-			if got := newInput().providerWait(call, provider.RequeueAfter(asked, "busy")).Retry; got != want {
+			if got := newInput().providerWait(call, provider.RequeueAfter(asked, "busy")).RequeueAfter; got != want {
 				t.Errorf("%s asks for %s: again in %s, want %s", call.name, asked, got, want)
 			}
 		}

@@ -49,7 +49,7 @@ func (in *Input) providerWait(call operation, err error) Wait {
 		wait.Condition = isTrue(err.Error())
 	}
 	if after, only := provider.AsRequeueAfter(err); only {
-		wait.Retry = max(after, minProviderRetry)
+		wait.RequeueAfter = max(after, minProviderRetry)
 		return wait
 	}
 	wait.Event = Warning(call.event, err.Error())

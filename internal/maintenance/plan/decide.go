@@ -49,7 +49,7 @@ func Decide(in *Input) Decision {
 	spec := in.Object.GetSpec()
 	if paused.Is(in.Object.GetAnnotations()) {
 		d.Progress.Paused = true
-		if in.IsOwner() {
+		if in.OwnsCordonRecord() {
 			d.Action = RenewLease // the node stays cordoned
 		}
 		return d
@@ -69,7 +69,7 @@ func Decide(in *Input) Decision {
 	}
 	d.Progress.Ignored = in.Settings.Limits.apply(&options)
 	d.Options = options
-	if spec.Drain != nil && spec.Drain.DryRun && !in.IsOwner() {
+	if spec.Drain != nil && spec.Drain.DryRun && !in.OwnsCordonRecord() {
 		d.Action = Preview
 		d.Progress.Retry(RetryDenied)
 		return d
@@ -113,7 +113,7 @@ func (d *Decision) decideRecord(in *Input) {
 // was there before is not known: then everything that node-maintenance-operator would undo is undone, so that the object can be deleted.
 func (in *Input) RecordToUndo() *drain.CordonRecord {
 	switch {
-	case in.IsOwner():
+	case in.OwnsCordonRecord():
 		return in.Record
 	case in.Node != nil && in.Record == nil:
 		return in.inherited()

@@ -109,7 +109,7 @@ func TestDecide_ContinuesNodeMaintenanceOperator(t *testing.T) {
 		in.Node.Spec.Taints = []corev1.Taint{{Key: drain.TaintMedik8s, Effect: corev1.TaintEffectNoSchedule}}
 		in.Node.Labels = map[string]string{drain.LabelExclude: "true"}
 	}))
-	if d.Record == nil || !d.Record.Cordoned || len(d.Record.Taints) != 2 || len(d.Record.Labels) != 1 {
+	if d.Record == nil || !d.Record.CordonedByDrover || len(d.Record.Taints) != 2 || len(d.Record.Labels) != 1 {
 		t.Errorf("the record is %+v", d.Record)
 	}
 }

@@ -33,7 +33,7 @@ func newInput(change ...func(*Input, *medik8s.NodeMaintenance)) *Input {
 // withRecord adds the cordon record of an owner.
 func withRecord(by string) func(*Input, *medik8s.NodeMaintenance) {
 	return func(in *Input, _ *medik8s.NodeMaintenance) {
-		in.Record = &drain.CordonRecord{By: by, Since: start, Cordoned: true}
+		in.Record = &drain.CordonRecord{By: by, Since: start, CordonedByDrover: true}
 	}
 }
 

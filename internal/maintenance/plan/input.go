@@ -95,8 +95,8 @@ type Owner struct {
 // recordID returns the owner in the cordon record of a NodeMaintenance.
 func recordID(uid types.UID) string { return RecordPrefix + string(uid) }
 
-// IsOwner reports whether the cordon record is that of this NodeMaintenance.
-func (in *Input) IsOwner() bool {
+// OwnsCordonRecord reports whether the cordon record is that of this NodeMaintenance.
+func (in *Input) OwnsCordonRecord() bool {
 	return in.Record != nil && in.Record.By == recordID(in.Object.GetUID())
 }
 
@@ -104,7 +104,7 @@ func (in *Input) IsOwner() bool {
 // NodeMaintenance, with which it shares the lease.
 func (in *Input) NeedsOwner() bool {
 	switch {
-	case in.Record == nil, in.IsOwner(), paused.Is(in.Object.GetAnnotations()):
+	case in.Record == nil, in.OwnsCordonRecord(), paused.Is(in.Object.GetAnnotations()):
 		return false
 	case in.Object.GetDeletionTimestamp() != nil:
 		return strings.HasPrefix(in.Record.By, RecordPrefix) && len(in.others()) == 0
@@ -115,7 +115,7 @@ func (in *Input) NeedsOwner() bool {
 // first returns the NodeMaintenance that the node is maintained for in place of this one: the one that has cordoned it, else the oldest; nil for
 // none.
 func (in *Input) first() *Peer {
-	if in.IsOwner() || len(in.Peers) == 0 {
+	if in.OwnsCordonRecord() || len(in.Peers) == 0 {
 		return nil
 	}
 	i := 0
@@ -154,7 +154,7 @@ func (in *Input) inherited() *drain.CordonRecord {
 		return nil
 	}
 	record := &drain.CordonRecord{
-		Cordoned: true, Labels: map[string]*string{},
+		CordonedByDrover: true, Labels: map[string]*string{},
 		Taints: []string{added.Key + ":NoSchedule", corev1.TaintNodeUnschedulable + ":NoSchedule"},
 	}
 	for key, value := range in.Additions.Labels {

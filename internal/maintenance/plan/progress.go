@@ -97,7 +97,7 @@ func (in *Input) SetLease(p *Progress, renewIn time.Duration, err error) error {
 		}
 		p.Retry(RetryDenied)
 	}
-	if in.IsOwner() {
+	if in.OwnsCordonRecord() {
 		p.Cordon = Condition{Met: true, Reason: ReasonCordoned, Message: "the node stays cordoned while Drover cannot renew the lease"}
 	}
 	return nil
@@ -110,10 +110,10 @@ func (in *Input) setHeld(p *Progress, held *nodelease.AlreadyHeldError) {
 	before := meta.FindStatusCondition(status.Conditions, ConditionLeaseHeld)
 	p.Lease = Condition{Reason: ReasonLost, Message: held.Error()}
 	switch {
-	case status.Phase == medik8s.PhaseFailed && before != nil && before.Reason == ReasonLost && !in.IsOwner():
+	case status.Phase == medik8s.PhaseFailed && before != nil && before.Reason == ReasonLost && !in.OwnsCordonRecord():
 		// Given up already; the maintenance begins again when the lease is available.
 		p.Failure = Condition{Reason: ReasonLost, Message: textGivenUp}
-	case in.IsOwner(), before != nil && before.Status == metav1.ConditionTrue:
+	case in.OwnsCordonRecord(), before != nil && before.Status == metav1.ConditionTrue:
 		p.Problem = fmt.Sprintf("%s: %s", textNotExtended, held)
 		if in.Now.Sub(in.lossCounted()) >= in.lossInterval() {
 			p.LeaseErrors++
@@ -145,8 +145,8 @@ func (in *Input) lossCounted() time.Time {
 func (in *Input) GivesUp(p *Progress) bool {
 	status := in.Object.GetStatus()
 	before := meta.FindStatusCondition(status.Conditions, ConditionLeaseHeld)
-	return p.Lease.Reason == ReasonLost && before != nil && before.Reason == ReasonLost && in.IsOwner() && status.Phase != medik8s.PhaseSucceeded &&
-		p.LeaseErrors > maxLeaseErrors && in.Now.Sub(before.LastTransitionTime.Time) >= in.Settings.LeaseLoss
+	return p.Lease.Reason == ReasonLost && before != nil && before.Reason == ReasonLost && in.OwnsCordonRecord() &&
+		status.Phase != medik8s.PhaseSucceeded && p.LeaseErrors > maxLeaseErrors && in.Now.Sub(before.LastTransitionTime.Time) >= in.Settings.LeaseLoss
 }
 
 // GiveUp reports that the node has been uncordoned because its lease was lost.

@@ -62,7 +62,7 @@ func (f *facts) mergeNode(
 		Protected: f.in.Protected.Of(kind),
 		Inherited: func(key string) bool { return f.cameFromMachine(kind, key) },
 		Skip:      func(key string) bool { return f.contended(OnNode, kind, key, problems) },
-		Unconfirmed: func(key string) bool {
+		NeedsConfirmation: func(key string) bool {
 			if _, declared := desired[key]; declared && f.confirmsDeclared(kind, key, after) {
 				return false
 			}

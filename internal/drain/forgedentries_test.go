@@ -76,8 +76,8 @@ func TestCordon_RecordOfAnotherOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "kubevirt.io/drain:NoSchedule medik8s.io/drain:NoSchedule node.kubernetes.io/unschedulable:NoSchedule"
-	if got := strings.Join(change.Record.Taints, " "); got != want || !change.Record.Cordoned || !change.Record.Since.Equal(now) {
-		t.Errorf("taints %s, since %s, cordoned %t; want taints %s", got, change.Record.Since, change.Record.Cordoned, want)
+	if got := strings.Join(change.Record.Taints, " "); got != want || !change.Record.CordonedByDrover || !change.Record.Since.Equal(now) {
+		t.Errorf("taints %s, since %s, cordoned %t; want taints %s", got, change.Record.Since, change.Record.CordonedByDrover, want)
 	}
 	if labels := change.Record.Labels; !reflect.DeepEqual(labels, map[string]*string{"exclude": nil, LabelExclude: nil}) {
 		t.Errorf("labels %v", labels)

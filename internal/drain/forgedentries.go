@@ -32,10 +32,11 @@ func (a Additions) withMaintenance() Additions {
 	return Additions{Taints: slices.Concat(MaintenanceAdditions.Taints, a.Taints), Labels: labels}
 }
 
-// restorable returns the part of a cordon record that may be restored: the cordon and its taint, and what is among the additions. A kubelet may write
-// the annotations of its own Node, and so the record: the record does not authorize a change of anything else, above all not of the taints and
-// labels that NodeRestriction protects against the kubelet. An invalid label value is dropped, because the API server would deny the whole patch.
-func restorable(record *CordonRecord, additions Additions) *CordonRecord {
+// withoutForgedEntries returns the part of a cordon record that may be restored: the cordon and its taint, and what is among the additions. A
+// kubelet may write the annotations of its own Node, and so the record: the record does not authorize a change of anything else, above all not of
+// the taints and labels that NodeRestriction protects against the kubelet. An invalid label value is dropped, because the API server would deny
+// the whole patch.
+func withoutForgedEntries(record *CordonRecord, additions Additions) *CordonRecord {
 	ids := []string{taintID(cordonTaint)}
 	for _, taint := range additions.Taints {
 		ids = append(ids, taintID(taint))

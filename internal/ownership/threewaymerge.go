@@ -47,8 +47,8 @@ type Input struct {
 	Inherited func(key string) bool
 	// Skip reports keys that are left as they are for now: neither set, removed, nor disowned. One that is as declared is owned nevertheless.
 	Skip func(key string) bool
-	// Unconfirmed reports keys for which Owned and Released are not reason enough to remove or overwrite them; nil is none.
-	Unconfirmed func(key string) bool
+	// NeedsConfirmation reports keys for which Owned and Released are not reason enough to remove or overwrite them; nil is none.
+	NeedsConfirmation func(key string) bool
 	// Disown reports owned keys that are not owned any more, without being removed.
 	Disown func(key string) bool
 	// Policy applies to keys that another writer set first.
@@ -89,15 +89,15 @@ func (r Result) Changed() bool { return len(r.Set) > 0 || len(r.Remove) > 0 }
 func Merge(in Input) Result {
 	m := merger{in: in, out: Result{Set: map[string]string{}, Owned: Keys{}, Released: map[string]Release{}}}
 	for _, key := range slices.Sorted(maps.Keys(in.Desired)) {
-		m.declared(key, in.Desired[key])
+		m.decideDeclared(key, in.Desired[key])
 	}
 	for _, key := range slices.Sorted(maps.Keys(in.Owned)) {
 		if _, declared := in.Desired[key]; !declared {
-			m.dropped(key)
+			m.decideUndeclared(key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(in.Released)) {
-		m.released(key, in.Released[key])
+		m.decideRecentlyRemoved(key, in.Released[key])
 	}
 	slices.Sort(m.out.Remove)
 	return m.out
@@ -108,9 +108,9 @@ type merger struct {
 	out Result
 }
 
-// declared decides a key that is declared now. One that is live as declared is owned, even when it is skipped: that needs no write, and otherwise it
-// would stay when it is no longer declared.
-func (m *merger) declared(key, desired string) {
+// decideDeclared decides a key that is declared now. One that is live as declared is owned, even when it is skipped: that needs no write, and
+// otherwise it would stay when it is no longer declared.
+func (m *merger) decideDeclared(key, desired string) {
 	live, present := m.in.Live[key]
 	asDeclared := present && live == desired
 	switch {
@@ -135,7 +135,7 @@ func (m *merger) declared(key, desired string) {
 // mayChange reports whether a live value other than the declared one may be overwritten.
 func (m *merger) mayChange(key, live string) bool {
 	recorded := m.in.Owned.Has(key) || m.wasRestored(key, live)
-	return recorded && !is(m.in.Unconfirmed, key) || is(m.in.Inherited, key) || m.in.Policy == Adopt
+	return recorded && !is(m.in.NeedsConfirmation, key) || is(m.in.Inherited, key) || m.in.Policy == Adopt
 }
 
 // wasRestored reports whether a live value is one that Drover removed recently and a writer with a stale cache restored.
@@ -150,8 +150,8 @@ func (m *merger) isRecent(release Release) bool {
 	return age >= 0 && age < int64(ReleaseWindow/time.Second)
 }
 
-// dropped decides a key that was owned and is no longer declared.
-func (m *merger) dropped(key string) {
+// decideUndeclared decides a key that was owned and is no longer declared.
+func (m *merger) decideUndeclared(key string) {
 	live, present := m.in.Live[key]
 	switch {
 	case is(m.in.Protected, key):
@@ -160,7 +160,7 @@ func (m *merger) dropped(key string) {
 		m.out.Owned.Add(key)
 	case is(m.in.Disown, key), !present:
 		// Disowned on request, or removed already.
-	case is(m.in.Unconfirmed, key):
+	case is(m.in.NeedsConfirmation, key):
 		m.out.Owned.Add(key)
 		m.out.Unconfirmed = append(m.out.Unconfirmed, key)
 	default:
@@ -169,15 +169,15 @@ func (m *merger) dropped(key string) {
 	}
 }
 
-// released decides a key that was removed recently and is neither declared nor owned now.
-func (m *merger) released(key string, release Release) {
+// decideRecentlyRemoved decides a key that was removed recently and is neither declared nor owned now.
+func (m *merger) decideRecentlyRemoved(key string, release Release) {
 	_, declared := m.in.Desired[key]
 	if declared || m.in.Owned.Has(key) || !m.isRecent(release) {
 		return
 	}
 	m.out.Released[key] = release
 	live, present := m.in.Live[key]
-	if present && live == release.Value && !is(m.in.Protected, key) && !is(m.in.Skip, key) && !is(m.in.Unconfirmed, key) {
+	if present && live == release.Value && !is(m.in.Protected, key) && !is(m.in.Skip, key) && !is(m.in.NeedsConfirmation, key) {
 		m.out.Remove = append(m.out.Remove, key)
 		m.out.Returned = append(m.out.Returned, key)
 	}

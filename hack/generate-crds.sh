@@ -33,3 +33,4 @@ generate() {
 
 generate nodemaintenance medik8s kubevirt
 generate mutex mutex
+generate nodegroup drover

@@ -1,0 +1,256 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Capability is a part of Drover that disrupts Nodes.
+//
+// +kubebuilder:validation:Enum=Maintenance;Remediation;Upgrade;Metadata;Replacement
+type Capability string
+
+// The capabilities.
+const (
+	// CapabilityMaintenance: NodeMaintenances.
+	CapabilityMaintenance Capability = "Maintenance"
+	// CapabilityRemediation: MachineHealthChecks.
+	CapabilityRemediation Capability = "Remediation"
+	// CapabilityUpgrade: gated upgrades.
+	CapabilityUpgrade Capability = "Upgrade"
+	// CapabilityMetadata: taints with the effect NoExecute.
+	CapabilityMetadata Capability = "Metadata"
+	// CapabilityReplacement: Machines that are outdated.
+	CapabilityReplacement Capability = "Replacement"
+)
+
+// PersonMaintenance says what happens to a NodeMaintenance that a user creates when the budget is used up.
+//
+// +kubebuilder:validation:Enum=Report;Queue
+type PersonMaintenance string
+
+// The policies.
+const (
+	// PersonReport begins the maintenance, and reports that the budget is exceeded.
+	PersonReport PersonMaintenance = "Report"
+	// PersonQueue begins the maintenance when the budget allows it.
+	PersonQueue PersonMaintenance = "Queue"
+)
+
+// Disruption bounds how many Nodes Drover makes unavailable at once, and when.
+type Disruption struct {
+	// MaxUnavailable is how many Nodes may be unavailable while Drover makes another one unavailable. A percentage is of the Nodes that have been
+	// initialized, rounded up as Karpenter does:
+	// https://github.com/kubernetes-sigs/karpenter/blob/v1.6.0/pkg/apis/v1/nodepool.go
+	//
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100000)",message="must be between 0 and 100000, or a percentage"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// PerCapability are lower bounds for single capabilities. They are ceilings: what one capability does not use, another one may.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=capability
+	// +kubebuilder:validation:MaxItems=5
+	PerCapability []CapabilityBudget `json:"perCapability,omitempty"`
+	// Remediation bounds how fast MachineHealthChecks replace Machines.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	Remediation *RemediationPace `json:"remediation,omitempty"`
+	// PersonMaintenance says what happens to a NodeMaintenance that a user creates when the budget is used up.
+	//
+	// +optional
+	// +kubebuilder:default=Report
+	PersonMaintenance PersonMaintenance `json:"personMaintenance,omitempty"`
+	// UnavailableTaints are keys of taints that mark a Node as unavailable, beside those that Drover knows.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=317
+	UnavailableTaints []string `json:"unavailableTaints,omitempty"`
+	// Windows are when disruptions may begin. Without any, they may at any time.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Windows []Window `json:"windows,omitempty"`
+	// Freezes are when no disruption begins, whatever the windows say.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Freezes []Freeze `json:"freezes,omitempty"`
+	// Exempt are the capabilities that windows and freezes do not concern. Waiting saves no dead Node, so that Remediation is exempt by default.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:default={Remediation}
+	// +kubebuilder:validation:MaxItems=5
+	Exempt []Capability `json:"exempt,omitempty"`
+}
+
+// CapabilityBudget is the bound of one capability.
+type CapabilityBudget struct {
+	// Capability is whom the bound is for.
+	Capability Capability `json:"capability"`
+	// MaxUnavailable is how many Nodes the capability may make unavailable at once. A percentage is rounded up.
+	//
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100000)",message="must be between 0 and 100000, or a percentage"
+	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
+}
+
+// RemediationPace bounds how fast MachineHealthChecks replace Machines.
+type RemediationPace struct {
+	// MaxInFlight is how many Machines are remediated at once: deleted or handed to an external remediation, and their replacement not Ready.
+	// A percentage is rounded up.
+	//
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100000)",message="must be between 0 and 100000, or a percentage"
+	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
+	// MinInterval is the time between two remediations.
+	//
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+)$') && duration(self) <= duration('168h')",message="must be a duration of at most 168h, such as 10m"
+	MinInterval *metav1.Duration `json:"minInterval,omitempty"`
+}
+
+// Window is a period that repeats.
+type Window struct {
+	// Schedule is when the window opens, as five fields of cron: minute, hour, day of month, month, day of week. A time that a change of the clock
+	// skips opens the window at the end of the gap, and a time that occurs twice opens it once.
+	//
+	// +kubebuilder:validation:MinLength=9
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^\S+ \S+ \S+ \S+ \S+$`
+	Schedule string `json:"schedule"`
+	// Duration is how long the window stays open, in elapsed time.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="must be a duration between 1m and 168h, such as 6h"
+	Duration metav1.Duration `json:"duration"`
+	// TimeZone is the name of a time zone, such as Europe/Berlin.
+	//
+	// +optional
+	// +kubebuilder:default=UTC
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`
+	TimeZone string `json:"timeZone,omitempty"`
+	// MinRemaining is how much time of the window must be left for a disruption to begin.
+	//
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+)$') && duration(self) <= duration('168h')",message="must be a duration of at most 168h, such as 30m"
+	MinRemaining *metav1.Duration `json:"minRemaining,omitempty"`
+}
+
+// Freeze is a period in which no disruption begins.
+//
+// +kubebuilder:validation:XValidation:rule="self.from < self.to",message="from must be before to"
+type Freeze struct {
+	// From is when it begins.
+	//
+	// +kubebuilder:validation:Format=date-time
+	From metav1.Time `json:"from"`
+	// To is when it ends.
+	//
+	// +kubebuilder:validation:Format=date-time
+	To metav1.Time `json:"to"`
+	// Reason says why, for users.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+}
+
+// ReplacementType says whether outdated Machines are replaced.
+//
+// +kubebuilder:validation:Enum=None;RollingUpdate
+type ReplacementType string
+
+// The types.
+const (
+	// ReplacementNone replaces no Machine.
+	ReplacementNone ReplacementType = "None"
+	// ReplacementRollingUpdate replaces them within the budget.
+	ReplacementRollingUpdate ReplacementType = "RollingUpdate"
+)
+
+// Replacement replaces Machines whose providerSpec no longer matches the template of their MachineSet.
+//
+// +kubebuilder:validation:XValidation:rule="self.type == 'None' || !has(self.maxSurge) || (type(self.maxSurge) == string ? self.maxSurge != '0%' : self.maxSurge != 0) || !has(self.maxInFlight) || (type(self.maxInFlight) == string ? self.maxInFlight != '0%' : self.maxInFlight != 0)",message="maxSurge and maxInFlight cannot be 0 both"
+type Replacement struct {
+	// Type is None or RollingUpdate.
+	//
+	// +optional
+	// +kubebuilder:default=None
+	Type ReplacementType `json:"type,omitempty"`
+	// MaxSurge is how many Machines are created beyond spec.replicas of a MachineSet. A percentage is rounded up.
+	//
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 1000)",message="must be between 0 and 1000, or a percentage"
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+	// MaxInFlight is how many Machines are replaced at once. A percentage is rounded up.
+	//
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 1000)",message="must be between 0 and 1000, or a percentage"
+	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
+	// MinReadySeconds is how long a new Machine's Node must have been Ready before an old Machine goes.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+	// ProgressDeadline is how long a new Machine may take to become Ready before the replacement stops.
+	//
+	// +optional
+	// +kubebuilder:default="30m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+$') && duration(self) > duration('0s') && duration(self) <= duration('168h')",message="must be a duration above 0 and of at most 168h, such as 30m"
+	ProgressDeadline *metav1.Duration `json:"progressDeadline,omitempty"`
+}
+
+// Reservation is a Node that a capability may disrupt within its group's budget. It is recorded before the Node is disrupted.
+type Reservation struct {
+	// Node is the Node's name.
+	//
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node"`
+	// UID is the Node's UID.
+	//
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	UID types.UID `json:"uid"`
+	// Capability is who disrupts it.
+	Capability Capability `json:"capability"`
+	// Object is what it is disrupted for, as kind/name or kind/namespace/name.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=600
+	Object string `json:"object,omitempty"`
+	// Time is when the reservation was made or renewed.
+	Time metav1.Time `json:"time"`
+}

@@ -1,0 +1,168 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Phase says in one word what a group does.
+//
+// +kubebuilder:validation:Enum=Idle;Rolling;Waiting;Stopped;Suspended
+type Phase string
+
+// The phases.
+const (
+	// PhaseIdle: every Node is as the group declares.
+	PhaseIdle Phase = "Idle"
+	// PhaseRolling: Nodes are being changed or replaced.
+	PhaseRolling Phase = "Rolling"
+	// PhaseWaiting: there is something to do, and condition Blocked or Progressing says what it waits for.
+	PhaseWaiting Phase = "Waiting"
+	// PhaseStopped: the roll-out has stopped, and goes on when the spec changes or a user resumes it.
+	PhaseStopped Phase = "Stopped"
+	// PhaseSuspended: spec.suspend is set.
+	PhaseSuspended Phase = "Suspended"
+)
+
+// Condition types of NodeGroup.
+const (
+	// ConditionReady: every Node of the group is as declared.
+	ConditionReady = "Ready"
+	// ConditionProgressing: Nodes are being changed or replaced.
+	ConditionProgressing = "Progressing"
+	// ConditionBlocked: something must happen first.
+	ConditionBlocked = "Blocked"
+	// ConditionOverlapping: other groups select Nodes of this group, or this group Nodes of theirs.
+	ConditionOverlapping = "Overlapping"
+)
+
+// NodeGroupStatus is what a group does. It has no list that grows with the number of Nodes: ownedKeys and reservations are bounded.
+type NodeGroupStatus struct {
+	// ObservedGeneration is the generation of the spec that the status is about.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Nodes is how many Nodes the group has: the sum of synced, pending, conflicts, refused and held.
+	//
+	// +optional
+	Nodes int32 `json:"nodes"`
+	// Synced is how many of them carry what is declared.
+	//
+	// +optional
+	Synced int32 `json:"synced"`
+	// Pending is how many will be written.
+	//
+	// +optional
+	Pending int32 `json:"pending,omitempty"`
+	// Conflicts is how many have a key that another writer has set.
+	//
+	// +optional
+	Conflicts int32 `json:"conflicts,omitempty"`
+	// Refused is how many lack a declared key because it belongs to the system.
+	//
+	// +optional
+	Refused int32 `json:"refused,omitempty"`
+	// Held is how many are paused, or contended by another writer.
+	//
+	// +optional
+	Held int32 `json:"held,omitempty"`
+	// Unavailable is how many count against the budget.
+	//
+	// +optional
+	Unavailable int32 `json:"unavailable"`
+	// Outdated is how many have a Machine that does not match the template of its MachineSet.
+	//
+	// +optional
+	Outdated int32 `json:"outdated,omitempty"`
+	// Budget is spec.disruption.maxUnavailable as a number; absent without a budget.
+	//
+	// +optional
+	Budget *int32 `json:"budget,omitempty"`
+	// Phase says in one word what the group does.
+	//
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// Rollout is where the roll-out of metadata is.
+	//
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
+	// Window says whether disruptions may begin.
+	//
+	// +optional
+	Window *WindowStatus `json:"window,omitempty"`
+	// OwnedKeys are the keys that the group declares or has declared, by kind: label/KEY, annotation/KEY and taint/KEY:EFFECT. A key that only
+	// a Node's own record names is not removed, since a kubelet can write that record.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=400
+	OwnedKeys []string `json:"ownedKeys,omitempty"`
+	// Reservations are the Nodes that are being disrupted within the budget.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=node
+	// +listMapKey=capability
+	// +kubebuilder:validation:MaxItems=512
+	Reservations []Reservation `json:"reservations,omitempty"`
+	// Conditions say whether the group's Nodes are as declared, and what it waits for.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// RolloutStatus is where a roll-out of metadata is.
+type RolloutStatus struct {
+	// Revision identifies what is rolled out.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Revision string `json:"revision,omitempty"`
+	// Wave is the current wave and how many there are, such as 2/5.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Wave string `json:"wave,omitempty"`
+	// StartTime is when the roll-out of this revision began.
+	//
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// WaveEndTime is when the last wave was over.
+	//
+	// +optional
+	WaveEndTime *metav1.Time `json:"waveEndTime,omitempty"`
+	// NotReady is how many Nodes were NotReady when the roll-out began.
+	//
+	// +optional
+	NotReady int32 `json:"notReady,omitempty"`
+	// Stopped says why the roll-out has stopped; empty while it has not.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Stopped string `json:"stopped,omitempty"`
+	// WaitingFor names at most five Nodes that the current wave waits for.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	// +kubebuilder:validation:items:MaxLength=253
+	WaitingFor []string `json:"waitingFor,omitempty"`
+}
+
+// WindowStatus says whether disruptions may begin.
+type WindowStatus struct {
+	// Open is whether they may.
+	Open bool `json:"open"`
+	// NextChange is when that changes; absent for never.
+	//
+	// +optional
+	NextChange *metav1.Time `json:"nextChange,omitempty"`
+	// Reason says why not, if it is because of a freeze.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Reason string `json:"reason,omitempty"`
+}

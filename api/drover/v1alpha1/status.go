@@ -105,6 +105,10 @@ type NodeGroupStatus struct {
 	// +listMapKey=capability
 	// +kubebuilder:validation:MaxItems=512
 	Reservations []Reservation `json:"reservations,omitempty"`
+	// LastRemediationTime is when the last remediation of a Machine was reserved; spec.disruption.remediation.minInterval counts from it.
+	//
+	// +optional
+	LastRemediationTime *metav1.Time `json:"lastRemediationTime,omitempty"`
 	// Conditions say whether the group's Nodes are as declared, and what it waits for.
 	//
 	// +optional

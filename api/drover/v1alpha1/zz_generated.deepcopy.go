@@ -336,6 +336,10 @@ func (in *NodeGroupStatus) DeepCopyInto(out *NodeGroupStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.LastRemediationTime != nil {
+		in, out := &in.LastRemediationTime, &out.LastRemediationTime
+		*out = (*in).DeepCopy()
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]v1.Condition, len(*in))

@@ -1,0 +1,194 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// MaxReservations is how many reservations the status of a NodeGroup can have.
+const MaxReservations = 512
+
+// Recheck is when a request that waits for others is decided again without an event: a node lease expires without one.
+const Recheck = time.Minute
+
+// Request asks for a place in the budget, to disrupt a Node.
+type Request struct {
+	// Node and UID are those of the Node. Without a UID it is the Node that has the name now.
+	Node string
+	UID  types.UID
+	// Capability is what disrupts the Node, Object what it does that for.
+	Capability v1alpha1.Capability
+	Object     string
+	// Person reports that a person asked for the disruption: a NodeMaintenance that no controller owns.
+	Person bool
+	// Since is when the object began to wait.
+	Since time.Time
+}
+
+// reservation returns what is recorded when the request is admitted.
+func (r *Request) reservation(now time.Time) v1alpha1.Reservation {
+	return v1alpha1.Reservation{Node: r.Node, UID: r.UID, Capability: r.Capability, Object: r.Object, Time: metav1.NewTime(now)}
+}
+
+// Window says whether disruptions may begin now. The zero value is an open one without end.
+type Window struct {
+	Closed bool
+	// Reason is ReasonWindowClosed or ReasonFrozen, and Message says until when.
+	Reason, Message string
+	// Changes is when the window opens or closes next; zero is never.
+	Changes time.Time
+}
+
+// Input is what Admit decides by. It does not change it.
+type Input struct {
+	Now   time.Time
+	Group *v1alpha1.NodeGroup
+	// Members are those of the group, Leased the names of the Nodes that have a valid lease.
+	Members *Members
+	Leased  map[string]bool
+	Window  Window
+	// Waiting are the requests of the group that wait.
+	Waiting *Queue
+}
+
+// Answer is the decision about a request.
+type Answer struct {
+	// Allowed reports that the disruption may begin, once Reservation is recorded.
+	Allowed bool
+	// Reservation is nil where no reservation is needed. Recorded reports that the group has it already.
+	Reservation *v1alpha1.Reservation
+	Recorded    bool
+	// Reason and Message say why the request waits, or, where it is allowed, which limit it exceeds.
+	Reason, Message string
+	// After is when to ask again without an event; zero is never.
+	After time.Duration
+
+	Counts
+}
+
+// denial is why a request is not admitted.
+type denial struct {
+	reason, message string
+	after           time.Duration
+}
+
+// Admit decides about a request.
+func Admit(in *Input, request *Request) Answer {
+	if in.Group == nil || in.Group.Spec.Disruption == nil {
+		return Answer{Allowed: true}
+	}
+	t := newTally(in)
+	counts := t.Counts // before others in the queue are counted
+	closed := gate(in, request)
+	for i := range in.Group.Status.Reservations {
+		recorded := in.Group.Status.Reservations[i]
+		if !request.Matches(&recorded) {
+			continue
+		}
+		if closed != nil {
+			return in.denied(closed, counts)
+		}
+		return Answer{Allowed: true, Recorded: true, Reservation: &recorded, Counts: counts}
+	}
+	reservation := request.reservation(in.Now)
+	if member, found := in.Members.get(request.Node, request.UID); found {
+		reservation.UID = member.UID
+	}
+	refused := closed
+	if refused == nil {
+		refused = t.check(in, request)
+	}
+	switch {
+	case refused == nil && !in.reports(request):
+		refused = t.turn(in, request)
+	case refused != nil && in.reports(request) && refused.reason != ReasonSuspended:
+		answer := Answer{Allowed: true, Reservation: &reservation, Reason: ReasonBudgetExceeded, Message: refused.message, Counts: counts}
+		if refused.reason == ReasonTooManyReservations {
+			answer.Reservation = nil
+		}
+		return answer
+	}
+	if refused != nil {
+		return in.denied(refused, counts)
+	}
+	return Answer{Allowed: true, Reservation: &reservation, Counts: counts}
+}
+
+// Next returns the waiting requests that would be admitted now, at most so many, in the order of their turns.
+func Next(in *Input, most int) (requests []Request) {
+	if in.Group == nil || in.Group.Spec.Disruption == nil {
+		return slices.Collect(in.Waiting.All(in.Now))
+	}
+	t := newTally(in)
+	for waiting := range in.Waiting.All(in.Now) {
+		if len(requests) == most {
+			break
+		}
+		if gate(in, &waiting) == nil && t.check(in, &waiting) == nil {
+			t.reserve(waiting.reservation(in.Now))
+			requests = append(requests, waiting)
+		}
+	}
+	return requests
+}
+
+// Count returns what the budget of a group is compared with.
+func Count(in *Input) Counts { return newTally(in).Counts }
+
+// Matches reports whether a reservation is the one of a request.
+func (r *Request) Matches(reservation *v1alpha1.Reservation) bool {
+	return r.key() == KeyOf(reservation) && (r.UID == "" || r.UID == reservation.UID)
+}
+
+// KeyOf returns the key of a reservation.
+func KeyOf(reservation *v1alpha1.Reservation) Key {
+	return Key{reservation.Node, reservation.Capability, reservation.Object}
+}
+
+// reports reports whether a request is admitted even where the budget has no place for it.
+func (in *Input) reports(request *Request) bool {
+	return request.Person && in.Group.Spec.Disruption.PersonMaintenance != v1alpha1.PersonQueue
+}
+
+func (in *Input) denied(d *denial, counts Counts) Answer {
+	return Answer{Reason: d.reason, Message: fmt.Sprintf("NodeGroup %s: %s", in.Group.Name, d.message), After: d.after, Counts: counts}
+}
+
+// gate denies what may not begin now, whatever the budget.
+func gate(in *Input, request *Request) *denial {
+	switch spec := &in.Group.Spec; {
+	case spec.Suspend:
+		return &denial{reason: ReasonSuspended, message: "spec.suspend is set; no disruption begins until it is removed"}
+	case in.Window.Closed && !slices.Contains(spec.Disruption.Exempt, request.Capability):
+		d := &denial{reason: in.Window.Reason, message: in.Window.Message}
+		if !in.Window.Changes.IsZero() {
+			d.after = max(in.Window.Changes.Sub(in.Now), time.Millisecond)
+		}
+		return d
+	}
+	return nil
+}
+
+// turn denies a request for which there is no place left once those before it have theirs.
+func (t *tally) turn(in *Input, request *Request) *denial {
+	for waiting := range in.Waiting.All(in.Now) {
+		if !before(&waiting, request, in.Now) {
+			return nil
+		}
+		if waiting.key() == request.key() || gate(in, &waiting) != nil || t.check(in, &waiting) != nil {
+			continue
+		}
+		t.reserve(waiting.reservation(in.Now))
+		if t.check(in, request) != nil {
+			const text = "Node %s waits for its turn: %s of Node %s is first"
+			return &denial{reason: ReasonQueued, message: fmt.Sprintf(text, request.Node, waiting.Capability, waiting.Node), after: Recheck}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package plan
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// maxWait is how long a request waits for others with a higher rank. Then it is next.
+const maxWait = time.Hour
+
+// order has the ranks of capabilities behind a person's requests.
+var order = []v1alpha1.Capability{
+	v1alpha1.CapabilityRemediation, v1alpha1.CapabilityMaintenance, v1alpha1.CapabilityUpgrade, v1alpha1.CapabilityMetadata,
+	v1alpha1.CapabilityReplacement,
+}
+
+// rank returns the place of a request among those that began to wait at the same time.
+func (r *Request) rank() int {
+	if r.Person {
+		return 0
+	}
+	if at := slices.Index(order, r.Capability); at >= 0 {
+		return at + 1
+	}
+	return len(order)
+}
+
+// key identifies a request, whatever else has changed in it.
+func (r *Request) key() Key { return Key{r.Node, r.Capability, r.Object} }
+
+// Key identifies a request and its reservation.
+type Key struct {
+	Node       string
+	Capability v1alpha1.Capability
+	Object     string
+}
+
+// compare orders requests of one rank.
+func compare(a, b Request) int {
+	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Capability, b.Capability))
+}
+
+// Queue has the requests of a group that wait. The zero value is empty.
+type Queue struct {
+	byKey map[Key]Request
+	ranks [][]Request
+}
+
+// Put adds a request. One that waits already keeps its age.
+func (q *Queue) Put(r Request) {
+	if q.byKey == nil {
+		q.byKey, q.ranks = map[Key]Request{}, make([][]Request, len(order)+1)
+	}
+	if waiting, found := q.byKey[r.key()]; found {
+		if waiting.Since.Before(r.Since) {
+			r.Since = waiting.Since
+		}
+		q.Remove(r.key())
+	}
+	q.byKey[r.key()] = r
+	rank := &q.ranks[r.rank()]
+	at, _ := slices.BinarySearchFunc(*rank, r, compare)
+	*rank = slices.Insert(*rank, at, r)
+}
+
+// Remove removes a request.
+func (q *Queue) Remove(key Key) {
+	r, found := q.byKey[key]
+	if !found {
+		return
+	}
+	delete(q.byKey, key)
+	rank := &q.ranks[r.rank()]
+	if at, found := slices.BinarySearchFunc(*rank, r, compare); found {
+		*rank = slices.Delete(*rank, at, at+1)
+	}
+}
+
+// Get returns a request that waits.
+func (q *Queue) Get(key Key) (Request, bool) {
+	r, found := q.byKey[key]
+	return r, found
+}
+
+// Len returns how many requests wait.
+func (q *Queue) Len() int { return len(q.byKey) }
+
+// All returns the requests in the order of their turns: those that have waited for an hour by age, then the others by rank and age.
+func (q *Queue) All(now time.Time) iter.Seq[Request] {
+	return func(yield func(Request) bool) {
+		rest := slices.Clone(q.ranks)
+		for {
+			next := -1
+			for rank := range rest {
+				switch {
+				case len(rest[rank]) == 0:
+				case next < 0:
+					next = rank
+				case !isAged(&rest[rank][0], now):
+				case !isAged(&rest[next][0], now) || compare(rest[rank][0], rest[next][0]) < 0:
+					next = rank
+				}
+			}
+			if next < 0 || !yield(rest[next][0]) {
+				return
+			}
+			rest[next] = rest[next][1:]
+		}
+	}
+}
+
+// before reports whether a request has its turn before another one.
+func before(a, b *Request, now time.Time) bool {
+	switch first, second := isAged(a, now), isAged(b, now); {
+	case first != second:
+		return first
+	case first:
+		return compare(*a, *b) < 0
+	}
+	return cmp.Or(cmp.Compare(a.rank(), b.rank()), compare(*a, *b)) < 0
+}
+
+func isAged(r *Request, now time.Time) bool { return now.Sub(r.Since) >= maxWait }

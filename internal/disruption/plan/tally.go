@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// Counts are what a budget is compared with.
+type Counts struct {
+	// Expected is how many Nodes the group should have: its initialized members and the Nodes that are gone and still reserved. Percentages are of it.
+	Expected int
+	// Limit is how many of them may be unavailable.
+	Limit int
+	// Unavailable counts those with a sign or a reservation.
+	Unavailable int
+	// ReservedReady counts the Ready Nodes with a reservation.
+	ReservedReady int
+}
+
+// tally counts what is disrupted in a group, and what a reservation adds to that.
+type tally struct {
+	Counts
+
+	members *Members
+	leased  map[string]bool
+	// reserved has the Nodes with a reservation, by capability those of each.
+	reserved   map[place]v1alpha1.Reservation
+	capability map[v1alpha1.Capability]map[place]bool
+	// remediated is when the last remediation began.
+	remediated time.Time
+}
+
+// place identifies a Node. A Node that was deleted and created again has another UID.
+type place struct {
+	name string
+	uid  types.UID
+}
+
+func newTally(in *Input) *tally {
+	t := &tally{
+		members: in.Members, leased: in.Leased,
+		reserved: map[place]v1alpha1.Reservation{}, capability: map[v1alpha1.Capability]map[place]bool{},
+	}
+	if last := in.Group.Status.LastRemediationTime; last != nil {
+		t.remediated = last.Time
+	}
+	t.Expected, t.Unavailable = in.Members.initialized, len(in.Members.unavailable)
+	for name := range in.Leased {
+		if member, found := in.Members.byName[name]; found && !member.Joining && member.Sign == "" {
+			t.Unavailable++
+		}
+	}
+	for i := range in.Group.Status.Reservations {
+		t.reserve(in.Group.Status.Reservations[i])
+	}
+	t.Limit = Limit(in.Group.Spec.Disruption.MaxUnavailable, t.Expected)
+	return t
+}
+
+// reserve counts a reservation. Two reservations of a Node disrupt one Node.
+func (t *tally) reserve(r v1alpha1.Reservation) {
+	at := place{r.Node, r.UID}
+	if t.capability[r.Capability] == nil {
+		t.capability[r.Capability] = map[place]bool{}
+	}
+	t.capability[r.Capability][at] = true
+	if r.Capability == v1alpha1.CapabilityRemediation && r.Time.After(t.remediated) {
+		t.remediated = r.Time.Time
+	}
+	if _, found := t.reserved[at]; found {
+		return
+	}
+	t.reserved[at] = r
+	member, found := t.members.get(r.Node, r.UID)
+	switch {
+	case !found:
+		t.Expected++
+		t.Unavailable++
+	case member.Joining:
+	default:
+		if member.Ready {
+			t.ReservedReady++
+		}
+		if member.Sign == "" && !t.leased[member.Name] {
+			t.Unavailable++
+		}
+	}
+}
+
+// isUnavailable reports whether a member has a sign or a reservation.
+func (t *tally) isUnavailable(member *Member) bool {
+	return member.Sign != "" || t.leased[member.Name] || t.isReserved(place{member.Name, member.UID})
+}
+
+func (t *tally) isReserved(at place) bool {
+	_, found := t.reserved[at]
+	return found
+}
+
+// maxNamed is how many Nodes a message names.
+const maxNamed = 5
+
+// names names some of the Nodes that count as unavailable, with the reason.
+func (t *tally) names() string {
+	causes := map[string]string{}
+	for name, sign := range t.members.unavailable {
+		causes[name] = string(sign)
+	}
+	for name := range t.leased {
+		if member, found := t.members.byName[name]; found && !member.Joining && member.Sign == "" {
+			causes[name] = string(SignLeased)
+		}
+	}
+	for at, r := range t.reserved {
+		if member, found := t.members.get(at.name, at.uid); !found || !member.Joining {
+			causes[at.name] = "reserved for " + string(r.Capability)
+		}
+	}
+	names := slices.Sorted(maps.Keys(causes))
+	var parts []string
+	for _, name := range names[:min(len(names), maxNamed)] {
+		parts = append(parts, fmt.Sprintf("%s (%s)", name, causes[name]))
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Limit returns how many of so many Nodes a number or a percentage is; nil is 1. Percentages are rounded up, as the budgets of Karpenter's NodePools
+// are (https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/apis/v1/nodepool.go): 5% of ten Nodes is one, not none. A value that cannot be
+// read, which the CRD rejects, is zero.
+func Limit(value *intstr.IntOrString, nodes int) int {
+	limit, err := intstr.GetScaledValueFromIntOrPercent(cmp.Or(value, new(intstr.FromInt32(1))), nodes, true)
+	if err != nil {
+		return 0
+	}
+	return max(limit, 0)
+}
+
+// describe returns a limit as it was resolved and as it was written.
+func describe(value *intstr.IntOrString, limit int) string {
+	if value == nil || value.Type == intstr.Int {
+		return fmt.Sprint(limit)
+	}
+	return fmt.Sprintf("%d (%s)", limit, value.StrVal)
+}

@@ -13,7 +13,7 @@ TEST_PARALLEL ?= 4
 
 .PHONY: help
 help: ## List the targets.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build drover, kubectl-drover and drover-sandbox into bin/ (some minutes the first time).
@@ -24,11 +24,11 @@ sandbox: ## Build the control plane for demo and tests.
 	@hack/build.sh sandbox
 
 .PHONY: sandbox-node
-sandbox-node: # the program of nodes that kwok does not play: kubelets and hollow nodes
+sandbox-node: ## Build the program of real kubelets and hollow nodes, drover-sandbox-node.
 	@hack/build.sh sandbox node
 
 .PHONY: tools
-tools: # what tests and artefacts need as well: helm, promtool, goreleaser, and the program that makes images
+tools: ## Build what tests and artifacts need: helm, promtool, goreleaser, operator-verify, and the program that makes images.
 	@for tool in helm promtool images operator-verify goreleaser; do hack/tool.sh $$tool >/dev/null; done
 
 .PHONY: images
@@ -63,8 +63,14 @@ demo: ## Show the main job on a control plane of its own (DEMO_NODES=50).
 demo-soak: build ## Run the demo DEMO_SOAK_RUNS=20 times, the second half beside processes that keep all cores busy.
 	@hack/demo-soak.sh
 
+# Checks what -race needs before anything is built: without a C compiler go only says that -race requires cgo.
+.PHONY: race-detector
+race-detector:
+	@compiler="$$(go env CC)"; if [[ "$$(go env CGO_ENABLED)" != 1 ]] || ! command -v "$${compiler%% *}" >/dev/null; then \
+		echo "make: the race detector needs a C compiler: install gcc or clang, and do not set CGO_ENABLED=0" >&2; exit 1; fi
+
 .PHONY: test
-test: sandbox-node tools ## Run all tests, with the race detector.
+test: race-detector sandbox-node tools ## Run all tests, with the race detector.
 	go test -race -timeout 30m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
 	cd tools/images && go test ./...
 	cd sandbox && CGO_ENABLED=0 go test -trimpath $(TEST_FLAGS) ./internal/kubelet ./internal/machineconfig # these do not import Kubernetes
@@ -74,23 +80,23 @@ test: sandbox-node tools ## Run all tests, with the race detector.
 bench: bench-rollouts bench-drains bench-machines bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains against what budgets allow (55 minutes).
 
 .PHONY: bench-rollouts
-bench-rollouts: build # roll-outs of 500, 2000 and 5000 Machines (BENCH_SIZES=...)
+bench-rollouts: build ## Measure roll-outs of 500, 2000 and 5000 Machines (BENCH_SIZES=500,2000).
 	go run ./test/bench $(if $(BENCH_SIZES),-sizes $(BENCH_SIZES)) -json bench.json
 
 .PHONY: bench-drains
-bench-drains: build # drains of 50 nodes at once, and memory with 50,000 pods (BENCH_DRAINS="-large 0" ...)
+bench-drains: build ## Measure drains of 50 nodes at the same time, and memory with 50,000 pods (BENCH_DRAINS="-large 0").
 	go run ./test/bench/drains $(BENCH_DRAINS) -json bench-drains.json
 
 .PHONY: bench-machines
-bench-machines: build # a MachineSet from 0 to 1000 and back (BENCH_MACHINES="-machines 200" ...)
+bench-machines: build ## Measure a MachineSet from 0 to 1000 and back (BENCH_MACHINES="-machines 200").
 	go run ./test/bench/machines $(BENCH_MACHINES) -json bench-machines.json
 
 .PHONY: bench-upgrades
-bench-upgrades: build # a gated upgrade of 200 nodes whose Jobs end at once (BENCH_UPGRADES="-nodes 50" ...)
+bench-upgrades: build ## Measure a gated upgrade of 200 nodes whose Jobs end at once (BENCH_UPGRADES="-nodes 50").
 	go run ./test/bench/upgrades $(BENCH_UPGRADES) -json bench-upgrades.json
 
 .PHONY: faults
-faults: sandbox ## Run the fault lanes in full: a kill before and after every write, every way to end an upgrade, an old view of every kind (hours; STALE=all: the last alone).
+faults: race-detector sandbox ## Run the fault lanes in full: a kill before and after every write, every way to end an upgrade, an old view of every kind (hours; STALE=all: the last alone).
 ifeq ($(STALE),)
 	DROVER_CRASH_PLANS=all DROVER_STALE=all go test -race -timeout 300m -p 1 -count=1 -v -run 'TestCrash|TestEverythingIsGivenBack|TestStale|TestRace_NothingForeignIsLost' ./test/faults ./test/upgrade ./test/e2e
 else
@@ -102,7 +108,7 @@ attacks-memory: sandbox ## Fill the API server with 2,000 objects of 250 KB of e
 	DROVER_ATTACKS_FLOOD=2000 go test -count=1 -timeout 30m -v -run TestTenant_FillsTheCache ./test/attacks
 
 .PHONY: simulation
-simulation: ## Run the simulation in full, of which make test runs a sample (SIMULATION_SEEDS=20000).
+simulation: race-detector ## Run the simulation in full, of which make test runs a sample (SIMULATION_SEEDS=20000).
 	DROVER_SIMULATION_SEEDS=$(or $(SIMULATION_SEEDS),500) go test -race -timeout 180m -count=1 -v -run 'TestSimulation' ./test/simulation
 
 .PHONY: fuzz
@@ -118,11 +124,11 @@ generate: ## Write everything that is generated: CRDs, copies of others' CRDs, d
 	go run ./hack/bundle
 
 .PHONY: lint
-lint: # golangci-lint over both modules
+lint: ## Run golangci-lint over both modules.
 	@hack/lint.sh
 
 .PHONY: verify
-verify: ## Generate, tidy and lint; fail when that changes anything.
+verify: ## Generate, tidy and lint, and check the words of the glossary; fail when that changes or finds anything.
 	@hack/verify.sh
 
 .PHONY: vulncheck

@@ -72,10 +72,15 @@ type Answer struct {
 	Counts
 }
 
-// denial is why a request is not admitted.
+// denial is why a request is not admitted. The message is for one that is reported: many are not.
 type denial struct {
-	reason, message string
-	after           time.Duration
+	reason  string
+	message func() string
+	after   time.Duration
+}
+
+func message(format string, arguments ...any) func() string {
+	return func() string { return fmt.Sprintf(format, arguments...) }
 }
 
 // Admit decides about a request.
@@ -108,7 +113,7 @@ func Admit(in *Input, request *Request) Answer {
 	case refused == nil && !in.reports(request):
 		refused = t.turn(in, request)
 	case refused != nil && in.reports(request) && refused.reason != ReasonSuspended:
-		answer := Answer{Allowed: true, Reservation: &reservation, Reason: ReasonBudgetExceeded, Message: refused.message, Counts: counts}
+		answer := Answer{Allowed: true, Reservation: &reservation, Reason: ReasonBudgetExceeded, Message: refused.message(), Counts: counts}
 		if refused.reason == ReasonTooManyReservations {
 			answer.Reservation = nil
 		}
@@ -131,7 +136,7 @@ func Next(in *Input, most int) (requests []Request) {
 			break
 		}
 		if gate(in, &waiting) == nil && t.check(in, &waiting) == nil {
-			t.reserve(waiting.reservation(in.Now))
+			t.reserve(new(waiting.reservation(in.Now)))
 			requests = append(requests, waiting)
 		}
 	}
@@ -143,7 +148,7 @@ func Count(in *Input) Counts { return newTally(in).Counts }
 
 // Matches reports whether a reservation is the one of a request.
 func (r *Request) Matches(reservation *v1alpha1.Reservation) bool {
-	return r.key() == KeyOf(reservation) && (r.UID == "" || r.UID == reservation.UID)
+	return r.Key() == KeyOf(reservation) && (r.UID == "" || r.UID == reservation.UID)
 }
 
 // KeyOf returns the key of a reservation.
@@ -157,16 +162,16 @@ func (in *Input) reports(request *Request) bool {
 }
 
 func (in *Input) denied(d *denial, counts Counts) Answer {
-	return Answer{Reason: d.reason, Message: fmt.Sprintf("NodeGroup %s: %s", in.Group.Name, d.message), After: d.after, Counts: counts}
+	return Answer{Reason: d.reason, Message: fmt.Sprintf("NodeGroup %s: %s", in.Group.Name, d.message()), After: d.after, Counts: counts}
 }
 
 // gate denies what may not begin now, whatever the budget.
 func gate(in *Input, request *Request) *denial {
 	switch spec := &in.Group.Spec; {
 	case spec.Suspend:
-		return &denial{reason: ReasonSuspended, message: "spec.suspend is set; no disruption begins until it is removed"}
+		return &denial{reason: ReasonSuspended, message: message("spec.suspend is set; no disruption begins until it is removed")}
 	case in.Window.Closed && !slices.Contains(spec.Disruption.Exempt, request.Capability):
-		d := &denial{reason: in.Window.Reason, message: in.Window.Message}
+		d := &denial{reason: in.Window.Reason, message: message("%s", in.Window.Message)}
 		if !in.Window.Changes.IsZero() {
 			d.after = max(in.Window.Changes.Sub(in.Now), time.Millisecond)
 		}
@@ -181,13 +186,13 @@ func (t *tally) turn(in *Input, request *Request) *denial {
 		if !before(&waiting, request, in.Now) {
 			return nil
 		}
-		if waiting.key() == request.key() || gate(in, &waiting) != nil || t.check(in, &waiting) != nil {
+		if waiting.Key() == request.Key() || gate(in, &waiting) != nil || t.check(in, &waiting) != nil {
 			continue
 		}
-		t.reserve(waiting.reservation(in.Now))
+		t.reserve(new(waiting.reservation(in.Now)))
 		if t.check(in, request) != nil {
 			const text = "Node %s waits for its turn: %s of Node %s is first"
-			return &denial{reason: ReasonQueued, message: fmt.Sprintf(text, request.Node, waiting.Capability, waiting.Node), after: Recheck}
+			return &denial{reason: ReasonQueued, message: message(text, request.Node, waiting.Capability, waiting.Node), after: Recheck}
 		}
 	}
 	return nil

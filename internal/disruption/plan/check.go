@@ -18,7 +18,7 @@ func (t *tally) check(in *Input, request *Request) *denial {
 		at.uid = member.UID
 	}
 	if len(t.reserved) >= MaxReservations {
-		return &denial{ReasonTooManyReservations, fmt.Sprintf("%d Nodes are reserved, which is as many as can be recorded", len(t.reserved)), Recheck}
+		return &denial{ReasonTooManyReservations, message("%d Nodes are reserved, which is as many as can be recorded", len(t.reserved)), Recheck}
 	}
 	if d := t.checkCapability(in, request, at); d != nil {
 		return d
@@ -32,26 +32,27 @@ func (t *tally) check(in *Input, request *Request) *denial {
 	case t.isReserved(at):
 		return nil
 	case t.ReservedReady >= t.Limit, t.Unavailable >= t.Limit && !t.isUnavailable(&member):
-		const text = "%d of %d Nodes are unavailable, and maxUnavailable is %s: %s"
-		return &denial{
-			ReasonBudgetExhausted, fmt.Sprintf(text, t.Unavailable, t.Expected, describe(spec.MaxUnavailable, t.Limit), t.names()), Recheck,
-		}
+		counts := t.Counts
+		return &denial{ReasonBudgetExhausted, func() string {
+			return fmt.Sprintf("%d of %d Nodes are unavailable, and maxUnavailable is %s: %s",
+				counts.Unavailable, counts.Expected, describe(spec.MaxUnavailable, counts.Limit), t.names())
+		}, Recheck}
 	}
 	return nil
 }
 
 // checkCapability compares a request with the ceilings of its capability, which count every Node that is reserved for it.
 func (t *tally) checkCapability(in *Input, request *Request, at place) *denial {
-	reserved := t.capability[request.Capability]
-	if reserved[at] {
+	if t.reserved[at]&bit(request.Capability) != 0 {
 		return nil
 	}
+	inFlight := t.inFlight[request.Capability]
 	spec := in.Group.Spec.Disruption
 	for i := range spec.PerCapability {
 		ceiling := &spec.PerCapability[i]
-		if limit := Limit(&ceiling.MaxUnavailable, t.Expected); ceiling.Capability == request.Capability && len(reserved) >= limit {
-			return &denial{ReasonCapabilityExhausted, fmt.Sprintf("%d Nodes are reserved for %s, and its maxUnavailable is %s",
-				len(reserved), request.Capability, describe(&ceiling.MaxUnavailable, limit)), Recheck}
+		if limit := Limit(&ceiling.MaxUnavailable, t.Expected); ceiling.Capability == request.Capability && inFlight >= limit {
+			return &denial{ReasonCapabilityExhausted, message("%d Nodes are reserved for %s, and its maxUnavailable is %s",
+				inFlight, request.Capability, describe(&ceiling.MaxUnavailable, limit)), Recheck}
 		}
 	}
 	if request.Capability != v1alpha1.CapabilityRemediation {
@@ -61,7 +62,7 @@ func (t *tally) checkCapability(in *Input, request *Request, at place) *denial {
 	if spec.Remediation != nil {
 		limits = RemediationLimits{spec.Remediation.MaxInFlight, spec.Remediation.MinInterval}
 	}
-	return limits.check(len(reserved), t.Expected, t.remediated, in.Now)
+	return limits.check(inFlight, t.Expected, t.remediated, in.Now)
 }
 
 // RemediationLimits bound how fast Machines are remediated.
@@ -74,9 +75,9 @@ type RemediationLimits struct {
 
 // Check returns why a remediation has to wait, and when to ask again; an empty reason if it need not. It is for Machines outside of any group:
 // inFlight of so many nodes are being remediated, and last is when the last remediation began.
-func (l RemediationLimits) Check(inFlight, nodes int, last, now time.Time) (reason, message string, after time.Duration) {
+func (l RemediationLimits) Check(inFlight, nodes int, last, now time.Time) (reason, text string, after time.Duration) {
 	if d := l.check(inFlight, nodes, last, now); d != nil {
-		return d.reason, d.message, d.after
+		return d.reason, d.message(), d.after
 	}
 	return "", "", 0
 }
@@ -85,7 +86,7 @@ func (l RemediationLimits) check(inFlight, nodes int, last, now time.Time) *deni
 	limit := Limit(l.MaxInFlight, nodes)
 	if inFlight >= limit {
 		const text = "%d remediations are in flight, and maxInFlight is %s"
-		return &denial{ReasonRemediationsLimited, fmt.Sprintf(text, inFlight, describe(l.MaxInFlight, limit)), Recheck}
+		return &denial{ReasonRemediationsLimited, message(text, inFlight, describe(l.MaxInFlight, limit)), Recheck}
 	}
 	if l.MinInterval == nil || last.IsZero() {
 		return nil
@@ -95,5 +96,5 @@ func (l RemediationLimits) check(inFlight, nodes int, last, now time.Time) *deni
 		return nil
 	}
 	const text = "the last remediation began at %s, and minInterval is %s"
-	return &denial{ReasonRemediationInterval, fmt.Sprintf(text, last.UTC().Format(time.RFC3339), l.MinInterval.Duration), next.Sub(now)}
+	return &denial{ReasonRemediationInterval, message(text, last.UTC().Format(time.RFC3339), l.MinInterval.Duration), next.Sub(now)}
 }

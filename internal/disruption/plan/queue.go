@@ -29,8 +29,8 @@ func (r *Request) rank() int {
 	return len(order)
 }
 
-// key identifies a request, whatever else has changed in it.
-func (r *Request) key() Key { return Key{r.Node, r.Capability, r.Object} }
+// Key identifies a request, whatever else has changed in it.
+func (r *Request) Key() Key { return Key{r.Node, r.Capability, r.Object} }
 
 // Key identifies a request and its reservation.
 type Key struct {
@@ -55,13 +55,13 @@ func (q *Queue) Put(r Request) {
 	if q.byKey == nil {
 		q.byKey, q.ranks = map[Key]Request{}, make([][]Request, len(order)+1)
 	}
-	if waiting, found := q.byKey[r.key()]; found {
+	if waiting, found := q.byKey[r.Key()]; found {
 		if waiting.Since.Before(r.Since) {
 			r.Since = waiting.Since
 		}
-		q.Remove(r.key())
+		q.Remove(r.Key())
 	}
-	q.byKey[r.key()] = r
+	q.byKey[r.Key()] = r
 	rank := &q.ranks[r.rank()]
 	at, _ := slices.BinarySearchFunc(*rank, r, compare)
 	*rank = slices.Insert(*rank, at, r)

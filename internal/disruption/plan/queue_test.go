@@ -67,7 +67,7 @@ func TestQueue_PutKeepsAge(t *testing.T) {
 	if got := names(q); !slices.Equal(got, []string{"b", "a"}) || q.Len() != 2 {
 		t.Errorf("after the rank changed, the order is %q", got)
 	}
-	if r, found := q.Get(again.key()); !found || !r.Person || !r.Since.Equal(now.Add(-30*time.Second)) {
+	if r, found := q.Get(again.Key()); !found || !r.Person || !r.Since.Equal(now.Add(-30*time.Second)) {
 		t.Errorf("the request is %+v", r)
 	}
 }
@@ -82,7 +82,7 @@ func TestQueue_AllAgreesWithBefore(t *testing.T) {
 				time.Duration(rapid.IntRange(0, 120).Draw(t, "minutes"))*time.Minute)
 			r.Person = rapid.Bool().Draw(t, "person")
 			if rapid.Bool().Draw(t, "remove") {
-				q.Remove(r.key())
+				q.Remove(r.Key())
 				continue
 			}
 			q.Put(r)

@@ -32,9 +32,9 @@ type tally struct {
 
 	members *Members
 	leased  map[string]bool
-	// reserved has the Nodes with a reservation, by capability those of each.
-	reserved   map[place]v1alpha1.Reservation
-	capability map[v1alpha1.Capability]map[place]bool
+	// reserved has the capabilities for which each Node is reserved, inFlight counts the Nodes that are reserved for each.
+	reserved map[place]capabilities
+	inFlight map[v1alpha1.Capability]int
 	// remediated is when the last remediation began.
 	remediated time.Time
 }
@@ -45,10 +45,27 @@ type place struct {
 	uid  types.UID
 }
 
+// capabilities are some of the capabilities: bit 1<<i is that of the capability order[i].
+type capabilities uint8
+
+func bit(capability v1alpha1.Capability) capabilities {
+	return 1 << max(slices.Index(order, capability), 0)
+}
+
+func (c capabilities) String() string {
+	var names []string
+	for _, capability := range order {
+		if c&bit(capability) != 0 {
+			names = append(names, string(capability))
+		}
+	}
+	return strings.Join(names, " and ")
+}
+
 func newTally(in *Input) *tally {
 	t := &tally{
 		members: in.Members, leased: in.Leased,
-		reserved: map[place]v1alpha1.Reservation{}, capability: map[v1alpha1.Capability]map[place]bool{},
+		reserved: make(map[place]capabilities, len(in.Group.Status.Reservations)+1), inFlight: map[v1alpha1.Capability]int{},
 	}
 	if last := in.Group.Status.LastRemediationTime; last != nil {
 		t.remediated = last.Time
@@ -60,26 +77,26 @@ func newTally(in *Input) *tally {
 		}
 	}
 	for i := range in.Group.Status.Reservations {
-		t.reserve(in.Group.Status.Reservations[i])
+		t.reserve(&in.Group.Status.Reservations[i])
 	}
 	t.Limit = Limit(in.Group.Spec.Disruption.MaxUnavailable, t.Expected)
 	return t
 }
 
 // reserve counts a reservation. Two reservations of a Node disrupt one Node.
-func (t *tally) reserve(r v1alpha1.Reservation) {
+func (t *tally) reserve(r *v1alpha1.Reservation) {
 	at := place{r.Node, r.UID}
-	if t.capability[r.Capability] == nil {
-		t.capability[r.Capability] = map[place]bool{}
-	}
-	t.capability[r.Capability][at] = true
 	if r.Capability == v1alpha1.CapabilityRemediation && r.Time.After(t.remediated) {
 		t.remediated = r.Time.Time
 	}
-	if _, found := t.reserved[at]; found {
+	before := t.reserved[at]
+	t.reserved[at] = before | bit(r.Capability)
+	if before&bit(r.Capability) == 0 {
+		t.inFlight[r.Capability]++
+	}
+	if before != 0 {
 		return
 	}
-	t.reserved[at] = r
 	member, found := t.members.get(r.Node, r.UID)
 	switch {
 	case !found:
@@ -101,10 +118,7 @@ func (t *tally) isUnavailable(member *Member) bool {
 	return member.Sign != "" || t.leased[member.Name] || t.isReserved(place{member.Name, member.UID})
 }
 
-func (t *tally) isReserved(at place) bool {
-	_, found := t.reserved[at]
-	return found
-}
+func (t *tally) isReserved(at place) bool { return t.reserved[at] != 0 }
 
 // maxNamed is how many Nodes a message names.
 const maxNamed = 5
@@ -120,9 +134,9 @@ func (t *tally) names() string {
 			causes[name] = string(SignLeased)
 		}
 	}
-	for at, r := range t.reserved {
+	for at, by := range t.reserved {
 		if member, found := t.members.get(at.name, at.uid); !found || !member.Joining {
-			causes[at.name] = "reserved for " + string(r.Capability)
+			causes[at.name] = "reserved for " + by.String()
 		}
 	}
 	names := slices.Sorted(maps.Keys(causes))

@@ -1,0 +1,166 @@
+package disruption
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/expectations"
+)
+
+// Membership resolves which Nodes belong to which NodeGroup. It is asked on every reservation, and answers from memory.
+type Membership interface {
+	// GroupOf returns the name of the NodeGroup that a Node belongs to; empty for none.
+	GroupOf(ctx context.Context, node string) (string, error)
+	// Members returns the Nodes of a NodeGroup as the cache has them, in an order that changes little from call to call, such as by name. They are
+	// not changed.
+	Members(ctx context.Context, group string) ([]*corev1.Node, error)
+}
+
+// Options are what Budgets need.
+type Options struct {
+	// Reader reads NodeGroups and node leases from the cache.
+	Reader client.Reader
+	// Writer writes the status of NodeGroups.
+	Writer client.StatusClient
+	// Membership resolves the groups of Nodes.
+	Membership Membership
+	// Windows returns whether disruptions of a group may begin at a time; nil is always.
+	Windows func(group *v1alpha1.NodeGroup, now time.Time) plan.Window
+	// Written records the own writes of NodeGroups that the cache may not show yet, by name. Nil is for a Reader without a cache.
+	Written *expectations.Owned
+	// Clock returns the time; nil is the real clock.
+	Clock clock.PassiveClock
+}
+
+// Budgets gives out the places in the budgets of all NodeGroups, for all controllers of the process.
+type Budgets struct {
+	Options
+
+	mu     sync.Mutex
+	groups map[string]*group
+
+	listeners listeners
+}
+
+// New returns Budgets.
+func New(options Options) *Budgets {
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	if options.Windows == nil {
+		options.Windows = func(*v1alpha1.NodeGroup, time.Time) plan.Window { return plan.Window{} }
+	}
+	return &Budgets{Options: options, groups: map[string]*group{}}
+}
+
+// Request asks for a place, to disrupt a Node.
+type Request struct {
+	plan.Request
+
+	// Group is the NodeGroup of a Machine that has no Node; empty is that of the Node.
+	Group string
+}
+
+// Answer is the decision about a request.
+type Answer struct {
+	plan.Answer
+
+	// Group is the name of the NodeGroup; empty for a Node without one.
+	Group string
+	// Until is when the first disruptive write has to be made. A reservation that is not used until then is reserved again, which shows that it is
+	// still there: a process that was stopped for long may no longer be the leader. Zero is never.
+	Until time.Time
+}
+
+// Reserve reserves a place for a disruption that has not begun, and makes at most one write for that. It returns a recorded reservation again, and
+// renews it when it is older than plan.RenewAfter. A request that is not admitted waits for its turn, for as long as it is made again. The error is
+// a conflict when another writer was faster; then nothing is reserved.
+func (b *Budgets) Reserve(ctx context.Context, request Request) (Answer, error) {
+	name, err := b.groupOf(ctx, &request)
+	if err != nil || name == "" {
+		return Answer{Answer: plan.Answer{Allowed: err == nil}}, err
+	}
+	g := b.group(name)
+	if err := g.lock(ctx); err != nil {
+		return Answer{}, fmt.Errorf("reserving Node %s in NodeGroup %s: %w", request.Node, name, err)
+	}
+	defer g.unlock()
+	observed, err := b.observe(ctx, g)
+	if err != nil {
+		return Answer{}, err
+	}
+	answer := Answer{Answer: g.decide(observed, &request.Request), Group: name}
+	key := request.Key()
+	if !answer.Allowed || answer.Reservation == nil {
+		return answer, nil
+	}
+	if confirmed, found := g.confirmed[key]; found && answer.Recorded && observed.Now.Sub(confirmed) < plan.RenewAfter {
+		answer.Until = confirmed.Add(plan.RenewAfter)
+		return answer, nil
+	}
+	answer.Reservation.Time = metav1.NewTime(observed.Now).Rfc3339Copy()
+	if err := b.write(ctx, g, observed.Group, reserve(observed.Group, *answer.Reservation)); err != nil {
+		return Answer{}, fmt.Errorf("reserving Node %s in NodeGroup %s: %w", request.Node, name, err)
+	}
+	g.confirm(key, observed.Now)
+	answer.Until = observed.Now.Add(plan.RenewAfter)
+	return answer, nil
+}
+
+func (b *Budgets) groupOf(ctx context.Context, request *Request) (string, error) {
+	if request.Group != "" {
+		return request.Group, nil
+	}
+	name, err := b.Membership.GroupOf(ctx, request.Node)
+	if err != nil {
+		return "", fmt.Errorf("finding the NodeGroup of Node %s: %w", request.Node, err)
+	}
+	return name, nil
+}
+
+// Counts returns what the budget of a group is compared with, and how many requests wait. It is zero for a group without a budget.
+func (b *Budgets) Counts(ctx context.Context, name string) (counts plan.Counts, waiting int, err error) {
+	g := b.group(name)
+	if err := g.lock(ctx); err != nil {
+		return plan.Counts{}, 0, err
+	}
+	defer g.unlock()
+	observed, err := b.observe(ctx, g)
+	if err != nil || observed.Group.Spec.Disruption == nil {
+		return plan.Counts{}, 0, err
+	}
+	return plan.Count(observed), observed.Waiting.Len(), nil
+}
+
+// group returns what is known of a group.
+func (b *Budgets) group(name string) *group {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g, found := b.groups[name]
+	if !found {
+		g = newGroup(name)
+		b.groups[name] = g
+	}
+	return g
+}
+
+// Forget drops what is known of a group that is gone, and wakes those that wait for it.
+func (b *Budgets) Forget(ctx context.Context, name string) error {
+	err := b.Wake(ctx, name)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.groups, name)
+	if b.Written != nil {
+		b.Written.Forget(name)
+	}
+	return err
+}

@@ -1,0 +1,158 @@
+package disruption
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/disruption/plan"
+)
+
+// group is what is known of a NodeGroup. Nothing in it is needed for a correct decision by the next process.
+type group struct {
+	name string
+	// locked is full while one reservation is decided and written. Without it, those who decide at the same time would all write, and all but one get
+	// a conflict.
+	locked chan struct{}
+
+	view view
+	// latest is the answer to the last own write.
+	latest *v1alpha1.NodeGroup
+	// confirmed has when the reservations of this process were last written, on a clock that does not jump.
+	confirmed map[plan.Key]time.Time
+	// finished has the reservations whose work this process has seen end.
+	finished map[plan.Key]bool
+	// queue has the requests that wait, expires when each of them is given up unless it is made again.
+	queue   plan.Queue
+	expires map[plan.Key]time.Time
+	// swept is when the queue was last searched for those.
+	swept time.Time
+}
+
+func newGroup(name string) *group {
+	return &group{
+		name: name, locked: make(chan struct{}, 1),
+		confirmed: map[plan.Key]time.Time{}, finished: map[plan.Key]bool{}, expires: map[plan.Key]time.Time{},
+	}
+}
+
+// lock waits until no other reservation of the group is being written, which takes no longer than writeTimeout for each that is first.
+func (g *group) lock(ctx context.Context) error {
+	select {
+	case g.locked <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (g *group) unlock() { <-g.locked }
+
+// patience is how long a request is kept after the time at which it should have been made again, unheard is that time for a request that waits for no
+// known time. A request whose object is gone is not made again, and would keep others waiting.
+const patience, unheard = 2 * plan.Recheck, time.Hour
+
+// sweepInterval is how often such requests are searched for.
+const sweepInterval = 10 * time.Second
+
+// decide decides about a request, and keeps it among those that wait unless it is admitted.
+func (g *group) decide(in *plan.Input, request *plan.Request) plan.Answer {
+	if request.Since.IsZero() {
+		request.Since = in.Now
+	}
+	g.sweep(in.Now)
+	key := request.Key()
+	if waiting, found := g.queue.Get(key); found && waiting.Since.Before(request.Since) {
+		request.Since = waiting.Since
+	}
+	answer := plan.Admit(in, request)
+	if answer.Allowed {
+		g.drop(key)
+		return answer
+	}
+	g.queue.Put(*request)
+	wait := answer.After
+	if wait == 0 {
+		wait = unheard
+	}
+	g.expires[key] = in.Now.Add(wait + patience)
+	return answer
+}
+
+// sweep removes the requests that are not made again from those that wait.
+func (g *group) sweep(now time.Time) {
+	if now.Sub(g.swept) < sweepInterval {
+		return
+	}
+	g.swept = now
+	maps.DeleteFunc(g.expires, func(key plan.Key, at time.Time) bool {
+		if now.Before(at) {
+			return false
+		}
+		g.queue.Remove(key)
+		return true
+	})
+}
+
+// drop removes a request from those that wait.
+func (g *group) drop(key plan.Key) {
+	g.queue.Remove(key)
+	delete(g.expires, key)
+}
+
+// confirm records when a reservation was written.
+func (g *group) confirm(key plan.Key, now time.Time) {
+	maps.DeleteFunc(g.confirmed, func(_ plan.Key, at time.Time) bool { return now.Sub(at) >= plan.RenewAfter })
+	g.confirmed[key] = now
+	delete(g.finished, key)
+}
+
+// view has the members of a group as they were counted last. Counting 5,000 Nodes takes longer than a reservation may, and few of them change from
+// one to the next.
+type view struct {
+	taints  []string
+	nodes   []*corev1.Node
+	members *plan.Members
+}
+
+// update counts what has changed since the last call. The cache replaces a Node that changes, and never changes one.
+func (v *view) update(nodes []*corev1.Node, taints []string) *plan.Members {
+	if v.members == nil || !slices.Equal(v.taints, taints) {
+		*v = view{taints: slices.Clone(taints), members: plan.NewMembers()}
+	}
+	gone, come := difference(v.nodes, nodes)
+	for _, node := range gone {
+		v.members.Remove(node.Name)
+	}
+	for _, node := range come {
+		v.members.Add(plan.MemberOf(node, taints))
+	}
+	if len(gone) > 0 || len(come) > 0 {
+		v.nodes = slices.Clone(nodes)
+	}
+	return v.members
+}
+
+// difference returns what a list has lost and gained. Where the order has changed, a Node is in both.
+func difference(before, after []*corev1.Node) (gone, come []*corev1.Node) {
+	for len(before) > 0 && len(after) > 0 {
+		a, b := before[0], after[0]
+		if a != b && a.Name <= b.Name {
+			gone = append(gone, a)
+		}
+		if a != b && b.Name <= a.Name {
+			come = append(come, b)
+		}
+		if a == b || a.Name <= b.Name {
+			before = before[1:]
+		}
+		if a == b || b.Name <= a.Name {
+			after = after[1:]
+		}
+	}
+	return append(gone, before...), append(come, after...)
+}

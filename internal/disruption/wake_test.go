@@ -1,0 +1,118 @@
+package disruption
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/disruption/plan"
+)
+
+func (f *fixture) wake() {
+	f.Helper()
+	if err := f.budgets.Wake(f.Context(), groupName); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func TestWake_PlaceReleased(t *testing.T) {
+	f := newFixture(t)
+	upgrades, maintenances := f.woken(upgrade), f.woken(maintenance)
+	answer := f.reserve(newRequest("n0", upgrade), "")
+	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	person := newRequest("n2", maintenance)
+	f.reserve(person, plan.ReasonBudgetExhausted)
+	f.wake()
+	if got := append(upgrades(), maintenances()...); got != nil {
+		t.Errorf("without a place, %q are woken", got)
+	}
+	if err := f.budgets.Release(t.Context(), groupName, *answer.Reservation); err != nil {
+		t.Fatal(err)
+	}
+	if got := maintenances(); !slices.Equal(got, []string{"n2"}) {
+		t.Errorf("%q are woken", got)
+	}
+	if got := upgrades(); got != nil {
+		t.Errorf("%q are woken, which are not next", got)
+	}
+	f.reserve(newRequest("n1", upgrade), plan.ReasonQueued)
+	f.reserve(person, "")
+	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+}
+
+func TestWake_NodeRecovers(t *testing.T) {
+	f := newFixture(t)
+	upgrades := f.woken(upgrade)
+	f.replace(2, func(node *corev1.Node) { node.Spec.Unschedulable = true })
+	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	f.replace(2, func(node *corev1.Node) { node.Spec.Unschedulable = false })
+	f.wake()
+	if got := upgrades(); !slices.Equal(got, []string{"n1"}) {
+		t.Errorf("%q are woken", got)
+	}
+}
+
+// A request that is not made again does not keep others waiting.
+func TestWake_RequestIsNotMadeAgain(t *testing.T) {
+	f := newFixture(t)
+	answer := f.reserve(newRequest("n0", upgrade), "")
+	f.reserve(newRequest("n1", remediation), plan.ReasonBudgetExhausted)
+	if err := f.budgets.Release(t.Context(), groupName, *answer.Reservation); err != nil {
+		t.Fatal(err)
+	}
+	f.reserve(newRequest("n2", upgrade), plan.ReasonQueued)
+	f.step(2 * time.Minute)
+	f.reserve(newRequest("n2", upgrade), plan.ReasonQueued)
+	f.step(time.Minute)
+	f.reserve(newRequest("n2", upgrade), "")
+	if _, waiting, err := f.budgets.Counts(t.Context(), groupName); waiting != 0 || err != nil {
+		t.Errorf("%d wait, error %v", waiting, err)
+	}
+}
+
+func TestWake_GroupEnds(t *testing.T) {
+	for name, end := range map[string]func(*fixture) error{
+		"budget removed": func(f *fixture) error {
+			f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Disruption = nil })
+			return f.budgets.Wake(f.Context(), groupName)
+		},
+		"deleted": func(f *fixture) error {
+			if err := f.client.Delete(f.Context(), f.group()); err != nil {
+				return err
+			}
+			return f.budgets.Forget(f.Context(), groupName)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			upgrades := f.woken(upgrade)
+			f.reserve(newRequest("n0", upgrade), "")
+			f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+			f.reserve(newRequest("n2", upgrade), plan.ReasonBudgetExhausted)
+			if err := end(f); err != nil {
+				t.Fatal(err)
+			}
+			if got := upgrades(); !slices.Equal(got, []string{"n1", "n2"}) {
+				t.Errorf("%q are woken", got)
+			}
+		})
+	}
+}
+
+// A request keeps its place among those that wait, also where its object does not say since when it waits.
+func TestReserve_KeepsTurn(t *testing.T) {
+	f := newFixture(t)
+	answer := f.reserve(newRequest("n0", upgrade), "")
+	f.reserve(newRequest("n2", upgrade), plan.ReasonBudgetExhausted)
+	f.step(time.Minute)
+	f.reserve(newRequest("n1", upgrade), plan.ReasonBudgetExhausted)
+	f.reserve(newRequest("n2", upgrade), plan.ReasonBudgetExhausted)
+	if err := f.budgets.Release(t.Context(), groupName, *answer.Reservation); err != nil {
+		t.Fatal(err)
+	}
+	f.reserve(newRequest("n1", upgrade), plan.ReasonQueued)
+	f.reserve(newRequest("n2", upgrade), "")
+}

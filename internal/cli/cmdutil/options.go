@@ -40,7 +40,8 @@ func NewOptions(streams genericiooptions.IOStreams) *Options {
 // AddFlags adds kubectl's flags for the cluster and the user.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Config.AddFlags(flags)
-	flags.Lookup("namespace").Usage = fmt.Sprintf("Namespace of the MachineSets and Machines (default %q)", DefaultNamespace)
+	flags.Lookup("namespace").Usage = fmt.Sprintf(
+		"Namespace of the MachineSets and Machines (default %q); for upgrade commands, of the runs (default all namespaces)", DefaultNamespace)
 }
 
 // AddAllNamespaces adds --all-namespaces.

@@ -1,6 +1,6 @@
-// Package disruption gives out the places in the budgets of NodeGroups. A controller that is about to disrupt a Node, whichever it is, reserves a place
-// first; the place is recorded in the status of the NodeGroup, guarded by its resourceVersion, so that neither two capabilities nor two replicas get
-// the same one.
+// Package disruption gives out the places in the budgets of NodeGroups. A controller that is about to disrupt a Node, whichever it is, reserves a
+// place first. The place is recorded in the status of the NodeGroup, guarded by its resourceVersion, so that neither two capabilities nor two
+// replicas get the same one.
 //
 //	answer, err := budgets.Reserve(ctx, request)
 //	switch {

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"slices"
 	"sync"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/bounded"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	healthcheckplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	machinesetplan "github.com/drover-io/drover/internal/machineset/plan"
@@ -139,11 +141,11 @@ func trimNode(node *corev1.Node) {
 	node.Status = corev1.NodeStatus{Conditions: trimConditions(node.Status.Conditions)}
 }
 
-// trimConditions keeps types and states; times and texts change with every heartbeat.
+// trimConditions keeps types and states of those that say whether a Node is available; times and texts change with every heartbeat.
 func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
 	kept := make([]corev1.NodeCondition, 0, 1)
 	for _, condition := range conditions {
-		if condition.Type == corev1.NodeReady {
+		if slices.Contains(disruptionplan.Conditions, condition.Type) {
 			kept = append(kept, corev1.NodeCondition{Type: condition.Type, Status: condition.Status})
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/healthcheck"
 	"github.com/drover-io/drover/internal/machine"
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
@@ -139,6 +140,23 @@ func TestTrimClusterVersion_KeepsWhatDecides(t *testing.T) {
 	}
 }
 
+func TestTrimNode_KeepsSignsOfUnavailableNode(t *testing.T) {
+	for name, trim := range map[string]func(*corev1.Node){"metadata": trimNode, "machines": trimNodeOfMachine} {
+		node := &corev1.Node{ObjectMeta: fullMeta("n")}
+		node.Annotations["weave.works/kured-reboot-in-progress"] = ""
+		node.Spec.Unschedulable, node.Spec.Taints = true, []corev1.Taint{{Key: "medik8s.io/drain", Effect: corev1.TaintEffectNoSchedule}}
+		for _, kind := range []corev1.NodeConditionType{
+			corev1.NodeMemoryPressure, corev1.NodeDrained, corev1.NodeDrainInProgress, corev1.NodeMaintenanceInProgress,
+		} {
+			node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue})
+		}
+		want := disruptionplan.Signs(node, nil)
+		if got := disruptionplan.Signs(trimmed(t, trim, node), nil); len(want) < 7 || !slices.Equal(got, want) {
+			t.Errorf("%s: the signs are %q, want %q", name, got, want)
+		}
+	}
+}
+
 // A providerSpec that is too long is not kept for others.
 func TestShareProviderSpecs_LongOnesAreNotKept(t *testing.T) {
 	share, long := shareProviderSpecs(), []byte(strings.Repeat("x", maxSharedProviderSpec+1))
@@ -190,7 +208,7 @@ var notCached = []string{
 	"karpenter.sh/do-not-disrupt", "upgrade.drover.dev/released", "upgrade.drover.dev/claim", "machineconfiguration.openshift.io/state",
 	"machineconfiguration.openshift.io/reason", "machineconfiguration.openshift.io/desiredConfig",
 	"machineconfiguration.openshift.io/currentConfig", "machineconfiguration.openshift.io/desiredDrain",
-	"machineconfiguration.openshift.io/lastAppliedDrain",
+	"machineconfiguration.openshift.io/lastAppliedDrain", "weave.works/kured-reboot-in-progress",
 	// Read by kubectl drover alone.
 	"drover.dev/paused-reason",
 }
@@ -213,7 +231,7 @@ func TestCachedAnnotations_HasEachConstant(t *testing.T) {
 func annotationConstants(t *testing.T) map[string]string {
 	t.Helper()
 	named, qualified := regexp.MustCompile(`(?i)annotation`), regexp.MustCompile(`^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$`)
-	labels := []string{"upgrade.drover.dev/run", "upgrade.drover.dev/kind"}
+	others := []string{"upgrade.drover.dev/run", "upgrade.drover.dev/kind", "drover.dev/uninitialized"} // of labels and taints
 	found := map[string]string{}
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "/cli/") {
@@ -234,7 +252,7 @@ func annotationConstants(t *testing.T) map[string]string {
 					continue
 				}
 				key, err := strconv.Unquote(literal.Value)
-				ours := strings.Contains(key, "drover.dev/") && !slices.Contains(labels, key)
+				ours := strings.Contains(key, "drover.dev/") && !slices.Contains(others, key)
 				if err == nil && qualified.MatchString(key) && (named.MatchString(spec.Names[i].Name) || ours) {
 					found[path+" "+spec.Names[i].Name] = key
 				}

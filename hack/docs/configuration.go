@@ -14,8 +14,8 @@ import (
 )
 
 const configurationIntro = `
-The file that ` + "`--config`" + ` names. Every field is optional. A field that does not exist, and a value that cannot be used, is an
-error that names the field. A flag goes over its field.
+Look up the fields of the file that ` + "`--config`" + ` names here. [README.md](../../README.md#configure) says where the file is in your installation.
+Every field is optional. Drover does not start with an unknown field or an invalid value, and names the field. A flag overrides its field.
 
     apiVersion: ` + v1alpha1.APIVersion + `
     kind: ` + v1alpha1.Kind + `
@@ -54,20 +54,28 @@ func (p *page) settings(f settings.Field, defaults map[string]any) {
 	}
 	for _, field := range f.Fields {
 		if field.Fields != nil {
-			fmt.Fprintf(&p.text, "\n## %s\n\n%s\n\n", field.Path, field.TypeComment)
+			fmt.Fprintf(&p.text, "\n## %s\n\n%s\n\n", field.Path, introduction(field))
 			below, _ := defaults[field.Name].(map[string]any)
 			p.settings(field, below)
 		}
 	}
 }
 
-// kindOf is the type of a field in a user's words.
+// introduction returns the text below the heading of a structure. Fields within fields may share a type: there the comment of the field says more.
+func introduction(field settings.Field) string {
+	if strings.Contains(field.Path, ".") {
+		return field.Comment
+	}
+	return field.TypeComment
+}
+
+// kindOf returns the type of a field in a user's words.
 func kindOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Slice:
-		return "list of " + kindOf(t.Elem()) + "s"
+		return "list of " + pluralOf(t.Elem())
 	case reflect.Map:
-		return "map of " + kindOf(t.Elem()) + "s"
+		return "map of " + pluralOf(t.Elem())
 	case reflect.Int:
 		return "integer"
 	case reflect.Float64:
@@ -76,6 +84,14 @@ func kindOf(t reflect.Type) string {
 		return "boolean"
 	}
 	return strings.ToLower(t.Name())
+}
+
+func pluralOf(t reflect.Type) string {
+	kind := kindOf(t)
+	if what, of, found := strings.Cut(kind, " of "); found {
+		return what + "s of " + of
+	}
+	return kind + "s"
 }
 
 func defaultOfField(value any) string {
@@ -122,14 +138,10 @@ func kebab(key string) string {
 }
 
 // said is what the table has in other columns: the field's name at the beginning of its comment, and its default.
-var said = regexp.MustCompile(`^(\w+ (?:(?:is|are) )?)|( Default [^:.]+(?:\.\d[^.]*)?\.)$`)
+var said = regexp.MustCompile(`^(\w+ (?:(?:is|are) )?)|( Default (?:"[^"]*"|[^:.]+(?:\.\d[^.]*)?)\.)$`)
 
 // meaning is the comment of a field without that.
 func meaning(field settings.Field) string {
-	text := field.Comment
-	if text == "" {
-		text = field.GoName + " are patterns of keys of that kind."
-	}
-	text = said.ReplaceAllString(text, "")
+	text := said.ReplaceAllString(field.Comment, "")
 	return strings.ToUpper(text[:1]) + text[1:]
 }

@@ -14,12 +14,12 @@ import (
 )
 
 const droverIntro = `
-The command line of the operator. A flag goes over the field of the [configuration file](configuration.md) beside which it stands there.
+Look up the flags of the operator here. A flag overrides the field of the [configuration file](configuration.md) that names it there.
 `
 
 const pluginIntro = `
-All commands of the kubectl plugin, with their flags. [kubectl-drover.md](../kubectl-drover.md) shows them at work, and says which
-permissions each needs.
+Look up the commands of the kubectl plugin and their flags here. [kubectl-drover.md](../kubectl-drover.md) shows how to use them, and which
+permissions each of them needs.
 `
 
 // references makes the pages about command lines and the configuration file. The root is that of the repository.

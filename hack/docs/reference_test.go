@@ -36,7 +36,7 @@ func TestEveryFlagOfTheOperatorIsDescribed(t *testing.T) {
 			return
 		}
 		if !strings.Contains(configuration, "`--"+flag.Name+"`") {
-			t.Errorf("configuration.md does not say which field --%s goes over", flag.Name)
+			t.Errorf("configuration.md does not say which field --%s overrides", flag.Name)
 		}
 	})
 }

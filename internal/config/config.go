@@ -71,7 +71,7 @@ func Default() *v1alpha1.DroverConfiguration {
 func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
 // Load reads a configuration file over the defaults. Unknown and repeated fields are errors, so that a typo is not a silent default.
-// The result is not validated yet: flags go over it first.
+// The result is not validated yet: flags override it first.
 func Load(path string) (*v1alpha1.DroverConfiguration, error) {
 	text, err := os.ReadFile(path) // #nosec G304 -- the path is the user's own --config
 	if err != nil {

@@ -118,7 +118,7 @@ func validateWorkers(path *field.Path, workers int) field.ErrorList {
 func validateRate(rate *field.Path, perSecond float64, burst *field.Path, atOnce int) field.ErrorList {
 	var all field.ErrorList
 	if perSecond < 0 {
-		all = append(all, field.Invalid(rate, perSecond, "must be 0 (no bound) or more"))
+		all = append(all, field.Invalid(rate, perSecond, "must be 0 (no limit) or more"))
 	}
 	if atOnce < 1 {
 		all = append(all, field.Invalid(burst, atOnce, "must be 1 or more"))

@@ -39,7 +39,7 @@ func TestPages(t *testing.T) {
 		Name:       "herd",
 		Metrics:    []status.MetricDoc{{Name: "herd_size", Type: "gauge", Help: "Sheep | goats.", Labels: []string{"field", "kind"}}},
 		Events:     []status.EventDoc{{Reason: "HerdGrew", Type: "Normal", On: "Field", When: "one more is there"}},
-		Conditions: []status.ConditionDoc{{Type: "Fed", Reason: "Hay", When: "there is hay"}},
+		Conditions: []status.ConditionDoc{{On: "Herd", Type: "Fed", Reason: "Hay", When: "there is hay"}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestPages(t *testing.T) {
 			"| `herd_size` | gauge | `field`, `kind` | Sheep \\| goats. |\n",
 		"events.md": "## Capability herd\n\n| reason | type | on | when |\n|---|---|---|---|\n" +
 			"| `HerdGrew` | Normal | Field | one more is there |\n",
-		"conditions.md": "## Capability herd\n\n| condition | reason | when |\n|---|---|---|\n| `Fed` | `Hay` | there is hay |\n",
+		"conditions.md": "## Capability herd\n\n| on | condition | reason | when |\n|---|---|---|---|\n| Herd | `Fed` | `Hay` | there is hay |\n",
 	} {
 		if !strings.HasPrefix(got[page], "# ") || !strings.Contains(got[page], notice) || !strings.HasSuffix(got[page], "\n"+line) {
 			t.Errorf("%s is\n%s", page, got[page])

@@ -22,8 +22,18 @@ type MetricDoc struct {
 
 // ConditionDoc describes one reason of a condition for docs/.
 type ConditionDoc struct {
+	// On is the kind of the object that has the condition; several are separated by commas.
+	On string
 	// Type is the condition's type, Reason one of its reasons.
 	Type, Reason string
 	// When says what is so.
 	When string
+}
+
+// ConditionsOn sets the kind of the object in descriptions of conditions, and returns them.
+func ConditionsOn(kind string, docs []ConditionDoc) []ConditionDoc {
+	for i := range docs {
+		docs[i].On = kind
+	}
+	return docs
 }

@@ -67,7 +67,7 @@ func ConditionDocs() []status.ConditionDoc {
 		request     = string(machinev1beta1.ExternalRemediationRequestAvailable)
 		progressing = string(ConditionProgressing)
 	)
-	return []status.ConditionDoc{
+	return status.ConditionsOn("MachineHealthCheck", []status.ConditionDoc{
 		{Type: allowed, Reason: ReasonTooMany, When: "more Machines than maxUnhealthy are not healthy; True has no reason"},
 		{Type: allowed, Reason: ReasonInvalidLimit, When: "maxUnhealthy is invalid"},
 		{Type: allowed, Reason: ReasonInvalidSelector, When: "the selector is invalid; no Machine is checked"},
@@ -96,7 +96,7 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: string(ConditionExclusive), Reason: ReasonOverlap, When: "another one does; the message says which of the two remediates them"},
 		{Type: string(ConditionPaused), Reason: ReasonPaused,
 			When: "True: an annotation pauses the MachineHealthCheck; otherwise the condition is absent"},
-	}
+	})
 }
 
 // FindCondition returns a condition of a list; the zero value for none.

@@ -77,7 +77,7 @@ const (
 func ConditionDocs() []status.ConditionDoc {
 	docs := []status.ConditionDoc{}
 	add := func(kind machinev1beta1.ConditionType, reason, when string) {
-		docs = append(docs, status.ConditionDoc{Type: string(kind), Reason: reason, When: when})
+		docs = append(docs, status.ConditionDoc{On: "Machine", Type: string(kind), Reason: reason, When: when})
 	}
 	add(machinev1beta1.InstanceExistsCondition, ReasonProviderError, "Unknown: the provider returns an error when it is asked for the instance")
 	add(machinev1beta1.InstanceExistsCondition, ReasonMissing, "the instance existed and does not exist any more; the Machine is Failed")

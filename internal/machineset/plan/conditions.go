@@ -43,7 +43,7 @@ const (
 func ConditionDocs() []status.ConditionDoc {
 	paused, created := string(ConditionPaused), string(ConditionCreated)
 	resized, ready := string(ConditionResized), string(ConditionReady)
-	return []status.ConditionDoc{
+	return status.ConditionsOn("MachineSet", []status.ConditionDoc{
 		{Type: paused, Reason: ReasonOtherAPI, When: "True: status.authoritativeAPI is ClusterAPI or Migrating; nothing else of the status is kept up"},
 		{Type: paused, Reason: ReasonAnnotation, When: "True: an annotation pauses it; the message says which. The counts are kept up"},
 		{Type: paused, Reason: ReasonMachineAPI, When: "status.authoritativeAPI is MachineAPI"},
@@ -64,5 +64,5 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: ready, Reason: ReasonFailed, When: "Machines have an error or are in the phase Failed; the message names the first ones"},
 		{Type: ready, Reason: ReasonWithoutNode, When: "Machines have no Node yet"},
 		{Type: ready, Reason: ReasonNodesNotReady, When: "Nodes of Machines are not ready, or are gone"},
-	}
+	})
 }

@@ -46,7 +46,7 @@ const (
 
 // ConditionDocs describes the reasons, in the order in which they come up.
 func ConditionDocs() []status.ConditionDoc {
-	return []status.ConditionDoc{
+	return status.ConditionsOn("NodeMaintenance", []status.ConditionDoc{
 		{Type: ConditionReady, Reason: ReasonReady,
 			When: "True: the node is leased, cordoned and drained; you can work on it. Otherwise Ready has the reason of the first condition " +
 				"that is not True"},
@@ -81,7 +81,7 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: ConditionReady, Reason: ReasonOtherFirst, When: "an older NodeMaintenance names the same node"},
 		{Type: ConditionDrained, Reason: ReasonNotStarted,
 			When: "another condition has to be True first; Ready has its reason. LeaseHeld and Cordoned can have it, too"},
-	}
+	})
 }
 
 // Condition is the state of one condition. The zero value is one that has not been reached.

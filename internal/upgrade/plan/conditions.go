@@ -23,33 +23,40 @@ const (
 	ConditionNodes     = "NodeUpgrade"
 )
 
-// conditionDoc describes a condition: its reasons when it is True and False, and what that means.
-type conditionDoc struct{ kind, met, unmet, whenMet, whenUnmet string }
+// Kinds that have the conditions.
+const (
+	onRuleAndTarget = "MutexRule, MutexTarget"
+	onTarget        = "MutexTarget"
+	onRun           = "MutexRunConfig"
+)
+
+// conditionDoc describes a condition: the kinds that have it, its reasons when it is True and False, and what that means.
+type conditionDoc struct{ on, kind, met, unmet, whenMet, whenUnmet string }
 
 // The reasons are those of the openshift-node-upgrade-mutex-operator, which has UpgradeAvailable only with the status False.
 var conditionDocs = []conditionDoc{
-	{ConditionValid, "ValidConfig", "InvalidConfig",
+	{onRuleAndTarget, ConditionValid, "ValidConfig", "InvalidConfig",
 		"the API server accepts the rule's Jobs; of a MutexTarget: its MachineConfigPools exist",
 		"it does not, or a MachineConfigPool does not exist; the message says which"},
-	{ConditionGathered, "MachineConfigPoolFetchSucceeded", "MachineConfigPoolFetchFailed",
+	{onTarget, ConditionGathered, "MachineConfigPoolFetchSucceeded", "MachineConfigPoolFetchFailed",
 		"the status lists the nodes of the MutexTarget's MachineConfigPools", "a MachineConfigPool does not exist, and the list is empty"},
-	{ConditionValidated, "FetchSucceeded", "FetchFailed",
+	{onRun, ConditionValidated, "FetchSucceeded", "FetchFailed",
 		"the run's rules, targets and canary exist and are valid", "one does not exist or is invalid; the message says which and why"},
-	{ConditionChecked, "CheckSucceeded", "CheckFailed",
+	{onRun, ConditionChecked, "CheckSucceeded", "CheckFailed",
 		"the desired version and the versions of the nodes are known", "the desired version or that of a node is not known"},
-	{ConditionAvailable, "UpgradeAvailable", "UpgradeUnavailable",
+	{onRun, ConditionAvailable, "UpgradeAvailable", "UpgradeUnavailable",
 		"nodes of the targets have another version than the desired one", "all nodes have the desired version, or it is not known"},
-	{ConditionReady, "UpgradeReady", "UpgradeNotReady",
+	{onRun, ConditionReady, "UpgradeReady", "UpgradeNotReady",
 		"the control plane has the desired version, so that nodes may be started", "it does not have it yet"},
-	{ConditionPaused, "Paused", "NotPaused",
+	{onRun, ConditionPaused, "Paused", "NotPaused",
 		"the targets are reserved and paused", "another run has reserved one of them, or they have been restored"},
-	{ConditionApplied, "ApplySucceeded", "ApplyFailed",
+	{onRun, ConditionApplied, "ApplySucceeded", "ApplyFailed",
 		"the nodes have the labels of the rules", "a node cannot be labeled; the message says why"},
-	{ConditionMCPs, "UpdateSucceeded", "UpdateFailed",
+	{onRun, ConditionMCPs, "UpdateSucceeded", "UpdateFailed",
 		"the selectors of the MachineConfigPools separate waiting from released nodes", "a MachineConfigPool cannot be changed; the message says why"},
-	{ConditionJobs, "JobRunSucceeded", "JobRunFailed",
+	{onRun, ConditionJobs, "JobRunSucceeded", "JobRunFailed",
 		"no Job has failed; the message names those that run", "a Job has failed or takes too long"},
-	{ConditionNodes, "NodeUpgradeSucceeded", "NodeUpgradeFailed",
+	{onRun, ConditionNodes, "NodeUpgradeSucceeded", "NodeUpgradeFailed",
 		"no upgrade of a node has failed; the message names those in progress", "the upgrade of a node has failed or takes too long"},
 }
 
@@ -57,8 +64,8 @@ var conditionDocs = []conditionDoc{
 func ConditionDocs() []status.ConditionDoc {
 	var docs []status.ConditionDoc
 	for _, c := range conditionDocs {
-		docs = append(docs, status.ConditionDoc{Type: c.kind, Reason: c.met, When: "True: " + c.whenMet},
-			status.ConditionDoc{Type: c.kind, Reason: c.unmet, When: "False: " + c.whenUnmet})
+		docs = append(docs, status.ConditionDoc{On: c.on, Type: c.kind, Reason: c.met, When: "True: " + c.whenMet},
+			status.ConditionDoc{On: c.on, Type: c.kind, Reason: c.unmet, When: "False: " + c.whenUnmet})
 	}
 	return docs
 }

@@ -52,9 +52,9 @@ type fixture struct {
 	nodes    []*corev1.Node
 	replicas []*replica
 	// limit is the budget of the round.
-	limit atomic.Int32
+	limit atomic.Int64
 	// most is the largest number of reservations in any version, exceeded those beyond the budget.
-	versions, most atomic.Int32
+	versions, most atomic.Int64
 	exceeded       chan string
 }
 
@@ -103,7 +103,7 @@ func (f *fixture) watch() {
 			}
 			f.versions.Add(1)
 			reserved := len(object.Status.Reservations)
-			f.most.Store(max(f.most.Load(), int32(reserved)))
+			f.most.Store(max(f.most.Load(), int64(reserved)))
 			if limit := object.Spec.Disruption.MaxUnavailable.IntValue(); reserved > limit {
 				f.exceeded <- fmt.Sprintf("%d reservations, where %d are allowed: %+v", reserved, limit, object.Status.Reservations)
 			}
@@ -192,7 +192,7 @@ func (f *fixture) setLimit(limit int) {
 	if err := f.admin.Patch(f.Context(), object, patch); err != nil {
 		f.Fatal(err)
 	}
-	f.limit.Store(int32(limit))
+	f.limit.Store(int64(limit))
 }
 
 // race has each capability of each replica ask for a place on a Node of its own, until all places are taken and then twice more.

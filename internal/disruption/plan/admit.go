@@ -90,39 +90,60 @@ func Admit(in *Input, request *Request) Answer {
 	}
 	t := newTally(in)
 	counts := t.Counts // before others in the queue are counted
-	closed := gate(in, request)
-	for i := range in.Group.Status.Reservations {
-		recorded := in.Group.Status.Reservations[i]
-		if !request.Matches(&recorded) {
-			continue
+	refused := gate(in, request)
+	if recorded := in.recorded(request); recorded != nil {
+		if refused != nil {
+			return in.denied(refused, counts)
 		}
-		if closed != nil {
-			return in.denied(closed, counts)
-		}
-		return Answer{Allowed: true, Recorded: true, Reservation: &recorded, Counts: counts}
+		return Answer{Allowed: true, Recorded: true, Reservation: recorded, Counts: counts}
 	}
-	reservation := request.reservation(in.Now)
-	if member, found := in.Members.get(request.Node, request.UID); found {
-		reservation.UID = member.UID
-	}
-	refused := closed
 	if refused == nil {
 		refused = t.check(in, request)
 	}
-	switch {
-	case refused == nil && !in.reports(request):
+	answer := Answer{Allowed: true, Reservation: in.reservation(request), Counts: counts}
+	if in.reports(request) {
+		return in.report(answer, refused)
+	}
+	if refused == nil {
 		refused = t.turn(in, request)
-	case refused != nil && in.reports(request) && refused.reason != ReasonSuspended:
-		answer := Answer{Allowed: true, Reservation: &reservation, Reason: ReasonBudgetExceeded, Message: refused.message(), Counts: counts}
-		if refused.reason == ReasonTooManyReservations {
-			answer.Reservation = nil
-		}
-		return answer
 	}
 	if refused != nil {
 		return in.denied(refused, counts)
 	}
-	return Answer{Allowed: true, Reservation: &reservation, Counts: counts}
+	return answer
+}
+
+// recorded returns the reservation of a request that the group has; nil for none.
+func (in *Input) recorded(request *Request) *v1alpha1.Reservation {
+	for i := range in.Group.Status.Reservations {
+		if recorded := in.Group.Status.Reservations[i]; request.Matches(&recorded) {
+			return &recorded
+		}
+	}
+	return nil
+}
+
+// reservation returns what is recorded for a request.
+func (in *Input) reservation(request *Request) *v1alpha1.Reservation {
+	reservation := request.reservation(in.Now)
+	if member, found := in.Members.get(request.Node, request.UID); found {
+		reservation.UID = member.UID
+	}
+	return &reservation
+}
+
+// report admits a person's request, with the reason for which another one would wait. Only spec.suspend stops it.
+func (in *Input) report(answer Answer, refused *denial) Answer {
+	switch {
+	case refused == nil:
+		return answer
+	case refused.reason == ReasonSuspended:
+		return in.denied(refused, answer.Counts)
+	case refused.reason == ReasonTooManyReservations:
+		answer.Reservation = nil
+	}
+	answer.Reason, answer.Message = ReasonBudgetExceeded, fmt.Sprintf("NodeGroup %s: %s", in.Group.Name, refused.message())
+	return answer
 }
 
 // Next returns the waiting requests that would be admitted now, at most so many, in the order of their turns.

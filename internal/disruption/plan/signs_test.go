@@ -24,8 +24,8 @@ func newNode(name string, changes ...change) *corev1.Node {
 
 func withCondition(kind corev1.NodeConditionType, status corev1.ConditionStatus) change {
 	return func(node *corev1.Node) {
-		conditions := slices.DeleteFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
-		node.Status.Conditions = append(conditions, corev1.NodeCondition{Type: kind, Status: status})
+		node.Status.Conditions = slices.DeleteFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: kind, Status: status})
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 const (
 	// AnnotationRecord holds a Record as JSON, on Nodes and on Machines.
 	AnnotationRecord = "drover.dev/owned-metadata"
+	// AnnotationGroupRecord holds, as JSON, the Record of what a Node has from its NodeGroup. It is an annotation of its own, so that a version of
+	// Drover that does not know NodeGroups keeps it when it writes the other record.
+	AnnotationGroupRecord = "drover.dev/group-owned-metadata"
 	// AnnotationCustomLabels is the managed-node-metadata-operator's record on the Node: the keys of the labels that came from the
 	// MachineSet, joined by commas. Drover keeps it up to date so that a cluster can go back and forth between the two.
 	AnnotationCustomLabels = "managed.openshift.com/customlabels"
@@ -75,9 +78,9 @@ type Record struct {
 	Once Keys `json:"once,omitempty"`
 	// Released are the keys that were removed recently, by kind.
 	Released map[Kind]map[string]Release `json:"released,omitempty"`
-	// Source is the name of the MachineSet that the keys came from.
+	// Source is the name of the MachineSet or NodeGroup that the keys came from.
 	Source string `json:"pool,omitempty"`
-	// Generation is the MachineSet's metadata.generation at the last write.
+	// Generation is the metadata.generation of the source at the last write.
 	Generation int64 `json:"generation,omitempty"`
 	// Digest identifies what was declared at the last write; when it is the same now, any difference is drift.
 	Digest string `json:"digest,omitempty"`
@@ -111,16 +114,25 @@ func (r Record) machine() Section {
 // ParseRecord parses the text of AnnotationRecord. Empty text is an empty record. For text that is not a record, as after
 // a manual edit, it returns an error and an empty record: only what is recorded is owned.
 func ParseRecord(text string) (Record, error) {
+	return parseRecord(AnnotationRecord, text)
+}
+
+// ParseGroupRecord is ParseRecord for the text of AnnotationGroupRecord.
+func ParseGroupRecord(text string) (Record, error) {
+	return parseRecord(AnnotationGroupRecord, text)
+}
+
+func parseRecord(annotation, text string) (Record, error) {
 	if text == "" {
 		return Record{}, nil
 	}
 	if len(text) > MaxRecordBytes {
 		return Record{}, fmt.Errorf("annotation %s has %d bytes, at most %d are read: nothing is taken as owned",
-			AnnotationRecord, len(text), MaxRecordBytes)
+			annotation, len(text), MaxRecordBytes)
 	}
 	var record Record
 	if err := json.Unmarshal([]byte(text), &record); err != nil {
-		return Record{}, fmt.Errorf("annotation %s is not a record of owned keys, nothing is taken as owned: %.60s: %w", AnnotationRecord, text, err)
+		return Record{}, fmt.Errorf("annotation %s is not a record of owned keys, nothing is taken as owned: %.60s: %w", annotation, text, err)
 	}
 	return record, nil
 }

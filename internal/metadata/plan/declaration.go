@@ -30,11 +30,11 @@ const (
 // Entries are keys with values by kind; taints are named "key:Effect".
 type Entries map[ownership.Kind]map[string]string
 
-// Declaration is what a MachineSet declares, validated.
+// Declaration is what a MachineSet or NodeGroup declares, validated.
 type Declaration struct {
-	// Key is the MachineSet's namespace and name.
+	// Key is the namespace and name of the MachineSet, or the name of the NodeGroup.
 	Key types.NamespacedName
-	// Generation is the MachineSet's metadata.generation.
+	// Generation is its metadata.generation.
 	Generation int64
 	// Desired holds the valid entries.
 	Desired Entries
@@ -66,12 +66,15 @@ func DeclarationOf(set *machinev1beta1.MachineSet) *Declaration {
 	}
 	declaration.readPolicy(set.Annotations[AnnotationConflictPolicy])
 	declaration.readOnce(set.Annotations[AnnotationSetOnceTaints])
-	declaration.Revision = fmt.Sprintf("%s/%s/%t/%s", declaration.Desired.Digest(), declaration.Policy, declaration.Paused,
-		ownership.FormatCustomLabels(declaration.Once))
-	if problems := declaration.Problems; len(problems) > 0 {
-		declaration.Revision += fmt.Sprintf("/%v", problems)
-	}
+	declaration.setRevision()
 	return declaration
+}
+
+func (d *Declaration) setRevision() {
+	d.Revision = fmt.Sprintf("%s/%s/%t/%s", d.Desired.Digest(), d.Policy, d.Paused, ownership.FormatCustomLabels(d.Once))
+	if len(d.Problems) > 0 {
+		d.Revision += fmt.Sprintf("/%v", d.Problems)
+	}
 }
 
 func (d *Declaration) problem(kind ownership.Kind, key string, reason Reason, format string, args ...any) {

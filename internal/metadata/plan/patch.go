@@ -18,37 +18,47 @@ import (
 // concurrent write of another writer then fails the patch instead of being lost, while the kubelet's writes of the status, which change the
 // resourceVersion as well, do not.
 func NodePatch(node *corev1.Node, change Change) ([]byte, error) {
-	b := &patchBuilder{}
-	b.guardRecord(node.Annotations)
-	b.entries("/metadata/labels", node.Labels, change.Results[ownership.Label], change.owned.Owned(ownership.Label))
-	annotations := change.Results[ownership.Annotation]
-	b.entries("/metadata/annotations", node.Annotations, annotations, change.owned.Owned(ownership.Annotation))
-	b.text(node.Annotations, ownership.AnnotationRecord, change.Record)
+	b := newPatchBuilder(node, change, ownership.AnnotationRecord)
 	b.text(node.Annotations, ownership.AnnotationCustomLabels, change.CustomLabels)
 	if change.Link != "" {
 		b.text(node.Annotations, AnnotationMachine, change.Link)
 	}
+	return b.Bytes()
+}
+
+// newPatchBuilder returns the patch of a Node's entries and of the record in an annotation.
+func newPatchBuilder(node *corev1.Node, change Change, record string) *patchBuilder {
+	b := &patchBuilder{}
+	b.guardRecord(node.Annotations, record)
+	b.entries("/metadata/labels", node.Labels, change.Results[ownership.Label], change.owned.Owned(ownership.Label))
+	annotations := change.Results[ownership.Annotation]
+	b.entries("/metadata/annotations", node.Annotations, annotations, change.owned.Owned(ownership.Annotation))
+	b.text(node.Annotations, record, change.Record)
 	if taints := change.Results[ownership.Taint]; taints.Changed() {
 		patch.List(&b.Builder, "/spec/taints", node.Spec.Taints, ownership.ApplyTaints(node.Spec.Taints, taints))
 	}
-	return b.Bytes()
+	return b
 }
 
 // AsPlanned reports whether the API server's answer to a NodePatch is the Node that the change describes. If not, another writer has changed the Node
 // as well, and it has to be reconciled again. The answer contains no taints, so they are not compared.
 func AsPlanned(node *corev1.Node, change Change, answer *metav1.PartialObjectMetadata) bool {
+	own := map[string]string{ownership.AnnotationRecord: change.Record, ownership.AnnotationCustomLabels: change.CustomLabels}
+	if change.Link != "" {
+		own[AnnotationMachine] = change.Link
+	}
+	return asPlanned(node, change, own, answer)
+}
+
+// asPlanned is AsPlanned for Drover's own annotations; an empty text is none.
+func asPlanned(node *corev1.Node, change Change, own map[string]string, answer *metav1.PartialObjectMetadata) bool {
 	annotations := ownership.Apply(node.Annotations, change.Results[ownership.Annotation])
-	for key, text := range map[string]string{
-		ownership.AnnotationRecord: change.Record, ownership.AnnotationCustomLabels: change.CustomLabels,
-	} {
+	for key, text := range own {
 		if text == "" {
 			delete(annotations, key)
 		} else {
 			annotations[key] = text
 		}
-	}
-	if change.Link != "" {
-		annotations[AnnotationMachine] = change.Link
 	}
 	return answer.UID == node.UID && answer.DeletionTimestamp.IsZero() && maps.Equal(annotations, answer.Annotations) &&
 		maps.Equal(ownership.Apply(node.Labels, change.Results[ownership.Label]), answer.Labels)
@@ -60,9 +70,9 @@ type patchBuilder struct {
 }
 
 // guardRecord makes the patch fail when another process that believes it leads has written the record.
-func (b *patchBuilder) guardRecord(annotations map[string]string) {
+func (b *patchBuilder) guardRecord(annotations map[string]string, record string) {
 	if b.Map("/metadata/annotations", annotations) {
-		b.TestEntry("/metadata/annotations", annotations, ownership.AnnotationRecord)
+		b.TestEntry("/metadata/annotations", annotations, record)
 	}
 	b.annotations = true
 }

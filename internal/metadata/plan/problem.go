@@ -26,6 +26,8 @@ const (
 	Contended Reason = "Fighting"
 	// Unconfirmed: the record on the Node names a restricted entry that the record on the Machine does not; it stays.
 	Unconfirmed Reason = "Unconfirmed"
+	// MachineDeclares: the Node's Machine or MachineSet declares a key of the NodeGroup with another value, which counts.
+	MachineDeclares Reason = "MachineSetDeclares"
 	// BadRecord: the ownership record on the object cannot be read.
 	BadRecord Reason = "BadRecord"
 )

@@ -1,0 +1,344 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/paused"
+)
+
+// TaintUninitialized is a taint with the effect NoSchedule that a kubelet may register its Node with (--register-with-taints), so that no Pod comes
+// before the Node carries what its NodeGroup declares. The first write of the Node's metadata removes it.
+const TaintUninitialized = "drover.dev/uninitialized"
+
+// uninitializedID is the taint as a key of Entries.
+var uninitializedID = ownership.TaintID(corev1.Taint{Key: TaintUninitialized, Effect: corev1.TaintEffectNoSchedule})
+
+// GroupDeclarationOf returns what a NodeGroup declares. One that is being deleted declares nothing.
+func GroupDeclarationOf(group *v1alpha1.NodeGroup) *Declaration {
+	declaration := &Declaration{
+		Key: types.NamespacedName{Name: group.Name}, Generation: group.Generation, Paused: group.Spec.Suspend, Policy: ownership.Keep,
+		Desired: Entries{}, Once: ownership.Keys{},
+	}
+	if metadata := group.Spec.Metadata; metadata != nil && group.DeletionTimestamp == nil {
+		declaration.Policy = policyOf(metadata.ConflictPolicy)
+		declaration.Desired = Entries{
+			ownership.Label:      declaration.validated(ownership.Label, asStrings(metadata.Labels)),
+			ownership.Annotation: declaration.validated(ownership.Annotation, asStrings(metadata.Annotations)),
+			ownership.Taint:      declaration.taints(slices.Concat(asTaints(metadata.Taints), asTaints(metadata.SetOnceTaints))),
+		}
+		for _, taint := range asTaints(metadata.SetOnceTaints) {
+			declaration.Once.Add(ownership.TaintID(taint))
+		}
+	}
+	declaration.setRevision()
+	return declaration
+}
+
+func policyOf(policy v1alpha1.ConflictPolicy) ownership.Policy {
+	switch policy {
+	case v1alpha1.ConflictAdopt:
+		return ownership.Adopt
+	case v1alpha1.ConflictFail:
+		return ownership.Fail
+	}
+	return ownership.Keep
+}
+
+func asStrings[V ~string](values map[string]V) map[string]string {
+	out := make(map[string]string, len(values))
+	for key, value := range values {
+		out[key] = string(value)
+	}
+	return out
+}
+
+func asTaints(taints []v1alpha1.Taint) []corev1.Taint {
+	out := make([]corev1.Taint, len(taints))
+	for i, taint := range taints {
+		out[i] = corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect}
+	}
+	return out
+}
+
+// GroupInput is all that DecideGroup depends on. Node must be set; the objects are not changed.
+type GroupInput struct {
+	Node *corev1.Node
+	// Declaration is what the Node's NodeGroup declares, nil for a Node in no group.
+	Declaration *Declaration
+	// Machine holds what the Node's Machine and its MachineSet declare. There it counts, and not what the group declares.
+	Machine Entries
+	// Confirmed holds the keys that the NodeGroup named in the Node's record is known to have declared. A kubelet can write the record: what only
+	// that names is neither removed nor overwritten.
+	Confirmed ownership.Section
+	// Remove reports whether keys are removed that the record names and that are not declared; otherwise Drover only ends to own them.
+	Remove bool
+	// Protected, Contended and Now are as in Input.
+	Protected ownership.Protected
+	Contended func(kind ownership.Kind, key string) bool
+	Now       time.Time
+}
+
+// GroupDecision is what to write to a Node for its NodeGroup, and why not more.
+type GroupDecision struct {
+	// State is the Node's state; Pending while there is anything to write. Settled is that after the write.
+	State, Settled State
+	// Reason is why the state is Held; empty otherwise.
+	Reason string
+	// Change is what is written.
+	Change Change
+	// Problems are the declared entries that are not written, sorted by kind and key.
+	Problems []Problem
+	// Drift reports whether another writer has changed what the Node had already: nothing else is written.
+	Drift bool
+	// FirstWrite reports whether the Node has nothing yet of any NodeGroup.
+	FirstWrite bool
+	// Digest identifies what is declared for the Node.
+	Digest string
+}
+
+// groupFacts are what a GroupInput says before anything is decided.
+type groupFacts struct {
+	GroupInput
+	live   Entries
+	record ownership.Record
+}
+
+// DecideGroup decides what one Node gets from its NodeGroup, or is given back when it has left one. It never fails.
+func DecideGroup(in GroupInput) GroupDecision {
+	var problems problemList
+	if in.Declaration != nil {
+		problems = slices.Clone(in.Declaration.Problems)
+	} else {
+		in.Declaration = &Declaration{Policy: ownership.Keep}
+	}
+	f := &groupFacts{GroupInput: in, live: Entries{
+		ownership.Label: in.Node.Labels, ownership.Annotation: in.Node.Annotations, ownership.Taint: ownership.TaintEntries(in.Node.Spec.Taints),
+	}}
+	f.record = problems.readGroupRecord(in.Node.Annotations)
+	out := GroupDecision{FirstWrite: in.Node.Annotations[ownership.AnnotationGroupRecord] == ""}
+	if out.Reason = f.paused(); out.Reason != "" {
+		out.State, out.Settled, out.Problems = Held, Held, problems.sorted()
+		return out
+	}
+	record := f.merge(&out, &problems)
+	out.Digest = record.Digest
+	f.finish(&out, record, &problems)
+	out.Problems = problems.sorted()
+	out.Settled, out.Reason = f.settled(&out)
+	out.State = out.Settled
+	if out.Change.Write && (out.State == Synced || out.State == RefusedState) {
+		out.State = Pending
+	}
+	return out
+}
+
+// paused returns why nothing is written; empty if nothing keeps Drover from it.
+func (f *groupFacts) paused() string {
+	switch {
+	case f.Declaration.Paused:
+		return "the NodeGroup is suspended"
+	case paused.Is(f.Node.Annotations):
+		return "the Node is paused"
+	}
+	return ""
+}
+
+// merge decides every kind and returns the record of the Node after the change.
+func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.Record {
+	record := ownership.Record{
+		Source: f.Declaration.Key.Name, Generation: f.Declaration.Generation, Once: f.record.Once.Union(nil), Digest: f.digest(),
+		Released: map[ownership.Kind]map[string]ownership.Release{},
+	}
+	for _, kind := range ownership.Kinds {
+		desired := f.desired(kind, problems)
+		result := ownership.Merge(f.mergeInput(kind, desired))
+		if kind == ownership.Taint {
+			f.setOnce(&result, &record, out.FirstWrite, problems)
+		}
+		problems.addResult(kind, result, f.Declaration.Policy)
+		out.Change.set(kind, result)
+		record.Section = record.With(kind, result.Owned.Minus(ownership.KeysOf(f.Machine[kind])))
+		if len(result.Released) > 0 {
+			record.Released[kind] = result.Released
+		}
+	}
+	if record.Empty() && !out.FirstWrite {
+		// Without a record this Node would look new, and would get the taints that are set once now.
+		record.Once = f.Declaration.Once.Union(nil)
+	}
+	return record
+}
+
+// desired returns what the group declares of a kind. Where the Machine declares an owned key with another value, that is what the key gets, so that
+// it changes hands without a gap.
+func (f *groupFacts) desired(kind ownership.Kind, problems *problemList) map[string]string {
+	desired := maps.Clone(f.Declaration.Desired[kind])
+	maps.DeleteFunc(desired, func(key, _ string) bool { return kind == ownership.Taint && f.Declaration.Once.Has(key) })
+	for key, value := range f.Machine[kind] {
+		if own, declared := desired[key]; declared && own != value {
+			problems.add(kind, key, MachineDeclares, "the Machine declares %s %q with the value %q, which counts; the NodeGroup declares %q",
+				kind, key, value, own)
+		}
+		delete(desired, key)
+		if f.record.Of(kind).Has(key) && f.confirmed(kind, key) {
+			desired[key] = value
+		}
+	}
+	return desired
+}
+
+func (f *groupFacts) mergeInput(kind ownership.Kind, desired map[string]string) ownership.Input {
+	return ownership.Input{
+		Owned: f.record.Of(kind), Released: f.record.Released[kind], Desired: desired, Live: f.live[kind],
+		Protected:         f.Protected.Of(kind),
+		Skip:              func(key string) bool { return f.Contended != nil && f.Contended(kind, key) },
+		NeedsConfirmation: func(key string) bool { return !f.confirmed(kind, key) },
+		Disown: func(key string) bool {
+			_, machine := f.Machine[kind][key]
+			return machine || !f.Remove || kind == ownership.Taint && f.Declaration.Once.Has(key)
+		},
+		Policy: f.Declaration.Policy, Now: f.Now,
+	}
+}
+
+func (f *groupFacts) confirmed(kind ownership.Kind, key string) bool { return f.Confirmed.Of(kind).Has(key) }
+
+// setOnce adds the taints that are set with the first write of a Node only, and removes the one that the Node was registered with.
+func (f *groupFacts) setOnce(result *ownership.Result, record *ownership.Record, first bool, problems *problemList) {
+	protected := f.Protected.Of(ownership.Taint)
+	for key := range f.Declaration.Once {
+		_, present := f.live[ownership.Taint][key]
+		switch {
+		case protected(key):
+			problems.refused(ownership.Taint, key)
+		case first:
+			if !present {
+				result.Set[key] = f.Declaration.Desired[ownership.Taint][key]
+			}
+			record.Once.Add(key)
+		}
+	}
+	if _, registered := f.live[ownership.Taint][uninitializedID]; registered && f.Declaration.Key.Name != "" {
+		result.Remove = append(result.Remove, uninitializedID)
+		slices.Sort(result.Remove)
+	}
+}
+
+// finish decides whether there is anything to write, and whether it is only drift.
+func (f *groupFacts) finish(out *GroupDecision, record ownership.Record, problems *problemList) {
+	if problems.has(InConflict) && f.Declaration.Policy == ownership.Fail {
+		out.Change = Change{}
+		return
+	}
+	known := !out.FirstWrite && f.record.Digest == record.Digest && f.record.Source == record.Source
+	changed := out.Change.changed()
+	outdated := !record.SameKeys(f.record) || f.record.Source != record.Source && !record.Empty()
+	out.Change.Write = changed || outdated || problems.has(BadRecord)
+	if !out.Change.Write {
+		return
+	}
+	out.Change.owned = f.record
+	out.Change.Record = record.Format()
+	out.Drift = known && changed
+}
+
+func (f *groupFacts) settled(out *GroupDecision) (state State, reason string) {
+	problems := problemList(out.Problems)
+	switch {
+	case problems.has(Contended):
+		return Held, "another writer keeps changing a declared key"
+	case problems.has(InConflict):
+		return Conflicted, ""
+	case f.Node.DeletionTimestamp != nil:
+		return Pending, "the Node is being deleted"
+	case slices.ContainsFunc(problems, func(p Problem) bool { return p.Reason != BadRecord && p.Reason != MachineDeclares }):
+		return RefusedState, ""
+	}
+	return Synced, ""
+}
+
+// digest identifies what is declared, without what is refused.
+func (f *groupFacts) digest() string {
+	writable := Entries{}
+	for kind, entries := range f.Declaration.Desired {
+		protected := f.Protected.Of(kind)
+		writable[kind] = maps.Clone(entries)
+		maps.DeleteFunc(writable[kind], func(key, _ string) bool { return protected(key) })
+	}
+	return writable.Digest()
+}
+
+// GroupPatch renders what is to be written to a Node for its NodeGroup as one JSON Patch of the Node as it was observed, with the guards of NodePatch.
+func GroupPatch(node *corev1.Node, change Change) ([]byte, error) {
+	return newPatchBuilder(node, change, ownership.AnnotationGroupRecord).Bytes()
+}
+
+// AsPlannedForGroup is AsPlanned for the answer to a GroupPatch.
+func AsPlannedForGroup(node *corev1.Node, change Change, answer *metav1.PartialObjectMetadata) bool {
+	return asPlanned(node, change, map[string]string{ownership.AnnotationGroupRecord: change.Record}, answer)
+}
+
+// GroupOf returns the name of the NodeGroup that a Node's record names, and the digest of what it declared at the last write; empty for none.
+func GroupOf(node *corev1.Node) (name, digest string) {
+	record, err := ownership.ParseGroupRecord(node.Annotations[ownership.AnnotationGroupRecord])
+	if err != nil {
+		return "", ""
+	}
+	return record.Source, record.Digest
+}
+
+// readGroupRecord returns the record of what a Node has from its NodeGroup; an unreadable one counts as none.
+func (l *problemList) readGroupRecord(annotations map[string]string) ownership.Record {
+	record, err := ownership.ParseGroupRecord(annotations[ownership.AnnotationGroupRecord])
+	if err != nil {
+		l.add(ownership.Annotation, ownership.AnnotationGroupRecord, BadRecord, "Node: %v", err)
+	}
+	return record
+}
+
+// OwnedKeys returns the keys of a section as NodeGroup's status.ownedKeys lists them, sorted.
+func OwnedKeys(section ownership.Section) []string {
+	var keys []string
+	for _, kind := range ownership.Kinds {
+		for _, key := range section.Of(kind).Sorted() {
+			keys = append(keys, string(kind)+"/"+key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// ParseOwnedKeys returns what status.ownedKeys lists. Unknown kinds are ignored.
+func ParseOwnedKeys(keys []string) ownership.Section {
+	byKind := map[ownership.Kind]ownership.Keys{}
+	for _, text := range keys {
+		kind, key, _ := strings.Cut(text, "/")
+		if byKind[ownership.Kind(kind)] == nil {
+			byKind[ownership.Kind(kind)] = ownership.Keys{}
+		}
+		byKind[ownership.Kind(kind)].Add(key)
+	}
+	section := ownership.Section{}
+	for _, kind := range ownership.Kinds {
+		section = section.With(kind, byKind[kind])
+	}
+	return section
+}
+
+// Section returns the keys of the entries.
+func (e Entries) Section() ownership.Section {
+	section := ownership.Section{}
+	for _, kind := range ownership.Kinds {
+		section = section.With(kind, ownership.KeysOf(e[kind]))
+	}
+	return section
+}

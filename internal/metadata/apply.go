@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
@@ -30,7 +31,7 @@ func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision, re
 		return out
 	}
 	urgent := decision.Drift || rc.rewritesMachine(decision) || rc.isNewNode(decision)
-	if out.wait = rc.limiter.reserve(rc.key, urgent, rc.now); out.wait > 0 {
+	if out.wait = rc.limiter.Reserve(rc.key, urgent, rc.now); out.wait > 0 {
 		return out
 	}
 	for _, write := range []func(context.Context, *plan.Decision) outcome{rc.writeRecord, rc.writeMachine, rc.writeNode} {
@@ -163,7 +164,7 @@ func (rc *reconciliation) recordRepair(target plan.Target, object client.Object,
 }
 
 func (rc *reconciliation) recordRepairOf(target plan.Target, object client.Object, kind ownership.Kind, key, what string) bool {
-	if !rc.contention.repaired(rc.entry(target, kind, key), rc.now) {
+	if !rc.contention.Repaired(rc.entry(target, kind, key), rc.now) {
 		return false
 	}
 	rc.metrics.contention.Inc()
@@ -172,12 +173,12 @@ func (rc *reconciliation) recordRepairOf(target plan.Target, object client.Objec
 	return true
 }
 
-func (rc *reconciliation) entry(target plan.Target, kind ownership.Kind, key string) entry {
+func (rc *reconciliation) entry(target plan.Target, kind ownership.Kind, key string) pace.Key {
 	object := rc.key.String()
 	if target == plan.OnNode {
 		object = rc.node.Name
 	}
-	return entry{target: target, object: object, kind: kind, key: key}
+	return pace.Key{Target: target, Object: object, Kind: kind, Key: key}
 }
 
 func (rc *reconciliation) revision() string {

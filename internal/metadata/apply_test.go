@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -133,7 +134,7 @@ func TestApply_ContentionForTheRecord(t *testing.T) {
 			s, _, _, _ := one(t, Options{})
 			s.must(t, "m1", "Machine/m1 Node/n1")
 			var result reconcile.Result
-			for range contentionThreshold {
+			for range pace.ContentionThreshold {
 				c.remove(t, s)
 				result = s.must(t, "m1", c.patch)
 			}
@@ -144,10 +145,10 @@ func TestApply_ContentionForTheRecord(t *testing.T) {
 				t.Errorf("events %s", got)
 			}
 			c.remove(t, s)
-			if result := s.must(t, "m1", ""); result.RequeueAfter != contentionPause || s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
+			if result := s.must(t, "m1", ""); result.RequeueAfter != pace.ContentionPause || s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
 				t.Errorf("reconciled again after %s, and is not held", result.RequeueAfter)
 			}
-			s.clock.SetTime(start.Add(contentionPause))
+			s.clock.SetTime(start.Add(pace.ContentionPause))
 			s.must(t, "m1", c.patch)
 			if s.metric(t, contentionDoc.Name) != 2 {
 				t.Error("the second round is not counted")

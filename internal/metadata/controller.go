@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/status"
@@ -59,8 +60,8 @@ type Reconciler struct {
 	clock       clock.PassiveClock
 	machineSets *machineSets
 	tracker     *tracker
-	contention  *contention
-	limiter     *limiter
+	contention  *pace.Contention
+	limiter     *pace.Limiter
 	versions    *expectations.Objects
 	conflicts   *controller.Conflicts
 }
@@ -78,8 +79,8 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		link: options.Link, linkChanged: options.LinkChanged,
 		machineSets: newMachineSets(cache),
 		tracker:     newTracker(metrics, options.Clock.Now()),
-		contention:  newContention(),
-		limiter:     newLimiter(options.WritesPerSecond, options.Burst),
+		contention:  pace.NewContention(),
+		limiter:     pace.NewLimiter(options.WritesPerSecond, options.Burst),
 		versions:    expectations.NewObjects(options.Live, options.Clock),
 		conflicts:   controller.NewConflicts(),
 	}
@@ -155,9 +156,9 @@ func (rc *reconciliation) decide() (decision plan.Decision, requeue controller.R
 		Machine: rc.machine, Node: rc.node, NodeShared: rc.nodeShared, Protected: rc.protected, Link: rc.link(), Now: rc.now,
 		Declaration: rc.set.declared(),
 	}
-	if rc.contention.any() {
+	if rc.contention.Any() {
 		in.Contended = func(target plan.Target, kind ownership.Kind, key string) bool {
-			until := rc.contention.until(rc.entry(target, kind, key), rc.now)
+			until := rc.contention.Until(rc.entry(target, kind, key), rc.now)
 			if until.IsZero() {
 				return false
 			}

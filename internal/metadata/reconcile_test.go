@@ -16,6 +16,7 @@ import (
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -81,7 +82,7 @@ func TestReconcile_LeavesContendedKeysAlone(t *testing.T) {
 	s, _, _, node := one(t, Options{})
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	var result reconcile.Result
-	for range contentionThreshold {
+	for range pace.ContentionThreshold {
 		apitest.Edit(t, s.client, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
 		result = s.must(t, "m1", "Node/n1")
 	}
@@ -95,13 +96,13 @@ func TestReconcile_LeavesContendedKeysAlone(t *testing.T) {
 		t.Error("the Machine is not held although a key is left alone")
 	}
 	apitest.Edit(t, s.client, node, func(n *corev1.Node) { n.Labels["team"] = "x" })
-	if result := s.must(t, "m1", ""); result.RequeueAfter != contentionPause {
+	if result := s.must(t, "m1", ""); result.RequeueAfter != pace.ContentionPause {
 		t.Errorf("reconciled again after %s", result.RequeueAfter)
 	}
 	if s.metric(t, contentionDoc.Name) != 1 || s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 {
 		t.Error("one contended key, one Machine held")
 	}
-	s.clock.SetTime(start.Add(contentionPause))
+	s.clock.SetTime(start.Add(pace.ContentionPause))
 	s.must(t, "m1", "Node/n1")
 	if got := s.emitted(); got != "Warning MetadataFight, Normal MetadataRepaired" && got != "Normal MetadataRepaired, Warning MetadataFight" {
 		t.Errorf("events %s", got)

@@ -180,10 +180,10 @@ func sameMachine(before, after *machinev1beta1.Machine) bool {
 func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
 	key := client.ObjectKeyFromObject(machine)
 	r.tracker.forgetMachine(key)
-	r.limiter.forget(key)
+	r.limiter.Forget(key)
 	r.conflicts.Forget(key)
 	r.versions.Forget(string(machine.UID))
-	r.contention.forget(plan.OnMachine, key.String())
+	r.contention.Forget(plan.OnMachine, key.String())
 	r.metrics.failures.DeleteLabelValues(machine.Name)
 	queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, machineapi.NodeName(machine))...)
 }
@@ -217,7 +217,7 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 
 func (r *Reconciler) nodeDeleted(ctx context.Context, queue watch.Queue, node *corev1.Node) {
 	r.versions.Forget(string(node.UID))
-	r.contention.forget(plan.OnNode, node.Name)
+	r.contention.Forget(plan.OnNode, node.Name)
 	r.metrics.failures.DeleteLabelValues(node.Name)
 	queue.Add(watch.PriorityHigh, r.nodeToMachines(ctx, node.Name)...)
 }

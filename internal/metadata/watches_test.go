@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -248,14 +249,14 @@ func TestSources_DeletedObjectIsForgotten(t *testing.T) {
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	s.metrics.failures.WithLabelValues("m1").Inc()
 	s.metrics.failures.WithLabelValues("n1").Inc()
-	for _, key := range []entry{{target: "Machine", object: "machines/m1"}, {target: "Node", object: "n1"}} {
-		s.contention.repaired(key, start.Add(time.Second))
+	for _, key := range []pace.Key{{Target: "Machine", Object: "machines/m1"}, {Target: "Node", Object: "n1"}} {
+		s.contention.Repaired(key, start.Add(time.Second))
 	}
 	w.machines.Delete(machine)
 	w.nodes.Delete(node)
-	if s.contention.any() || s.versions.Len() != 0 || len(s.tracker.machines) != 0 ||
+	if s.contention.Any() || s.versions.Len() != 0 || len(s.tracker.machines) != 0 ||
 		s.tracker.wasWritten(plan.OnMachine, named("m1"), s.tracker.rollouts[named("a")].revision) {
-		t.Errorf("left: repairs %v, versions %v, Machines %v", s.contention.repairs, s.versions, s.tracker.machines)
+		t.Errorf("left: versions %v, Machines %v", s.versions, s.tracker.machines)
 	}
 	if s.metric(t, mnmoDoc.Name, "m1")+s.metric(t, mnmoDoc.Name, "n1") != 0 || s.metric(t, nodesDoc.Name, "a", "machines", "synced") != 0 {
 		t.Error("series are left")

@@ -164,7 +164,7 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		if kind == ownership.Taint {
 			f.setOnce(&result, &record, out.FirstWrite, problems)
 		}
-		problems.addResult(kind, result, f.Declaration.Policy)
+		problems.addResult(kind, result, f.Declaration.Policy, "status.ownedKeys of the NodeGroup")
 		out.Change.set(kind, result)
 		record.Section = record.With(kind, result.Owned.Minus(ownership.KeysOf(f.Machine[kind])))
 		if len(result.Released) > 0 {

@@ -22,7 +22,7 @@ func (f *facts) decideNode(after Entries, recorded recordedKeys, problems *probl
 	for _, kind := range ownership.Kinds {
 		desired[kind] = f.nodeDesired(kind, after[kind], problems)
 		result := f.mergeNode(kind, desired[kind], after[kind], recorded[kind], problems)
-		problems.addResult(kind, result, f.policy())
+		problems.addResult(kind, result, f.policy(), "the record on the Machine")
 		if kind == ownership.Taint {
 			once = f.addSetOnceTaints(&result, problems)
 		}

@@ -54,8 +54,8 @@ func (l *problemList) add(kind ownership.Kind, key string, reason Reason, format
 	*l = append(*l, Problem{Kind: kind, Key: key, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// addResult adds what a merge into the Node leaves out.
-func (l *problemList) addResult(kind ownership.Kind, result ownership.Result, policy ownership.Policy) {
+// addResult adds what a merge into the Node leaves out. confirms is what a record on the Node needs to be confirmed by.
+func (l *problemList) addResult(kind ownership.Kind, result ownership.Result, policy ownership.Policy, confirms string) {
 	for _, c := range result.Conflicts {
 		l.add(kind, c.Key, InConflict, "%s %q has the value %q on the Node, set by another writer; declared is %q, policy is %s",
 			kind, c.Key, c.Live, c.Desired, policy)
@@ -64,8 +64,8 @@ func (l *problemList) addResult(kind ownership.Kind, result ownership.Result, po
 		l.refused(kind, key)
 	}
 	for _, key := range result.Unconfirmed {
-		l.add(kind, key, Unconfirmed, "the ownership record on the Node names %s %q, the record on the Machine does not: Drover does not remove it; "+
-			"remove it manually if it is not wanted", kind, key)
+		l.add(kind, key, Unconfirmed, "the ownership record on the Node names %s %q, %s does not: Drover does not remove it; "+
+			"remove it manually if it is not wanted", kind, key, confirms)
 	}
 }
 

@@ -1,4 +1,4 @@
-package metadata
+package pace
 
 import (
 	"testing"
@@ -8,27 +8,27 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-var taintOfNode = entry{target: plan.OnNode, object: "n1", kind: ownership.Taint, key: "a:NoSchedule"}
+var taintOfNode = Key{Target: plan.OnNode, Object: "n1", Kind: ownership.Taint, Key: "a:NoSchedule"}
 
 func TestContention_NeedsSeveralRepairsInTheWindow(t *testing.T) {
-	c := newContention()
-	for i := range contentionThreshold - 1 {
-		if c.repaired(taintOfNode, start.Add(time.Duration(i)*time.Second)) {
+	c := NewContention()
+	for i := range ContentionThreshold - 1 {
+		if c.Repaired(taintOfNode, start.Add(time.Duration(i)*time.Second)) {
 			t.Fatalf("repair %d begins a pause", i+1)
 		}
 	}
 	other := taintOfNode
-	other.key = "b:NoSchedule"
-	if c.repaired(other, start) {
+	other.Key = "b:NoSchedule"
+	if c.Repaired(other, start) {
 		t.Error("repairs of different keys are counted together")
 	}
-	if !c.until(taintOfNode, start).IsZero() {
+	if !c.Until(taintOfNode, start).IsZero() {
 		t.Error("paused before it is contended")
 	}
-	if c.repaired(taintOfNode, start.Add(contentionWindow+contentionThreshold*time.Second)) {
+	if c.Repaired(taintOfNode, start.Add(contentionWindow+ContentionThreshold*time.Second)) {
 		t.Error("a repair after the window begins a pause")
 	}
-	if !c.any() {
+	if !c.Any() {
 		t.Error("there are no counts")
 	}
 }
@@ -38,43 +38,43 @@ func TestContention_NeedsSeveralRepairsInTheWindow(t *testing.T) {
 func TestContention_SlowWriter(t *testing.T) {
 	for gap, contended := range map[time.Duration]bool{15 * time.Second: true, 5 * time.Minute: true, contentionWindow: true,
 		contentionWindow + time.Second: false} {
-		c, found := newContention(), 0
+		c, found := NewContention(), 0
 		for i := range 20 {
-			if c.repaired(taintOfNode, start.Add(time.Duration(i)*gap)) {
+			if c.Repaired(taintOfNode, start.Add(time.Duration(i)*gap)) {
 				found++
 			}
 		}
-		if want := map[bool]int{true: 20 - contentionThreshold + 1}[contended]; found != want {
+		if want := map[bool]int{true: 20 - ContentionThreshold + 1}[contended]; found != want {
 			t.Errorf("every %s: %d rounds, want %d", gap, found, want)
 		}
 	}
 }
 
 // contend makes the repairs that begin a pause.
-func contend(c *contention, now time.Time) bool {
+func contend(c *Contention, now time.Time) bool {
 	begins := false
-	for range contentionThreshold {
-		begins = c.repaired(taintOfNode, now)
+	for range ContentionThreshold {
+		begins = c.Repaired(taintOfNode, now)
 	}
 	return begins
 }
 
 func TestContention_PauseDoubles(t *testing.T) {
-	c := newContention()
-	now, pause := start, contentionPause
+	c := NewContention()
+	now, pause := start, ContentionPause
 	if !contend(c, now) {
 		t.Fatal("no contention")
 	}
 	for range 8 {
-		if until := c.until(taintOfNode, now); until != now.Add(pause) {
+		if until := c.Until(taintOfNode, now); until != now.Add(pause) {
 			t.Fatalf("paused for %s, want %s", until.Sub(now), pause)
 		}
-		if !c.until(taintOfNode, now.Add(pause)).IsZero() {
+		if !c.Until(taintOfNode, now.Add(pause)).IsZero() {
 			t.Fatal("paused for longer than the pause")
 		}
 		// The other writer is still there: the first repair after the pause begins the next one.
 		now = now.Add(pause)
-		if !c.repaired(taintOfNode, now) {
+		if !c.Repaired(taintOfNode, now) {
 			t.Fatal("the contention goes on and begins no pause")
 		}
 		pause = min(2*pause, maxContentionPause)
@@ -82,33 +82,33 @@ func TestContention_PauseDoubles(t *testing.T) {
 	if pause != maxContentionPause {
 		t.Errorf("the pause ends at %s", pause)
 	}
-	if now = now.Add(contentionWindow + 2*pause + time.Second); c.repaired(taintOfNode, now) {
+	if now = now.Add(contentionWindow + 2*pause + time.Second); c.Repaired(taintOfNode, now) {
 		t.Error("the contention never ends")
 	}
-	for range contentionThreshold - 1 {
-		c.repaired(taintOfNode, now)
+	for range ContentionThreshold - 1 {
+		c.Repaired(taintOfNode, now)
 	}
-	if c.until(taintOfNode, now) != now.Add(contentionPause) {
+	if c.Until(taintOfNode, now) != now.Add(ContentionPause) {
 		t.Error("a new contention does not begin with the first pause")
 	}
 }
 
 func TestContention_Forget(t *testing.T) {
-	c := newContention()
+	c := NewContention()
 	onMachine := taintOfNode
-	onMachine.target = plan.OnMachine
+	onMachine.Target = plan.OnMachine
 	contend(c, start)
-	c.repaired(onMachine, start)
-	c.forget(plan.OnNode, "n2")
-	if c.until(taintOfNode, start).IsZero() {
+	c.Repaired(onMachine, start)
+	c.Forget(plan.OnNode, "n2")
+	if c.Until(taintOfNode, start).IsZero() {
 		t.Error("another Node's counts are gone")
 	}
-	c.forget(plan.OnNode, "n1")
-	if !c.until(taintOfNode, start).IsZero() || !c.any() {
+	c.Forget(plan.OnNode, "n1")
+	if !c.Until(taintOfNode, start).IsZero() || !c.Any() {
 		t.Error("the Node's counts are to go, the Machine's of the same name to stay")
 	}
-	c.forget(plan.OnMachine, "n1")
-	if c.any() {
+	c.Forget(plan.OnMachine, "n1")
+	if c.Any() {
 		t.Error("counts are left")
 	}
 }

@@ -1,4 +1,4 @@
-package metadata
+package pace
 
 import (
 	"sync"
@@ -15,29 +15,29 @@ const repairShare = 0.1
 // reservationLife is how long a reservation stays valid after its time has come; then the Machine reserves again.
 const reservationLife = time.Minute
 
-// limiter limits the rate of writes without blocking a worker: it returns the time until the write, and the caller comes back. Without a rate it
+// Limiter limits the rate of writes without blocking a worker: it returns the time until the write, and the caller comes back. Without a rate it
 // limits nothing.
-type limiter struct {
+type Limiter struct {
 	mu           sync.Mutex
 	rollout      *rate.Limiter
 	repair       *rate.Limiter
 	reservations map[types.NamespacedName]time.Time
 }
 
-// newLimiter returns a limiter. A burst less than one counts as one.
-func newLimiter(perSecond float64, burst int) *limiter {
+// NewLimiter returns a limiter. A burst less than one counts as one.
+func NewLimiter(perSecond float64, burst int) *Limiter {
 	if perSecond <= 0 {
-		return &limiter{}
+		return &Limiter{}
 	}
-	return &limiter{
+	return &Limiter{
 		rollout:      rate.NewLimiter(rate.Limit(perSecond), max(burst, 1)),
 		repair:       rate.NewLimiter(rate.Limit(max(perSecond*repairShare, 1)), max(burst/10, 1)),
 		reservations: map[types.NamespacedName]time.Time{},
 	}
 }
 
-// reserve returns how long a Machine has to wait for its write; zero is now. A Machine that waits keeps its reservation.
-func (l *limiter) reserve(key types.NamespacedName, repair bool, now time.Time) time.Duration {
+// Reserve returns how long a Machine has to wait for its write; zero is now. A Machine that waits keeps its reservation.
+func (l *Limiter) Reserve(key types.NamespacedName, repair bool, now time.Time) time.Duration {
 	if l.rollout == nil {
 		return 0
 	}
@@ -61,8 +61,8 @@ func (l *limiter) reserve(key types.NamespacedName, repair bool, now time.Time) 
 	return wait
 }
 
-// forget removes the reservation of a Machine that is gone.
-func (l *limiter) forget(key types.NamespacedName) {
+// Forget removes the reservation of a Machine that is gone.
+func (l *Limiter) Forget(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.reservations, key)

@@ -1,4 +1,4 @@
-package metadata
+package pace
 
 import (
 	"fmt"
@@ -7,20 +7,20 @@ import (
 )
 
 func TestLimiter_WithoutARate(t *testing.T) {
-	l := newLimiter(0, 0)
+	l := NewLimiter(0, 0)
 	for range 1000 {
-		if wait := l.reserve(named("m"), false, start); wait != 0 {
+		if wait := l.Reserve(named("m"), false, start); wait != 0 {
 			t.Fatalf("waits %s", wait)
 		}
 	}
-	l.forget(named("m"))
+	l.Forget(named("m"))
 }
 
 func TestLimiter_Reservations(t *testing.T) {
-	l := newLimiter(10, 2)
+	l := NewLimiter(10, 2)
 	var waits []time.Duration
 	for i := range 5 {
-		waits = append(waits, l.reserve(named(fmt.Sprint(i)), false, start))
+		waits = append(waits, l.Reserve(named(fmt.Sprint(i)), false, start))
 	}
 	if want := "[0s 0s 100ms 200ms 300ms]"; fmt.Sprint(waits) != want {
 		t.Fatalf("waits %v, want %s", waits, want)
@@ -38,7 +38,7 @@ func TestLimiter_Reservations(t *testing.T) {
 		{"a reservation is kept for a while", "2", 100*time.Millisecond + reservationLife - time.Millisecond, 0},
 		{"after that it has expired, but by now the rate allows a write", "4", 300*time.Millisecond + reservationLife, 0},
 	} {
-		if got := l.reserve(named(step.machine), false, start.Add(step.after)); got.Round(time.Millisecond) != step.want {
+		if got := l.Reserve(named(step.machine), false, start.Add(step.after)); got.Round(time.Millisecond) != step.want {
 			t.Errorf("%s: waits %s, want %s", step.name, got, step.want)
 		}
 	}
@@ -46,46 +46,46 @@ func TestLimiter_Reservations(t *testing.T) {
 
 // A manual edit is undone at once while thousands of Nodes wait.
 func TestLimiter_RepairsDuringARollout(t *testing.T) {
-	l := newLimiter(100, 100)
+	l := NewLimiter(100, 100)
 	for i := range 1000 {
-		l.reserve(named(fmt.Sprint(i)), false, start)
+		l.Reserve(named(fmt.Sprint(i)), false, start)
 	}
 	for i := range 10 {
-		if wait := l.reserve(named(fmt.Sprint("drifted", i)), true, start); wait != 0 {
+		if wait := l.Reserve(named(fmt.Sprint("drifted", i)), true, start); wait != 0 {
 			t.Fatalf("repair %d waits %s", i, wait)
 		}
 	}
-	if wait := l.reserve(named("drifted too"), true, start); wait < 9*time.Second {
+	if wait := l.Reserve(named("drifted too"), true, start); wait < 9*time.Second {
 		t.Errorf("a repair beyond its share waits like the others, not %s", wait)
 	}
-	if wait := l.reserve(named("500"), true, start); wait != 4010*time.Millisecond {
+	if wait := l.Reserve(named("500"), true, start); wait != 4010*time.Millisecond {
 		t.Errorf("a Machine that waits keeps its reservation, not %s", wait)
 	}
-	if wait := l.reserve(named("500"), true, start.Add(100*time.Millisecond)); wait != 0 {
+	if wait := l.Reserve(named("500"), true, start.Add(100*time.Millisecond)); wait != 0 {
 		t.Errorf("ten repairs a second: waits %s", wait)
 	}
 }
 
 // However low the rate, a repair a second must be possible, and a burst less than one must not stop all writes.
 func TestLimiter_LowRates(t *testing.T) {
-	l := newLimiter(0.01, 0)
-	if l.reserve(named("a"), false, start) != 0 || l.reserve(named("b"), false, start) != 100*time.Second {
+	l := NewLimiter(0.01, 0)
+	if l.Reserve(named("a"), false, start) != 0 || l.Reserve(named("b"), false, start) != 100*time.Second {
 		t.Error("a burst below one does not count as one")
 	}
-	if l.reserve(named("c"), true, start) != 0 || l.reserve(named("d"), true, start.Add(time.Second)) != 0 {
+	if l.Reserve(named("c"), true, start) != 0 || l.Reserve(named("d"), true, start.Add(time.Second)) != 0 {
 		t.Error("less than one repair per second")
 	}
 }
 
 func TestLimiter_Forget(t *testing.T) {
-	l := newLimiter(1, 1)
-	l.reserve(named("a"), false, start)
-	l.reserve(named("b"), false, start)
-	l.forget(named("b"))
+	l := NewLimiter(1, 1)
+	l.Reserve(named("a"), false, start)
+	l.Reserve(named("b"), false, start)
+	l.Forget(named("b"))
 	if len(l.reservations) != 0 {
 		t.Errorf("reservations %v", l.reservations)
 	}
-	if wait := l.reserve(named("b"), false, start); wait != 2*time.Second {
+	if wait := l.Reserve(named("b"), false, start); wait != 2*time.Second {
 		t.Errorf("a Machine of the same name reserves again and waits %s", wait)
 	}
 }

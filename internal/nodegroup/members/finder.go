@@ -1,0 +1,187 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// Finder finds out from a cache which Nodes belong to which NodeGroup. It is safe for concurrent use. The objects that it returns are the cache's own
+// and must not be changed.
+type Finder struct {
+	cache client.Reader
+	// machines reports whether the cache has Machines and MachineSets.
+	machines func() bool
+
+	mu     sync.Mutex
+	parsed map[types.UID]*Group
+}
+
+// NewFinder returns a Finder. machines reports whether the cache has Machines, with the index of machineapi/lookup, and MachineSets.
+func NewFinder(cache client.Reader, machines func() bool) *Finder {
+	return &Finder{cache: cache, machines: machines, parsed: map[types.UID]*Group{}}
+}
+
+// Assignment is a Node and the group that it belongs to.
+type Assignment struct {
+	Node *corev1.Node
+	// Group is the Node's group, nil for none; Others are the groups that select it as well.
+	Group  *Group
+	Others []*Group
+	// Recorded is the group that the Node's record names: Group, or one that the Node has left. Nil for none, and for one that is gone.
+	Recorded *Group
+	// Machine and MachineSet are those of the Node; nil for none.
+	Machine    *machinev1beta1.Machine
+	MachineSet *machinev1beta1.MachineSet
+}
+
+// declared returns what the Node's Machine and its MachineSet declare, which goes before what a group declares.
+func (m *Assignment) declared() plan.Entries {
+	if m.Machine == nil {
+		return nil
+	}
+	spec := &m.Machine.Spec
+	entries := plan.Entries{
+		ownership.Label: spec.Labels, ownership.Annotation: spec.Annotations, ownership.Taint: ownership.TaintEntries(spec.Taints),
+	}
+	if m.MachineSet == nil {
+		return entries
+	}
+	for kind, declared := range plan.DeclarationOf(m.MachineSet).Desired {
+		if len(declared) > 0 {
+			merged := maps.Clone(declared)
+			for key, value := range entries[kind] {
+				if _, known := merged[key]; !known {
+					merged[key] = value
+				}
+			}
+			entries[kind] = merged
+		}
+	}
+	return entries
+}
+
+// Groups returns all NodeGroups, the oldest first.
+func (f *Finder) Groups(ctx context.Context) ([]*Group, error) {
+	var list v1alpha1.NodeGroupList
+	if err := f.cache.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing NodeGroups: %w", err)
+	}
+	groups := make([]*Group, len(list.Items))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	parsed := make(map[types.UID]*Group, len(groups))
+	for i := range list.Items {
+		item := &list.Items[i]
+		groups[i] = f.parsed[item.UID]
+		// The status changes often, and changes neither the generation nor what is parsed.
+		switch {
+		case groups[i] == nil || groups[i].Generation != item.Generation || groups[i].DeletionTimestamp.IsZero() != item.DeletionTimestamp.IsZero():
+			groups[i] = Parse(item)
+		case groups[i].ResourceVersion != item.ResourceVersion:
+			current := *groups[i]
+			current.NodeGroup = item
+			groups[i] = &current
+		}
+		parsed[item.UID] = groups[i]
+	}
+	f.parsed = parsed
+	Sort(groups)
+	return groups, nil
+}
+
+// Assign returns a Node and its group. The groups must be sorted.
+func (f *Finder) Assign(ctx context.Context, groups []*Group, node *corev1.Node) (Assignment, error) {
+	member := Assignment{Node: node}
+	if f.machines() && len(groups) > 0 {
+		machines, err := lookup.MachinesOfNode(ctx, f.cache, node.Name)
+		if err != nil {
+			return member, err
+		}
+		if len(machines) == 1 {
+			member.Machine = &machines[0]
+			if member.MachineSet, err = f.machineSet(ctx, member.Machine); err != nil {
+				return member, err
+			}
+		}
+	}
+	member.Group, member.Others = Select(groups, node, member.MachineSet)
+	if name, _ := plan.GroupOf(node); name != "" {
+		for _, group := range groups {
+			if group.Name == name {
+				member.Recorded = group
+			}
+		}
+	}
+	return member, nil
+}
+
+// Nodes returns all Nodes that a group selects, those included that belong to another one, and those whose record names it.
+func (f *Finder) Nodes(ctx context.Context, groups []*Group, of types.UID) ([]Assignment, error) {
+	var nodes corev1.NodeList
+	if err := f.cache.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("listing Nodes: %w", err)
+	}
+	var found []Assignment
+	for i := range nodes.Items {
+		member, err := f.Assign(ctx, groups, &nodes.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		if member.concerns(of) {
+			found = append(found, member)
+		}
+	}
+	return found, nil
+}
+
+// concerns reports whether a group selects the Node, or the Node's record names it.
+func (m *Assignment) concerns(group types.UID) bool {
+	is := func(g *Group) bool { return g != nil && g.UID == group }
+	return is(m.Group) || is(m.Recorded) || slices.ContainsFunc(m.Others, is)
+}
+
+// Input returns what is decided about the Node's metadata.
+func (m *Assignment) Input(protected ownership.Protected, now time.Time) plan.GroupInput {
+	in := plan.GroupInput{Node: m.Node, Machine: m.declared(), Protected: protected, Now: now}
+	if m.Group != nil {
+		in.Declaration = m.Group.Declaration
+	}
+	if m.Recorded != nil {
+		in.Confirmed = plan.ParseOwnedKeys(m.Recorded.Status.OwnedKeys)
+		in.Remove = m.Recorded.removes(m.Recorded == m.Group)
+	}
+	return in
+}
+
+// machineSet returns the MachineSet that controls a Machine; nil for none.
+func (f *Finder) machineSet(ctx context.Context, machine *machinev1beta1.Machine) (*machinev1beta1.MachineSet, error) {
+	owner := metav1.GetControllerOfNoCopy(machine)
+	if owner == nil || owner.Kind != "MachineSet" {
+		return nil, nil
+	}
+	set := &machinev1beta1.MachineSet{}
+	err := f.cache.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, set)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && set.UID != owner.UID:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading MachineSet %s/%s: %w", machine.Namespace, owner.Name, err)
+	}
+	return set, nil
+}

@@ -1,0 +1,145 @@
+package nodes
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/metadata/pace"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// newNodeAge is how long a Node counts as new. Labels and taints that it gets only after its first Pods come too late.
+const newNodeAge = 10 * time.Minute
+
+// apply writes what was decided, if the Node's turn has come.
+func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.GroupDecision, requeue controller.Requeue) outcome {
+	out := outcome{class: status.OK, requeue: requeue}
+	if !decision.Change.Write || !rc.mayWrite(decision) {
+		return out
+	}
+	if wait := rc.options.Limiter.Reserve(rc.key, decision.Drift || rc.isNewNode(decision), rc.now); wait > 0 {
+		out.requeue.In(wait)
+		return out
+	}
+	patch, err := metadataplan.GroupPatch(rc.Node, decision.Change)
+	if err != nil {
+		out.class, out.err = status.Denied, err
+		return out
+	}
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: rc.Node.Name}}
+	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	out.err = rc.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), FieldOwner)
+	out.class = status.Classify(out.err)
+	rc.Metrics.writes.WithLabelValues(string(out.class)).Inc()
+	if out.class != status.OK {
+		return out
+	}
+	out.wrote = true
+	rc.versions.Expect(string(rc.Node.UID), expectations.Write{
+		Version: target.ResourceVersion, Exact: metadataplan.AsPlannedForGroup(rc.Node, decision.Change, target),
+		Taints: decision.Change.Results[ownership.Taint].Changed(),
+	})
+	log.FromContext(ctx).V(1).Info("patched", "nodegroup", rc.groupName())
+	if decision.Drift && rc.recordRepair(decision.Change) {
+		out.requeue.In(0)
+	}
+	return out
+}
+
+// mayWrite reports whether the Node's turn has come. What a Node has left is given back at once, and so is a manual edit undone.
+func (rc *reconciliation) mayWrite(decision *metadataplan.GroupDecision) bool {
+	switch {
+	case rc.Group == nil:
+		return true
+	case rc.Group.Spec.DryRun && rc.Group.DeletionTimestamp == nil:
+		return false
+	case !rc.Group.DeclaresOnlyOwnedKeys():
+		// The status names the keys before a Node gets them: without it they could not be removed again. Its event is on the way.
+		return false
+	}
+	return decision.Drift || rc.isNewNode(decision) || rc.Admissions.admits(rc.Group, rc.Node.Name)
+}
+
+// isNewNode reports whether the Node has just registered and has nothing of a group yet. Such a Node does not wait behind a roll-out.
+func (rc *reconciliation) isNewNode(decision *metadataplan.GroupDecision) bool {
+	return rc.Group != nil && decision.FirstWrite && rc.now.Sub(rc.Node.CreationTimestamp.Time) < newNodeAge
+}
+
+// recordRepair counts what has been put back, and reports whether one of the keys is contended now.
+func (rc *reconciliation) recordRepair(change metadataplan.Change) (contended bool) {
+	rc.Metrics.repairs.Inc()
+	for _, kind := range ownership.Kinds {
+		result := change.Results[kind]
+		for _, key := range slices.Concat(ownership.KeysOf(result.Set).Sorted(), result.Remove) {
+			if !rc.contention.Repaired(rc.entry(kind, key), rc.now) {
+				continue
+			}
+			contended = true
+			rc.Metrics.contention.Inc()
+			rc.Recorder.Eventf(rc.Node, corev1.EventTypeWarning, EventContention,
+				"another writer keeps changing %s %q, which NodeGroup %s declares; Drover leaves it alone for a while", kind, key, rc.groupName())
+		}
+	}
+	return contended
+}
+
+func (rc *reconciliation) entry(kind ownership.Kind, key string) pace.Key {
+	return pace.Key{Target: metadataplan.OnNode, Object: rc.Node.Name, Kind: kind, Key: key}
+}
+
+func (rc *reconciliation) groupName() string {
+	if rc.Group == nil {
+		return "(none)"
+	}
+	return rc.Group.Name
+}
+
+// report emits events for what is new on the Node.
+func (rc *reconciliation) report(decision *metadataplan.GroupDecision, applied *outcome) {
+	if denied := applied.class == status.Denied; denied != rc.state.denied {
+		rc.state.denied = denied
+		if denied {
+			rc.Recorder.Eventf(rc.Node, corev1.EventTypeWarning, EventDenied, "cannot apply the metadata of NodeGroup %s: %v", rc.groupName(), applied.err)
+		}
+	}
+	if applied.wrote && decision.Drift {
+		rc.Recorder.Eventf(rc.Node, corev1.EventTypeNormal, EventRepaired, "undid manual edits of %s", changedEntries(decision.Change))
+	}
+	problems := map[string]bool{}
+	for _, problem := range decision.Problems {
+		if problem.Reason != metadataplan.InConflict {
+			continue
+		}
+		problems[problem.Message] = true
+		if !rc.state.problems[problem.Message] {
+			rc.Recorder.Eventf(rc.Node, corev1.EventTypeWarning, EventConflict, "%s (NodeGroup %s)", problem.Message, rc.groupName())
+		}
+	}
+	rc.state.problems = problems
+}
+
+func changedEntries(change metadataplan.Change) string {
+	var names []string
+	for _, kind := range ownership.Kinds {
+		result := change.Results[kind]
+		for _, key := range ownership.KeysOf(result.Set).Sorted() {
+			names = append(names, string(kind)+" "+key)
+		}
+		for _, key := range result.Remove {
+			names = append(names, string(kind)+" "+key+" (removed)")
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,29 @@
+package nodes
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/internal/status"
+)
+
+// Reasons of the events on Nodes. They are those of Nodes of MachineSets.
+const (
+	// EventConflict: another writer set a declared key first.
+	EventConflict = "MetadataConflict"
+	// EventRepaired: a manual edit was undone.
+	EventRepaired = "MetadataRepaired"
+	// EventContention: another writer keeps changing a key.
+	EventContention = "MetadataFight"
+	// EventDenied: the API server denies a write.
+	EventDenied = "MetadataDenied"
+)
+
+// Events describes every event of the controller.
+var Events = []status.EventDoc{
+	{Reason: EventConflict, Type: corev1.EventTypeWarning, On: "Node", When: "another writer set a key first, to another value than the NodeGroup declares"},
+	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node", When: "an entry that the NodeGroup declares has been restored"},
+	{Reason: EventContention, Type: corev1.EventTypeWarning, On: "Node",
+		When: "another writer keeps changing a key that the NodeGroup declares; Drover leaves it alone for a while"},
+	{Reason: EventDenied, Type: corev1.EventTypeWarning, On: "Node",
+		When: "the API server denies a write (validation, admission or permission); Drover tries again every five minutes"},
+}

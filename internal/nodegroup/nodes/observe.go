@@ -1,0 +1,46 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
+type observation struct {
+	members.Assignment
+	// pending reports that the cache does not show Drover's own last write of the Node.
+	pending bool
+}
+
+// observe reads a Node and the group that it belongs to; nil when there is nothing to do for the Node.
+func (r *Reconciler) observe(ctx context.Context, name string) (*observation, error) {
+	node := &corev1.Node{}
+	err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, node)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Node %s: %w", name, err)
+	case node.DeletionTimestamp != nil:
+		return nil, nil
+	}
+	groups, err := r.Finder.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	assignment, err := r.Finder.Assign(ctx, groups, node)
+	if err != nil {
+		return nil, err
+	}
+	if assignment.Group == nil && node.Annotations[ownership.AnnotationGroupRecord] == "" {
+		return nil, nil
+	}
+	return &observation{Assignment: assignment, pending: r.versions.Pending(ctx, node)}, nil
+}

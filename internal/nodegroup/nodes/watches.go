@@ -1,0 +1,96 @@
+package nodes
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-io/drover/internal/machineapi"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// sources are the controller's watches, each with its reason.
+func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
+	sources := []source.Source{
+		// A Node registers, joins or leaves a group, or is edited manually.
+		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
+			Created: r.nodeCreated, Updated: r.nodeUpdated, Deleted: r.nodeDeleted,
+		}),
+		// A roll-out reaches the Node, or its group changes.
+		r.Admissions.events.Source(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }),
+	}
+	if r.options.Machines() {
+		// What a Machine declares goes before what the group of its Node declares.
+		sources = append(sources, watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
+			Created: r.machineCreated, Updated: r.machineUpdated, Deleted: r.machineDeleted,
+		}))
+	}
+	return sources
+}
+
+func requestFor(node string) []reconcile.Request {
+	if node == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: node}}}
+}
+
+func (r *Reconciler) nodeCreated(_ context.Context, queue watch.Queue, node *corev1.Node, initial bool) {
+	priority := watch.PriorityHigh
+	if initial {
+		priority = watch.PriorityStartup
+	}
+	queue.Add(priority, requestFor(node.Name)...)
+}
+
+// nodeUpdated ignores the status, which changes with every heartbeat.
+func (r *Reconciler) nodeUpdated(_ context.Context, queue watch.Queue, before, after *corev1.Node) {
+	sameTaints := slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool {
+		return a.MatchTaint(&b) && a.Value == b.Value
+	})
+	if before.UID == after.UID && sameTaints && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
+		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() {
+		return
+	}
+	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own && last.Exact && (last.Taints || sameTaints) && !last.Awaited {
+		return
+	}
+	queue.Add(watch.PriorityHigh, requestFor(after.Name)...)
+}
+
+func (r *Reconciler) nodeDeleted(_ context.Context, _ watch.Queue, node *corev1.Node) {
+	key := types.NamespacedName{Name: node.Name}
+	r.versions.Forget(string(node.UID))
+	r.contention.Forget(metadataplan.OnNode, node.Name)
+	r.options.Limiter.Forget(key)
+	r.conflicts.Forget(key)
+	r.states.Forget(key)
+}
+
+func (r *Reconciler) machineCreated(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
+	if !initial {
+		queue.Add(watch.PriorityNormal, requestFor(machineapi.NodeName(machine))...)
+	}
+}
+
+func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
+	if before.Generation == after.Generation && machineapi.NodeName(before) == machineapi.NodeName(after) {
+		return
+	}
+	queue.Add(watch.PriorityNormal, requestFor(machineapi.NodeName(after))...)
+	if name := machineapi.NodeName(before); name != machineapi.NodeName(after) {
+		queue.Add(watch.PriorityNormal, requestFor(name)...)
+	}
+}
+
+func (r *Reconciler) machineDeleted(_ context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
+	queue.Add(watch.PriorityNormal, requestFor(machineapi.NodeName(machine))...)
+}

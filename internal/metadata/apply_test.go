@@ -106,7 +106,7 @@ func TestApply_NewNodeDoesNotWaitForARollout(t *testing.T) {
 	set := setOf("a", blue)
 	fresh := nodeOf("n3")
 	fresh.CreationTimestamp = metav1.NewTime(start.Add(-time.Second))
-	s := newFixture(t, Options{WritesPerSecond: 1, Burst: 1}, set, nodeOf("n1"), nodeOf("n2"), fresh,
+	s := newFixture(t, Options{Limiter: pace.NewLimiter(1, 1)}, set, nodeOf("n1"), nodeOf("n2"), fresh,
 		machineOf(set, "m1", "n1"), machineOf(set, "m2", "n2"), machineOf(set, "m3", "n3"))
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	if result := s.must(t, "m2", ""); result.RequeueAfter != time.Second {

@@ -33,9 +33,8 @@ const retryDenied = 5 * time.Minute
 type Options struct {
 	// Workers is how many Machines are reconciled at once; less than one counts as one.
 	Workers int
-	// WritesPerSecond bounds the Nodes written per second, 0 for no bound; Burst is how many of them may come at once.
-	WritesPerSecond float64
-	Burst           int
+	// Limiter bounds the rate of writes; nil for no bound.
+	Limiter *pace.Limiter
 	// Protected are the keys that belong to the system.
 	Protected ownership.Protected
 	// Link reports whether Nodes are to name their Machines, which is nodelink's task where another one runs; nil is no.
@@ -71,6 +70,9 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
+	if options.Limiter == nil {
+		options.Limiter = pace.NewLimiter(0, 0)
+	}
 	if options.Link == nil {
 		options.Link = func() bool { return false }
 	}
@@ -80,7 +82,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		machineSets: newMachineSets(cache),
 		tracker:     newTracker(metrics, options.Clock.Now()),
 		contention:  pace.NewContention(),
-		limiter:     pace.NewLimiter(options.WritesPerSecond, options.Burst),
+		limiter:     options.Limiter,
 		versions:    expectations.NewObjects(options.Live, options.Clock),
 		conflicts:   controller.NewConflicts(),
 	}

@@ -111,7 +111,7 @@ func TestReconcile_LeavesContendedKeysAlone(t *testing.T) {
 
 func TestReconcile_LimitsWrites(t *testing.T) {
 	set := setOf("a", blue)
-	s := newFixture(t, Options{WritesPerSecond: 1, Burst: 1}, set,
+	s := newFixture(t, Options{Limiter: pace.NewLimiter(1, 1)}, set,
 		machineOf(set, "m1", "n1"), machineOf(set, "m2", "n2"), nodeOf("n1"), nodeOf("n2"))
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	if result := s.must(t, "m2", ""); result.RequeueAfter != time.Second {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -34,7 +35,7 @@ func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, machinev1beta1.Install, configv1.Install, mcfgv1.Install, medik8s.AddToScheme, kubevirt.AddToScheme,
-		mutex.AddToScheme,
+		mutex.AddToScheme, drover.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -59,6 +60,7 @@ func newMapper() meta.RESTMapper {
 	add(meta.RESTScopeRoot, kubevirt.GroupVersion, "NodeMaintenance")
 	add(meta.RESTScopeRoot, mcfgv1.GroupVersion, "MachineConfigPool", "MachineConfig")
 	add(meta.RESTScopeRoot, configv1.GroupVersion, "ClusterVersion")
+	add(meta.RESTScopeRoot, drover.GroupVersion, "NodeGroup")
 	add(meta.RESTScopeNamespace, corev1.SchemeGroupVersion, "Pod")
 	add(meta.RESTScopeNamespace, appsv1.SchemeGroupVersion, "Deployment", "DaemonSet")
 	add(meta.RESTScopeNamespace, batchv1.SchemeGroupVersion, "Job")
@@ -91,9 +93,9 @@ func cacheOptions(namespace string, makesMachines bool) cache.Options {
 		// read whether the kind has namespaces at all.
 		within = fields.OneTermEqualSelector("metadata.namespace", namespace)
 	}
-	trimNodes, trimMachines, trimSets := trim(trimNode), trim(trimMachine), trim(trimMachineSet)
+	trimNodes, trimMachines, trimSets := trim(trimNode), trim(trimMachine), trim(keepLabels(trimMachineSet))
 	if makesMachines {
-		trimNodes, trimMachines, trimSets = trim(trimNodeOfMachine), trim(shareProviderSpecs()), trim(trimMeta[*machinev1beta1.MachineSet])
+		trimNodes, trimMachines, trimSets = trim(trimNodeOfMachine), trim(shareProviderSpecs()), trim(keepLabels(trimMeta[*machinev1beta1.MachineSet]))
 	}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -113,6 +115,7 @@ func cacheOptions(namespace string, makesMachines bool) cache.Options {
 			metadataOf(machineConfigKind):        {Transform: trim(trimMeta[*metav1.PartialObjectMetadata])},
 			&medik8s.NodeMaintenance{}:           {Transform: trim(trimMeta[*medik8s.NodeMaintenance])},
 			&kubevirt.NodeMaintenance{}:          {Transform: trim(trimMeta[*kubevirt.NodeMaintenance])},
+			&drover.NodeGroup{}:                  {Transform: trim(trimMeta[*drover.NodeGroup])},
 			&mutex.MutexRule{}:                   {Transform: trim(trimMeta[*mutex.MutexRule])},
 			&mutex.MutexTarget{}:                 {Transform: trim(trimMeta[*mutex.MutexTarget])},
 			&mutex.MutexRunConfig{}:              {Transform: trim(trimMeta[*mutex.MutexRunConfig])},

@@ -26,6 +26,8 @@ type capability struct {
 	// watches are the kinds whose caches must be full before it starts; those in own are let go of when it stops, unless another one watches
 	// them, too.
 	watches, own []client.Object
+	// extended is the capability where the API server also has what that needs; nil for the same everywhere.
+	extended *capability
 	// blocked says why it has to stay off although all that it needs is there; nil or an empty text for nothing.
 	blocked func(ctx context.Context) (string, error)
 	// prepare is called before the caches start.
@@ -85,6 +87,8 @@ type status struct {
 
 // running is one capability that has been started.
 type running struct {
+	capability
+
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -173,7 +177,7 @@ func (s *capabilityManager) watchCRDs(ctx context.Context, changed func()) error
 // did answer.
 func (s *capabilityManager) settle(ctx context.Context, group map[string]*running, failed chan<- error) (again time.Duration) {
 	for _, c := range s.capabilities {
-		missing, err := s.missing(ctx, c)
+		c, missing, err := s.choose(ctx, c)
 		current := group[c.name]
 		if err != nil {
 			if wait := s.recordFailure(ctx, c.name, err, current != nil); again == 0 || wait < again {
@@ -182,20 +186,32 @@ func (s *capabilityManager) settle(ctx context.Context, group map[string]*runnin
 			continue
 		}
 		s.clearFailure(ctx, c.name)
-		switch {
-		case missing == "" && current == nil:
-			group[c.name] = s.begin(ctx, c, failed)
-		case missing != "" && current != nil:
+		if current != nil && (missing != "" || len(c.needs) != len(current.needs)) {
 			current.cancel()
 			<-current.done
 			delete(group, c.name)
-			s.release(ctx, c, group)
-			s.set(ctx, c.name, stateOff, missing)
+			s.release(ctx, current.capability, group)
+			current = nil
+		}
+		switch {
+		case missing == "" && current == nil:
+			group[c.name] = s.begin(ctx, c, failed)
 		case missing != "":
 			s.set(ctx, c.name, stateOff, missing)
 		}
 	}
 	return again
+}
+
+// choose returns a capability, or the extended one if the server has what that needs, and the first resource that is missing.
+func (s *capabilityManager) choose(ctx context.Context, c capability) (chosen capability, missing string, err error) {
+	if c.extended != nil {
+		if missing, err = s.missing(ctx, *c.extended); err != nil || missing == "" {
+			return *c.extended, missing, err
+		}
+	}
+	missing, err = s.missing(ctx, c)
+	return c, missing, err
 }
 
 // missing names the first resource that a capability needs and the server does not have.
@@ -219,7 +235,7 @@ func (s *capabilityManager) missing(ctx context.Context, c capability) (string, 
 // begin starts a capability. Its own failure ends the process, unless its CRDs went away under it.
 func (s *capabilityManager) begin(ctx context.Context, c capability, failed chan<- error) *running {
 	own, cancel := context.WithCancel(ctx)
-	r := &running{cancel: cancel, done: make(chan struct{})}
+	r := &running{capability: c, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		if err := s.operate(own, c); err != nil && own.Err() == nil {
@@ -297,9 +313,12 @@ func (s *capabilityManager) release(ctx context.Context, c capability, group map
 
 // inUse reports whether a running capability watches a kind.
 func (s *capabilityManager) inUse(object client.Object, group map[string]*running) bool {
-	return slices.ContainsFunc(s.capabilities, func(c capability) bool {
-		return group[c.name] != nil && slices.ContainsFunc(c.watches, func(watched client.Object) bool { return kindOf(watched) == kindOf(object) })
-	})
+	for _, r := range group {
+		if slices.ContainsFunc(r.watches, func(watched client.Object) bool { return kindOf(watched) == kindOf(object) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // set notes the state of a capability and logs it once.

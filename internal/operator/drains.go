@@ -16,6 +16,7 @@ import (
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/quorum"
 	"github.com/drover-io/drover/provider"
@@ -35,6 +36,8 @@ type builder struct {
 	// linking reports that Drover creates the Machines in this cluster, and so has to name them on their Nodes. linked receives when that changes.
 	linking atomic.Bool
 	linked  chan struct{}
+	// limiter bounds the rate at which metadata of Nodes is written, whoever declares it.
+	limiter *pace.Limiter
 
 	engine  *engine.Engine
 	guard   guard

@@ -23,6 +23,8 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/metadata/pace"
+	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/upgrade"
 	"github.com/drover-io/drover/internal/version"
@@ -34,7 +36,7 @@ const shutdownGrace = 15 * time.Second
 
 // Capabilities lists the names that --controllers knows.
 func Capabilities() []string {
-	return []string{metadata.Name, maintenance.Medik8s().Name, maintenance.Kubevirt().Name, machinesName, upgrade.Name}
+	return []string{metadata.Name, maintenance.Medik8s().Name, maintenance.Kubevirt().Name, machinesName, upgrade.Name, nodegroup.Name}
 }
 
 // Run runs the operator until the context ends or it cannot go on. The configuration must be valid.
@@ -56,6 +58,7 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	b := &builder{
 		Manager: mgr, recorder: recorder, settings: settings, providers: providers, indexes: indexes,
 		leases: newLeases(mgr), linked: make(chan struct{}, 1),
+		limiter: pace.NewLimiter(*settings.Metadata.WritesPerSecond, *settings.Metadata.WritesBurst),
 	}
 	capabilities, err := b.capabilities()
 	if err != nil {
@@ -142,7 +145,7 @@ func live(mgr manager.Manager) *expectations.Live {
 // capabilities returns the capabilities that --controllers has picked.
 func (b *builder) capabilities() ([]capability, error) {
 	var all []capability
-	for _, build := range []func() ([]capability, error){b.metadata, b.maintenance, b.machines, b.upgrade} {
+	for _, build := range []func() ([]capability, error){b.metadata, b.maintenance, b.machines, b.upgrade, b.nodeGroups} {
 		built, err := build()
 		if err != nil {
 			return nil, err
@@ -167,7 +170,7 @@ func (b *builder) metadata() ([]capability, error) {
 	}
 	settings := b.settings.Metadata
 	options := metadata.Options{
-		Workers: *settings.Workers, WritesPerSecond: *settings.WritesPerSecond, Burst: *settings.WritesBurst,
+		Workers: *settings.Workers, Limiter: b.limiter,
 		Link: b.linking.Load, LinkChanged: b.linked,
 		Protected: protected(settings), Live: live(b),
 	}

@@ -14,6 +14,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/bounded"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	healthcheckplan "github.com/drover-io/drover/internal/healthcheck/plan"
@@ -36,6 +37,7 @@ var cachedAnnotations = map[string]int{
 	paused.ClusterAPIAnnotation: maxAnnotation,
 
 	ownership.AnnotationRecord:            ownership.MaxRecordBytes,
+	drover.AnnotationResume:               maxAnnotation,
 	metadataplan.AnnotationConflictPolicy: maxAnnotation,
 	metadataplan.AnnotationSetOnceTaints:  16 << 10,
 
@@ -141,12 +143,14 @@ func trimNode(node *corev1.Node) {
 	node.Status = corev1.NodeStatus{Conditions: trimConditions(node.Status.Conditions)}
 }
 
-// trimConditions keeps types and states of those that say whether a Node is available; times and texts change with every heartbeat.
+// trimConditions keeps those that say whether a Node is available, with the time since when; other times and texts change with every heartbeat.
 func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
 	kept := make([]corev1.NodeCondition, 0, 1)
 	for _, condition := range conditions {
 		if slices.Contains(disruptionplan.Conditions, condition.Type) {
-			kept = append(kept, corev1.NodeCondition{Type: condition.Type, Status: condition.Status})
+			kept = append(kept, corev1.NodeCondition{
+				Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
+			})
 		}
 	}
 	return kept
@@ -181,6 +185,15 @@ func trimMachine(machine *machinev1beta1.Machine) {
 func trimMachineSet(set *machinev1beta1.MachineSet) {
 	trimMeta(set)
 	set.Spec.Template.Spec.ProviderSpec.Value = nil
+}
+
+// keepLabels is a transform of MachineSets that keeps their labels, by which NodeGroups select them.
+func keepLabels(drop func(*machinev1beta1.MachineSet)) func(*machinev1beta1.MachineSet) {
+	return func(set *machinev1beta1.MachineSet) {
+		labels := set.Labels
+		drop(set)
+		set.Labels = labels
+	}
 }
 
 const (

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -47,7 +48,7 @@ func NewWorld(t testing.TB, c *cluster.Cluster) *World {
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, machinev1beta1.Install, medik8s.AddToScheme, kubevirt.AddToScheme,
-		mutex.AddToScheme, mcfgv1.Install, configv1.Install)
+		mutex.AddToScheme, drover.AddToScheme, mcfgv1.Install, configv1.Install)
 	return scheme, builder.AddToScheme(scheme)
 }
 

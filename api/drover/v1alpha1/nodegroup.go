@@ -9,6 +9,10 @@ import (
 // Finalizer keeps a NodeGroup until its Nodes have been released.
 const Finalizer = "drover.dev/node-group"
 
+// AnnotationResume has a roll-out go on that has stopped: its value is a time in RFC 3339 that is later than status.rollout.stopTime. kubectl drover
+// rollout resume sets it.
+const AnnotationResume = "drover.dev/resume-rollout"
+
 // NodeGroup says which Nodes belong together, what they carry, and how they may be disrupted.
 //
 // +kubebuilder:object:root=true

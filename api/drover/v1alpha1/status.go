@@ -138,15 +138,19 @@ type RolloutStatus struct {
 	//
 	// +optional
 	WaveEndTime *metav1.Time `json:"waveEndTime,omitempty"`
-	// NotReady is how many Nodes were NotReady when the roll-out began.
+	// ResumeTime is when a user resumed the roll-out after it had stopped; only what happens later stops it again.
 	//
 	// +optional
-	NotReady int32 `json:"notReady,omitempty"`
+	ResumeTime *metav1.Time `json:"resumeTime,omitempty"`
 	// Stopped says why the roll-out has stopped; empty while it has not.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Stopped string `json:"stopped,omitempty"`
+	// StopTime is when it stopped.
+	//
+	// +optional
+	StopTime *metav1.Time `json:"stopTime,omitempty"`
 	// WaitingFor names at most five Nodes that the current wave waits for.
 	//
 	// +optional

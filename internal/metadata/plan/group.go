@@ -25,7 +25,8 @@ var uninitializedID = ownership.TaintID(corev1.Taint{Key: TaintUninitialized, Ef
 // GroupDeclarationOf returns what a NodeGroup declares. One that is being deleted declares nothing.
 func GroupDeclarationOf(group *v1alpha1.NodeGroup) *Declaration {
 	declaration := &Declaration{
-		Key: types.NamespacedName{Name: group.Name}, Generation: group.Generation, Paused: group.Spec.Suspend, Policy: ownership.Keep,
+		Key: types.NamespacedName{Name: group.Name}, Generation: group.Generation, Policy: ownership.Keep,
+		Paused:  group.Spec.Suspend && group.DeletionTimestamp == nil,
 		Desired: Entries{}, Once: ownership.Keys{},
 	}
 	if metadata := group.Spec.Metadata; metadata != nil && group.DeletionTimestamp == nil {
@@ -38,9 +39,52 @@ func GroupDeclarationOf(group *v1alpha1.NodeGroup) *Declaration {
 		for _, taint := range asTaints(metadata.SetOnceTaints) {
 			declaration.Once.Add(ownership.TaintID(taint))
 		}
+		declaration.dropUntrusted(&group.Spec.Nodes)
 	}
 	declaration.setRevision()
 	return declaration
+}
+
+// dropUntrusted drops the labels that isolate workloads, if kubelets can change what the group selects its Nodes by: one could give its own Node such
+// a label by joining the group.
+func (d *Declaration) dropUntrusted(nodes *v1alpha1.NodeSelection) {
+	if trustsSelection(nodes) {
+		return
+	}
+	labels := d.Desired[ownership.Label]
+	for _, key := range ownership.KeysOf(labels).Sorted() {
+		if isolates(key) {
+			delete(labels, key)
+			d.problem(ownership.Label, key, Untrusted, "label %q is left out: kubelets can change what spec.nodes selects by; "+
+				"select by a label below node-restriction.kubernetes.io, or by machineSets", key)
+		}
+	}
+}
+
+// trustsSelection reports whether a kubelet cannot have its Node selected: by MachineSets, or by a label that NodeRestriction keeps from kubelets.
+func trustsSelection(nodes *v1alpha1.NodeSelection) bool {
+	if nodes.Selector == nil {
+		return nodes.MachineSets != nil
+	}
+	for key := range nodes.Selector.MatchLabels {
+		if isolates(key) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(nodes.Selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+		return isolates(r.Key) && (r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpExists)
+	})
+}
+
+// isolates reports whether a label is one of those that isolate workloads, which kubelets may not set:
+// https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-isolation-restriction
+func isolates(key string) bool {
+	domain, _, found := strings.Cut(key, "/")
+	return found && within(domain, "node-restriction.kubernetes.io")
+}
+
+func within(domain, parent string) bool {
+	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 
 func policyOf(policy v1alpha1.ConflictPolicy) ownership.Policy {
@@ -141,6 +185,9 @@ func DecideGroup(in GroupInput) GroupDecision {
 	return out
 }
 
+// isMember reports whether the Node is in a group.
+func (f *groupFacts) isMember() bool { return f.Declaration.Key.Name != "" }
+
 // paused returns why nothing is written; empty if nothing keeps Drover from it.
 func (f *groupFacts) paused() string {
 	switch {
@@ -152,11 +199,14 @@ func (f *groupFacts) paused() string {
 	return ""
 }
 
-// merge decides every kind and returns the record of the Node after the change.
+// merge decides every kind and returns the record of the Node after the change. Unlike the record of a MachineSet's Node it does not name what was
+// removed recently: no other controller copies what groups declare, and so none restores it from a stale cache.
 func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.Record {
 	record := ownership.Record{
-		Source: f.Declaration.Key.Name, Generation: f.Declaration.Generation, Once: f.record.Once.Union(nil), Digest: f.digest(),
-		Released: map[ownership.Kind]map[string]ownership.Release{},
+		Source: f.Declaration.Key.Name, Generation: f.Declaration.Generation, Once: ownership.Keys{}, Digest: f.digest(),
+	}
+	if f.isMember() {
+		record.Once = f.record.Once.Union(nil)
 	}
 	for _, kind := range ownership.Kinds {
 		desired := f.desired(kind, problems)
@@ -167,9 +217,6 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		problems.addResult(kind, result, f.Declaration.Policy, "status.ownedKeys of the NodeGroup")
 		out.Change.set(kind, result)
 		record.Section = record.With(kind, result.Owned.Minus(ownership.KeysOf(f.Machine[kind])))
-		if len(result.Released) > 0 {
-			record.Released[kind] = result.Released
-		}
 	}
 	if record.Empty() && !out.FirstWrite {
 		// Without a record this Node would look new, and would get the taints that are set once now.
@@ -198,7 +245,7 @@ func (f *groupFacts) desired(kind ownership.Kind, problems *problemList) map[str
 
 func (f *groupFacts) mergeInput(kind ownership.Kind, desired map[string]string) ownership.Input {
 	return ownership.Input{
-		Owned: f.record.Of(kind), Released: f.record.Released[kind], Desired: desired, Live: f.live[kind],
+		Owned: f.record.Of(kind), Desired: desired, Live: f.live[kind],
 		Protected:         f.Protected.Of(kind),
 		Skip:              func(key string) bool { return f.Contended != nil && f.Contended(kind, key) },
 		NeedsConfirmation: func(key string) bool { return !f.confirmed(kind, key) },
@@ -210,7 +257,9 @@ func (f *groupFacts) mergeInput(kind ownership.Kind, desired map[string]string) 
 	}
 }
 
-func (f *groupFacts) confirmed(kind ownership.Kind, key string) bool { return f.Confirmed.Of(kind).Has(key) }
+func (f *groupFacts) confirmed(kind ownership.Kind, key string) bool {
+	return f.Confirmed.Of(kind).Has(key)
+}
 
 // setOnce adds the taints that are set with the first write of a Node only, and removes the one that the Node was registered with.
 func (f *groupFacts) setOnce(result *ownership.Result, record *ownership.Record, first bool, problems *problemList) {
@@ -227,7 +276,7 @@ func (f *groupFacts) setOnce(result *ownership.Result, record *ownership.Record,
 			record.Once.Add(key)
 		}
 	}
-	if _, registered := f.live[ownership.Taint][uninitializedID]; registered && f.Declaration.Key.Name != "" {
+	if _, registered := f.live[ownership.Taint][uninitializedID]; registered && f.isMember() {
 		result.Remove = append(result.Remove, uninitializedID)
 		slices.Sort(result.Remove)
 	}
@@ -277,7 +326,8 @@ func (f *groupFacts) digest() string {
 	return writable.Digest()
 }
 
-// GroupPatch renders what is to be written to a Node for its NodeGroup as one JSON Patch of the Node as it was observed, with the guards of NodePatch.
+// GroupPatch renders what is to be written to a Node for its NodeGroup as one JSON Patch of the Node as it was observed, with the guards of
+// NodePatch.
 func GroupPatch(node *corev1.Node, change Change) ([]byte, error) {
 	return newPatchBuilder(node, change, ownership.AnnotationGroupRecord).Bytes()
 }

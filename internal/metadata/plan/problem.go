@@ -28,6 +28,8 @@ const (
 	Unconfirmed Reason = "Unconfirmed"
 	// MachineDeclares: the Node's Machine or MachineSet declares a key of the NodeGroup with another value, which counts.
 	MachineDeclares Reason = "MachineSetDeclares"
+	// Untrusted: the label isolates workloads, and the NodeGroup selects Nodes by what their kubelets can change.
+	Untrusted Reason = "UntrustedSelector"
 	// BadRecord: the ownership record on the object cannot be read.
 	BadRecord Reason = "BadRecord"
 )

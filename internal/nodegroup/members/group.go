@@ -136,8 +136,8 @@ func Sort(groups []*Group) {
 	})
 }
 
-// Select returns the group that a Node belongs to, nil for none, and the others that select it. The groups must be sorted. A group that is being deleted
-// has only Nodes that no other group selects.
+// Select returns the group that a Node belongs to, nil for none, and the others that select it. The groups must be sorted. A group that is being
+// deleted has only Nodes that no other group selects.
 func Select(groups []*Group, node *corev1.Node, set *machinev1beta1.MachineSet) (group *Group, others []*Group) {
 	for _, candidate := range groups {
 		switch {

@@ -29,6 +29,11 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 	if !decision.Change.Write || !rc.mayWrite(decision) {
 		return out
 	}
+	if rc.Group != nil && !rc.Group.DeclaresOnlyOwnedKeys() {
+		// The status names the keys before a Node gets them: without it they could not be removed again. The cache will show it.
+		out.requeue.In(controller.CatchUp)
+		return out
+	}
 	if wait := rc.options.Limiter.Reserve(rc.key, decision.Drift || rc.isNewNode(decision), rc.now); wait > 0 {
 		out.requeue.In(wait)
 		return out
@@ -64,9 +69,6 @@ func (rc *reconciliation) mayWrite(decision *metadataplan.GroupDecision) bool {
 	case rc.Group == nil:
 		return true
 	case rc.Group.Spec.DryRun && rc.Group.DeletionTimestamp == nil:
-		return false
-	case !rc.Group.DeclaresOnlyOwnedKeys():
-		// The status names the keys before a Node gets them: without it they could not be removed again. Its event is on the way.
 		return false
 	}
 	return decision.Drift || rc.isNewNode(decision) || rc.Admissions.admits(rc.Group, rc.Node.Name)

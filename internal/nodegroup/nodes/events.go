@@ -20,7 +20,8 @@ const (
 
 // Events describes every event of the controller.
 var Events = []status.EventDoc{
-	{Reason: EventConflict, Type: corev1.EventTypeWarning, On: "Node", When: "another writer set a key first, to another value than the NodeGroup declares"},
+	{Reason: EventConflict, Type: corev1.EventTypeWarning, On: "Node",
+		When: "another writer set a key first, to another value than the NodeGroup declares"},
 	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node", When: "an entry that the NodeGroup declares has been restored"},
 	{Reason: EventContention, Type: corev1.EventTypeWarning, On: "Node",
 		When: "another writer keeps changing a key that the NodeGroup declares; Drover leaves it alone for a while"},

@@ -1,0 +1,80 @@
+package nodegroup
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// apply adds or removes the finalizer, admits Nodes, and writes the status.
+func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision) (requeue controller.Requeue, err error) {
+	deleting := rc.group.DeletionTimestamp != nil
+	hasFinalizer := slices.Contains(rc.group.Finalizers, v1alpha1.Finalizer)
+	switch {
+	case deleting && !hasFinalizer:
+		return requeue, nil
+	case deleting && decision.Released:
+		return requeue, rc.setFinalizer(ctx, false)
+	case !deleting && !hasFinalizer:
+		// No Node gets anything before the finalizer makes sure that it can be given back. The event of this write comes next.
+		return requeue, rc.setFinalizer(ctx, true)
+	}
+	if err := rc.updateStatus(ctx, decision); err != nil {
+		return requeue, err
+	}
+	rc.admit(decision)
+	if !decision.Wake.IsZero() {
+		requeue.In(decision.Wake.Sub(rc.now))
+	}
+	return requeue, nil
+}
+
+// admit has the Nodes written that the roll-out has reached, and those that have left the group.
+func (rc *reconciliation) admit(decision *plan.Decision) {
+	rc.Admissions.Set(rc.group.UID, nodes.Admission{Revision: rc.group.Declaration.Revision, Nodes: decision.Admitted})
+	for i := range rc.nodes {
+		if assignment := &rc.nodes[i]; assignment.Group == nil || assignment.Group.UID != rc.group.UID {
+			rc.Admissions.Enqueue(assignment.Node.Name)
+		}
+	}
+}
+
+func (rc *reconciliation) setFinalizer(ctx context.Context, present bool) error {
+	next := rc.group.DeepCopy()
+	if present {
+		controllerutil.AddFinalizer(next, v1alpha1.Finalizer)
+	} else {
+		controllerutil.RemoveFinalizer(next, v1alpha1.Finalizer)
+	}
+	err := rc.Writer.Patch(ctx, next, controller.GuardedPatch(rc.group.NodeGroup), FieldOwner)
+	if status.Classify(err) == status.OK {
+		rc.versions.Expect(string(rc.group.UID), expectations.Write{Version: next.ResourceVersion})
+		if !present {
+			log.FromContext(ctx).Info("released all Nodes")
+		}
+		return nil
+	}
+	return err
+}
+
+// report emits an event when a roll-out is complete or has stopped.
+func (rc *reconciliation) report(before, after *v1alpha1.NodeGroupStatus) {
+	switch {
+	case before.Phase == after.Phase:
+	case after.Phase == v1alpha1.PhaseStopped:
+		rc.Recorder.Event(rc.group.NodeGroup, corev1.EventTypeWarning, EventStopped, after.Rollout.Stopped)
+	case after.Phase == v1alpha1.PhaseIdle && before.Phase != "":
+		rc.Recorder.Eventf(rc.group.NodeGroup, corev1.EventTypeNormal, EventSynced, "generation %d has been applied to %d Nodes", rc.group.Generation,
+			after.Nodes)
+	}
+}

@@ -1,0 +1,132 @@
+package nodegroup
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// Name is the capability's name in --controllers, and the controller's name in logs and metrics.
+const Name = "node-groups"
+
+// FieldOwner is the field manager of every write.
+const FieldOwner = client.FieldOwner("drover-node-groups")
+
+// minInterval is the least time between two reconciliations of a group because of its Nodes, and so between two writes of its status.
+const minInterval = time.Second
+
+// Dependencies are what the controller works with.
+type Dependencies struct {
+	Cache      client.Reader
+	Writer     client.Client
+	Recorder   record.EventRecorder
+	Metrics    *Metrics
+	Finder     *members.Finder
+	Admissions *nodes.Admissions
+	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
+	Live *expectations.Live
+	// Clock returns the time; nil is the real clock.
+	Clock clock.PassiveClock
+}
+
+// Options configure the controller.
+type Options struct {
+	// Protected are the keys that belong to the system.
+	Protected ownership.Protected
+	// Rollout counts for groups without spec.rollout; nil for the defaults of its schema.
+	Rollout *v1alpha1.Rollout
+	// Machines reports whether Machines are served.
+	Machines func() bool
+}
+
+// Reconciler reconciles NodeGroups.
+type Reconciler struct {
+	Dependencies
+	options   Options
+	versions  *expectations.Objects
+	conflicts *controller.Conflicts
+	states    *controller.States[groupState]
+}
+
+// groupState is what is known of a group between two reconciliations.
+type groupState struct {
+	// reconciled is when the group was last reconciled.
+	reconciled time.Time
+}
+
+// NewReconciler returns a Reconciler.
+func NewReconciler(dependencies Dependencies, options Options) *Reconciler {
+	if dependencies.Clock == nil {
+		dependencies.Clock = clock.RealClock{}
+	}
+	r := &Reconciler{
+		Dependencies: dependencies, options: options,
+		versions:  expectations.NewObjects(dependencies.Live, dependencies.Clock),
+		conflicts: controller.NewConflicts(),
+	}
+	r.states = controller.NewStates(func() *groupState { return &groupState{} }, r.forget)
+	return r
+}
+
+// forget drops what is known of a group that is gone, and its series.
+func (r *Reconciler) forget(key types.NamespacedName, uid types.UID, _ *groupState) {
+	r.versions.Forget(string(uid))
+	r.conflicts.Forget(key)
+	r.Admissions.Forget(uid)
+	r.Metrics.forget(key.Name)
+}
+
+// Run runs the controller until the context ends, and removes its metrics of single groups then. The caches must be synced.
+func Run(ctx context.Context, cache ctrlcache.Cache, dependencies Dependencies, options Options) error {
+	r := NewReconciler(dependencies, options)
+	defer r.states.Clear()
+	return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "nodegroup", Workers: 1}, r.sources(cache)...)
+}
+
+// reconciliation is what one reconciliation of a group works on. It does not change.
+type reconciliation struct {
+	*Reconciler
+	*observation
+	key types.NamespacedName
+	now time.Time
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+// Reconcile admits the Nodes that a roll-out has reached, and writes the status.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	key, now := request.NamespacedName, r.Clock.Now()
+	observed, err := r.observe(ctx, key)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case observed == nil:
+		r.states.Forget(key)
+		return reconcile.Result{}, nil
+	case r.versions.Pending(ctx, observed.group.NodeGroup):
+		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
+	}
+	state := r.states.Get(key, observed.group.UID)
+	if wait := minInterval - now.Sub(state.reconciled); wait > 0 && wait <= minInterval {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	state.reconciled = now
+	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: now}
+	decision := plan.Decide(rc.input())
+	requeue, err := rc.apply(ctx, &decision)
+	return r.conflicts.Result(key, requeue, err)
+}

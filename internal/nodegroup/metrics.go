@@ -1,0 +1,56 @@
+package nodegroup
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/status"
+)
+
+var (
+	nodesDoc = status.MetricDoc{
+		Name: "drover_nodegroup_nodes", Type: "gauge", Labels: []string{"nodegroup", "state"},
+		Help: "Nodes by NodeGroup and state (synced, pending, conflict, refused, held).",
+	}
+	stoppedDoc = status.MetricDoc{
+		Name: "drover_nodegroup_rollout_stopped", Type: "gauge", Labels: []string{"nodegroup"},
+		Help: "1 while the roll-out of a NodeGroup has stopped and waits for a user, else 0.",
+	}
+)
+
+// MetricDocs describes every metric of the capability.
+func MetricDocs() []status.MetricDoc {
+	return append([]status.MetricDoc{nodesDoc, stoppedDoc}, nodes.MetricDocs...)
+}
+
+// Metrics holds the controller's collectors. Create one for each process.
+type Metrics struct {
+	nodes   *prometheus.GaugeVec
+	stopped *prometheus.GaugeVec
+}
+
+// NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	c := controller.NewCollectors(registry)
+	return &Metrics{nodes: c.GaugeVec(nodesDoc), stopped: c.GaugeVec(stoppedDoc)}, c.Err()
+}
+
+func (m *Metrics) observe(group string, after *v1alpha1.NodeGroupStatus) {
+	for state, count := range map[string]int32{
+		"synced": after.Synced, "pending": after.Pending, "conflict": after.Conflicts, "refused": after.Refused, "held": after.Held,
+	} {
+		m.nodes.WithLabelValues(group, state).Set(float64(count))
+	}
+	stopped := 0.0
+	if after.Phase == v1alpha1.PhaseStopped {
+		stopped = 1
+	}
+	m.stopped.WithLabelValues(group).Set(stopped)
+}
+
+func (m *Metrics) forget(group string) {
+	m.nodes.DeletePartialMatch(prometheus.Labels{"nodegroup": group})
+	m.stopped.DeletePartialMatch(prometheus.Labels{"nodegroup": group})
+}

@@ -1,0 +1,56 @@
+package plan
+
+import (
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// Reasons of the conditions of a NodeGroup.
+const (
+	ReasonSynced            = "Synced"
+	ReasonNotSynced         = "NotSynced"
+	ReasonInvalidSelector   = "InvalidSelector"
+	ReasonUntrustedSelector = "UntrustedSelector"
+	ReasonRefusedKeys       = "RefusedKeys"
+	ReasonConflicts         = "Conflicts"
+	ReasonMachineDeclares   = "MachineSetDeclares"
+	ReasonRollingOut        = "RollingOut"
+	ReasonReleasing         = "Releasing"
+	ReasonComplete          = "Complete"
+	ReasonPausing           = "Pausing"
+	ReasonSuspended         = "Suspended"
+	ReasonDryRun            = "DryRun"
+	ReasonNotBlocked        = "NotBlocked"
+	ReasonNodesNotReady     = "NodesNotReady"
+	ReasonOverlapping       = "Overlapping"
+	ReasonExclusive         = "Exclusive"
+)
+
+// ConditionDocs describes the reasons.
+func ConditionDocs() []status.ConditionDoc {
+	ready, progressing, blocked := v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionBlocked
+	return []status.ConditionDoc{
+		{Type: ready, Reason: ReasonSynced, When: "True: every Node of the group carries what it declares"},
+		{Type: ready, Reason: ReasonNotSynced, When: "some Nodes do not carry it yet"},
+		{Type: ready, Reason: ReasonInvalidSelector, When: "a selector of spec.nodes is invalid; the group has no Nodes"},
+		{Type: ready, Reason: ReasonUntrustedSelector,
+			When: "the group declares labels below node-restriction.kubernetes.io and selects Nodes by what their kubelets can change; these labels " +
+				"are not written"},
+		{Type: ready, Reason: ReasonRefusedKeys, When: "a declared key belongs to the system or is invalid; it is not written"},
+		{Type: ready, Reason: ReasonConflicts,
+			When: "another writer has set a declared key on some Nodes; spec.metadata.conflictPolicy says what happens then"},
+		{Type: ready, Reason: ReasonMachineDeclares, When: "Machines or MachineSets declare keys of the group with other values, which count"},
+		{Type: progressing, Reason: ReasonRollingOut, When: "True: Nodes are being written"},
+		{Type: progressing, Reason: ReasonReleasing, When: "True: the group is being deleted, and its Nodes are being released"},
+		{Type: progressing, Reason: ReasonComplete, When: "there is nothing to write"},
+		{Type: progressing, Reason: ReasonPausing, When: "the next wave waits for spec.rollout.pause"},
+		{Type: progressing, Reason: ReasonSuspended, When: "spec.suspend is set"},
+		{Type: progressing, Reason: ReasonDryRun, When: "spec.dryRun is set: nothing is written"},
+		{Type: blocked, Reason: ReasonNotBlocked, When: "nothing stops the group"},
+		{Type: blocked, Reason: ReasonNodesNotReady,
+			When: "True: more Nodes than spec.rollout.stopWhen.notReady allows have become NotReady since the roll-out began; a change of the spec or " +
+				"`kubectl drover rollout resume` continues it"},
+		{Type: v1alpha1.ConditionOverlapping, Reason: ReasonOverlapping, When: "True: several groups select the same Nodes; the oldest has them"},
+		{Type: v1alpha1.ConditionOverlapping, Reason: ReasonExclusive, When: "no other group selects Nodes of this one"},
+	}
+}

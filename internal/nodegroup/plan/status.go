@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+)
+
+// Condition is a condition without its times.
+type Condition struct {
+	Type    string
+	Status  metav1.ConditionStatus
+	Reason  string
+	Message string
+}
+
+func isTrue(kind, reason, format string, args ...any) Condition {
+	return Condition{kind, metav1.ConditionTrue, reason, fmt.Sprintf(format, args...)}
+}
+
+func isFalse(kind, reason, format string, args ...any) Condition {
+	return Condition{kind, metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
+}
+
+func timestamp(now time.Time) *metav1.Time { return &metav1.Time{Time: now.Truncate(time.Second)} }
+
+// Names returns at most five names, and how many more there are.
+func Names(names []string) string {
+	slices.Sort(names)
+	if len(names) <= maxNamed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+}
+
+// conditions decides all conditions and the phase.
+func (in *Input) conditions(d *Decision) {
+	d.Conditions = []Condition{in.ready(d), in.progressing(d), blocked(d), in.overlapping()}
+	switch {
+	case in.Group.Spec.Suspend && in.Group.DeletionTimestamp == nil:
+		d.Phase = v1alpha1.PhaseSuspended
+	case d.Rollout.Stopped != "":
+		d.Phase = v1alpha1.PhaseStopped
+	case !in.unfinished() && d.Wave > d.Waves:
+		d.Phase = v1alpha1.PhaseIdle
+	case in.Group.Spec.DryRun, !in.writing(d):
+		d.Phase = v1alpha1.PhaseWaiting
+	default:
+		d.Phase = v1alpha1.PhaseRolling
+	}
+}
+
+// writing reports whether an admitted Node is to be written.
+func (in *Input) writing(d *Decision) bool {
+	return slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.Metadata.Change.Write && d.Admitted.Has(n.Name) })
+}
+
+func (in *Input) ready(d *Decision) Condition {
+	const kind = v1alpha1.ConditionReady
+	found := map[metadataplan.Reason]string{}
+	for _, problem := range in.Declaration.Problems {
+		found[problem.Reason] = problem.Message
+	}
+	for i := range in.Nodes {
+		for _, problem := range in.Nodes[i].Metadata.Problems {
+			if found[problem.Reason] == "" {
+				found[problem.Reason] = problem.Message + "; first found on Node " + in.Nodes[i].Name
+			}
+		}
+	}
+	switch {
+	case in.SelectorError != nil:
+		return isFalse(kind, ReasonInvalidSelector, "%v", in.SelectorError)
+	case found[metadataplan.Untrusted] != "":
+		return isFalse(kind, ReasonUntrustedSelector, "%s", found[metadataplan.Untrusted])
+	case found[metadataplan.Invalid]+found[metadataplan.Duplicate]+found[metadataplan.Refused] != "":
+		return isFalse(kind, ReasonRefusedKeys, "%s", found[metadataplan.Invalid]+found[metadataplan.Duplicate]+found[metadataplan.Refused])
+	case d.Counts.Conflicts > 0:
+		return isFalse(kind, ReasonConflicts, "%d Nodes have a declared key that another writer has set: %s", d.Counts.Conflicts,
+			found[metadataplan.InConflict])
+	case found[metadataplan.MachineDeclares] != "":
+		return isFalse(kind, ReasonMachineDeclares, "%s", found[metadataplan.MachineDeclares])
+	case d.Counts.Synced < d.Counts.Nodes:
+		return isFalse(kind, ReasonNotSynced, "%d of %d Nodes carry what is declared", d.Counts.Synced, d.Counts.Nodes)
+	}
+	return isTrue(kind, ReasonSynced, "%d of %d Nodes carry what is declared", d.Counts.Synced, d.Counts.Nodes)
+}
+
+func (in *Input) progressing(d *Decision) Condition {
+	const kind = v1alpha1.ConditionProgressing
+	pending := 0
+	for i := range in.Nodes {
+		if in.Nodes[i].Metadata.Change.Write {
+			pending++
+		}
+	}
+	switch {
+	case in.Group.DeletionTimestamp != nil:
+		return isTrue(kind, ReasonReleasing, "%d Nodes are still to be released", pending+len(in.Released))
+	case in.Group.Spec.Suspend:
+		return isFalse(kind, ReasonSuspended, "spec.suspend is set; %d Nodes are to be written", pending)
+	case pending > 0 && in.Group.Spec.DryRun:
+		return isFalse(kind, ReasonDryRun, "spec.dryRun is set; without it %d Nodes would be written in %d waves", pending, d.Waves)
+	case d.Wave > d.Waves && pending == 0:
+		return isFalse(kind, ReasonComplete, "all Nodes carry what is declared or cannot")
+	case !in.writing(d) && pending > 0 && d.Rollout.Stopped == "":
+		return isFalse(kind, ReasonPausing, "wave %s begins after the pause of spec.rollout.pause", d.Rollout.Wave)
+	}
+	text := fmt.Sprintf("wave %s", d.Rollout.Wave)
+	if len(d.Rollout.WaitingFor) > 0 {
+		text += " waits for " + strings.Join(d.Rollout.WaitingFor, ", ")
+	}
+	return isTrue(kind, ReasonRollingOut, "%s; %d Nodes are to be written", text, pending)
+}
+
+func blocked(d *Decision) Condition {
+	if d.Rollout.Stopped != "" {
+		return isTrue(v1alpha1.ConditionBlocked, ReasonNodesNotReady, "%s", d.Rollout.Stopped)
+	}
+	return isFalse(v1alpha1.ConditionBlocked, ReasonNotBlocked, "nothing stops the group")
+}
+
+func (in *Input) overlapping() Condition {
+	if len(in.Overlaps) == 0 {
+		return isFalse(v1alpha1.ConditionOverlapping, ReasonExclusive, "no other group selects Nodes of this one")
+	}
+	var nodes, groups []string
+	for _, overlap := range in.Overlaps {
+		if !slices.Contains(nodes, overlap.Node) {
+			nodes = append(nodes, overlap.Node)
+		}
+		if !slices.Contains(groups, overlap.Group) {
+			groups = append(groups, overlap.Group)
+		}
+	}
+	return isTrue(v1alpha1.ConditionOverlapping, ReasonOverlapping,
+		"these groups select the same Nodes, of which each belongs to the oldest group: %s; Nodes: %s", Names(groups), Names(nodes))
+}

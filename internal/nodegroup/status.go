@@ -1,0 +1,46 @@
+package nodegroup
+
+import (
+	"context"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// updateStatus writes the status, except for the reservations, which belong to those who make them.
+func (rc *reconciliation) updateStatus(ctx context.Context, decision *plan.Decision) error {
+	next := rc.group.DeepCopy()
+	rc.setStatus(&next.Status, decision)
+	rc.Metrics.observe(rc.key.Name, &next.Status)
+	if apiequality.Semantic.DeepEqual(next.Status, rc.group.Status) {
+		return nil
+	}
+	before := rc.group.Status
+	err := rc.Writer.Status().Patch(ctx, next, controller.GuardedPatch(rc.group.NodeGroup), FieldOwner)
+	if status.Classify(err) != status.OK {
+		return err
+	}
+	rc.versions.Expect(string(rc.group.UID), expectations.Write{Version: next.ResourceVersion})
+	rc.report(&before, &next.Status)
+	return nil
+}
+
+func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, decision *plan.Decision) {
+	after.ObservedGeneration = rc.group.Generation
+	c := decision.Counts
+	after.Nodes, after.Synced, after.Pending, after.Conflicts, after.Refused, after.Held = c.Nodes, c.Synced, c.Pending, c.Conflicts, c.Refused, c.Held
+	after.Phase, after.Rollout, after.OwnedKeys = decision.Phase, decision.Rollout, decision.OwnedKeys
+	for _, condition := range decision.Conditions {
+		meta.SetStatusCondition(&after.Conditions, metav1.Condition{
+			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: condition.Message,
+			ObservedGeneration: rc.group.Generation, LastTransitionTime: metav1.Time{Time: rc.now},
+		})
+	}
+}

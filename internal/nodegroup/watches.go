@@ -1,0 +1,141 @@
+package nodegroup
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// Kinds lists what the capability watches whether Machines are served or not; Own lists those of them that no other capability watches.
+func Kinds() []client.Object { return []client.Object{&v1alpha1.NodeGroup{}, &corev1.Node{}} }
+
+// Own lists the kinds that only this capability watches.
+func Own() []client.Object { return []client.Object{&v1alpha1.NodeGroup{}} }
+
+// sources are the controller's watches, each with its reason.
+func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
+	sources := []source.Source{
+		// A group changes, and with it which Nodes belong to the others.
+		watch.Source(cache, &v1alpha1.NodeGroup{}, watch.Handler[*v1alpha1.NodeGroup]{
+			Created: func(ctx context.Context, queue watch.Queue, _ *v1alpha1.NodeGroup, _ bool) { r.enqueueAll(ctx, queue) },
+			Updated: r.groupUpdated,
+			Deleted: r.groupDeleted,
+		}),
+		// A Node joins or leaves, becomes Ready or NotReady, or has been written.
+		watch.Source(cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
+			Created: func(ctx context.Context, queue watch.Queue, node *corev1.Node, _ bool) {
+				queue.Add(watch.PriorityNormal, r.nodeToGroups(ctx, node)...)
+			},
+			Updated: r.nodeUpdated,
+			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
+				queue.Add(watch.PriorityNormal, r.nodeToGroups(ctx, node)...)
+			},
+		}),
+	}
+	if r.options.Machines() {
+		// A MachineSet is renamed into or out of a group, by its labels.
+		sources = append(sources, watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
+			Updated: func(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
+				if !maps.Equal(before.Labels, after.Labels) {
+					r.enqueueAll(ctx, queue)
+				}
+			},
+		}), watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
+			// A Machine gets its Node, and so the Node its group.
+			Updated: func(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
+				if machineapi.NodeName(before) != machineapi.NodeName(after) {
+					r.enqueueAll(ctx, queue)
+				}
+			},
+		}))
+	}
+	return sources
+}
+
+// enqueueAll has every group reconciled: which Nodes one has depends on the others.
+func (r *Reconciler) enqueueAll(ctx context.Context, queue watch.Queue) {
+	var groups v1alpha1.NodeGroupList
+	if err := r.Cache.List(ctx, &groups); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list NodeGroups")
+		return
+	}
+	for i := range groups.Items {
+		queue.Add(watch.PriorityNormal, watch.RequestFor(&groups.Items[i]))
+	}
+}
+
+// groupUpdated ignores the status, which only Drover writes.
+func (r *Reconciler) groupUpdated(ctx context.Context, queue watch.Queue, before, after *v1alpha1.NodeGroup) {
+	switch {
+	case before.Generation != after.Generation || before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero():
+		r.enqueueAll(ctx, queue)
+	case !maps.Equal(before.Annotations, after.Annotations) || !slices.Equal(before.Finalizers, after.Finalizers) ||
+		!apiequality.Semantic.DeepEqual(before.Status, after.Status):
+		queue.Add(watch.PriorityNormal, watch.RequestFor(after))
+	}
+}
+
+func (r *Reconciler) groupDeleted(ctx context.Context, queue watch.Queue, group *v1alpha1.NodeGroup) {
+	queue.Add(watch.PriorityNormal, watch.RequestFor(group))
+	r.enqueueAll(ctx, queue)
+}
+
+// nodeUpdated ignores what changes with every heartbeat.
+func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
+	if before.UID == after.UID && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
+		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() && before.Spec.Unschedulable == after.Spec.Unschedulable &&
+		apiequality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) && readiness(before) == readiness(after) {
+		return
+	}
+	groups := r.nodeToGroups(ctx, before)
+	for _, request := range r.nodeToGroups(ctx, after) {
+		if !slices.Contains(groups, request) {
+			groups = append(groups, request)
+		}
+	}
+	queue.Add(watch.PriorityNormal, groups...)
+}
+
+// readiness returns the condition Ready without the times that change with every heartbeat.
+func readiness(node *corev1.Node) corev1.NodeCondition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return corev1.NodeCondition{Status: c.Status, LastTransitionTime: c.LastTransitionTime}
+		}
+	}
+	return corev1.NodeCondition{}
+}
+
+// nodeToGroups returns the groups that select a Node, and the one that its record names.
+func (r *Reconciler) nodeToGroups(ctx context.Context, node *corev1.Node) []reconcile.Request {
+	groups, err := r.Finder.Groups(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the NodeGroups of a Node", "node", node.Name)
+		return nil
+	}
+	assignment, err := r.Finder.Assign(ctx, groups, node)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the NodeGroups of a Node", "node", node.Name)
+		return nil
+	}
+	var requests []reconcile.Request
+	for _, group := range append(slices.Clone(assignment.Others), assignment.Group, assignment.Recorded) {
+		if group != nil && !slices.Contains(requests, watch.RequestFor(group)) {
+			requests = append(requests, watch.RequestFor(group))
+		}
+	}
+	return requests
+}

@@ -1,0 +1,72 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
+	"github.com/drover-io/drover/internal/nodegroup"
+	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/nodegroup/nodes"
+)
+
+// nodeGroups builds the capability of NodeGroups if --controllers enables it. Where Machines are served, groups also select Nodes by MachineSets, and
+// what Machines declare goes before what groups declare.
+func (b *builder) nodeGroups() ([]capability, error) {
+	if !config.Enabled(b.settings.Controllers, nodegroup.Name) {
+		return nil, nil
+	}
+	groupMetrics, err := nodegroup.NewMetrics(ctrlmetrics.Registry)
+	nodeMetrics, nodeErr := nodes.NewMetrics(ctrlmetrics.Registry)
+	if err := errors.Join(err, nodeErr); err != nil {
+		return nil, err
+	}
+	run := func(ctx context.Context, machines bool) error {
+		return b.runNodeGroups(ctx, groupMetrics, nodeMetrics, machines)
+	}
+	alone := capability{
+		name:    nodegroup.Name,
+		needs:   []schema.GroupVersionResource{v1alpha1.GroupVersion.WithResource("nodegroups")},
+		watches: nodegroup.Kinds(), own: nodegroup.Own(),
+		prepare: func(context.Context) error { return nil },
+		run:     func(ctx context.Context) error { return run(ctx, false) },
+	}
+	beside := alone
+	beside.needs = slices.Concat(alone.needs, []schema.GroupVersionResource{
+		machinev1beta1.GroupVersion.WithResource("machinesets"), machinev1beta1.GroupVersion.WithResource("machines"),
+	})
+	beside.watches = slices.Concat(alone.watches, []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}})
+	beside.own = slices.Concat(alone.own, []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}})
+	beside.prepare = func(ctx context.Context) error { return lookup.Index(ctx, b.indexes) }
+	beside.run = func(ctx context.Context) error { return run(ctx, true) }
+	alone.extended = &beside
+	return []capability{alone}, nil
+}
+
+// runNodeGroups runs both controllers until the context ends.
+func (b *builder) runNodeGroups(ctx context.Context, groupMetrics *nodegroup.Metrics, nodeMetrics *nodes.Metrics, machines bool) error {
+	served := func() bool { return machines }
+	finder, admissions := members.NewFinder(b.GetCache(), served), &nodes.Admissions{}
+	settings := b.settings.Metadata
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return nodegroup.Run(ctx, b.GetCache(), nodegroup.Dependencies{
+			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: groupMetrics, Finder: finder, Admissions: admissions, Live: live(b),
+		}, nodegroup.Options{Protected: protected(settings), Machines: served})
+	})
+	group.Go(func() error {
+		return nodes.Run(ctx, b.GetCache(), nodes.Dependencies{
+			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: nodeMetrics, Finder: finder, Admissions: admissions, Live: live(b),
+		}, nodes.Options{Workers: *settings.Workers, Limiter: b.limiter, Protected: protected(settings), Machines: served})
+	})
+	return group.Wait()
+}

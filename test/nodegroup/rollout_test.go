@@ -1,0 +1,113 @@
+package nodegroup
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// withWaves sets the sizes of waves and the pause between them.
+func withWaves(first int32, size int, pause time.Duration) func(*v1alpha1.NodeGroupSpec) {
+	return func(spec *v1alpha1.NodeGroupSpec) {
+		inFlight := intstr.FromInt(size)
+		spec.Rollout = &v1alpha1.Rollout{FirstWave: &first, MaxInFlight: &inFlight, Pause: &metav1.Duration{Duration: pause}}
+	}
+}
+
+// written returns the names of the Nodes that have been written since a mark, in the order of the writes.
+func (f *fixture) written(mark cluster.AuditMark) []string {
+	f.Helper()
+	var names []string
+	for _, write := range f.Writes(mark) {
+		names = append(names, write.Name)
+	}
+	return names
+}
+
+// TestRollout_Waves: a change reaches Nodes by zone, in waves of the declared sizes, each of which waits for the one before it to be Ready.
+func TestRollout_Waves(t *testing.T) {
+	f := newFixture(t, "waves", 9)
+	f.create(f.newGroup("waves", withLabel("example.com/team", "blue"), withWaves(1, 4, 0)))
+	mark := f.AuditMark()
+	f.Operator(harness.Options{})
+	group := f.eventuallyCondition("waves", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	if group.Status.Rollout.Wave != "3/3" {
+		t.Errorf("rollout is %s", harness.JSON(group.Status.Rollout))
+	}
+	names := f.written(mark)
+	if len(names) != 9 {
+		t.Fatalf("written are %v", names)
+	}
+	// Zones a, b and c have the Nodes 0 3 6, 1 4 7 and 2 5 8.
+	order := []string{"waves-00", "waves-03", "waves-06", "waves-01", "waves-04", "waves-07", "waves-02", "waves-05", "waves-08"}
+	for begin, end := 0, 1; begin < 9; begin, end = end, min(end+4, 9) {
+		got, want := slices.Sorted(slices.Values(names[begin:end])), slices.Sorted(slices.Values(order[begin:end]))
+		if !slices.Equal(got, want) {
+			t.Errorf("a wave has written %v, not %v; in all %v", got, want, names)
+		}
+	}
+}
+
+// TestRollout_StopsWhenNodesBecomeNotReady: a roll-out stops, says why, and goes on when a user resumes it.
+func TestRollout_StopsWhenNodesBecomeNotReady(t *testing.T) {
+	f := newFixture(t, "stop", 6)
+	f.create(f.newGroup("stop", withLabel("example.com/team", "blue"), withWaves(1, 1, 0)))
+	f.Operator(harness.Options{})
+	f.eventuallyCondition("stop", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	f.update("stop", func(spec *v1alpha1.NodeGroupSpec) {
+		withLabel("example.com/team", "red")(spec)
+		spec.Rollout.Pause = &metav1.Duration{Duration: 3 * time.Second}
+	})
+	f.eventuallyNode("stop-00", "is in the first wave", hasLabel("example.com/team", "red"))
+	// The times of conditions have whole seconds, and the roll-out began in this one.
+	f.Eventually("the second is over", func() error {
+		if begun := f.group("stop").Status.Rollout.StartTime; time.Since(begun.Time) < time.Second {
+			return fmt.Errorf("it began at %s", begun)
+		}
+		return nil
+	})
+	f.setReady("stop-00", corev1.ConditionFalse)
+	group := f.eventuallyCondition("stop", v1alpha1.ConditionBlocked, metav1.ConditionTrue, plan.ReasonNodesNotReady)
+	if group.Status.Phase != v1alpha1.PhaseStopped {
+		t.Errorf("status is %s", harness.JSON(group.Status))
+	}
+	f.AwaitEvent("NodeGroup", "stop", "RolloutStopped", "stop-00")
+	f.setReady("stop-00", corev1.ConditionTrue)
+	if err := hasLabel("example.com/team", "blue")(f.Node("stop-05")); err != nil {
+		t.Errorf("the last Node has been written: %v", err)
+	}
+	text := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationResume, time.Now().UTC().Format(time.RFC3339))
+	if err := f.Client.Patch(t.Context(), group, client.RawPatch(types.MergePatchType, text)); err != nil {
+		t.Fatal(err)
+	}
+	f.eventuallyCondition("stop", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	f.eventuallyNode("stop-05", "has been reached", hasLabel("example.com/team", "red"))
+}
+
+// TestRollout_SuspendAndDryRun: a group that is suspended, or only tried out, writes no Node.
+func TestRollout_SuspendAndDryRun(t *testing.T) {
+	f := newFixture(t, "suspend", 3)
+	f.create(f.newGroup("suspend", withLabel("example.com/team", "blue"), func(spec *v1alpha1.NodeGroupSpec) { spec.DryRun = true }))
+	mark := f.AuditMark()
+	f.Operator(harness.Options{})
+	f.eventuallyCondition("suspend", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonDryRun)
+	f.update("suspend", func(spec *v1alpha1.NodeGroupSpec) { spec.DryRun, spec.Suspend = false, true })
+	f.eventuallyCondition("suspend", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonSuspended)
+	if names := f.written(mark); len(names) > 0 {
+		t.Errorf("written are %v", names)
+	}
+	f.update("suspend", func(spec *v1alpha1.NodeGroupSpec) { spec.Suspend = false })
+	f.eventuallyCondition("suspend", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,9 +58,9 @@ func (f *fixture) register(name, zone string, options ...func(*corev1.Node)) *co
 // setReady sets the condition Ready of a Node as its kubelet does.
 func (f *fixture) setReady(name string, ready corev1.ConditionStatus) {
 	f.Helper()
-	node := f.Node(name)
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.Now()}}
-	if err := f.Client.Status().Update(f.Context(), node); err != nil {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	text := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`, ready, time.Now().UTC().Format(time.RFC3339))
+	if err := f.Client.Status().Patch(f.Context(), node, client.RawPatch(types.StrategicMergePatchType, text)); err != nil {
 		f.Fatal(err)
 	}
 }

@@ -79,11 +79,11 @@ func TestMetadata_OneWritePerNodeAndNoneAtRest(t *testing.T) {
 	mark = f.AuditMark()
 	f.Operator(harness.Options{})
 	// Another group shows that the operator works.
-	f.label("writes-00", labelPool, "writes-other")
 	f.create(f.newGroup("writes-other", func(spec *v1alpha1.NodeGroupSpec) {
 		spec.Nodes.Selector.MatchLabels[labelPool] = "writes-other"
 		withLabel("example.com/team", "green")(spec)
 	}))
+	f.label("writes-00", labelPool, "writes-other")
 	f.eventuallyNode("writes-00", "has moved to the other group", hasLabel("example.com/team", "green"))
 	f.eventuallyCondition("writes-other", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	for _, write := range f.Writes(mark) {

@@ -40,8 +40,10 @@ func (f *fixture) written(mark cluster.AuditMark) []string {
 func TestRollout_Waves(t *testing.T) {
 	f := newFixture(t, "waves", 9)
 	f.create(f.newGroup("waves", withLabel("example.com/team", "blue"), withWaves(1, 4, 0)))
-	mark := f.AuditMark()
 	f.Operator(harness.Options{})
+	f.eventuallyCondition("waves", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	mark := f.AuditMark()
+	f.update("waves", withLabel("example.com/team", "red"))
 	group := f.eventuallyCondition("waves", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	if group.Status.Rollout.Wave != "3/3" {
 		t.Errorf("rollout is %s", harness.JSON(group.Status.Rollout))

@@ -511,6 +511,14 @@ func (in *RolloutStatus) DeepCopyInto(out *RolloutStatus) {
 		in, out := &in.WaveEndTime, &out.WaveEndTime
 		*out = (*in).DeepCopy()
 	}
+	if in.ResumeTime != nil {
+		in, out := &in.ResumeTime, &out.ResumeTime
+		*out = (*in).DeepCopy()
+	}
+	if in.StopTime != nil {
+		in, out := &in.StopTime, &out.StopTime
+		*out = (*in).DeepCopy()
+	}
 	if in.WaitingFor != nil {
 		in, out := &in.WaitingFor, &out.WaitingFor
 		*out = make([]string, len(*in))

@@ -312,7 +312,7 @@ func (in *Input) stop(rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollou
 	if len(found) < allowed || !in.unfinished() {
 		return
 	}
-	rollout.Stopped = fmt.Sprintf("%d Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady allows fewer than %d: %s",
+	rollout.Stopped = fmt.Sprintf("%d Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady stops it at %d: %s",
 		len(found), allowed, Names(found))
 	rollout.StopTime = timestamp(in.Now)
 }

@@ -12,6 +12,7 @@ import (
 
 // titles are how the console names the kinds.
 var titles = map[string]string{
+	"nodegroups.drover.dev":                          "Node group",
 	"nodemaintenances.nodemaintenance.medik8s.io":    "Node Maintenance",
 	"nodemaintenances.nodemaintenance.kubevirt.io":   "Node Maintenance (older group)",
 	"mutexrules.openshift-optional.skrzypek.io":      "Mutex Rule",

@@ -27,7 +27,7 @@ const (
 // granted are the folders and files whose roles a bundle grants. Those of the capability machines are not among them, since OpenShift has its
 // machine-api-operator; nor those of upgrade, which is off until its policies are there; nor those for the webhook's certificate, which the
 // Operator Lifecycle Manager makes.
-var granted = []string{"rbac/*.yaml", "metadata/*.yaml", "maintenance/*.yaml", "maintenance/force/*.yaml", "webhook/role.yaml"}
+var granted = []string{"rbac/*.yaml", "metadata/*.yaml", "nodegroups/*.yaml", "maintenance/*.yaml", "maintenance/force/*.yaml", "webhook/role.yaml"}
 
 // manifests are what config/ has for a bundle.
 type manifests struct {
@@ -58,7 +58,7 @@ func load() (*manifests, error) {
 		return nil
 	}
 	return m, errors.Join(
-		each(m.grant, granted...), each(addCRD, "crd/nodemaintenance/*.yaml", "crd/mutex/*.yaml"),
+		each(m.grant, granted...), each(addCRD, "crd/nodegroup/*.yaml", "crd/nodemaintenance/*.yaml", "crd/mutex/*.yaml"),
 		each(addOther, "manager/service.yaml", "manager/disruption_budget.yaml", "rbac/metrics_reader.yaml"))
 }
 

@@ -48,6 +48,7 @@ func addMonitoring(files map[string][]byte) error {
 func addCRDs(files map[string][]byte) error {
 	return errors.Join(
 		add(files, "files/crds/machines", "config/crd/*.openshift.io_*.yaml", keep),
+		add(files, "files/crds/nodeGroups", "config/crd/nodegroup/drover.dev_*.yaml", keep),
 		add(files, "files/crds/maintenance", "config/crd/nodemaintenance/nodemaintenance.*.yaml", keep),
 		add(files, "files/crds/upgrade", "config/crd/mutex/openshift-optional.*.yaml", keep),
 	)

@@ -53,6 +53,8 @@ func sources() []source {
 		}},
 		{file: "rbac/admission.yaml", when: policies},
 		{file: "metadata/rbac.yaml", when: on("metadata")},
+		{file: "nodegroups/rbac.yaml", when: on("nodeGroups")},
+		{file: "nodegroups/admission.yaml", when: and(on("nodeGroups"), policies)},
 		{file: "maintenance/rbac.yaml", when: on("maintenance")},
 		{file: "maintenance/leases.yaml", when: on("maintenance")},
 		{file: "maintenance/force/rbac.yaml", when: and(on("maintenance"),

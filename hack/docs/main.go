@@ -21,6 +21,8 @@ import (
 	"github.com/drover-io/drover/internal/maintenance"
 	maintenanceplan "github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/internal/nodegroup"
+	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/operator"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade"
@@ -39,6 +41,7 @@ type capability struct {
 var capabilities = []capability{
 	{Metrics: operator.MetricDocs()},
 	{Name: metadata.Name, Metrics: metadata.MetricDocs, Events: metadata.Events},
+	{Name: nodegroup.Name, Metrics: nodegroup.MetricDocs(), Events: nodegroup.EventDocs(), Conditions: groupplan.ConditionDocs()},
 	{
 		Name: "maintenance", Metrics: append(maintenance.MetricDocs(), engine.MetricDocs()...), Events: maintenance.EventDocs(),
 		Conditions: maintenanceplan.ConditionDocs(),

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
+	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
@@ -39,6 +40,10 @@ func (b *builder) nodeGroups() ([]capability, error) {
 		watches: nodegroup.Kinds(), own: nodegroup.Own(),
 		prepare: func(context.Context) error { return nil },
 		run:     func(ctx context.Context) error { return run(ctx, false) },
+	}
+	if !config.Enabled(b.settings.Controllers, metadata.Name) && !mayMakeMachines(b.settings) {
+		// It has no permission to read Machines.
+		return []capability{alone}, nil
 	}
 	beside := alone
 	beside.needs = slices.Concat(alone.needs, []schema.GroupVersionResource{

@@ -87,6 +87,7 @@
 {{- define "drover.controllers" -}}
 {{- $names := list -}}
 {{- if include "drover.on" (list . "metadata") -}}{{- $names = append $names "metadata" -}}{{- end -}}
+{{- if include "drover.on" (list . "nodeGroups") -}}{{- $names = append $names "node-groups" -}}{{- end -}}
 {{- if include "drover.on" (list . "maintenance") -}}{{- $names = concat $names (list "maintenance" "maintenance-kubevirt") -}}{{- end -}}
 {{- if include "drover.on" (list . "machines") -}}{{- $names = append $names "machines" -}}{{- end -}}
 {{- if include "drover.on" (list . "upgrade") -}}{{- $names = append $names "upgrade" -}}{{- end -}}
@@ -189,7 +190,7 @@ ca:
 {{- define "drover.check.controllers" -}}
 {{- $on := include "drover.controllers" . | fromYamlArray -}}
 {{- with .Values.config.controllers -}}
-{{- range $name := list "metadata" "maintenance" "maintenance-kubevirt" "machines" "upgrade" -}}
+{{- range $name := list "metadata" "node-groups" "maintenance" "maintenance-kubevirt" "machines" "upgrade" -}}
 {{- $wanted := or (has $name $.Values.config.controllers) (and (has "*" $.Values.config.controllers) (not (has (print "-" $name) $.Values.config.controllers))) -}}
 {{- if and $wanted (not (has $name $on)) -}}
 {{- fail (printf "config.controllers turns %s on, and it would have no permissions: turn it on in capabilities, or say -%s" $name $name) -}}

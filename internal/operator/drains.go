@@ -36,7 +36,7 @@ type builder struct {
 	// linking reports that Drover creates the Machines in this cluster, and so has to name them on their Nodes. linked receives when that changes.
 	linking atomic.Bool
 	linked  chan struct{}
-	// limiter bounds the rate at which metadata of Nodes is written, whoever declares it.
+	// limiter bounds the rate at which metadata of Nodes is written, for MachineSets and NodeGroups.
 	limiter *pace.Limiter
 
 	engine  *engine.Engine

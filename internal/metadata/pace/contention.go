@@ -45,6 +45,7 @@ type Contention struct {
 	repairs map[Key]*repairs
 }
 
+// NewContention returns an empty Contention.
 func NewContention() *Contention { return &Contention{repairs: map[Key]*repairs{}} }
 
 // Repaired counts a repair. It reports whether it begins a pause, once for each.

@@ -33,7 +33,7 @@ func statusOf(synced, pending int) view.StatusList {
 	workers.Summary = view.Summary{Machines: synced + pending, Nodes: synced + pending, Synced: synced, Pending: pending, ToWrite: pending}
 	unchanged := view.MachineSetStatus{MachineSet: view.MachineSet{Name: "still", Namespace: "ns"}}
 	return view.StatusList{
-		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "PoolStatusList"}, Items: []view.MachineSetStatus{workers, unchanged},
+		TypeMeta: view.TypeMeta{APIVersion: view.APIVersion, Kind: "MachineSetStatusList"}, Items: []view.MachineSetStatus{workers, unchanged},
 	}
 }
 

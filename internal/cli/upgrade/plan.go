@@ -152,17 +152,17 @@ func drawPlan(text *cmdutil.Text, p *view.UpgradePlan) {
 	if p.Note != "" {
 		text.Printf("  %s\n", p.Note)
 	}
-	if len(p.Pools) > 0 {
+	if len(p.MCPs) > 0 {
 		text.Printf("\nMachineConfigPools:\n")
 	}
-	for _, pool := range p.Pools {
-		drawPool(text, pool)
+	for _, mcp := range p.MCPs {
+		drawMCP(text, mcp)
 	}
 	if len(p.Nodes) > 0 {
 		text.Printf("\nNodes, in their order:\n")
 	}
 	for i, node := range p.Nodes {
-		text.Printf("  %d. %s of MachineConfigPool %s, version %s, %s", i+1, node.Name, node.Pool, orDash(node.Version), node.Phase)
+		text.Printf("  %d. %s of MachineConfigPool %s, version %s, %s", i+1, node.Name, node.MCP, orDash(node.Version), node.Phase)
 		if node.Message != "" {
 			text.Printf(" (%s)", node.Message)
 		}
@@ -176,19 +176,19 @@ func drawPlan(text *cmdutil.Text, p *view.UpgradePlan) {
 	}
 }
 
-func drawPool(text *cmdutil.Text, pool view.UpgradePool) {
+func drawMCP(text *cmdutil.Text, mcp view.UpgradeMCP) {
 	canary := ""
-	if pool.Canary {
+	if mcp.Canary {
 		canary = " (canary)"
 	}
-	text.Printf("  %s%s\n", pool.Name, canary)
-	if pool.ClaimedBy != "" {
-		text.Printf("    ! another run has reserved it; this run waits for it: %s\n", pool.ClaimedBy)
+	text.Printf("  %s%s\n", mcp.Name, canary)
+	if mcp.ClaimedBy != "" {
+		text.Printf("    ! another run has reserved it; this run waits for it: %s\n", mcp.ClaimedBy)
 	}
-	if pool.Paused != pool.WasPaused {
-		text.Printf("    ~ spec.paused: %t -> %t\n", pool.WasPaused, pool.Paused)
+	if mcp.Paused != mcp.WasPaused {
+		text.Printf("    ~ spec.paused: %t -> %t\n", mcp.WasPaused, mcp.Paused)
 	}
-	if before, during := metav1.FormatLabelSelector(pool.Before), metav1.FormatLabelSelector(pool.During); before != during {
+	if before, during := metav1.FormatLabelSelector(mcp.Before), metav1.FormatLabelSelector(mcp.During); before != during {
 		text.Printf("    ~ spec.nodeSelector: %s\n                      -> %s\n", before, during)
 	}
 }

@@ -16,7 +16,7 @@ type NodeExplanation struct {
 	Name string `json:"name"`
 	// Machine is the namespace and name of the Node's Machine, MachineSet the name of its MachineSet; empty for none.
 	Machine    string `json:"machine,omitempty"`
-	MachineSet string `json:"pool,omitempty"`
+	MachineSet string `json:"machineSet,omitempty"`
 	// Generation is that of the MachineSet now, RecordedGeneration the one when Drover last wrote the Node.
 	Generation         int64          `json:"generation,omitempty"`
 	RecordedGeneration int64          `json:"recordedGeneration,omitempty"`
@@ -33,7 +33,7 @@ type Owner string
 // The owners.
 const (
 	// OwnerMachineSet: Drover, from the template of the MachineSet.
-	OwnerMachineSet Owner = "Pool"
+	OwnerMachineSet Owner = "MachineSet"
 	// OwnerMachine: Drover, from the Machine itself.
 	OwnerMachine Owner = "Machine"
 	// OwnerRecord: Drover; the annotation is an ownership record.
@@ -82,7 +82,7 @@ type Entry struct {
 	Value *string `json:"value,omitempty"`
 	Owner Owner   `json:"owner"`
 	// MachineSet and Generation are, for OwnerMachineSet, what Drover wrote the entry from.
-	MachineSet string    `json:"pool,omitempty"`
+	MachineSet string    `json:"machineSet,omitempty"`
 	Generation int64     `json:"generation,omitempty"`
 	Managers   []Manager `json:"managers,omitempty"`
 	Standing   Standing  `json:"standing"`

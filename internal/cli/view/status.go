@@ -30,7 +30,7 @@ func NewStatusList(objects plan.Objects, survey plan.Survey) StatusList {
 	for _, set := range objects.Sets {
 		created[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}] = set.CreationTimestamp.Time
 	}
-	list := StatusList{TypeMeta: TypeMeta{APIVersion, "PoolStatusList"}, Items: []MachineSetStatus{}, Notes: survey.Notes}
+	list := StatusList{TypeMeta: TypeMeta{APIVersion, "MachineSetStatusList"}, Items: []MachineSetStatus{}, Notes: survey.Notes}
 	for _, members := range byMachineSet(survey) {
 		status := MachineSetStatus{MachineSet: newMachineSet(members)}
 		if set := members.set; set != nil {

@@ -24,14 +24,14 @@ type UpgradePlan struct {
 	Note    string `json:"note,omitempty"`
 	// Faults are what is wrong with the run; with any, it would do nothing.
 	Faults []string `json:"faults,omitempty"`
-	// Pools are the MachineConfigPools that the run would change.
-	Pools []UpgradePool `json:"pools,omitempty"`
+	// MCPs are the MachineConfigPools that the run would change.
+	MCPs []UpgradeMCP `json:"machineConfigPools,omitempty"`
 	// Nodes are those of the targets, in their order.
 	Nodes []UpgradeNode `json:"nodes,omitempty"`
 }
 
-// UpgradePool is what would change in a MachineConfigPool.
-type UpgradePool struct {
+// UpgradeMCP is what would change in a MachineConfigPool.
+type UpgradeMCP struct {
 	Name   string `json:"name"`
 	Canary bool   `json:"canary,omitempty"`
 	// ClaimedBy is the other run that has reserved it.
@@ -46,7 +46,7 @@ type UpgradePool struct {
 // UpgradeNode is what the run would do for a node.
 type UpgradeNode struct {
 	Name    string          `json:"name"`
-	Pool    string          `json:"pool"`
+	MCP     string          `json:"machineConfigPool"`
 	Version string          `json:"version,omitempty"`
 	Phase   mutex.NodePhase `json:"phase"`
 	Message string          `json:"message,omitempty"`
@@ -76,7 +76,7 @@ func NewUpgradePlan(r *plan.Run) *UpgradePlan {
 	document.Note = upgradeNote(r, action, &decision)
 	if action == plan.ActionGate {
 		for _, mcp := range r.RequiredMCPs() {
-			document.Pools = append(document.Pools, upgradePool(r, mcp))
+			document.MCPs = append(document.MCPs, upgradeMCP(r, mcp))
 		}
 	}
 	for _, step := range decision.Steps {
@@ -125,9 +125,9 @@ func upgradeWaits(r *plan.Run) string {
 	return strings.Join(why, "; ")
 }
 
-func upgradePool(r *plan.Run, mcp *mcfgv1.MachineConfigPool) UpgradePool {
+func upgradeMCP(r *plan.Run, mcp *mcfgv1.MachineConfigPool) UpgradeMCP {
 	reservation := r.Reservations[mcp.Name]
-	out := UpgradePool{Name: mcp.Name, Canary: mcp == r.Canary}
+	out := UpgradeMCP{Name: mcp.Name, Canary: mcp == r.Canary}
 	if reservation != nil && reservation.UID != r.Config.UID {
 		out.ClaimedBy = reservation.Run.String()
 	}
@@ -147,7 +147,7 @@ func upgradePool(r *plan.Run, mcp *mcfgv1.MachineConfigPool) UpgradePool {
 // upgradeNode lists the Jobs of a node that have not succeeded yet.
 func upgradeNode(r *plan.Run, step *plan.Step) UpgradeNode {
 	out := UpgradeNode{Name: step.Status.Name, Phase: step.Status.Phase, Message: step.Status.Message}
-	out.Pool, out.Version = step.Node.MCP, step.Node.Version
+	out.MCP, out.Version = step.Node.MCP, step.Node.Version
 	if out.Phase != mutex.NodeDone {
 		out.Before = r.RemainingJobs(step.Node, plan.BeforeUpgrade)
 		out.After = r.RemainingJobs(step.Node, plan.AfterUpgrade)

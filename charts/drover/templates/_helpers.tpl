@@ -94,7 +94,7 @@
 {{- toYaml $names -}}
 {{- end -}}
 
-{{- /* The configuration file. What the values say of the webhook goes over what the configuration says of it. */ -}}
+{{- /* The configuration file. The values below webhook override the configuration of the webhook. */ -}}
 {{- define "drover.config" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- if not (hasKey $config "controllers") -}}

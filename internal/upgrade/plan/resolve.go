@@ -291,24 +291,3 @@ func (r *Run) missingLabel(node *corev1.Node) string {
 	}
 	return ""
 }
-
-// resolveWait determines why no node may be started.
-func (r *Run) resolveWait() {
-	open, changes, err := Windows(r.Config.Spec.Windows, r.Now)
-	if err != nil {
-		r.problem("%v", err)
-		return
-	}
-	r.wakeAt(changes)
-	switch {
-	case !r.Completed:
-		r.Wait = "the control plane does not have version " + r.Desired + " yet"
-	case r.Canary != nil && r.Canary.Spec.Paused:
-		r.Wait = "the canary MachineConfigPool " + r.Canary.Name + " is paused"
-	case !open:
-		r.Wait = "no maintenance window is open"
-		if !changes.IsZero() {
-			r.Wait += "; the next one opens at " + changes.UTC().Format("2006-01-02T15:04Z")
-		}
-	}
-}

@@ -13,6 +13,27 @@ import (
 	"github.com/drover-io/drover/internal/bounded"
 )
 
+// resolveWait determines why no node may be started.
+func (r *Run) resolveWait() {
+	open, changes, err := Windows(r.Config.Spec.Windows, r.Now)
+	if err != nil {
+		r.problem("%v", err)
+		return
+	}
+	r.wakeAt(changes)
+	switch {
+	case !r.Completed:
+		r.Wait = "the control plane does not have version " + r.Desired + " yet"
+	case r.Canary != nil && r.Canary.Spec.Paused:
+		r.Wait = "the canary MachineConfigPool " + r.Canary.Name + " is paused"
+	case !open:
+		r.Wait = "no maintenance window is open"
+		if !changes.IsZero() {
+			r.Wait += "; the next one opens at " + changes.UTC().Format("2006-01-02T15:04Z")
+		}
+	}
+}
+
 // Windows reports whether nodes may be started now, and returns when that changes next; zero is never. Without windows they always may. It fails
 // for an invalid window.
 func Windows(windows []v1alpha1.Window, now time.Time) (open bool, changes time.Time, err error) {

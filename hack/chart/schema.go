@@ -66,8 +66,11 @@ func addSchema(files map[string][]byte) error {
 
 // schemaOf describes a field as JSON Schema.
 func schemaOf(f settings.Field) (map[string]any, error) {
-	if f.Type == settings.Duration {
+	switch f.Type {
+	case settings.Duration:
 		return map[string]any{"type": "string", "pattern": `^-?([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$|^0$`}, nil
+	case settings.IntOrString:
+		return map[string]any{"type": []string{"integer", "string"}, "minimum": 0, "pattern": "^[0-9]+%?$"}, nil
 	}
 	elements := func() (map[string]any, error) { return schemaOf(settings.Field{Path: f.Path, Type: f.Type.Elem()}) }
 	switch f.Type.Kind() {

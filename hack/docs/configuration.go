@@ -71,6 +71,9 @@ func introduction(field settings.Field) string {
 
 // kindOf returns the type of a field in a user's words.
 func kindOf(t reflect.Type) string {
+	if t == settings.IntOrString {
+		return "integer or percentage"
+	}
 	switch t.Kind() {
 	case reflect.Slice:
 		return "list of " + pluralOf(t.Elem())

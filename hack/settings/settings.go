@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 )
@@ -25,8 +26,11 @@ type Field struct {
 	Fields []Field
 }
 
-// Duration is the type of durations.
-var Duration = reflect.TypeFor[metav1.Duration]()
+// Duration is the type of durations, IntOrString that of numbers and percentages.
+var (
+	Duration    = reflect.TypeFor[metav1.Duration]()
+	IntOrString = reflect.TypeFor[intstr.IntOrString]()
+)
 
 // Read returns the configuration. source is the file of its types.
 func Read(source string) (Field, error) {
@@ -42,7 +46,7 @@ func describe(f Field, comments map[string]string) Field {
 		f.Type = f.Type.Elem()
 	}
 	f.TypeComment = comments[f.Type.Name()]
-	if f.Type.Kind() != reflect.Struct || f.Type == Duration {
+	if f.Type.Kind() != reflect.Struct || f.Type == Duration || f.Type == IntOrString {
 		return f
 	}
 	for i := range f.Type.NumField() {

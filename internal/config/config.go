@@ -59,6 +59,7 @@ func Default() *v1alpha1.DroverConfiguration {
 		Machines: v1alpha1.Machines{
 			Workers: new(100), Parallel: new(50), InstanceCheck: duration(10 * time.Minute), NodeDrainTimeout: duration(0),
 			VolumeDetachTimeout: duration(5 * time.Minute), NodeDeletionTimeout: duration(0), ReplaceFailed: new(false), Providers: []string{"*"},
+			Remediation: v1alpha1.Remediation{MinInterval: duration(0)},
 		},
 		Upgrade: v1alpha1.Upgrade{NodeVersion: "Auto"},
 		Webhook: v1alpha1.Webhook{ //nolint:gosec // it is the Secret's name, not what is in it

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 )
@@ -131,6 +132,16 @@ func TestValidate(t *testing.T) {
 		{"adoption namespaces", func(c *v1alpha1.DroverConfiguration) {
 			c.Machines.AdoptionNamespaces = []string{"*", "good", "No_Name"}
 		}, "machines.adoptionNamespaces[2]"},
+		{"remediation", func(c *v1alpha1.DroverConfiguration) {
+			c.Machines.Remediation = v1alpha1.Remediation{MaxInFlight: new(intstr.FromString("some")), MinInterval: duration(-time.Second)}
+		}, "machines.remediation.maxInFlight machines.remediation.minInterval"},
+		{"a share of remediations", func(c *v1alpha1.DroverConfiguration) {
+			c.Machines.Remediation.MaxInFlight = new(intstr.FromString("20%"))
+		}, ""},
+		{"no remediation", func(c *v1alpha1.DroverConfiguration) { c.Machines.Remediation.MaxInFlight = new(intstr.FromInt32(0)) }, ""},
+		{"negative remediations", func(c *v1alpha1.DroverConfiguration) {
+			c.Machines.Remediation.MaxInFlight = new(intstr.FromInt32(-1))
+		}, "machines.remediation.maxInFlight"},
 		{"namespaces of upgrades", func(c *v1alpha1.DroverConfiguration) { c.Upgrade.Namespaces = []string{"good", "*"} }, "upgrade.namespaces[1]"},
 		{"force", func(c *v1alpha1.DroverConfiguration) { c.Maintenance.Force = "Auto" }, "maintenance.force"},
 		{"out of service", func(c *v1alpha1.DroverConfiguration) { c.Maintenance.OutOfService = "" }, "maintenance.outOfService"},
@@ -314,7 +325,7 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 		"--leader-elect-namespace=ns", "--leader-elect-name=name", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
 		"--webhook-bind-address=0", "--webhook-http2", "--webhook-certificates=Files", "--webhook-cert-dir=/certs", "--webhook-secret-name=secret",
 		"--webhook-service-name=service", "--webhook-extra-names=a,::1", "--webhook-validating-configuration-name=other",
-		"--machines-adoption-namespaces=a,b",
+		"--machines-adoption-namespaces=a,b", "--machines-remediation-max-in-flight=20%", "--machines-remediation-min-interval=1m",
 		"--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--metrics-secure=false", "--metrics-http2", "--health-probe-bind-address=:1", "-v=4",
 	}
 	got, err := resolve(t, args...)
@@ -334,6 +345,7 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 		ExtraNames: []string{"a", "::1"}, ValidatingConfigurationName: "other",
 	}
 	want.Machines.AdoptionNamespaces = []string{"a", "b"}
+	want.Machines.Remediation = v1alpha1.Remediation{MaxInFlight: new(intstr.FromString("20%")), MinInterval: duration(time.Minute)}
 	want.Health.BindAddress, want.Log = new(":1"), v1alpha1.Log{Format: "text", Verbosity: new(4)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

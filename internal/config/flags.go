@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 )
@@ -90,7 +91,35 @@ func bindMachines(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 		`providers that serve Machines: "*" for all but those for tests (kwok, kubemark), "name" `+
 			`for one, "*,-name" for all but one; a list without "*" turns on only what it names`)
 	set.BoolVar(m.ReplaceFailed, "machines-replace-failed", *m.ReplaceFailed, "delete Failed Machines of MachineSets, so that they are replaced")
+	set.Var(&intOrPercent{&m.Remediation.MaxInFlight}, "machines-remediation-max-in-flight",
+		"remediations of MachineHealthChecks in flight at the same time in their MachineSets, a number or a percentage of their Machines (default no limit)")
+	set.DurationVar(&m.Remediation.MinInterval.Duration, "machines-remediation-min-interval", m.Remediation.MinInterval.Duration,
+		"shortest time between two remediations in the MachineSets of a MachineHealthCheck")
 }
+
+// intOrPercent is the value of a flag that takes a number or a percentage; an empty text unsets it.
+type intOrPercent struct{ value **intstr.IntOrString }
+
+var _ pflag.Value = (*intOrPercent)(nil)
+
+// Set parses the text of the flag; Validate checks what it says.
+func (v *intOrPercent) Set(text string) error {
+	*v.value = nil
+	if text != "" {
+		*v.value = new(intstr.Parse(text))
+	}
+	return nil
+}
+
+func (v *intOrPercent) String() string {
+	if v.value == nil || *v.value == nil {
+		return ""
+	}
+	return (*v.value).String()
+}
+
+// Type returns what the help shows as the type.
+func (v *intOrPercent) Type() string { return "int or percentage" }
 
 func bindLeaderElection(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 	e := &c.LeaderElection

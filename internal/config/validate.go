@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -150,10 +151,15 @@ func validateMachines(path *field.Path, m v1alpha1.Machines) field.ErrorList {
 		value *metav1.Duration
 	}{
 		{"instanceCheck", m.InstanceCheck}, {"nodeDrainTimeout", m.NodeDrainTimeout}, {"volumeDetachTimeout", m.VolumeDetachTimeout},
-		{"nodeDeletionTimeout", m.NodeDeletionTimeout},
+		{"nodeDeletionTimeout", m.NodeDeletionTimeout}, {"remediation.minInterval", m.Remediation.MinInterval},
 	} {
 		if setting.value.Duration < 0 {
 			all = append(all, field.Invalid(path.Child(setting.name), setting.value.Duration.String(), "must be 0 or more"))
+		}
+	}
+	if limit := m.Remediation.MaxInFlight; limit != nil {
+		if _, err := bounded.Scaled(*limit, 1); err != nil {
+			all = append(all, field.Invalid(path.Child("remediation", "maxInFlight"), limit.String(), "must be a number of at least 0 or a percentage"))
 		}
 	}
 	for i, namespace := range m.AdoptionNamespaces {

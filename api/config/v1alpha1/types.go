@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // The group, version and kind that a configuration file must name.
@@ -173,6 +174,20 @@ type Machines struct {
 	ProviderOptions map[string]map[string]string `json:"providerOptions,omitempty"`
 	// ReplaceFailed deletes Failed Machines of MachineSets, one at a time, so that they are replaced. Default false.
 	ReplaceFailed *bool `json:"replaceFailed,omitempty"`
+	// Remediation limits how fast MachineHealthChecks remediate.
+	Remediation Remediation `json:"remediation,omitempty"`
+}
+
+// Remediation limits how fast MachineHealthChecks remediate. Annotations of a MachineHealthCheck go over it.
+type Remediation struct {
+	// MaxInFlight is how many remediations may be in flight at the same time in the MachineSets whose Machines a MachineHealthCheck selects: a number, or
+	// a percentage of the Machines that it selects, rounded up. A remediation is in flight until the Node of the replacement is Ready, or the
+	// replacement is 30 minutes old. Without it there is no limit, as in machine-api-operator. The annotation
+	// drover.dev/max-remediations-in-flight of a MachineHealthCheck goes over it. Default none.
+	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
+	// MinInterval is the shortest time between two remediations in those MachineSets, 0 means none. The annotation drover.dev/remediation-interval
+	// of a MachineHealthCheck goes over it. Default 0s.
+	MinInterval *metav1.Duration `json:"minInterval,omitempty"`
 }
 
 // Webhook configures the admission webhook. Every replica serves it while maintenance or maintenance-kubevirt is among the controllers; the API

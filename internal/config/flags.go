@@ -92,7 +92,7 @@ func bindMachines(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 			`for one, "*,-name" for all but one; a list without "*" turns on only what it names`)
 	set.BoolVar(m.ReplaceFailed, "machines-replace-failed", *m.ReplaceFailed, "delete Failed Machines of MachineSets, so that they are replaced")
 	set.Var(&intOrPercent{&m.Remediation.MaxInFlight}, "machines-remediation-max-in-flight",
-		"remediations of MachineHealthChecks in flight at the same time in their MachineSets, a number or a percentage of their Machines (default no limit)")
+		"remediations in flight at the same time in the MachineSets of a MachineHealthCheck, a number or a percentage (default no limit)")
 	set.DurationVar(&m.Remediation.MinInterval.Duration, "machines-remediation-min-interval", m.Remediation.MinInterval.Duration,
 		"shortest time between two remediations in the MachineSets of a MachineHealthCheck")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,12 @@ func (rc *reconciliation) apply(ctx context.Context, current *snapshot) (*snapsh
 func (rc *reconciliation) remediate(ctx context.Context, current *snapshot) (*snapshot, outcome) {
 	var out outcome
 	tried := map[types.UID]bool{}
+	limited := current.decision.IsLimited()
+	current, unlock, err := rc.lockLimits(ctx, current)
+	defer unlock()
+	if err != nil {
+		return current, outcome{err: err}
+	}
 	for rc.mayStart(current, tried, out.started) && ctx.Err() == nil {
 		r := next(current, tried)
 		if r == nil {
@@ -53,7 +60,8 @@ func (rc *reconciliation) remediate(ctx context.Context, current *snapshot) (*sn
 			continue
 		}
 		rc.reportStarted(ctx, r)
-		if !rc.mayStart(current, tried, out.started) {
+		// Which of the others exceed a limit depends on what has started.
+		if !limited && !rc.mayStart(current, tried, out.started) {
 			break
 		}
 		observed, err := rc.observe(ctx, current.external)
@@ -62,12 +70,36 @@ func (rc *reconciliation) remediate(ctx context.Context, current *snapshot) (*sn
 		}
 		current = observed
 	}
-	if next(current, tried) != nil {
+	return current, out.and(rc.postpone(current, tried))
+}
+
+// lockLimits lets no other MachineHealthCheck start remediations to which limits apply, until unlock is called. What has been observed before may not
+// include what another one has started.
+func (rc *reconciliation) lockLimits(ctx context.Context, current *snapshot) (locked *snapshot, unlock func(), err error) {
+	if !current.decision.IsLimited() || next(current, nil) == nil {
+		return current, func() {}, nil
+	}
+	rc.limited.Lock()
+	observed, err := rc.observe(ctx, current.external)
+	if err != nil {
+		return current, rc.limited.Unlock, err
+	}
+	return observed, rc.limited.Unlock, nil
+}
+
+// postpone returns what has not been tried: remediations that wait for the cache, and those that exceed a limit.
+func (rc *reconciliation) postpone(current *snapshot, tried map[types.UID]bool) (out outcome) {
+	startable, limited := current.decision.Startable(tried)
+	if len(startable) > 0 {
 		// The cache shows by an event what has started; an external remediation has no event.
 		out.remaining = true
 		out.requeue.In(controller.CatchUp)
 	}
-	return current, out
+	for i := range limited {
+		out.requeue.In(max(limited[i].Until.Sub(rc.now), controller.CatchUp))
+	}
+	out.blocked = limited
+	return out
 }
 
 // mayStart reports whether one more remediation may start before the cache shows those that have.
@@ -81,12 +113,10 @@ func (rc *reconciliation) mayStart(current *snapshot, tried map[types.UID]bool, 
 	return inFlight < rc.options.MaxInFlight
 }
 
-// next returns the first remediation that has not been tried; nil for none.
+// next returns the first remediation that has not been tried and exceeds no limit; nil for none.
 func next(current *snapshot, tried map[types.UID]bool) *plan.Remediation {
-	for i := range current.decision.Remediations {
-		if r := &current.decision.Remediations[i]; !tried[r.Machine.UID] {
-			return r
-		}
+	if startable, _ := current.decision.Startable(tried); len(startable) > 0 {
+		return startable[0]
 	}
 	return nil
 }
@@ -220,7 +250,9 @@ func (rc *reconciliation) deleteMachine(ctx context.Context, r *plan.Remediation
 // annotateMachine requests external remediation of a Machine if it has not changed since it was observed.
 func (rc *reconciliation) annotateMachine(ctx context.Context, r *plan.Remediation) outcome {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": r.Machine.UID, "resourceVersion": r.Machine.ResourceVersion, "annotations": map[string]string{plan.ExternalAnnotation: ""},
+		"uid": r.Machine.UID, "resourceVersion": r.Machine.ResourceVersion, "annotations": map[string]string{
+			plan.ExternalAnnotation: "", plan.RequestedAnnotation: rc.now.UTC().Format(time.RFC3339),
+		},
 	}})
 	if err != nil {
 		return outcome{err: fmt.Errorf("encoding the patch of Machine %s: %w", r.Machine.Name, err)}
@@ -267,12 +299,13 @@ func (rc *reconciliation) answered(r *plan.Remediation, err error, event string)
 	return out
 }
 
-// reportStarted logs that a remediation has started, and observes its delay.
+// reportStarted records and logs that a remediation has started, and observes its delay.
 func (rc *reconciliation) reportStarted(ctx context.Context, r *plan.Remediation) {
 	due := r.Assessment.Due
 	if known := rc.state.machines[r.Machine.UID]; due.IsZero() && known != nil {
 		due = known.due
 	}
+	rc.starts.record(startOf(rc.check.UID, r.Machine), rc.now)
 	if !due.IsZero() {
 		rc.metrics.delay.Observe(max(0, rc.now.Sub(due).Seconds()))
 	}

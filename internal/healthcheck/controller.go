@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -46,6 +47,8 @@ type Options struct {
 	Workers int
 	// MaxInFlight is how many remediations of one MachineHealthCheck may start before the cache shows them; less than one counts as one.
 	MaxInFlight int
+	// Limits limit the remediations of MachineHealthChecks that do not limit them themselves.
+	Limits plan.Limits
 	// Live reads from the API server itself, any kind: remediation templates and requests, and what a cache is not good enough for. Nil is the cache.
 	Live client.Reader
 	// Guard protects the control plane; nil protects nothing.
@@ -73,6 +76,9 @@ type Reconciler struct {
 	// leases are kept by name: a MachineHealthCheck that is created again has to release those of the earlier one.
 	leases   *controller.States[leases]
 	failures *failures
+	starts   *starts
+	// limited is locked while remediations are counted and started to which limits apply: MachineHealthChecks can share a MachineSet.
+	limited sync.Mutex
 	// startTime is when the controller started: it does not report again what its predecessor has reported.
 	startTime time.Time
 }
@@ -97,7 +103,8 @@ func NewReconciler(
 		deletions: expectations.NewOwned(cache, func() client.Object { return &machinev1beta1.Machine{} }, expectations.OwnedOptions{
 			Live: live, Clock: options.Clock,
 		}),
-		conflicts: controller.NewConflicts(), leases: controller.NewStates(newLeases, nil), failures: newFailures(), startTime: options.Clock.Now(),
+		conflicts: controller.NewConflicts(), leases: controller.NewStates(newLeases, nil), failures: newFailures(), starts: newStarts(),
+		startTime: options.Clock.Now(),
 	}
 	r.states = controller.NewStates(newState, func(_ types.NamespacedName, uid types.UID, _ *state) { r.versions.Forget(string(uid)) })
 	return r
@@ -153,7 +160,7 @@ func (rc *reconciliation) reconcilePaused(ctx context.Context) outcome {
 
 // reconcileMachines observes, plans, applies, and writes the status last. What fails for one Machine does not keep the others from being remediated.
 func (rc *reconciliation) reconcileMachines(ctx context.Context) outcome {
-	requests, out := rc.observeRequests(ctx)
+	requests, out := rc.observeRequests(ctx, rc.check.Spec.RemediationTemplate)
 	current, err := rc.observe(ctx, requests)
 	if err != nil {
 		return outcome{err: err}

@@ -29,8 +29,8 @@ const (
 // Events describes every event of the controller.
 var Events = []status.EventDoc{
 	{Reason: EventRestricted, Type: corev1.EventTypeWarning, On: "MachineHealthCheck",
-		When: "remediation is not allowed any more, because too many Machines are not healthy, or maxUnhealthy or the selector is invalid; " +
-			"repeated at most every five minutes"},
+		When: "remediation is not allowed any more, because too many Machines are not healthy, or maxUnhealthy, the selector or an annotation " +
+			"with a limit is invalid; repeated at most every five minutes"},
 	{Reason: EventDetected, Type: corev1.EventTypeNormal, On: "Machine",
 		When: "the Machine needs remediation, or will when a condition of its Node lasts for the timeout; once, and not while the Machine starts"},
 	{Reason: EventNoController, Type: corev1.EventTypeNormal, On: "Machine",
@@ -44,7 +44,8 @@ var Events = []status.EventDoc{
 		When: "a remediation request has been created for the Machine from the template"},
 	{Reason: EventRequestFailed, Type: corev1.EventTypeWarning, On: "Machine", When: "the remediation request cannot be created; Drover tries again"},
 	{Reason: EventDeferred, Type: corev1.EventTypeWarning, On: "Machine",
-		When: "the remediation has to wait: for the node's lease, for the control plane, or because replacements keep failing"},
+		When: "the remediation has to wait: for the node's lease, for the control plane, because replacements keep failing, or because of a limit " +
+			"of remediations"},
 	{Reason: EventOverlap, Type: corev1.EventTypeWarning, On: "MachineHealthCheck", When: "another MachineHealthCheck selects one of the same Machines"},
 }
 
@@ -57,6 +58,7 @@ var blockedEvents = map[string]string{
 	plan.ReasonQuorumUnknown: EventDeferred,
 	plan.ReasonLease:         EventDeferred,
 	plan.ReasonBackoff:       EventDeferred,
+	plan.ReasonLimited:       EventDeferred,
 }
 
 // restrictedInterval is the shortest time between two events for the same restriction. machine-api-operator emits one with every reconciliation.

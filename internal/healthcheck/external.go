@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,17 @@ func (e *external) has(machine *machinev1beta1.Machine) bool {
 	return request != nil && isFor(request, machine)
 }
 
+// createdAt returns when the request for a Machine was created; zero without one.
+func (e *external) createdAt(machine *machinev1beta1.Machine, now time.Time) time.Time {
+	switch {
+	case !e.has(machine):
+		return time.Time{}
+	case e.requests[machine.Name].CreationTimestamp.IsZero():
+		return now
+	}
+	return e.requests[machine.Name].CreationTimestamp.Time
+}
+
 // isFor reports whether a request of a Machine's name and namespace is for this Machine. One without an owner is; one that is owned by another
 // Machine is left from an earlier one of the same name, until the garbage collector deletes it.
 func isFor(request metav1.Object, machine *machinev1beta1.Machine) bool {
@@ -51,9 +63,8 @@ func isFor(request metav1.Object, machine *machinev1beta1.Machine) bool {
 	return len(owners) == 0 || slices.ContainsFunc(owners, func(owner metav1.OwnerReference) bool { return owner.UID == machine.UID })
 }
 
-// observeRequests lists the remediation requests of a MachineHealthCheck with a template.
-func (rc *reconciliation) observeRequests(ctx context.Context) (*external, outcome) {
-	reference := rc.check.Spec.RemediationTemplate
+// observeRequests lists the remediation requests that are created from a template; nil has none.
+func (rc *reconciliation) observeRequests(ctx context.Context, reference *corev1.ObjectReference) (*external, outcome) {
 	if reference == nil {
 		return &external{}, outcome{}
 	}
@@ -143,7 +154,7 @@ func (rc *reconciliation) createRequest(ctx context.Context, observed *external,
 	}
 	// What is observed next counts it as there.
 	observed.requests[name] = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: name, UID: request.GetUID(), OwnerReferences: request.GetOwnerReferences(),
+		Name: name, UID: request.GetUID(), OwnerReferences: request.GetOwnerReferences(), CreationTimestamp: request.GetCreationTimestamp(),
 	}}
 	rc.recorder.Eventf(r.Machine, corev1.EventTypeNormal, EventRequested,
 		"MachineHealthCheck %s has created %s %s: %s", rc.key.Name, kind, name, r.Assessment.Message)

@@ -103,12 +103,13 @@ func (s *fixture) restart() {
 	s.Reconciler = NewReconciler(s.cache, s.client, s.events, s.metrics, s.options)
 }
 
-// pauseCache makes the cache show the Machines, Nodes and MachineHealthChecks of this moment until it is resumed.
+// pauseCache makes the cache show the Machines, MachineSets, Nodes and MachineHealthChecks of this moment until it is resumed.
 func (s *fixture) pauseCache() {
 	s.t.Helper()
 	var objects []client.Object
 	machines, checks, nodes := &machinev1beta1.MachineList{}, &machinev1beta1.MachineHealthCheckList{}, &corev1.NodeList{}
-	for _, list := range []client.ObjectList{machines, checks, nodes} {
+	sets := &machinev1beta1.MachineSetList{}
+	for _, list := range []client.ObjectList{machines, checks, nodes, sets} {
 		if err := s.client.List(s.t.Context(), list); err != nil {
 			s.t.Fatal(err)
 		}
@@ -121,6 +122,9 @@ func (s *fixture) pauseCache() {
 	}
 	for i := range nodes.Items {
 		objects = append(objects, &nodes.Items[i])
+	}
+	for i := range sets.Items {
+		objects = append(objects, &sets.Items[i])
 	}
 	s.cache.Reader = s.builder(objects...).Build()
 }

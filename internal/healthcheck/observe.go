@@ -24,7 +24,7 @@ type snapshot struct {
 // observe reads the Machines that the MachineHealthCheck selects and their Nodes, and has package plan decide. It is repeated after each remediation:
 // what was true for the first one need not be for the next.
 func (rc *reconciliation) observe(ctx context.Context, requests *external) (*snapshot, error) {
-	current := &snapshot{input: plan.Input{Check: rc.check, Now: rc.now}, external: requests}
+	current := &snapshot{input: plan.Input{Check: rc.check, Limits: rc.options.Limits, Now: rc.now}, external: requests}
 	in := &current.input
 	// Without a valid selector there are no Machines; the decision says why.
 	if selector, err := plan.Selector(rc.check); err == nil {
@@ -48,23 +48,39 @@ func (rc *reconciliation) observe(ctx context.Context, requests *external) (*sna
 	in.Failures = rc.failures.of(in.Targets)
 	current.decision = plan.Decide(in)
 	rc.failures.forget(current.decision.Recovered)
+	groups, err := rc.observeGroups(ctx, current)
+	if err != nil || len(groups) == 0 {
+		return current, err
+	}
+	in.Groups = groups
+	current.decision = plan.Decide(in)
 	return current, nil
 }
 
-// observeMachine reads what is known of one Machine.
+// observeMachine reads what is known of one Machine that the MachineHealthCheck selects.
 func (rc *reconciliation) observeMachine(ctx context.Context, machine *machinev1beta1.Machine, requests *external) (plan.Target, error) {
-	deleted, err := rc.deletions.Pending(ctx, string(machine.UID))
+	target, err := rc.readTarget(ctx, machine, requests)
 	if err != nil {
-		return plan.Target{}, err
-	}
-	target := plan.Target{
-		Machine: machine, Deleted: deleted, Stale: rc.versions.Pending(ctx, machine), Requested: requests.has(machine),
+		return target, err
 	}
 	if plan.PhaseOf(machine) == "" && machineapi.NodeName(machine) == "" {
 		rc.state.machine(machine.UID).unprovisioned = rc.now
 	}
 	if known := rc.state.machines[machine.UID]; known != nil {
 		target.Unprovisioned = known.unprovisioned
+	}
+	return target, nil
+}
+
+// readTarget reads a Machine's Node, and what has been requested for it.
+func (rc *reconciliation) readTarget(ctx context.Context, machine *machinev1beta1.Machine, requests *external) (plan.Target, error) {
+	deleted, err := rc.deletions.Pending(ctx, string(machine.UID))
+	if err != nil {
+		return plan.Target{}, err
+	}
+	target := plan.Target{
+		Machine: machine, Deleted: deleted, Stale: rc.versions.Pending(ctx, machine), Requested: requests.has(machine),
+		RequestedAt: requests.createdAt(machine, rc.now),
 	}
 	target.Node, err = readNode(ctx, rc.cache, machine)
 	return target, err

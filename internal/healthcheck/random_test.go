@@ -175,9 +175,11 @@ func (c *randomRun) settle() {
 	}
 }
 
-func TestReconcile_Random(t *testing.T) {
+// seeds are those of the random tests: some that are fixed, and a new one.
+func seeds(t *testing.T, fixed uint64) []uint64 {
+	t.Helper()
 	seeds := []uint64{uint64(time.Now().UnixNano())}
-	for i := range uint64(20) {
+	for i := range fixed {
 		seeds = append(seeds, i)
 	}
 	if text := os.Getenv("DROVER_TEST_SEED"); text != "" {
@@ -187,7 +189,11 @@ func TestReconcile_Random(t *testing.T) {
 		}
 		seeds = []uint64{seed}
 	}
-	for _, seed := range seeds {
+	return seeds
+}
+
+func TestReconcile_Random(t *testing.T) {
+	for _, seed := range seeds(t, 20) {
 		t.Run(fmt.Sprintf("DROVER_TEST_SEED=%d", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			inFlight := 1 + random.IntN(2)

@@ -28,9 +28,9 @@ const batchPeriod = 250 * time.Millisecond
 // Index adds the index that the controller needs to the cache. Call it before the informer of Machines starts.
 func Index(ctx context.Context, indexer client.FieldIndexer) error { return lookup.Index(ctx, indexer) }
 
-// Kinds lists what the controller watches.
+// Kinds lists what the controller watches, and MachineSets, which it only reads.
 func Kinds() []client.Object {
-	return []client.Object{&machinev1beta1.MachineHealthCheck{}, &machinev1beta1.Machine{}, &corev1.Node{}}
+	return []client.Object{&machinev1beta1.MachineHealthCheck{}, &machinev1beta1.Machine{}, &corev1.Node{}, &machinev1beta1.MachineSet{}}
 }
 
 // sources are the controller's watches, each with its reason.

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/healthcheck"
+	checkplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/machine"
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
@@ -93,7 +94,7 @@ func (b *builder) machines() ([]capability, error) {
 			})
 			group.Go(func() error {
 				return healthcheck.Run(ctx, b.GetCache(), anything, b.recorder, checkMetrics, healthcheck.Options{
-					Workers: checkWorkers, Live: anything, Guard: dependencies.Guard, Leases: dependencies.Lease,
+					Workers: checkWorkers, Live: anything, Guard: dependencies.Guard, Leases: dependencies.Lease, Limits: checkLimits(b.settings),
 				})
 			})
 			report := &openshift.Report{Client: anything, Version: release(), Namespace: *b.settings.Namespace}
@@ -101,6 +102,12 @@ func (b *builder) machines() ([]capability, error) {
 			return group.Wait()
 		},
 	}}, nil
+}
+
+// checkLimits returns the limits of MachineHealthChecks that do not limit remediations themselves.
+func checkLimits(settings *v1alpha1.DroverConfiguration) checkplan.Limits {
+	r := &settings.Machines.Remediation
+	return checkplan.Limits{MaxInFlight: r.MaxInFlight, MinInterval: r.MinInterval.Duration}
 }
 
 // release is the version that OpenShift's update waits for: its own where it says which, else Drover's.

@@ -53,6 +53,9 @@ var cachedAnnotations = map[string]int{
 	healthcheckplan.ClusterAPISkipAnnotation:  maxAnnotation,
 	healthcheckplan.StrategyAnnotation:        maxAnnotation,
 	healthcheckplan.ExternalAnnotation:        maxAnnotation,
+	healthcheckplan.MaxInFlightAnnotation:     maxAnnotation,
+	healthcheckplan.IntervalAnnotation:        maxAnnotation,
+	healthcheckplan.RequestedAnnotation:       maxAnnotation,
 
 	upgradeplan.AnnotationNode:    maxAnnotation,
 	upgradeplan.AnnotationNodeUID: maxAnnotation,

@@ -23,6 +23,7 @@ const (
 const (
 	ReasonTooMany         = machinev1beta1.TooManyUnhealthyReason
 	ReasonInvalidLimit    = "InvalidMaxUnhealthy"
+	ReasonInvalidLimits   = "InvalidRemediationLimits"
 	ReasonInvalidSelector = "InvalidSelector"
 
 	ReasonNothing       = "NothingToRemediate"
@@ -34,6 +35,7 @@ const (
 	ReasonQuorumUnknown = "ControlPlaneQuorumUnknown"
 	ReasonLease         = "LeaseHeldByOther"
 	ReasonBackoff       = "BackingOff"
+	ReasonLimited       = "RemediationLimited"
 	ReasonOlderCheck    = "LeftToOlder"
 	ReasonNoController  = "NoController"
 	ReasonAuthority     = "AuthoritativeAPINotMachineAPI"
@@ -48,12 +50,12 @@ const (
 // BlockedReasons are the reasons of Blocked, in the order in which a condition reports them: what needs attention first, what is intended last.
 var BlockedReasons = []string{
 	ReasonFailed, ReasonNoTemplate, ReasonNoRequest, ReasonQuorumUnknown, ReasonQuorum, ReasonLease, ReasonBackoff,
-	ReasonOlderCheck, ReasonNoController, ReasonAuthority, ReasonMachinePaused, ReasonSkipped,
+	ReasonLimited, ReasonOlderCheck, ReasonNoController, ReasonAuthority, ReasonMachinePaused, ReasonSkipped,
 }
 
-// severityOf returns the severity of a reason of Blocked. Those from ReasonOlderCheck on are intended.
+// severityOf returns the severity of a reason of Blocked. Those from ReasonLimited on are intended.
 func severityOf(reason string) machinev1beta1.ConditionSeverity {
-	if slices.Index(BlockedReasons, reason) >= slices.Index(BlockedReasons, ReasonOlderCheck) {
+	if slices.Index(BlockedReasons, reason) >= slices.Index(BlockedReasons, ReasonLimited) {
 		return machinev1beta1.ConditionSeverityInfo
 	}
 	return machinev1beta1.ConditionSeverityWarning
@@ -70,6 +72,8 @@ func ConditionDocs() []status.ConditionDoc {
 	return status.ConditionsOn("MachineHealthCheck", []status.ConditionDoc{
 		{Type: allowed, Reason: ReasonTooMany, When: "more Machines than maxUnhealthy are not healthy; True has no reason"},
 		{Type: allowed, Reason: ReasonInvalidLimit, When: "maxUnhealthy is invalid"},
+		{Type: allowed, Reason: ReasonInvalidLimits,
+			When: "the annotation " + MaxInFlightAnnotation + " or " + IntervalAnnotation + " is invalid"},
 		{Type: allowed, Reason: ReasonInvalidSelector, When: "the selector is invalid; no Machine is checked"},
 		{Type: template, Reason: ReasonNoTemplate, When: "the remediation template cannot be read; Drover tries again every minute"},
 		{Type: request, Reason: ReasonNoRequest,
@@ -87,6 +91,8 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: progressing, Reason: ReasonLease, When: "another controller works on the node and has its lease; the message names the holder"},
 		{Type: progressing, Reason: ReasonBackoff,
 			When: "replacements of the owner's Machines fail, too; the message says until when the next remediation is delayed"},
+		{Type: progressing, Reason: ReasonLimited,
+			When: "as many remediations are in flight as may be, or the last one started too short a time ago; the message has the numbers"},
 		{Type: progressing, Reason: ReasonOlderCheck, When: "an older MachineHealthCheck selects the Machine, too, and remediates it"},
 		{Type: progressing, Reason: ReasonNoController, When: "the Machine has no controller that would replace it, so it is not deleted"},
 		{Type: progressing, Reason: ReasonAuthority, When: "another API has the authority over the Machine"},

@@ -52,6 +52,10 @@ type Input struct {
 	Targets []Target
 	// Failures are the failed starts that the controller remembers, by owner.
 	Failures map[types.UID]StartFailures
+	// Limits are those of a MachineHealthCheck without annotations for them.
+	Limits Limits
+	// Groups are those whose limits apply to the Machines; none where nothing is limited.
+	Groups []Group
 	// Now is the time of the decision.
 	Now time.Time
 }
@@ -67,8 +71,9 @@ type Target struct {
 	Stale bool
 	// Unprovisioned is when the Machine was last seen before its provisioning began; zero for never.
 	Unprovisioned time.Time
-	// Requested reports that there is a remediation request for the Machine.
-	Requested bool
+	// Requested reports that there is a remediation request for the Machine, and RequestedAt since when.
+	Requested   bool
+	RequestedAt time.Time
 }
 
 // Decision is what the controller does about the Machines of one MachineHealthCheck.
@@ -79,12 +84,16 @@ type Decision struct {
 	Assessments []Assessment
 	// Expected, Healthy and Unhealthy count Machines; Limit is how many may be unhealthy.
 	Expected, Healthy, Unhealthy, Limit int
-	// LimitError is why spec.maxUnhealthy is invalid.
-	LimitError error
+	// LimitError is why spec.maxUnhealthy is invalid, and LimitsError why an annotation that limits remediations is.
+	LimitError, LimitsError error
+	// Limits are those of the MachineHealthCheck.
+	Limits Limits
 	// Allowed reports whether Machines may be remediated.
 	Allowed bool
-	// Remediations can start now, in this order.
+	// Remediations are the Machines that can be remediated now, in this order, as far as the limits of InFlight let them: see Startable.
 	Remediations []Remediation
+	// InFlight are the remediations in flight, by group.
+	InFlight []InFlight
 	// Blocked are the other Machines that need remediation.
 	Blocked []Blocked
 	// External is how many Machines are being remediated externally.
@@ -95,6 +104,8 @@ type Decision struct {
 	Recovered []types.UID
 	// Wake is when the decision changes without an event; zero for never.
 	Wake time.Time
+
+	now time.Time
 }
 
 // Remediation is one that can start.
@@ -127,7 +138,7 @@ func Selector(check *machinev1beta1.MachineHealthCheck) (labels.Selector, error)
 
 // Decide assesses all Machines, counts them, and chooses those that can be remediated now.
 func Decide(in *Input) Decision {
-	d := Decision{Assessments: make([]Assessment, len(in.Targets)), Expected: len(in.Targets)}
+	d := Decision{Assessments: make([]Assessment, len(in.Targets)), Expected: len(in.Targets), now: in.Now}
 	for i := range in.Targets {
 		a := in.assess(&in.Targets[i])
 		d.Assessments[i] = a
@@ -139,13 +150,17 @@ func Decide(in *Input) Decision {
 	d.Unhealthy = d.Expected - d.Healthy
 	d.Limit, d.LimitError = maxUnhealthy(in.Check.Spec.MaxUnhealthy, d.Expected)
 	_, d.SelectorError = Selector(in.Check)
-	d.Allowed = d.SelectorError == nil && d.LimitError == nil && d.Unhealthy <= d.Limit
+	d.Limits, d.LimitsError = limitsOf(in.Check, in.Limits)
+	d.Allowed = d.SelectorError == nil && d.LimitError == nil && d.LimitsError == nil && d.Unhealthy <= d.Limit
 	var older []string
 	d.Overlaps, older = in.overlaps()
 	var failures map[types.UID]StartFailures
 	failures, d.Recovered = in.failures(d.Assessments)
 	if d.Allowed {
 		d.remediate(in, older, failures)
+	}
+	for i := range in.Groups {
+		d.InFlight = append(d.InFlight, in.Groups[i].inFlight(in.Now))
 	}
 	return d
 }

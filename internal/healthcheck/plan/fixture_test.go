@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/machineapi"
 )
 
 // owner is the UID of the MachineSet of all Machines.
@@ -56,7 +58,8 @@ func newNode(name string, ready corev1.ConditionStatus, age time.Duration) *core
 }
 
 // newTargets returns a target for each letter: w is healthy, u unhealthy for an hour, s for a minute, d being deleted, f in the phase Failed,
-// n without a Node for longer than the startup timeout, y without one and young.
+// n without a Node for longer than the startup timeout, y without one and young, o without one for a little longer than the startup timeout, F young
+// and in the phase Failed; p is young with a Node that has never been Ready, q with one that is not Ready any more, for less than its timeout.
 func newTargets(kinds string) []Target {
 	var targets []Target
 	for i, kind := range kinds {
@@ -76,6 +79,16 @@ func newTargets(kinds string) []Target {
 		case 'y':
 			t.Node, t.Machine.Status.NodeRef = nil, nil
 			t.Machine.CreationTimestamp = metav1.NewTime(start)
+		case 'o', 'F':
+			t.Node, t.Machine.Status.NodeRef = nil, nil
+			t.Machine.CreationTimestamp = metav1.NewTime(start.Add(-11 * time.Minute))
+			if kind == 'F' {
+				t.Machine.Status.Phase = new("Failed")
+			}
+		case 'p', 'q':
+			t.Node = newNode(t.Node.Name, corev1.ConditionFalse, time.Minute)
+			t.Machine.CreationTimestamp = metav1.NewTime(start)
+			withCondition(t.Machine, map[rune]string{'p': machineapi.ReasonNodeStarting, 'q': "NodeNotReady"}[kind])
 		}
 		targets = append(targets, t)
 	}

@@ -71,6 +71,8 @@ func (d *Decision) allowedCondition(check *machinev1beta1.MachineHealthCheck) *m
 		return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, ReasonInvalidSelector, d.SelectorError.Error()))
 	case d.LimitError != nil:
 		return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, ReasonInvalidLimit, d.LimitError.Error()))
+	case d.LimitsError != nil:
+		return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, ReasonInvalidLimits, d.LimitsError.Error()))
 	case !d.Allowed:
 		return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityWarning, ReasonTooMany, fmt.Sprintf(
 			"Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy "+

@@ -209,6 +209,8 @@ var notCached = []string{
 	"machineconfiguration.openshift.io/reason", "machineconfiguration.openshift.io/desiredConfig",
 	"machineconfiguration.openshift.io/currentConfig", "machineconfiguration.openshift.io/desiredDrain",
 	"machineconfiguration.openshift.io/lastAppliedDrain", "weave.works/kured-reboot-in-progress",
+	"drover.dev/group-owned-metadata", "cluster.x-k8s.io/cluster-name", "cluster.x-k8s.io/cluster-namespace", "cluster.x-k8s.io/owner-kind",
+	"cluster.x-k8s.io/owner-name",
 	// Read by kubectl drover alone.
 	"drover.dev/paused-reason",
 }

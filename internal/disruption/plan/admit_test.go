@@ -272,16 +272,3 @@ func TestAdmit_Counts(t *testing.T) {
 		t.Errorf("the counts are %+v, want %+v", got, want)
 	}
 }
-
-func TestRemediationLimits_Check(t *testing.T) {
-	limits := RemediationLimits{MaxInFlight: new(intstr.FromString("10%")), MinInterval: &metav1.Duration{Duration: time.Minute}}
-	if reason, _, _ := limits.Check(2, 20, time.Time{}, now); reason != ReasonRemediationsLimited {
-		t.Errorf("two of 20 in flight: %q", reason)
-	}
-	if reason, _, after := limits.Check(1, 20, now.Add(-time.Second), now); reason != ReasonRemediationInterval || after != 59*time.Second {
-		t.Errorf("the last one a second ago: %q, after %s", reason, after)
-	}
-	if reason, _, _ := limits.Check(1, 20, now.Add(-time.Hour), now); reason != "" {
-		t.Errorf("one of 20 in flight: %q", reason)
-	}
-}

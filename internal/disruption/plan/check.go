@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
@@ -55,46 +52,32 @@ func (t *tally) checkCapability(in *Input, request *Request, at place) *denial {
 				inFlight, request.Capability, describe(&ceiling.MaxUnavailable, limit)), Recheck}
 		}
 	}
-	if request.Capability != v1alpha1.CapabilityRemediation {
-		return nil
+	if request.Capability == v1alpha1.CapabilityRemediation {
+		return t.checkRemediation(in, inFlight)
 	}
-	limits := RemediationLimits{}
-	if spec.Remediation != nil {
-		limits = RemediationLimits{spec.Remediation.MaxInFlight, spec.Remediation.MinInterval}
-	}
-	return limits.check(inFlight, t.Expected, t.remediated, in.Now)
+	return nil
 }
 
-// RemediationLimits bound how fast Machines are remediated.
-type RemediationLimits struct {
-	// MaxInFlight is how many remediations may be in flight; nil is 1.
-	MaxInFlight *intstr.IntOrString
-	// MinInterval is the shortest time between the begin of two of them.
-	MinInterval *metav1.Duration
-}
-
-// Check returns why a remediation has to wait, and when to ask again; an empty reason if it need not. It is for Machines outside of any group:
-// inFlight of so many nodes are being remediated, and last is when the last remediation began.
-func (l RemediationLimits) Check(inFlight, nodes int, last, now time.Time) (reason, text string, after time.Duration) {
-	if d := l.check(inFlight, nodes, last, now); d != nil {
-		return d.reason, d.message(), d.after
+// checkRemediation compares the remediations in flight, and the time since the last one began, with what the group allows.
+func (t *tally) checkRemediation(in *Input, inFlight int) *denial {
+	pace := in.Group.Spec.Disruption.Remediation
+	if pace == nil {
+		pace = &v1alpha1.RemediationPace{}
 	}
-	return "", "", 0
-}
-
-func (l RemediationLimits) check(inFlight, nodes int, last, now time.Time) *denial {
-	limit := Limit(l.MaxInFlight, nodes)
+	limit := Limit(pace.MaxInFlight, t.Expected)
 	if inFlight >= limit {
 		const text = "%d remediations are in flight, and maxInFlight is %s"
-		return &denial{ReasonRemediationsLimited, message(text, inFlight, describe(l.MaxInFlight, limit)), Recheck}
+		return &denial{ReasonRemediationsLimited, message(text, inFlight, describe(pace.MaxInFlight, limit)), Recheck}
 	}
-	if l.MinInterval == nil || last.IsZero() {
+	if pace.MinInterval == nil || t.remediated.IsZero() {
 		return nil
 	}
-	next := last.Add(l.MinInterval.Duration)
-	if !now.Before(next) {
+	next := t.remediated.Add(pace.MinInterval.Duration)
+	if !in.Now.Before(next) {
 		return nil
 	}
 	const text = "the last remediation began at %s, and minInterval is %s"
-	return &denial{ReasonRemediationInterval, message(text, last.UTC().Format(time.RFC3339), l.MinInterval.Duration), next.Sub(now)}
+	return &denial{
+		ReasonRemediationInterval, message(text, t.remediated.UTC().Format(time.RFC3339), pace.MinInterval.Duration), next.Sub(in.Now),
+	}
 }

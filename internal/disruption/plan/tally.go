@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
 )
 
 // Counts are what a budget is compared with.
@@ -154,11 +155,11 @@ func (t *tally) names() string {
 // are (https://github.com/kubernetes-sigs/karpenter/blob/main/pkg/apis/v1/nodepool.go): 5% of ten Nodes is one, not none. A value that cannot be
 // read, which the CRD rejects, is zero.
 func Limit(value *intstr.IntOrString, nodes int) int {
-	limit, err := intstr.GetScaledValueFromIntOrPercent(cmp.Or(value, new(intstr.FromInt32(1))), nodes, true)
+	limit, err := bounded.Scaled(*cmp.Or(value, new(intstr.FromInt32(1))), nodes)
 	if err != nil {
 		return 0
 	}
-	return max(limit, 0)
+	return limit
 }
 
 // describe returns a limit as it was resolved and as it was written.

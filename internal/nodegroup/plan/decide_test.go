@@ -1,0 +1,260 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"pgregory.net/rapid"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+)
+
+// start is the time at which tests begin.
+var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// rollout plays a group whose Nodes are written as soon as they are admitted.
+type rollout struct {
+	group *v1alpha1.NodeGroup
+	nodes []Node
+	now   time.Time
+}
+
+// newRollout returns a group with Nodes that have been Ready for an hour and are to be written.
+func newRollout(count int, settings *v1alpha1.Rollout) *rollout {
+	r := &rollout{group: &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", Generation: 1}}, now: start}
+	r.group.Spec.Rollout = settings
+	r.group.Spec.Metadata = &v1alpha1.Metadata{Labels: map[string]v1alpha1.LabelValue{"team": "blue"}}
+	for i := range count {
+		before := start.Add(-time.Hour)
+		node := Node{Name: fmt.Sprintf("n%d", i), Zone: string(rune('a' + i%2)), Ready: true, ReadyChange: before, Created: before}
+		r.nodes = append(r.nodes, node)
+	}
+	r.change()
+	return r
+}
+
+// change has every Node to be written.
+func (r *rollout) change() {
+	for i := range r.nodes {
+		r.nodes[i].Metadata = metadataplan.GroupDecision{State: metadataplan.Pending, Change: metadataplan.Change{Write: true}}
+	}
+}
+
+// node returns a Node by its name.
+func (r *rollout) node(name string) *Node {
+	return &r.nodes[slices.IndexFunc(r.nodes, func(n Node) bool { return n.Name == name })]
+}
+
+// decide decides, writes the Nodes that are admitted and the status, and returns the names of the written Nodes.
+func (r *rollout) decide() (written string, d Decision) {
+	in := &Input{Group: r.group, Declaration: metadataplan.GroupDeclarationOf(r.group), Nodes: slices.Clone(r.nodes), Now: r.now}
+	d = Decide(in)
+	var names []string
+	for i := range r.nodes {
+		if n := &r.nodes[i]; n.Metadata.Change.Write && d.Admitted.Has(n.Name) {
+			n.Metadata = metadataplan.GroupDecision{State: metadataplan.Synced}
+			names = append(names, n.Name)
+		}
+	}
+	r.group.Status.Rollout, r.group.Status.Phase = d.Rollout, d.Phase
+	return strings.Join(names, " "), d
+}
+
+func number(n int) *intstr.IntOrString {
+	value := intstr.FromInt(n)
+	return &value
+}
+
+func percent(text string) *intstr.IntOrString {
+	value := intstr.FromString(text)
+	return &value
+}
+
+func TestDecide_Waves(t *testing.T) {
+	first := int32(1)
+	for name, c := range map[string]struct {
+		settings *v1alpha1.Rollout
+		want     []string
+	}{
+		"without spec.rollout all at once": {nil, []string{"n0 n1 n2 n3 n4"}},
+		"a small first wave":               {&v1alpha1.Rollout{FirstWave: &first, MaxInFlight: number(2)}, []string{"n0", "n2 n4", "n1 n3"}},
+		"a percentage is rounded up":       {&v1alpha1.Rollout{MaxInFlight: percent("30%")}, []string{"n0 n2", "n1 n4", "n3"}},
+		"one by one, zone by zone":         {&v1alpha1.Rollout{MaxInFlight: number(1)}, []string{"n0", "n2", "n4", "n1", "n3"}},
+		"larger than the group":            {&v1alpha1.Rollout{MaxInFlight: number(50)}, []string{"n0 n1 n2 n3 n4"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRollout(5, c.settings)
+			for i, want := range c.want {
+				if got, _ := r.decide(); got != want {
+					t.Fatalf("wave %d has %q, want %q", i+1, got, want)
+				}
+			}
+			if got, d := r.decide(); got != "" || d.Phase != v1alpha1.PhaseIdle || d.Rollout.Wave != fmt.Sprintf("%d/%d", len(c.want), len(c.want)) {
+				t.Errorf("at the end it writes %q, phase %s, wave %s", got, d.Phase, d.Rollout.Wave)
+			}
+		})
+	}
+}
+
+func TestDecide_PauseBetweenWaves(t *testing.T) {
+	r := newRollout(3, &v1alpha1.Rollout{MaxInFlight: number(1), Pause: &metav1.Duration{Duration: time.Minute}})
+	for i, step := range []struct {
+		after   time.Duration
+		written string
+		phase   v1alpha1.Phase
+	}{
+		{0, "n0", v1alpha1.PhaseRolling},
+		{time.Second, "", v1alpha1.PhaseWaiting},
+		{59 * time.Second, "", v1alpha1.PhaseWaiting},
+		{time.Second, "n2", v1alpha1.PhaseRolling},
+		{time.Second, "", v1alpha1.PhaseWaiting},
+		{time.Minute, "n1", v1alpha1.PhaseRolling},
+		{time.Second, "", v1alpha1.PhaseIdle},
+	} {
+		r.now = r.now.Add(step.after)
+		written, d := r.decide()
+		if written != step.written || d.Phase != step.phase {
+			t.Fatalf("step %d writes %q, phase %s; want %q, %s", i, written, d.Phase, step.written, step.phase)
+		}
+		if d.Phase == v1alpha1.PhaseWaiting && d.Wake.IsZero() {
+			t.Errorf("step %d does not say when the pause ends", i)
+		}
+	}
+}
+
+func TestDecide_MinReadySeconds(t *testing.T) {
+	r := newRollout(2, &v1alpha1.Rollout{MaxInFlight: number(1), MinReadySeconds: 30})
+	r.decide()
+	r.now = r.now.Add(time.Second)
+	r.node("n0").Ready, r.node("n0").ReadyChange = true, r.now
+	if written, d := r.decide(); written != "" || !d.Wake.Equal(r.now.Add(30*time.Second)) || !slices.Equal(d.Rollout.WaitingFor, []string{"n0"}) {
+		t.Fatalf("writes %q, wakes at %s, waits for %v", written, d.Wake, d.Rollout.WaitingFor)
+	}
+	r.now = r.now.Add(30 * time.Second)
+	if written, _ := r.decide(); written != "n1" {
+		t.Errorf("writes %q", written)
+	}
+}
+
+func TestDecide_Stop(t *testing.T) {
+	r := newRollout(4, &v1alpha1.Rollout{MaxInFlight: number(1), StopWhen: &v1alpha1.StopConditions{NotReady: number(2)}})
+	// One that is not Ready before the roll-out counts neither as a reason to stop nor as one to wait for.
+	r.node("n0").Ready = false
+	r.decide()
+	fail := func(name string) {
+		r.now = r.now.Add(2 * time.Second)
+		r.node(name).Ready, r.node(name).ReadyChange = false, r.now
+	}
+	fail("n1")
+	if written, d := r.decide(); written != "n2" || d.Rollout.Stopped != "" {
+		t.Fatalf("after one Node it writes %q, stopped: %q", written, d.Rollout.Stopped)
+	}
+	fail("n3")
+	written, d := r.decide()
+	if written != "" || !strings.Contains(d.Rollout.Stopped, "n1, n3") || d.Phase != v1alpha1.PhaseStopped || len(d.Admitted) > 0 {
+		t.Fatalf("after two Nodes it writes %q, stopped: %q", written, d.Rollout.Stopped)
+	}
+	r.node("n1").Ready, r.node("n3").Ready = true, true
+	if _, d := r.decide(); d.Rollout.Stopped == "" {
+		t.Error("it goes on by itself")
+	}
+	r.now = r.now.Add(time.Second)
+	r.group.Annotations = map[string]string{v1alpha1.AnnotationResume: r.now.Format(time.RFC3339)}
+	if _, d := r.decide(); d.Rollout.Stopped != "" {
+		t.Errorf("it stays stopped when it is resumed: %s", d.Rollout.Stopped)
+	}
+	fail("n1")
+	fail("n3")
+	if _, d := r.decide(); d.Rollout.Stopped == "" {
+		t.Error("the same annotation resumes it for ever")
+	}
+	// Another declaration begins a roll-out of its own.
+	r.group.Spec.Metadata.Labels["team"] = "red"
+	if _, d := r.decide(); d.Rollout.Stopped != "" {
+		t.Errorf("the roll-out of another declaration has stopped: %s", d.Rollout.Stopped)
+	}
+}
+
+func TestDecide_Conditions(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*rollout, *Input)
+		want   string
+	}{
+		"synced": {func(r *rollout, _ *Input) { r.decide() }, "Ready=Synced Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
+		"rolling out": {func(*rollout, *Input) {},
+			"Ready=NotSynced Progressing=RollingOut Blocked=NotBlocked Overlapping=Exclusive"},
+		"suspended": {func(r *rollout, _ *Input) { r.group.Spec.Suspend = true },
+			"Ready=NotSynced Progressing=Suspended Blocked=NotBlocked Overlapping=Exclusive"},
+		"dry run": {func(r *rollout, _ *Input) { r.group.Spec.DryRun = true },
+			"Ready=NotSynced Progressing=DryRun Blocked=NotBlocked Overlapping=Exclusive"},
+		"overlap": {func(r *rollout, in *Input) { r.decide(); in.Overlaps = []Overlap{{Node: "n0", Group: "other"}} },
+			"Ready=Synced Progressing=Complete Blocked=NotBlocked Overlapping=Overlapping"},
+		"invalid selector": {func(r *rollout, in *Input) { r.decide(); in.SelectorError = fmt.Errorf("no") },
+			"Ready=InvalidSelector Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRollout(2, nil)
+			in := &Input{}
+			c.change(r, in)
+			in.Group, in.Declaration, in.Nodes, in.Now = r.group, metadataplan.GroupDeclarationOf(r.group), r.nodes, r.now
+			var got []string
+			for _, condition := range Decide(in).Conditions {
+				got = append(got, condition.Type+"="+condition.Reason)
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("conditions are %v, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestDecide_Properties: whatever happens to Nodes, no more of them are admitted beyond the waves that are over than one wave has, and a group whose
+// Nodes are Ready comes to its end.
+func TestDecide_Properties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 5).Draw(t, "size")
+		r := newRollout(rapid.IntRange(1, 12).Draw(t, "nodes"), &v1alpha1.Rollout{
+			MaxInFlight: number(size), StopWhen: &v1alpha1.StopConditions{NotReady: percent("100%")},
+		})
+		for range rapid.IntRange(0, 20).Draw(t, "steps") {
+			r.now = r.now.Add(2 * time.Second)
+			node := &r.nodes[rapid.IntRange(0, len(r.nodes)-1).Draw(t, "node")]
+			switch rapid.IntRange(0, 2).Draw(t, "event") {
+			case 0:
+				node.Ready, node.ReadyChange = !node.Ready, r.now
+			case 1:
+				node.Metadata = metadataplan.GroupDecision{State: metadataplan.Pending, Change: metadataplan.Change{Write: true}}
+			}
+			pending := sets.New[string]()
+			for i := range r.nodes {
+				if r.nodes[i].Metadata.Change.Write {
+					pending.Insert(r.nodes[i].Name)
+				}
+			}
+			_, d := r.decide()
+			// Before the current wave a Node is written again at once.
+			if d.Wave <= d.Waves && len(d.Admitted) > d.Wave*size {
+				t.Fatalf("wave %d of %d admits %v", d.Wave, size, sets.List(d.Admitted))
+			}
+		}
+		for i := range r.nodes {
+			r.nodes[i].Ready, r.nodes[i].ReadyChange = true, r.now
+		}
+		for range 2 * len(r.nodes) {
+			r.now = r.now.Add(2 * time.Second)
+			if _, d := r.decide(); d.Phase == v1alpha1.PhaseIdle {
+				return
+			}
+		}
+		if r.group.Status.Rollout.Stopped == "" {
+			t.Fatalf("it does not end: %+v", r.group.Status.Rollout)
+		}
+	})
+}

@@ -1,0 +1,151 @@
+package nodegroup
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// valid begins the YAML of a NodeGroup that selects Nodes.
+const valid = `
+apiVersion: drover.dev/v1alpha1
+kind: NodeGroup
+metadata: {name: %s}
+spec:
+  nodes: {selector: {matchLabels: {example.com/pool: validation}}}
+`
+
+// TestValidation: the API server denies what cannot be used, and says why.
+func TestValidation(t *testing.T) {
+	w := harness.NewWorld(t, env)
+	for name, c := range map[string]struct{ spec, want string }{
+		"no Nodes":                 {"nodes: {}", "exactly one of selector, machineSets and clusterAPI must be set"},
+		"two kinds of Nodes":       {"nodes: {selector: {matchLabels: {a: b}}, machineSets: {namespace: x}}", "exactly one of"},
+		"an empty selector":        {"nodes: {selector: {}}", "would select every Node"},
+		"names and a selector":     {"nodes: {machineSets: {namespace: x, names: [a], selector: {}}}", "names and selector cannot be set both"},
+		"a key that is none":       {"metadata: {labels: {\"a b\": x}}", "must be a qualified name"},
+		"a value that is none":     {"metadata: {labels: {a: \"-\"}}", "a value must be at most 63"},
+		"a long value":             {"metadata: {labels: {a: " + strings.Repeat("x", 64) + "}}", "Too long"},
+		"a taint twice":            {"metadata: {taints: [{key: a, effect: NoSchedule}, {key: a, effect: NoSchedule, value: b}]}", "Duplicate value"},
+		"a taint in both lists":    {"metadata: {taints: [{key: a, effect: NoSchedule}], setOnceTaints: [{key: a, effect: NoSchedule}]}", "is in taints"},
+		"an effect that is none":   {"metadata: {taints: [{key: a, effect: Never}]}", "Unsupported value"},
+		"no Nodes in flight":       {"rollout: {maxInFlight: 0}", "must be between 1 and 100000"},
+		"a number that overflows":  {"rollout: {maxInFlight: 99999999999}", "must be between 1 and 100000"},
+		"more than all":            {"disruption: {maxUnavailable: 101%}", "should match"},
+		"a negative budget":        {"disruption: {maxUnavailable: -1}", "must be between 0 and 100000"},
+		"a long pause":             {"rollout: {pause: 169h}", "at most 168h"},
+		"a duration that is none":  {"rollout: {pause: 5 minutes}", "must be a duration"},
+		"a duration that is huge":  {"rollout: {pause: 999999h999999h}", "must be a duration"},
+		"Refuse and NoExecute":     {"rollout: {noExecute: {policy: Refuse}}, metadata: {taints: [{key: a, effect: NoExecute}]}", "policy is Refuse"},
+		"Proceed without an end":   {"rollout: {noExecute: {onTimeout: Proceed}}", "Proceed needs a timeout"},
+		"a schedule of four":       {"disruption: {windows: [{schedule: \"0 22 * *  \", duration: 1h}]}", "should match"},
+		"a window of a second":     {"disruption: {windows: [{schedule: \"0 22 * * *\", duration: 1s}]}", "between 1m and 168h"},
+		"a freeze that ends first": {"disruption: {freezes: [{from: 2026-12-20T00:00:00Z, to: 2026-12-02T00:00:00Z}]}", "from must be before to"},
+		"a freeze without a zone":  {"disruption: {freezes: [{from: \"2026-12-20T00:00:00\", to: 2026-12-22T00:00:00Z}]}", "should match"},
+		"replacement of Nodes":     {"replacement: {type: RollingUpdate}", "needs nodes.machineSets"},
+		"much history":             {"revisionHistoryLimit: 21", "less than or equal to 20"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := fmt.Sprintf(valid, "invalid") + "  " + strings.ReplaceAll(c.spec, "}, metadata", "}\n  metadata") + "\n"
+			if strings.HasPrefix(c.spec, "nodes") {
+				text = strings.Replace(text, "  nodes: {selector: {matchLabels: {example.com/pool: validation}}}\n", "", 1)
+			}
+			output, err := harness.Kubectl(t.Context(), w.Cluster, strings.NewReader(text), "create", "--dry-run=server", "-f", "-")
+			if err == nil || !strings.Contains(output, c.want) {
+				t.Errorf("error %v, output %s, want %q", err, output, c.want)
+			}
+		})
+	}
+}
+
+// TestAdmission_AuthorNeedsTheRights: Drover does for the author of a NodeGroup only what the author may do.
+func TestAdmission_AuthorNeedsTheRights(t *testing.T) {
+	f := newFixture(t, "author", 0)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "author"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"nodegroups"}, Verbs: []string{"*"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "author"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "author"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "author"}},
+	}
+	f.CreateWithCleanup(role)
+	f.CreateWithCleanup(binding)
+	config, err := env.As("author")
+	if err != nil {
+		t.Fatal(err)
+	}
+	author := harness.ClientFor(t, config)
+	create := func(group *v1alpha1.NodeGroup) error { return author.Create(t.Context(), group, client.DryRunAll) }
+	f.Eventually("it is denied without a right on nodes", func() error {
+		if err := create(f.newGroup("author", withLabel("example.com/a", "b"))); err == nil || !strings.Contains(err.Error(), "you may not patch nodes") {
+			return fmt.Errorf("error %w", err)
+		}
+		return nil
+	})
+	harness.Update(f.World, func(string) *rbacv1.ClusterRole {
+		read := &rbacv1.ClusterRole{}
+		if err := f.Client.Get(t.Context(), types.NamespacedName{Name: "author"}, read); err != nil {
+			t.Fatal(err)
+		}
+		return read
+	}, "author", func(role *rbacv1.ClusterRole) {
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"patch"}})
+	})
+	f.Eventually("it is allowed with that right", func() error { return create(f.newGroup("author", withLabel("example.com/a", "b"))) })
+	replacing := f.newGroup("author", func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Nodes = v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "machines"}}
+		spec.Replacement = &v1alpha1.Replacement{Type: v1alpha1.ReplacementRollingUpdate}
+	})
+	if err := create(replacing); err == nil || !strings.Contains(err.Error(), "you may not delete machines in namespace machines") {
+		t.Errorf("a replacement: %v", err)
+	}
+}
+
+// TestAdmission_KubeletsDoNotChooseTheirGroup: a kubelet changes neither what groups select its Node by, nor what Drover has recorded there.
+func TestAdmission_KubeletsDoNotChooseTheirGroup(t *testing.T) {
+	f := newFixture(t, "kubelet", 1)
+	f.create(f.newGroup("kubelet", withTaint("example.com/dedicated", "", corev1.TaintEffectNoSchedule)))
+	capi := f.newGroup("kubelet-capi")
+	capi.Spec.Nodes = v1alpha1.NodeSelection{ClusterAPI: &v1alpha1.ClusterAPIOwner{ClusterName: "c", Kind: v1alpha1.OwnerMachineSet, Name: "x"}}
+	f.create(capi)
+	config, err := env.AsNode("kubelet-00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet := harness.ClientFor(t, config)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "kubelet-00"}}
+	patch := func(text string, status bool) error {
+		change := client.RawPatch(types.MergePatchType, []byte(text))
+		if status {
+			return kubelet.Status().Patch(t.Context(), node.DeepCopy(), change)
+		}
+		return kubelet.Patch(t.Context(), node.DeepCopy(), change)
+	}
+	if err := patch(`{"metadata":{"labels":{"example.com/other":"x"}}}`, false); err != nil {
+		t.Fatalf("a kubelet may set another label: %v", err)
+	}
+	for _, text := range []string{
+		`{"metadata":{"labels":{"example.com/pool":"other"}}}`,
+		`{"metadata":{"labels":{"example.com/pool":null}}}`,
+		`{"metadata":{"annotations":{"cluster.x-k8s.io/owner-name":"x"}}}`,
+		`{"metadata":{"annotations":{"drover.dev/group-owned-metadata":"{}"}}}`,
+	} {
+		for _, status := range []bool{false, true} {
+			f.Eventually("the API server denies "+text, func() error {
+				if err := patch(text, status); err == nil || !strings.Contains(err.Error(), "a kubelet may not change") {
+					return fmt.Errorf("status %t: %w", status, err)
+				}
+				return nil
+			})
+		}
+	}
+}

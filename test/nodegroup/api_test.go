@@ -49,6 +49,8 @@ func TestValidation(t *testing.T) {
 		"Proceed without an end":   {"rollout: {noExecute: {onTimeout: Proceed}}", "Proceed needs a timeout"},
 		"a schedule of four":       {"disruption: {windows: [{schedule: \"0 22 * *  \", duration: 1h}]}", "should match"},
 		"a window of a second":     {"disruption: {windows: [{schedule: \"0 22 * * *\", duration: 1s}]}", "between 1m and 168h"},
+		"more left than there is":  {"disruption: {windows: [{schedule: \"0 22 * * *\", duration: 1h, minRemaining: 2h}]}", "must not be longer"},
+		"no certain time zone":     {"disruption: {windows: [{schedule: \"0 22 * * *\", duration: 1h, timeZone: Local}]}", "on each machine"},
 		"a freeze that ends first": {"disruption: {freezes: [{from: 2026-12-20T00:00:00Z, to: 2026-12-02T00:00:00Z}]}", "from must be before to"},
 		"a freeze without a zone":  {"disruption: {freezes: [{from: \"2026-12-20T00:00:00\", to: 2026-12-22T00:00:00Z}]}", "should match"},
 		"replacement of Nodes":     {"replacement: {type: RollingUpdate}", "needs nodes.machineSets"},

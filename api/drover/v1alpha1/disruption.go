@@ -129,6 +129,9 @@ type RemediationPace struct {
 }
 
 // Window is a period that repeats.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.minRemaining) || duration(self.minRemaining) <= duration(self.duration)",message="minRemaining must not be longer than duration"
+// +kubebuilder:validation:XValidation:rule="self.timeZone != 'Local'",message="timeZone: Local is another time zone on each machine; name one, such as Europe/Berlin"
 type Window struct {
 	// Schedule is when the window opens, as five fields of cron: minute, hour, day of month, month, day of week. A time that a change of the clock
 	// skips opens the window at the end of the gap, and a time that occurs twice opens it once.

@@ -163,7 +163,7 @@ func TestDecide_Stop(t *testing.T) {
 	}
 	r.node("n1").Ready, r.node("n3").Ready = true, true
 	if _, d := r.decide(); d.Rollout.Stopped == "" {
-		t.Error("it goes on by itself")
+		t.Error("it continues although no user has resumed it")
 	}
 	r.now = r.now.Add(time.Second)
 	r.group.Annotations = map[string]string{v1alpha1.AnnotationResume: r.now.Format(time.RFC3339)}

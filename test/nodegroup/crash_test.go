@@ -1,0 +1,162 @@
+package nodegroup
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// crashNodes is how many Nodes each workload has: more than one, so that a kill leaves some written and some not.
+const crashNodes = 3
+
+// crashWorkload is what happens to a group while the operator is killed.
+type crashWorkload struct {
+	name string
+	// before is the group that an operator has applied already; nil for none.
+	before func(*v1alpha1.NodeGroupSpec)
+	// change is what the operator that is killed begins to apply.
+	change func(f *fixture)
+	// applied waits until it is applied.
+	applied func(f *fixture)
+}
+
+// groupName is the same in every run, so that what is left can be compared as text.
+const groupName = "crash"
+
+func synced(f *fixture) {
+	f.Helper()
+	f.eventuallyCondition(groupName, v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+}
+
+func crashWorkloads() []crashWorkload {
+	blue := func(spec *v1alpha1.NodeGroupSpec) {
+		withLabel("example.com/team", "blue")(spec)
+		withTaint("example.com/dedicated", "", corev1.TaintEffectNoSchedule)(spec)
+		withRelease(v1alpha1.ReleaseRemove)(spec)
+	}
+	remove := func(f *fixture) {
+		f.Helper()
+		if err := f.Client.Delete(f.Context(), f.group(groupName)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	return []crashWorkload{
+		{"create", nil, func(f *fixture) { f.create(f.newGroup(groupName, blue, withWaves(1, 1, 0))) }, synced},
+		{"change", blue, func(f *fixture) {
+			f.update(groupName, func(spec *v1alpha1.NodeGroupSpec) {
+				withLabel("example.com/team", "red")(spec)
+				spec.Metadata.Taints = nil
+				withWaves(1, 1, 0)(spec)
+			})
+		}, synced},
+		{"delete", blue, remove, func(f *fixture) { f.eventuallyGone(groupName) }},
+		{"hand over", blue, func(f *fixture) {
+			f.create(f.newGroup(groupName+"-next", withLabel("example.com/team", "green")))
+			remove(f)
+		}, func(f *fixture) {
+			f.eventuallyGone(groupName)
+			f.eventuallyCondition(groupName+"-next", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+		}},
+	}
+}
+
+// TestCrash kills the operator before and after writes of each workload. The next one must come to the end that an undisturbed one comes to.
+func TestCrash(t *testing.T) {
+	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the points to try
+	for _, load := range crashWorkloads() {
+		t.Run(load.name, func(t *testing.T) {
+			var want string
+			var writes int
+			t.Run("undisturbed", func(t *testing.T) { want, writes = load.run(t, harness.CrashPoint{}) })
+			if writes < crashNodes {
+				t.Fatalf("the undisturbed run made %d writes: the workload is none", writes)
+			}
+			points := harness.CrashPoints(t, random, writes)
+			t.Logf("%d writes undisturbed, %d points tried", writes, len(points))
+			for _, point := range points {
+				t.Run(point.String(), func(t *testing.T) {
+					if got, _ := load.run(t, point); got != want {
+						t.Errorf("after the kill there is\n%s\nwithout it there was\n%s", got, want)
+					}
+				})
+			}
+		})
+	}
+}
+
+// run runs a workload with an operator that is killed at a point, and another one after it. It returns what is left and how many writes there were.
+func (load crashWorkload) run(t *testing.T, point harness.CrashPoint) (left string, writes int) {
+	t.Helper()
+	f := newFixture(t, "crash", crashNodes)
+	f.label("crash-00", "example.com/theirs", "kept")
+	if load.before != nil {
+		f.create(f.newGroup(groupName, load.before))
+		operator := f.Operator(harness.Options{})
+		synced(f)
+		if err := operator.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load.change(f)
+	mark := f.AuditMark()
+	first := harness.Start(t, env, harness.Options{Faults: point.Faults(), Args: []string{"--metadata-workers=1"}})
+	if point.Kills() {
+		select {
+		case <-first.Ended():
+		case <-time.After(harness.Patience):
+			t.Logf("the workload was over before %s: how often the status is written depends on the time", point)
+		}
+		f.Operator(harness.Options{})
+	}
+	load.applied(f)
+	left, writes = f.remains(), f.writes(mark)
+	if !point.Kills() {
+		if err := first.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return left, writes
+}
+
+// writes counts the operator's writes of Nodes and NodeGroups since a mark.
+func (f *fixture) writes(mark cluster.AuditMark) int {
+	f.Helper()
+	if _, err := f.Cluster.Audit().Sync(f.Context()); err != nil {
+		f.Fatal(err)
+	}
+	events, err := f.Cluster.Audit().Since(mark)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return len(slices.DeleteFunc(events, func(e cluster.AuditEvent) bool {
+		return e.User != harness.User || !e.Write() || e.Resource != "nodes" && e.Resource != "nodegroups"
+	}))
+}
+
+// remains renders what the Nodes carry, without what differs between any two runs.
+func (f *fixture) remains() string {
+	f.Helper()
+	var text strings.Builder
+	for i := range crashNodes {
+		node := f.Node(fmt.Sprintf("crash-%02d", i))
+		var labels []string
+		for _, key := range slices.Sorted(maps.Keys(node.Labels)) {
+			labels = append(labels, key+"="+node.Labels[key])
+		}
+		fmt.Fprintf(&text, "%s: labels %v taints %v record %t\n", node.Name, labels, harness.Taints(node),
+			node.Annotations["drover.dev/group-owned-metadata"] != "")
+	}
+	return text.String()
+}

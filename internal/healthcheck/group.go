@@ -23,7 +23,7 @@ func (rc *reconciliation) observeGroups(ctx context.Context, current *snapshot) 
 	}
 	owners := ownersOf(rc.check.UID, in.Targets)
 	group := plan.Group{
-		Limits: limits, Total: len(in.Targets), Machines: slices.Clone(in.Targets), LastStart: rc.starts.last(owners), ControllerStart: rc.startTime,
+		Limits: limits, Selected: len(in.Targets), Machines: slices.Clone(in.Targets), LastStart: rc.starts.last(owners), ControllerStart: rc.startTime,
 	}
 	var err error
 	if group.Replicas, err = rc.observeReplicas(ctx, owners); err != nil {

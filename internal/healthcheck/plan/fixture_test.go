@@ -59,7 +59,8 @@ func newNode(name string, ready corev1.ConditionStatus, age time.Duration) *core
 
 // newTargets returns a target for each letter: w is healthy, u unhealthy for an hour, s for a minute, d being deleted, f in the phase Failed,
 // n without a Node for longer than the startup timeout, y without one and young, o without one for a little longer than the startup timeout, F young
-// and in the phase Failed; p is young with a Node that has never been Ready, q with one that is not Ready any more, for less than its timeout.
+// and in the phase Failed; p is young with a Node that has never been Ready, P with one that the cache does not show, q with one that is not Ready
+// any more, for less than its timeout.
 func newTargets(kinds string) []Target {
 	var targets []Target
 	for i, kind := range kinds {
@@ -85,6 +86,10 @@ func newTargets(kinds string) []Target {
 			if kind == 'F' {
 				t.Machine.Status.Phase = new("Failed")
 			}
+		case 'P':
+			t.Node = nil
+			t.Machine.CreationTimestamp = metav1.NewTime(start)
+			withCondition(t.Machine, machineapi.ReasonNodeStarting)
 		case 'p', 'q':
 			t.Node = newNode(t.Node.Name, corev1.ConditionFalse, time.Minute)
 			t.Machine.CreationTimestamp = metav1.NewTime(start)

@@ -71,10 +71,10 @@ func limitsOf(check *machinev1beta1.MachineHealthCheck, defaults Limits) (Limits
 // the Machines that it selects, and of all others of their owners: two MachineHealthChecks with Machines of the same MachineSet see the same
 // remediations. A Machine can be in several groups; then all of their limits apply.
 type Group struct {
-	Limits Limits
-	// Total is what a percentage is a percentage of.
-	Total    int
+	Limits   Limits
 	Machines []Target
+	// Selected is of how many of them, the first ones, a percentage is one.
+	Selected int
 	// Replicas are how many Machines the MachineSets want, by their UID. Of other owners the number is not known.
 	Replicas map[types.UID]int
 	// LastStart is when this controller last started a remediation in the group; zero for never. It has run since ControllerStart.
@@ -131,13 +131,15 @@ func (g *Group) inFlight(now time.Time) InFlight {
 			pending[owner]++
 		}
 	}
+	missing := map[types.UID]int{}
 	for owner, replicas := range g.Replicas {
+		missing[owner] = max(0, replicas-present[owner])
 		// The cache does not show these deletions, so it may not show either that the MachineSet itself has deleted those that are too many.
-		f.Count += max(replicas-present[owner], pending[owner])
+		f.Count += max(missing[owner], pending[owner])
 	}
 	if g.Limits.MaxInFlight != nil {
 		// limitsOf, and the validation of the configuration, have accepted it.
-		f.Max, _ = bounded.Scaled(*g.Limits.MaxInFlight, g.Total)
+		f.Max, _ = bounded.Scaled(*g.Limits.MaxInFlight, g.total(missing))
 	}
 	if g.Limits.MinInterval > 0 {
 		if f.LastStart = g.lastStart(now); !f.LastStart.IsZero() {
@@ -145,6 +147,23 @@ func (g *Group) inFlight(now time.Time) InFlight {
 		}
 	}
 	return f
+}
+
+// total returns of how many Machines a percentage is one. A Machine that is being deleted counts only while its replacement is missing: both together
+// would raise the limit with each remediation.
+func (g *Group) total(missing map[types.UID]int) (total int) {
+	for i := range g.Machines[:g.Selected] {
+		t := &g.Machines[i]
+		owner := OwnerOf(t.Machine)
+		switch {
+		case !t.isDeleted():
+			total++
+		case missing[owner] > 0:
+			missing[owner]--
+			total++
+		}
+	}
+	return total
 }
 
 // lastStart returns when the last remediation started. The previous leader has not recorded which of its changes were remediations: of its time,
@@ -239,9 +258,9 @@ func (t *Target) inFlightUntil(now time.Time) time.Time {
 	return until
 }
 
-// isStarting reports whether the Machine has never had a Ready Node.
+// isStarting reports whether the Machine has never had a Ready Node. The cache may show the Machine with its Node before the Node itself.
 func (t *Target) isStarting() bool {
-	return machineapi.NodeName(t.Machine) == "" || t.Node != nil && !isReady(t.Node) && machineapi.IsNodeStarting(t.Machine)
+	return machineapi.NodeName(t.Machine) == "" || machineapi.IsNodeStarting(t.Machine) && (t.Node == nil || !isReady(t.Node))
 }
 
 // requestedAt returns when external remediation was requested; zero for never, and for a request that is not Drover's.

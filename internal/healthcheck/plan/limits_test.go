@@ -63,7 +63,7 @@ func TestLimitsOf(t *testing.T) {
 
 // newGroup returns the group of some targets: a MachineSet that wants so many Machines, -1 for an owner that is no MachineSet.
 func newGroup(targets []Target, replicas int, limits Limits) Group {
-	group := Group{Limits: limits, Total: len(targets), Machines: targets, Replicas: map[types.UID]int{}, ControllerStart: start.Add(-24 * time.Hour)}
+	group := Group{Limits: limits, Selected: len(targets), Machines: targets, Replicas: map[types.UID]int{}, ControllerStart: start.Add(-24 * time.Hour)}
 	if replicas >= 0 {
 		group.Replicas[owner] = replicas
 	}
@@ -101,6 +101,9 @@ func TestDecide_InFlight(t *testing.T) {
 		"none in flight: as many as may":         {"uuuuwwww", 8, "2", 0, "m0 m1", "m2 m3"},
 		"unhealthy Machines do not count":        {"uuuu", 4, "4", 0, "m0 m1 m2 m3", ""},
 		"a percentage is rounded up":             {"uuuww", 5, "21%", 0, "m0 m1", "m2"},
+		"20% of five, one of them missing":       {"uduuw", 5, "20%", 1, "", "m0 m2 m3"},
+		"20% of five, one of them replaced":      {"uduuwy", 5, "20%", 1, "", "m0 m2 m3"},
+		"20% of five, replacement Ready":         {"uduuww", 5, "20%", 0, "m0", "m2 m3"},
 		"1% is one":                              {"uuw", 3, "1%", 0, "m0", "m1"},
 		"zero is none":                           {"uuw", 3, "0", 0, "", "m0 m1"},
 		"more than there are":                    {"uuw", 3, "10", 0, "m0 m1", ""},
@@ -109,6 +112,7 @@ func TestDecide_InFlight(t *testing.T) {
 		"deleted, replacement starts":            {"uduwy", 4, "2", 1, "m0", "m2"},
 		"gone, replacement starts":               {"uuwy", 4, "1", 1, "", "m0 m1"},
 		"gone, Node of replacement registers":    {"uuwp", 4, "1", 1, "", "m0 m1"},
+		"gone, Node of replacement not shown":    {"uuwP", 4, "1", 1, "m3", "m0 m1"},
 		"gone, replacement Ready":                {"uuww", 4, "1", 0, "m0", "m1"},
 		"deleted and drained, replacement Ready": {"duuww", 4, "1", 0, "m1", "m2"},
 		"replicas have shrunk":                   {"uuwd", 3, "1", 0, "m0", "m1"},

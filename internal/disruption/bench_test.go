@@ -38,6 +38,7 @@ func (m *memory) Get(_ context.Context, _ client.ObjectKey, into client.Object, 
 
 func (m *memory) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	if list, ok := into.(*coordinationv1.LeaseList); ok {
+		list.Items = make([]coordinationv1.Lease, 0, len(m.leases))
 		for _, lease := range m.leases {
 			list.Items = append(list.Items, *lease)
 		}

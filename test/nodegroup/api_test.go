@@ -107,7 +107,7 @@ func TestAdmission_AuthorNeedsTheRights(t *testing.T) {
 		spec.Nodes = v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "machines"}}
 		spec.Replacement = &v1alpha1.Replacement{Type: v1alpha1.ReplacementRollingUpdate}
 	})
-	if err := create(replacing); err == nil || !strings.Contains(err.Error(), "you may not delete machines in namespace machines") {
+	if err := create(replacing); err == nil || !strings.Contains(err.Error(), "does not replace Machines") {
 		t.Errorf("a replacement: %v", err)
 	}
 }

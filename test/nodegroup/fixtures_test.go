@@ -59,7 +59,8 @@ func (f *fixture) register(name, zone string, options ...func(*corev1.Node)) *co
 func (f *fixture) setReady(name string, ready corev1.ConditionStatus) {
 	f.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	text := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`, ready, time.Now().UTC().Format(time.RFC3339))
+	text := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`, ready,
+		time.Now().UTC().Format(time.RFC3339))
 	if err := f.Client.Status().Patch(f.Context(), node, client.RawPatch(types.StrategicMergePatchType, text)); err != nil {
 		f.Fatal(err)
 	}

@@ -63,11 +63,13 @@ type NodeGroupSpec struct {
 	//
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
-	// Disruption bounds how many Nodes Drover makes unavailable at once, and when. Without it the group has no budget.
+	// Disruption bounds how many Nodes Drover makes unavailable at once, and when. Without it the group has no budget. This version of Drover does not
+	// enforce it.
 	//
 	// +optional
 	Disruption *Disruption `json:"disruption,omitempty"`
-	// Replacement replaces Machines that no longer match the template of their MachineSet.
+	// Replacement replaces Machines that no longer match the template of their MachineSet. This version of Drover does not do it, and denies any type
+	// but None.
 	//
 	// +optional
 	Replacement *Replacement `json:"replacement,omitempty"`
@@ -326,7 +328,8 @@ type StopConditions struct {
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self != '0%' : (self >= 1 && self <= 100000)",message="must be between 1 and 100000, or 1% and 100%"
 	NotReady *intstr.IntOrString `json:"notReady,omitempty"`
-	// PendingPods is how many Pods that fit the group's Nodes may be unschedulable for two minutes; absent is any number.
+	// PendingPods is how many Pods that fit the group's Nodes may be unschedulable for two minutes; absent is any number. This version of Drover does
+	// not count them.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -341,7 +344,8 @@ type NoExecutePolicy string
 
 // The policies.
 const (
-	// NoExecuteGuard evicts the Pods that do not tolerate the taint within their PodDisruptionBudgets, and sets the taint when they are gone.
+	// NoExecuteGuard evicts the Pods that do not tolerate the taint within their PodDisruptionBudgets, and sets the taint when they are gone. This
+	// version of Drover does not do that, and holds the taint back.
 	NoExecuteGuard NoExecutePolicy = "Guard"
 	// NoExecuteRefuse sets no such taint.
 	NoExecuteRefuse NoExecutePolicy = "Refuse"

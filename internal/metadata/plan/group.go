@@ -40,6 +40,7 @@ func GroupDeclarationOf(group *v1alpha1.NodeGroup) *Declaration {
 			declaration.Once.Add(ownership.TaintID(taint))
 		}
 		declaration.dropUntrusted(&group.Spec.Nodes)
+		declaration.holdNoExecute(group.Spec.Rollout)
 	}
 	declaration.setRevision()
 	return declaration
@@ -57,6 +58,23 @@ func (d *Declaration) dropUntrusted(nodes *v1alpha1.NodeSelection) {
 			delete(labels, key)
 			d.problem(ownership.Label, key, Untrusted, "label %q is left out: kubelets can change what spec.nodes selects by; "+
 				"select by a label below node-restriction.kubernetes.io, or by machineSets", key)
+		}
+	}
+}
+
+// holdNoExecute holds back the taints with the effect NoExecute unless the group allows them at once: Kubernetes would delete the Pods that do not
+// tolerate them without regard to PodDisruptionBudgets, and Drover does not evict these Pods first yet.
+func (d *Declaration) holdNoExecute(rollout *v1alpha1.Rollout) {
+	if rollout != nil && rollout.NoExecute != nil && rollout.NoExecute.Policy == v1alpha1.NoExecuteAllow {
+		return
+	}
+	taints := d.Desired[ownership.Taint]
+	for _, id := range ownership.KeysOf(taints).Sorted() {
+		if _, effect := ownership.SplitTaintID(id); effect == corev1.TaintEffectNoExecute {
+			delete(taints, id)
+			delete(d.Once, id)
+			d.problem(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it without "+
+				"regard to their PodDisruptionBudgets; set rollout.noExecute.policy to Allow if it may", id)
 		}
 	}
 }

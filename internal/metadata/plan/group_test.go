@@ -274,3 +274,19 @@ func recordedGroup(node *corev1.Node) string {
 	name, _ := GroupOf(node)
 	return name
 }
+
+// TestGroupDeclarationOf_NoExecute: a taint that would have Kubernetes delete Pods is held back unless the group allows it.
+func TestGroupDeclarationOf_NoExecute(t *testing.T) {
+	for policy, want := range map[v1alpha1.NoExecutePolicy]bool{"": false, v1alpha1.NoExecuteGuard: false, v1alpha1.NoExecuteAllow: true} {
+		group := withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute)
+		group.Spec.Metadata.SetOnceTaints = []v1alpha1.Taint{{Key: "once", Effect: corev1.TaintEffectNoExecute}}
+		if policy != "" {
+			group.Spec.Rollout = &v1alpha1.Rollout{NoExecute: &v1alpha1.NoExecute{Policy: policy}}
+		}
+		declaration := GroupDeclarationOf(group)
+		kept, reported, once := len(declaration.Desired[ownership.Taint]) == 2, len(declaration.Problems) == 2, declaration.Once.Len() == 1
+		if kept != want || reported == want || once != want {
+			t.Errorf("policy %q: desired %v, problems %v", policy, declaration.Desired, declaration.Problems)
+		}
+	}
+}

@@ -12,6 +12,7 @@ const (
 	ReasonInvalidSelector   = "InvalidSelector"
 	ReasonUntrustedSelector = "UntrustedSelector"
 	ReasonRefusedKeys       = "RefusedKeys"
+	ReasonNoExecuteHeld     = "NoExecuteHeld"
 	ReasonConflicts         = "Conflicts"
 	ReasonMachineDeclares   = "MachineSetDeclares"
 	ReasonRollingOut        = "RollingOut"
@@ -37,6 +38,8 @@ func ConditionDocs() []status.ConditionDoc {
 			When: "the group declares labels below node-restriction.kubernetes.io and selects Nodes by what their kubelets can change; these labels " +
 				"are not written"},
 		{Type: ready, Reason: ReasonRefusedKeys, When: "a declared key belongs to the system or is invalid; it is not written"},
+		{Type: ready, Reason: ReasonNoExecuteHeld,
+			When: "a taint with the effect NoExecute is held back, because spec.rollout.noExecute.policy is not Allow"},
 		{Type: ready, Reason: ReasonConflicts,
 			When: "another writer has set a declared key on some Nodes; spec.metadata.conflictPolicy says what happens then"},
 		{Type: ready, Reason: ReasonMachineDeclares, When: "Machines or MachineSets declare keys of the group with other values, which count"},

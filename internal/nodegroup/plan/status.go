@@ -81,6 +81,8 @@ func (in *Input) ready(d *Decision) Condition {
 		return isFalse(kind, ReasonUntrustedSelector, "%s", found[metadataplan.Untrusted])
 	case found[metadataplan.Invalid]+found[metadataplan.Duplicate]+found[metadataplan.Refused] != "":
 		return isFalse(kind, ReasonRefusedKeys, "%s", found[metadataplan.Invalid]+found[metadataplan.Duplicate]+found[metadataplan.Refused])
+	case found[metadataplan.NoExecuteHeld] != "":
+		return isFalse(kind, ReasonNoExecuteHeld, "%s", found[metadataplan.NoExecuteHeld])
 	case d.Counts.Conflicts > 0:
 		return isFalse(kind, ReasonConflicts, "%d Nodes have a declared key that another writer has set: %s", d.Counts.Conflicts,
 			found[metadataplan.InConflict])

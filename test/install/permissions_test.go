@@ -7,7 +7,11 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/config/crd"
 	"github.com/drover-io/drover/internal/drain"
 	sandbox "github.com/drover-io/drover/test/cluster"
@@ -20,6 +24,10 @@ func capabilities() []helm.Alone {
 		{Name: "metadata", Controllers: "metadata", Work: carry, Never: []string{
 			"delete nodes", "delete pods", "create pods/eviction", "get secrets drover-system", "create jobs.batch", "patch nodes/status",
 			"delete machines.machine.openshift.io openshift-machine-api", "create leases.coordination.k8s.io medik8s-leases",
+		}},
+		{Name: "node-groups", Controllers: "node-groups", Work: group, Never: []string{
+			"delete nodes", "delete pods", "create pods/eviction", "get secrets drover-system", "patch nodes/status", "create nodegroups.drover.dev",
+			"list machines.machine.openshift.io openshift-machine-api", "create leases.coordination.k8s.io medik8s-leases",
 		}},
 		{Name: "maintenance", Controllers: "maintenance,maintenance-kubevirt", Work: maintain, Never: []string{
 			"create nodes", "delete nodes", "get secrets kube-system", "update secrets drover-system", "create jobs.batch", "create pods",
@@ -55,6 +63,29 @@ func platform(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl(t, nil, "create", "namespace", machines)
+}
+
+// group has a NodeGroup reach a Node.
+func group(w *harness.World) {
+	w.Helper()
+	node := harness.NewNode("grouped", harness.WithNodeLabels(map[string]string{"example.com/pool": "a"}))
+	w.CreateWithCleanup(node)
+	declared := &drover.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "grouped"}}
+	declared.Spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"example.com/pool": "a"}}
+	declared.Spec.Metadata = &drover.Metadata{Labels: map[string]drover.LabelValue{"example.com/team": "blue"}}
+	w.CreateWithCleanup(declared)
+	w.Eventually("the Node carries what its group declares", func() error {
+		return harness.Has(w.Node("grouped"), map[string]string{"example.com/team": "blue"}, nil)
+	})
+	if err := w.Client.Delete(w.Context(), declared); err != nil {
+		w.Fatal(err)
+	}
+	w.Eventually("the group is gone", func() error {
+		if err := w.Client.Get(w.Context(), client.ObjectKeyFromObject(declared), &drover.NodeGroup{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is still there: %w", err)
+		}
+		return nil
+	})
 }
 
 func carry(w *harness.World) {

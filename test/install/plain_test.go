@@ -72,7 +72,7 @@ func TestKustomize_OverlaysAccepted(t *testing.T) {
 	for _, name := range []string{machines, leases} {
 		kubectl(t, nil, "create", "--save-config", "namespace", name)
 	}
-	for _, name := range []string{"metadata", "maintenance", "machines", "upgrade"} {
+	for _, name := range []string{"metadata", "node-groups", "maintenance", "machines", "upgrade"} {
 		folder, err := harness.Folder("config/overlays/" + name)
 		if err != nil {
 			t.Fatal(err)

@@ -43,7 +43,7 @@ func TestChart_EqualsKustomize(t *testing.T) {
 		"config/default":           {"--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1"},
 		"config/kubernetes":        {"--set", "capabilities.machines=true"},
 		"config/overlays/metadata": helm.Only("metadata"), "config/overlays/maintenance": helm.Only("maintenance"),
-		"config/overlays/machines": helm.Only("machines"), "config/overlays/upgrade": helm.Only("upgrade"),
+		"config/overlays/node-groups": helm.Only("node-groups"), "config/overlays/machines": helm.Only("machines"), "config/overlays/upgrade": helm.Only("upgrade"),
 	} {
 		t.Run(folder, func(t *testing.T) {
 			// The namespace of the release is the user's. Of a Deployment without the webhook the chart has no port for it.
@@ -223,7 +223,7 @@ func TestChart_OperatorReadsConfiguration(t *testing.T) {
 
 func autos() []string {
 	var args []string
-	for _, capability := range []string{"metadata", "maintenance", "machines", "upgrade"} {
+	for _, capability := range []string{"metadata", "nodeGroups", "maintenance", "machines", "upgrade"} {
 		args = append(args, "--set", fmt.Sprintf("capabilities.%s=auto", capability))
 	}
 	return args

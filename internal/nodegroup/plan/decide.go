@@ -319,7 +319,7 @@ func (in *Input) stop(rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollou
 
 // unfinished reports whether any Node is to be written.
 func (in *Input) unfinished() bool {
-	return slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.Metadata.Change.Write })
+	return in.pending() > 0
 }
 
 // pauseEnd returns when the next wave may begin.

@@ -94,14 +94,20 @@ func (in *Input) ready(d *Decision) Condition {
 	return isTrue(kind, ReasonSynced, "%d of %d Nodes carry what is declared", d.Counts.Synced, d.Counts.Nodes)
 }
 
-func (in *Input) progressing(d *Decision) Condition {
-	const kind = v1alpha1.ConditionProgressing
+// pending returns how many Nodes are to be written.
+func (in *Input) pending() int {
 	pending := 0
 	for i := range in.Nodes {
 		if in.Nodes[i].Metadata.Change.Write {
 			pending++
 		}
 	}
+	return pending
+}
+
+func (in *Input) progressing(d *Decision) Condition {
+	const kind = v1alpha1.ConditionProgressing
+	pending := in.pending()
 	switch {
 	case in.Group.DeletionTimestamp != nil:
 		return isTrue(kind, ReasonReleasing, "%d Nodes are still to be released", pending+len(in.Released))

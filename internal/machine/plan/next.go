@@ -189,8 +189,12 @@ func (in *Input) provisioningWait() Wait {
 	if in.phase() != machinev1beta1.PhaseRunning && !scheduled {
 		wait.RequeueAfter = retryInstance
 	}
-	if in.State.NextGet.After(in.Now) {
+	switch {
+	case in.State.NextGet.After(in.Now):
 		wait.RequeueAfter = sooner(wait.RequeueAfter, in.State.NextGet.Sub(in.Now))
+	case instance != nil && instance.LookAgain > 0 && wait.RequeueAfter == 0:
+		// That time has passed since the provider was asked: no event would come.
+		wait.RequeueAfter = time.Millisecond
 	}
 	return wait
 }

@@ -196,6 +196,10 @@ func TestNext_Provision(t *testing.T) {
 			in.Machine.Spec.ProviderID, in.Machine.Annotations = new("cloud:///m"), map[string]string{AnnotationInstanceState: "Running"}
 			in.State.NextGet = now.Add(slow.LookAgain)
 		}), "Stop retry 7m0s"},
+		"provider schedules, that time has passed": {newInput(searched, get(slow, nil), func(in *Input) {
+			in.Machine.Spec.ProviderID, in.Machine.Annotations = new("cloud:///m"), map[string]string{AnnotationInstanceState: "Running"}
+			in.State.NextGet = now.Add(-time.Millisecond)
+		}), "Stop retry 1ms"},
 	})
 }
 

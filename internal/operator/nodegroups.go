@@ -51,7 +51,9 @@ func (b *builder) nodeGroups() ([]capability, error) {
 	})
 	beside.watches = slices.Concat(alone.watches, []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}})
 	beside.own = slices.Concat(alone.own, []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}})
-	beside.prepare = func(ctx context.Context) error { return lookup.Index(ctx, b.indexes) }
+	beside.prepare = func(ctx context.Context) error {
+		return errors.Join(lookup.Index(ctx, b.indexes), lookup.IndexOwners(ctx, b.indexes))
+	}
 	beside.run = func(ctx context.Context) error { return run(ctx, true) }
 	alone.extended = &beside
 	return []capability{alone}, nil

@@ -9,10 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -31,9 +33,26 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		// What a Machine declares goes before what the group of its Node declares.
 		sources = append(sources, watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
 			Created: r.machineCreated, Updated: r.machineUpdated, Deleted: r.machineDeleted,
+		}), watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
+			// The Machines do not show what their MachineSet declares while a group's value keeps metadata from writing them.
+			Updated: r.setUpdated,
 		}))
 	}
 	return sources
+}
+
+func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
+	if before.Generation == after.Generation {
+		return
+	}
+	machines, err := lookup.MachinesOfSet(ctx, r.Cache, after.Namespace, after.UID)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot enqueue the Nodes of a MachineSet", "machineset", after.Namespace+"/"+after.Name)
+		return
+	}
+	for i := range machines {
+		queue.Add(watch.PriorityNormal, requestFor(machineapi.NodeName(&machines[i]))...)
+	}
 }
 
 func requestFor(node string) []reconcile.Request {

@@ -1,0 +1,68 @@
+package nodegroup
+
+import (
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// TestMachineSet_GoesBeforeTheGroup: a group selects the Nodes of a MachineSet; a key that both declare has the MachineSet's value, and the group's
+// when the MachineSet no longer declares it.
+func TestMachineSet_GoesBeforeTheGroup(t *testing.T) {
+	f := newFixture(t, "sets", 0)
+	f.Pool(cluster.PoolOptions{Name: "sets", Machines: 2})
+	f.create(f.newGroup("sets", withLabel("example.com/team", "group"), withLabel("example.com/tier", "web"), func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Nodes = v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: cluster.MachineNamespace, Names: []string{"sets"}}}
+	}))
+	f.Operator(harness.Options{})
+	f.eventuallyCondition("sets", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	f.Nodes("sets", "has the group's labels", hasLabel("example.com/team", "group"))
+
+	declare := func(labels map[string]string) {
+		harness.Update(f.World, f.Set, "sets", func(set *machinev1beta1.MachineSet) { set.Spec.Template.Spec.Labels = labels })
+	}
+	declare(map[string]string{"example.com/team": "set"})
+	f.Nodes("sets", "has the MachineSet's label", hasLabel("example.com/team", "set"))
+	f.eventuallyCondition("sets", v1alpha1.ConditionReady, metav1.ConditionFalse, plan.ReasonMachineDeclares)
+	f.Nodes("sets", "keeps the group's other label", hasLabel("example.com/tier", "web"))
+
+	declare(nil)
+	f.Nodes("sets", "has the group's label again", hasLabel("example.com/team", "group"))
+	f.eventuallyCondition("sets", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+}
+
+// TestClusterAPI_NodesOfAMachineDeployment: Nodes belong to a group by the annotations that the Cluster API gives them, also those of the MachineSet
+// that a later roll-out of the MachineDeployment creates.
+func TestClusterAPI_NodesOfAMachineDeployment(t *testing.T) {
+	f := newFixture(t, "capi", 0)
+	owned := func(set string) func(*corev1.Node) {
+		return func(node *corev1.Node) {
+			node.Annotations["cluster.x-k8s.io/cluster-name"] = "prod"
+			node.Annotations["cluster.x-k8s.io/owner-kind"] = "MachineSet"
+			node.Annotations["cluster.x-k8s.io/owner-name"] = set
+		}
+	}
+	f.register("capi-old", "zone-a", owned("prod-md-0-x7k2p"))
+	f.register("capi-other", "zone-a", owned("prod-md-0-gpu-x7k2p"))
+	f.create(f.newGroup("capi", withLabel("example.com/team", "blue"), func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Nodes = v1alpha1.NodeSelection{ClusterAPI: &v1alpha1.ClusterAPIOwner{
+			ClusterName: "prod", Kind: v1alpha1.OwnerMachineDeployment, Name: "prod-md-0",
+		}}
+	}))
+	f.Operator(harness.Options{})
+	f.eventuallyCondition("capi", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	f.register("capi-new", "zone-a", owned("prod-md-0-9hjk6"))
+	for _, name := range []string{"capi-old", "capi-new"} {
+		f.eventuallyNode(name, "has the label", hasLabel("example.com/team", "blue"))
+	}
+	if err := hasLabel("example.com/team", "")(f.Node("capi-other")); err != nil {
+		t.Errorf("a Node of another MachineDeployment: %v", err)
+	}
+}

@@ -145,7 +145,7 @@ type RolloutStatus struct {
 	// Stopped says why the roll-out has stopped; empty while it has not.
 	//
 	// +optional
-	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:MaxLength=2048
 	Stopped string `json:"stopped,omitempty"`
 	// StopTime is when it stopped.
 	//

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -43,6 +45,10 @@ func GroupDeclarationOf(group *v1alpha1.NodeGroup) *Declaration {
 		declaration.holdNoExecute(group.Spec.Rollout)
 	}
 	declaration.setRevision()
+	// The status shows it, which has a bound.
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(declaration.Revision))
+	declaration.Revision = fmt.Sprintf("%016x", hash.Sum64())
 	return declaration
 }
 

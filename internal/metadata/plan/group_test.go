@@ -275,6 +275,21 @@ func recordedGroup(node *corev1.Node) string {
 	return name
 }
 
+// TestGroupDeclarationOf_RevisionIsBounded: the status has room for the revision of every group that the API server accepts.
+func TestGroupDeclarationOf_RevisionIsBounded(t *testing.T) {
+	group := newGroup("a")
+	for i := range 32 {
+		group.Spec.Metadata.SetOnceTaints = append(group.Spec.Metadata.SetOnceTaints, v1alpha1.Taint{
+			Key: strings.Repeat("x", 40) + fmt.Sprint(i), Effect: corev1.TaintEffectNoSchedule,
+		})
+	}
+	before := GroupDeclarationOf(group).Revision
+	group.Spec.Metadata.SetOnceTaints = group.Spec.Metadata.SetOnceTaints[1:]
+	if after := GroupDeclarationOf(group).Revision; len(before) > 128 || before == after {
+		t.Errorf("revisions %q and %q", before, after)
+	}
+}
+
 // TestGroupDeclarationOf_NoExecute: a taint that would have Kubernetes delete Pods is held back unless the group allows it.
 func TestGroupDeclarationOf_NoExecute(t *testing.T) {
 	for policy, want := range map[v1alpha1.NoExecutePolicy]bool{"": false, v1alpha1.NoExecuteGuard: false, v1alpha1.NoExecuteAllow: true} {

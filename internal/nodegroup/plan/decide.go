@@ -175,7 +175,7 @@ func (in *Input) decideWaves(d *Decision) {
 		rollout.WaveEndTime = timestamp(in.Now)
 	}
 	rollout.Wave = fmt.Sprintf("%d/%d", min(d.Wave, len(waves)), len(waves))
-	in.stop(rollout, &settings)
+	in.stop(d, rollout, &settings)
 	reached := min(d.Wave, len(waves))
 	if until := in.pauseEnd(rollout, &settings); until.After(in.Now) && d.Wave <= len(waves) {
 		d.wake(until)
@@ -286,10 +286,15 @@ func (in *Input) becameNotReady(node *Node) bool {
 }
 
 // stop stops a roll-out, or resumes one that a user wants to go on.
-func (in *Input) stop(rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout) {
+func (in *Input) stop(d *Decision, rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout) {
 	if rollout.Stopped != "" && rollout.StopTime != nil {
 		resumed, err := time.Parse(time.RFC3339, in.Group.Annotations[v1alpha1.AnnotationResume])
-		if err != nil || resumed.Before(rollout.StopTime.Time) {
+		switch {
+		case err != nil, resumed.Before(rollout.StopTime.Time):
+			return
+		case resumed.After(in.Now):
+			// Until then it would resume every later stop, too.
+			d.wake(resumed)
 			return
 		}
 		rollout.Stopped, rollout.StopTime, rollout.ResumeTime = "", nil, timestamp(in.Now)

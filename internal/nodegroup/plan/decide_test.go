@@ -165,6 +165,10 @@ func TestDecide_Stop(t *testing.T) {
 	if _, d := r.decide(); d.Rollout.Stopped == "" {
 		t.Error("it continues although no user has resumed it")
 	}
+	r.group.Annotations = map[string]string{v1alpha1.AnnotationResume: r.now.Add(time.Hour).Format(time.RFC3339)}
+	if _, d := r.decide(); d.Rollout.Stopped == "" {
+		t.Error("a time in the future resumes it")
+	}
 	r.now = r.now.Add(time.Second)
 	r.group.Annotations = map[string]string{v1alpha1.AnnotationResume: r.now.Format(time.RFC3339)}
 	if _, d := r.decide(); d.Rollout.Stopped != "" {

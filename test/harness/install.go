@@ -91,6 +91,24 @@ func InstallMachines(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
+// DeleteCRDs deletes CRDs and returns when they are gone. The API server's finalizer of CRDs fails with "storage is (re)initializing" where the CRD
+// was changed a moment ago, and may wait for minutes until it tries again; a change of the CRD has it try at once.
+func DeleteCRDs(ctx context.Context, c *cluster.Cluster, names ...string) error {
+	output, err := Kubectl(ctx, c, nil, append([]string{"delete", "--ignore-not-found", "--wait=false", "crd"}, names...)...)
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, output)
+	}
+	for try := range 15 {
+		output, err = Kubectl(ctx, c, nil, append([]string{"wait", "--for=delete", "--timeout=20s", "crd"}, names...)...)
+		if err == nil {
+			return nil
+		}
+		// One that goes meanwhile cannot be annotated, and need not be.
+		_, _ = Kubectl(ctx, c, nil, "annotate", "--overwrite", "crd", "--all", fmt.Sprintf("drover.dev/cleared=%d", try))
+	}
+	return fmt.Errorf("%w\n%s", err, output)
+}
+
 // Kubectl runs kubectl as the administrator and returns what it printed.
 func Kubectl(ctx context.Context, c *cluster.Cluster, input io.Reader, args ...string) (string, error) {
 	command, err := cluster.KubectlCommand()

@@ -51,7 +51,7 @@ var crds = []string{
 
 // clear removes the CRDs and the namespaces that an install makes, and waits until they are gone.
 func clear(ctx context.Context) error {
-	if err := clearCRDs(ctx); err != nil {
+	if err := harness.DeleteCRDs(ctx, env, crds...); err != nil {
 		return fmt.Errorf("clearing the control plane: %w", err)
 	}
 	output, err := harness.Kubectl(ctx, env, nil, "delete", "--ignore-not-found", "--timeout=3m",
@@ -60,22 +60,4 @@ func clear(ctx context.Context) error {
 		return fmt.Errorf("clearing the control plane: %w\n%s", err, output)
 	}
 	return nil
-}
-
-// clearCRDs removes the CRDs. The API server's finalizer of CRDs fails with "storage is (re)initializing" where the CRD was changed a moment ago, and
-// may wait for minutes until it tries again; a change of the CRD has it try at once.
-func clearCRDs(ctx context.Context) error {
-	output, err := harness.Kubectl(ctx, env, nil, append([]string{"delete", "--ignore-not-found", "--wait=false", "crd"}, crds...)...)
-	if err != nil {
-		return fmt.Errorf("%w\n%s", err, output)
-	}
-	for try := range 15 {
-		output, err = harness.Kubectl(ctx, env, nil, append([]string{"wait", "--for=delete", "--timeout=20s", "crd"}, crds...)...)
-		if err == nil {
-			return nil
-		}
-		// One that goes meanwhile cannot be annotated, and need not be.
-		_, _ = harness.Kubectl(ctx, env, nil, "annotate", "--overwrite", "crd", "--all", fmt.Sprintf("drover.dev/cleared=%d", try))
-	}
-	return fmt.Errorf("%w\n%s", err, output)
 }

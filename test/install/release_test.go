@@ -39,7 +39,10 @@ func TestChart_InstallUpgradeRollback(t *testing.T) {
 	install := []string{"drover", older(t, h.Chart), "--namespace", harness.SystemNamespace, "--wait", "--timeout", "3m"}
 	install = append(append(install, plainKubernetes()...), "--set", "capabilities.upgrade=true")
 	said := h.Run(append([]string{"install"}, install...)...)
-	for _, text := range []string{"On: metadata, node-groups, maintenance, maintenance-kubevirt, machines, upgrade.", "helm uninstall drover", "keeps the CRDs"} {
+	for _, text := range []string{
+		"On: metadata, node-groups, maintenance, maintenance-kubevirt, machines, upgrade.",
+		"helm uninstall drover", "keeps the CRDs",
+	} {
 		if !strings.Contains(said, text) {
 			t.Errorf("the notes do not say %q:\n%s", text, said)
 		}

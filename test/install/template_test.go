@@ -43,7 +43,8 @@ func TestChart_EqualsKustomize(t *testing.T) {
 		"config/default":           {"--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1"},
 		"config/kubernetes":        {"--set", "capabilities.machines=true"},
 		"config/overlays/metadata": helm.Only("metadata"), "config/overlays/maintenance": helm.Only("maintenance"),
-		"config/overlays/node-groups": helm.Only("node-groups"), "config/overlays/machines": helm.Only("machines"), "config/overlays/upgrade": helm.Only("upgrade"),
+		"config/overlays/node-groups": helm.Only("node-groups"),
+		"config/overlays/machines":    helm.Only("machines"), "config/overlays/upgrade": helm.Only("upgrade"),
 	} {
 		t.Run(folder, func(t *testing.T) {
 			// The namespace of the release is the user's. Of a Deployment without the webhook the chart has no port for it.
@@ -188,15 +189,15 @@ func TestChart_OperatorReadsConfiguration(t *testing.T) {
 		edit func(*v1alpha1.DroverConfiguration)
 	}{
 		"default": {nil, func(c *v1alpha1.DroverConfiguration) {
-			c.Controllers = []string{"metadata", "maintenance", "maintenance-kubevirt"}
+			c.Controllers = []string{"metadata", "node-groups", "maintenance", "maintenance-kubevirt"}
 		}},
 		"one alone": {helm.Only("machines"), func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"machines"} }},
 		"auto on plain Kubernetes": {autos(), func(c *v1alpha1.DroverConfiguration) {
-			c.Controllers = []string{"metadata", "maintenance", "maintenance-kubevirt", "machines"}
+			c.Controllers = []string{"metadata", "node-groups", "maintenance", "maintenance-kubevirt", "machines"}
 		}},
 		"auto on OpenShift": {append(autos(), "--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1",
 			"--api-versions", "machine.openshift.io/v1beta1"), func(c *v1alpha1.DroverConfiguration) {
-			c.Controllers = []string{"metadata", "maintenance", "maintenance-kubevirt", "upgrade"}
+			c.Controllers = []string{"metadata", "node-groups", "maintenance", "maintenance-kubevirt", "upgrade"}
 		}},
 		"what the user says counts": {[]string{"--set", "config.controllers={metadata,maintenance}", "--set", "config.log.verbosity=4",
 			"--set-json", "config.drain.requestsPerSecond=12.5", "--set", "config.namespace="},

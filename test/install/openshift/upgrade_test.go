@@ -26,8 +26,10 @@ func TestPermissions_UpgradeGateAlone(t *testing.T) {
 	}}
 	gate.Test(t, env)
 	// The CRDs of the next test are those of node-maintenance-operator.
-	kubectl(t, nil, "delete", "crd", "mutexrules.openshift-optional.skrzypek.io", "mutextargets.openshift-optional.skrzypek.io",
-		"mutexrunconfigs.openshift-optional.skrzypek.io")
+	if err := harness.DeleteCRDs(t.Context(), env, "mutexrules.openshift-optional.skrzypek.io", "mutextargets.openshift-optional.skrzypek.io",
+		"mutexrunconfigs.openshift-optional.skrzypek.io"); err != nil {
+		t.Fatal(err)
+	}
 	kubectl(t, nil, "delete", "namespace", "medik8s-leases", harness.SystemNamespace, "--timeout=90s")
 }
 

@@ -53,6 +53,7 @@ func TestBundle_Installs(t *testing.T) {
 		return err
 	})
 	kubectl(t, nil, "apply", "-k", folder(t, "config/crd/mutex"))
+	kubectl(t, nil, "apply", "-k", folder(t, "config/crd/nodegroup"))
 	csv.SetNamespace("default")
 	for _, objects := range []any{csv.Object, samples(t, csv)} {
 		text, err := yaml.Marshal(objects)
@@ -85,7 +86,7 @@ func decode(t testing.TB, path string) *unstructured.Unstructured {
 func samples(t *testing.T, csv *unstructured.Unstructured) map[string]any {
 	t.Helper()
 	var all []any
-	if err := json.Unmarshal([]byte(csv.GetAnnotations()["alm-examples"]), &all); err != nil || len(all) != 5 {
+	if err := json.Unmarshal([]byte(csv.GetAnnotations()["alm-examples"]), &all); err != nil || len(all) != 6 {
 		t.Fatalf("%d examples: %v", len(all), err)
 	}
 	return map[string]any{"apiVersion": "v1", "kind": "List", "items": all}

@@ -34,6 +34,14 @@ func values(more ...string) []string {
 func TestRealNodes(t *testing.T) {
 	w := world(t)
 	h := helm.New(t, env)
+	w.Eventually("the node controller has taken its taints off", func() error {
+		for _, name := range []string{first, second} {
+			if taints := harness.Taints(w.Node(name)); len(taints) > 0 {
+				return fmt.Errorf("node %s has %v", name, taints)
+			}
+		}
+		return nil
+	})
 	before := states(w)
 	kubectl(w, "create", "namespace", harness.SystemNamespace)
 	kubectl(w, "label", "namespace", harness.SystemNamespace, "pod-security.kubernetes.io/enforce=restricted")

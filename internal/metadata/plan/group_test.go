@@ -275,7 +275,7 @@ func recordedGroup(node *corev1.Node) string {
 	return name
 }
 
-// TestGroupDeclarationOf_RevisionIsBounded: the status has room for the revision of every group that the API server accepts.
+// TestGroupDeclarationOf_RevisionIsBounded: the revision of every group that the API server accepts fits into the status.
 func TestGroupDeclarationOf_RevisionIsBounded(t *testing.T) {
 	group := newGroup("a")
 	for i := range 32 {

@@ -184,19 +184,24 @@ func (in *Input) provisioningWait() Wait {
 		wait.Err = nil
 		return wait
 	}
+	wait.RequeueAfter = in.nextLook(wait.RequeueAfter)
+	return wait
+}
+
+// nextLook returns when the provider is asked again. after is what its errors ask for; zero is never.
+func (in *Input) nextLook(after time.Duration) time.Duration {
 	instance := in.Instance()
-	scheduled := wait.RequeueAfter > 0 || instance != nil && instance.LookAgain > 0
-	if in.phase() != machinev1beta1.PhaseRunning && !scheduled {
-		wait.RequeueAfter = retryInstance
+	scheduled := instance != nil && instance.LookAgain > 0
+	if in.phase() != machinev1beta1.PhaseRunning && !scheduled && after == 0 {
+		after = retryInstance
 	}
 	switch {
 	case in.State.NextGet.After(in.Now):
-		wait.RequeueAfter = sooner(wait.RequeueAfter, in.State.NextGet.Sub(in.Now))
-	case instance != nil && instance.LookAgain > 0 && wait.RequeueAfter == 0:
-		// That time has passed since the provider was asked: no event would come.
-		wait.RequeueAfter = time.Millisecond
+		return sooner(after, in.State.NextGet.Sub(in.Now))
+	case scheduled && after == 0:
+		return time.Millisecond // that time has passed since the provider was asked: no event would come
 	}
-	return wait
+	return after
 }
 
 // remove leads to the end of a Machine that is being deleted: hooks, drain, instance, Node, lease, finalizer.

@@ -33,6 +33,7 @@ func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision) (r
 		return requeue, err
 	}
 	rc.admit(decision)
+	rc.keepHistory(ctx, &requeue)
 	if !decision.Wake.IsZero() {
 		requeue.In(decision.Wake.Sub(rc.now))
 	}

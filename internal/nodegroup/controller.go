@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
@@ -37,6 +38,8 @@ type Dependencies struct {
 	Metrics    *Metrics
 	Finder     *members.Finder
 	Admissions *nodes.Admissions
+	// History keeps what groups have declared; nil keeps nothing.
+	History *history.Store
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
 	Live *expectations.Live
 	// Clock returns the time; nil is the real clock.
@@ -66,6 +69,7 @@ type Reconciler struct {
 type groupState struct {
 	// reconciled is when the group was last reconciled.
 	reconciled time.Time
+	history    historyState
 }
 
 // NewReconciler returns a Reconciler.
@@ -101,8 +105,9 @@ func Run(ctx context.Context, cache ctrlcache.Cache, dependencies Dependencies, 
 type reconciliation struct {
 	*Reconciler
 	*observation
-	key types.NamespacedName
-	now time.Time
+	key   types.NamespacedName
+	state *groupState
+	now   time.Time
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
@@ -125,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	state.reconciled = now
-	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: now}
+	rc := &reconciliation{Reconciler: r, observation: observed, key: key, state: state, now: now}
 	decision := plan.Decide(rc.input())
 	requeue, err := rc.apply(ctx, &decision)
 	return r.conflicts.Result(key, requeue, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/nodegroup"
+	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
 )
@@ -64,10 +65,12 @@ func (b *builder) runNodeGroups(ctx context.Context, groupMetrics *nodegroup.Met
 	served := func() bool { return machines }
 	finder, admissions := members.NewFinder(b.GetCache(), served), &nodes.Admissions{}
 	settings := b.settings.Metadata
+	revisions := &history.Store{Reader: b.GetAPIReader(), Writer: b.GetClient(), Namespace: ownNamespace(), Owner: nodegroup.FieldOwner}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return nodegroup.Run(ctx, b.GetCache(), nodegroup.Dependencies{
 			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: groupMetrics, Finder: finder, Admissions: admissions, Live: live(b),
+			History: revisions,
 		}, nodegroup.Options{Protected: protected(settings), Machines: served})
 	})
 	group.Go(func() error {

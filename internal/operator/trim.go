@@ -21,6 +21,7 @@ import (
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	machinesetplan "github.com/drover-io/drover/internal/machineset/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
 	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
@@ -38,6 +39,7 @@ var cachedAnnotations = map[string]int{
 
 	ownership.AnnotationRecord:            ownership.MaxRecordBytes,
 	drover.AnnotationResume:               maxAnnotation,
+	history.AnnotationCause:               maxAnnotation,
 	metadataplan.AnnotationConflictPolicy: maxAnnotation,
 	metadataplan.AnnotationSetOnceTaints:  16 << 10,
 

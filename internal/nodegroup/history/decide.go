@@ -1,0 +1,129 @@
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Input is what Decide depends on. The objects are not changed.
+type Input struct {
+	Subject Subject
+	// Namespace is where revisions are kept.
+	Namespace string
+	// Data is what the subject declares now, as GroupData or MachineSetData returns it. Cause says why; empty for unknown.
+	Data  []byte
+	Cause string
+	// Limit is how many revisions are kept in addition to that of Data.
+	Limit int
+	// Revisions are those with the labels of the subject. Only those that the group owns count.
+	Revisions []*appsv1.ControllerRevision
+}
+
+// Plan is what to write so that the history of a subject ends with what it declares now. It is empty if that is so.
+type Plan struct {
+	// Create is a new revision. Renumber is one that gets the number Number, because what it holds is declared again.
+	Create, Renumber *appsv1.ControllerRevision
+	Number           int64
+	// Delete are the revisions beyond the limit, the oldest first.
+	Delete []*appsv1.ControllerRevision
+	// NotKept says why Data is not kept; empty if it is.
+	NotKept string
+}
+
+// Decide decides what to write.
+func Decide(in *Input) Plan {
+	var p Plan
+	earlier := Owned(in.Revisions, in.Subject.Group.UID)
+	next := int64(1)
+	if len(earlier) > 0 {
+		next = earlier[len(earlier)-1].Revision + 1
+	}
+	current := lastWith(earlier, in.Data)
+	switch {
+	case len(in.Data) > MaxData:
+		p.NotKept = fmt.Sprintf("it has %d bytes, and a revision has at most %d", len(in.Data), MaxData)
+	case current < 0:
+		p.Create = in.Subject.revision(in.Namespace, in.Data, next, in.Cause)
+	case current < len(earlier)-1:
+		p.Renumber, p.Number = earlier[current], next
+	}
+	if current >= 0 {
+		earlier = slices.Delete(earlier, current, current+1)
+	}
+	p.Delete = earlier[:max(0, len(earlier)-max(0, in.Limit))]
+	return p
+}
+
+// Owned returns the revisions that are controlled by the owner with a UID, by their number. Others may have the same labels, and are never used.
+func Owned(revisions []*appsv1.ControllerRevision, owner types.UID) []*appsv1.ControllerRevision {
+	var owned []*appsv1.ControllerRevision
+	for _, revision := range revisions {
+		if controller := metav1.GetControllerOfNoCopy(revision); controller != nil && controller.UID == owner {
+			owned = append(owned, revision)
+		}
+	}
+	Sort(owned)
+	return owned
+}
+
+// Sort puts the revision with the lowest number first.
+func Sort(revisions []*appsv1.ControllerRevision) {
+	slices.SortFunc(revisions, func(a, b *appsv1.ControllerRevision) int {
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// Find returns the revision with a number; nil for none. The revisions are as Owned returns them.
+func Find(revisions []*appsv1.ControllerRevision, number int64) *appsv1.ControllerRevision {
+	for _, revision := range slices.Backward(revisions) {
+		if revision.Revision == number {
+			return revision
+		}
+	}
+	return nil
+}
+
+// Previous returns the newest revision that holds something else than data; nil for none. The revisions are as Owned returns them.
+func Previous(revisions []*appsv1.ControllerRevision, data []byte) *appsv1.ControllerRevision {
+	for _, revision := range slices.Backward(revisions) {
+		if !Holds(revision, data) {
+			return revision
+		}
+	}
+	return nil
+}
+
+// Holds reports whether a revision holds data.
+func Holds(revision *appsv1.ControllerRevision, data []byte) bool {
+	return bytes.Equal(canonical(revision.Data.Raw), canonical(data))
+}
+
+// lastWith returns the index of the last revision that holds data; -1 for none.
+func lastWith(revisions []*appsv1.ControllerRevision, data []byte) int {
+	for i, revision := range slices.Backward(revisions) {
+		if Holds(revision, data) {
+			return i
+		}
+	}
+	return -1
+}
+
+// canonical returns JSON in a form that does not depend on how it was written.
+func canonical(data []byte) []byte {
+	var value any
+	if json.Unmarshal(data, &value) != nil {
+		return data
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return data
+	}
+	return text
+}

@@ -1,0 +1,155 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// LabelChange is what becomes of a Node's labels.
+type LabelChange struct {
+	Node          string
+	Before, After map[string]string
+}
+
+// keys returns the keys of the labels that change, sorted.
+func (c *LabelChange) keys() []string {
+	changed := map[string]bool{}
+	for key, value := range c.Before {
+		if after, found := c.After[key]; !found || after != value {
+			changed[key] = true
+		}
+	}
+	for key := range c.After {
+		if _, found := c.Before[key]; !found {
+			changed[key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(changed))
+}
+
+// LabelUse is a Pod or a PersistentVolume that requires a Node to be as it was before a change of its labels. A Pod stays, since Kubernetes looks at
+// node affinity only when it schedules a Pod, and does not return to such a Node. A volume cannot be used there any more.
+type LabelUse struct {
+	Node string
+	// Keys are the labels that it names and that change.
+	Keys []string
+	// Pod and Volume are what requires them; one of them is nil.
+	Pod    *corev1.Pod
+	Volume *corev1.PersistentVolume
+}
+
+// LabelUses returns what requires Nodes to be as they were before changes of their labels, in the order of the changes: the Pods that run there, and
+// the volumes.
+func LabelUses(changes []LabelChange, pods []*corev1.Pod, volumes []*corev1.PersistentVolume) []LabelUse {
+	byNode := map[string][]*corev1.Pod{}
+	for _, pod := range pods {
+		if RequiresLabels(pod) {
+			byNode[pod.Spec.NodeName] = append(byNode[pod.Spec.NodeName], pod)
+		}
+	}
+	var uses []LabelUse
+	for i := range changes {
+		c := &changes[i]
+		changed := c.keys()
+		if len(changed) == 0 {
+			continue
+		}
+		for _, pod := range byNode[c.Node] {
+			if keys := c.breaks(podRequirements(pod), changed); len(keys) > 0 {
+				uses = append(uses, LabelUse{Node: c.Node, Keys: keys, Pod: pod})
+			}
+		}
+		for _, volume := range volumes {
+			if affinity := volume.Spec.NodeAffinity; affinity != nil && affinity.Required != nil {
+				if keys := c.breaks([]requirement{affinity.Required.NodeSelectorTerms}, changed); len(keys) > 0 {
+					uses = append(uses, LabelUse{Node: c.Node, Keys: keys, Volume: volume})
+				}
+			}
+		}
+	}
+	return uses
+}
+
+// RequiresLabels reports whether a Pod runs on a Node of which it has required something.
+func RequiresLabels(pod *corev1.Pod) bool {
+	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return pod.Spec.NodeName != "" && !finished && len(podRequirements(pod)) > 0
+}
+
+// requirement is met by a Node that matches one of the terms.
+type requirement []corev1.NodeSelectorTerm
+
+// podRequirements returns what a Pod requires of its Node; a Node has to meet all of it.
+func podRequirements(pod *corev1.Pod) []requirement {
+	var all []requirement
+	if len(pod.Spec.NodeSelector) > 0 {
+		var term corev1.NodeSelectorTerm
+		for key, value := range pod.Spec.NodeSelector {
+			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
+				Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value},
+			})
+		}
+		all = append(all, requirement{term})
+	}
+	affinity := pod.Spec.Affinity
+	if affinity != nil && affinity.NodeAffinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		all = append(all, affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms)
+	}
+	return all
+}
+
+// breaks returns the keys of the labels that change and that requirements name which the Node meets before the change and not after it.
+func (c *LabelChange) breaks(requirements []requirement, changed []string) []string {
+	named := map[string]bool{}
+	for _, r := range requirements {
+		// Most volumes and Pods name none of them, and need no look at the Node.
+		keys := r.keys(changed)
+		if len(keys) > 0 && r.matches(c.Node, c.Before) && !r.matches(c.Node, c.After) {
+			for _, key := range keys {
+				named[key] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(named))
+}
+
+// keys returns those of the keys that the requirement names.
+func (r requirement) keys(among []string) []string {
+	var named []string
+	for i := range r {
+		for _, expression := range r[i].MatchExpressions {
+			if slices.Contains(among, expression.Key) {
+				named = append(named, expression.Key)
+			}
+		}
+	}
+	return named
+}
+
+func (r requirement) matches(node string, set labels.Set) bool {
+	return slices.ContainsFunc(r, func(term corev1.NodeSelectorTerm) bool {
+		// A term without requirements matches no Node.
+		return len(term.MatchExpressions)+len(term.MatchFields) > 0 &&
+			!slices.ContainsFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool { return !matches(&e, set) }) &&
+			// The only field is the name.
+			!slices.ContainsFunc(term.MatchFields, func(e corev1.NodeSelectorRequirement) bool { return !matches(&e, labels.Set{e.Key: node}) })
+	})
+}
+
+// operators are those of labels by those of Nodes:
+// https://github.com/kubernetes/kubernetes/blob/v1.37.1/staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go
+var operators = map[corev1.NodeSelectorOperator]selection.Operator{
+	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
+	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan,
+	corev1.NodeSelectorOpLt: selection.LessThan,
+}
+
+// matches reports whether labels match an expression. One that is invalid, which the API server rejects, matches nothing.
+func matches(expression *corev1.NodeSelectorRequirement, set labels.Set) bool {
+	parsed, err := labels.NewRequirement(expression.Key, operators[expression.Operator], expression.Values)
+	return err == nil && parsed.Matches(set)
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/internal/cli/maintenance"
 	"github.com/drover-io/drover/internal/cli/pause"
 	"github.com/drover-io/drover/internal/cli/plan"
+	"github.com/drover-io/drover/internal/cli/rollout"
 	"github.com/drover-io/drover/internal/cli/status"
 	"github.com/drover-io/drover/internal/cli/upgrade"
 	"github.com/drover-io/drover/internal/cli/view"
@@ -68,7 +69,8 @@ func newRootCommand(o *cmdutil.Options) *cobra.Command {
 gated upgrades.
 
 A MACHINESET is a MachineSet in the namespace ` + cmdutil.DefaultNamespace + `, unless you set -n or -A. Drover copies the labels,
-annotations and taints of its template to the Machines and Nodes that already exist.`,
+annotations and taints of its template to the Machines and Nodes that already exist. A NodeGroup, which does that for any group of nodes, is
+nodegroup/NAME or ng/NAME.`,
 		Example: `  # Show what Drover would change
   kubectl drover plan
 
@@ -85,7 +87,7 @@ annotations and taints of its template to the Machines and Nodes that already ex
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cmdutil.AsUsageError(err) })
 	o.AddFlags(root.PersistentFlags())
 	addGroup(root, "metadata", "Labels, annotations and taints:", plan.NewCommand(o), status.NewCommand(o), explain.NewCommand(o),
-		pause.NewPauseCommand(o), pause.NewResumeCommand(o))
+		pause.NewPauseCommand(o), pause.NewResumeCommand(o), rollout.NewCommand(o))
 	addGroup(root, "nodes", "Maintenance and upgrades of nodes:", maintenance.NewCommand(o), maintenance.NewDrainStatusCommand(o),
 		upgrade.NewCommand(o))
 	addGroup(root, "other", "Other commands:", newVersionCommand(o))

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
@@ -130,7 +132,7 @@ func (load crashWorkload) run(t *testing.T, point harness.CrashPoint) (left stri
 	return left, writes
 }
 
-// writes counts the operator's writes of Nodes and NodeGroups since a mark.
+// writes counts the operator's writes of Nodes, NodeGroups and their histories since a mark.
 func (f *fixture) writes(mark cluster.AuditMark) int {
 	f.Helper()
 	if _, err := f.Cluster.Audit().Sync(f.Context()); err != nil {
@@ -141,11 +143,11 @@ func (f *fixture) writes(mark cluster.AuditMark) int {
 		f.Fatal(err)
 	}
 	return len(slices.DeleteFunc(events, func(e cluster.AuditEvent) bool {
-		return e.User != harness.User || !e.Write() || e.Resource != "nodes" && e.Resource != "nodegroups"
+		return e.User != harness.User || !e.Write() || !slices.Contains([]string{"nodes", "nodegroups", "controllerrevisions"}, e.Resource)
 	}))
 }
 
-// remains renders what the Nodes carry, without what differs between any two runs.
+// remains renders what the Nodes carry and the history of the group, without what differs between any two runs.
 func (f *fixture) remains() string {
 	f.Helper()
 	var text strings.Builder
@@ -157,6 +159,15 @@ func (f *fixture) remains() string {
 		}
 		fmt.Fprintf(&text, "%s: labels %v taints %v record %t\n", node.Name, labels, harness.Taints(node),
 			node.Annotations["drover.dev/group-owned-metadata"] != "")
+	}
+	group := &v1alpha1.NodeGroup{}
+	switch err := f.Client.Get(f.Context(), types.NamespacedName{Name: groupName}, group); {
+	case err == nil:
+		for _, revision := range f.revisions(group) {
+			fmt.Fprintf(&text, "revision %d: %s\n", revision.Revision, revision.Data.Raw)
+		}
+	case !apierrors.IsNotFound(err):
+		f.Fatal(err)
 	}
 	return text.String()
 }

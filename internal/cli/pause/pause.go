@@ -132,7 +132,7 @@ func (o *options) change(ctx context.Context, c client.Client, target client.Obj
 	} else if err != nil {
 		return "", cmdutil.Explain(err, "reading "+name, resource.GroupResource())
 	}
-	change, done := o.decide(target.GetAnnotations())
+	change, done := Decide(target.GetAnnotations(), o.pause, o.reason)
 	if change == nil {
 		return done, nil
 	}
@@ -146,17 +146,18 @@ func (o *options) change(ctx context.Context, c client.Client, target client.Obj
 	return done + o.Note(), nil
 }
 
-// decide returns the annotations to change, with nil for those to remove; nil if nothing has to change.
-func (o *options) decide(live map[string]string) (change map[string]any, done string) {
+// Decide returns the annotations to change on an object that is to be paused or resumed, with nil for those to remove, and what was done then. The
+// change is nil if there is nothing to change.
+func Decide(live map[string]string, pause bool, reason string) (change map[string]any, done string) {
 	isPaused := paused.Is(live)
 	hasReason := metav1.HasAnnotation(metav1.ObjectMeta{Annotations: live}, plan.AnnotationPausedReason)
 	switch {
-	case o.pause && isPaused && (o.reason == "" || o.reason == live[plan.AnnotationPausedReason]):
+	case pause && isPaused && (reason == "" || reason == live[plan.AnnotationPausedReason]):
 		return nil, "already paused"
-	case o.pause:
+	case pause:
 		change = map[string]any{plan.AnnotationPaused: "true"}
-		if o.reason != "" {
-			change[plan.AnnotationPausedReason] = o.reason
+		if reason != "" {
+			change[plan.AnnotationPausedReason] = reason
 		} else if hasReason {
 			// It is the reason of an earlier pause.
 			change[plan.AnnotationPausedReason] = nil

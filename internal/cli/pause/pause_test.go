@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata/plan"
 )
 
-func TestOptions_Decide(t *testing.T) {
+func TestDecide(t *testing.T) {
 	const paused, because = plan.AnnotationPaused, plan.AnnotationPausedReason
 	for _, c := range []struct {
 		name   string
@@ -34,7 +34,7 @@ func TestOptions_Decide(t *testing.T) {
 			"not paused, annotation removed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, done := (&options{pause: c.pause, reason: c.reason}).decide(c.live)
+			got, done := Decide(c.live, c.pause, c.reason)
 			if !maps.Equal(got, c.want) || done != c.done {
 				t.Errorf("%v %q", got, done)
 			}

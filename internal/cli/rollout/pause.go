@@ -1,0 +1,122 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/pause"
+	"github.com/drover-io/drover/internal/paused"
+)
+
+// change is a command that changes an object.
+type change struct {
+	*cmdutil.Options
+	printFlags
+	// decide returns the fields to change, nil if there are none, for which already says why. done says what was done.
+	decide        func(target client.Object) map[string]any
+	done, already string
+}
+
+func newPauseCommand(o *cmdutil.Options) *cobra.Command {
+	s := &change{Options: o, printFlags: newPrintFlags(), decide: decidePause, done: "paused", already: "is already paused"}
+	return s.command(&cobra.Command{
+		Use:   "pause " + arguments,
+		Short: "Pause the roll-outs of NodeGroups and MachineSets",
+		Long: `Pause the roll-out of a NodeGroup with spec.suspend, and that of a MachineSet with the annotation ` + paused.Annotation + `.
+
+Drover does not write the nodes of what is paused, and begins no disruption of them within a NodeGroup. What has begun ends.`,
+		Example: `  # Pause the roll-out of a NodeGroup
+  kubectl drover rollout pause nodegroup/batch
+
+  # Pause that of a MachineSet
+  kubectl drover rollout pause workers`,
+	})
+}
+
+func newResumeCommand(o *cmdutil.Options) *cobra.Command {
+	s := &change{Options: o, printFlags: newPrintFlags(), done: "resumed", already: "is not paused"}
+	s.decide = func(target client.Object) map[string]any { return decideResume(target, o.Now()) }
+	return s.command(&cobra.Command{
+		Use:   "resume " + arguments,
+		Short: "Resume roll-outs that are paused or have stopped",
+		Long: `Resume a roll-out that was paused, or that has stopped because nodes have become NotReady (spec.rollout.stopWhen).
+
+Drover then writes at once what was declared in the meantime. Nodes that were NotReady before do not stop it again.`,
+		Example: `  # Resume the roll-out of a NodeGroup
+  kubectl drover rollout resume nodegroup/batch`,
+	})
+}
+
+// command completes a command.
+func (s *change) command(command *cobra.Command) *cobra.Command {
+	s.addFlags(command)
+	command.ValidArgsFunction = s.CompleteGroups()
+	command.RunE = s.RunE(func(ctx context.Context, c client.WithWatch, args []string) error {
+		return each(ctx, s.Options, c, args, func(ctx context.Context, target client.Object) error { return s.apply(ctx, c, target) })
+	}, &s.printFlags)
+	return command
+}
+
+// apply changes one object.
+func (s *change) apply(ctx context.Context, c client.Client, target client.Object) error {
+	fields := s.decide(target)
+	if fields == nil {
+		return fmt.Errorf("%s %s", resourceOf(target), s.already)
+	}
+	name := cmdutil.NameOf(target)
+	if err := s.Patch(ctx, c, target, fields); err != nil {
+		resource, _ := meta.UnsafeGuessKindToResource(target.GetObjectKind().GroupVersionKind())
+		return cmdutil.Explain(err, "patching "+name, resource.GroupResource())
+	}
+	return s.print(s.Options, target, s.done)
+}
+
+// decidePause returns the fields that pause an object; nil if it is paused.
+func decidePause(target client.Object) map[string]any {
+	if group, ok := target.(*v1alpha1.NodeGroup); ok {
+		if group.Spec.Suspend {
+			return nil
+		}
+		return map[string]any{"spec": map[string]any{"suspend": true}}
+	}
+	return withAnnotations(pause.Decide(target.GetAnnotations(), true, ""))
+}
+
+// decideResume returns the fields that resume an object; nil if it is neither paused nor stopped.
+func decideResume(target client.Object, now time.Time) map[string]any {
+	group, ok := target.(*v1alpha1.NodeGroup)
+	if !ok {
+		return withAnnotations(pause.Decide(target.GetAnnotations(), false, ""))
+	}
+	fields := map[string]any{}
+	if group.Spec.Suspend {
+		fields["spec"] = map[string]any{"suspend": nil}
+	}
+	if rollout := group.Status.Rollout; rollout != nil && rollout.Stopped != "" {
+		at := now
+		if stopped := rollout.StopTime; stopped != nil && at.Before(stopped.Time) {
+			// This computer's clock is behind the operator's.
+			at = stopped.Time
+		}
+		fields["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.AnnotationResume: at.UTC().Format(time.RFC3339)}}
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return fields
+}
+
+// withAnnotations returns a change of annotations as one of an object.
+func withAnnotations(annotations map[string]any, _ string) map[string]any {
+	if annotations == nil {
+		return nil
+	}
+	return map[string]any{"metadata": map[string]any{"annotations": annotations}}
+}

@@ -1,0 +1,136 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/nodegroup/history"
+)
+
+// defaultNamespace is where the manifests install Drover.
+const defaultNamespace = "drover-system"
+
+// historyFlags say where the revisions are. They are looked for in Drover's namespace alone: users who may write in others must not decide what nodes
+// carry.
+type historyFlags struct {
+	namespace string
+}
+
+func (f *historyFlags) addFlags(command *cobra.Command) {
+	command.Flags().StringVar(&f.namespace, "drover-namespace", defaultNamespace, "Namespace that Drover is installed in, where it keeps the revisions")
+}
+
+// subject is an object with its history.
+type subject struct {
+	client.Object
+	// revisions are sorted by their number.
+	revisions []*appsv1.ControllerRevision
+	// data is what the object declares now.
+	data []byte
+}
+
+// subjectOf reads the history of an object.
+func (f *historyFlags) subjectOf(ctx context.Context, c client.Reader, object client.Object) (*subject, error) {
+	data, err := dataOf(object)
+	if err != nil {
+		return nil, err
+	}
+	var of history.Subject
+	var groups []*v1alpha1.NodeGroup
+	if group, ok := object.(*v1alpha1.NodeGroup); ok {
+		of, groups = history.OfGroup(group), []*v1alpha1.NodeGroup{group}
+	} else {
+		of = history.OfMachineSet(nil, object.GetNamespace(), object.GetName())
+		if groups, err = cmdutil.List[*v1alpha1.NodeGroup](ctx, c, ""); err != nil {
+			return nil, err
+		}
+	}
+	all, err := cmdutil.List[*appsv1.ControllerRevision](ctx, c, f.namespace, client.MatchingLabels(of.Labels()))
+	if err != nil {
+		return nil, err
+	}
+	s := &subject{Object: object, data: data}
+	for _, group := range groups {
+		// A MachineSet may have been in several groups.
+		s.revisions = append(s.revisions, history.Owned(all, group.UID)...)
+	}
+	history.Sort(s.revisions)
+	return s, nil
+}
+
+// target returns the revision to go back to: the one with a number, or for 0 the newest that is not declared now.
+func (s *subject) target(f *historyFlags, number int64) (*appsv1.ControllerRevision, error) {
+	if len(s.revisions) == 0 {
+		return nil, s.missing(f)
+	}
+	if number > 0 {
+		if found := history.Find(s.revisions, number); found != nil {
+			return found, nil
+		}
+		const format = "unable to find specified revision %d in history of %s; kubectl drover rollout history lists them"
+		return nil, fmt.Errorf(format, number, cmdutil.NameOf(s.Object))
+	}
+	if found := history.Previous(s.revisions, s.data); found != nil {
+		return found, nil
+	}
+	return nil, fmt.Errorf("no last revision to roll back to: %s has declared nothing else since Drover keeps its history", cmdutil.NameOf(s.Object))
+}
+
+// missing says that there is no history.
+func (s *subject) missing(f *historyFlags) error {
+	const format = "no rollout history found for %s in namespace %q; --drover-namespace names the namespace that Drover is installed in"
+	hint := ""
+	if _, isSet := s.Object.(*machinev1beta1.MachineSet); isSet {
+		hint = "; Drover keeps the templates of MachineSets that a NodeGroup with spec.replacement selects"
+	}
+	return fmt.Errorf(format+hint, cmdutil.NameOf(s.Object), f.namespace)
+}
+
+// dataOf returns what a revision holds of an object.
+func dataOf(object client.Object) ([]byte, error) {
+	switch object := object.(type) {
+	case *v1alpha1.NodeGroup:
+		return history.GroupData(object)
+	case *machinev1beta1.MachineSet:
+		return history.MachineSetData(object)
+	}
+	return nil, fmt.Errorf("%T has no history", object)
+}
+
+// restored returns an object as a revision has it.
+func restored(object client.Object, revision *appsv1.ControllerRevision) (client.Object, error) {
+	switch object := object.(type) {
+	case *v1alpha1.NodeGroup:
+		next := object.DeepCopy()
+		return next, history.RestoreGroup(next, revision)
+	case *machinev1beta1.MachineSet:
+		next := object.DeepCopy()
+		return next, history.RestoreMachineSet(next, revision)
+	}
+	return nil, fmt.Errorf("%T has no history", object)
+}
+
+// fresh returns an empty object of the same kind and name.
+func fresh(object client.Object) client.Object {
+	var empty client.Object = &machinev1beta1.MachineSet{}
+	if _, isGroup := object.(*v1alpha1.NodeGroup); isGroup {
+		empty = &v1alpha1.NodeGroup{}
+	}
+	empty.SetName(object.GetName())
+	return empty
+}
+
+// isApplied reports whether kubectl apply has written the object.
+func isApplied(object metav1.Object) bool {
+	_, applied := object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
+	return applied
+}

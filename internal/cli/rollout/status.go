@@ -1,0 +1,148 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/nodegroup/history"
+)
+
+// status is `rollout status`.
+type status struct {
+	*cmdutil.Options
+	cmdutil.WaitFlags
+	historyFlags
+	protect  cmdutil.ProtectFlags
+	revision int64
+	// shown is what was printed last.
+	shown string
+}
+
+func newStatusCommand(o *cmdutil.Options) *cobra.Command {
+	s := &status{Options: o}
+	command := &cobra.Command{
+		Use:   "status " + arguments,
+		Short: "Show the status of roll-outs until they are complete",
+		Long: `Show where a roll-out is: the wave, and what it waits for. The command waits until the roll-out is complete, unless you set --watch=false.
+
+Exit codes: 0 the roll-out is complete, or --watch=false; 1 it has stopped, cannot be completed as it is declared, or --timeout is over.`,
+		Example: `  # Wait until the nodes carry what their NodeGroup declares
+  kubectl drover rollout status nodegroup/batch --timeout=2h
+
+  # Only look
+  kubectl drover rollout status nodegroup/batch --watch=false`,
+		ValidArgsFunction: o.CompleteGroups(),
+	}
+	command.Flags().BoolVarP(&s.Wait, "watch", "w", true, "If true, wait until the roll-out is complete")
+	command.Flags().DurationVar(&s.Timeout, "timeout", 0, "The length of time to wait before giving up; zero means to wait forever")
+	command.Flags().Int64Var(&s.revision, "revision", 0, "Fail unless this revision is declared; 0 is whatever is declared")
+	s.historyFlags.addFlags(command)
+	s.protect.AddFlags(command.Flags())
+	command.RunE = o.RunE(func(ctx context.Context, c client.WithWatch, args []string) error {
+		return each(ctx, o, c, args, func(ctx context.Context, target client.Object) error { return s.follow(ctx, c, target) })
+	}, s, &s.protect)
+	return command
+}
+
+// Validate checks the flags.
+func (s *status) Validate() error {
+	switch {
+	case s.revision < 0:
+		return cmdutil.UsageError("--revision %d: a revision is a positive number", s.revision)
+	case s.Timeout < 0:
+		return cmdutil.UsageError("--timeout %s: a time to wait cannot be negative", s.Timeout)
+	}
+	return nil
+}
+
+// follow prints where a roll-out is, as it changes.
+func (s *status) follow(ctx context.Context, c client.Reader, target client.Object) error {
+	if err := s.checkRevision(ctx, c, target); err != nil {
+		return err
+	}
+	s.shown = ""
+	follow := cmdutil.Follow{WaitFlags: s.WaitFlags}
+	err := follow.Until(ctx, func(ctx context.Context) (done bool, err error) {
+		rollout, err := s.observe(ctx, c, target)
+		if err != nil {
+			return false, err
+		}
+		return s.show(&rollout)
+	})
+	if cmdutil.IsStopped(err) && s.shown != "" {
+		return fmt.Errorf("%w: %s", err, s.shown)
+	}
+	return err
+}
+
+// show prints a status that has changed, and reports whether there is nothing more to wait for.
+func (s *status) show(rollout *view.Rollout) (done bool, err error) {
+	switch {
+	case rollout.Failed:
+		return true, errors.New(rollout.Message)
+	case rollout.Message != s.shown:
+		s.shown = rollout.Message
+		if _, err := fmt.Fprintln(s.Out, rollout.Message); err != nil {
+			return true, err
+		}
+	}
+	return rollout.Done || !s.Wait, nil
+}
+
+// observe returns where the roll-out of an object is.
+func (s *status) observe(ctx context.Context, c client.Reader, target client.Object) (view.Rollout, error) {
+	now := fresh(target)
+	if err := read(ctx, s.Options, c, now); err != nil {
+		return view.Rollout{}, err
+	}
+	if now.GetUID() != target.GetUID() {
+		return view.Rollout{}, fmt.Errorf("%s has been deleted and created again", cmdutil.NameOf(target))
+	}
+	switch now := now.(type) {
+	case *v1alpha1.NodeGroup:
+		return view.RolloutOfGroup(now), nil
+	case *machinev1beta1.MachineSet:
+		return s.observeMachineSet(ctx, c, now)
+	}
+	return view.Rollout{}, fmt.Errorf("%T has no roll-outs", target)
+}
+
+func (s *status) observeMachineSet(ctx context.Context, c client.Reader, set *machinev1beta1.MachineSet) (view.Rollout, error) {
+	objects, err := cmdutil.Objects(ctx, c, s.Namespace())
+	if err != nil {
+		return view.Rollout{}, err
+	}
+	survey, err := s.Survey(objects, &s.protect, []string{set.Name})
+	if err != nil {
+		return view.Rollout{}, err
+	}
+	list := view.NewStatusList(objects, survey)
+	return view.RolloutOfMachineSet(&list.Items[0]), nil
+}
+
+// checkRevision fails if another revision than that of --revision is declared.
+func (s *status) checkRevision(ctx context.Context, c client.Reader, target client.Object) error {
+	if s.revision == 0 {
+		return nil
+	}
+	found, err := s.subjectOf(ctx, c, target)
+	if err != nil {
+		return err
+	}
+	wanted, err := found.target(&s.historyFlags, s.revision)
+	switch {
+	case err != nil:
+		return err
+	case !history.Holds(wanted, found.data):
+		return fmt.Errorf("%s does not declare revision %d", cmdutil.NameOf(target), s.revision)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package rollout
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/nodegroup/history"
+)
+
+// undo is `rollout undo`.
+type undo struct {
+	*cmdutil.Options
+	printFlags
+	historyFlags
+	revision int64
+}
+
+func newUndoCommand(o *cmdutil.Options) *cobra.Command {
+	s := &undo{Options: o, printFlags: newPrintFlags()}
+	command := &cobra.Command{
+		Use:   "undo " + arguments,
+		Short: "Write back what a NodeGroup or a MachineSet declared before",
+		Long: `Go back to an earlier revision: write it to spec.metadata of a NodeGroup, or to spec.template of a MachineSet. What follows is a roll-out
+like any other, in waves.
+
+Without --to-revision the command takes the newest revision that is not declared now. Drover keeps spec.revisionHistoryLimit revisions of what it has
+rolled out. kubectl drover plan previews what nodes would get.`,
+		Example: `  # Go back to what was declared before
+  kubectl drover rollout undo nodegroup/batch
+
+  # Go back to revision 3, without keeping the change
+  kubectl drover rollout undo nodegroup/batch --to-revision=3 --dry-run=server`,
+		ValidArgsFunction: o.CompleteGroups(),
+	}
+	s.printFlags.addFlags(command)
+	s.historyFlags.addFlags(command)
+	command.Flags().Int64Var(&s.revision, "to-revision", 0, "The revision to go back to; 0 is the newest that is not declared now")
+	command.RunE = o.RunE(func(ctx context.Context, c client.WithWatch, args []string) error {
+		return each(ctx, o, c, args, func(ctx context.Context, target client.Object) error { return s.undo(ctx, c, target) })
+	}, s)
+	return command
+}
+
+// Validate checks the flags.
+func (s *undo) Validate() error {
+	if s.revision < 0 {
+		return cmdutil.UsageError("--to-revision %d: a revision is a positive number", s.revision)
+	}
+	return s.printFlags.Validate()
+}
+
+// undo writes a revision back.
+func (s *undo) undo(ctx context.Context, c client.Client, target client.Object) error {
+	before, err := s.subjectOf(ctx, c, target)
+	if err != nil {
+		return err
+	}
+	revision, err := before.target(&s.historyFlags, s.revision)
+	if err != nil {
+		return err
+	}
+	if history.Holds(revision, before.data) {
+		return s.print(s.Options, target, fmt.Sprintf("skipped rollback (it declares revision %d already)", revision.Revision))
+	}
+	name := cmdutil.NameOf(target)
+	if isApplied(target) {
+		if err := s.Warn("%s was written by kubectl apply: the next kubectl apply of the same file undoes the rollback", name); err != nil {
+			return err
+		}
+	}
+	after, err := s.write(ctx, c, before, revision)
+	if err != nil {
+		resource, _ := meta.UnsafeGuessKindToResource(target.GetObjectKind().GroupVersionKind())
+		return cmdutil.Explain(err, "rolling back "+name, resource.GroupResource())
+	}
+	return s.print(s.Options, after, "rolled back")
+}
+
+// maxAttempts bounds how often a conflict is tried again.
+const maxAttempts = 10
+
+// write writes a revision back, and returns the object after that. The operator writes the status of the object often: what counts is that the object
+// still declares what it did when the revision was chosen.
+func (s *undo) write(ctx context.Context, c client.Client, before *subject, revision *appsv1.ControllerRevision) (client.Object, error) {
+	current := before.Object
+	for attempt := 1; ; attempt++ {
+		next, err := restored(current, revision)
+		if err != nil {
+			return nil, err
+		}
+		err = s.Send(c, func(c client.Client) error {
+			return c.Patch(ctx, next, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}), cmdutil.FieldManager)
+		})
+		if !apierrors.IsConflict(err) || attempt == maxAttempts {
+			return next, err
+		}
+		if current, err = s.readAgain(ctx, c, before); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// readAgain reads an object again that has changed meanwhile.
+func (s *undo) readAgain(ctx context.Context, c client.Client, before *subject) (client.Object, error) {
+	again := fresh(before.Object)
+	if err := read(ctx, s.Options, c, again); err != nil {
+		return nil, err
+	}
+	data, err := dataOf(again)
+	if err != nil {
+		return nil, err
+	}
+	if again.GetUID() != before.GetUID() || !bytes.Equal(data, before.data) {
+		return nil, errors.New("another user has changed it meanwhile; check it and run the command again")
+	}
+	return again, nil
+}

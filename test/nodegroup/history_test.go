@@ -1,0 +1,136 @@
+package nodegroup
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/cli"
+	"github.com/drover-io/drover/internal/nodegroup/history"
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// revisions returns the revisions of a group in the namespace of the operator.
+func (f *fixture) revisions(group *v1alpha1.NodeGroup) []*appsv1.ControllerRevision {
+	f.Helper()
+	subject := history.OfGroup(group)
+	all, err := history.List(f.Context(), f.Client, harness.SystemNamespace, &subject)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return history.Owned(all, group.UID)
+}
+
+// eventuallyRevisions waits until the history of a group has these values of the label team, by their number.
+func (f *fixture) eventuallyRevisions(group *v1alpha1.NodeGroup, want ...string) {
+	f.Helper()
+	f.Eventually("the history is "+strings.Join(want, " "), func() error {
+		var found []string
+		for _, revision := range f.revisions(group) {
+			declared := &v1alpha1.NodeGroup{}
+			if err := history.RestoreGroup(declared, revision); err != nil {
+				return err
+			}
+			found = append(found, fmt.Sprintf("%d:%s", revision.Revision, declared.Spec.Metadata.Labels["example.com/team"]))
+		}
+		if !slices.Equal(found, want) {
+			return fmt.Errorf("it is %v", found)
+		}
+		return nil
+	})
+}
+
+// drover runs kubectl drover as the administrator.
+func (f *fixture) drover(args ...string) (output string, code int) {
+	f.Helper()
+	var out bytes.Buffer
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}
+	code = cli.Main(f.Context(), append([]string{"--kubeconfig", f.Cluster.AdminKubeconfig()}, args...), streams)
+	return out.String(), code
+}
+
+// histories counts the requests of the operator for revisions since a mark.
+func (f *fixture) histories(mark cluster.AuditMark, write bool) int {
+	f.Helper()
+	if _, err := f.Cluster.Audit().Sync(f.Context()); err != nil {
+		f.Fatal(err)
+	}
+	events, err := f.Cluster.Audit().Since(mark)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return len(slices.DeleteFunc(events, func(e cluster.AuditEvent) bool {
+		return e.User != harness.User || e.Resource != "controllerrevisions" || e.Write() != write
+	}))
+}
+
+// TestHistory_Undo: kubectl drover rollout undo gives the Nodes back what they carried, the history is as long as the group wants, and nothing is
+// written for a history that is complete, also after a restart. Revisions that the group does not own are left alone.
+func TestHistory_Undo(t *testing.T) {
+	f := newFixture(t, "history", 2)
+	limit := int32(1)
+	group := f.newGroup("history", withLabel("example.com/team", "blue"), func(spec *v1alpha1.NodeGroupSpec) { spec.RevisionHistoryLimit = &limit })
+	group.Annotations = map[string]string{history.AnnotationCause: "the first"}
+	f.create(group)
+	operator := f.Operator(harness.Options{})
+	f.eventuallyRevisions(group, "1:blue")
+	foreign := f.forge(f.revisions(group)[0])
+
+	f.update("history", withLabel("example.com/team", "red"))
+	f.eventuallyRevisions(group, "1:blue", "2:red")
+	f.eventuallyNode("history-01", "is red", hasLabel("example.com/team", "red"))
+	output, code := f.drover("rollout", "history", "ng/history")
+	if code != 0 || strings.Contains(output, "99") || !strings.Contains(output, "the first") {
+		t.Errorf("history has code %d: %s", code, output)
+	}
+
+	if err := operator.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	mark := f.AuditMark()
+	f.Operator(harness.Options{})
+	f.Eventually("the history has been read", func() error {
+		if f.histories(mark, false) == 0 {
+			return fmt.Errorf("the operator has not asked for it")
+		}
+		return nil
+	})
+
+	if output, code := f.drover("rollout", "undo", "ng/history"); code != 0 || output != "nodegroup.drover.dev/history rolled back\n" {
+		t.Fatalf("undo has code %d: %s", code, output)
+	}
+	if output, code := f.drover("rollout", "status", "ng/history", "--timeout=1m"); code != 0 {
+		t.Errorf("status has code %d: %s", code, output)
+	}
+	for i := range 2 {
+		f.eventuallyNode(fmt.Sprintf("history-%02d", i), "is blue again", hasLabel("example.com/team", "blue"))
+	}
+	f.eventuallyRevisions(group, "2:red", "3:blue")
+	if writes := f.histories(mark, true); writes != 1 {
+		t.Errorf("there were %d writes of revisions after the restart; one moves the revision that is declared again", writes)
+	}
+	f.update("history", withLabel("example.com/team", "green"))
+	f.eventuallyRevisions(group, "3:blue", "4:green")
+	if err := f.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil || foreign.Revision != 99 {
+		t.Errorf("the foreign revision has the number %d: %v", foreign.Revision, err)
+	}
+}
+
+// forge creates a revision with the labels of a group that does not own it.
+func (f *fixture) forge(like *appsv1.ControllerRevision) *appsv1.ControllerRevision {
+	f.Helper()
+	forged := &appsv1.ControllerRevision{Revision: 99}
+	forged.Namespace, forged.Name, forged.Labels = like.Namespace, "forged", like.Labels
+	forged.Data = runtime.RawExtension{Raw: []byte(`{"spec":{"metadata":{"labels":{"example.com/team":"forged"}}}}`)}
+	f.CreateWithCleanup(forged)
+	return forged
+}

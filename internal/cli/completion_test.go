@@ -15,11 +15,15 @@ func TestCompletion(t *testing.T) {
 	f := &fakeCluster{}
 	f.machineSet("workers", 2, declare(nil, nil))
 	f.machineSet("infra", 1, declare(nil, nil))
+	f.group("batch", "blue", nil)
 	for _, c := range []struct {
 		args []string
 		want []string
 	}{
-		{[]string{"plan", ""}, []string{"infra", "workers"}},
+		{[]string{"plan", ""}, []string{"infra", "workers", "nodegroup/"}},
+		{[]string{"rollout", "undo", "nodegroup/"}, []string{"nodegroup/batch"}},
+		{[]string{"rollout", "status", "ng/b"}, []string{"ng/batch"}},
+		{[]string{"rollout", "pause", "i"}, []string{"infra"}},
 		{[]string{"plan", "w"}, []string{"workers"}},
 		{[]string{"status", "workers", ""}, []string{"infra"}},
 		{[]string{"status", "-n", "elsewhere", ""}, nil},

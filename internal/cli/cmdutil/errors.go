@@ -8,11 +8,13 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -49,6 +51,13 @@ var hints = map[string]struct{ notServed, forbidden string }{
 	mutex.GroupVersion.Group: {
 		"install the CRDs of the upgrade gate (kubectl apply -k config/crd/mutex)",
 		"upgrade status needs list, upgrade suspend, resume and abort need list and patch on mutexrunconfigs",
+	},
+	drover.GroupVersion.Group: {
+		"install the CRD of NodeGroups (kubectl apply -k config/crd/nodegroup)",
+		"rollout status and history need get, rollout pause, resume and undo need get and patch on nodegroups; plan needs list on nodegroups and nodes",
+	},
+	appsv1.GroupName: {
+		"", "rollout undo and history need list on controllerrevisions in the namespace that Drover is installed in (--drover-namespace)",
 	},
 }
 

@@ -23,12 +23,22 @@ import (
 // machineSets is the resource that survey errors are about.
 var machineSets = schema.GroupResource{Group: machinev1beta1.GroupName, Resource: "machinesets"}
 
-// List returns all objects of a kind, of a namespace if the kind is namespaced and one is given. It reads pages, so that a large cluster
-// answers in small pieces; when a page expires meanwhile, the pager asks for everything at once.
+// List returns all objects of a kind, of a namespace if the kind is namespaced and one is given.
 func List[T client.Object](ctx context.Context, c client.Reader, namespace string, options ...client.ListOption) ([]T, error) {
-	mapping, err := mappingOf[T]()
+	var all []T
+	err := Each(ctx, c, namespace, func(item T) { all = append(all, item) }, options...)
 	if err != nil {
 		return nil, err
+	}
+	return slices.Clip(all), nil
+}
+
+// Each calls visit with every object that List returns, which need not be kept. It reads pages, so that a large cluster answers in small pieces; when
+// a page expires meanwhile, the pager asks for everything at once.
+func Each[T client.Object](ctx context.Context, c client.Reader, namespace string, visit func(T), options ...client.ListOption) error {
+	mapping, err := mappingOf[T]()
+	if err != nil {
+		return err
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespace = ""
@@ -45,14 +55,13 @@ func List[T client.Object](ctx context.Context, c client.Reader, namespace strin
 		of := &client.ListOptions{Raw: &raw, Limit: raw.Limit, Continue: raw.Continue, Namespace: namespace}
 		return page, c.List(ctx, list, append([]client.ListOption{of}, options...)...)
 	}
-	var all []T
 	if _, cached := c.(cache.Cache); cached {
 		// A cache has no pages.
 		var list runtime.Object
 		if list, err = page(ctx, metav1.ListOptions{}); err == nil {
 			err = meta.EachListItem(list, func(object runtime.Object) error {
 				if item, ok := object.(T); ok {
-					all = append(all, item)
+					visit(item)
 				}
 				return nil
 			})
@@ -61,15 +70,12 @@ func List[T client.Object](ctx context.Context, c client.Reader, namespace strin
 		err = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 			if item, ok := object.(T); ok {
 				item.SetManagedFields(nil)
-				all = append(all, item)
+				visit(item)
 			}
 			return nil
 		})
 	}
-	if err != nil {
-		return nil, Explain(err, "listing "+mapping.Resource.Resource, mapping.Resource.GroupResource())
-	}
-	return slices.Clip(all), nil
+	return Explain(err, "listing "+mapping.Resource.Resource, mapping.Resource.GroupResource())
 }
 
 func mappingOf[T client.Object]() (*meta.RESTMapping, error) {
@@ -135,6 +141,24 @@ func GetNode(ctx context.Context, c client.Client, name string) (*corev1.Node, e
 		return nil, NotFound("node", name, "the cluster", known)
 	}
 	return node, nil
+}
+
+// Get reads an object. The error for one that does not exist suggests names.
+func Get[T client.Object](ctx context.Context, c client.Reader, namespace, name, where string, object T) error {
+	mapping, err := mappingOf[T]()
+	if err != nil {
+		return err
+	}
+	kind := mapping.GroupVersionKind.Kind
+	switch err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); {
+	case err == nil:
+		return nil
+	case client.IgnoreNotFound(err) != nil || IsNotServed(err):
+		return Explain(err, fmt.Sprintf("reading %s %s", kind, name), mapping.Resource.GroupResource())
+	}
+	// Names that cannot be listed are not suggested.
+	known, _ := names[T](ctx, c, namespace)
+	return NotFound(kind, name, where, known)
 }
 
 // names returns the names of all objects of a kind.

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
 // The names of kinds that may stand before the name of an object, as kubectl takes them: kind/name.
@@ -16,6 +18,7 @@ var (
 	NodeKind       = []string{"node", "nodes", "no"}
 	MachineKind    = []string{"machine", "machines", "machine.machine.openshift.io", "machines.machine.openshift.io"}
 	MachineSetKind = []string{"machineset", "machinesets", "machineset.machine.openshift.io", "machinesets.machine.openshift.io", "pool"}
+	NodeGroupKind  = []string{"nodegroup", "nodegroups", "ng", "nodegroup.drover.dev", "nodegroups.drover.dev"}
 )
 
 // CutKind returns the name without the kind before it, and whether one of the kinds was there.
@@ -75,6 +78,21 @@ func (o *Options) CompleteTargets() cobra.CompletionFunc {
 		}
 		all, err := names[*machinev1beta1.MachineSet](ctx, c, o.Namespace())
 		return append(all, "machine/", "node/"), err
+	})
+}
+
+// CompleteGroups completes names of MachineSets, and nodegroup/NAME.
+func (o *Options) CompleteGroups() cobra.CompletionFunc {
+	return o.Completion(func(ctx context.Context, c client.Client, typed string) ([]string, error) {
+		for _, kind := range []string{"nodegroup/", "ng/"} {
+			if strings.HasPrefix(typed, kind) {
+				all, err := names[*drover.NodeGroup](ctx, c, "")
+				return withKind(all, typed, kind), err
+			}
+		}
+		// Where there is no Machine API, there are NodeGroups still.
+		all, _ := names[*machinev1beta1.MachineSet](ctx, c, o.Namespace())
+		return append(all, "nodegroup/"), nil
 	})
 }
 

@@ -14,7 +14,13 @@ import (
 func draw(text *cmdutil.Text, explanation view.NodeExplanation, now time.Time) {
 	text.Printf("Node:         %s\n", explanation.Name)
 	if explanation.Machine != "" {
-		text.Printf("Machine:      %s\nMachineSet:   %s\nState:        %s", explanation.Machine, machineSet(explanation), explanation.State)
+		text.Printf("Machine:      %s\nMachineSet:   %s\n", explanation.Machine, machineSet(explanation))
+	}
+	if explanation.NodeGroup != "" {
+		text.Printf("NodeGroup:    %s\n", explanation.NodeGroup)
+	}
+	if explanation.State != "" {
+		text.Printf("State:        %s", explanation.State)
 		if explanation.Reason != "" {
 			text.Printf(" (%s)", explanation.Reason)
 		}
@@ -66,6 +72,8 @@ func owner(entry view.Entry) string {
 		return fmt.Sprintf("Drover (MachineSet %s, generation %d)", entry.MachineSet, entry.Generation)
 	case view.OwnerMachine:
 		return "Drover (from the Machine)"
+	case view.OwnerNodeGroup:
+		return fmt.Sprintf("Drover (NodeGroup %s, generation %d)", entry.NodeGroup, entry.Generation)
 	case view.OwnerRecord:
 		return "Drover (its record)"
 	case view.OwnerLegacy:

@@ -9,9 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup/members"
 )
 
 type options struct {
@@ -26,8 +28,8 @@ func NewCommand(shared *cmdutil.Options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain [node] NAME",
 		Short: "Show who owns each label, annotation and taint of a node",
-		Long: `Find out who owns a label, annotation or taint of a node: Drover, with the MachineSet and the generation that it comes from, or the
-field manager that wrote it. The command also compares each with what the MachineSet declares.
+		Long: `Find out who owns a label, annotation or taint of a node: Drover, with the MachineSet or NodeGroup and the generation that it comes from, or
+the field manager that wrote it. The command also compares each with what the MachineSet declares.
 
 The writers of a taint are those of the whole list of taints: the API server records no others.`,
 		Example: `  # Show who owns the labels, annotations and taints of a node
@@ -76,12 +78,38 @@ func (o *options) run(ctx context.Context, c client.WithWatch, args []string) er
 	objects := plan.Objects{Nodes: map[string]*corev1.Node{name: node}}
 	var undeclared error
 	objects.Sets, objects.Machines, undeclared = cmdutil.Declaring(ctx, c, o.Namespace())
-	explanation := view.NewNodeExplanation(node, plan.SurveyOf(objects, o.protect.Protected(), o.Now()), o.protect.Protected(), o.Now())
+	assignment, unknown := assignmentOf(ctx, c, node, &objects, undeclared)
+	survey := plan.SurveyOf(objects, o.protect.Protected(), o.Now())
+	explanation := view.NewNodeExplanation(node, assignment, survey, o.protect.Protected(), o.Now())
 	if undeclared != nil {
 		// The Node itself has the ownership record; only what is declared is unknown.
 		explanation.Notes = []string{"what is declared is unknown: " + undeclared.Error()}
 	} else if explanation.Machine == "" && o.Namespace() != "" {
 		explanation.Notes = append(explanation.Notes, "looked for its Machine in "+o.Where()+" only; use --all-namespaces to look everywhere")
 	}
+	if unknown != nil {
+		explanation.Notes = append(explanation.Notes, "its NodeGroup is unknown: "+unknown.Error())
+	}
 	return o.output.Print(o.Out, &explanation, func(text *cmdutil.Text) { draw(text, explanation, o.Now()) })
+}
+
+// assignmentOf returns the assignment of a Node to its NodeGroup; nil where the cluster has no NodeGroups.
+func assignmentOf(
+	ctx context.Context, c client.Reader, node *corev1.Node, objects *plan.Objects, undeclared error,
+) (*members.Assignment, error) {
+	groups, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
+	if err != nil {
+		if cmdutil.IsNotServed(err) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	snapshot := &cmdutil.Snapshot{Groups: groups, Sets: objects.Sets, Machines: objects.Machines, Served: undeclared == nil}
+	finder := snapshot.Finder()
+	sorted, err := finder.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	assignment, err := finder.Assign(ctx, sorted, node)
+	return &assignment, err
 }

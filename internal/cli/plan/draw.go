@@ -65,11 +65,7 @@ func drawGroup(text *cmdutil.Text, group view.Group) {
 	if len(names) == 0 {
 		names, noun = group.Machines, "Machine"
 	}
-	shown, more := names, ""
-	if !text.Wide && len(names) > shownNames {
-		shown, more = names[:shownNames], fmt.Sprintf(" and %d more", len(names)-shownNames)
-	}
-	text.Printf("\n  %s: %s%s\n", cmdutil.Count(len(names), noun), strings.Join(shown, ", "), more)
+	text.Printf("\n  %s: %s\n", cmdutil.Count(len(names), noun), namesText(text, names))
 	if group.Reason != "" {
 		text.Printf("    %s: %s\n", group.State, group.Reason)
 	}
@@ -80,6 +76,14 @@ func drawGroup(text *cmdutil.Text, group view.Group) {
 		text.Printf("    %s %-10s %s\n", signs[change.Operation], change.Kind, changeText(text, change))
 	}
 	text.Problems("    ", group.Problems)
+}
+
+// namesText returns some names, or with -o wide all of them.
+func namesText(text *cmdutil.Text, names []string) string {
+	if text.Wide || len(names) <= shownNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shownNames], ", "), len(names)-shownNames)
 }
 
 func changeText(text *cmdutil.Text, change view.Change) string {
@@ -109,13 +113,23 @@ func summary(list view.PlanList) string {
 	if s.ToWrite > 0 {
 		text = fmt.Sprintf("To change: %s and %s of %d", cmdutil.Count(s.NodeWrites, "Node"), cmdutil.Count(s.MachineWrites, "Machine"), s.Machines)
 	}
-	separator := "; "
-	for _, other := range []struct {
-		number int
-		word   string
-	}{{s.Conflict, "in conflict"}, {s.Refused, "with refused or invalid entries"}, {s.Held - s.Paused, "held"}, {s.Paused, "paused"}} {
-		if other.number > 0 {
-			text += fmt.Sprintf("%s%d %s", separator, other.number, other.word)
+	return text + countsText([]count{
+		{s.Conflict, "in conflict"}, {s.Refused, "with refused or invalid entries"}, {s.Held - s.Paused, "held"}, {s.Paused, "paused"},
+	})
+}
+
+// count is a number with what it counts.
+type count struct {
+	number int
+	word   string
+}
+
+// countsText says what there is any of.
+func countsText(counts []count) string {
+	text, separator := "", "; "
+	for _, c := range counts {
+		if c.number > 0 {
+			text += fmt.Sprintf("%s%d %s", separator, c.number, c.word)
 			separator = ", "
 		}
 	}

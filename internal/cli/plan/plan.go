@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/cli/cmdutil"
@@ -27,14 +28,18 @@ type options struct {
 func NewCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &options{Options: shared}
 	command := &cobra.Command{
-		Use:   "plan [MACHINESET...]",
+		Use:   "plan [MACHINESET... | nodegroup/NAME...]",
 		Short: "Show what Drover would change on Machines and Nodes",
-		Long: `Preview what Drover would change on the Machines and Nodes of MachineSets. The command changes nothing.
+		Long: `Preview what Drover would change on the Machines and Nodes of MachineSets, or on the Nodes of NodeGroups. The command changes nothing.
 
 Machines and Nodes with the same changes are shown as one group. Each line starts with a sign: + (added), ~ (changed), - (removed),
 = (stays as it is; only the ownership record changes) or ! (not written, with the reason).
 
-With -f, the command plans the MachineSets of the files as if kubectl apply had applied them; it plans only these unless you name others.
+With -f, the command plans the MachineSets or NodeGroups of the files as if kubectl apply had applied them; it plans only these unless you name
+others.
+
+Of a NodeGroup it shows the waves in their order, the budget and the window of spec.disruption, and the Pods and PersistentVolumes that require labels
+which would go.
 
 With --maintenance, it shows which pods a maintenance of the node would evict, and which could not leave, with the reason.
 
@@ -51,10 +56,13 @@ Exit codes: 0 nothing would change, 2 something would change, 1 an error.`,
   kubectl drover plan -f workers.yaml
   kustomize build . | kubectl drover plan -f -
 
+  # Show in which waves a changed NodeGroup would reach its nodes
+  kubectl drover plan nodegroup/batch -f batch.yaml
+
   # Show which pods a maintenance of a node would evict
   kubectl drover plan --maintenance worker-1`,
 		RunE:              shared.RunE(o.run, &o.output, &o.protect),
-		ValidArgsFunction: shared.CompleteMachineSets(),
+		ValidArgsFunction: shared.CompleteGroups(),
 	}
 	o.output.AddFlags(command)
 	o.preview.addFlags(command)
@@ -67,11 +75,30 @@ Exit codes: 0 nothing would change, 2 something would change, 1 an error.`,
 func (o *options) run(ctx context.Context, c client.WithWatch, names []string) error {
 	if o.maintenance != "" {
 		if len(names) > 0 || o.preview.given() {
-			return cmdutil.UsageError("--maintenance takes a node; leave out MachineSets and files")
+			return cmdutil.UsageError("--maintenance takes a node; leave out MachineSets, NodeGroups and files")
 		}
 		return maintenance.Plan(ctx, o.Options, c, &o.output, o.maintenance)
 	}
-	manifests, err := o.manifests()
+	var infos []*resource.Info
+	if o.preview.given() {
+		var err error
+		if infos, err = o.preview.read(o.Options); err != nil {
+			return err
+		}
+	}
+	groups, err := groupNames(names)
+	if err != nil {
+		return err
+	}
+	if len(groups) > 0 || len(names) == 0 && nodeGroups.isIn(infos) && !machineSets.isIn(infos) {
+		return o.planGroups(ctx, c, groups, infos)
+	}
+	return o.planSets(ctx, c, names, infos)
+}
+
+// planSets shows what would change for MachineSets.
+func (o *options) planSets(ctx context.Context, c client.WithWatch, names []string, infos []*resource.Info) error {
+	manifests, err := o.manifests(infos)
 	if err != nil {
 		return err
 	}
@@ -113,12 +140,12 @@ func (o *options) apply(objects *plan.Objects, manifest manifest) error {
 	return err
 }
 
-// manifests reads the files of -f; nil without them.
-func (o *options) manifests() ([]manifest, error) {
+// manifests returns the MachineSets of -f; nil without files.
+func (o *options) manifests(infos []*resource.Info) ([]manifest, error) {
 	if !o.preview.given() {
 		return nil, nil
 	}
-	found, err := o.preview.read(o.Options)
+	found, err := machineSets.manifests(o.Options, infos)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -28,15 +30,15 @@ func NewCommand(shared *cmdutil.Options) *cobra.Command {
 	o := &options{Options: shared}
 	command := &cobra.Command{
 		Use:   "status [MACHINESET...]",
-		Short: "Show the progress of MachineSets",
-		Long: `Follow how many Machines and Nodes of each MachineSet have what it declares.
+		Short: "Show the progress of MachineSets and NodeGroups",
+		Long: `Follow how many Machines and Nodes of each MachineSet have what it declares, and see what NodeGroups report.
 
 Every Machine counts once: as synced, pending (a write is still to come, or it has no Node yet), in conflict (another writer has set a
 declared key), refused (a declared entry belongs to the system or is invalid; all others are as declared), or held (paused, or two Machines
 claim the Node). PAUSED are those of HELD that a user has paused.
 
-With --watch, the command prints the table again as it changes. With --wait, it ends when nothing is pending in the chosen MachineSets: with
-exit code 0, or with 1 after --timeout.`,
+With --watch, the command prints the table of MachineSets again as it changes. With --wait, it ends when nothing is pending in the chosen
+MachineSets: with exit code 0, or with 1 after --timeout. kubectl drover rollout status follows a NodeGroup.`,
 		Example: `  # Show all MachineSets
   kubectl drover status
 
@@ -61,11 +63,11 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 	if o.watch || o.Wait {
 		return o.follow(ctx, c, names)
 	}
-	list, err := o.observe(ctx, c, names)
+	list, err := o.observeAll(ctx, c, names)
 	if err != nil {
 		return err
 	}
-	if len(list.Items) == 0 && o.output.IsText() {
+	if len(list.Items)+len(list.NodeGroups) == 0 && o.output.IsText() {
 		_, err := fmt.Fprintf(o.ErrOut, "No MachineSets found in %s.\n", o.Where())
 		return err
 	}
@@ -80,6 +82,25 @@ func (o *options) run(ctx context.Context, c client.WithWatch, names []string) e
 	return nil
 }
 
+// observeAll is observe with the NodeGroups, unless MachineSets are named. A cluster may have one of the kinds only, and a user may read one only.
+func (o *options) observeAll(ctx context.Context, c client.Reader, names []string) (view.StatusList, error) {
+	list, err := o.observe(ctx, c, names)
+	if len(names) > 0 || err != nil && !cmdutil.IsNotServed(err) {
+		return list, err
+	}
+	groups, _ := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
+	if len(groups) == 0 {
+		return list, err
+	}
+	if err != nil {
+		list = view.NewStatusList(plan.Objects{}, plan.Survey{})
+	}
+	for _, group := range groups {
+		list.NodeGroups = append(list.NodeGroups, view.NewNodeGroupStatus(group))
+	}
+	return list, nil
+}
+
 // observe reads the objects and returns the status of the chosen MachineSets.
 func (o *options) observe(ctx context.Context, c client.Reader, names []string) (view.StatusList, error) {
 	objects, err := cmdutil.Objects(ctx, c, o.Namespace())
@@ -91,7 +112,39 @@ func (o *options) observe(ctx context.Context, c client.Reader, names []string) 
 }
 
 func (o *options) print(list view.StatusList) error {
-	return o.output.Print(o.Out, &list, func(text *cmdutil.Text) { text.Table(o.columns(), o.rows(list.Items)) })
+	return o.output.Print(o.Out, &list, func(text *cmdutil.Text) {
+		if len(list.Items) > 0 {
+			text.Table(o.columns(), o.rows(list.Items))
+		}
+		if len(list.Items) > 0 && len(list.NodeGroups) > 0 {
+			text.Printf("\n")
+		}
+		if len(list.NodeGroups) > 0 {
+			text.Table(groupColumns, o.groupRows(list.NodeGroups))
+		}
+	})
+}
+
+// groupColumns are those of NodeGroups.
+var groupColumns = cmdutil.Columns{
+	Always: []string{"NodeGroup", "Nodes", "Synced", "Pending", "Conflicts", "Refused", "Held", "Unavailable", "Phase", "Wave", "Age"},
+	Wide:   []string{"Budget", "Message"},
+}
+
+func (o *options) groupRows(groups []view.NodeGroupStatus) [][]any {
+	rows := make([][]any, len(groups))
+	for i := range groups {
+		g := &groups[i]
+		budget := cmdutil.None
+		if g.Budget != nil {
+			budget = fmt.Sprint(*g.Budget)
+		}
+		rows[i] = []any{
+			g.Name, g.Nodes, g.Synced, g.Pending, g.Conflicts, g.Refused, g.Held, g.Unavailable, cmdutil.OrNone(string(g.Phase)), cmdutil.OrNone(g.Wave),
+			cmdutil.Age(o.Now(), g.Created), budget, cmdutil.OrNone(g.Message),
+		}
+	}
+	return rows
 }
 
 // follow prints the status as it changes: until an interrupt, or with --wait until nothing is pending.

@@ -50,18 +50,29 @@ func changesOf(item plan.Item) []Change {
 	if item.Node != nil {
 		before, _ := ownership.ParseRecord(item.Node.Annotations[ownership.AnnotationRecord])
 		custom := ownership.ParseCustomLabels(item.Node.Annotations[ownership.AnnotationCustomLabels])
-		changes = changesOfObject(ObjectNode, item.Decision.Node, nodeEntries(item.Node), func(kind ownership.Kind) ownership.Keys {
+		ownedBefore := func(kind ownership.Kind) ownership.Keys {
 			if kind == ownership.Label {
 				return before.Owned(kind).Union(custom)
 			}
 			return before.Owned(kind)
-		})
+		}
+		changes = changesOfObject(ObjectNode, item.Decision.Node, nodeEntries(item.Node), ownership.AnnotationRecord, ownedBefore)
 	}
 	before, _ := ownership.ParseRecord(item.Machine.Annotations[ownership.AnnotationRecord])
-	return append(changes, changesOfObject(ObjectMachine, item.Decision.Machine, machineEntries(item.Machine), before.Owned)...)
+	ofMachine := changesOfObject(ObjectMachine, item.Decision.Machine, machineEntries(item.Machine), ownership.AnnotationRecord, before.Owned)
+	return append(changes, ofMachine...)
 }
 
-func changesOfObject(object string, decided plan.Change, live plan.Entries, ownedBefore func(ownership.Kind) ownership.Keys) []Change {
+// changesForGroup lists the changes of a Node for its NodeGroup, by kind and key.
+func changesForGroup(node *corev1.Node, decided plan.Change) []Change {
+	before, _ := ownership.ParseGroupRecord(node.Annotations[ownership.AnnotationGroupRecord])
+	return changesOfObject(ObjectNode, decided, nodeEntries(node), ownership.AnnotationGroupRecord, before.Owned)
+}
+
+// changesOfObject lists the changes of an object, of which record is the annotation with the ownership record.
+func changesOfObject(
+	object string, decided plan.Change, live plan.Entries, record string, ownedBefore func(ownership.Kind) ownership.Keys,
+) []Change {
 	if !decided.Write {
 		return nil
 	}
@@ -93,7 +104,7 @@ func changesOfObject(object string, decided plan.Change, live plan.Entries, owne
 	}
 	if len(changes) == 0 {
 		// Only what the record says about itself changes.
-		changes = []Change{{Operation: Record, Object: object, Kind: ownership.Annotation, Key: ownership.AnnotationRecord}}
+		changes = []Change{{Operation: Record, Object: object, Kind: ownership.Annotation, Key: record}}
 	}
 	return changes
 }

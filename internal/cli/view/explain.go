@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -17,6 +18,8 @@ type NodeExplanation struct {
 	// Machine is the namespace and name of the Node's Machine, MachineSet the name of its MachineSet; empty for none.
 	Machine    string `json:"machine,omitempty"`
 	MachineSet string `json:"machineSet,omitempty"`
+	// NodeGroup is the name of the Node's NodeGroup; empty for none.
+	NodeGroup string `json:"nodeGroup,omitempty"`
 	// Generation is that of the MachineSet now, RecordedGeneration the one when Drover last wrote the Node.
 	Generation         int64          `json:"generation,omitempty"`
 	RecordedGeneration int64          `json:"recordedGeneration,omitempty"`
@@ -36,6 +39,8 @@ const (
 	OwnerMachineSet Owner = "MachineSet"
 	// OwnerMachine: Drover, from the Machine itself.
 	OwnerMachine Owner = "Machine"
+	// OwnerNodeGroup: Drover, from the NodeGroup.
+	OwnerNodeGroup Owner = "NodeGroup"
 	// OwnerRecord: Drover; the annotation is an ownership record.
 	OwnerRecord Owner = "Record"
 	// OwnerLegacy: managed-node-metadata-operator, by its annotation; Drover takes it over.
@@ -81,21 +86,27 @@ type Entry struct {
 	// Value is that of the Node, nil if it has none.
 	Value *string `json:"value,omitempty"`
 	Owner Owner   `json:"owner"`
-	// MachineSet and Generation are, for OwnerMachineSet, what Drover wrote the entry from.
+	// MachineSet and Generation are, for OwnerMachineSet, what Drover wrote the entry from. NodeGroup is that for OwnerNodeGroup.
 	MachineSet string    `json:"machineSet,omitempty"`
+	NodeGroup  string    `json:"nodeGroup,omitempty"`
 	Generation int64     `json:"generation,omitempty"`
 	Managers   []Manager `json:"managers,omitempty"`
 	Standing   Standing  `json:"standing"`
-	// Declared is the declared value, nil for none; DeclaredBy is OwnerMachineSet or OwnerMachine.
+	// Declared is the declared value, nil for none; DeclaredBy is OwnerMachineSet, OwnerMachine or OwnerNodeGroup.
 	Declared   *string `json:"declared,omitempty"`
 	DeclaredBy Owner   `json:"declaredBy,omitempty"`
 }
 
-// explainer explains the entries of one Node. item is nil for a Node without a Machine.
+// explainer explains the entries of one Node. item is nil for a Node without a Machine, group for one without a NodeGroup.
 type explainer struct {
-	node      *corev1.Node
-	item      *plan.Item
+	node *corev1.Node
+	item *plan.Item
+	// group is the Node's NodeGroup, and decided what the Node gets for it.
+	group   *members.Group
+	decided plan.GroupDecision
+	// record is that of what the Node has from its MachineSet, ofGroup that of what it has from its NodeGroup.
 	record    ownership.Record
+	ofGroup   ownership.Record
 	custom    ownership.Keys
 	managers  managers
 	protected ownership.Protected
@@ -103,25 +114,33 @@ type explainer struct {
 }
 
 // NewNodeExplanation returns the document of `explain`. If several Machines of the survey claim the Node, it shows the first; its state
-// says that there are more.
-func NewNodeExplanation(node *corev1.Node, survey plan.Survey, protected ownership.Protected, now time.Time) NodeExplanation {
+// says that there are more. The assignment is that of the Node to its NodeGroup; nil where it is unknown.
+func NewNodeExplanation(
+	node *corev1.Node, assignment *members.Assignment, survey plan.Survey, protected ownership.Protected, now time.Time,
+) NodeExplanation {
 	record, err := ownership.ParseRecord(node.Annotations[ownership.AnnotationRecord])
+	// An unreadable record owns nothing.
+	ofGroup, _ := ownership.ParseGroupRecord(node.Annotations[ownership.AnnotationGroupRecord])
 	e := &explainer{
-		node: node, record: record, protected: protected, now: now,
+		node: node, record: record, ofGroup: ofGroup, protected: protected, now: now,
 		custom:   ownership.ParseCustomLabels(node.Annotations[ownership.AnnotationCustomLabels]),
 		managers: managersOf(node.ManagedFields),
 	}
 	out := NodeExplanation{TypeMeta: TypeMeta{APIVersion, "NodeExplanation"}, Name: node.Name, RecordedGeneration: record.Generation, Entries: []Entry{}}
+	e.addGroup(&out, assignment)
 	at := slices.IndexFunc(survey.Items, func(item plan.Item) bool { return item.Node != nil && item.Node.Name == node.Name })
 	if at < 0 {
-		out.Notes = append(out.Notes, "no Machine names this Node in status.nodeRef: Drover does not change it")
+		if e.group == nil {
+			out.Notes = append(out.Notes, "no Machine names this Node in status.nodeRef: Drover does not change it")
+		}
 		if err != nil {
 			out.Notes = append(out.Notes, err.Error())
 		}
 	} else {
 		item := &survey.Items[at]
 		e.item, out.Machine = item, item.Machine.Namespace+"/"+item.Machine.Name
-		out.State, out.Reason, out.Problems = item.Decision.State, reasonOf(*item), item.Decision.Problems
+		out.State, out.Reason = item.Decision.State, reasonOf(*item)
+		out.Problems = append(out.Problems, item.Decision.Problems...)
 		if item.Declaration != nil {
 			out.MachineSet, out.Generation = item.Declaration.Key.Name, item.Declaration.Generation
 		}
@@ -137,15 +156,30 @@ func NewNodeExplanation(node *corev1.Node, survey plan.Survey, protected ownersh
 	return out
 }
 
+// addGroup adds the Node's NodeGroup. The state is that of the Machine if there is one.
+func (e *explainer) addGroup(out *NodeExplanation, assignment *members.Assignment) {
+	if assignment == nil || assignment.Group == nil {
+		return
+	}
+	e.group, e.decided = assignment.Group, plan.DecideGroup(assignment.Input(e.protected, e.now))
+	out.NodeGroup, out.State, out.Reason = e.group.Name, e.decided.State, e.decided.Reason
+	out.Problems = append(out.Problems, e.decided.Problems...)
+}
+
 // declaration is the declared value of a key, and who declares it.
 type declaration struct {
 	value string
 	by    Owner
 }
 
-// declared returns what the Machine and, before it, the MachineSet declare for the Node.
+// declared returns what the NodeGroup, before it the Machine and, before that, the MachineSet declare for the Node.
 func (e *explainer) declared(kind ownership.Kind) map[string]declaration {
 	all := map[string]declaration{}
+	if e.group != nil {
+		for key, value := range e.group.Declaration.Desired[kind] {
+			all[key] = declaration{value, OwnerNodeGroup}
+		}
+	}
 	if e.item == nil {
 		return all
 	}
@@ -168,8 +202,11 @@ func (e *explainer) declared(kind ownership.Kind) map[string]declaration {
 func (e *explainer) entry(kind ownership.Kind, key string, live map[string]string, declared map[string]declaration) Entry {
 	entry := Entry{Kind: kind, Key: key, Value: lookup(live, key)}
 	entry.Owner = e.owner(entry)
-	if entry.Owner == OwnerMachineSet {
+	switch entry.Owner {
+	case OwnerMachineSet:
 		entry.MachineSet, entry.Generation = e.record.Source, e.record.Generation
+	case OwnerNodeGroup:
+		entry.NodeGroup, entry.Generation = e.ofGroup.Source, e.ofGroup.Generation
 	}
 	if entry.Value != nil {
 		entry.Managers = e.managers.of(kind, key)
@@ -191,6 +228,8 @@ func (e *explainer) owner(entry Entry) Owner {
 		return OwnerNone
 	case e.record.Of(entry.Kind).Has(entry.Key):
 		return OwnerMachineSet
+	case e.ofGroup.Of(entry.Kind).Has(entry.Key):
+		return OwnerNodeGroup
 	case e.record.Machine != nil && e.record.Machine.Of(entry.Kind).Has(entry.Key):
 		return OwnerMachine
 	case entry.Kind == ownership.Label && e.custom.Has(entry.Key):
@@ -203,7 +242,8 @@ func (e *explainer) owner(entry Entry) Owner {
 
 // isRecord reports whether an entry is one of the annotations that record ownership.
 func isRecord(entry Entry) bool {
-	return entry.Kind == ownership.Annotation && (entry.Key == ownership.AnnotationRecord || entry.Key == ownership.AnnotationCustomLabels)
+	records := []string{ownership.AnnotationRecord, ownership.AnnotationGroupRecord, ownership.AnnotationCustomLabels}
+	return entry.Kind == ownership.Annotation && slices.Contains(records, entry.Key)
 }
 
 // released reports whether Drover removed an entry recently. With another value than then, it is another writer's.
@@ -230,7 +270,7 @@ func (e *explainer) standing(entry Entry) Standing {
 		return InSync
 	case e.protected.Of(entry.Kind)(entry.Key):
 		return ProtectedKey
-	case entry.Kind == ownership.Taint && e.item.Declaration != nil && e.item.Declaration.Once.Has(entry.Key):
+	case entry.Kind == ownership.Taint && e.once(entry):
 		return Once
 	case e.inConflict(entry):
 		return InConflict
@@ -240,8 +280,19 @@ func (e *explainer) standing(entry Entry) Standing {
 	return Differs
 }
 
+// once reports whether a taint is declared for new Nodes only.
+func (e *explainer) once(entry Entry) bool {
+	if entry.DeclaredBy == OwnerNodeGroup {
+		return e.group.Declaration.Once.Has(entry.Key)
+	}
+	return e.item.Declaration != nil && e.item.Declaration.Once.Has(entry.Key)
+}
+
 // leaving reports whether Drover removes an entry that is not declared: now, or when a pause ends.
 func (e *explainer) leaving(entry Entry) bool {
+	if slices.Contains(e.decided.Change.Results[entry.Kind].Remove, entry.Key) {
+		return true
+	}
 	if e.item == nil {
 		return false
 	}
@@ -252,7 +303,11 @@ func (e *explainer) leaving(entry Entry) bool {
 }
 
 func (e *explainer) inConflict(entry Entry) bool {
-	return slices.ContainsFunc(e.item.Decision.Problems, func(problem plan.Problem) bool {
+	problems := e.decided.Problems
+	if e.item != nil {
+		problems = slices.Concat(problems, e.item.Decision.Problems)
+	}
+	return slices.ContainsFunc(problems, func(problem plan.Problem) bool {
 		return problem.Reason == plan.InConflict && problem.Kind == entry.Kind && problem.Key == entry.Key
 	})
 }

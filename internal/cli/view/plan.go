@@ -84,21 +84,21 @@ func NewPlanList(survey plan.Survey) PlanList {
 	return list
 }
 
-// members are the Machines of one MachineSet; set is nil for those without one.
-type members struct {
+// machinesOfSet are the Machines of one MachineSet; set is nil for those without one.
+type machinesOfSet struct {
 	set   *plan.Declaration
 	items []plan.Item
 }
 
 // byMachineSet returns the Machines of each MachineSet, in the order of the survey, and last those without one, if there are any.
-func byMachineSet(survey plan.Survey) []members {
-	all := make([]members, 0, len(survey.Declarations)+1)
+func byMachineSet(survey plan.Survey) []machinesOfSet {
+	all := make([]machinesOfSet, 0, len(survey.Declarations)+1)
 	index := make(map[*plan.Declaration]int, len(survey.Declarations))
 	for _, set := range survey.Declarations {
 		index[set] = len(all)
-		all = append(all, members{set: set})
+		all = append(all, machinesOfSet{set: set})
 	}
-	var others members
+	var others machinesOfSet
 	for _, item := range survey.Items {
 		if item.Declaration == nil {
 			others.items = append(others.items, item)
@@ -113,7 +113,7 @@ func byMachineSet(survey plan.Survey) []members {
 	return all
 }
 
-func newMachineSet(members members) MachineSet {
+func newMachineSet(members machinesOfSet) MachineSet {
 	var out MachineSet
 	if set := members.set; set != nil {
 		out = MachineSet{
@@ -126,7 +126,7 @@ func newMachineSet(members members) MachineSet {
 	return out
 }
 
-func newMachineSetPlan(members members) MachineSetPlan {
+func newMachineSetPlan(members machinesOfSet) MachineSetPlan {
 	out := MachineSetPlan{MachineSet: newMachineSet(members), Groups: []Group{}}
 	index := map[string]int{}
 	for _, item := range members.items {

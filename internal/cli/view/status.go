@@ -13,7 +13,9 @@ import (
 type StatusList struct {
 	TypeMeta
 	Items []MachineSetStatus `json:"items"`
-	Notes []string           `json:"notes,omitempty"`
+	// NodeGroups are there without --watch and --wait, unless MachineSets were named.
+	NodeGroups []NodeGroupStatus `json:"nodeGroups,omitempty"`
+	Notes      []string          `json:"notes,omitempty"`
 }
 
 // MachineSetStatus is the progress of one MachineSet.

@@ -1,0 +1,108 @@
+package cmdutil
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/nodegroup/members"
+)
+
+// Snapshot is what decides which Nodes belong to which NodeGroup, as it was read.
+type Snapshot struct {
+	Groups []*drover.NodeGroup
+	Nodes  []*corev1.Node
+	// Sets and Machines are those of a namespace. Served reports whether the cluster has the Machine API.
+	Sets     []*machinev1beta1.MachineSet
+	Machines []*machinev1beta1.Machine
+	Served   bool
+}
+
+// NewSnapshot reads a cluster.
+func NewSnapshot(ctx context.Context, c client.Reader, namespace string) (*Snapshot, error) {
+	s := &Snapshot{}
+	var err error
+	if s.Groups, err = List[*drover.NodeGroup](ctx, c, ""); err != nil {
+		return nil, err
+	}
+	if s.Nodes, err = List[*corev1.Node](ctx, c, ""); err != nil {
+		return nil, err
+	}
+	s.Sets, s.Machines, err = Declaring(ctx, c, namespace)
+	if s.Served = err == nil; s.Served || IsNotServed(err) {
+		return s, nil
+	}
+	return nil, err
+}
+
+// Finder returns the operator's own finder, which reads the snapshot in place of the operator's cache.
+func (s *Snapshot) Finder() *members.Finder {
+	r := &snapshotReader{
+		Snapshot: s, machines: map[string][]*machinev1beta1.Machine{}, sets: map[types.NamespacedName]*machinev1beta1.MachineSet{},
+	}
+	for _, set := range s.Sets {
+		r.sets[client.ObjectKeyFromObject(set)] = set
+	}
+	for _, machine := range s.Machines {
+		if node := machineapi.NodeName(machine); node != "" {
+			r.machines[node] = append(r.machines[node], machine)
+		}
+	}
+	return members.NewFinder(r, func() bool { return s.Served })
+}
+
+// snapshotReader reads a snapshot as a cache is read.
+type snapshotReader struct {
+	*Snapshot
+	// machines are those of each Node.
+	machines map[string][]*machinev1beta1.Machine
+	sets     map[types.NamespacedName]*machinev1beta1.MachineSet
+}
+
+// Get reads a MachineSet.
+func (s *snapshotReader) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	into, ok := object.(*machinev1beta1.MachineSet)
+	if !ok {
+		return fmt.Errorf("%T has not been read", object)
+	}
+	set, found := s.sets[key]
+	if !found {
+		return apierrors.NewNotFound(machinev1beta1.Resource("machinesets"), key.Name)
+	}
+	*into = *set
+	return nil
+}
+
+// List reads NodeGroups, Nodes, or the Machines that a field selector, which is that for the name of a Node, selects.
+func (s *snapshotReader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	switch list := list.(type) {
+	case *drover.NodeGroupList:
+		for _, group := range s.Groups {
+			list.Items = append(list.Items, *group)
+		}
+	case *corev1.NodeList:
+		for _, node := range s.Nodes {
+			list.Items = append(list.Items, *node)
+		}
+	case *machinev1beta1.MachineList:
+		var of client.ListOptions
+		of.ApplyOptions(options)
+		if of.FieldSelector == nil || len(of.FieldSelector.Requirements()) != 1 {
+			return errors.New("only the name of their Node finds Machines here")
+		}
+		for _, machine := range s.machines[of.FieldSelector.Requirements()[0].Value] {
+			list.Items = append(list.Items, *machine)
+		}
+	default:
+		return fmt.Errorf("%T has not been read", list)
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// poolNode adds a Ready Node without a Machine.
+func (f *fakeCluster) poolNode(pool, name, zone string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID("node-" + name), Labels: map[string]string{"pool": pool, corev1.LabelTopologyZone: zone},
+		CreationTimestamp: metav1.Time{Time: testTime.Add(-time.Hour)},
+	}}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Time{Time: testTime.Add(-time.Hour)},
+	}}
+	f.all = append(f.all, node)
+	return node
+}
+
+// settleGroup writes what the operator would write for a group to its Nodes, and to its status.
+func (f *fakeCluster) settleGroup(t *testing.T, group *v1alpha1.NodeGroup) {
+	t.Helper()
+	declaration := plan.GroupDeclarationOf(group)
+	group.Status.OwnedKeys = plan.OwnedKeys(declaration.Desired.Section())
+	for _, object := range f.all {
+		node, ok := object.(*corev1.Node)
+		if !ok || node.Labels["pool"] != group.Name {
+			continue
+		}
+		decision := plan.DecideGroup(plan.GroupInput{Node: node, Declaration: declaration, Protected: ownership.DefaultProtected(), Now: testTime})
+		patch, err := plan.GroupPatch(node, decision.Change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		operations, err := jsonpatch.DecodePatch(patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rewrite(t, node, operations.Apply)
+	}
+}
+
+// batch is a cluster with a NodeGroup of seven Nodes in two zones, which declares something else than the Nodes carry.
+func batch(t *testing.T) (*fakeCluster, *v1alpha1.NodeGroup) {
+	t.Helper()
+	f := &fakeCluster{}
+	for i := range 7 {
+		f.poolNode("batch", fmt.Sprintf("batch-%d", i), fmt.Sprintf("zone-%c", 'a'+i%2))
+	}
+	group := f.group("batch", "blue", func(group *v1alpha1.NodeGroup) {
+		group.Spec.Metadata.Labels["tier"] = "gold"
+		first, inFlight, budget := int32(1), intstr.FromInt32(3), intstr.FromString("20%")
+		group.Spec.Rollout = &v1alpha1.Rollout{FirstWave: &first, MaxInFlight: &inFlight}
+		group.Spec.Disruption = &v1alpha1.Disruption{MaxUnavailable: &budget}
+	})
+	f.settleGroup(t, group)
+	return f, group
+}
+
+func TestPlanNodeGroup(t *testing.T) {
+	f, group := batch(t)
+	if got := f.run(t, "plan", "nodegroup/batch"); got.code != exitOK || !strings.Contains(got.out, "Nothing to change: 7 Nodes.") {
+		t.Errorf("settled: %+v", got)
+	}
+	delete(group.Spec.Metadata.Labels, "tier")
+	group.Spec.Metadata.Labels["team"], group.Spec.Metadata.Labels["taken"] = "red", "ours"
+	group.Spec.Metadata.Labels["kubernetes.io/os"] = "plan9"
+	group.Spec.Metadata.Taints = []v1alpha1.Taint{
+		{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}, {Key: "out", Effect: corev1.TaintEffectNoExecute},
+	}
+	group.Spec.Disruption.Freezes = []v1alpha1.Freeze{{
+		From: metav1.Time{Time: testTime.Add(-time.Hour)}, To: metav1.Time{Time: testTime.Add(time.Hour)}, Reason: "holidays",
+	}}
+	f.node("batch-2").Labels["taken"] = "theirs"
+	f.node("batch-3").Annotations[plan.AnnotationPaused] = "true"
+	f.node("batch-4").Spec.Unschedulable = true
+	f.node("batch-6").Labels["pool"] = "other"
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0"}}
+	pod.Spec.NodeName, pod.Spec.NodeSelector = "batch-0", map[string]string{"tier": "gold"}
+	elsewhere := pod.DeepCopy()
+	elsewhere.Name, elsewhere.Spec.NodeName = "web-1", "another"
+	f.all = append(f.all, pod, elsewhere)
+	for name, args := range map[string][]string{
+		"plan-nodegroup.txt":      {"plan", "nodegroup/batch"},
+		"plan-nodegroup-wide.txt": {"plan", "ng", "batch", "-o", "wide"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := f.run(t, args...)
+			if got.code != exitChanges || got.errors != "" {
+				t.Errorf("code %d, stderr %q", got.code, got.errors)
+			}
+			golden(t, name, got.out)
+		})
+	}
+	got := f.run(t, "plan", "ng/batch", "-o", "json")
+	list := decodeJSON[view.NodeGroupPlanList](t, got.out)
+	if len(list.Items) != 1 || list.Kind != "NodeGroupPlanList" {
+		t.Fatalf("%s", got.out)
+	}
+	item := list.Items[0]
+	want := view.GroupSummary{Nodes: 6, Synced: 0, Pending: 0, Conflict: 1, Refused: 0, Held: 1, Released: 1, ToWrite: 6}
+	want.Pending = want.Nodes - want.Conflict - want.Held
+	if item.Summary != want || len(item.Waves) != 3 || len(item.LabelUses) != 1 || item.Disruption.Limit != 2 || item.Disruption.Open {
+		t.Errorf("%s", got.out)
+	}
+}
+
+func TestPlanNodeGroup_File(t *testing.T) {
+	f, group := batch(t)
+	f.poolNode("spare", "spare-0", "zone-a")
+	f.poolNode("spare", "spare-1", "zone-a")
+	manifest := func(name, pool, team string) string {
+		changed := &v1alpha1.NodeGroup{TypeMeta: metav1.TypeMeta{APIVersion: "drover.dev/v1alpha1", Kind: "NodeGroup"}}
+		changed.Name, changed.Spec.Metadata = name, teamMetadata(team)
+		changed.Spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}}
+		text, err := yaml.Marshal(changed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for name, c := range map[string]struct {
+		args, stdin string
+		want        []string
+		errors      string
+		code        int
+	}{
+		"changed": {
+			"plan -f -", manifest("batch", "batch", "red"), []string{"NodeGroup batch (generation 4, 7 nodes): 7 of 7 would change", "team=blue → red"},
+			"was not created by kubectl apply", exitChanges,
+		},
+		"other Nodes": {
+			"plan nodegroup/batch -f -", manifest("batch", "spare", "blue"),
+			[]string{"+ 2 nodes would join: spare-0, spare-1", "- 7 nodes would leave: batch-0", "(not in the group any more)"}, "", exitChanges,
+		},
+		"a new group": {
+			"plan -f -", manifest("spare", "spare", "green"), []string{"NodeGroup spare (generation 1, 2 nodes)", "+ label      team=green"}, "", exitChanges,
+		},
+		"a new group beside an older one": {
+			"plan -f -", manifest("copy", "batch", "green"), []string{"(generation 1, 0 nodes): nothing to do", "note: these groups select the same Nodes"},
+			"", exitOK,
+		},
+		"unchanged": {"plan -f -", manifest("batch", "batch", "blue"), []string{"Nothing to change"}, "", exitOK},
+		"another kind": {
+			"plan nodegroup/batch -f -", "apiVersion: v1\nkind: Service\nmetadata: {name: a}", nil, "there is no NodeGroup of drover.dev", exitError,
+		},
+		"an unknown group": {"plan ng/nosuch", "", nil, `NodeGroup "nosuch" not found`, exitError},
+		"with MachineSets": {"plan ng/batch workers", "", nil, "with two commands", exitError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := runOn(t, f.client(), c.stdin, strings.Fields(c.args)...)
+			if got.code != c.code || !strings.Contains(got.errors, c.errors) {
+				t.Errorf("%+v", got)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(got.out, want) {
+					t.Errorf("there is no %q in:\n%s", want, got.out)
+				}
+			}
+		})
+	}
+	if group.Generation != 3 {
+		t.Error("a preview has changed the group of the cluster")
+	}
+}
+
+func TestStatus_NodeGroups(t *testing.T) {
+	f, group := batch(t)
+	withStatus("NotSynced", "RollingOut", func(s *v1alpha1.NodeGroupStatus) {
+		s.Phase, s.Rollout, s.Pending = v1alpha1.PhaseRolling, &v1alpha1.RolloutStatus{Wave: "2/3"}, 6
+	})(group)
+	golden(t, "status-nodegroups.txt", f.run(t, "status").out)
+	f.machineSet("workers", 1, declare(nil, nil))
+	got := f.run(t, "status")
+	if got.code != exitOK || !strings.Contains(got.out, "workers ") || !strings.Contains(got.out, "batch ") {
+		t.Errorf("%+v", got)
+	}
+	if got := f.run(t, "status", "workers"); strings.Contains(got.out, "batch") {
+		t.Errorf("of one MachineSet: %+v", got)
+	}
+	if list := decodeJSON[view.StatusList](t, f.run(t, "status", "-o", "json").out); len(list.NodeGroups) != 1 || list.NodeGroups[0].Wave != "2/3" {
+		t.Errorf("%+v", list.NodeGroups)
+	}
+}
+
+func TestExplain_NodeGroup(t *testing.T) {
+	f, _ := batch(t)
+	golden(t, "explain-nodegroup.txt", f.run(t, "explain", "node/batch-0").out)
+	explanation := decodeJSON[view.NodeExplanation](t, f.run(t, "explain", "batch-1", "-o", "json").out)
+	if explanation.NodeGroup != "batch" || len(explanation.Notes) > 1 {
+		t.Errorf("group %q, notes %v", explanation.NodeGroup, explanation.Notes)
+	}
+}

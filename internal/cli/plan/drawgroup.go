@@ -1,0 +1,153 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/view"
+)
+
+// shownWaves is how many waves are shown without -o wide.
+const shownWaves = 10
+
+// drawGroups writes the plans of NodeGroups for people. The form is not stable; scripts use -o json.
+func drawGroups(text *cmdutil.Text, list *view.NodeGroupPlanList) {
+	for i, item := range list.Items {
+		if i > 0 {
+			text.Printf("\n")
+		}
+		drawNodeGroup(text, item)
+	}
+}
+
+func drawNodeGroup(text *cmdutil.Text, p *view.NodeGroupPlan) {
+	text.Printf("%s\n", groupTitle(p))
+	for _, note := range p.Notes {
+		text.Printf("  note: %s\n", note)
+	}
+	text.Problems("  ", p.Problems)
+	drawMembership(text, p)
+	drawWaves(text, p)
+	drawDisruption(text, p.Disruption)
+	for i := range p.LabelUses {
+		text.Printf("  Warning: %s\n", labelUseText(text, &p.LabelUses[i]))
+	}
+	for i := range p.Changes {
+		drawChanges(text, &p.Changes[i])
+	}
+	text.Printf("\n%s.\n", groupSummary(&p.Summary))
+}
+
+func groupTitle(p *view.NodeGroupPlan) string {
+	title := fmt.Sprintf("NodeGroup %s (generation %d, %s", p.Name, p.Generation, cmdutil.Count(p.Summary.Nodes, "node"))
+	if p.Suspended {
+		title += ", suspended"
+	}
+	if p.DryRun {
+		title += ", dry run"
+	}
+	title += "): "
+	switch s := &p.Summary; {
+	case s.ToWrite > 0:
+		return title + fmt.Sprintf("%d of %d would change", s.ToWrite, s.Nodes+s.Released)
+	case s.Nodes == 0:
+		return title + "nothing to do"
+	}
+	return title + "nothing would change"
+}
+
+// drawMembership says what a file does to the membership.
+func drawMembership(text *cmdutil.Text, p *view.NodeGroupPlan) {
+	for _, change := range []struct {
+		sign, word string
+		names      []string
+	}{{"+", "join", p.Joining}, {"-", "leave", p.Leaving}} {
+		if count := len(change.names); count > 0 {
+			text.Printf("  %s %s would %s: %s\n", change.sign, cmdutil.Count(count, "node"), change.word, namesText(text, change.names))
+		}
+	}
+}
+
+// drawWaves lists the waves. Those that are over come to be written again only if their Nodes change.
+func drawWaves(text *cmdutil.Text, p *view.NodeGroupPlan) {
+	if p.Summary.ToWrite == 0 || len(p.Waves) == 0 {
+		return
+	}
+	text.Printf("\n  %s, by zone and age:\n", cmdutil.Count(len(p.Waves), "wave"))
+	for i := range p.Waves {
+		if i == shownWaves && !text.Wide {
+			text.Printf("    and %d more\n", len(p.Waves)-shownWaves)
+			return
+		}
+		wave := &p.Waves[i]
+		state := fmt.Sprintf("%d to write", wave.ToWrite)
+		if i+1 < p.Wave {
+			state = "over"
+		}
+		text.Printf("    %d. %s, %s: %s\n", i+1, cmdutil.Count(len(wave.Nodes), "node"), state, namesText(text, wave.Nodes))
+	}
+}
+
+func drawDisruption(text *cmdutil.Text, d *view.GroupDisruption) {
+	if d == nil {
+		return
+	}
+	limit := fmt.Sprint(d.Limit)
+	if d.MaxUnavailable != limit {
+		limit += fmt.Sprintf(" (%s)", d.MaxUnavailable)
+	}
+	text.Printf("\n  Budget: %s of %s may be unavailable, %d are\n", limit, cmdutil.Count(d.Expected, "node"), d.Unavailable)
+	switch {
+	case d.Open && d.Changes == nil:
+		text.Printf("  Window: disruptions may begin at any time\n")
+	case d.Open:
+		text.Printf("  Window: disruptions may begin until %s\n", d.Changes.UTC().Format(time.RFC3339))
+	case d.Changes == nil:
+		text.Printf("  Window: no disruption may begin: %s\n", d.Closed)
+	default:
+		text.Printf("  Window: no disruption may begin until %s: %s\n", d.Changes.UTC().Format(time.RFC3339), d.Closed)
+	}
+}
+
+// labelUseText says what requires a label.
+func labelUseText(text *cmdutil.Text, use *view.LabelUse) string {
+	var users []string
+	if len(use.Pods) > 0 {
+		users = append(users, fmt.Sprintf("%s (%s)", cmdutil.Count(len(use.Pods), "Pod"), namesText(text, use.Pods)))
+	}
+	if len(use.Volumes) > 0 {
+		users = append(users, fmt.Sprintf("%s (%s)", cmdutil.Count(len(use.Volumes), "PersistentVolume"), namesText(text, use.Volumes)))
+	}
+	return fmt.Sprintf("required node affinity of %s uses label %q as it is on %s (%s); it would not match any more", strings.Join(users, " and of "),
+		use.Label, cmdutil.Count(len(use.Nodes), "node"), namesText(text, use.Nodes))
+}
+
+func drawChanges(text *cmdutil.Text, group *view.NodeChanges) {
+	left := ""
+	if group.Released {
+		left = " (not in the group any more)"
+	}
+	text.Printf("\n  %s%s: %s\n", cmdutil.Count(len(group.Nodes), "node"), left, namesText(text, group.Nodes))
+	if group.Reason != "" {
+		text.Printf("    %s: %s\n", group.State, group.Reason)
+	}
+	if group.Drift {
+		text.Printf("    drift: it was as declared before, and another writer changed it\n")
+	}
+	for _, change := range group.Changes {
+		text.Printf("    %s %-10s %s\n", signs[change.Operation], change.Kind, changeText(text, change))
+	}
+	text.Problems("    ", group.Problems)
+}
+
+func groupSummary(s *view.GroupSummary) string {
+	text := fmt.Sprintf("Nothing to change: %s", cmdutil.Count(s.Nodes, "Node"))
+	if s.ToWrite > 0 {
+		text = fmt.Sprintf("To change: %s of %d", cmdutil.Count(s.ToWrite, "Node"), s.Nodes+s.Released)
+	}
+	return text + countsText([]count{
+		{s.Conflict, "in conflict"}, {s.Refused, "with refused or invalid entries"}, {s.Held, "held"}, {s.Released, "not in the group any more"},
+	})
+}

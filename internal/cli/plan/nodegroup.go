@@ -1,0 +1,191 @@
+package plan
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/cli/cmdutil"
+	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/nodegroup/members"
+	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
+)
+
+// plannedUID is the UID of a NodeGroup that only a file has.
+const plannedUID types.UID = "planned"
+
+// groupNames returns the names of the NodeGroups if the arguments name any.
+func groupNames(args []string) ([]string, error) {
+	if len(args) > 1 && slices.Contains(cmdutil.NodeGroupKind, args[0]) {
+		return args[1:], nil
+	}
+	var names []string
+	for _, arg := range args {
+		if name, found := cmdutil.CutKind(arg, cmdutil.NodeGroupKind); found {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 && len(names) < len(args) {
+		return nil, cmdutil.UsageError("plan MachineSets and NodeGroups with two commands")
+	}
+	return names, nil
+}
+
+// planGroups shows what would change for NodeGroups.
+func (o *options) planGroups(ctx context.Context, c client.Reader, names []string, infos []*resource.Info) error {
+	before, err := cmdutil.NewSnapshot(ctx, c, o.Namespace())
+	if err != nil {
+		return err
+	}
+	after := *before
+	if len(infos) > 0 {
+		if names, err = o.applyGroups(&after, names, infos); err != nil {
+			return err
+		}
+	}
+	list, labels := view.NewNodeGroupPlanList(), make([][]groupplan.LabelChange, len(names))
+	for i, name := range names {
+		item, changes, err := o.planGroup(ctx, before, &after, name)
+		if err != nil {
+			return err
+		}
+		list.Items, labels[i] = append(list.Items, item), changes
+	}
+	if err := o.addLabelUses(ctx, c, list.Items, labels); err != nil {
+		return err
+	}
+	if err := o.output.Print(o.Out, list, func(text *cmdutil.Text) { drawGroups(text, list) }); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(list.Items, func(item *view.NodeGroupPlan) bool { return item.Summary.ToWrite > 0 }) {
+		return cmdutil.ErrChanges
+	}
+	return nil
+}
+
+// applyGroups changes the NodeGroups as applying the files would, and returns the names of those to plan.
+func (o *options) applyGroups(s *cmdutil.Snapshot, names []string, infos []*resource.Info) ([]string, error) {
+	manifests, err := nodeGroups.manifests(o.Options, infos)
+	if err != nil {
+		return nil, err
+	}
+	s.Groups = slices.Clone(s.Groups)
+	all := len(names) == 0
+	for _, manifest := range manifests {
+		warnings, err := manifest.applyGroup(s, metav1.NewTime(o.Now()))
+		for _, warning := range warnings {
+			if err := o.Warn("%s", warning); err != nil {
+				return nil, err
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if all {
+			names = append(names, manifest.content.GetName())
+		}
+	}
+	return names, nil
+}
+
+// applyGroup replaces the NodeGroup of the snapshot by what kubectl apply would make of it, or adds a new one, which is the youngest.
+func (m manifest) applyGroup(s *cmdutil.Snapshot, now metav1.Time) (warnings []string, err error) {
+	declared := &v1alpha1.NodeGroup{}
+	if warnings, err = m.convert(declared); err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(s.Groups, func(group *v1alpha1.NodeGroup) bool { return group.Name == declared.Name })
+	if at < 0 {
+		declared.Status = v1alpha1.NodeGroupStatus{}
+		declared.Generation, declared.UID, declared.CreationTimestamp = 1, plannedUID+types.UID(declared.Name), now
+		s.Groups = append(s.Groups, declared)
+		return warnings, nil
+	}
+	next, more, err := merge(s.Groups[at], m)
+	if err != nil {
+		return nil, err
+	}
+	// The API server ignores what a file says of these.
+	live := s.Groups[at]
+	next.Status, next.UID, next.CreationTimestamp, next.Generation = live.Status, live.UID, live.CreationTimestamp, live.Generation
+	if !equality.Semantic.DeepEqual(live.Spec, next.Spec) {
+		next.Generation++
+	}
+	s.Groups[at] = next
+	return append(warnings, more...), nil
+}
+
+// planGroup returns what would change for a NodeGroup, and what would become of the labels of its Nodes.
+func (o *options) planGroup(ctx context.Context, before, after *cmdutil.Snapshot, name string) (*view.NodeGroupPlan, []groupplan.LabelChange, error) {
+	group, nodes, err := find(ctx, after, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	in := &view.GroupInput{Group: group, Nodes: nodes, Protected: o.protect.Protected(), Now: o.Now()}
+	if o.preview.given() {
+		in.Before = []string{}
+		if earlier, found, err := find(ctx, before, name); err == nil {
+			for i := range found {
+				if found[i].Group != nil && found[i].Group.UID == earlier.UID {
+					in.Before = append(in.Before, found[i].Node.Name)
+				}
+			}
+		}
+	}
+	item, labels := view.NewNodeGroupPlan(in)
+	return item, labels, nil
+}
+
+// find returns a NodeGroup with its Nodes, as the operator finds them.
+func find(ctx context.Context, s *cmdutil.Snapshot, name string) (*members.Group, []members.Assignment, error) {
+	finder := s.Finder()
+	groups, err := finder.Groups(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	known := make([]string, len(groups))
+	for i, group := range groups {
+		if group.Name == name {
+			nodes, err := finder.Nodes(ctx, groups, group.UID)
+			return group, nodes, err
+		}
+		known[i] = group.Name
+	}
+	return nil, nil, cmdutil.NotFound("NodeGroup", name, "the cluster", known)
+}
+
+// addLabelUses adds to each plan the Pods and PersistentVolumes that require labels which would change. Where these may not be read, a warning says
+// so.
+func (o *options) addLabelUses(ctx context.Context, c client.Reader, plans []*view.NodeGroupPlan, labels [][]groupplan.LabelChange) error {
+	affected := map[string]bool{}
+	for _, change := range slices.Concat(labels...) {
+		affected[change.Node] = true
+	}
+	if len(affected) == 0 {
+		return nil
+	}
+	var pods []*corev1.Pod
+	err := cmdutil.Each(ctx, c, "", func(pod *corev1.Pod) {
+		if affected[pod.Spec.NodeName] && groupplan.RequiresLabels(pod) {
+			pods = append(pods, pod)
+		}
+	})
+	if err != nil {
+		return o.Warn("which Pods require labels that would change is unknown: %v", err)
+	}
+	volumes, err := cmdutil.List[*corev1.PersistentVolume](ctx, c, "")
+	if err != nil {
+		return o.Warn("which PersistentVolumes require labels that would change is unknown: %v", err)
+	}
+	for i, p := range plans {
+		p.AddLabelUses(groupplan.LabelUses(labels[i], pods, volumes))
+	}
+	return nil
+}

@@ -1,0 +1,264 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup/members"
+	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// NodeGroupPlanList is what `plan nodegroup/NAME` shows.
+type NodeGroupPlanList struct {
+	TypeMeta
+	Items []*NodeGroupPlan `json:"items"`
+}
+
+// NewNodeGroupPlanList returns the document of `plan nodegroup/NAME`.
+func NewNodeGroupPlanList() *NodeGroupPlanList {
+	return &NodeGroupPlanList{TypeMeta: TypeMeta{APIVersion, "NodeGroupPlanList"}, Items: []*NodeGroupPlan{}}
+}
+
+// NodeGroupPlan is what would change for one NodeGroup.
+type NodeGroupPlan struct {
+	Name       string `json:"name"`
+	Generation int64  `json:"generation,omitempty"`
+	Suspended  bool   `json:"suspended,omitempty"`
+	DryRun     bool   `json:"dryRun,omitempty"`
+	// Joining are the Nodes that a file adds to the group, and Leaving those that it takes from the group.
+	Joining []string `json:"joining,omitempty"`
+	Leaving []string `json:"leaving,omitempty"`
+	// Problems are those of the declaration: entries that no Node gets.
+	Problems []plan.Problem `json:"problems,omitempty"`
+	// Notes are why the group has no Nodes, or shares them with others.
+	Notes []string `json:"notes,omitempty"`
+	// Waves are the Nodes in the order in which a roll-out reaches them. Wave is the first that is not over; one more than there are if all are.
+	Waves []Wave `json:"waves"`
+	Wave  int    `json:"wave"`
+	// Changes are the Nodes with changes or problems; those with equal ones are together.
+	Changes []NodeChanges `json:"changes"`
+	// Disruption is what spec.disruption allows now; nil without it.
+	Disruption *GroupDisruption `json:"disruption,omitempty"`
+	// LabelUses are Pods and PersistentVolumes that require labels which would change.
+	LabelUses []LabelUse   `json:"labelUses,omitempty"`
+	Summary   GroupSummary `json:"summary"`
+}
+
+// Wave is the Nodes that are changed at once.
+type Wave struct {
+	Nodes []string `json:"nodes"`
+	// ToWrite is how many of them would change.
+	ToWrite int `json:"toWrite"`
+}
+
+// NodeChanges is Nodes with the same changes and problems.
+type NodeChanges struct {
+	State  plan.State `json:"state"`
+	Reason string     `json:"reason,omitempty"`
+	// Drift reports whether the Nodes were as declared before and another writer changed them, Released whether they have left the group.
+	Drift    bool           `json:"drift,omitempty"`
+	Released bool           `json:"released,omitempty"`
+	Nodes    []string       `json:"nodes"`
+	Changes  []Change       `json:"changes"`
+	Problems []plan.Problem `json:"problems,omitempty"`
+}
+
+// LabelUse is a label of Nodes that something requires and that would change.
+type LabelUse struct {
+	Label string `json:"label"`
+	// Nodes, Pods and Volumes are names; those of Pods are namespace/name.
+	Nodes   []string `json:"nodes"`
+	Pods    []string `json:"pods,omitempty"`
+	Volumes []string `json:"volumes,omitempty"`
+}
+
+// GroupSummary counts Nodes by state. The states add up to Nodes. Released are Nodes that have left the group and still have something of it.
+type GroupSummary struct {
+	Nodes    int `json:"nodes"`
+	Synced   int `json:"synced"`
+	Pending  int `json:"pending"`
+	Conflict int `json:"conflict"`
+	Refused  int `json:"refused"`
+	Held     int `json:"held"`
+	Released int `json:"released"`
+	// ToWrite are the Nodes that need a patch, those of Released among them.
+	ToWrite int `json:"toWrite"`
+}
+
+// GroupInput is what NewNodeGroupPlan depends on.
+type GroupInput struct {
+	Group *members.Group
+	// Nodes are those of the group, with those whose record names it.
+	Nodes []members.Assignment
+	// Before are the names of the Nodes that the group of the cluster has, if a file changes it; nil otherwise.
+	Before    []string
+	Protected ownership.Protected
+	Now       time.Time
+}
+
+// NewNodeGroupPlan returns what would change for a NodeGroup, as the operator decides it, and what would become of the labels of its Nodes.
+func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, []groupplan.LabelChange) {
+	decided := members.PlanInput(in.Group, in.Nodes, in.Protected, in.Now)
+	decision := groupplan.Decide(decided)
+	spec := &in.Group.Spec
+	out := &NodeGroupPlan{
+		Name: in.Group.Name, Generation: in.Group.Generation, Suspended: spec.Suspend, DryRun: spec.DryRun, Problems: in.Group.Declaration.Problems,
+		Waves: []Wave{}, Wave: decision.Wave, Changes: []NodeChanges{}, Disruption: disruptionOf(in),
+	}
+	for _, condition := range decision.Conditions {
+		invalid, overlaps := condition.Reason == groupplan.ReasonInvalidSelector, condition.Reason == groupplan.ReasonOverlapping
+		if invalid || overlaps {
+			out.Notes = append(out.Notes, condition.Message)
+		}
+	}
+	var names []string
+	for _, wave := range decided.Waves() {
+		shown := Wave{Nodes: []string{}}
+		for i := range wave {
+			shown.Nodes = append(shown.Nodes, wave[i].Name)
+			shown.ToWrite += one(wave[i].Metadata.Change.Write)
+		}
+		out.Waves, names = append(out.Waves, shown), append(names, shown.Nodes...)
+	}
+	if in.Before != nil {
+		out.Joining, out.Leaving = without(names, in.Before), without(in.Before, names)
+	}
+	labels := out.addNodes(in.Nodes, decided)
+	c := decision.Counts
+	out.Summary = GroupSummary{
+		Nodes: int(c.Nodes), Synced: int(c.Synced), Pending: int(c.Pending), Conflict: int(c.Conflicts), Refused: int(c.Refused), Held: int(c.Held),
+		Released: len(decided.Released), ToWrite: out.Summary.ToWrite,
+	}
+	return out, labels
+}
+
+// without returns the names of the first list that are not in the second, sorted.
+func without(names, others []string) []string {
+	slices.Sort(others)
+	var left []string
+	for _, name := range names {
+		if _, found := slices.BinarySearch(others, name); !found {
+			left = append(left, name)
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
+// addNodes adds the changes of all Nodes, and returns those of their labels.
+func (p *NodeGroupPlan) addNodes(nodes []members.Assignment, decided *groupplan.Input) (labels []groupplan.LabelChange) {
+	byName := make(map[string]*corev1.Node, len(nodes))
+	for i := range nodes {
+		byName[nodes[i].Node.Name] = nodes[i].Node
+	}
+	index := map[string]int{}
+	add := func(list []groupplan.Node, released bool) {
+		for i := range list {
+			node, decision := byName[list[i].Name], &list[i].Metadata
+			p.addNode(index, node, decision, released)
+			if result := decision.Change.Results[ownership.Label]; result.Changed() {
+				labels = append(labels, groupplan.LabelChange{Node: node.Name, Before: node.Labels, After: ownership.Apply(node.Labels, result)})
+			}
+		}
+	}
+	add(decided.Nodes, false)
+	add(decided.Released, true)
+	slices.SortStableFunc(p.Changes, func(a, b NodeChanges) int {
+		return cmp.Or(min(len(b.Changes), 1)-min(len(a.Changes), 1), len(b.Nodes)-len(a.Nodes))
+	})
+	return labels
+}
+
+// addNode adds the changes of one Node to those that are equal.
+func (p *NodeGroupPlan) addNode(index map[string]int, node *corev1.Node, decision *plan.GroupDecision, released bool) {
+	changes := NodeChanges{
+		State: decision.State, Reason: decision.Reason, Drift: decision.Drift, Released: released, Nodes: []string{},
+		Changes: append([]Change{}, changesForGroup(node, decision.Change)...),
+	}
+	for _, problem := range decision.Problems {
+		if !slices.Contains(p.Problems, problem) {
+			changes.Problems = append(changes.Problems, problem)
+		}
+	}
+	p.Summary.ToWrite += one(decision.Change.Write)
+	quiet := changes.State == plan.Synced || changes.State == plan.RefusedState
+	if len(changes.Changes) == 0 && len(changes.Problems) == 0 && (quiet || released) {
+		return
+	}
+	signature, err := json.Marshal(changes)
+	if err != nil {
+		panic(fmt.Sprintf("changes of strings and booleans do not marshal: %v", err))
+	}
+	at, found := index[string(signature)]
+	if !found {
+		at = len(p.Changes)
+		index[string(signature)], p.Changes = at, append(p.Changes, changes)
+	}
+	p.Changes[at].Nodes = append(p.Changes[at].Nodes, node.Name)
+}
+
+// AddLabelUses adds what requires the labels that would change.
+func (p *NodeGroupPlan) AddLabelUses(uses []groupplan.LabelUse) {
+	for i := range uses {
+		use := &uses[i]
+		for _, key := range use.Keys {
+			at := slices.IndexFunc(p.LabelUses, func(known LabelUse) bool { return known.Label == key })
+			if at < 0 {
+				at, p.LabelUses = len(p.LabelUses), append(p.LabelUses, LabelUse{Label: key, Nodes: []string{}})
+			}
+			p.LabelUses[at].add(use)
+		}
+	}
+	slices.SortFunc(p.LabelUses, func(a, b LabelUse) int { return cmp.Compare(a.Label, b.Label) })
+}
+
+func (u *LabelUse) add(use *groupplan.LabelUse) {
+	if !slices.Contains(u.Nodes, use.Node) {
+		u.Nodes = append(u.Nodes, use.Node)
+	}
+	if use.Pod != nil {
+		u.Pods = append(u.Pods, use.Pod.Namespace+"/"+use.Pod.Name)
+	}
+	if use.Volume != nil && !slices.Contains(u.Volumes, use.Volume.Name) {
+		u.Volumes = append(u.Volumes, use.Volume.Name)
+	}
+}
+
+// NodeGroupStatus is a NodeGroup in `status`.
+type NodeGroupStatus struct {
+	Name        string         `json:"name"`
+	Nodes       int32          `json:"nodes"`
+	Synced      int32          `json:"synced"`
+	Pending     int32          `json:"pending"`
+	Conflicts   int32          `json:"conflicts"`
+	Refused     int32          `json:"refused"`
+	Held        int32          `json:"held"`
+	Unavailable int32          `json:"unavailable"`
+	Budget      *int32         `json:"budget,omitempty"`
+	Phase       v1alpha1.Phase `json:"phase,omitempty"`
+	Wave        string         `json:"wave,omitempty"`
+	Message     string         `json:"message,omitempty"`
+	Created     time.Time      `json:"created"`
+}
+
+// NewNodeGroupStatus returns what a NodeGroup reports of itself.
+func NewNodeGroupStatus(group *v1alpha1.NodeGroup) NodeGroupStatus {
+	s := &group.Status
+	out := NodeGroupStatus{
+		Name: group.Name, Nodes: s.Nodes, Synced: s.Synced, Pending: s.Pending, Conflicts: s.Conflicts, Refused: s.Refused, Held: s.Held,
+		Unavailable: s.Unavailable, Budget: s.Budget, Phase: s.Phase, Message: condition(group, v1alpha1.ConditionReady).Message,
+		Created: group.CreationTimestamp.Time,
+	}
+	if s.Rollout != nil {
+		out.Wave = s.Rollout.Wave
+	}
+	return out
+}

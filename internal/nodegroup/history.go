@@ -25,8 +25,8 @@ type historyState struct {
 	problem string
 }
 
-// keepHistory keeps what the group declares for kubectl drover rollout undo. What is not rolled out is not kept: edits of a group that is suspended do
-// not drive out the revisions that Nodes have carried. A failure does not hold up the roll-out.
+// keepHistory keeps what the group declares for kubectl drover rollout undo. What is not rolled out is not kept: edits of a group that is suspended
+// do not drive out the revisions that Nodes have carried. A failure does not hold up the roll-out.
 func (rc *reconciliation) keepHistory(ctx context.Context, requeue *controller.Requeue) {
 	spec, state := &rc.group.Spec, &rc.state.history
 	switch {

@@ -87,8 +87,8 @@ func (b *builder) maintenanceDependencies() (*maintenance.Dependencies, error) {
 	}, nil
 }
 
-// ownNamespace returns the operator's own namespace, where node-maintenance-operator of the kubevirt group has its leases, and Drover the histories of
-// NodeGroups.
+// ownNamespace returns the operator's own namespace, where node-maintenance-operator of the kubevirt group has its leases, and Drover the histories
+// of NodeGroups.
 func ownNamespace() string {
 	if name := os.Getenv(namespaceVariable); name != "" {
 		return name

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 )
@@ -34,7 +35,12 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 
 // input returns what is decided on.
 func (rc *reconciliation) input() *plan.Input {
-	in := members.PlanInput(rc.group, rc.nodes, rc.options.Protected, rc.now)
+	in := members.PlanInput(rc.group, rc.nodes, rc.now, rc.decideMetadata)
 	in.Defaults = rc.options.Rollout
 	return in
+}
+
+// decideMetadata decides what a Node is to carry.
+func (rc *reconciliation) decideMetadata(assignment *members.Assignment) metadataplan.GroupDecision {
+	return metadataplan.DecideGroup(assignment.Input(rc.options.Protected, rc.now))
 }

@@ -106,7 +106,9 @@ type GroupInput struct {
 
 // NewNodeGroupPlan returns what would change for a NodeGroup, as the operator decides it, and what would become of the labels of its Nodes.
 func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, []groupplan.LabelChange) {
-	decided := members.PlanInput(in.Group, in.Nodes, in.Protected, in.Now)
+	decided := members.PlanInput(in.Group, in.Nodes, in.Now, func(assignment *members.Assignment) plan.GroupDecision {
+		return plan.DecideGroup(assignment.Input(in.Protected, in.Now))
+	})
 	decision := groupplan.Decide(decided)
 	spec := &in.Group.Spec
 	out := &NodeGroupPlan{

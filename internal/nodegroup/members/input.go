@@ -10,16 +10,17 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// PlanInput returns what the roll-out of a group is decided on. nodes are those that Finder.Nodes returns for it.
-func PlanInput(group *Group, nodes []Assignment, protected ownership.Protected, now time.Time) *plan.Input {
+// PlanInput returns what the roll-out of a group is decided on. nodes are those that Finder.Nodes returns for it, and decide says what each of them
+// is to carry.
+func PlanInput(group *Group, nodes []Assignment, now time.Time, decide func(*Assignment) metadataplan.GroupDecision) *plan.Input {
 	in := &plan.Input{Group: group.NodeGroup, SelectorError: group.Err, Declaration: group.Declaration, Now: now}
 	for i := range nodes {
 		assignment := &nodes[i]
 		switch {
 		case assignment.Group != nil && assignment.Group.UID == group.UID:
-			in.Nodes = append(in.Nodes, assignment.planNode(group, protected, now))
+			in.Nodes = append(in.Nodes, assignment.planNode(group, decide(assignment)))
 		case assignment.Recorded != nil && assignment.Recorded.UID == group.UID:
-			in.Released = append(in.Released, assignment.planNode(group, protected, now))
+			in.Released = append(in.Released, assignment.planNode(group, decide(assignment)))
 		}
 		in.Overlaps = append(in.Overlaps, assignment.overlaps(group)...)
 	}
@@ -45,11 +46,10 @@ func (m *Assignment) overlaps(of *Group) []plan.Overlap {
 	return overlaps
 }
 
-func (m *Assignment) planNode(of *Group, protected ownership.Protected, now time.Time) plan.Node {
+func (m *Assignment) planNode(of *Group, metadata metadataplan.GroupDecision) plan.Node {
 	node := m.Node
 	out := plan.Node{
-		Name: node.Name, Zone: node.Labels[corev1.LabelTopologyZone], Created: node.CreationTimestamp.Time,
-		Metadata: metadataplan.DecideGroup(m.Input(protected, now)),
+		Name: node.Name, Zone: node.Labels[corev1.LabelTopologyZone], Created: node.CreationTimestamp.Time, Metadata: metadata,
 	}
 	if m.Recorded != nil && m.Recorded.UID == of.UID {
 		out.Owned = recordedKeys(node)

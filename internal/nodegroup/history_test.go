@@ -1,0 +1,77 @@
+package nodegroup
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/nodegroup/history"
+	"github.com/drover-io/drover/internal/nodegroup/members"
+)
+
+func TestKeepHistory(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := appsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	requests := &apitest.Requests{Fail: map[string]error{}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(requests.Interceptors()).Build()
+	recorder := record.NewFakeRecorder(10)
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "batch", UID: "uid", Generation: 1}}
+	rc := &reconciliation{
+		Reconciler: &Reconciler{Dependencies: Dependencies{
+			Recorder: recorder, History: &history.Store{Reader: c, Writer: c, Namespace: "drover-system", Owner: FieldOwner},
+		}},
+		observation: &observation{group: members.Parse(group)}, state: &groupState{}, now: time.Now(),
+	}
+	const create = "create ControllerRevision"
+	declare := func(value string) func() {
+		return func() {
+			group.Generation++
+			group.Spec.Metadata = &v1alpha1.Metadata{Annotations: map[string]v1alpha1.AnnotationValue{"a": v1alpha1.AnnotationValue(value)}}
+		}
+	}
+	denied := apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "x", nil)
+	conflict := apierrors.NewConflict(appsv1.Resource("controllerrevisions"), "x", nil)
+	for _, step := range []struct {
+		name           string
+		change         func()
+		writes, events string
+		again          time.Duration
+	}{
+		{"a new group", func() {}, create, "", 0},
+		{"at rest", func() {}, "", "", 0},
+		{"another generation with the same metadata", func() { group.Generation++ }, "", "", 0},
+		{"a change while suspended", func() { group.Spec.Suspend = true; declare("1")() }, "", "", 0},
+		{"a change while tried out", func() { group.Spec.Suspend, group.Spec.DryRun = false, true; declare("2")() }, "", "", 0},
+		{"rolled out", func() { group.Spec.DryRun = false }, create, "", 0},
+		{"too large", declare(strings.Repeat("x", history.MaxData)), "", EventHistoryNotKept, 0},
+		{"denied", func() { requests.Fail[create] = denied; declare("3")() }, create, EventHistoryNotKept, controller.RetryDenied},
+		{"denied, too early", func() { rc.now = rc.now.Add(time.Second) }, "", "", controller.RetryDenied - time.Second},
+		{"denied again", func() { rc.now = rc.now.Add(controller.RetryDenied) }, create, "", controller.RetryDenied},
+		{"a conflict", func() {
+			rc.now, requests.Fail[create] = rc.now.Add(controller.RetryDenied), conflict
+		}, create, "", controller.CatchUp},
+		{"allowed", func() { rc.now = rc.now.Add(controller.CatchUp); delete(requests.Fail, create) }, create, "", 0},
+		{"being deleted", func() { group.DeletionTimestamp = &metav1.Time{}; declare("4")() }, "", "", 0},
+	} {
+		step.change()
+		requests.Writes = nil
+		var requeue controller.Requeue
+		rc.keepHistory(t.Context(), &requeue)
+		writes, events := strings.Join(requests.Writes, ","), strings.Join(apitest.Reasons(recorder), ",")
+		if writes != step.writes || events != step.events || requeue.Delay() != step.again {
+			t.Errorf("%s: writes %q, events %q, again in %s", step.name, writes, events, requeue.Delay())
+		}
+	}
+}

@@ -207,9 +207,12 @@ func TestRolloutPauseAndResume(t *testing.T) {
 		suspended   bool
 		resumed     string
 	}{
-		"pause":             {nil, "pause nodegroup/batch", "nodegroup.drover.dev/batch paused\n", "", true, ""},
-		"pause, dry run":    {nil, "pause nodegroup/batch --dry-run", "nodegroup.drover.dev/batch paused (dry run)\n", "", false, ""},
-		"pause, as a name":  {nil, "pause ng/batch -o name", "nodegroup.drover.dev/batch\n", "", true, ""},
+		"pause":            {nil, "pause nodegroup/batch", "nodegroup.drover.dev/batch paused\n", "", true, ""},
+		"pause, dry run":   {nil, "pause nodegroup/batch --dry-run", "nodegroup.drover.dev/batch paused (dry run)\n", "", false, ""},
+		"pause, as a name": {nil, "pause ng/batch -o name", "nodegroup.drover.dev/batch\n", "", true, ""},
+		"pause, a document": {
+			nil, "pause ng/batch --dry-run -o jsonpath={.metadata.name}:{.spec.suspend}", "batch:true", "", false, "",
+		},
 		"pause again":       {suspended, "pause ng/batch", "", `nodegroups.drover.dev "batch" is already paused`, true, ""},
 		"resume":            {suspended, "resume nodegroup batch", "nodegroup.drover.dev/batch resumed\n", "", false, ""},
 		"resume, stopped":   {stopped, "resume ng/batch", "nodegroup.drover.dev/batch resumed\n", "", false, "2026-09-01T12:01:00Z"},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,9 +73,29 @@ func (d *DryRunFlag) Patch(ctx context.Context, c client.Client, object client.O
 	if err != nil {
 		return fmt.Errorf("rendering the patch: %w", err)
 	}
+	if d.Mode == dryRunClient {
+		return patchLocally(object, content)
+	}
 	return d.Send(c, func(c client.Client) error {
 		return c.Patch(ctx, object, client.RawPatch(types.MergePatchType, content), FieldManager)
 	})
+}
+
+// patchLocally makes of an object what a merge patch would, so that it can be shown.
+func patchLocally(object client.Object, patch []byte) error {
+	before, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("rendering the object: %w", err)
+	}
+	after, err := jsonpatch.MergePatch(before, patch)
+	if err != nil {
+		return fmt.Errorf("patching the object: %w", err)
+	}
+	reflect.ValueOf(object).Elem().SetZero()
+	if err := json.Unmarshal(after, object); err != nil {
+		return fmt.Errorf("reading the patched object: %w", err)
+	}
+	return nil
 }
 
 // NameOf returns the name of an object as kubectl prints it.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -87,7 +88,7 @@ func sameMachines(live []metav1.PartialObjectMetadata, members []plan.Member) bo
 func sameMarks(ctx context.Context, live []metav1.PartialObjectMetadata, members []plan.Member) bool {
 	marked := map[types.UID]bool{}
 	for i := range live {
-		marked[live[i].UID] = plan.Marked(&machinev1beta1.Machine{ObjectMeta: live[i].ObjectMeta})
+		marked[live[i].UID] = machineapi.IsMarked(&machinev1beta1.Machine{ObjectMeta: live[i].ObjectMeta})
 	}
 	for i := range members {
 		if member := &members[i]; marked[member.Machine.UID] != member.Marked {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineset/plan"
 )
 
@@ -95,7 +96,7 @@ func TestDelete_UnansweredRequests(t *testing.T) {
 	s.lose = nil
 	s.clock.SetTime(start.Add(time.Minute))
 	s.cached.Reader = split{s.client, s.cached.Reader}
-	edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{plan.DeleteAnnotation: ""} })
+	edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{machineapi.DeleteAnnotation: ""} })
 	if result := s.reconciles(""); result.RequeueAfter != controller.CatchUp {
 		t.Errorf("again in %s", result.RequeueAfter)
 	}
@@ -111,7 +112,7 @@ func TestDelete_MachinesOfOtherAPI(t *testing.T) {
 	s := newFixture(t, Options{}, pool(2)...)
 	s.settle()
 	edit(s, s.machine("b"), func(m *machinev1beta1.Machine) {
-		m.Annotations = map[string]string{plan.DeleteAnnotation: ""}
+		m.Annotations = map[string]string{machineapi.DeleteAnnotation: ""}
 		m.Status.AuthoritativeAPI = machinev1beta1.MachineAuthorityClusterAPI
 	})
 	s.resize(1)
@@ -225,7 +226,7 @@ func TestDelete_CacheWithoutMark(t *testing.T) {
 	both(t, func(s *fixture, _ bool) {
 		s.settle()
 		s.freezeMachines()
-		edit(s, s.machine("c"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{plan.DeleteAnnotation: "yes"} })
+		edit(s, s.machine("c"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{machineapi.DeleteAnnotation: "yes"} })
 		s.resize(2)
 		s.waits()
 		s.thaw()
@@ -235,7 +236,7 @@ func TestDelete_CacheWithoutMark(t *testing.T) {
 		}
 		// All of them go, whatever is marked: nothing has to be asked.
 		s.freezeMachines()
-		edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{plan.DeleteAnnotation: "yes"} })
+		edit(s, s.machine("b"), func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{machineapi.DeleteAnnotation: "yes"} })
 		s.resize(0)
 		s.reconciles("delete Machine/a, delete Machine/b, status MachineSet/web")
 	}, func() []client.Object { return pool(3) })

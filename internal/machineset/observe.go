@@ -87,7 +87,9 @@ func (rc *reconciliation) listLive(ctx context.Context) ([]metav1.PartialObjectM
 		}
 		for _, item := range live.Items {
 			if membership.Relation(&item) == machineapi.Owned {
-				maps.DeleteFunc(item.Annotations, func(key, _ string) bool { return key != plan.DeleteAnnotation && key != plan.OldDeleteAnnotation })
+				maps.DeleteFunc(item.Annotations, func(key, _ string) bool {
+					return key != machineapi.DeleteAnnotation && key != machineapi.OldDeleteAnnotation
+				})
 				item.ManagedFields = nil
 				machines = append(machines, item)
 			}

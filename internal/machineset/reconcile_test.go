@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
@@ -84,7 +85,7 @@ func TestReconcile_Scale(t *testing.T) {
 // The cluster-autoscaler marks a Machine and takes one off the scale.
 func TestReconcile_DeletesMarkedMachine(t *testing.T) {
 	for _, policy := range []string{"", "Random", "Newest", "Oldest"} {
-		for _, annotation := range []string{plan.DeleteAnnotation, plan.OldDeleteAnnotation} {
+		for _, annotation := range []string{machineapi.DeleteAnnotation, machineapi.OldDeleteAnnotation} {
 			for _, value := range []string{"", "true"} {
 				objects := append(pool(3), machineOf("younger", func(m *machinev1beta1.Machine) { m.CreationTimestamp = metav1.NewTime(start) }),
 					machineOf("without-a-node", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }))

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/expectations"
-	"github.com/drover-io/drover/internal/machineset/plan"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -99,7 +99,7 @@ func TestWatches_Machine(t *testing.T) {
 	}{
 		{"nothing", nil, nil, ""},
 		{"the state that a provider writes", nil, func(m *machinev1beta1.Machine) { m.Annotations["machine.openshift.io/instance-state"] = "running" }, ""},
-		{"a mark", nil, func(m *machinev1beta1.Machine) { m.Annotations[plan.DeleteAnnotation] = "" }, ""},
+		{"a mark", nil, func(m *machinev1beta1.Machine) { m.Annotations[machineapi.DeleteAnnotation] = "" }, ""},
 		{"its Node", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }, nil, "web+100ms"},
 		{"an error", nil, func(m *machinev1beta1.Machine) { m.Status.ErrorMessage = new("no") }, "web+100ms"},
 		{"its labels", relabel, nil, "web"},

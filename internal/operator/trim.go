@@ -19,6 +19,7 @@ import (
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	healthcheckplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
+	"github.com/drover-io/drover/internal/machineapi"
 	machinesetplan "github.com/drover-io/drover/internal/machineset/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/history"
@@ -48,8 +49,8 @@ var cachedAnnotations = map[string]int{
 	machineplan.AnnotationDrainTimeout:        maxAnnotation,
 	machineplan.AnnotationSkipQuorum:          maxAnnotation,
 	machineplan.AnnotationNodeDeletionTimeout: maxAnnotation,
-	machinesetplan.DeleteAnnotation:           maxAnnotation,
-	machinesetplan.OldDeleteAnnotation:        maxAnnotation,
+	machineapi.DeleteAnnotation:               maxAnnotation,
+	machineapi.OldDeleteAnnotation:            maxAnnotation,
 	machinesetplan.AttemptAnnotation:          maxAnnotation,
 	healthcheckplan.SkipAnnotation:            maxAnnotation,
 	healthcheckplan.ClusterAPISkipAnnotation:  maxAnnotation,

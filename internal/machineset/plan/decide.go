@@ -14,15 +14,9 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 )
 
-// Annotations that the controller reads; it writes AttemptAnnotation.
-const (
-	// DeleteAnnotation marks the Machine that is to be deleted next; its value does not matter. OldDeleteAnnotation is its former name.
-	DeleteAnnotation    = "machine.openshift.io/delete-machine"
-	OldDeleteAnnotation = "machine.openshift.io/cluster-api-delete-machine"
-	// AttemptAnnotation is set on a Machine that replaces a failed one: how many failed in a row before it. The backoff is computed from it, so that
-	// it survives the process.
-	AttemptAnnotation = "drover.dev/replacement-attempt"
-)
+// AttemptAnnotation is set on a Machine that replaces a failed one: how many failed in a row before it. The backoff is computed from it, so that it
+// survives the process.
+const AttemptAnnotation = "drover.dev/replacement-attempt"
 
 // Burst is how many Machines one reconciliation creates or deletes at most. The status reports progress before the next ones follow.
 const Burst = 500

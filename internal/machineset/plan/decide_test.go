@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/paused"
 )
 
@@ -44,7 +45,7 @@ func TestDecide(t *testing.T) {
 		{"another API's and not selected", 2, three(relabel, migrated), nil, "members [a c]"},
 		{"another API's counts", 3, three(migrated), nil, "members [a b c]"},
 		{"another API's goes last, and not by this one's hand", 0, three(migrated), nil, "members [a b c] delete [a c] withheld [b]"},
-		{"another API's, and marked: no other one is deleted instead", 2, three(migrated, annotated(DeleteAnnotation, "")), nil,
+		{"another API's, and marked: no other one is deleted instead", 2, three(migrated, annotated(machineapi.DeleteAnnotation, "")), nil,
 			"members [a b c] withheld [b]"},
 		{"paused", 5, append(three(loose), machineOf("d", relabel)),
 			func(in *Input) { in.Set.Annotations = map[string]string{paused.ClusterAPIAnnotation: ""} }, "members [a c]"},
@@ -115,7 +116,7 @@ func TestDecide_Burst(t *testing.T) {
 	for i := range Burst + 10 {
 		machines = append(machines, machineOf(fmt.Sprintf("m%03d", i)))
 	}
-	machines[7].Annotations[DeleteAnnotation] = ""
+	machines[7].Annotations[machineapi.DeleteAnnotation] = ""
 	d := Decide(inputOf(setOf(3), machines...))
 	if len(d.Delete) != Burst || d.Delete[0].Name != "m007" {
 		t.Errorf("deletes %d at once, %s first", len(d.Delete), d.Delete[0].Name)

@@ -57,7 +57,9 @@ type Member struct {
 func (m *Member) Available(now time.Time) bool { return m.Ready && !m.AvailableAt.After(now) }
 
 func memberOf(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, nodes map[string]*corev1.Node) Member {
-	m := Member{Machine: machine, Marked: Marked(machine), Failed: failed(machine), Labelled: true, OtherAPI: ofOtherAPI(machine)}
+	m := Member{
+		Machine: machine, Marked: machineapi.IsMarked(machine), Failed: machineapi.HasFailed(machine), Labelled: true, OtherAPI: ofOtherAPI(machine),
+	}
 	for key, value := range set.Spec.Template.Labels {
 		if got, ok := machine.Labels[key]; !ok || got != value {
 			m.Labelled = false
@@ -88,23 +90,6 @@ func readiness(node *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// Marked reports whether an annotation marks a Machine as the next to delete. An annotation without a value counts, too: machine-api-operator
-// ignores it, and deletes another Machine.
-func Marked(machine *machinev1beta1.Machine) bool {
-	_, now := machine.Annotations[DeleteAnnotation]
-	_, before := machine.Annotations[OldDeleteAnnotation]
-	return now || before
-}
-
-func failed(machine *machinev1beta1.Machine) bool {
-	s := &machine.Status
-	return s.ErrorReason != nil && *s.ErrorReason != "" || s.ErrorMessage != nil && *s.ErrorMessage != "" || inPhaseFailed(machine)
-}
-
-func inPhaseFailed(machine *machinev1beta1.Machine) bool {
-	return machine.Status.Phase != nil && *machine.Status.Phase == machinev1beta1.PhaseFailed
-}
-
 func ofOtherAPI(machine *machinev1beta1.Machine) bool {
 	api := machine.Status.AuthoritativeAPI
 	return api != "" && api != machinev1beta1.MachineAuthorityMachineAPI
@@ -130,6 +115,7 @@ func SameReadiness(before, after *corev1.Node) bool {
 
 // SameHealth reports whether two versions of a Machine are equal in everything that matters to its MachineSet, labels and owners aside.
 func SameHealth(before, after *machinev1beta1.Machine) bool {
-	return machineapi.NodeName(before) == machineapi.NodeName(after) && fault(before) == fault(after) && failed(before) == failed(after) &&
-		inPhaseFailed(before) == inPhaseFailed(after) && ofOtherAPI(before) == ofOtherAPI(after) && Paused(before) == Paused(after)
+	return machineapi.NodeName(before) == machineapi.NodeName(after) && fault(before) == fault(after) &&
+		machineapi.HasFailed(before) == machineapi.HasFailed(after) && machineapi.IsInPhaseFailed(before) == machineapi.IsInPhaseFailed(after) &&
+		ofOtherAPI(before) == ofOtherAPI(after) && Paused(before) == Paused(after)
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/paused"
 )
 
@@ -71,10 +72,10 @@ func TestMemberOf(t *testing.T) {
 		{"a label of the template is another", func(m *machinev1beta1.Machine) { m.Labels["tier"] = "back" }, with(func(m *Member) { m.Labelled = false })},
 		{"no Node", noNode, Member{Labelled: true}},
 		{"a Node that is gone", func(m *machinev1beta1.Machine) { m.Status.NodeRef.Name = "gone" }, Member{Labelled: true, Linked: true}},
-		{"marked", annotated(DeleteAnnotation, "yes"), with(func(m *Member) { m.Marked = true })},
-		{"marked without a value", annotated(DeleteAnnotation, ""), with(func(m *Member) { m.Marked = true })},
-		{"marked the old way", annotated(OldDeleteAnnotation, "yes"), with(func(m *Member) { m.Marked = true })},
-		{"marked the old way, without a value", annotated(OldDeleteAnnotation, ""), with(func(m *Member) { m.Marked = true })},
+		{"marked", annotated(machineapi.DeleteAnnotation, "yes"), with(func(m *Member) { m.Marked = true })},
+		{"marked without a value", annotated(machineapi.DeleteAnnotation, ""), with(func(m *Member) { m.Marked = true })},
+		{"marked the old way", annotated(machineapi.OldDeleteAnnotation, "yes"), with(func(m *Member) { m.Marked = true })},
+		{"marked the old way, without a value", annotated(machineapi.OldDeleteAnnotation, ""), with(func(m *Member) { m.Marked = true })},
 		{"annotated otherwise", annotated("machine.openshift.io/instance-state", "running"), full},
 		{"an error's reason", withError("CreateError", ""), with(func(m *Member) { m.Failed = true })},
 		{"an error's message", withError("", "no"), with(func(m *Member) { m.Failed = true })},

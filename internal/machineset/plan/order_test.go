@@ -7,6 +7,8 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/internal/machineapi"
 )
 
 func memberList(machines []*machinev1beta1.Machine, nodes map[string]*corev1.Node) []Member {
@@ -30,8 +32,8 @@ func TestDeleteOrder(t *testing.T) {
 		machineOf("bare-old", aged(47*time.Hour), noNode),
 		machineOf("failed-new", aged(time.Second), withError("CreateError", "no")),
 		machineOf("failed-old", aged(46*time.Hour), inPhase("Failed")),
-		machineOf("marked", aged(13*time.Hour), annotated(DeleteAnnotation, "")),
-		machineOf("marked-old", aged(45*time.Hour), annotated(OldDeleteAnnotation, "yes")),
+		machineOf("marked", aged(13*time.Hour), annotated(machineapi.DeleteAnnotation, "")),
+		machineOf("marked-old", aged(45*time.Hour), annotated(machineapi.OldDeleteAnnotation, "yes")),
 		machineOf("of-another-api", aged(49*time.Hour), migrated, withError("CreateError", "no")),
 	}
 	nodes := map[string]*corev1.Node{}
@@ -73,7 +75,7 @@ func TestDeleteOrder_MarkedFirst(t *testing.T) {
 			machineOf("a-new", aged(0)), machineOf("b-in-the-future", aged(-time.Hour)), machineOf("c-ageless", aged(0), func(m *machinev1beta1.Machine) {
 				m.CreationTimestamp.Reset()
 			}),
-			machineOf("failed", inPhase("Failed"), noNode), machineOf("z-marked", annotated(DeleteAnnotation, "true")),
+			machineOf("failed", inPhase("Failed"), noNode), machineOf("z-marked", annotated(machineapi.DeleteAnnotation, "true")),
 		}, nil)
 		ordered, err := DeleteOrder(policy, members)
 		if err != nil || ordered[0].Machine.Name != "z-marked" || ordered[1].Machine.Name != "failed" {

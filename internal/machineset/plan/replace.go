@@ -7,6 +7,8 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+
+	"github.com/drover-io/drover/internal/machineapi"
 )
 
 // The backoff of replacements that fail again counts from the creation of the failed Machine.
@@ -36,7 +38,7 @@ func (d *Decision) replace(now time.Time) {
 		m := &d.Members[i]
 		attempts := Attempts(m.Machine)
 		switch {
-		case inPhaseFailed(m.Machine):
+		case machineapi.IsInPhaseFailed(m.Machine):
 			// A Machine that Drover may not delete delays the others all the same: it probably failed for the same reason.
 			streak, hold = max(streak, attempts), latest(hold, due(m.Machine, attempts))
 			if !m.OtherAPI && !Paused(m.Machine) {

@@ -1,0 +1,28 @@
+package machineapi
+
+import machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+
+// DeleteAnnotation marks the Machine of a MachineSet that is to be deleted next; its value does not matter. OldDeleteAnnotation is its former name.
+const (
+	DeleteAnnotation    = "machine.openshift.io/delete-machine"
+	OldDeleteAnnotation = "machine.openshift.io/cluster-api-delete-machine"
+)
+
+// IsMarked reports whether an annotation marks a Machine as the next to delete. An annotation without a value counts, too: machine-api-operator
+// ignores it, and deletes another Machine.
+func IsMarked(machine *machinev1beta1.Machine) bool {
+	_, now := machine.Annotations[DeleteAnnotation]
+	_, before := machine.Annotations[OldDeleteAnnotation]
+	return now || before
+}
+
+// HasFailed reports whether a Machine has an error, or is in the phase Failed.
+func HasFailed(machine *machinev1beta1.Machine) bool {
+	s := &machine.Status
+	return s.ErrorReason != nil && *s.ErrorReason != "" || s.ErrorMessage != nil && *s.ErrorMessage != "" || IsInPhaseFailed(machine)
+}
+
+// IsInPhaseFailed reports whether a Machine is in the phase Failed, which it does not leave.
+func IsInPhaseFailed(machine *machinev1beta1.Machine) bool {
+	return machine.Status.Phase != nil && *machine.Status.Phase == machinev1beta1.PhaseFailed
+}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -156,6 +157,8 @@ func (rc *reconciliation) newMachine(name string) *machinev1beta1.Machine {
 		Spec: *template.Spec.DeepCopy(),
 	}
 	maps.Copy(machine.Annotations, template.Annotations)
+	delete(machine.Annotations, machineapi.ReplacingAnnotation)
+	machine.Annotations[machineapi.TemplateHashAnnotation] = machineapi.TemplateOf(rc.set).Hash()
 	if rc.options.Adopt != nil {
 		rc.options.Adopt(rc.set, machine)
 	}

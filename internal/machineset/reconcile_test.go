@@ -42,7 +42,10 @@ func TestReconcile_NewMachineSet(t *testing.T) {
 	machine := s.machine("web-00001")
 	want := machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "machines", Name: "web-00001", GenerateName: "web-",
-		Labels: map[string]string{"pool": "web", "tier": "front"}, Annotations: map[string]string{"note": "from the template"},
+		Labels: map[string]string{"pool": "web", "tier": "front"},
+		Annotations: map[string]string{
+			"note": "from the template", machineapi.TemplateHashAnnotation: machineapi.TemplateOf(setOf(3)).Hash(),
+		},
 		Finalizers: []string{"machine.machine.openshift.io"},
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: "web", UID: "uid-of-web",

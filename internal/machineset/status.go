@@ -17,7 +17,8 @@ import (
 // updateStatus writes the status as it is after what has been applied.
 func (rc *reconciliation) updateStatus(ctx context.Context, decision *plan.Decision, applied *outcome) outcome {
 	o := &plan.Observation{
-		Set: rc.set, Problem: decision.Problem, Selector: decision.Selector, Create: rc.createFailure(), Scale: rc.scaleFailure(decision), Now: rc.now,
+		Set: rc.set, Problem: decision.Problem, Selector: decision.Selector, Surge: decision.Surge,
+		Create: rc.createFailure(), Scale: rc.scaleFailure(decision), Now: rc.now,
 		Counts: plan.Count(decision.Members, func(m *machinev1beta1.Machine) bool { return applied.missing[m.UID] }, rc.now),
 	}
 	for range applied.created {

@@ -100,6 +100,7 @@ func TestWatches_Machine(t *testing.T) {
 		{"nothing", nil, nil, ""},
 		{"the state that a provider writes", nil, func(m *machinev1beta1.Machine) { m.Annotations["machine.openshift.io/instance-state"] = "running" }, ""},
 		{"a mark", nil, func(m *machinev1beta1.Machine) { m.Annotations[machineapi.DeleteAnnotation] = "" }, ""},
+		{"it is being replaced", nil, func(m *machinev1beta1.Machine) { m.Annotations[machineapi.ReplacingAnnotation] = "" }, "web"},
 		{"its Node", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }, nil, "web+100ms"},
 		{"an error", nil, func(m *machinev1beta1.Machine) { m.Status.ErrorMessage = new("no") }, "web+100ms"},
 		{"its labels", relabel, nil, "web"},

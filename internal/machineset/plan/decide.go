@@ -46,6 +46,8 @@ type Decision struct {
 	Members []Member
 	// Adopt and Release are the Machines to adopt and to release. Nothing else is done in the same reconciliation.
 	Adopt, Release []*machinev1beta1.Machine
+	// Surge is how many members do not count because they are being replaced: so many Machines there are beyond spec.replicas.
+	Surge int
 	// Create is how many Machines to create.
 	Create int
 	// Delete are the Machines to delete, in this order.
@@ -67,6 +69,7 @@ func Decide(in Input) Decision {
 	}
 	d := Decision{Selector: metav1.FormatLabelSelector(&in.Set.Spec.Selector)}
 	d.sort(in, membership)
+	d.Surge = surge(in.Set, d.Members)
 	for i := range d.Members {
 		if m := &d.Members[i]; m.Ready && !m.Available(in.Now) {
 			d.wakeAt(m.AvailableAt)
@@ -75,9 +78,33 @@ func Decide(in Input) Decision {
 	if replicas := in.Set.Spec.Replicas; replicas == nil || *replicas < 0 {
 		d.Problem = "spec.replicas must be set, and must not be negative"
 	} else if !Paused(in.Set) && len(d.Adopt)+len(d.Release) == 0 {
-		d.scale(in, int(*replicas))
+		d.scale(in, int(*replicas)+d.Surge)
 	}
 	return d
+}
+
+// surge counts the members that are being replaced. Only an outdated Machine can be, so that the mark has no effect once the template is undone.
+func surge(set *machinev1beta1.MachineSet, members []Member) (count int) {
+	var template *machineapi.Template
+	for i := range members {
+		machine := members[i].Machine
+		if !IsReplacing(machine) {
+			continue
+		}
+		if template == nil {
+			template = machineapi.TemplateOf(set)
+		}
+		if template.Outdates(machine) {
+			count++
+		}
+	}
+	return count
+}
+
+// IsReplacing reports whether a Machine is marked as one that is being replaced.
+func IsReplacing(machine *machinev1beta1.Machine) bool {
+	_, marked := machine.Annotations[machineapi.ReplacingAnnotation]
+	return marked
 }
 
 // sort finds the members, and the Machines to adopt and to release.
@@ -104,8 +131,8 @@ func (d *Decision) sort(in Input, membership machineapi.Membership) {
 	slices.SortFunc(d.Release, byName)
 }
 
-func (d *Decision) scale(in Input, replicas int) {
-	switch diff := len(d.Members) - replicas; {
+func (d *Decision) scale(in Input, wanted int) {
+	switch diff := len(d.Members) - wanted; {
 	case diff < 0:
 		d.Create = min(-diff, Burst)
 	case diff > 0:

@@ -156,3 +156,34 @@ func TestAuthorityOf(t *testing.T) {
 		}
 	}
 }
+
+// TestDecide_Replacing: an outdated Machine that is being replaced does not count, so that the new one is created first.
+func TestDecide_Replacing(t *testing.T) {
+	outdated, replacing := annotated(machineapi.TemplateHashAnnotation, "v1:old"), annotated(machineapi.ReplacingAnnotation, "")
+	current := annotated(machineapi.TemplateHashAnnotation, machineapi.TemplateOf(setOf(3)).Hash())
+	members := func(edits ...func(*machinev1beta1.Machine)) []*machinev1beta1.Machine {
+		return []*machinev1beta1.Machine{machineOf("a"), machineOf("b", edits...), machineOf("c")}
+	}
+	for _, c := range []struct {
+		name     string
+		replicas int32
+		machines []*machinev1beta1.Machine
+		surge    int
+		want     string
+	}{
+		{"one is", 3, members(outdated, replacing), 1, "members [a b c] create 1"},
+		{"one is, and the new one is there", 3, append(members(outdated, replacing), machineOf("d")), 1, "members [a b c d]"},
+		{"one is, and goes", 3, append(members(outdated, replacing, deleting), machineOf("d")), 0, "members [a c d]"},
+		{"one is outdated only", 3, members(outdated), 0, "members [a b c]"},
+		{"the template was undone", 3, append(members(current, replacing), machineOf("d")), 0, "members [a b c d] delete [a]"},
+		{"one is, and there are too many", 1, members(outdated, replacing), 1, "members [a b c] delete [a]"},
+		{"one is, and there shall be none", 0, members(outdated, replacing), 1, "members [a b c] delete [a b]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := Decide(inputOf(setOf(c.replicas), c.machines...))
+			if got := brief(d); got != c.want || d.Surge != c.surge {
+				t.Errorf("got  %s, surge %d\nwant %s, surge %d", got, d.Surge, c.want, c.surge)
+			}
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -89,8 +90,9 @@ type Failure struct {
 // Observation is what a reconciliation has found out and done about a MachineSet over which the Machine API has the authority.
 type Observation struct {
 	Set *machinev1beta1.MachineSet
-	// Problem and Selector are the Decision's.
+	// Problem, Selector and Surge are the Decision's.
 	Problem, Selector string
+	Surge             int
 	// Counts are those after the reconciliation; without a Selector they are not used.
 	Counts Counts
 	// Create is why Machines cannot be created, Scale why they cannot be deleted, adopted or released; nil when they can.
@@ -168,7 +170,7 @@ func (o *Observation) resized() machinev1beta1.Condition {
 	if o.Scale != nil {
 		return status.MachineConditionFalse(machinev1beta1.ConditionSeverityWarning, o.Scale.Reason, o.Scale.Message)
 	}
-	wanted, reason := *o.Set.Spec.Replicas, ""
+	wanted, reason := *o.Set.Spec.Replicas+bounded.Int32(o.Surge), ""
 	switch {
 	case o.Counts.Replicas == wanted:
 		return status.MachineConditionTrue(ReasonResized, "")
@@ -179,8 +181,11 @@ func (o *Observation) resized() machinev1beta1.Condition {
 	default:
 		reason = ReasonDown
 	}
-	return status.MachineConditionFalse(machinev1beta1.ConditionSeverityInfo, reason,
-		fmt.Sprintf("There are %d Machines; spec.replicas is %d", o.Counts.Replicas, wanted))
+	message := fmt.Sprintf("There are %d Machines; spec.replicas is %d", o.Counts.Replicas, *o.Set.Spec.Replicas)
+	if o.Surge > 0 {
+		message += fmt.Sprintf(", and %d are being replaced", o.Surge)
+	}
+	return status.MachineConditionFalse(machinev1beta1.ConditionSeverityInfo, reason, message)
 }
 
 func (o *Observation) ready() machinev1beta1.Condition {

@@ -169,6 +169,21 @@ func TestStatus_EveryFieldIsAChange(t *testing.T) {
 	}
 }
 
+// TestStatus_Replacing: a Machine that is being replaced is none too many.
+func TestStatus_Replacing(t *testing.T) {
+	o := observed(3, Counts{Replicas: 4, Ready: 4})
+	o.Surge = 1
+	if after, _ := o.Status(); status.MachineCondition(after.Conditions, ConditionResized).Status != corev1.ConditionTrue {
+		t.Errorf("%+v", after)
+	}
+	o.Counts.Replicas = 3
+	after, _ := o.Status()
+	const want = "There are 3 Machines; spec.replicas is 3, and 1 are being replaced"
+	if c := status.MachineCondition(after.Conditions, ConditionResized); c.Reason != ReasonUp || c.Message != want {
+		t.Errorf("%+v", c)
+	}
+}
+
 // Without a selector the number of Machines is unknown.
 func TestStatus_InvalidSelector(t *testing.T) {
 	o := &Observation{Set: setOf(3), Problem: "spec.selector is empty", Now: start}

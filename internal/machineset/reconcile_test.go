@@ -122,6 +122,24 @@ func TestReconcile_MachineDeleted(t *testing.T) {
 	}
 }
 
+// TestReconcile_Replacing: a Machine that a NodeGroup replaces does not count. The new one is created beside it, and none more when it goes.
+func TestReconcile_Replacing(t *testing.T) {
+	s := newFixture(t, Options{}, pool(2)...)
+	s.settle()
+	edit(s, s.machine("a"), func(m *machinev1beta1.Machine) {
+		m.Annotations = map[string]string{machineapi.TemplateHashAnnotation: "v1:old", machineapi.ReplacingAnnotation: "true"}
+	})
+	s.reconciles("create Machine, status MachineSet/web")
+	s.expect(3, 2, 2, "Resized=True Resized")
+	s.reconciles("")
+	if err := s.client.Delete(t.Context(), s.machine("a"), guard(s.machine("a"))); err != nil {
+		t.Fatal(err)
+	}
+	s.reconciles("status MachineSet/web")
+	s.expect(2, 1, 1, "Resized=True Resized")
+	s.reconciles("")
+}
+
 func TestReconcile_NoWritesAtRest(t *testing.T) {
 	s := newFixture(t, Options{}, append(pool(5), machineOf("stranger", loose, relabel))...)
 	s.settle()

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -73,7 +74,8 @@ func (rc *reconciliation) report(before, after *v1alpha1.NodeGroupStatus) {
 	switch {
 	case before.Phase == after.Phase:
 	case after.Phase == v1alpha1.PhaseStopped:
-		rc.Recorder.Event(rc.group.NodeGroup, corev1.EventTypeWarning, EventStopped, after.Rollout.Stopped)
+		blocked := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionBlocked)
+		rc.Recorder.Event(rc.group.NodeGroup, corev1.EventTypeWarning, EventStopped, blocked.Message)
 	case after.Phase == v1alpha1.PhaseIdle && before.Phase != "":
 		rc.Recorder.Eventf(rc.group.NodeGroup, corev1.EventTypeNormal, EventSynced, "generation %d has been applied to %d Nodes", rc.group.Generation,
 			after.Nodes)

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -40,6 +41,8 @@ type Dependencies struct {
 	Admissions *nodes.Admissions
 	// History keeps what groups have declared; nil keeps nothing.
 	History *history.Store
+	// Replacements say how far the replacement of Machines is; nil where none are replaced.
+	Replacements *replacement.Reports
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
 	Live *expectations.Live
 	// Clock returns the time; nil is the real clock.

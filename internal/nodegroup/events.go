@@ -1,9 +1,12 @@
 package nodegroup
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -11,7 +14,7 @@ import (
 const (
 	// EventSynced: a roll-out is complete.
 	EventSynced = "MetadataSynced"
-	// EventStopped: a roll-out has stopped.
+	// EventStopped: a roll-out, or the replacement of Machines, has stopped.
 	EventStopped = "RolloutStopped"
 	// EventHistoryNotKept: what the group declares is not kept as a revision.
 	EventHistoryNotKept = "HistoryNotKept"
@@ -19,12 +22,12 @@ const (
 
 // EventDocs describes every event of the capability.
 func EventDocs() []status.EventDoc {
-	return append([]status.EventDoc{
+	return slices.Concat([]status.EventDoc{
 		{Reason: EventSynced, Type: corev1.EventTypeNormal, On: "NodeGroup", When: "the last Node carries what the group declares since its last change"},
 		{Reason: EventStopped, Type: corev1.EventTypeWarning, On: "NodeGroup",
-			When: "a condition of spec.rollout.stopWhen holds; the roll-out goes on when the spec changes or a user resumes it"},
+			When: "a condition of spec.rollout.stopWhen holds, or a Machine that replaces an outdated one has failed; the message says what has to happen"},
 		{Reason: EventHistoryNotKept, Type: corev1.EventTypeWarning, On: "NodeGroup",
-			When: "spec.metadata is not kept for `kubectl drover rollout undo`, because it has more than 64 KiB or the API server denies the write; the " +
+			When: "spec.metadata, or the template of a MachineSet, is not kept for `kubectl drover rollout undo`, because it has more than 64 KiB or the API server denies the write; the " +
 				"roll-out goes on"},
-	}, nodes.Events...)
+	}, nodes.Events, replacement.Events)
 }

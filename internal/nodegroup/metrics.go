@@ -1,11 +1,14 @@
 package nodegroup
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -16,25 +19,30 @@ var (
 	}
 	stoppedDoc = status.MetricDoc{
 		Name: "drover_nodegroup_rollout_stopped", Type: "gauge", Labels: []string{"nodegroup"},
-		Help: "1 while the roll-out of a NodeGroup has stopped and waits for a user, else 0.",
+		Help: "1 while the roll-out of a NodeGroup, or the replacement of its Machines, has stopped and waits for a user, else 0.",
+	}
+	outdatedDoc = status.MetricDoc{
+		Name: "drover_nodegroup_outdated_machines", Type: "gauge", Labels: []string{"nodegroup"},
+		Help: "Machines of a NodeGroup that do not match the template of their MachineSet.",
 	}
 )
 
 // MetricDocs describes every metric of the capability.
 func MetricDocs() []status.MetricDoc {
-	return append([]status.MetricDoc{nodesDoc, stoppedDoc}, nodes.MetricDocs...)
+	return slices.Concat([]status.MetricDoc{nodesDoc, stoppedDoc, outdatedDoc}, nodes.MetricDocs, replacement.MetricDocs)
 }
 
 // Metrics holds the controller's collectors. Create one for each process.
 type Metrics struct {
-	nodes   *prometheus.GaugeVec
-	stopped *prometheus.GaugeVec
+	nodes    *prometheus.GaugeVec
+	stopped  *prometheus.GaugeVec
+	outdated *prometheus.GaugeVec
 }
 
 // NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	c := controller.NewCollectors(registry)
-	return &Metrics{nodes: c.GaugeVec(nodesDoc), stopped: c.GaugeVec(stoppedDoc)}, c.Err()
+	return &Metrics{nodes: c.GaugeVec(nodesDoc), stopped: c.GaugeVec(stoppedDoc), outdated: c.GaugeVec(outdatedDoc)}, c.Err()
 }
 
 func (m *Metrics) observe(group string, after *v1alpha1.NodeGroupStatus) {
@@ -48,9 +56,12 @@ func (m *Metrics) observe(group string, after *v1alpha1.NodeGroupStatus) {
 		stopped = 1
 	}
 	m.stopped.WithLabelValues(group).Set(stopped)
+	m.outdated.WithLabelValues(group).Set(float64(after.Outdated))
 }
 
 func (m *Metrics) forget(group string) {
-	m.nodes.DeletePartialMatch(prometheus.Labels{"nodegroup": group})
-	m.stopped.DeletePartialMatch(prometheus.Labels{"nodegroup": group})
+	of := prometheus.Labels{"nodegroup": group}
+	for _, vector := range []*prometheus.GaugeVec{m.nodes, m.stopped, m.outdated} {
+		vector.DeletePartialMatch(of)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 )
 
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
@@ -36,11 +37,22 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 // input returns what is decided on.
 func (rc *reconciliation) input() *plan.Input {
 	in := members.PlanInput(rc.group, rc.nodes, rc.now, rc.decideMetadata)
-	in.Defaults = rc.options.Rollout
+	in.Defaults, in.Replacement = rc.options.Rollout, rc.replacement()
 	return in
 }
 
 // decideMetadata decides what a Node is to carry.
 func (rc *reconciliation) decideMetadata(assignment *members.Assignment) metadataplan.GroupDecision {
 	return metadataplan.DecideGroup(assignment.Input(rc.options.Protected, rc.now))
+}
+
+// replacement returns what is known of the replacement of Machines; nil for nothing yet.
+func (rc *reconciliation) replacement() *replacementplan.Report {
+	switch {
+	case rc.group.Spec.Nodes.MachineSets == nil:
+		return &replacementplan.Report{}
+	case rc.Replacements == nil:
+		return new(replacementplan.Unavailable(rc.group.NodeGroup))
+	}
+	return rc.Replacements.Of(rc.group.UID)
 }

@@ -37,6 +37,7 @@ func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, decision *p
 	c := decision.Counts
 	after.Nodes, after.Synced, after.Pending, after.Conflicts, after.Refused, after.Held = c.Nodes, c.Synced, c.Pending, c.Conflicts, c.Refused, c.Held
 	after.Phase, after.Rollout, after.OwnedKeys = decision.Phase, decision.Rollout, decision.OwnedKeys
+	after.Outdated = decision.Replacement.Outdated
 	for _, condition := range decision.Conditions {
 		meta.SetStatusCondition(&after.Conditions, metav1.Condition{
 			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: condition.Message,

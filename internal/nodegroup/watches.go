@@ -45,6 +45,10 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 			},
 		}),
 	}
+	if r.Replacements != nil {
+		// Machines are being replaced.
+		sources = append(sources, r.Replacements.Source())
+	}
 	if r.options.Machines() {
 		// A MachineSet is renamed into or out of a group, by its labels.
 		sources = append(sources, watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{

@@ -35,7 +35,9 @@ type builder struct {
 	leases *expectations.Owned
 	// linking reports that Drover creates the Machines in this cluster, and so has to name them on their Nodes. linked receives when that changes.
 	linking atomic.Bool
-	linked  chan struct{}
+	// others reports that machine-api-operator creates them.
+	others atomic.Bool
+	linked chan struct{}
 	// limiter bounds the rate at which metadata of Nodes is written, for MachineSets and NodeGroups.
 	limiter *pace.Limiter
 

@@ -72,7 +72,11 @@ func (b *builder) machines() ([]capability, error) {
 		},
 		watches: slices.Concat(machine.Kinds(), machineset.Kinds(), healthcheck.Kinds()),
 		own:     []client.Object{&machinev1beta1.MachineHealthCheck{}, &machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}},
-		blocked: mao.present,
+		blocked: func(ctx context.Context) (string, error) {
+			why, err := mao.present(ctx)
+			b.others.Store(err == nil && why != "")
+			return why, err
+		},
 		prepare: func(ctx context.Context) error {
 			return errors.Join(b.prepareDrains(ctx), machine.Index(ctx, b.indexes), machineset.Index(ctx, b.indexes),
 				healthcheck.Index(ctx, b.indexes))

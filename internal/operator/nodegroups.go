@@ -19,6 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/nodegroup/replacement"
 )
 
 // nodeGroups builds the capability of NodeGroups if --controllers enables it. Where Machines are served, groups also select Nodes by MachineSets, and
@@ -29,12 +30,12 @@ func (b *builder) nodeGroups() ([]capability, error) {
 	}
 	groupMetrics, err := nodegroup.NewMetrics(ctrlmetrics.Registry)
 	nodeMetrics, nodeErr := nodes.NewMetrics(ctrlmetrics.Registry)
-	if err := errors.Join(err, nodeErr); err != nil {
+	replacementMetrics, replacementErr := replacement.NewMetrics(ctrlmetrics.Registry)
+	if err := errors.Join(err, nodeErr, replacementErr); err != nil {
 		return nil, err
 	}
-	run := func(ctx context.Context, machines bool) error {
-		return b.runNodeGroups(ctx, groupMetrics, nodeMetrics, machines)
-	}
+	metrics := nodeGroupMetrics{groupMetrics, nodeMetrics, replacementMetrics}
+	run := func(ctx context.Context, machines bool) error { return b.runNodeGroups(ctx, metrics, machines) }
 	alone := capability{
 		name:    nodegroup.Name,
 		needs:   []schema.GroupVersionResource{v1alpha1.GroupVersion.WithResource("nodegroups")},
@@ -60,23 +61,43 @@ func (b *builder) nodeGroups() ([]capability, error) {
 	return []capability{alone}, nil
 }
 
-// runNodeGroups runs both controllers until the context ends.
-func (b *builder) runNodeGroups(ctx context.Context, groupMetrics *nodegroup.Metrics, nodeMetrics *nodes.Metrics, machines bool) error {
+// nodeGroupMetrics are the metrics of the controllers of NodeGroups.
+type nodeGroupMetrics struct {
+	groups       *nodegroup.Metrics
+	nodes        *nodes.Metrics
+	replacements *replacement.Metrics
+}
+
+// runNodeGroups runs the controllers of NodeGroups until the context ends. Machines are replaced where Drover may create them: its caches have their
+// providerSpecs only there.
+func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, machines bool) error {
 	served := func() bool { return machines }
 	finder, admissions := members.NewFinder(b.GetCache(), served), &nodes.Admissions{}
 	settings := b.settings.Metadata
+	var reports *replacement.Reports
+	if machines && mayMakeMachines(b.settings) {
+		reports = &replacement.Reports{}
+	}
 	revisions := &history.Store{Reader: b.GetAPIReader(), Writer: b.GetClient(), Namespace: ownNamespace(), Owner: nodegroup.FieldOwner}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return nodegroup.Run(ctx, b.GetCache(), nodegroup.Dependencies{
-			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: groupMetrics, Finder: finder, Admissions: admissions, Live: live(b),
-			History: revisions,
+			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.groups, Finder: finder, Admissions: admissions,
+			Replacements: reports, History: revisions, Live: live(b),
 		}, nodegroup.Options{Protected: protected(settings), Machines: served})
 	})
 	group.Go(func() error {
 		return nodes.Run(ctx, b.GetCache(), nodes.Dependencies{
-			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: nodeMetrics, Finder: finder, Admissions: admissions, Live: live(b),
+			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Admissions: admissions, Live: live(b),
 		}, nodes.Options{Workers: *settings.Workers, Limiter: b.limiter, Protected: protected(settings), Machines: served})
 	})
+	if reports != nil {
+		group.Go(func() error {
+			return replacement.Run(ctx, b.GetCache(), replacement.Dependencies{
+				Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.replacements, Finder: finder, Reports: reports,
+				History: revisions, Live: live(b),
+			}, replacement.Options{Protected: protected(settings), Creates: b.linking.Load, Others: b.others.Load})
+		})
+	}
 	return group.Wait()
 }

@@ -93,13 +93,14 @@ func TestAdmission_AuthorNeedsTheRights(t *testing.T) {
 		}
 		return nil
 	})
-	harness.Update(f.World, func(string) *rbacv1.ClusterRole {
+	readRole := func(name string) *rbacv1.ClusterRole {
 		read := &rbacv1.ClusterRole{}
-		if err := f.Client.Get(t.Context(), types.NamespacedName{Name: "author"}, read); err != nil {
+		if err := f.Client.Get(t.Context(), types.NamespacedName{Name: name}, read); err != nil {
 			t.Fatal(err)
 		}
 		return read
-	}, "author", func(role *rbacv1.ClusterRole) {
+	}
+	harness.Update(f.World, readRole, "author", func(role *rbacv1.ClusterRole) {
 		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"patch"}})
 	})
 	f.Eventually("it is allowed with that right", func() error { return create(f.newGroup("author", withLabel("example.com/a", "b"))) })
@@ -107,9 +108,15 @@ func TestAdmission_AuthorNeedsTheRights(t *testing.T) {
 		spec.Nodes = v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "machines"}}
 		spec.Replacement = &v1alpha1.Replacement{Type: v1alpha1.ReplacementRollingUpdate}
 	})
-	if err := create(replacing); err == nil || !strings.Contains(err.Error(), "does not replace Machines") {
-		t.Errorf("a replacement: %v", err)
+	if err := create(replacing.DeepCopy()); err == nil || !strings.Contains(err.Error(), "you may not delete machines in namespace machines") {
+		t.Errorf("a replacement without the right to delete Machines: %v", err)
 	}
+	harness.Update(f.World, readRole, "author", func(role *rbacv1.ClusterRole) {
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{
+			APIGroups: []string{"machine.openshift.io"}, Resources: []string{"machines"}, Verbs: []string{"delete"},
+		})
+	})
+	f.Eventually("a replacement is allowed with that right", func() error { return create(replacing.DeepCopy()) })
 }
 
 // TestAdmission_KubeletsDoNotChooseTheirGroup: a kubelet changes neither what groups select its Node by, nor what Drover has recorded there.

@@ -199,7 +199,8 @@ const (
 	ReplacementRollingUpdate ReplacementType = "RollingUpdate"
 )
 
-// Replacement replaces Machines whose providerSpec no longer matches the template of their MachineSet.
+// Replacement replaces Machines whose providerSpec no longer matches the template of their MachineSet, or that were created before the time in the
+// template's annotation drover.dev/restartedAt. Machines with the annotation drover.dev/skip-replacement stay.
 //
 // +kubebuilder:validation:XValidation:rule="self.type == 'None' || !has(self.maxSurge) || (type(self.maxSurge) == string ? self.maxSurge != '0%' : self.maxSurge != 0) || !has(self.maxInFlight) || (type(self.maxInFlight) == string ? self.maxInFlight != '0%' : self.maxInFlight != 0)",message="maxSurge and maxInFlight cannot be 0 both"
 type Replacement struct {
@@ -208,7 +209,8 @@ type Replacement struct {
 	// +optional
 	// +kubebuilder:default=None
 	Type ReplacementType `json:"type,omitempty"`
-	// MaxSurge is how many Machines are created beyond spec.replicas of a MachineSet. A percentage is rounded up.
+	// MaxSurge is how many Machines are created beyond spec.replicas, over all MachineSets of the group. A Machine that is being deleted does not count.
+	// With 0, the old Machine goes first. A percentage is of all replicas, rounded up.
 	//
 	// +optional
 	// +kubebuilder:default=1
@@ -216,7 +218,8 @@ type Replacement struct {
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 1000)",message="must be between 0 and 1000, or a percentage"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
-	// MaxInFlight is how many Machines are replaced at once. A percentage is rounded up.
+	// MaxInFlight is how many Machines are replaced at once: the old one is being deleted, or, without surge, the new one is not available yet.
+	// A percentage is of all replicas, rounded up; at least one is.
 	//
 	// +optional
 	// +kubebuilder:default=1
@@ -224,13 +227,14 @@ type Replacement struct {
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 1000)",message="must be between 0 and 1000, or a percentage"
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
-	// MinReadySeconds is how long a new Machine's Node must have been Ready before an old Machine goes.
+	// MinReadySeconds is how long a new Machine's Node must have been Ready, with its metadata, before an old Machine goes.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// ProgressDeadline is how long a new Machine may take to become Ready before the replacement stops.
+	// ProgressDeadline is how long a new Machine may take to become Ready before the replacement stops. It goes on when the template changes, or when
+	// a user resumes it with the annotation drover.dev/resume-rollout, which also replaces new Machines that have failed.
 	//
 	// +optional
 	// +kubebuilder:default="30m"

@@ -68,8 +68,8 @@ type NodeGroupSpec struct {
 	//
 	// +optional
 	Disruption *Disruption `json:"disruption,omitempty"`
-	// Replacement replaces Machines that no longer match the template of their MachineSet. This version of Drover does not do it, and denies any type
-	// but None.
+	// Replacement replaces Machines that no longer match the template of their MachineSet. Drover replaces Machines that it creates itself: the
+	// capability machines has to be on.
 	//
 	// +optional
 	Replacement *Replacement `json:"replacement,omitempty"`

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -16,6 +18,7 @@ const (
 	ReasonConflicts         = "Conflicts"
 	ReasonMachineDeclares   = "MachineSetDeclares"
 	ReasonRollingOut        = "RollingOut"
+	ReasonReplacing         = "Replacing"
 	ReasonReleasing         = "Releasing"
 	ReasonComplete          = "Complete"
 	ReasonPausing           = "Pausing"
@@ -44,8 +47,10 @@ func ConditionDocs() []status.ConditionDoc {
 			When: "another writer has set a declared key on some Nodes; spec.metadata.conflictPolicy says what happens then"},
 		{Type: ready, Reason: ReasonMachineDeclares, When: "Machines or MachineSets declare keys of the group with other values, which count"},
 		{Type: progressing, Reason: ReasonRollingOut, When: "True: Nodes are being written"},
+		{Type: progressing, Reason: ReasonReplacing,
+			When: "True: outdated Machines are being replaced; the message says what that waits for"},
 		{Type: progressing, Reason: ReasonReleasing, When: "True: the group is being deleted, and its Nodes are being released"},
-		{Type: progressing, Reason: ReasonComplete, When: "there is nothing to write"},
+		{Type: progressing, Reason: ReasonComplete, When: "there is nothing to write and no Machine to replace"},
 		{Type: progressing, Reason: ReasonPausing, When: "the next wave waits for spec.rollout.pause"},
 		{Type: progressing, Reason: ReasonSuspended, When: "spec.suspend is set"},
 		{Type: progressing, Reason: ReasonDryRun, When: "spec.dryRun is set: nothing is written"},
@@ -53,6 +58,15 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: blocked, Reason: ReasonNodesNotReady,
 			When: "True: more Nodes than spec.rollout.stopWhen.notReady allows have become NotReady since the roll-out began; a change of the spec or " +
 				"`kubectl drover rollout resume` continues it"},
+		{Type: blocked, Reason: replacementplan.ReasonNewMachineFailed,
+			When: "True: a Machine that was created from the current template of its MachineSet has failed, or is not available within " +
+				"spec.replacement.progressDeadline; no further Machine is replaced until the template changes or a user resumes it"},
+		{Type: blocked, Reason: replacementplan.ReasonSurgeUnavailable,
+			When: "True: machine-api-operator creates the Machines, so that old ones go before new ones are created; or the capability machines is off, and " +
+				"none is replaced"},
+		{Type: blocked, Reason: disruptionplan.ReasonBudgetExhausted, When: "True: a Machine waits for a place in the budget; the message says for what"},
+		{Type: blocked, Reason: disruptionplan.ReasonWindowClosed, When: "True: a Machine waits for the next window of spec.disruption.windows"},
+		{Type: blocked, Reason: disruptionplan.ReasonFrozen, When: "True: a Machine waits for the end of a freeze of spec.disruption.freezes"},
 		{Type: v1alpha1.ConditionOverlapping, Reason: ReasonOverlapping, When: "True: several groups select the same Nodes; the oldest has them"},
 		{Type: v1alpha1.ConditionOverlapping, Reason: ReasonExclusive, When: "no other group selects Nodes of this one"},
 	}

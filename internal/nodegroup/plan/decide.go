@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -26,6 +27,8 @@ type Input struct {
 	Released []Node
 	// Overlaps are the Nodes that several groups select, this one among them.
 	Overlaps []Overlap
+	// Replacement is what package replacement reports; nil before it has.
+	Replacement *replacementplan.Report
 	// Defaults count where spec.rollout is absent; nil for those of its schema.
 	Defaults *v1alpha1.Rollout
 	// Now is the time of the decision.
@@ -43,6 +46,8 @@ type Node struct {
 	// Ready reports whether its kubelet is ready, since ReadyChange.
 	Ready       bool
 	ReadyChange time.Time
+	// Leaving reports that its Machine is being deleted.
+	Leaving bool
 }
 
 // Overlap is a Node that several groups select.
@@ -59,11 +64,13 @@ type Decision struct {
 	// Waves is how many waves the roll-out has, and Wave the one that is under way, from 1; Waves plus 1 when all are over.
 	Wave, Waves int
 	// Rollout and the others become the status.
-	Rollout    *v1alpha1.RolloutStatus
-	Phase      v1alpha1.Phase
-	Counts     Counts
-	OwnedKeys  []string
-	Conditions []Condition
+	Rollout *v1alpha1.RolloutStatus
+	Phase   v1alpha1.Phase
+	Counts  Counts
+	// Replacement is what is known of the replacement of Machines.
+	Replacement replacementplan.Report
+	OwnedKeys   []string
+	Conditions  []Condition
 	// Released reports whether no Node's record names the group, so that one that is being deleted may go.
 	Released bool
 	// Wake is when the decision changes without an event; zero for never.
@@ -84,7 +91,7 @@ const (
 // Decide decides what a group does.
 func Decide(in *Input) Decision {
 	slices.SortFunc(in.Nodes, compareNodes)
-	d := Decision{Admitted: sets.Set[string]{}, Counts: count(in.Nodes)}
+	d := Decision{Admitted: sets.Set[string]{}, Counts: count(in.Nodes), Replacement: in.replacement()}
 	d.OwnedKeys = in.ownedKeys()
 	d.Released = len(in.Released) == 0 && !slices.ContainsFunc(in.Nodes, func(n Node) bool { return !n.Owned.Empty() })
 	in.decideWaves(&d)
@@ -275,7 +282,7 @@ func (in *Input) nodeOver(node *Node, settings *v1alpha1.Rollout) (over bool, at
 // becameNotReady reports whether a Node has become NotReady since the roll-out began, or was resumed.
 func (in *Input) becameNotReady(node *Node) bool {
 	status := in.Group.Status.Rollout
-	if node.Ready || status == nil || status.Revision != in.Declaration.Revision || status.StartTime == nil {
+	if node.Ready || node.Leaving || status == nil || status.Revision != in.Declaration.Revision || status.StartTime == nil {
 		return false
 	}
 	since := status.StartTime.Time

@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 )
 
 // start is the time at which tests begin.
@@ -152,6 +153,8 @@ func TestDecide_Stop(t *testing.T) {
 		r.now = r.now.Add(2 * time.Second)
 		r.node(name).Ready, r.node(name).ReadyChange = false, r.now
 	}
+	r.node("n0").Leaving = true
+	fail("n0") // its Machine is being deleted
 	fail("n1")
 	if written, d := r.decide(); written != "n2" || d.Rollout.Stopped != "" {
 		t.Fatalf("after one Node it writes %q, stopped: %q", written, d.Rollout.Stopped)
@@ -200,6 +203,21 @@ func TestDecide_Conditions(t *testing.T) {
 			"Ready=NotSynced Progressing=DryRun Blocked=NotBlocked Overlapping=Exclusive"},
 		"overlap": {func(r *rollout, in *Input) { r.decide(); in.Overlaps = []Overlap{{Node: "n0", Group: "other"}} },
 			"Ready=Synced Progressing=Complete Blocked=NotBlocked Overlapping=Overlapping"},
+		"replacing": {func(r *rollout, in *Input) {
+			r.decide()
+			in.Replacement = &replacementplan.Report{Replacing: true, Progress: "2"}
+		},
+			"Ready=Synced Progressing=Replacing Blocked=NotBlocked Overlapping=Exclusive"},
+		"replacing, and metadata is rolled out": {func(_ *rollout, in *Input) { in.Replacement = &replacementplan.Report{Replacing: true} },
+			"Ready=NotSynced Progressing=RollingOut Blocked=NotBlocked Overlapping=Exclusive"},
+		"replacing, dry run": {func(r *rollout, in *Input) {
+			r.decide()
+			r.group.Spec.DryRun, in.Replacement = true, &replacementplan.Report{Replacing: true}
+		}, "Ready=Synced Progressing=DryRun Blocked=NotBlocked Overlapping=Exclusive"},
+		"a new Machine has failed": {func(r *rollout, in *Input) {
+			r.decide()
+			in.Replacement = &replacementplan.Report{Replacing: true, Reason: replacementplan.ReasonNewMachineFailed}
+		}, "Ready=Synced Progressing=Replacing Blocked=NewMachineFailed Overlapping=Exclusive"},
 		"invalid selector": {func(r *rollout, in *Input) { r.decide(); in.SelectorError = fmt.Errorf("no") },
 			"Ready=InvalidSelector Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
 	} {
@@ -214,6 +232,45 @@ func TestDecide_Conditions(t *testing.T) {
 			}
 			if strings.Join(got, " ") != c.want {
 				t.Errorf("conditions are %v, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestDecide_PhaseOfReplacement: the phase says whether Machines are being replaced, wait, or wait for a user; a process that knows nothing yet says
+// what its predecessor said.
+func TestDecide_PhaseOfReplacement(t *testing.T) {
+	for name, c := range map[string]struct {
+		report replacementplan.Report
+		want   v1alpha1.Phase
+	}{
+		"nothing to replace": {replacementplan.Report{Outdated: 1}, v1alpha1.PhaseIdle},
+		"replacing":          {replacementplan.Report{Outdated: 2, Replacing: true, Progress: "two"}, v1alpha1.PhaseRolling},
+		"no place in the budget": {
+			replacementplan.Report{Outdated: 2, Replacing: true, Progress: "two", Reason: "BudgetExhausted", Message: "full"}, v1alpha1.PhaseWaiting,
+		},
+		"stopped": {
+			replacementplan.Report{Outdated: 2, Replacing: true, Progress: "two", Reason: replacementplan.ReasonNewMachineFailed, Message: "failed"},
+			v1alpha1.PhaseStopped,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRollout(1, nil)
+			r.decide()
+			in := &Input{Group: r.group, Declaration: metadataplan.GroupDeclarationOf(r.group), Nodes: r.nodes, Now: r.now, Replacement: &c.report}
+			d := Decide(in)
+			if d.Phase != c.want || d.Replacement != c.report {
+				t.Errorf("phase %s, %+v", d.Phase, d.Replacement)
+			}
+			r.group.Status.Outdated, r.group.Status.Conditions = d.Replacement.Outdated, nil
+			for _, condition := range d.Conditions {
+				r.group.Status.Conditions = append(r.group.Status.Conditions, metav1.Condition{
+					Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: condition.Message,
+				})
+			}
+			in.Replacement = nil
+			if d := Decide(in); d.Phase != c.want || d.Replacement != c.report {
+				t.Errorf("the next process: phase %s, %+v", d.Phase, d.Replacement)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 )
 
 // Condition is a condition without its times.
@@ -45,15 +46,24 @@ func (in *Input) conditions(d *Decision) {
 	switch {
 	case in.Group.Spec.Suspend && in.Group.DeletionTimestamp == nil:
 		d.Phase = v1alpha1.PhaseSuspended
-	case d.Rollout.Stopped != "":
+	case d.Rollout.Stopped != "", d.Replacement.Stopped():
 		d.Phase = v1alpha1.PhaseStopped
-	case !in.unfinished() && d.Wave > d.Waves:
+	case in.isOver(d) && !d.Replacement.Replacing:
 		d.Phase = v1alpha1.PhaseIdle
-	case in.Group.Spec.DryRun, !in.writing(d):
+	case in.Group.Spec.DryRun, !in.writing(d) && !d.isReplacing():
 		d.Phase = v1alpha1.PhaseWaiting
 	default:
 		d.Phase = v1alpha1.PhaseRolling
 	}
+}
+
+// isOver reports whether the roll-out of metadata is over.
+func (in *Input) isOver(d *Decision) bool { return !in.unfinished() && d.Wave > d.Waves }
+
+// isReplacing reports whether Machines are being replaced, and nothing keeps them waiting. Without surge they are, too.
+func (d *Decision) isReplacing() bool {
+	r := &d.Replacement
+	return r.Replacing && (r.Reason == "" || r.Reason == replacementplan.ReasonSurgeUnavailable)
 }
 
 // writing reports whether an admitted Node is to be written.
@@ -115,8 +125,8 @@ func (in *Input) progressing(d *Decision) Condition {
 		return isFalse(kind, ReasonSuspended, "spec.suspend is set; %d Nodes are to be written", pending)
 	case pending > 0 && in.Group.Spec.DryRun:
 		return isFalse(kind, ReasonDryRun, "spec.dryRun is set; without it %d Nodes would be written in %d waves", pending, d.Waves)
-	case d.Wave > d.Waves && pending == 0:
-		return isFalse(kind, ReasonComplete, "all Nodes carry what is declared or cannot")
+	case in.isOver(d):
+		return in.replacing(d)
 	case !in.writing(d) && pending > 0 && d.Rollout.Stopped == "":
 		return isFalse(kind, ReasonPausing, "wave %s begins after the pause of spec.rollout.pause", d.Rollout.Wave)
 	}
@@ -127,9 +137,24 @@ func (in *Input) progressing(d *Decision) Condition {
 	return isTrue(kind, ReasonRollingOut, "%s; %d Nodes are to be written", text, pending)
 }
 
+// replacing returns the condition Progressing when all Nodes carry what is declared.
+func (in *Input) replacing(d *Decision) Condition {
+	const kind = v1alpha1.ConditionProgressing
+	switch {
+	case !d.Replacement.Replacing:
+		return isFalse(kind, ReasonComplete, "all Nodes carry what is declared or cannot")
+	case in.Group.Spec.DryRun:
+		return isFalse(kind, ReasonDryRun, "spec.dryRun is set; without it Machines would be replaced: %s", d.Replacement.Progress)
+	}
+	return isTrue(kind, ReasonReplacing, "%s", d.Replacement.Progress)
+}
+
 func blocked(d *Decision) Condition {
 	if d.Rollout.Stopped != "" {
 		return isTrue(v1alpha1.ConditionBlocked, ReasonNodesNotReady, "%s", d.Rollout.Stopped)
+	}
+	if d.Replacement.Reason != "" {
+		return isTrue(v1alpha1.ConditionBlocked, d.Replacement.Reason, "%s", d.Replacement.Message)
 	}
 	return isFalse(v1alpha1.ConditionBlocked, ReasonNotBlocked, "nothing stops the group")
 }

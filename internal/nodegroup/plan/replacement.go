@@ -1,0 +1,35 @@
+package plan
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+)
+
+// replacementReasons are the reasons of the condition Blocked for which Machines wait to be replaced.
+var replacementReasons = []string{
+	replacementplan.ReasonNewMachineFailed, replacementplan.ReasonSurgeUnavailable,
+	disruptionplan.ReasonWindowClosed, disruptionplan.ReasonFrozen, disruptionplan.ReasonBudgetExhausted,
+}
+
+// replacement returns what is known of the replacement of Machines. A process that has just started knows nothing yet: what the status says stays.
+func (in *Input) replacement() replacementplan.Report {
+	if in.Replacement != nil {
+		return *in.Replacement
+	}
+	before := &in.Group.Status
+	report := replacementplan.Report{Outdated: before.Outdated}
+	if c := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionProgressing); c != nil && c.Reason == ReasonReplacing {
+		report.Replacing, report.Progress = true, c.Message
+	}
+	if c := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionBlocked); c != nil && c.Status == metav1.ConditionTrue &&
+		slices.Contains(replacementReasons, c.Reason) {
+		report.Reason, report.Message = c.Reason, c.Message
+	}
+	return report
+}

@@ -1,0 +1,175 @@
+package replacement
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/drover-io/drover/internal/controller"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// apply carries a decision out, and hands over the report.
+func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision) (requeue controller.Requeue, err error) {
+	report := decision.Report
+	if !decision.Wake.IsZero() {
+		requeue.In(decision.Wake.Sub(rc.now))
+	}
+	if report.Reason == plan.ReasonSurgeUnavailable {
+		// There is no event when that changes.
+		requeue.In(retryBlocked)
+	}
+	for _, until := range rc.state.denied {
+		requeue.In(until.Sub(rc.now))
+	}
+	rc.keepTemplates(ctx, &requeue)
+	err = rc.carryOut(ctx, decision, &report, &requeue)
+	rc.Reports.Set(rc.group.Name, rc.group.UID, report)
+	return requeue, err
+}
+
+// carryOut makes the writes of a decision. New marks come last: a Machine that is not deleted keeps its place among those that are being replaced.
+func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision, report *plan.Report, requeue *controller.Requeue) error {
+	if err := rc.withdraw(ctx, decision.Replace); err != nil {
+		return err
+	}
+	for _, uid := range decision.Unmark {
+		if err := rc.annotate(ctx, rc.machines[uid], machineapi.ReplacingAnnotation, nil); err != nil {
+			return err
+		}
+	}
+	for _, uid := range decision.Replace {
+		if replaced, err := rc.replace(ctx, rc.machines[uid], report, requeue); err != nil || !replaced {
+			return err
+		}
+	}
+	for _, uid := range decision.Mark {
+		if err := rc.annotate(ctx, rc.machines[uid], machineapi.ReplacingAnnotation, "true"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace deletes a Machine if the budget has a place for its Node, and reports whether it has.
+func (rc *reconciliation) replace(ctx context.Context, m *machine, report *plan.Report, requeue *controller.Requeue) (replaced bool, err error) {
+	answer, err := rc.reserve(ctx, m)
+	if err != nil {
+		return false, err
+	}
+	if !answer.Allowed {
+		report.Reason, report.Message = reasonOf(answer.Reason), answer.Message
+		if answer.After > 0 {
+			requeue.In(answer.After)
+		}
+		return false, nil
+	}
+	if !answer.Until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, answer.Until.Sub(rc.Clock.Now()))
+		defer cancel()
+	}
+	if err = rc.markAndDelete(ctx, m); status.Classify(err) == status.Denied {
+		// Others need not wait for it.
+		log.FromContext(ctx).Error(err, "cannot replace a Machine", "machine", m.Name, "retryAfter", controller.RetryDenied.String())
+		rc.state.denied[m.UID] = rc.now.Add(controller.RetryDenied)
+		requeue.In(controller.RetryConflict)
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// markAndDelete deletes a Machine that it marks before: whatever else the MachineSet deletes now, it is this one. The mark of a Machine that must not
+// be deleted is removed.
+func (rc *reconciliation) markAndDelete(ctx context.Context, m *machine) error {
+	if machineapi.IsMarked(m.Machine) {
+		return rc.delete(ctx, m)
+	}
+	if err := rc.annotate(ctx, m, machineapi.DeleteAnnotation, "true"); err != nil {
+		return err
+	}
+	err := rc.delete(ctx, m)
+	if status.Classify(err) != status.Denied {
+		return err
+	}
+	return errors.Join(err, rc.annotate(ctx, m, machineapi.DeleteAnnotation, nil))
+}
+
+// reasonOf returns the reason of the condition Blocked for a request that the budget has no place for.
+func reasonOf(reason string) string {
+	switch reason {
+	case disruptionplan.ReasonWindowClosed, disruptionplan.ReasonFrozen:
+		return reason
+	}
+	return disruptionplan.ReasonBudgetExhausted
+}
+
+// delete deletes a Machine if it has not changed since it was observed.
+func (rc *reconciliation) delete(ctx context.Context, m *machine) error {
+	target := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name}}
+	err := rc.Writer.Delete(ctx, target, client.Preconditions{UID: &m.UID, ResourceVersion: &m.version})
+	class := status.Classify(err)
+	rc.Metrics.deletes.WithLabelValues(string(class)).Inc()
+	if class != status.OK && class != status.Gone {
+		return err
+	}
+	rc.owned.Deleted(string(m.set.UID), m.Machine)
+	log.FromContext(ctx).Info("replaced an outdated Machine", "machine", m.Name, "machineset", m.set.Name)
+	rc.Recorder.Eventf(m.Machine, corev1.EventTypeNormal, EventReplaced,
+		"the Machine does not match the template of MachineSet %s, and NodeGroup %s replaces such Machines", m.set.Name, rc.group.Name)
+	return nil
+}
+
+// annotate sets an annotation of a Machine that has not changed since it was observed; nil removes it.
+func (rc *reconciliation) annotate(ctx context.Context, m *machine, key string, value any) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": m.UID, "resourceVersion": m.version, "annotations": map[string]any{key: value},
+	}})
+	if err != nil {
+		return err
+	}
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name}}
+	target.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind("Machine"))
+	if err := rc.Writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, body), FieldOwner); err != nil {
+		return fmt.Errorf("annotating Machine %s: %w", m.Name, err)
+	}
+	m.version = target.ResourceVersion
+	rc.owned.Updated(string(m.set.UID), target)
+	return nil
+}
+
+// unmarkAll removes the marks of all Machines that are not being deleted.
+func (rc *reconciliation) unmarkAll(ctx context.Context) error {
+	for _, set := range rc.sets {
+		for _, m := range set.machines {
+			if _, marked := m.Annotations[machineapi.ReplacingAnnotation]; !marked || m.DeletionTimestamp != nil {
+				continue
+			}
+			if err := rc.annotate(ctx, m, machineapi.ReplacingAnnotation, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isDenied reports whether the API server has lately refused to have a Machine deleted.
+func (rc *reconciliation) isDenied(uid types.UID) bool {
+	until, denied := rc.state.denied[uid]
+	if denied && !until.After(rc.now) {
+		delete(rc.state.denied, uid)
+		denied = false
+	}
+	return denied
+}

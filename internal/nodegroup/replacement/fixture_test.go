@@ -1,0 +1,183 @@
+package replacement
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/disruption"
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
+	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+)
+
+var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// fixture is a NodeGroup that replaces the Machines of a MachineSet, on an API server in memory.
+type fixture struct {
+	*testing.T
+
+	requests   apitest.Requests
+	client     client.Client
+	clock      *clocktesting.FakePassiveClock
+	events     *record.FakeRecorder
+	reconciler *Reconciler
+}
+
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), machinev1beta1.Install(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{T: t, requests: apitest.Requests{Names: true, Fail: map[string]error{}}, clock: clocktesting.NewFakePassiveClock(start)}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.NodeGroup{}).
+		WithInterceptorFuncs(f.requests.Interceptors())
+	indexer := apitest.Indexer{Builder: builder}
+	if err := errors.Join(lookup.Index(t.Context(), indexer), lookup.IndexOwners(t.Context(), indexer)); err != nil {
+		t.Fatal(err)
+	}
+	f.client, f.events = builder.Build(), record.NewFakeRecorder(100)
+	metrics, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	budgets := disruption.New(disruption.Options{Reader: f.client, Writer: f.client, Membership: allNodes{f.client}, Clock: f.clock})
+	f.reconciler = NewReconciler(Dependencies{
+		Cache: f.client, Writer: f.client, Recorder: f.events, Metrics: metrics, Reports: &Reports{}, Budgets: budgets, Clock: f.clock,
+		Finder: members.NewFinder(f.client, func() bool { return true }),
+	}, nil, Options{Creates: func() bool { return true }, Others: func() bool { return false }})
+	return f
+}
+
+// allNodes has every Node belong to the group.
+type allNodes struct{ client.Reader }
+
+func (a allNodes) GroupOf(context.Context, string) (string, error) { return "gpu", nil }
+
+func (a allNodes) Members(ctx context.Context, _ string) (nodes []*corev1.Node, err error) {
+	var list corev1.NodeList
+	err = a.List(ctx, &list)
+	for i := range list.Items {
+		nodes = append(nodes, &list.Items[i])
+	}
+	return nodes, err
+}
+
+// reconciles reconciles the group, and checks the writes.
+func (f *fixture) reconciles(want ...string) reconcile.Result {
+	f.Helper()
+	return f.reconcilesKey(types.NamespacedName{Name: "gpu"}, want...)
+}
+
+func (f *fixture) reconcilesKey(key types.NamespacedName, want ...string) reconcile.Result {
+	f.Helper()
+	f.requests.Writes = nil
+	result, err := f.reconciler.Reconcile(f.Context(), reconcile.Request{NamespacedName: key})
+	if err != nil {
+		f.Errorf("reconciling: %v", err)
+	}
+	if got := strings.Join(f.requests.Writes, ", "); got != strings.Join(want, ", ") {
+		f.Errorf("the writes are %s, not %s", got, strings.Join(want, ", "))
+	}
+	return result
+}
+
+// report returns what the group reports.
+func (f *fixture) report() plan.Report {
+	f.Helper()
+	report := f.reconciler.Reports.Of("uid-of-gpu")
+	if report == nil {
+		f.Fatal("there is no report")
+	}
+	return *report
+}
+
+func newGroup(options ...func(*v1alpha1.NodeGroup)) *v1alpha1.NodeGroup {
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "gpu", UID: "uid-of-gpu"}}
+	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: "machines"}
+	group.Spec.Replacement = &v1alpha1.Replacement{Type: v1alpha1.ReplacementRollingUpdate}
+	for _, option := range options {
+		option(group)
+	}
+	return group
+}
+
+func withBudget(group *v1alpha1.NodeGroup) { group.Spec.Disruption = &v1alpha1.Disruption{} }
+
+func newSet(replicas int32) *machinev1beta1.MachineSet {
+	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "a", UID: "uid-of-a"}}
+	set.Spec.Replicas = &replicas
+	set.Spec.Selector.MatchLabels = map[string]string{"set": "a"}
+	set.Spec.Template.Labels = map[string]string{"set": "a"}
+	set.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"image":"new"}`)}
+	return set
+}
+
+// newPair returns a Machine and its Node, which has been Ready for an hour.
+func newPair(name string, options ...func(*machinev1beta1.Machine, *corev1.Node)) []client.Object {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"set": "a"},
+		Annotations: map[string]string{machineapi.TemplateHashAnnotation: machineapi.TemplateOf(newSet(0)).Hash()},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: machinev1beta1.GroupVersion.String(), Kind: "MachineSet", Name: "a", UID: "uid-of-a", Controller: new(true),
+		}},
+		Finalizers: []string{machinev1beta1.MachineFinalizer}, CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
+	}}
+	machine.Status.NodeRef = &corev1.ObjectReference{Name: name}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-node-" + name)}}
+	node.Status.Conditions = []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(-time.Hour))},
+	}
+	for _, option := range options {
+		option(machine, node)
+	}
+	return []client.Object{machine, node}
+}
+
+func outdated(machine *machinev1beta1.Machine, _ *corev1.Node) {
+	machine.Annotations[machineapi.TemplateHashAnnotation] = "v1:old"
+}
+
+func replacing(machine *machinev1beta1.Machine, _ *corev1.Node) {
+	machine.Annotations[machineapi.ReplacingAnnotation] = "true"
+}
+
+func skipped(machine *machinev1beta1.Machine, _ *corev1.Node) {
+	machine.Annotations[machineapi.SkipReplacementAnnotation] = ""
+}
+
+func controlPlane(_ *machinev1beta1.Machine, node *corev1.Node) {
+	node.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+}
+
+func cordoned(_ *machinev1beta1.Machine, node *corev1.Node) { node.Spec.Unschedulable = true }
+
+func joining(_ *machinev1beta1.Machine, node *corev1.Node) {
+	node.Spec.Taints = []corev1.Taint{{Key: "drover.dev/uninitialized", Effect: corev1.TaintEffectNoSchedule}}
+}
+
+func all(objects ...[]client.Object) (flat []client.Object) {
+	for _, o := range objects {
+		flat = append(flat, o...)
+	}
+	return flat
+}

@@ -1,0 +1,245 @@
+package replacement
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/paused"
+)
+
+// labelZone is the label of a Machine that has no Node yet.
+const labelZone = "machine.openshift.io/zone"
+
+// observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
+type observation struct {
+	// group is nil for a MachineSet that belongs to none.
+	group  *members.Group
+	groups []*members.Group
+	sets   []machineSet
+	// machines are those of all MachineSets, by UID.
+	machines map[types.UID]*machine
+	// pending reports that the cache does not show one of Drover's own writes.
+	pending bool
+}
+
+// machineSet is a MachineSet with its Machines.
+type machineSet struct {
+	*machinev1beta1.MachineSet
+	machines []*machine
+}
+
+// machine is a Machine with its Node, nil for none.
+type machine struct {
+	*machinev1beta1.Machine
+	set  *machinev1beta1.MachineSet
+	node *corev1.Node
+	// version is the resourceVersion after the last write of this reconciliation.
+	version string
+}
+
+// observe reads a group and the Machines of its MachineSets; nil when the group is gone or has none.
+func (r *Reconciler) observe(ctx context.Context, name string) (*observation, error) {
+	observed := &observation{machines: map[types.UID]*machine{}}
+	var err error
+	if observed.groups, err = r.Finder.Groups(ctx); err != nil {
+		return nil, err
+	}
+	for _, group := range observed.groups {
+		if group.Name == name {
+			observed.group = group
+		}
+	}
+	if observed.group == nil || observed.group.Spec.Nodes.MachineSets == nil {
+		return nil, nil
+	}
+	var sets machinev1beta1.MachineSetList
+	if err := r.Cache.List(ctx, &sets, client.InNamespace(observed.group.Spec.Nodes.MachineSets.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing MachineSets: %w", err)
+	}
+	for i := range sets.Items {
+		if groupOf(observed.groups, &sets.Items[i]) != observed.group || sets.Items[i].DeletionTimestamp != nil {
+			continue
+		}
+		if err := r.addSet(ctx, observed, &sets.Items[i]); err != nil {
+			return nil, err
+		}
+	}
+	return observed, nil
+}
+
+// observeSet reads the Machines of a MachineSet that belongs to no group; nil for any other one.
+func (r *Reconciler) observeSet(ctx context.Context, key types.NamespacedName) (*observation, error) {
+	groups, err := r.Finder.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	set := &machinev1beta1.MachineSet{}
+	switch err := r.Cache.Get(ctx, key, set); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading MachineSet %s: %w", key, err)
+	case groupOf(groups, set) != nil:
+		return nil, nil
+	}
+	observed := &observation{machines: map[types.UID]*machine{}}
+	return observed, r.addSet(ctx, observed, set)
+}
+
+// groupOf returns the group that a MachineSet belongs to, nil for none: the oldest of those that select it, and one that is being deleted only if no
+// other one does. The groups must be sorted.
+func groupOf(groups []*members.Group, set *machinev1beta1.MachineSet) (group *members.Group) {
+	for _, candidate := range groups {
+		if candidate.SelectsSet(set) && (group == nil || group.DeletionTimestamp != nil && candidate.DeletionTimestamp == nil) {
+			group = candidate
+		}
+	}
+	return group
+}
+
+// addSet reads the Machines of a MachineSet, and their Nodes.
+func (r *Reconciler) addSet(ctx context.Context, observed *observation, set *machinev1beta1.MachineSet) error {
+	if pending, err := r.owned.Pending(ctx, string(set.UID)); err != nil || pending {
+		observed.pending = true
+		return err
+	}
+	membership, err := machineapi.MembershipOf(set)
+	if err != nil || set.Spec.Replicas == nil {
+		// Its status says what is wrong; it has no Machines until then.
+		return nil //nolint:nilerr // see above
+	}
+	machines, err := lookup.MachinesOfSet(ctx, r.Cache, set.Namespace, set.UID)
+	if err != nil {
+		return err
+	}
+	found := machineSet{MachineSet: set}
+	for i := range machines {
+		if relation := membership.Relation(&machines[i]); relation != machineapi.Owned && relation != machineapi.Deleting {
+			continue
+		}
+		m := &machine{Machine: &machines[i], set: set, version: machines[i].ResourceVersion}
+		if m.node, err = r.nodeOf(ctx, m.Machine); err != nil {
+			return err
+		}
+		found.machines = append(found.machines, m)
+		observed.machines[m.UID] = m
+	}
+	observed.sets = append(observed.sets, found)
+	return nil
+}
+
+// nodeOf returns the Node of a Machine; nil for none.
+func (r *Reconciler) nodeOf(ctx context.Context, machine *machinev1beta1.Machine) (*corev1.Node, error) {
+	name := machineapi.NodeName(machine)
+	if name == "" {
+		return nil, nil
+	}
+	node := &corev1.Node{}
+	switch err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, node); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Node %s: %w", name, err)
+	}
+	return node, nil
+}
+
+// input returns what is decided on.
+func (rc *reconciliation) input(ctx context.Context) (*plan.Input, error) {
+	in := &plan.Input{Group: rc.group.NodeGroup, Creates: rc.options.Creates(), Others: rc.options.Others(), Now: rc.now}
+	if rc.Budgets != nil && rc.Budgets.Windows != nil {
+		in.Window = rc.Budgets.Windows(rc.group.NodeGroup, rc.now)
+	}
+	outdated := false
+	for i := range rc.sets {
+		in.Sets = append(in.Sets, rc.planSet(&rc.sets[i], &outdated))
+	}
+	if !outdated || !replaces(rc.group.NodeGroup) {
+		return in, nil
+	}
+	// Whether a Node has its metadata matters only now.
+	for i := range in.Sets {
+		for k := range in.Sets[i].Machines {
+			m := &in.Sets[i].Machines[k]
+			if m.Outdated || !m.Ready {
+				continue
+			}
+			var err error
+			if m.Synced, err = rc.hasMetadata(ctx, rc.machines[m.UID].node); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return in, nil
+}
+
+// replaces reports whether a group replaces Machines.
+func replaces(group *v1alpha1.NodeGroup) bool {
+	return group.Spec.Replacement != nil && group.Spec.Replacement.Type == v1alpha1.ReplacementRollingUpdate
+}
+
+// planSet returns a MachineSet as package plan knows it, and sets outdated if one of its Machines is.
+func (rc *reconciliation) planSet(set *machineSet, outdated *bool) plan.Set {
+	out := plan.Set{Name: set.Name, Replicas: int(*set.Spec.Replicas), Paused: paused.By(set) != ""}
+	template := machineapi.TemplateOf(set.MachineSet)
+	for _, m := range set.machines {
+		_, replacing := m.Annotations[machineapi.ReplacingAnnotation]
+		next := plan.Machine{
+			Name: m.Name, UID: m.UID, Zone: m.Labels[labelZone], Created: m.CreationTimestamp.Time,
+			Outdated: template.Outdates(m.Machine), Replacing: replacing, Deleting: m.DeletionTimestamp != nil,
+			Marked: machineapi.IsMarked(m.Machine), Failed: machineapi.HasFailed(m.Machine), Skipped: rc.skips(m), Denied: rc.isDenied(m.UID),
+		}
+		if m.node != nil {
+			next.Zone = m.node.Labels[corev1.LabelTopologyZone]
+			next.Ready, next.ReadyChange = readiness(m.node)
+		}
+		*outdated = *outdated || next.Outdated
+		out.Machines = append(out.Machines, next)
+	}
+	return out
+}
+
+// skips reports whether a Machine is not to be replaced: a user says so, or its Node is one of the control plane that the group does not include.
+func (rc *reconciliation) skips(m *machine) bool {
+	if _, skip := m.Annotations[machineapi.SkipReplacementAnnotation]; skip || paused.By(m) != "" {
+		return true
+	}
+	return m.node != nil && !rc.group.Selects(m.node, m.set)
+}
+
+// readiness returns whether a Node is Ready, and since when.
+func readiness(node *corev1.Node) (ready bool, since time.Time) {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+		}
+	}
+	return false, time.Time{}
+}
+
+// hasMetadata reports whether a Node carries what its group declares, so far as it can.
+func (rc *reconciliation) hasMetadata(ctx context.Context, node *corev1.Node) (bool, error) {
+	if disruptionplan.IsJoining(node) {
+		return false, nil
+	}
+	assignment, err := rc.Finder.Assign(ctx, rc.groups, node)
+	if err != nil || assignment.Group == nil || assignment.Group.Spec.DryRun {
+		return err == nil, err
+	}
+	decision := metadataplan.DecideGroup(assignment.Input(rc.options.Protected, rc.now))
+	return !decision.Change.Write, nil
+}

@@ -1,0 +1,266 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/paused"
+)
+
+// Input is all that Decide depends on. The objects are not changed.
+type Input struct {
+	Group *v1alpha1.NodeGroup
+	// Sets are the MachineSets of the group.
+	Sets []Set
+	// Window says whether disruptions of the group may begin.
+	Window disruptionplan.Window
+	// Creates reports whether Drover creates the Machines of MachineSets, Others that machine-api-operator does. Neither is known for a moment after
+	// the start.
+	Creates, Others bool
+	// Now is the time of the decision.
+	Now time.Time
+}
+
+// Set is a MachineSet.
+type Set struct {
+	Name     string
+	Replicas int
+	// Paused reports that a user has paused it.
+	Paused   bool
+	Machines []Machine
+}
+
+// Machine is a Machine of a MachineSet.
+type Machine struct {
+	Name    string
+	UID     types.UID
+	Zone    string
+	Created time.Time
+	// Outdated reports that it was created from another template. Replacing reports that it is marked as being replaced, and, if it is outdated, does
+	// not count for its MachineSet.
+	Outdated, Replacing bool
+	// Deleting reports that it is being deleted, Marked that it is marked as the next to be deleted, Failed that it has an error.
+	Deleting, Marked, Failed bool
+	// Skipped reports that a user has excluded it from replacement, or that its Node does not belong to the group.
+	Skipped bool
+	// Denied reports that the API server has lately refused to have it deleted.
+	Denied bool
+	// Ready reports whether its Node is Ready, since ReadyChange. Synced reports that the Node carries its metadata.
+	Ready, Synced bool
+	ReadyChange   time.Time
+
+	// retried reports that it was created from the current template, and failed before a user resumed the replacement.
+	retried bool
+}
+
+// Decision is what is done about the Machines of a group now.
+type Decision struct {
+	// Unmark are the Machines that are not marked as being replaced any more.
+	Unmark []types.UID
+	// Replace are the Machines to delete, in this order.
+	Replace []types.UID
+	// Mark are the Machines to mark as being replaced, once all of Replace are deleted.
+	Mark []types.UID
+	// Report is for the status of the group.
+	Report Report
+	// Wake is when the decision changes without an event; zero for never.
+	Wake time.Time
+}
+
+// decider is what one decision works on.
+type decider struct {
+	*Input
+	settings v1alpha1.Replacement
+	sets     []*tally
+	// resumed is when a user has resumed the replacement; zero for never.
+	resumed time.Time
+	// maxSurge and maxInFlight are those of the settings as numbers.
+	maxSurge, maxInFlight int
+	decision              Decision
+}
+
+// Decide decides what is done about the Machines of a group.
+func Decide(in *Input) Decision {
+	d := &decider{Input: in}
+	if in.Group.Spec.Replacement != nil {
+		d.settings = *in.Group.Spec.Replacement
+	}
+	d.readResumed()
+	replicas := 0
+	for i := range in.Sets {
+		d.sets = append(d.sets, d.newTally(in.Sets[i]))
+		replicas += in.Sets[i].Replicas
+	}
+	d.maxSurge, d.maxInFlight = scaled(d.settings.MaxSurge, replicas), max(1, scaled(d.settings.MaxInFlight, replicas))
+	d.decide()
+	d.report()
+	return d.decision
+}
+
+// readResumed reads when the replacement was resumed. A time in the future would resume every later stop, too.
+func (d *decider) readResumed() {
+	at, err := time.Parse(time.RFC3339, d.Group.Annotations[v1alpha1.AnnotationResume])
+	switch {
+	case err != nil:
+	case at.After(d.Now):
+		d.wake(at)
+	default:
+		d.resumed = at
+	}
+}
+
+// scaled returns a number, or a percentage of a total, rounded up. Nil is 1.
+func scaled(value *intstr.IntOrString, total int) int {
+	if value == nil {
+		return 1
+	}
+	number, err := bounded.Scaled(*value, total)
+	if err != nil {
+		// The schema rejects such a value.
+		return 0
+	}
+	return number
+}
+
+func (d *decider) decide() {
+	report := &d.decision.Report
+	if d.settings.Type != v1alpha1.ReplacementRollingUpdate || d.Group.DeletionTimestamp != nil {
+		d.unmarkAll()
+		return
+	}
+	report.Replacing = d.hasWork()
+	switch {
+	case d.Group.Spec.Suspend, paused.By(d.Group) != "":
+		report.Replacing = false
+		return
+	case !report.Replacing:
+		d.unmarkIneffective()
+		return
+	case d.Group.Spec.DryRun:
+		return
+	case !d.Creates && !d.Others:
+		report.block(ReasonSurgeUnavailable, unavailable)
+		return
+	case d.Others && d.maxSurge > 0:
+		d.maxSurge = 0
+		report.block(ReasonSurgeUnavailable, "machine-api-operator creates the Machines here: each old Machine goes before its new one is created")
+	}
+	if d.isStopped() || d.isClosed() {
+		return
+	}
+	d.unmarkIneffective()
+	d.keepMarks()
+	d.replace()
+	d.mark()
+}
+
+// isClosed reports whether no disruption may begin now.
+func (d *decider) isClosed() bool {
+	budget := d.Group.Spec.Disruption
+	if !d.Window.Closed || budget != nil && slices.Contains(budget.Exempt, v1alpha1.CapabilityReplacement) {
+		return false
+	}
+	d.decision.Report.block(d.Window.Reason, d.Window.Message)
+	d.wake(d.Window.Changes)
+	return true
+}
+
+// unmarkAll ends what has begun: MachineSets delete the Machines that are then too many.
+func (d *decider) unmarkAll() {
+	for _, set := range d.sets {
+		for i := range set.Machines {
+			if m := &set.Machines[i]; m.Replacing && !m.Deleting {
+				d.decision.Unmark = append(d.decision.Unmark, m.UID)
+			}
+		}
+	}
+}
+
+// unmarkIneffective removes the marks of Machines that are not to be replaced any more.
+func (d *decider) unmarkIneffective() {
+	for _, set := range d.sets {
+		for i := range set.Machines {
+			if m := &set.Machines[i]; m.Replacing && !m.Deleting && (!m.isCandidate() || m.retried) {
+				d.decision.Unmark = append(d.decision.Unmark, m.UID)
+			}
+		}
+	}
+}
+
+// keepMarks counts the Machines that are marked, and removes the marks of those that are more than maxSurge.
+func (d *decider) keepMarks() {
+	left := d.maxSurge
+	for _, c := range d.candidates() {
+		switch {
+		case !c.machine.Replacing || c.machine.retried:
+		case left > 0:
+			left--
+			c.set.replacing++
+		default:
+			c.machine.Replacing = false
+			d.decision.Unmark = append(d.decision.Unmark, c.machine.UID)
+		}
+	}
+}
+
+// mark decides which Machines are replaced next: beside each of them, a new one is created. At most maxSurge are marked at the same time.
+func (d *decider) mark() {
+	left := d.maxSurge
+	for _, set := range d.sets {
+		left -= set.replacing
+	}
+	for _, c := range d.candidates() {
+		if left > 0 && !c.machine.Replacing && !c.machine.retried && !c.set.Paused && !c.set.isShrinking() {
+			left--
+			c.set.replacing++
+			d.decision.Mark = append(d.decision.Mark, c.machine.UID)
+		}
+	}
+}
+
+// replace decides which Machines are deleted now.
+func (d *decider) replace() {
+	for _, c := range d.candidates() {
+		if !c.set.Paused && !c.machine.Denied && d.mayGo(c) {
+			c.set.remove(c.machine)
+			d.decision.Replace = append(d.decision.Replace, c.machine.UID)
+		}
+	}
+}
+
+// mayGo reports whether a Machine may be deleted now.
+func (d *decider) mayGo(c candidate) bool {
+	set, inFlight := c.set, 1
+	for _, other := range d.sets {
+		inFlight += other.inFlight()
+	}
+	switch {
+	case inFlight > d.maxInFlight, set.isShrinking():
+		return false
+	case !set.proven && !set.isFirst(d.maxSurge > 0):
+		// Whether Machines of the current template work is not known yet.
+		return false
+	case d.maxSurge > 0 && c.machine.Ready:
+		return set.working > set.Replicas-set.skipped
+	}
+	return true
+}
+
+// hasWork reports whether a Machine is to be replaced, or is being.
+func (d *decider) hasWork() bool {
+	return slices.ContainsFunc(d.sets, func(set *tally) bool { return set.deleting > 0 }) ||
+		slices.ContainsFunc(d.candidates(), func(c candidate) bool { return !c.set.Paused })
+}
+
+// wake has the decision made again at a time; zero is never.
+func (d *decider) wake(at time.Time) {
+	if !at.IsZero() && (d.decision.Wake.IsZero() || at.Before(d.decision.Wake)) {
+		d.decision.Wake = at
+	}
+}

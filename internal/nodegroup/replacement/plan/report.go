@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
+)
+
+// Reasons for which Machines wait to be replaced, beside those of windows and budgets.
+const (
+	ReasonNewMachineFailed = "NewMachineFailed"
+	ReasonSurgeUnavailable = "SurgeUnavailable"
+)
+
+// Report is what the status of a group says about replacement.
+type Report struct {
+	// Outdated is how many Machines are outdated.
+	Outdated int32
+	// Replacing reports that some of them are to be replaced.
+	Replacing bool
+	// Reason and Message say what keeps them waiting; empty for nothing.
+	Reason, Message string
+	// Progress says what is being done, and which Machines that waits for.
+	Progress string
+}
+
+// Unavailable returns the Report of a group whose MachineSets another program serves; it is empty for a group that replaces no Machines.
+func Unavailable(group *v1alpha1.NodeGroup) (report Report) {
+	if settings := group.Spec.Replacement; settings != nil && settings.Type == v1alpha1.ReplacementRollingUpdate {
+		report.block(ReasonSurgeUnavailable, unavailable)
+	}
+	return report
+}
+
+// unavailable is the message for ReasonSurgeUnavailable.
+const unavailable = "Drover replaces only Machines that it creates, and the capability machines is off, or has not started yet"
+
+// Stopped reports whether the replacement goes on only when a user does something.
+func (r *Report) Stopped() bool { return r.Reason == ReasonNewMachineFailed }
+
+func (r *Report) block(reason, message string) { r.Reason, r.Message = reason, message }
+
+// maxNamed is how many Machines a text names.
+const maxNamed = 5
+
+// report fills in the counts and the text.
+func (d *decider) report() {
+	var deleting, pending []string
+	outdated, missing := 0, 0
+	for _, set := range d.sets {
+		missing += one(!set.Paused) * set.missing()
+		for i := range set.Machines {
+			switch m := &set.Machines[i]; {
+			case m.Outdated && !m.retried:
+				outdated++
+				if m.Deleting {
+					deleting = append(deleting, m.Name)
+				}
+			case !m.Outdated && !m.Deleting && !d.isAvailable(m):
+				pending = append(pending, m.Name)
+			}
+		}
+	}
+	r := &d.decision.Report
+	r.Outdated = bounded.Int32(outdated)
+	if !r.Replacing {
+		return
+	}
+	parts := []string{fmt.Sprintf("%d Machines are outdated", outdated)}
+	if len(deleting) > 0 {
+		parts = append(parts, "being deleted: "+names(deleting))
+	}
+	if len(pending) > 0 {
+		parts = append(parts, "not available yet: "+names(pending))
+	}
+	if missing > 0 {
+		parts = append(parts, fmt.Sprintf("to be created: %d", missing))
+	}
+	r.Progress = strings.Join(parts, "; ")
+}
+
+// names returns some names, and how many more there are.
+func names(all []string) string {
+	slices.Sort(all)
+	if len(all) <= maxNamed {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), len(all)-maxNamed)
+}

@@ -1,0 +1,124 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+)
+
+// tally counts the Machines of a MachineSet.
+type tally struct {
+	Set
+	// counted are the Machines that are not being deleted, replacing those of them that are marked and so do not count for the MachineSet.
+	counted, replacing int
+	// skipped are the Machines that replacement does not concern. Of the others, those are working that serve: an outdated one with a Ready Node, and a
+	// new one that is available.
+	skipped, working int
+	// pending are the new Machines that are not available yet, deleting the outdated ones that are being deleted.
+	pending, deleting int
+	// proven reports that a Machine of the current template is available.
+	proven bool
+}
+
+// newTally counts the Machines of a MachineSet, except for the marks, which mark decides on.
+func (d *decider) newTally(set Set) *tally {
+	set.Machines = slices.Clone(set.Machines)
+	t := &tally{Set: set}
+	for i := range set.Machines {
+		m := &set.Machines[i]
+		if !m.Outdated && m.Failed && m.Created.Before(d.resumed) {
+			m.Outdated, m.retried = true, true
+		}
+		if m.Deleting {
+			t.deleting += one(m.Outdated)
+			continue
+		}
+		t.counted++
+		switch {
+		case m.Skipped:
+			t.skipped++
+		case m.Outdated:
+			t.working += one(m.Ready)
+		case d.isAvailable(m):
+			t.working++
+			t.proven = true
+		default:
+			t.pending++
+		}
+	}
+	return t
+}
+
+func one(counted bool) int {
+	if counted {
+		return 1
+	}
+	return 0
+}
+
+// missing returns how many Machines the MachineSet is about to create.
+func (t *tally) missing() int { return max(0, t.Replicas+t.replacing-t.counted) }
+
+// isShrinking reports whether the MachineSet is about to delete Machines.
+func (t *tally) isShrinking() bool { return t.counted > t.Replicas+t.replacing }
+
+// inFlight returns how many Machines are being replaced: the old one is still there, or the new one is not available yet. A paused MachineSet creates
+// none.
+func (t *tally) inFlight() int {
+	if t.Paused {
+		return t.deleting
+	}
+	return max(t.deleting, t.pending+t.missing()-t.replacing)
+}
+
+// isFirst reports whether no Machine of the MachineSet is being replaced. With surge, every new Machine that may be created has to be there: if none
+// of them is of the current template, those of an earlier one take their places.
+func (t *tally) isFirst(surge bool) bool {
+	return t.deleting == 0 && t.pending == 0 && t.missing() == 0 && (!surge || t.replacing > 0)
+}
+
+// remove counts a Machine as one that is being deleted.
+func (t *tally) remove(m *Machine) {
+	t.counted--
+	t.deleting++
+	t.working -= one(m.Ready)
+	t.replacing -= one(m.Replacing && !m.retried)
+	m.Deleting = true
+}
+
+// candidate is a Machine that is to be replaced.
+type candidate struct {
+	set     *tally
+	machine *Machine
+}
+
+func (m *Machine) isCandidate() bool { return m.Outdated && !m.Skipped && !m.Deleting }
+
+// rank orders Machines by how little they serve.
+func (m *Machine) rank() int {
+	switch {
+	case m.Marked || m.Failed:
+		return 0
+	case !m.Ready:
+		return 1
+	}
+	return 2
+}
+
+// candidates returns the Machines to replace in their order: those that serve the least first, then by zone, then the oldest first.
+func (d *decider) candidates() []candidate {
+	var all []candidate
+	for _, set := range d.sets {
+		for i := range set.Machines {
+			if m := &set.Machines[i]; m.isCandidate() {
+				all = append(all, candidate{set, m})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(
+			cmp.Compare(a.machine.rank(), b.machine.rank()), cmp.Compare(a.machine.Zone, b.machine.Zone),
+			a.machine.Created.Compare(b.machine.Created), cmp.Compare(a.machine.Name, b.machine.Name),
+		)
+	})
+	return all
+}

@@ -1,0 +1,193 @@
+package replacement
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+)
+
+// half is a MachineSet of two outdated Machines, of which one is being replaced: the new one is there.
+func half(options ...func(*machinev1beta1.Machine, *corev1.Node)) []client.Object {
+	return all([]client.Object{newSet(2)}, newPair("old-a", outdated, replacing), newPair("old-b", outdated), newPair("new", options...))
+}
+
+func TestReconcile_Replaces(t *testing.T) {
+	for name, c := range map[string]struct {
+		objects []client.Object
+		want    []string
+	}{
+		"nothing is outdated": {all([]client.Object{newGroup(), newSet(1)}, newPair("new")), nil},
+		"the first is marked": {
+			all([]client.Object{newGroup(), newSet(2)}, newPair("a", outdated), newPair("b", outdated)), []string{"patch Machine/a"},
+		},
+		"the new one is available": {append(half(), newGroup()), []string{"patch Machine/old-a", "delete Machine/old-a", "patch Machine/old-b"}},
+		"the new one is joining":   {append(half(joining), newGroup()), nil},
+		"the first is skipped": {
+			all([]client.Object{newGroup(), newSet(2)}, newPair("a", outdated, skipped), newPair("b", outdated)), []string{"patch Machine/b"},
+		},
+		"a Node of the control plane": {
+			all([]client.Object{newGroup(), newSet(2)}, newPair("a", outdated, controlPlane), newPair("b", outdated)), []string{"patch Machine/b"},
+		},
+		"a Node that lacks the group's label": {
+			append(half(), newGroup(func(group *v1alpha1.NodeGroup) {
+				group.Spec.Metadata = &v1alpha1.Metadata{Labels: map[string]v1alpha1.LabelValue{"a": "b"}}
+			})), nil,
+		},
+		"a group of other MachineSets": {
+			append(half(), newGroup(func(group *v1alpha1.NodeGroup) { group.Spec.Nodes.MachineSets.Names = []string{"b"} })), nil,
+		},
+		"an older group has the MachineSet": {
+			append(half(), newGroup(func(group *v1alpha1.NodeGroup) { group.CreationTimestamp = metav1.NewTime(start) }), newGroup(
+				func(group *v1alpha1.NodeGroup) {
+					group.Name, group.UID, group.Spec.Replacement = "older", "uid-of-older", nil
+				})), nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) { newFixture(t, c.objects...).reconciles(c.want...) })
+	}
+}
+
+func TestReconcile_MarksAndDeletes(t *testing.T) {
+	f := newFixture(t, append(half(), newGroup())...)
+	f.reconciles("patch Machine/old-a", "delete Machine/old-a", "patch Machine/old-b")
+	machine := &machinev1beta1.Machine{}
+	if err := f.client.Get(t.Context(), types.NamespacedName{Namespace: "machines", Name: "old-a"}, machine); err != nil {
+		t.Fatal(err)
+	}
+	if machine.DeletionTimestamp == nil || machine.Annotations[machineapi.DeleteAnnotation] == "" {
+		t.Errorf("it is %+v", machine.ObjectMeta)
+	}
+	if reasons := apitest.Reasons(f.events); !slices.Equal(reasons, []string{EventReplaced}) {
+		t.Errorf("the events are %v", reasons)
+	}
+	if report := f.report(); report.Outdated != 2 || !report.Replacing || report.Reason != "" {
+		t.Errorf("%+v", report)
+	}
+	f.reconciles()
+}
+
+func TestReconcile_Budget(t *testing.T) {
+	f := newFixture(t, append(half(cordoned), newGroup(withBudget))...)
+	if result := f.reconciles(); result.RequeueAfter != time.Minute {
+		t.Errorf("again in %s", result.RequeueAfter)
+	}
+	if report := f.report(); report.Reason != "BudgetExhausted" || !report.Replacing {
+		t.Errorf("%+v", report)
+	}
+	apitest.Edit(t, f.client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, func(node *corev1.Node) { node.Spec.Unschedulable = false })
+	f.reconciles("status NodeGroup/gpu", "patch Machine/old-a", "delete Machine/old-a", "patch Machine/old-b")
+	if report := f.report(); report.Reason != "" {
+		t.Errorf("%+v", report)
+	}
+	group := &v1alpha1.NodeGroup{}
+	if err := f.client.Get(t.Context(), types.NamespacedName{Name: "gpu"}, group); err != nil {
+		t.Fatal(err)
+	}
+	if got := group.Status.Reservations; len(got) != 1 || got[0].Object != "Machine/machines/old-a" || got[0].UID != "uid-of-node-old-a" ||
+		got[0].Capability != v1alpha1.CapabilityReplacement {
+		t.Errorf("the reservations are %+v", got)
+	}
+}
+
+// TestReconcile_UnusedReservation: a place that a predecessor has reserved, or that is not needed any more, is released.
+func TestReconcile_UnusedReservation(t *testing.T) {
+	reservation := func(name string) v1alpha1.Reservation {
+		return v1alpha1.Reservation{
+			Node: name, UID: types.UID("uid-of-node-" + name), Capability: v1alpha1.CapabilityReplacement, Object: "Machine/machines/" + name,
+			Time: metav1.NewTime(start),
+		}
+	}
+	group := newGroup(withBudget, func(group *v1alpha1.NodeGroup) {
+		group.Spec.Suspend = true
+		group.Status.Reservations = []v1alpha1.Reservation{reservation("old-a"), reservation("gone")}
+	})
+	f := newFixture(t, append(half(), group)...)
+	f.reconciles("status NodeGroup/gpu")
+	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(group), group); err != nil {
+		t.Fatal(err)
+	}
+	if got := group.Status.Reservations; len(got) != 1 || got[0].Node != "gone" {
+		t.Errorf("the reservations are %+v", got)
+	}
+}
+
+func TestReconcile_Failures(t *testing.T) {
+	machines := schema.GroupResource{Group: machinev1beta1.GroupName, Resource: "machines"}
+	f := newFixture(t, append(half(), newGroup())...)
+	f.requests.Fail["patch Machine"] = apierrors.NewConflict(machines, "old-a", errors.New("modified"))
+	if result := f.reconciles("patch Machine/old-a"); result.RequeueAfter != controller.RetryConflict {
+		t.Errorf("after a conflict it tries again in %s", result.RequeueAfter)
+	}
+	delete(f.requests.Fail, "patch Machine")
+
+	// A Machine that must not be deleted does not keep others from being replaced.
+	f.requests.Fail["delete Machine"] = apierrors.NewForbidden(machines, "old-a", errors.New("a policy"))
+	f.reconciles("patch Machine/old-a", "delete Machine/old-a", "patch Machine/old-a")
+	delete(f.requests.Fail, "delete Machine")
+	if result := f.reconciles("patch Machine/old-b", "delete Machine/old-b"); result.RequeueAfter != controller.RetryDenied {
+		t.Errorf("it is tried again in %s", result.RequeueAfter)
+	}
+
+	f.requests.Fail["list MachineSetList"] = errors.New("no answer")
+	if _, err := f.reconciler.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "gpu"}}); err == nil {
+		t.Error("no error without MachineSets")
+	}
+}
+
+// TestReconcile_UnknownWhoCreates: nothing is done before it is known who creates Machines; beside machine-api-operator the old one goes first.
+func TestReconcile_UnknownWhoCreates(t *testing.T) {
+	f := newFixture(t, append(half(), newGroup())...)
+	f.reconciler.options.Creates = func() bool { return false }
+	if result := f.reconciles(); result.RequeueAfter != retryBlocked {
+		t.Errorf("again in %s", result.RequeueAfter)
+	}
+	if report := f.report(); report.Reason != plan.ReasonSurgeUnavailable || report.Outdated != 2 {
+		t.Errorf("%+v", report)
+	}
+	f = newFixture(t, all([]client.Object{newGroup(), newSet(2)}, newPair("old-a", outdated), newPair("old-b", outdated))...)
+	f.reconciler.options = Options{Creates: func() bool { return false }, Others: func() bool { return true }}
+	f.reconciles("patch Machine/old-a", "delete Machine/old-a")
+	f.reconciles()
+}
+
+// TestReconcile_SetWithoutGroup: marks that a group has left are removed.
+func TestReconcile_SetWithoutGroup(t *testing.T) {
+	set := types.NamespacedName{Namespace: "machines", Name: "a"}
+	f := newFixture(t, half()...)
+	f.reconcilesKey(set, "patch Machine/old-a")
+	f.reconcilesKey(set)
+	f.reconcilesKey(types.NamespacedName{Namespace: "machines", Name: "gone"})
+	f = newFixture(t, append(half(), newGroup())...)
+	f.reconcilesKey(set)
+}
+
+func TestReports(t *testing.T) {
+	reports := &Reports{}
+	if reports.Of("a") != nil {
+		t.Error("there is a report")
+	}
+	reports.Set("a", "a", plan.Report{Outdated: 3})
+	if got := reports.Of("a"); got == nil || got.Outdated != 3 {
+		t.Errorf("%+v", got)
+	}
+	reports.Forget("a")
+	if reports.Of("a") != nil {
+		t.Error("it is still there")
+	}
+}

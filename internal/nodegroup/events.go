@@ -27,7 +27,7 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventStopped, Type: corev1.EventTypeWarning, On: "NodeGroup",
 			When: "a condition of spec.rollout.stopWhen holds, or a Machine that replaces an outdated one has failed; the message says what has to happen"},
 		{Reason: EventHistoryNotKept, Type: corev1.EventTypeWarning, On: "NodeGroup",
-			When: "spec.metadata, or the template of a MachineSet, is not kept for `kubectl drover rollout undo`, because it has more than 64 KiB or the API server denies the write; the " +
-				"roll-out goes on"},
+			When: "spec.metadata, or the template of a MachineSet, is not kept for `kubectl drover rollout undo`, because it has more than 64 KiB or the " +
+				"API server denies the write; the roll-out goes on"},
 	}, nodes.Events, replacement.Events)
 }

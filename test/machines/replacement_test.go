@@ -341,8 +341,8 @@ func TestReplacement_Crash(t *testing.T) {
 	}
 }
 
-// crashReplacement replaces three Machines with an operator that is killed at a point, and another one after it. It returns how many writes of Nodes and
-// Machines there were.
+// crashReplacement replaces three Machines with an operator that is killed at a point, and another one after it. It returns how many writes of
+// Nodes and Machines there were.
 func crashReplacement(t *testing.T, name string, point harness.CrashPoint) int {
 	t.Helper()
 	w := prepared(t)

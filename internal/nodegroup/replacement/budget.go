@@ -50,6 +50,11 @@ func (rc *reconciliation) withdraw(ctx context.Context, replaced []types.UID) er
 		}
 		rc.state.waiting = nil
 	}
+	return rc.releaseUnused(ctx, wanted)
+}
+
+// releaseUnused releases the reservations of Machines that are neither being deleted nor among those that are replaced now.
+func (rc *reconciliation) releaseUnused(ctx context.Context, wanted map[string]bool) error {
 	unused := map[string]bool{}
 	for _, m := range rc.machines {
 		if object := objectOf(m); m.DeletionTimestamp == nil && !wanted[object] {

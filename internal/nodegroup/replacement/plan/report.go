@@ -53,22 +53,28 @@ func (d *decider) report() {
 	for _, set := range d.sets {
 		missing += one(!set.Paused) * set.missing()
 		for i := range set.Machines {
-			switch m := &set.Machines[i]; {
-			case m.Outdated && !m.retried:
-				outdated++
-				if m.Deleting {
-					deleting = append(deleting, m.Name)
-				}
-			case !m.Outdated && !m.Deleting && !d.isAvailable(m):
+			m := &set.Machines[i]
+			isOutdated := m.Outdated && !m.retried
+			outdated += one(isOutdated)
+			if isOutdated && m.Deleting {
+				deleting = append(deleting, m.Name)
+			} else if d.isPending(m) {
 				pending = append(pending, m.Name)
 			}
 		}
 	}
 	r := &d.decision.Report
 	r.Outdated = bounded.Int32(outdated)
-	if !r.Replacing {
-		return
+	if r.Replacing {
+		r.Progress = progress(outdated, deleting, pending, missing)
 	}
+}
+
+// isPending reports whether a new Machine is not available yet.
+func (d *decider) isPending(m *Machine) bool { return !m.Outdated && !m.Deleting && !d.isAvailable(m) }
+
+// progress says what is being done.
+func progress(outdated int, deleting, pending []string, missing int) string {
 	parts := []string{fmt.Sprintf("%d Machines are outdated", outdated)}
 	if len(deleting) > 0 {
 		parts = append(parts, "being deleted: "+names(deleting))
@@ -79,7 +85,7 @@ func (d *decider) report() {
 	if missing > 0 {
 		parts = append(parts, fmt.Sprintf("to be created: %d", missing))
 	}
-	r.Progress = strings.Join(parts, "; ")
+	return strings.Join(parts, "; ")
 }
 
 // names returns some names, and how many more there are.

@@ -55,14 +55,21 @@ func TestLimiter_RepairsDuringARollout(t *testing.T) {
 			t.Fatalf("repair %d waits %s", i, wait)
 		}
 	}
-	if wait := l.Reserve(named("drifted too"), true, start); wait < 9*time.Second {
-		t.Errorf("a repair beyond its share waits like the others, not %s", wait)
-	}
-	if wait := l.Reserve(named("500"), true, start); wait != 4010*time.Millisecond {
-		t.Errorf("a Machine that waits keeps its reservation, not %s", wait)
-	}
-	if wait := l.Reserve(named("500"), true, start.Add(100*time.Millisecond)); wait != 0 {
-		t.Errorf("ten repairs a second: waits %s", wait)
+	for i, step := range []struct {
+		machine string
+		after   time.Duration
+		want    time.Duration
+	}{
+		{"drifted too", 0, 100 * time.Millisecond}, // ten repairs a second
+		{"drifted too", 50 * time.Millisecond, 50 * time.Millisecond},
+		{"500", 50 * time.Millisecond, 150 * time.Millisecond}, // it waits for the roll-out, and is edited
+		{"101", 0, 20 * time.Millisecond},                      // its turn in the roll-out comes before that
+		{"drifted too", 100 * time.Millisecond, 0},
+		{"500", 200 * time.Millisecond, 0},
+	} {
+		if wait := l.Reserve(named(step.machine), true, start.Add(step.after)); wait != step.want {
+			t.Errorf("step %d: %s waits %s, not %s", i, step.machine, wait, step.want)
+		}
 	}
 }
 
@@ -82,8 +89,8 @@ func TestLimiter_Forget(t *testing.T) {
 	l.Reserve(named("a"), false, start)
 	l.Reserve(named("b"), false, start)
 	l.Forget(named("b"))
-	if len(l.reservations) != 0 {
-		t.Errorf("reservations %v", l.reservations)
+	if len(l.rollout.turns) != 0 {
+		t.Errorf("reservations %v", l.rollout.turns)
 	}
 	if wait := l.Reserve(named("b"), false, start); wait != 2*time.Second {
 		t.Errorf("a Machine of the same name reserves again and waits %s", wait)

@@ -77,11 +77,15 @@ test: race-detector sandbox-node tools ## Run all tests, with the race detector.
 	@go run ./test/realnode/missing
 
 .PHONY: bench
-bench: bench-rollouts bench-drains bench-machines bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains against what budgets allow (55 minutes).
+bench: bench-rollouts bench-nodegroups bench-drains bench-machines bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains against what budgets allow (60 minutes).
 
 .PHONY: bench-rollouts
 bench-rollouts: build ## Measure roll-outs of 500, 2000 and 5000 Machines (BENCH_SIZES=500,2000).
 	go run ./test/bench $(if $(BENCH_SIZES),-sizes $(BENCH_SIZES)) -json bench.json
+
+.PHONY: bench-nodegroups
+bench-nodegroups: build ## Measure roll-outs of a NodeGroup of 5000 Nodes (BENCH_NODEGROUPS="-nodes 500").
+	go run ./test/bench/nodegroups $(BENCH_NODEGROUPS) -json bench-nodegroups.json
 
 .PHONY: bench-drains
 bench-drains: build ## Measure drains of 50 nodes at the same time, and memory with 50,000 pods (BENCH_DRAINS="-large 0").

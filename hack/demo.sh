@@ -269,6 +269,60 @@ run kubectl-drover maintenance end "$node" --wait
 state >"$data/after"
 (cd "$data" && run diff before after) && echo "no difference"
 
+title "Declare labels for a group of nodes that a selector picks: they follow in waves"
+batch="$(kubectl get nodes -l team=blue -o jsonpath='{.items[-6:].metadata.name}')"
+# shellcheck disable=SC2086 # they are six names
+kubectl label node $batch pool=batch >/dev/null
+kubectl apply -f - <<'YAML'
+apiVersion: drover.dev/v1alpha1
+kind: NodeGroup
+metadata: {name: batch}
+spec:
+  nodes: {selector: {matchLabels: {pool: batch}}}
+  metadata: {labels: {tier: batch}}
+  rollout: {firstWave: 1, maxInFlight: 2}
+  disruption: {maxUnavailable: 2}
+YAML
+run kubectl wait nodegroup/batch --for=condition=Ready --timeout=120s
+run kubectl get nodes -l tier=batch
+
+title "Give them a taint with the effect NoExecute: Pods leave within their PodDisruptionBudget before it is set"
+kubectl apply -f - >/dev/null <<'YAML'
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cart}
+spec:
+  replicas: 6
+  selector: {matchLabels: {app: cart}}
+  template:
+    metadata: {labels: {app: cart}}
+    spec:
+      affinity:
+        nodeAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+          - {weight: 100, preference: {matchExpressions: [{key: pool, operator: In, values: [batch]}]}}
+      containers: [{name: cart, image: example.com/cart}]
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: cart}
+spec:
+  maxUnavailable: 1
+  selector: {matchLabels: {app: cart}}
+YAML
+kubectl rollout status deployment cart --timeout=120s >/dev/null
+on_batch() { kubectl get pods -l app=cart -o jsonpath='{range .items[*]}{.spec.nodeName}{"\n"}{end}' | grep -cFx "$(tr ' ' '\n' <<<"$batch")" || true; }
+echo "Pods of cart on these nodes: $(on_batch) of 6"
+run kubectl patch nodegroup batch --type=merge \
+	-p '{"spec":{"metadata":{"taints":[{"key":"example.com/batch","effect":"NoExecute"}]}}}'
+run kubectl wait nodegroup/batch --for=condition=Ready=False --timeout=60s
+run kubectl wait nodegroup/batch --for=condition=Ready --timeout=180s
+run kubectl get nodegroups
+left="$(on_batch)"
+echo "Pods of cart on these nodes: $left of 6"
+[[ "$left" == 0 ]]
+kubectl rollout status deployment cart --timeout=120s
+
 title "Gate a simulated upgrade of OpenShift: a Job runs before each node of MachineConfigPool infra is released"
 run drover-sandbox openshift init --masters 1 --workers 0 --pool infra --pool canary --drain-delay 200ms --reboot-delay 500ms
 kubectl patch machineconfigpool canary --type=merge \

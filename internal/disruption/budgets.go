@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/watch"
 )
 
 // Membership resolves which Nodes belong to which NodeGroup. It is asked on every reservation, and answers from memory.
@@ -41,7 +42,8 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Budgets gives out the places in the budgets of all NodeGroups, for all controllers of the process.
+// Budgets gives out the places in the budgets of all NodeGroups, for all controllers of the process. A nil *Budgets knows no group, and allows
+// every disruption.
 type Budgets struct {
 	Options
 
@@ -49,6 +51,8 @@ type Budgets struct {
 	groups map[string]*group
 
 	listeners listeners
+	// finished has an event with the name of a group when the work of one of its reservations is over.
+	finished watch.NodeEvents
 }
 
 // New returns Budgets.
@@ -80,6 +84,9 @@ type Answer struct {
 	// still there: a process that was stopped for long may no longer be the leader. Zero is never.
 	Until time.Time
 }
+
+// Expired reports whether it is too late for the first disruptive write.
+func (a *Answer) Expired(now time.Time) bool { return !a.Until.IsZero() && now.After(a.Until) }
 
 // Reserve reserves a place for a disruption that has not begun, and makes at most one write for that. It returns a recorded reservation again, and
 // renews it when it is older than plan.RenewAfter. A request that is not admitted waits for its turn, for as long as it is made again. The error is
@@ -117,7 +124,10 @@ func (b *Budgets) Reserve(ctx context.Context, request Request) (Answer, error) 
 }
 
 func (b *Budgets) groupOf(ctx context.Context, request *Request) (string, error) {
-	if request.Group != "" {
+	switch {
+	case b == nil:
+		return "", nil
+	case request.Group != "":
 		return request.Group, nil
 	}
 	name, err := b.Membership.GroupOf(ctx, request.Node)
@@ -127,8 +137,9 @@ func (b *Budgets) groupOf(ctx context.Context, request *Request) (string, error)
 	return name, nil
 }
 
-// Counts returns what the budget of a group is compared with, and how many requests wait. It is zero for a group without a budget.
-func (b *Budgets) Counts(ctx context.Context, name string) (counts plan.Counts, waiting int, err error) {
+// Counts returns what the budget of a group with these Nodes is compared with, and how many requests wait. It is zero for a group without a budget.
+// The caller's Nodes count and not those of the membership, which may be a moment behind.
+func (b *Budgets) Counts(ctx context.Context, name string, nodes []*corev1.Node) (counts plan.Counts, waiting int, err error) {
 	g := b.group(name)
 	if err := g.lock(ctx); err != nil {
 		return plan.Counts{}, 0, err
@@ -138,6 +149,7 @@ func (b *Budgets) Counts(ctx context.Context, name string) (counts plan.Counts, 
 	if err != nil || observed.Group.Spec.Disruption == nil {
 		return plan.Counts{}, 0, err
 	}
+	observed.Members = new(view).update(nodes, observed.Group.Spec.Disruption.UnavailableTaints)
 	return plan.Count(observed), observed.Waiting.Len(), nil
 }
 

@@ -274,12 +274,12 @@ func TestReserve_ChangesOfMembers(t *testing.T) {
 	f.reserve(newRequest("n0", upgrade), plan.ReasonBudgetExhausted)
 	f.members.nodes = slices.Delete(slices.Clone(f.members.nodes), 1, 2)
 	f.reserve(newRequest("n0", upgrade), "")
-	counts, waiting, err := f.budgets.Counts(t.Context(), groupName)
+	counts, waiting, err := f.budgets.Counts(t.Context(), groupName, f.members.nodes)
 	if want := (plan.Counts{Expected: 2, Limit: 1, Unavailable: 1, ReservedReady: 1}); counts != want || waiting != 0 || err != nil {
 		t.Errorf("the counts are %+v, %d wait, error %v", counts, waiting, err)
 	}
 	f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Disruption = nil })
-	if counts, _, err := f.budgets.Counts(t.Context(), groupName); counts != (plan.Counts{}) || err != nil {
+	if counts, _, err := f.budgets.Counts(t.Context(), groupName, f.members.nodes); counts != (plan.Counts{}) || err != nil {
 		t.Errorf("without a budget, the counts are %+v, error %v", counts, err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/disruption/plan"
@@ -106,8 +108,8 @@ func (b *Budgets) Renew(ctx context.Context, request Request) (bool, error) {
 	return false, nil
 }
 
-// Finish records that the work of a reservation is over, and that the Node is on its way back. The next process learns that from the object, which is
-// gone by then.
+// Finish records that the work of a reservation, if there is one, is over, and that the Node is on its way back. The next process learns that from
+// the object, which is gone by then.
 func (b *Budgets) Finish(ctx context.Context, request Request) error {
 	name, err := b.groupOf(ctx, &request)
 	if err != nil || name == "" {
@@ -119,8 +121,24 @@ func (b *Budgets) Finish(ctx context.Context, request Request) error {
 	}
 	defer g.unlock()
 	g.drop(request.Key())
-	g.finished[request.Key()] = true
+	observed, err := b.latest(ctx, g)
+	if apierrors.IsConflict(err) {
+		return nil // without the group there is nothing to release
+	}
+	if err != nil {
+		return err
+	}
+	isReserved := slices.ContainsFunc(observed.Status.Reservations, func(r v1alpha1.Reservation) bool { return request.Matches(&r) })
+	if isReserved && !g.finished[request.Key()] {
+		g.finished[request.Key()] = true
+		b.finished.Emit(name)
+	}
 	return nil
+}
+
+// Finished returns the source of the controller that ends reservations: the work of one is over. requests returns the requests for a group.
+func (b *Budgets) Finished(requests func(ctx context.Context, group string) []reconcile.Request) source.Source {
+	return b.finished.Source(requests)
 }
 
 // Works returns what is known of the work of each reservation of a group, for plan.Ended: whether it is over, or its object is gone. exists looks

@@ -68,7 +68,7 @@ func TestWithdraw(t *testing.T) {
 		}
 	}
 	f.reserved()
-	if _, waiting, err := f.budgets.Counts(t.Context(), groupName); waiting != 0 || err != nil {
+	if _, waiting, err := f.budgets.Counts(t.Context(), groupName, f.members.nodes); waiting != 0 || err != nil {
 		t.Errorf("%d wait, error %v", waiting, err)
 	}
 	if err := f.client.Delete(t.Context(), f.group()); err != nil {

@@ -53,6 +53,9 @@ func (b *Budgets) next(ctx context.Context, name string) ([]plan.Request, error)
 func (b *Budgets) Source(
 	capability v1alpha1.Capability, requests func(ctx context.Context, node string) []reconcile.Request,
 ) source.Source {
+	if b == nil {
+		return new(watch.NodeEvents).Source(requests)
+	}
 	return b.listeners.of(capability).Source(requests)
 }
 

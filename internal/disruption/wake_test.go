@@ -68,7 +68,7 @@ func TestWake_RequestIsNotMadeAgain(t *testing.T) {
 	f.reserve(newRequest("n2", upgrade), plan.ReasonQueued)
 	f.step(time.Minute)
 	f.reserve(newRequest("n2", upgrade), "")
-	if _, waiting, err := f.budgets.Counts(t.Context(), groupName); waiting != 0 || err != nil {
+	if _, waiting, err := f.budgets.Counts(t.Context(), groupName, f.members.nodes); waiting != 0 || err != nil {
 		t.Errorf("%d wait, error %v", waiting, err)
 	}
 }

@@ -144,6 +144,9 @@ func (d *decider) exempt(pod *corev1.Pod) Exempt {
 	if _, static := pod.Annotations[AnnotationMirror]; static {
 		return Static
 	}
+	if len(d.in.Options.Taints) > 0 && (finished(pod) || Tolerates(pod, d.in.Options.Taints)) {
+		return Tolerating
+	}
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner != nil && owner.Kind == "DaemonSet" && !finished(pod) &&
 		d.in.DaemonSetExists(types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -42,6 +43,8 @@ type Options struct {
 	ByPriority bool
 	// Rules configure what is done with pods; the first rule that selects a pod applies.
 	Rules []Rule
+	// Taints limits the drain to the pods that do not tolerate one of these taints for as long as the node has it; empty is all pods.
+	Taints []corev1.Taint
 	// ClusterAPI enables the pod label cluster.x-k8s.io/drain, Karpenter the annotation karpenter.sh/do-not-disrupt.
 	ClusterAPI, Karpenter bool
 	// MinimumTime is the shortest time from the cordon until the node counts as drained; zero for none.
@@ -74,6 +77,19 @@ type Rule struct {
 	Behavior Behavior
 	// Order is the group of the pods; the lowest is evicted first.
 	Order int32
+}
+
+// Tolerates reports whether a pod stays on a node with the taints, whose effect is NoExecute.
+func Tolerates(pod *corev1.Pod, taints []corev1.Taint) bool {
+	for i := range taints {
+		if !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+			// Comparing tolerations are alpha in Kubernetes: a pod that has one is evicted, which its budget allows, and not deleted.
+			return t.TolerationSeconds == nil && t.ToleratesTaint(logr.Discard(), &taints[i], false)
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *Rule) selects(pod *corev1.Pod) bool {

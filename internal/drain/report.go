@@ -73,11 +73,13 @@ const (
 	Skipped Exempt = "skipped"
 	// Finished: the drain waited for it, and it has finished.
 	Finished Exempt = "finished"
+	// Tolerating: it tolerates the taints that the drain is for, or it has finished.
+	Tolerating Exempt = "tolerating"
 	// OnUnreachableNode: the node is unreachable, and its kubelet cannot terminate it.
 	OnUnreachableNode Exempt = "on an unreachable node"
 )
 
-var exemptions = []Exempt{OfDaemonSet, Static, Skipped, Finished, OnUnreachableNode}
+var exemptions = []Exempt{OfDaemonSet, Static, Skipped, Finished, Tolerating, OnUnreachableNode}
 
 // RemainingPod is a pod that is still on the node and has to leave.
 type RemainingPod struct {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/machineapi"
@@ -24,7 +25,7 @@ import (
 // returns the last snapshot.
 func (rc *reconciliation) apply(ctx context.Context, current *snapshot) (*snapshot, outcome) {
 	current, out := rc.remediate(ctx, current)
-	out = out.and(rc.deleteRequests(ctx, current))
+	out = out.and(rc.deleteRequests(ctx, current)).and(rc.finishRecovered(ctx, current))
 	needed := map[types.UID]bool{}
 	for i := range current.decision.Remediations {
 		needed[current.decision.Remediations[i].Machine.UID] = true
@@ -51,7 +52,7 @@ func (rc *reconciliation) remediate(ctx context.Context, current *snapshot) (*sn
 			break
 		}
 		tried[r.Machine.UID] = true
-		one := rc.start(ctx, current, r)
+		one := rc.startWithinBudget(ctx, current, r)
 		if one.err != nil && len(one.blocked) == 0 {
 			one.blocked = []plan.Blocked{{Machine: r.Machine, Reason: plan.ReasonFailed, Message: one.err.Error(), Retried: true}}
 		}
@@ -121,8 +122,9 @@ func next(current *snapshot, tried map[types.UID]bool) *plan.Remediation {
 	return nil
 }
 
-// start starts one remediation, unless something blocks it. An error is what may succeed the next time.
-func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.Remediation) outcome {
+// start starts one remediation, unless something blocks it. An error is what may succeed the next time. place is the reservation in the budget of the
+// node's NodeGroup.
+func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.Remediation, place *disruption.Answer) (out outcome) {
 	if out := rc.confirm(ctx, current, r); !out.isClear() {
 		return out
 	}
@@ -135,15 +137,20 @@ func (rc *reconciliation) start(ctx context.Context, current *snapshot, r *plan.
 		}
 	}
 	if r.Method == plan.ByDeletion {
-		if out := rc.acquireLease(ctx, r); !out.isClear() {
-			return out
-		}
-		return rc.deleteMachine(ctx, r)
+		out = rc.acquireLease(ctx, r)
+	} else {
+		out = rc.checkLease(ctx, r)
 	}
-	if out := rc.checkLease(ctx, r); !out.isClear() {
+	if out.isClear() && place.Expired(rc.clock.Now()) {
+		out.requeue.In(time.Millisecond) // it is reserved again
+	}
+	if !out.isClear() {
 		return out
 	}
-	if r.Method == plan.ByTemplate {
+	switch r.Method {
+	case plan.ByDeletion:
+		return rc.deleteMachine(ctx, r)
+	case plan.ByTemplate:
 		return rc.createRequest(ctx, current.external, r)
 	}
 	return rc.annotateMachine(ctx, r)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/nodelease"
@@ -53,6 +54,8 @@ type Options struct {
 	Live client.Reader
 	// Guard protects the control plane; nil protects nothing.
 	Guard quorum.MachineChecker
+	// Budgets gives out the places in the budgets of NodeGroups; nil for none.
+	Budgets *disruption.Budgets
 	// Leases acquires the lease of a node before its Machine is deleted. Its holder is that of the machine controller, which renews and releases it
 	// after that. Nil acquires none.
 	Leases *nodelease.Leases

@@ -44,8 +44,8 @@ var Events = []status.EventDoc{
 		When: "a remediation request has been created for the Machine from the template"},
 	{Reason: EventRequestFailed, Type: corev1.EventTypeWarning, On: "Machine", When: "the remediation request cannot be created; Drover tries again"},
 	{Reason: EventDeferred, Type: corev1.EventTypeWarning, On: "Machine",
-		When: "the remediation has to wait: for the node's lease, for the control plane, because replacements keep failing, or because of a limit " +
-			"of remediations"},
+		When: "the remediation has to wait: for the node's lease, for the control plane, because replacements keep failing, because of a limit " +
+			"of remediations, or for the budget of its NodeGroup"},
 	{Reason: EventOverlap, Type: corev1.EventTypeWarning, On: "MachineHealthCheck", When: "another MachineHealthCheck selects one of the same Machines"},
 }
 
@@ -59,6 +59,7 @@ var blockedEvents = map[string]string{
 	plan.ReasonLease:         EventDeferred,
 	plan.ReasonBackoff:       EventDeferred,
 	plan.ReasonLimited:       EventDeferred,
+	plan.ReasonBudget:        EventDeferred,
 }
 
 // restrictedInterval is the shortest time between two events for the same restriction. machine-api-operator emits one with every reconciliation.

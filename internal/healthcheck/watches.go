@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
@@ -54,6 +55,8 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				r.nodeCreated(ctx, queue, node, false)
 			},
 		}),
+		// The budget of a Node's NodeGroup has a place.
+		r.options.Budgets.Source(v1alpha1.CapabilityRemediation, r.nodeNameToHealthChecks),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,7 @@ import (
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance/plan"
@@ -80,7 +82,7 @@ func (rc *reconciliation) addFinalizer(ctx context.Context, in *plan.Input) erro
 
 // drain acquires and drains the node.
 func (rc *reconciliation) drain(ctx context.Context, in *plan.Input, decision *plan.Decision, progress *plan.Progress) error {
-	record, err := rc.acquireNode(ctx, in, decision.Record, progress)
+	record, err := rc.acquire(ctx, in, decision.Record, progress)
 	if err != nil || record == nil {
 		return err
 	}
@@ -99,41 +101,78 @@ func (rc *reconciliation) drain(ctx context.Context, in *plan.Input, decision *p
 	return err
 }
 
-// acquireNode acquires the lease of the node and cordons it; a control-plane node under the guard's lock, from the check to the cordon. It returns
-// the cordon record; nil if the node cannot be acquired now. The check comes before the lease, which would keep other controllers away that could
-// help.
-func (rc *reconciliation) acquireNode(
+// acquire acquires the node. It returns the cordon record; nil if the node cannot be acquired now.
+func (rc *reconciliation) acquire(
 	ctx context.Context, in *plan.Input, before *drain.CordonRecord, progress *plan.Progress,
 ) (*drain.CordonRecord, error) {
-	if rc.Guard != nil && !in.OwnsCordonRecord() && rc.Guard.Applies(in.Node) {
+	if before == nil {
+		return rc.acquireWithinBudget(ctx, in, progress)
+	}
+	// What has begun goes on whatever the budget says.
+	return rc.acquireNode(ctx, in, before, &disruption.Answer{}, progress)
+}
+
+// acquireNode acquires the lease of the node and cordons it; a control-plane node under the guard's lock, from the check to the cordon. It returns
+// the cordon record; nil if the node cannot be acquired now. The check comes before the lease, which would keep other controllers away that could
+// help. place is the reservation in the budget of the node's NodeGroup.
+func (rc *reconciliation) acquireNode(
+	ctx context.Context, in *plan.Input, before *drain.CordonRecord, place *disruption.Answer, progress *plan.Progress,
+) (*drain.CordonRecord, error) {
+	if rc.isProtected(in) {
 		var unlock func()
 		ctx, unlock = rc.Guard.Lock(ctx)
 		defer unlock()
-		denial, err := rc.Guard.Check(ctx, in.Node)
-		switch {
-		case status.Classify(err) == status.Denied:
-			progress.BlockCordon(plan.ReasonQuorumUnknown, err.Error(), plan.RetryDenied)
-			return nil, rc.releaseOwn(ctx, in, progress)
-		case err != nil:
+		if free, err := rc.checkQuorum(ctx, in, progress); err != nil || !free {
 			return nil, err
-		case denial != "":
-			progress.BlockCordon(plan.ReasonQuorum, fmt.Sprintf("%s: %s", rc.group.QuorumText(in.Node.Name), denial), plan.RetryQuorum)
-			return nil, rc.releaseOwn(ctx, in, progress)
 		}
 	}
 	if err := rc.acquireLease(ctx, in, progress); err != nil {
 		return nil, err
 	}
-	if progress.Lease.Met {
+	switch {
+	case progress.Lease.Met && place.Expired(rc.clock.Now()):
+		progress.Retry(time.Millisecond) // it is reserved again
+		return nil, nil
+	case progress.Lease.Met:
 		return rc.cordon(ctx, in, before, false, progress)
 	}
-	if in.GivesUp(progress) {
-		if err := rc.uncordon(ctx, in, in.Record); err != nil {
-			return nil, err
-		}
-		progress.GiveUp()
+	return nil, rc.giveUp(ctx, in, progress)
+}
+
+// giveUp ends a maintenance whose lease another holder has had for too long.
+func (rc *reconciliation) giveUp(ctx context.Context, in *plan.Input, progress *plan.Progress) error {
+	if !in.GivesUp(progress) {
+		return nil
 	}
-	return nil, nil
+	if err := rc.uncordon(ctx, in, in.Record); err != nil {
+		return err
+	}
+	progress.GiveUp()
+	return nil
+}
+
+// isProtected reports whether the control plane has to be able to spare the node.
+func (rc *reconciliation) isProtected(in *plan.Input) bool {
+	return rc.Guard != nil && !in.OwnsCordonRecord() && rc.Guard.Applies(in.Node)
+}
+
+// checkQuorum reports whether the control plane can spare the node.
+func (rc *reconciliation) checkQuorum(ctx context.Context, in *plan.Input, progress *plan.Progress) (spare bool, err error) {
+	if !rc.isProtected(in) {
+		return true, nil
+	}
+	denial, err := rc.Guard.Check(ctx, in.Node)
+	switch {
+	case status.Classify(err) == status.Denied:
+		progress.BlockCordon(plan.ReasonQuorumUnknown, err.Error(), plan.RetryDenied)
+		return false, rc.releaseOwn(ctx, in, progress)
+	case err != nil:
+		return false, err
+	case denial != "":
+		progress.BlockCordon(plan.ReasonQuorum, fmt.Sprintf("%s: %s", rc.group.QuorumText(in.Node.Name), denial), plan.RetryQuorum)
+		return false, rc.releaseOwn(ctx, in, progress)
+	}
+	return true, nil
 }
 
 // acquireLease acquires or renews the leases of the node.
@@ -145,6 +184,11 @@ func (rc *reconciliation) acquireLease(ctx context.Context, in *plan.Input, prog
 	if err != nil && !errors.As(err, new(*nodelease.AlreadyHeldError)) {
 		rc.Metrics.leaseErrors.Inc()
 	}
+	return rc.setLease(in, progress, renewIn, err)
+}
+
+// setLease reports the answer to a request for the lease, and counts its loss.
+func (rc *reconciliation) setLease(in *plan.Input, progress *plan.Progress, renewIn time.Duration, err error) error {
 	err = in.SetLease(progress, renewIn, err)
 	if progress.LossCounted {
 		rc.state.lossCounted = in.Now
@@ -249,6 +293,9 @@ func (rc *reconciliation) release(ctx context.Context, in *plan.Input) error {
 		if err := rc.OwnLease.Release(ctx, node); err != nil {
 			return err
 		}
+	}
+	if err := rc.Budgets.Finish(ctx, placeFor(in)); err != nil {
+		return err
 	}
 	changed := copyOf(in.Object)
 	controllerutil.RemoveFinalizer(changed, medik8s.Finalizer)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance/plan"
@@ -65,6 +66,8 @@ type Dependencies struct {
 	OwnLease *nodelease.Leases
 	// Registry has the NodeMaintenances of both groups.
 	Registry *Registry
+	// Budgets gives out the places in the budgets of NodeGroups; nil for none.
+	Budgets *disruption.Budgets
 	// Guard protects the control plane; nil protects nothing.
 	Guard quorum.Checker
 	// Metrics are the metrics of the capability.

@@ -11,6 +11,7 @@ const (
 	EventRemoved        = "RemovedMaintenance"
 	EventBlocked        = "DrainBlocked"
 	EventCordonRestored = "CordonRestored"
+	EventBudgetExceeded = "BudgetExceeded"
 )
 
 // EventDocs describes the events of this capability.
@@ -24,6 +25,8 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventUncordon, Type: "Normal", On: "Node", When: "the node has been uncordoned, and has what it had before the maintenance"},
 		{Reason: EventBlocked, Type: "Warning", On: kind,
 			When: "pods cannot leave until something changes, or the deadline is over; the message says which pods and why"},
+		{Reason: EventBudgetExceeded, Type: "Warning", On: kind,
+			When: "the maintenance begins although the budget of the node's NodeGroup is used up, because a user created it"},
 		{Reason: EventCordonRestored, Type: "Warning", On: kind,
 			When: "another writer uncordoned the node or removed its taints or label, and Drover restored them"},
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/maintenance/plan"
@@ -80,6 +81,8 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				queue.Add(watch.PriorityHigh, r.nodeToMaintenances(ctx, node.Name)...)
 			},
 		}),
+		// The budget of the node's NodeGroup has a place.
+		r.Budgets.Source(v1alpha1.CapabilityMaintenance, r.nodeToMaintenances),
 		// The lease of a node is released, or another holder acquires it.
 		nodelease.Source(cache, r.nodeToMaintenances),
 	)

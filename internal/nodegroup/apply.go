@@ -18,7 +18,7 @@ import (
 )
 
 // apply adds or removes the finalizer, admits Nodes, and writes the status.
-func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision) (requeue controller.Requeue, err error) {
+func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *plan.Decision) (requeue controller.Requeue, err error) {
 	deleting := rc.group.DeletionTimestamp != nil
 	hasFinalizer := slices.Contains(rc.group.Finalizers, v1alpha1.Finalizer)
 	switch {
@@ -30,7 +30,7 @@ func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision) (r
 		// No Node gets anything before the finalizer makes sure that it can be given back. The event of this write comes next.
 		return requeue, rc.setFinalizer(ctx, true)
 	}
-	if err := rc.updateStatus(ctx, decision); err != nil {
+	if err := rc.updateStatus(ctx, in, decision); err != nil {
 		return requeue, err
 	}
 	rc.admit(decision)
@@ -43,9 +43,11 @@ func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision) (r
 
 // admit has the Nodes written that the roll-out has reached, and those that have left the group.
 func (rc *reconciliation) admit(decision *plan.Decision) {
-	rc.Admissions.Set(rc.group.UID, nodes.Admission{Revision: rc.group.Declaration.Revision, Nodes: decision.Admitted})
+	rc.Admissions.Set(rc.group.UID, nodes.Admission{
+		Revision: rc.group.Declaration.Revision, Wave: decision.Wave, Nodes: decision.Admitted,
+	})
 	for i := range rc.nodes {
-		if assignment := &rc.nodes[i]; assignment.Group == nil || assignment.Group.UID != rc.group.UID {
+		if assignment := &rc.nodes[i]; !rc.isMember(assignment) {
 			rc.Admissions.Enqueue(assignment.Node.Name)
 		}
 	}

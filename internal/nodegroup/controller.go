@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/members"
@@ -43,6 +44,8 @@ type Dependencies struct {
 	History *history.Store
 	// Replacements say how far the replacement of Machines is; nil where none are replaced.
 	Replacements *replacement.Reports
+	// Budgets gives out the places in the budgets of the groups; nil for none.
+	Budgets *disruption.Budgets
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
 	Live *expectations.Live
 	// Clock returns the time; nil is the real clock.
@@ -57,6 +60,8 @@ type Options struct {
 	Rollout *v1alpha1.Rollout
 	// Machines reports whether Machines are served.
 	Machines func() bool
+	// Exists reports whether the object of a reservation exists and is still worked on, as the API server has it.
+	Exists func(ctx context.Context, reservation *v1alpha1.Reservation) (bool, error)
 }
 
 // Reconciler reconciles NodeGroups.
@@ -73,6 +78,7 @@ type groupState struct {
 	// reconciled is when the group was last reconciled.
 	reconciled time.Time
 	history    historyState
+	places     places
 }
 
 // NewReconciler returns a Reconciler.
@@ -85,7 +91,7 @@ func NewReconciler(dependencies Dependencies, options Options) *Reconciler {
 		versions:  expectations.NewObjects(dependencies.Live, dependencies.Clock),
 		conflicts: controller.NewConflicts(),
 	}
-	r.states = controller.NewStates(func() *groupState { return &groupState{} }, r.forget)
+	r.states = controller.NewStates(func() *groupState { return &groupState{places: newPlaces()} }, r.forget)
 	return r
 }
 
@@ -124,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	case observed == nil:
 		r.states.Forget(key)
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, r.forgetBudget(ctx, key.Name)
 	case r.versions.Pending(ctx, observed.group.NodeGroup):
 		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	}
@@ -133,8 +139,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	state.reconciled = now
-	rc := &reconciliation{Reconciler: r, observation: observed, key: key, state: state, now: now}
-	decision := plan.Decide(rc.input())
-	requeue, err := rc.apply(ctx, &decision)
+	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: now, state: state}
+	requeue, err := rc.run(ctx)
 	return r.conflicts.Result(key, requeue, err)
+}
+
+// run observes the budget, plans, applies, and ends reservations last.
+func (rc *reconciliation) run(ctx context.Context) (requeue controller.Requeue, err error) {
+	in := rc.input()
+	if in.Budget, err = rc.observeBudget(ctx); err != nil {
+		return requeue, err
+	}
+	decision := plan.Decide(in)
+	if requeue, err = rc.apply(ctx, in, &decision); err != nil {
+		return requeue, err
+	}
+	return requeue, rc.endReservations(ctx, in, &requeue)
+}
+
+// forgetBudget lets go those who wait for the budget of a group that is gone.
+func (r *Reconciler) forgetBudget(ctx context.Context, group string) error {
+	if r.Budgets == nil {
+		return nil
+	}
+	return r.Budgets.Forget(ctx, group)
 }

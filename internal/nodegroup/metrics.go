@@ -8,6 +8,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -16,6 +17,18 @@ var (
 	nodesDoc = status.MetricDoc{
 		Name: "drover_nodegroup_nodes", Type: "gauge", Labels: []string{"nodegroup", "state"},
 		Help: "Nodes by NodeGroup and state (synced, pending, conflict, refused, held).",
+	}
+	unavailableDoc = status.MetricDoc{
+		Name: "drover_nodegroup_unavailable_nodes", Type: "gauge", Labels: []string{"nodegroup"},
+		Help: "Nodes of a NodeGroup that count against its budget.",
+	}
+	budgetDoc = status.MetricDoc{
+		Name: "drover_nodegroup_budget_nodes", Type: "gauge", Labels: []string{"nodegroup"},
+		Help: "How many Nodes of a NodeGroup may be unavailable; absent without a budget.",
+	}
+	waitingDoc = status.MetricDoc{
+		Name: "drover_nodegroup_waiting_disruptions", Type: "gauge", Labels: []string{"nodegroup"},
+		Help: "Disruptions that wait for the budget of a NodeGroup, or for one of its windows.",
 	}
 	stoppedDoc = status.MetricDoc{
 		Name: "drover_nodegroup_rollout_stopped", Type: "gauge", Labels: []string{"nodegroup"},
@@ -29,23 +42,33 @@ var (
 
 // MetricDocs describes every metric of the capability.
 func MetricDocs() []status.MetricDoc {
-	return slices.Concat([]status.MetricDoc{nodesDoc, stoppedDoc, outdatedDoc}, nodes.MetricDocs, replacement.MetricDocs)
+	return slices.Concat([]status.MetricDoc{nodesDoc, unavailableDoc, budgetDoc, waitingDoc, stoppedDoc, outdatedDoc}, nodes.MetricDocs, replacement.MetricDocs)
 }
 
 // Metrics holds the controller's collectors. Create one for each process.
 type Metrics struct {
-	nodes    *prometheus.GaugeVec
-	stopped  *prometheus.GaugeVec
-	outdated *prometheus.GaugeVec
+	nodes, unavailable, budget, waiting, stopped, outdated *prometheus.GaugeVec
 }
 
 // NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	c := controller.NewCollectors(registry)
-	return &Metrics{nodes: c.GaugeVec(nodesDoc), stopped: c.GaugeVec(stoppedDoc), outdated: c.GaugeVec(outdatedDoc)}, c.Err()
+	return &Metrics{
+		nodes: c.GaugeVec(nodesDoc), unavailable: c.GaugeVec(unavailableDoc), budget: c.GaugeVec(budgetDoc), waiting: c.GaugeVec(waitingDoc),
+		stopped: c.GaugeVec(stoppedDoc), outdated: c.GaugeVec(outdatedDoc),
+	}, c.Err()
 }
 
-func (m *Metrics) observe(group string, after *v1alpha1.NodeGroupStatus) {
+// observe sets the metrics of a group. budget is nil for one without a budget.
+func (m *Metrics) observe(group string, after *v1alpha1.NodeGroupStatus, budget *plan.Budget) {
+	m.unavailable.WithLabelValues(group).Set(float64(after.Unavailable))
+	if budget == nil {
+		m.budget.DeleteLabelValues(group)
+		m.waiting.DeleteLabelValues(group)
+	} else {
+		m.budget.WithLabelValues(group).Set(float64(budget.Limit))
+		m.waiting.WithLabelValues(group).Set(float64(budget.Waiting))
+	}
 	for state, count := range map[string]int32{
 		"synced": after.Synced, "pending": after.Pending, "conflict": after.Conflicts, "refused": after.Refused, "held": after.Held,
 	} {
@@ -61,7 +84,7 @@ func (m *Metrics) observe(group string, after *v1alpha1.NodeGroupStatus) {
 
 func (m *Metrics) forget(group string) {
 	of := prometheus.Labels{"nodegroup": group}
-	for _, vector := range []*prometheus.GaugeVec{m.nodes, m.stopped, m.outdated} {
+	for _, vector := range []*prometheus.GaugeVec{m.nodes, m.unavailable, m.budget, m.waiting, m.stopped, m.outdated} {
 		vector.DeletePartialMatch(of)
 	}
 }

@@ -41,9 +41,13 @@ func (rc *reconciliation) input() *plan.Input {
 	return in
 }
 
-// decideMetadata decides what a Node is to carry.
+// decideMetadata decides what a Node is to carry: guarded taints count as ones that are to be set, unless they are held back.
 func (rc *reconciliation) decideMetadata(assignment *members.Assignment) metadataplan.GroupDecision {
-	return metadataplan.DecideGroup(assignment.Input(rc.options.Protected, rc.now))
+	in := assignment.Input(rc.options.Protected, rc.now)
+	if in.Held = rc.Admissions.Held(assignment.Node.Name); in.Held == "" {
+		in.Guard = metadataplan.GuardClear
+	}
+	return metadataplan.DecideGroup(in)
 }
 
 // replacement returns what is known of the replacement of Machines; nil for nothing yet.

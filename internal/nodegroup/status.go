@@ -15,10 +15,10 @@ import (
 )
 
 // updateStatus writes the status, except for the reservations, which belong to those who make them.
-func (rc *reconciliation) updateStatus(ctx context.Context, decision *plan.Decision) error {
+func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, decision *plan.Decision) error {
 	next := rc.group.DeepCopy()
-	rc.setStatus(&next.Status, decision)
-	rc.Metrics.observe(rc.key.Name, &next.Status)
+	rc.setStatus(&next.Status, in, decision)
+	rc.Metrics.observe(rc.key.Name, &next.Status, in.Budget)
 	if apiequality.Semantic.DeepEqual(next.Status, rc.group.Status) {
 		return nil
 	}
@@ -32,10 +32,12 @@ func (rc *reconciliation) updateStatus(ctx context.Context, decision *plan.Decis
 	return nil
 }
 
-func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, decision *plan.Decision) {
+func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, in *plan.Input, decision *plan.Decision) {
 	after.ObservedGeneration = rc.group.Generation
 	c := decision.Counts
 	after.Nodes, after.Synced, after.Pending, after.Conflicts, after.Refused, after.Held = c.Nodes, c.Synced, c.Pending, c.Conflicts, c.Refused, c.Held
+	after.Unavailable, after.Budget = rc.unavailable(in)
+	after.Window = in.WindowStatus()
 	after.Phase, after.Rollout, after.OwnedKeys = decision.Phase, decision.Rollout, decision.OwnedKeys
 	after.Outdated = decision.Replacement.Outdated
 	for _, condition := range decision.Conditions {
@@ -44,4 +46,17 @@ func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, decision *p
 			ObservedGeneration: rc.group.Generation, LastTransitionTime: metav1.Time{Time: rc.now},
 		})
 	}
+}
+
+// unavailable returns how many Nodes count as unavailable, and the budget; nil for a group without one.
+func (rc *reconciliation) unavailable(in *plan.Input) (unavailable int32, budget *int32) {
+	if in.Budget != nil {
+		return int32(in.Budget.Unavailable), new(int32(in.Budget.Limit)) //nolint:gosec // a cluster has fewer Nodes
+	}
+	for i := range rc.nodes {
+		if rc.isMember(&rc.nodes[i]) && rc.hasSign(rc.nodes[i].Node) {
+			unavailable++
+		}
+	}
+	return unavailable, nil
 }

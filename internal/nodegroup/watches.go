@@ -6,8 +6,11 @@ import (
 	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -15,12 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/watch"
 )
 
 // Kinds lists what the capability watches whether Machines are served or not; Own lists those of them that no other capability watches.
-func Kinds() []client.Object { return []client.Object{&v1alpha1.NodeGroup{}, &corev1.Node{}} }
+func Kinds() []client.Object {
+	return []client.Object{&v1alpha1.NodeGroup{}, &corev1.Node{}, &coordinationv1.Lease{}}
+}
 
 // Own lists the kinds that only this capability watches.
 func Own() []client.Object { return []client.Object{&v1alpha1.NodeGroup{}} }
@@ -44,6 +51,16 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				queue.Add(watch.PriorityNormal, r.nodeToGroups(ctx, node)...)
 			},
 		}),
+		// Taints of a Node are held back, or are not any more.
+		r.Admissions.Changed(r.nodeNameToGroups),
+		// The lease of a Node is acquired or released, which counts against the budget.
+		nodelease.Source(cache, r.nodeNameToGroups),
+	}
+	if r.Budgets != nil {
+		// The work of a reservation is over.
+		sources = append(sources, r.Budgets.Finished(func(_ context.Context, group string) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: group}}}
+		}))
 	}
 	if r.Replacements != nil {
 		// Machines are being replaced.
@@ -101,7 +118,7 @@ func (r *Reconciler) groupDeleted(ctx context.Context, queue watch.Queue, group 
 func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
 	if before.UID == after.UID && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
 		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() && before.Spec.Unschedulable == after.Spec.Unschedulable &&
-		apiequality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) && readiness(before) == readiness(after) {
+		apiequality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) && sameConditions(before, after) {
 		return
 	}
 	groups := r.nodeToGroups(ctx, before)
@@ -121,6 +138,38 @@ func readiness(node *corev1.Node) corev1.NodeCondition {
 		}
 	}
 	return corev1.NodeCondition{}
+}
+
+// sameConditions reports whether the conditions are equal that a decision reads.
+func sameConditions(before, after *corev1.Node) bool {
+	for _, kind := range disruptionplan.Conditions {
+		if conditionStatus(before, kind) != conditionStatus(after, kind) {
+			return false
+		}
+	}
+	return readiness(before) == readiness(after)
+}
+
+func conditionStatus(node *corev1.Node, kind corev1.NodeConditionType) corev1.ConditionStatus {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == kind {
+			return node.Status.Conditions[i].Status
+		}
+	}
+	return ""
+}
+
+// nodeNameToGroups is nodeToGroups by name.
+func (r *Reconciler) nodeNameToGroups(ctx context.Context, name string) []reconcile.Request {
+	node := &corev1.Node{}
+	switch err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, node); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		log.FromContext(ctx).Error(err, "cannot find the NodeGroups of a Node", "node", name)
+		return nil
+	}
+	return r.nodeToGroups(ctx, node)
 }
 
 // nodeToGroups returns the groups that select a Node, and the one that its record names.

@@ -333,6 +333,14 @@ func (s *capabilityManager) set(ctx context.Context, name, state, why string) {
 	}
 }
 
+// isOff reports whether it is known that a capability is off, and so that the API server has not what it needs.
+func (s *capabilityManager) isOff(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	current := s.states[name]
+	return current.state == stateOff && current.why != unknown
+}
+
 // ready returns an error while the caches of a capability whose CRDs exist are not synced.
 func (s *capabilityManager) ready() error {
 	s.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/pace"
@@ -40,6 +41,10 @@ type builder struct {
 	linked chan struct{}
 	// limiter bounds the rate at which metadata of Nodes is written, for MachineSets and NodeGroups.
 	limiter *pace.Limiter
+
+	// budgets are those of NodeGroups, groups knows which Nodes these have. budgets is nil where NodeGroups are not enabled.
+	budgets *disruption.Budgets
+	groups  *membership
 
 	engine  *engine.Engine
 	guard   guard

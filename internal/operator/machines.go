@@ -98,7 +98,8 @@ func (b *builder) machines() ([]capability, error) {
 			})
 			group.Go(func() error {
 				return healthcheck.Run(ctx, b.GetCache(), anything, b.recorder, checkMetrics, healthcheck.Options{
-					Workers: checkWorkers, Live: anything, Guard: dependencies.Guard, Leases: dependencies.Lease, Limits: checkLimits(b.settings),
+					Workers: checkWorkers, Live: anything, Guard: dependencies.Guard, Leases: dependencies.Lease, Budgets: b.budgets,
+					Limits: checkLimits(b.settings),
 				})
 			})
 			report := &openshift.Report{Client: anything, Version: release(), Namespace: *b.settings.Namespace}

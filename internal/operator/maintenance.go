@@ -75,7 +75,7 @@ func (b *builder) maintenanceDependencies() (*maintenance.Dependencies, error) {
 		return nil, err
 	}
 	return &maintenance.Dependencies{
-		Guard: guard, Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Engine: engine, Metrics: metrics,
+		Guard: guard, Budgets: b.budgets, Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Engine: engine, Metrics: metrics,
 		Registry: maintenance.NewRegistry(b.GetCache()),
 		Live:     b.GetAPIReader(),
 		Nodes:    expectations.NewObjects(live(b), nil),

@@ -13,7 +13,9 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
+	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/history"
@@ -34,14 +36,23 @@ func (b *builder) nodeGroups() ([]capability, error) {
 	if err := errors.Join(err, nodeErr, replacementErr); err != nil {
 		return nil, err
 	}
+	guard, watches, err := b.nodeGuard()
+	if err != nil {
+		return nil, err
+	}
 	metrics := nodeGroupMetrics{groupMetrics, nodeMetrics, replacementMetrics}
-	run := func(ctx context.Context, machines bool) error { return b.runNodeGroups(ctx, metrics, machines) }
+	run := func(ctx context.Context, machines bool) error { return b.runNodeGroups(ctx, metrics, guard, machines) }
 	alone := capability{
 		name:    nodegroup.Name,
 		needs:   []schema.GroupVersionResource{v1alpha1.GroupVersion.WithResource("nodegroups")},
-		watches: nodegroup.Kinds(), own: nodegroup.Own(),
-		prepare: func(context.Context) error { return nil },
-		run:     func(ctx context.Context) error { return run(ctx, false) },
+		watches: append(nodegroup.Kinds(), watches...), own: nodegroup.Own(),
+		prepare: func(ctx context.Context) error {
+			if guard == nil {
+				return nil
+			}
+			return b.prepareDrains(ctx)
+		},
+		run: func(ctx context.Context) error { return run(ctx, false) },
 	}
 	if !config.Enabled(b.settings.Controllers, metadata.Name) && !mayMakeMachines(b.settings) {
 		// It has no permission to read Machines.
@@ -54,7 +65,7 @@ func (b *builder) nodeGroups() ([]capability, error) {
 	beside.watches = slices.Concat(alone.watches, []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}})
 	beside.own = slices.Concat(alone.own, []client.Object{&machinev1beta1.MachineSet{}, &machinev1beta1.Machine{}})
 	beside.prepare = func(ctx context.Context) error {
-		return errors.Join(lookup.Index(ctx, b.indexes), lookup.IndexOwners(ctx, b.indexes))
+		return errors.Join(alone.prepare(ctx), lookup.Index(ctx, b.indexes), lookup.IndexOwners(ctx, b.indexes))
 	}
 	beside.run = func(ctx context.Context) error { return run(ctx, true) }
 	alone.extended = &beside
@@ -68,9 +79,24 @@ type nodeGroupMetrics struct {
 	replacements *replacement.Metrics
 }
 
+// nodeGuard returns what evicts Pods before a taint with the effect NoExecute, with what that watches; nil where no enabled capability has the
+// permission to evict.
+func (b *builder) nodeGuard() (*nodes.Guard, []client.Object, error) {
+	controllers := b.settings.Controllers
+	if !config.Enabled(controllers, maintenance.Medik8s().Name) && !mayMakeMachines(b.settings) {
+		return nil, nil, nil
+	}
+	drains, _, err := b.drains()
+	if err != nil {
+		return nil, nil, err
+	}
+	guard := &nodes.Guard{Engine: drains, Leases: b.leasesOf(nodes.Holder), Budgets: b.budgets, Live: b.GetAPIReader()}
+	return guard, engine.Kinds(), nil
+}
+
 // runNodeGroups runs the controllers of NodeGroups until the context ends. Machines are replaced where Drover may create them: its caches have their
 // providerSpecs only there.
-func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, machines bool) error {
+func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, guard *nodes.Guard, machines bool) error {
 	served := func() bool { return machines }
 	finder, admissions := members.NewFinder(b.GetCache(), served), &nodes.Admissions{}
 	settings := b.settings.Metadata
@@ -79,23 +105,26 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, m
 		reports = &replacement.Reports{}
 	}
 	revisions := &history.Store{Reader: b.GetAPIReader(), Writer: b.GetClient(), Namespace: ownNamespace(), Owner: nodegroup.FieldOwner}
+	reserved := &reservedFor{live: b.GetAPIReader(), controllers: b.settings.Controllers}
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return b.groups.Run(ctx, b.GetCache(), finder) })
 	group.Go(func() error {
 		return nodegroup.Run(ctx, b.GetCache(), nodegroup.Dependencies{
 			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.groups, Finder: finder, Admissions: admissions,
-			Replacements: reports, History: revisions, Live: live(b),
-		}, nodegroup.Options{Protected: protected(settings), Machines: served})
+			Replacements: reports, History: revisions, Budgets: b.budgets, Live: live(b),
+		}, nodegroup.Options{Protected: protected(settings), Machines: served, Exists: reserved.exists})
 	})
 	group.Go(func() error {
 		return nodes.Run(ctx, b.GetCache(), nodes.Dependencies{
-			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Admissions: admissions, Live: live(b),
+			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.nodes, Finder: finder, Admissions: admissions,
+			Guard: guard, Live: live(b),
 		}, nodes.Options{Workers: *settings.Workers, Limiter: b.limiter, Protected: protected(settings), Machines: served})
 	})
 	if reports != nil {
 		group.Go(func() error {
 			return replacement.Run(ctx, b.GetCache(), replacement.Dependencies{
 				Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.replacements, Finder: finder, Reports: reports,
-				History: revisions, Live: live(b),
+				History: revisions, Budgets: b.budgets, Live: live(b),
 			}, replacement.Options{Protected: protected(settings), Creates: b.linking.Load, Others: b.others.Load})
 		})
 	}

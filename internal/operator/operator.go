@@ -57,9 +57,10 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	indexes := newIndexes(mgr.GetFieldIndexer())
 	b := &builder{
 		Manager: mgr, recorder: recorder, settings: settings, providers: providers, indexes: indexes,
-		leases: newLeases(mgr), linked: make(chan struct{}, 1),
+		leases: newLeases(mgr), linked: make(chan struct{}, 1), groups: &membership{},
 		limiter: pace.NewLimiter(*settings.Metadata.WritesPerSecond, *settings.Metadata.WritesBurst),
 	}
+	b.budgets = newBudgets(mgr, settings, b.groups)
 	capabilities, err := b.capabilities()
 	if err != nil {
 		return err
@@ -69,6 +70,7 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 		return err
 	}
 	cm := newCapabilityManager(capabilities, mgr.GetCache(), indexes, client, mgr.Elected(), metrics)
+	b.groups.isServed = func() bool { return !cm.isOff(nodegroup.Name) }
 	barrier := &expectations.Barrier{
 		Cache: mgr.GetCache(), Live: live(mgr), Scopes: cacheOptions(*settings.Namespace, mayMakeMachines(settings)).ByObject,
 	}

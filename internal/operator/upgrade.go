@@ -31,8 +31,8 @@ func (b *builder) upgrade() ([]capability, error) {
 	}
 	dependencies := upgrade.Dependencies{
 		Cache: b.GetCache(), Writer: b.GetClient(), Live: b.GetAPIReader(), Recorder: b.recorder, Metrics: metrics,
-		Leases: b.leasesOf(upgrade.Holder),
-		Logs:   upgrade.PodLogs(typed.CoreV1()),
+		Leases: b.leasesOf(upgrade.Holder), Budgets: b.budgets,
+		Logs: upgrade.PodLogs(typed.CoreV1()),
 	}
 	options := upgrade.Options{NodeVersion: plan.VersionSource(b.settings.Upgrade.NodeVersion), Namespaces: b.settings.Upgrade.Namespaces}
 	return []capability{{

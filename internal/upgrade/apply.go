@@ -231,7 +231,7 @@ func mcpPatch(mcp *mcfgv1.MachineConfigPool, want plan.MCPState) ([]byte, error)
 func (rc *reconciliation) applyNodeChanges(ctx context.Context, changes []plan.NodeChange) outcome {
 	for i := range changes {
 		if changes[i].ReleaseLease {
-			if err := rc.Leases.ReleaseIfHolder(ctx, changes[i].Node.Name); err != nil {
+			if err := rc.release(ctx, changes[i].Node); err != nil {
 				return resultOf(err)
 			}
 		}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/paused"
@@ -75,6 +76,8 @@ type Dependencies struct {
 	Recorder record.EventRecorder
 	// Leases acquires the node leases as Holder.
 	Leases *nodelease.Leases
+	// Budgets gives out the places in the budgets of NodeGroups; nil for none.
+	Budgets *disruption.Budgets
 	// Logs returns the last lines of the log of a Job; nil is for no logs.
 	Logs func(ctx context.Context, job *batchv1.Job) (string, error)
 	// Metrics are the capability's.

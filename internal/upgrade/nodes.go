@@ -2,13 +2,8 @@ package upgrade
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"time"
 
-	"github.com/drover-io/drover/api/mutex/v1alpha1"
-	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -35,23 +30,15 @@ func (rc *reconciliation) applyStep(ctx context.Context, run *plan.Run, step *pl
 			// All runs have one holder: the lease is the other run's.
 			return settled()
 		}
-		return resultOf(rc.Leases.ReleaseIfHolder(ctx, node.Name))
+		return resultOf(rc.release(ctx, node))
 	}
-	renewal, err := rc.Leases.Acquire(ctx, node)
-	var held *nodelease.AlreadyHeldError
-	if errors.As(err, &held) {
-		if step.Release != nil {
-			step.Status.Phase = v1alpha1.NodeRunningJobs
-		}
-		step.Status.Message, step.Job, step.Release = held.Error(), nil, nil
-		out := settled()
-		out.requeue.In(min(max(held.Until.Sub(rc.now), time.Second), controller.RetryDenied))
-		return out
-	}
+	renewal, waits, err := rc.acquire(ctx, node)
 	out := resultOf(err)
 	switch {
 	case err != nil:
 		return out
+	case waits != nil:
+		return waits.block(step)
 	case step.Job != nil:
 		out = resultOf(rc.createJob(ctx, run, step))
 	case step.Release != nil && !rc.versions.Pending(ctx, node):

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/upgrade/plan"
@@ -127,6 +128,8 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 				queue.Add(watch.PriorityHigh, r.runOf(ctx, job)...)
 			},
 		}),
+		// The budget of a node's NodeGroup has a place.
+		r.Budgets.Source(drover.CapabilityUpgrade, func(ctx context.Context, _ string) []reconcile.Request { return r.allRuns(ctx) }),
 		// A node lease is acquired or released.
 		enqueueAll(r, cache, &coordinationv1.Lease{}, r.allRuns, func(before, after *coordinationv1.Lease) bool {
 			return nodelease.HolderOf(before) != nodelease.HolderOf(after)

@@ -79,21 +79,33 @@ func Source[T client.Object](cache ctrlcache.Cache, kind T, handler Handler[T]) 
 // SourceOf is Source for a cache that keeps something else than the kind itself.
 func SourceOf[T any](cache ctrlcache.Cache, kind client.Object, handler Handler[T]) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		informer, err := cache.GetInformer(ctx, kind)
-		if err != nil {
-			return fmt.Errorf("watching %T: %w", kind, err)
-		}
-		registration, err := informer.AddEventHandler(adapt(ctx, Queue{queue}, handler))
-		if err != nil {
-			return fmt.Errorf("watching %T: %w", kind, err)
-		}
-		context.AfterFunc(ctx, func() {
-			if err := informer.RemoveEventHandler(registration); err != nil {
-				log.FromContext(ctx).Error(err, "cannot let go of an informer")
-			}
-		})
-		return nil
+		_, err := handle(ctx, cache, kind, Queue{queue}, handler)
+		return err
 	})
+}
+
+// Handle calls a handler, which has no queue, until the context ends. synced reports whether it has been called for all that existed.
+func Handle[T client.Object](ctx context.Context, cache ctrlcache.Cache, kind T, handler Handler[T]) (synced func() bool, err error) {
+	return handle(ctx, cache, kind, Queue{}, handler)
+}
+
+func handle[T any](
+	ctx context.Context, cache ctrlcache.Cache, kind client.Object, queue Queue, handler Handler[T],
+) (synced func() bool, err error) {
+	informer, err := cache.GetInformer(ctx, kind)
+	if err != nil {
+		return nil, fmt.Errorf("watching %T: %w", kind, err)
+	}
+	registration, err := informer.AddEventHandler(adapt(ctx, queue, handler))
+	if err != nil {
+		return nil, fmt.Errorf("watching %T: %w", kind, err)
+	}
+	context.AfterFunc(ctx, func() {
+		if err := informer.RemoveEventHandler(registration); err != nil {
+			log.FromContext(ctx).Error(err, "cannot let go of an informer")
+		}
+	})
+	return func() bool { return registration.HasSynced() }, nil
 }
 
 func adapt[T any](ctx context.Context, queue Queue, handler Handler[T]) cache.ResourceEventHandler {

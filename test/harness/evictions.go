@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/test/cluster"
 )
 
@@ -126,6 +128,12 @@ func (s *evictionState) selecting(pod *corev1.Pod) map[types.NamespacedName]*pol
 	return found
 }
 
+// isGuarded reports whether a NodeGroup keeps further pods away from a Node.
+func isGuarded(node *corev1.Node) bool {
+	return node.Annotations[ownership.AnnotationGroupRecord] != "" &&
+		slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Effect == corev1.TaintEffectNoSchedule })
+}
+
 // judge looks at one eviction: what the pod was before, and what it is after.
 func (s *evictionState) judge(before, after *corev1.Pod, at time.Time) {
 	s.judged++
@@ -138,8 +146,8 @@ func (s *evictionState) judge(before, after *corev1.Pod, at time.Time) {
 		s.fault(namespace, "pod %s of a DaemonSet was evicted", name)
 	}
 	node := s.nodes[after.Spec.NodeName]
-	if node == nil || node.Annotations[drain.AnnotationCordon] == "" {
-		s.fault(namespace, "pod %s was evicted from node %q, which is not in maintenance", name, after.Spec.NodeName)
+	if node == nil || node.Annotations[drain.AnnotationCordon] == "" && !isGuarded(node) {
+		s.fault(namespace, "pod %s was evicted from node %q, which is neither in maintenance nor guarded", name, after.Spec.NodeName)
 	}
 	if !isHealthy(before) {
 		return // what is not healthy makes no budget poorer

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -118,16 +119,35 @@ func (r *rackWatch) most(machines []machinev1beta1.Machine) (most, deleted int) 
 
 // A rack fails, half of the Machines of a pool. They are replaced two at a time, also by the next operator after a crash.
 func TestHealthCheck_RackReplacedWithinLimit(t *testing.T) {
+	failRack(t, "rack", map[string]string{"drover.dev/max-remediations-in-flight": "10%"}, "RemediationLimited")
+}
+
+// So it is where a NodeGroup bounds the remediations of all its MachineHealthChecks.
+func TestHealthCheck_RackReplacedWithinBudget(t *testing.T) {
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "rack-budget"}}
+	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: cluster.MachineNamespace, Names: []string{group.Name}}
+	group.Spec.Disruption = &v1alpha1.Disruption{
+		MaxUnavailable: new(intstr.FromString("100%")), Remediation: &v1alpha1.RemediationPace{MaxInFlight: new(intstr.FromInt32(2))},
+	}
+	failRack(t, group.Name, nil, "WaitingForBudget", group)
+}
+
+// failRack has half of the Machines of a pool fail, where two may be replaced at a time. reason is why the others wait.
+func failRack(t *testing.T, name string, annotations map[string]string, reason string, objects ...client.Object) {
+	t.Helper()
 	w, operator := world(t)
+	for _, object := range objects {
+		w.CreateWithCleanup(object)
+	}
 	// Replacements take longer than Drover needs to delete the next Machine.
-	p := w.MakePool("rack", 20, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
+	p := w.MakePool(name, 20, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
 		spec.BootDelay = metav1.Duration{Duration: 3 * time.Second}
 	})
 	machines := p.Runs(20)
 	seen := followRack(p)
 	object := &machinev1beta1.MachineHealthCheck{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: cluster.MachineNamespace, Name: p.Name, Annotations: map[string]string{"drover.dev/max-remediations-in-flight": "10%"},
+			Namespace: cluster.MachineNamespace, Name: p.Name, Annotations: annotations,
 		},
 		Spec: machinev1beta1.MachineHealthCheckSpec{
 			Selector:     metav1.LabelSelector{MatchLabels: map[string]string{cluster.MachineSetLabel: p.Name}},
@@ -149,7 +169,7 @@ func TestHealthCheck_RackReplacedWithinLimit(t *testing.T) {
 			return err
 		}
 		for _, condition := range object.Status.Conditions {
-			if condition.Type == "RemediationProgressing" && condition.Reason == "RemediationLimited" {
+			if condition.Type == "RemediationProgressing" && condition.Reason == reason {
 				return nil
 			}
 		}

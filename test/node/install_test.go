@@ -55,6 +55,7 @@ func TestRealNodes(t *testing.T) {
 		{"Webhook", testWebhook},
 		{"Metadata", testMetadata},
 		{"Maintenance", testMaintenance},
+		{"NodeGroup", testNodeGroup},
 		{"Kubemark", func(t *testing.T) {
 			inner := helm.New(t, env)
 			more := values("--take-ownership", "--set", "capabilities.machines=true", "--set", "kubemark.enabled=true",

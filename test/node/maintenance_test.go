@@ -21,10 +21,11 @@ import (
 // polite ends some seconds after it was asked to, and says both.
 const polite = `trap 'echo asked to end; sleep 2; echo done; exit 0' TERM; echo begun; while true; do sleep 0.2; done`
 
-// testMaintenance: real containers end in their own time, one after the other where a budget wants that, and the node is given back.
-func testMaintenance(t *testing.T) {
-	w := world(t)
+// openShop runs two Pods on the first node, of which one has to be there all the time.
+func openShop(w *harness.World) []corev1.Pod {
+	w.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	w.Gone(namespace.DeepCopy()) // that of an earlier test
 	w.CreateWithCleanup(namespace)
 	labels := map[string]string{"app": "shop"}
 	deployment := &appsv1.Deployment{ObjectMeta: meta("shop", "shop"), Spec: appsv1.DeploymentSpec{
@@ -47,7 +48,13 @@ func testMaintenance(t *testing.T) {
 	}}
 	w.CreateWithCleanup(deployment)
 	w.CreateWithCleanup(harness.NewBudget("shop", "shop", labels, harness.MinAvailable(1)))
-	was := on(w, first, 2)
+	return on(w, first, 2)
+}
+
+// testMaintenance: real containers end in their own time, one after the other where a budget wants that, and the node is given back.
+func testMaintenance(t *testing.T) {
+	w := world(t)
+	was := openShop(w)
 	ends := make(chan string, len(was))
 	for _, pod := range was {
 		go func() {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -71,7 +72,45 @@ func crashWorkloads() []crashWorkload {
 			f.eventuallyGone(groupName)
 			f.eventuallyCondition(groupName+"-next", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 		}},
+		{"budget", nil, func(f *fixture) {
+			f.create(f.newGroup(groupName, withBudget(1, queued)))
+			for i := range 2 {
+				f.Maintain(fmt.Sprintf("crash-%02d", i), nil)
+			}
+		}, maintainBoth},
 	}
+}
+
+// maintainBoth waits until two NodeMaintenances, of which the budget admits one at a time, have been in place one after the other, and ends each.
+func maintainBoth(f *fixture) {
+	f.Helper()
+	waiting := map[string]*harness.Maintenance{}
+	for i := range 2 {
+		name := fmt.Sprintf("crash-%02d", i)
+		waiting[name] = &harness.Maintenance{World: f.World, Name: name, Node: name}
+	}
+	for len(waiting) > 0 {
+		first := ""
+		f.Eventually("one of the Nodes is in maintenance", func() error {
+			var reserved []string
+			for _, r := range f.group(groupName).Status.Reservations {
+				reserved = append(reserved, r.Node)
+			}
+			if len(reserved) > 1 {
+				f.Fatalf("reserved are %v, where one may be", reserved)
+			}
+			for name, m := range waiting {
+				if status := m.Find(); status != nil && status.Phase == medik8s.PhaseSucceeded {
+					first = name
+					return nil
+				}
+			}
+			return fmt.Errorf("reserved are %v", reserved)
+		})
+		waiting[first].End()
+		delete(waiting, first)
+	}
+	f.eventuallyBudget(groupName, 0, 0)
 }
 
 // TestCrash kills the operator before and after writes of each workload. The next one must come to the end that an undisturbed one comes to.

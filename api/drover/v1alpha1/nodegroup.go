@@ -344,8 +344,7 @@ type NoExecutePolicy string
 
 // The policies.
 const (
-	// NoExecuteGuard evicts the Pods that do not tolerate the taint within their PodDisruptionBudgets, and sets the taint when they are gone. This
-	// version of Drover does not do that, and holds the taint back.
+	// NoExecuteGuard evicts the Pods that do not tolerate the taint within their PodDisruptionBudgets, and sets the taint when they are gone.
 	NoExecuteGuard NoExecutePolicy = "Guard"
 	// NoExecuteRefuse sets no such taint.
 	NoExecuteRefuse NoExecutePolicy = "Refuse"

@@ -19,9 +19,9 @@
 {{- if .Capabilities.APIVersions.Has "config.openshift.io/v1" -}}true{{- end -}}
 {{- end -}}
 
-{{- /* Whether something is on that takes leases of nodes. */ -}}
+{{- /* Whether something is on that reads or acquires leases of nodes. */ -}}
 {{- define "drover.leases" -}}
-{{- if or (include "drover.on" (list . "maintenance")) (include "drover.on" (list . "machines")) (include "drover.on" (list . "upgrade")) -}}true{{- end -}}
+{{- if or (include "drover.on" (list . "maintenance")) (include "drover.on" (list . "machines")) (include "drover.on" (list . "upgrade")) (include "drover.on" (list . "nodeGroups")) -}}true{{- end -}}
 {{- end -}}
 
 {{- /* Whether the webhook is on. */ -}}

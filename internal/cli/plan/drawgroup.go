@@ -104,10 +104,8 @@ func drawDisruption(text *cmdutil.Text, d *view.GroupDisruption) {
 		text.Printf("  Window: disruptions may begin at any time\n")
 	case d.Open:
 		text.Printf("  Window: disruptions may begin until %s\n", d.Changes.UTC().Format(time.RFC3339))
-	case d.Changes == nil:
-		text.Printf("  Window: no disruption may begin: %s\n", d.Closed)
 	default:
-		text.Printf("  Window: no disruption may begin until %s: %s\n", d.Changes.UTC().Format(time.RFC3339), d.Closed)
+		text.Printf("  Window: %s\n", d.Closed)
 	}
 }
 

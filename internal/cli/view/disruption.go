@@ -6,7 +6,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
-	"github.com/drover-io/drover/internal/schedule"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
 )
 
 // GroupDisruption is what the budget and the windows of a NodeGroup allow now.
@@ -40,7 +40,7 @@ func disruptionOf(in *GroupInput) *GroupDisruption {
 	if spec.MaxUnavailable != nil {
 		out.MaxUnavailable = spec.MaxUnavailable.String()
 	}
-	out.setWindow(spec, in.Now)
+	out.setWindow(in.Group.NodeGroup, in.Now)
 	return out
 }
 
@@ -49,40 +49,10 @@ func isMember(assignment *members.Assignment, group *members.Group) bool {
 }
 
 // setWindow sets whether disruptions may begin.
-func (d *GroupDisruption) setWindow(spec *v1alpha1.Disruption, now time.Time) {
-	state, err := schedule.Decide(windowsOf(spec), freezesOf(spec), now)
-	d.Open = state.Open
-	if !state.Changes.IsZero() {
-		d.Changes = &state.Changes
+func (d *GroupDisruption) setWindow(group *v1alpha1.NodeGroup, now time.Time) {
+	window := plan.WindowOf(group, now)
+	d.Open, d.Closed = !window.Closed, window.Message
+	if !window.Changes.IsZero() {
+		d.Changes = &window.Changes
 	}
-	switch {
-	case err != nil:
-		d.Closed = err.Error()
-	case state.Freeze != nil:
-		d.Closed = "frozen: " + state.Freeze.Reason
-	case state.Ending:
-		d.Closed = "too little is left of the window"
-	case !state.Open:
-		d.Closed = "no window is open"
-	}
-}
-
-func windowsOf(spec *v1alpha1.Disruption) []schedule.Window {
-	windows := make([]schedule.Window, len(spec.Windows))
-	for i := range spec.Windows {
-		w := &spec.Windows[i]
-		windows[i] = schedule.Window{Schedule: w.Schedule, TimeZone: w.TimeZone, Duration: w.Duration.Duration}
-		if w.MinRemaining != nil {
-			windows[i].MinRemaining = w.MinRemaining.Duration
-		}
-	}
-	return windows
-}
-
-func freezesOf(spec *v1alpha1.Disruption) []schedule.Freeze {
-	freezes := make([]schedule.Freeze, len(spec.Freezes))
-	for i := range spec.Freezes {
-		freezes[i] = schedule.Freeze{From: spec.Freezes[i].From.Time, To: spec.Freezes[i].To.Time, Reason: spec.Freezes[i].Reason}
-	}
-	return freezes
 }

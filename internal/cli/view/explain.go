@@ -161,7 +161,7 @@ func (e *explainer) addGroup(out *NodeExplanation, assignment *members.Assignmen
 	if assignment == nil || assignment.Group == nil {
 		return
 	}
-	e.group, e.decided = assignment.Group, plan.DecideGroup(assignment.Input(e.protected, e.now))
+	e.group, e.decided = assignment.Group, plan.DecideGroup(finally(assignment.Input(e.protected, e.now)))
 	out.NodeGroup, out.State, out.Reason = e.group.Name, e.decided.State, e.decided.Reason
 	out.Problems = append(out.Problems, e.decided.Problems...)
 }

@@ -107,7 +107,7 @@ type GroupInput struct {
 // NewNodeGroupPlan returns what would change for a NodeGroup, as the operator decides it, and what would become of the labels of its Nodes.
 func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, []groupplan.LabelChange) {
 	decided := members.PlanInput(in.Group, in.Nodes, in.Now, func(assignment *members.Assignment) plan.GroupDecision {
-		return plan.DecideGroup(assignment.Input(in.Protected, in.Now))
+		return plan.DecideGroup(finally(assignment.Input(in.Protected, in.Now)))
 	})
 	decision := groupplan.Decide(decided)
 	spec := &in.Group.Spec
@@ -263,4 +263,10 @@ func NewNodeGroupStatus(group *v1alpha1.NodeGroup) NodeGroupStatus {
 		out.Wave = s.Rollout.Wave
 	}
 	return out
+}
+
+// finally returns the input for what a Node is to carry when the Pods have left that do not tolerate its taints.
+func finally(in plan.GroupInput) plan.GroupInput {
+	in.Guard = plan.GuardClear
+	return in
 }

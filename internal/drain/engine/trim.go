@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"unique"
@@ -22,6 +24,8 @@ type smallPod struct {
 	grace                          int64
 	priority                       int32
 	hasGrace, hasPriority, ready   bool
+	// tolerations are those of taints with the effect NoExecute that last, as JSON; most pods have none.
+	tolerations string
 	// rare is nil for most pods.
 	rare *rarePart
 }
@@ -63,12 +67,29 @@ func TrimPod(object any) (any, error) {
 	if priority := pod.Spec.Priority; priority != nil {
 		small.hasPriority, small.priority = true, *priority
 	}
+	if lasting := lastingTolerations(pod); len(lasting) > 0 {
+		text, err := json.Marshal(lasting)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the tolerations of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		small.tolerations = shared(string(text))
+	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
 			small.ready = condition.Status == corev1.ConditionTrue
 		}
 	}
 	return small, nil
+}
+
+// lastingTolerations returns the tolerations that keep a pod on a node with a taint of the effect NoExecute for as long as it has the taint.
+func lastingTolerations(pod *corev1.Pod) (lasting []corev1.Toleration) {
+	for _, toleration := range pod.Spec.Tolerations {
+		if toleration.TolerationSeconds == nil && (toleration.Effect == "" || toleration.Effect == corev1.TaintEffectNoExecute) {
+			lasting = append(lasting, toleration)
+		}
+	}
+	return lasting
 }
 
 // rareOf returns the fields that few pods have; nil when the pod has none of them.
@@ -121,6 +142,10 @@ func (p *smallPod) pod() *corev1.Pod {
 	if p.hasPriority {
 		pod.Spec.Priority = &p.priority
 	}
+	if p.tolerations != "" {
+		// What cannot be read tolerates nothing; it was written here.
+		_ = json.Unmarshal([]byte(p.tolerations), &pod.Spec.Tolerations)
+	}
 	if p.rare != nil {
 		p.rare.add(pod)
 	}
@@ -147,6 +172,7 @@ func differs(before, after *smallPod) bool {
 		b = &rarePart{}
 	}
 	return before.uid != after.uid || before.node != after.node || before.phase != after.phase || before.ready != after.ready ||
+		before.tolerations != after.tolerations ||
 		!maps.Equal(before.labels, after.labels) || !a.ends.Equal(b.ends) || !slices.Equal(a.finalizers, b.finalizers) ||
 		!maps.Equal(a.annotations, b.annotations)
 }

@@ -36,6 +36,7 @@ const (
 	ReasonLease         = "LeaseHeldByOther"
 	ReasonBackoff       = "BackingOff"
 	ReasonLimited       = "RemediationLimited"
+	ReasonBudget        = "WaitingForBudget"
 	ReasonOlderCheck    = "LeftToOlder"
 	ReasonNoController  = "NoController"
 	ReasonAuthority     = "AuthoritativeAPINotMachineAPI"
@@ -50,7 +51,7 @@ const (
 // BlockedReasons are the reasons of Blocked, in the order in which a condition reports them: what needs attention first, what is intended last.
 var BlockedReasons = []string{
 	ReasonFailed, ReasonNoTemplate, ReasonNoRequest, ReasonQuorumUnknown, ReasonQuorum, ReasonLease, ReasonBackoff,
-	ReasonLimited, ReasonOlderCheck, ReasonNoController, ReasonAuthority, ReasonMachinePaused, ReasonSkipped,
+	ReasonLimited, ReasonBudget, ReasonOlderCheck, ReasonNoController, ReasonAuthority, ReasonMachinePaused, ReasonSkipped,
 }
 
 // severityOf returns the severity of a reason of Blocked. Those from ReasonLimited on are intended.
@@ -93,6 +94,8 @@ func ConditionDocs() []status.ConditionDoc {
 			When: "replacements of the owner's Machines fail, too; the message says until when the next remediation is delayed"},
 		{Type: progressing, Reason: ReasonLimited,
 			When: "as many remediations are in flight as may be, or the last one started too short a time ago; the message has the numbers"},
+		{Type: progressing, Reason: ReasonBudget,
+			When: "the budget of the node's NodeGroup has no place, or a window that does not exempt Remediation is closed; the message says why"},
 		{Type: progressing, Reason: ReasonOlderCheck, When: "an older MachineHealthCheck selects the Machine, too, and remediates it"},
 		{Type: progressing, Reason: ReasonNoController, When: "the Machine has no controller that would replace it, so it is not deleted"},
 		{Type: progressing, Reason: ReasonAuthority, When: "another API has the authority over the Machine"},

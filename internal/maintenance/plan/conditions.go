@@ -18,30 +18,31 @@ const (
 
 // Reasons of the conditions. Each may be any condition's, unless it says otherwise.
 const (
-	ReasonReady         = "InMaintenance"
-	ReasonHeld          = "Held"
-	ReasonCordoned      = "Cordoned"
-	ReasonDrained       = "Drained"
-	ReasonNoNode        = "NodeNotFound"
-	ReasonOtherFirst    = "AnotherNodeMaintenance"
-	ReasonQuorum        = "ControlPlaneQuorum"
-	ReasonQuorumUnknown = "ControlPlaneQuorumUnknown"
-	ReasonHeldByOther   = "HeldByOther"
-	ReasonLost          = "Lost"
-	ReasonBadRecord     = "RecordUnreadable"
-	ReasonBadRules      = "RulesInvalid"
-	ReasonOtherOwner    = "HeldForOtherWork"
-	ReasonUncordoned    = "UncordonedByOther"
-	ReasonDryRun        = "DryRun"
-	ReasonDraining      = "Draining"
-	ReasonBlocked       = "Blocked"
-	ReasonLate          = "DeadlineExceeded"
-	ReasonMinimumTime   = "AwaitingLatePods"
-	ReasonVolumes       = "VolumesAttached"
-	ReasonNotStarted    = "NotStarted"
-	ReasonDenied        = "Denied"
-	ReasonPaused        = "Paused"
-	ReasonNamespace     = "LeaseNamespaceMissing"
+	ReasonReady            = "InMaintenance"
+	ReasonHeld             = "Held"
+	ReasonCordoned         = "Cordoned"
+	ReasonDrained          = "Drained"
+	ReasonNoNode           = "NodeNotFound"
+	ReasonOtherFirst       = "AnotherNodeMaintenance"
+	ReasonQuorum           = "ControlPlaneQuorum"
+	ReasonQuorumUnknown    = "ControlPlaneQuorumUnknown"
+	ReasonWaitingForBudget = "WaitingForBudget"
+	ReasonHeldByOther      = "HeldByOther"
+	ReasonLost             = "Lost"
+	ReasonBadRecord        = "RecordUnreadable"
+	ReasonBadRules         = "RulesInvalid"
+	ReasonOtherOwner       = "HeldForOtherWork"
+	ReasonUncordoned       = "UncordonedByOther"
+	ReasonDryRun           = "DryRun"
+	ReasonDraining         = "Draining"
+	ReasonBlocked          = "Blocked"
+	ReasonLate             = "DeadlineExceeded"
+	ReasonMinimumTime      = "AwaitingLatePods"
+	ReasonVolumes          = "VolumesAttached"
+	ReasonNotStarted       = "NotStarted"
+	ReasonDenied           = "Denied"
+	ReasonPaused           = "Paused"
+	ReasonNamespace        = "LeaseNamespaceMissing"
 )
 
 // ConditionDocs describes the reasons, in the order in which they come up.
@@ -67,6 +68,8 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: ConditionCordoned, Reason: ReasonQuorum, When: "the control plane cannot spare the node now"},
 		{Type: ConditionCordoned, Reason: ReasonQuorumUnknown,
 			When: "the API server does not let Drover find out whether the control plane can spare the node; the message says which permission is missing"},
+		{Type: ConditionCordoned, Reason: ReasonWaitingForBudget,
+			When: "the budget of the node's NodeGroup has no place, or its windows are closed; the message says which limit, and who has the places"},
 		{Type: ConditionDrained, Reason: ReasonDrained, When: "True: every pod that has to leave has left"},
 		{Type: ConditionDrained, Reason: ReasonDraining, When: "pods are leaving"},
 		{Type: ConditionDrained, Reason: ReasonBlocked, When: "some pods cannot leave until something changes; the message says which and why"},

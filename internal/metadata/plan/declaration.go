@@ -40,6 +40,8 @@ type Declaration struct {
 	Desired Entries
 	// Once names those taints of Desired that are set once.
 	Once ownership.Keys
+	// Guarded names those taints of Desired before which Pods are evicted; see Guard.
+	Guarded ownership.Keys
 	// Policy applies to keys that another writer set first.
 	Policy ownership.Policy
 	// Paused is whether nothing of this is to be written.

@@ -42,7 +42,7 @@ func GroupDeclarationOf(group *v1alpha1.NodeGroup) *Declaration {
 			declaration.Once.Add(ownership.TaintID(taint))
 		}
 		declaration.dropUntrusted(&group.Spec.Nodes)
-		declaration.holdNoExecute(group.Spec.Rollout)
+		declaration.guardNoExecute(group.Spec.Rollout)
 	}
 	declaration.setRevision()
 	// The status shows it, which has a bound.
@@ -64,23 +64,6 @@ func (d *Declaration) dropUntrusted(nodes *v1alpha1.NodeSelection) {
 			delete(labels, key)
 			d.problem(ownership.Label, key, Untrusted, "label %q is left out: kubelets can change what spec.nodes selects by; "+
 				"select by a label below node-restriction.kubernetes.io, or by machineSets", key)
-		}
-	}
-}
-
-// holdNoExecute holds back the taints with the effect NoExecute unless the group allows them at once: Kubernetes would delete the Pods that do not
-// tolerate them without regard to PodDisruptionBudgets, and Drover does not evict these Pods first yet.
-func (d *Declaration) holdNoExecute(rollout *v1alpha1.Rollout) {
-	if rollout != nil && rollout.NoExecute != nil && rollout.NoExecute.Policy == v1alpha1.NoExecuteAllow {
-		return
-	}
-	taints := d.Desired[ownership.Taint]
-	for _, id := range ownership.KeysOf(taints).Sorted() {
-		if _, effect := ownership.SplitTaintID(id); effect == corev1.TaintEffectNoExecute {
-			delete(taints, id)
-			delete(d.Once, id)
-			d.problem(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it without "+
-				"regard to their PodDisruptionBudgets; set rollout.noExecute.policy to Allow if it may", id)
 		}
 	}
 }
@@ -149,6 +132,9 @@ type GroupInput struct {
 	Confirmed ownership.Section
 	// Remove reports whether keys are removed that the record names and that are not declared; otherwise Drover only ends to own them.
 	Remove bool
+	// Guard says what is done about guarded taints, and Held why they are held back.
+	Guard Guard
+	Held  string
 	// Protected, Contended and Now are as in Input.
 	Protected ownership.Protected
 	Contended func(kind ownership.Kind, key string) bool
@@ -167,6 +153,8 @@ type GroupDecision struct {
 	Problems []Problem
 	// Drift reports whether another writer has changed what the Node had already: nothing else is written.
 	Drift bool
+	// Guarded are the taints that the Guard concerns: those that the Node lacks.
+	Guarded []string
 	// FirstWrite reports whether the Node has nothing yet of any NodeGroup.
 	FirstWrite bool
 	// Digest identifies what is declared for the Node.
@@ -234,6 +222,9 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 	}
 	for _, kind := range ownership.Kinds {
 		desired := f.desired(kind, problems)
+		if kind == ownership.Taint {
+			f.guard(desired, out, problems)
+		}
 		result := ownership.Merge(f.mergeInput(kind, desired))
 		if kind == ownership.Taint {
 			f.setOnce(&result, &record, out.FirstWrite, problems)
@@ -241,6 +232,9 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		problems.addResult(kind, result, f.Declaration.Policy, "status.ownedKeys of the NodeGroup")
 		out.Change.set(kind, result)
 		record.Section = record.With(kind, result.Owned.Minus(ownership.KeysOf(f.Machine[kind])))
+	}
+	if len(out.Guarded) > 0 && f.Guard == GuardAnnounced {
+		record.Digest += announced
 	}
 	if record.Empty() && !out.FirstWrite {
 		// Without a record this Node would look new, and would get the taints that are set once now.

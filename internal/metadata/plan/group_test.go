@@ -290,7 +290,8 @@ func TestGroupDeclarationOf_RevisionIsBounded(t *testing.T) {
 	}
 }
 
-// TestGroupDeclarationOf_NoExecute: a taint that would have Kubernetes delete Pods is held back unless the group allows it.
+// TestGroupDeclarationOf_NoExecute: a taint that would have Kubernetes delete Pods is guarded unless the group allows it, and one that is set once is
+// held back.
 func TestGroupDeclarationOf_NoExecute(t *testing.T) {
 	for policy, want := range map[v1alpha1.NoExecutePolicy]bool{"": false, v1alpha1.NoExecuteGuard: false, v1alpha1.NoExecuteAllow: true} {
 		group := withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute)
@@ -299,8 +300,8 @@ func TestGroupDeclarationOf_NoExecute(t *testing.T) {
 			group.Spec.Rollout = &v1alpha1.Rollout{NoExecute: &v1alpha1.NoExecute{Policy: policy}}
 		}
 		declaration := GroupDeclarationOf(group)
-		kept, reported, once := len(declaration.Desired[ownership.Taint]) == 2, len(declaration.Problems) == 2, declaration.Once.Len() == 1
-		if kept != want || reported == want || once != want {
+		kept, reported, once := len(declaration.Desired[ownership.Taint]) == 2, len(declaration.Problems) == 1, declaration.Once.Len() == 1
+		if guarded := declaration.Guarded.Len() == 1; kept != want || reported == want || once != want || guarded == want {
 			t.Errorf("policy %q: desired %v, problems %v", policy, declaration.Desired, declaration.Problems)
 		}
 	}

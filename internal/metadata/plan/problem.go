@@ -30,7 +30,7 @@ const (
 	MachineDeclares Reason = "MachineSetDeclares"
 	// Untrusted: the label isolates workloads, and the NodeGroup selects Nodes by what their kubelets can change.
 	Untrusted Reason = "UntrustedSelector"
-	// NoExecuteHeld: the taint has the effect NoExecute, and the NodeGroup does not allow to set it at once.
+	// NoExecuteHeld: the taint has the effect NoExecute, and the Pods that do not tolerate it are not evicted first.
 	NoExecuteHeld Reason = "NoExecuteHeld"
 	// BadRecord: the ownership record on the object cannot be read.
 	BadRecord Reason = "BadRecord"

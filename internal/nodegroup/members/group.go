@@ -98,7 +98,7 @@ func (g *Group) removes(member bool) bool {
 // DeclaresOnlyOwnedKeys reports whether status.ownedKeys names all that the group declares.
 func (g *Group) DeclaresOnlyOwnedKeys() bool {
 	owned := plan.ParseOwnedKeys(g.Status.OwnedKeys)
-	declared := g.Declaration.Desired.Section()
+	declared := g.Declaration.Section()
 	for _, kind := range ownership.Kinds {
 		if declared.Of(kind).Minus(owned.Of(kind)).Len() > 0 {
 			return false

@@ -1,10 +1,13 @@
 package nodes
 
 import (
+	"context"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/watch"
@@ -14,17 +17,30 @@ import (
 type Admission struct {
 	// Revision is that of the group's Declaration.
 	Revision string
+	// Wave is the number of the wave that is under way.
+	Wave int
 	// Nodes are the names of the Nodes that may be written.
 	Nodes sets.Set[string]
+}
+
+// evictions are those of a wave, by Node.
+type evictions struct {
+	revision string
+	wave     int
+	pods     map[string]int
 }
 
 // Admissions hold the Admission of each group. The controller of NodeGroups writes them, and that of Nodes reads them. They are lost when the process
 // ends: where a roll-out is follows from the records on the Nodes. The zero value admits none.
 type Admissions struct {
 	events watch.NodeEvents
+	// changed has an event for a Node whose taints are held back, or are not any more.
+	changed watch.NodeEvents
 
-	mu     sync.Mutex
-	groups map[types.UID]Admission
+	mu        sync.Mutex
+	groups    map[types.UID]Admission
+	evictions map[types.UID]evictions
+	held      map[string]string
 }
 
 // Set replaces the Admission of a group, and has the Nodes reconciled that are admitted now and were not before.
@@ -50,6 +66,62 @@ func (a *Admissions) Forget(group types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.groups, group)
+	delete(a.evictions, group)
+}
+
+// Held returns why guarded taints of a Node are held back; empty where they are not.
+func (a *Admissions) Held(node string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.held[node]
+}
+
+// Changed returns the source of the controller of NodeGroups: Held has changed for a Node.
+func (a *Admissions) Changed(requests func(ctx context.Context, node string) []reconcile.Request) source.Source {
+	return a.changed.Source(requests)
+}
+
+// setHeld sets what Held returns.
+func (a *Admissions) setHeld(node, why string) {
+	a.mu.Lock()
+	same := a.held[node] == why
+	if a.held == nil {
+		a.held = map[string]string{}
+	}
+	a.held[node] = why
+	if why == "" {
+		delete(a.held, node)
+	}
+	a.mu.Unlock()
+	if !same {
+		a.changed.Emit(node)
+	}
+}
+
+// evict counts the Pods that are evicted from a Node in the wave that is under way, unless there would be more than a limit in all. It returns how
+// many there are with them.
+func (a *Admissions) evict(group *members.Group, node string, pods, limit int) (all int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	admission, counted := a.groups[group.UID], a.evictions[group.UID]
+	if counted.pods == nil || counted.wave != admission.Wave || counted.revision != admission.Revision {
+		counted = evictions{revision: admission.Revision, wave: admission.Wave, pods: map[string]int{}}
+	}
+	// The Pods of a Node become fewer while they leave.
+	pods = max(pods, counted.pods[node])
+	for other, count := range counted.pods {
+		if other != node {
+			all += count
+		}
+	}
+	if all += pods; all <= limit {
+		counted.pods[node] = pods
+	}
+	if a.evictions == nil {
+		a.evictions = map[types.UID]evictions{}
+	}
+	a.evictions[group.UID] = counted
+	return all
 }
 
 // Enqueue has Nodes reconciled.

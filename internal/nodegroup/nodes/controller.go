@@ -1,7 +1,9 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -39,6 +41,8 @@ type Dependencies struct {
 	Finder   *members.Finder
 	// Admissions say which Nodes a roll-out has reached.
 	Admissions *Admissions
+	// Guard evicts Pods before taints with the effect NoExecute; nil where Drover drains no nodes.
+	Guard *Guard
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
 	Live *expectations.Live
 	// Clock returns the time; nil is the real clock.
@@ -65,6 +69,8 @@ type Reconciler struct {
 	versions   *expectations.Objects
 	conflicts  *controller.Conflicts
 	states     *controller.States[nodeState]
+	// guarded has the names of the Nodes that lack guarded taints.
+	guarded sync.Map
 }
 
 // nodeState is what is known of a Node between two reconciliations, so that events mark transitions.
@@ -73,6 +79,8 @@ type nodeState struct {
 	problems map[string]bool
 	// denied reports that the API server denied the last write.
 	denied bool
+	// guardedSince is since when the guard has the Node's lease; zero while it has not.
+	guardedSince time.Time
 }
 
 // NewReconciler returns a Reconciler.
@@ -130,15 +138,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		Reconciler: r, observation: observed, key: request.NamespacedName,
 		state: r.states.Get(request.NamespacedName, observed.Node.UID), now: r.Clock.Now(),
 	}
-	decision, requeue := rc.decide()
+	decision, requeue, err := rc.decide(ctx)
+	if err != nil {
+		return r.conflicts.Result(rc.key, requeue, err)
+	}
 	applied := rc.apply(ctx, &decision, requeue)
 	rc.report(&decision, &applied)
 	return rc.result(&applied)
 }
 
 // decide returns what is to be written, and when the first key may be written again that is left alone until then.
-func (rc *reconciliation) decide() (decision metadataplan.GroupDecision, requeue controller.Requeue) {
+func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.GroupDecision, requeue controller.Requeue, err error) {
 	in := rc.Input(rc.options.Protected, rc.now)
+	in.Guard = metadataplan.GuardClear
 	if rc.contention.Any() {
 		in.Contended = func(kind ownership.Kind, key string) bool {
 			until := rc.contention.Until(rc.entry(kind, key), rc.now)
@@ -150,7 +162,26 @@ func (rc *reconciliation) decide() (decision metadataplan.GroupDecision, requeue
 		}
 	}
 	decision = metadataplan.DecideGroup(in)
-	return decision, requeue
+	guarded := decision.Guarded
+	if len(guarded) == 0 {
+		rc.Admissions.setHeld(rc.Node.Name, "")
+		return decision, requeue, rc.endGuard(ctx)
+	}
+	if !rc.mayWrite(&decision) {
+		return decision, requeue, nil
+	}
+	rc.guarded.Store(rc.Node.Name, true)
+	v, err := rc.guardTaints(ctx, guarded)
+	if err != nil {
+		return decision, requeue, err
+	}
+	if delay := v.requeue.Delay(); delay > 0 {
+		requeue.In(delay)
+	}
+	rc.Admissions.setHeld(rc.Node.Name, v.held)
+	in.Guard, in.Held = v.guard, cmp.Or(v.held, "it waits for the budget of the group, or for the Node's lease")
+	decision = metadataplan.DecideGroup(in)
+	return decision, requeue, nil
 }
 
 // result turns an outcome into what Reconcile returns.

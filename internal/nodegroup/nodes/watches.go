@@ -13,9 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -29,6 +31,12 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		// A roll-out reaches the Node, or its group changes.
 		r.Admissions.events.Source(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }),
 	}
+	if r.Guard != nil {
+		requests := func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }
+		// A Pod leaves a Node that is guarded, or its budget allows that; or the budget of the group has a place.
+		sources = append(sources, r.Guard.Engine.Sources(cache, r.guardedNode)...)
+		sources = append(sources, r.Guard.Budgets.Source(v1alpha1.CapabilityMetadata, requests), nodelease.Source(cache, r.guardedNode))
+	}
 	if r.options.Machines() {
 		// What a Machine declares goes before what the group of its Node declares.
 		sources = append(sources, watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
@@ -39,6 +47,14 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		}))
 	}
 	return sources
+}
+
+// guardedNode returns the request for a Node whose guard has begun, and none for all others: Pods come and go on all of them.
+func (r *Reconciler) guardedNode(_ context.Context, node string) []reconcile.Request {
+	if _, guarded := r.guarded.Load(node); !guarded {
+		return nil
+	}
+	return requestFor(node)
 }
 
 func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
@@ -91,6 +107,7 @@ func (r *Reconciler) nodeDeleted(_ context.Context, _ watch.Queue, node *corev1.
 	r.contention.Forget(metadataplan.OnNode, node.Name)
 	r.options.Limiter.Forget(key)
 	r.conflicts.Forget(key)
+	r.forgetGuard(node.Name)
 	r.states.Forget(key)
 }
 

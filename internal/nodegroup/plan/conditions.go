@@ -42,7 +42,8 @@ func ConditionDocs() []status.ConditionDoc {
 				"are not written"},
 		{Type: ready, Reason: ReasonRefusedKeys, When: "a declared key belongs to the system or is invalid; it is not written"},
 		{Type: ready, Reason: ReasonNoExecuteHeld,
-			When: "a taint with the effect NoExecute is held back, because spec.rollout.noExecute.policy is not Allow"},
+			When: "a taint with the effect NoExecute is held back on some Nodes; the message says which limit of spec.rollout.noExecute they exceed, or " +
+				"what Drover needs to evict Pods first"},
 		{Type: ready, Reason: ReasonConflicts,
 			When: "another writer has set a declared key on some Nodes; spec.metadata.conflictPolicy says what happens then"},
 		{Type: ready, Reason: ReasonMachineDeclares, When: "Machines or MachineSets declare keys of the group with other values, which count"},
@@ -64,9 +65,11 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: blocked, Reason: replacementplan.ReasonSurgeUnavailable,
 			When: "True: machine-api-operator creates the Machines, so that old ones go before new ones are created; or the capability machines is off, and " +
 				"none is replaced"},
-		{Type: blocked, Reason: disruptionplan.ReasonBudgetExhausted, When: "True: a Machine waits for a place in the budget; the message says for what"},
-		{Type: blocked, Reason: disruptionplan.ReasonWindowClosed, When: "True: a Machine waits for the next window of spec.disruption.windows"},
-		{Type: blocked, Reason: disruptionplan.ReasonFrozen, When: "True: a Machine waits for the end of a freeze of spec.disruption.freezes"},
+		{Type: blocked, Reason: disruptionplan.ReasonBudgetExceeded, When: "True: more Nodes are unavailable than spec.disruption.maxUnavailable allows"},
+		{Type: blocked, Reason: disruptionplan.ReasonBudgetExhausted,
+			When: "True: disruptions wait, and as many Nodes are unavailable as spec.disruption.maxUnavailable allows"},
+		{Type: blocked, Reason: disruptionplan.ReasonWindowClosed, When: "True: disruptions wait until a window of spec.disruption.windows opens"},
+		{Type: blocked, Reason: disruptionplan.ReasonFrozen, When: "True: disruptions wait for the end of a freeze of spec.disruption.freezes"},
 		{Type: v1alpha1.ConditionOverlapping, Reason: ReasonOverlapping, When: "True: several groups select the same Nodes; the oldest has them"},
 		{Type: v1alpha1.ConditionOverlapping, Reason: ReasonExclusive, When: "no other group selects Nodes of this one"},
 	}

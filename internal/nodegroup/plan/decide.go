@@ -29,6 +29,8 @@ type Input struct {
 	Overlaps []Overlap
 	// Replacement is what package replacement reports; nil before it has.
 	Replacement *replacementplan.Report
+	// Budget is what the budget of the group is compared with; nil for a group without one.
+	Budget *Budget
 	// Defaults count where spec.rollout is absent; nil for those of its schema.
 	Defaults *v1alpha1.Rollout
 	// Now is the time of the decision.
@@ -95,6 +97,7 @@ func Decide(in *Input) Decision {
 	d.OwnedKeys = in.ownedKeys()
 	d.Released = len(in.Released) == 0 && !slices.ContainsFunc(in.Nodes, func(n Node) bool { return !n.Owned.Empty() })
 	in.decideWaves(&d)
+	in.decideBudget(&d)
 	in.conditions(&d)
 	return d
 }
@@ -134,7 +137,7 @@ func (in *Input) ownedKeys() []string {
 			}
 		}
 	}
-	before, declared := metadataplan.ParseOwnedKeys(in.Group.Status.OwnedKeys), in.Declaration.Desired.Section()
+	before, declared := metadataplan.ParseOwnedKeys(in.Group.Status.OwnedKeys), in.Declaration.Section()
 	kept := ownership.Section{}
 	for _, kind := range ownership.Kinds {
 		kept = kept.With(kind, before.Of(kind).And(used.Of(kind)).Minus(declared.Of(kind)))

@@ -42,7 +42,7 @@ func Names(names []string) string {
 
 // conditions decides all conditions and the phase.
 func (in *Input) conditions(d *Decision) {
-	d.Conditions = []Condition{in.ready(d), in.progressing(d), blocked(d), in.overlapping()}
+	d.Conditions = []Condition{in.ready(d), in.progressing(d), in.blocked(d), in.overlapping()}
 	switch {
 	case in.Group.Spec.Suspend && in.Group.DeletionTimestamp == nil:
 		d.Phase = v1alpha1.PhaseSuspended
@@ -149,12 +149,20 @@ func (in *Input) replacing(d *Decision) Condition {
 	return isTrue(kind, ReasonReplacing, "%s", d.Replacement.Progress)
 }
 
-func blocked(d *Decision) Condition {
+// blocked puts what waits for a user before what the controllers end.
+func (in *Input) blocked(d *Decision) Condition {
+	const kind = v1alpha1.ConditionBlocked
 	if d.Rollout.Stopped != "" {
-		return isTrue(v1alpha1.ConditionBlocked, ReasonNodesNotReady, "%s", d.Rollout.Stopped)
+		return isTrue(kind, ReasonNodesNotReady, "%s", d.Rollout.Stopped)
+	}
+	if d.Replacement.Stopped() {
+		return isTrue(kind, d.Replacement.Reason, "%s", d.Replacement.Message)
+	}
+	if blocked, found := in.blockedByBudget(); found {
+		return blocked
 	}
 	if d.Replacement.Reason != "" {
-		return isTrue(v1alpha1.ConditionBlocked, d.Replacement.Reason, "%s", d.Replacement.Message)
+		return isTrue(kind, d.Replacement.Reason, "%s", d.Replacement.Message)
 	}
 	return isFalse(v1alpha1.ConditionBlocked, ReasonNotBlocked, "nothing stops the group")
 }

@@ -1,0 +1,123 @@
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// Guard says what is done about the guarded taints of a Node, which are those with the effect NoExecute that it lacks: Kubernetes deletes the Pods
+// that do not tolerate one without regard to their PodDisruptionBudgets.
+type Guard string
+
+// The guards.
+const (
+	// GuardHeld sets none of them. GroupInput.Held says why.
+	GuardHeld Guard = ""
+	// GuardAnnounced sets a taint with the same key and value and the effect NoSchedule in place of each, so that no further Pods come.
+	GuardAnnounced Guard = "Announced"
+	// GuardClear sets them, and removes what announced them.
+	GuardClear Guard = "Clear"
+)
+
+// announced marks the digest in a record while taints are announced: what the Node lacks then has not been removed by another writer.
+const announced = "~"
+
+// guardNoExecute finds out which taints are guarded. Those that are set once are held back unless the group allows them at once.
+func (d *Declaration) guardNoExecute(rollout *v1alpha1.Rollout) {
+	policy := v1alpha1.NoExecuteGuard
+	if rollout != nil && rollout.NoExecute != nil && rollout.NoExecute.Policy != "" {
+		policy = rollout.NoExecute.Policy
+	}
+	if policy == v1alpha1.NoExecuteAllow {
+		return
+	}
+	d.Guarded = ownership.Keys{}
+	taints := d.Desired[ownership.Taint]
+	for _, id := range ownership.KeysOf(taints).Sorted() {
+		if _, effect := ownership.SplitTaintID(id); effect != corev1.TaintEffectNoExecute {
+			continue
+		}
+		if policy == v1alpha1.NoExecuteGuard && !d.Once.Has(id) {
+			d.Guarded.Add(id)
+			continue
+		}
+		delete(taints, id)
+		delete(d.Once, id)
+		d.problem(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it without "+
+			"regard to their PodDisruptionBudgets; set rollout.noExecute.policy to Allow if it may", id)
+	}
+}
+
+// announcementOf returns the ID of the taint that announces a guarded one.
+func announcementOf(id string) string {
+	key, _ := ownership.SplitTaintID(id)
+	return ownership.TaintID(corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+}
+
+// Section returns the keys that are declared, and those of the taints that announce guarded ones.
+func (d *Declaration) Section() ownership.Section {
+	section := d.Desired.Section()
+	taints := section.Of(ownership.Taint)
+	for id := range d.Guarded {
+		taints = taints.Union(ownership.NewKeys(announcementOf(id)))
+	}
+	return section.With(ownership.Taint, taints)
+}
+
+// guard changes what is desired while guarded taints may not be set. A value that the Node has stays until then.
+func (f *groupFacts) guard(desired map[string]string, out *GroupDecision, problems *problemList) {
+	live := f.live[ownership.Taint]
+	for _, id := range f.Declaration.Guarded.Sorted() {
+		value, declared := desired[id]
+		current, present := live[id]
+		isForeign := present && !f.record.Of(ownership.Taint).Has(id) && f.Declaration.Policy != ownership.Adopt
+		if !declared || present && current == value || isForeign || f.Protected.Of(ownership.Taint)(id) {
+			continue
+		}
+		out.Guarded = append(out.Guarded, id)
+		if f.Guard == GuardClear {
+			continue
+		}
+		delete(desired, id)
+		if present {
+			desired[id] = current
+		}
+		if f.Guard == GuardAnnounced {
+			f.announce(desired, announcementOf(id), value)
+			continue
+		}
+		problems.add(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: %s", id, f.Held)
+	}
+}
+
+// announce desires a taint that keeps further Pods away. One that the group declares, or that another writer has set, does so already.
+func (f *groupFacts) announce(desired map[string]string, id, value string) {
+	_, declared := desired[id]
+	_, present := f.live[ownership.Taint][id]
+	if !declared && (!present || f.record.Of(ownership.Taint).Has(id)) {
+		desired[id] = value
+	}
+}
+
+// IsAnnounced reports whether a Node has the taints that announce guarded ones.
+func IsAnnounced(node *corev1.Node, guarded []string) bool {
+	live := ownership.TaintEntries(node.Spec.Taints)
+	for _, id := range guarded {
+		if _, present := live[announcementOf(id)]; !present {
+			return false
+		}
+	}
+	return true
+}
+
+// GuardedTaints returns the guarded taints as a Node will have them.
+func (d *Declaration) GuardedTaints(ids []string) []corev1.Taint {
+	taints := make([]corev1.Taint, len(ids))
+	for i, id := range ids {
+		key, effect := ownership.SplitTaintID(id)
+		taints[i] = corev1.Taint{Key: key, Value: d.Desired[ownership.Taint][id], Effect: effect}
+	}
+	return taints
+}

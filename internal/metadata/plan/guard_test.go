@@ -1,0 +1,103 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+const (
+	guardedID   = "dedicated:NoExecute"
+	announcedID = "dedicated:NoSchedule"
+)
+
+// withValue gives the declared taints a value, and confirms what the group may have set.
+func withValue(group *v1alpha1.NodeGroup, value string) *v1alpha1.NodeGroup {
+	for i := range group.Spec.Metadata.Taints {
+		group.Spec.Metadata.Taints[i].Value = value
+	}
+	group.Status.OwnedKeys = OwnedKeys(GroupDeclarationOf(group).Section())
+	return group
+}
+
+// guardStep applies what a guard decides, and returns the Node after it.
+func guardStep(t *testing.T, node *corev1.Node, group *v1alpha1.NodeGroup, guard Guard, wantTaints ...string) (*corev1.Node, GroupDecision) {
+	t.Helper()
+	in := groupInput(node, group, group)
+	in.Guard, in.Held = guard, "there are too many Pods"
+	decision := DecideGroup(in)
+	after := applyToNode(node, &decision)
+	var taints []string
+	for id, value := range ownership.TaintEntries(after.Spec.Taints) {
+		taints = append(taints, id+"="+value)
+	}
+	slices.Sort(taints)
+	if !slices.Equal(taints, wantTaints) {
+		t.Errorf("guard %q: the Node has %v, want %v", guard, taints, wantTaints)
+	}
+	return after, decision
+}
+
+// TestDecideGroup_Guard: a guarded taint is announced with the effect NoSchedule and then set; another value of it stays until the new one is set,
+// and nothing of this counts as a repair.
+func TestDecideGroup_Guard(t *testing.T) {
+	group := withValue(withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute), "blue")
+	node := &corev1.Node{}
+	node.Name = "n"
+
+	_, held := guardStep(t, node, group, GuardHeld)
+	if held.State != RefusedState || len(held.Problems) != 1 || held.Problems[0].Reason != NoExecuteHeld {
+		t.Errorf("held, the decision is %+v", held)
+	}
+	node, decision := guardStep(t, node, group, GuardAnnounced, announcedID+"=blue")
+	if !slices.Equal(decision.Guarded, []string{guardedID}) || !IsAnnounced(node, decision.Guarded) {
+		t.Errorf("announced, the decision is %+v", decision)
+	}
+	_, decision = guardStep(t, node, group, GuardAnnounced, announcedID+"=blue")
+	if decision.Change.Write {
+		t.Errorf("announced already, the decision is %+v", decision)
+	}
+	node, decision = guardStep(t, node, group, GuardClear, guardedID+"=blue")
+	if decision.Drift {
+		t.Errorf("set, the decision is %+v", decision)
+	}
+	if _, decision = guardStep(t, node, group, GuardHeld, guardedID+"=blue"); decision.Change.Write || len(decision.Guarded) > 0 {
+		t.Errorf("set already, the decision is %+v", decision)
+	}
+
+	group = withValue(group, "red")
+	node, _ = guardStep(t, node, group, GuardAnnounced, guardedID+"=blue", announcedID+"=red")
+	node, _ = guardStep(t, node, group, GuardClear, guardedID+"=red")
+
+	node.Spec.Taints = nil // an edit
+	node, decision = guardStep(t, node, group, GuardAnnounced, announcedID+"=red")
+	if decision.Drift {
+		t.Error("the announcement counts as a repair")
+	}
+
+	group.Spec.Metadata.Taints = nil
+	guardStep(t, node, group, GuardHeld)
+}
+
+// TestDecideGroup_GuardNotNeeded: what keeps Pods away already announces a taint, and a taint of another writer is not guarded.
+func TestDecideGroup_GuardNotNeeded(t *testing.T) {
+	group := withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute)
+	group = withValue(withGroupTaint(group, "dedicated", corev1.TaintEffectNoSchedule), "x")
+	node := &corev1.Node{}
+	guardStep(t, node, group, GuardAnnounced, announcedID+"=x")
+	guardStep(t, node, group, GuardClear, guardedID+"=x", announcedID+"=x")
+
+	group = withValue(withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute), "x")
+	foreign := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "dedicated", Value: "theirs", Effect: corev1.TaintEffectNoSchedule}}}}
+	guardStep(t, foreign, group, GuardAnnounced, announcedID+"=theirs")
+	guardStep(t, foreign, group, GuardClear, guardedID+"=x", announcedID+"=theirs")
+
+	foreign.Spec.Taints[0].Effect = corev1.TaintEffectNoExecute
+	if _, decision := guardStep(t, foreign, group, GuardAnnounced, guardedID+"=theirs"); len(decision.Guarded) > 0 || decision.State != Conflicted {
+		t.Errorf("for a taint of another writer the decision is %+v", decision)
+	}
+}

@@ -1,0 +1,181 @@
+package nodegroup
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+)
+
+// recheckObjects is how often the object of a reservation is looked for. Its controller reports the end of its work; this is for objects that went
+// while no process was there.
+const recheckObjects = time.Minute
+
+// recheckWaiting is how often those who wait are woken without an event: the membership may learn of an event after this controller does.
+const recheckWaiting = 5 * time.Second
+
+// places is what is known of the reservations of a group between two reconciliations.
+type places struct {
+	// since is since when the Node of each reservation is gone, or has had no sign.
+	since map[disruptionplan.Key]since
+	// found is when the object of each reservation was last found.
+	found      map[disruptionplan.Key]time.Time
+	successors plan.Successors
+}
+
+// since is when a Node was first seen as it is.
+type since struct {
+	gone bool
+	time time.Time
+}
+
+func newPlaces() places {
+	return places{since: map[disruptionplan.Key]since{}, found: map[disruptionplan.Key]time.Time{}, successors: plan.Successors{}}
+}
+
+// observeBudget returns what the budget of the group is compared with; nil for a group without one.
+func (rc *reconciliation) observeBudget(ctx context.Context) (*plan.Budget, error) {
+	if rc.Budgets == nil || rc.group.Spec.Disruption == nil {
+		return nil, nil
+	}
+	counts, waiting, err := rc.Budgets.Counts(ctx, rc.group.Name, rc.members())
+	if err != nil {
+		return nil, err
+	}
+	return &plan.Budget{Counts: counts, Waiting: waiting, Window: plan.WindowOf(rc.group.NodeGroup, rc.now)}, nil
+}
+
+// members returns the Nodes of the group.
+func (rc *reconciliation) members() (nodes []*corev1.Node) {
+	for i := range rc.nodes {
+		if rc.isMember(&rc.nodes[i]) {
+			nodes = append(nodes, rc.nodes[i].Node)
+		}
+	}
+	return nodes
+}
+
+func (rc *reconciliation) isMember(assignment *members.Assignment) bool {
+	return assignment.Group != nil && assignment.Group.UID == rc.group.UID
+}
+
+// endReservations releases the reservations that have ended, and wakes those who wait for a place.
+func (rc *reconciliation) endReservations(ctx context.Context, in *plan.Input, requeue *controller.Requeue) error {
+	if rc.Budgets == nil {
+		return nil
+	}
+	works, err := rc.Budgets.Works(ctx, rc.group.Name, rc.hasObject)
+	if err != nil {
+		return err
+	}
+	known := newPlaces()
+	for i := range works {
+		if err := rc.observeWork(ctx, &works[i], &known); err != nil {
+			return err
+		}
+	}
+	rc.state.places.since, rc.state.places.found = known.since, known.found
+	pace := plan.PaceOf(in)
+	successors, missing := rc.successors(pace.MinReady, plan.OldestGone(works))
+	rc.state.places.successors.Match(works, successors, missing)
+	ended, wake := plan.EndReservations(works, pace, rc.now)
+	if len(works) > len(ended) {
+		requeue.In(recheckObjects)
+	}
+	if in.Budget != nil && in.Budget.Waiting > 0 {
+		requeue.In(recheckWaiting)
+	}
+	if !wake.IsZero() {
+		requeue.In(wake.Sub(rc.now))
+	}
+	if len(ended) == 0 {
+		return rc.Budgets.Wake(ctx, rc.group.Name)
+	}
+	return rc.Budgets.Release(ctx, rc.group.Name, ended...)
+}
+
+// hasObject reports whether the object of a reservation exists.
+func (rc *reconciliation) hasObject(ctx context.Context, reservation *v1alpha1.Reservation) (bool, error) {
+	if found := rc.state.places.found[disruptionplan.KeyOf(reservation)]; rc.now.Sub(found) < recheckObjects {
+		return true, nil
+	}
+	return rc.options.Exists(ctx, reservation)
+}
+
+// observeWork adds to a work what became of the Node.
+func (rc *reconciliation) observeWork(ctx context.Context, work *disruptionplan.Work, known *places) error {
+	key := disruptionplan.KeyOf(&work.Reservation)
+	if !work.Over && !work.Orphaned {
+		known.found[key] = rc.now
+		if found := rc.state.places.found[key]; rc.now.Sub(found) < recheckObjects {
+			known.found[key] = found
+		}
+	}
+	node := &corev1.Node{}
+	err := rc.Cache.Get(ctx, types.NamespacedName{Name: work.Reservation.Node}, node)
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return err
+	case err != nil, node.UID != work.Reservation.UID:
+		work.Gone = true
+	case rc.hasSign(node):
+		return nil
+	}
+	current := rc.state.places.since[key]
+	if current.time.IsZero() || current.gone != work.Gone {
+		current = since{gone: work.Gone, time: rc.now}
+	}
+	known.since[key], work.Since = current, current.time
+	return nil
+}
+
+// hasSign reports whether a Node counts as unavailable.
+func (rc *reconciliation) hasSign(node *corev1.Node) bool {
+	var taints []string
+	if rc.group.Spec.Disruption != nil {
+		taints = rc.group.Spec.Disruption.UnavailableTaints
+	}
+	return len(disruptionplan.Signs(node, taints)) > 0
+}
+
+// successors returns the available Nodes of the group, and how many the MachineSets of the group still want: those that were there before since count
+// whether they are available or not. It is less than zero where no MachineSet is known.
+func (rc *reconciliation) successors(minReady time.Duration, since time.Time) (nodes []plan.Successor, missing int) {
+	missing = -1
+	wanted := map[types.UID]int{}
+	for i := range rc.nodes {
+		assignment := &rc.nodes[i]
+		if !rc.isMember(assignment) {
+			continue
+		}
+		node, set := assignment.Node, assignment.MachineSet
+		available := !rc.hasSign(node) && rc.now.Sub(readiness(node).LastTransitionTime.Time) >= minReady
+		if available {
+			nodes = append(nodes, plan.Successor{UID: node.UID, Created: node.CreationTimestamp.Time})
+		}
+		if set == nil || set.Spec.Replicas == nil {
+			continue
+		}
+		if _, known := wanted[set.UID]; !known {
+			wanted[set.UID] = int(*set.Spec.Replicas)
+		}
+		if available || node.CreationTimestamp.Time.Before(since) {
+			wanted[set.UID]--
+		}
+	}
+	if len(wanted) > 0 {
+		missing = 0
+	}
+	for _, count := range wanted {
+		missing += max(0, count)
+	}
+	return nodes, missing
+}

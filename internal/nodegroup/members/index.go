@@ -1,0 +1,254 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/watch"
+)
+
+// Index knows the group of each Node, and the Nodes of each group, without a look at all of them. It follows the events of the cache while Run runs.
+// The zero value knows nothing yet, and says so.
+type Index struct {
+	mu    sync.Mutex
+	ready bool
+	// stale reports that the groups or the MachineSets have changed, and with them the group of any Node.
+	stale  bool
+	finder *Finder
+	groups []*Group
+	nodes  map[string]entry
+	lists  map[string]*list
+}
+
+// entry is a Node and the name of its group; empty for none.
+type entry struct {
+	node  *corev1.Node
+	group string
+}
+
+// list has the Nodes of a group, by name. It is copied before it changes once it has been handed out.
+type list struct {
+	nodes  []*corev1.Node
+	shared bool
+}
+
+// errNotReady is why nothing is known about the groups of Nodes.
+var errNotReady = errors.New("the NodeGroups are not read yet")
+
+// Run keeps the index up to date until the context ends. The caches must be synced.
+func (x *Index) Run(ctx context.Context, cache ctrlcache.Cache, finder *Finder) error {
+	x.mu.Lock()
+	x.finder, x.stale, x.nodes, x.lists = finder, true, map[string]entry{}, nil
+	x.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer x.setReady(false)
+	synced, err := x.handle(ctx, cache)
+	if err != nil {
+		return err
+	}
+	if toolscache.WaitForCacheSync(ctx.Done(), synced...) {
+		x.setReady(true)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (x *Index) setReady(ready bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ready = ready
+}
+
+// handle registers the handlers of events.
+func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache) (synced []toolscache.InformerSynced, err error) {
+	groups, groupErr := watch.Handle(ctx, cache, &v1alpha1.NodeGroup{}, watch.Handler[*v1alpha1.NodeGroup]{
+		Created: func(context.Context, watch.Queue, *v1alpha1.NodeGroup, bool) { x.setStale() },
+		Updated: func(_ context.Context, _ watch.Queue, before, after *v1alpha1.NodeGroup) {
+			if before.UID != after.UID || before.Generation != after.Generation || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
+				x.setStale()
+			}
+		},
+		Deleted: func(context.Context, watch.Queue, *v1alpha1.NodeGroup) { x.setStale() },
+	})
+	nodes, nodeErr := watch.Handle(ctx, cache, &corev1.Node{}, watch.Handler[*corev1.Node]{
+		Created: func(ctx context.Context, _ watch.Queue, node *corev1.Node, _ bool) { x.set(ctx, node) },
+		Updated: func(ctx context.Context, _ watch.Queue, _, node *corev1.Node) { x.set(ctx, node) },
+		Deleted: func(_ context.Context, _ watch.Queue, node *corev1.Node) { x.remove(node.Name) },
+	})
+	synced = []toolscache.InformerSynced{groups, nodes}
+	if err := errors.Join(groupErr, nodeErr); err != nil || !x.finder.machines() {
+		return synced, err
+	}
+	machines, machineErr := watch.Handle(ctx, cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
+		Created: func(ctx context.Context, _ watch.Queue, machine *machinev1beta1.Machine, _ bool) {
+			x.setMachine(ctx, machine)
+		},
+		Updated: func(ctx context.Context, _ watch.Queue, before, after *machinev1beta1.Machine) {
+			x.setMachine(ctx, before)
+			x.setMachine(ctx, after)
+		},
+		Deleted: func(ctx context.Context, _ watch.Queue, machine *machinev1beta1.Machine) { x.setMachine(ctx, machine) },
+	})
+	sets, setErr := watch.Handle(ctx, cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
+		Created: func(context.Context, watch.Queue, *machinev1beta1.MachineSet, bool) { x.setStale() },
+		Updated: func(_ context.Context, _ watch.Queue, before, after *machinev1beta1.MachineSet) {
+			if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) {
+				x.setStale()
+			}
+		},
+		Deleted: func(context.Context, watch.Queue, *machinev1beta1.MachineSet) { x.setStale() },
+	})
+	return append(synced, machines, sets), errors.Join(machineErr, setErr)
+}
+
+// GroupOf returns the name of the NodeGroup that a Node belongs to; empty for none.
+func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.refresh(ctx)
+	return x.nodes[node].group, err
+}
+
+// Members returns the Nodes of a NodeGroup as the cache has them, by name. They must not be changed. The error is a conflict while the index is not
+// ready.
+func (x *Index) Members(ctx context.Context, group string) ([]*corev1.Node, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.refresh(ctx); err != nil || x.lists[group] == nil {
+		return nil, err
+	}
+	x.lists[group].shared = true
+	return x.lists[group].nodes, nil
+}
+
+// refresh finds the group of every Node if it may have changed.
+func (x *Index) refresh(ctx context.Context) (err error) {
+	switch {
+	case !x.ready:
+		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodegroups").GroupResource(), "", errNotReady)
+	case !x.stale:
+		return nil
+	}
+	if x.groups, err = x.finder.Groups(ctx); err != nil {
+		return err
+	}
+	x.lists = map[string]*list{}
+	for _, name := range slices.Sorted(maps.Keys(x.nodes)) {
+		node := x.nodes[name].node
+		group, err := x.find(ctx, node)
+		if err != nil {
+			return err
+		}
+		x.nodes[name] = entry{node, group}
+		if group != "" {
+			x.list(group).nodes = append(x.list(group).nodes, node)
+		}
+	}
+	x.stale = false
+	return nil
+}
+
+func (x *Index) find(ctx context.Context, node *corev1.Node) (string, error) {
+	assignment, err := x.finder.Assign(ctx, x.groups, node)
+	if err != nil || assignment.Group == nil {
+		return "", err
+	}
+	return assignment.Group.Name, nil
+}
+
+func (x *Index) list(group string) *list {
+	if x.lists[group] == nil {
+		x.lists[group] = &list{}
+	}
+	return x.lists[group]
+}
+
+func (x *Index) setStale() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stale = true
+}
+
+// set adds or replaces a Node.
+func (x *Index) set(ctx context.Context, node *corev1.Node) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.assign(ctx, node)
+}
+
+// setMachine finds the group of a Machine's Node again.
+func (x *Index) setMachine(ctx context.Context, machine *machinev1beta1.Machine) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if known, found := x.nodes[machineapi.NodeName(machine)]; found {
+		x.assign(ctx, known.node)
+	}
+}
+
+func (x *Index) assign(ctx context.Context, node *corev1.Node) {
+	before, found := x.nodes[node.Name]
+	if !x.ready || x.stale {
+		x.nodes[node.Name], x.stale = entry{node, before.group}, true
+		return
+	}
+	group, err := x.find(ctx, node)
+	if err != nil {
+		group, x.stale = before.group, true // the next question finds it, or says why not
+	}
+	x.nodes[node.Name] = entry{node, group}
+	if found && before.group != "" && before.group != group {
+		x.list(before.group).remove(node.Name)
+	}
+	if group != "" {
+		x.list(group).put(node)
+	}
+}
+
+func (x *Index) remove(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if group := x.nodes[name].group; group != "" && x.lists[group] != nil {
+		x.lists[group].remove(name)
+	}
+	delete(x.nodes, name)
+}
+
+func (l *list) search(name string) (int, bool) {
+	return slices.BinarySearchFunc(l.nodes, name, func(node *corev1.Node, name string) int { return strings.Compare(node.Name, name) })
+}
+
+func (l *list) put(node *corev1.Node) {
+	l.own()
+	at, found := l.search(node.Name)
+	if found {
+		l.nodes[at] = node
+		return
+	}
+	l.nodes = slices.Insert(l.nodes, at, node)
+}
+
+func (l *list) remove(name string) {
+	if at, found := l.search(name); found {
+		l.own()
+		l.nodes = slices.Delete(l.nodes, at, at+1)
+	}
+}
+
+func (l *list) own() {
+	if l.shared {
+		l.nodes, l.shared = slices.Clone(l.nodes), false
+	}
+}

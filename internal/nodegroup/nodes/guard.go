@@ -1,0 +1,238 @@
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/disruption"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/drain/engine"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// Holder is the identity in the leases of Nodes.
+const Holder = "drover-node-groups"
+
+// retryLease is how soon a Node's lease is asked for again that another controller has.
+const retryLease = 30 * time.Second
+
+// Guard evicts the Pods that do not tolerate a taint with the effect NoExecute before the taint is set.
+type Guard struct {
+	Engine  *engine.Engine
+	Leases  *nodelease.Leases
+	Budgets *disruption.Budgets
+	// Live reads Pods from the API server itself.
+	Live client.Reader
+}
+
+// noGuard is why taints are held back where Drover drains no nodes.
+const noGuard = "the capability maintenance or machines evicts the Pods that do not tolerate it, and neither is on; set rollout.noExecute.policy " +
+	"to Allow if Kubernetes may delete them without regard to their PodDisruptionBudgets"
+
+// verdict is what the guard decides about a Node.
+type verdict struct {
+	guard metadataplan.Guard
+	// held says why taints are held back.
+	held string
+	// waits reports that the taints are not set now: the Node's turn has not come, its budget has no place, or another controller has its lease.
+	waits   bool
+	requeue controller.Requeue
+}
+
+// guardTaints brings the guard of a Node forward: its intolerant Pods leave within their budgets, and then the taints are set. ids are the taints.
+func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verdict, err error) {
+	taints := rc.Group.Declaration.GuardedTaints(ids)
+	if rc.Guard == nil {
+		return verdict{held: noGuard}, nil
+	}
+	options := rc.drainOptions(taints)
+	report, err := rc.Guard.Engine.Preview(ctx, rc.Node, options)
+	switch {
+	case err != nil:
+		return v, err
+	case len(report.Remaining) == 0:
+		return rc.verify(ctx, taints)
+	}
+	isAnnounced := metadataplan.IsAnnounced(rc.Node, ids)
+	if !isAnnounced && !rc.Admissions.admits(rc.Group, rc.Node.Name) {
+		return verdict{waits: true}, nil // also a new Node, which has Pods already
+	}
+	if held := cmp.Or(neverLeaves(&report), rc.exceeds(len(report.Remaining))); held != "" && !isAnnounced {
+		return verdict{held: held}, nil // what has begun goes on
+	}
+	since, v, err := rc.acquire(ctx)
+	if err != nil || v.waits {
+		return v, err
+	}
+	v.guard = metadataplan.GuardAnnounced
+	if !isAnnounced {
+		v.requeue.In(controller.CatchUp)
+		return v, nil
+	}
+	return rc.drain(ctx, since, taints, options, v)
+}
+
+// drainOptions are those of the drain of Pods that do not tolerate some taints.
+func (rc *reconciliation) drainOptions(taints []corev1.Taint) drain.Options {
+	options := drain.Options{Taints: taints, ClusterAPI: true, Karpenter: true}
+	if settings := rc.noExecute(); settings.Timeout != nil {
+		options.Deadline = settings.Timeout.Duration
+	}
+	return options
+}
+
+func (rc *reconciliation) noExecute() v1alpha1.NoExecute {
+	if rollout := rc.Group.Spec.Rollout; rollout != nil && rollout.NoExecute != nil {
+		return *rollout.NoExecute
+	}
+	return v1alpha1.NoExecute{}
+}
+
+// neverLeaves says which Pod cannot be evicted before a user changes its PodDisruptionBudgets; empty for none.
+func neverLeaves(report *drain.Report) string {
+	for i := range report.Remaining {
+		if pod := &report.Remaining[i]; pod.Reason == drain.BudgetNever || pod.Reason == drain.TwoBudgets {
+			return fmt.Sprintf("Pod %s/%s does not tolerate it and cannot be evicted: %s", pod.Namespace, pod.Name, pod.Detail)
+		}
+	}
+	return ""
+}
+
+// exceeds says which limit a number of Pods to be evicted from the Node exceeds; empty for none.
+func (rc *reconciliation) exceeds(pods int) string {
+	settings := rc.noExecute()
+	if limit := settings.MaxPodsPerNode; limit != nil && pods > int(*limit) {
+		return fmt.Sprintf("%d Pods do not tolerate it on this Node, and rollout.noExecute.maxPodsPerNode is %d", pods, *limit)
+	}
+	if limit := settings.MaxPodsPerWave; limit != nil {
+		if all := rc.Admissions.evict(rc.Group, rc.Node.Name, pods, int(*limit)); all > int(*limit) {
+			return fmt.Sprintf("with this Node %d Pods would be evicted in this wave, and rollout.noExecute.maxPodsPerWave is %d", all, *limit)
+		}
+	}
+	return ""
+}
+
+// acquire reserves a place in the budget of the group, and acquires the lease of the Node, unless it has been acquired before. since is when.
+func (rc *reconciliation) acquire(ctx context.Context) (since time.Time, v verdict, err error) {
+	held, err := rc.Guard.Leases.HeldByOther(ctx, rc.Node.Name)
+	switch {
+	case err != nil:
+		return since, v, err
+	case held != nil:
+		v.waits = true
+		v.requeue.In(min(max(held.Until.Sub(rc.now), controller.CatchUp), retryLease))
+		return since, v, nil
+	}
+	if rc.state.guardedSince.IsZero() {
+		place, err := rc.Guard.Budgets.Reserve(ctx, rc.placeFor())
+		switch {
+		case err != nil:
+			return since, v, err
+		case !place.Allowed:
+			v.waits = true
+			if place.After > 0 {
+				v.requeue.In(place.After)
+			}
+			return since, v, nil
+		}
+	}
+	renewal, err := rc.Guard.Leases.Acquire(ctx, rc.Node)
+	switch {
+	case errors.As(err, new(*nodelease.AlreadyHeldError)):
+		v.waits = true
+		v.requeue.In(controller.CatchUp)
+		return since, v, rc.Guard.Budgets.Withdraw(ctx, rc.placeFor())
+	case err != nil:
+		return since, v, err
+	}
+	if rc.state.guardedSince.IsZero() {
+		rc.state.guardedSince = rc.now
+	}
+	v.requeue.In(renewal)
+	return rc.state.guardedSince, v, nil
+}
+
+func (rc *reconciliation) placeFor() disruption.Request {
+	return disruption.Request{Request: disruptionplan.Request{
+		Node: rc.Node.Name, UID: rc.Node.UID, Capability: v1alpha1.CapabilityMetadata, Object: "NodeGroup/" + rc.groupName(), Since: rc.now,
+	}}
+}
+
+// drain evicts the intolerant Pods of a Node that keeps further ones away.
+func (rc *reconciliation) drain(
+	ctx context.Context, since time.Time, taints []corev1.Taint, options drain.Options, v verdict,
+) (verdict, error) {
+	report, err := rc.Guard.Engine.Drain(ctx, rc.Node, since, options)
+	switch {
+	case err != nil:
+		return v, err
+	case report.Done():
+		return rc.verify(ctx, taints)
+	case report.DeadlineExceeded && rc.noExecute().OnTimeout == v1alpha1.TimeoutProceed:
+		return verdict{guard: metadataplan.GuardClear}, nil
+	}
+	if !report.Wake.IsZero() {
+		v.requeue.In(report.Wake.Sub(rc.now))
+	}
+	return v, nil
+}
+
+// verify asks the API server for the Pods of the Node: the taint is set when all that are left tolerate it, or belong to DaemonSets.
+func (rc *reconciliation) verify(ctx context.Context, taints []corev1.Taint) (v verdict, err error) {
+	var pods corev1.PodList
+	if err := rc.Guard.Live.List(ctx, &pods, client.MatchingFields{"spec.nodeName": rc.Node.Name}); err != nil {
+		return v, fmt.Errorf("listing the Pods of Node %s: %w", rc.Node.Name, err)
+	}
+	if slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return rc.hasToLeave(&pod, taints) }) {
+		// The event of the Pod is on its way.
+		v.guard = metadataplan.GuardAnnounced
+		v.requeue.In(controller.CatchUp)
+		return v, nil
+	}
+	return verdict{guard: metadataplan.GuardClear}, nil
+}
+
+// hasToLeave reports whether Kubernetes would delete a Pod that a budget may protect.
+func (rc *reconciliation) hasToLeave(pod *corev1.Pod, taints []corev1.Taint) bool {
+	_, static := pod.Annotations[drain.AnnotationMirror]
+	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return !static && !finished && !drain.Tolerates(pod, taints) && (owner == nil || owner.Kind != "DaemonSet")
+}
+
+// forgetGuard ends the evictions from a Node.
+func (r *Reconciler) forgetGuard(node string) {
+	if _, guarded := r.guarded.LoadAndDelete(node); guarded && r.Guard != nil {
+		r.Guard.Engine.Withdraw(node)
+		r.Admissions.setHeld(node, "")
+	}
+}
+
+// endGuard releases what the guard of a Node has acquired, when its taints are set or not declared any more.
+func (rc *reconciliation) endGuard(ctx context.Context) error {
+	if rc.Guard == nil {
+		return nil
+	}
+	rc.forgetGuard(rc.Node.Name)
+	err := rc.Guard.Leases.ReleaseIfHolder(ctx, rc.Node.Name)
+	if err == nil && rc.Group != nil {
+		err = rc.Guard.Budgets.Finish(ctx, rc.placeFor())
+	}
+	if status.Classify(err) == status.OK {
+		rc.state.guardedSince = time.Time{}
+	}
+	return err
+}

@@ -1,0 +1,55 @@
+package plan
+
+import (
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+)
+
+// Budget is what the budget of a group is compared with.
+type Budget struct {
+	disruptionplan.Counts
+
+	// Waiting is how many disruptions wait, for the budget or for a window.
+	Waiting int
+	// Window is whether disruptions may begin.
+	Window disruptionplan.Window
+}
+
+// blockedByBudget returns the condition Blocked of a group whose budget or window keeps disruptions from beginning, or is exceeded.
+func (in *Input) blockedByBudget() (blocked Condition, found bool) {
+	const kind = v1alpha1.ConditionBlocked
+	b := in.Budget
+	switch {
+	case b == nil:
+	case b.Unavailable > b.Limit:
+		return isTrue(kind, disruptionplan.ReasonBudgetExceeded, "%d of %d Nodes are unavailable, and the budget is %d; %d disruptions wait",
+			b.Unavailable, b.Expected, b.Limit, b.Waiting), true
+	case b.Waiting == 0:
+	case b.Window.Closed:
+		return isTrue(kind, b.Window.Reason, "%d disruptions wait: %s", b.Waiting, b.Window.Message), true
+	case b.Unavailable == b.Limit:
+		return isTrue(kind, disruptionplan.ReasonBudgetExhausted, "%d of %d Nodes are unavailable, which is the budget; %d disruptions wait",
+			b.Unavailable, b.Expected, b.Waiting), true
+	}
+	return Condition{}, false
+}
+
+// WindowStatus returns status.window; nil for a group without windows and freezes.
+func (in *Input) WindowStatus() *v1alpha1.WindowStatus {
+	if in.Budget == nil || !hasWindows(in.Group) {
+		return nil
+	}
+	window := in.Budget.Window
+	out := &v1alpha1.WindowStatus{Open: !window.Closed, Reason: window.Message}
+	if !window.Changes.IsZero() {
+		out.NextChange = timestamp(window.Changes)
+	}
+	return out
+}
+
+// decideBudget has the decision made again when a window opens or closes.
+func (in *Input) decideBudget(d *Decision) {
+	if in.Budget != nil && !in.Budget.Window.Changes.IsZero() {
+		d.wake(in.Budget.Window.Changes)
+	}
+}

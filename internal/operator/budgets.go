@@ -1,0 +1,154 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	config "github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
+	settings "github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/disruption"
+	"github.com/drover-io/drover/internal/expectations"
+	healthcheckplan "github.com/drover-io/drover/internal/healthcheck/plan"
+	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/nodegroup"
+	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/upgrade"
+)
+
+// membership answers for the NodeGroups of this cluster. Until it is known whether it has any, nothing is disrupted.
+type membership struct {
+	members.Index
+
+	// isServed reports whether the API server has NodeGroups, or may have them.
+	isServed func() bool
+}
+
+// GroupOf implements disruption.Membership.
+func (m *membership) GroupOf(ctx context.Context, node string) (string, error) {
+	if !m.isServed() {
+		return "", nil
+	}
+	return m.Index.GroupOf(ctx, node)
+}
+
+// newBudgets returns the budgets of all NodeGroups; nil if --controllers does not enable them.
+func newBudgets(mgr manager.Manager, configuration *config.DroverConfiguration, groups *membership) *disruption.Budgets {
+	if !settings.Enabled(configuration.Controllers, nodegroup.Name) {
+		return nil
+	}
+	kind := func() client.Object { return &v1alpha1.NodeGroup{} }
+	return disruption.New(disruption.Options{
+		Reader: mgr.GetCache(), Writer: mgr.GetClient(), Membership: groups, Windows: plan.WindowOf,
+		Written: expectations.NewOwned(mgr.GetCache(), kind, expectations.OwnedOptions{Live: live(mgr)}),
+	})
+}
+
+// reservedFor finds the objects of reservations at the API server.
+type reservedFor struct {
+	live client.Reader
+	// controllers are those that are enabled: for others there may be no permission to look.
+	controllers []string
+}
+
+// reservedKind is a kind of the objects that reservations name, and the capability that watches it.
+type reservedKind struct {
+	capability string
+	kind       schema.GroupVersionKind
+}
+
+var reservedKinds = []reservedKind{
+	{maintenance.Medik8s().Name, medik8s.GroupVersion.WithKind("NodeMaintenance")},
+	{maintenance.Kubevirt().Name, kubevirt.GroupVersion.WithKind("NodeMaintenance")},
+	{machinesName, machinev1beta1.GroupVersion.WithKind("Machine")},
+	{upgrade.Name, mutex.GroupVersion.WithKind("MutexRunConfig")},
+}
+
+// exists reports whether the object of a reservation exists, and a Machine whether it is still being deleted or remediated.
+func (o *reservedFor) exists(ctx context.Context, reservation *v1alpha1.Reservation) (bool, error) {
+	kind, name, _ := strings.Cut(reservation.Object, "/")
+	namespace, name, namespaced := strings.Cut(name, "/")
+	if !namespaced {
+		namespace, name = "", namespace
+	}
+	if reservation.Capability == v1alpha1.CapabilityMetadata {
+		return o.isGuarded(ctx, reservation.Node)
+	}
+	for _, reserved := range reservedKinds {
+		if reserved.kind.Kind != kind || !settings.Enabled(o.controllers, reserved.capability) {
+			continue
+		}
+		found, err := o.find(ctx, reserved.kind, namespace, name)
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("looking for %s: %w", reservation.Object, err)
+		case found != nil && kind == "Machine":
+			return o.isDisrupted(ctx, found, reservation)
+		case found != nil:
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// find returns the metadata of an object; nil if there is none. A list needs no permission that a watch does not.
+func (o *reservedFor) find(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*metav1.PartialObjectMetadata, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	err := o.live.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name})
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), err == nil && len(list.Items) == 0:
+		return nil, nil // its CRD may be gone
+	case err != nil:
+		return nil, err
+	}
+	return &list.Items[0], nil
+}
+
+// isGuarded reports whether the controller of NodeGroups has the lease of a Node, as it has while it evicts Pods for a taint.
+func (o *reservedFor) isGuarded(ctx context.Context, node string) (bool, error) {
+	leases := &coordinationv1.LeaseList{}
+	err := o.live.List(ctx, leases, client.InNamespace(nodelease.Namespace()), client.MatchingFields{metav1.ObjectNameField: nodelease.Name(node)})
+	if err != nil {
+		return false, fmt.Errorf("reading the lease of Node %s: %w", node, err)
+	}
+	return slices.ContainsFunc(leases.Items, func(lease coordinationv1.Lease) bool { return nodelease.HolderOf(&lease) == nodes.Holder }), nil
+}
+
+// isDisrupted reports whether a Machine is being deleted or remediated: who remediates from outside leaves an annotation, or an unhealthy Node.
+func (o *reservedFor) isDisrupted(ctx context.Context, machine *metav1.PartialObjectMetadata, reservation *v1alpha1.Reservation) (bool, error) {
+	_, external := machine.Annotations[healthcheckplan.ExternalAnnotation]
+	if machine.DeletionTimestamp != nil || external || reservation.Capability != v1alpha1.CapabilityRemediation {
+		return machine.DeletionTimestamp != nil || external, nil
+	}
+	nodes := &corev1.NodeList{}
+	if err := o.live.List(ctx, nodes, client.MatchingFields{metav1.ObjectNameField: reservation.Node}); err != nil {
+		return false, fmt.Errorf("reading Node %s: %w", reservation.Node, err)
+	}
+	for i := range nodes.Items {
+		for _, c := range nodes.Items[i].Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				return c.Status != corev1.ConditionTrue, nil
+			}
+		}
+	}
+	return true, nil
+}

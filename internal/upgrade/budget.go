@@ -1,0 +1,82 @@
+package upgrade
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/disruption"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/upgrade/plan"
+)
+
+// acquire acquires the lease of a node, and a place in the budget of its NodeGroup before that. waits says why the node has to wait, and for how long
+// at least without an event; zero is for an event. renewal is when the lease has to be renewed.
+func (rc *reconciliation) acquire(ctx context.Context, node *corev1.Node) (renewal time.Duration, waits *wait, err error) {
+	renewal, err = rc.Leases.RenewIfHolder(ctx, node)
+	if err != nil || renewal > 0 {
+		return renewal, nil, err // it has begun
+	}
+	held, err := rc.Leases.HeldByOther(ctx, node.Name)
+	if err != nil || held != nil {
+		return 0, rc.waitForLease(held), err
+	}
+	request := rc.requestFor(node)
+	place, err := rc.Budgets.Reserve(ctx, request)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case !place.Allowed:
+		return 0, &wait{place.Message, place.After}, nil
+	}
+	if renewal, err = rc.Leases.Acquire(ctx, node); err != nil {
+		return 0, nil, err
+	}
+	return renewal, nil, nil
+}
+
+// wait is why a node has to wait. without an event for it, it is tried again after the delay; zero is never.
+type wait struct {
+	message string
+	after   time.Duration
+}
+
+func (rc *reconciliation) waitForLease(held *nodelease.AlreadyHeldError) *wait {
+	if held == nil {
+		return nil
+	}
+	return &wait{held.Error(), min(max(held.Until.Sub(rc.now), time.Second), controller.RetryDenied)}
+}
+
+// block has a node wait.
+func (w *wait) block(step *plan.Step) outcome {
+	if step.Release != nil {
+		step.Status.Phase = v1alpha1.NodeRunningJobs
+	}
+	step.Status.Message, step.Job, step.Release = w.message, nil, nil
+	out := settled()
+	if w.after > 0 {
+		out.requeue.In(w.after)
+	}
+	return out
+}
+
+// release releases the lease of a node that is not in progress, and ends its reservation.
+func (rc *reconciliation) release(ctx context.Context, node *corev1.Node) error {
+	if err := rc.Leases.ReleaseIfHolder(ctx, node.Name); err != nil {
+		return err
+	}
+	return rc.Budgets.Finish(ctx, rc.requestFor(node))
+}
+
+func (rc *reconciliation) requestFor(node *corev1.Node) disruption.Request {
+	return disruption.Request{Request: disruptionplan.Request{
+		Node: node.Name, UID: node.UID, Capability: drover.CapabilityUpgrade, Object: "MutexRunConfig/" + rc.key.String(),
+		Since: rc.config.CreationTimestamp.Time,
+	}}
+}

@@ -1,0 +1,170 @@
+package nodegroup
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	maintenanceplan "github.com/drover-io/drover/internal/maintenance/plan"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// withBudget allows so many unavailable Nodes.
+func withBudget(nodes int32, options ...func(*v1alpha1.Disruption)) func(*v1alpha1.NodeGroupSpec) {
+	return func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Disruption = &v1alpha1.Disruption{MaxUnavailable: new(intstr.FromInt32(nodes))}
+		for _, option := range options {
+			option(spec.Disruption)
+		}
+	}
+}
+
+// queued has the NodeMaintenances of users wait for the budget.
+func queued(disruption *v1alpha1.Disruption) { disruption.PersonMaintenance = v1alpha1.PersonQueue }
+
+// eventuallyBudget waits until a group has so many unavailable Nodes and reservations.
+func (f *fixture) eventuallyBudget(name string, unavailable int32, reservations int) {
+	f.Helper()
+	f.Eventually(fmt.Sprintf("NodeGroup %s has %d unavailable Nodes and %d reservations", name, unavailable, reservations), func() error {
+		if s := f.group(name).Status; s.Unavailable != unavailable || len(s.Reservations) != reservations {
+			return fmt.Errorf("status is %s", harness.JSON(s))
+		}
+		return nil
+	})
+}
+
+// maintainFor makes a NodeMaintenance that a controller owns.
+func (f *fixture) maintainFor(node string) *harness.Maintenance {
+	f.Helper()
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "owner-of-" + node}}
+	f.CreateWithCleanup(owner)
+	object := harness.NewMaintenance(node, node)
+	object.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true),
+	}}
+	m := &harness.Maintenance{World: f.World, Name: node, Node: node}
+	m.Begin(object)
+	return m
+}
+
+// TestBudget_ReportsAPerson: a user's maintenance begins whatever the budget says, and the group reports that it is exceeded.
+func TestBudget_ReportsAPerson(t *testing.T) {
+	f := newFixture(t, "person", 3)
+	f.create(f.newGroup("person", withBudget(1)))
+	f.Operator(harness.Options{})
+	first := f.Maintain("person-00", nil)
+	first.Phase(medik8s.PhaseSucceeded)
+	f.eventuallyBudget("person", 1, 1)
+	second := f.Maintain("person-01", nil)
+	second.Phase(medik8s.PhaseSucceeded)
+	f.AwaitEvent("NodeMaintenance", "person-01", "BudgetExceeded", "NodeGroup person: 1 of 3 Nodes are unavailable, and maxUnavailable is 1")
+	f.NoEvent("NodeMaintenance", "person-00", "BudgetExceeded")
+	f.eventuallyCondition("person", v1alpha1.ConditionBlocked, metav1.ConditionTrue, disruptionplan.ReasonBudgetExceeded)
+	first.End()
+	second.End()
+	f.eventuallyBudget("person", 0, 0)
+	f.eventuallyCondition("person", v1alpha1.ConditionBlocked, metav1.ConditionFalse, plan.ReasonNotBlocked)
+}
+
+// TestBudget_QueuesMaintenance: a maintenance for which the budget has no place leaves its Node alone, and begins when another one ends; the next
+// operator after a kill knows who has the place.
+func TestBudget_QueuesMaintenance(t *testing.T) {
+	f := newFixture(t, "queue", 3)
+	f.create(f.newGroup("queue", withBudget(1, queued)))
+	operator := f.Operator(harness.Options{})
+	first := f.Maintain("queue-00", nil)
+	first.Phase(medik8s.PhaseSucceeded)
+	second := f.Maintain("queue-01", nil)
+	waits := func() {
+		t.Helper()
+		second.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "queue-00 (reserved for Maintenance)")
+		if f.Node("queue-01").Spec.Unschedulable {
+			t.Error("the Node of the maintenance that waits is cordoned")
+		}
+		f.NoLease("queue-01")
+	}
+	waits()
+	f.eventuallyCondition("queue", v1alpha1.ConditionBlocked, metav1.ConditionTrue, disruptionplan.ReasonBudgetExhausted)
+	if err := operator.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	f.Operator(harness.Options{})
+	f.eventuallyCondition("queue", v1alpha1.ConditionBlocked, metav1.ConditionTrue, disruptionplan.ReasonBudgetExhausted)
+	waits()
+	first.End()
+	second.Phase(medik8s.PhaseSucceeded)
+	f.eventuallyBudget("queue", 1, 1)
+	if r := f.group("queue").Status.Reservations[0]; r.Node != "queue-01" || r.Object != "NodeMaintenance/queue-01" {
+		t.Errorf("the reservation is %s", harness.JSON(r))
+	}
+	second.End()
+	f.eventuallyBudget("queue", 0, 0)
+}
+
+// TestBudget_CountsWhatOthersDo: a Node that another user has cordoned, or whose lease another holder has, takes a place of the budget.
+func TestBudget_CountsWhatOthersDo(t *testing.T) {
+	f := newFixture(t, "others", 3)
+	f.create(f.newGroup("others", withBudget(1)))
+	f.Operator(harness.Options{})
+	f.ChangeNode("others-00", func(node *corev1.Node) { node.Spec.Unschedulable = true })
+	m := f.maintainFor("others-01")
+	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "others-00 (Cordoned)")
+	f.TakeLease("others-02", "node-healthcheck", time.Hour)
+	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "others-00 (Cordoned)")
+	f.eventuallyBudget("others", 2, 0)
+	f.ChangeNode("others-00", func(node *corev1.Node) { node.Spec.Unschedulable = false })
+	f.eventuallyBudget("others", 1, 0)
+	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "others-02 (Leased)")
+	f.DropLease("others-02")
+	m.Phase(medik8s.PhaseSucceeded)
+	m.End()
+	f.eventuallyBudget("others", 0, 0)
+}
+
+// TestBudget_Freeze: nothing begins in a freeze, and what waits begins when it is over.
+func TestBudget_Freeze(t *testing.T) {
+	f := newFixture(t, "freeze", 2)
+	end := time.Now().Add(8 * time.Second).Truncate(time.Second)
+	f.create(f.newGroup("freeze", withBudget(1, queued, func(disruption *v1alpha1.Disruption) {
+		disruption.Freezes = []v1alpha1.Freeze{{From: metav1.NewTime(end.Add(-time.Hour)), To: metav1.NewTime(end), Reason: "the harvest"}}
+	})))
+	f.Operator(harness.Options{})
+	m := f.Maintain("freeze-00", nil)
+	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "the harvest")
+	group := f.eventuallyCondition("freeze", v1alpha1.ConditionBlocked, metav1.ConditionTrue, disruptionplan.ReasonFrozen)
+	if w := group.Status.Window; w == nil || w.Open || !w.NextChange.Time.Equal(end) {
+		t.Errorf("the window is %s, and the freeze ends at %s", harness.JSON(w), end)
+	}
+	m.Phase(medik8s.PhaseSucceeded)
+	if time.Now().Before(end) {
+		t.Error("it has begun before the end of the freeze")
+	}
+	m.End()
+}
+
+// TestBudget_OrphanIsReleased: a reservation whose object does not exist, which a leader made that was stopped before its first write, is released.
+func TestBudget_OrphanIsReleased(t *testing.T) {
+	f := newFixture(t, "orphan", 2)
+	f.create(f.newGroup("orphan", withBudget(1, queued)))
+	group := f.group("orphan")
+	group.Status.Reservations = []v1alpha1.Reservation{{
+		Node: "orphan-00", UID: f.Node("orphan-00").UID, Capability: v1alpha1.CapabilityMaintenance, Object: "NodeMaintenance/gone",
+		Time: metav1.NewTime(time.Now().Add(-disruptionplan.OrphanAfter)),
+	}}
+	if err := f.Client.Status().Update(t.Context(), group); err != nil {
+		t.Fatal(err)
+	}
+	f.Operator(harness.Options{})
+	f.eventuallyBudget("orphan", 0, 0)
+	m := f.Maintain("orphan-01", nil)
+	m.Phase(medik8s.PhaseSucceeded)
+	m.End()
+}

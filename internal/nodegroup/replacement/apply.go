@@ -30,7 +30,11 @@ func (rc *reconciliation) apply(ctx context.Context, decision *plan.Decision) (r
 		// There is no event when that changes.
 		requeue.In(retryBlocked)
 	}
-	for _, until := range rc.state.denied {
+	for uid, until := range rc.state.denied {
+		if _, exists := rc.machines[uid]; !exists || !until.After(rc.now) {
+			delete(rc.state.denied, uid)
+			continue
+		}
 		requeue.In(until.Sub(rc.now))
 	}
 	rc.keepTemplates(ctx, &requeue)
@@ -167,9 +171,5 @@ func (rc *reconciliation) unmarkAll(ctx context.Context) error {
 // isDenied reports whether the API server has lately refused to have a Machine deleted.
 func (rc *reconciliation) isDenied(uid types.UID) bool {
 	until, denied := rc.state.denied[uid]
-	if denied && !until.After(rc.now) {
-		delete(rc.state.denied, uid)
-		denied = false
-	}
-	return denied
+	return denied && until.After(rc.now)
 }

@@ -42,7 +42,8 @@ var (
 
 // MetricDocs describes every metric of the capability.
 func MetricDocs() []status.MetricDoc {
-	return slices.Concat([]status.MetricDoc{nodesDoc, unavailableDoc, budgetDoc, waitingDoc, stoppedDoc, outdatedDoc}, nodes.MetricDocs, replacement.MetricDocs)
+	own := []status.MetricDoc{nodesDoc, unavailableDoc, budgetDoc, waitingDoc, stoppedDoc, outdatedDoc}
+	return slices.Concat(own, nodes.MetricDocs, replacement.MetricDocs)
 }
 
 // Metrics holds the controller's collectors. Create one for each process.

@@ -97,10 +97,7 @@ func (b *builder) machines() ([]capability, error) {
 				return machineset.Run(ctx, b.GetCache(), b.GetAPIReader(), b.GetClient(), b.recorder, setMetrics, setOptions(b.settings))
 			})
 			group.Go(func() error {
-				return healthcheck.Run(ctx, b.GetCache(), anything, b.recorder, checkMetrics, healthcheck.Options{
-					Workers: checkWorkers, Live: anything, Guard: dependencies.Guard, Leases: dependencies.Lease, Budgets: b.budgets,
-					Limits: checkLimits(b.settings),
-				})
+				return healthcheck.Run(ctx, b.GetCache(), anything, b.recorder, checkMetrics, b.checkOptions(anything, dependencies))
 			})
 			report := &openshift.Report{Client: anything, Version: release(), Namespace: *b.settings.Namespace}
 			group.Go(func() error { return report.Run(ctx) })
@@ -109,10 +106,13 @@ func (b *builder) machines() ([]capability, error) {
 	}}, nil
 }
 
-// checkLimits returns the limits of MachineHealthChecks that do not limit remediations themselves.
-func checkLimits(settings *v1alpha1.DroverConfiguration) checkplan.Limits {
-	r := &settings.Machines.Remediation
-	return checkplan.Limits{MaxInFlight: r.MaxInFlight, MinInterval: r.MinInterval.Duration}
+// checkOptions returns the options of MachineHealthChecks, with the limits of those that have none themselves.
+func (b *builder) checkOptions(live client.Client, dependencies *machine.Dependencies) healthcheck.Options {
+	r := &b.settings.Machines.Remediation
+	return healthcheck.Options{
+		Workers: checkWorkers, Live: live, Guard: dependencies.Guard, Leases: dependencies.Lease, Budgets: b.budgets,
+		Limits: checkplan.Limits{MaxInFlight: r.MaxInFlight, MinInterval: r.MinInterval.Duration},
+	}
 }
 
 // release is the version that OpenShift's update waits for: its own where it says which, else Drover's.

@@ -125,23 +125,27 @@ func (rc *reconciliation) exceeds(pods int) string {
 	return ""
 }
 
-// acquire reserves a place in the budget of the group, and acquires the lease of the Node, unless it has been acquired before. since is when.
-func (rc *reconciliation) acquire(ctx context.Context) (since time.Time, v verdict, err error) {
+// awaitLease waits while another holder has the lease of the Node.
+func (rc *reconciliation) awaitLease(ctx context.Context) (v verdict, err error) {
 	held, err := rc.Guard.Leases.HeldByOther(ctx, rc.Node.Name)
-	switch {
-	case err != nil:
-		return since, v, err
-	case held != nil:
+	if err == nil && held != nil {
 		v.waits = true
 		v.requeue.In(min(max(held.Until.Sub(rc.now), controller.CatchUp), retryLease))
-		return since, v, nil
+	}
+	return v, err
+}
+
+// acquire reserves a place in the budget of the group, and acquires the lease of the Node, unless it has been acquired before. since is when.
+func (rc *reconciliation) acquire(ctx context.Context) (since time.Time, v verdict, err error) {
+	if v, err = rc.awaitLease(ctx); err != nil || v.waits {
+		return since, v, err
 	}
 	if rc.state.guardedSince.IsZero() {
 		place, err := rc.Guard.Budgets.Reserve(ctx, rc.placeFor())
-		switch {
-		case err != nil:
+		if err != nil {
 			return since, v, err
-		case !place.Allowed:
+		}
+		if !place.Allowed {
 			v.waits = true
 			if place.After > 0 {
 				v.requeue.In(place.After)

@@ -32,7 +32,7 @@ type Write struct {
 	Exact bool
 	// Taints reports whether the write changed the taints, which is guarded by the taints that were observed.
 	Taints bool
-	// Awaited reports whether a reconciliation was delayed because the cache did not show this write.
+	// Awaited reports whether a reconciliation is to follow when the cache shows this write, also because one was delayed until then.
 	Awaited bool
 }
 

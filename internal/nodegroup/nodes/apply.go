@@ -55,6 +55,8 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 	rc.versions.Expect(string(rc.Node.UID), expectations.Write{
 		Version: target.ResourceVersion, Exact: metadataplan.AsPlannedForGroup(rc.Node, decision.Change, target),
 		Taints: decision.Change.Results[ownership.Taint].Changed(),
+		// The guard goes on, or ends, with what the cache shows then.
+		Awaited: len(decision.Guarded) > 0,
 	})
 	log.FromContext(ctx).V(1).Info("patched", "nodegroup", rc.groupName())
 	if decision.Drift && rc.recordRepair(decision.Change) {

@@ -152,3 +152,14 @@ func Select(groups []*Group, node *corev1.Node, set *machinev1beta1.MachineSet) 
 	}
 	return group, others
 }
+
+// OfSet returns the group that a MachineSet belongs to, nil for none: the oldest of those that select it, and one that is being deleted only if no
+// other one does. The groups must be sorted.
+func OfSet(groups []*Group, set *machinev1beta1.MachineSet) (group *Group) {
+	for _, candidate := range groups {
+		if candidate.SelectsSet(set) && (group == nil || group.DeletionTimestamp != nil && candidate.DeletionTimestamp == nil) {
+			group = candidate
+		}
+	}
+	return group
+}

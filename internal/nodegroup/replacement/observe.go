@@ -71,7 +71,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observation, er
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
 	}
 	for i := range sets.Items {
-		if groupOf(observed.groups, &sets.Items[i]) != observed.group || sets.Items[i].DeletionTimestamp != nil {
+		if members.OfSet(observed.groups, &sets.Items[i]) != observed.group || sets.Items[i].DeletionTimestamp != nil {
 			continue
 		}
 		if err := r.addSet(ctx, observed, &sets.Items[i]); err != nil {
@@ -93,22 +93,11 @@ func (r *Reconciler) observeSet(ctx context.Context, key types.NamespacedName) (
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading MachineSet %s: %w", key, err)
-	case groupOf(groups, set) != nil:
+	case members.OfSet(groups, set) != nil:
 		return nil, nil
 	}
 	observed := &observation{machines: map[types.UID]*machine{}}
 	return observed, r.addSet(ctx, observed, set)
-}
-
-// groupOf returns the group that a MachineSet belongs to, nil for none: the oldest of those that select it, and one that is being deleted only if no
-// other one does. The groups must be sorted.
-func groupOf(groups []*members.Group, set *machinev1beta1.MachineSet) (group *members.Group) {
-	for _, candidate := range groups {
-		if candidate.SelectsSet(set) && (group == nil || group.DeletionTimestamp != nil && candidate.DeletionTimestamp == nil) {
-			group = candidate
-		}
-	}
-	return group
 }
 
 // addSet reads the Machines of a MachineSet, and their Nodes.

@@ -160,7 +160,7 @@ func (r *Reconciler) setToRequest(ctx context.Context, set *machinev1beta1.Machi
 		log.FromContext(ctx).Error(err, "cannot find the NodeGroup of a MachineSet", "machineset", set.Name)
 		return nil
 	}
-	if group := groupOf(groups, set); group != nil {
+	if group := members.OfSet(groups, set); group != nil {
 		return []reconcile.Request{watch.RequestFor(group)}
 	}
 	return []reconcile.Request{watch.RequestFor(set)}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 )
@@ -331,5 +334,63 @@ func TestRolloutStatus_MachineSets(t *testing.T) {
 		if got := f.run(t, "rollout", "status", "--watch=false", set); !strings.Contains(got.out+got.errors, c.want) || got.code != c.code {
 			t.Errorf("%s: %+v", set, got)
 		}
+	}
+}
+
+func TestRolloutStatus_Replacement(t *testing.T) {
+	const hash = machineapi.TemplateHashAnnotation
+	f := &fakeCluster{}
+	set := f.machineSet("gpu", 3, declare(nil, nil))
+	set.Spec.Replicas = new(int32(3))
+	current := machineapi.TemplateOf(set).Hash()
+	blocked := metav1.Condition{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Message: "the window is closed"}
+	for name, c := range map[string]struct {
+		// machines are the hashes of the Machines' templates.
+		machines [3]string
+		edit     func(*v1alpha1.NodeGroup, *machinev1beta1.Machine)
+		want     string
+		code     int
+	}{
+		"replaced": {[3]string{current, current, current}, nil, `machineset "gpu" successfully rolled out`, exitOK},
+		"outdated": {[3]string{"v1:old", "v1:old", current}, nil, "2 machines are outdated, 2 are to be created, and nodegroup gpu replaces them\n", exitOK},
+		"blocked": {
+			[3]string{"v1:old", current, current}, func(group *v1alpha1.NodeGroup, _ *machinev1beta1.Machine) {
+				group.Status.Conditions = []metav1.Condition{blocked}
+			}, "replaces them; the window is closed", exitOK,
+		},
+		"not replaced": {[3]string{"v1:old"}, func(group *v1alpha1.NodeGroup, _ *machinev1beta1.Machine) {
+			group.Spec.Replacement.Type = v1alpha1.ReplacementNone
+		}, "successfully rolled out", exitOK},
+		"of another group": {[3]string{"v1:old"}, func(group *v1alpha1.NodeGroup, _ *machinev1beta1.Machine) {
+			group.Spec.Nodes.MachineSets.Names = []string{"other"}
+		}, "successfully rolled out", exitOK},
+		"new Machine failed": {[3]string{current, "v1:old", "v1:old"}, func(_ *v1alpha1.NodeGroup, machine *machinev1beta1.Machine) {
+			machine.Status.ErrorMessage = new("no quota")
+		}, `machineset "gpu" has stopped: machine gpu-0, which was created from its template, has failed`, exitError},
+		"new Machine failed, resumed": {[3]string{current, "v1:old", "v1:old"}, func(group *v1alpha1.NodeGroup, machine *machinev1beta1.Machine) {
+			machine.Status.ErrorMessage = new("no quota")
+			group.Annotations = map[string]string{v1alpha1.AnnotationResume: testTime.Format(time.RFC3339)}
+		}, "2 machines are outdated", exitOK},
+		"outdated, excluded": {[3]string{"v1:old", current, current}, func(_ *v1alpha1.NodeGroup, machine *machinev1beta1.Machine) {
+			machine.Annotations[machineapi.SkipReplacementAnnotation] = ""
+		}, "successfully rolled out", exitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fakeCluster{all: slices.Clone(f.all)}
+			group := f.group("gpu", "", func(group *v1alpha1.NodeGroup) {
+				group.Spec.Nodes = v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: set.Namespace}}
+				group.Spec.Replacement = &v1alpha1.Replacement{Type: v1alpha1.ReplacementRollingUpdate}
+			})
+			for i, hashed := range c.machines {
+				machine := f.machineOf(fmt.Sprintf("gpu-%d", i))
+				machine.Annotations, machine.Status.ErrorMessage = map[string]string{hash: hashed}, nil
+			}
+			if c.edit != nil {
+				c.edit(group, f.machineOf("gpu-0"))
+			}
+			if got := f.run(t, "rollout", "status", "--watch=false", "gpu"); !strings.Contains(got.out+got.errors, c.want) || got.code != c.code {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }

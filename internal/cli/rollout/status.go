@@ -13,6 +13,7 @@ import (
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/nodegroup/history"
+	"github.com/drover-io/drover/internal/nodegroup/members"
 )
 
 // status is `rollout status`.
@@ -32,6 +33,8 @@ func newStatusCommand(o *cmdutil.Options) *cobra.Command {
 		Use:   "status " + arguments,
 		Short: "Show the status of roll-outs until they are complete",
 		Long: `Show where a roll-out is: the wave, and what it waits for. The command waits until the roll-out is complete, unless you set --watch=false.
+
+That of a MachineSet includes the replacement of its Machines, if a NodeGroup replaces them.
 
 Exit codes: 0 the roll-out is complete, or --watch=false; 1 it has stopped, cannot be completed as it is declared, or --timeout is over.`,
 		Example: `  # Wait until the nodes carry what their NodeGroup declares
@@ -124,8 +127,29 @@ func (s *status) observeMachineSet(ctx context.Context, c client.Reader, set *ma
 	if err != nil {
 		return view.Rollout{}, err
 	}
+	group, err := groupOf(ctx, c, set)
+	if err != nil {
+		return view.Rollout{}, err
+	}
 	list := view.NewStatusList(objects, survey)
-	return view.RolloutOfMachineSet(&list.Items[0]), nil
+	return view.RolloutOfMachineSet(&list.Items[0], view.NewReplacement(group, set, objects.Machines)), nil
+}
+
+// groupOf returns the NodeGroup that a MachineSet belongs to; nil for none.
+func groupOf(ctx context.Context, c client.Reader, set *machinev1beta1.MachineSet) (*v1alpha1.NodeGroup, error) {
+	all, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
+	if err != nil && !cmdutil.IsNotServed(err) {
+		return nil, err
+	}
+	groups := make([]*members.Group, len(all))
+	for i, group := range all {
+		groups[i] = members.Parse(group)
+	}
+	members.Sort(groups)
+	if found := members.OfSet(groups, set); found != nil {
+		return found.NodeGroup, nil
+	}
+	return nil, nil
 }
 
 // checkRevision fails if another revision than that of --revision is declared.

@@ -77,11 +77,15 @@ func progressText(group *v1alpha1.NodeGroup, progressing metav1.Condition) strin
 	return text
 }
 
-// RolloutOfMachineSet returns where the roll-out of a MachineSet's metadata is.
-func RolloutOfMachineSet(set *MachineSetStatus) Rollout {
+// RolloutOfMachineSet returns where the roll-out of a MachineSet's metadata and the replacement of its Machines are. The replacement is
+// nil if none are replaced.
+func RolloutOfMachineSet(set *MachineSetStatus, replacement *Replacement) Rollout {
 	const kind = "machineset"
 	s := &set.Summary
+	replacing, replaced := replacement.rollout(kind, set.Name)
 	switch {
+	case replacing.Failed, !replaced && !set.Paused:
+		return replacing
 	case set.Unfinished() > 0:
 		return waiting(kind, set.Name, "%d of %d machines are synced, %d are pending", s.Synced, s.Machines, set.Unfinished())
 	case set.Paused:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows the main job on a control plane of its own: the template of a MachineSet changes, and its existing nodes follow in place. Then the MachineSet
-# is scaled, a node that fails is replaced, another is taken into maintenance although a PodDisruptionBudget blocks it, and three are upgraded.
+# is scaled, a node that fails is replaced, another is taken into maintenance although a PodDisruptionBudget blocks it, six nodes get a taint
+# that evicts Pods, the Machines of a MachineSet are replaced and the change is undone, and three nodes are upgraded.
 # DEMO_NODES is the size of the pool (default 50). Everything is gone when it ends; nothing outside a temporary folder is touched, but that
 # DEMO_LOGS names a folder for the logs of a demo that fails. What is missing in bin/ is built first. The demo begins when the control plane can:
 # kube-controller-manager and kube-scheduler, which the first half does without, may still be compiling then.
@@ -122,7 +123,7 @@ token="$(kubectl create token drover -n drover-system)"
 	YAML
 )
 printf '$ drover --kubeconfig=... --providers=*,kwok\n'
-drover --kubeconfig="$data/operator.kubeconfig" --providers='*,kwok' --leader-elect-namespace=drover-system \
+OPERATOR_NAMESPACE=drover-system drover --kubeconfig="$data/operator.kubeconfig" --providers='*,kwok' --leader-elect-namespace=drover-system \
 	--metrics-bind-address=0 --health-probe-bind-address=0 --webhook-bind-address=0 2>"$data/operator.log" &
 operator=$!
 
@@ -322,6 +323,48 @@ left="$(on_batch)"
 echo "Pods of cart on these nodes: $left of 6"
 [[ "$left" == 0 ]]
 kubectl rollout status deployment cart --timeout=120s
+
+title "Change the template of a MachineSet: its Machines are replaced, and each new node is Ready before an old one goes"
+kubectl create -f - <<'YAML'
+apiVersion: drover.dev/v1alpha1
+kind: NodeGroup
+metadata: {name: database}
+spec:
+  nodes: {machineSets: {namespace: openshift-machine-api, names: [database]}}
+  replacement: {type: RollingUpdate, maxSurge: 1}
+---
+apiVersion: machine.openshift.io/v1beta1
+kind: MachineSet
+metadata: {name: database, namespace: openshift-machine-api}
+spec:
+  replicas: 3
+  selector: {matchLabels: {machine.openshift.io/cluster-api-machineset: database}}
+  template:
+    metadata: {labels: {machine.openshift.io/cluster-api-machineset: database}}
+    spec:
+      providerSpec:
+        value: {apiVersion: kwok.provider.drover.dev/v1alpha1, kind: KwokMachineProviderSpec, instanceType: kwok.small, bootDelay: 1s}
+YAML
+run kubectl wait machineset/database "${machines[@]}" --for=jsonpath='{.status.availableReplicas}=3' --timeout=120s
+# Only what Drover has seen can be undone.
+for _ in $(seq 100); do
+	kubectl-drover rollout history machineset/database >/dev/null 2>&1 && break
+done
+run kubectl patch machineset database "${machines[@]}" --type=merge \
+	-p '{"spec":{"template":{"spec":{"providerSpec":{"value":{"instanceType":"kwok.large"}}}}}}'
+# replaced waits until all Machines have a type.
+replaced() {
+	run kubectl-drover rollout status machineset/database --timeout=180s
+	run kubectl get machines "${machines[@]}" -l machine.openshift.io/cluster-api-machineset=database
+	[[ "$(kubectl get machines "${machines[@]}" -l machine.openshift.io/cluster-api-machineset=database \
+		-o jsonpath='{.items[*].spec.providerSpec.value.instanceType}')" == "$1 $1 $1" ]]
+}
+replaced kwok.large
+
+title "Undo the change: the Machines are replaced again"
+run kubectl-drover rollout history machineset/database
+run kubectl-drover rollout undo machineset/database
+replaced kwok.small
 
 title "Gate a simulated upgrade of OpenShift: a Job runs before each node of MachineConfigPool infra is released"
 run drover-sandbox openshift init --masters 1 --workers 0 --pool infra --pool canary --drain-delay 200ms --reboot-delay 500ms

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,6 +97,10 @@ func (b *stage) round(ctx context.Context, r *report) (one round, err error) {
 	}
 	return one, b.operate(ctx, r, func(*harness.Operator) error {
 		if err := b.synced(ctx); err != nil {
+			return err
+		}
+		// A group is reconciled at most once a second: a change that comes at once would wait for that.
+		if err := bench.Sleep(ctx, 2*time.Second); err != nil {
 			return err
 		}
 		mark, err := b.Cluster.Audit().Sync(ctx)
@@ -207,7 +212,7 @@ func (b *stage) read(ctx context.Context, mark cluster.AuditMark, begun time.Tim
 	if _, err := b.Cluster.Audit().Sync(ctx); err != nil {
 		return err
 	}
-	statuses := 0
+	var statuses []time.Time
 	err := b.Cluster.Audit().Each(mark, func(e *cluster.AuditEvent) error {
 		switch {
 		case e.User != harness.User || !e.Write():
@@ -215,7 +220,7 @@ func (b *stage) read(ctx context.Context, mark cluster.AuditMark, begun time.Tim
 			one.Writes += 1 / float64(b.nodes)
 			one.Seconds = max(one.Seconds, e.Answered.Sub(begun).Seconds())
 		case e.Resource == "nodegroups" && e.Subresource == "status":
-			statuses++
+			statuses = append(statuses, e.Answered)
 		}
 		return nil
 	})
@@ -225,8 +230,17 @@ func (b *stage) read(ctx context.Context, mark cluster.AuditMark, begun time.Tim
 	if one.Seconds == 0 {
 		return errors.New("the audit log has no write of a Node")
 	}
-	one.StatusWrites = float64(statuses) / max(1, one.Seconds)
+	one.StatusWrites = perSecond(statuses)
 	return nil
+}
+
+// perSecond returns how many of some events there were in each second. One a second is two events in one second, three in two, and so on.
+func perSecond(at []time.Time) float64 {
+	if len(at) < 2 {
+		return 0
+	}
+	slices.SortFunc(at, time.Time.Compare)
+	return float64(len(at)-1) / at[len(at)-1].Sub(at[0]).Seconds()
 }
 
 // idle measures a start with nothing to do, and a while after it.

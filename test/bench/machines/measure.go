@@ -8,8 +8,6 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
@@ -109,7 +107,7 @@ func (s *stage) scale(ctx context.Context, replicas int, f *figures, writes shap
 		return err
 	}
 	begun := time.Now()
-	if err := s.size(ctx, pool, replicas); err != nil {
+	if err := s.Scale(ctx, pool, replicas); err != nil {
 		return err
 	}
 	f.Seconds, f.Kinds = time.Since(begun).Seconds(), map[string]float64{}
@@ -135,33 +133,6 @@ func (s *stage) scale(ctx context.Context, replicas int, f *figures, writes shap
 		}
 	}
 	return nil
-}
-
-// size scales a pool and waits until it is as large as it is to be.
-func (s *stage) size(ctx context.Context, pool string, replicas int) error {
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
-	if err := s.Client.Patch(ctx, machineSet(pool), patch); err != nil {
-		return err
-	}
-	return harness.WaitLonger(ctx, 20*time.Minute, 100*time.Millisecond, func() error {
-		set := &machinev1beta1.MachineSet{}
-		if err := s.Client.Get(ctx, types.NamespacedName{Namespace: cluster.MachineNamespace, Name: pool}, set); err != nil {
-			return err
-		}
-		if int(set.Status.AvailableReplicas) != replicas || int(set.Status.Replicas) != replicas {
-			return fmt.Errorf("%d of %d Machines are there", set.Status.AvailableReplicas, replicas)
-		}
-		if replicas > 0 {
-			return nil
-		}
-		var machines machinev1beta1.MachineList
-		err := s.Client.List(ctx, &machines, client.InNamespace(cluster.MachineNamespace), client.MatchingLabels{cluster.MachineSetLabel: pool},
-			client.Limit(1))
-		if err == nil && len(machines.Items) > 0 {
-			err = errors.New("some are left")
-		}
-		return err
-	})
 }
 
 // quiet waits until the operator has written nothing for a second.

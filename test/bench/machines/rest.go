@@ -42,7 +42,7 @@ func (s *stage) atRest(ctx context.Context) (*atRest, error) {
 		if err != nil {
 			return err
 		}
-		if err := s.size(ctx, pool, s.rest); err != nil {
+		if err := s.Scale(ctx, pool, s.rest); err != nil {
 			return err
 		}
 		return s.quiet(ctx, mark)
@@ -82,7 +82,7 @@ func (s *stage) watch(ctx context.Context, pid int, r *atRest) error {
 
 // turn has Nodes turn NotReady and Ready again, and measures until the MachineSet's status says so.
 func (s *stage) turn(ctx context.Context, r *atRest) error {
-	machines, err := s.members(ctx, pool)
+	machines, err := s.Machines(ctx, pool)
 	if err != nil {
 		return err
 	}

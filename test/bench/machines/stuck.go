@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +17,6 @@ import (
 	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/test/bench/internal/bench"
-	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -37,7 +35,7 @@ func (s *stage) stuckDrains(ctx context.Context) (*stuck, error) {
 	out := &stuck{Machines: comers}
 	err := s.with(ctx, func(*harness.Operator) error {
 		bench.Progress("making %d Machines with pods that may not leave", s.stuck)
-		if err := s.size(ctx, stuckPool, s.stuck); err != nil {
+		if err := s.Scale(ctx, stuckPool, s.stuck); err != nil {
 			return err
 		}
 		if err := s.occupy(ctx); err != nil {
@@ -65,7 +63,7 @@ func (s *stage) stuckDrains(ctx context.Context) (*stuck, error) {
 func (s *stage) comeAndGo(ctx context.Context) (seconds [2]float64, err error) {
 	for i, replicas := range []int{comers, 0} {
 		begun := time.Now()
-		if err := s.size(ctx, otherPool, replicas); err != nil {
+		if err := s.Scale(ctx, otherPool, replicas); err != nil {
 			return seconds, err
 		}
 		seconds[i] = time.Since(begun).Seconds()
@@ -75,7 +73,7 @@ func (s *stage) comeAndGo(ctx context.Context) (seconds [2]float64, err error) {
 
 // occupy puts a pod on every Node of the pool, under budgets that allow nothing.
 func (s *stage) occupy(ctx context.Context) error {
-	machines, err := s.members(ctx, stuckPool)
+	machines, err := s.Machines(ctx, stuckPool)
 	if err != nil {
 		return err
 	}
@@ -120,12 +118,6 @@ func (s *stage) occupy(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) members(ctx context.Context, pool string) ([]machinev1beta1.Machine, error) {
-	var machines machinev1beta1.MachineList
-	err := s.Client.List(ctx, &machines, client.InNamespace(cluster.MachineNamespace), client.MatchingLabels{cluster.MachineSetLabel: pool})
-	return machines.Items, err
-}
-
 // beginDrains deletes the occupied Machines and waits until each of them says that its drain is under way.
 func (s *stage) beginDrains(ctx context.Context) error {
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))
@@ -143,7 +135,7 @@ func (s *stage) beginDrains(ctx context.Context) error {
 
 // drains counts the Machines that wait for their pods; it fails when one of them is gone.
 func (s *stage) drains(ctx context.Context) (int, error) {
-	machines, err := s.members(ctx, stuckPool)
+	machines, err := s.Machines(ctx, stuckPool)
 	if err == nil && len(machines) < s.stuck {
 		err = fmt.Errorf("%d of %d Machines are left", len(machines), s.stuck)
 	}
@@ -165,5 +157,5 @@ func (s *stage) vacate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.size(ctx, stuckPool, 0)
+	return s.Scale(ctx, stuckPool, 0)
 }

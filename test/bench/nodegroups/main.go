@@ -45,7 +45,7 @@ const (
 	wantStatusWrites = 1.0
 	// slackStatusWrites is for the times of the answers, which vary.
 	slackStatusWrites = 0.05
-	wantMemory       = 200.0
+	wantMemory        = 200.0
 )
 
 // report is everything that was measured.

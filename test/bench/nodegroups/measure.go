@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -230,17 +228,8 @@ func (b *stage) read(ctx context.Context, mark cluster.AuditMark, begun time.Tim
 	if one.Seconds == 0 {
 		return errors.New("the audit log has no write of a Node")
 	}
-	one.StatusWrites = perSecond(statuses)
+	one.StatusWrites = bench.PerSecond(statuses)
 	return nil
-}
-
-// perSecond returns how many of some events there were in each second. One a second is two events in one second, three in two, and so on.
-func perSecond(at []time.Time) float64 {
-	if len(at) < 2 {
-		return 0
-	}
-	slices.SortFunc(at, time.Time.Compare)
-	return float64(len(at)-1) / at[len(at)-1].Sub(at[0]).Seconds()
 }
 
 // idle measures a start with nothing to do, and a while after it.
@@ -256,7 +245,7 @@ func (b *stage) idle(ctx context.Context, r *report) error {
 		}
 		r.Restart = time.Since(begun).Seconds()
 		bench.Progress("at rest for %s", b.settings.rest)
-		if r.RestartWrites, err = b.writes(ctx, mark); err != nil {
+		if r.RestartWrites, err = b.Changes(ctx, mark); err != nil {
 			return err
 		}
 		if mark, err = b.Cluster.Audit().Sync(ctx); err != nil {
@@ -265,15 +254,7 @@ func (b *stage) idle(ctx context.Context, r *report) error {
 		if r.RestSeconds, _, err = bench.Usage(ctx, operator.PID, b.settings.rest); err != nil {
 			return err
 		}
-		r.RestWrites, err = b.writes(ctx, mark)
+		r.RestWrites, err = b.Changes(ctx, mark)
 		return err
 	})
-}
-
-// writes counts what the operator wrote since a mark, without leases of its own and reviews of requests for its metrics.
-func (b *stage) writes(ctx context.Context, mark cluster.AuditMark) (int, error) {
-	counts, err := b.Counts(ctx, mark)
-	return counts.Total(func(k cluster.AuditKey) bool {
-		return k.Write() && k.Resource != "leases" && !strings.HasSuffix(k.Resource, "reviews")
-	}), err
 }

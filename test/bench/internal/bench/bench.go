@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -118,4 +119,13 @@ func Sleep(ctx context.Context, window time.Duration) error {
 		return nil
 	}
 	return ctx.Err()
+}
+
+// PerSecond returns how many of some events there were in each second. One a second is two events in one second, three in two, and so on.
+func PerSecond(at []time.Time) float64 {
+	if len(at) < 2 {
+		return 0
+	}
+	slices.SortFunc(at, time.Time.Compare)
+	return float64(len(at)-1) / at[len(at)-1].Sub(at[0]).Seconds()
 }

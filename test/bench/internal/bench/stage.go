@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,4 +106,12 @@ func (s *Stage) Counts(ctx context.Context, mark cluster.AuditMark) (cluster.Aud
 func (s *Stage) Writes(ctx context.Context, mark cluster.AuditMark) (int, error) {
 	counts, err := s.Counts(ctx, mark)
 	return counts.Total(cluster.AuditKey.Write), err
+}
+
+// Changes counts what the operator wrote since a mark, without leases of its own and reviews of requests for its metrics.
+func (s *Stage) Changes(ctx context.Context, mark cluster.AuditMark) (int, error) {
+	counts, err := s.Counts(ctx, mark)
+	return counts.Total(func(k cluster.AuditKey) bool {
+		return k.Write() && k.Resource != "leases" && !strings.HasSuffix(k.Resource, "reviews")
+	}), err
 }

@@ -111,7 +111,7 @@ func (a *Actuator) age(
 	}
 	if node == nil {
 		// Not booted yet, or the Node was deleted: a kubelet registers again, too.
-		return a.boot(ctx, machine, spec, status.Made.Time)
+		return a.boot(ctx, machine, spec, status.Made)
 	}
 	return a.turnNotReady(ctx, machine, spec, status, node)
 }
@@ -149,8 +149,6 @@ func (a *Actuator) instance(
 	if err != nil {
 		return nil, err
 	}
-	// The Machine records whole seconds, from which the next look counts.
-	made = made.Truncate(time.Second)
 	boots := made.Add(spec.BootDelay.Duration)
 	var changes []time.Time
 	if state == provider.Pending && !spec.Failure.NeverBoots {
@@ -179,7 +177,7 @@ func (a *Actuator) turnNotReady(
 	sickens := spec.Failure.NotReadyAfter.Duration
 	due := !a.clock.Now().Before(status.Made.Add(spec.BootDelay.Duration).Add(sickens))
 	if sickens == 0 || sick(node) || !due {
-		return a.instance(machine, spec, status.Made.Time, provider.Running, node)
+		return a.instance(machine, spec, status.Made, provider.Running, node)
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"false"}}}`, AnnotationReady)
 	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
@@ -189,7 +187,7 @@ func (a *Actuator) turnNotReady(
 	}
 	node = node.DeepCopy()
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, AnnotationReady, "false")
-	return a.instance(machine, spec, status.Made.Time, provider.Running, node)
+	return a.instance(machine, spec, status.Made, provider.Running, node)
 }
 
 // Delete ends the instance. Its Node is Drover's to remove.
@@ -229,7 +227,7 @@ func (a *Actuator) node(ctx context.Context, machine *machinev1beta1.Machine) (*
 func instanceOf(machine *machinev1beta1.Machine, spec *ProviderSpec, made time.Time, state provider.InstanceState) (*provider.Instance, error) {
 	status := ProviderStatus{
 		TypeMeta:   metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: kindStatus},
-		InstanceID: machine.Namespace + "/" + machine.Name, InstanceState: state, Made: metav1.NewTime(made.Truncate(time.Second)),
+		InstanceID: machine.Namespace + "/" + machine.Name, InstanceState: state, Made: made.UTC().Truncate(time.Millisecond),
 	}
 	text, err := json.Marshal(status)
 	if err != nil {

@@ -131,6 +131,21 @@ func TestBootDelay(t *testing.T) {
 	}
 }
 
+func TestBootDelay_CountsMilliseconds(t *testing.T) {
+	s := newStage(t)
+	machine := machineOf(t, "m", ProviderSpec{BootDelay: seconds(1)})
+	s.after(400 * time.Millisecond)
+	s.made(machine)
+	s.after(1300 * time.Millisecond)
+	if instance := s.seen(machine); instance.State != provider.Pending || instance.LookAgain != 100*time.Millisecond {
+		t.Errorf("after 0.9 s: %+v", instance)
+	}
+	s.after(1400 * time.Millisecond)
+	if instance := s.seen(machine); instance.State != provider.Running {
+		t.Errorf("after 1 s: %+v", instance)
+	}
+}
+
 func TestFailures(t *testing.T) {
 	s := newStage(t)
 	never := machineOf(t, "never", ProviderSpec{Failure: Failure{NeverBoots: true}})

@@ -57,8 +57,8 @@ type ProviderStatus struct {
 	InstanceID string `json:"instanceId"`
 	// InstanceState is how it is.
 	InstanceState provider.InstanceState `json:"instanceState"`
-	// Made is when it was made.
-	Made metav1.Time `json:"made"`
+	// Made is when it was made, to the millisecond: the boot delay counts from it.
+	Made time.Time `json:"made"`
 }
 
 // The names of the two kinds.

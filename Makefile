@@ -77,15 +77,16 @@ test: race-detector sandbox-node tools ## Run all tests, with the race detector.
 	@go run ./test/realnode/missing
 
 .PHONY: bench
-bench: bench-rollouts bench-nodegroups bench-drains bench-machines bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains against what budgets allow (60 minutes).
+bench: bench-rollouts bench-nodegroups bench-drains bench-machines bench-replacements bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains and replacements against what budgets allow (70 minutes).
 
 .PHONY: bench-rollouts
 bench-rollouts: build ## Measure roll-outs of 500, 2000 and 5000 Machines (BENCH_SIZES=500,2000).
 	go run ./test/bench $(if $(BENCH_SIZES),-sizes $(BENCH_SIZES)) -json bench.json
 
 .PHONY: bench-nodegroups
-bench-nodegroups: build ## Measure roll-outs of a NodeGroup of 5000 Nodes (BENCH_NODEGROUPS="-nodes 500").
+bench-nodegroups: build ## Measure roll-outs of a NodeGroup of 5000 Nodes (BENCH_NODEGROUPS="-nodes 500"), and reservations in its budget.
 	go run ./test/bench/nodegroups $(BENCH_NODEGROUPS) -json bench-nodegroups.json
+	go test -run '^$$' -bench Reserve ./internal/disruption
 
 .PHONY: bench-drains
 bench-drains: build ## Measure drains of 50 nodes at the same time, and memory with 50,000 pods (BENCH_DRAINS="-large 0").
@@ -94,6 +95,10 @@ bench-drains: build ## Measure drains of 50 nodes at the same time, and memory w
 .PHONY: bench-machines
 bench-machines: build ## Measure a MachineSet from 0 to 1000 and back (BENCH_MACHINES="-machines 200").
 	go run ./test/bench/machines $(BENCH_MACHINES) -json bench-machines.json
+
+.PHONY: bench-replacements
+bench-replacements: build ## Measure the replacement of 200 Machines after a change of their template (BENCH_REPLACEMENTS="-machines 20").
+	go run ./test/bench/replacements $(BENCH_REPLACEMENTS) -json bench-replacements.json
 
 .PHONY: bench-upgrades
 bench-upgrades: build ## Measure a gated upgrade of 200 nodes whose Jobs end at once (BENCH_UPGRADES="-nodes 50").

@@ -108,10 +108,13 @@ func (s *Stage) Writes(ctx context.Context, mark cluster.AuditMark) (int, error)
 	return counts.Total(cluster.AuditKey.Write), err
 }
 
-// Changes counts what the operator wrote since a mark, without leases of its own and reviews of requests for its metrics.
+// IsChange reports whether a request writes, and neither a lease nor a review of the requests for metrics.
+func IsChange(verb, resource string) bool {
+	return cluster.AuditKey{Verb: verb}.Write() && resource != "leases" && !strings.HasSuffix(resource, "reviews")
+}
+
+// Changes counts what the operator wrote since a mark, without leases and reviews.
 func (s *Stage) Changes(ctx context.Context, mark cluster.AuditMark) (int, error) {
 	counts, err := s.Counts(ctx, mark)
-	return counts.Total(func(k cluster.AuditKey) bool {
-		return k.Write() && k.Resource != "leases" && !strings.HasSuffix(k.Resource, "reviews")
-	}), err
+	return counts.Total(func(k cluster.AuditKey) bool { return IsChange(k.Verb, k.Resource) }), err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,12 +54,21 @@ func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision,
 			return err
 		}
 	}
+	left := decision.Spare
 	for _, uid := range decision.Replace {
-		if replaced, err := rc.replace(ctx, rc.machines[uid], report, requeue); err != nil || !replaced {
+		replaced, err := rc.replace(ctx, rc.machines[uid], report, requeue)
+		if err != nil {
 			return err
 		}
+		if !replaced {
+			// The budget has no place for the others, either.
+			break
+		}
+		if slices.Contains(decision.Marked, uid) {
+			left++
+		}
 	}
-	for _, uid := range decision.Mark {
+	for _, uid := range decision.Mark[:min(left, len(decision.Mark))] {
 		if err := rc.annotate(ctx, rc.machines[uid], machineapi.ReplacingAnnotation, "true"); err != nil {
 			return err
 		}

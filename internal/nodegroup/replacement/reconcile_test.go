@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -103,6 +104,20 @@ func TestReconcile_Budget(t *testing.T) {
 		got[0].Capability != v1alpha1.CapabilityReplacement {
 		t.Errorf("the reservations are %+v", got)
 	}
+}
+
+// TestReconcile_BudgetForSome: a Machine that has gone gives its place beyond replicas to the next one, while others wait for the budget.
+func TestReconcile_BudgetForSome(t *testing.T) {
+	surge := func(group *v1alpha1.NodeGroup) {
+		group.Spec.Replacement.MaxSurge, group.Spec.Replacement.MaxInFlight = new(intstr.FromInt32(2)), new(intstr.FromInt32(2))
+	}
+	f := newFixture(t, all([]client.Object{newGroup(withBudget, surge), newSet(4)}, newPair("old-a", outdated, replacing),
+		newPair("old-b", outdated, replacing), newPair("old-c", outdated), newPair("old-d", outdated), newPair("new-a"), newPair("new-b"))...)
+	f.reconciles("status NodeGroup/gpu", "patch Machine/old-a", "delete Machine/old-a", "patch Machine/old-c")
+	if report := f.report(); report.Reason != "BudgetExhausted" {
+		t.Errorf("%+v", report)
+	}
+	f.reconciles()
 }
 
 // TestReconcile_UnusedReservation: a place that a predecessor has reserved, or that is not needed any more, is released.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -65,8 +66,11 @@ type Decision struct {
 	Unmark []types.UID
 	// Replace are the Machines to delete, in this order.
 	Replace []types.UID
-	// Mark are the Machines to mark as being replaced, once all of Replace are deleted.
-	Mark []types.UID
+	// Mark are the Machines to mark as being replaced, in this order. So many of them as Spare may be marked in any case, and one more for each of
+	// Marked that is deleted.
+	Mark   []types.UID
+	Spare  int
+	Marked []types.UID
 	// Report is for the status of the group.
 	Report Report
 	// Wake is when the decision changes without an event; zero for never.
@@ -209,13 +213,17 @@ func (d *decider) keepMarks() {
 	}
 }
 
-// mark decides which Machines are replaced next: beside each of them, a new one is created. At most maxSurge are marked at the same time.
+// mark decides which Machines are replaced next: beside each of them, a new one is created. At most maxSurge are marked at the same time, as if all
+// of Replace were deleted. A MachineSet that has lost one before a new one was available comes first.
 func (d *decider) mark() {
 	left := d.maxSurge
 	for _, set := range d.sets {
 		left -= set.replacing
 	}
-	for _, c := range d.candidates() {
+	d.decision.Spare = left - len(d.decision.Marked)
+	candidates := d.candidates()
+	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(one(b.set.needsNew()), one(a.set.needsNew())) })
+	for _, c := range candidates {
 		if left > 0 && !c.machine.Replacing && !c.machine.retried && !c.set.Paused && !c.set.isShrinking() {
 			left--
 			c.set.replacing++
@@ -228,7 +236,9 @@ func (d *decider) mark() {
 func (d *decider) replace() {
 	for _, c := range d.candidates() {
 		if !c.set.Paused && !c.machine.Denied && d.mayGo(c) {
-			c.set.remove(c.machine)
+			if c.set.remove(c.machine) {
+				d.decision.Marked = append(d.decision.Marked, c.machine.UID)
+			}
 			d.decision.Replace = append(d.decision.Replace, c.machine.UID)
 		}
 	}
@@ -243,13 +253,32 @@ func (d *decider) mayGo(c candidate) bool {
 	switch {
 	case inFlight > d.maxInFlight, set.isShrinking():
 		return false
-	case !set.proven && !set.isFirst(d.maxSurge > 0):
+	case !set.proven && !d.mayBeFirst(set):
 		// Whether Machines of the current template work is not known yet.
 		return false
 	case d.maxSurge > 0 && c.machine.Ready:
 		return set.working > set.Replicas-set.skipped
 	}
 	return true
+}
+
+// mayBeFirst reports whether a Machine may go although no Machine of its MachineSet's current template is available. With surge, one may only if no
+// new one can be created before: Machines of an earlier template have all the places, and no other MachineSet gives one of them back.
+func (d *decider) mayBeFirst(set *tally) bool {
+	if !set.isFirst() {
+		return false
+	}
+	if d.maxSurge == 0 {
+		return true
+	}
+	marks := 0
+	for _, other := range d.sets {
+		marks += other.replacing
+		if !other.Paused && (!other.isFirst() || other.proven && other.isReplacing()) {
+			return false
+		}
+	}
+	return set.replacing > 0 && (marks >= d.maxSurge || set.allReplacing())
 }
 
 // hasWork reports whether a Machine is to be replaced, or is being.

@@ -185,6 +185,34 @@ func TestDecide_Surge(t *testing.T) {
 	}
 }
 
+// TestDecide_EarlierTemplate: the template has changed again, so that Machines of an earlier one have the places of new ones.
+func TestDecide_EarlierTemplate(t *testing.T) {
+	b := inZone("b")
+	earlier := newSet(2, newOld("k", replacing, b), newOld("l", b), newOld("m", b))
+	two := settings("2", "2", nil)
+	for name, c := range map[string]decideCase{
+		"the first goes": {[]Set{earlier}, nil, "mark l, replace k"},
+		"another MachineSet creates one": {
+			[]Set{newSet(1, newOld("x", replacing)), earlier}, two, "",
+		},
+		"the new one of another MachineSet boots": {
+			[]Set{newSet(1, newOld("x", replacing), newNew("n", booting)), earlier}, two, "wake in 29m0s",
+		},
+		"another MachineSet gives a place back": {
+			[]Set{newSet(2, newOld("x", replacing), newOld("y"), newNew("n")), earlier}, two, "mark y, replace x",
+		},
+		"a place is left": {[]Set{earlier}, two, "mark l"},
+		"a paused MachineSet keeps its place": {
+			[]Set{{Name: "p", Replicas: 1, Paused: true, Machines: []Machine{newOld("x", replacing)}}, earlier}, two, "mark l, replace k",
+		},
+		"the MachineSet that has lost one comes first": {
+			[]Set{newSet(1, newOld("x")), newSet(2, newOld("k", deleting, b), newOld("l", b), newOld("m", b))}, nil, "mark l",
+		},
+	} {
+		t.Run(name, c.run)
+	}
+}
+
 func TestDecide_DeleteFirst(t *testing.T) {
 	none := settings("0", "2", nil)
 	for name, c := range map[string]decideCase{

@@ -169,9 +169,10 @@ func (m *model) machine(uid types.UID) (*Set, *Machine) {
 	return nil, nil
 }
 
-// decide decides and applies the decision, at most so many writes of it: then the process ends.
-func (m *model) decide(writes int) {
+// decide decides and applies the decision, at most so many writes of it: then the process ends. The budget has so many places.
+func (m *model) decide(writes, places int) {
 	d := Decide(m.in)
+	left := d.Spare
 	for _, uid := range d.Unmark {
 		if writes--; writes < 0 {
 			return
@@ -179,10 +180,11 @@ func (m *model) decide(writes int) {
 		_, machine := m.machine(uid)
 		machine.Replacing = false
 	}
-	for _, uid := range d.Replace {
+	for _, uid := range d.Replace[:min(places, len(d.Replace))] {
 		if writes--; writes < 0 {
 			return
 		}
+		left += one(slices.Contains(d.Marked, uid))
 		set, machine := m.machine(uid)
 		m.checkOrder(set, machine)
 		if template := m.templates[set.Name]; !m.proven[template] {
@@ -190,7 +192,7 @@ func (m *model) decide(writes int) {
 		}
 		machine.Deleting = true
 	}
-	for _, uid := range d.Mark {
+	for _, uid := range d.Mark[:min(left, len(d.Mark))] {
 		if writes--; writes < 0 {
 			return
 		}
@@ -263,6 +265,9 @@ func (m *model) isDone() bool {
 	return true
 }
 
+// steps are what may happen to the model; what is there twice happens more often.
+var steps = []string{"decide", "decide", "budget", "scale", "scale", "boot", "boot", "end", "crash", "change", "disturb"}
+
 // TestDecide_Properties: never more than maxSurge Machines beyond replicas, never more than maxInFlight in deletion, in order; no second Machine goes
 // before a new one is available; and all are replaced, wherever a process has ended.
 func TestDecide_Properties(t *testing.T) {
@@ -270,11 +275,13 @@ func TestDecide_Properties(t *testing.T) {
 		m := newModel(t)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			n := rapid.IntRange(0, 5).Draw(t, "n")
-			switch rapid.SampledFrom([]string{"decide", "decide", "scale", "scale", "boot", "boot", "end", "crash", "change", "disturb"}).Draw(t, "step") {
+			switch rapid.SampledFrom(steps).Draw(t, "step") {
 			case "decide":
-				m.decide(100)
+				m.decide(100, 100)
+			case "budget":
+				m.decide(100, n)
 			case "crash":
-				m.decide(n)
+				m.decide(n, 100)
 			case "scale":
 				m.scale()
 			case "boot":
@@ -296,7 +303,7 @@ func TestDecide_Properties(t *testing.T) {
 				d := Decide(m.in)
 				t.Fatalf("it does not end: %s, %+v\n%+v", brief(&d), d.Report, m.in.Sets)
 			}
-			m.decide(100)
+			m.decide(100, 100)
 			m.scale()
 			for m.boot(0) {
 			}

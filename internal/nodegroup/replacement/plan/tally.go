@@ -70,19 +70,33 @@ func (t *tally) inFlight() int {
 	return max(t.deleting, t.pending+t.missing()-t.replacing)
 }
 
-// isFirst reports whether no Machine of the MachineSet is being replaced. With surge, every new Machine that may be created has to be there: if none
-// of them is of the current template, those of an earlier one take their places.
-func (t *tally) isFirst(surge bool) bool {
-	return t.deleting == 0 && t.pending == 0 && t.missing() == 0 && (!surge || t.replacing > 0)
+// isFirst reports whether no Machine of the MachineSet is being replaced.
+func (t *tally) isFirst() bool { return t.deleting == 0 && t.pending == 0 && t.missing() == 0 }
+
+// needsNew reports whether a Machine has gone although none of the current template is there, or on its way.
+func (t *tally) needsNew() bool {
+	return t.deleting > 0 && !t.proven && t.pending == 0 && t.missing() == 0
 }
 
-// remove counts a Machine as one that is being deleted.
-func (t *tally) remove(m *Machine) {
+// isReplacing reports whether one of the Machines that are marked can be deleted.
+func (t *tally) isReplacing() bool {
+	return slices.ContainsFunc(t.Machines, func(m Machine) bool { return m.isCandidate() && m.Replacing && !m.retried && !m.Denied })
+}
+
+// allReplacing reports whether no further Machine can be marked.
+func (t *tally) allReplacing() bool {
+	return !slices.ContainsFunc(t.Machines, func(m Machine) bool { return m.isCandidate() && !m.Replacing && !m.retried })
+}
+
+// remove counts a Machine as one that is being deleted, and reports whether it was marked.
+func (t *tally) remove(m *Machine) (marked bool) {
+	marked = m.Replacing && !m.retried
 	t.counted--
 	t.deleting++
 	t.working -= one(m.Ready)
-	t.replacing -= one(m.Replacing && !m.retried)
+	t.replacing -= one(marked)
 	m.Deleting = true
+	return marked
 }
 
 // candidate is a Machine that is to be replaced.

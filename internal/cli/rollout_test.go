@@ -352,7 +352,9 @@ func TestRolloutStatus_Replacement(t *testing.T) {
 		code     int
 	}{
 		"replaced": {[3]string{current, current, current}, nil, `machineset "gpu" successfully rolled out`, exitOK},
-		"outdated": {[3]string{"v1:old", "v1:old", current}, nil, "2 machines are outdated, 2 are to be created, and nodegroup gpu replaces them\n", exitOK},
+		"outdated": {
+			[3]string{"v1:old", "v1:old", current}, nil, "2 machines are outdated, 2 are to be created, and nodegroup gpu replaces them\n", exitOK,
+		},
 		"blocked": {
 			[3]string{"v1:old", current, current}, func(group *v1alpha1.NodeGroup, _ *machinev1beta1.Machine) {
 				group.Status.Conditions = []metav1.Condition{blocked}

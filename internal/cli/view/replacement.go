@@ -78,6 +78,6 @@ func (r *Replacement) rollout(kind, name string) (rollout Rollout, done bool) {
 	if r.Blocked != "" {
 		blocked = "; " + r.Blocked
 	}
-	return waiting(kind, name, "%d machines are outdated, %d are to be created, and nodegroup %s replaces them%s", r.Outdated, r.Missing, r.Group, blocked),
-		false
+	const format = "%d machines are outdated, %d are to be created, and nodegroup %s replaces them%s"
+	return waiting(kind, name, format, r.Outdated, r.Missing, r.Group, blocked), false
 }

@@ -19,15 +19,16 @@ type settings struct {
 	bench.Settings
 
 	machines, surge, budget, singles, rounds int
-	boot                                     time.Duration
+	boot, drain                              time.Duration
 }
 
 func parse() (settings, error) {
 	var s settings
 	flag.IntVar(&s.machines, "machines", 200, "Machines that are replaced")
 	flag.IntVar(&s.surge, "surge", 10, "Machines beyond those, and how many may be replaced at the same time")
-	flag.IntVar(&s.budget, "budget", 10, "Nodes that may be unavailable at the same time")
+	flag.IntVar(&s.budget, "budget", 5, "Nodes that may be unavailable at the same time")
 	flag.DurationVar(&s.boot, "boot", 10*time.Second, "how long an instance takes to its Node")
+	flag.DurationVar(&s.drain, "drain", 2*time.Second, "how long a hook keeps a Machine that is deleted")
 	flag.IntVar(&s.singles, "singles", 5, "single Machines whose boot and deletion are measured")
 	flag.IntVar(&s.rounds, "rounds", 2, "how often the Machines are replaced")
 	if err := s.Parse(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -39,6 +40,11 @@ func measure(ctx context.Context, s settings, r *report) error {
 	if err := st.build(ctx); err != nil {
 		return err
 	}
+	stop, err := st.endHooks(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	return st.With(ctx, func(operator *harness.Operator) error {
 		if err := st.replacements(ctx, r); err != nil {
 			return err
@@ -69,6 +75,9 @@ func (s *stage) machineSet(name string, version int) *machinev1beta1.MachineSet 
 		set.Spec.Template.Spec.ProviderSpec = harness.KwokProviderSpec(func(spec *kwok.ProviderSpec) {
 			spec.BootDelay, spec.InstanceType = metav1.Duration{Duration: s.boot}, fmt.Sprintf("v%d", version)
 		})
+		if s.drain > 0 {
+			set.Spec.Template.Spec.LifecycleHooks.PreDrain = []machinev1beta1.LifecycleHook{{Name: "bench", Owner: "bench"}}
+		}
 	})
 }
 
@@ -119,8 +128,9 @@ func (s *stage) single(ctx context.Context) (boot, deletion float64, err error) 
 	if err != nil {
 		return 0, 0, err
 	}
-	created, works := writes.first("create machines"), writes.last("patch nodes")
 	deleted, gone := writes.first("delete machines"), writes.last("patch machines")
+	// The drain of the Machine writes its Node, too.
+	created, works := writes.first("create machines"), writes.until(deleted).last("patch nodes")
 	return works.Sub(created).Seconds(), gone.Sub(deleted).Seconds(), writes.check(created, works, deleted, gone)
 }
 
@@ -204,6 +214,11 @@ func (s *stage) writesSince(ctx context.Context, mark cluster.AuditMark) (all wr
 	})
 }
 
+// until returns the writes that were answered before a time.
+func (w writes) until(at time.Time) writes {
+	return slices.DeleteFunc(slices.Clone(w), func(one write) bool { return !one.answered.Before(at) })
+}
+
 // first returns when the first write of a kind was answered; zero for none.
 func (w writes) first(what string) (at time.Time) {
 	for i := range w {
@@ -257,4 +272,3 @@ func (w writes) check(times ...time.Time) error {
 	}
 	return nil
 }
-

@@ -40,11 +40,7 @@ func measure(ctx context.Context, s settings, r *report) error {
 	if err := st.build(ctx); err != nil {
 		return err
 	}
-	stop, err := st.endHooks(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
+	defer st.endHooks(ctx)()
 	return st.With(ctx, func(operator *harness.Operator) error {
 		if err := st.replacements(ctx, r); err != nil {
 			return err

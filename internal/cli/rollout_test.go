@@ -9,6 +9,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -300,7 +301,10 @@ func TestRolloutStatus(t *testing.T) {
 		"no status": {nil, "-w=false", "spec update to be observed", ""},
 		"stopped": {
 			withStatus(plan.ReasonNotSynced, plan.ReasonRollingOut, func(s *v1alpha1.NodeGroupStatus) {
-				s.Phase, s.Rollout = v1alpha1.PhaseStopped, &v1alpha1.RolloutStatus{Stopped: "2 Nodes have become NotReady"}
+				s.Phase = v1alpha1.PhaseStopped
+				meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+					Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: plan.ReasonNodesNotReady, Message: "2 Nodes have become NotReady",
+				})
 			}), "", "", `nodegroup "batch" has stopped: 2 Nodes have become NotReady; kubectl drover rollout resume nodegroup/batch continues it`,
 		},
 		"conflicts":        {withStatus(plan.ReasonConflicts, plan.ReasonComplete, nil), "", "", `nodegroup "batch" is not Ready (Conflicts): 3 of 9`},

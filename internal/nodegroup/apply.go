@@ -18,27 +18,27 @@ import (
 )
 
 // apply adds or removes the finalizer, admits Nodes, and writes the status.
-func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *plan.Decision) (requeue controller.Requeue, err error) {
+func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *plan.Decision, requeue *controller.Requeue) error {
 	deleting := rc.group.DeletionTimestamp != nil
 	hasFinalizer := slices.Contains(rc.group.Finalizers, v1alpha1.Finalizer)
 	switch {
 	case deleting && !hasFinalizer:
-		return requeue, nil
+		return nil
 	case deleting && decision.Released:
-		return requeue, rc.setFinalizer(ctx, false)
+		return rc.setFinalizer(ctx, false)
 	case !deleting && !hasFinalizer:
 		// No Node gets anything before the finalizer makes sure that it can be given back. The event of this write comes next.
-		return requeue, rc.setFinalizer(ctx, true)
+		return rc.setFinalizer(ctx, true)
 	}
 	if err := rc.updateStatus(ctx, in, decision); err != nil {
-		return requeue, err
+		return err
 	}
 	rc.admit(decision)
-	rc.keepHistory(ctx, &requeue)
+	rc.keepHistory(ctx, requeue)
 	if !decision.Wake.IsZero() {
 		requeue.In(decision.Wake.Sub(rc.now))
 	}
-	return requeue, nil
+	return nil
 }
 
 // admit has the Nodes written that the roll-out has reached, and those that have left the group.

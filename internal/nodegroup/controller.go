@@ -32,6 +32,9 @@ const FieldOwner = client.FieldOwner("drover-node-groups")
 // minInterval is the least time between two reconciliations of a group because of its Nodes, and so between two writes of its status.
 const minInterval = time.Second
 
+// workers is how many groups are reconciled at once: one of them may wait for lists of Pods.
+const workers = 4
+
 // Dependencies are what the controller works with.
 type Dependencies struct {
 	Cache      client.Reader
@@ -48,6 +51,8 @@ type Dependencies struct {
 	Budgets *disruption.Budgets
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
 	Live *expectations.Live
+	// API reads Pods and PersistentVolumes from the API server; nil reads none, and nothing keeps labels from being taken away.
+	API client.Reader
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 }
@@ -79,6 +84,7 @@ type groupState struct {
 	reconciled time.Time
 	history    historyState
 	places     places
+	lookups    lookups
 }
 
 // NewReconciler returns a Reconciler.
@@ -107,7 +113,7 @@ func (r *Reconciler) forget(key types.NamespacedName, uid types.UID, _ *groupSta
 func Run(ctx context.Context, cache ctrlcache.Cache, dependencies Dependencies, options Options) error {
 	r := NewReconciler(dependencies, options)
 	defer r.states.Clear()
-	return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "nodegroup", Workers: 1}, r.sources(cache)...)
+	return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "nodegroup", Workers: workers}, r.sources(cache)...)
 }
 
 // reconciliation is what one reconciliation of a group works on. It does not change.
@@ -150,8 +156,11 @@ func (rc *reconciliation) run(ctx context.Context) (requeue controller.Requeue, 
 	if in.Budget, err = rc.observeBudget(ctx); err != nil {
 		return requeue, err
 	}
+	if err := rc.observePods(ctx, in, &requeue); err != nil {
+		return requeue, err
+	}
 	decision := plan.Decide(in)
-	if requeue, err = rc.apply(ctx, in, &decision); err != nil {
+	if err := rc.apply(ctx, in, &decision, &requeue); err != nil {
 		return requeue, err
 	}
 	return requeue, rc.endReservations(ctx, in, &requeue)

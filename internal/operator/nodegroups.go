@@ -111,7 +111,7 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 	group.Go(func() error {
 		return nodegroup.Run(ctx, b.GetCache(), nodegroup.Dependencies{
 			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.groups, Finder: finder, Admissions: admissions,
-			Replacements: reports, History: revisions, Budgets: b.budgets, Live: live(b),
+			Replacements: reports, History: revisions, Budgets: b.budgets, Live: live(b), API: b.GetAPIReader(),
 		}, nodegroup.Options{Protected: protected(settings), Machines: served, Exists: reserved.exists})
 	})
 	group.Go(func() error {

@@ -40,6 +40,7 @@ var cachedAnnotations = map[string]int{
 
 	ownership.AnnotationRecord:            ownership.MaxRecordBytes,
 	drover.AnnotationResume:               maxAnnotation,
+	drover.AnnotationConfirm:              32 << 10,
 	history.AnnotationCause:               maxAnnotation,
 	metadataplan.AnnotationConflictPolicy: maxAnnotation,
 	metadataplan.AnnotationSetOnceTaints:  16 << 10,

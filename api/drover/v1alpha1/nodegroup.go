@@ -13,6 +13,10 @@ const Finalizer = "drover.dev/node-group"
 // rollout resume sets it.
 const AnnotationResume = "drover.dev/resume-rollout"
 
+// AnnotationConfirm names labels, separated by commas, that a roll-out may take from Nodes or give another value although Pods or PersistentVolumes
+// require Nodes as they are.
+const AnnotationConfirm = "drover.dev/confirm-label-changes"
+
 // NodeGroup says which Nodes belong together, what they carry, and how they may be disrupted.
 //
 // +kubebuilder:object:root=true
@@ -328,8 +332,7 @@ type StopConditions struct {
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self != '0%' : (self >= 1 && self <= 100000)",message="must be between 1 and 100000, or 1% and 100%"
 	NotReady *intstr.IntOrString `json:"notReady,omitempty"`
-	// PendingPods is how many Pods that fit the group's Nodes may be unschedulable for two minutes; absent is any number. This version of Drover does
-	// not count them.
+	// PendingPods is how many Pods that fit the group's Nodes may become unschedulable, for two minutes, since the roll-out began; absent is any number.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -142,6 +142,11 @@ type RolloutStatus struct {
 	//
 	// +optional
 	ResumeTime *metav1.Time `json:"resumeTime,omitempty"`
+	// StopReason is the reason of the condition Blocked of a roll-out that has stopped; empty while it has not. Absent is NodesNotReady.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	StopReason string `json:"stopReason,omitempty"`
 	// Stopped says why the roll-out has stopped; empty while it has not.
 	//
 	// +optional

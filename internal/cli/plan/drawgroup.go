@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
 )
@@ -118,8 +119,9 @@ func labelUseText(text *cmdutil.Text, use *view.LabelUse) string {
 	if len(use.Volumes) > 0 {
 		users = append(users, fmt.Sprintf("%s (%s)", cmdutil.Count(len(use.Volumes), "PersistentVolume"), namesText(text, use.Volumes)))
 	}
-	return fmt.Sprintf("required node affinity of %s uses label %q as it is on %s (%s); it would not match any more", strings.Join(users, " and of "),
-		use.Label, cmdutil.Count(len(use.Nodes), "node"), namesText(text, use.Nodes))
+	return fmt.Sprintf("required node affinity of %s uses label %q as it is on %s (%s); it would not match any more, and the roll-out waits for "+
+		"the annotation %s",
+		strings.Join(users, " and of "), use.Label, cmdutil.Count(len(use.Nodes), "node"), namesText(text, use.Nodes), v1alpha1.AnnotationConfirm)
 }
 
 func drawChanges(text *cmdutil.Text, group *view.NodeChanges) {

@@ -7,11 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/pause"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/paused"
 )
 
@@ -46,7 +48,7 @@ func newResumeCommand(o *cmdutil.Options) *cobra.Command {
 	return s.command(&cobra.Command{
 		Use:   "resume " + arguments,
 		Short: "Resume roll-outs that are paused or have stopped",
-		Long: `Resume a roll-out that was paused, or that has stopped because nodes have become NotReady (spec.rollout.stopWhen).
+		Long: `Resume a roll-out that was paused, or that has stopped because of spec.rollout.stopWhen or of a new Machine that failed.
 
 Drover then writes at once what was declared in the meantime. Nodes that were NotReady before do not stop it again.`,
 		Example: `  # Resume the roll-out of a NodeGroup
@@ -68,6 +70,11 @@ func (s *change) command(command *cobra.Command) *cobra.Command {
 func (s *change) apply(ctx context.Context, c client.Client, target client.Object) error {
 	fields := s.decide(target)
 	if fields == nil {
+		if group, ok := target.(*v1alpha1.NodeGroup); ok {
+			if blocked := blockedOf(group); blocked != nil {
+				return fmt.Errorf("%s %s; it is blocked (%s): %s", resourceOf(target), s.already, blocked.Reason, blocked.Message)
+			}
+		}
 		return fmt.Errorf("%s %s", resourceOf(target), s.already)
 	}
 	name := cmdutil.NameOf(target)
@@ -99,11 +106,11 @@ func decideResume(target client.Object, now time.Time) map[string]any {
 	if group.Spec.Suspend {
 		fields["spec"] = map[string]any{"suspend": nil}
 	}
-	if rollout := group.Status.Rollout; rollout != nil && rollout.Stopped != "" {
+	if stopped := stopTime(group); !stopped.IsZero() {
 		at := now
-		if stopped := rollout.StopTime; stopped != nil && at.Before(stopped.Time) {
+		if at.Before(stopped) {
 			// This computer's clock is behind the operator's.
-			at = stopped.Time
+			at = stopped
 		}
 		fields["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.AnnotationResume: at.UTC().Format(time.RFC3339)}}
 	}
@@ -111,6 +118,26 @@ func decideResume(target client.Object, now time.Time) map[string]any {
 		return nil
 	}
 	return fields
+}
+
+// stopTime returns when the roll-out of a group, or the replacement of its Machines, has stopped; zero where it has not.
+func stopTime(group *v1alpha1.NodeGroup) time.Time {
+	if rollout := group.Status.Rollout; rollout != nil && rollout.Stopped != "" && rollout.StopTime != nil {
+		return rollout.StopTime.Time
+	}
+	if blocked := blockedOf(group); blocked != nil && blocked.Reason == replacementplan.ReasonNewMachineFailed {
+		return blocked.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// blockedOf returns the condition Blocked of a group that is blocked; nil for none.
+func blockedOf(group *v1alpha1.NodeGroup) *metav1.Condition {
+	blocked := meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionBlocked)
+	if blocked == nil || blocked.Status != metav1.ConditionTrue {
+		return nil
+	}
+	return blocked
 }
 
 // withAnnotations returns a change of annotations as one of an object.

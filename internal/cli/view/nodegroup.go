@@ -133,13 +133,13 @@ func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, []groupplan.LabelChange) 
 	if in.Before != nil {
 		out.Joining, out.Leaving = without(names, in.Before), without(in.Before, names)
 	}
-	labels := out.addNodes(in.Nodes, decided)
+	out.addNodes(in.Nodes, decided)
 	c := decision.Counts
 	out.Summary = GroupSummary{
 		Nodes: int(c.Nodes), Synced: int(c.Synced), Pending: int(c.Pending), Conflict: int(c.Conflicts), Refused: int(c.Refused), Held: int(c.Held),
 		Released: len(decided.Released), ToWrite: out.Summary.ToWrite,
 	}
-	return out, labels
+	return out, decided.LabelChanges()
 }
 
 // without returns the names of the first list that are not in the second, sorted.
@@ -155,8 +155,8 @@ func without(names, others []string) []string {
 	return left
 }
 
-// addNodes adds the changes of all Nodes, and returns those of their labels.
-func (p *NodeGroupPlan) addNodes(nodes []members.Assignment, decided *groupplan.Input) (labels []groupplan.LabelChange) {
+// addNodes adds the changes of all Nodes.
+func (p *NodeGroupPlan) addNodes(nodes []members.Assignment, decided *groupplan.Input) {
 	byName := make(map[string]*corev1.Node, len(nodes))
 	for i := range nodes {
 		byName[nodes[i].Node.Name] = nodes[i].Node
@@ -164,11 +164,7 @@ func (p *NodeGroupPlan) addNodes(nodes []members.Assignment, decided *groupplan.
 	index := map[string]int{}
 	add := func(list []groupplan.Node, released bool) {
 		for i := range list {
-			node, decision := byName[list[i].Name], &list[i].Metadata
-			p.addNode(index, node, decision, released)
-			if result := decision.Change.Results[ownership.Label]; result.Changed() {
-				labels = append(labels, groupplan.LabelChange{Node: node.Name, Before: node.Labels, After: ownership.Apply(node.Labels, result)})
-			}
+			p.addNode(index, byName[list[i].Name], &list[i].Metadata, released)
 		}
 	}
 	add(decided.Nodes, false)
@@ -176,7 +172,6 @@ func (p *NodeGroupPlan) addNodes(nodes []members.Assignment, decided *groupplan.
 	slices.SortStableFunc(p.Changes, func(a, b NodeChanges) int {
 		return cmp.Or(min(len(b.Changes), 1)-min(len(a.Changes), 1), len(b.Nodes)-len(a.Nodes))
 	})
-	return labels
 }
 
 // addNode adds the changes of one Node to those that are equal.

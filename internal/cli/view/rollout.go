@@ -40,13 +40,14 @@ func RolloutOfGroup(group *v1alpha1.NodeGroup) Rollout {
 	const kind = "nodegroup"
 	status := &group.Status
 	ready, progressing := condition(group, v1alpha1.ConditionReady), condition(group, v1alpha1.ConditionProgressing)
+	blocked := condition(group, v1alpha1.ConditionBlocked)
 	switch {
 	case group.DeletionTimestamp != nil:
 		return failed(kind, group.Name, "is being deleted")
 	case status.ObservedGeneration < group.Generation || progressing.Reason == "":
 		return Rollout{Message: fmt.Sprintf("Waiting for %s %q spec update to be observed...", kind, group.Name)}
-	case status.Phase == v1alpha1.PhaseStopped && status.Rollout != nil:
-		return failed(kind, group.Name, "has stopped: %s; kubectl drover rollout resume nodegroup/%s continues it", status.Rollout.Stopped, group.Name)
+	case status.Phase == v1alpha1.PhaseStopped:
+		return failed(kind, group.Name, "has stopped: %s%s", blocked.Message, resumeHint(group, blocked.Reason))
 	case progressing.Reason == plan.ReasonDryRun:
 		return failed(kind, group.Name, "writes no Node: %s", progressing.Message)
 	case progressing.Reason != plan.ReasonComplete:
@@ -55,6 +56,14 @@ func RolloutOfGroup(group *v1alpha1.NodeGroup) Rollout {
 		return failed(kind, group.Name, "is not Ready (%s): %s", ready.Reason, ready.Message)
 	}
 	return rolledOut(kind, group.Name)
+}
+
+// resumeHint says how a group goes on that has stopped; empty where its message does.
+func resumeHint(group *v1alpha1.NodeGroup, reason string) string {
+	if reason == plan.ReasonNeedsConfirm {
+		return ""
+	}
+	return "; kubectl drover rollout resume nodegroup/" + group.Name + " continues it"
 }
 
 func condition(group *v1alpha1.NodeGroup, kind string) metav1.Condition {

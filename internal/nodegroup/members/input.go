@@ -50,6 +50,7 @@ func (m *Assignment) planNode(of *Group, metadata metadataplan.GroupDecision) pl
 	node := m.Node
 	out := plan.Node{
 		Name: node.Name, Zone: node.Labels[corev1.LabelTopologyZone], Created: node.CreationTimestamp.Time, Metadata: metadata,
+		Labels: node.Labels,
 	}
 	out.Leaving = m.Machine != nil && m.Machine.DeletionTimestamp != nil
 	if m.Recorded != nil && m.Recorded.UID == of.UID {

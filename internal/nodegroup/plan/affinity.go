@@ -17,18 +17,14 @@ type LabelChange struct {
 
 // keys returns the keys of the labels that change, sorted.
 func (c *LabelChange) keys() []string {
-	changed := map[string]bool{}
-	for key, value := range c.Before {
-		if after, found := c.After[key]; !found || after != value {
-			changed[key] = true
-		}
-	}
+	changed := c.lost()
 	for key := range c.After {
 		if _, found := c.Before[key]; !found {
-			changed[key] = true
+			changed = append(changed, key)
 		}
 	}
-	return slices.Sorted(maps.Keys(changed))
+	slices.Sort(changed)
+	return changed
 }
 
 // LabelUse is a Pod or a PersistentVolume that requires a Node to be as it was before a change of its labels. A Pod stays, since Kubernetes looks at

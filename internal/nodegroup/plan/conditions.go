@@ -26,6 +26,8 @@ const (
 	ReasonDryRun            = "DryRun"
 	ReasonNotBlocked        = "NotBlocked"
 	ReasonNodesNotReady     = "NodesNotReady"
+	ReasonPodsPending       = "PodsPending"
+	ReasonNeedsConfirm      = "NeedsConfirm"
 	ReasonOverlapping       = "Overlapping"
 	ReasonExclusive         = "Exclusive"
 )
@@ -59,6 +61,12 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: blocked, Reason: ReasonNodesNotReady,
 			When: "True: more Nodes than spec.rollout.stopWhen.notReady allows have become NotReady since the roll-out began; a change of the spec or " +
 				"`kubectl drover rollout resume` continues it"},
+		{Type: blocked, Reason: ReasonPodsPending,
+			When: "True: as many Pods as spec.rollout.stopWhen.pendingPods says have become unschedulable since the roll-out began; a change of the spec or " +
+				"`kubectl drover rollout resume` continues it"},
+		{Type: blocked, Reason: ReasonNeedsConfirm,
+			When: "True: the roll-out takes labels away, or gives them other values, that Pods or PersistentVolumes require; the message says how to " +
+				"confirm that"},
 		{Type: blocked, Reason: replacementplan.ReasonNewMachineFailed,
 			When: "True: a Machine that was created from the current template of its MachineSet has failed, or is not available within " +
 				"spec.replacement.progressDeadline; no further Machine is replaced until the template changes or a user resumes it"},

@@ -31,6 +31,10 @@ type Input struct {
 	Replacement *replacementplan.Report
 	// Budget is what the budget of the group is compared with; nil for a group without one.
 	Budget *Budget
+	// Uses are what requires labels that the roll-out takes away; nil where it takes none, or only what a user has confirmed.
+	Uses *Uses
+	// PendingPods are the Pods that count for spec.rollout.stopWhen.pendingPods.
+	PendingPods []string
 	// Defaults count where spec.rollout is absent; nil for those of its schema.
 	Defaults *v1alpha1.Rollout
 	// Now is the time of the decision.
@@ -41,6 +45,8 @@ type Input struct {
 type Node struct {
 	Name, Zone string
 	Created    time.Time
+	// Labels are those that it carries.
+	Labels map[string]string
 	// Metadata is what is decided about what it carries.
 	Metadata metadataplan.GroupDecision
 	// Owned are the keys that its record names.
@@ -69,6 +75,8 @@ type Decision struct {
 	Rollout *v1alpha1.RolloutStatus
 	Phase   v1alpha1.Phase
 	Counts  Counts
+	// Unconfirmed says which labels keep the roll-out from beginning before a user confirms that they go; empty for none.
+	Unconfirmed string
 	// Replacement is what is known of the replacement of Machines.
 	Replacement replacementplan.Report
 	OwnedKeys   []string
@@ -94,7 +102,7 @@ const (
 func Decide(in *Input) Decision {
 	slices.SortFunc(in.Nodes, compareNodes)
 	d := Decision{Admitted: sets.Set[string]{}, Counts: count(in.Nodes), Replacement: in.replacement()}
-	d.OwnedKeys = in.ownedKeys()
+	d.OwnedKeys, d.Unconfirmed = in.ownedKeys(), in.unconfirmed()
 	d.Released = len(in.Released) == 0 && !slices.ContainsFunc(in.Nodes, func(n Node) bool { return !n.Owned.Empty() })
 	in.decideWaves(&d)
 	in.decideBudget(&d)
@@ -185,13 +193,13 @@ func (in *Input) decideWaves(d *Decision) {
 		rollout.WaveEndTime = timestamp(in.Now)
 	}
 	rollout.Wave = fmt.Sprintf("%d/%d", min(d.Wave, len(waves)), len(waves))
-	in.stop(d, rollout, &settings)
+	in.stopOrResume(d, rollout, &settings)
 	reached := min(d.Wave, len(waves))
 	if until := in.pauseEnd(rollout, &settings); until.After(in.Now) && d.Wave <= len(waves) {
 		d.wake(until)
 		reached--
 	}
-	if in.Group.Spec.Suspend && in.Group.DeletionTimestamp == nil || rollout.Stopped != "" {
+	if in.isSuspended() || rollout.Stopped != "" || d.Unconfirmed != "" {
 		return
 	}
 	for _, wave := range waves[:max(0, reached)] {
@@ -202,6 +210,11 @@ func (in *Input) decideWaves(d *Decision) {
 	if over < len(waves) {
 		rollout.WaitingFor = waitingFor(waves[over], in, &settings)
 	}
+}
+
+// isSuspended reports whether no Node is written; one that is being released is.
+func (in *Input) isSuspended() bool {
+	return in.Group.Spec.Suspend && in.Group.DeletionTimestamp == nil
 }
 
 // waves returns the Nodes of each wave, in the order of the waves. What is only given back needs none.
@@ -284,52 +297,8 @@ func (in *Input) nodeOver(node *Node, settings *v1alpha1.Rollout) (over bool, at
 
 // becameNotReady reports whether a Node has become NotReady since the roll-out began, or was resumed.
 func (in *Input) becameNotReady(node *Node) bool {
-	status := in.Group.Status.Rollout
-	if node.Ready || node.Leaving || status == nil || status.Revision != in.Declaration.Revision || status.StartTime == nil {
-		return false
-	}
-	since := status.StartTime.Time
-	if status.ResumeTime != nil && status.ResumeTime.After(since) {
-		since = status.ResumeTime.Time
-	}
-	return node.ReadyChange.After(since)
-}
-
-// stop stops a roll-out, or resumes one that a user wants to go on.
-func (in *Input) stop(d *Decision, rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout) {
-	if rollout.Stopped != "" && rollout.StopTime != nil {
-		resumed, err := time.Parse(time.RFC3339, in.Group.Annotations[v1alpha1.AnnotationResume])
-		switch {
-		case err != nil, resumed.Before(rollout.StopTime.Time):
-			return
-		case resumed.After(in.Now):
-			// Until then it would resume every later stop, too.
-			d.wake(resumed)
-			return
-		}
-		rollout.Stopped, rollout.StopTime, rollout.ResumeTime = "", nil, timestamp(in.Now)
-		return
-	}
-	if in.Group.DeletionTimestamp != nil {
-		return
-	}
-	var found []string
-	for i := range in.Nodes {
-		if in.becameNotReady(&in.Nodes[i]) {
-			found = append(found, in.Nodes[i].Name)
-		}
-	}
-	var limit *intstr.IntOrString
-	if settings.StopWhen != nil {
-		limit = settings.StopWhen.NotReady
-	}
-	allowed := max(1, Resolve(limit, intstr.FromString("10%"), len(in.Nodes)))
-	if len(found) < allowed || !in.unfinished() {
-		return
-	}
-	rollout.Stopped = fmt.Sprintf("%d Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady stops it at %d: %s",
-		len(found), allowed, Names(found))
-	rollout.StopTime = timestamp(in.Now)
+	since := in.since()
+	return !node.Ready && !node.Leaving && !since.IsZero() && node.ReadyChange.After(since)
 }
 
 // unfinished reports whether any Node is to be written.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,9 +45,9 @@ func Names(names []string) string {
 func (in *Input) conditions(d *Decision) {
 	d.Conditions = []Condition{in.ready(d), in.progressing(d), in.blocked(d), in.overlapping()}
 	switch {
-	case in.Group.Spec.Suspend && in.Group.DeletionTimestamp == nil:
+	case in.isSuspended():
 		d.Phase = v1alpha1.PhaseSuspended
-	case d.Rollout.Stopped != "", d.Replacement.Stopped():
+	case d.Rollout.Stopped != "", d.Unconfirmed != "", d.Replacement.Stopped():
 		d.Phase = v1alpha1.PhaseStopped
 	case in.isOver(d) && !d.Replacement.Replacing:
 		d.Phase = v1alpha1.PhaseIdle
@@ -127,7 +128,7 @@ func (in *Input) progressing(d *Decision) Condition {
 		return isFalse(kind, ReasonDryRun, "spec.dryRun is set; without it %d Nodes would be written in %d waves", pending, d.Waves)
 	case in.isOver(d):
 		return in.replacing(d)
-	case !in.writing(d) && pending > 0 && d.Rollout.Stopped == "":
+	case !in.writing(d) && pending > 0 && d.Rollout.Stopped == "" && d.Unconfirmed == "":
 		return isFalse(kind, ReasonPausing, "wave %s begins after the pause of spec.rollout.pause", d.Rollout.Wave)
 	}
 	text := fmt.Sprintf("wave %s", d.Rollout.Wave)
@@ -153,7 +154,10 @@ func (in *Input) replacing(d *Decision) Condition {
 func (in *Input) blocked(d *Decision) Condition {
 	const kind = v1alpha1.ConditionBlocked
 	if d.Rollout.Stopped != "" {
-		return isTrue(kind, ReasonNodesNotReady, "%s", d.Rollout.Stopped)
+		return isTrue(kind, cmp.Or(d.Rollout.StopReason, ReasonNodesNotReady), "%s", d.Rollout.Stopped)
+	}
+	if d.Unconfirmed != "" {
+		return isTrue(kind, ReasonNeedsConfirm, "%s", d.Unconfirmed)
 	}
 	if d.Replacement.Stopped() {
 		return isTrue(kind, d.Replacement.Reason, "%s", d.Replacement.Message)

@@ -1,0 +1,86 @@
+package plan
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// loses has every Node lose a label.
+func (r *rollout) loses(key string) {
+	for i := range r.nodes {
+		r.nodes[i].Labels = map[string]string{key: "a", "kept": "yes"}
+		change := &r.nodes[i].Metadata.Change
+		change.Write = true
+		change.Results = map[ownership.Kind]ownership.Result{ownership.Label: {Remove: []string{key}}}
+	}
+}
+
+func (r *rollout) input() *Input {
+	return &Input{Group: r.group, Declaration: metadataplan.GroupDeclarationOf(r.group), Nodes: r.nodes, Now: r.now}
+}
+
+func TestLostLabels(t *testing.T) {
+	r := newRollout(3, nil)
+	r.loses("rack")
+	r.nodes[0].Metadata.Drift = true
+	r.nodes[1].Metadata.Change.Results[ownership.Label] = ownership.Result{Set: map[string]string{"new": "b"}}
+	lost := r.input().LostLabels()
+	if len(lost) != 1 || lost[0].Node != "n2" || strings.Join(lost[0].lost(), " ") != "rack" {
+		t.Errorf("lost are %+v", lost)
+	}
+	if all := r.input().LabelChanges(); len(all) != 3 {
+		t.Errorf("changes are %+v", all)
+	}
+	r.group.Annotations = map[string]string{v1alpha1.AnnotationConfirm: "disk, rack"}
+	if lost := r.input().LostLabels(); len(lost) != 0 {
+		t.Errorf("after a confirmation there are %+v", lost)
+	}
+}
+
+// TestDecide_NeedsConfirm: a label that is required is not taken away before a user confirms that.
+func TestDecide_NeedsConfirm(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv1"}}
+	found := &Uses{Found: []LabelUse{{Node: "n0", Keys: []string{"rack"}, Pod: pod}, {Node: "n1", Keys: []string{"rack"}, Volume: volume}}}
+	for name, c := range map[string]struct {
+		uses      *Uses
+		confirmed string
+		want      string
+	}{
+		"nothing is lost":        {nil, "", ""},
+		"nothing requires":       {&Uses{}, "", ""},
+		"required":               {found, "", `these require Nodes as they are: PersistentVolume pv1, Pod shop/db; if that may be, set`},
+		"confirmed":              {found, "rack", ""},
+		"another confirmed":      {found, "disk", `to "disk,rack"`},
+		"unknown":                {&Uses{Err: errors.New("forbidden")}, "", `what requires it is unknown: forbidden; if that may be`},
+		"unknown, but confirmed": {&Uses{Err: errors.New("forbidden")}, " rack ", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRollout(2, nil)
+			r.loses("rack")
+			r.group.Annotations = map[string]string{v1alpha1.AnnotationConfirm: c.confirmed}
+			in := r.input()
+			in.Uses = c.uses
+			d := Decide(in)
+			blocked := d.Conditions[2]
+			if c.want == "" {
+				if d.Unconfirmed != "" || d.Admitted.Len() != 2 || blocked.Reason != ReasonNotBlocked {
+					t.Errorf("%+v", d)
+				}
+				return
+			}
+			stopped := d.Phase == v1alpha1.PhaseStopped && blocked.Reason == ReasonNeedsConfirm
+			if !strings.Contains(blocked.Message, c.want) || !stopped || d.Admitted.Len() != 0 {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package plan
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// since returns when the roll-out began or was resumed; zero before it has begun.
+func (in *Input) since() time.Time {
+	status := in.Group.Status.Rollout
+	if status == nil || status.Revision != in.Declaration.Revision || status.StartTime == nil {
+		return time.Time{}
+	}
+	if status.ResumeTime != nil && status.ResumeTime.After(status.StartTime.Time) {
+		return status.ResumeTime.Time
+	}
+	return status.StartTime.Time
+}
+
+// stopOrResume stops a roll-out, or resumes one that a user wants to go on.
+func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout) {
+	if rollout.Stopped != "" && rollout.StopTime != nil {
+		in.resume(d, rollout)
+		return
+	}
+	if in.Group.DeletionTimestamp != nil || !in.unfinished() {
+		return
+	}
+	conditions := settings.StopWhen
+	if conditions == nil {
+		conditions = &v1alpha1.StopConditions{}
+	}
+	rollout.StopReason, rollout.Stopped = ReasonNodesNotReady, in.tooManyNotReady(conditions.NotReady)
+	if rollout.Stopped == "" {
+		rollout.StopReason, rollout.Stopped = ReasonPodsPending, in.tooManyPending(conditions.PendingPods)
+	}
+	if rollout.Stopped == "" {
+		rollout.StopReason = ""
+		return
+	}
+	rollout.StopTime = timestamp(in.Now)
+}
+
+// resume resumes a roll-out if a user wants it to go on.
+func (in *Input) resume(d *Decision, rollout *v1alpha1.RolloutStatus) {
+	resumed, err := time.Parse(time.RFC3339, in.Group.Annotations[v1alpha1.AnnotationResume])
+	switch {
+	case err != nil, resumed.Before(rollout.StopTime.Time):
+	case resumed.After(in.Now):
+		// Until then it would resume every later stop, too.
+		d.wake(resumed)
+	default:
+		rollout.StopReason, rollout.Stopped, rollout.StopTime, rollout.ResumeTime = "", "", nil, timestamp(in.Now)
+	}
+}
+
+// tooManyNotReady says which Nodes stop the roll-out; empty for none.
+func (in *Input) tooManyNotReady(limit *intstr.IntOrString) string {
+	var found []string
+	for i := range in.Nodes {
+		if in.becameNotReady(&in.Nodes[i]) {
+			found = append(found, in.Nodes[i].Name)
+		}
+	}
+	allowed := max(1, Resolve(limit, intstr.FromString("10%"), len(in.Nodes)))
+	if len(found) < allowed {
+		return ""
+	}
+	return fmt.Sprintf("%d Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady stops it at %d: %s",
+		len(found), allowed, Names(found))
+}
+
+// tooManyPending says which Pods stop the roll-out; empty for none.
+func (in *Input) tooManyPending(limit *int32) string {
+	if limit == nil || len(in.PendingPods) < int(*limit) {
+		return ""
+	}
+	return fmt.Sprintf("%d Pods that fit the Nodes have been unschedulable for two minutes since the roll-out began, and "+
+		"spec.rollout.stopWhen.pendingPods stops it at %d: %s", len(in.PendingPods), *limit, Names(in.PendingPods))
+}

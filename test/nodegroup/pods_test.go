@@ -1,0 +1,110 @@
+package nodegroup
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// pod creates a Pod that no scheduler looks at, and deletes it when the test ends.
+func (f *fixture) pod(name string, change func(*corev1.Pod)) *corev1.Pod {
+	f.Helper()
+	// The controller that makes service accounts does not run here.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "default"}}
+	if err := f.Client.Create(f.Context(), account); client.IgnoreAlreadyExists(err) != nil {
+		f.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}, Spec: corev1.PodSpec{
+		SchedulerName: "test", Containers: []corev1.Container{{Name: "main", Image: "example.com/none"}},
+	}}
+	change(pod)
+	if err := f.Client.Create(f.Context(), pod); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		if err := f.Client.Delete(context.Background(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			f.Errorf("deleting Pod %s: %v", name, err)
+		}
+	})
+	return pod
+}
+
+// annotate sets an annotation of a NodeGroup.
+func (f *fixture) annotate(group, key, value string) {
+	f.Helper()
+	harness.Update(f.World, f.group, group, func(g *v1alpha1.NodeGroup) { metav1.SetMetaDataAnnotation(&g.ObjectMeta, key, value) })
+}
+
+// TestRollout_NeedsConfirm: a label that Pods require is taken away only when a user has confirmed that; other labels need no confirmation.
+func TestRollout_NeedsConfirm(t *testing.T) {
+	f := newFixture(t, "confirm", 3)
+	f.create(f.newGroup("confirm", withLabel("example.com/disk", "ssd"), withRelease(v1alpha1.ReleaseRemove)))
+	f.pod("confirm-db", func(pod *corev1.Pod) {
+		pod.Spec.NodeName, pod.Spec.NodeSelector = "confirm-01", map[string]string{"example.com/disk": "ssd"}
+	})
+	f.Operator(harness.Options{})
+	f.eventuallyCondition("confirm", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	f.update("confirm", withLabel("example.com/team", "blue"))
+	f.eventuallyNode("confirm-02", "has another label", hasLabel("example.com/team", "blue"))
+	f.update("confirm", func(spec *v1alpha1.NodeGroupSpec) { delete(spec.Metadata.Labels, "example.com/disk") })
+	group := f.eventuallyCondition("confirm", v1alpha1.ConditionBlocked, metav1.ConditionTrue, plan.ReasonNeedsConfirm)
+	if group.Status.Phase != v1alpha1.PhaseStopped || group.Status.Pending != 3 {
+		t.Errorf("status is %s", harness.JSON(group.Status))
+	}
+	f.AwaitEvent("NodeGroup", "confirm", "RolloutStopped", "Pod default/confirm-db")
+	if err := hasLabel("example.com/disk", "ssd")(f.Node("confirm-00")); err != nil {
+		t.Error(err)
+	}
+	f.annotate("confirm", v1alpha1.AnnotationConfirm, "example.com/disk")
+	f.eventuallyCondition("confirm", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	if value, found := f.Node("confirm-01").Labels["example.com/disk"]; found {
+		t.Errorf("the label is still %q", value)
+	}
+}
+
+// TestRollout_StopsWhenPodsArePending: Pods that fit the Nodes and find none stop a roll-out, and it goes on when a user resumes it.
+func TestRollout_StopsWhenPodsArePending(t *testing.T) {
+	f := newFixture(t, "pending", 3)
+	f.create(f.newGroup("pending", withLabel("example.com/team", "blue"), withWaves(1, 1, time.Hour), func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Rollout.StopWhen = &v1alpha1.StopConditions{PendingPods: new(int32(1))}
+	}))
+	f.Operator(harness.Options{})
+	f.eventuallyCondition("pending", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	f.update("pending", withLabel("example.com/team", "red"))
+	group := f.eventuallyCondition("pending", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonPausing)
+	// The roll-out began long ago, and the Pod has waited for a part of that time.
+	now := time.Now()
+	began := fmt.Appendf(nil, `{"status":{"rollout":{"startTime":%q}}}`, now.Add(-time.Hour).UTC().Format(time.RFC3339))
+	if err := f.Client.Status().Patch(t.Context(), group, client.RawPatch(types.MergePatchType, began)); err != nil {
+		t.Fatal(err)
+	}
+	pod := f.pod("pending-web", func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{labelPool: "pending"} })
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		LastTransitionTime: metav1.NewTime(now.Add(-10 * time.Minute)),
+	}}
+	if err := f.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	f.eventuallyCondition("pending", v1alpha1.ConditionBlocked, metav1.ConditionTrue, plan.ReasonPodsPending)
+	f.AwaitEvent("NodeGroup", "pending", "RolloutStopped", "default/pending-web")
+	output, code := f.drover("rollout", "status", "nodegroup/pending")
+	if code == 0 {
+		t.Errorf("rollout status says %q", output)
+	}
+	if output, code = f.drover("rollout", "resume", "nodegroup/pending"); code != 0 {
+		t.Fatal(output)
+	}
+	f.update("pending", func(spec *v1alpha1.NodeGroupSpec) { spec.Rollout.Pause = nil })
+	f.eventuallyCondition("pending", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+}

@@ -59,10 +59,6 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 		Awaited: len(decision.Guarded) > 0,
 	})
 	log.FromContext(ctx).V(1).Info("patched", "nodegroup", rc.groupName())
-	if len(decision.Guarded) > 0 {
-		// The watch passes over own writes, and what the guard has acquired is still to be released.
-		out.requeue.In(controller.CatchUp)
-	}
 	if decision.Drift && rc.recordRepair(decision.Change) {
 		out.requeue.In(0)
 	}

@@ -81,7 +81,7 @@ func (s *snapshotReader) Get(_ context.Context, key client.ObjectKey, object cli
 	return nil
 }
 
-// List reads NodeGroups, Nodes, or the Machines that a field selector, which is that for the name of a Node, selects.
+// List reads NodeGroups, Nodes, or Machines: all, or those that a field selector, which is that for the name of a Node, selects.
 func (s *snapshotReader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	switch list := list.(type) {
 	case *drover.NodeGroupList:
@@ -95,7 +95,13 @@ func (s *snapshotReader) List(_ context.Context, list client.ObjectList, options
 	case *machinev1beta1.MachineList:
 		var of client.ListOptions
 		of.ApplyOptions(options)
-		if of.FieldSelector == nil || len(of.FieldSelector.Requirements()) != 1 {
+		if of.FieldSelector == nil {
+			for _, machine := range s.Machines {
+				list.Items = append(list.Items, *machine)
+			}
+			return nil
+		}
+		if len(of.FieldSelector.Requirements()) != 1 {
 			return errors.New("only the name of their Node finds Machines here")
 		}
 		for _, machine := range s.machines[of.FieldSelector.Requirements()[0].Value] {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -107,9 +108,27 @@ func (f *Finder) Groups(ctx context.Context) ([]*Group, error) {
 
 // Assign returns a Node and its group. The groups must be sorted.
 func (f *Finder) Assign(ctx context.Context, groups []*Group, node *corev1.Node) (Assignment, error) {
+	return f.assign(ctx, groups, node, lookups{
+		machines: func(node string) ([]machinev1beta1.Machine, error) { return lookup.MachinesOfNode(ctx, f.cache, node) },
+		recorded: recorded,
+	})
+}
+
+// lookups are how Assign finds the Machines of a Node, and the name of the group that a Node's record names.
+type lookups struct {
+	machines func(node string) ([]machinev1beta1.Machine, error)
+	recorded func(node *corev1.Node) string
+}
+
+func recorded(node *corev1.Node) string {
+	name, _ := plan.GroupOf(node)
+	return name
+}
+
+func (f *Finder) assign(ctx context.Context, groups []*Group, node *corev1.Node, of lookups) (Assignment, error) {
 	member := Assignment{Node: node}
 	if f.machines() && len(groups) > 0 {
-		machines, err := lookup.MachinesOfNode(ctx, f.cache, node.Name)
+		machines, err := of.machines(node.Name)
 		if err != nil {
 			return member, err
 		}
@@ -121,7 +140,7 @@ func (f *Finder) Assign(ctx context.Context, groups []*Group, node *corev1.Node)
 		}
 	}
 	member.Group, member.Others = Select(groups, node, member.MachineSet)
-	if name, _ := plan.GroupOf(node); name != "" {
+	if name := of.recorded(node); name != "" {
 		for _, group := range groups {
 			if group.Name == name {
 				member.Recorded = group
@@ -137,9 +156,13 @@ func (f *Finder) Nodes(ctx context.Context, groups []*Group, of types.UID) ([]As
 	if err := f.cache.List(ctx, &nodes); err != nil {
 		return nil, fmt.Errorf("listing Nodes: %w", err)
 	}
+	lookups, err := f.lookupsOfAll(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var found []Assignment
 	for i := range nodes.Items {
-		member, err := f.Assign(ctx, groups, &nodes.Items[i])
+		member, err := f.assign(ctx, groups, &nodes.Items[i], lookups)
 		if err != nil {
 			return nil, err
 		}
@@ -148,6 +171,35 @@ func (f *Finder) Nodes(ctx context.Context, groups []*Group, of types.UID) ([]As
 		}
 	}
 	return found, nil
+}
+
+// lookupsOfAll returns lookups for all Nodes: a list of Machines for each of thousands of Nodes costs more than one of all, and most Nodes of a group
+// have the same record.
+func (f *Finder) lookupsOfAll(ctx context.Context) (lookups, error) {
+	machines, names := map[string][]machinev1beta1.Machine{}, map[string]string{}
+	if f.machines() {
+		var list machinev1beta1.MachineList
+		if err := f.cache.List(ctx, &list); err != nil {
+			return lookups{}, fmt.Errorf("listing Machines: %w", err)
+		}
+		for i := range list.Items {
+			if node := machineapi.NodeName(&list.Items[i]); node != "" {
+				machines[node] = append(machines[node], list.Items[i])
+			}
+		}
+	}
+	return lookups{
+		machines: func(node string) ([]machinev1beta1.Machine, error) { return machines[node], nil },
+		recorded: func(node *corev1.Node) string {
+			text := node.Annotations[ownership.AnnotationGroupRecord]
+			name, known := names[text]
+			if !known {
+				name = recorded(node)
+				names[text] = name
+			}
+			return name
+		},
+	}, nil
 }
 
 // concerns reports whether a group selects the Node, or the Node's record names it.

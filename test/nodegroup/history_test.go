@@ -1,7 +1,6 @@
 package nodegroup
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,11 +8,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/internal/cli"
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -49,15 +46,6 @@ func (f *fixture) eventuallyRevisions(group *v1alpha1.NodeGroup, want ...string)
 	})
 }
 
-// drover runs kubectl drover as the administrator.
-func (f *fixture) drover(args ...string) (output string, code int) {
-	f.Helper()
-	var out bytes.Buffer
-	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}
-	code = cli.Main(f.Context(), append([]string{"--kubeconfig", f.Cluster.AdminKubeconfig()}, args...), streams)
-	return out.String(), code
-}
-
 // histories counts the requests of the operator for revisions since a mark.
 func (f *fixture) histories(mark cluster.AuditMark, write bool) int {
 	f.Helper()
@@ -88,7 +76,7 @@ func TestHistory_Undo(t *testing.T) {
 	f.update("history", withLabel("example.com/team", "red"))
 	f.eventuallyRevisions(group, "1:blue", "2:red")
 	f.eventuallyNode("history-01", "is red", hasLabel("example.com/team", "red"))
-	output, code := f.drover("rollout", "history", "ng/history")
+	output, code := f.Plugin("rollout", "history", "ng/history")
 	if code != 0 || strings.Contains(output, "99") || !strings.Contains(output, "the first") {
 		t.Errorf("history has code %d: %s", code, output)
 	}
@@ -105,10 +93,10 @@ func TestHistory_Undo(t *testing.T) {
 		return nil
 	})
 
-	if output, code := f.drover("rollout", "undo", "ng/history"); code != 0 || output != "nodegroup.drover.dev/history rolled back\n" {
+	if output, code := f.Plugin("rollout", "undo", "ng/history"); code != 0 || output != "nodegroup.drover.dev/history rolled back\n" {
 		t.Fatalf("undo has code %d: %s", code, output)
 	}
-	if output, code := f.drover("rollout", "status", "ng/history", "--timeout=1m"); code != 0 {
+	if output, code := f.Plugin("rollout", "status", "ng/history", "--timeout=1m"); code != 0 {
 		t.Errorf("status has code %d: %s", code, output)
 	}
 	for i := range 2 {

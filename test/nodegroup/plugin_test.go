@@ -23,18 +23,18 @@ func TestPlugin_PlansWhatTheOperatorDoes(t *testing.T) {
 	if err := operator.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if output, code := f.drover("plan", "nodegroup/plugin"); code != 0 {
+	if output, code := f.Plugin("plan", "nodegroup/plugin"); code != 0 {
 		t.Errorf("at rest the plan has code %d: %s", code, output)
 	}
 	f.update("plugin", withLabel("example.com/team", "red"))
-	output, code := f.drover("plan", "nodegroup/plugin", "-o", "json")
+	output, code := f.Plugin("plan", "nodegroup/plugin", "-o", "json")
 	var list view.NodeGroupPlanList
 	if err := json.Unmarshal([]byte(output), &list); err != nil || code != 2 || len(list.Items) != 1 || list.Items[0].Summary.ToWrite != 7 {
 		t.Fatalf("after a change the plan has code %d: %s (%v)", code, output, err)
 	}
 	mark := f.AuditMark()
 	f.Operator(harness.Options{})
-	output, code = f.drover("rollout", "status", "nodegroup/plugin", "--timeout=1m")
+	output, code = f.Plugin("rollout", "status", "nodegroup/plugin", "--timeout=1m")
 	if code != 0 || !strings.Contains(output, "successfully rolled out") {
 		t.Errorf("the status of the roll-out has code %d: %s", code, output)
 	}

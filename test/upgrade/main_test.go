@@ -35,7 +35,7 @@ func (p prepared) Run() int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		if err := runJobs(ctx); err != nil {
+		if err := harness.RunJobs(ctx, env); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

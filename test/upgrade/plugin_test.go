@@ -1,14 +1,10 @@
 package upgrade
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
-	"k8s.io/cli-runtime/pkg/genericiooptions"
-
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
-	"github.com/drover-io/drover/internal/cli"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -52,11 +48,9 @@ func TestPlugin(t *testing.T) {
 // run runs the plugin, and checks its exit code and output.
 func (s *scenario) run(t *testing.T, code int, want string, args ...string) string {
 	t.Helper()
-	var out bytes.Buffer
-	args = append(args, "--kubeconfig", env.AdminKubeconfig())
-	got := cli.Main(t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out})
-	if got != code || !strings.Contains(out.String(), want) {
-		t.Errorf("%v: exit code %d, want %d and %q:\n%s", args, got, code, want, out.String())
+	output, got := s.Plugin(args...)
+	if got != code || !strings.Contains(output, want) {
+		t.Errorf("%v: exit code %d, want %d and %q:\n%s", args, got, code, want, output)
 	}
-	return out.String()
+	return output
 }

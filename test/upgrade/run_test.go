@@ -42,8 +42,8 @@ func TestRun_OneNodeAtATime(t *testing.T) {
 		rule: func(i int, rule *v1alpha1.MutexRule) {
 			switch i {
 			case 1:
-				rule.Spec.JobSpec = encoded("1ms", func(spec *batchv1.JobSpec) {
-					spec.ManagedBy, spec.TTLSecondsAfterFinished = new(managedBy), new(int32(3600))
+				rule.Spec.JobSpec = harness.JobSpec("1ms", func(spec *batchv1.JobSpec) {
+					spec.ManagedBy, spec.TTLSecondsAfterFinished = new(harness.JobManager), new(int32(3600))
 				})
 			case 2:
 				rule.Spec.CleanUpJobSpec = nil

@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -62,31 +61,14 @@ type scenarioOptions struct {
 
 // jobSpec returns a Job that takes some time, or never ends.
 func jobSpec(takes string) runtime.RawExtension {
-	return encoded(takes, func(spec *batchv1.JobSpec) { spec.ManagedBy = new(managedBy) })
+	return harness.ManagedJob(takes)
 }
 
 // failing returns a Job that fails.
-func failing() runtime.RawExtension { return jobSpec(fails) }
+func failing() runtime.RawExtension { return jobSpec(harness.JobFails) }
 
 // realJob returns a Job that Kubernetes runs, with a pod that never ends.
-func realJob() runtime.RawExtension { return encoded("", func(*batchv1.JobSpec) {}) }
-
-func encoded(outcome string, change func(*batchv1.JobSpec)) runtime.RawExtension {
-	spec := batchv1.JobSpec{BackoffLimit: new(int32(0)), Template: corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotationOutcome: outcome}},
-		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: new(false),
-			Containers:  []corev1.Container{{Name: "check", Image: "sandbox.invalid/check"}, {Name: "second", Image: "sandbox.invalid/check"}},
-			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-		},
-	}}
-	change(&spec)
-	text, err := json.Marshal(spec)
-	if err != nil {
-		panic(err)
-	}
-	return runtime.RawExtension{Raw: text}
-}
+func realJob() runtime.RawExtension { return harness.JobSpec("", func(*batchv1.JobSpec) {}) }
 
 // newScenario creates MachineConfigPools with nodes, a MutexTarget for each, rules and a run. All of OpenShift has the same version.
 func newScenario(t *testing.T, p scenarioOptions) *scenario {

@@ -1,0 +1,19 @@
+package harness
+
+import (
+	"bytes"
+	"strings"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/drover-io/drover/internal/cli"
+)
+
+// Plugin runs kubectl drover as the administrator, and returns what it prints and its exit code.
+func (w *World) Plugin(args ...string) (output string, code int) {
+	w.Helper()
+	var out bytes.Buffer
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}
+	code = cli.Main(w.Context(), append([]string{"--kubeconfig", w.Cluster.AdminKubeconfig()}, args...), streams)
+	return out.String(), code
+}

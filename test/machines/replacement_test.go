@@ -30,12 +30,20 @@ type replacement struct{ *harness.Pool }
 // replace creates a NodeGroup of the pool's name that replaces its Machines, and deletes it when the test ends.
 func replace(p *harness.Pool, change func(*v1alpha1.Replacement)) *replacement {
 	p.Helper()
+	return replaceWithin(p, func(spec *v1alpha1.NodeGroupSpec) {
+		if change != nil {
+			change(spec.Replacement)
+		}
+	})
+}
+
+// replaceWithin is replace for a NodeGroup with a budget, or with anything else.
+func replaceWithin(p *harness.Pool, change func(*v1alpha1.NodeGroupSpec)) *replacement {
+	p.Helper()
 	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: p.Name}}
 	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: cluster.MachineNamespace, Names: []string{p.Name}}
 	group.Spec.Replacement = &v1alpha1.Replacement{Type: v1alpha1.ReplacementRollingUpdate}
-	if change != nil {
-		change(group.Spec.Replacement)
-	}
+	change(&group.Spec)
 	if err := p.Client.Create(p.Context(), group); err != nil {
 		p.Fatal(err)
 	}

@@ -1,0 +1,109 @@
+package harness
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/test/openshift"
+)
+
+// budgetEvent is a version of a NodeGroup, a Node or a Machine, with the revision that orders all of them.
+type budgetEvent struct {
+	revision uint64
+	object   client.Object
+	gone     bool
+}
+
+// reservedNode identifies a Node that is reserved: one that was created again has another UID.
+type reservedNode struct {
+	name string
+	uid  types.UID
+}
+
+// budgetState is a NodeGroup with its Nodes and Machines at one revision.
+type budgetState struct {
+	limit int
+	// since is the revision after which it is complete.
+	since    uint64
+	nodes    map[string]*corev1.Node
+	deleting map[string]bool
+	reserved map[reservedNode][]string
+	// faults are those that have been found, present those of the last revision.
+	faults, present []string
+	// most is how many Nodes were reserved at once, serving how many served when that was fewest.
+	most, serving int
+}
+
+func newBudgetState(limit int) budgetState {
+	return budgetState{limit: limit, nodes: map[string]*corev1.Node{}, deleting: map[string]bool{}, reserved: map[reservedNode][]string{}, serving: -1}
+}
+
+// see adds an event, and judges what there is after it.
+func (s *budgetState) see(e *budgetEvent) {
+	switch object := e.object.(type) {
+	case *v1alpha1.NodeGroup:
+		s.reserved = map[reservedNode][]string{}
+		for _, r := range object.Status.Reservations {
+			at := reservedNode{r.Node, r.UID}
+			s.reserved[at] = append(s.reserved[at], string(r.Capability))
+		}
+	case *corev1.Node:
+		s.nodes[object.Name] = object
+		if e.gone {
+			delete(s.nodes, object.Name)
+		}
+	case *machinev1beta1.Machine:
+		s.deleting[object.Name] = object.DeletionTimestamp != nil && !e.gone
+	}
+	if e.revision > s.since {
+		s.judge(e.revision)
+	}
+}
+
+// judge records the faults of a revision that the one before it did not have.
+func (s *budgetState) judge(revision uint64) {
+	var present []string
+	if s.most = max(s.most, len(s.reserved)); len(s.reserved) > s.limit {
+		present = append(present, fmt.Sprintf("%d Nodes are reserved, and the budget is %d: %v", len(s.reserved), s.limit, s.reserved))
+	}
+	serving := 0
+	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
+		node := s.nodes[name]
+		why := s.disruptionOf(node)
+		if why == "" && NodeReady(node) {
+			serving++
+		}
+		if _, reserved := s.reserved[reservedNode{name, node.UID}]; why != "" && !reserved {
+			present = append(present, fmt.Sprintf("Node %s is %s, and has no place in the budget", name, why))
+		}
+	}
+	if s.serving < 0 || serving < s.serving {
+		s.serving = serving
+	}
+	for _, fault := range present {
+		if !slices.Contains(s.present, fault) {
+			s.faults = append(s.faults, fmt.Sprintf("revision %d: %s", revision, fault))
+		}
+	}
+	s.present = present
+}
+
+// disruptionOf returns how a Node is disrupted; empty if it is not.
+func (s *budgetState) disruptionOf(node *corev1.Node) string {
+	switch {
+	case s.deleting[node.Name]:
+		return "deleted with its Machine"
+	case node.Spec.Unschedulable:
+		return "cordoned"
+	case node.Annotations[openshift.AnnotationCurrentConfig] != node.Annotations[openshift.AnnotationDesiredConfig]:
+		return "updated"
+	}
+	return ""
+}

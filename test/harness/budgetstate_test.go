@@ -1,0 +1,59 @@
+package harness
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/test/openshift"
+)
+
+// TestBudgetState: the checker of budgets finds what must not be, and nothing else.
+func TestBudgetState(t *testing.T) {
+	ready := WithReady(corev1.ConditionTrue)
+	node := func(name string, options ...func(*corev1.Node)) *corev1.Node {
+		return NewNode(name, slices.Concat([]func(*corev1.Node){ready, withUID(types.UID(name))}, options)...)
+	}
+	cordoned := func(node *corev1.Node) { node.Spec.Unschedulable = true }
+	updated := func(node *corev1.Node) { node.Annotations[openshift.AnnotationDesiredConfig] = "next" }
+	reserved := func(names ...string) *v1alpha1.NodeGroup {
+		group := &v1alpha1.NodeGroup{}
+		for _, name := range names {
+			group.Status.Reservations = append(group.Status.Reservations, v1alpha1.Reservation{Node: name, UID: types.UID(name)})
+		}
+		return group
+	}
+	deleted := NewMachine("a")
+	deleted.DeletionTimestamp = new(metav1.Now())
+	for name, c := range map[string]struct {
+		objects []client.Object
+		want    []string
+	}{
+		"reserved before: no fault":            {[]client.Object{reserved("a"), node("a", cordoned), node("a"), reserved()}, nil},
+		"cordoned before: a fault":             {[]client.Object{node("a", cordoned), reserved("a")}, []string{"Node a is cordoned"}},
+		"released before: a fault":             {[]client.Object{reserved("a"), node("a", updated), reserved(), node("a")}, []string{"Node a is updated"}},
+		"deleted without a place: a fault":     {[]client.Object{node("a"), deleted}, []string{"Node a is deleted"}},
+		"another Node of the name: a fault":    {[]client.Object{reserved("a"), node("a", cordoned, withUID("other"))}, []string{"Node a is cordoned"}},
+		"two of two: no fault":                 {[]client.Object{reserved("a", "b")}, nil},
+		"two capabilities of a Node: no fault": {[]client.Object{reserved("a", "a", "b")}, nil},
+		"three of two: one fault":              {[]client.Object{reserved("a", "b", "c"), node("d")}, []string{"3 Nodes are reserved"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newBudgetState(2)
+			for i, object := range c.objects {
+				s.see(&budgetEvent{revision: uint64(i + 1), object: object})
+			}
+			if !slices.EqualFunc(s.faults, c.want, strings.Contains) {
+				t.Errorf("the faults are %q", s.faults)
+			}
+		})
+	}
+}
+
+func withUID(uid types.UID) func(*corev1.Node) { return func(node *corev1.Node) { node.UID = uid } }

@@ -1,0 +1,154 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	watchtools "k8s.io/client-go/tools/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// BudgetWatch watches a NodeGroup, its Nodes and their Machines. It finds Nodes that are disrupted and have no place in the budget, and places beyond
+// the budget. It is for tests in which nobody but Drover, and the machine-config-operator where Drover lets it, disrupts Nodes.
+type BudgetWatch struct {
+	World *World
+
+	mu      sync.Mutex
+	waiting []budgetEvent
+	// newest is the highest revision that has been seen, settled the one that was when Verify was called last. The watches have no common order: by
+	// then all of them have passed it.
+	newest, settled uint64
+	state           budgetState
+}
+
+// WatchBudget begins to watch a NodeGroup with a budget of so many Nodes. The names of its Nodes, which are those of their Machines, begin with one of
+// some prefixes.
+func (w *World) WatchBudget(group string, limit int, prefixes ...string) *BudgetWatch {
+	w.Helper()
+	watcher, err := client.NewWithWatch(w.Cluster.Admin(), client.Options{Scheme: w.Client.Scheme()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	b := &BudgetWatch{World: w, state: newBudgetState(limit)}
+	isMember := func(object client.Object) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(object.GetName(), prefix) })
+	}
+	isGroup := func(object client.Object) bool { return object.GetName() == group }
+	ctx, cancel := context.WithCancel(context.Background())
+	done := sync.WaitGroup{}
+	w.Cleanup(func() {
+		cancel()
+		done.Wait()
+	})
+	b.follow(ctx, &done, watcher, &v1alpha1.NodeGroupList{}, isGroup)
+	b.follow(ctx, &done, watcher, &corev1.NodeList{}, isMember)
+	b.follow(ctx, &done, watcher, &machinev1beta1.MachineList{}, isMember)
+	return b
+}
+
+// watchOf is how a RetryWatcher watches a kind.
+type watchOf struct {
+	client.WithWatch
+
+	kind client.ObjectList
+}
+
+// WatchWithContext implements cache.WatcherWithContext.
+func (w watchOf) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	list, _ := w.kind.DeepCopyObject().(client.ObjectList)
+	return w.Watch(ctx, list, &client.ListOptions{Raw: &options})
+}
+
+// revisionOf returns the revision of the object, or of a list. No server of ours has versions that are not numbers.
+func revisionOf(object interface{ GetResourceVersion() string }) uint64 {
+	revision, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	return revision
+}
+
+// follow records the objects of a kind, and everything that happens to them.
+func (b *BudgetWatch) follow(
+	ctx context.Context, done *sync.WaitGroup, watcher client.WithWatch, list client.ObjectList, wanted func(client.Object) bool,
+) {
+	b.World.Helper()
+	if err := watcher.List(ctx, list); err != nil {
+		b.World.Fatal(err)
+	}
+	if err := meta.EachListItem(list, func(object runtime.Object) error {
+		b.observe(object, false, wanted)
+		return nil
+	}); err != nil {
+		b.World.Fatal(err)
+	}
+	b.state.since = max(b.state.since, revisionOf(list))
+	stream, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watchOf{watcher, list})
+	if err != nil {
+		b.World.Fatal(err)
+	}
+	done.Go(func() {
+		for event := range stream.ResultChan() {
+			b.observe(event.Object, event.Type == watch.Deleted, wanted)
+		}
+	})
+}
+
+func (b *BudgetWatch) observe(seen runtime.Object, gone bool, wanted func(client.Object) bool) {
+	object, ok := seen.(client.Object)
+	if !ok || !wanted(object) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	event := budgetEvent{revision: revisionOf(object), object: object, gone: gone}
+	b.waiting, b.newest = append(b.waiting, event), max(b.newest, event.revision)
+}
+
+// Verify fails the test for what was wrong until the last call.
+func (b *BudgetWatch) Verify() {
+	b.World.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.judge(b.settled)
+	b.settled = b.newest
+}
+
+// afterwards is how late an event of a watch may be that is no longer waited for.
+const afterwards = time.Second
+
+// Finish fails the test for what was wrong until now, when nothing is being disrupted any more. It returns how many Nodes were reserved at once at
+// most, and how many served when that was fewest.
+func (b *BudgetWatch) Finish() (reserved, serving int) {
+	b.World.Helper()
+	time.Sleep(afterwards)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.judge(b.newest)
+	return b.state.most, b.state.serving
+}
+
+// judge judges what has happened up to a revision.
+func (b *BudgetWatch) judge(upTo uint64) {
+	b.World.Helper()
+	slices.SortStableFunc(b.waiting, func(x, y budgetEvent) int { return cmp.Compare(x.revision, y.revision) })
+	over := 0
+	for ; over < len(b.waiting) && b.waiting[over].revision <= upTo; over++ {
+		b.state.see(&b.waiting[over])
+	}
+	b.waiting = slices.Clone(b.waiting[over:])
+	for _, fault := range b.state.faults {
+		b.World.Error(fault)
+	}
+	b.state.faults = nil
+}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -223,6 +224,12 @@ func (w *World) Nodes(pool, what string, condition func(*corev1.Node) error) {
 // Writes lists the writes of Nodes and Machines by the operator since a mark in the audit log.
 func (w *World) Writes(since cluster.AuditMark) []cluster.AuditEvent {
 	w.Helper()
+	return slices.DeleteFunc(w.AllWrites(since), func(e cluster.AuditEvent) bool { return e.Resource != "nodes" && e.Resource != "machines" })
+}
+
+// AllWrites lists the writes by the operator since a mark, as Faults count them: without events, reviews and dry runs.
+func (w *World) AllWrites(since cluster.AuditMark) []cluster.AuditEvent {
+	w.Helper()
 	if _, err := w.Cluster.Audit().Sync(w.Context()); err != nil {
 		w.Fatal(err)
 	}
@@ -231,7 +238,8 @@ func (w *World) Writes(since cluster.AuditMark) []cluster.AuditEvent {
 		w.Fatal(err)
 	}
 	return slices.DeleteFunc(events, func(e cluster.AuditEvent) bool {
-		return e.User != User || !e.Write() || e.Resource != "nodes" && e.Resource != "machines"
+		ignored := e.Resource == "events" || strings.HasSuffix(e.Resource, "reviews") || strings.Contains(e.URI, "dryRun")
+		return e.User != User || !e.Write() || ignored
 	})
 }
 

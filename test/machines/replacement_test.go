@@ -339,7 +339,7 @@ func TestReplacement_Crash(t *testing.T) {
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the points to try
 	writes := 0
 	t.Run("undisturbed", func(t *testing.T) { writes = crashReplacement(t, "crash-undisturbed", harness.CrashPoint{}) })
-	if writes < 9 {
+	if writes < 30 {
 		t.Fatalf("the undisturbed run made %d writes: the workload is none", writes)
 	}
 	points := harness.CrashPoints(t, random, writes)
@@ -349,8 +349,8 @@ func TestReplacement_Crash(t *testing.T) {
 	}
 }
 
-// crashReplacement replaces three Machines with an operator that is killed at a point, and another one after it. It returns how many writes of
-// Nodes and Machines there were.
+// crashReplacement replaces three Machines within a budget of one with an operator that is killed at a point, and another one after it. It returns how
+// many writes there were.
 func crashReplacement(t *testing.T, name string, point harness.CrashPoint) int {
 	t.Helper()
 	w := prepared(t)
@@ -358,12 +358,12 @@ func crashReplacement(t *testing.T, name string, point harness.CrashPoint) int {
 	operator := w.Operator(harness.Options{Args: args})
 	p := w.MakePool(name, 3, nil)
 	old := p.Runs(3)
-	r := replace(p, nil)
+	r := replaceWithin(p, func(spec *v1alpha1.NodeGroupSpec) { withBudget(spec) })
 	r.eventuallyReplaced(3)
 	if err := operator.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	seen := followRack(p)
+	seen, budget := followRack(p), w.WatchBudget(p.Name, 1, p.Name+"-")
 	r.setTemplate(newImage)
 	mark := w.AuditMark()
 	first := harness.Start(t, env, harness.Options{Args: args, Faults: point.Faults()})
@@ -376,8 +376,11 @@ func crashReplacement(t *testing.T, name string, point harness.CrashPoint) int {
 		w.Operator(harness.Options{Args: args})
 	}
 	r.eventuallyReplaced(3)
+	r.eventuallyFree()
+	writes := len(w.AllWrites(mark))
 	if least, most, gone := seen.serving(old); least < 3 || most > 4 || !slices.Equal(gone, byAge(old)) {
 		t.Errorf("at least %d Nodes were Ready, at most %d Machines there, and these went: %v", least, most, gone)
 	}
-	return len(w.Writes(mark))
+	budget.Finish()
+	return writes
 }

@@ -57,7 +57,7 @@ func TestCleanUp_UpgradedWhileSuspended(t *testing.T) {
 	if count := s.expectJobsOnce(); count != 2 || kinds[string(plan.BeforeUpgrade)] != s.nodes[0] || kinds[string(plan.AfterUpgrade)] != s.nodes[0] {
 		t.Errorf("%d Jobs: %v", count, kinds)
 	}
-	for _, event := range s.writesSince(mark) {
+	for _, event := range s.AllWrites(mark) {
 		if event.Resource == "machineconfigpools" {
 			t.Errorf("a pool was written: %s %s", event.Verb, event.Name)
 		}

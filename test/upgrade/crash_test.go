@@ -71,5 +71,5 @@ func lifetime(t *testing.T, d harness.Disturbance) (made string, writes int) {
 	if err := s.operator.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	return strings.Join(lines, "\n"), len(s.writesSince(mark))
+	return strings.Join(lines, "\n"), len(s.AllWrites(mark))
 }

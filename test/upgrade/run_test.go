@@ -75,7 +75,7 @@ func TestRun_OneNodeAtATime(t *testing.T) {
 		checkJob(t, &job)
 	}
 	checkOrder(s, mark, run)
-	for _, write := range s.writesSince(mark) {
+	for _, write := range s.AllWrites(mark) {
 		if write.Resource == "machineconfigpools" && write.Name == other.Name || write.Name == stranger {
 			t.Errorf("a foreign object is written: %s %s %s", write.Verb, write.Resource, write.Name)
 		}

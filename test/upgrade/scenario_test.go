@@ -333,27 +333,11 @@ func (s *scenario) expectJobsOnce() int {
 	return len(seen)
 }
 
-// writesSince returns the writes of the operator since a mark, without events, reviews and dry runs.
-func (s *scenario) writesSince(since cluster.AuditMark) []cluster.AuditEvent {
-	s.Helper()
-	if _, err := env.Audit().Sync(s.Context()); err != nil {
-		s.Fatal(err)
-	}
-	all, err := env.Audit().Since(since)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return slices.DeleteFunc(all, func(e cluster.AuditEvent) bool {
-		ignored := e.Resource == "events" || strings.HasSuffix(e.Resource, "reviews") || strings.Contains(e.URI, "dryRun")
-		return e.User != harness.User || !e.Write() || ignored
-	})
-}
-
 // createdSince returns the names of the Jobs that the operator has created since a mark, in order.
 func (s *scenario) createdSince(since cluster.AuditMark) []string {
 	s.Helper()
 	var names []string
-	for _, e := range s.writesSince(since) {
+	for _, e := range s.AllWrites(since) {
 		if e.Verb == "create" && e.Resource == "jobs" && e.Code == http.StatusCreated {
 			names = append(names, e.Name)
 		}

@@ -98,15 +98,7 @@ func TestGuard_BudgetsHold(t *testing.T) {
 		t.Errorf("a Node of no group has the taints %v", taints)
 	}
 	s.NoLease(node)
-	s.Eventually("the reservation has ended", func() error {
-		if err := s.Client.Get(t.Context(), types.NamespacedName{Name: group.Name}, group); err != nil {
-			return err
-		}
-		if group.Status.Unavailable != 0 || len(group.Status.Reservations) > 0 {
-			return fmt.Errorf("the status is %s", harness.JSON(group.Status))
-		}
-		return nil
-	})
+	eventuallyUnreserved(s, group)
 	if err := s.Client.Delete(t.Context(), group); err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +119,49 @@ func TestGuard_Withdrawn(t *testing.T) {
 	eventuallyDedicated(s, node)
 	s.NoLease(node)
 	s.Running("app", 2, false)
+}
+
+// TestGuard_NextOperator: an operator that finds a guard which its predecessor has begun, and no Pods any more, sets the taint, and releases the lease
+// and the reservation.
+func TestGuard_NextOperator(t *testing.T) {
+	s := alone(t)
+	node := s.AddNode()
+	// As long as they are not ready their budget lets none of them go.
+	pods := s.Deployment("app", harness.Pods{Replicas: 2, Ready: harness.Never})
+	s.Budget("app", "app", harness.MinAvailable(1))
+	operator := s.Operator(harness.Options{})
+	group := dedicate(s, func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Disruption = &v1alpha1.Disruption{MaxUnavailable: new(intstr.FromInt32(1))}
+	})
+	eventuallyDedicated(s, node, corev1.TaintEffectNoSchedule)
+	s.AwaitHolder(node, "drover-node-groups")
+	if err := operator.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods {
+		if err := s.Client.Delete(t.Context(), &pods[i], client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+		s.Gone(&pods[i])
+	}
+	s.Operator(harness.Options{})
+	eventuallyDedicated(s, node, corev1.TaintEffectNoExecute)
+	s.AwaitHolder(node, "")
+	eventuallyUnreserved(s, group)
+}
+
+// eventuallyUnreserved waits until no place in the budget of a group is taken.
+func eventuallyUnreserved(s *harness.Site, group *v1alpha1.NodeGroup) {
+	s.Helper()
+	s.Eventually("the reservation has ended", func() error {
+		if err := s.Client.Get(s.Context(), types.NamespacedName{Name: group.Name}, group); err != nil {
+			return err
+		}
+		if group.Status.Unavailable != 0 || len(group.Status.Reservations) > 0 {
+			return fmt.Errorf("the status is %s", harness.JSON(group.Status))
+		}
+		return nil
+	})
 }
 
 // TestGuard_BudgetNever: a Pod whose budget can never let it go keeps its Node as it is, and the group names it.

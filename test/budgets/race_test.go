@@ -1,33 +1,41 @@
-package nodegroup
+package budgets
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/watch"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/test/harness"
 )
 
-// raceLimit is how many Nodes the budget of the race allows, and raceNodes how many want to be disrupted in each round.
-const raceLimit, raceNodes = 2, 6
+// raceBudget is how many Nodes may be unavailable in the race, raceMachines how many Machines each of the two MachineSets has, and raceMaintenances
+// how many NodeMaintenances there are in each round.
+const raceBudget, raceMachines, raceMaintenances = 2, 2, 2
+
+// roundLimit is how long a round may take.
+const roundLimit = 3 * time.Minute
 
 // raceRounds is how many rounds the race has; DROVER_RACE_ROUNDS=200 is the lane in full.
 func raceRounds(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("DROVER_RACE_ROUNDS")
 	if text == "" {
-		return 8
+		return 3
 	}
 	rounds, err := strconv.Atoi(text)
 	if err != nil || rounds < 1 {
@@ -45,6 +53,8 @@ type replicas struct {
 func (r *replicas) start() {
 	r.Helper()
 	r.running = append(r.running, r.Operator(harness.Options{Elect: true, Args: []string{
+		// On OpenShift the capability machines has to be named.
+		"--controllers=*,machines",
 		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms",
 	}}))
 }
@@ -59,115 +69,194 @@ func (r *replicas) kill(which int) {
 	r.start()
 }
 
-// cordons watches how many Nodes are cordoned at once.
-type cordons struct {
-	mu       sync.Mutex
-	now      map[string]bool
-	most     int
-	versions int
-}
-
-func (f *fixture) watchCordons() *cordons {
-	f.Helper()
-	watcher, err := client.NewWithWatch(f.Cluster.Admin(), client.Options{Scheme: f.Client.Scheme()})
-	if err != nil {
-		f.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	stream, err := watcher.Watch(ctx, &corev1.NodeList{}, client.MatchingLabels{labelPool: f.name})
-	if err != nil {
-		cancel()
-		f.Fatal(err)
-	}
-	c, done := &cordons{now: map[string]bool{}}, sync.WaitGroup{}
-	done.Go(func() { c.read(stream) })
-	f.Cleanup(func() {
-		cancel()
-		done.Wait()
-	})
-	return c
-}
-
-func (c *cordons) read(stream watch.Interface) {
-	defer stream.Stop()
-	for event := range stream.ResultChan() {
-		node, ok := event.Object.(*corev1.Node)
-		if !ok {
-			continue
-		}
-		c.mu.Lock()
-		c.versions++
-		delete(c.now, node.Name)
-		if node.Spec.Unschedulable && event.Type != watch.Deleted {
-			c.now[node.Name] = true
-		}
-		c.most = max(c.most, len(c.now))
-		c.mu.Unlock()
-	}
-}
-
-// TestBudget_Race: NodeMaintenances of both API groups want more Nodes than the budget has places, while the leader is killed: never are more Nodes
-// cordoned, and all have their turn.
-func TestBudget_Race(t *testing.T) {
-	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks who is killed, and when
-	f := newFixture(t, "race", raceNodes)
-	f.create(f.newGroup("race", withBudget(raceLimit, queued)))
-	seen := f.watchCordons()
+// TestRace: in each round NodeMaintenances, a remediation, a rolling replacement, a gated upgrade and a guarded NoExecute taint want Nodes of one
+// group, while operators are killed. Never are more Nodes reserved than the budget has places, no Node is disrupted without one, and all have
+// their turn.
+func TestRace(t *testing.T) {
+	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks Nodes, who is killed, and when
+	f := newFixture(t, raceMachines, raceBudget)
 	r := &replicas{fixture: f}
 	r.start()
 	r.start()
-	for round := range raceRounds(t) {
-		if !t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) {
-			g := &fixture{World: harness.NewWorld(t, env), name: f.name}
-			waiting := map[string]*harness.Maintenance{}
-			for i := range raceNodes {
-				name := fmt.Sprintf("race-%02d", i)
-				if i%2 == 0 {
-					waiting[name] = g.Maintain(name, nil)
-				} else {
-					waiting[name] = g.MaintainKubevirt(name)
-				}
-			}
-			if random.IntN(2) == 0 {
-				time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond) // so that the kill comes at another point each time
-				r.kill(random.IntN(2))
-			}
-			g.serve(waiting)
-			g.eventuallyBudget("race", 0, 0)
+	f.eventuallyAtRest(-1)
+	budget := f.WatchBudget(f.Name, raceBudget, f.replaced.Name+"-", f.steady.Name+"-")
+	rounds := raceRounds(t)
+	for number := range rounds {
+		if !t.Run(fmt.Sprintf("round %d", number), func(t *testing.T) {
+			begun := time.Now()
+			round := &round{fixture: f.on(t), number: number}
+			kills := round.run(random, r)
+			t.Logf("took %s with %d kills", time.Since(begun).Round(100*time.Millisecond), kills)
+			budget.Verify()
 		}) {
 			break
 		}
 	}
-	seen.mu.Lock()
-	defer seen.mu.Unlock()
-	if seen.most > raceLimit {
-		t.Errorf("%d Nodes were cordoned at once, and the budget is %d", seen.most, raceLimit)
+	most, serving := budget.Finish()
+	if nodes := 2 * raceMachines; serving < nodes-raceBudget {
+		t.Errorf("only %d Nodes served, and the budget is %d of %d", serving, raceBudget, nodes)
 	}
-	t.Logf("%d versions of Nodes seen, at most %d cordoned at once", seen.versions, seen.most)
+	t.Logf("at most %d Nodes were reserved at once, and at least %d served", most, serving)
 }
 
-// serve ends each of some NodeMaintenances when its Node is drained, until all have been.
-func (f *fixture) serve(waiting map[string]*harness.Maintenance) {
+// round is one round of the race.
+type round struct {
+	*fixture
+
+	number int
+	// waiting are the NodeMaintenances that have not had their turn.
+	waiting []*harness.Maintenance
+	// failed is the Machine that is remediated.
+	failed types.UID
+}
+
+// run has everything begin, ends each NodeMaintenance when its Node is drained, and returns how many operators were killed when all is over.
+func (r *round) run(random *rand.Rand, operators *replicas) (kills int) {
+	r.Helper()
+	r.deploy(r.number, 2*raceMachines)
+	machines := r.machines()
+	random.Shuffle(len(machines), func(i, j int) { machines[i], machines[j] = machines[j], machines[i] })
+	r.upgrade(r.number)
+	for i := range raceMaintenances {
+		r.maintain(i, machines[i].Status.NodeRef.Name)
+	}
+	failed := machines[random.IntN(len(machines))]
+	r.failed = failed.UID
+	r.setTemplate(r.number)
+	r.declare(r.number)
+	r.fail(failed.Status.NodeRef.Name)
+	for range random.IntN(3) {
+		pause := time.Duration(random.IntN(3000)) * time.Millisecond // so that the kill comes at another point each time
+		r.serveFor(pause)
+		operators.kill(random.IntN(2))
+		kills++
+	}
+	r.eventuallyOver()
+	return kills
+}
+
+// maintain makes a NodeMaintenance of one API group or the other.
+func (r *round) maintain(i int, node string) {
+	r.Helper()
+	m := &harness.Maintenance{World: r.World, Name: fmt.Sprintf("%s-%d-%d", r.Name, r.number, i), Node: node, Kubevirt: i%2 == 1}
+	if m.Kubevirt {
+		m.Begin(&kubevirt.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: m.Name}, Spec: kubevirt.NodeMaintenanceSpec{NodeName: node}})
+	} else {
+		m.Begin(harness.NewMaintenance(m.Name, node))
+	}
+	r.waiting = append(r.waiting, m)
+}
+
+// serveFor ends NodeMaintenances for a while.
+func (r *round) serveFor(pause time.Duration) {
+	r.Helper()
+	for end := time.Now().Add(pause); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		r.serve()
+	}
+}
+
+// serve ends the NodeMaintenances whose Nodes are drained, or gone.
+func (r *round) serve() {
+	r.Helper()
+	r.waiting = slices.DeleteFunc(r.waiting, func(m *harness.Maintenance) bool {
+		status := m.Find()
+		if status == nil || status.Phase != medik8s.PhaseSucceeded && r.exists(m.Node) {
+			return status == nil
+		}
+		// The Node owns it: where the Node is gone, it may go any moment.
+		if err := r.Client.Delete(r.Context(), maintenanceOf(m)); client.IgnoreNotFound(err) != nil {
+			r.Fatal(err)
+		}
+		return true
+	})
+}
+
+func (r *round) exists(node string) bool {
+	return slices.ContainsFunc(r.nodes(), func(n corev1.Node) bool { return n.Name == node })
+}
+
+// eventuallyOver ends NodeMaintenances until all of them, and everything else that has begun in the round, is over.
+func (r *round) eventuallyOver() {
+	r.Helper()
+	r.eventually("the round is over", func() error {
+		if r.serve(); len(r.waiting) > 0 {
+			return fmt.Errorf("NodeMaintenance %s of Node %s waits: %s", r.waiting[0].Name, r.waiting[0].Node, harness.JSON(r.waiting[0].Find()))
+		}
+		for _, machine := range r.machines() {
+			if machine.UID == r.failed {
+				return fmt.Errorf("the unhealthy Machine %s is there", machine.Name)
+			}
+		}
+		if run := r.upgrades(); run.Status.Phase != mutex.PhaseDone {
+			return fmt.Errorf("the run is %s", run.Status.Phase)
+		}
+		return r.restless(r.number)
+	})
+}
+
+// eventuallyAtRest waits until nothing is left to be done.
+func (f *fixture) eventuallyAtRest(round int) {
 	f.Helper()
-	for len(waiting) > 0 {
-		var ready []string
-		f.Eventually("another Node is in maintenance", func() error {
-			if reserved := f.group("race").Status.Reservations; len(reserved) > raceLimit {
-				f.Fatalf("the reservations are %s", harness.JSON(reserved))
+	f.eventually("everything is at rest", func() error { return f.restless(round) })
+}
+
+func (f *fixture) eventually(what string, condition func() error) {
+	f.Helper()
+	if err := harness.WaitLonger(f.Context(), roundLimit, 100*time.Millisecond, condition); err != nil {
+		f.Fatalf("%s: %v\n%s", what, err, f.describe())
+	}
+}
+
+// restless returns what is left to be done until all Machines and Nodes are as they are declared in a round, and no place is taken.
+func (f *fixture) restless(round int) error {
+	f.Helper()
+	for _, pool := range []*harness.Pool{f.replaced, f.steady} {
+		machines, err := pool.Running(raceMachines)
+		if err != nil {
+			return fmt.Errorf("MachineSet %s: %w", pool.Name, err)
+		}
+		template := machineapi.TemplateOf(pool.Set())
+		for i := range machines {
+			if template.Outdates(&machines[i]) {
+				return fmt.Errorf("machine %s is outdated", machines[i].Name)
 			}
-			for name, m := range waiting {
-				if status := m.Find(); status != nil && status.Phase == medik8s.PhaseSucceeded {
-					ready = append(ready, name)
-				}
-			}
-			if len(ready) == 0 {
-				return fmt.Errorf("%d wait; the group is %s", len(waiting), harness.JSON(f.group("race").Status))
-			}
-			return nil
-		})
-		for _, name := range ready {
-			waiting[name].End()
-			delete(waiting, name)
 		}
 	}
+	for _, node := range f.nodes() {
+		if !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Key == taintKey && t.Value == valueOf(round) && t.Effect == corev1.TaintEffectNoExecute
+		}) || len(node.Spec.Taints) != 1 {
+			return fmt.Errorf("node %s has the taints %v", node.Name, harness.Taints(&node))
+		}
+	}
+	if s := f.group().Status; s.Phase != v1alpha1.PhaseIdle || len(s.Reservations) > 0 || s.Unavailable > 0 || s.Outdated > 0 {
+		return fmt.Errorf("the group is %s", s.Phase)
+	}
+	return nil
+}
+
+// describe returns what there is, for a round that does not end.
+func (f *fixture) describe() string {
+	f.Helper()
+	lines := []string{
+		"the group is " + harness.JSON(f.group().Status), "the run is " + harness.JSON(f.upgrades().Status),
+		"the check is " + harness.JSON(f.healthCheck().Status),
+	}
+	for _, machine := range f.machines() {
+		lines = append(lines, fmt.Sprintf("Machine %s: deleted at %v, annotations %v, conditions %s", machine.Name, machine.DeletionTimestamp,
+			machine.Annotations, harness.JSON(machine.Status.Conditions)))
+	}
+	for _, node := range f.nodes() {
+		lines = append(lines, fmt.Sprintf("Node %s: unschedulable %t, leased by %q, taints %v, annotations %v, conditions %s", node.Name,
+			node.Spec.Unschedulable, f.Holder(node.Name), harness.Taints(&node), node.Annotations, harness.JSON(node.Status.Conditions)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// maintenanceOf returns the object of a NodeMaintenance, with its name alone.
+func maintenanceOf(m *harness.Maintenance) client.Object {
+	if m.Kubevirt {
+		return &kubevirt.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: m.Name}}
+	}
+	return &medik8s.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: m.Name}}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/test/openshift"
 )
 
 // budgetEvent is a version of a NodeGroup, a Node or a Machine, with the revision that orders all of them.
@@ -35,8 +35,8 @@ type budgetState struct {
 	nodes    map[string]*corev1.Node
 	deleting map[string]bool
 	reserved map[reservedNode][]string
-	// faults are those that have been found, present those of the last revision.
-	faults, present []string
+	// faults are those that have been found, present those of the last revision, and trail the last events.
+	faults, present, trail []string
 	// most is how many Nodes were reserved at once, serving how many served when that was fewest.
 	most, serving int
 }
@@ -62,13 +62,33 @@ func (s *budgetState) see(e *budgetEvent) {
 	case *machinev1beta1.Machine:
 		s.deleting[object.Name] = object.DeletionTimestamp != nil && !e.gone
 	}
+	if s.trail = append(s.trail, s.describe(e)); len(s.trail) > trailLength {
+		s.trail = s.trail[1:]
+	}
 	if e.revision > s.since {
-		s.judge(e.revision)
+		s.judge()
 	}
 }
 
-// judge records the faults of a revision that the one before it did not have.
-func (s *budgetState) judge(revision uint64) {
+// trailLength is how many events before a fault are shown.
+const trailLength = 12
+
+// describe returns an event as a fault shows it.
+func (s *budgetState) describe(e *budgetEvent) string {
+	text := fmt.Sprintf("%d: %T %s, gone: %t", e.revision, e.object, e.object.GetName(), e.gone)
+	switch object := e.object.(type) {
+	case *v1alpha1.NodeGroup:
+		text += fmt.Sprintf(", reserved: %v", s.reserved)
+	case *corev1.Node:
+		text += fmt.Sprintf(", cordoned: %t, ready: %t", object.Spec.Unschedulable, NodeReady(object))
+	case *machinev1beta1.Machine:
+		text += fmt.Sprintf(", deleted: %t", object.DeletionTimestamp != nil)
+	}
+	return text
+}
+
+// judge records the faults of the last event that the one before it did not have.
+func (s *budgetState) judge() {
 	var present []string
 	if s.most = max(s.most, len(s.reserved)); len(s.reserved) > s.limit {
 		present = append(present, fmt.Sprintf("%d Nodes are reserved, and the budget is %d: %v", len(s.reserved), s.limit, s.reserved))
@@ -89,7 +109,7 @@ func (s *budgetState) judge(revision uint64) {
 	}
 	for _, fault := range present {
 		if !slices.Contains(s.present, fault) {
-			s.faults = append(s.faults, fmt.Sprintf("revision %d: %s", revision, fault))
+			s.faults = append(s.faults, fmt.Sprintf("%s; the last events are\n%s", fault, strings.Join(s.trail, "\n")))
 		}
 	}
 	s.present = present
@@ -100,10 +120,8 @@ func (s *budgetState) disruptionOf(node *corev1.Node) string {
 	switch {
 	case s.deleting[node.Name]:
 		return "deleted with its Machine"
-	case node.Spec.Unschedulable:
+	case node.Spec.Unschedulable: // also while the machine-config-operator updates it
 		return "cordoned"
-	case node.Annotations[openshift.AnnotationCurrentConfig] != node.Annotations[openshift.AnnotationDesiredConfig]:
-		return "updated"
 	}
 	return ""
 }

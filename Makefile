@@ -107,10 +107,15 @@ bench-upgrades: build ## Measure a gated upgrade of 200 nodes whose Jobs end at 
 .PHONY: faults
 faults: race-detector sandbox ## Run the fault lanes in full: a kill before and after every write, every way to end an upgrade, an old view of every kind (hours; STALE=all: the last alone).
 ifeq ($(STALE),)
-	DROVER_CRASH_PLANS=all DROVER_STALE=all go test -race -timeout 300m -p 1 -count=1 -v -run 'TestCrash|TestEverythingIsGivenBack|TestStale|TestRace_NothingForeignIsLost' ./test/faults ./test/upgrade ./test/e2e
+	DROVER_CRASH_PLANS=all DROVER_STALE=all go test -race -timeout 300m -p 1 -count=1 -v -run 'TestCrash|TestReplacement_Crash|TestEverythingIsGivenBack|TestStale|TestRace_NothingForeignIsLost' ./test/faults ./test/upgrade ./test/e2e ./test/nodegroup ./test/machines
 else
 	hack/stale.sh '$(STALE)'
 endif
+
+.PHONY: race-budgets
+race-budgets: race-detector sandbox ## Run the race for the last places of a budget in full, and a guarded NoExecute taint on 100 nodes with 3,000 pods (RACE_ROUNDS=200; an hour).
+	DROVER_RACE_ROUNDS=$(or $(RACE_ROUNDS),200) go test -race -timeout 180m -count=1 -v -run TestRace ./test/budgets
+	DROVER_GUARD_NODES=100 go test -race -timeout 60m -count=1 -v -run TestGuard_Waves ./test/maintenance
 
 .PHONY: attacks-memory
 attacks-memory: sandbox ## Fill the API server with 2,000 objects of 250 KB of each kind that a tenant may create, and measure the operator's memory.

@@ -65,14 +65,17 @@ func (f *fixture) pool(name string, machines int32) *harness.Pool {
 func (f *fixture) complete(spec *kwok.ProviderSpec) {
 	spec.Zone = "zone-a"
 	spec.Labels = map[string]string{
-		harness.SiteLabel: f.Name, openshift.NodeRoleLabel(openshift.PoolWorker): "", openshift.NodeRoleLabel(f.Name): "",
+		// Not that of workers: the machine-config-operator would update a new Node with the workers before Drover knows of it.
+		harness.SiteLabel: f.Name, openshift.NodeRoleLabel(f.Name): "",
 	}
 }
 
 // makeUpgrades makes what gates the upgrades of the Nodes, and starts the machine-config simulator.
 func (f *fixture) makeUpgrades() {
 	f.Helper()
-	f.CreateWithCleanup(harness.NewCanary(f.Name+"-canary", f.Name+"-isCanary"))
+	canary := harness.NewCanary(f.Name+"-canary", f.Name+"-isCanary")
+	canary.Spec.NodeSelector.MatchLabels = map[string]string{openshift.NodeRoleLabel(f.Name): ""}
+	f.CreateWithCleanup(canary)
 	f.CreateWithCleanup(openshift.NewPool(f.Name))
 	// On a real cluster the control plane takes an hour; a run that is not faster than that is late.
 	f.SimulateOpenShift(openshift.Options{ControlPlane: 2 * time.Second})

@@ -33,8 +33,10 @@ type budgetState struct {
 	// since is the revision after which it is complete.
 	since    uint64
 	nodes    map[string]*corev1.Node
-	deleting map[string]bool
+	machines map[string]*machinev1beta1.Machine
 	reserved map[reservedNode][]string
+	// early are the Nodes that have been disrupted since before their Machines named them: then they did not belong to the NodeGroup.
+	early map[reservedNode]bool
 	// faults are those that have been found, present those of the last revision, and trail the last events.
 	faults, present, trail []string
 	// most is how many Nodes were reserved at once, serving how many served when that was fewest.
@@ -42,7 +44,10 @@ type budgetState struct {
 }
 
 func newBudgetState(limit int) budgetState {
-	return budgetState{limit: limit, nodes: map[string]*corev1.Node{}, deleting: map[string]bool{}, reserved: map[reservedNode][]string{}, serving: -1}
+	return budgetState{
+		limit: limit, nodes: map[string]*corev1.Node{}, machines: map[string]*machinev1beta1.Machine{}, reserved: map[reservedNode][]string{},
+		early: map[reservedNode]bool{}, serving: -1,
+	}
 }
 
 // see adds an event, and judges what there is after it.
@@ -60,7 +65,10 @@ func (s *budgetState) see(e *budgetEvent) {
 			delete(s.nodes, object.Name)
 		}
 	case *machinev1beta1.Machine:
-		s.deleting[object.Name] = object.DeletionTimestamp != nil && !e.gone
+		s.machines[object.Name] = object
+		if e.gone {
+			delete(s.machines, object.Name)
+		}
 	}
 	if s.trail = append(s.trail, s.describe(e)); len(s.trail) > trailLength {
 		s.trail = s.trail[1:]
@@ -96,11 +104,13 @@ func (s *budgetState) judge() {
 	serving := 0
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		node := s.nodes[name]
+		at := reservedNode{name, node.UID}
 		why := s.disruptionOf(node)
 		if why == "" && NodeReady(node) {
 			serving++
 		}
-		if _, reserved := s.reserved[reservedNode{name, node.UID}]; why != "" && !reserved {
+		s.early[at] = why != "" && (s.early[at] || !s.isMember(name))
+		if _, reserved := s.reserved[at]; why != "" && !reserved && !s.early[at] {
 			present = append(present, fmt.Sprintf("Node %s is %s, and has no place in the budget", name, why))
 		}
 	}
@@ -115,10 +125,16 @@ func (s *budgetState) judge() {
 	s.present = present
 }
 
+// isMember reports whether a Node belongs to the NodeGroup: its Machine, if it has one, names it.
+func (s *budgetState) isMember(node string) bool {
+	machine, found := s.machines[node]
+	return !found || machine.Status.NodeRef != nil
+}
+
 // disruptionOf returns how a Node is disrupted; empty if it is not.
 func (s *budgetState) disruptionOf(node *corev1.Node) string {
 	switch {
-	case s.deleting[node.Name]:
+	case s.machines[node.Name] != nil && s.machines[node.Name].DeletionTimestamp != nil:
 		return "deleted with its Machine"
 	case node.Spec.Unschedulable: // also while the machine-config-operator updates it
 		return "cordoned"

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +28,8 @@ func TestBudgetState(t *testing.T) {
 		}
 		return group
 	}
-	deleted := NewMachine("a")
+	joined := NewMachine("a", func(machine *machinev1beta1.Machine) { machine.Status.NodeRef = &corev1.ObjectReference{Name: "a"} })
+	deleted := joined.DeepCopy()
 	deleted.DeletionTimestamp = new(metav1.Now())
 	for name, c := range map[string]struct {
 		objects []client.Object
@@ -40,6 +42,8 @@ func TestBudgetState(t *testing.T) {
 		"another Node of the name: a fault":    {[]client.Object{reserved("a"), node("a", cordoned, withUID("other"))}, []string{"Node a is cordoned"}},
 		"two of two: no fault":                 {[]client.Object{reserved("a", "b")}, nil},
 		"two capabilities of a Node: no fault": {[]client.Object{reserved("a", "a", "b")}, nil},
+		"cordoned before it joins: no fault":   {[]client.Object{NewMachine("a"), node("a", cordoned), joined, node("a", cordoned)}, nil},
+		"cordoned when it has joined: a fault": {[]client.Object{NewMachine("a"), node("a"), joined, node("a", cordoned)}, []string{"Node a is cordoned"}},
 		"three of two: one fault":              {[]client.Object{reserved("a", "b", "c"), node("d")}, []string{"3 Nodes are reserved"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 )
 
 // BudgetWatch watches a NodeGroup, its Nodes and their Machines. It finds Nodes that are disrupted and have no place in the budget, and places beyond
-// the budget. It is for tests in which nobody but Drover, and the machine-config-operator where Drover lets it, disrupts Nodes.
+// the budget. It is for tests in which only Drover disrupts Nodes, and the machine-config-operator where Drover lets it.
 type BudgetWatch struct {
 	World *World
 

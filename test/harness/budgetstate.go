@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/ownership"
+	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
 )
 
 // budgetEvent is a version of a NodeGroup, a Node or a Machine, with the revision that orders all of them.
@@ -35,7 +37,9 @@ type budgetState struct {
 	nodes    map[string]*corev1.Node
 	machines map[string]*machinev1beta1.Machine
 	reserved map[reservedNode][]string
-	// early are the Nodes that have been disrupted since before their Machines named them: then they did not belong to the NodeGroup.
+	// declares reports that the NodeGroup declares metadata, so that a Node that belongs to it has a record.
+	declares bool
+	// early are the Nodes that have been disrupted, or released for an upgrade, since before they belonged to the NodeGroup.
 	early map[reservedNode]bool
 	// faults are those that have been found, present those of the last revision, and trail the last events.
 	faults, present, trail []string
@@ -54,7 +58,7 @@ func newBudgetState(limit int) budgetState {
 func (s *budgetState) see(e *budgetEvent) {
 	switch object := e.object.(type) {
 	case *v1alpha1.NodeGroup:
-		s.reserved = map[reservedNode][]string{}
+		s.reserved, s.declares = map[reservedNode][]string{}, object.Spec.Metadata != nil
 		for _, r := range object.Status.Reservations {
 			at := reservedNode{r.Node, r.UID}
 			s.reserved[at] = append(s.reserved[at], string(r.Capability))
@@ -109,7 +113,8 @@ func (s *budgetState) judge() {
 		if why == "" && NodeReady(node) {
 			serving++
 		}
-		s.early[at] = why != "" && (s.early[at] || !s.isMember(name))
+		_, released := node.Annotations[upgradeplan.AnnotationReleased]
+		s.early[at] = (why != "" || released) && (s.early[at] || !s.isMember(node))
 		if _, reserved := s.reserved[at]; why != "" && !reserved && !s.early[at] {
 			present = append(present, fmt.Sprintf("Node %s is %s, and has no place in the budget", name, why))
 		}
@@ -125,10 +130,11 @@ func (s *budgetState) judge() {
 	s.present = present
 }
 
-// isMember reports whether a Node belongs to the NodeGroup: its Machine, if it has one, names it.
-func (s *budgetState) isMember(node string) bool {
-	machine, found := s.machines[node]
-	return !found || machine.Status.NodeRef != nil
+// isMember reports whether Drover knows that a Node belongs to the NodeGroup: its Machine names it, and it carries a record of what is declared.
+func (s *budgetState) isMember(node *corev1.Node) bool {
+	machine, found := s.machines[node.Name]
+	_, recorded := node.Annotations[ownership.AnnotationGroupRecord]
+	return (!found || machine.Status.NodeRef != nil) && (recorded || !s.declares)
 }
 
 // disruptionOf returns how a Node is disrupted; empty if it is not.

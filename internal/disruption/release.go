@@ -108,6 +108,26 @@ func (b *Budgets) Renew(ctx context.Context, request Request) (bool, error) {
 	return false, nil
 }
 
+// IsReserved reports whether a request has its reservation, or needs none. It is for a controller that has begun without one, since the Node did not
+// belong to a NodeGroup then, or the NodeGroup had no budget.
+func (b *Budgets) IsReserved(ctx context.Context, request Request) (bool, error) {
+	name, err := b.groupOf(ctx, &request)
+	if err != nil || name == "" {
+		return err == nil, err
+	}
+	g := b.group(name)
+	if err := g.lock(ctx); err != nil {
+		return false, err
+	}
+	defer g.unlock()
+	observed, err := b.latest(ctx, g)
+	if err != nil {
+		return false, err
+	}
+	return observed.Spec.Disruption == nil ||
+		slices.ContainsFunc(observed.Status.Reservations, func(r v1alpha1.Reservation) bool { return request.Matches(&r) }), nil
+}
+
 // Finish records that the work of a reservation, if there is one, is over, and that the Node is on its way back. The next process learns that from
 // the object, which is gone by then.
 func (b *Budgets) Finish(ctx context.Context, request Request) error {

@@ -105,6 +105,29 @@ func TestRenew(t *testing.T) {
 	}
 }
 
+func TestIsReserved(t *testing.T) {
+	f := newFixture(t)
+	expect := func(what, node string, want bool) {
+		t.Helper()
+		if got, err := f.budgets.IsReserved(t.Context(), newRequest(node, upgrade)); got != want || err != nil {
+			t.Errorf("%s: %v, error %v", what, got, err)
+		}
+	}
+	expect("without a reservation", "n0", false)
+	expect("without a group", "elsewhere", true)
+	f.reserve(newRequest("n0", upgrade), "")
+	f.requests.Writes = nil
+	expect("with a reservation", "n0", true)
+	expect("with that of another Node", "n1", false)
+	f.wrote(0)
+	f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Disruption = nil })
+	expect("without a budget", "n1", true)
+	f.members.err = errBroken
+	if _, err := f.budgets.IsReserved(t.Context(), newRequest("n0", upgrade)); !errors.Is(err, errBroken) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestWorks(t *testing.T) {
 	f := newFixture(t)
 	f.change(withThreePlaces)

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,27 +18,44 @@ import (
 
 // acquire acquires the lease of a node, and a place in the budget of its NodeGroup before that. waits says why the node has to wait, and for how long
 // at least without an event; zero is for an event. renewal is when the lease has to be renewed.
-func (rc *reconciliation) acquire(ctx context.Context, node *corev1.Node) (renewal time.Duration, waits *wait, err error) {
+func (rc *reconciliation) acquire(ctx context.Context, step *plan.Step) (renewal time.Duration, waits *wait, err error) {
+	node := step.Node.Node
 	renewal, err = rc.Leases.RenewIfHolder(ctx, node)
-	if err != nil || renewal > 0 {
-		return renewal, nil, err // it has begun
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case renewal > 0:
+		if isReserved, err := rc.isReserved(ctx, step); err != nil || isReserved {
+			return renewal, nil, err // it has begun
+		}
+	default:
+		held, err := rc.Leases.HeldByOther(ctx, node.Name)
+		if err != nil || held != nil {
+			return 0, rc.waitForLease(held), err
+		}
 	}
-	held, err := rc.Leases.HeldByOther(ctx, node.Name)
-	if err != nil || held != nil {
-		return 0, rc.waitForLease(held), err
-	}
-	request := rc.requestFor(node)
-	place, err := rc.Budgets.Reserve(ctx, request)
+	place, err := rc.Budgets.Reserve(ctx, rc.requestFor(node))
 	switch {
 	case err != nil:
 		return 0, nil, err
 	case !place.Allowed:
-		return 0, &wait{place.Message, place.After}, nil
+		return renewal, &wait{place.Message, cmp.Or(place.After, renewal)}, nil
+	case renewal > 0:
+		return renewal, nil, nil
 	}
 	if renewal, err = rc.Leases.Acquire(ctx, node); err != nil {
 		return 0, nil, err
 	}
 	return renewal, nil, nil
+}
+
+// isReserved reports whether a node in progress has the place in the budget that its next step needs. A node may have joined its NodeGroup after its
+// Jobs began: that its Machine is one of the group is known only when the Machine names it.
+func (rc *reconciliation) isReserved(ctx context.Context, step *plan.Step) (bool, error) {
+	if step.Release == nil {
+		return true, nil
+	}
+	return rc.Budgets.IsReserved(ctx, rc.requestFor(step.Node.Node))
 }
 
 // wait is why a node has to wait. without an event for it, it is tried again after the delay; zero is never.

@@ -32,7 +32,7 @@ func (rc *reconciliation) applyStep(ctx context.Context, run *plan.Run, step *pl
 		}
 		return resultOf(rc.release(ctx, node))
 	}
-	renewal, waits, err := rc.acquire(ctx, node)
+	renewal, waits, err := rc.acquire(ctx, step)
 	out := resultOf(err)
 	switch {
 	case err != nil:

@@ -102,9 +102,10 @@ func (s *budgetState) describe(e *budgetEvent) string {
 // judge records the faults of the last event that the one before it did not have.
 func (s *budgetState) judge() {
 	var present []string
-	if s.most = max(s.most, len(s.reserved)); len(s.reserved) > s.limit {
-		present = append(present, fmt.Sprintf("%d Nodes are reserved, and the budget is %d: %v", len(s.reserved), s.limit, s.reserved))
+	if ready := s.reservedReady(); len(ready) > s.limit {
+		present = append(present, fmt.Sprintf("%d Nodes that are Ready are reserved, and the budget is %d: %v", len(ready), s.limit, ready))
 	}
+	s.most = max(s.most, len(s.reserved))
 	serving := 0
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
 		node := s.nodes[name]
@@ -128,6 +129,17 @@ func (s *budgetState) judge() {
 		}
 	}
 	s.present = present
+}
+
+// reservedReady returns the names of the Nodes that are reserved and Ready. A Node that is gone keeps its place until there is another one for it.
+func (s *budgetState) reservedReady() (names []string) {
+	for at := range s.reserved {
+		if node := s.nodes[at.name]; node != nil && node.UID == at.uid && NodeReady(node) {
+			names = append(names, at.name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // isMember reports whether Drover knows that a Node belongs to the NodeGroup: its Machine names it, and it carries a record of what is declared.

@@ -44,7 +44,8 @@ func TestBudgetState(t *testing.T) {
 		"two capabilities of a Node: no fault": {[]client.Object{reserved("a", "a", "b")}, nil},
 		"cordoned before it joins: no fault":   {[]client.Object{NewMachine("a"), node("a", cordoned), joined, node("a", cordoned)}, nil},
 		"cordoned when it has joined: a fault": {[]client.Object{NewMachine("a"), node("a"), joined, node("a", cordoned)}, []string{"Node a is cordoned"}},
-		"three of two: one fault":              {[]client.Object{reserved("a", "b", "c"), node("d")}, []string{"3 Nodes are reserved"}},
+		"three of two: one fault":              {[]client.Object{node("a"), node("b"), node("c"), reserved("a", "b", "c"), node("d")}, []string{"3 Nodes that are Ready"}},
+		"three of two, one is gone: no fault":  {[]client.Object{node("a"), node("b"), reserved("a", "b", "c")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newBudgetState(2)

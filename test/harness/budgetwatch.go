@@ -21,8 +21,8 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
-// BudgetWatch watches a NodeGroup, its Nodes and their Machines. It finds Nodes that are disrupted and have no place in the budget, and places beyond
-// the budget. It is for tests in which only Drover disrupts Nodes, and the machine-config-operator where Drover lets it.
+// BudgetWatch watches a NodeGroup, its Nodes and their Machines. It finds Nodes that are disrupted and have no place in the budget, and more Nodes that
+// are Ready and have a place than there are. It is for tests in which only Drover disrupts Nodes, and the machine-config-operator where Drover lets it.
 type BudgetWatch struct {
 	World *World
 

@@ -41,7 +41,9 @@ func TestBudget_JoinedDuringJobs(t *testing.T) {
 	}
 	group := &drover.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}
 	group.Spec.Disruption = &drover.Disruption{}
-	group.Status.Reservations = []drover.Reservation{{Node: "w1", UID: "uid-of-w1", Capability: drover.CapabilityMaintenance, Object: "NodeMaintenance/w1"}}
+	group.Status.Reservations = []drover.Reservation{
+		{Node: "w1", UID: "uid-of-w1", Capability: drover.CapabilityMaintenance, Object: "NodeMaintenance/w1"},
+	}
 	groups := fake.NewClientBuilder().WithScheme(known).WithStatusSubresource(group).WithObjects(group).Build()
 	m := &membership{nodes: []*corev1.Node{newNode("n1", "infra"), newNode("n2", "infra"), newNode("w1", "other")}}
 	f.Budgets = disruption.New(disruption.Options{Reader: groups, Writer: groups, Membership: m, Clock: f.clock})

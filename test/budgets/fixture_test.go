@@ -169,12 +169,12 @@ func (f *fixture) nodes() []corev1.Node {
 }
 
 // deploy replaces the Pods of the round before by ones that tolerate the taint that the Nodes have now, and not the next one.
-func (f *fixture) deploy(round, count int) {
+func (f *fixture) deploy(round int, count int32) {
 	f.Helper()
 	name := fmt.Sprintf("app%d", round)
 	labels := map[string]string{harness.AppLabel: name}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Name, Name: name}, Spec: appsv1.DeploymentSpec{
-		Replicas: new(int32(count)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+		Replicas: &count, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec: corev1.PodSpec{
 				Containers: []corev1.Container{{Name: "workload", Image: "sandbox.invalid/workload"}}, AutomountServiceAccountToken: new(false),
@@ -184,7 +184,7 @@ func (f *fixture) deploy(round, count int) {
 		},
 	}}
 	f.CreateWithCleanup(deployment)
-	f.Running(name, count, true)
+	f.Running(name, int(count), true)
 }
 
 // fail makes the Node of a Machine unhealthy.

@@ -108,16 +108,12 @@ func (s *budgetState) judge() {
 	s.most = max(s.most, len(s.reserved))
 	serving := 0
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
-		node := s.nodes[name]
-		at := reservedNode{name, node.UID}
-		why := s.disruptionOf(node)
-		if why == "" && NodeReady(node) {
+		fault, serves := s.judgeNode(s.nodes[name])
+		if serves {
 			serving++
 		}
-		_, released := node.Annotations[upgradeplan.AnnotationReleased]
-		s.early[at] = (why != "" || released) && (s.early[at] || !s.isMember(node))
-		if _, reserved := s.reserved[at]; why != "" && !reserved && !s.early[at] {
-			present = append(present, fmt.Sprintf("Node %s is %s, and has no place in the budget", name, why))
+		if fault != "" {
+			present = append(present, fault)
 		}
 	}
 	if s.serving < 0 || serving < s.serving {
@@ -129,6 +125,18 @@ func (s *budgetState) judge() {
 		}
 	}
 	s.present = present
+}
+
+// judgeNode returns what is wrong with a Node, and reports whether it serves.
+func (s *budgetState) judgeNode(node *corev1.Node) (fault string, serves bool) {
+	at := reservedNode{node.Name, node.UID}
+	why := s.disruptionOf(node)
+	_, released := node.Annotations[upgradeplan.AnnotationReleased]
+	s.early[at] = (why != "" || released) && (s.early[at] || !s.isMember(node))
+	if _, reserved := s.reserved[at]; why != "" && !reserved && !s.early[at] {
+		fault = fmt.Sprintf("Node %s is %s, and has no place in the budget", node.Name, why)
+	}
+	return fault, why == "" && NodeReady(node)
 }
 
 // reservedReady returns the names of the Nodes that are reserved and Ready. A Node that is gone keeps its place until there is another one for it.

@@ -35,17 +35,23 @@ func TestBudgetState(t *testing.T) {
 		objects []client.Object
 		want    []string
 	}{
-		"reserved before: no fault":            {[]client.Object{reserved("a"), node("a", cordoned), node("a"), reserved()}, nil},
-		"cordoned before: a fault":             {[]client.Object{node("a", cordoned), reserved("a")}, []string{"Node a is cordoned"}},
-		"released before: a fault":             {[]client.Object{reserved("a"), node("a", cordoned), reserved(), node("a")}, []string{"Node a is cordoned"}},
-		"deleted without a place: a fault":     {[]client.Object{node("a"), deleted}, []string{"Node a is deleted"}},
-		"another Node of the name: a fault":    {[]client.Object{reserved("a"), node("a", cordoned, withUID("other"))}, []string{"Node a is cordoned"}},
-		"two of two: no fault":                 {[]client.Object{reserved("a", "b")}, nil},
-		"two capabilities of a Node: no fault": {[]client.Object{reserved("a", "a", "b")}, nil},
-		"cordoned before it joins: no fault":   {[]client.Object{NewMachine("a"), node("a", cordoned), joined, node("a", cordoned)}, nil},
-		"cordoned when it has joined: a fault": {[]client.Object{NewMachine("a"), node("a"), joined, node("a", cordoned)}, []string{"Node a is cordoned"}},
-		"three of two: one fault":              {[]client.Object{node("a"), node("b"), node("c"), reserved("a", "b", "c"), node("d")}, []string{"3 Nodes that are Ready"}},
-		"three of two, one is gone: no fault":  {[]client.Object{node("a"), node("b"), reserved("a", "b", "c")}, nil},
+		"reserved before: no fault":         {[]client.Object{reserved("a"), node("a", cordoned), node("a"), reserved()}, nil},
+		"cordoned before: a fault":          {[]client.Object{node("a", cordoned), reserved("a")}, []string{"Node a is cordoned"}},
+		"released before: a fault":          {[]client.Object{reserved("a"), node("a", cordoned), reserved(), node("a")}, []string{"Node a is cordoned"}},
+		"deleted without a place: a fault":  {[]client.Object{node("a"), deleted}, []string{"Node a is deleted"}},
+		"another Node of the name: a fault": {[]client.Object{reserved("a"), node("a", cordoned, withUID("other"))}, []string{"Node a is cordoned"}},
+		"cordoned before it joins: no fault": {
+			[]client.Object{NewMachine("a"), node("a", cordoned), joined, node("a", cordoned)}, nil,
+		},
+		"cordoned when it has joined: a fault": {
+			[]client.Object{NewMachine("a"), node("a"), joined, node("a", cordoned)}, []string{"Node a is cordoned"},
+		},
+		"two of two: no fault":                 {[]client.Object{node("a"), node("b"), reserved("a", "b")}, nil},
+		"two capabilities of a Node: no fault": {[]client.Object{node("a"), node("b"), reserved("a", "a", "b")}, nil},
+		"three of two: one fault": {
+			[]client.Object{node("a"), node("b"), node("c"), reserved("a", "b", "c"), node("d")}, []string{"3 Nodes that are Ready"},
+		},
+		"three of two, one is gone: no fault": {[]client.Object{node("a"), node("b"), reserved("a", "b", "c")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newBudgetState(2)

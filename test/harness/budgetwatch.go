@@ -21,8 +21,9 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
-// BudgetWatch watches a NodeGroup, its Nodes and their Machines. It finds Nodes that are disrupted and have no place in the budget, and more Nodes that
-// are Ready and have a place than there are. It is for tests in which only Drover disrupts Nodes, and the machine-config-operator where Drover lets it.
+// BudgetWatch watches a NodeGroup, its Nodes and their Machines. It finds Nodes that are disrupted and have no place in the budget, and more Nodes
+// that are Ready and have a place than there are. It is for tests in which only Drover disrupts Nodes, and the machine-config-operator where Drover
+// lets it.
 type BudgetWatch struct {
 	World *World
 
@@ -34,8 +35,8 @@ type BudgetWatch struct {
 	state           budgetState
 }
 
-// WatchBudget begins to watch a NodeGroup with a budget of so many Nodes. The names of its Nodes, which are those of their Machines, begin with one of
-// some prefixes.
+// WatchBudget begins to watch a NodeGroup with a budget of so many Nodes. The names of its Nodes, which are those of their Machines, begin with one
+// of some prefixes.
 func (w *World) WatchBudget(group string, limit int, prefixes ...string) *BudgetWatch {
 	w.Helper()
 	watcher, err := client.NewWithWatch(w.Cluster.Admin(), client.Options{Scheme: w.Client.Scheme()})

@@ -349,8 +349,8 @@ func TestReplacement_Crash(t *testing.T) {
 	}
 }
 
-// crashReplacement replaces three Machines within a budget of one with an operator that is killed at a point, and another one after it. It returns how
-// many writes there were.
+// crashReplacement replaces three Machines within a budget of one with an operator that is killed at a point, and another one after it. It returns
+// how many writes there were.
 func crashReplacement(t *testing.T, name string, point harness.CrashPoint) int {
 	t.Helper()
 	w := prepared(t)

@@ -121,8 +121,8 @@ func TestGuard_Withdrawn(t *testing.T) {
 	s.Running("app", 2, false)
 }
 
-// TestGuard_NextOperator: an operator that finds a guard which its predecessor has begun, and no Pods any more, sets the taint, and releases the lease
-// and the reservation.
+// TestGuard_NextOperator: an operator that finds a guard which its predecessor has begun, and no Pods any more, sets the taint, and releases the
+// lease and the reservation.
 func TestGuard_NextOperator(t *testing.T) {
 	s := alone(t)
 	node := s.AddNode()

@@ -98,11 +98,11 @@ func TestRollout_StopsWhenPodsArePending(t *testing.T) {
 	}
 	f.eventuallyCondition("pending", v1alpha1.ConditionBlocked, metav1.ConditionTrue, plan.ReasonPodsPending)
 	f.AwaitEvent("NodeGroup", "pending", "RolloutStopped", "default/pending-web")
-	output, code := f.drover("rollout", "status", "nodegroup/pending")
+	output, code := f.Plugin("rollout", "status", "nodegroup/pending")
 	if code == 0 {
 		t.Errorf("rollout status says %q", output)
 	}
-	if output, code = f.drover("rollout", "resume", "nodegroup/pending"); code != 0 {
+	if output, code = f.Plugin("rollout", "resume", "nodegroup/pending"); code != 0 {
 		t.Fatal(output)
 	}
 	f.update("pending", func(spec *v1alpha1.NodeGroupSpec) { spec.Rollout.Pause = nil })

@@ -82,7 +82,8 @@ var reservedKinds = []reservedKind{
 	{upgrade.Name, mutex.GroupVersion.WithKind("MutexRunConfig")},
 }
 
-// exists reports whether the object of a reservation exists, and a Machine whether it is still being deleted or remediated.
+// exists reports whether the object of a reservation exists, of a Machine whether it is still being deleted or remediated, and of a run whether it
+// still works on the Node.
 func (o *reservedFor) exists(ctx context.Context, reservation *v1alpha1.Reservation) (bool, error) {
 	kind, name, _ := strings.Cut(reservation.Object, "/")
 	namespace, name, namespaced := strings.Cut(name, "/")
@@ -90,7 +91,7 @@ func (o *reservedFor) exists(ctx context.Context, reservation *v1alpha1.Reservat
 		namespace, name = "", namespace
 	}
 	if reservation.Capability == v1alpha1.CapabilityMetadata {
-		return o.isGuarded(ctx, reservation.Node)
+		return o.isLeased(ctx, reservation.Node, nodes.Holder)
 	}
 	for _, reserved := range reservedKinds {
 		if reserved.kind.Kind != kind || !settings.Enabled(o.controllers, reserved.capability) {
@@ -102,6 +103,9 @@ func (o *reservedFor) exists(ctx context.Context, reservation *v1alpha1.Reservat
 			return false, fmt.Errorf("looking for %s: %w", reservation.Object, err)
 		case found != nil && kind == "Machine":
 			return o.isDisrupted(ctx, found, reservation)
+		case found != nil && kind == "MutexRunConfig":
+			// The run stays when the work on the Node is over, which only the process knows that was the leader then.
+			return o.isLeased(ctx, reservation.Node, upgrade.Holder)
 		case found != nil:
 			return true, nil
 		}
@@ -123,14 +127,15 @@ func (o *reservedFor) find(ctx context.Context, kind schema.GroupVersionKind, na
 	return &list.Items[0], nil
 }
 
-// isGuarded reports whether the controller of NodeGroups has the lease of a Node, as it has while it evicts Pods for a taint.
-func (o *reservedFor) isGuarded(ctx context.Context, node string) (bool, error) {
+// isLeased reports whether a holder has the lease of a Node: the controller of NodeGroups has it while it evicts Pods for a taint, that of upgrades
+// while a run works on the Node.
+func (o *reservedFor) isLeased(ctx context.Context, node, holder string) (bool, error) {
 	leases := &coordinationv1.LeaseList{}
 	err := o.live.List(ctx, leases, client.InNamespace(nodelease.Namespace()), client.MatchingFields{metav1.ObjectNameField: nodelease.Name(node)})
 	if err != nil {
 		return false, fmt.Errorf("reading the lease of Node %s: %w", node, err)
 	}
-	return slices.ContainsFunc(leases.Items, func(lease coordinationv1.Lease) bool { return nodelease.HolderOf(&lease) == nodes.Holder }), nil
+	return slices.ContainsFunc(leases.Items, func(lease coordinationv1.Lease) bool { return nodelease.HolderOf(&lease) == holder }), nil
 }
 
 // isDisrupted reports whether a Machine is being deleted or remediated: who remediates from outside leaves an annotation, or an unhealthy Node.

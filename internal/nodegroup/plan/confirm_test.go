@@ -11,6 +11,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // loses has every Node lose a label.
@@ -55,12 +56,15 @@ func TestDecide_NeedsConfirm(t *testing.T) {
 		confirmed string
 		want      string
 	}{
-		"nothing is lost":        {nil, "", ""},
-		"nothing requires":       {&Uses{}, "", ""},
-		"required":               {found, "", `these require Nodes as they are: PersistentVolume pv1, Pod shop/db; if that may be, set`},
-		"confirmed":              {found, "rack", ""},
-		"another confirmed":      {found, "disk", `to "disk,rack"`},
-		"unknown":                {&Uses{Err: errors.New("forbidden")}, "", `what requires it is unknown: forbidden; if that may be`},
+		"nothing is lost":   {nil, "", ""},
+		"nothing requires":  {&Uses{}, "", ""},
+		"required":          {found, "", `these require Nodes as they are: PersistentVolume pv1, Pod shop/db; if that may be, set`},
+		"confirmed":         {found, "rack", ""},
+		"another confirmed": {found, "disk", `to "disk,rack"`},
+		"unknown":           {&Uses{Err: errors.New("forbidden")}, "", `what requires it is unknown: forbidden; if that may be`},
+		"a very long list": {
+			found, strings.Repeat("x", 20<<10), "these require Nodes as they are",
+		},
 		"unknown, but confirmed": {&Uses{Err: errors.New("forbidden")}, " rack ", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,6 +82,9 @@ func TestDecide_NeedsConfirm(t *testing.T) {
 				return
 			}
 			stopped := d.Phase == v1alpha1.PhaseStopped && blocked.Reason == ReasonNeedsConfirm
+			if len(blocked.Message) > status.MaxMessage {
+				t.Errorf("the message has %d bytes", len(blocked.Message))
+			}
 			if !strings.Contains(blocked.Message, c.want) || !stopped || d.Admitted.Len() != 0 {
 				t.Errorf("%+v", d)
 			}

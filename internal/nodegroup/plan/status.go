@@ -12,6 +12,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // Condition is a condition without its times.
@@ -23,11 +24,11 @@ type Condition struct {
 }
 
 func isTrue(kind, reason, format string, args ...any) Condition {
-	return Condition{kind, metav1.ConditionTrue, reason, fmt.Sprintf(format, args...)}
+	return Condition{kind, metav1.ConditionTrue, reason, status.Shorten(fmt.Sprintf(format, args...), status.MaxMessage)}
 }
 
 func isFalse(kind, reason, format string, args ...any) Condition {
-	return Condition{kind, metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
+	return Condition{kind, metav1.ConditionFalse, reason, status.Shorten(fmt.Sprintf(format, args...), status.MaxMessage)}
 }
 
 func timestamp(now time.Time) *metav1.Time { return &metav1.Time{Time: now.Truncate(time.Second)} }

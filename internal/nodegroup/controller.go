@@ -29,8 +29,12 @@ const Name = "node-groups"
 // FieldOwner is the field manager of every write.
 const FieldOwner = client.FieldOwner("drover-node-groups")
 
-// minInterval is the least time between two reconciliations of a group because of its Nodes, and so between two writes of its status.
-const minInterval = time.Second
+// minInterval is the least time between two reconciliations of a group because of its Nodes, and so between two writes of its status. A group that
+// takes long to reconcile, since it has many Nodes, waits longer: at most a fifth of the time goes to it, up to maxInterval.
+const (
+	minInterval = time.Second
+	maxInterval = 5 * time.Second
+)
 
 // workers is how many groups are reconciled at once: one of them may wait for lists of Pods.
 const workers = 4
@@ -80,8 +84,9 @@ type Reconciler struct {
 
 // groupState is what is known of a group between two reconciliations.
 type groupState struct {
-	// reconciled is when the group was last reconciled.
+	// reconciled is when the group was last reconciled, and interval how long after that the next time is.
 	reconciled time.Time
+	interval   time.Duration
 	history    historyState
 	places     places
 	lookups    lookups
@@ -141,13 +146,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	}
 	state := r.states.Get(key, observed.group.UID)
-	if wait := minInterval - now.Sub(state.reconciled); wait > 0 && wait <= minInterval {
+	if wait := state.interval - now.Sub(state.reconciled); wait > 0 && wait <= state.interval {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	state.reconciled = now
+	state.reconciled, state.interval = now, minInterval
 	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: now, state: state}
 	requeue, err := rc.run(ctx)
+	state.interval = intervalAfter(r.Clock.Since(now))
 	return r.conflicts.Result(key, requeue, err)
+}
+
+// intervalAfter returns how long a group is left alone after the beginning of a reconciliation.
+func intervalAfter(took time.Duration) time.Duration {
+	return min(max(minInterval, 5*took), maxInterval)
 }
 
 // run observes the budget, plans, applies, and ends reservations last.

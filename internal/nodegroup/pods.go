@@ -27,13 +27,18 @@ const (
 // nodesByName is how many Nodes are asked for their Pods one after another; for more, all Pods of the cluster are read.
 const nodesByName = 50
 
+// pageSize is how many objects are read at once, and maxPending how many unschedulable Pods are looked at.
+const pageSize, maxPending = 50, 200
+
 // lookups is what was read last for a roll-out.
 type lookups struct {
 	revision          string
 	usesAt, pendingAt time.Time
 	uses              *plan.Uses
-	// unschedulable are Pods that have no Node; what counts of them depends on when the roll-out was resumed.
+	// unschedulable are Pods that have no Node, and pending the names of those of them that count since a time.
 	unschedulable []*corev1.Pod
+	pending       []string
+	pendingSince  time.Time
 }
 
 // observePods adds to the input what requires labels that go, and the Pods that are unschedulable.
@@ -69,16 +74,19 @@ func (rc *reconciliation) observePending(ctx context.Context, in *plan.Input, kn
 	if rc.now.Sub(known.pendingAt) >= recheckPending {
 		var pods []*corev1.Pod
 		err := each(ctx, rc.API, &corev1.PodList{}, fields.OneTermEqualSelector("spec.nodeName", ""), func(pod *corev1.Pod) {
-			if plan.IsUnschedulable(pod) {
-				pods = append(pods, pod)
+			if len(pods) < maxPending && plan.IsUnschedulable(pod) {
+				pods = append(pods, plan.TrimPod(pod))
 			}
 		})
 		if err != nil {
 			return fmt.Errorf("counting Pods for spec.rollout.stopWhen.pendingPods: %w", err)
 		}
-		known.unschedulable, known.pendingAt = pods, rc.now
+		known.unschedulable, known.pendingAt, known.pendingSince = pods, rc.now, time.Time{}
 	}
-	in.PendingPods = in.Pending(known.unschedulable, rc.members())
+	if since := in.Since(); !since.Equal(known.pendingSince) {
+		known.pending, known.pendingSince = in.Pending(known.unschedulable, rc.members()), since
+	}
+	in.PendingPods = known.pending
 	return nil
 }
 
@@ -91,7 +99,7 @@ func (rc *reconciliation) usesOf(ctx context.Context, changes []plan.LabelChange
 	var pods []*corev1.Pod
 	keep := func(pod *corev1.Pod) {
 		if nodes.Has(pod.Spec.NodeName) && plan.RequiresLabels(pod) {
-			pods = append(pods, pod)
+			pods = append(pods, plan.TrimPod(pod))
 		}
 	}
 	selectors := []fields.Selector{fields.Everything()}
@@ -124,7 +132,10 @@ func each[T client.Object](ctx context.Context, api client.Reader, list client.O
 		}
 		return next, api.List(ctx, next, &client.ListOptions{Limit: options.Limit, Continue: options.Continue, FieldSelector: selector})
 	}
-	return pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
+	// Pods are of any size up to that of a request, and any tenant can create them.
+	lister := pager.New(page)
+	lister.PageSize, lister.PageBufferSize, lister.FullListIfExpired = pageSize, 0, false
+	return lister.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
 		if object, ok := item.(T); ok {
 			visit(object)
 		}

@@ -297,7 +297,7 @@ func (in *Input) nodeOver(node *Node, settings *v1alpha1.Rollout) (over bool, at
 
 // becameNotReady reports whether a Node has become NotReady since the roll-out began, or was resumed.
 func (in *Input) becameNotReady(node *Node) bool {
-	since := in.since()
+	since := in.Since()
 	return !node.Ready && !node.Leaving && !since.IsZero() && node.ReadyChange.After(since)
 }
 

@@ -30,7 +30,7 @@ func (in *Input) isStopped() bool {
 // Node: they tolerate its taints and match its labels, except for those that the group declares or has declared, and for the taints of Kubernetes
 // itself. What a Node has left of CPU and memory does not count.
 func (in *Input) Pending(pods []*corev1.Pod, nodes []*corev1.Node) (names []string) {
-	since := in.since()
+	since := in.Since()
 	if since.IsZero() {
 		return nil
 	}
@@ -40,6 +40,9 @@ func (in *Input) Pending(pods []*corev1.Pod, nodes []*corev1.Node) (names []stri
 			continue
 		}
 		requirements := withoutKeys(podRequirements(pod), ignored[ownership.Label])
+		if expressions(requirements) > maxExpressions {
+			continue
+		}
 		if slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return fits(pod, requirements, node, ignored[ownership.Taint]) }) {
 			names = append(names, pod.Namespace+"/"+pod.Name)
 		}
@@ -59,6 +62,31 @@ func (in *Input) managed() map[ownership.Kind]map[string]bool {
 		}
 	}
 	return managed
+}
+
+// maxExpressions is how many requirements of a Pod are looked at; one with more counts as one that fits no Node.
+const maxExpressions = 50
+
+// TrimPod returns a copy of a Pod with what LabelUses and Pending read.
+func TrimPod(pod *corev1.Pod) *corev1.Pod {
+	trimmed := &corev1.Pod{}
+	trimmed.Namespace, trimmed.Name, trimmed.DeletionTimestamp = pod.Namespace, pod.Name, pod.DeletionTimestamp
+	trimmed.Spec.NodeName, trimmed.Spec.NodeSelector, trimmed.Spec.Tolerations = pod.Spec.NodeName, pod.Spec.NodeSelector, pod.Spec.Tolerations
+	if affinity := pod.Spec.Affinity; affinity != nil {
+		trimmed.Spec.Affinity = &corev1.Affinity{NodeAffinity: affinity.NodeAffinity}
+	}
+	trimmed.Status.Phase, trimmed.Status.Conditions = pod.Status.Phase, pod.Status.Conditions
+	return trimmed
+}
+
+// expressions returns how many expressions requirements have.
+func expressions(requirements []requirement) (count int) {
+	for _, r := range requirements {
+		for i := range r {
+			count += 1 + len(r[i].MatchExpressions) + len(r[i].MatchFields)
+		}
+	}
+	return count
 }
 
 // IsUnschedulable reports whether the scheduler has found no Node for a Pod.

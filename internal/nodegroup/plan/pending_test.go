@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,7 @@ func TestPending(t *testing.T) {
 		"since less than two minutes":   {tolerant(unschedulable(podWith(), begun.Add(time.Minute))), false},
 		"has a Node":                    {changedPod(tolerant(unschedulable(podWith(), begun)), func(p *corev1.Pod) { p.Spec.NodeName = "n1" }), false},
 		"the scheduler has not looked":  {changedPod(tolerant(podWith()), func(p *corev1.Pod) { p.Spec.NodeName = "" }), false},
+		"requires too much":             {tolerant(unschedulable(podWith(slices.Repeat([]corev1.NodeSelectorTerm{term("tier In gold")}, 100)...), begun)), false},
 		"is gated":                      {gated, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
-// since returns when the roll-out began or was resumed; zero before it has begun.
-func (in *Input) since() time.Time {
+// Since returns when the roll-out began or was resumed; zero before it has begun.
+func (in *Input) Since() time.Time {
 	status := in.Group.Status.Rollout
 	if status == nil || status.Revision != in.Declaration.Revision || status.StartTime == nil {
 		return time.Time{}

@@ -68,7 +68,7 @@ func (rc *reconciliation) carryOut(ctx context.Context, decision *plan.Decision,
 			left++
 		}
 	}
-	for _, uid := range decision.Mark[:min(left, len(decision.Mark))] {
+	for _, uid := range decision.Mark[:max(0, min(left, len(decision.Mark)))] {
 		if err := rc.annotate(ctx, rc.machines[uid], machineapi.ReplacingAnnotation, "true"); err != nil {
 			return err
 		}

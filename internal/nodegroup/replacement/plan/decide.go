@@ -99,7 +99,10 @@ func Decide(in *Input) Decision {
 	replicas := 0
 	for i := range in.Sets {
 		d.sets = append(d.sets, d.newTally(in.Sets[i]))
-		replicas += in.Sets[i].Replicas
+		// What a MachineSet declares that is paused, or less than zero, must not change the limits of the others.
+		if !in.Sets[i].Paused {
+			replicas += max(0, in.Sets[i].Replicas)
+		}
 	}
 	d.maxSurge, d.maxInFlight = scaled(d.settings.MaxSurge, replicas), max(1, scaled(d.settings.MaxInFlight, replicas))
 	d.decide()

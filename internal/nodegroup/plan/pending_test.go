@@ -32,6 +32,7 @@ func TestPending(t *testing.T) {
 		pod.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
 		return pod
 	}
+	many := slices.Repeat([]corev1.NodeSelectorTerm{term("tier In gold")}, 100)
 	gated := tolerant(unschedulable(podWith(), begun))
 	gated.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
 	for name, c := range map[string]struct {
@@ -49,7 +50,7 @@ func TestPending(t *testing.T) {
 		"since less than two minutes":   {tolerant(unschedulable(podWith(), begun.Add(time.Minute))), false},
 		"has a Node":                    {changedPod(tolerant(unschedulable(podWith(), begun)), func(p *corev1.Pod) { p.Spec.NodeName = "n1" }), false},
 		"the scheduler has not looked":  {changedPod(tolerant(podWith()), func(p *corev1.Pod) { p.Spec.NodeName = "" }), false},
-		"requires too much":             {tolerant(unschedulable(podWith(slices.Repeat([]corev1.NodeSelectorTerm{term("tier In gold")}, 100)...), begun)), false},
+		"requires too much":             {tolerant(unschedulable(podWith(many...), begun)), false},
 		"is gated":                      {gated, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,14 @@ type place struct {
 
 // capabilities are some of the capabilities: bit 1<<i is that of the capability order[i].
 type capabilities uint8
+
+// recorded returns how many reservations there are: a Node has one for each capability.
+func (t *tally) recorded() (count int) {
+	for _, by := range t.reserved {
+		count += bits.OnesCount(uint(by))
+	}
+	return count
+}
 
 func bit(capability v1alpha1.Capability) capabilities {
 	return 1 << max(slices.Index(order, capability), 0)

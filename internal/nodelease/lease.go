@@ -213,6 +213,12 @@ func (l *Leases) HeldByOther(ctx context.Context, node string) (*AlreadyHeldErro
 	return &AlreadyHeldError{Node: node, Holder: HolderOf(lease), Until: expiry(lease.Spec)}, nil
 }
 
+// IsHolder reports whether the lease of a node names this holder, also one that has expired.
+func (l *Leases) IsHolder(ctx context.Context, node string) (bool, error) {
+	lease, err := l.get(ctx, node)
+	return err == nil && lease != nil && HolderOf(lease) == l.Holder, err
+}
+
 // ReleaseIfHolder is Release for a caller that may never have acquired the lease: it does not touch a lease without a holder either.
 func (l *Leases) ReleaseIfHolder(ctx context.Context, node string) error {
 	lease, err := l.get(ctx, node)

@@ -74,7 +74,7 @@ func (rc *reconciliation) mayWrite(decision *metadataplan.GroupDecision) bool {
 		return false
 	}
 	return decision.Drift || rc.isNewNode(decision) || rc.Admissions.admits(rc.Group, rc.Node.Name) ||
-		len(decision.Guarded) > 0 && metadataplan.IsAnnounced(rc.Node, decision.Guarded)
+		len(decision.Guarded) > 0 && rc.begun
 }
 
 // isNewNode reports whether the Node has just registered and has nothing of a group yet. Such a Node does not wait behind a roll-out.

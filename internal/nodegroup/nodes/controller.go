@@ -102,13 +102,15 @@ func Run(ctx context.Context, cache ctrlcache.Cache, dependencies Dependencies, 
 	return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "node", Workers: options.Workers}, r.sources(cache)...)
 }
 
-// reconciliation is what one reconciliation of a Node works on. It does not change.
+// reconciliation is what one reconciliation of a Node works on. Only decide sets begun.
 type reconciliation struct {
 	*Reconciler
 	*observation
 	key   types.NamespacedName
 	state *nodeState
 	now   time.Time
+	// begun reports that Pods are leaving, or have left, for a guarded taint.
+	begun bool
 }
 
 // outcome is what has come of applying a decision.
@@ -166,6 +168,9 @@ func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.Gro
 	if len(guarded) == 0 {
 		rc.Admissions.setHeld(rc.Node.Name, "")
 		return decision, requeue, rc.endGuard(ctx)
+	}
+	if rc.begun, err = rc.hasBegun(ctx, guarded); err != nil {
+		return decision, requeue, err
 	}
 	if !rc.mayWrite(&decision) {
 		return decision, requeue, nil

@@ -66,11 +66,10 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 	case len(report.Remaining) == 0:
 		return rc.verify(ctx, taints)
 	}
-	isAnnounced := metadataplan.IsAnnounced(rc.Node, ids)
-	if !isAnnounced && !rc.Admissions.admits(rc.Group, rc.Node.Name) {
+	if !rc.begun && !rc.Admissions.admits(rc.Group, rc.Node.Name) {
 		return verdict{waits: true}, nil // also a new Node, which has Pods already
 	}
-	if held := cmp.Or(neverLeaves(&report), rc.exceeds(len(report.Remaining))); held != "" && !isAnnounced {
+	if held := cmp.Or(neverLeaves(&report), rc.exceeds(len(report.Remaining))); held != "" && !rc.begun {
 		return verdict{held: held}, nil // what has begun goes on
 	}
 	since, v, err := rc.acquire(ctx)
@@ -78,11 +77,20 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 		return v, err
 	}
 	v.guard = metadataplan.GuardAnnounced
-	if !isAnnounced {
+	if !metadataplan.IsAnnounced(rc.Node, ids) {
 		v.requeue.In(controller.CatchUp)
 		return v, nil
 	}
 	return rc.drain(ctx, since, taints, options, v)
+}
+
+// hasBegun reports whether the guard has begun: the taints are announced, and Drover has the lease of the Node, which it acquires before. A taint of
+// the same key with the effect NoSchedule may be of anybody else, or declared beside the guarded one.
+func (rc *reconciliation) hasBegun(ctx context.Context, ids []string) (bool, error) {
+	if rc.Guard == nil || !metadataplan.IsAnnounced(rc.Node, ids) {
+		return false, nil
+	}
+	return rc.Guard.Leases.IsHolder(ctx, rc.Node.Name)
 }
 
 // drainOptions are those of the drain of Pods that do not tolerate some taints.

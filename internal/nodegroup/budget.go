@@ -2,11 +2,14 @@ package nodegroup
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
@@ -84,7 +87,10 @@ func (rc *reconciliation) endReservations(ctx context.Context, in *plan.Input, r
 	}
 	rc.state.places.since, rc.state.places.found = known.since, known.found
 	pace := plan.PaceOf(in)
-	successors, missing := rc.successors(pace.MinReady, plan.OldestGone(works))
+	successors, missing, err := rc.successors(ctx, pace.MinReady, plan.OldestGone(works))
+	if err != nil {
+		return err
+	}
 	rc.state.places.successors.Match(works, successors, missing)
 	ended, wake := plan.EndReservations(works, pace, rc.now)
 	if len(works) > len(ended) {
@@ -148,9 +154,12 @@ func (rc *reconciliation) hasSign(node *corev1.Node) bool {
 
 // successors returns the available Nodes of the group, and how many the MachineSets of the group still want: those that were there before since count
 // whether they are available or not. It is less than zero where no MachineSet is known.
-func (rc *reconciliation) successors(minReady time.Duration, since time.Time) (nodes []plan.Successor, missing int) {
+func (rc *reconciliation) successors(ctx context.Context, minReady time.Duration, since time.Time) (nodes []plan.Successor, missing int, err error) {
 	missing = -1
-	wanted := map[types.UID]int{}
+	wanted, err := rc.replicas(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
 	for i := range rc.nodes {
 		assignment := &rc.nodes[i]
 		if !rc.isMember(assignment) {
@@ -177,5 +186,26 @@ func (rc *reconciliation) successors(minReady time.Duration, since time.Time) (n
 	for _, count := range wanted {
 		missing += max(0, count)
 	}
-	return nodes, missing
+	return nodes, missing, nil
+}
+
+// replicas returns how many Nodes the MachineSets of the group want, also those that have none at the moment. It is empty for a group that selects
+// Nodes in another way.
+func (rc *reconciliation) replicas(ctx context.Context) (map[types.UID]int, error) {
+	wanted := map[types.UID]int{}
+	if rc.group.Spec.Nodes.MachineSets == nil || !rc.options.Machines() {
+		return wanted, nil
+	}
+	var sets machinev1beta1.MachineSetList
+	if err := rc.Cache.List(ctx, &sets, client.InNamespace(rc.group.Spec.Nodes.MachineSets.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing MachineSets: %w", err)
+	}
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		of := members.OfSet(rc.groups, set)
+		if of != nil && of.UID == rc.group.UID && set.DeletionTimestamp == nil && set.Spec.Replicas != nil {
+			wanted[set.UID] = int(*set.Spec.Replicas)
+		}
+	}
+	return wanted, nil
 }

@@ -14,6 +14,8 @@ import (
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
 type observation struct {
 	group *members.Group
+	// groups are all of them.
+	groups []*members.Group
 	// nodes are those that the group selects, and those whose record names it.
 	nodes []members.Assignment
 }
@@ -29,7 +31,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 			continue
 		}
 		found, err := r.Finder.Nodes(ctx, groups, group.UID)
-		return &observation{group: group, nodes: found}, err
+		return &observation{group: group, groups: groups, nodes: found}, err
 	}
 	return nil, nil
 }

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -68,8 +70,8 @@ type Provider struct {
 	Name string
 	// Kinds are the kinds of spec.providerSpec.value that it serves, whatever their versions.
 	Kinds []schema.GroupKind
-	// OnRequest is set by a provider that --providers has to name before it serves Machines: one for tests, whose Machines have what no
-	// author of a Machine should be able to ask for on a cluster that is used.
+	// OnRequest is set by a provider that --providers has to name before it serves Machines: one whose permissions are not part of every
+	// installation, or one for tests, whose Machines have what no author of a Machine should be able to ask for on a cluster that is used.
 	OnRequest bool
 	// New makes its actuator. It is called once, before Drover starts to work.
 	New func(environment Environment) (Actuator, error)
@@ -88,4 +90,13 @@ type Environment struct {
 	Options map[string]string
 	// Live reads any kind from the API server.
 	Live client.Reader
+	// Metrics takes the provider's own metrics; nil for none.
+	Metrics prometheus.Registerer
+}
+
+// Runner is implemented by an actuator that works in the background, too.
+type Runner interface {
+	// Run is called once, and ends with its context, which ends when Drover stops to serve Machines. changed has Drover look at a Machine soon:
+	// something about its instance has changed that no event in the cluster shows.
+	Run(ctx context.Context, changed func(machine types.NamespacedName)) error
 }

@@ -24,6 +24,9 @@ type Subject struct {
 	Machine func(t *testing.T, name string) *machinev1beta1.Machine
 	// Invalid returns one that can never become an instance; nil when there is no such thing.
 	Invalid func(t *testing.T, name string) *machinev1beta1.Machine
+	// Sized is a Machine whose capacity is known, and Capacity that capacity; nil where the provider knows no capacities.
+	Sized    func(t *testing.T) *machinev1beta1.Machine
+	Capacity *provider.Capacity
 	// Lose takes the instance of a Machine away behind the provider's back; nil when the test cannot.
 	Lose func(t *testing.T, machine *machinev1beta1.Machine)
 	// Count says how many instances there are of a Machine; nil when the test cannot.
@@ -48,6 +51,7 @@ func Run(t *testing.T, s Subject) {
 		"what can never be is said to be so": invalid,
 		"the Machine is not changed":         unchanged,
 		"a call ends with its context":       canceled,
+		"the capacity is that of the Node":   capacity,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
@@ -113,7 +117,7 @@ func (s *Subject) wait(t *testing.T, what string, condition func() error) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("waiting for %s: %v", what, err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -146,6 +147,16 @@ func TestConformance(t *testing.T) {
 		Actuator: s,
 		Machine:  func(_ *testing.T, name string) *machinev1beta1.Machine { return s.machine(name, "") },
 		Invalid:  func(_ *testing.T, name string) *machinev1beta1.Machine { return s.machine(name, `{"image":"another"}`) },
+		Sized: func(_ *testing.T) *machinev1beta1.Machine {
+			return s.machine("sized", `{"numCores":4,"labels":{"example.com/a":"b"},"taints":[{"key":"kubemark","effect":"NoSchedule"}]}`)
+		},
+		Capacity: &provider.Capacity{
+			Resources: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("3840Mi"), corev1.ResourcePods: resource.MustParse("110"),
+			},
+			Labels: map[string]string{corev1.LabelOSStable: "linux", "example.com/a": "b"},
+			Taints: []corev1.Taint{{Key: "kubemark", Effect: corev1.TaintEffectNoSchedule}},
+		},
 		Lose: func(t *testing.T, machine *machinev1beta1.Machine) {
 			if err := s.server.CoreV1().Pods(namespace).Delete(t.Context(), machine.Name, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)

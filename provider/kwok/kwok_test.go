@@ -9,6 +9,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +43,26 @@ func TestConformance(t *testing.T) {
 			machine := machineOf(t, name, ProviderSpec{})
 			machine.Spec.ProviderSpec.Value.Raw = []byte(`{"bootDelai":"1s"}`)
 			return machine
+		},
+		Sized: func(t *testing.T) *machinev1beta1.Machine {
+			return machineOf(t, "sized", ProviderSpec{
+				Capacity: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), "nvidia.com/gpu": resource.MustParse("2"),
+				},
+				InstanceType: "medium", Zone: "zone-a", Labels: map[string]string{"example.com/a": "b"},
+				Taints: []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}},
+			})
+		},
+		Capacity: &provider.Capacity{
+			Resources: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), "nvidia.com/gpu": resource.MustParse("2"),
+			},
+			GPU: provider.GPU{Type: "nvidia.com/gpu", Count: 2},
+			Labels: map[string]string{
+				corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", corev1.LabelInstanceTypeStable: "medium",
+				corev1.LabelTopologyZone: "zone-a", "example.com/a": "b",
+			},
+			Taints: []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}},
 		},
 		Lose: func(t *testing.T, machine *machinev1beta1.Machine) {
 			vanishes := ProviderSpec{Failure: Failure{VanishesAfter: metav1.Duration{Duration: time.Nanosecond}}}

@@ -47,24 +47,14 @@ func defaultCapacity() corev1.ResourceList {
 // nodeOf is the Node as its kubelet would register it, ready from the start.
 func nodeOf(machine *machinev1beta1.Machine, spec *ProviderSpec, now metav1.Time) *corev1.Node {
 	labels := map[string]string{
-		corev1.LabelHostname: machine.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+		corev1.LabelHostname: machine.Name,
 		// Without these two kube-controller-manager would add them, in two requests for each Node.
 		"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64",
 	}
-	for key, value := range map[string]string{
-		corev1.LabelInstanceTypeStable: spec.InstanceType, corev1.LabelTopologyRegion: spec.Region, corev1.LabelTopologyZone: spec.Zone,
-	} {
-		if value != "" {
-			labels[key] = value
-		}
-	}
-	maps.Copy(labels, spec.Labels)
+	maps.Copy(labels, spec.labels())
 	annotations := map[string]string{annotationFake: "fake", AnnotationInstance: string(machine.UID)}
 	maps.Copy(annotations, spec.Annotations)
-	capacity := spec.Capacity
-	if len(capacity) == 0 {
-		capacity = defaultCapacity()
-	}
+	capacity := spec.capacity()
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: machine.Name, Labels: labels, Annotations: annotations},
 		Spec:       corev1.NodeSpec{ProviderID: ProviderID(machine), Taints: spec.Taints},

@@ -1,0 +1,475 @@
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	vim "github.com/vmware/govmomi/vim25/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/provider"
+	"github.com/drover-io/drover/provider/vsphere/internal/vcenter"
+)
+
+// labelCluster is the label of Machines with the name of their cluster.
+const labelCluster = "machine.openshift.io/cluster-api-cluster"
+
+// annotationExcludeDraining keeps the Node of a Machine from being drained: https://github.com/openshift/machine-api-operator/blob/951196122/docs
+const annotationExcludeDraining = "machine.openshift.io/exclude-node-draining"
+
+// target is a Machine in its vCenter.
+type target struct {
+	machine *machinev1beta1.Machine
+	spec    *machinev1beta1.VSphereMachineProviderSpec
+	vcenter *vcenter.VCenter
+	config  *cloudConfig
+}
+
+// target finds the vCenter of a Machine.
+func (a *Actuator) target(ctx context.Context, machine *machinev1beta1.Machine) (*target, error) {
+	spec, err := specOf(&machine.Spec.ProviderSpec)
+	if err != nil {
+		return nil, err
+	}
+	if err := validate(spec); err != nil {
+		return nil, err
+	}
+	t, err := a.connect(ctx, machine.Namespace, spec)
+	if err != nil {
+		return nil, err
+	}
+	a.machines.add(machine)
+	t.machine = machine
+	return t, nil
+}
+
+// connect returns a target without a Machine: the vCenter of a providerSpec.
+func (a *Actuator) connect(ctx context.Context, namespace string, spec *machinev1beta1.VSphereMachineProviderSpec) (*target, error) {
+	config, err := a.cloudConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	credentials, err := a.credentials(ctx, namespace, spec.CredentialsSecret.Name, spec.Workspace.Server)
+	if err != nil {
+		return nil, err
+	}
+	found, err := a.vcenters.get(config.endpoint(spec.Workspace.Server), credentials)
+	if err != nil {
+		return nil, err
+	}
+	return &target{spec: spec, vcenter: found, config: config}, nil
+}
+
+// find returns the virtual machine of a Machine; nil if it has none.
+func (t *target) find(ctx context.Context) (*vcenter.VM, error) {
+	vm, err := t.vcenter.Index().Get(string(t.machine.UID))
+	if errors.Is(err, vcenter.ErrStarting) {
+		return nil, provider.RequeueAfter(time.Second, fmt.Sprintf("%s %s", err, t.spec.Workspace.Server))
+	}
+	if err != nil || vm != nil {
+		return vm, err
+	}
+	named, err := t.vcenter.Index().Find(t.machine.Name)
+	if err != nil {
+		return nil, err
+	}
+	unknown, err := t.hasUnknown(ctx, named)
+	if err != nil {
+		return nil, err
+	}
+	if unknown {
+		// It may be the Machine's.
+		return nil, provider.RequeueAfter(lookAgain, fmt.Sprintf("the vCenter does not report the configuration of virtual machine %s: "+
+			"it is being created, or its files are inaccessible", t.machine.Name))
+	}
+	if recorded := statusOf(t.machine).InstanceID; recorded != nil && *recorded != "" {
+		return t.findRestored(ctx, named, *recorded)
+	}
+	return nil, nil
+}
+
+// find returns the virtual machine of a Machine; nil if it has none. It is an error if another vCenter has it, or may have it: that of a Machine with
+// a providerID must be somewhere, unless it was seen last where it is not now.
+func (a *Actuator) find(ctx context.Context, t *target) (*vcenter.VM, error) {
+	vm, err := t.find(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case vm != nil:
+		a.machines.setSeen(t.machine, t.vcenter.Server())
+		return vm, nil
+	}
+	mustExist := t.machine.Spec.ProviderID != nil && !a.machines.isSeen(t.machine, t.vcenter.Server())
+	return nil, a.vcenters.elsewhere(ctx, t.machine.UID, t.vcenter, mustExist)
+}
+
+// hasUnknown reports whether the vCenter does not report what identifies one of the virtual machines, which is in the folder of the workspace.
+func (t *target) hasUnknown(ctx context.Context, named []*vcenter.VM) (bool, error) {
+	for _, vm := range named {
+		if vm.InstanceUUID != "" {
+			continue
+		}
+		place, err := t.place(ctx)
+		if err != nil {
+			return false, err
+		}
+		if vm.Parent == nil || *vm.Parent == place.Folder {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// findRestored returns the virtual machine of a Machine that has been restored from a backup, and so has another UID than before: it has the name of
+// the Machine in the folder of its workspace, and the UUID of its BIOS is the recorded one.
+func (t *target) findRestored(ctx context.Context, named []*vcenter.VM, recorded string) (*vcenter.VM, error) {
+	if len(named) == 0 {
+		return nil, nil
+	}
+	place, err := t.place(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, vm := range named {
+		if vm.Parent != nil && *vm.Parent == place.Folder && strings.EqualFold(vm.UUID, recorded) {
+			return vm, nil
+		}
+	}
+	return nil, nil
+}
+
+// place looks the workspace up.
+func (t *target) place(ctx context.Context) (*vcenter.Place, error) {
+	workspace := t.spec.Workspace
+	place, err := t.vcenter.Place(ctx, vcenter.Workspace{
+		Datacenter: workspace.Datacenter, Folder: workspace.Folder, Datastore: workspace.Datastore, ResourcePool: workspace.ResourcePool,
+	})
+	return place, terminal(err)
+}
+
+// terminal makes an error terminal that says that the Machine names what the vCenter does not have.
+func terminal(err error) error {
+	var name *vcenter.NotUniqueError
+	var network *vcenter.NetworkError
+	switch {
+	case errors.As(err, &name):
+		return provider.InvalidConfiguration("%w", err)
+	case errors.As(err, &network):
+		return provider.InvalidConfiguration("error getting network specs: %w", err)
+	}
+	return err
+}
+
+// Get returns the virtual machine. One that is not powered on yet counts as none, so that Create is called again.
+func (a *Actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*provider.Instance, error) {
+	deleting := machine.DeletionTimestamp != nil
+	t, err := a.target(ctx, machine)
+	if err != nil {
+		return nil, a.unreadable(ctx, machine, err)
+	}
+	vm, err := a.find(ctx, t)
+	switch {
+	case err != nil:
+		return nil, err
+	case vm == nil:
+		return a.missing(ctx, t)
+	case !vm.IsOn() && machine.Spec.ProviderID == nil && !deleting:
+		return nil, nil
+	case !deleting && machine.Spec.ProviderID != nil:
+		if err := t.checkNetworks(vm); err != nil {
+			return nil, err
+		}
+	}
+	return a.instance(ctx, t, vm)
+}
+
+// missing returns what there is of a Machine that has no virtual machine in its vCenter. One that had one is gone only if the place where it was can
+// be seen: another user does not show it.
+func (a *Actuator) missing(ctx context.Context, t *target) (*provider.Instance, error) {
+	if t.machine.Spec.ProviderID != nil {
+		if _, err := t.place(ctx); err != nil {
+			return nil, fmt.Errorf("the virtual machine is not found, nor is the place where it should be: %s", err.Error())
+		}
+	}
+	if t.machine.DeletionTimestamp != nil {
+		return a.remains(ctx, t)
+	}
+	return nil, nil
+}
+
+// unreadable says of a Machine that cannot be read that it has no instance, if it never had one: then it must be able to go.
+func (a *Actuator) unreadable(ctx context.Context, machine *machinev1beta1.Machine, err error) error {
+	isInvalid := provider.ReasonOf(err, machinev1beta1.UpdateMachineError) == machinev1beta1.InvalidConfigurationMachineError
+	if isInvalid && a.work.isRunning(machine.UID) {
+		// Its author has changed it meanwhile: the virtual machine that is on its way must not be forgotten.
+		return provider.RequeueAfter(lookAgain, "the virtual machine is being created as the Machine was before; "+err.Error())
+	}
+	if !isInvalid || machine.Spec.ProviderID != nil || statusOf(machine).InstanceID != nil {
+		return err
+	}
+	if found := a.lookForInvalid(ctx, machine); found != nil {
+		return fmt.Errorf("%w; correct the providerSpec: %s", found, err.Error())
+	}
+	if machine.DeletionTimestamp != nil {
+		return a.releaseClaims(ctx, machine, nil)
+	}
+	return nil
+}
+
+// lookForInvalid returns an error if a Machine whose providerSpec is invalid may have a virtual machine: its author has changed it since.
+func (a *Actuator) lookForInvalid(ctx context.Context, machine *machinev1beta1.Machine) error {
+	if spec, err := specOf(&machine.Spec.ProviderSpec); err == nil && spec.Workspace != nil && spec.Workspace.Server != "" {
+		// What is wrong may be elsewhere. A vCenter without credentials has nothing of the Machine's.
+		if t, err := a.connect(ctx, machine.Namespace, spec); err == nil {
+			t.machine = machine
+			if vm, err := t.vcenter.Index().Get(string(machine.UID)); err != nil || vm != nil || t.vcenter.MayAppear(string(machine.UID)) {
+				return fmt.Errorf("the Machine may have a virtual machine in vCenter %s", spec.Workspace.Server)
+			}
+		}
+	}
+	return a.vcenters.elsewhere(ctx, machine.UID, nil, false)
+}
+
+// terminating is the instance of a Machine whose end is under way.
+func terminating() *provider.Instance {
+	return &provider.Instance{State: provider.Terminating, LookAgain: lookAgain}
+}
+
+// remains returns what there is of a Machine that is being deleted, and has no virtual machine: a clone may be on its way, or an address be claimed.
+func (a *Actuator) remains(ctx context.Context, t *target) (*provider.Instance, error) {
+	if a.work.isRunning(t.machine.UID) || t.vcenter.MayAppear(string(t.machine.UID)) {
+		return terminating(), nil
+	}
+	claimed, err := a.hasClaims(ctx, t.machine, t.spec)
+	if err != nil {
+		return nil, err
+	}
+	if claimed {
+		return terminating(), nil
+	}
+	a.machines.remove(t.machine)
+	return nil, nil
+}
+
+// instance returns what Drover records of a virtual machine.
+func (a *Actuator) instance(ctx context.Context, t *target, vm *vcenter.VM) (*provider.Instance, error) {
+	uuid := strings.ToLower(vm.UUID)
+	isKnown := t.machine.Spec.ProviderID != nil || t.machine.DeletionTimestamp != nil
+	hasClaims, now := claimsOf(t.machine, t.spec) != nil, metav1.NewTime(a.clock.Now())
+	status, err := statusFor(t.machine, uuid, string(vm.State), a.work.taskOf(t.machine.UID), hasClaims, now)
+	if err != nil {
+		return nil, err
+	}
+	instance := &provider.Instance{
+		ProviderID: "vsphere://" + uuid, State: provider.InstanceState(vm.State), Addresses: addressesOf(vm), Status: status,
+	}
+	if vm.IsOn() && len(instance.Addresses) == 1 {
+		// It is booting. A change of the index wakes the Machine, too.
+		instance.LookAgain = time.Second * 5
+	}
+	if vm.Host != nil && t.config.hasLabels() {
+		if instance.Region, instance.Zone, err = t.location(ctx, *vm.Host, isKnown); err != nil {
+			return nil, err
+		}
+	}
+	return instance, nil
+}
+
+// locationPatience is how long a Machine waits for its region and zone that may have them already.
+const locationPatience = 5 * time.Second
+
+// location returns the region and the zone of a host. A Machine that is known keeps its labels while the service of tags is down.
+func (t *target) location(ctx context.Context, host vim.ManagedObjectReference, isKnown bool) (region, zone string, err error) {
+	if isKnown {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, locationPatience)
+		defer cancel()
+	}
+	location, err := t.vcenter.Location(ctx, host, [2]string{t.config.Region, t.config.Zone})
+	if err != nil && isKnown {
+		return "", "", nil
+	}
+	return location[0], location[1], err
+}
+
+// checkNetworks compares the network cards of a virtual machine with the devices of its Machine.
+func (t *target) checkNetworks(vm *vcenter.VM) error {
+	if expected := len(t.spec.Network.Devices); vm.Cards != expected {
+		return fmt.Errorf("invalid network count: expected=%d current=%d; virtual machine %s has other network cards than the Machine says",
+			expected, vm.Cards, vm.Name)
+	}
+	return nil
+}
+
+// maxAddresses is how many addresses of a guest count: the guest reports them itself.
+const maxAddresses = 64
+
+// addressesOf returns the addresses that the guest has, and its name. Addresses of the link concern no other node.
+func addressesOf(vm *vcenter.VM) (addresses []corev1.NodeAddress) {
+	for i := range vm.NICs {
+		for _, text := range vm.NICs[i].IpAddress {
+			address, err := netip.ParseAddr(text)
+			if err == nil && !address.IsLinkLocalUnicast() && !address.IsLoopback() && len(addresses) < maxAddresses {
+				addresses = append(addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address.String()})
+			}
+		}
+	}
+	return append(addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: vm.Name})
+}
+
+// Create creates the virtual machine in the background, and returns it when it is powered on.
+func (a *Actuator) Create(ctx context.Context, machine *machinev1beta1.Machine) (*provider.Instance, error) {
+	t, err := a.target(ctx, machine)
+	if err != nil {
+		return nil, err
+	}
+	vm, err := a.find(ctx, t)
+	switch {
+	case err != nil:
+		return nil, err
+	case vm.IsOn():
+		instance, err := a.instance(ctx, t, vm)
+		if err == nil {
+			a.work.forget(machine.UID)
+		}
+		return instance, err
+	case vm == nil && !t.vcenter.Settled():
+		return nil, provider.RequeueAfter(time.Second, "waiting for a clone that has begun before Drover was connected")
+	}
+	in, err := a.prepare(ctx, t, vm)
+	if err != nil {
+		return nil, err
+	}
+	stage := "powering the virtual machine on"
+	if vm == nil {
+		stage = stageClone(t.spec)
+	}
+	return nil, a.work.do(machine.UID, creation, stage, func(ctx context.Context, op *operation) error {
+		return bringUp(ctx, t, in, op)
+	})
+}
+
+// prepare finds out what the virtual machine is made of. It is asked for in the call, so that what is wrong with the Machine is known at once.
+func (a *Actuator) prepare(ctx context.Context, t *target, vm *vcenter.VM) (*bringUpInput, error) {
+	in := &bringUpInput{}
+	var err error
+	if a.work.isRunning(t.machine.UID) {
+		return in, nil
+	}
+	if in.place, err = t.place(ctx); err != nil {
+		return nil, err
+	}
+	if in.tags, err = a.tagsOf(ctx, t); err != nil {
+		return nil, err
+	}
+	if vm != nil {
+		return in, nil
+	}
+	clone := &cloneInput{machine: t.machine, spec: t.spec, place: in.place}
+	if clone.template, err = t.vcenter.Template(ctx, in.place, t.spec.Template); err != nil {
+		return nil, terminal(err)
+	}
+	for i := range t.spec.Network.Devices {
+		backing, err := t.vcenter.Network(ctx, in.place, t.spec.Network.Devices[i].NetworkName)
+		if err != nil {
+			return nil, terminal(err)
+		}
+		clone.networks = append(clone.networks, backing)
+	}
+	interfaces, err := a.claimAddresses(ctx, t.machine, t.spec)
+	if err != nil {
+		return nil, err
+	}
+	if clone.extra, err = a.guestinfo(ctx, t.machine, t.spec, interfaces); err != nil {
+		return nil, err
+	}
+	in.template = clone.template
+	in.clone, err = cloneSpec(clone)
+	return in, err
+}
+
+// tagsOf returns the tags of the virtual machine: those of the Machine, and that of its cluster if the vCenter has it.
+func (a *Actuator) tagsOf(ctx context.Context, t *target) ([]string, error) {
+	tags := t.spec.TagIDs
+	cluster := t.machine.Labels[labelCluster]
+	if cluster == "" {
+		cluster = a.options.ClusterID
+	}
+	if cluster == "" {
+		return tags, nil
+	}
+	tag, err := t.vcenter.FindTag(ctx, "openshift-"+cluster, cluster)
+	if err != nil {
+		return nil, err
+	}
+	if tag != "" {
+		tags = append([]string{tag}, tags...)
+	}
+	return tags, nil
+}
+
+// bringUpInput is what a virtual machine is brought up with.
+type bringUpInput struct {
+	place    *vcenter.Place
+	template *vcenter.Template
+	// clone is nil if the virtual machine is there already.
+	clone *vim.VirtualMachineCloneSpec
+	tags  []string
+}
+
+// stageClone says that the template is being cloned.
+func stageClone(spec *machinev1beta1.VSphereMachineProviderSpec) string {
+	return "cloning the template " + spec.Template
+}
+
+// bringUp clones, tags and powers on. It goes on from where a former attempt has ended.
+func bringUp(ctx context.Context, t *target, in *bringUpInput, op *operation) error {
+	if in.clone != nil {
+		if err := op.next(stageClone(t.spec)); err != nil {
+			return err
+		}
+		queue, cancel := op.untilStopped(ctx)
+		defer cancel()
+		if err := t.vcenter.Clone(ctx, queue, in.template, in.place, t.machine.Name, in.clone, op.setTask); err != nil {
+			return cloneError(err)
+		}
+	}
+	vm, err := t.find(ctx)
+	if err != nil || vm == nil {
+		return err
+	}
+	if err := op.next("tagging the virtual machine"); err != nil {
+		return err
+	}
+	if err := mark(ctx, t, in, vm); err != nil {
+		return err
+	}
+	if err := op.next("powering the virtual machine on"); err != nil {
+		return err
+	}
+	err = t.vcenter.PowerOn(ctx, in.place.Datacenter, vm)
+	var notAttempted *vcenter.NotAttemptedError
+	if errors.As(err, &notAttempted) {
+		return provider.InsufficientResources("%w", err)
+	}
+	return err
+}
+
+// mark gives a virtual machine its tags, and makes it a member of its VM group.
+func mark(ctx context.Context, t *target, in *bringUpInput, vm *vcenter.VM) error {
+	for _, tag := range in.tags {
+		if err := t.vcenter.Tag(ctx, tag, vm); err != nil {
+			return err
+		}
+	}
+	if group := t.spec.Workspace.VMGroup; group != "" {
+		return t.vcenter.JoinGroup(ctx, in.place.Cluster, group, vm)
+	}
+	return nil
+}

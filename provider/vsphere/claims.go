@@ -1,0 +1,247 @@
+package vsphere
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/drover-io/drover/provider"
+	"github.com/drover-io/drover/provider/vsphere/internal/guestinfo"
+)
+
+// The API of addresses: https://github.com/kubernetes-sigs/cluster-api/tree/main/api/ipam/v1beta1
+var (
+	claimKind   = schema.GroupVersionKind{Group: "ipam.cluster.x-k8s.io", Version: "v1beta1", Kind: "IPAddressClaim"}
+	addressKind = schema.GroupVersionKind{Group: "ipam.cluster.x-k8s.io", Version: "v1beta1", Kind: "IPAddress"}
+)
+
+// claimFinalizer keeps an address while a virtual machine has it.
+const claimFinalizer = "machine.openshift.io/ip-claim-protection"
+
+// awaitAddress is how soon claims are looked at again.
+const awaitAddress = 5 * time.Second
+
+// claim is a claim of an address for a network device.
+type claim struct {
+	name   string
+	device int
+	pool   machinev1beta1.AddressesFromPool
+}
+
+// claimsOf returns the claims of a Machine; nil for none.
+func claimsOf(machine *machinev1beta1.Machine, spec *machinev1beta1.VSphereMachineProviderSpec) (claims []claim) {
+	for i := range spec.Network.Devices {
+		for j, pool := range spec.Network.Devices[i].AddressesFromPools {
+			claims = append(claims, claim{name: fmt.Sprintf("%s-claim-%d-%d", machine.Name, i, j), device: i, pool: pool})
+		}
+	}
+	return claims
+}
+
+// claimAddresses returns the static addresses of the network devices. It asks to wait until all claims are bound.
+func (a *Actuator) claimAddresses(
+	ctx context.Context, machine *machinev1beta1.Machine, spec *machinev1beta1.VSphereMachineProviderSpec,
+) ([]guestinfo.Interface, error) {
+	interfaces := make([]guestinfo.Interface, len(spec.Network.Devices))
+	for i := range spec.Network.Devices {
+		device := &spec.Network.Devices[i]
+		interfaces[i].Nameservers = device.Nameservers
+		gateway, _ := netip.ParseAddr(device.Gateway)
+		for _, text := range device.IPAddrs {
+			prefix, err := netip.ParsePrefix(text)
+			if err != nil {
+				return nil, provider.InvalidConfiguration("providerSpec.network.devices[%d].ipAddrs: %w", i, err)
+			}
+			interfaces[i].Addresses = append(interfaces[i].Addresses, guestinfo.Address{Prefix: prefix, Gateway: gateway})
+		}
+	}
+	unbound := 0
+	for _, wanted := range claimsOf(machine, spec) {
+		address, err := a.address(ctx, machine, wanted)
+		if err != nil {
+			return nil, err
+		}
+		if address == nil {
+			unbound++
+			continue
+		}
+		if !address.Gateway.IsValid() {
+			address.Gateway, _ = netip.ParseAddr(spec.Network.Devices[wanted.device].Gateway)
+		}
+		interfaces[wanted.device].Addresses = append(interfaces[wanted.device].Addresses, *address)
+	}
+	if unbound > 0 {
+		return nil, provider.RequeueAfter(awaitAddress, fmt.Sprintf("Waiting on %d IP address claims to be bound", unbound))
+	}
+	return interfaces, nil
+}
+
+// address returns the address that a claim is bound to; nil if it is not bound. A claim that is not there is created.
+func (a *Actuator) address(ctx context.Context, machine *machinev1beta1.Machine, wanted claim) (*guestinfo.Address, error) {
+	existing, err := a.claim(ctx, machine, wanted.name)
+	if err != nil {
+		return nil, err
+	}
+	if existing == nil {
+		return nil, a.createClaim(ctx, machine, wanted)
+	}
+	name, _, _ := unstructured.NestedString(existing.Object, "status", "addressRef", "name")
+	if name == "" {
+		return nil, nil
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(addressKind)
+	if err := a.client.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: name}, object); err != nil {
+		return nil, fmt.Errorf("reading IPAddress %s/%s: %w", machine.Namespace, name, err)
+	}
+	text, _, _ := unstructured.NestedString(object.Object, "spec", "address")
+	bits, _, _ := unstructured.NestedInt64(object.Object, "spec", "prefix")
+	gateway, _, _ := unstructured.NestedString(object.Object, "spec", "gateway")
+	parsed, err := netip.ParseAddr(text)
+	if err != nil {
+		return nil, fmt.Errorf("IPAddress %s/%s: spec.address: %w", machine.Namespace, name, err)
+	}
+	prefix := netip.PrefixFrom(parsed, int(bits))
+	if !prefix.IsValid() {
+		return nil, fmt.Errorf("IPAddress %s/%s: spec.prefix: %d is not valid for %s", machine.Namespace, name, bits, text)
+	}
+	address := &guestinfo.Address{Prefix: prefix}
+	address.Gateway, _ = parseAddress(gateway)
+	return address, nil
+}
+
+// claim reads a claim of a Machine; nil if there is none. One of that name that another object controls is an error.
+func (a *Actuator) claim(ctx context.Context, machine *machinev1beta1.Machine, name string) (existing *unstructured.Unstructured, err error) {
+	existing, err = a.anyClaim(ctx, machine.Namespace, name)
+	if err == nil && existing != nil && !metav1.IsControlledBy(existing, machine) {
+		return nil, fmt.Errorf("IPAddressClaim %s/%s is not the Machine's; delete it, or give the Machine another name", machine.Namespace, name)
+	}
+	return existing, err
+}
+
+// ownClaim reads a claim of a Machine; nil if there is none, or it is another object's.
+func (a *Actuator) ownClaim(ctx context.Context, machine *machinev1beta1.Machine, name string) (*unstructured.Unstructured, error) {
+	existing, err := a.anyClaim(ctx, machine.Namespace, name)
+	if err != nil || existing == nil || !metav1.IsControlledBy(existing, machine) {
+		return nil, err
+	}
+	return existing, nil
+}
+
+// anyClaim reads a claim; nil if there is none, or the API server does not know claims.
+func (a *Actuator) anyClaim(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+	existing := &unstructured.Unstructured{}
+	existing.SetGroupVersionKind(claimKind)
+	err := a.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, existing)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading IPAddressClaim %s/%s: %w", namespace, name, err)
+	}
+	return existing, nil
+}
+
+func (a *Actuator) createClaim(ctx context.Context, machine *machinev1beta1.Machine, wanted claim) error {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"poolRef": map[string]any{"apiGroup": wanted.pool.Group, "kind": wanted.pool.Resource, "name": wanted.pool.Name},
+	}}}
+	object.SetGroupVersionKind(claimKind)
+	object.SetNamespace(machine.Namespace)
+	object.SetName(wanted.name)
+	object.SetFinalizers([]string{claimFinalizer})
+	object.SetLabels(map[string]string{labelMachine: string(machine.UID)})
+	// The finalizer keeps it. To block the deletion of its owner Drover would need to be allowed to set finalizers of Machines.
+	owner := metav1.NewControllerRef(machine, machinev1beta1.GroupVersion.WithKind("Machine"))
+	owner.BlockOwnerDeletion = nil
+	object.SetOwnerReferences([]metav1.OwnerReference{*owner})
+	if err := a.client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating IPAddressClaim %s/%s: %w", machine.Namespace, wanted.name, err)
+	}
+	return nil
+}
+
+// labelMachine has the UID of the Machine that a claim is for: its providerSpec may have changed since.
+const labelMachine = "vsphere.drover.dev/machine"
+
+// ownClaims returns the claims of a Machine: those that its providerSpec says, which may have been created by machine-api-operator, and those that
+// are labelled.
+func (a *Actuator) ownClaims(
+	ctx context.Context, machine *machinev1beta1.Machine, spec *machinev1beta1.VSphereMachineProviderSpec,
+) ([]*unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(claimKind)
+	err := a.client.List(ctx, list, client.InNamespace(machine.Namespace), client.MatchingLabels{labelMachine: string(machine.UID)})
+	switch {
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("listing the IPAddressClaims of the Machine: %w", err)
+	}
+	var found []*unstructured.Unstructured
+	known := map[string]bool{}
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], machine) {
+			found, known[list.Items[i].GetName()] = append(found, &list.Items[i]), true
+		}
+	}
+	if spec == nil {
+		return found, nil
+	}
+	for _, wanted := range claimsOf(machine, spec) {
+		if known[wanted.name] {
+			continue
+		}
+		existing, err := a.ownClaim(ctx, machine, wanted.name)
+		if err != nil {
+			return nil, err
+		}
+		if existing != nil {
+			found = append(found, existing)
+		}
+	}
+	return found, nil
+}
+
+// hasClaims reports whether a Machine has claims whose addresses are kept for its virtual machine.
+func (a *Actuator) hasClaims(ctx context.Context, machine *machinev1beta1.Machine, spec *machinev1beta1.VSphereMachineProviderSpec) (bool, error) {
+	claims, err := a.ownClaims(ctx, machine, spec)
+	for _, existing := range claims {
+		if slices.Contains(existing.GetFinalizers(), claimFinalizer) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// releaseClaims lets the addresses of a Machine go whose virtual machine is gone. The claims are deleted with the Machine. spec is nil for one that
+// is invalid.
+func (a *Actuator) releaseClaims(ctx context.Context, machine *machinev1beta1.Machine, spec *machinev1beta1.VSphereMachineProviderSpec) error {
+	claims, err := a.ownClaims(ctx, machine, spec)
+	if err != nil {
+		return err
+	}
+	for _, existing := range claims {
+		if !slices.Contains(existing.GetFinalizers(), claimFinalizer) {
+			continue
+		}
+		changed := existing.DeepCopy()
+		controllerutil.RemoveFinalizer(changed, claimFinalizer)
+		patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
+		if err := a.client.Patch(ctx, changed, patch); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("releasing IPAddressClaim %s/%s: %w", machine.Namespace, existing.GetName(), err)
+		}
+	}
+	return nil
+}

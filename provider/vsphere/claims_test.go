@@ -1,0 +1,124 @@
+package vsphere
+
+import (
+	"strings"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/drover-io/drover/provider"
+	"github.com/drover-io/drover/provider/conformance"
+)
+
+// claimCase is a Machine whose address comes from a pool.
+func claimCase() (*Actuator, *machinev1beta1.Machine, *machinev1beta1.VSphereMachineProviderSpec) {
+	spec := validSpec()
+	spec.Network.Devices[0].Gateway, spec.Network.Devices[0].Nameservers = "10.0.0.254", []string{"10.0.0.53"}
+	spec.Network.Devices[0].AddressesFromPools = []machinev1beta1.AddressesFromPool{{Group: "ipam.example.com", Resource: "pools", Name: "nodes"}}
+	actuator := NewActuator(fake.NewClientset().CoreV1(), ctrlfake.NewClientBuilder().Build(), defaultOptions())
+	return actuator, conformance.NewMachine("worker-1"), spec
+}
+
+// bind binds the claim of a Machine to an address, as a controller of addresses does.
+func bind(t *testing.T, a *Actuator, claim *unstructured.Unstructured, gateway string) {
+	t.Helper()
+	address := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"address": "10.0.0.7", "prefix": int64(24), "gateway": gateway}}}
+	address.SetGroupVersionKind(addressKind)
+	address.SetNamespace(claim.GetNamespace())
+	address.SetName("nodes-7")
+	if err := a.client.Create(t.Context(), address); err != nil {
+		t.Fatal(err)
+	}
+	claim.Object["status"] = map[string]any{"addressRef": map[string]any{"name": "nodes-7"}}
+	if err := a.client.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClaims(t *testing.T) {
+	a, machine, spec := claimCase()
+	_, err := a.claimAddresses(t.Context(), machine, spec)
+	if _, waits := provider.AsRequeueAfter(err); !waits || !strings.Contains(err.Error(), "Waiting on 1 IP address claims to be bound") {
+		t.Fatalf("an address that is not there is not waited for: %v", err)
+	}
+	claim, err := a.claim(t.Context(), machine, "worker-1-claim-0-0")
+	if err != nil || claim == nil {
+		t.Fatalf("the claim: %v, %v", claim, err)
+	}
+	pool, _, _ := unstructured.NestedStringMap(claim.Object, "spec", "poolRef")
+	if pool["apiGroup"] != "ipam.example.com" || pool["kind"] != "pools" || pool["name"] != "nodes" || !metav1.IsControlledBy(claim, machine) {
+		t.Errorf("%+v", claim.Object)
+	}
+	bind(t, a, claim, "10.0.0.1")
+	interfaces, err := a.claimAddresses(t.Context(), machine, spec)
+	if err != nil || len(interfaces) != 1 || len(interfaces[0].Addresses) != 1 {
+		t.Fatalf("%+v, %v", interfaces, err)
+	}
+	if got := interfaces[0].Addresses[0]; got.Prefix.String() != "10.0.0.7/24" || got.Gateway.String() != "10.0.0.1" {
+		t.Errorf("the gateway of the pool counts before that of the device: %+v", got)
+	}
+	if held, err := a.hasClaims(t.Context(), machine, spec); err != nil || !held {
+		t.Errorf("the address is not held: %t, %v", held, err)
+	}
+	if err := a.releaseClaims(t.Context(), machine, spec); err != nil {
+		t.Fatal(err)
+	}
+	if held, err := a.hasClaims(t.Context(), machine, spec); err != nil || held {
+		t.Errorf("the address is held: %t, %v", held, err)
+	}
+}
+
+func TestClaims_OfAnotherMachine(t *testing.T) {
+	a, machine, spec := claimCase()
+	_, _ = a.claimAddresses(t.Context(), machine, spec)
+	other := machine.DeepCopy()
+	other.UID = "another"
+	if _, err := a.claimAddresses(t.Context(), other, spec); err == nil || !strings.Contains(err.Error(), "is not the Machine's") {
+		t.Errorf("the address of another Machine: %v", err)
+	}
+	if err := a.releaseClaims(t.Context(), other, spec); err != nil {
+		t.Fatal(err)
+	}
+	if held, err := a.hasClaims(t.Context(), machine, spec); err != nil || !held {
+		t.Errorf("another Machine has released the address: %t, %v", held, err)
+	}
+}
+
+// TestClaims_Invalid: what a controller of addresses writes is hostile input, too.
+func TestClaims_Invalid(t *testing.T) {
+	for name, change := range map[string]func(map[string]any){
+		"no address":      func(spec map[string]any) { spec["address"] = "init=/bin/sh" },
+		"a prefix of 200": func(spec map[string]any) { spec["prefix"] = int64(200) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, machine, spec := claimCase()
+			_, _ = a.claimAddresses(t.Context(), machine, spec)
+			claim, err := a.claim(t.Context(), machine, "worker-1-claim-0-0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			bind(t, a, claim, "")
+			address := &unstructured.Unstructured{}
+			address.SetGroupVersionKind(addressKind)
+			if err := a.client.Get(t.Context(), client.ObjectKey{Namespace: machine.Namespace, Name: "nodes-7"}, address); err != nil {
+				t.Fatal(err)
+			}
+			fields, _, _ := unstructured.NestedMap(address.Object, "spec")
+			change(fields)
+			address.Object["spec"] = fields
+			if err := a.client.Update(t.Context(), address); err != nil {
+				t.Fatal(err)
+			}
+			_, err = a.claimAddresses(t.Context(), machine, spec)
+			if _, waits := provider.AsRequeueAfter(err); err == nil || waits || apierrors.IsNotFound(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,265 @@
+package vcenter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/property"
+	"github.com/vmware/govmomi/view"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+const (
+	// sweep is how often the collector begins anew with all virtual machines, in pages, lest a lost update is missed for ever.
+	sweep = 10 * time.Minute
+	// pace is the least time between two answers of the collector: many changes then come in one.
+	pace = 100 * time.Millisecond
+)
+
+// The properties of a virtual machine that the index has.
+const (
+	propertyName     = "name"
+	propertyUUID     = "config.uuid"
+	propertyInstance = "config.instanceUuid"
+	propertyTemplate = "config.template"
+	propertyState    = "runtime.powerState"
+	propertyHost     = "runtime.host"
+	propertyParent   = "parent"
+	propertyNICs     = "guest.net"
+	propertyDisks    = "summary.config.numVirtualDisks"
+	propertyCards    = "summary.config.numEthernetCards"
+)
+
+// collect keeps the index up to date until the context ends.
+func (v *VCenter) collect(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := v.do(ctx, func(ctx context.Context, current *login) error { return v.watch(ctx, current) })
+		if err != nil && ctx.Err() == nil {
+			v.index.lost(&UnavailableError{Server: v.endpoint.Server, Err: err}, v.clock.Now())
+			v.former.lost()
+			v.sleep(ctx, minRetry)
+		}
+	}
+}
+
+// watch follows the changes of all virtual machines for one sweep.
+func (v *VCenter) watch(ctx context.Context, current *login) error {
+	w, end, err := v.beginSweep(ctx, current)
+	if err != nil {
+		return err
+	}
+	defer end()
+	for until := v.clock.Now().Add(sweep); v.clock.Now().Before(until); {
+		if err := w.next(ctx); err != nil {
+			return err
+		}
+		v.sleep(ctx, pace)
+	}
+	return nil
+}
+
+// beginSweep has the vCenter collect changes, in bounded time. The returned function ends that.
+func (v *VCenter) beginSweep(ctx context.Context, current *login) (w *watcher, end func(), err error) {
+	limited, cancel := context.WithTimeout(ctx, v.limits.Call)
+	defer cancel()
+	// They are found before the virtual machines are: a clone that ends between the two is seen as a virtual machine.
+	if err := v.findFormerClones(limited, current); err != nil {
+		return nil, nil, err
+	}
+	root, kinds := current.client.ServiceContent.RootFolder, []string{"VirtualMachine"}
+	container, err := view.NewManager(current.client).CreateContainerView(limited, root, kinds, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	collector, err := property.DefaultCollector(current.client).Create(limited)
+	if err != nil {
+		return nil, nil, err
+	}
+	end = func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.limits.Call)
+		defer cancel()
+		_, _ = collector.Destroy(ctx), container.Destroy(ctx)
+	}
+	if _, err := collector.CreateFilter(limited, filterOf(container.Reference())); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return &watcher{vcenter: v, login: current, collector: collector.Reference(), all: map[types.ManagedObjectReference]*VM{}}, end, nil
+}
+
+// filterOf selects the virtual machines of a view, and the properties that the index has.
+func filterOf(container types.ManagedObjectReference) types.CreateFilter {
+	return types.CreateFilter{Spec: types.PropertyFilterSpec{
+		ObjectSet: []types.ObjectSpec{{
+			Obj: container, Skip: types.NewBool(true),
+			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ContainerView", Path: "view"}},
+		}},
+		PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{
+			propertyName, propertyUUID, propertyInstance, propertyTemplate, propertyState, propertyHost, propertyParent, propertyNICs, propertyDisks,
+			propertyCards,
+		}}},
+	}}
+}
+
+// watcher is one sweep. Until it has all virtual machines the index stays as it is.
+type watcher struct {
+	vcenter   *VCenter
+	login     *login
+	collector types.ManagedObjectReference
+	version   string
+	all       map[types.ManagedObjectReference]*VM
+	complete  bool
+}
+
+// next waits for the next changes and applies them.
+func (w *watcher) next(ctx context.Context) error {
+	limits := &w.vcenter.limits
+	ctx, cancel := context.WithTimeout(ctx, limits.Changes+limits.Call)
+	defer cancel()
+	seconds := int32(max(limits.Changes/time.Second, 1)) // #nosec G115 -- a limit is no century
+	response, err := methods.WaitForUpdatesEx(ctx, w.login.client, &types.WaitForUpdatesEx{
+		This: w.collector, Version: w.version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds},
+	})
+	if err != nil || response.Returnval == nil {
+		return err
+	}
+	set := response.Returnval
+	w.version = set.Version
+	changes := map[types.ManagedObjectReference]*VM{}
+	for i := range set.FilterSet {
+		for _, update := range set.FilterSet[i].ObjectSet {
+			w.apply(changes, &update)
+		}
+	}
+	if err := w.checkGone(ctx, changes, set); err != nil {
+		return err
+	}
+	switch {
+	case w.complete:
+		w.vcenter.index.update(changes)
+	case set.Truncated == nil || !*set.Truncated:
+		w.complete = true
+		w.vcenter.index.replace(w.all)
+		w.all = nil
+	}
+	return nil
+}
+
+// maxChecked is how many virtual machines are looked for that are not reported any more.
+const maxChecked = 20
+
+// checkGone makes sure that virtual machines are gone that are not reported any more: after a change of permissions the vCenter shows fewer of
+// them.
+func (w *watcher) checkGone(ctx context.Context, changes map[types.ManagedObjectReference]*VM, set *types.UpdateSet) error {
+	var missing []types.ManagedObjectReference
+	if w.complete {
+		for ref, vm := range changes {
+			if vm == nil && w.vcenter.index.leftAlone(ref) {
+				missing = append(missing, ref)
+			}
+		}
+	} else if set.Truncated == nil || !*set.Truncated {
+		missing = w.vcenter.index.missingIn(w.all)
+	}
+	for _, ref := range missing[:min(len(missing), maxChecked)] {
+		var vm mo.ManagedEntity
+		err := property.DefaultCollector(w.login.client).RetrieveOne(ctx, ref, []string{"name"}, &vm)
+		if err == nil || fault.Is(err, &types.NoPermission{}) {
+			return fmt.Errorf("virtual machine %s exists, and is not shown to this user any more: check the permissions of the user", ref.Value)
+		}
+		if !isGone(err, ref) && !fault.Is(err, &types.ManagedObjectNotFound{}) {
+			return fmt.Errorf("looking for virtual machine %s, which is not reported any more: %w", ref.Value, err)
+		}
+	}
+	return nil
+}
+
+// apply adds what has changed of one virtual machine.
+func (w *watcher) apply(changes map[types.ManagedObjectReference]*VM, update *types.ObjectUpdate) {
+	if update.Kind == types.ObjectUpdateKindLeave {
+		changes[update.Obj] = nil
+		delete(w.all, update.Obj)
+		return
+	}
+	before := changes[update.Obj]
+	switch {
+	case before != nil:
+	case w.complete:
+		before = w.vcenter.index.get(update.Obj)
+		if before == nil && update.Kind == types.ObjectUpdateKindModify {
+			// It has been destroyed.
+			return
+		}
+	default:
+		before = w.all[update.Obj]
+	}
+	vm := &VM{Ref: update.Obj}
+	if before != nil {
+		*vm = *before
+	} else if known := w.vcenter.index.get(update.Obj); known != nil {
+		// What set keeps was known in an earlier sweep.
+		vm.UUID, vm.InstanceUUID, vm.IsTemplate, vm.Disks, vm.Cards = known.UUID, known.InstanceUUID, known.IsTemplate, known.Disks, known.Cards
+	}
+	for _, change := range update.ChangeSet {
+		vm.set(&change)
+	}
+	changes[update.Obj] = vm
+	if !w.complete {
+		w.all[update.Obj] = vm
+	}
+}
+
+// set changes one property. What identifies a virtual machine, and how many devices it has, stays as it was if the vCenter unsets it: while the files
+// of a virtual machine are inaccessible its configuration is not reported, and it must not be taken for one that is gone.
+func (vm *VM) set(change *types.PropertyChange) {
+	switch change.Name {
+	case propertyName:
+		vm.Name, _ = change.Val.(string)
+	case propertyUUID:
+		vm.UUID = known(change.Val, vm.UUID)
+	case propertyInstance:
+		vm.InstanceUUID = known(change.Val, vm.InstanceUUID)
+	case propertyTemplate:
+		vm.IsTemplate = known(change.Val, vm.IsTemplate)
+	case propertyState:
+		vm.State, _ = change.Val.(types.VirtualMachinePowerState)
+	case propertyHost:
+		vm.Host = reference(change.Val)
+	case propertyParent:
+		vm.Parent = reference(change.Val)
+	case propertyNICs:
+		nics, _ := change.Val.(types.ArrayOfGuestNicInfo)
+		vm.NICs = nics.GuestNicInfo
+	case propertyDisks:
+		vm.Disks = number(change.Val, vm.Disks)
+	case propertyCards:
+		vm.Cards = number(change.Val, vm.Cards)
+	}
+}
+
+func reference(value any) *types.ManagedObjectReference {
+	if ref, ok := value.(types.ManagedObjectReference); ok {
+		return &ref
+	}
+	return nil
+}
+
+// number returns a value, or what it was before if there is none.
+func number(value any, before int) int {
+	if now, ok := value.(int32); ok {
+		return int(now)
+	}
+	return before
+}
+
+// known returns a value, or what it was before if there is none.
+func known[T any](value any, before T) T {
+	if now, ok := value.(T); ok {
+		return now
+	}
+	return before
+}

@@ -1,0 +1,182 @@
+package vcenter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/property"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+	"k8s.io/utils/clock"
+)
+
+// maxFormerClone is how long clones of a former process, or of another user, are waited for.
+const maxFormerClone = 30 * time.Minute
+
+// formerClones are the clones that this process does not follow: those that ran when it connected to the vCenter, and those that it has asked for
+// without getting an answer. One of them may become the virtual machine of a Machine that has none yet.
+type formerClones struct {
+	clock clock.PassiveClock
+	// found gets a value when there are clones to wait for.
+	found chan struct{}
+
+	mu sync.Mutex
+	// known is false until they have been read after the connection began.
+	known   bool
+	pending map[types.ManagedObjectReference]time.Time
+	// unanswered says until when clones may begin that were asked for, by the instance UUIDs of their virtual machines.
+	unanswered map[string]time.Time
+}
+
+func newFormerClones(clock clock.PassiveClock) *formerClones {
+	return &formerClones{
+		clock: clock, found: make(chan struct{}, 1), pending: map[types.ManagedObjectReference]time.Time{}, unanswered: map[string]time.Time{},
+	}
+}
+
+// lost has them read again: the vCenter may have begun some while it did not answer.
+func (f *formerClones) lost() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known = false
+}
+
+// mayBegin records that a clone was asked for without an answer, and may begin within a time.
+func (f *formerClones) mayBegin(instanceUUID string, within time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unanswered[strings.ToLower(instanceUUID)] = f.clock.Now().Add(within)
+}
+
+// begun records that a clone runs: one that was asked for before can have no other end than that the name is taken.
+func (f *formerClones) begun(instanceUUID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.unanswered, strings.ToLower(instanceUUID))
+}
+
+func (f *formerClones) isKnown() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.known
+}
+
+// add records the clones that run now.
+func (f *formerClones) add(refs []types.ManagedObjectReference) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known = true
+	for _, ref := range refs {
+		if _, found := f.pending[ref]; !found {
+			f.pending[ref] = f.clock.Now().Add(maxFormerClone)
+		}
+	}
+	select {
+	case f.found <- struct{}{}:
+	default:
+	}
+}
+
+func (f *formerClones) running() []types.ManagedObjectReference {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.pending))
+}
+
+func (f *formerClones) ended(ref types.ManagedObjectReference) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.pending, ref)
+}
+
+// Settled reports whether no clone is running that this process does not follow, and that could become a virtual machine which the index does not
+// have.
+func (v *VCenter) Settled() bool {
+	f := v.former
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, until := range f.pending {
+		if f.clock.Now().Before(until) {
+			return false
+		}
+	}
+	return f.known
+}
+
+// MayAppear reports whether a virtual machine that the index does not have may appear: a clone is running that could become it, or was asked for
+// and may begin.
+func (v *VCenter) MayAppear(instanceUUID string) bool {
+	if !v.Settled() {
+		return true
+	}
+	f := v.former
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := strings.ToLower(instanceUUID)
+	until, found := f.unanswered[key]
+	if found && !f.clock.Now().Before(until) {
+		delete(f.unanswered, key)
+		found = false
+	}
+	return found
+}
+
+// findFormerClones finds the clones that run, once after each connection.
+func (v *VCenter) findFormerClones(ctx context.Context, current *login) error {
+	if v.former.isKnown() {
+		return nil
+	}
+	if current.client.ServiceContent.TaskManager == nil {
+		return errors.New("reading the recent tasks: the server has no task manager, so it is no vCenter")
+	}
+	collector := property.DefaultCollector(current.client)
+	var manager mo.TaskManager
+	if err := collector.RetrieveOne(ctx, *current.client.ServiceContent.TaskManager, []string{"recentTask"}, &manager); err != nil {
+		return fmt.Errorf("reading the recent tasks: %w", err)
+	}
+	var clones []types.ManagedObjectReference
+	followed := v.tasks.running()
+	for _, ref := range manager.RecentTask {
+		if slices.Contains(followed, ref) {
+			continue
+		}
+		var recent mo.Task
+		err := collector.RetrieveOne(ctx, ref, []string{"info.descriptionId", "info.state"}, &recent)
+		if fault.Is(err, &types.ManagedObjectNotFound{}) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading the recent tasks: %w", err)
+		}
+		running := recent.Info.State == types.TaskInfoStateRunning || recent.Info.State == types.TaskInfoStateQueued
+		if running && strings.HasPrefix(recent.Info.DescriptionId, "VirtualMachine.clone") {
+			clones = append(clones, ref)
+		}
+	}
+	v.former.add(clones)
+	return nil
+}
+
+// awaitFormerClones waits for the clones of a former process until the context ends.
+func (v *VCenter) awaitFormerClones(ctx context.Context) {
+	for {
+		select {
+		case <-v.former.found:
+		case <-ctx.Done():
+			return
+		}
+		for _, ref := range v.former.running() {
+			if _, _ = v.awaitTask(ctx, ref, ""); ctx.Err() != nil {
+				return
+			}
+			v.former.ended(ref)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package vcenter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+	testclock "k8s.io/utils/clock/testing"
+)
+
+// TestFormerClones: a virtual machine may appear while a clone runs that this process does not follow, and after a request without an answer.
+func TestFormerClones(t *testing.T) {
+	now := testclock.NewFakePassiveClock(time.Now())
+	v := &VCenter{former: newFormerClones(now)}
+	expect := func(when string, settled, mayAppear bool) {
+		t.Helper()
+		if v.Settled() != settled || v.MayAppear("A") != mayAppear {
+			t.Errorf("%s: settled %t, may appear %t", when, v.Settled(), v.MayAppear("A"))
+		}
+	}
+	expect("before they are known", false, true)
+	clone := types.ManagedObjectReference{Type: "Task", Value: "task-1"}
+	v.former.add([]types.ManagedObjectReference{clone})
+	expect("while one runs", false, true)
+	v.former.ended(clone)
+	expect("when it has ended", true, false)
+	v.former.mayBegin("a", time.Minute)
+	expect("after a request without an answer", true, true)
+	now.SetTime(now.Now().Add(time.Minute))
+	expect("a while after it", true, false)
+	v.former.mayBegin("a", time.Minute)
+	v.former.begun("a")
+	expect("after another request with an answer", true, false)
+	v.former.lost()
+	expect("after the connection was lost", false, true)
+}
+
+// TestTasks: each who waits for a task gets its result.
+func TestTasks(t *testing.T) {
+	tasks, ref := newTasks(), types.ManagedObjectReference{Type: "Task", Value: "task-1"}
+	one, _ := tasks.add(ref)
+	_, remove := tasks.add(ref)
+	three, _ := tasks.add(ref)
+	remove()
+	tasks.end(ref, result{value: "done"})
+	if first, second := <-one, <-three; first.value != "done" || second.value != "done" || len(tasks.running()) > 0 {
+		t.Errorf("%v, %v; %v run", first, second, tasks.running())
+	}
+}
+
+// TestVM_Set: a virtual machine whose configuration is not reported any more stays the one that it was.
+func TestVM_Set(t *testing.T) {
+	vm := &VM{}
+	for _, change := range []types.PropertyChange{
+		{Name: propertyUUID, Val: "b"}, {Name: propertyInstance, Val: "i"}, {Name: propertyCards, Val: int32(2)}, {Name: propertyName, Val: "name"},
+		{Name: propertyUUID}, {Name: propertyInstance}, {Name: propertyCards}, {Name: propertyDisks, Val: int32(1)},
+	} {
+		vm.set(&change)
+	}
+	if vm.UUID != "b" || vm.InstanceUUID != "i" || vm.Cards != 2 || vm.Disks != 1 || vm.Name != "name" {
+		t.Errorf("%+v", vm)
+	}
+}

@@ -1,0 +1,114 @@
+package vcenter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/task"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+func ref(value string) types.ManagedObjectReference {
+	return types.ManagedObjectReference{Type: "VirtualMachine", Value: value}
+}
+
+// newVM returns a virtual machine whose reference is its name.
+func newVM(name, instanceUUID string) *VM {
+	return &VM{Ref: ref(name), Name: name, InstanceUUID: instanceUUID, State: types.VirtualMachinePowerStatePoweredOff}
+}
+
+func TestIndex(t *testing.T) {
+	var changed []string
+	index := newIndex(func(uuid string) { changed = append(changed, uuid) })
+	if _, err := index.Get("a"); !errors.Is(err, ErrStarting) {
+		t.Errorf("before it is complete: %v", err)
+	}
+	template := newVM("t", "c")
+	template.IsTemplate = true
+	index.replace(map[types.ManagedObjectReference]*VM{ref("one"): newVM("one", "AA"), ref("t"): template})
+	if vm, err := index.Get("aa"); err != nil || vm == nil || vm.Name != "one" {
+		t.Errorf("%+v, %v", vm, err)
+	}
+	if vm, err := index.Get("c"); err != nil || vm != nil {
+		t.Errorf("a template is found: %+v, %v", vm, err)
+	}
+	woken := index.next("bb")
+	index.update(map[types.ManagedObjectReference]*VM{ref("two"): newVM("two", "BB")})
+	select {
+	case <-woken:
+	default:
+		t.Error("who waits for it is not woken")
+	}
+	index.update(map[types.ManagedObjectReference]*VM{ref("three"): newVM("three", "bb")})
+	var twice *DuplicateError
+	if _, err := index.Get("bb"); !errors.As(err, &twice) || !strings.Contains(err.Error(), "have the same instance UUID bb") {
+		t.Errorf("two have the same UUID: %v", err)
+	}
+	index.update(map[types.ManagedObjectReference]*VM{ref("two"): nil})
+	if vm, err := index.Get("bb"); err != nil || vm == nil || vm.Name != "three" {
+		t.Errorf("%+v, %v", vm, err)
+	}
+	if found, err := index.Find("three"); err != nil || len(found) != 1 {
+		t.Errorf("%v, %v", found, err)
+	}
+	index.lost(&UnavailableError{Server: "vcenter", Err: errors.New("broken")}, time.Now())
+	if _, err := index.Get("aa"); err == nil || !strings.Contains(err.Error(), "vCenter vcenter is not available: broken") {
+		t.Errorf("after the connection is lost: %v", err)
+	}
+	if got := strings.Join(changed, " "); got != "bb bb bb" {
+		t.Errorf("changed: %s", got)
+	}
+}
+
+// TestIndex_Lost: an index that cannot be read for a while has one reason for that, not a new one each second.
+func TestIndex_Lost(t *testing.T) {
+	index, now := newIndex(func(string) {}), time.Now()
+	text := func() string {
+		_, err := index.Get("a")
+		return fmt.Sprint(err)
+	}
+	for _, step := range []struct {
+		after      time.Duration
+		err, wants string
+	}{{0, "first", "first"}, {time.Second, "second", "first"}, {keepLost, "third", "third"}} {
+		now = now.Add(step.after)
+		index.lost(errors.New(step.err), now)
+		if got := text(); got != step.wants {
+			t.Errorf("after %s it says %q, want %q", step.err, got, step.wants)
+		}
+	}
+	index.replace(nil)
+	index.lost(errors.New("fourth"), now)
+	if got := text(); got != "fourth" {
+		t.Errorf("after it was ready it says %q", got)
+	}
+}
+
+func TestLimiter(t *testing.T) {
+	l := newLimiter(4)
+	for range 4 {
+		if err := l.acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overloaded := &task.Error{LocalizedMethodFault: &types.LocalizedMethodFault{Fault: &types.LimitExceeded{}}}
+	l.release(overloaded)
+	if l.limit != 2 || l.running != 3 {
+		t.Errorf("when it is overloaded %d of %d run", l.running, l.limit)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.acquire(canceled); err == nil {
+		t.Error("a place is given beyond the limit")
+	}
+	for range 3 {
+		l.release(nil)
+	}
+	if l.limit != 4 || l.running != 0 || len(l.waiting) != 0 {
+		t.Errorf("after all %d of %d run", l.running, l.limit)
+	}
+}

@@ -1,0 +1,262 @@
+package vcenter
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/session"
+	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vapi/tags"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+	"k8s.io/utils/clock"
+)
+
+// Endpoint is where a vCenter is, and how Drover verifies that it is that one.
+type Endpoint struct {
+	// Server is the host name or address, with or without a port.
+	Server string
+	// Port is used if Server has none; zero is 443.
+	Port int
+	// Insecure turns the verification of the certificate off.
+	Insecure bool
+	// CAFile is a file with the certificates of the authorities that may have signed that of the server; empty for those of the system.
+	CAFile string
+	// Thumbprint is that of the certificate of the server, which is accepted then without regard to its signer; empty for none.
+	Thumbprint string
+}
+
+// Credentials are those of a user of a vCenter.
+type Credentials struct {
+	Username, Password string
+	// Secret is the name of the Secret that they are from, which errors name instead of the user.
+	Secret string
+}
+
+// How long no login is tried after one has failed. A vCenter locks users out who fail to log in repeatedly.
+const (
+	minRetry      = time.Second
+	maxRetry      = time.Minute
+	minLoginRetry = 30 * time.Second
+)
+
+// Calls counts calls; Observe may be called from many goroutines at the same time.
+type Calls interface {
+	// Observe is called after each call with the name of the vCenter, that of the method, and the error that it returned.
+	Observe(server, method string, err error)
+}
+
+// login is a session of a user.
+type login struct {
+	client *vim25.Client
+	rest   *restSession
+}
+
+// restSession is the session for the REST API, which has the tags. It begins when they are needed: without tags, or while the service of tags is
+// down, the SOAP API is enough.
+type restSession struct {
+	client *rest.Client
+	user   *url.Userinfo
+	server string
+	secret string
+
+	mu       sync.Mutex
+	loggedIn bool
+}
+
+// tags returns what calls the service of tags.
+func (r *restSession) tags(ctx context.Context) (*tags.Manager, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.loggedIn {
+		if err := r.client.Login(ctx, r.user); err != nil {
+			return nil, fmt.Errorf("logging in to the REST API of vCenter %s with the credentials in Secret %s: %w", r.server, r.secret, err)
+		}
+		r.loggedIn = true
+	}
+	return tags.NewManager(r.client), nil
+}
+
+// logout ends the session.
+func (r *restSession) logout(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loggedIn {
+		// The vCenter ends a session that is not used.
+		_ = r.client.Logout(ctx)
+	}
+}
+
+// sessions logs in to a vCenter when a session is needed, once for all who wait for it.
+type sessions struct {
+	endpoint    Endpoint
+	credentials Credentials
+	calls       Calls
+	clock       clock.PassiveClock
+	// timeout is for a login.
+	timeout time.Duration
+
+	mu      sync.Mutex
+	current *login
+	// retry is when the next login may be tried after failed ones, and err why the last one failed.
+	retry time.Time
+	wait  time.Duration
+	err   error
+}
+
+// get returns the session, and logs in if there is none.
+func (s *sessions) get(ctx context.Context) (*login, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil {
+		return s.current, nil
+	}
+	if s.clock.Now().Before(s.retry) {
+		return nil, s.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	current, err := s.login(ctx)
+	if err != nil {
+		err = stable(err)
+		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			s.failed(err)
+		}
+		return nil, err
+	}
+	s.current, s.wait, s.err = current, 0, nil
+	return current, nil
+}
+
+// failed delays the next login.
+func (s *sessions) failed(err error) {
+	least := minRetry
+	if fault.Is(err, &types.InvalidLogin{}) {
+		least = minLoginRetry
+	}
+	s.wait = min(max(2*s.wait, least), maxRetry)
+	s.retry, s.err = s.clock.Now().Add(s.wait), err
+}
+
+// drop forgets a session that has ended. Another one that has begun since stays.
+func (s *sessions) drop(ended *login) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == ended {
+		s.current = nil
+	}
+}
+
+// logout ends the session.
+func (s *sessions) logout(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil {
+		return
+	}
+	s.current.rest.logout(ctx)
+	// The vCenter ends a session that is not used.
+	_ = session.NewManager(s.current.client).Logout(ctx)
+	s.current = nil
+}
+
+func (s *sessions) login(ctx context.Context) (*login, error) {
+	soapClient, err := s.endpoint.soapClient()
+	if err != nil {
+		return nil, err
+	}
+	client, err := vim25.NewClient(ctx, soapClient)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to vCenter %s: %w", s.endpoint.Server, err)
+	}
+	if c := &client.ServiceContent; !client.IsVC() || c.SessionManager == nil || c.ViewManager == nil || c.SearchIndex == nil || c.TaskManager == nil {
+		return nil, fmt.Errorf("connecting to vCenter %s: it is no vCenter: it says that it is %q", s.endpoint.Server, c.About.ApiType)
+	}
+	client.RoundTripper = &countedSOAP{client.RoundTripper, s.calls, s.endpoint.Server}
+	user := url.UserPassword(s.credentials.Username, s.credentials.Password)
+	if err := session.NewManager(client).Login(ctx, user); err != nil {
+		return nil, fmt.Errorf("logging in to vCenter %s with the credentials in Secret %s: %w", s.endpoint.Server, s.credentials.Secret, err)
+	}
+	return &login{client: client, rest: &restSession{
+		client: restClient(client, s.calls, s.endpoint.Server), user: user, server: s.endpoint.Server, secret: s.credentials.Secret,
+	}}, nil
+}
+
+// soapClient returns a client that verifies the server and follows no redirect to another one.
+func (e *Endpoint) soapClient() (*soap.Client, error) {
+	address := e.address()
+	client := soap.NewClient(&url.URL{Scheme: "https", Host: address, Path: vim25.Path}, e.Insecure)
+	client.CheckRedirect = noRedirect
+	if e.CAFile != "" {
+		if err := client.SetRootCAs(e.CAFile); err != nil {
+			return nil, fmt.Errorf("vCenter %s: reading the certificate authorities in %s: %w", e.Server, e.CAFile, err)
+		}
+	}
+	if e.Thumbprint != "" {
+		client.SetThumbprint(address, e.Thumbprint)
+	}
+	client.DefaultTransport().TLSClientConfig.MinVersion = tls.VersionTLS12
+	return client, nil
+}
+
+// restClient returns a client of the REST API whose calls are counted.
+func restClient(client *vim25.Client, calls Calls, server string) *rest.Client {
+	created := rest.NewClient(client)
+	created.CheckRedirect = noRedirect
+	created.Transport = &countedREST{created.Transport, calls, server}
+	return created
+}
+
+// noRedirect makes an answer of a redirect, which is an error: a vCenter does not send Drover elsewhere, least of all to another host.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// address returns host and port.
+func (e *Endpoint) address() string {
+	if _, _, err := net.SplitHostPort(e.Server); err == nil || e.Port == 0 {
+		return e.Server
+	}
+	return net.JoinHostPort(e.Server, strconv.Itoa(e.Port))
+}
+
+// isSessionEnded reports whether an error means that the session has to be renewed.
+func isSessionEnded(err error) bool {
+	return fault.Is(err, &types.NotAuthenticated{}) || rest.IsStatusError(err, http.StatusUnauthorized)
+}
+
+// countedSOAP counts the calls of the SOAP API.
+type countedSOAP struct {
+	soap.RoundTripper
+	calls  Calls
+	server string
+}
+
+// RoundTrip makes a call.
+func (c *countedSOAP) RoundTrip(ctx context.Context, request, response soap.HasFault) error {
+	err := c.RoundTripper.RoundTrip(ctx, request, response)
+	c.calls.Observe(c.server, methodOf(request), err)
+	return err
+}
+
+// countedREST counts the calls of the REST API.
+type countedREST struct {
+	http.RoundTripper
+	calls  Calls
+	server string
+}
+
+// RoundTrip makes a call.
+func (c *countedREST) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := c.RoundTripper.RoundTrip(request)
+	c.calls.Observe(c.server, request.Method+" "+resourceOf(request.URL.Path), err)
+	return response, err
+}

@@ -1,0 +1,98 @@
+package vcenter
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+// observed records the methods that are counted.
+type observed struct {
+	mu      sync.Mutex
+	methods []string
+}
+
+func (o *observed) Observe(_, method string, _ error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.methods = append(o.methods, method)
+}
+
+// TestSessions_Unavailable: each text of a failing login would be a write of every Machine.
+func TestSessions_Unavailable(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Close()
+	clock := testingclock.NewFakeClock(time.Now())
+	s := &sessions{
+		endpoint: Endpoint{Server: server.Listener.Addr().String(), Insecure: true}, credentials: Credentials{Username: "hidden", Secret: "ns/vc"},
+		calls: &observed{}, clock: clock, timeout: time.Second,
+	}
+	var texts []string
+	for range 8 {
+		_, err := s.get(t.Context())
+		if err == nil {
+			t.Fatal("the login succeeds")
+		}
+		texts = append(texts, err.Error())
+		clock.Step(700 * time.Millisecond)
+	}
+	if different := slices.Compact(slices.Clone(texts)); len(different) > 1 || strings.Contains(texts[0], "hidden") {
+		t.Errorf("the texts are\n%s", strings.Join(different, "\n"))
+	}
+}
+
+// TestRedirects: a vCenter that answers each call with a redirect, to paths of its choice, is not followed, and adds no metrics.
+func TestRedirects(t *testing.T) {
+	visited := 0
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		visited++
+		http.Redirect(w, r, fmt.Sprintf("/elsewhere/%d", visited), http.StatusFound)
+	}))
+	defer server.Close()
+	endpoint := Endpoint{Server: server.Listener.Addr().String(), Insecure: true}
+	client, err := endpoint.soapClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusFound || visited != 1 {
+		t.Errorf("SOAP: status %d after %d calls", response.StatusCode, visited)
+	}
+	calls := &observed{}
+	rest := restClient(&vim25.Client{Client: client, RoundTripper: client}, calls, "vc")
+	if err := rest.Login(t.Context(), url.UserPassword("user", "password")); err == nil || visited != 2 {
+		t.Errorf("REST: error %v after %d calls", err, visited)
+	}
+	if want := []string{"POST rest/com/vmware/cis/session"}; !slices.Equal(calls.methods, want) {
+		t.Errorf("the metrics have %q, want %q", calls.methods, want)
+	}
+}
+
+func TestResourceOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"/rest/com/vmware/cis/session":                              "rest/com/vmware/cis/session",
+		"/rest/com/vmware/cis/tagging/tag":                          "rest/com/vmware/cis/tagging/tag",
+		"/rest/com/vmware/cis/tagging/tag/id:urn:vmomi:X":           "rest/com/vmware/cis/tagging/tag/ID",
+		"/rest/com/vmware/cis/tagging/tag-association":              "rest/com/vmware/cis/tagging/tag-association",
+		"/rest/com/vmware/cis/tagging/category/id:a/chosen/by/them": "rest/com/vmware/cis/tagging/category/ID",
+		"/rest/com/vmware/cis/tagging/categoryx":                    "other",
+		"/anything/1":                                               "other",
+	} {
+		if got := resourceOf(path); got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+}

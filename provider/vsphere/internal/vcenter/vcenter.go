@@ -1,0 +1,137 @@
+package vcenter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+	"k8s.io/utils/clock"
+)
+
+// Limits are how long a VCenter is waited for. What is zero is the default.
+type Limits struct {
+	// Call is for a call that does not wait for anything; 30 seconds.
+	Call time.Duration
+	// Changes is how long the collector waits for changes in one call; 30 seconds.
+	Changes time.Duration
+	// Task is for a task, and Clone for one that clones: 5 and 30 minutes. A clone that takes longer is canceled.
+	Task, Clone time.Duration
+}
+
+// orDefault returns the limits with the defaults where they are zero.
+func (l Limits) orDefault() Limits {
+	return Limits{
+		Call: cmp.Or(l.Call, 30*time.Second), Changes: cmp.Or(l.Changes, 30*time.Second), Task: cmp.Or(l.Task, 5*time.Minute),
+		Clone: cmp.Or(l.Clone, 30*time.Minute),
+	}
+}
+
+// Options are those of a VCenter.
+type Options struct {
+	// MaxClones is how many clones run at once; zero is 8.
+	MaxClones int
+	// Limits are how long it is waited for.
+	Limits Limits
+	// Calls counts the calls.
+	Calls Calls
+	// Clock returns the time; nil is the real clock.
+	Clock clock.Clock
+	// Changed is called with the instance UUID of a virtual machine that has changed.
+	Changed func(instanceUUID string)
+}
+
+// VCenter is one vCenter as one user sees it.
+type VCenter struct {
+	endpoint  Endpoint
+	limits    Limits
+	clock     clock.Clock
+	sessions  *sessions
+	index     *Index
+	tasks     *tasks
+	former    *formerClones
+	clones    *limiter
+	inventory *inventory
+	powerOns  *batches[types.ManagedObjectReference]
+	tagging   *batches[string]
+	groups    *batches[group]
+	disks     *diskReads
+	clusters  clusterLocks
+}
+
+// New returns a VCenter. Nothing is read before Run.
+func New(endpoint Endpoint, credentials Credentials, options Options) *VCenter {
+	if options.MaxClones <= 0 {
+		options.MaxClones = 8
+	}
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
+	v := &VCenter{
+		endpoint: endpoint, limits: options.Limits.orDefault(), clock: options.Clock, index: newIndex(options.Changed), tasks: newTasks(),
+		clones: newLimiter(options.MaxClones), former: newFormerClones(options.Clock), inventory: newInventory(options.Clock),
+	}
+	v.sessions = &sessions{endpoint: endpoint, credentials: credentials, calls: options.Calls, clock: options.Clock, timeout: v.limits.Call}
+	v.powerOns = newBatches(v.clock, v.powerOn)
+	v.tagging = newBatches(v.clock, v.attachTag)
+	v.groups = newBatches(v.clock, v.changeGroup)
+	v.disks = newDiskReads(v)
+	return v
+}
+
+// Server is the name of the vCenter in workspaces.
+func (v *VCenter) Server() string { return v.endpoint.Server }
+
+// Index has the virtual machines.
+func (v *VCenter) Index() *Index { return v.index }
+
+// Run keeps the index up to date until the context ends, and ends the session then.
+func (v *VCenter) Run(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, run := range []func(context.Context){
+		v.collect, v.followTasks, v.awaitFormerClones, v.powerOns.run, v.tagging.run, v.groups.run, v.disks.run,
+	} {
+		group.Go(func() { run(ctx) })
+	}
+	group.Wait()
+	// Operations that are still under way must not decide by what it has.
+	v.index.lost(&UnavailableError{Server: v.endpoint.Server, Err: errors.New("it is not followed any more")}, v.clock.Now())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	v.sessions.logout(ctx)
+}
+
+// do makes calls with the session, and once more with a new one if it has ended.
+func (v *VCenter) do(ctx context.Context, call func(context.Context, *login) error) error {
+	current, err := v.sessions.get(ctx)
+	if err != nil {
+		return err
+	}
+	if err = call(ctx, current); !isSessionEnded(err) {
+		return stable(err)
+	}
+	v.sessions.drop(current)
+	if current, err = v.sessions.get(ctx); err != nil {
+		return err
+	}
+	return stable(call(ctx, current))
+}
+
+// brief makes calls that wait for nothing, in bounded time.
+func (v *VCenter) brief(ctx context.Context, call func(context.Context, *login) error) error {
+	ctx, cancel := context.WithTimeout(ctx, v.limits.Call)
+	defer cancel()
+	return v.do(ctx, call)
+}
+
+// sleep waits for a while, or until the context ends.
+func (v *VCenter) sleep(ctx context.Context, duration time.Duration) {
+	timer := v.clock.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	}
+}

@@ -1,0 +1,257 @@
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/provider"
+)
+
+// errNotRunning is the error while Drover starts or ends.
+var errNotRunning = errors.New("the provider is not running")
+
+// lookAgain is how soon a Machine is looked at again whose virtual machine is being created or deleted. The end of that wakes it.
+const lookAgain = 30 * time.Second
+
+// operations are the creations and deletions that are under way, one for each Machine at most. They do not occupy a worker of Drover. What they
+// have reached is seen in the vCenter: after a crash the next one goes on from there.
+type operations struct {
+	changed func(uid string)
+
+	mu      sync.Mutex
+	ctx     context.Context
+	running map[types.UID]*operation
+	group   sync.WaitGroup
+}
+
+// purpose is what an operation is for.
+type purpose string
+
+const (
+	creation purpose = "creation"
+	deletion purpose = "deletion"
+)
+
+// operation is one of them.
+type operation struct {
+	purpose purpose
+
+	mu sync.Mutex
+	// stage says what it waits for.
+	stage string
+	// task is that of the clone.
+	task  string
+	ended bool
+	err   error
+	// stop is closed when its Machine is to be deleted: it does not go on to the next stage.
+	stop chan struct{}
+	once sync.Once
+}
+
+func newOperations(changed func(string)) *operations {
+	return &operations{changed: changed, running: map[types.UID]*operation{}}
+}
+
+// do starts an operation, or returns the state of the one that is running: an error that asks to wait, or its own error, once.
+func (o *operations) do(uid types.UID, purpose purpose, stage string, run func(ctx context.Context, op *operation) error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if op := o.running[uid]; op != nil {
+		return o.result(uid, op)
+	}
+	if o.ctx == nil || o.ctx.Err() != nil {
+		return errNotRunning
+	}
+	op := &operation{purpose: purpose, stage: stage, stop: make(chan struct{})}
+	o.running[uid] = op
+	ctx := o.ctx
+	o.group.Go(func() {
+		op.end(run(ctx, op))
+		o.changed(string(uid))
+	})
+	return provider.RequeueAfter(lookAgain, stage)
+}
+
+// result returns the state of an operation. One that has ended is forgotten.
+func (o *operations) result(uid types.UID, op *operation) error {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if !op.ended {
+		return provider.RequeueAfter(lookAgain, op.stage)
+	}
+	delete(o.running, uid)
+	if op.err == nil {
+		return provider.RequeueAfter(time.Second, op.stage)
+	}
+	return op.err
+}
+
+// stopCreation stops a creation after its present stage, and returns an error that asks to wait until the operation has ended; nil if none is
+// running.
+func (o *operations) stopCreation(uid types.UID) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	op := o.running[uid]
+	if op == nil {
+		return nil
+	}
+	if op.purpose == creation {
+		op.once.Do(func() { close(op.stop) })
+	}
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	if op.ended {
+		delete(o.running, uid)
+		return nil
+	}
+	return provider.RequeueAfter(lookAgain, op.stage)
+}
+
+// isRunning reports whether an operation of a Machine is under way.
+func (o *operations) isRunning(uid types.UID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	op := o.running[uid]
+	if op == nil {
+		return false
+	}
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	return !op.ended
+}
+
+// taskOf returns the task of the clone of a Machine; empty if it is not known.
+func (o *operations) taskOf(uid types.UID) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if op := o.running[uid]; op != nil {
+		op.mu.Lock()
+		defer op.mu.Unlock()
+		return op.task
+	}
+	return ""
+}
+
+// forget drops an operation that has ended.
+func (o *operations) forget(uid types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if op := o.running[uid]; op != nil {
+		op.mu.Lock()
+		defer op.mu.Unlock()
+		if op.ended {
+			delete(o.running, uid)
+		}
+	}
+}
+
+// begin lets operations run until a context ends.
+func (o *operations) begin(ctx context.Context) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ctx = ctx
+}
+
+// wait waits until all have ended.
+func (o *operations) wait() { o.group.Wait() }
+
+func (op *operation) end(err error) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	op.ended, op.err = true, err
+}
+
+// next begins a stage, unless the operation is to stop.
+func (op *operation) next(stage string) error {
+	select {
+	case <-op.stop:
+		return provider.RequeueAfter(time.Second, "the Machine is being deleted")
+	default:
+	}
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	op.stage = stage
+	return nil
+}
+
+// untilStopped returns a context that ends when the operation is to stop.
+func (op *operation) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-op.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+func (op *operation) setTask(task string) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	op.task = task
+}
+
+// machineNames are the names of the Machines that the provider has been asked about, by their UIDs.
+type machineNames struct {
+	mu    sync.Mutex
+	names map[string]types.NamespacedName
+	// seen are the names of the vCenters in which their virtual machines were seen last.
+	seen   map[string]string
+	report func(types.NamespacedName)
+}
+
+func newMachineNames() *machineNames {
+	return &machineNames{names: map[string]types.NamespacedName{}, seen: map[string]string{}}
+}
+
+func (m *machineNames) notify(report func(types.NamespacedName)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.report = report
+}
+
+func (m *machineNames) add(machine *machinev1beta1.Machine) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.names[strings.ToLower(string(machine.UID))] = types.NamespacedName{Namespace: machine.Namespace, Name: machine.Name}
+}
+
+func (m *machineNames) remove(machine *machinev1beta1.Machine) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.names, strings.ToLower(string(machine.UID)))
+	delete(m.seen, strings.ToLower(string(machine.UID)))
+}
+
+// setSeen records that the virtual machine of a Machine was seen in a vCenter.
+func (m *machineNames) setSeen(machine *machinev1beta1.Machine, server string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen[strings.ToLower(string(machine.UID))] = server
+}
+
+// isSeen reports whether the virtual machine of a Machine was seen last in a vCenter.
+func (m *machineNames) isSeen(machine *machinev1beta1.Machine, server string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen[strings.ToLower(string(machine.UID))] == server
+}
+
+// changed reports that a virtual machine has changed, or what Drover does with it.
+func (m *machineNames) changed(uid string) {
+	m.mu.Lock()
+	name, found := m.names[strings.ToLower(uid)]
+	report := m.report
+	m.mu.Unlock()
+	if found && report != nil {
+		report(name)
+	}
+}

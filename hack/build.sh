@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Builds programs into bin/, and shows how far it is: hack/build.sh {programs|sandbox|core|node}...
-#   programs  drover and kubectl-drover
-#   sandbox   drover-sandbox, the control plane for demos, tests and benchmarks
-#   core      drover-sandbox-core, which is drover-sandbox without kube-controller-manager and kube-scheduler, into the folder CORE_FOLDER
-#   node      drover-sandbox-node, kubelets and hollow nodes for it
+# Builds programs into bin/, and shows how far it is: hack/build.sh {programs|sandbox|core|node|kubernetes}...
+#   programs    drover and kubectl-drover
+#   sandbox     drover-sandbox, the control plane for demos, tests and benchmarks
+#   core        drover-sandbox-core, which is drover-sandbox without kube-controller-manager and kube-scheduler, into the folder CORE_FOLDER
+#   node        drover-sandbox-node, kubelets and hollow nodes for it
+#   kubernetes  kube-apiserver, kube-controller-manager and kube-scheduler of another version, K8S=1.31.14, into bin/kubernetes/v1.31.14: a control
+#               plane starts them in place of its own where KUBEBUILDER_ASSETS names that folder
 # hack/build.sh --check {sandbox|node} builds nothing; the exit code is 1 unless the program is there for these sources.
 # The first build compiles Kubernetes. All of them share the flags that decide what Go's build cache can reuse, so that no package of Kubernetes
 # is compiled twice. What belongs to the sandbox is kept in bin/cache under a key of everything that goes into it: later runs with the same
@@ -15,8 +17,9 @@ cd "$(dirname "$0")/.."
 export CGO_ENABLED=0
 # Compilers are short-lived and collect little garbage that is worth the time: off until a process has 1 GiB. That saves a fifth of the time.
 compiler_memory=(env GOGC=off GOMEMLIMIT=1GiB)
-kubernetes_version="$(awk '$1 == "k8s.io/kubernetes" { print $2; exit }' sandbox/go.mod)"
-kept=2 # builds in the cache
+kept=2 # builds in the cache, of each program and version
+version_modules=sandbox/versions # where the requirements of other versions of Kubernetes are
+other="" # the other version, as in the name of its requirements
 
 # Beside what is built, so that a rename replaces that at once.
 mkdir -p bin
@@ -68,29 +71,57 @@ lock() {
 unlock() { if command -v flock >/dev/null; then flock -u 9; fi; }
 
 # folder and packages of what can be built.
-folder() { [[ "$1" == programs ]] && echo . || echo sandbox; }
+folder() {
+	case "$1" in
+	programs) echo . ;;
+	kubernetes) echo "$version_modules" ;;
+	*) echo sandbox ;;
+	esac
+}
 packages() {
 	case "$1" in
 	programs) echo ./cmd/drover ./cmd/kubectl-drover ;;
 	sandbox | core) echo ./cmd/drover-sandbox ;;
 	node) echo ./cmd/drover-sandbox-node ;;
+	kubernetes) echo ./cmd/drover-sandbox-kubernetes ;;
 	*)
-		echo "build: nothing is called '$1'; there are programs, sandbox, core and node" >&2
+		echo "build: nothing is called '$1'; there are programs, sandbox, core, node and kubernetes" >&2
 		exit 2
 		;;
 	esac
 }
+
+# choose_version sets the other version to that of K8S.
+choose_version() {
+	other="v${K8S:?is the other version of Kubernetes, for example 1.31.14}"
+	[[ ! -f "$version_modules/$other.mod" ]] || return 0
+	echo "build: kubernetes: $version_modules has no $other.mod, only $(cd "$version_modules" && echo v*.mod)" >&2
+	return 2
+}
+
+# kubernetes_version prints the version that a program is built from.
+kubernetes_version() {
+	if [[ "$1" == kubernetes ]]; then
+		echo "$other"
+	else
+		awk '$1 == "k8s.io/kubernetes" { print $2; exit }' sandbox/go.mod
+	fi
+}
+
+# module_flags prints the flag that chooses requirements other than those of go.mod.
+module_flags() { [[ "$1" != kubernetes ]] || echo "-modfile=$other.mod"; }
 
 # tags prints the build tags.
 tags() { [[ "$1" != core ]] || echo drover_core; }
 
 # link_flags prints the flags of the linker.
 link_flags() {
-	local package="github.com/drover-io/drover/internal/version"
+	local package="github.com/drover-io/drover/internal/version" kubernetes_version
 	if [[ "$1" == programs ]]; then
 		echo "-s -w -X $package.version=$(version) -X $package.commit=$(commit)"
 	else
 		# kubectl complains about a server without a version.
+		kubernetes_version="$(kubernetes_version "$1")"
 		echo "-s -w -X k8s.io/component-base/version.gitVersion=$kubernetes_version -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes_version"
 	fi
 }
@@ -102,9 +133,18 @@ key() {
 	{
 		go env GOVERSION GOOS GOARCH GOFLAGS CGO_ENABLED GOEXPERIMENT &&
 			link_flags "$1" &&
-			find sandbox test/cluster test/openshift test/realnode provider/*.go provider/kwok config/crd -type f \
-				! -name '*_test.go' ! -name '*.md' | LC_ALL=C sort | xargs sha256sum
+			sources "$1" | LC_ALL=C sort | xargs sha256sum
 	} | sha256sum | cut -c1-20
+}
+
+# sources prints the files of the repository that a program of the sandbox is built from.
+sources() {
+	if [[ "$1" == kubernetes ]]; then
+		find "$version_modules/cmd" "$version_modules/$other.mod" "$version_modules/$other.sum" -type f
+	else
+		find sandbox test/cluster test/openshift test/realnode test/vcenter provider/*.go provider/kwok config/crd \
+			-path "$version_modules" -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print
+	fi
 }
 
 # downloads shows the modules that Go downloads as a number.
@@ -116,8 +156,8 @@ downloads() {
 # the compiler and reading what the package imports.
 plan() {
 	local what="$1"
-	# shellcheck disable=SC2046,SC2016 # several packages; a template
-	go -C "$(folder "$what")" list -trimpath -tags "$(tags "$what")" -deps \
+	# shellcheck disable=SC2046,SC2016 # several packages, one flag or none; a template
+	go -C "$(folder "$what")" list $(module_flags "$what") -trimpath -tags "$(tags "$what")" -deps \
 		-f '{{if .Stale}}{{$p := .ImportPath}}{{$d := .Dir}}{{range .GoFiles}}{{$p}} {{$d}}/{{.}}{{"\n"}}{{end}}{{end}}' \
 		$(packages "$what") 2> >(downloads) | awk 'NF && !seen[$2]++' >"$work/files"
 	{ awk '{ print $2 }' "$work/files" | xargs wc -c 2>/dev/null || true; } | awk '
@@ -152,13 +192,14 @@ compile() {
 	run plan "$what"
 	packages="$(wc -l <"$work/plan")"
 	if ((packages > 500)); then
-		echo "build: $packages packages are to be compiled, with Kubernetes $kubernetes_version among them; the first time that takes some minutes" >&2
+		echo "build: $packages packages are to be compiled, with Kubernetes $(kubernetes_version "$what") among them;" \
+			"the first time that takes some minutes" >&2
 	fi
 	report 9>&- &
 	reporter="$!"
-	# shellcheck disable=SC2046 # several packages
-	run "${compiler_memory[@]}" go -C "$(folder "$what")" build -v -trimpath -tags "$(tags "$what")" -ldflags "$(link_flags "$what")" \
-		-o "$output/" $(packages "$what") 2>>"$work/log" || status="$?"
+	# shellcheck disable=SC2046 # several packages, one flag or none
+	run "${compiler_memory[@]}" go -C "$(folder "$what")" build $(module_flags "$what") -v -trimpath -tags "$(tags "$what")" \
+		-ldflags "$(link_flags "$what")" -o "$output/" $(packages "$what") 2>>"$work/log" || status="$?"
 	stop_reporter
 	if ((status != 0)); then
 		echo "build: $what: the build failed:" >&2
@@ -168,6 +209,13 @@ compile() {
 	fi
 }
 
+# cached_name prints what the builds of a program in the cache are called, without the key.
+cached_name() {
+	local name
+	name="$(basename "$(packages "$1")")"
+	[[ "$1" != kubernetes ]] && echo "$name" || echo "$name-$other"
+}
+
 # build_of prints the name of a program of the sandbox in the cache.
 build_of() {
 	local key
@@ -175,7 +223,7 @@ build_of() {
 		echo "build: $1: cannot find out what it is built from, see above" >&2
 		return 2
 	fi
-	echo "bin/cache/$(basename "$(packages "$1")")-$key"
+	echo "bin/cache/$(cached_name "$1")-$key"
 }
 
 # programs builds what does not belong to the sandbox. Go links nothing anew that is up to date, for which it has to be where it builds to.
@@ -200,7 +248,7 @@ core() {
 
 # cached builds a program of the sandbox unless bin/cache has it.
 cached() {
-	local what="$1" program build
+	local what="$1" program build name
 	program="$(basename "$(packages "$what")")"
 	build="$(build_of "$what")"
 	if [[ ! -x "$build" ]]; then
@@ -208,16 +256,33 @@ cached() {
 		mkdir -p bin/cache
 		mv "$work/$program" "$build"
 	fi
-	# A hard link takes no space; the rename replaces a program that runs.
-	if ! [[ "bin/$program" -ef "$build" ]]; then
-		ln "$build" "$work/$program" 2>/dev/null || cp "$build" "$work/$program"
-		mv -f "$work/$program" "bin/$program"
-		[[ "bin/$program" -ef "$build" ]] || touch "$build"
-	fi
+	for name in $(names "$what"); do
+		provide "$build" "$name"
+	done
 	# shellcheck disable=SC2012 # the names are our own and have no blanks
-	ls -1t "bin/cache/$program-"[0-9a-f]* | tail -n "+$((kept + 1))" | xargs -r rm -f
+	ls -1t "bin/cache/$(cached_name "$what")-"[0-9a-f]* | tail -n "+$((kept + 1))" | xargs -r rm -f
 }
 
+# names prints where a program of the sandbox is to be.
+names() {
+	if [[ "$1" == kubernetes ]]; then
+		printf "bin/kubernetes/$other/%s\n" kube-apiserver kube-controller-manager kube-scheduler
+	else
+		echo "bin/$(basename "$(packages "$1")")"
+	fi
+}
+
+# provide puts a build at its place. A hard link takes no space; the rename replaces a program that runs.
+provide() {
+	local build="$1" name="$2"
+	[[ ! "$name" -ef "$build" ]] || return 0
+	mkdir -p "$(dirname "$name")"
+	ln "$build" "$work/provided" 2>/dev/null || cp "$build" "$work/provided"
+	mv -f "$work/provided" "$name"
+	[[ "$name" -ef "$build" ]] || touch "$build"
+}
+
+[[ " $* " != *" kubernetes "* ]] || choose_version
 if [[ "${1:-}" == --check ]]; then
 	build="$(build_of "$2")"
 	[[ -x "$build" ]]

@@ -23,7 +23,7 @@ func Binary() (string, error) {
 	if self, err := os.Executable(); err == nil && strings.HasPrefix(filepath.Base(self), "drover-sandbox") {
 		return self, nil
 	}
-	root, err := repositoryRoot()
+	root, err := RepositoryRoot()
 	if err != nil {
 		return "", fmt.Errorf("cluster: finding drover-sandbox: %w; set DROVER_SANDBOX to its path", err)
 	}
@@ -47,8 +47,8 @@ func NodeBinary() (string, error) {
 	return path, nil
 }
 
-// repositoryRoot walks up from the working directory to the folder of Drover's go.mod.
-func repositoryRoot() (string, error) {
+// RepositoryRoot returns the folder of Drover's go.mod, which is at or above the working directory.
+func RepositoryRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("reading the working directory: %w", err)

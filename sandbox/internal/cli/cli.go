@@ -99,8 +99,8 @@ variable ` + dataEnv + `, or else drover-sandbox in the user's cache folder.`,
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&s.data, "data", "", "`folder` of the sandbox's data, certificates and logs")
-	root.AddCommand(newUp(s), newDown(s), newStatus(s), newLogs(s), newKubectl(s), newKill(s), newStart(s), newPool(s), newOpenShift(s), newNode(s),
-		newRun(), newVersion())
+	root.AddCommand(newUp(s), newDown(s), newStatus(s), newLogs(s), newKubectl(s), newKill(s), newStart(s), newPool(s), newOpenShift(s),
+		newVSphere(s), newNode(s), newRun(), newVersion())
 	return root
 }
 

@@ -27,6 +27,7 @@ var Programs = programs.Merge(controllers, programs.Set{
 	"kubectl":        runKubectl,
 	"kwok":           runKwok,
 	"machine-config": runMachineConfig,
+	"vcenter":        runVCenter,
 })
 
 func runEtcd() int {

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/vcenter"
+)
+
+func newVSphere(s *settings) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "vsphere",
+		Short: "Play a vCenter whose virtual machines become nodes",
+		Long: `Play a vCenter whose virtual machines become nodes.
+
+A process called ` + cluster.VCenter + ` is the vCenter: govmomi's simulator, with one cluster, a template, tags and a VM group.
+A virtual machine that is powered on gets an address, and after its boot delay a Node, which kwok plays. One that is powered off turns NotReady.`,
+		Example: `  drover-sandbox vsphere up --boot-delay 2s
+  drover-sandbox vsphere machineset workers --replicas 3 | drover-sandbox kubectl apply -f -
+  drover-sandbox vsphere power-off workers-x7k2p
+  drover-sandbox vsphere down`,
+	}
+	command.AddCommand(newVSphereUp(s), newVSphereDown(s), newVSphereMachineSet(s), newVSpherePowerOff(s))
+	return command
+}
+
+func newVSphereUp(s *settings) *cobra.Command {
+	options := cluster.VCenterOptions{}
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Start a vCenter, and write its credentials and configuration to the cluster",
+		Long: `Start a vCenter, and write its credentials and configuration to the cluster: the Secrets vsphere-cloud-credentials and worker-user-data,
+and the ConfigMap kube-cloud-config. A second call starts an empty vCenter anew.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			c, err := s.open(command.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if err := c.StopVCenter(); err != nil {
+				return err
+			}
+			ctx, cancel := withLimit(command)
+			defer cancel()
+			site, err := c.StartVCenter(ctx, options)
+			if err != nil {
+				return err
+			}
+			writer, err := client.New(c.Admin(), client.Options{Scheme: clientgoscheme.Scheme})
+			if err != nil {
+				return fmt.Errorf("creating a client: %w", err)
+			}
+			if err := announce(ctx, writer, site); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(command.OutOrStdout(), "vCenter %s:%s runs; Drover serves its Machines with --providers='*,vsphere'\n", site.Host, site.Port)
+			return err
+		},
+	}
+	flags := command.Flags()
+	flags.DurationVar(&options.CloneDelay, "clone-delay", 0, "how long a clone takes")
+	flags.DurationVar(&options.BootDelay, "boot-delay", 0, "how long it takes from power on until the node registers")
+	flags.StringVar(&options.ClusterID, "cluster-id", "sandbox", "`name` of the cluster that the vCenter has a tag of")
+	return command
+}
+
+// announce writes what Drover needs to know of a vCenter.
+func announce(ctx context.Context, writer client.Client, site *vcenter.Site) error {
+	for _, name := range []string{"openshift-config-managed", cluster.MachineNamespace} {
+		err := writer.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		if client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("creating namespace %s: %w", name, err)
+		}
+	}
+	for _, object := range site.Objects(cluster.MachineNamespace) {
+		if err := writer.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting %s: %w", object.GetName(), err)
+		}
+		object.SetResourceVersion("")
+		if err := writer.Create(ctx, object); err != nil {
+			return fmt.Errorf("creating %s: %w", object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func newVSphereDown(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Stop the vCenter; its virtual machines are gone then",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			c, err := s.open(command.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return c.StopVCenter()
+		},
+	}
+}
+
+func newVSphereMachineSet(s *settings) *cobra.Command {
+	var replicas int32
+	command := &cobra.Command{
+		Use:   "machineset NAME",
+		Short: "Print a MachineSet whose Machines are virtual machines of the vCenter",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			site, err := s.vCenter(command)
+			if err != nil {
+				return err
+			}
+			return printMachineSet(command.OutOrStdout(), site, args[0], replicas)
+		},
+	}
+	command.Flags().Int32Var(&replicas, "replicas", 3, "number of Machines")
+	return command
+}
+
+// vCenter returns where the vCenter is that was started last.
+func (s *settings) vCenter(command *cobra.Command) (*vcenter.Site, error) {
+	c, err := s.open(command.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	return c.VCenterSite()
+}
+
+func newVSpherePowerOff(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "power-off NAME",
+		Short: "Power a virtual machine off, as a failure does: its node turns NotReady",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			site, err := s.vCenter(command)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := withLimit(command)
+			defer cancel()
+			return site.PowerOff(ctx, args[0])
+		},
+	}
+}
+
+func printMachineSet(out io.Writer, site *vcenter.Site, name string, replicas int32) error {
+	raw, err := json.Marshal(site.ProviderSpec())
+	if err != nil {
+		return fmt.Errorf("writing the providerSpec: %w", err)
+	}
+	labels := map[string]string{cluster.MachineSetLabel: name}
+	set := &machinev1beta1.MachineSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: machinev1beta1.GroupVersion.String(), Kind: "MachineSet"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: name},
+		Spec: machinev1beta1.MachineSetSpec{
+			Replicas: &replicas, Selector: metav1.LabelSelector{MatchLabels: labels},
+			Template: machinev1beta1.MachineTemplateSpec{ObjectMeta: machinev1beta1.ObjectMeta{Labels: labels}},
+		},
+	}
+	set.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(set); err != nil {
+		return fmt.Errorf("printing the MachineSet: %w", err)
+	}
+	return nil
+}

@@ -53,9 +53,20 @@ func (rc *reconciliation) scale(ctx context.Context, observed *observation, deci
 }
 
 // cacheIsCurrent reports whether the cache shows as many Machines as the API server has, after a request that was not answered; and, where some
-// Machines are deleted and others stay, whether it shows which of them are marked. The cluster-autoscaler marks a Machine and then decreases the
-// replicas; the two events come in any order, and without the first another Machine would be deleted.
+// Machines are deleted and others stay, whether it shows which of them are marked or being deleted. The cluster-autoscaler marks a Machine and then
+// decreases the replicas; the two events come in any order, and without the first another Machine would be deleted. Where Machines are deleted, the
+// cache also has to show the present spec of the MachineSet: its replicas may have been increased again.
 func (rc *reconciliation) cacheIsCurrent(ctx context.Context, decision *plan.Decision) (bool, error) {
+	if len(decision.Delete) > 0 {
+		set, err := rc.liveSet(ctx)
+		if err != nil {
+			return false, err
+		}
+		if set == nil || set.Generation != rc.set.Generation {
+			log.FromContext(ctx).Info("waiting for the cache to show the MachineSet as the API server has it")
+			return false, nil
+		}
+	}
 	chooses := len(decision.Delete) > 0 && len(decision.Delete) < len(decision.Members)
 	if !rc.state.unverified && !chooses {
 		return true, nil
@@ -91,8 +102,10 @@ func sameMarks(ctx context.Context, live []metav1.PartialObjectMetadata, members
 		marked[live[i].UID] = machineapi.IsMarked(&machinev1beta1.Machine{ObjectMeta: live[i].ObjectMeta})
 	}
 	for i := range members {
-		if member := &members[i]; marked[member.Machine.UID] != member.Marked {
-			log.FromContext(ctx).Info("waiting for the cache to show which Machines are marked for deletion", "machine", member.Machine.Name)
+		// A Machine that is not listed is being deleted, or gone.
+		if mark, listed := marked[members[i].Machine.UID]; !listed || mark != members[i].Marked {
+			log.FromContext(ctx).Info("waiting for the cache to show which Machines are marked for deletion or being deleted",
+				"machine", members[i].Machine.Name)
 			return false
 		}
 	}

@@ -242,6 +242,46 @@ func TestDelete_CacheWithoutMark(t *testing.T) {
 	}, func() []client.Object { return pool(3) })
 }
 
+// A user deletes a Machine and takes one off the replicas: the second may be heard of first. No other Machine goes.
+func TestDelete_CacheWithoutDeletion(t *testing.T) {
+	both(t, func(s *fixture, _ bool) {
+		edit(s, s.machine("c"), func(m *machinev1beta1.Machine) { m.Finalizers = []string{machinev1beta1.MachineFinalizer} })
+		s.settle()
+		s.freezeMachines()
+		c := s.machine("c")
+		if err := s.client.Delete(t.Context(), c, client.Preconditions{UID: &c.UID, ResourceVersion: &c.ResourceVersion}); err != nil {
+			s.t.Fatal(err)
+		}
+		s.resize(2)
+		s.waits()
+		s.thaw()
+		s.settle()
+		if got := fmt.Sprint(s.living()); got != "[a b]" {
+			s.t.Errorf("left are %s", got)
+		}
+	}, func() []client.Object { return pool(3) })
+}
+
+// The replicas are decreased and increased again, which the cache does not show yet: no Machine goes.
+func TestDelete_CacheWithOldReplicas(t *testing.T) {
+	both(t, func(s *fixture, _ bool) {
+		s.settle()
+		s.resize(1)
+		s.freeze()
+		s.resize(3)
+		for range 3 {
+			if _, _, err := s.try("web"); err != nil {
+				s.t.Error(err)
+			}
+		}
+		s.thaw()
+		s.settle()
+		if got := fmt.Sprint(s.living()); got != "[a b c]" {
+			s.t.Errorf("left are %s", got)
+		}
+	}, func() []client.Object { return pool(3) })
+}
+
 // A user scales back while Drover creates or deletes Machines: what is left of the plan is not carried out.
 func TestScale_StopsWhenTheMachineSetChanges(t *testing.T) {
 	s := newFixture(t, Options{Parallel: 1}, setOf(10))

@@ -172,8 +172,9 @@ func (rc *reconciliation) reconcileMachines(ctx context.Context) outcome {
 		return outcome{err: err}
 	}
 	decision := plan.Decide(plan.Input{
-		Set: rc.set, Machines: observed.machines, Nodes: observed.nodes, Refused: rc.state.refusals(rc.now), ReplaceFailed: rc.options.ReplaceFailed,
-		Now: rc.now,
+		Set: rc.set, Machines: observed.machines, Readiness: observed.readiness, Refused: rc.state.refusals(rc.now),
+		ReplaceFailed: rc.options.ReplaceFailed,
+		Now:           rc.now,
 	})
 	applied := rc.apply(ctx, observed, &decision)
 	if !decision.Wake.IsZero() {

@@ -21,32 +21,36 @@ import (
 type observation struct {
 	// machines are those that the MachineSet owns, and those of its namespace that have no owner.
 	machines []*machinev1beta1.Machine
-	// nodes are the Nodes of the Machines, by name; one that is missing does not exist.
-	nodes map[string]*corev1.Node
+	// readiness are the conditions Ready of the Nodes of the Machines, by name; nil for a Node that does not exist.
+	// The conditions are the cache's.
+	readiness map[string]*corev1.NodeCondition
 }
 
 // observe reads the Machines and their Nodes.
 func (rc *reconciliation) observe(ctx context.Context) (*observation, error) {
-	observed := &observation{nodes: map[string]*corev1.Node{}}
+	observed := &observation{}
 	machines, err := lookup.MachinesOfSet(ctx, rc.cache, rc.key.Namespace, rc.set.UID)
 	if err != nil {
 		return nil, err
 	}
+	observed.machines = make([]*machinev1beta1.Machine, len(machines))
+	observed.readiness = make(map[string]*corev1.NodeCondition, len(machines))
 	for i := range machines {
-		observed.machines = append(observed.machines, &machines[i])
+		observed.machines[i] = &machines[i]
 	}
+	// One for all: there may be thousands.
+	node := &corev1.Node{}
 	for _, machine := range observed.machines {
 		name := machineapi.NodeName(machine)
 		if name == "" {
 			continue
 		}
-		node := &corev1.Node{}
 		switch err := rc.cache.Get(ctx, types.NamespacedName{Name: name}, node); {
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return nil, fmt.Errorf("reading Node %s: %w", name, err)
 		default:
-			observed.nodes[name] = node
+			observed.readiness[name] = plan.Readiness(node)
 		}
 	}
 	return observed, nil

@@ -17,10 +17,13 @@ import (
 const (
 	// indexNode holds status.nodeRef.name.
 	indexNode = "status.nodeRef.name"
-	// indexOwner holds the UID of the controller, or noOwner.
+	// indexOwner holds the namespace, and the UID of the controller or noOwner.
 	indexOwner = "metadata.controller"
 	noOwner    = "none"
 )
+
+// ownerKey returns the value of indexOwner.
+func ownerKey(namespace string, owner types.UID) string { return namespace + "/" + string(owner) }
 
 // Index adds the index that MachinesOfNode needs to a cache. Call it before the informer of Machines starts.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
@@ -36,9 +39,9 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 func IndexOwners(ctx context.Context, indexer client.FieldIndexer) error {
 	return index(ctx, indexer, indexOwner, func(object client.Object) []string {
 		if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
-			return []string{string(owner.UID)}
+			return []string{ownerKey(object.GetNamespace(), owner.UID)}
 		}
-		return []string{noOwner}
+		return []string{ownerKey(object.GetNamespace(), noOwner)}
 	})
 }
 
@@ -62,12 +65,16 @@ func MachinesOfNode(ctx context.Context, cache client.Reader, node string) ([]ma
 // must not be changed.
 func MachinesOfSet(ctx context.Context, cache client.Reader, namespace string, uid types.UID) ([]machinev1beta1.Machine, error) {
 	var all []machinev1beta1.Machine
-	for _, owner := range []string{string(uid), noOwner} {
+	for _, owner := range []types.UID{uid, noOwner} {
 		var machines machinev1beta1.MachineList
-		if err := cache.List(ctx, &machines, client.InNamespace(namespace), client.MatchingFields{indexOwner: owner}); err != nil {
+		if err := cache.List(ctx, &machines, client.MatchingFields{indexOwner: ownerKey(namespace, owner)}); err != nil {
 			return nil, fmt.Errorf("listing the Machines of namespace %s: %w", namespace, err)
 		}
-		all = append(all, machines.Items...)
+		if len(all) == 0 {
+			all = machines.Items
+		} else {
+			all = append(all, machines.Items...)
+		}
 	}
 	return all, nil
 }

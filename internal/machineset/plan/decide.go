@@ -26,8 +26,8 @@ type Input struct {
 	Set *machinev1beta1.MachineSet
 	// Machines are those of the namespace that the MachineSet owns, and those without an owner; others are ignored.
 	Machines []*machinev1beta1.Machine
-	// Nodes are those that the Machines name, by name; one that is missing does not exist.
-	Nodes map[string]*corev1.Node
+	// Readiness are the conditions Ready of the Nodes that the Machines name, by name; nil for one that does not exist.
+	Readiness map[string]*corev1.NodeCondition
 	// Refused are the Machines that the API server did not let Drover adopt or release, until the next attempt is due.
 	Refused map[types.UID]bool
 	// ReplaceFailed replaces Machines in the phase Failed.
@@ -117,9 +117,9 @@ func (d *Decision) sort(in Input, membership machineapi.Membership) {
 		}
 		switch relation {
 		case machineapi.Owned:
-			d.Members = append(d.Members, memberOf(in.Set, machine, in.Nodes))
+			d.Members = append(d.Members, memberOf(in.Set, machine, in.Readiness))
 		case machineapi.Adopt:
-			m := memberOf(in.Set, machine, in.Nodes)
+			m := memberOf(in.Set, machine, in.Readiness)
 			m.Joining = true
 			d.Members = append(d.Members, m)
 			d.Adopt = append(d.Adopt, machine)

@@ -58,9 +58,9 @@ func TestDecide(t *testing.T) {
 		{"nothing waits for Machines that are available", 3, three(), func(in *Input) { in.Set.Spec.MinReadySeconds = 3600 }, "members [a b c]"},
 		{"the first to become available wakes it, also while another is not ready", 3, three(), func(in *Input) {
 			in.Set.Spec.MinReadySeconds = 60
-			in.Nodes["a"] = nodeOf("a", corev1.ConditionTrue, start.Add(-20*time.Second))
-			in.Nodes["b"] = nodeOf("b", corev1.ConditionTrue, start.Add(-50*time.Second))
-			in.Nodes["c"] = nodeOf("c", corev1.ConditionFalse, start.Add(-59*time.Second))
+			in.Readiness["a"] = Readiness(nodeOf("a", corev1.ConditionTrue, start.Add(-20*time.Second)))
+			in.Readiness["b"] = Readiness(nodeOf("b", corev1.ConditionTrue, start.Add(-50*time.Second)))
+			in.Readiness["c"] = Readiness(nodeOf("c", corev1.ConditionFalse, start.Add(-59*time.Second)))
 		}, "members [a b c] wake in 10s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -56,7 +56,7 @@ type Member struct {
 // Available reports whether its Node has been ready for spec.minReadySeconds.
 func (m *Member) Available(now time.Time) bool { return m.Ready && !m.AvailableAt.After(now) }
 
-func memberOf(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, nodes map[string]*corev1.Node) Member {
+func memberOf(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, readiness map[string]*corev1.NodeCondition) Member {
 	m := Member{
 		Machine: machine, Marked: machineapi.IsMarked(machine), Failed: machineapi.HasFailed(machine), Labelled: true, OtherAPI: ofOtherAPI(machine),
 	}
@@ -69,7 +69,7 @@ func memberOf(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, n
 		return m
 	}
 	m.Linked = true
-	ready := readiness(nodes[machine.Status.NodeRef.Name])
+	ready := readiness[machine.Status.NodeRef.Name]
 	if ready != nil && ready.Status == corev1.ConditionTrue {
 		m.Ready = true
 		m.AvailableAt = ready.LastTransitionTime.Add(bounded.Seconds(set.Spec.MinReadySeconds))
@@ -77,8 +77,8 @@ func memberOf(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine, n
 	return m
 }
 
-// readiness returns the condition Ready of a Node; nil where there is none.
-func readiness(node *corev1.Node) *corev1.NodeCondition {
+// Readiness returns the condition Ready of a Node, which is not a copy; nil where there is none.
+func Readiness(node *corev1.Node) *corev1.NodeCondition {
 	if node == nil {
 		return nil
 	}
@@ -106,7 +106,7 @@ func Selects(set *machinev1beta1.MachineSet, machine *machinev1beta1.Machine) bo
 
 // SameReadiness reports whether two versions of a Node are equal in everything that matters to a MachineSet. Heartbeats do not.
 func SameReadiness(before, after *corev1.Node) bool {
-	a, b := readiness(before), readiness(after)
+	a, b := Readiness(before), Readiness(after)
 	if a == nil || b == nil {
 		return a == b
 	}

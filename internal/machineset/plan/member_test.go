@@ -91,7 +91,7 @@ func TestMemberOf(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			machine := machineOf("a", c.edit)
-			got := memberOf(setOf(1), machine, map[string]*corev1.Node{"a": nodeOf("a", corev1.ConditionTrue, start)})
+			got := memberOf(setOf(1), machine, map[string]*corev1.NodeCondition{"a": Readiness(nodeOf("a", corev1.ConditionTrue, start))})
 			got.Machine, got.AvailableAt = nil, time.Time{}
 			if got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
@@ -124,7 +124,7 @@ func TestMember_Available(t *testing.T) {
 			set := setOf(1)
 			set.Spec.MinReadySeconds = c.minReady
 			in := inputOf(set, machineOf("a"))
-			in.Nodes["a"] = c.node
+			in.Readiness["a"] = Readiness(c.node)
 			d := Decide(in)
 			m := d.Members[0]
 			if m.Ready != c.ready || m.Available(start) != c.available {

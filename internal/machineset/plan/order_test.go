@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 )
 
-func memberList(machines []*machinev1beta1.Machine, nodes map[string]*corev1.Node) []Member {
+func memberList(machines []*machinev1beta1.Machine, nodes map[string]*corev1.NodeCondition) []Member {
 	var members []Member
 	for _, machine := range machines {
 		members = append(members, memberOf(setOf(1), machine, nodes))
@@ -36,11 +36,11 @@ func TestDeleteOrder(t *testing.T) {
 		machineOf("marked-old", aged(45*time.Hour), annotated(machineapi.OldDeleteAnnotation, "yes")),
 		machineOf("of-another-api", aged(49*time.Hour), migrated, withError("CreateError", "no")),
 	}
-	nodes := map[string]*corev1.Node{}
+	nodes := map[string]*corev1.NodeCondition{}
 	for _, machine := range machines {
-		nodes[machine.Name] = nodeOf(machine.Name, corev1.ConditionTrue, start)
+		nodes[machine.Name] = Readiness(nodeOf(machine.Name, corev1.ConditionTrue, start))
 	}
-	nodes["sick-new"] = nodeOf("sick-new", corev1.ConditionUnknown, start)
+	nodes["sick-new"] = Readiness(nodeOf("sick-new", corev1.ConditionUnknown, start))
 	delete(nodes, "sick-old")
 	for _, c := range []struct{ policy, want string }{
 		{"Newest", "marked marked-old failed-new failed-old bare-new bare-old sick-new new twin-a twin-b middle sick-old old of-another-api"},

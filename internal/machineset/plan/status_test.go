@@ -40,8 +40,8 @@ func TestCount(t *testing.T) {
 		machineOf("bare", noNode, func(m *machinev1beta1.Machine) { delete(m.Labels, "tier") }),
 		machineOf("z-failed", noNode, withError("CreateError", "no quota")), machineOf("failed", noNode, inPhase("Failed")), machineOf("left-out"),
 	)
-	in.Nodes["ready"] = nodeOf("ready", corev1.ConditionTrue, start)
-	in.Nodes["sick"] = nodeOf("sick", corev1.ConditionFalse, start)
+	in.Readiness["ready"] = Readiness(nodeOf("ready", corev1.ConditionTrue, start))
+	in.Readiness["sick"] = Readiness(nodeOf("sick", corev1.ConditionFalse, start))
 	got := Count(Decide(in).Members, func(m *machinev1beta1.Machine) bool { return m.Name == "left-out" }, start)
 	want := Counts{Replicas: 6, FullyLabelled: 5, Ready: 2, Available: 1, Unlinked: 3, Failed: []string{"failed", "z-failed (CreateError: no quota)"}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {

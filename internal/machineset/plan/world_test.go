@@ -82,10 +82,10 @@ func withError(reason machinev1beta1.MachineStatusError, message string) func(*m
 
 // inputOf has all Nodes of the Machines, ready for an hour.
 func inputOf(set *machinev1beta1.MachineSet, machines ...*machinev1beta1.Machine) Input {
-	in := Input{Set: set, Machines: machines, Nodes: map[string]*corev1.Node{}, Now: start}
+	in := Input{Set: set, Machines: machines, Readiness: map[string]*corev1.NodeCondition{}, Now: start}
 	for _, machine := range machines {
 		if ref := machine.Status.NodeRef; ref != nil {
-			in.Nodes[ref.Name] = nodeOf(ref.Name, corev1.ConditionTrue, start.Add(-time.Hour))
+			in.Readiness[ref.Name] = Readiness(nodeOf(ref.Name, corev1.ConditionTrue, start.Add(-time.Hour)))
 		}
 	}
 	return in

@@ -18,6 +18,8 @@ import (
 // Actuators are the actuators of all providers, by the kinds that they serve.
 type Actuators struct {
 	kinds map[schema.GroupKind]provider.Actuator
+	// runners are those of them that work in the background.
+	runners []provider.Runner
 }
 
 // NewActuators returns the actuators of providers, each with the options of its name.
@@ -31,6 +33,9 @@ func NewActuators(
 		if err != nil {
 			return nil, fmt.Errorf("provider %s: %w", p.Name, err)
 		}
+		if runner, ok := actuator.(provider.Runner); ok {
+			a.runners = append(a.runners, runner)
+		}
 		for _, kind := range p.Kinds {
 			if a.kinds[kind] != nil {
 				return nil, fmt.Errorf("provider %s: another provider already serves %s", p.Name, kind)
@@ -41,9 +46,24 @@ func NewActuators(
 	return a, nil
 }
 
+// Capacity returns the actuator that knows what the Nodes of a MachineSet will have; nil if that which serves its Machines does not.
+func (a *Actuators) Capacity(set *machinev1beta1.MachineSet) (provider.CapacityProvider, error) {
+	actuator, err := a.serving(&set.Spec.Template.Spec)
+	if err != nil {
+		return nil, err
+	}
+	known, _ := actuator.(provider.CapacityProvider)
+	return known, nil
+}
+
 // of returns the actuator that serves a Machine.
 func (a *Actuators) of(machine *machinev1beta1.Machine) (provider.Actuator, error) {
-	value := machine.Spec.ProviderSpec.Value
+	return a.serving(&machine.Spec)
+}
+
+// serving returns the actuator that serves Machines with a spec.
+func (a *Actuators) serving(spec *machinev1beta1.MachineSpec) (provider.Actuator, error) {
+	value := spec.ProviderSpec.Value
 	if value == nil || len(value.Raw) == 0 {
 		return nil, plan.ErrNoSpec
 	}

@@ -40,6 +40,8 @@ func (rc *reconciliation) apply(ctx context.Context, in plan.Input, step *plan.S
 	case plan.GetInstance:
 		in.Get = rc.getInstance(ctx, in.Machine)
 		rc.remember(&in, in.Get.Instance)
+		// The instance may prove another Node to be the Machine's.
+		in.Link = plan.Link{}
 	case plan.CreateInstance:
 		in.Create = rc.createInstance(ctx, in.Machine)
 		rc.remember(&in, in.Create.Instance)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -80,6 +81,8 @@ type Reconciler struct {
 	versions  *expectations.Objects
 	conflicts *controller.Conflicts
 	states    *controller.States[state]
+	// instances has the Machines whose provider has seen a change of their instance, and that have not been reconciled since.
+	instances sync.Map
 }
 
 // NewReconciler returns a Reconciler.
@@ -132,6 +135,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case apierrors.IsNotFound(err):
 		r.states.Forget(key)
+		r.instances.Delete(key)
 		err := r.releaseNodes(ctx, key, nil, &requeue)
 		return r.conflicts.Result(key, requeue, err)
 	case err != nil:
@@ -140,6 +144,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	current := r.states.Get(key, machine.UID)
 	if r.versions.Pending(ctx, machine) {
 		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
+	}
+	if _, changed := r.instances.LoadAndDelete(key); changed {
+		current.NextGet = time.Time{}
 	}
 	actuator, unserved := r.Actuators.of(machine)
 	rc := &reconciliation{Reconciler: r, key: key, state: current, actuator: actuator}

@@ -34,23 +34,32 @@ func (rc *reconciliation) getInstance(ctx context.Context, machine *machinev1bet
 // findNode finds the Machine's Node. The addresses that the provider has returned in this reconciliation count already.
 func (rc *reconciliation) findNode(ctx context.Context, in *plan.Input) (plan.Link, error) {
 	known := in.Known()
-	found, err := rc.finder.NodeOf(ctx, known)
+	referred, err := rc.referredNode(ctx, in.Machine)
 	if err != nil {
 		return plan.Link{}, err
 	}
-	ref := in.Machine.Status.NodeRef
+	found, err := rc.finder.NodeOf(ctx, known, referred)
+	if err != nil || referred == nil {
+		return plan.LinkOf(in, found, nil, false), err
+	}
+	foreign, err := rc.finder.Foreign(ctx, known, referred)
+	return plan.LinkOf(in, found, referred, foreign), err
+}
+
+// referredNode returns the Node that a Machine's nodeRef names; nil for none.
+func (rc *reconciliation) referredNode(ctx context.Context, machine *machinev1beta1.Machine) (*corev1.Node, error) {
+	ref := machine.Status.NodeRef
 	if ref == nil {
-		return plan.LinkOf(in, found, nil, false), nil
+		return nil, nil
 	}
 	node := &corev1.Node{}
 	switch err := rc.Cache.Get(ctx, types.NamespacedName{Name: ref.Name}, node); {
 	case apierrors.IsNotFound(err):
-		return plan.LinkOf(in, found, nil, false), nil
+		return nil, nil
 	case err != nil:
-		return plan.Link{}, fmt.Errorf("reading Node %s: %w", ref.Name, err)
+		return nil, fmt.Errorf("reading Node %s: %w", ref.Name, err)
 	}
-	foreign, err := rc.finder.Foreign(ctx, known, node)
-	return plan.LinkOf(in, found, node, foreign), err
+	return node, nil
 }
 
 // findLateNode returns a Node of the Machine that the cache does not show yet; nil for none.

@@ -9,7 +9,9 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -83,7 +85,26 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		}),
 		// The lease of a Node is released, or another holder acquires it.
 		nodelease.Source(cache, r.nodeToMachines),
+		// A provider has seen an instance change.
+		source.Func(r.runProviders),
 	)
+}
+
+// runProviders lets the providers work that work in the background, until the controller stops.
+func (r *Reconciler) runProviders(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	machines := watch.NewQueue(queue)
+	for _, runner := range r.Actuators.runners {
+		go func() {
+			err := runner.Run(ctx, func(machine types.NamespacedName) {
+				r.instances.Store(machine, true)
+				machines.Add(watch.PriorityNormal, reconcile.Request{NamespacedName: machine})
+			})
+			if err != nil {
+				log.FromContext(ctx).Error(err, "a provider has stopped")
+			}
+		}()
+	}
+	return nil
 }
 
 // machineUpdated ignores the controller's own writes, whose answers it has seen.

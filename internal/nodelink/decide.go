@@ -9,6 +9,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Link is the Node of a Machine.
@@ -21,42 +22,84 @@ type Link struct {
 
 // Candidates are what Decide chooses from. It changes none of them.
 type Candidates struct {
+	// Recorded is the Node whose name and UID are in the Machine's nodeRef; nil if there is none or it is gone.
+	Recorded *corev1.Node
 	// ByID are the Nodes with the Machine's providerID, ByIP those with one of its internal addresses.
 	ByID, ByIP []*corev1.Node
 	// Others are other Machines with the same providerID, or with one of the same internal addresses, that are not being deleted.
 	Others []*machinev1beta1.Machine
-	// Owners are other Machines, deleted ones among them, with the providerID of a Node in ByIP.
+	// Owners are other Machines, deleted ones among them, with the providerID of Recorded or of a Node in ByIP.
 	Owners []*machinev1beta1.Machine
+	// Linked has the Nodes that are in the nodeRef of other Machines, deleted ones among them, and that exist: by the UID of the Machine.
+	Linked map[types.UID]*corev1.Node
 }
 
 // Decide returns the Node of a Machine. When it is ambiguous it returns none: with a wrong link, the deletion of one Machine would delete the Node of
-// another.
+// another. A kubelet writes the addresses of its Node, and its providerID if that is empty, while only Drover writes nodeRef: a Node that claims to be
+// another Machine's neither takes the place of the Node in nodeRef nor makes it ambiguous.
 func Decide(machine *machinev1beta1.Machine, c Candidates) Link {
 	id := ProviderID(machine)
-	if len(c.ByID) > 1 {
-		return Link{Conflict: fmt.Sprintf("Nodes %s all have the providerID %s", nodeNames(c.ByID), id)}
-	}
-	var node *corev1.Node
-	if len(c.ByID) == 1 {
-		node = c.ByID[0]
+	node := c.recorded(machine)
+	if found := c.free(c.ByID); node == nil && len(found) > 1 {
+		return Link{Conflict: fmt.Sprintf("Nodes %s all have the providerID %s", nodeNames(found), id)}
+	} else if node == nil && len(found) == 1 {
+		node = found[0]
 	}
 	if same := sameProviderID(contenders(machine, node, c.Others), id); id != "" && len(same) > 0 {
 		return Link{Conflict: fmt.Sprintf("Machines %s and %s have the same providerID %s", machine.Name, strings.Join(same, ", "), id)}
 	}
-	if node != nil {
+	if node != nil && node.Spec.ProviderID != "" && node.Spec.ProviderID == id {
 		return Link{Node: node}
 	}
-	found := slices.DeleteFunc(slices.Clone(c.ByIP), func(node *corev1.Node) bool { return Foreign(machine, node, c.Owners) })
-	switch {
-	case len(found) == 0:
-		return Link{}
-	case len(found) > 1:
-		return Link{Conflict: fmt.Sprintf("Nodes %s have addresses of the Machine", nodeNames(found))}
+	return c.byAddress(machine, node)
+}
+
+// byAddress returns the Node of a Machine that no providerID proves. A Node that is not nil is the recorded one.
+func (c *Candidates) byAddress(machine *machinev1beta1.Machine, node *corev1.Node) Link {
+	if node == nil {
+		found := slices.DeleteFunc(c.free(c.ByIP), func(node *corev1.Node) bool { return Foreign(machine, node, c.Owners) })
+		switch {
+		case len(found) == 0:
+			return Link{}
+		case len(found) > 1:
+			return Link{Conflict: fmt.Sprintf("Nodes %s have addresses of the Machine", nodeNames(found))}
+		}
+		node = found[0]
 	}
-	if same := sameAddress(contenders(machine, found[0], c.Others), found[0]); len(same) > 0 {
-		return Link{Conflict: fmt.Sprintf("Machines %s and %s have addresses of Node %s", machine.Name, strings.Join(same, ", "), found[0].Name)}
+	others := slices.DeleteFunc(contenders(machine, node, c.Others), func(other *machinev1beta1.Machine) bool {
+		// A guest reports the addresses of its Machine: with those of other Machines it must not keep them from their Nodes.
+		linked := c.Linked[other.UID]
+		return linked != nil && linked.UID != node.UID
+	})
+	if same := sameAddress(others, node); len(same) > 0 {
+		return Link{Conflict: fmt.Sprintf("Machines %s and %s have addresses of Node %s", machine.Name, strings.Join(same, ", "), node.Name)}
 	}
-	return Link{Node: found[0]}
+	return Link{Node: node}
+}
+
+// recorded returns the Node in the Machine's nodeRef, unless its providerID says that it is not the Machine's.
+func (c *Candidates) recorded(machine *machinev1beta1.Machine) *corev1.Node {
+	if c.Recorded == nil || Foreign(machine, c.Recorded, c.Owners) {
+		return nil
+	}
+	return c.Recorded
+}
+
+// free returns the Nodes that are not in the nodeRef of another Machine.
+func (c *Candidates) free(nodes []*corev1.Node) []*corev1.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(node *corev1.Node) bool {
+		for _, linked := range c.Linked {
+			if linked.UID == node.UID {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// needsAddresses reports whether the providerID alone does not prove which Node is the Machine's.
+func (c *Candidates) needsAddresses(machine *machinev1beta1.Machine) bool {
+	return len(c.free(c.ByID)) == 0 || c.Recorded != nil && c.Recorded.Spec.ProviderID != ProviderID(machine)
 }
 
 // Foreign reports whether a Node's providerID says that it is not the Machine's, whatever its addresses or an old nodeRef say: addresses are

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 )
 
 // Indexes of Nodes and Machines in the cache.
@@ -19,7 +21,7 @@ const (
 	indexIP = "nodelink.internalIP"
 )
 
-// Index adds the indexes that a Finder needs to the cache. Call it before the informers start.
+// Index adds the indexes that a Finder needs to the cache; it also needs that of lookup.Index. Call it before the informers start.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	nodes := map[string]func(*corev1.Node) []string{
 		indexID: func(node *corev1.Node) []string { return some(node.Spec.ProviderID) },
@@ -55,36 +57,95 @@ func some(text string) []string {
 	return []string{text}
 }
 
-// Finder finds links in a cache with the indexes of Index.
+// Finder finds links in a cache with the indexes of Index and of lookup.Index.
 type Finder struct{ client.Reader }
 
-// NodeOf returns the Node of a Machine.
-func (f Finder) NodeOf(ctx context.Context, machine *machinev1beta1.Machine) (Link, error) {
-	var c Candidates
-	var err error
-	if id := ProviderID(machine); id != "" {
-		if c.ByID, err = f.nodes(ctx, indexID, id); err != nil {
-			return Link{}, err
-		}
-		if c.Others, err = f.machines(ctx, indexID, id); err != nil {
-			return Link{}, err
-		}
-	}
-	if len(c.ByID) == 0 {
-		if err := f.byAddress(ctx, machine, &c); err != nil {
+// NodeOf returns the Node of a Machine. Referred is the Node that its nodeRef names, nil if there is none of that name.
+func (f Finder) NodeOf(ctx context.Context, machine *machinev1beta1.Machine, referred *corev1.Node) (Link, error) {
+	c := Candidates{Linked: map[types.UID]*corev1.Node{}}
+	for _, step := range []func() error{
+		func() error { return f.recorded(ctx, machine, referred, &c) },
+		func() error { return f.byProviderID(ctx, machine, &c) },
+		func() error { return f.linkTo(ctx, machine, c.ByID, &c) },
+	} {
+		if err := step(); err != nil {
 			return Link{}, err
 		}
 	}
-	others := c.Others[:0]
-	for _, other := range c.Others {
-		if other.UID != machine.UID && other.DeletionTimestamp == nil {
-			others = append(others, other)
+	if c.needsAddresses(machine) {
+		if err := errors.Join(f.byAddress(ctx, machine, &c), f.linkTo(ctx, machine, c.ByIP, &c)); err != nil {
+			return Link{}, err
 		}
 	}
-	c.Others = others
+	c.Others = slices.DeleteFunc(c.Others, func(other *machinev1beta1.Machine) bool {
+		return other.UID == machine.UID || other.DeletionTimestamp != nil
+	})
+	if err := f.linkOthers(ctx, &c); err != nil {
+		return Link{}, err
+	}
 	return Decide(machine, c), nil
 }
 
+// recorded adds the Node that the Machine's nodeRef names by its UID as well.
+func (f Finder) recorded(ctx context.Context, machine *machinev1beta1.Machine, referred *corev1.Node, c *Candidates) error {
+	if ref := machine.Status.NodeRef; ref == nil || referred == nil || referred.UID != ref.UID {
+		return nil
+	}
+	var err error
+	c.Recorded = referred
+	c.Owners, err = f.byID(ctx, referred)
+	return err
+}
+
+// byProviderID adds the Nodes and the Machines with the Machine's providerID.
+func (f Finder) byProviderID(ctx context.Context, machine *machinev1beta1.Machine, c *Candidates) error {
+	id := ProviderID(machine)
+	if id == "" {
+		return nil
+	}
+	var err error
+	if c.ByID, err = f.nodes(ctx, indexID, id); err != nil {
+		return err
+	}
+	c.Others, err = f.machines(ctx, indexID, id)
+	return err
+}
+
+// linkTo adds the other Machines whose nodeRef names one of the Nodes.
+func (f Finder) linkTo(ctx context.Context, machine *machinev1beta1.Machine, nodes []*corev1.Node, c *Candidates) error {
+	for _, node := range nodes {
+		machines, err := lookup.MachinesOfNode(ctx, f, node.Name)
+		if err != nil {
+			return err
+		}
+		for i := range machines {
+			if other := &machines[i]; other.UID != machine.UID && other.Status.NodeRef.UID == node.UID {
+				c.Linked[other.UID] = node
+			}
+		}
+	}
+	return nil
+}
+
+// linkOthers adds the Nodes that exist of the Machines in Others.
+func (f Finder) linkOthers(ctx context.Context, c *Candidates) error {
+	for _, other := range c.Others {
+		ref := other.Status.NodeRef
+		if ref == nil || c.Linked[other.UID] != nil {
+			continue
+		}
+		node := &corev1.Node{}
+		switch err := f.Get(ctx, types.NamespacedName{Name: ref.Name}, node); {
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("reading Node %s: %w", ref.Name, err)
+		case err == nil && node.UID == ref.UID:
+			c.Linked[other.UID] = node
+		}
+	}
+	return nil
+}
+
+// byAddress adds the Nodes and the Machines with internal addresses of the Machine.
 func (f Finder) byAddress(ctx context.Context, machine *machinev1beta1.Machine, c *Candidates) error {
 	nodes, machines := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, other := range c.Others {

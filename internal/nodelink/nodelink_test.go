@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
@@ -57,7 +59,7 @@ func finder(t *testing.T, objects ...client.Object) Finder {
 		}
 	}
 	builder := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...)
-	if err := Index(t.Context(), fieldIndexer{builder}); err != nil {
+	if err := errors.Join(Index(t.Context(), fieldIndexer{builder}), lookup.Index(t.Context(), fieldIndexer{builder})); err != nil {
 		t.Fatal(err)
 	}
 	return Finder{builder.Build()}
@@ -113,8 +115,61 @@ func TestFinder_NodeOf(t *testing.T) {
 			linked(machine("m", "", "10.0.0.1"), "a", "uid-of-node-a"), []client.Object{node("a", "", "10.0.0.1"), machine("n", "", "10.0.0.1")}, "a",
 		},
 		"another one with the address is linked": {
-			machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1"), linked(machine("n", "", "10.0.0.1"), "a", "uid-of-node-a")},
+			machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1"), linked(machine("n", "", "10.0.0.1"), "a", "uid-of-node-a")}, "",
+		},
+		"both with the address are linked": {
+			linked(machine("m", "", "10.0.0.1"), "a", "uid-of-node-a"),
+			[]client.Object{node("a", "", "10.0.0.1"), linked(machine("n", "", "10.0.0.1"), "a", "uid-of-node-a")}, "!m and n have addresses of Node a",
+		},
+		"both with the address are linked, the Node of a third one has the ID": {
+			linked(machine("m", "id", "10.0.0.1"), "a", "uid-of-node-a"),
+			[]client.Object{
+				node("a", "", "10.0.0.1"), node("x", "id"), linked(machine("n", "", "10.0.0.1"), "a", "uid-of-node-a"),
+				linked(machine("x", ""), "x", "uid-of-node-x"),
+			},
 			"!m and n have addresses of Node a",
+		},
+		"linked, another Node lists the address": {
+			linked(machine("m", "id", "10.0.0.1"), "a", "uid-of-node-a"), []client.Object{node("a", "", "10.0.0.1"), node("x", "", "10.0.0.1")}, "a",
+		},
+		"linked, another Node sets the ID": {
+			linked(machine("m", "id", "10.0.0.1"), "a", "uid-of-node-a"), []client.Object{node("a", "", "10.0.0.1"), node("x", "id", "10.0.0.1")}, "a",
+		},
+		"linked, another Node sets the ID as well": {
+			linked(machine("m", "id"), "a", "uid-of-node-a"), []client.Object{node("a", "id"), node("x", "id")}, "a",
+		},
+		"linked, another Node lists the address that the own one has no more": {
+			linked(machine("m", "", "10.0.0.1"), "a", "uid-of-node-a"), []client.Object{node("a", "", "10.0.0.2"), node("x", "", "10.0.0.1")}, "a",
+		},
+		"new, the Node of another Machine lists the address": {
+			machine("m", "", "10.0.0.1"),
+			[]client.Object{node("a", "", "10.0.0.1"), node("x", "", "10.0.0.1"), linked(machine("n", "", "10.0.0.7"), "x", "uid-of-node-x")}, "a",
+		},
+		"new, the Node of a Machine that is being deleted lists the address": {
+			machine("m", "", "10.0.0.1"),
+			[]client.Object{node("a", "", "10.0.0.1"), node("x", "", "10.0.0.1"), deleting(linked(machine("n", "", "10.0.0.7"), "x", "uid-of-node-x"))}, "a",
+		},
+		"new, its Node has not registered, that of another Machine lists the address": {
+			machine("m", "", "10.0.0.1"), []client.Object{node("x", "", "10.0.0.1"), linked(machine("n", "", "10.0.0.7"), "x", "uid-of-node-x")}, "",
+		},
+		"new, the Node of another Machine sets the ID": {
+			machine("m", "id", "10.0.0.1"),
+			[]client.Object{node("a", "", "10.0.0.1"), node("x", "id"), linked(machine("n", ""), "x", "uid-of-node-x")}, "a",
+		},
+		"new, the guest of another Machine reports the address": {
+			machine("m", "", "10.0.0.1"),
+			[]client.Object{node("a", "", "10.0.0.1"), node("x", ""), linked(machine("n", "", "10.0.0.1", "10.0.0.7"), "x", "uid-of-node-x")}, "a",
+		},
+		"new, another Machine with the address was linked to a Node that is gone": {
+			machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1"), linked(machine("n", "", "10.0.0.1"), "x", "uid-of-node-x")},
+			"!m and n have addresses of Node a",
+		},
+		"new, another Machine with the address was linked to a Node that has registered again": {
+			machine("m", "", "10.0.0.1"), []client.Object{node("a", "", "10.0.0.1"), node("x", ""), linked(machine("n", "", "10.0.0.1"), "x", "before")},
+			"!m and n have addresses of Node a",
+		},
+		"linked to a Node that turned out to be another Machine's": {
+			linked(machine("m", "", "10.0.0.1"), "a", "uid-of-node-a"), []client.Object{node("a", "id", "10.0.0.1"), machine("n", "id")}, "",
 		},
 		"the other one is being deleted": {machine("m", "id"), []client.Object{node("a", "id"), deleting(machine("n", "id"))}, "a"},
 		"the ID counts more":             {machine("m", "id", "10.0.0.1"), []client.Object{node("a", "id"), node("b", "", "10.0.0.1")}, "a"},
@@ -140,7 +195,13 @@ func TestFinder_NodeOf(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			link, err := finder(t, append(c.others, c.machine)...).NodeOf(t.Context(), c.machine)
+			var referred *corev1.Node
+			for _, object := range c.others {
+				if found, ok := object.(*corev1.Node); ok && c.machine.Status.NodeRef != nil && found.Name == c.machine.Status.NodeRef.Name {
+					referred = found
+				}
+			}
+			link, err := finder(t, append(c.others, c.machine)...).NodeOf(t.Context(), c.machine, referred)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -204,7 +265,7 @@ func TestFinder_CacheFails(t *testing.T) {
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return no },
 	}).Build()}
 	for _, m := range []*machinev1beta1.Machine{machine("m", "id"), machine("m", "", "10.0.0.1")} {
-		if _, err := f.NodeOf(t.Context(), m); !errors.Is(err, no) {
+		if _, err := f.NodeOf(t.Context(), m, nil); !errors.Is(err, no) {
 			t.Errorf("error %v", err)
 		}
 	}

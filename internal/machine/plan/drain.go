@@ -29,8 +29,9 @@ func drainNode(in *Input) (step Step, drained bool) {
 		return stop(Wait{Event: Normal(EventDrainBlocked, "Drain blocked by pre-drain hook")}), false
 	case ambiguous:
 		// One of the Nodes is the Machine's, and its pods must be drained first.
-		return stop(*drainBlocked(ReasonLinkConflict, fmt.Sprintf("%s; if none of these Nodes is this Machine's, set the annotation %s on the Machine",
-			in.Link.Conflict, AnnotationExclude), retryDenied)), false
+		return in.unlessTimedOut(*drainBlocked(ReasonLinkConflict,
+			fmt.Sprintf("%s; if none of these Nodes is this Machine's, set the annotation %s on the Machine", in.Link.Conflict, AnnotationExclude),
+			retryDenied)), false
 	case !in.Cordon.Tried:
 		return do(CordonNode), false
 	case in.Cordon.Blocked != nil:

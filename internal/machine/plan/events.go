@@ -18,6 +18,7 @@ const (
 	EventFailedUpdate   = "FailedUpdate"
 	EventDelete         = "Delete"
 	EventFailedDelete   = "FailedDelete"
+	EventInvalidLabel   = "InvalidLabel"
 	EventNodeLeft       = "NodeLeft"
 	EventLinkConflict   = "NodeLinkConflict"
 	EventNotAdopted     = "NodeNotAdopted"
@@ -52,6 +53,7 @@ func EventDocs() []status.EventDoc {
 		doc(bad, EventFailedUpdate, "the provider returns an error when it is asked for the instance; once for each cause"),
 		doc(ok, EventDelete, "its instance has been deleted"),
 		doc(bad, EventFailedDelete, "the provider returns an error when it is asked to delete the instance; once for each cause"),
+		doc(bad, EventInvalidLabel, "what the provider says for the type, the region or the zone is no value for a label; the Machine does not get that label"),
 		doc(bad, EventNodeLeft, "its Node could not be deleted in time, and is kept; delete it by hand"),
 		doc(bad, EventLinkConflict, "several Nodes or Machines claim each other, or status.nodeRef names a Node of another Machine"),
 		doc(bad, EventNotAdopted, "the Machine may not adopt the Node with its providerID or address"),
@@ -67,7 +69,7 @@ func EventDocs() []status.EventDoc {
 
 // Events returns what is reported when the reconciliation ends.
 func Events(in *Input, wait *Wait) []Event {
-	events := []Event{wait.Event, in.Link.event()}
+	events := []Event{wait.Event, in.Link.event(), in.invalidLabels()}
 	if in.Machine.DeletionTimestamp != nil && HasFinalizer(in.Machine) {
 		_, drain := duration(in.Machine, AnnotationDrainTimeout, in.Settings.DrainTimeout)
 		_, node := duration(in.Machine, AnnotationNodeDeletionTimeout, in.Settings.NodeDeletionTimeout)

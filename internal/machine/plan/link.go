@@ -3,9 +3,11 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/quorum"
@@ -109,7 +111,9 @@ func isNodeOf(instance *provider.Instance, node *corev1.Node) bool {
 // Node behind.
 func (in *Input) isNodeOfLost(node *corev1.Node) bool {
 	id := nodelink.ProviderID(in.Machine)
-	if !in.Get.Asked || in.Get.Err != nil || in.Instance() != nil || in.State.Instance != nil || id == "" || id != node.Spec.ProviderID {
+	// An instance that this reconciliation has deleted was the Machine's as well.
+	deleted := in.Confirm.Asked && in.Confirm.Err == nil && in.Confirm.Instance == nil
+	if !in.isMissing() && !deleted || in.State.Instance != nil || id == "" || id != node.Spec.ProviderID {
 		return false
 	}
 	return isNodeOf(&provider.Instance{Addresses: in.Machine.Status.Addresses}, node)
@@ -162,8 +166,10 @@ func recordedMachine(in *Input) *machinev1beta1.Machine {
 		if instance.ProviderID != "" && nodelink.ProviderID(recorded) == "" {
 			recorded.Spec.ProviderID = &instance.ProviderID
 		}
-		for key, value := range map[string]string{LabelType: instance.Type, LabelRegion: instance.Region, LabelZone: instance.Zone} {
-			put(&recorded.Labels, key, value)
+		for key, value := range labelsOf(instance) {
+			if isLabelValue(value) {
+				put(&recorded.Labels, key, value)
+			}
 		}
 		put(&recorded.Annotations, AnnotationInstanceState, string(instance.State))
 		if _, named := recorded.Labels[LabelCluster]; !named && nodelink.ProviderID(in.Machine) == "" {
@@ -174,6 +180,41 @@ func recordedMachine(in *Input) *machinev1beta1.Machine {
 		return nil
 	}
 	return recorded
+}
+
+// labelsOf returns what the provider says for labels of the Machine.
+func labelsOf(instance *provider.Instance) map[string]string {
+	return map[string]string{LabelType: instance.Type, LabelRegion: instance.Region, LabelZone: instance.Zone}
+}
+
+// isLabelValue reports whether the API server accepts the value of a label. With one that it does not accept it would refuse the providerID, too.
+func isLabelValue(value string) bool { return len(validation.IsValidLabelValue(value)) == 0 }
+
+// invalidLabels returns the event for what the provider says that no label can hold; the zero value for none.
+func (in *Input) invalidLabels() Event {
+	instance := in.Instance()
+	if instance == nil {
+		return Event{}
+	}
+	var problems []string
+	for key, value := range labelsOf(instance) {
+		if !isLabelValue(value) {
+			problems = append(problems, fmt.Sprintf("%q is no value for label %s", shortened(value), key))
+		}
+	}
+	if len(problems) == 0 {
+		return Event{}
+	}
+	slices.Sort(problems)
+	return Warning(EventInvalidLabel, strings.Join(problems, "; ")+"; the Machine does not get what the provider says there")
+}
+
+// shortened returns a text that fits into an event.
+func shortened(text string) string {
+	if len(text) > 2*validation.LabelValueMaxLength {
+		return text[:2*validation.LabelValueMaxLength] + "..."
+	}
+	return text
 }
 
 // isNew reports whether the Node of an instance that is recorded now is about to register.

@@ -226,10 +226,10 @@ func remove(in *Input) Step {
 }
 
 // mustIdentify reports whether the provider has to be asked which instance is deleted. Without its providerID and addresses, which a process that
-// ended did not record, its Node would be unknown, and neither drained nor deleted. Without nodeRef, what else the Machine says of its Node proves
-// nothing.
+// ended did not record, its Node would be unknown, and neither drained nor deleted. Without nodeRef, or where a Node has registered anew since then,
+// what else the Machine says of its Node proves nothing.
 func (in *Input) mustIdentify() bool {
-	unproven := in.Machine.Status.NodeRef == nil && in.State.Instance == nil
+	unproven := (in.Machine.Status.NodeRef == nil || in.Link.Refused != "") && in.State.Instance == nil
 	return unproven || len(in.Machine.Status.Addresses) == 0 || nodelink.ProviderID(in.Machine) == ""
 }
 

@@ -203,6 +203,24 @@ func TestNext_Provision(t *testing.T) {
 	})
 }
 
+// TestNext_InvalidLabels: what is no value for a label must not keep the providerID from being recorded, nor be recorded again and again.
+func TestNext_InvalidLabels(t *testing.T) {
+	in := newInput(func(in *Input) {
+		instance := newInstance()
+		instance.Type, instance.Region, instance.Zone = "m5", "New York", strings.Repeat("z", 64)
+		in.Get = Answer{Asked: true, Instance: instance}
+	})
+	step := Next(in)
+	if step.Action != RecordInstance || len(step.Machine.Labels) != 1 || step.Machine.Labels[LabelType] != "m5" ||
+		step.Machine.Spec.ProviderID == nil {
+		t.Fatalf("the next step is %s, with labels %v", step.Action, step.Machine.Labels)
+	}
+	in.Machine = step.Machine
+	if step := Next(in); step.Action == RecordInstance {
+		t.Error("it is recorded again")
+	}
+}
+
 func TestNext_Drain(t *testing.T) {
 	cordoned := func(in *Input) {
 		in.Cordon = Cordon{Tried: true, Record: &drain.CordonRecord{Since: now}}
@@ -230,9 +248,12 @@ func TestNext_Drain(t *testing.T) {
 		"hook":     {newInput(withDeletion, hooked), "Stop event DrainBlocked"},
 		"ambiguous Node": {newInput(withDeletion, ambiguous),
 			"Stop Drained=False/NodeLinkConflict event DrainRequeued retry 1m0s"},
-		"Node is gone":         {newInput(withDeletion, nodeGone), "CordonNode"},
-		"Node is gone, spared": {newInput(withDeletion, nodeGone, blocked(nil)), "EndDrain DrainSucceeded"},
-		"Node":                 {newInput(withDeletion), "CordonNode"},
+		"ambiguous Node, timeout is near": {newInput(withDeletion, ambiguous, timeout("5s")),
+			"Stop Drained=False/NodeLinkConflict event DrainRequeued retry 5s"},
+		"ambiguous Node, timed out": {newInput(withDeletion, ambiguous, timeout("5m"), late), "EndDrain DrainTimeoutDrainRequeued"},
+		"Node is gone":              {newInput(withDeletion, nodeGone), "CordonNode"},
+		"Node is gone, spared":      {newInput(withDeletion, nodeGone, blocked(nil)), "EndDrain DrainSucceeded"},
+		"Node":                      {newInput(withDeletion), "CordonNode"},
 		"quorum": {newInput(withDeletion, blocked(QuorumBlocked("needed", nil))),
 			"Stop Drained=False/ControlPlaneQuorum event DrainRequeued retry 5s"},
 		"quorum outlasts the timeout": {newInput(withDeletion, blocked(QuorumBlocked("needed", nil)), timeout("5m"), late),
@@ -298,6 +319,9 @@ func TestNext_Delete(t *testing.T) {
 		"addresses are not known":   {newInput(withDeletion, func(in *Input) { in.Machine.Status.Addresses = nil }), "GetInstance"},
 		"Node is not proven": {newInput(withDeletion, func(in *Input) { in.Machine.Status.NodeRef, in.State.Instance = nil, nil }),
 			"GetInstance"},
+		"Node that has registered anew is not proven": {newInput(withDeletion, func(in *Input) {
+			in.State.Instance, in.Link = nil, Link{Searched: true, Refused: "not known"}
+		}), "GetInstance"},
 		"get fails": {newInput(withDeletion, func(in *Input) { in.Get = Answer{Asked: true, Err: broken} }),
 			"Stop InstanceExists=Unknown/ErrorCheckingProvider event FailedUpdate backoff"},
 		"get takes its time": {newInput(withDeletion, func(in *Input) { in.Get = Answer{Asked: true, Err: busy} }),

@@ -114,6 +114,22 @@ func TestWithUnknownState(t *testing.T) {
 	}
 }
 
+func TestEvents_InvalidLabels(t *testing.T) {
+	in := newInput(withRunning, func(in *Input) {
+		in.Get = Answer{Asked: true, Instance: newInstance()}
+		in.Get.Instance.Region, in.Get.Instance.Zone = "New York", strings.Repeat("z", 1000)
+	})
+	events := Events(in, &Wait{})
+	if len(events) != 1 || events[0].Reason != EventInvalidLabel || !strings.Contains(events[0].Message, `"New York"`) ||
+		len(events[0].Message) > 500 {
+		t.Errorf("the events are %+v", events)
+	}
+	in.Get.Instance.Region, in.Get.Instance.Zone = "", "ny-1"
+	if events := Events(in, &Wait{}); len(events) != 0 {
+		t.Errorf("the events are %+v", events)
+	}
+}
+
 func TestEvents_InvalidAnnotations(t *testing.T) {
 	in := newInput(withDeletion, func(in *Input) {
 		in.Machine.Annotations[AnnotationDrainTimeout], in.Machine.Annotations[AnnotationNodeDeletionTimeout] = "soon", "-1m"

@@ -52,8 +52,8 @@ func (g *group) lock(ctx context.Context) error {
 
 func (g *group) unlock() { <-g.locked }
 
-// patience is how long a request is kept after the time at which it should have been made again, unheard is that time for a request that waits for no
-// known time. A request whose object is gone is not made again, and would keep others waiting.
+// patience is how long a request is kept after the time at which it should have been made again; unheard is that time for a request that is to be
+// made again at no known time. A request whose object is gone is not made again, and would keep others waiting.
 const patience, unheard = 2 * plan.Recheck, time.Hour
 
 // sweepInterval is how often such requests are searched for.

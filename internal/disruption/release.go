@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -50,8 +51,8 @@ func (b *Budgets) release(ctx context.Context, name string, ended []v1alpha1.Res
 	return nil
 }
 
-// Withdraw ends a request: it waits no longer, and its reservation, if it has one and has not been used, is released. It is for a controller
-// that will not disrupt the Node.
+// Withdraw ends a request: it waits no longer, and its reservation, if it has one, is released. It is for a controller that has not disrupted the
+// Node, and will not.
 func (b *Budgets) Withdraw(ctx context.Context, request Request) error {
 	name, err := b.groupOf(ctx, &request)
 	if err != nil || name == "" {
@@ -162,7 +163,7 @@ func (b *Budgets) Finished(requests func(ctx context.Context, group string) []re
 }
 
 // Works returns what is known of the work of each reservation of a group, for plan.Ended: whether it is over, or its object is gone. exists looks
-// up the object of a reservation. What became of the Nodes is the caller's to add.
+// up the object of a reservation; one that it returns an error for counts as there. What became of the Nodes is the caller's to add.
 func (b *Budgets) Works(
 	ctx context.Context, name string, exists func(context.Context, *v1alpha1.Reservation) (bool, error),
 ) ([]plan.Work, error) {
@@ -170,6 +171,7 @@ func (b *Budgets) Works(
 	if err != nil {
 		return nil, err
 	}
+	var errs []error
 	for i := range works {
 		work := &works[i]
 		if work.Over {
@@ -177,11 +179,11 @@ func (b *Budgets) Works(
 		}
 		found, err := exists(ctx, &work.Reservation)
 		if err != nil {
-			return nil, fmt.Errorf("looking up %s, for which Node %s is reserved: %w", work.Reservation.Object, work.Reservation.Node, err)
+			errs = append(errs, fmt.Errorf("looking up %s, for which Node %s is reserved: %w", work.Reservation.Object, work.Reservation.Node, err))
 		}
-		work.Orphaned = !found
+		work.Orphaned = err == nil && !found
 	}
-	return works, nil
+	return works, errors.Join(errs...)
 }
 
 func (b *Budgets) works(ctx context.Context, name string) (works []plan.Work, err error) {

@@ -14,8 +14,7 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// maxWoken bounds how many requests are made again when a place becomes free: a hundred places are seldom free at once, and each reservation takes
-// a write.
+// maxWoken bounds how many requests are made again when places become free: each of them that is admitted takes a write.
 const maxWoken = 16
 
 // Wake has those make their requests again that would be admitted now. The controller of NodeGroups calls it when something has changed that the

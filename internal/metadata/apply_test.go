@@ -62,7 +62,7 @@ func TestApply_FailedWriteKeepsOwnership(t *testing.T) {
 func TestApply_RecordIsDenied(t *testing.T) {
 	s, _ := unrecorded(t)
 	s.fail["Node"] = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("policy"))
-	if result := s.must(t, "m1", ""); result.RequeueAfter != retryDenied || s.emitted() != "Warning MetadataDenied" {
+	if result := s.must(t, "m1", ""); result.RequeueAfter != controller.FirstRetryDenied || s.emitted() != "Warning MetadataDenied" {
 		t.Errorf("again after %s", result.RequeueAfter)
 	}
 	if s.metric(t, nodesDoc.Name, "a", "machines", "held") != 1 || s.metric(t, mnmoDoc.Name, "n1") != 1 {

@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -24,10 +25,6 @@ const Name = "metadata"
 
 // FieldOwner is the field manager of every write.
 const FieldOwner = client.FieldOwner("drover-metadata")
-
-// retryDenied is how soon a write is tried again that the API server denied. It is longer than in other controllers: what denies the patch of one
-// Node usually denies those of all.
-const retryDenied = 5 * time.Minute
 
 // Options configure the controller.
 type Options struct {
@@ -59,6 +56,7 @@ type Reconciler struct {
 	clock       clock.PassiveClock
 	machineSets *machineSets
 	tracker     *tracker
+	tracking    sync.Mutex
 	contention  *pace.Contention
 	limiter     *pace.Limiter
 	versions    *expectations.Objects
@@ -187,7 +185,7 @@ func (rc *reconciliation) result(applied *outcome) (reconcile.Result, error) {
 		// The event of the deletion is on its way, or has been handled already.
 		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	case status.Denied:
-		return reconcile.Result{RequeueAfter: retryDenied}, nil
+		return reconcile.Result{RequeueAfter: rc.conflicts.Denied(rc.key)}, nil
 	}
 	return reconcile.Result{}, applied.err
 }

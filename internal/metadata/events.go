@@ -53,7 +53,7 @@ var Events = []status.EventDoc{
 	{Reason: EventContention, Type: corev1.EventTypeWarning, On: "Node, Machine",
 		When: "another writer keeps changing a key, or removing the ownership record; Drover leaves it alone for a while"},
 	{Reason: EventDenied, Type: corev1.EventTypeWarning, On: "Node, Machine",
-		When: "the API server denies a write (validation, admission or permission); Drover tries again every five minutes"},
+		When: "the API server denies a write (validation, admission or permission); Drover tries again after 5 seconds, and later every five minutes"},
 }
 
 // problemEvents maps the reason of a problem to that of its event on the MachineSet. Contention is reported on the object itself.

@@ -143,7 +143,7 @@ func TestReconcile_AnswersOfTheAPIServer(t *testing.T) {
 		{"failed test of a JSON Patch: no event", "Node", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Code: 422}},
 			controller.RetryConflict, false, "", 0, "conflict"},
 		{"gone: the event of the deletion follows", "Node", apierrors.NewNotFound(nodes, "n1"), controller.CatchUp, false, "", 0, "gone"},
-		{"denied: an event, and a long delay", "Node", apierrors.NewForbidden(nodes, "n1", errors.New("policy")), retryDenied, false,
+		{"denied: an event, and a long delay", "Node", apierrors.NewForbidden(nodes, "n1", errors.New("policy")), controller.FirstRetryDenied, false,
 			"Warning MetadataDenied", 1, "denied"},
 		{"any other error: backoff", "Node", apierrors.NewInternalError(errors.New("etcd")), 0, true, "", 1, "error"},
 	} {

@@ -29,7 +29,7 @@ func (rc *reconciliation) report(ctx context.Context, decision *plan.Decision, a
 		// The event of the deletion is reported instead.
 	case applied.class == status.Denied:
 		rc.countFailure()
-		log.FromContext(ctx).Error(applied.err, "the API server denies a write", "retryAfter", retryDenied.String())
+		log.FromContext(ctx).Error(applied.err, "the API server denies a write")
 		if rc.reportUnfinished(plan.Held, applied).changed {
 			rc.recorder.Eventf(applied.object, corev1.EventTypeWarning, EventDenied,
 				"cannot apply the metadata of MachineSet %s: %v", rc.setName(), applied.err)
@@ -167,7 +167,13 @@ func (rc *reconciliation) countFailure() {
 
 // trackRollout starts to track the rollout of a MachineSet whose own event is still on its way.
 func (r *Reconciler) trackRollout(ctx context.Context, set *machineSet) {
-	if set != nil && !r.tracker.knows(set.key) {
+	if set == nil || r.tracker.knows(set.key) {
+		return
+	}
+	// One worker lists the Machines, of which there may be thousands; the others wait for it.
+	r.tracking.Lock()
+	defer r.tracking.Unlock()
+	if !r.tracker.knows(set.key) {
 		r.tracker.startRollout(set.declaration, keysOf(r.machineSetToMachines(ctx, set.MachineSet)), set.CreationTimestamp.Time, r.clock.Now())
 	}
 }

@@ -44,13 +44,8 @@ func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *p
 // admit has the Nodes written that the roll-out has reached, and those that have left the group.
 func (rc *reconciliation) admit(decision *plan.Decision) {
 	rc.Admissions.Set(rc.group.UID, nodes.Admission{
-		Revision: rc.group.Declaration.Revision, Wave: decision.Wave, Nodes: decision.Admitted,
+		Revision: rc.group.Declaration.Revision, Wave: decision.Wave, Nodes: decision.Admitted, Released: decision.Releasing,
 	})
-	for i := range rc.nodes {
-		if assignment := &rc.nodes[i]; !rc.isMember(assignment) {
-			rc.Admissions.Enqueue(assignment.Node.Name)
-		}
-	}
 }
 
 func (rc *reconciliation) setFinalizer(ctx context.Context, present bool) error {
@@ -71,15 +66,19 @@ func (rc *reconciliation) setFinalizer(ctx context.Context, present bool) error 
 	return err
 }
 
-// report emits an event when a roll-out is complete or has stopped.
+// report emits an event when a roll-out has ended or stopped.
 func (rc *reconciliation) report(before, after *v1alpha1.NodeGroupStatus) {
-	switch {
-	case before.Phase == after.Phase:
-	case after.Phase == v1alpha1.PhaseStopped:
+	if after.Phase == v1alpha1.PhaseStopped && before.Phase != after.Phase {
 		blocked := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionBlocked)
 		rc.Recorder.Event(rc.group.NodeGroup, corev1.EventTypeWarning, EventStopped, blocked.Message)
-	case after.Phase == v1alpha1.PhaseIdle && before.Phase != "":
-		rc.Recorder.Eventf(rc.group.NodeGroup, corev1.EventTypeNormal, EventSynced, "generation %d has been applied to %d Nodes", rc.group.Generation,
-			after.Nodes)
 	}
+	if hasEnded(before.Rollout, after.Rollout) {
+		rc.Recorder.Eventf(rc.group.NodeGroup, corev1.EventTypeNormal, EventSynced,
+			"generation %d has been rolled out; %d of %d Nodes carry what it declares", rc.group.Generation, after.Synced, after.Nodes)
+	}
+}
+
+// hasEnded reports whether a roll-out that had begun has ended. One that has nothing to write ends when it begins.
+func hasEnded(before, after *v1alpha1.RolloutStatus) bool {
+	return before != nil && after != nil && before.Revision == after.Revision && before.EndTime == nil && after.EndTime != nil
 }

@@ -2,7 +2,9 @@ package nodegroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -22,7 +24,7 @@ import (
 // while no process was there.
 const recheckObjects = time.Minute
 
-// recheckWaiting is how often those who wait are woken without an event: the membership may learn of an event after this controller does.
+// recheckWaiting is how often requests that wait are looked at without an event: the membership may learn of an event after this controller does.
 const recheckWaiting = 5 * time.Second
 
 // places is what is known of the reservations of a group between two reconciliations.
@@ -70,15 +72,12 @@ func (rc *reconciliation) isMember(assignment *members.Assignment) bool {
 	return assignment.Group != nil && assignment.Group.UID == rc.group.UID
 }
 
-// endReservations releases the reservations that have ended, and wakes those who wait for a place.
+// endReservations releases the reservations that have ended, and has the requests made again that would have a place now.
 func (rc *reconciliation) endReservations(ctx context.Context, in *plan.Input, requeue *controller.Requeue) error {
 	if rc.Budgets == nil {
 		return nil
 	}
-	works, err := rc.Budgets.Works(ctx, rc.group.Name, rc.hasObject)
-	if err != nil {
-		return err
-	}
+	works, unknown := rc.Budgets.Works(ctx, rc.group.Name, rc.hasObject)
 	known := newPlaces()
 	for i := range works {
 		if err := rc.observeWork(ctx, &works[i], &known); err != nil {
@@ -96,16 +95,13 @@ func (rc *reconciliation) endReservations(ctx context.Context, in *plan.Input, r
 	if len(works) > len(ended) {
 		requeue.In(recheckObjects)
 	}
-	if in.Budget != nil && in.Budget.Waiting > 0 {
-		requeue.In(recheckWaiting)
-	}
 	if !wake.IsZero() {
 		requeue.In(wake.Sub(rc.now))
 	}
 	if len(ended) == 0 {
-		return rc.Budgets.Wake(ctx, rc.group.Name)
+		return errors.Join(unknown, rc.Budgets.Wake(ctx, rc.group.Name))
 	}
-	return rc.Budgets.Release(ctx, rc.group.Name, ended...)
+	return errors.Join(unknown, rc.Budgets.Release(ctx, rc.group.Name, ended...))
 }
 
 // hasObject reports whether the object of a reservation exists.
@@ -120,16 +116,17 @@ func (rc *reconciliation) hasObject(ctx context.Context, reservation *v1alpha1.R
 func (rc *reconciliation) observeWork(ctx context.Context, work *disruptionplan.Work, known *places) error {
 	key := disruptionplan.KeyOf(&work.Reservation)
 	if !work.Over && !work.Orphaned {
-		known.found[key] = rc.now
-		if found := rc.state.places.found[key]; rc.now.Sub(found) < recheckObjects {
-			known.found[key] = found
-		}
+		known.found[key] = rc.lastFound(key)
 	}
 	node := &corev1.Node{}
 	err := rc.Cache.Get(ctx, types.NamespacedName{Name: work.Reservation.Node}, node)
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		return err
+	case (err != nil || node.UID != work.Reservation.UID) && rc.isObserved(work.Reservation.UID):
+		// It has gone since the Nodes were listed, among which its successor is looked for: it would count as there and as gone. The event of its
+		// end comes next.
+		return nil
 	case err != nil, node.UID != work.Reservation.UID:
 		work.Gone = true
 	case rc.hasSign(node):
@@ -143,7 +140,20 @@ func (rc *reconciliation) observeWork(ctx context.Context, work *disruptionplan.
 	return nil
 }
 
-// hasSign reports whether a Node counts as unavailable.
+// lastFound returns when the object of a reservation was last looked up, which is now if that was too long ago.
+func (rc *reconciliation) lastFound(key disruptionplan.Key) time.Time {
+	if found := rc.state.places.found[key]; rc.now.Sub(found) < recheckObjects {
+		return found
+	}
+	return rc.now
+}
+
+// isObserved reports whether a Node was there when the Nodes were listed.
+func (rc *reconciliation) isObserved(uid types.UID) bool {
+	return slices.ContainsFunc(rc.nodes, func(assignment members.Assignment) bool { return assignment.Node.UID == uid })
+}
+
+// hasSign reports whether a Node counts as unavailable, except for its lease: who has a reservation has the lease as well, and releases it.
 func (rc *reconciliation) hasSign(node *corev1.Node) bool {
 	var taints []string
 	if rc.group.Spec.Disruption != nil {
@@ -152,10 +162,10 @@ func (rc *reconciliation) hasSign(node *corev1.Node) bool {
 	return len(disruptionplan.Signs(node, taints)) > 0
 }
 
-// successors returns the available Nodes of the group, and how many the MachineSets of the group still want: those that were there before since count
-// whether they are available or not. It is less than zero where no MachineSet is known.
+// successors returns the available Nodes of the group, and how many the MachineSets that the group selects still want: those that were there before
+// since count whether they are available or not. It is less than zero for a group that selects Nodes in another way, which may have only some Nodes
+// of a MachineSet.
 func (rc *reconciliation) successors(ctx context.Context, minReady time.Duration, since time.Time) (nodes []plan.Successor, missing int, err error) {
-	missing = -1
 	wanted, err := rc.replicas(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -170,23 +180,40 @@ func (rc *reconciliation) successors(ctx context.Context, minReady time.Duration
 		if available {
 			nodes = append(nodes, plan.Successor{UID: node.UID, Created: node.CreationTimestamp.Time})
 		}
-		if set == nil || set.Spec.Replicas == nil {
-			continue
-		}
-		if _, known := wanted[set.UID]; !known {
-			wanted[set.UID] = int(*set.Spec.Replicas)
-		}
-		if available || node.CreationTimestamp.Time.Before(since) {
+		if _, counts := wanted[machineSetUID(set)]; counts && (available || wasThere(assignment, since)) {
 			wanted[set.UID]--
 		}
 	}
-	if len(wanted) > 0 {
-		missing = 0
+	return nodes, missingOf(wanted), nil
+}
+
+// wasThere reports whether a Node was there before a reservation. Times of objects are in seconds: of a Node that joined in the same one, the
+// Machine's counts, since the Machine of a successor is made after the reservation.
+func wasThere(assignment *members.Assignment, reserved time.Time) bool {
+	joined := assignment.Node.CreationTimestamp.Time
+	if joined.Equal(reserved) && assignment.Machine != nil {
+		joined = assignment.Machine.CreationTimestamp.Time
+	}
+	return joined.Before(reserved)
+}
+
+// machineSetUID returns the UID of a MachineSet; empty for none.
+func machineSetUID(set *machinev1beta1.MachineSet) types.UID {
+	if set == nil {
+		return ""
+	}
+	return set.UID
+}
+
+// missingOf returns how many Nodes MachineSets still want; less than zero if there is no MachineSet.
+func missingOf(wanted map[types.UID]int) (missing int) {
+	if len(wanted) == 0 {
+		return -1
 	}
 	for _, count := range wanted {
 		missing += max(0, count)
 	}
-	return nodes, missing, nil
+	return missing
 }
 
 // replicas returns how many Nodes the MachineSets of the group want, also those that have none at the moment. It is empty for a group that selects

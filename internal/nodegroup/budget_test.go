@@ -5,12 +5,14 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 )
 
@@ -49,6 +51,62 @@ func TestSuccessors_MachineSetWithoutNodes(t *testing.T) {
 			nodes, missing, err := rc.successors(t.Context(), time.Minute, time.Time{})
 			if len(nodes) != 0 || missing != c.want || err != nil {
 				t.Errorf("successors %v, missing %d, error %v", nodes, missing, err)
+			}
+		})
+	}
+}
+
+// TestWasThere: a Node that joined in the second of a reservation was there before it if its Machine was.
+func TestWasThere(t *testing.T) {
+	reserved := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, c := range map[string]struct {
+		node, machine time.Duration
+		noMachine     bool
+		want          bool
+	}{
+		"before":                           {node: -time.Second, machine: -time.Minute, want: true},
+		"after, the Machine is older":      {node: time.Second, machine: -time.Minute},
+		"same second, its Machine before":  {machine: -time.Second, want: true},
+		"same second, its Machine as well": {},
+		"same second, no Machine":          {noMachine: true},
+		"before, no Machine":               {node: -time.Second, noMachine: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assignment := &members.Assignment{Node: &corev1.Node{}, Machine: &machinev1beta1.Machine{}}
+			assignment.Node.CreationTimestamp = metav1.NewTime(reserved.Add(c.node))
+			assignment.Machine.CreationTimestamp = metav1.NewTime(reserved.Add(c.machine))
+			if c.noMachine {
+				assignment.Machine = nil
+			}
+			if got := wasThere(assignment, reserved); got != c.want {
+				t.Errorf("it is %v", got)
+			}
+		})
+	}
+}
+
+// TestObserveWork_GoneMeanwhile: a Node that has gone since the Nodes were listed is not gone yet, since the list counts it as one that needs no
+// successor.
+func TestObserveWork_GoneMeanwhile(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cache := fake.NewClientBuilder().WithScheme(scheme).Build()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid"}}
+	for name, c := range map[string]struct {
+		listed []members.Assignment
+		want   bool
+	}{"listed": {[]members.Assignment{{Node: node}}, false}, "not listed": {nil, true}} {
+		t.Run(name, func(t *testing.T) {
+			rc := &reconciliation{
+				Reconciler:  &Reconciler{Dependencies: Dependencies{Cache: cache}},
+				observation: &observation{group: members.Parse(&v1alpha1.NodeGroup{}), nodes: c.listed}, now: time.Now(),
+				state: &groupState{places: newPlaces()},
+			}
+			work, known := disruptionplan.Work{Reservation: v1alpha1.Reservation{Node: "n", UID: "uid"}}, newPlaces()
+			if err := rc.observeWork(t.Context(), &work, &known); err != nil || work.Gone != c.want {
+				t.Errorf("gone %t, error %v", work.Gone, err)
 			}
 		})
 	}

@@ -2,6 +2,8 @@ package nodegroup
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +20,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/nodegroup/pages"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/ownership"
@@ -30,7 +33,7 @@ const Name = "node-groups"
 const FieldOwner = client.FieldOwner("drover-node-groups")
 
 // minInterval is the least time between two reconciliations of a group because of its Nodes, and so between two writes of its status. A group that
-// takes long to reconcile, since it has many Nodes, waits longer: at most a fifth of the time goes to it, up to maxInterval.
+// takes long to reconcile, since it has many Nodes, waits longer: at most a tenth of the time goes to it, up to maxInterval.
 const (
 	minInterval = time.Second
 	maxInterval = 5 * time.Second
@@ -56,7 +59,7 @@ type Dependencies struct {
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
 	Live *expectations.Live
 	// API reads Pods and PersistentVolumes from the API server; nil reads none, and nothing keeps labels from being taken away.
-	API client.Reader
+	API *pages.Reader
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 }
@@ -65,8 +68,6 @@ type Dependencies struct {
 type Options struct {
 	// Protected are the keys that belong to the system.
 	Protected ownership.Protected
-	// Rollout counts for groups without spec.rollout; nil for the defaults of its schema.
-	Rollout *v1alpha1.Rollout
 	// Machines reports whether Machines are served.
 	Machines func() bool
 	// Exists reports whether the object of a reservation exists and is still worked on, as the API server has it.
@@ -87,9 +88,12 @@ type groupState struct {
 	// reconciled is when the group was last reconciled, and interval how long after that the next time is.
 	reconciled time.Time
 	interval   time.Duration
-	history    historyState
-	places     places
-	lookups    lookups
+	// generation and annotations are those of the group that was reconciled then.
+	generation  int64
+	annotations map[string]string
+	history     historyState
+	places      places
+	lookups     lookups
 }
 
 // NewReconciler returns a Reconciler.
@@ -135,6 +139,11 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 // Reconcile admits the Nodes that a roll-out has reached, and writes the status.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key, now := request.NamespacedName, r.Clock.Now()
+	// Before all Nodes are read: in a roll-out an event of one of them comes every millisecond.
+	wait, err := r.wait(ctx, key, now)
+	if err != nil || wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, err
+	}
 	observed, err := r.observe(ctx, key)
 	switch {
 	case err != nil:
@@ -146,38 +155,69 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	}
 	state := r.states.Get(key, observed.group.UID)
-	if wait := state.interval - now.Sub(state.reconciled); wait > 0 && wait <= state.interval {
-		return reconcile.Result{RequeueAfter: wait}, nil
-	}
-	state.reconciled, state.interval = now, minInterval
+	state.reconciled, state.generation, state.annotations = now, observed.group.Generation, observed.group.Annotations
 	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: now, state: state}
 	requeue, err := rc.run(ctx)
 	state.interval = intervalAfter(r.Clock.Since(now))
-	return r.conflicts.Result(key, requeue, err)
+	result, err := r.conflicts.Result(key, requeue, err)
+	if err != nil {
+		// The next attempt is when the queue says: a result without an error would end its back-off.
+		state.interval = 0
+	}
+	return result, err
+}
+
+// wait returns how long a group is to be left alone; zero for not at all. What a user changes waits for minInterval only.
+func (r *Reconciler) wait(ctx context.Context, key types.NamespacedName, now time.Time) (time.Duration, error) {
+	state := r.states.Peek(key)
+	if state == nil {
+		return 0, nil
+	}
+	var group v1alpha1.NodeGroup
+	if err := r.Cache.Get(ctx, key, &group); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	interval := state.interval
+	if group.Generation != state.generation || !maps.Equal(group.Annotations, state.annotations) {
+		interval = min(interval, minInterval)
+	}
+	wait := interval - now.Sub(state.reconciled)
+	if wait > interval {
+		// The clock was set back.
+		return 0, nil
+	}
+	return max(wait, 0), nil
 }
 
 // intervalAfter returns how long a group is left alone after the beginning of a reconciliation.
 func intervalAfter(took time.Duration) time.Duration {
-	return min(max(minInterval, 5*took), maxInterval)
+	return min(max(minInterval, 10*took), maxInterval)
 }
 
-// run observes the budget, plans, applies, and ends reservations last.
+// run ends reservations, observes what is left of the budget, plans and applies. Reservations, for which others wait, come before the lists of Pods,
+// which may take long.
 func (rc *reconciliation) run(ctx context.Context) (requeue controller.Requeue, err error) {
 	in := rc.input()
+	// A reservation whose object cannot be looked up is kept, and keeps nothing else from going on.
+	notEnded := rc.endReservations(ctx, in, &requeue)
+	defer func() { err = errors.Join(err, notEnded) }()
 	if in.Budget, err = rc.observeBudget(ctx); err != nil {
 		return requeue, err
+	}
+	if err := rc.explainBudget(ctx, in.Budget); err != nil {
+		return requeue, err
+	}
+	if in.Budget != nil && in.Budget.Waiting > 0 {
+		requeue.In(recheckWaiting)
 	}
 	if err := rc.observePods(ctx, in, &requeue); err != nil {
 		return requeue, err
 	}
 	decision := plan.Decide(in)
-	if err := rc.apply(ctx, in, &decision, &requeue); err != nil {
-		return requeue, err
-	}
-	return requeue, rc.endReservations(ctx, in, &requeue)
+	return requeue, rc.apply(ctx, in, &decision, &requeue)
 }
 
-// forgetBudget lets go those who wait for the budget of a group that is gone.
+// forgetBudget has the requests made again that wait for the budget of a group that is gone.
 func (r *Reconciler) forgetBudget(ctx context.Context, group string) error {
 	if r.Budgets == nil {
 		return nil

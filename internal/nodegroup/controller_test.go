@@ -3,14 +3,54 @@ package nodegroup
 import (
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
 func TestIntervalAfter(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
-		0: time.Second, 200 * time.Millisecond: time.Second, 400 * time.Millisecond: 2 * time.Second, time.Minute: 5 * time.Second,
+		0: time.Second, 100 * time.Millisecond: time.Second, 200 * time.Millisecond: 2 * time.Second, time.Minute: 5 * time.Second,
 	} {
 		if got := intervalAfter(took); got != want {
 			t.Errorf("after %s it is %s, not %s", took, got, want)
 		}
+	}
+}
+
+// TestWait: a group of many Nodes is left alone for long after it was reconciled, but not when a user changes it.
+func TestWait(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	now, key := time.Unix(1_700_000_000, 0), types.NamespacedName{Name: "workers"}
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.NodeGroup)
+		after  time.Duration
+		want   time.Duration
+	}{
+		"unchanged":              {func(*v1alpha1.NodeGroup) {}, time.Second, 4 * time.Second},
+		"over":                   {func(*v1alpha1.NodeGroup) {}, 5 * time.Second, 0},
+		"another spec":           {func(group *v1alpha1.NodeGroup) { group.Generation++ }, 400 * time.Millisecond, 600 * time.Millisecond},
+		"another spec, later":    {func(group *v1alpha1.NodeGroup) { group.Generation++ }, 2 * time.Second, 0},
+		"a user resumes it":      {func(group *v1alpha1.NodeGroup) { group.Annotations = map[string]string{"a": "b"} }, 2 * time.Second, 0},
+		"the clock was set back": {func(*v1alpha1.NodeGroup) {}, -time.Hour, 0},
+		"gone":                   {func(group *v1alpha1.NodeGroup) { group.Name = "others" }, time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Generation: 1}}
+			c.change(group)
+			r := NewReconciler(Dependencies{Cache: fake.NewClientBuilder().WithScheme(scheme).WithObjects(group).Build()}, Options{})
+			state := r.states.Get(key, "uid")
+			state.reconciled, state.interval, state.generation = now, maxInterval, 1
+			if got, err := r.wait(t.Context(), key, now.Add(c.after)); got != c.want || err != nil {
+				t.Errorf("wait %s, want %s: %v", got, c.want, err)
+			}
+		})
 	}
 }

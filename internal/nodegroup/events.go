@@ -12,9 +12,9 @@ import (
 
 // Reasons of the events on NodeGroups.
 const (
-	// EventSynced: a roll-out is complete.
+	// EventSynced: a roll-out has ended.
 	EventSynced = "MetadataSynced"
-	// EventStopped: a roll-out, or the replacement of Machines, has stopped.
+	// EventStopped: a roll-out, or the replacement of Machines, has stopped, or a roll-out waits for a confirmation.
 	EventStopped = "RolloutStopped"
 	// EventHistoryNotKept: what the group declares is not kept as a revision.
 	EventHistoryNotKept = "HistoryNotKept"
@@ -23,9 +23,11 @@ const (
 // EventDocs describes every event of the capability.
 func EventDocs() []status.EventDoc {
 	return slices.Concat([]status.EventDoc{
-		{Reason: EventSynced, Type: corev1.EventTypeNormal, On: "NodeGroup", When: "the last Node carries what the group declares since its last change"},
+		{Reason: EventSynced, Type: corev1.EventTypeNormal, On: "NodeGroup",
+			When: "the roll-out of what the group declares since its last change has ended"},
 		{Reason: EventStopped, Type: corev1.EventTypeWarning, On: "NodeGroup",
-			When: "a condition of spec.rollout.stopWhen holds, or a Machine that replaces an outdated one has failed; the message says what has to happen"},
+			When: "a condition of spec.rollout.stopWhen holds, labels that Pods or PersistentVolumes require may go only when a user confirms it, or a " +
+				"Machine that replaces an outdated one has failed or is late; the message says what has to happen"},
 		{Reason: EventHistoryNotKept, Type: corev1.EventTypeWarning, On: "NodeGroup",
 			When: "spec.metadata, or the template of a MachineSet, is not kept for `kubectl drover rollout undo`, because it has more than 64 KiB or the " +
 				"API server denies the write; the roll-out goes on"},

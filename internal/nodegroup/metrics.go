@@ -32,7 +32,7 @@ var (
 	}
 	stoppedDoc = status.MetricDoc{
 		Name: "drover_nodegroup_rollout_stopped", Type: "gauge", Labels: []string{"nodegroup"},
-		Help: "1 while the roll-out of a NodeGroup, or the replacement of its Machines, has stopped and waits for a user, else 0.",
+		Help: "1 while the roll-out of a NodeGroup, or the replacement of its Machines, has stopped, or waits for a confirmation, else 0.",
 	}
 	outdatedDoc = status.MetricDoc{
 		Name: "drover_nodegroup_outdated_machines", Type: "gauge", Labels: []string{"nodegroup"},

@@ -9,6 +9,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/ownership"
 )
 
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
@@ -18,6 +19,8 @@ type observation struct {
 	groups []*members.Group
 	// nodes are those that the group selects, and those whose record names it.
 	nodes []members.Assignment
+	// unseen reports that a Node may have the record of the group that nodes do not show yet.
+	unseen bool
 }
 
 // observe reads a group and its Nodes; nil when the group is gone.
@@ -30,8 +33,10 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 		if group.Name != key.Name {
 			continue
 		}
+		// Before the Nodes are listed: they show every write that is over then.
+		unseen := r.Admissions.InFlight().Concerns(group.UID)
 		found, err := r.Finder.Nodes(ctx, groups, group.UID)
-		return &observation{group: group, groups: groups, nodes: found}, err
+		return &observation{group: group, groups: groups, nodes: found, unseen: unseen}, err
 	}
 	return nil, nil
 }
@@ -39,15 +44,26 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 // input returns what is decided on.
 func (rc *reconciliation) input() *plan.Input {
 	in := members.PlanInput(rc.group, rc.nodes, rc.now, rc.decideMetadata)
-	in.Defaults, in.Replacement = rc.options.Rollout, rc.replacement()
+	in.Replacement, in.Unseen = rc.replacement(), rc.unseen
+	for _, nodes := range [][]plan.Node{in.Nodes, in.Released} {
+		for i := range nodes {
+			nodes[i].Failing = rc.Admissions.Trouble(nodes[i].Name).Failing
+		}
+	}
+	in.Releasing = rc.Admissions.Releasing(rc.group.UID)
 	return in
 }
 
-// decideMetadata decides what a Node is to carry: guarded taints count as ones that are to be set, unless they are held back.
+// decideMetadata decides what a Node is to carry: guarded taints count as ones that are to be set, unless they are held back or Pods did not leave in
+// time, and contended keys as ones that cannot be.
 func (rc *reconciliation) decideMetadata(assignment *members.Assignment) metadataplan.GroupDecision {
-	in := assignment.Input(rc.options.Protected, rc.now)
-	if in.Held = rc.Admissions.Held(assignment.Node.Name); in.Held == "" {
+	in, trouble := assignment.Input(rc.options.Protected, rc.now), rc.Admissions.Trouble(assignment.Node.Name)
+	in.Held = trouble.Held
+	if in.Held == "" && (in.Declaration == nil || in.Declaration.TimeoutOf(assignment.Node.Annotations, rc.now) == nil) {
 		in.Guard = metadataplan.GuardClear
+	}
+	if !trouble.Contended.Empty() {
+		in.Contended = func(kind ownership.Kind, key string) bool { return trouble.Contended.Of(kind).Has(key) }
 	}
 	return metadataplan.DecideGroup(in)
 }

@@ -6,14 +6,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/pager"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/nodegroup/pages"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 )
 
@@ -27,18 +23,17 @@ const (
 // nodesByName is how many Nodes are asked for their Pods one after another; for more, all Pods of the cluster are read.
 const nodesByName = 50
 
-// pageSize is how many objects are read at once, and maxPending how many unschedulable Pods are looked at.
-const pageSize, maxPending = 50, 200
+// maxPending is how many unschedulable Pods are counted.
+const maxPending = 200
 
 // lookups is what was read last for a roll-out.
 type lookups struct {
 	revision          string
 	usesAt, pendingAt time.Time
 	uses              *plan.Uses
-	// unschedulable are Pods that have no Node, and pending the names of those of them that count since a time.
-	unschedulable []*corev1.Pod
-	pending       []string
-	pendingSince  time.Time
+	// pending are the names of the unschedulable Pods that count since a time.
+	pending      []string
+	pendingSince time.Time
 }
 
 // observePods adds to the input what requires labels that go, and the Pods that are unschedulable.
@@ -61,8 +56,12 @@ func (rc *reconciliation) observePods(ctx context.Context, in *plan.Input, reque
 		known.uses = nil
 		return nil
 	}
-	if known.uses == nil || rc.now.Sub(known.usesAt) >= recheckUses {
+	// The declaration does not say which Nodes are in the group: others may have left it meanwhile.
+	if known.uses == nil || !known.uses.Cover(lost) || rc.now.Sub(known.usesAt) >= recheckUses {
 		known.uses, known.usesAt = rc.usesOf(ctx, lost), rc.now
+		if known.uses.Err != nil {
+			known.usesAt = rc.now.Add(recheckPending - recheckUses)
+		}
 	}
 	in.Uses = known.uses
 	requeue.In(known.usesAt.Add(recheckUses).Sub(rc.now))
@@ -71,74 +70,53 @@ func (rc *reconciliation) observePods(ctx context.Context, in *plan.Input, reque
 
 // observePending reads the Pods that have no Node.
 func (rc *reconciliation) observePending(ctx context.Context, in *plan.Input, known *lookups) error {
-	if rc.now.Sub(known.pendingAt) >= recheckPending {
-		var pods []*corev1.Pod
-		err := each(ctx, rc.API, &corev1.PodList{}, fields.OneTermEqualSelector("spec.nodeName", ""), func(pod *corev1.Pod) {
-			if len(pods) < maxPending && plan.IsUnschedulable(pod) {
-				pods = append(pods, plan.TrimPod(pod))
+	since := in.Since()
+	if rc.now.Sub(known.pendingAt) >= recheckPending || !since.Equal(known.pendingSince) {
+		var names []string
+		isPending := in.PendingIn(rc.members())
+		noNode := fields.OneTermEqualSelector("spec.nodeName", "")
+		err := pages.Each(ctx, rc.API, &corev1.PodList{}, noNode, func(pod *corev1.Pod) bool {
+			if isPending(pod) {
+				names = append(names, pod.Namespace+"/"+pod.Name)
 			}
+			return len(names) < maxPending
 		})
 		if err != nil {
 			return fmt.Errorf("counting Pods for spec.rollout.stopWhen.pendingPods: %w", err)
 		}
-		known.unschedulable, known.pendingAt, known.pendingSince = pods, rc.now, time.Time{}
-	}
-	if since := in.Since(); !since.Equal(known.pendingSince) {
-		known.pending, known.pendingSince = in.Pending(known.unschedulable, rc.members()), since
+		known.pending, known.pendingAt, known.pendingSince = names, rc.now, since
 	}
 	in.PendingPods = known.pending
 	return nil
 }
 
-// usesOf reads the Pods and PersistentVolumes that require Nodes to be as they were before changes of their labels.
+// usesOf looks for the Pods and PersistentVolumes that require Nodes to be as they were before changes of their labels.
 func (rc *reconciliation) usesOf(ctx context.Context, changes []plan.LabelChange) *plan.Uses {
-	nodes := sets.New[string]()
-	for i := range changes {
-		nodes.Insert(changes[i].Node)
-	}
-	var pods []*corev1.Pod
-	keep := func(pod *corev1.Pod) {
-		if nodes.Has(pod.Spec.NodeName) && plan.RequiresLabels(pod) {
-			pods = append(pods, plan.TrimPod(pod))
-		}
-	}
+	uses := plan.NewUses(changes)
+	uses.End(rc.readUses(ctx, changes, uses))
+	return uses
+}
+
+// readUses reads the Pods of the Nodes that change, and the PersistentVolumes.
+func (rc *reconciliation) readUses(ctx context.Context, changes []plan.LabelChange, uses *plan.Uses) error {
 	selectors := []fields.Selector{fields.Everything()}
-	if nodes.Len() <= nodesByName {
+	if len(changes) <= nodesByName {
 		selectors = nil
-		for _, name := range sets.List(nodes) {
-			selectors = append(selectors, fields.OneTermEqualSelector("spec.nodeName", name))
+		for i := range changes {
+			selectors = append(selectors, fields.OneTermEqualSelector("spec.nodeName", changes[i].Node))
 		}
 	}
 	for _, selector := range selectors {
-		if err := each(ctx, rc.API, &corev1.PodList{}, selector, keep); err != nil {
-			return &plan.Uses{Err: err}
+		err := pages.Each(ctx, rc.API, &corev1.PodList{}, selector, func(pod *corev1.Pod) bool {
+			uses.AddPod(pod)
+			return true
+		})
+		if err != nil {
+			return err
 		}
 	}
-	var volumes []*corev1.PersistentVolume
-	err := each(ctx, rc.API, &corev1.PersistentVolumeList{}, fields.Everything(), func(volume *corev1.PersistentVolume) {
-		if affinity := volume.Spec.NodeAffinity; affinity != nil && affinity.Required != nil {
-			volumes = append(volumes, volume)
-		}
-	})
-	return &plan.Uses{Found: plan.LabelUses(changes, pods, volumes), Err: err}
-}
-
-// each reads objects page by page into copies of an empty list, and calls visit with each of them.
-func each[T client.Object](ctx context.Context, api client.Reader, list client.ObjectList, selector fields.Selector, visit func(T)) error {
-	page := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		next, ok := list.DeepCopyObject().(client.ObjectList)
-		if !ok {
-			return nil, fmt.Errorf("%T is not a list", list)
-		}
-		return next, api.List(ctx, next, &client.ListOptions{Limit: options.Limit, Continue: options.Continue, FieldSelector: selector})
-	}
-	// Pods are of any size up to that of a request, and any tenant can create them.
-	lister := pager.New(page)
-	lister.PageSize, lister.PageBufferSize, lister.FullListIfExpired = pageSize, 0, false
-	return lister.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
-		if object, ok := item.(T); ok {
-			visit(object)
-		}
-		return nil
+	return pages.Each(ctx, rc.API, &corev1.PersistentVolumeList{}, fields.Everything(), func(volume *corev1.PersistentVolume) bool {
+		uses.AddVolume(volume)
+		return true
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -67,21 +68,16 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 		sources = append(sources, r.Replacements.Source())
 	}
 	if r.options.Machines() {
-		// A MachineSet is renamed into or out of a group, by its labels.
-		sources = append(sources, watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
-			Updated: func(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
-				if !maps.Equal(before.Labels, after.Labels) {
-					r.enqueueAll(ctx, queue)
-				}
-			},
-		}), watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
-			// A Machine gets its Node, and so the Node its group.
-			Updated: func(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
-				if machineapi.NodeName(before) != machineapi.NodeName(after) {
-					r.enqueueAll(ctx, queue)
-				}
-			},
-		}))
+		sources = append(sources,
+			// A MachineSet appears or goes, or its labels change, by which groups select MachineSets.
+			watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
+				Created: r.setCreated, Updated: r.setUpdated, Deleted: r.setDeleted,
+			}),
+			// A Machine gets its Node or another MachineSet, or goes, and with it the Node's group changes.
+			watch.Source(cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
+				Created: r.machineCreated, Updated: r.machineUpdated, Deleted: r.machineDeleted,
+			}),
+		)
 	}
 	return sources
 }
@@ -114,6 +110,42 @@ func (r *Reconciler) groupDeleted(ctx context.Context, queue watch.Queue, group 
 	r.enqueueAll(ctx, queue)
 }
 
+// setCreated ignores what exists at the start, when every group is reconciled.
+func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, _ *machinev1beta1.MachineSet, initial bool) {
+	if !initial {
+		r.enqueueAll(ctx, queue)
+	}
+}
+
+func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
+	if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) {
+		r.enqueueAll(ctx, queue)
+	}
+}
+
+func (r *Reconciler) setDeleted(ctx context.Context, queue watch.Queue, _ *machinev1beta1.MachineSet) {
+	r.enqueueAll(ctx, queue)
+}
+
+// machineCreated ignores what exists at the start, when every group is reconciled, and Machines without a Node, which are in no group.
+func (r *Reconciler) machineCreated(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine, initial bool) {
+	if !initial && machineapi.NodeName(machine) != "" {
+		r.enqueueAll(ctx, queue)
+	}
+}
+
+func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
+	if members.IsChanged(before, after) {
+		r.enqueueAll(ctx, queue)
+	}
+}
+
+func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, machine *machinev1beta1.Machine) {
+	if machineapi.NodeName(machine) != "" {
+		r.enqueueAll(ctx, queue)
+	}
+}
+
 // nodeUpdated ignores what changes with every heartbeat.
 func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
 	if before.UID == after.UID && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
@@ -130,7 +162,7 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 	queue.Add(watch.PriorityNormal, groups...)
 }
 
-// readiness returns the condition Ready without the times that change with every heartbeat.
+// readiness returns the condition Ready without the time of the last heartbeat and the message.
 func readiness(node *corev1.Node) corev1.NodeCondition {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

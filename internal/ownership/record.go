@@ -3,6 +3,8 @@ package ownership
 import (
 	"encoding/json"
 	"fmt"
+
+	"k8s.io/utils/lru"
 )
 
 // Annotations that record ownership.
@@ -84,6 +86,23 @@ type Record struct {
 	Generation int64 `json:"generation,omitempty"`
 	// Digest identifies what was declared at the last write; when it is the same now, any difference is drift.
 	Digest string `json:"digest,omitempty"`
+	// Timeout is set in the record of a NodeGroup's Node while its taints wait for Pods that did not leave in time.
+	Timeout *Timeout `json:"timeout,omitempty"`
+}
+
+// Timeout records that Pods had to leave a Node and did not in time.
+type Timeout struct {
+	// Attempts is how many attempts to evict them have timed out.
+	Attempts int `json:"attempts"`
+	// Retry is when the next attempt may begin, in seconds since 1970.
+	Retry int64 `json:"retry"`
+	// Pod is one that was left, as namespace/name.
+	Pod string `json:"pod,omitempty"`
+}
+
+// Equal reports whether both are the same; nil is none.
+func (t *Timeout) Equal(other *Timeout) bool {
+	return t == other || t != nil && other != nil && *t == *other
 }
 
 // Owned returns all owned keys of a kind, from the MachineSet and from the Machine.
@@ -96,7 +115,7 @@ func (r Record) Owned(kind Kind) Keys {
 
 // Empty reports whether there is nothing to record, so that the annotation may be removed.
 func (r Record) Empty() bool {
-	return r.Section.Empty() && (r.Machine == nil || r.Machine.Empty()) && r.Once.Len() == 0 && len(r.Released) == 0
+	return r.Section.Empty() && (r.Machine == nil || r.Machine.Empty()) && r.Once.Len() == 0 && len(r.Released) == 0 && r.Timeout == nil
 }
 
 // SameKeys reports whether both records name the same keys as owned or set once; times, generation and digest may differ.
@@ -112,7 +131,8 @@ func (r Record) machine() Section {
 }
 
 // ParseRecord parses the text of AnnotationRecord. Empty text is an empty record. For text that is not a record, as after
-// a manual edit, it returns an error and an empty record: only what is recorded is owned.
+// a manual edit, it returns an error and an empty record: only what is recorded is owned. The record shares its sets and maps with others of the same
+// text: they must not be changed.
 func ParseRecord(text string) (Record, error) {
 	return parseRecord(AnnotationRecord, text)
 }
@@ -122,9 +142,20 @@ func ParseGroupRecord(text string) (Record, error) {
 	return parseRecord(AnnotationGroupRecord, text)
 }
 
+// parsed are the records of the texts that were parsed last. All Nodes of a group or MachineSet have the same text, and it is read several times in
+// each reconciliation of a Node and of its group. Longer texts than most are not kept, so that a tenant can fill it with some megabytes at most.
+var parsed = lru.New(1024)
+
+const maxKept = 2 << 10
+
 func parseRecord(annotation, text string) (Record, error) {
 	if text == "" {
 		return Record{}, nil
+	}
+	if kept, found := parsed.Get(text); found {
+		if record, ok := kept.(Record); ok {
+			return record, nil
+		}
 	}
 	if len(text) > MaxRecordBytes {
 		return Record{}, fmt.Errorf("annotation %s has %d bytes, at most %d are read: nothing is taken as owned",
@@ -133,6 +164,9 @@ func parseRecord(annotation, text string) (Record, error) {
 	var record Record
 	if err := json.Unmarshal([]byte(text), &record); err != nil {
 		return Record{}, fmt.Errorf("annotation %s is not a record of owned keys, nothing is taken as owned: %.60s: %w", annotation, text, err)
+	}
+	if len(text) <= maxKept {
+		parsed.Add(text, record)
 	}
 	return record, nil
 }

@@ -19,29 +19,30 @@ const (
 	CapabilityRemediation Capability = "Remediation"
 	// CapabilityUpgrade: gated upgrades.
 	CapabilityUpgrade Capability = "Upgrade"
-	// CapabilityMetadata: taints with the effect NoExecute.
+	// CapabilityMetadata: taints with the effect NoExecute, for which Pods are evicted.
 	CapabilityMetadata Capability = "Metadata"
 	// CapabilityReplacement: Machines that are outdated.
 	CapabilityReplacement Capability = "Replacement"
 )
 
-// PersonMaintenance says what happens to a NodeMaintenance that a user creates when the budget is used up.
+// PersonMaintenance says what happens to a NodeMaintenance that a user creates when the budget is used up or no window is open.
 //
 // +kubebuilder:validation:Enum=Report;Queue
 type PersonMaintenance string
 
 // The policies.
 const (
-	// PersonReport begins the maintenance, and reports that the budget is exceeded.
+	// PersonReport begins the maintenance, and reports that the budget is exceeded or no window is open.
 	PersonReport PersonMaintenance = "Report"
-	// PersonQueue begins the maintenance when the budget allows it.
+	// PersonQueue begins the maintenance when the budget and the windows allow it.
 	PersonQueue PersonMaintenance = "Queue"
 )
 
 // Disruption bounds how many Nodes Drover makes unavailable at once, and when.
 type Disruption struct {
-	// MaxUnavailable is how many Nodes may be unavailable while Drover makes another one unavailable. A percentage is of the Nodes that have been
-	// initialized, rounded up as Karpenter does:
+	// MaxUnavailable is how many Nodes may be unavailable in all, those included that others have made unavailable: while there are as many, Drover
+	// makes no further one unavailable. With 0 it makes none unavailable. A Node that is not Ready may be disrupted in any case. A percentage is of the
+	// Nodes that have been initialized and of those that are gone and still reserved, rounded up as Karpenter does:
 	// https://github.com/kubernetes-sigs/karpenter/blob/v1.6.0/pkg/apis/v1/nodepool.go
 	//
 	// +optional
@@ -62,7 +63,8 @@ type Disruption struct {
 	// +optional
 	// +kubebuilder:default={}
 	Remediation *RemediationPace `json:"remediation,omitempty"`
-	// PersonMaintenance says what happens to a NodeMaintenance that a user creates when the budget is used up.
+	// PersonMaintenance says what happens to a NodeMaintenance that a user creates, and no controller owns, when the budget is used up or no window is
+	// open: Report begins it, and Queue has it wait.
 	//
 	// +optional
 	// +kubebuilder:default=Report
@@ -75,7 +77,8 @@ type Disruption struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317
 	UnavailableTaints []string `json:"unavailableTaints,omitempty"`
-	// Windows are when disruptions may begin. Without any, they may at any time.
+	// Windows are when disruptions may begin. Without any, they may at any time. What has begun goes on when a window closes. A window that cannot be
+	// read, such as one with an unknown time zone, keeps all of them closed; status.window.reason then says why.
 	//
 	// +optional
 	// +listType=atomic
@@ -87,7 +90,8 @@ type Disruption struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Freezes []Freeze `json:"freezes,omitempty"`
-	// Exempt are the capabilities that windows and freezes do not concern. Waiting saves no dead Node, so that Remediation is exempt by default.
+	// Exempt are the capabilities that windows and freezes do not concern. By default that is Remediation: a Node that does not work does not recover
+	// by waiting.
 	//
 	// +optional
 	// +listType=set
@@ -98,9 +102,9 @@ type Disruption struct {
 
 // CapabilityBudget is the bound of one capability.
 type CapabilityBudget struct {
-	// Capability is whom the bound is for.
+	// Capability is the capability that the bound is for.
 	Capability Capability `json:"capability"`
-	// MaxUnavailable is how many Nodes the capability may make unavailable at once. A percentage is rounded up.
+	// MaxUnavailable is how many Nodes may be reserved for the capability at once, whether they are Ready or not. A percentage is rounded up.
 	//
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
@@ -119,7 +123,7 @@ type RemediationPace struct {
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 100000)",message="must be between 0 and 100000, or a percentage"
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
-	// MinInterval is the time between two remediations.
+	// MinInterval is the time from the beginning of a remediation to that of the next one; absent is none.
 	//
 	// +optional
 	// +kubebuilder:validation:Type=string
@@ -154,7 +158,7 @@ type Window struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`
 	TimeZone string `json:"timeZone,omitempty"`
-	// MinRemaining is how much time of the window must be left for a disruption to begin.
+	// MinRemaining is how much time of the window must be left for a disruption to begin; absent is none.
 	//
 	// +optional
 	// +kubebuilder:validation:Type=string
@@ -163,7 +167,7 @@ type Window struct {
 	MinRemaining *metav1.Duration `json:"minRemaining,omitempty"`
 }
 
-// Freeze is a period in which no disruption begins.
+// Freeze is a period in which no disruption begins, except for those of the exempt capabilities.
 //
 // +kubebuilder:validation:XValidation:rule="self.from < self.to",message="from must be before to"
 type Freeze struct {
@@ -173,13 +177,13 @@ type Freeze struct {
 	// +kubebuilder:validation:Format=date-time
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2})$`
 	From metav1.Time `json:"from"`
-	// To is when it ends.
+	// To is the first instant at which disruptions may begin again.
 	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=date-time
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2})$`
 	To metav1.Time `json:"to"`
-	// Reason says why, for users.
+	// Reason says why; messages show it.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
@@ -199,7 +203,7 @@ const (
 	ReplacementRollingUpdate ReplacementType = "RollingUpdate"
 )
 
-// Replacement replaces Machines whose providerSpec no longer matches the template of their MachineSet, or that were created before the time in the
+// Replacement replaces Machines whose providerSpec no longer matches the template of their MachineSet, or that were created with another value of the
 // template's annotation drover.dev/restartedAt. Machines with the annotation drover.dev/skip-replacement stay.
 //
 // +kubebuilder:validation:XValidation:rule="self.type == 'None' || !has(self.maxSurge) || (type(self.maxSurge) == string ? self.maxSurge != '0%' : self.maxSurge != 0) || !has(self.maxInFlight) || (type(self.maxInFlight) == string ? self.maxInFlight != '0%' : self.maxInFlight != 0)",message="maxSurge and maxInFlight cannot be 0 both"
@@ -234,7 +238,8 @@ type Replacement struct {
 	// +kubebuilder:validation:Maximum=86400
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 	// ProgressDeadline is how long a new Machine may take to become Ready before the replacement stops. It goes on when the template changes, or when
-	// a user resumes it with the annotation drover.dev/resume-rollout, which also replaces new Machines that have failed.
+	// a user resumes it with the annotation drover.dev/resume-rollout: that replaces new Machines that have failed, and gives others as much time again.
+	// It is also how long a Node that is gone keeps its place in the budget when no other one takes its place.
 	//
 	// +optional
 	// +kubebuilder:default="30m"
@@ -255,7 +260,7 @@ type Reservation struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
 	UID types.UID `json:"uid"`
-	// Capability is who disrupts it.
+	// Capability is the capability that disrupts it.
 	Capability Capability `json:"capability"`
 	// Object is what it is disrupted for, as kind/name or kind/namespace/name.
 	//

@@ -9,12 +9,13 @@ import (
 // Finalizer keeps a NodeGroup until its Nodes have been released.
 const Finalizer = "drover.dev/node-group"
 
-// AnnotationResume has a roll-out go on that has stopped: its value is a time in RFC 3339 that is later than status.rollout.stopTime. kubectl drover
-// rollout resume sets it.
+// AnnotationResume resumes a roll-out, or a replacement of Machines, that has stopped: its value is a time in RFC 3339 that is not before the stop. A
+// time in the future resumes it then. kubectl drover rollout resume sets it.
 const AnnotationResume = "drover.dev/resume-rollout"
 
 // AnnotationConfirm names labels, separated by commas, that a roll-out may take from Nodes or give another value although Pods or PersistentVolumes
-// require Nodes as they are.
+// require Nodes as they are, then @ and a time in RFC 3339 that is not before the beginning of the roll-out (status.rollout.startTime): it confirms
+// no later one. A time in the future counts then. kubectl drover rollout resume --confirm-label-changes sets it.
 const AnnotationConfirm = "drover.dev/confirm-label-changes"
 
 // NodeGroup says which Nodes belong together, what they carry, and how they may be disrupted.
@@ -63,12 +64,11 @@ type NodeGroupSpec struct {
 	//
 	// +optional
 	Metadata *Metadata `json:"metadata,omitempty"`
-	// Rollout paces changes of metadata. Without it the operator's configuration counts.
+	// Rollout paces changes of metadata. Without it all Nodes are written at once; stopWhen.notReady and noExecute have their defaults.
 	//
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
-	// Disruption bounds how many Nodes Drover makes unavailable at once, and when. Without it the group has no budget. This version of Drover does not
-	// enforce it.
+	// Disruption bounds how many Nodes Drover makes unavailable at once, and when. Without it the group has neither a budget nor windows.
 	//
 	// +optional
 	Disruption *Disruption `json:"disruption,omitempty"`
@@ -77,11 +77,13 @@ type NodeGroupSpec struct {
 	//
 	// +optional
 	Replacement *Replacement `json:"replacement,omitempty"`
-	// Suspend stops everything that the group does, and begins no disruption of its Nodes. What has begun ends.
+	// Suspend stops everything that the group does: Drover writes none of its Nodes, replaces no Machine, and begins no disruption of a Node. A drain or
+	// an upgrade that has begun is completed. Evictions for a taint with the effect NoExecute stop, and the Node keeps the taint with the effect
+	// NoSchedule until the group is resumed.
 	//
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// DryRun computes the status and writes no Node and no Machine.
+	// DryRun computes the status, and writes no Node and no Machine for the group. The budget counts as it does without it.
 	//
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
@@ -102,6 +104,8 @@ type NodeSelection struct {
 	// Selector selects Nodes by their labels.
 	//
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || size(self.matchLabels) <= 64",message="matchLabels: must have at most 64 labels"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || size(self.matchExpressions) <= 64",message="matchExpressions: must have at most 64 items"
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 	// MachineSets selects the Nodes of MachineSets of machine.openshift.io.
 	//
@@ -139,6 +143,8 @@ type MachineSetSelection struct {
 	// Selector selects MachineSets by their labels.
 	//
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || size(self.matchLabels) <= 64",message="matchLabels: must have at most 64 labels"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || size(self.matchExpressions) <= 64",message="matchExpressions: must have at most 64 items"
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
@@ -230,7 +236,8 @@ type Metadata struct {
 	// +listMapKey=effect
 	// +kubebuilder:validation:MaxItems=32
 	Taints []Taint `json:"taints,omitempty"`
-	// SetOnceTaints are set when Drover first writes a Node, and never again: others may remove them.
+	// SetOnceTaints are set when Drover first writes a Node, and never again: others may remove them. One with the effect NoExecute is held back unless
+	// spec.rollout.noExecute.policy is Allow.
 	//
 	// +optional
 	// +listType=map
@@ -243,7 +250,7 @@ type Metadata struct {
 	// +optional
 	// +kubebuilder:default=Keep
 	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
-	// OnRelease says what happens to a Node that leaves the group.
+	// OnRelease says what happens to what the group has set on a Node that leaves the group, and on all of them when the group is deleted.
 	//
 	// +optional
 	// +kubebuilder:default=Keep
@@ -282,7 +289,8 @@ type Taint struct {
 
 // Rollout paces changes of metadata.
 type Rollout struct {
-	// MaxInFlight is how many Nodes are changed at once: a wave. A percentage is of the group's Nodes, rounded up.
+	// MaxInFlight is how many Nodes a wave has: they are changed at once. A percentage is of the Nodes that the group has when the roll-out begins,
+	// rounded up.
 	//
 	// +optional
 	// +kubebuilder:default="100%"
@@ -290,13 +298,13 @@ type Rollout struct {
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self != '0%' : (self >= 1 && self <= 100000)",message="must be between 1 and 100000, or 1% and 100%"
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
-	// FirstWave is how many Nodes the first wave has; absent is MaxInFlight.
+	// FirstWave is how many Nodes the first wave has, and at most MaxInFlight; absent is MaxInFlight.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	FirstWave *int32 `json:"firstWave,omitempty"`
-	// Pause is the time between two waves.
+	// Pause is the time from the end of a wave to the beginning of the next one.
 	//
 	// +optional
 	// +kubebuilder:default="0s"
@@ -304,13 +312,14 @@ type Rollout struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,6}([.][0-9]{1,9})?(ns|us|µs|ms|s|m|h))+)$') && duration(self) <= duration('168h')",message="must be a duration of at most 168h, such as 10m"
 	Pause *metav1.Duration `json:"pause,omitempty"`
-	// MinReadySeconds is how long the Nodes of a wave must have been Ready before the next one.
+	// MinReadySeconds is how long the Nodes of a wave must have been Ready before the next one, counted from when they became Ready, not from the write.
+	// It is also how long a Node must be available again before it frees its place in the budget.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// StopWhen says what stops a roll-out until the spec changes or a user resumes it.
+	// StopWhen says what stops a roll-out until spec.metadata changes or a user resumes it.
 	//
 	// +optional
 	// +kubebuilder:default={}
@@ -324,7 +333,8 @@ type Rollout struct {
 
 // StopConditions say what stops a roll-out.
 type StopConditions struct {
-	// NotReady is how many of the group's Nodes may become NotReady since the roll-out began. A percentage is rounded up.
+	// NotReady stops the roll-out when as many of the group's Nodes have become NotReady since it began, and are so at the same time. A percentage is of
+	// the group's Nodes, rounded up. Nodes that were created since do not count, nor do those that are being deleted, updated or restarted on purpose.
 	//
 	// +optional
 	// +kubebuilder:default="10%"
@@ -332,7 +342,8 @@ type StopConditions struct {
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self != '0%' : (self >= 1 && self <= 100000)",message="must be between 1 and 100000, or 1% and 100%"
 	NotReady *intstr.IntOrString `json:"notReady,omitempty"`
-	// PendingPods is how many Pods that fit the group's Nodes may become unschedulable, for two minutes, since the roll-out began; absent is any number.
+	// PendingPods stops the roll-out when as many Pods that fit the group's Nodes have become unschedulable since it began, and have been so for two
+	// minutes; absent is never.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -362,7 +373,8 @@ type TimeoutPolicy string
 
 // The policies.
 const (
-	// TimeoutHold keeps waiting, and reports it.
+	// TimeoutHold reports the Pods that are left, gives the Node's place in the budget to others, and tries again later. The taint with the effect
+	// NoSchedule, which keeps further Pods away, stays.
 	TimeoutHold TimeoutPolicy = "Hold"
 	// TimeoutProceed sets the taint. Kubernetes then deletes the Pods that are left.
 	TimeoutProceed TimeoutPolicy = "Proceed"
@@ -372,24 +384,25 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.onTimeout) || self.onTimeout == 'Hold' || has(self.timeout)",message="onTimeout: Proceed needs a timeout"
 type NoExecute struct {
-	// Policy is Guard, Refuse or Allow.
+	// Policy is Guard (evict within PodDisruptionBudgets first), Refuse (accept no such taint) or Allow (set the taint at once).
 	//
 	// +optional
 	// +kubebuilder:default=Guard
 	Policy NoExecutePolicy `json:"policy,omitempty"`
-	// MaxPodsPerNode is how many Pods may be evicted from a Node; a Node with more is left alone.
+	// MaxPodsPerNode is how many Pods may be evicted from a Node; absent is any number. On a Node with more the taint is held back.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	MaxPodsPerNode *int32 `json:"maxPodsPerNode,omitempty"`
-	// MaxPodsPerWave is how many Pods may be evicted in a wave.
+	// MaxPodsPerWave is how many Pods may be evicted in a wave; absent is any number. On a Node with which there would be more the taint is held back.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	MaxPodsPerWave *int32 `json:"maxPodsPerWave,omitempty"`
-	// Timeout is how long the evictions of a Node may take; absent is no limit.
+	// Timeout is how long the evictions of a Node may take; absent is 30m. After it the next attempt waits as long, and twice as long each time, up
+	// to six hours.
 	//
 	// +optional
 	// +kubebuilder:validation:Type=string

@@ -17,7 +17,7 @@ const (
 	PhaseRolling Phase = "Rolling"
 	// PhaseWaiting: there is something to do, and condition Blocked or Progressing says what it waits for.
 	PhaseWaiting Phase = "Waiting"
-	// PhaseStopped: the roll-out has stopped, and goes on when the spec changes or a user resumes it.
+	// PhaseStopped: the roll-out or the replacement of Machines has stopped. The condition Blocked says why, and what has it go on.
 	PhaseStopped Phase = "Stopped"
 	// PhaseSuspended: spec.suspend is set.
 	PhaseSuspended Phase = "Suspended"
@@ -57,19 +57,19 @@ type NodeGroupStatus struct {
 	//
 	// +optional
 	Conflicts int32 `json:"conflicts,omitempty"`
-	// Refused is how many lack a declared key because it belongs to the system.
+	// Refused is how many lack a declared key because it belongs to the system or is invalid, or because a taint with the effect NoExecute is held back.
 	//
 	// +optional
 	Refused int32 `json:"refused,omitempty"`
-	// Held is how many are paused, or contended by another writer.
+	// Held is how many are paused, or contended by another writer; while the group is suspended, those included that would be written.
 	//
 	// +optional
 	Held int32 `json:"held,omitempty"`
-	// Unavailable is how many count against the budget.
+	// Unavailable is how many count against the budget: those with a sign that they are unavailable, and those with a reservation, gone ones included.
 	//
 	// +optional
 	Unavailable int32 `json:"unavailable"`
-	// Outdated is how many have a Machine that does not match the template of its MachineSet.
+	// Outdated is how many Machines of the group do not match the template of their MachineSet, those that are being deleted included.
 	//
 	// +optional
 	Outdated int32 `json:"outdated,omitempty"`
@@ -120,29 +120,38 @@ type NodeGroupStatus struct {
 
 // RolloutStatus is where a roll-out of metadata is.
 type RolloutStatus struct {
-	// Revision identifies what is rolled out.
+	// Revision identifies what is rolled out. It is not the number of a revision in kubectl drover rollout history.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Revision string `json:"revision,omitempty"`
-	// Wave is the current wave and how many there are, such as 2/5.
+	// Wave is the last wave that has begun and how many there are, such as 2/5. Nodes that are created after startTime have no wave.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Wave string `json:"wave,omitempty"`
-	// StartTime is when the roll-out of this revision began.
+	// StartTime is when the roll-out of this revision began; what happened before does not stop it.
 	//
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// EndTime is when the last wave of this revision was over; absent before. After it no Node stops the roll-out or is waited for.
+	//
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
 	// WaveEndTime is when the last wave was over.
 	//
 	// +optional
 	WaveEndTime *metav1.Time `json:"waveEndTime,omitempty"`
-	// ResumeTime is when a user resumed the roll-out after it had stopped; only what happens later stops it again.
+	// ReleaseTime is when the last Nodes that have left the group began to be released, if spec.rollout.pause is set: the next ones wait for its end.
+	//
+	// +optional
+	ReleaseTime *metav1.Time `json:"releaseTime,omitempty"`
+	// ResumeTime is when a user resumed the roll-out after it had stopped or was suspended; only what happens later stops it again.
 	//
 	// +optional
 	ResumeTime *metav1.Time `json:"resumeTime,omitempty"`
-	// StopReason is the reason of the condition Blocked of a roll-out that has stopped; empty while it has not. Absent is NodesNotReady.
+	// StopReason is the reason of the condition Blocked of a roll-out that has stopped; empty while it has not. Without it, a roll-out that has stopped
+	// has the reason NodesNotReady.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -173,7 +182,7 @@ type WindowStatus struct {
 	//
 	// +optional
 	NextChange *metav1.Time `json:"nextChange,omitempty"`
-	// Reason says why not, if it is because of a freeze.
+	// Reason says why they may not: which freeze is in effect, when the next window opens, or why a window cannot be read.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=512

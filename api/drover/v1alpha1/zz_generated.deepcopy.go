@@ -507,8 +507,16 @@ func (in *RolloutStatus) DeepCopyInto(out *RolloutStatus) {
 		in, out := &in.StartTime, &out.StartTime
 		*out = (*in).DeepCopy()
 	}
+	if in.EndTime != nil {
+		in, out := &in.EndTime, &out.EndTime
+		*out = (*in).DeepCopy()
+	}
 	if in.WaveEndTime != nil {
 		in, out := &in.WaveEndTime, &out.WaveEndTime
+		*out = (*in).DeepCopy()
+	}
+	if in.ReleaseTime != nil {
+		in, out := &in.ReleaseTime, &out.ReleaseTime
 		*out = (*in).DeepCopy()
 	}
 	if in.ResumeTime != nil {

@@ -152,6 +152,9 @@ func TestAdmit_Ceilings(t *testing.T) {
 			newFixture(6, max, limits("2", time.Hour), remediated(time.Minute)),
 			newRequest("n0", remediation), ReasonRemediationInterval, "", 59 * time.Minute,
 		},
+		"remediation: the last one by a clock that was a day ahead": {
+			newFixture(6, max, limits("2", time.Hour), remediated(-24*time.Hour)), newRequest("n0", remediation), "", "", 0,
+		},
 		"remediation limits another capability": {dead, newRequest("n2", upgrade), "", "", 0},
 	} {
 		t.Run(name, test.run)
@@ -272,5 +275,26 @@ func TestAdmit_Counts(t *testing.T) {
 	}
 	if got := Count(&group.Input); got != want {
 		t.Errorf("the counts are %+v, want %+v", got, want)
+	}
+}
+
+// TestCount_SignsOfOneNode: whatever is written to one Node, it counts once, and the budget has its other places.
+func TestCount_SignsOfOneNode(t *testing.T) {
+	const noSchedule = corev1.TaintEffectNoSchedule
+	signs := []change{
+		notReady, cordoned, withTaint("karpenter.sh/disrupted", noSchedule), withTaint("medik8s.io/drain", noSchedule), withDrain("drain-b", "drain-a"),
+		withMachineConfig("a", "b", "Working"), withAnnotations("weave.works/kured-reboot-in-progress", "x"),
+		withCondition(corev1.NodeDrained, corev1.ConditionTrue), withCondition(corev1.NodeMaintenanceInProgress, corev1.ConditionTrue),
+		withCondition(corev1.NodeDrainInProgress, corev1.ConditionTrue),
+	}
+	for at := range signs {
+		f := newFixture(4, withMax("2"), withNode(0, signs[:at+1]...), withLease("n0"), withReservation("n0", maintenance), withReservation("n0", upgrade))
+		if counts := Count(&f.Input); counts.Unavailable != 1 || counts.Expected != 4 {
+			t.Errorf("with %d signs the counts are %+v", at+1, counts)
+		}
+		request := newRequest("n1", maintenance)
+		if answer := Admit(&f.Input, &request); !answer.Allowed {
+			t.Errorf("with %d signs another Node waits: %s", at+1, answer.Message)
+		}
 	}
 }

@@ -47,8 +47,13 @@ func Ended(work *Work, pace Pace, now time.Time) (ended bool, after time.Duratio
 	case !work.Over && !work.Orphaned, work.Over && work.Since.IsZero():
 		return false, 0
 	case !work.Over:
-		// Its sign, if it has one, is that of another actor and counts on.
-		if orphaned := work.Reservation.Time.Add(OrphanAfter); work.Since.IsZero() || orphaned.After(until) {
+		// Its sign, if it has one, is that of another actor and counts on. A reservation that lies farther ahead than this was recorded by a clock that
+		// was wrong.
+		orphaned := work.Reservation.Time.Add(OrphanAfter)
+		if work.Reservation.Time.Sub(now) > OrphanAfter {
+			orphaned = now
+		}
+		if work.Since.IsZero() || orphaned.After(until) {
 			until = orphaned
 		}
 	}

@@ -41,9 +41,15 @@ func TestEnded(t *testing.T) {
 		"orphaned, the Node has a sign, two minutes":  {Work{Reservation: reserved(2 * time.Minute), Orphaned: true}, pace, true, 0},
 		"orphaned, but the work is over":              {Work{Reservation: reserved(0), Orphaned: true, Over: true, Since: now}, Pace{}, true, 0},
 		"orphaned, but the work is over, with a sign": {Work{Reservation: old, Orphaned: true, Over: true}, Pace{}, false, 0},
-		"gone, a successor is awaited":                {Work{Reservation: old, Gone: true, Since: ago(10 * time.Minute)}, pace, false, 20 * time.Minute},
-		"gone, replaced":                              {Work{Reservation: old, Gone: true, Since: now, Replaced: true}, pace, true, 0},
-		"gone, the deadline is over":                  {Work{Reservation: old, Gone: true, Since: ago(30 * time.Minute)}, pace, true, 0},
+		"orphaned, reserved by a clock that was a day ahead": {
+			Work{Reservation: reserved(-24 * time.Hour), Orphaned: true, Since: ago(time.Hour)}, pace, true, 0,
+		},
+		"orphaned, reserved by a clock that is a second ahead": {
+			Work{Reservation: reserved(-time.Second), Orphaned: true, Since: ago(time.Hour)}, pace, false, 2*time.Minute + time.Second,
+		},
+		"gone, a successor is awaited": {Work{Reservation: old, Gone: true, Since: ago(10 * time.Minute)}, pace, false, 20 * time.Minute},
+		"gone, replaced":               {Work{Reservation: old, Gone: true, Since: now, Replaced: true}, pace, true, 0},
+		"gone, the deadline is over":   {Work{Reservation: old, Gone: true, Since: ago(30 * time.Minute)}, pace, true, 0},
 		"gone, the object too: a successor is awaited": {
 			Work{Reservation: old, Gone: true, Orphaned: true, Since: ago(time.Minute)}, pace, false, 29 * time.Minute,
 		},

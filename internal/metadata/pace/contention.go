@@ -77,6 +77,20 @@ func (c *Contention) Until(key Key, now time.Time) time.Time {
 	return time.Time{}
 }
 
+// Over returns when the contention of a key is over, if the key needs no repair until then; the zero time when it has none.
+func (c *Contention) Over(key Key, now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	current := c.repairs[key]
+	if current == nil || current.pause == 0 {
+		return time.Time{}
+	}
+	if over := current.last.Add(contentionWindow + 2*current.pause); now.Before(over) {
+		return over
+	}
+	return time.Time{}
+}
+
 // Any reports whether there are counts at all; usually there are none, and no key has to be looked up.
 func (c *Contention) Any() bool {
 	c.mu.Lock()

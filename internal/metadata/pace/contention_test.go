@@ -93,6 +93,23 @@ func TestContention_PauseDoubles(t *testing.T) {
 	}
 }
 
+// A contention goes on between its pauses, and is over when no repair was needed for long enough.
+func TestContention_Over(t *testing.T) {
+	c := NewContention()
+	c.Repaired(taintOfNode, start)
+	if over := c.Over(taintOfNode, start); !over.IsZero() {
+		t.Errorf("after one repair there is a contention until %s", over)
+	}
+	c = NewContention()
+	contend(c, start)
+	over := start.Add(contentionWindow + 2*ContentionPause)
+	for at, want := range map[time.Time]time.Time{start.Add(ContentionPause + time.Second): over, over: {}} {
+		if got := c.Over(taintOfNode, at); got != want {
+			t.Errorf("at %s it is over at %s, want %s", at, got, want)
+		}
+	}
+}
+
 func TestContention_Forget(t *testing.T) {
 	c := NewContention()
 	onMachine := taintOfNode

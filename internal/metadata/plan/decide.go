@@ -111,11 +111,14 @@ func Decide(in Input) Decision {
 	return out
 }
 
+// nodeShared is why a Node is Held that several Machines name.
+const nodeShared = "two Machines name this Node in status.nodeRef; Drover writes it when one is left"
+
 // settled returns the state when everything that may be written is.
 func (f *facts) settled(out *Decision) (state State, reason string) {
 	switch {
 	case f.in.Node != nil && f.in.NodeShared:
-		return Held, "two Machines name this Node in status.nodeRef; Drover writes it when one is left"
+		return Held, nodeShared
 	case problemList(out.Problems).has(Contended):
 		return Held, "another writer keeps changing a declared key"
 	case problemList(out.Problems).has(InConflict):

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -28,7 +29,6 @@ var uninitializedID = ownership.TaintID(corev1.Taint{Key: TaintUninitialized, Ef
 func GroupDeclarationOf(group *v1alpha1.NodeGroup) *Declaration {
 	declaration := &Declaration{
 		Key: types.NamespacedName{Name: group.Name}, Generation: group.Generation, Policy: ownership.Keep,
-		Paused:  group.Spec.Suspend && group.DeletionTimestamp == nil,
 		Desired: Entries{}, Once: ownership.Keys{},
 	}
 	if metadata := group.Spec.Metadata; metadata != nil && group.DeletionTimestamp == nil {
@@ -42,6 +42,7 @@ func GroupDeclarationOf(group *v1alpha1.NodeGroup) *Declaration {
 			declaration.Once.Add(ownership.TaintID(taint))
 		}
 		declaration.dropUntrusted(&group.Spec.Nodes)
+		declaration.dropDeselecting(&group.Spec.Nodes)
 		declaration.guardNoExecute(group.Spec.Rollout)
 	}
 	declaration.setRevision()
@@ -49,49 +50,9 @@ func GroupDeclarationOf(group *v1alpha1.NodeGroup) *Declaration {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(declaration.Revision))
 	declaration.Revision = fmt.Sprintf("%016x", hash.Sum64())
+	// The roll-out of a group that is suspended goes on from where it was.
+	declaration.Paused = group.Spec.Suspend && group.DeletionTimestamp == nil
 	return declaration
-}
-
-// dropUntrusted drops the labels that isolate workloads, if kubelets can change what the group selects its Nodes by: one could give its own Node such
-// a label by joining the group.
-func (d *Declaration) dropUntrusted(nodes *v1alpha1.NodeSelection) {
-	if trustsSelection(nodes) {
-		return
-	}
-	labels := d.Desired[ownership.Label]
-	for _, key := range ownership.KeysOf(labels).Sorted() {
-		if isolates(key) {
-			delete(labels, key)
-			d.problem(ownership.Label, key, Untrusted, "label %q is left out: kubelets can change what spec.nodes selects by; "+
-				"select by a label below node-restriction.kubernetes.io, or by machineSets", key)
-		}
-	}
-}
-
-// trustsSelection reports whether a kubelet cannot have its Node selected: by MachineSets, or by a label that NodeRestriction keeps from kubelets.
-func trustsSelection(nodes *v1alpha1.NodeSelection) bool {
-	if nodes.Selector == nil {
-		return nodes.MachineSets != nil
-	}
-	for key := range nodes.Selector.MatchLabels {
-		if isolates(key) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(nodes.Selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
-		return isolates(r.Key) && (r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpExists)
-	})
-}
-
-// isolates reports whether a label is one of those that isolate workloads, which kubelets may not set:
-// https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-isolation-restriction
-func isolates(key string) bool {
-	domain, _, found := strings.Cut(key, "/")
-	return found && within(domain, "node-restriction.kubernetes.io")
-}
-
-func within(domain, parent string) bool {
-	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 
 func policyOf(policy v1alpha1.ConflictPolicy) ownership.Policy {
@@ -127,6 +88,8 @@ type GroupInput struct {
 	Declaration *Declaration
 	// Machine holds what the Node's Machine and its MachineSet declare. There it counts, and not what the group declares.
 	Machine Entries
+	// NodeShared is whether several Machines could be the Node's: then it is not known what its Machine declares.
+	NodeShared bool
 	// Confirmed holds the keys that the NodeGroup named in the Node's record is known to have declared. A kubelet can write the record: what only
 	// that names is neither removed nor overwritten.
 	Confirmed ownership.Section
@@ -135,6 +98,8 @@ type GroupInput struct {
 	// Guard says what is done about guarded taints, and Held why they are held back.
 	Guard Guard
 	Held  string
+	// TimedOut is about Pods that did not leave in time; nil for what the Node's record says.
+	TimedOut *ownership.Timeout
 	// Protected, Contended and Now are as in Input.
 	Protected ownership.Protected
 	Contended func(kind ownership.Kind, key string) bool
@@ -153,8 +118,11 @@ type GroupDecision struct {
 	Problems []Problem
 	// Drift reports whether another writer has changed what the Node had already: nothing else is written.
 	Drift bool
-	// Guarded are the taints that the Guard concerns: those that the Node lacks.
-	Guarded []string
+	// Guarded are the taints that the Guard concerns: those that the Node lacks. TimedOut reports that they wait for Pods that did not leave in time.
+	Guarded  []string
+	TimedOut bool
+	// Reached reports whether the Node has been written with what is declared.
+	Reached bool
 	// FirstWrite reports whether the Node has nothing yet of any NodeGroup.
 	FirstWrite bool
 	// Digest identifies what is declared for the Node.
@@ -166,6 +134,8 @@ type groupFacts struct {
 	GroupInput
 	live   Entries
 	record ownership.Record
+	// timeout is about Pods that did not leave in time; nil for none.
+	timeout *ownership.Timeout
 }
 
 // DecideGroup decides what one Node gets from its NodeGroup, or is given back when it has left one. It never fails.
@@ -180,8 +150,9 @@ func DecideGroup(in GroupInput) GroupDecision {
 		ownership.Label: in.Node.Labels, ownership.Annotation: in.Node.Annotations, ownership.Taint: ownership.TaintEntries(in.Node.Spec.Taints),
 	}}
 	f.record = problems.readGroupRecord(in.Node.Annotations)
+	f.timeout = cmp.Or(in.TimedOut, in.Declaration.timeoutIn(&f.record, in.Now))
 	out := GroupDecision{FirstWrite: in.Node.Annotations[ownership.AnnotationGroupRecord] == ""}
-	if out.Reason = f.paused(); out.Reason != "" {
+	if out.Reason = f.untouched(); out.Reason != "" {
 		out.State, out.Settled, out.Problems = Held, Held, problems.sorted()
 		return out
 	}
@@ -191,25 +162,37 @@ func DecideGroup(in GroupInput) GroupDecision {
 	out.Problems = problems.sorted()
 	out.Settled, out.Reason = f.settled(&out)
 	out.State = out.Settled
-	if out.Change.Write && (out.State == Synced || out.State == RefusedState) {
+	switch {
+	case out.Change.Write && f.Node.DeletionTimestamp != nil:
+		out.hold("the Node is being deleted")
+		out.State, out.Settled = Pending, Pending
+	case out.Change.Write && f.Declaration.Paused:
+		out.hold("the NodeGroup is suspended")
+	case out.Change.Write && (out.State == Synced || out.State == RefusedState):
 		out.State = Pending
 	}
 	return out
 }
 
-// isMember reports whether the Node is in a group.
-func (f *groupFacts) isMember() bool { return f.Declaration.Key.Name != "" }
-
-// paused returns why nothing is written; empty if nothing keeps Drover from it.
-func (f *groupFacts) paused() string {
+// untouched returns why nothing about the Node is decided; empty if it is.
+func (f *groupFacts) untouched() string {
 	switch {
-	case f.Declaration.Paused:
-		return "the NodeGroup is suspended"
 	case paused.Is(f.Node.Annotations):
 		return "the Node is paused"
+	case f.NodeShared:
+		return nodeShared
 	}
 	return ""
 }
+
+// hold has nothing written. What the Node carries counts for the state.
+func (d *GroupDecision) hold(reason string) {
+	d.State, d.Settled, d.Reason = Held, Held, reason
+	d.Change, d.Guarded, d.TimedOut, d.Drift = Change{}, nil, false, false
+}
+
+// isMember reports whether the Node is in a group.
+func (f *groupFacts) isMember() bool { return f.Declaration.Key.Name != "" }
 
 // merge decides every kind and returns the record of the Node after the change. Unlike the record of a MachineSet's Node it does not name what was
 // removed recently: no other controller copies what groups declare, and so none restores it from a stale cache.
@@ -222,6 +205,7 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 	}
 	for _, kind := range ownership.Kinds {
 		desired := f.desired(kind, problems)
+		f.contended(kind, desired, problems)
 		if kind == ownership.Taint {
 			f.guard(desired, out, problems)
 		}
@@ -233,8 +217,9 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		out.Change.set(kind, result)
 		record.Section = record.With(kind, result.Owned.Minus(ownership.KeysOf(f.Machine[kind])))
 	}
-	if len(out.Guarded) > 0 && f.Guard == GuardAnnounced {
+	if len(out.Guarded) > 0 && f.announces() {
 		record.Digest += announced
+		record.Timeout, out.TimedOut = f.timeout, f.timeout != nil
 	}
 	if record.Empty() && !out.FirstWrite {
 		// Without a record this Node would look new, and would get the taints that are set once now.
@@ -259,6 +244,18 @@ func (f *groupFacts) desired(kind ownership.Kind, problems *problemList) map[str
 		}
 	}
 	return desired
+}
+
+// contended reports the keys that are left alone because another writer keeps changing them.
+func (f *groupFacts) contended(kind ownership.Kind, desired map[string]string, problems *problemList) {
+	if f.Contended == nil {
+		return
+	}
+	for key := range ownership.KeysOf(desired).Union(f.record.Of(kind)) {
+		if f.Contended(kind, key) {
+			problems.add(kind, key, Contended, "another writer keeps changing %s %q; Drover waits before it writes it again", kind, key)
+		}
+	}
 }
 
 func (f *groupFacts) mergeInput(kind ownership.Kind, desired map[string]string) ownership.Input {
@@ -306,16 +303,16 @@ func (f *groupFacts) finish(out *GroupDecision, record ownership.Record, problem
 		out.Change = Change{}
 		return
 	}
-	known := !out.FirstWrite && f.record.Digest == record.Digest && f.record.Source == record.Source
+	out.Reached = !out.FirstWrite && f.record.Digest == record.Digest && f.record.Source == record.Source
 	changed := out.Change.changed()
-	outdated := !record.SameKeys(f.record) || f.record.Source != record.Source && !record.Empty()
+	outdated := !record.SameKeys(f.record) || f.record.Source != record.Source && !record.Empty() || !record.Timeout.Equal(f.record.Timeout)
 	out.Change.Write = changed || outdated || problems.has(BadRecord)
 	if !out.Change.Write {
 		return
 	}
 	out.Change.owned = f.record
 	out.Change.Record = record.Format()
-	out.Drift = known && changed
+	out.Drift = out.Reached && changed
 }
 
 func (f *groupFacts) settled(out *GroupDecision) (state State, reason string) {
@@ -325,8 +322,6 @@ func (f *groupFacts) settled(out *GroupDecision) (state State, reason string) {
 		return Held, "another writer keeps changing a declared key"
 	case problems.has(InConflict):
 		return Conflicted, ""
-	case f.Node.DeletionTimestamp != nil:
-		return Pending, "the Node is being deleted"
 	case slices.ContainsFunc(problems, func(p Problem) bool { return p.Reason != BadRecord && p.Reason != MachineDeclares }):
 		return RefusedState, ""
 	}

@@ -142,7 +142,23 @@ func TestDecideGroup(t *testing.T) {
 			node: member(), group: newGroup("a", "team=blue"), recorded: newGroup("a", "team=blue"), change: withMachine("team", "red"),
 			want: "team=red theirs=1", state: Synced,
 		},
+		"two Machines name the Node": {
+			node: member(), group: newGroup("a", "team=red"), recorded: newGroup("a", "team=blue"),
+			change: func(in *GroupInput) { in.NodeShared = true }, want: "team=blue theirs=1", state: Held, owned: "team",
+		},
 		"a suspended group": {node: nodeWith(), group: suspended(newGroup("a", "team=blue")), want: "", state: Held},
+		"a suspended group, and the Node is as it declares": {
+			node: member(), group: suspended(newGroup("a", "team=blue")), recorded: newGroup("a", "team=blue"),
+			want: "team=blue theirs=1", state: Synced, owned: "team",
+		},
+		"a suspended group, and another writer was first": {
+			node: nodeWith("team=red"), group: suspended(newGroup("a", "team=blue")), want: "team=red", state: Conflicted,
+		},
+		"the Node is being deleted": {node: deleted(nodeWith()), group: newGroup("a", "team=blue"), want: "", state: Pending},
+		"the Node is being deleted, and is as declared": {
+			node: deleted(member()), group: newGroup("a", "team=blue"), recorded: newGroup("a", "team=blue"),
+			want: "team=blue theirs=1", state: Synced, owned: "team",
+		},
 		"a record that a kubelet wrote": {
 			node: forged("theirs"), group: newGroup("a", "team=blue"), recorded: newGroup("a", "team=blue"),
 			want: "team=blue theirs=1", state: RefusedState, owned: "team theirs",
@@ -179,6 +195,19 @@ func TestDecideGroup(t *testing.T) {
 
 func withMachine(key, value string) func(*GroupInput) {
 	return func(in *GroupInput) { in.Machine = Entries{ownership.Label: {key: value}} }
+}
+
+// TestGroupDeclarationOf_Suspend: a group that is suspended declares the same, so that its roll-out does not begin again.
+func TestGroupDeclarationOf_Suspend(t *testing.T) {
+	before, after := GroupDeclarationOf(newGroup("a", "team=blue")), GroupDeclarationOf(suspended(newGroup("a", "team=blue")))
+	if before.Revision != after.Revision || before.Paused || !after.Paused {
+		t.Errorf("%+v, %+v", before, after)
+	}
+}
+
+func deleted(node *corev1.Node) *corev1.Node {
+	node.DeletionTimestamp = &metav1.Time{}
+	return node
 }
 
 func suspended(group *v1alpha1.NodeGroup) *v1alpha1.NodeGroup {
@@ -223,11 +252,61 @@ func TestGroupDeclarationOf_UntrustedSelector(t *testing.T) {
 		}}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			group := newGroup("a", isolating+"=x")
+			group := newGroup("a", isolating+"=a")
 			group.Spec.Nodes = c.nodes
 			declaration := GroupDeclarationOf(group)
 			if _, kept := declaration.Desired[ownership.Label][isolating]; kept != c.trusted || len(declaration.Problems) == 0 != c.trusted {
 				t.Errorf("kept %t, problems %v", kept, declaration.Problems)
+			}
+		})
+	}
+}
+
+// TestGroupDeclarationOf_Deselects: a label with which the group would not select its Nodes any more is left out.
+func TestGroupDeclarationOf_Deselects(t *testing.T) {
+	expression := func(operator metav1.LabelSelectorOperator, values ...string) v1alpha1.NodeSelection {
+		return v1alpha1.NodeSelection{Selector: &metav1.LabelSelector{
+			MatchLabels:      map[string]string{"pool": "a"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: operator, Values: values}},
+		}}
+	}
+	byLabel := func(key, value string) v1alpha1.NodeSelection {
+		return v1alpha1.NodeSelection{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}
+	}
+	sets := v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "machines"}}
+	withControlPlane := byLabel("pool", "a")
+	withControlPlane.IncludeControlPlane = true
+	for name, c := range map[string]struct {
+		nodes v1alpha1.NodeSelection
+		label string
+		kept  bool
+	}{
+		"a label that it does not select by":        {byLabel("pool", "a"), "tier=default", true},
+		"the value that it selects by":              {byLabel("tier", "default"), "tier=default", true},
+		"another value":                             {byLabel("tier", "batch"), "tier=default", false},
+		"the label must not exist":                  {expression(metav1.LabelSelectorOpDoesNotExist), "tier=default", false},
+		"the label must exist":                      {expression(metav1.LabelSelectorOpExists), "tier=default", true},
+		"not this value":                            {expression(metav1.LabelSelectorOpNotIn, "default"), "tier=default", false},
+		"not another value":                         {expression(metav1.LabelSelectorOpNotIn, "batch"), "tier=default", true},
+		"one of other values":                       {expression(metav1.LabelSelectorOpIn, "batch", "web"), "tier=default", false},
+		"one of several values":                     {expression(metav1.LabelSelectorOpIn, "batch", "default"), "tier=default", true},
+		"an invalid selector":                       {expression("Maybe"), "tier=default", true},
+		"the control plane, excluded":               {byLabel("pool", "a"), LabelControlPlane + "=", false},
+		"the control plane, excluded, MachineSets":  {sets, LabelMaster + "=", false},
+		"the control plane, included":               {withControlPlane, LabelControlPlane + "=", true},
+		"MachineSets, whatever labels the Node has": {sets, "tier=default", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			group := newGroup("a", c.label, "team=blue")
+			group.Spec.Nodes = c.nodes
+			node, key := nodeWith("pool=a"), strings.Split(c.label, "=")[0]
+			decision := DecideGroup(groupInput(node, group, nil))
+			after := applyToNode(node, &decision)
+			if _, kept := after.Labels[key]; kept != c.kept || after.Labels["team"] != "blue" {
+				t.Errorf("the labels are %v", after.Labels)
+			}
+			if refused := problemList(decision.Problems).has(Deselects); refused == c.kept || refused != (decision.Settled == RefusedState) {
+				t.Errorf("state %s, problems %v", decision.Settled, decision.Problems)
 			}
 		})
 	}
@@ -304,5 +383,42 @@ func TestGroupDeclarationOf_NoExecute(t *testing.T) {
 		if guarded := declaration.Guarded.Len() == 1; kept != want || reported == want || once != want || guarded == want {
 			t.Errorf("policy %q: desired %v, problems %v", policy, declaration.Desired, declaration.Problems)
 		}
+	}
+}
+
+// TestDecideGroup_Contended: a key that another writer keeps changing is left alone and named; everything else is written.
+func TestDecideGroup_Contended(t *testing.T) {
+	group := newGroup("a")
+	group.Spec.Metadata.Labels = map[string]v1alpha1.LabelValue{"team": "blue", "tier": "batch"}
+	in := groupInput(&corev1.Node{}, group, group)
+	in.Contended = func(kind ownership.Kind, key string) bool { return kind == ownership.Label && key == "team" }
+	decision := DecideGroup(in)
+	if set := decision.Change.Results[ownership.Label].Set; set["tier"] != "batch" || len(set) != 1 {
+		t.Errorf("labels %v are set", set)
+	}
+	if decision.State != Held || len(decision.Problems) != 1 || decision.Problems[0].Reason != Contended || decision.Problems[0].Key != "team" {
+		t.Errorf("the decision is %+v", decision)
+	}
+}
+
+// TestDecideGroup_Reached: a Node has been reached once it has been written with what is declared, whatever another writer changes then.
+func TestDecideGroup_Reached(t *testing.T) {
+	group := newGroup("a")
+	group.Spec.Metadata.Labels = map[string]v1alpha1.LabelValue{"team": "blue"}
+	group.Status.OwnedKeys = OwnedKeys(GroupDeclarationOf(group).Section())
+	node := &corev1.Node{}
+	type answer struct{ reached, write, drift bool }
+	for step, want := range []answer{{false, true, false}, {true, false, false}, {true, true, true}, {false, true, false}} {
+		switch step {
+		case 2:
+			node.Labels["team"] = "mine"
+		case 3:
+			group.Spec.Metadata.Labels["team"] = "red"
+		}
+		decision := DecideGroup(groupInput(node, group, group))
+		if decision.Reached != want.reached || decision.Change.Write != want.write || decision.Drift != want.drift {
+			t.Errorf("step %d: reached %t, write %t, drift %t, want %+v", step, decision.Reached, decision.Change.Write, decision.Drift, want)
+		}
+		node = applyToNode(node, &decision)
 	}
 }

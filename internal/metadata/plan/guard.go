@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -46,7 +48,7 @@ func (d *Declaration) guardNoExecute(rollout *v1alpha1.Rollout) {
 		delete(taints, id)
 		delete(d.Once, id)
 		d.problem(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it without "+
-			"regard to their PodDisruptionBudgets; set rollout.noExecute.policy to Allow if it may", id)
+			"regard to their PodDisruptionBudgets; set spec.rollout.noExecute.policy to Allow if it may", id)
 	}
 }
 
@@ -70,10 +72,8 @@ func (d *Declaration) Section() ownership.Section {
 func (f *groupFacts) guard(desired map[string]string, out *GroupDecision, problems *problemList) {
 	live := f.live[ownership.Taint]
 	for _, id := range f.Declaration.Guarded.Sorted() {
-		value, declared := desired[id]
-		current, present := live[id]
-		isForeign := present && !f.record.Of(ownership.Taint).Has(id) && f.Declaration.Policy != ownership.Adopt
-		if !declared || present && current == value || isForeign || f.Protected.Of(ownership.Taint)(id) {
+		value, current := desired[id], live[id]
+		if !f.lacks(id, desired) {
 			continue
 		}
 		out.Guarded = append(out.Guarded, id)
@@ -81,15 +81,33 @@ func (f *groupFacts) guard(desired map[string]string, out *GroupDecision, proble
 			continue
 		}
 		delete(desired, id)
-		if present {
+		if _, present := live[id]; present {
 			desired[id] = current
 		}
-		if f.Guard == GuardAnnounced {
+		if f.announces() {
 			f.announce(desired, announcementOf(id), value)
-			continue
 		}
-		problems.add(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: %s", id, f.Held)
+		if f.Guard == GuardHeld || f.timeout != nil {
+			problems.add(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: %s", id, cmp.Or(f.Held, timeoutText(f.timeout), heldForTurn))
+		}
 	}
+}
+
+// lacks reports whether a Node is to get a guarded taint that it does not have, and may get it.
+func (f *groupFacts) lacks(id string, desired map[string]string) bool {
+	value, declared := desired[id]
+	current, present := f.live[ownership.Taint][id]
+	isForeign := present && !f.record.Of(ownership.Taint).Has(id) && f.Declaration.Policy != ownership.Adopt
+	return declared && (!present || current != value) && !isForeign && !f.Protected.Of(ownership.Taint)(id)
+}
+
+// heldForTurn is why taints are held back where nothing else is known.
+const heldForTurn = "it waits for the budget of the group, or for the Node's lease"
+
+// announces reports whether guarded taints are announced. After a timeout they stay so: the Pods that have left must not come back before the next
+// attempt.
+func (f *groupFacts) announces() bool {
+	return f.Guard == GuardAnnounced || f.Guard == GuardHeld && f.timeout != nil
 }
 
 // announce desires a taint that keeps further Pods away. One that the group declares, or that another writer has set, does so already.

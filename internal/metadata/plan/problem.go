@@ -30,6 +30,8 @@ const (
 	MachineDeclares Reason = "MachineSetDeclares"
 	// Untrusted: the label isolates workloads, and the NodeGroup selects Nodes by what their kubelets can change.
 	Untrusted Reason = "UntrustedSelector"
+	// Deselects: the NodeGroup does not select Nodes with the label.
+	Deselects Reason = "Deselects"
 	// NoExecuteHeld: the taint has the effect NoExecute, and the Pods that do not tolerate it are not evicted first.
 	NoExecuteHeld Reason = "NoExecuteHeld"
 	// BadRecord: the ownership record on the object cannot be read.

@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
 // Input is what Decide depends on. The objects are not changed.
@@ -71,6 +74,24 @@ func Owned(revisions []*appsv1.ControllerRevision, owner types.UID) []*appsv1.Co
 	}
 	Sort(owned)
 	return owned
+}
+
+// Gone returns the revisions of MachineSets of a namespace that a group owns and that are of none of the MachineSets with these names. Those of
+// MachineSets in other namespaces are left alone: whether these exist is not asked.
+func Gone(revisions []metav1.PartialObjectMetadata, group *v1alpha1.NodeGroup, namespace string, names []string) []*appsv1.ControllerRevision {
+	all, existing := OfMachineSet(group, namespace, ""), map[string]bool{}
+	for _, name := range names {
+		subject := OfMachineSet(group, namespace, name)
+		existing[subject.Labels()[LabelSubject]] = true
+	}
+	var gone []*appsv1.ControllerRevision
+	for i := range revisions {
+		revision := &appsv1.ControllerRevision{ObjectMeta: revisions[i].ObjectMeta}
+		if strings.HasPrefix(revision.Annotations[AnnotationSubject], all.String()) && !existing[revision.Labels[LabelSubject]] {
+			gone = append(gone, revision)
+		}
+	}
+	return Owned(gone, group.UID)
 }
 
 // Sort puts the revision with the lowest number first.

@@ -6,7 +6,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
 // Store reads and writes revisions.
@@ -32,13 +35,29 @@ func (s *Store) Keep(ctx context.Context, subject Subject, data []byte, cause st
 	if err != nil {
 		return "", fmt.Errorf("keeping a revision of %s: %w", &subject, err)
 	}
-	for _, revision := range p.Delete {
+	return notKept, s.delete(ctx, p.Delete)
+}
+
+// Prune deletes the revisions that a group owns of those MachineSets of a namespace that are gone: of all but those with these names. It may be
+// repeated after any error.
+func (s *Store) Prune(ctx context.Context, group *v1alpha1.NodeGroup, namespace string, names []string) error {
+	// Without what they hold: that is up to 64 KiB each.
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+	if err := s.Reader.List(ctx, list, client.InNamespace(s.Namespace), client.MatchingLabels{LabelGroup: group.Name}); err != nil {
+		return fmt.Errorf("listing the revisions of NodeGroup %s: %w", group.Name, err)
+	}
+	return s.delete(ctx, Gone(list.Items, group, namespace, names))
+}
+
+func (s *Store) delete(ctx context.Context, revisions []*appsv1.ControllerRevision) error {
+	for _, revision := range revisions {
 		err := s.Writer.Delete(ctx, revision, client.Preconditions{UID: &revision.UID, ResourceVersion: &revision.ResourceVersion})
 		if client.IgnoreNotFound(err) != nil {
-			return "", fmt.Errorf("deleting an old revision of %s: %w", &subject, err)
+			return fmt.Errorf("deleting an old revision of %s: %w", revision.Annotations[AnnotationSubject], err)
 		}
 	}
-	return notKept, nil
+	return nil
 }
 
 // write creates or renumbers a revision.

@@ -8,6 +8,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -149,5 +150,41 @@ func TestStore_Keep_MachineSets(t *testing.T) {
 	}
 	if !slices.Contains([]string{"MachineSet machines/web"}, all[0].Annotations[AnnotationSubject]) {
 		t.Errorf("the revision says that it is of %s", all[0].Annotations[AnnotationSubject])
+	}
+}
+
+// TestStore_Prune: of the revisions that a group owns, those of MachineSets that are gone are deleted, and no others.
+func TestStore_Prune(t *testing.T) {
+	group := newGroup("batch", "uid")
+	revision := func(subject Subject) *appsv1.ControllerRevision {
+		return subject.revision(namespace, []byte("{}"), 1, "")
+	}
+	foreign := revision(OfMachineSet(newGroup("batch", "other"), "machines", "gone"))
+	forged := revision(OfMachineSet(group, "machines", "forged"))
+	forged.OwnerReferences = nil
+	gone := revision(OfMachineSet(group, "machines", "gone"))
+	kept := []*appsv1.ControllerRevision{
+		revision(OfGroup(group)), revision(OfMachineSet(group, "machines", "web")), revision(OfMachineSet(group, "machines-2", "gone")), foreign, forged,
+	}
+	s, requests := newStore(t, gone)
+	for _, revision := range kept {
+		if err := s.Writer.Create(t.Context(), revision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	requests.Writes = nil
+	for _, want := range []string{"delete ControllerRevision", ""} {
+		if err := s.Prune(t.Context(), group, "machines", []string{"web", "new"}); err != nil || strings.Join(requests.Writes, ",") != want {
+			t.Errorf("the writes are %v, want %q, %v", requests.Writes, want, err)
+		}
+		requests.Writes = nil
+	}
+	if err := s.Reader.Get(t.Context(), client.ObjectKeyFromObject(gone), &appsv1.ControllerRevision{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the revision of a MachineSet that is gone: %v", err)
+	}
+	for _, revision := range kept {
+		if err := s.Reader.Get(t.Context(), client.ObjectKeyFromObject(revision), &appsv1.ControllerRevision{}); err != nil {
+			t.Error(err)
+		}
 	}
 }

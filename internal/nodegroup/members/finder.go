@@ -10,8 +10,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +26,8 @@ type Finder struct {
 	cache client.Reader
 	// machines reports whether the cache has Machines and MachineSets.
 	machines func() bool
+	// rollout is the spec.rollout of the groups that have none; nil for that of the schema.
+	rollout *v1alpha1.Rollout
 
 	mu     sync.Mutex
 	parsed map[types.UID]*Group
@@ -38,6 +38,12 @@ func NewFinder(cache client.Reader, machines func() bool) *Finder {
 	return &Finder{cache: cache, machines: machines, parsed: map[types.UID]*Group{}}
 }
 
+// WithRollout has the groups that have no spec.rollout get this one; nil is that of the schema. It must be called before the Finder is used.
+func (f *Finder) WithRollout(defaults *v1alpha1.Rollout) *Finder {
+	f.rollout = defaults
+	return f
+}
+
 // Assignment is a Node and the group that it belongs to.
 type Assignment struct {
 	Node *corev1.Node
@@ -46,9 +52,10 @@ type Assignment struct {
 	Others []*Group
 	// Recorded is the group that the Node's record names: Group, or one that the Node has left. Nil for none, and for one that is gone.
 	Recorded *Group
-	// Machine and MachineSet are those of the Node; nil for none.
+	// Machine and MachineSet are those of the Node; nil for none. Shared reports that several Machines could be the Node's.
 	Machine    *machinev1beta1.Machine
 	MachineSet *machinev1beta1.MachineSet
+	Shared     bool
 }
 
 // declared returns what the Node's Machine and its MachineSet declare, which goes before what a group declares.
@@ -93,10 +100,10 @@ func (f *Finder) Groups(ctx context.Context) ([]*Group, error) {
 		// The status changes often, and changes neither the generation nor what is parsed.
 		switch {
 		case groups[i] == nil || groups[i].Generation != item.Generation || groups[i].DeletionTimestamp.IsZero() != item.DeletionTimestamp.IsZero():
-			groups[i] = Parse(item)
+			groups[i] = Parse(withRollout(item, f.rollout))
 		case groups[i].ResourceVersion != item.ResourceVersion:
 			current := *groups[i]
-			current.NodeGroup = item
+			current.NodeGroup = withRollout(item, f.rollout)
 			groups[i] = &current
 		}
 		parsed[item.UID] = groups[i]
@@ -127,19 +134,6 @@ func recorded(node *corev1.Node) string {
 
 func (f *Finder) assign(ctx context.Context, groups []*Group, node *corev1.Node, of lookups) (Assignment, error) {
 	member := Assignment{Node: node}
-	if f.machines() && len(groups) > 0 {
-		machines, err := of.machines(node.Name)
-		if err != nil {
-			return member, err
-		}
-		if len(machines) == 1 {
-			member.Machine = &machines[0]
-			if member.MachineSet, err = f.machineSet(ctx, member.Machine); err != nil {
-				return member, err
-			}
-		}
-	}
-	member.Group, member.Others = Select(groups, node, member.MachineSet)
 	if name := of.recorded(node); name != "" {
 		for _, group := range groups {
 			if group.Name == name {
@@ -147,6 +141,16 @@ func (f *Finder) assign(ctx context.Context, groups []*Group, node *corev1.Node,
 			}
 		}
 	}
+	if f.machines() && len(groups) > 0 {
+		machines, err := of.machines(node.Name)
+		if err != nil {
+			return member, err
+		}
+		if err := f.findMachine(ctx, groups, &member, machines); err != nil {
+			return member, err
+		}
+	}
+	member.Group, member.Others = Select(groups, node, member.MachineSet)
 	return member, nil
 }
 
@@ -210,7 +214,7 @@ func (m *Assignment) concerns(group types.UID) bool {
 
 // Input returns what is decided about the Node's metadata.
 func (m *Assignment) Input(protected ownership.Protected, now time.Time) plan.GroupInput {
-	in := plan.GroupInput{Node: m.Node, Machine: m.declared(), Protected: protected, Now: now}
+	in := plan.GroupInput{Node: m.Node, Machine: m.declared(), NodeShared: m.Shared, Protected: protected, Now: now}
 	if m.Group != nil {
 		in.Declaration = m.Group.Declaration
 	}
@@ -219,21 +223,4 @@ func (m *Assignment) Input(protected ownership.Protected, now time.Time) plan.Gr
 		in.Remove = m.Recorded.removes(m.Recorded == m.Group)
 	}
 	return in
-}
-
-// machineSet returns the MachineSet that controls a Machine; nil for none.
-func (f *Finder) machineSet(ctx context.Context, machine *machinev1beta1.Machine) (*machinev1beta1.MachineSet, error) {
-	owner := metav1.GetControllerOfNoCopy(machine)
-	if owner == nil || owner.Kind != "MachineSet" {
-		return nil, nil
-	}
-	set := &machinev1beta1.MachineSet{}
-	err := f.cache.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, set)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && set.UID != owner.UID:
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading MachineSet %s/%s: %w", machine.Namespace, owner.Name, err)
-	}
-	return set, nil
 }

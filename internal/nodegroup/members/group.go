@@ -16,12 +16,6 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// Labels of Nodes of the control plane: https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane
-const (
-	labelControlPlane = "node-role.kubernetes.io/control-plane"
-	labelMaster       = "node-role.kubernetes.io/master"
-)
-
 // Annotations by which the Cluster API says on a Node who owns its Machine:
 // https://github.com/kubernetes-sigs/cluster-api/blob/v1.12.0/api/core/v1beta2/machine_types.go
 const (
@@ -46,6 +40,17 @@ type Group struct {
 	nodes, sets labels.Selector
 }
 
+// withRollout returns a NodeGroup with a spec.rollout: a copy with the defaults if it has none and there are any.
+func withRollout(group *v1alpha1.NodeGroup, defaults *v1alpha1.Rollout) *v1alpha1.NodeGroup {
+	if group.Spec.Rollout != nil || defaults == nil {
+		return group
+	}
+	// A copy of the top suffices: nothing of it is changed.
+	out := *group
+	out.Spec.Rollout = defaults
+	return &out
+}
+
 // Parse returns a NodeGroup parsed.
 func Parse(group *v1alpha1.NodeGroup) *Group {
 	parsed := &Group{NodeGroup: group, Declaration: plan.GroupDeclarationOf(group), nodes: labels.Nothing(), sets: labels.Everything()}
@@ -67,7 +72,7 @@ func Parse(group *v1alpha1.NodeGroup) *Group {
 func (g *Group) Selects(node *corev1.Node, set *machinev1beta1.MachineSet) bool {
 	selection := &g.Spec.Nodes
 	switch {
-	case g.Err != nil, !selection.IncludeControlPlane && isControlPlane(node):
+	case g.Err != nil, !selection.IncludeControlPlane && plan.IsControlPlane(node.Labels):
 		return false
 	case selection.Selector != nil:
 		return !g.nodes.Empty() && g.nodes.Matches(labels.Set(node.Labels))
@@ -105,12 +110,6 @@ func (g *Group) DeclaresOnlyOwnedKeys() bool {
 		}
 	}
 	return true
-}
-
-func isControlPlane(node *corev1.Node) bool {
-	_, controlPlane := node.Labels[labelControlPlane]
-	_, master := node.Labels[labelMaster]
-	return controlPlane || master
 }
 
 // ownedBy reports whether the annotations of a Node name an owner in the Cluster API.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -19,8 +20,8 @@ type Admission struct {
 	Revision string
 	// Wave is the number of the wave that is under way.
 	Wave int
-	// Nodes are the names of the Nodes that may be written.
-	Nodes sets.Set[string]
+	// Nodes are the names of the Nodes of the group that may be written, and Released those that have left it.
+	Nodes, Released sets.Set[string]
 }
 
 // evictions are those of a wave, by Node.
@@ -34,16 +35,31 @@ type evictions struct {
 // ends: where a roll-out is follows from the records on the Nodes. The zero value admits none.
 type Admissions struct {
 	events watch.NodeEvents
-	// changed has an event for a Node whose taints are held back, or are not any more.
+	// changed has an event for a Node whose Trouble has changed.
 	changed watch.NodeEvents
 
 	mu        sync.Mutex
 	groups    map[types.UID]Admission
 	evictions map[types.UID]evictions
-	held      map[string]string
+	troubles  map[string]Trouble
+	inFlight  InFlight
 }
 
-// Set replaces the Admission of a group, and has the Nodes reconciled that are admitted now and were not before.
+// Trouble is what keeps a Node from carrying what its group declares.
+type Trouble struct {
+	// Held is why guarded taints are held back; empty where they are not.
+	Held string
+	// Contended are the keys that another writer keeps changing.
+	Contended ownership.Section
+	// Failing is why writes of the Node fail, if they have failed for a while; empty otherwise.
+	Failing string
+}
+
+func (t *Trouble) equal(other *Trouble) bool {
+	return t.Held == other.Held && t.Failing == other.Failing && t.Contended.Equal(other.Contended)
+}
+
+// Set replaces the Admission of a group, and has the Nodes reconciled that are admitted now and were not before, and those that have left it.
 func (a *Admissions) Set(group types.UID, admission Admission) {
 	a.mu.Lock()
 	before := a.groups[group]
@@ -56,7 +72,7 @@ func (a *Admissions) Set(group types.UID, admission Admission) {
 	if before.Revision == admission.Revision {
 		added = added.Difference(before.Nodes)
 	}
-	for _, node := range sets.List(added) {
+	for _, node := range sets.List(added.Union(admission.Released)) {
 		a.events.Emit(node)
 	}
 }
@@ -69,33 +85,45 @@ func (a *Admissions) Forget(group types.UID) {
 	delete(a.evictions, group)
 }
 
-// Held returns why guarded taints of a Node are held back; empty where they are not.
-func (a *Admissions) Held(node string) string {
+// Trouble returns what keeps a Node from carrying what its group declares.
+func (a *Admissions) Trouble(node string) Trouble {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.held[node]
+	return a.troubles[node]
 }
 
-// Changed returns the source of the controller of NodeGroups: Held has changed for a Node.
+// Changed returns the source of the controller of NodeGroups: Trouble has changed for a Node.
 func (a *Admissions) Changed(requests func(ctx context.Context, node string) []reconcile.Request) source.Source {
 	return a.changed.Source(requests)
 }
 
-// setHeld sets what Held returns.
-func (a *Admissions) setHeld(node, why string) {
+// setTrouble changes what Trouble returns.
+func (a *Admissions) setTrouble(node string, change func(*Trouble)) {
 	a.mu.Lock()
-	same := a.held[node] == why
-	if a.held == nil {
-		a.held = map[string]string{}
+	before := a.troubles[node]
+	after := before
+	change(&after)
+	if a.troubles == nil {
+		a.troubles = map[string]Trouble{}
 	}
-	a.held[node] = why
-	if why == "" {
-		delete(a.held, node)
+	a.troubles[node] = after
+	if after.equal(&Trouble{}) {
+		delete(a.troubles, node)
 	}
 	a.mu.Unlock()
-	if !same {
+	if !before.equal(&after) {
 		a.changed.Emit(node)
 	}
+}
+
+// setHeld sets why guarded taints of a Node are held back; empty where they are not.
+func (a *Admissions) setHeld(node, why string) {
+	a.setTrouble(node, func(t *Trouble) { t.Held = why })
+}
+
+// forgetNode drops what is known of a Node that is gone, or in no group.
+func (a *Admissions) forgetNode(node string) {
+	a.setTrouble(node, func(t *Trouble) { *t = Trouble{} })
 }
 
 // evict counts the Pods that are evicted from a Node in the wave that is under way, unless there would be more than a limit in all. It returns how
@@ -124,11 +152,11 @@ func (a *Admissions) evict(group *members.Group, node string, pods, limit int) (
 	return all
 }
 
-// Enqueue has Nodes reconciled.
-func (a *Admissions) Enqueue(nodes ...string) {
-	for _, node := range nodes {
-		a.events.Emit(node)
-	}
+// Releasing returns the names of the Nodes that have left a group and may be written. The set must not be changed.
+func (a *Admissions) Releasing(group types.UID) sets.Set[string] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.groups[group].Released
 }
 
 // admits reports whether a Node may be written with what its group declares now.

@@ -26,7 +26,11 @@ const newNodeAge = 10 * time.Minute
 // apply writes what was decided, if the Node's turn has come.
 func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.GroupDecision, requeue controller.Requeue) outcome {
 	out := outcome{class: status.OK, requeue: requeue}
-	if !decision.Change.Write || !rc.mayWrite(decision) {
+	if !decision.Change.Write {
+		return out
+	}
+	out.postponed = true
+	if !rc.mayWrite(decision) {
 		return out
 	}
 	if rc.Group != nil && !rc.Group.DeclaresOnlyOwnedKeys() {
@@ -38,6 +42,7 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 		out.requeue.In(wait)
 		return out
 	}
+	out.postponed = false
 	patch, err := metadataplan.GroupPatch(rc.Node, decision.Change)
 	if err != nil {
 		out.class, out.err = status.Denied, err
@@ -52,6 +57,8 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 		return out
 	}
 	out.wrote = true
+	// The write is in flight until then.
+	out.requeue.In(controller.CatchUp)
 	rc.versions.Expect(string(rc.Node.UID), expectations.Write{
 		Version: target.ResourceVersion, Exact: metadataplan.AsPlannedForGroup(rc.Node, decision.Change, target),
 		Taints: decision.Change.Results[ownership.Taint].Changed(),
@@ -65,9 +72,11 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 	return out
 }
 
-// mayWrite reports whether the Node's turn has come. What a Node has left is given back at once, and so is a manual edit undone.
+// mayWrite reports whether the Node's turn has come, in the group that it is in and in the one that it has left. A manual edit is undone at once.
 func (rc *reconciliation) mayWrite(decision *metadataplan.GroupDecision) bool {
-	switch {
+	switch left := rc.Recorded; {
+	case left != nil && left != rc.Group && !rc.Admissions.Releasing(left.UID).Has(rc.Node.Name):
+		return false
 	case rc.Group == nil:
 		return true
 	case rc.Group.Spec.DryRun && rc.Group.DeletionTimestamp == nil:
@@ -77,9 +86,11 @@ func (rc *reconciliation) mayWrite(decision *metadataplan.GroupDecision) bool {
 		len(decision.Guarded) > 0 && rc.begun
 }
 
-// isNewNode reports whether the Node has just registered and has nothing of a group yet. Such a Node does not wait behind a roll-out.
+// isNewNode reports whether the Node has just registered, after its group was created, and has nothing of a group yet. Such a Node does not wait
+// behind a roll-out.
 func (rc *reconciliation) isNewNode(decision *metadataplan.GroupDecision) bool {
-	return rc.Group != nil && decision.FirstWrite && rc.now.Sub(rc.Node.CreationTimestamp.Time) < newNodeAge
+	return rc.Group != nil && decision.FirstWrite && rc.now.Sub(rc.Node.CreationTimestamp.Time) < newNodeAge &&
+		rc.Node.CreationTimestamp.After(rc.Group.CreationTimestamp.Time)
 }
 
 // recordRepair counts what has been put back, and reports whether one of the keys is contended now.
@@ -113,7 +124,8 @@ func (rc *reconciliation) groupName() string {
 
 // report emits events for what is new on the Node.
 func (rc *reconciliation) report(decision *metadataplan.GroupDecision, applied *outcome) {
-	if denied := applied.class == status.Denied; denied != rc.state.denied {
+	rc.reportFailure(decision, applied)
+	if denied := applied.class == status.Denied; denied != rc.state.denied && !applied.postponed {
 		rc.state.denied = denied
 		if denied {
 			rc.Recorder.Eventf(rc.Node, corev1.EventTypeWarning, EventDenied, "cannot apply the metadata of NodeGroup %s: %v", rc.groupName(), applied.err)

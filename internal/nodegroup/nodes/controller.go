@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -27,9 +26,6 @@ const Name = "node-groups-nodes"
 
 // FieldOwner is the field manager of every write.
 const FieldOwner = client.FieldOwner("drover-node-groups")
-
-// retryDenied is how soon a write is tried again that the API server denied.
-const retryDenied = 5 * time.Minute
 
 // Dependencies are what the controller works with.
 type Dependencies struct {
@@ -79,8 +75,13 @@ type nodeState struct {
 	problems map[string]bool
 	// denied reports that the API server denied the last write.
 	denied bool
+	// failing is since when other writers have been faster each time; zero while they have not.
+	failing time.Time
 	// guardedSince is since when the guard has the Node's lease; zero while it has not.
 	guardedSince time.Time
+	// timedOut is what the Node's record gets after a timeout, while the group has the generation of that time; nil for none.
+	timedOut           *ownership.Timeout
+	timedOutGeneration int64
 }
 
 // NewReconciler returns a Reconciler.
@@ -115,25 +116,32 @@ type reconciliation struct {
 
 // outcome is what has come of applying a decision.
 type outcome struct {
-	wrote   bool
-	class   status.Class
-	err     error
-	requeue controller.Requeue
+	wrote bool
+	// postponed reports that there is something to write, and that it has to wait for its turn.
+	postponed bool
+	class     status.Class
+	err       error
+	requeue   controller.Requeue
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // Reconcile makes a Node carry what its NodeGroup declares, and gives back what a group declared that the Node has left.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	r.Admissions.beginWrite(request.Name)
 	observed, err := r.observe(ctx, request.Name)
 	switch {
 	case err != nil:
+		r.Admissions.keepWrite(request.Name)
 		return reconcile.Result{}, err
 	case observed == nil:
 		r.states.Forget(request.NamespacedName)
 		r.conflicts.Forget(request.NamespacedName)
+		r.Admissions.forgetNode(request.Name)
+		r.Admissions.endWrite(request.Name, nil, r.Clock.Now())
 		return reconcile.Result{}, nil
 	case observed.pending:
+		r.Admissions.keepWrite(request.Name)
 		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	}
 	rc := &reconciliation{
@@ -142,9 +150,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	decision, requeue, err := rc.decide(ctx)
 	if err != nil {
+		r.Admissions.endWrite(request.Name, nil, rc.now)
 		return r.conflicts.Result(rc.key, requeue, err)
 	}
 	applied := rc.apply(ctx, &decision, requeue)
+	r.Admissions.endWrite(request.Name, rc.inFlight(&applied), rc.now)
 	rc.report(&decision, &applied)
 	return rc.result(&applied)
 }
@@ -152,28 +162,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // decide returns what is to be written, and when the first key may be written again that is left alone until then.
 func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.GroupDecision, requeue controller.Requeue, err error) {
 	in := rc.Input(rc.options.Protected, rc.now)
-	in.Guard = metadataplan.GuardClear
-	if rc.contention.Any() {
-		in.Contended = func(kind ownership.Kind, key string) bool {
-			until := rc.contention.Until(rc.entry(kind, key), rc.now)
-			if until.IsZero() {
-				return false
-			}
-			requeue.In(until.Sub(rc.now))
-			return true
-		}
-	}
+	in.Guard, in.Contended = metadataplan.GuardClear, rc.paused(&requeue)
 	decision = metadataplan.DecideGroup(in)
+	rc.reportContention(&requeue)
 	guarded := decision.Guarded
 	if len(guarded) == 0 {
 		rc.Admissions.setHeld(rc.Node.Name, "")
+		rc.state.timedOut = nil
 		return decision, requeue, rc.endGuard(ctx)
 	}
 	if rc.begun, err = rc.hasBegun(ctx, guarded); err != nil {
 		return decision, requeue, err
 	}
 	if !rc.mayWrite(&decision) {
-		return decision, requeue, nil
+		// A place and a lease that it does not use now are for others.
+		return decision, requeue, rc.endGuard(ctx)
 	}
 	rc.guarded.Store(rc.Node.Name, true)
 	v, err := rc.guardTaints(ctx, guarded)
@@ -184,15 +187,19 @@ func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.Gro
 		requeue.In(delay)
 	}
 	rc.Admissions.setHeld(rc.Node.Name, v.held)
-	in.Guard, in.Held = v.guard, cmp.Or(v.held, "it waits for the budget of the group, or for the Node's lease")
+	in.Guard, in.Held, in.TimedOut = v.guard, v.held, rc.timedOut()
 	decision = metadataplan.DecideGroup(in)
 	return decision, requeue, nil
 }
 
 // result turns an outcome into what Reconcile returns.
 func (rc *reconciliation) result(applied *outcome) (reconcile.Result, error) {
-	if applied.class == status.Denied {
-		return reconcile.Result{RequeueAfter: retryDenied}, nil
+	switch {
+	case applied.postponed:
+		// Nothing says that the API server takes what it has denied.
+		return reconcile.Result{RequeueAfter: applied.requeue.Delay()}, nil
+	case applied.class == status.Denied:
+		return reconcile.Result{RequeueAfter: rc.conflicts.Denied(rc.key)}, nil
 	}
 	return rc.conflicts.Result(rc.key, applied.requeue, applied.err)
 }

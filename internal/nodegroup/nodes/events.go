@@ -16,6 +16,8 @@ const (
 	EventContention = "MetadataFight"
 	// EventDenied: the API server denies a write.
 	EventDenied = "MetadataDenied"
+	// EventTimeout: Pods did not leave in time for a taint with the effect NoExecute.
+	EventTimeout = "EvictionTimeout"
 )
 
 // Events describes every event of the controller.
@@ -26,5 +28,8 @@ var Events = []status.EventDoc{
 	{Reason: EventContention, Type: corev1.EventTypeWarning, On: "Node",
 		When: "another writer keeps changing a key that the NodeGroup declares; Drover leaves it alone for a while"},
 	{Reason: EventDenied, Type: corev1.EventTypeWarning, On: "Node",
-		When: "the API server denies a write (validation, admission or permission); Drover tries again every five minutes"},
+		When: "the API server denies a write (validation, admission or permission); Drover tries again after 5 seconds, and later every five minutes"},
+	{Reason: EventTimeout, Type: corev1.EventTypeWarning, On: "Node",
+		When: "Pods that do not tolerate a taint with the effect NoExecute did not leave within spec.rollout.noExecute.timeout; the place in the budget " +
+			"and the node lease are released, and Drover evicts again later"},
 }

@@ -1,16 +1,14 @@
 package nodes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
@@ -19,6 +17,8 @@ import (
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup/pages"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -35,12 +35,12 @@ type Guard struct {
 	Leases  *nodelease.Leases
 	Budgets *disruption.Budgets
 	// Live reads Pods from the API server itself.
-	Live client.Reader
+	Live *pages.Reader
 }
 
 // noGuard is why taints are held back where Drover drains no nodes.
-const noGuard = "the capability maintenance or machines evicts the Pods that do not tolerate it, and neither is on; set rollout.noExecute.policy " +
-	"to Allow if Kubernetes may delete them without regard to their PodDisruptionBudgets"
+const noGuard = "the capability maintenance or machines evicts the Pods that do not tolerate it, and neither is on; turn one of them on, or set " +
+	"spec.rollout.noExecute.policy to Allow if Kubernetes may delete them without regard to their PodDisruptionBudgets"
 
 // verdict is what the guard decides about a Node.
 type verdict struct {
@@ -58,7 +58,8 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 	if rc.Guard == nil {
 		return verdict{held: noGuard}, nil
 	}
-	options := rc.drainOptions(taints)
+	settings := plan.NoExecute(rc.Group.NodeGroup)
+	options := plan.GuardOptions(&settings, taints)
 	report, err := rc.Guard.Engine.Preview(ctx, rc.Node, options)
 	switch {
 	case err != nil:
@@ -66,11 +67,12 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 	case len(report.Remaining) == 0:
 		return rc.verify(ctx, taints)
 	}
-	if !rc.begun && !rc.Admissions.admits(rc.Group, rc.Node.Name) {
-		return verdict{waits: true}, nil // also a new Node, which has Pods already
+	if v, err = rc.awaitTurn(ctx); err != nil || v.waits {
+		return v, err
 	}
-	if held := cmp.Or(neverLeaves(&report), rc.exceeds(len(report.Remaining))); held != "" && !rc.begun {
-		return verdict{held: held}, nil // what has begun goes on
+	// What has begun goes on.
+	if held := plan.GuardHeld(&settings, &report, rc.countEvictions); held != "" && !rc.begun {
+		return verdict{held: held}, nil
 	}
 	since, v, err := rc.acquire(ctx)
 	if err != nil || v.waits {
@@ -84,6 +86,14 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 	return rc.drain(ctx, since, taints, options, v)
 }
 
+// awaitTurn waits after a timeout, and for the roll-out: also where a Node is new, and has Pods already.
+func (rc *reconciliation) awaitTurn(ctx context.Context) (v verdict, err error) {
+	if v, err = rc.awaitRetry(ctx); err == nil && !rc.begun && !rc.Admissions.admits(rc.Group, rc.Node.Name) {
+		v.waits = true
+	}
+	return v, err
+}
+
 // hasBegun reports whether the guard has begun: the taints are announced, and Drover has the lease of the Node, which it acquires before. A taint of
 // the same key with the effect NoSchedule may be of anybody else, or declared beside the guarded one.
 func (rc *reconciliation) hasBegun(ctx context.Context, ids []string) (bool, error) {
@@ -93,47 +103,12 @@ func (rc *reconciliation) hasBegun(ctx context.Context, ids []string) (bool, err
 	return rc.Guard.Leases.IsHolder(ctx, rc.Node.Name)
 }
 
-// drainOptions are those of the drain of Pods that do not tolerate some taints.
-func (rc *reconciliation) drainOptions(taints []corev1.Taint) drain.Options {
-	options := drain.Options{Taints: taints, ClusterAPI: true, Karpenter: true}
-	if settings := rc.noExecute(); settings.Timeout != nil {
-		options.Deadline = settings.Timeout.Duration
-	}
-	return options
+// countEvictions counts the Pods that would leave the Node in the wave that is under way.
+func (rc *reconciliation) countEvictions(pods, limit int) (all int) {
+	return rc.Admissions.evict(rc.Group, rc.Node.Name, pods, limit)
 }
 
-func (rc *reconciliation) noExecute() v1alpha1.NoExecute {
-	if rollout := rc.Group.Spec.Rollout; rollout != nil && rollout.NoExecute != nil {
-		return *rollout.NoExecute
-	}
-	return v1alpha1.NoExecute{}
-}
-
-// neverLeaves says which Pod cannot be evicted before a user changes its PodDisruptionBudgets; empty for none.
-func neverLeaves(report *drain.Report) string {
-	for i := range report.Remaining {
-		if pod := &report.Remaining[i]; pod.Reason == drain.BudgetNever || pod.Reason == drain.TwoBudgets {
-			return fmt.Sprintf("Pod %s/%s does not tolerate it and cannot be evicted: %s", pod.Namespace, pod.Name, pod.Detail)
-		}
-	}
-	return ""
-}
-
-// exceeds says which limit a number of Pods to be evicted from the Node exceeds; empty for none.
-func (rc *reconciliation) exceeds(pods int) string {
-	settings := rc.noExecute()
-	if limit := settings.MaxPodsPerNode; limit != nil && pods > int(*limit) {
-		return fmt.Sprintf("%d Pods do not tolerate it on this Node, and rollout.noExecute.maxPodsPerNode is %d", pods, *limit)
-	}
-	if limit := settings.MaxPodsPerWave; limit != nil {
-		if all := rc.Admissions.evict(rc.Group, rc.Node.Name, pods, int(*limit)); all > int(*limit) {
-			return fmt.Sprintf("with this Node %d Pods would be evicted in this wave, and rollout.noExecute.maxPodsPerWave is %d", all, *limit)
-		}
-	}
-	return ""
-}
-
-// awaitLease waits while another holder has the lease of the Node.
+// awaitLease returns that the guard waits if another holder has the lease of the Node.
 func (rc *reconciliation) awaitLease(ctx context.Context) (v verdict, err error) {
 	held, err := rc.Guard.Leases.HeldByOther(ctx, rc.Node.Name)
 	if err == nil && held != nil {
@@ -143,13 +118,19 @@ func (rc *reconciliation) awaitLease(ctx context.Context) (v verdict, err error)
 	return v, err
 }
 
-// acquire reserves a place in the budget of the group, and acquires the lease of the Node, unless it has been acquired before. since is when.
+// acquire reserves a place in the budget of the group, unless this process has done so before, and acquires or renews the lease of the Node. since is
+// when this process acquired it first: spec.rollout.noExecute.timeout counts from then.
 func (rc *reconciliation) acquire(ctx context.Context) (since time.Time, v verdict, err error) {
 	if v, err = rc.awaitLease(ctx); err != nil || v.waits {
 		return since, v, err
 	}
-	if rc.state.guardedSince.IsZero() {
-		place, err := rc.Guard.Budgets.Reserve(ctx, rc.placeFor())
+	since = rc.state.guardedSince
+	if since.IsZero() {
+		// A process before this one may have begun.
+		if since, err = rc.Guard.Leases.HeldSince(ctx, rc.Node.Name); err != nil {
+			return since, v, err
+		}
+		place, err := rc.reserve(ctx)
 		if err != nil {
 			return since, v, err
 		}
@@ -170,11 +151,23 @@ func (rc *reconciliation) acquire(ctx context.Context) (since time.Time, v verdi
 	case err != nil:
 		return since, v, err
 	}
-	if rc.state.guardedSince.IsZero() {
-		rc.state.guardedSince = rc.now
+	if since.IsZero() {
+		since = rc.now
 	}
+	rc.state.guardedSince = since
 	v.requeue.In(renewal)
-	return rc.state.guardedSince, v, nil
+	return since, v, nil
+}
+
+// reserve reserves a place in the budget of the group. What a process before this one has begun keeps its place, also when a window has closed since
+// then: begun work ends.
+func (rc *reconciliation) reserve(ctx context.Context) (disruption.Answer, error) {
+	if rc.begun {
+		if renewed, err := rc.Guard.Budgets.Renew(ctx, rc.placeFor()); err != nil || renewed {
+			return disruption.Answer{Answer: disruptionplan.Answer{Allowed: renewed}}, err
+		}
+	}
+	return rc.Guard.Budgets.Reserve(ctx, rc.placeFor())
 }
 
 func (rc *reconciliation) placeFor() disruption.Request {
@@ -193,8 +186,10 @@ func (rc *reconciliation) drain(
 		return v, err
 	case report.Done():
 		return rc.verify(ctx, taints)
-	case report.DeadlineExceeded && rc.noExecute().OnTimeout == v1alpha1.TimeoutProceed:
+	case report.DeadlineExceeded && plan.NoExecute(rc.Group.NodeGroup).OnTimeout == v1alpha1.TimeoutProceed:
 		return verdict{guard: metadataplan.GuardClear}, nil
+	case report.DeadlineExceeded:
+		return rc.timeOut(ctx, &report, options.Deadline)
 	}
 	if !report.Wake.IsZero() {
 		v.requeue.In(report.Wake.Sub(rc.now))
@@ -204,11 +199,16 @@ func (rc *reconciliation) drain(
 
 // verify asks the API server for the Pods of the Node: the taint is set when all that are left tolerate it, or belong to DaemonSets.
 func (rc *reconciliation) verify(ctx context.Context, taints []corev1.Taint) (v verdict, err error) {
-	var pods corev1.PodList
-	if err := rc.Guard.Live.List(ctx, &pods, client.MatchingFields{"spec.nodeName": rc.Node.Name}); err != nil {
+	found := false
+	ofNode := fields.OneTermEqualSelector("spec.nodeName", rc.Node.Name)
+	err = pages.Each(ctx, rc.Guard.Live, &corev1.PodList{}, ofNode, func(pod *corev1.Pod) bool {
+		found = rc.hasToLeave(pod, taints)
+		return !found
+	})
+	if err != nil {
 		return v, fmt.Errorf("listing the Pods of Node %s: %w", rc.Node.Name, err)
 	}
-	if slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return rc.hasToLeave(&pod, taints) }) {
+	if found {
 		// The event of the Pod is on its way.
 		v.guard = metadataplan.GuardAnnounced
 		v.requeue.In(controller.CatchUp)
@@ -239,6 +239,11 @@ func (rc *reconciliation) endGuard(ctx context.Context) error {
 		return nil
 	}
 	rc.forgetGuard(rc.Node.Name)
+	return rc.release(ctx)
+}
+
+// release gives the lease of the Node and its place in the budget back, if the guard has them.
+func (rc *reconciliation) release(ctx context.Context) error {
 	err := rc.Guard.Leases.ReleaseIfHolder(ctx, rc.Node.Name)
 	if err == nil && rc.Group != nil {
 		err = rc.Guard.Budgets.Finish(ctx, rc.placeFor())

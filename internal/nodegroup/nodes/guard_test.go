@@ -1,15 +1,31 @@
 package nodes
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/disruption"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/drain/engine"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/nodegroup/pages"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/ownership"
 )
 
 // TestHasBegun: a taint of the same key with the effect NoSchedule is not enough, since others may have set it.
@@ -40,6 +56,154 @@ func TestHasBegun(t *testing.T) {
 			rc := &reconciliation{Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
 			if begun, err := rc.hasBegun(t.Context(), []string{"example.com/batch:NoExecute"}); begun != c.want || err != nil {
 				t.Errorf("begun is %v, error %v", begun, err)
+			}
+		})
+	}
+}
+
+// TestAwaitRetry: a process that finds a timeout in the record of a Node releases what its predecessor has not, and waits as long as that says.
+func TestAwaitRetry(t *testing.T) {
+	for name, c := range map[string]struct {
+		retry time.Duration
+		waits bool
+	}{
+		"before the next attempt": {time.Hour, true},
+		"at the next attempt":     {0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", Generation: 1}}
+			group.Spec.Metadata = &v1alpha1.Metadata{Taints: []v1alpha1.Taint{{Key: "example.com/batch", Effect: corev1.TaintEffectNoExecute}}}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}
+			r := newReconciler(t, node)
+			now := time.Unix(r.Clock.Now().Unix(), 0)
+			record := ownership.Record{Source: "g", Generation: 1, Timeout: &ownership.Timeout{Attempts: 1, Retry: now.Add(c.retry).Unix(), Pod: "a/b"}}
+			node.Annotations = map[string]string{ownership.AnnotationGroupRecord: record.Format()}
+			metrics, err := engine.NewMetrics(prometheus.NewRegistry())
+			if err != nil {
+				t.Fatal(err)
+			}
+			leases := &nodelease.Leases{Client: r.Writer, Holder: Holder, Namespace: "leases", Clock: clocktesting.NewFakePassiveClock(now)}
+			r.Guard = &Guard{Leases: leases, Engine: engine.New(nil, nil, nil, nil, metrics, engine.Settings{})}
+			if _, err := leases.Acquire(t.Context(), node); err != nil {
+				t.Fatal(err)
+			}
+			rc := &reconciliation{
+				Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: members.Parse(group)}}, state: &nodeState{},
+				now: now,
+			}
+			v, err := rc.awaitRetry(t.Context())
+			if err != nil || v.waits != c.waits || v.requeue.Delay() != c.retry {
+				t.Errorf("verdict %+v, error %v", v, err)
+			}
+			if holds, err := leases.IsHolder(t.Context(), "n0"); err != nil || holds == c.waits {
+				t.Errorf("the lease is held: %v, error %v", holds, err)
+			}
+		})
+	}
+}
+
+// nodesOf are the Nodes of one group.
+type nodesOf struct{ group, node string }
+
+func (n nodesOf) GroupOf(context.Context, string) (string, error) { return n.group, nil }
+
+func (n nodesOf) Members(context.Context, string) ([]*corev1.Node, error) {
+	return []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: n.node, UID: "uid"}}}, nil
+}
+
+// TestReserve: a window that has closed meanwhile does not stop what a process before this one has begun.
+func TestReserve(t *testing.T) {
+	for name, c := range map[string]struct{ begun, reserved, want bool }{
+		"not begun":                   {false, false, false},
+		"reserved and not begun":      {false, true, false},
+		"begun and reserved":          {true, true, true},
+		"begun without a reservation": {true, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+			group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g"}, Spec: v1alpha1.NodeGroupSpec{Disruption: &v1alpha1.Disruption{}}}
+			before := metav1.NewTime(now.Add(-time.Hour))
+			if c.reserved {
+				group.Status.Reservations = []v1alpha1.Reservation{{
+					Node: "n0", UID: "uid", Capability: v1alpha1.CapabilityMetadata, Object: "NodeGroup/g", Time: before,
+				}}
+			}
+			scheme := runtime.NewScheme()
+			if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+				t.Fatal(err)
+			}
+			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(group).WithStatusSubresource(group).Build()
+			budgets := disruption.New(disruption.Options{
+				Reader: api, Writer: api, Membership: nodesOf{"g", "n0"}, Clock: clocktesting.NewFakePassiveClock(now),
+				Windows: func(*v1alpha1.NodeGroup, time.Time) disruptionplan.Window {
+					return disruptionplan.Window{Closed: true, Reason: disruptionplan.ReasonWindowClosed}
+				},
+			})
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid"}}
+			rc := &reconciliation{
+				Reconciler: newReconciler(t, node), now: now, begun: c.begun, state: &nodeState{},
+				observation: &observation{Assignment: members.Assignment{Node: node, Group: members.Parse(group)}},
+			}
+			rc.Guard = &Guard{Budgets: budgets}
+			if place, err := rc.reserve(t.Context()); err != nil || place.Allowed != c.want {
+				t.Errorf("%+v, error %v", place, err)
+			}
+			got := &v1alpha1.NodeGroup{}
+			if err := api.Get(t.Context(), client.ObjectKeyFromObject(group), got); err != nil {
+				t.Fatal(err)
+			}
+			if c.begun && c.reserved && !got.Status.Reservations[0].Time.After(before.Time) {
+				t.Errorf("it is not renewed: %+v", got.Status.Reservations)
+			}
+		})
+	}
+}
+
+// largePods are those of one Node that tolerate everything, in a number and of a size that must not be in memory at once.
+type largePods struct {
+	client.Reader
+
+	intolerant int
+	lists      int
+}
+
+func (l *largePods) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	of := (&client.ListOptions{}).ApplyOptions(options)
+	pods, ok := list.(*corev1.PodList)
+	if !ok || of.Limit <= 0 || of.FieldSelector.String() != "spec.nodeName=n0" {
+		return fmt.Errorf("list %T of %d, %v", list, of.Limit, of.FieldSelector)
+	}
+	for i := range int(of.Limit) {
+		pod := corev1.Pod{}
+		if l.lists*int(of.Limit)+i != l.intolerant {
+			pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}
+		pods.Items = append(pods.Items, pod)
+	}
+	if l.lists++; l.lists < 12 {
+		pods.Continue = "next"
+	}
+	return nil
+}
+
+// TestVerify_ManyPods: any tenant can create Pods of a Node, and may create very large ones. They are read in pages, until one has to leave.
+func TestVerify_ManyPods(t *testing.T) {
+	for name, c := range map[string]struct {
+		intolerant, lists int
+		guard             metadataplan.Guard
+	}{
+		"all tolerate":                  {-1, 12, metadataplan.GuardClear},
+		"one of the first has to leave": {3, 1, metadataplan.GuardAnnounced},
+		"one of the third page has to":  {120, 3, metadataplan.GuardAnnounced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, pods := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}, &largePods{intolerant: c.intolerant}
+			r := newReconciler(t, node)
+			r.Guard = &Guard{Live: pages.NewReader(pods)}
+			rc := &reconciliation{Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
+			v, err := rc.verify(t.Context(), []corev1.Taint{{Key: "example.com/batch", Effect: corev1.TaintEffectNoExecute}})
+			if err != nil || v.guard != c.guard || pods.lists != c.lists {
+				t.Errorf("verdict %+v after %d pages, error %v", v, pods.lists, err)
 			}
 		})
 	}

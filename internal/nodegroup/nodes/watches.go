@@ -17,6 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -108,6 +109,7 @@ func (r *Reconciler) nodeDeleted(_ context.Context, _ watch.Queue, node *corev1.
 	r.options.Limiter.Forget(key)
 	r.conflicts.Forget(key)
 	r.forgetGuard(node.Name)
+	r.Admissions.forgetNode(node.Name)
 	r.states.Forget(key)
 }
 
@@ -118,7 +120,7 @@ func (r *Reconciler) machineCreated(_ context.Context, queue watch.Queue, machin
 }
 
 func (r *Reconciler) machineUpdated(_ context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
-	if before.Generation == after.Generation && machineapi.NodeName(before) == machineapi.NodeName(after) {
+	if before.Generation == after.Generation && !members.IsChanged(before, after) {
 		return
 	}
 	queue.Add(watch.PriorityNormal, requestFor(machineapi.NodeName(after))...)

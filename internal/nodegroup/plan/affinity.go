@@ -13,6 +13,8 @@ import (
 type LabelChange struct {
 	Node          string
 	Before, After map[string]string
+	// Released reports that only what a group has declared counts, which the Node has left.
+	Released bool
 }
 
 // keys returns the keys of the labels that change, sorted.
@@ -104,7 +106,10 @@ func (c *LabelChange) breaks(requirements []requirement, changed []string) []str
 	for _, r := range requirements {
 		// Most volumes and Pods name none of them, and need no look at the Node.
 		keys := r.keys(changed)
-		if len(keys) > 0 && r.matches(c.Node, c.Before) && !r.matches(c.Node, c.After) {
+		if len(keys) == 0 {
+			continue
+		}
+		if p := r.parse(); p.matches(c.Node, c.Before) && !p.matches(c.Node, c.After) {
 			for _, key := range keys {
 				named[key] = true
 			}
@@ -126,13 +131,42 @@ func (r requirement) keys(among []string) []string {
 	return named
 }
 
-func (r requirement) matches(node string, set labels.Set) bool {
-	return slices.ContainsFunc(r, func(term corev1.NodeSelectorTerm) bool {
+// parsed is a requirement as it is compared with Nodes. A term that no Node matches is left out.
+type parsed []parsedTerm
+
+type parsedTerm struct{ labels, fields []*labels.Requirement }
+
+// parse parses a requirement, which takes long if it has many values.
+func (r requirement) parse() (out parsed) {
+	for i := range r {
+		ofLabels, valid := parseExpressions(r[i].MatchExpressions)
+		ofFields, validFields := parseExpressions(r[i].MatchFields)
 		// A term without requirements matches no Node.
-		return len(term.MatchExpressions)+len(term.MatchFields) > 0 &&
-			!slices.ContainsFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool { return !matches(&e, set) }) &&
+		if valid && validFields && len(ofLabels)+len(ofFields) > 0 {
+			out = append(out, parsedTerm{ofLabels, ofFields})
+		}
+	}
+	return out
+}
+
+// parseExpressions parses expressions. One that is invalid, which the API server rejects, matches nothing.
+func parseExpressions(expressions []corev1.NodeSelectorRequirement) (out []*labels.Requirement, valid bool) {
+	for i := range expressions {
+		requirement, err := labels.NewRequirement(expressions[i].Key, operators[expressions[i].Operator], expressions[i].Values)
+		if err != nil {
+			return nil, false
+		}
+		out = append(out, requirement)
+	}
+	return out, true
+}
+
+// matches reports whether a Node meets the requirement.
+func (p parsed) matches(node string, set labels.Set) bool {
+	return slices.ContainsFunc(p, func(term parsedTerm) bool {
+		return !slices.ContainsFunc(term.labels, func(r *labels.Requirement) bool { return !r.Matches(set) }) &&
 			// The only field is the name.
-			!slices.ContainsFunc(term.MatchFields, func(e corev1.NodeSelectorRequirement) bool { return !matches(&e, labels.Set{e.Key: node}) })
+			!slices.ContainsFunc(term.fields, func(r *labels.Requirement) bool { return !r.Matches(labels.Set{r.Key(): node}) })
 	})
 }
 
@@ -142,10 +176,4 @@ var operators = map[corev1.NodeSelectorOperator]selection.Operator{
 	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
 	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan,
 	corev1.NodeSelectorOpLt: selection.LessThan,
-}
-
-// matches reports whether labels match an expression. One that is invalid, which the API server rejects, matches nothing.
-func matches(expression *corev1.NodeSelectorRequirement, set labels.Set) bool {
-	parsed, err := labels.NewRequirement(expression.Key, operators[expression.Operator], expression.Values)
-	return err == nil && parsed.Matches(set)
 }

@@ -90,18 +90,25 @@ func TestLabelUses_Pods(t *testing.T) {
 	}
 }
 
-func TestLabelUses_Volumes(t *testing.T) {
-	volume := func(name string, terms ...corev1.NodeSelectorTerm) *corev1.PersistentVolume {
-		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if len(terms) > 0 {
-			v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: terms}}
-		}
-		return v
+// volumeWith returns a PersistentVolume with a required node affinity.
+func volumeWith(name string, terms ...corev1.NodeSelectorTerm) *corev1.PersistentVolume {
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if len(terms) > 0 {
+		volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: terms}}
 	}
+	return volume
+}
+
+// userOf returns a Pod on a Node with a required node affinity.
+func userOf(node, namespace, name string, terms ...corev1.NodeSelectorTerm) *corev1.Pod {
+	return changedPod(podWith(terms...), func(pod *corev1.Pod) { pod.Spec.NodeName, pod.Namespace, pod.Name = node, namespace, name })
+}
+
+func TestLabelUses_Volumes(t *testing.T) {
 	uses := LabelUses([]LabelChange{
 		{Node: "n1", Before: map[string]string{"rack": "1"}}, {Node: "n2", Before: map[string]string{"rack": "2"}},
 		{Node: "n3", Before: map[string]string{"rack": "1"}, After: map[string]string{"rack": "1"}},
-	}, nil, []*corev1.PersistentVolume{volume("local", term("rack In 1")), volume("zonal", term("zone In a")), volume("anywhere")})
+	}, nil, []*corev1.PersistentVolume{volumeWith("local", term("rack In 1")), volumeWith("zonal", term("zone In a")), volumeWith("anywhere")})
 	if len(uses) != 1 || uses[0].Node != "n1" || uses[0].Volume.Name != "local" {
 		t.Errorf("got %+v", uses)
 	}

@@ -11,6 +11,8 @@ type Budget struct {
 
 	// Waiting is how many disruptions wait, for the budget or for a window.
 	Waiting int
+	// Explanation says why they wait, and which Nodes are unavailable.
+	Explanation disruptionplan.Explanation
 	// Window is whether disruptions may begin.
 	Window disruptionplan.Window
 }
@@ -22,14 +24,18 @@ func (in *Input) blockedByBudget() (blocked Condition, found bool) {
 	switch {
 	case b == nil:
 	case b.Unavailable > b.Limit:
-		return isTrue(kind, disruptionplan.ReasonBudgetExceeded, "%d of %d Nodes are unavailable, and the budget is %d; %d disruptions wait",
-			b.Unavailable, b.Expected, b.Limit, b.Waiting), true
+		return isTrue(kind, disruptionplan.ReasonBudgetExceeded,
+			"%d of %d Nodes are unavailable, and the budget is %d; %d disruptions wait; unavailable are %s",
+			b.Unavailable, b.Expected, b.Limit, b.Waiting, b.Explanation.Unavailable), true
 	case b.Waiting == 0:
 	case b.Window.Closed:
 		return isTrue(kind, b.Window.Reason, "%d disruptions wait: %s", b.Waiting, b.Window.Message), true
 	case b.Unavailable == b.Limit:
-		return isTrue(kind, disruptionplan.ReasonBudgetExhausted, "%d of %d Nodes are unavailable, which is the budget; %d disruptions wait",
-			b.Unavailable, b.Expected, b.Waiting), true
+		return isTrue(kind, disruptionplan.ReasonBudgetExhausted,
+			"%d of %d Nodes are unavailable, which is the budget; %d disruptions wait; unavailable are %s",
+			b.Unavailable, b.Expected, b.Waiting, b.Explanation.Unavailable), true
+	case b.Explanation.Reason != "" && b.Explanation.Reason != disruptionplan.ReasonSuspended:
+		return isTrue(kind, b.Explanation.Reason, "%d disruptions wait; the first: %s", b.Waiting, b.Explanation.Message), true
 	}
 	return Condition{}, false
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 )
 
 func TestInput_BlockedByBudget(t *testing.T) {
@@ -19,14 +21,21 @@ func TestInput_BlockedByBudget(t *testing.T) {
 		budget *Budget
 		want   string
 	}{
-		"no budget":                     {nil, ""},
-		"nothing unavailable":           {&Budget{Counts: counts(0)}, ""},
-		"used up, and nothing waits":    {&Budget{Counts: counts(2)}, ""},
-		"used up":                       {&Budget{Counts: counts(2), Waiting: 1}, disruptionplan.ReasonBudgetExhausted},
-		"exceeded":                      {&Budget{Counts: counts(3)}, disruptionplan.ReasonBudgetExceeded},
-		"closed, and nothing waits":     {&Budget{Counts: counts(0), Window: closed}, ""},
-		"closed":                        {&Budget{Counts: counts(2), Waiting: 1, Window: closed}, disruptionplan.ReasonFrozen},
-		"a ceiling of a capability":     {&Budget{Counts: counts(1), Waiting: 1}, ""},
+		"no budget":                  {nil, ""},
+		"nothing unavailable":        {&Budget{Counts: counts(0)}, ""},
+		"used up, and nothing waits": {&Budget{Counts: counts(2)}, ""},
+		"used up":                    {&Budget{Counts: counts(2), Waiting: 1}, disruptionplan.ReasonBudgetExhausted},
+		"exceeded":                   {&Budget{Counts: counts(3)}, disruptionplan.ReasonBudgetExceeded},
+		"closed, and nothing waits":  {&Budget{Counts: counts(0), Window: closed}, ""},
+		"closed":                     {&Budget{Counts: counts(2), Waiting: 1, Window: closed}, disruptionplan.ReasonFrozen},
+		"a ceiling of a capability":  {&Budget{Counts: counts(1), Waiting: 1}, ""},
+		"a ceiling of a capability, explained": {
+			&Budget{Counts: counts(1), Waiting: 1, Explanation: disruptionplan.Explanation{Reason: disruptionplan.ReasonCapabilityExhausted, Message: "n1"}},
+			disruptionplan.ReasonCapabilityExhausted,
+		},
+		"suspended": {
+			&Budget{Counts: counts(1), Waiting: 1, Explanation: disruptionplan.Explanation{Reason: disruptionplan.ReasonSuspended}}, "",
+		},
 		"exceeded while it is a freeze": {&Budget{Counts: counts(3), Waiting: 1, Window: closed}, disruptionplan.ReasonBudgetExceeded},
 	} {
 		got, found := (&Input{Budget: test.budget}).blockedByBudget()
@@ -82,5 +91,26 @@ func TestWindowOf(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s: the window is %+v, want %+v", name, got, test.want)
 		}
+	}
+}
+
+// TestDecide_InvalidWindow: the schema does not know time zones, nor the numbers of a schedule.
+func TestDecide_InvalidWindow(t *testing.T) {
+	for name, c := range map[string]struct{ schedule, zone, want string }{
+		"valid":                  {"0 22 * * *", "Europe/Berlin", ""},
+		"an unknown time zone":   {"0 22 * * *", "Europe/Berln", "Europe/Berln"},
+		"a minute out of bounds": {"99 22 * * *", "UTC", "99"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g"}}
+			group.Spec.Disruption = &v1alpha1.Disruption{
+				Windows: []v1alpha1.Window{{Schedule: c.schedule, TimeZone: c.zone, Duration: metav1.Duration{Duration: time.Hour}}},
+			}
+			in := &Input{Group: group, Declaration: metadataplan.GroupDeclarationOf(group), Now: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
+			ready := in.ready(&Decision{})
+			if (ready.Reason == ReasonInvalidWindow) != (c.want != "") || !strings.Contains(ready.Message, c.want) {
+				t.Errorf("%+v", ready)
+			}
+		})
 	}
 }

@@ -5,17 +5,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/ownership"
 )
-
-// Uses are what requires labels that a roll-out takes away.
-type Uses struct {
-	Found []LabelUse
-	// Err is why nothing is known; nil otherwise.
-	Err error
-}
 
 // LabelChanges returns what becomes of the labels of the Nodes that are to be written, those among them that the group has left.
 func (in *Input) LabelChanges() (changes []LabelChange) {
@@ -38,20 +32,52 @@ func (n *Node) labelChange() *LabelChange {
 	return &LabelChange{Node: n.Name, Before: n.Labels, After: ownership.Apply(n.Labels, result)}
 }
 
-// LostLabels returns what becomes of the labels of the Nodes that lose one, or get another value of one, in waves, without what
-// drover.dev/confirm-label-changes names. New labels and the repair of a manual edit need no confirmation.
+// LostLabels returns what becomes of the labels of the Nodes that lose one, or get another value of one, in waves or because they have left the
+// group, without what drover.dev/confirm-label-changes names. New labels and the repair of a manual edit need no confirmation.
 func (in *Input) LostLabels() (changes []LabelChange) {
 	confirmed := in.confirmed()
-	for i := range in.Nodes {
-		if in.Nodes[i].Metadata.Drift {
-			continue
-		}
-		change := in.Nodes[i].labelChange()
+	add := func(change *LabelChange) {
 		if change != nil && slices.ContainsFunc(change.lost(), func(key string) bool { return !confirmed[key] }) {
 			changes = append(changes, *change)
 		}
 	}
+	for i := range in.Nodes {
+		if !in.Nodes[i].Metadata.Drift {
+			add(in.Nodes[i].labelChange())
+		}
+	}
+	for i := range in.Released {
+		add(in.Released[i].released())
+	}
 	return changes
+}
+
+// released returns what becomes of the labels that the group has declared, of a Node that has left it; nil for nothing. What another group declares
+// is for that one to confirm.
+func (n *Node) released() *LabelChange {
+	change := n.labelChange()
+	if change == nil {
+		return nil
+	}
+	change.Released = true
+	owned := n.Owned.Of(ownership.Label)
+	maps.DeleteFunc(change.After, func(key, _ string) bool { return !owned.Has(key) })
+	for key, value := range change.Before {
+		if !owned.Has(key) {
+			change.After[key] = value
+		}
+	}
+	return change
+}
+
+// UnconfirmedLabels returns, by Node, the keys of the labels that go or get another value, and for which the roll-out waits if anything requires them
+// as they are.
+func (in *Input) UnconfirmedLabels() map[string][]string {
+	confirmed, keys := in.confirmed(), map[string][]string{}
+	for _, change := range in.LostLabels() {
+		keys[change.Node] = slices.DeleteFunc(change.lost(), func(key string) bool { return confirmed[key] })
+	}
+	return keys
 }
 
 // lost returns the keys of the labels that go, or get another value, sorted.
@@ -65,64 +91,81 @@ func (c *LabelChange) lost() (keys []string) {
 	return keys
 }
 
-// confirmed returns the keys of the labels that a user lets go.
+// Confirmation returns the value of drover.dev/confirm-label-changes that confirms changes of labels to the roll-outs that have begun at a time.
+func Confirmation(keys []string, at time.Time) string {
+	return strings.Join(keys, ",") + "@" + at.UTC().Format(time.RFC3339)
+}
+
+// confirmed returns the keys of the labels that a user lets go in this roll-out. A time in the future would also confirm later ones: it counts then.
 func (in *Input) confirmed() map[string]bool {
 	keys := map[string]bool{}
-	for key := range strings.SplitSeq(in.Group.Annotations[v1alpha1.AnnotationConfirm], ",") {
+	at := in.confirmTime()
+	if at.Before(in.startTime()) || at.After(in.Now) {
+		return keys
+	}
+	names, _, _ := strings.Cut(in.Group.Annotations[v1alpha1.AnnotationConfirm], "@")
+	for key := range strings.SplitSeq(names, ",") {
 		keys[strings.TrimSpace(key)] = true
 	}
 	return keys
 }
 
-// unconfirmed says which labels keep the roll-out from beginning before a user confirms that they go; empty for none.
-func (in *Input) unconfirmed() string {
+// confirmTime returns when a user has confirmed changes of labels; zero for never.
+func (in *Input) confirmTime() time.Time {
+	_, text, _ := strings.Cut(in.Group.Annotations[v1alpha1.AnnotationConfirm], "@")
+	at, err := time.Parse(time.RFC3339, strings.TrimSpace(text))
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// startTime returns when the roll-out of the declaration began; now for one that begins.
+func (in *Input) startTime() time.Time { return in.rollout().StartTime.Time }
+
+// unconfirmed says which labels keep the roll-out from beginning, or Nodes that have left the group from being released, before a user confirms that
+// they go; empty for none.
+func (in *Input) unconfirmed(released bool) string {
 	if in.Uses == nil {
 		return ""
 	}
-	confirmed, users := in.confirmed(), map[string][]string{}
+	confirmed, by := in.confirmed(), map[string]users{}
 	if in.Uses.Err != nil {
 		for _, change := range in.LostLabels() {
-			for _, key := range change.lost() {
-				users[key] = nil
+			if change.Released == released {
+				for _, key := range change.lost() {
+					by[key] = users{}
+				}
 			}
 		}
 	}
-	for i := range in.Uses.Found {
-		use := &in.Uses.Found[i]
-		for _, key := range use.Keys {
-			if name := use.user(); !slices.Contains(users[key], name) {
-				users[key] = append(users[key], name)
-			}
+	for label, found := range in.Uses.found {
+		if label.released == released {
+			by[label.key] = *found
 		}
 	}
-	maps.DeleteFunc(users, func(key string, _ []string) bool { return confirmed[key] })
-	if len(users) == 0 {
+	maps.DeleteFunc(by, func(key string, _ users) bool { return confirmed[key] })
+	if len(by) == 0 {
 		return ""
 	}
-	return in.confirmText(users)
-}
-
-// user returns what requires the labels.
-func (u *LabelUse) user() string {
-	if u.Pod != nil {
-		return "Pod " + u.Pod.Namespace + "/" + u.Pod.Name
-	}
-	return "PersistentVolume " + u.Volume.Name
+	return in.confirmText(by)
 }
 
 // confirmText says what requires labels, and what a user can do.
-func (in *Input) confirmText(users map[string][]string) string {
-	keys := slices.Sorted(maps.Keys(users))
+func (in *Input) confirmText(by map[string]users) string {
+	keys := slices.Sorted(maps.Keys(by))
 	var parts []string
 	for _, key := range keys[:min(len(keys), maxNamed)] {
 		if in.Uses.Err != nil {
 			parts = append(parts, fmt.Sprintf("label %q goes or gets another value, and what requires it is unknown: %v", key, in.Uses.Err))
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("label %q goes or gets another value, and these require Nodes as they are: %s", key, Names(users[key])))
+		parts = append(parts, fmt.Sprintf("label %q goes or gets another value, and these require Nodes as they are: %s",
+			key, namesOf(by[key].names, by[key].count)))
 	}
 	all := slices.AppendSeq(slices.Clone(keys), maps.Keys(in.confirmed()))
 	all = slices.DeleteFunc(all, func(key string) bool { return key == "" })
 	slices.Sort(all)
-	return fmt.Sprintf("%s; if that may be, set the annotation %s to %q", strings.Join(parts, "; "), v1alpha1.AnnotationConfirm, strings.Join(all, ","))
+	return fmt.Sprintf("%s; if that may be, set the annotation %s to %q", strings.Join(parts, "; "), v1alpha1.AnnotationConfirm,
+		Confirmation(all, in.startTime()))
 }

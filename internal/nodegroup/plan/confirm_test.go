@@ -4,9 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"time"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
@@ -40,7 +38,7 @@ func TestLostLabels(t *testing.T) {
 	if all := r.input().LabelChanges(); len(all) != 3 {
 		t.Errorf("changes are %+v", all)
 	}
-	r.group.Annotations = map[string]string{v1alpha1.AnnotationConfirm: "disk, rack"}
+	r.group.Annotations = map[string]string{v1alpha1.AnnotationConfirm: Confirmation([]string{"disk", " rack"}, r.now)}
 	if lost := r.input().LostLabels(); len(lost) != 0 {
 		t.Errorf("after a confirmation there are %+v", lost)
 	}
@@ -48,24 +46,28 @@ func TestLostLabels(t *testing.T) {
 
 // TestDecide_NeedsConfirm: a label that is required is not taken away before a user confirms that.
 func TestDecide_NeedsConfirm(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv1"}}
-	found := &Uses{Found: []LabelUse{{Node: "n0", Keys: []string{"rack"}, Pod: pod}, {Node: "n1", Keys: []string{"rack"}, Volume: volume}}}
+	found := NewUses([]LabelChange{{Node: "n0", Before: map[string]string{"rack": "a"}}, {Node: "n1", Before: map[string]string{"rack": "a"}}})
+	found.AddPod(userOf("n0", "shop", "db", term("rack Exists")))
+	found.AddVolume(volumeWith("pv1", term("rack In a")))
 	for name, c := range map[string]struct {
 		uses      *Uses
 		confirmed string
 		want      string
 	}{
-		"nothing is lost":   {nil, "", ""},
-		"nothing requires":  {&Uses{}, "", ""},
-		"required":          {found, "", `these require Nodes as they are: PersistentVolume pv1, Pod shop/db; if that may be, set`},
-		"confirmed":         {found, "rack", ""},
-		"another confirmed": {found, "disk", `to "disk,rack"`},
-		"unknown":           {&Uses{Err: errors.New("forbidden")}, "", `what requires it is unknown: forbidden; if that may be`},
+		"nothing is lost":                   {nil, "", ""},
+		"nothing requires":                  {&Uses{}, "", ""},
+		"required":                          {found, "", `these require Nodes as they are: PersistentVolume pv1, Pod shop/db; if that may be, set`},
+		"confirmed":                         {found, "rack@2026-07-01T14:00:00+02:00", ""},
+		"another confirmed":                 {found, "disk@2026-07-01T12:00:00Z", `to "disk,rack@2026-07-01T12:00:00Z"`},
+		"confirmed for the roll-out before": {found, "rack@2026-07-01T11:59:59Z", `to "rack@2026-07-01T12:00:00Z"`},
+		"confirmed for those of the future": {found, "disk,rack@2099-01-01T00:00:00Z", `to "rack@2026-07-01T12:00:00Z"`},
+		"without a time":                    {found, "rack", `to "rack@2026-07-01T12:00:00Z"`},
+		"not a time":                        {found, "rack@today", `to "rack@2026-07-01T12:00:00Z"`},
+		"unknown":                           {&Uses{Err: errors.New("forbidden")}, "", `what requires it is unknown: forbidden; if that may be`},
 		"a very long list": {
 			found, strings.Repeat("x", 20<<10), "these require Nodes as they are",
 		},
-		"unknown, but confirmed": {&Uses{Err: errors.New("forbidden")}, " rack ", ""},
+		"unknown, but confirmed": {&Uses{Err: errors.New("forbidden")}, " rack @2026-07-01T12:00:00Z", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRollout(2, nil)
@@ -89,5 +91,30 @@ func TestDecide_NeedsConfirm(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		})
+	}
+}
+
+// TestConfirmed_OneRollout: a confirmation counts until the roll-out ends, and for no later one, also if that takes the same label away again.
+func TestConfirmed_OneRollout(t *testing.T) {
+	r := newRollout(2, &v1alpha1.Rollout{MaxInFlight: number(1)})
+	r.decide()
+	r.group.Annotations = map[string]string{v1alpha1.AnnotationConfirm: Confirmation([]string{"rack"}, r.now.Add(time.Minute))}
+	if in := r.input(); in.confirmed()["rack"] {
+		t.Error("a time in the future counts")
+	}
+	r.now = r.now.Add(time.Hour)
+	r.decide()
+	if in := r.input(); !in.confirmed()["rack"] {
+		t.Errorf("it is not confirmed: %+v", r.group.Status.Rollout)
+	}
+	for _, team := range []string{"red", "blue"} {
+		r.group.Spec.Metadata.Labels["team"] = v1alpha1.LabelValue(team)
+		if in := r.input(); in.confirmed()["rack"] {
+			t.Error("it confirms another roll-out before that has begun")
+		}
+		r.decide()
+		if in := r.input(); in.confirmed()["rack"] {
+			t.Error("it confirms another roll-out")
+		}
 	}
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -25,6 +24,10 @@ type Input struct {
 	// Nodes are those of the group. Released are Nodes that the group has left and whose record still names it.
 	Nodes    []Node
 	Released []Node
+	// Unseen reports that a write is under way that may add a record of the group, or that the cache does not show one yet.
+	Unseen bool
+	// Releasing are the names of those of Released that were admitted before.
+	Releasing sets.Set[string]
 	// Overlaps are the Nodes that several groups select, this one among them.
 	Overlaps []Overlap
 	// Replacement is what package replacement reports; nil before it has.
@@ -35,10 +38,11 @@ type Input struct {
 	Uses *Uses
 	// PendingPods are the Pods that count for spec.rollout.stopWhen.pendingPods.
 	PendingPods []string
-	// Defaults count where spec.rollout is absent; nil for those of its schema.
-	Defaults *v1alpha1.Rollout
 	// Now is the time of the decision.
 	Now time.Time
+
+	// passes reports whether the roll-out goes on past Nodes that are stuck.
+	passes bool
 }
 
 // Node is a Node of the group.
@@ -54,9 +58,26 @@ type Node struct {
 	// Ready reports whether its kubelet is ready, since ReadyChange.
 	Ready       bool
 	ReadyChange time.Time
-	// Leaving reports that its Machine is being deleted.
-	Leaving bool
+	// Leaving reports that another program, or Drover, takes the Node away or restarts it, so that it becomes NotReady on purpose; Joining that it has
+	// not been initialized since it was created.
+	Leaving, Joining bool
+	// Taken reports that another group has the Node, of one that the group has left.
+	Taken bool
+	// Failing is why the Node cannot be written; empty while it can.
+	Failing string
 }
+
+// toWrite reports whether the roll-out has to write the Node. What another writer has changed since does not count: Drover reverts it at once.
+func (n *Node) toWrite() bool { return n.Metadata.Change.Write && !n.Metadata.Drift }
+
+// isFailing reports whether the roll-out has to write the Node and cannot.
+func (n *Node) isFailing() bool { return n.Failing != "" && n.toWrite() }
+
+// isPending reports whether the Node is to be written, and can be.
+func (n *Node) isPending() bool { return n.Metadata.Change.Write && !n.isFailing() }
+
+// isStuck reports whether the Node cannot be finished now: it cannot be written, or Pods did not leave in time.
+func (n *Node) isStuck() bool { return n.isFailing() || n.Metadata.TimedOut }
 
 // Overlap is a Node that several groups select.
 type Overlap struct {
@@ -67,16 +88,18 @@ type Overlap struct {
 
 // Decision is what a group does now.
 type Decision struct {
-	// Admitted are the Nodes that may be written.
-	Admitted sets.Set[string]
+	// Admitted are the Nodes of the group that may be written, and Releasing those that have left it.
+	Admitted, Releasing sets.Set[string]
 	// Waves is how many waves the roll-out has, and Wave the one that is under way, from 1; Waves plus 1 when all are over.
 	Wave, Waves int
-	// Rollout and the others become the status.
+	// Rollout, Phase, Counts, OwnedKeys and Conditions become the status.
 	Rollout *v1alpha1.RolloutStatus
 	Phase   v1alpha1.Phase
 	Counts  Counts
 	// Unconfirmed says which labels keep the roll-out from beginning before a user confirms that they go; empty for none.
 	Unconfirmed string
+	// UnconfirmedReleases says that of Nodes that have left the group, which wait for the confirmation.
+	UnconfirmedReleases string
 	// Replacement is what is known of the replacement of Machines.
 	Replacement replacementplan.Report
 	OwnedKeys   []string
@@ -98,21 +121,44 @@ const (
 	maxNamed     = 5
 )
 
+// unseenInterval is how soon it is asked again whether the cache shows all writes.
+const unseenInterval = time.Second
+
 // Decide decides what a group does.
 func Decide(in *Input) Decision {
+	in.Group = withPossibleTimes(in.Group, in.Now)
 	slices.SortFunc(in.Nodes, compareNodes)
-	d := Decision{Admitted: sets.Set[string]{}, Counts: count(in.Nodes), Replacement: in.replacement()}
-	d.OwnedKeys, d.Unconfirmed = in.ownedKeys(), in.unconfirmed()
+	d := Decision{Admitted: sets.Set[string]{}, Releasing: sets.Set[string]{}, Counts: count(in.Nodes), Replacement: in.replacement()}
+	d.OwnedKeys, d.Unconfirmed, d.UnconfirmedReleases = in.ownedKeys(&d), in.unconfirmed(false), in.unconfirmed(true)
 	d.Released = len(in.Released) == 0 && !slices.ContainsFunc(in.Nodes, func(n Node) bool { return !n.Owned.Empty() })
+	if d.Released && in.Unseen {
+		d.Released = false
+		d.wake(in.Now.Add(unseenInterval))
+	}
+	if at := in.confirmTime(); d.Unconfirmed+d.UnconfirmedReleases != "" && at.After(in.Now) {
+		d.wake(at)
+	}
 	in.decideWaves(&d)
+	in.decideReleases(&d)
 	in.decideBudget(&d)
 	in.conditions(&d)
 	return d
 }
 
-// compareNodes is the order of waves: by zone, then by age.
+// compareNodes is the order of waves: by zone, then by age. The Nodes that the roll-out has reached come before: kubelets may change the zone of
+// their Nodes, which must not move others into another wave.
 func compareNodes(a, b Node) int {
-	return cmp.Or(cmp.Compare(a.Zone, b.Zone), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(compareReached(&a, &b), cmp.Compare(a.Zone, b.Zone), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+}
+
+func compareReached(a, b *Node) int {
+	switch first, second := a.Metadata.Reached, b.Metadata.Reached; {
+	case first == second:
+		return 0
+	case first:
+		return -1
+	}
+	return 1
 }
 
 func count(nodes []Node) Counts {
@@ -135,8 +181,9 @@ func count(nodes []Node) Counts {
 	return c
 }
 
-// ownedKeys returns the keys that the group declares, and those that it has declared and that a Node's record still names. A record alone adds none.
-func (in *Input) ownedKeys() []string {
+// ownedKeys returns the keys that the group declares, and those that it has declared and that a Node's record still names, or may. A record alone
+// adds none.
+func (in *Input) ownedKeys(d *Decision) []string {
 	used := ownership.Section{}
 	for _, nodes := range [][]Node{in.Nodes, in.Released} {
 		for i := range nodes {
@@ -148,7 +195,13 @@ func (in *Input) ownedKeys() []string {
 	before, declared := metadataplan.ParseOwnedKeys(in.Group.Status.OwnedKeys), in.Declaration.Section()
 	kept := ownership.Section{}
 	for _, kind := range ownership.Kinds {
-		kept = kept.With(kind, before.Of(kind).And(used.Of(kind)).Minus(declared.Of(kind)))
+		old := before.Of(kind).Minus(declared.Of(kind))
+		named := old.And(used.Of(kind))
+		if in.Unseen && len(named) < len(old) {
+			named = old
+			d.wake(in.Now.Add(unseenInterval))
+		}
+		kept = kept.With(kind, named)
 	}
 	keys, old := metadataplan.OwnedKeys(declared), metadataplan.OwnedKeys(kept)
 	keys = append(keys, old[:min(len(old), max(0, maxOwnedKeys-len(keys)))]...)
@@ -158,14 +211,10 @@ func (in *Input) ownedKeys() []string {
 
 // settings returns spec.rollout, or the defaults.
 func (in *Input) settings() v1alpha1.Rollout {
-	settings := in.Group.Spec.Rollout
-	if settings == nil {
-		settings = in.Defaults
+	if in.Group.Spec.Rollout == nil {
+		return v1alpha1.Rollout{}
 	}
-	if settings == nil {
-		settings = &v1alpha1.Rollout{}
-	}
-	return *settings
+	return *in.Group.Spec.Rollout
 }
 
 // Resolve returns an int or percentage of a total, rounded up. Nil is the default.
@@ -181,148 +230,9 @@ func Resolve(value *intstr.IntOrString, fallback intstr.IntOrString, total int) 
 	return max(0, number)
 }
 
-// decideWaves decides which Nodes the roll-out has reached.
-func (in *Input) decideWaves(d *Decision) {
-	settings := in.settings()
-	waves := in.waves(&settings)
-	rollout := in.rollout()
-	d.Rollout, d.Waves = rollout, len(waves)
-	over := in.wavesOver(waves, &settings, d)
-	d.Wave = over + 1
-	if previous := position(in.Group.Status.Rollout, rollout.Revision); previous > 0 && d.Wave > previous && over < len(waves) {
-		rollout.WaveEndTime = timestamp(in.Now)
-	}
-	rollout.Wave = fmt.Sprintf("%d/%d", min(d.Wave, len(waves)), len(waves))
-	in.stopOrResume(d, rollout, &settings)
-	reached := min(d.Wave, len(waves))
-	if until := in.pauseEnd(rollout, &settings); until.After(in.Now) && d.Wave <= len(waves) {
-		d.wake(until)
-		reached--
-	}
-	if in.isSuspended() || rollout.Stopped != "" || d.Unconfirmed != "" {
-		return
-	}
-	for _, wave := range waves[:max(0, reached)] {
-		for i := range wave {
-			d.Admitted.Insert(wave[i].Name)
-		}
-	}
-	if over < len(waves) {
-		rollout.WaitingFor = waitingFor(waves[over], in, &settings)
-	}
-}
-
-// isSuspended reports whether no Node is written; one that is being released is.
-func (in *Input) isSuspended() bool {
-	return in.Group.Spec.Suspend && in.Group.DeletionTimestamp == nil
-}
-
-// waves returns the Nodes of each wave, in the order of the waves. What is only given back needs none.
-func (in *Input) waves(settings *v1alpha1.Rollout) [][]Node {
-	size := max(1, Resolve(settings.MaxInFlight, intstr.FromString("100%"), len(in.Nodes)))
-	first := size
-	switch {
-	case in.Group.DeletionTimestamp != nil && !in.removes():
-		// Only records are dropped.
-		size, first = max(1, len(in.Nodes)), max(1, len(in.Nodes))
-	case settings.FirstWave != nil:
-		first = min(size, int(*settings.FirstWave))
-	}
-	rest := in.Nodes
-	var waves [][]Node
-	for length := first; len(rest) > 0; length = size {
-		length = min(length, len(rest))
-		waves, rest = append(waves, rest[:length]), rest[length:]
-	}
-	return waves
-}
-
-// removes reports whether Nodes that leave the group lose what it has declared.
-func (in *Input) removes() bool {
-	metadata := in.Group.Spec.Metadata
-	return metadata != nil && metadata.OnRelease == v1alpha1.ReleaseRemove
-}
-
-// rollout returns where the roll-out is, which is its begin if the declaration is another one.
-func (in *Input) rollout() *v1alpha1.RolloutStatus {
-	before := in.Group.Status.Rollout
-	if before == nil || before.Revision != in.Declaration.Revision {
-		return &v1alpha1.RolloutStatus{Revision: in.Declaration.Revision, StartTime: timestamp(in.Now)}
-	}
-	current := before.DeepCopy()
-	current.WaitingFor = nil
-	return current
-}
-
-// position returns the number of the wave that a status says is under way; 0 for none of this revision.
-func position(status *v1alpha1.RolloutStatus, revision string) int {
-	var wave, waves int
-	if status == nil || status.Revision != revision {
-		return 0
-	}
-	if _, err := fmt.Sscanf(status.Wave, "%d/%d", &wave, &waves); err != nil {
-		return 0
-	}
-	return wave
-}
-
-// wavesOver returns how many waves are over: all their Nodes are as declared, and have been Ready for long enough.
-func (in *Input) wavesOver(waves [][]Node, settings *v1alpha1.Rollout, d *Decision) int {
-	for i, wave := range waves {
-		for n := range wave {
-			over, at := in.nodeOver(&wave[n], settings)
-			if !over {
-				if !at.IsZero() {
-					d.wake(at)
-				}
-				return i
-			}
-		}
-	}
-	return len(waves)
-}
-
-// nodeOver reports whether a wave need not wait for a Node any longer. at is when that changes without an event; zero for unknown. A Node that was
-// not Ready before the roll-out began does not keep the others from going on.
-func (in *Input) nodeOver(node *Node, settings *v1alpha1.Rollout) (over bool, at time.Time) {
-	if node.Metadata.Change.Write {
-		return false, time.Time{}
-	}
-	if node.Ready {
-		at = node.ReadyChange.Add(time.Duration(settings.MinReadySeconds) * time.Second)
-		return !at.After(in.Now), at
-	}
-	return !in.becameNotReady(node), time.Time{}
-}
-
-// becameNotReady reports whether a Node has become NotReady since the roll-out began, or was resumed.
-func (in *Input) becameNotReady(node *Node) bool {
-	since := in.Since()
-	return !node.Ready && !node.Leaving && !since.IsZero() && node.ReadyChange.After(since)
-}
-
 // unfinished reports whether any Node is to be written.
 func (in *Input) unfinished() bool {
 	return in.pending() > 0
-}
-
-// pauseEnd returns when the next wave may begin.
-func (in *Input) pauseEnd(rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout) time.Time {
-	if settings.Pause == nil || rollout.WaveEndTime == nil {
-		return time.Time{}
-	}
-	return rollout.WaveEndTime.Add(settings.Pause.Duration)
-}
-
-// waitingFor names Nodes that a wave waits for.
-func waitingFor(wave []Node, in *Input, settings *v1alpha1.Rollout) []string {
-	var names []string
-	for i := range wave {
-		if over, _ := in.nodeOver(&wave[i], settings); !over && len(names) < maxNamed {
-			names = append(names, wave[i].Name)
-		}
-	}
-	return names
 }
 
 func (d *Decision) wake(at time.Time) {

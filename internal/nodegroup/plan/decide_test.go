@@ -15,6 +15,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/ownership"
 )
 
 // start is the time at which tests begin.
@@ -60,11 +61,11 @@ func (r *rollout) decide() (written string, d Decision) {
 	var names []string
 	for i := range r.nodes {
 		if n := &r.nodes[i]; n.Metadata.Change.Write && d.Admitted.Has(n.Name) {
-			n.Metadata = metadataplan.GroupDecision{State: metadataplan.Synced}
+			n.Metadata = metadataplan.GroupDecision{State: metadataplan.Synced, Reached: true}
 			names = append(names, n.Name)
 		}
 	}
-	r.group.Status.Rollout, r.group.Status.Phase = d.Rollout, d.Phase
+	r.group.Status.Rollout, r.group.Status.Phase, r.group.Status.ObservedGeneration = d.Rollout, d.Phase, r.group.Generation
 	return strings.Join(names, " "), d
 }
 
@@ -217,7 +218,7 @@ func TestDecide_Conditions(t *testing.T) {
 		"a new Machine has failed": {func(r *rollout, in *Input) {
 			r.decide()
 			in.Replacement = &replacementplan.Report{Replacing: true, Reason: replacementplan.ReasonNewMachineFailed}
-		}, "Ready=Synced Progressing=Replacing Blocked=NewMachineFailed Overlapping=Exclusive"},
+		}, "Ready=Synced Progressing=Stopped Blocked=NewMachineFailed Overlapping=Exclusive"},
 		"invalid selector": {func(r *rollout, in *Input) { r.decide(); in.SelectorError = fmt.Errorf("no") },
 			"Ready=InvalidSelector Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
 	} {
@@ -276,6 +277,75 @@ func TestDecide_PhaseOfReplacement(t *testing.T) {
 	}
 }
 
+// join adds a Node that has just registered and that its Drover is still to write.
+func (r *rollout) join(name, zone string) *Node {
+	r.nodes = append(r.nodes, Node{
+		Name: name, Zone: zone, Created: r.now, ReadyChange: r.now,
+		Metadata: metadataplan.GroupDecision{State: metadataplan.Pending, Change: metadataplan.Change{Write: true}},
+	})
+	return &r.nodes[len(r.nodes)-1]
+}
+
+// TestDecide_Denied: a wave does not wait for a Node that the API server keeps Drover from writing, and the condition Ready names it.
+func TestDecide_Denied(t *testing.T) {
+	r := newRollout(4, &v1alpha1.Rollout{MaxInFlight: number(1)})
+	r.decide()
+	if written, _ := r.decide(); written != "n2" {
+		t.Fatalf("writes %q", written)
+	}
+	r.node("n2").Metadata = metadataplan.GroupDecision{State: metadataplan.Pending, Change: metadataplan.Change{Write: true}}
+	r.node("n2").Failing = "the webhook says no"
+	for i, want := range []string{"n1", "n3"} {
+		in := &Input{Group: r.group, Declaration: metadataplan.GroupDeclarationOf(r.group), Nodes: slices.Clone(r.nodes), Now: r.now}
+		if d := Decide(in); !d.Admitted.HasAll("n2", want) || d.Phase != v1alpha1.PhaseRolling {
+			t.Fatalf("step %d admits %v, phase %s", i, sets.List(d.Admitted), d.Phase)
+		}
+		r.group.Status.Rollout = Decide(in).Rollout
+		r.node(want).Metadata = metadataplan.GroupDecision{State: metadataplan.Synced, Reached: true}
+	}
+	in := &Input{Group: r.group, Declaration: metadataplan.GroupDeclarationOf(r.group), Nodes: slices.Clone(r.nodes), Now: r.now}
+	d := Decide(in)
+	ready := d.Conditions[0]
+	if d.Phase != v1alpha1.PhaseIdle || d.Rollout.EndTime == nil || ready.Reason != ReasonDenied || d.Conditions[1].Reason != ReasonComplete {
+		t.Errorf("phase %s: %+v", d.Phase, d.Conditions)
+	}
+	want := "cannot write n2: the webhook says no"
+	if ready.Message != want || !d.Admitted.Has("n2") {
+		t.Errorf("%s; admitted: %v", ready.Message, sets.List(d.Admitted))
+	}
+}
+
+// TestDecide_NotReadyOnPurpose: a Node that is taken away or restarted on purpose, or is not initialized, stops no roll-out and holds up no wave.
+func TestDecide_NotReadyOnPurpose(t *testing.T) {
+	for name, change := range map[string]func(*rollout, *Node){
+		"leaving": func(_ *rollout, n *Node) { n.Leaving = true },
+		"joining": func(_ *rollout, n *Node) { n.Joining = true },
+		"reserved for maintenance": func(r *rollout, n *Node) {
+			r.group.Status.Reservations = []v1alpha1.Reservation{{Node: n.Name, Capability: v1alpha1.CapabilityMaintenance}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRollout(4, &v1alpha1.Rollout{MaxInFlight: number(1)})
+			r.decide()
+			r.now = r.now.Add(time.Minute)
+			node := r.node("n0")
+			node.Ready, node.ReadyChange = false, r.now
+			change(r, node)
+			if written, d := r.decide(); written != "n2" || d.Rollout.Stopped != "" {
+				t.Errorf("writes %q, stopped: %s", written, d.Rollout.Stopped)
+			}
+		})
+	}
+	r := newRollout(4, &v1alpha1.Rollout{MaxInFlight: number(1)})
+	r.decide()
+	r.now = r.now.Add(time.Minute)
+	r.node("n0").Ready, r.node("n0").ReadyChange = false, r.now
+	r.group.Status.Reservations = []v1alpha1.Reservation{{Node: "n0", Capability: v1alpha1.CapabilityMetadata}}
+	if _, d := r.decide(); d.Rollout.Stopped == "" {
+		t.Error("a Node that the roll-out itself disrupts does not stop it")
+	}
+}
+
 // TestDecide_Properties: whatever happens to Nodes, no more of them are admitted beyond the waves that are over than one wave has, and a group whose
 // Nodes are Ready comes to its end.
 func TestDecide_Properties(t *testing.T) {
@@ -318,4 +388,32 @@ func TestDecide_Properties(t *testing.T) {
 			t.Fatalf("it does not end: %+v", r.group.Status.Rollout)
 		}
 	})
+}
+
+// TestDecide_ProgressingMessages: the message says until when the roll-out pauses, or which Nodes it waits for, those included that are paused.
+func TestDecide_ProgressingMessages(t *testing.T) {
+	message := func(d *Decision) string { return d.Conditions[1].Message }
+	r := newRollout(2, &v1alpha1.Rollout{MaxInFlight: number(1), Pause: &metav1.Duration{Duration: time.Minute}, MinReadySeconds: 30})
+	r.decide()
+	r.now = r.now.Add(time.Second)
+	r.node("n0").ReadyChange = r.now
+	if _, d := r.decide(); message(&d) != "wave 1/2 waits for n0; 1 Nodes are to be written" || d.Conditions[1].Status != metav1.ConditionTrue {
+		t.Error(message(&d))
+	}
+	r.now = r.now.Add(30 * time.Second)
+	if _, d := r.decide(); message(&d) != "wave 2/2 begins at 2026-07-01T12:01:31Z, after the pause of spec.rollout.pause" {
+		t.Error(message(&d))
+	}
+	r.now = r.now.Add(time.Second)
+	r.node("n1").Ready, r.node("n1").ReadyChange = false, r.now
+	_, d := r.decide()
+	if message(&d) != "wave 2/2 does not go on; 1 Nodes are to be written" || d.Conditions[1].Reason != ReasonStopped {
+		t.Error(message(&d))
+	}
+	r.group.DeletionTimestamp = &metav1.Time{Time: r.now}
+	r.node("n1").Owned = ownership.Section{Labels: ownership.NewKeys("team")}
+	r.node("n1").Metadata = metadataplan.GroupDecision{State: metadataplan.Held}
+	if _, d := r.decide(); message(&d) != "1 Nodes are still to be released: n1" {
+		t.Error(message(&d))
+	}
 }

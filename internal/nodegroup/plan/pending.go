@@ -18,7 +18,15 @@ const pendingAfter = 2 * time.Minute
 // CountsPending reports whether Pods are counted: the group limits them, and its roll-out goes on.
 func (in *Input) CountsPending() bool {
 	settings := in.settings()
-	return settings.StopWhen != nil && settings.StopWhen.PendingPods != nil && in.Group.DeletionTimestamp == nil && in.unfinished() && !in.isStopped()
+	counted := settings.StopWhen != nil && settings.StopWhen.PendingPods != nil
+	return counted && in.Group.DeletionTimestamp == nil && in.unfinished() && !in.isStopped() &&
+		!in.hasEnded()
+}
+
+// hasEnded reports whether the roll-out of the declaration has ended.
+func (in *Input) hasEnded() bool {
+	status := in.Group.Status.Rollout
+	return status != nil && status.Revision == in.Declaration.Revision && status.EndTime != nil
 }
 
 func (in *Input) isStopped() bool {
@@ -26,28 +34,34 @@ func (in *Input) isStopped() bool {
 	return status != nil && status.Revision == in.Declaration.Revision && status.Stopped != ""
 }
 
-// Pending returns those of the Pods that have become unschedulable since the roll-out began, or was resumed, two minutes ago or more, and that fit a
-// Node: they tolerate its taints and match its labels, except for those that the group declares or has declared, and for the taints of Kubernetes
-// itself. What a Node has left of CPU and memory does not count.
-func (in *Input) Pending(pods []*corev1.Pod, nodes []*corev1.Node) (names []string) {
-	since := in.Since()
-	if since.IsZero() {
-		return nil
+// PendingIn returns a function that reports whether a Pod has become unschedulable since the roll-out began, or was resumed, two minutes ago or more,
+// and fits one of the Nodes: it tolerates its taints and matches its labels, except for those that the group declares or has declared, and for the
+// taints of Kubernetes itself. What a Node has left of CPU and memory does not count.
+func (in *Input) PendingIn(nodes []*corev1.Node) func(*corev1.Pod) bool {
+	since, ignored, candidates := in.Since(), in.managed(), []candidate(nil)
+	for _, node := range nodes {
+		candidates = append(candidates, candidate{node, keptTaints(node, ignored[ownership.Taint])})
 	}
-	ignored := in.managed()
-	for _, pod := range pods {
-		if at := unschedulableSince(pod); at.IsZero() || at.Before(since) || in.Now.Sub(at) < pendingAfter {
-			continue
+	return func(pod *corev1.Pod) bool {
+		if at := unschedulableSince(pod); since.IsZero() || at.IsZero() || at.Before(since) || in.Now.Sub(at) < pendingAfter {
+			return false
 		}
 		requirements := withoutKeys(podRequirements(pod), ignored[ownership.Label])
-		if expressions(requirements) > maxExpressions {
-			continue
+		if expressions(requirements)+len(pod.Spec.Tolerations) > maxExpressions {
+			return false
 		}
-		if slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return fits(pod, requirements, node, ignored[ownership.Taint]) }) {
-			names = append(names, pod.Namespace+"/"+pod.Name)
+		var all []parsed
+		for _, r := range requirements {
+			all = append(all, r.parse())
 		}
+		return slices.ContainsFunc(candidates, func(c candidate) bool { return c.fits(pod, all) })
 	}
-	return names
+}
+
+// candidate is a Node on which Pods may run that tolerate some of its taints.
+type candidate struct {
+	node   *corev1.Node
+	taints []corev1.Taint
 }
 
 // managed returns the keys that the group declares or has declared.
@@ -64,33 +78,24 @@ func (in *Input) managed() map[ownership.Kind]map[string]bool {
 	return managed
 }
 
-// maxExpressions is how many requirements of a Pod are looked at; one with more counts as one that fits no Node.
-const maxExpressions = 50
+// maxExpressions is how many terms, expressions, values and tolerations of a Pod are compared with each Node. One with more counts as one that fits
+// no Node: any tenant can create it, and the comparison would take minutes.
+const maxExpressions = 100
 
-// TrimPod returns a copy of a Pod with what LabelUses and Pending read.
-func TrimPod(pod *corev1.Pod) *corev1.Pod {
-	trimmed := &corev1.Pod{}
-	trimmed.Namespace, trimmed.Name, trimmed.DeletionTimestamp = pod.Namespace, pod.Name, pod.DeletionTimestamp
-	trimmed.Spec.NodeName, trimmed.Spec.NodeSelector, trimmed.Spec.Tolerations = pod.Spec.NodeName, pod.Spec.NodeSelector, pod.Spec.Tolerations
-	if affinity := pod.Spec.Affinity; affinity != nil {
-		trimmed.Spec.Affinity = &corev1.Affinity{NodeAffinity: affinity.NodeAffinity}
-	}
-	trimmed.Status.Phase, trimmed.Status.Conditions = pod.Status.Phase, pod.Status.Conditions
-	return trimmed
-}
-
-// expressions returns how many expressions requirements have.
+// expressions returns how many terms, expressions and values requirements have.
 func expressions(requirements []requirement) (count int) {
 	for _, r := range requirements {
 		for i := range r {
-			count += 1 + len(r[i].MatchExpressions) + len(r[i].MatchFields)
+			count++
+			for _, expressions := range [][]corev1.NodeSelectorRequirement{r[i].MatchExpressions, r[i].MatchFields} {
+				for n := range expressions {
+					count += 1 + len(expressions[n].Values)
+				}
+			}
 		}
 	}
 	return count
 }
-
-// IsUnschedulable reports whether the scheduler has found no Node for a Pod.
-func IsUnschedulable(pod *corev1.Pod) bool { return !unschedulableSince(pod).IsZero() }
 
 // unschedulableSince returns since when the scheduler has found no Node for a Pod; zero if it has, or has not looked.
 func unschedulableSince(pod *corev1.Pod) time.Time {
@@ -106,14 +111,13 @@ func unschedulableSince(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// fits reports whether a Pod may run on a Node, apart from some taints.
-func fits(pod *corev1.Pod, requirements []requirement, node *corev1.Node, ignored map[string]bool) bool {
-	for _, r := range requirements {
-		if !r.matches(node.Name, node.Labels) {
-			return false
-		}
-	}
-	var taints []corev1.Taint
+// fits reports whether a Pod may run on the Node, apart from some taints.
+func (c candidate) fits(pod *corev1.Pod, requirements []parsed) bool {
+	return !slices.ContainsFunc(requirements, func(p parsed) bool { return !p.matches(c.node.Name, c.node.Labels) }) && drain.Tolerates(pod, c.taints)
+}
+
+// keptTaints returns the taints of a Node that keep Pods away, without some and those of Kubernetes.
+func keptTaints(node *corev1.Node, ignored map[string]bool) (taints []corev1.Taint) {
 	for i := range node.Spec.Taints {
 		taint := node.Spec.Taints[i]
 		// A Node that has become NotReady, or is cordoned, is one that the Pod might run on.
@@ -122,7 +126,7 @@ func fits(pod *corev1.Pod, requirements []requirement, node *corev1.Node, ignore
 			taints = append(taints, taint)
 		}
 	}
-	return drain.Tolerates(pod, taints)
+	return taints
 }
 
 // withoutKeys returns requirements without the expressions that name some keys: these count as met.

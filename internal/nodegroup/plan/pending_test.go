@@ -33,6 +33,14 @@ func TestPending(t *testing.T) {
 		return pod
 	}
 	many := slices.Repeat([]corev1.NodeSelectorTerm{term("tier In gold")}, 100)
+	values := func(count int) corev1.NodeSelectorTerm {
+		return term("tier In gold " + strings.Repeat("x ", count-1))
+	}
+	tolerates := func(count int) *corev1.Pod {
+		pod := tolerant(unschedulable(podWith(), begun))
+		pod.Spec.Tolerations = append(slices.Repeat([]corev1.Toleration{{Key: "other"}}, count-1), pod.Spec.Tolerations...)
+		return pod
+	}
 	gated := tolerant(unschedulable(podWith(), begun))
 	gated.Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
 	for name, c := range map[string]struct {
@@ -51,6 +59,10 @@ func TestPending(t *testing.T) {
 		"has a Node":                    {changedPod(tolerant(unschedulable(podWith(), begun)), func(p *corev1.Pod) { p.Spec.NodeName = "n1" }), false},
 		"the scheduler has not looked":  {changedPod(tolerant(podWith()), func(p *corev1.Pod) { p.Spec.NodeName = "" }), false},
 		"requires too much":             {tolerant(unschedulable(podWith(many...), begun)), false},
+		"names some values":             {tolerant(unschedulable(podWith(values(50)), begun)), true},
+		"names too many values":         {tolerant(unschedulable(podWith(values(100_000)), begun)), false},
+		"tolerates some":                {tolerates(50), true},
+		"tolerates too much":            {tolerates(100_000), false},
 		"is gated":                      {gated, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,8 +71,8 @@ func TestPending(t *testing.T) {
 			in := r.input()
 			in.Group.Status.Rollout = &v1alpha1.RolloutStatus{Revision: in.Declaration.Revision, StartTime: &metav1.Time{Time: start}}
 			in.Now = begun.Add(2 * time.Minute)
-			if got := in.Pending([]*corev1.Pod{c.pod}, []*corev1.Node{node}); (len(got) == 1) != c.want {
-				t.Errorf("pending are %v", got)
+			if got := in.PendingIn([]*corev1.Node{node})(c.pod); got != c.want {
+				t.Errorf("it is pending: %t", got)
 			}
 		})
 	}

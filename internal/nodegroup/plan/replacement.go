@@ -24,12 +24,13 @@ func (in *Input) replacement() replacementplan.Report {
 	}
 	before := &in.Group.Status
 	report := replacementplan.Report{Outdated: before.Outdated}
-	if c := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionProgressing); c != nil && c.Reason == ReasonReplacing {
-		report.Replacing, report.Progress = true, c.Message
-	}
 	if c := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionBlocked); c != nil && c.Status == metav1.ConditionTrue &&
 		slices.Contains(replacementReasons, c.Reason) {
 		report.Reason, report.Message = c.Reason, c.Message
+	}
+	progressing := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionProgressing)
+	if progressing != nil && (progressing.Reason == ReasonReplacing || progressing.Reason == ReasonStopped && report.Stopped()) {
+		report.Replacing, report.Progress = true, progressing.Message
 	}
 	return report
 }

@@ -36,10 +36,15 @@ func timestamp(now time.Time) *metav1.Time { return &metav1.Time{Time: now.Trunc
 // Names returns at most five names, and how many more there are.
 func Names(names []string) string {
 	slices.Sort(names)
-	if len(names) <= maxNamed {
-		return strings.Join(names, ", ")
+	return namesOf(names[:min(len(names), maxNamed)], len(names))
+}
+
+// namesOf returns the first of some names, and how many more there are.
+func namesOf(first []string, count int) string {
+	if count <= len(first) {
+		return strings.Join(first, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+	return fmt.Sprintf("%s and %d more", strings.Join(first, ", "), count-len(first))
 }
 
 // conditions decides all conditions and the phase.
@@ -70,11 +75,11 @@ func (d *Decision) isReplacing() bool {
 
 // writing reports whether an admitted Node is to be written.
 func (in *Input) writing(d *Decision) bool {
-	return slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.Metadata.Change.Write && d.Admitted.Has(n.Name) })
+	return slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.isPending() && d.Admitted.Has(n.Name) })
 }
 
-func (in *Input) ready(d *Decision) Condition {
-	const kind = v1alpha1.ConditionReady
+// problems returns the first message for each reason why the group, or one of its Nodes, has a problem.
+func (in *Input) problems() map[metadataplan.Reason]string {
 	found := map[metadataplan.Reason]string{}
 	for _, problem := range in.Declaration.Problems {
 		found[problem.Reason] = problem.Message
@@ -86,18 +91,31 @@ func (in *Input) ready(d *Decision) Condition {
 			}
 		}
 	}
+	return found
+}
+
+func (in *Input) ready(d *Decision) Condition {
+	const kind = v1alpha1.ConditionReady
+	found, invalidWindow := in.problems(), in.invalidWindow()
+	refused := joined(found[metadataplan.Invalid], found[metadataplan.Duplicate], found[metadataplan.Refused], found[metadataplan.Deselects])
 	switch {
 	case in.SelectorError != nil:
 		return isFalse(kind, ReasonInvalidSelector, "%v", in.SelectorError)
+	case invalidWindow != nil:
+		return isFalse(kind, ReasonInvalidWindow, "%v; no disruption begins until it is corrected", invalidWindow)
 	case found[metadataplan.Untrusted] != "":
 		return isFalse(kind, ReasonUntrustedSelector, "%s", found[metadataplan.Untrusted])
-	case found[metadataplan.Invalid]+found[metadataplan.Duplicate]+found[metadataplan.Refused] != "":
-		return isFalse(kind, ReasonRefusedKeys, "%s", found[metadataplan.Invalid]+found[metadataplan.Duplicate]+found[metadataplan.Refused])
+	case refused != "":
+		return isFalse(kind, ReasonRefusedKeys, "%s", refused)
 	case found[metadataplan.NoExecuteHeld] != "":
 		return isFalse(kind, ReasonNoExecuteHeld, "%s", found[metadataplan.NoExecuteHeld])
 	case d.Counts.Conflicts > 0:
 		return isFalse(kind, ReasonConflicts, "%d Nodes have a declared key that another writer has set: %s", d.Counts.Conflicts,
 			found[metadataplan.InConflict])
+	case found[metadataplan.Contended] != "":
+		return isFalse(kind, ReasonContended, "on %s: %s", in.names((*Node).isContended), found[metadataplan.Contended])
+	case in.failing() != "":
+		return isFalse(kind, ReasonDenied, "%s", in.failing())
 	case found[metadataplan.MachineDeclares] != "":
 		return isFalse(kind, ReasonMachineDeclares, "%s", found[metadataplan.MachineDeclares])
 	case d.Counts.Synced < d.Counts.Nodes:
@@ -106,11 +124,41 @@ func (in *Input) ready(d *Decision) Condition {
 	return isTrue(kind, ReasonSynced, "%d of %d Nodes carry what is declared", d.Counts.Synced, d.Counts.Nodes)
 }
 
+// joined returns the texts that are not empty as one.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
+}
+
+// isContended reports whether another writer keeps changing a declared key of the Node.
+func (n *Node) isContended() bool {
+	return slices.ContainsFunc(n.Metadata.Problems, func(p metadataplan.Problem) bool { return p.Reason == metadataplan.Contended })
+}
+
+// failing says which Nodes cannot be written; empty for none.
+func (in *Input) failing() string {
+	at := slices.IndexFunc(in.Nodes, func(n Node) bool { return n.isFailing() })
+	if at < 0 {
+		return ""
+	}
+	return fmt.Sprintf("cannot write %s: %s", in.names((*Node).isFailing), in.Nodes[at].Failing)
+}
+
+// names names the Nodes that a condition holds for.
+func (in *Input) names(condition func(*Node) bool) string {
+	var found []string
+	for i := range in.Nodes {
+		if condition(&in.Nodes[i]) {
+			found = append(found, in.Nodes[i].Name)
+		}
+	}
+	return Names(found)
+}
+
 // pending returns how many Nodes are to be written.
 func (in *Input) pending() int {
 	pending := 0
 	for i := range in.Nodes {
-		if in.Nodes[i].Metadata.Change.Write {
+		if in.Nodes[i].isPending() {
 			pending++
 		}
 	}
@@ -122,15 +170,19 @@ func (in *Input) progressing(d *Decision) Condition {
 	pending := in.pending()
 	switch {
 	case in.Group.DeletionTimestamp != nil:
-		return isTrue(kind, ReasonReleasing, "%d Nodes are still to be released", pending+len(in.Released))
+		left := in.unreleased()
+		return isTrue(kind, ReasonReleasing, "%d Nodes are still to be released: %s", len(left), Names(left))
 	case in.Group.Spec.Suspend:
-		return isFalse(kind, ReasonSuspended, "spec.suspend is set; %d Nodes are to be written", pending)
+		return isFalse(kind, ReasonSuspended, "spec.suspend is set: no Node is written, and no disruption begins, until it is removed")
 	case pending > 0 && in.Group.Spec.DryRun:
 		return isFalse(kind, ReasonDryRun, "spec.dryRun is set; without it %d Nodes would be written in %d waves", pending, d.Waves)
+	case d.Rollout.Stopped != "" || d.Unconfirmed != "":
+		return isFalse(kind, ReasonStopped, "wave %s does not go on; %d Nodes are to be written", d.Rollout.Wave, pending)
 	case in.isOver(d):
 		return in.replacing(d)
-	case !in.writing(d) && pending > 0 && d.Rollout.Stopped == "" && d.Unconfirmed == "":
-		return isFalse(kind, ReasonPausing, "wave %s begins after the pause of spec.rollout.pause", d.Rollout.Wave)
+	case !in.writing(d) && in.isPausing(d):
+		return isFalse(kind, ReasonPausing, "wave %s begins at %s, after the pause of spec.rollout.pause", d.Rollout.Wave,
+			in.pauseEndOf(d).UTC().Format(time.RFC3339))
 	}
 	text := fmt.Sprintf("wave %s", d.Rollout.Wave)
 	if len(d.Rollout.WaitingFor) > 0 {
@@ -139,14 +191,40 @@ func (in *Input) progressing(d *Decision) Condition {
 	return isTrue(kind, ReasonRollingOut, "%s; %d Nodes are to be written", text, pending)
 }
 
+// unreleased returns the names of the Nodes whose record names the group, those included that are paused.
+func (in *Input) unreleased() (names []string) {
+	for i := range in.Nodes {
+		if !in.Nodes[i].Owned.Empty() {
+			names = append(names, in.Nodes[i].Name)
+		}
+	}
+	for i := range in.Released {
+		names = append(names, in.Released[i].Name)
+	}
+	return names
+}
+
+// isPausing reports whether the next wave waits for the end of the pause.
+func (in *Input) isPausing(d *Decision) bool { return in.pauseEndOf(d).After(in.Now) }
+
+func (in *Input) pauseEndOf(d *Decision) time.Time {
+	settings := in.settings()
+	return in.pauseEnd(d.Rollout, &settings)
+}
+
 // replacing returns the condition Progressing when all Nodes carry what is declared.
 func (in *Input) replacing(d *Decision) Condition {
 	const kind = v1alpha1.ConditionProgressing
 	switch {
+	case len(in.Released) > 0 && !in.isDryRun():
+		return isTrue(kind, ReasonReleasing, "%d Nodes that have left the group are still to be released: %s", len(in.Released), Names(in.unreleased()))
 	case !d.Replacement.Replacing:
 		return isFalse(kind, ReasonComplete, "all Nodes carry what is declared or cannot")
 	case in.Group.Spec.DryRun:
 		return isFalse(kind, ReasonDryRun, "spec.dryRun is set; without it Machines would be replaced: %s", d.Replacement.Progress)
+	}
+	if d.Replacement.Stopped() {
+		return isFalse(kind, ReasonStopped, "%s", d.Replacement.Progress)
 	}
 	return isTrue(kind, ReasonReplacing, "%s", d.Replacement.Progress)
 }
@@ -157,8 +235,8 @@ func (in *Input) blocked(d *Decision) Condition {
 	if d.Rollout.Stopped != "" {
 		return isTrue(kind, cmp.Or(d.Rollout.StopReason, ReasonNodesNotReady), "%s", d.Rollout.Stopped)
 	}
-	if d.Unconfirmed != "" {
-		return isTrue(kind, ReasonNeedsConfirm, "%s", d.Unconfirmed)
+	if text := cmp.Or(d.Unconfirmed, d.UnconfirmedReleases); text != "" {
+		return isTrue(kind, ReasonNeedsConfirm, "%s", text)
 	}
 	if d.Replacement.Stopped() {
 		return isTrue(kind, d.Replacement.Reason, "%s", d.Replacement.Message)

@@ -9,17 +9,28 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
-// Since returns when the roll-out began or was resumed; zero before it has begun.
+// Since returns when the roll-out of the declaration began or was resumed; zero before it has begun and after it has ended.
 func (in *Input) Since() time.Time {
 	status := in.Group.Status.Rollout
-	if status == nil || status.Revision != in.Declaration.Revision || status.StartTime == nil {
+	if status == nil || status.Revision != in.Declaration.Revision || status.StartTime == nil || status.EndTime != nil {
 		return time.Time{}
+	}
+	if in.wasSuspended() {
+		return in.Now
 	}
 	if status.ResumeTime != nil && status.ResumeTime.After(status.StartTime.Time) {
 		return status.ResumeTime.Time
 	}
 	return status.StartTime.Time
 }
+
+// wasSuspended reports whether the group was suspended until now.
+func (in *Input) wasSuspended() bool {
+	return in.Group.Status.Phase == v1alpha1.PhaseSuspended && !in.isSuspended()
+}
+
+// goesOn is how a roll-out continues that has stopped.
+const goesOn = "it continues when spec.metadata changes, or when a user resumes it with the annotation " + v1alpha1.AnnotationResume
 
 // stopOrResume stops a roll-out, or resumes one that a user wants to go on.
 func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout) {
@@ -66,12 +77,17 @@ func (in *Input) tooManyNotReady(limit *intstr.IntOrString) string {
 			found = append(found, in.Nodes[i].Name)
 		}
 	}
-	allowed := max(1, Resolve(limit, intstr.FromString("10%"), len(in.Nodes)))
+	allowed := in.resolveNotReady(limit)
 	if len(found) < allowed {
 		return ""
 	}
-	return fmt.Sprintf("%d Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady stops it at %d: %s",
-		len(found), allowed, Names(found))
+	return fmt.Sprintf("%d Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady stops it at %d: %s; %s",
+		len(found), allowed, Names(found), goesOn)
+}
+
+// resolveNotReady returns how many Nodes that become NotReady stop a roll-out.
+func (in *Input) resolveNotReady(limit *intstr.IntOrString) int {
+	return max(1, Resolve(limit, intstr.FromString("10%"), len(in.Nodes)))
 }
 
 // tooManyPending says which Pods stop the roll-out; empty for none.
@@ -80,5 +96,5 @@ func (in *Input) tooManyPending(limit *int32) string {
 		return ""
 	}
 	return fmt.Sprintf("%d Pods that fit the Nodes have been unschedulable for two minutes since the roll-out began, and "+
-		"spec.rollout.stopWhen.pendingPods stops it at %d: %s", len(in.PendingPods), *limit, Names(in.PendingPods))
+		"spec.rollout.stopWhen.pendingPods stops it at %d: %s; %s", len(in.PendingPods), *limit, Names(in.PendingPods), goesOn)
 }

@@ -1,10 +1,302 @@
 package plan
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/bounded"
+)
 
 // Waves returns the Nodes of the group as a roll-out reaches them: wave after wave, and in each the Nodes in their order.
 func (in *Input) Waves() [][]Node {
 	slices.SortFunc(in.Nodes, compareNodes)
 	settings := in.settings()
-	return in.waves(&settings)
+	early, late := in.split(in.rollout())
+	waves := in.waves(early, &settings)
+	switch {
+	case len(late) == 0:
+	case len(waves) == 0:
+		waves = [][]Node{late}
+	default:
+		waves[0] = slices.Concat(waves[0], late)
+	}
+	return waves
+}
+
+// split returns the Nodes that were there when the roll-out began, and those that have been created since. The latter have no wave: they are written
+// at once, and no wave waits for them, since they are NotReady at first.
+func (in *Input) split(rollout *v1alpha1.RolloutStatus) (early, late []Node) {
+	for i := range in.Nodes {
+		if in.Nodes[i].Created.After(rollout.StartTime.Time) {
+			late = append(late, in.Nodes[i])
+		} else {
+			early = append(early, in.Nodes[i])
+		}
+	}
+	return early, late
+}
+
+// decideWaves decides which Nodes the roll-out has reached.
+func (in *Input) decideWaves(d *Decision) {
+	settings, rollout := in.settings(), in.rollout()
+	d.Rollout = rollout
+	early, late := in.split(rollout)
+	waves := in.waves(early, &settings)
+	in.passes = in.passesStuck(&settings)
+	switch {
+	case rollout.EndTime != nil:
+		in.decideAfterEnd(d, &settings)
+	case in.isSuspended():
+		previous, _ := position(rollout, rollout.Revision)
+		d.setWave(max(1, previous), len(waves))
+	default:
+		if in.wasSuspended() {
+			rollout.ResumeTime = timestamp(in.Now)
+		}
+		in.decideRollout(d, &settings, waves, late)
+	}
+}
+
+// decideRollout decides which waves may be written, and which Nodes that have no wave.
+func (in *Input) decideRollout(d *Decision, settings *v1alpha1.Rollout, waves [][]Node, late []Node) {
+	rollout := d.Rollout
+	over := in.wavesOver(waves, settings, d)
+	in.advance(d, waves, over)
+	in.stopOrResume(d, rollout, settings)
+	reached := min(over+1, len(waves))
+	if until := in.pauseEnd(rollout, settings); until.After(in.Now) && over < len(waves) {
+		d.wake(until)
+		// An earlier wave that has got another Node does not wait.
+		reached = min(reached, d.Wave-1)
+	}
+	if rollout.Stopped != "" || d.Unconfirmed != "" {
+		return
+	}
+	d.admit(late)
+	for _, wave := range waves[:reached] {
+		d.admit(wave)
+	}
+	switch {
+	case over < len(waves):
+		rollout.WaitingFor = waitingFor(waves[over], in, settings)
+	case len(waves) > 0 && in.Group.DeletionTimestamp == nil:
+		// A group without Nodes has not rolled out anything yet.
+		rollout.EndTime = timestamp(in.Now)
+	}
+}
+
+// advance decides which wave is under way. That is not an earlier one than before, even if Nodes of earlier waves are to be written again or have
+// become NotReady: otherwise each of them would have the next wave pause anew.
+func (in *Input) advance(d *Decision, waves [][]Node, over int) {
+	next := over + 1
+	previous, of := position(in.Group.Status.Rollout, d.Rollout.Revision)
+	reached := next
+	// After a change of the spec the waves may have another size.
+	if changed := in.Group.Status.ObservedGeneration != in.Group.Generation; previous > 0 && (!changed || of == len(waves)) {
+		reached = reachedBefore(previous, of, next, len(waves))
+		if next == previous && of > len(waves) && over < len(waves) && !in.waitedFor(waves[over]) {
+			reached--
+		}
+		if next > reached && over < len(waves) {
+			d.Rollout.WaveEndTime = timestamp(in.Now)
+		}
+	}
+	d.setWave(max(reached, next), len(waves))
+	if over == len(waves) {
+		d.Wave = next
+	}
+}
+
+// reachedBefore returns which of the waves was under way before, of which there were another number: Nodes have gone, or have come from elsewhere.
+// next is the first wave that is not over.
+func reachedBefore(previous, of, next, waves int) int {
+	switch more := waves - of; {
+	case more < 0:
+		// They have gone from the waves that are over, unless these are as many as before.
+		return min(previous, max(next, previous+more))
+	case next < previous:
+		// They have come to the waves that were over.
+		return previous + more
+	}
+	return previous
+}
+
+// waitedFor reports whether a wave is the one that the roll-out has waited for: it names some of the Nodes.
+func (in *Input) waitedFor(wave []Node) bool {
+	return slices.ContainsFunc(wave, func(n Node) bool { return slices.Contains(in.Group.Status.Rollout.WaitingFor, n.Name) })
+}
+
+// setWave records which wave is under way, and how many there are.
+func (d *Decision) setWave(wave, waves int) {
+	d.Wave, d.Waves = min(wave, waves), waves
+	d.Rollout.Wave = fmt.Sprintf("%d/%d", d.Wave, waves)
+}
+
+// decideAfterEnd decides which Nodes are written after the roll-out has ended: those that join, or carry again what they did not. As many as a wave
+// has are written at once; nothing else is waited for.
+func (in *Input) decideAfterEnd(d *Decision, settings *v1alpha1.Rollout) {
+	waves := in.waves(in.Nodes, settings)
+	over := slices.IndexFunc(waves, func(wave []Node) bool {
+		return slices.ContainsFunc(wave, func(n Node) bool { return n.toWrite() && !n.isFailing() })
+	})
+	if over < 0 {
+		over = len(waves)
+	}
+	d.Waves, d.Wave = len(waves), over+1
+	if in.isSuspended() || d.Unconfirmed != "" {
+		return
+	}
+	for _, wave := range waves[:min(d.Wave, len(waves))] {
+		d.admit(wave)
+	}
+}
+
+func (d *Decision) admit(nodes []Node) {
+	for i := range nodes {
+		d.Admitted.Insert(nodes[i].Name)
+	}
+}
+
+// isSuspended reports whether no Node is written; one that is being released is.
+func (in *Input) isSuspended() bool {
+	return in.Group.Spec.Suspend && in.Group.DeletionTimestamp == nil
+}
+
+// waves returns the Nodes of each wave, in the order of the waves. A group that is being deleted and removes nothing from its Nodes has a single one.
+func (in *Input) waves(nodes []Node, settings *v1alpha1.Rollout) [][]Node {
+	size := max(1, Resolve(settings.MaxInFlight, intstr.FromString("100%"), len(nodes)))
+	first := size
+	switch {
+	case in.Group.DeletionTimestamp != nil && !in.removes():
+		// Only records are dropped.
+		size, first = max(1, len(nodes)), max(1, len(nodes))
+	case settings.FirstWave != nil:
+		first = min(size, int(*settings.FirstWave))
+	}
+	rest := nodes
+	var waves [][]Node
+	for length := first; len(rest) > 0; length = size {
+		length = min(length, len(rest))
+		waves, rest = append(waves, rest[:length]), rest[length:]
+	}
+	return waves
+}
+
+// removes reports whether Nodes that leave the group lose what it has declared.
+func (in *Input) removes() bool {
+	metadata := in.Group.Spec.Metadata
+	return metadata != nil && metadata.OnRelease == v1alpha1.ReleaseRemove
+}
+
+// rollout returns where the roll-out is: at its beginning if the declaration is another one.
+func (in *Input) rollout() *v1alpha1.RolloutStatus {
+	before := in.Group.Status.Rollout
+	if before == nil || before.Revision != in.Declaration.Revision || before.StartTime == nil {
+		return &v1alpha1.RolloutStatus{Revision: in.Declaration.Revision, StartTime: timestamp(in.Now)}
+	}
+	current := before.DeepCopy()
+	current.WaitingFor = nil
+	return current
+}
+
+// position returns the number of the wave that a status says is under way, and how many there are; 0 for none of this revision.
+func position(status *v1alpha1.RolloutStatus, revision string) (wave, of int) {
+	if status == nil || status.Revision != revision {
+		return 0, 0
+	}
+	if _, err := fmt.Sscanf(status.Wave, "%d/%d", &wave, &of); err != nil {
+		return 0, 0
+	}
+	return wave, of
+}
+
+// wavesOver returns how many waves are over, from the first one on: all their Nodes are as declared, and have been Ready for long enough.
+func (in *Input) wavesOver(waves [][]Node, settings *v1alpha1.Rollout, d *Decision) int {
+	for i, wave := range waves {
+		for n := range wave {
+			over, at := in.nodeOver(&wave[n], settings)
+			if !over {
+				if !at.IsZero() {
+					d.wake(at)
+				}
+				return i
+			}
+		}
+	}
+	return len(waves)
+}
+
+// nodeOver reports whether a wave need not wait for a Node any longer. at is when that changes without an event; zero for unknown. A Node that was
+// not Ready before the roll-out began does not keep the others from going on.
+func (in *Input) nodeOver(node *Node, settings *v1alpha1.Rollout) (over bool, at time.Time) {
+	if stuck := node.isStuck(); stuck && !in.passes || !stuck && node.toWrite() {
+		return false, time.Time{}
+	}
+	if node.Ready {
+		// The kubelet writes it, by its own clock.
+		if !bounded.IsPossible(node.ReadyChange, in.Now) {
+			return true, time.Time{}
+		}
+		at = node.ReadyChange.Add(time.Duration(settings.MinReadySeconds) * time.Second)
+		return !at.After(in.Now), at
+	}
+	return !in.becameNotReady(node), time.Time{}
+}
+
+// passesStuck reports whether the roll-out goes on past the Nodes that are stuck: as long as there are no more of them than may become NotReady.
+func (in *Input) passesStuck(settings *v1alpha1.Rollout) bool {
+	stuck := 0
+	for i := range in.Nodes {
+		if in.Nodes[i].isStuck() {
+			stuck++
+		}
+	}
+	conditions := settings.StopWhen
+	if conditions == nil {
+		conditions = &v1alpha1.StopConditions{}
+	}
+	return stuck <= in.resolveNotReady(conditions.NotReady)
+}
+
+// becameNotReady reports whether a Node has become NotReady since the roll-out began, or was resumed, and not on purpose. One that was created since
+// then is NotReady at first.
+func (in *Input) becameNotReady(node *Node) bool {
+	since := in.Since()
+	switch {
+	case node.Ready, node.Leaving, node.Joining, since.IsZero():
+		return false
+	case node.Created.After(since), !node.ReadyChange.After(since):
+		return false
+	}
+	return !in.isDisrupted(node)
+}
+
+// isDisrupted reports whether Drover disrupts a Node, for anything but the roll-out.
+func (in *Input) isDisrupted(node *Node) bool {
+	return slices.ContainsFunc(in.Group.Status.Reservations, func(r v1alpha1.Reservation) bool {
+		return r.Node == node.Name && r.Capability != v1alpha1.CapabilityMetadata
+	})
+}
+
+// pauseEnd returns when the next wave may begin.
+func (in *Input) pauseEnd(rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout) time.Time {
+	if settings.Pause == nil || rollout.WaveEndTime == nil {
+		return time.Time{}
+	}
+	return rollout.WaveEndTime.Add(settings.Pause.Duration)
+}
+
+// waitingFor names Nodes that a wave waits for.
+func waitingFor(wave []Node, in *Input, settings *v1alpha1.Rollout) []string {
+	var names []string
+	for i := range wave {
+		if over, _ := in.nodeOver(&wave[i], settings); !over && len(names) < maxNamed {
+			names = append(names, wave[i].Name)
+		}
+	}
+	return names
 }

@@ -11,10 +11,26 @@ import (
 
 // WindowOf returns whether disruptions of a group may begin at a time. A window that cannot be read is closed.
 func WindowOf(group *v1alpha1.NodeGroup, now time.Time) disruptionplan.Window {
-	spec := group.Spec.Disruption
 	if !hasWindows(group) {
 		return disruptionplan.Window{}
 	}
+	state, err := decideWindow(group.Spec.Disruption, now)
+	if err != nil {
+		return disruptionplan.Window{Closed: true, Reason: disruptionplan.ReasonWindowClosed, Message: err.Error()}
+	}
+	return describeWindow(&state)
+}
+
+// invalidWindow returns why a window or a freeze of a group cannot be read; nil if all can.
+func (in *Input) invalidWindow() error {
+	if !hasWindows(in.Group) {
+		return nil
+	}
+	_, err := decideWindow(in.Group.Spec.Disruption, in.Now)
+	return err
+}
+
+func decideWindow(spec *v1alpha1.Disruption, now time.Time) (schedule.State, error) {
 	windows, freezes := make([]schedule.Window, len(spec.Windows)), make([]schedule.Freeze, len(spec.Freezes))
 	for i := range spec.Windows {
 		w := &spec.Windows[i]
@@ -29,9 +45,9 @@ func WindowOf(group *v1alpha1.NodeGroup, now time.Time) disruptionplan.Window {
 	}
 	state, err := schedule.Decide(windows, freezes, now)
 	if err != nil {
-		return disruptionplan.Window{Closed: true, Reason: disruptionplan.ReasonWindowClosed, Message: fmt.Sprintf("spec.disruption: %v", err)}
+		return state, fmt.Errorf("spec.disruption: %w", err)
 	}
-	return describeWindow(&state)
+	return state, nil
 }
 
 // hasWindows reports whether disruptions of a group may not begin at any time.

@@ -73,10 +73,13 @@ type groupState struct {
 	// denied are the Machines that the API server does not let Drover delete, and when the next attempt is due.
 	denied  map[types.UID]time.Time
 	history historyState
+	// reconciled is when the group was last reconciled, and interval how long it is left alone after that.
+	reconciled time.Time
+	interval   time.Duration
 }
 
 func newGroupState() *groupState {
-	return &groupState{denied: map[types.UID]time.Time{}, history: historyState{generations: map[types.UID]int64{}}}
+	return &groupState{denied: map[types.UID]time.Time{}, history: historyState{kept: map[types.UID]keptTemplate{}}}
 }
 
 // NewReconciler returns a Reconciler. version returns the newest resourceVersion that the cache of Machines has seen; nil where that is not known.
@@ -128,6 +131,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if key.Namespace != "" {
 		return r.reconcileSet(ctx, key)
 	}
+	begun := r.Clock.Now()
+	if wait := r.wait(key, begun); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
 	observed, err := r.observe(ctx, key.Name)
 	switch {
 	case err != nil:
@@ -138,16 +145,40 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case observed.pending:
 		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	}
-	rc := &reconciliation{
-		Reconciler: r, observation: observed, key: key, state: r.states.Get(key, observed.group.UID), now: r.Clock.Now(),
-	}
+	rc := &reconciliation{Reconciler: r, observation: observed, key: key, state: r.states.Get(key, observed.group.UID), now: r.Clock.Now()}
 	in, err := rc.input(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	decision := plan.Decide(in)
 	requeue, err := rc.apply(ctx, &decision)
-	return r.conflicts.Result(key, requeue, err)
+	rc.state.reconciled, rc.state.interval = begun, min(share*r.Clock.Since(begun), maxInterval)
+	result, err := r.conflicts.Result(key, requeue, err)
+	if err != nil {
+		// The next attempt is when the queue says: a result without an error would end its back-off.
+		rc.state.interval = 0
+	}
+	return result, err
+}
+
+// share is the part of the time that a group is reconciled at most, and maxInterval the longest time between two beginnings: to read a group of
+// thousands of Machines takes long, and their events come ten times a second.
+const (
+	share       = 5
+	maxInterval = 2 * time.Second
+)
+
+// wait returns how long a group is left alone still.
+func (r *Reconciler) wait(key types.NamespacedName, now time.Time) time.Duration {
+	state := r.states.Peek(key)
+	if state == nil {
+		return 0
+	}
+	wait := state.interval - now.Sub(state.reconciled)
+	if wait > state.interval {
+		return 0 // the clock was set back
+	}
+	return wait
 }
 
 // reconcileSet removes the marks from the Machines of a MachineSet that belongs to no group any more. The MachineSet deletes those that are then too

@@ -2,6 +2,8 @@ package replacement
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,11 +21,19 @@ const defaultRevisions = 5
 // historyState is what is known of the histories of MachineSets. It is lost with the process; then they are read again, and are written only if they
 // lack something.
 type historyState struct {
-	// generations are those whose templates are kept already.
-	generations map[types.UID]int64
+	// kept is what has been kept already of each MachineSet.
+	kept map[types.UID]keptTemplate
+	// pruned reports that there are no revisions of MachineSets that are gone.
+	pruned bool
 	// retry is when to try again after a failure, and problem what the last event has reported.
 	retry   time.Time
 	problem string
+}
+
+// keptTemplate is a template that is kept, and how many earlier ones are beside it.
+type keptTemplate struct {
+	generation int64
+	limit      int
 }
 
 // keepTemplates keeps the templates of the MachineSets for kubectl drover rollout undo, before Machines are replaced. A failure does not hold up the
@@ -37,26 +47,63 @@ func (rc *reconciliation) keepTemplates(ctx context.Context, requeue *controller
 		requeue.In(state.retry.Sub(rc.now))
 		return
 	}
+	limit := defaultRevisions
+	if spec.RevisionHistoryLimit != nil {
+		limit = int(*spec.RevisionHistoryLimit)
+	}
 	for i := range rc.sets {
-		if set := &rc.sets[i]; state.generations[set.UID] != set.Generation {
-			rc.keepTemplateOf(ctx, set, requeue)
+		set := &rc.sets[i]
+		if want := (keptTemplate{set.Generation, limit}); state.kept[set.UID] != want {
+			rc.keepTemplateOf(ctx, set, want, requeue)
 		}
 	}
+	rc.pruneHistory(ctx, requeue)
+}
+
+// pruneHistory deletes the revisions of MachineSets that are gone: after a start, and when a MachineSet has gone. Without any MachineSet it deletes
+// none, since Drover may not watch their namespace any more.
+func (rc *reconciliation) pruneHistory(ctx context.Context, requeue *controller.Requeue) {
+	state := &rc.state.history
+	for uid := range state.kept {
+		if _, exists := rc.existing[uid]; !exists {
+			delete(state.kept, uid)
+			state.pruned = false
+		}
+	}
+	if state.pruned || len(rc.existing) == 0 || state.retry.After(rc.now) {
+		return
+	}
+	err := rc.History.Prune(ctx, rc.group.NodeGroup, rc.group.Spec.Nodes.MachineSets.Namespace, slices.Collect(maps.Values(rc.existing)))
+	if state.pruned = err == nil; state.pruned {
+		return
+	}
+	log.FromContext(ctx).Info("cannot delete revisions of MachineSets that are gone yet; trying again", "error", err.Error())
+	state.retry = rc.now.Add(retryAfter(err))
+	requeue.In(state.retry.Sub(rc.now))
+}
+
+// retryAfter returns how long after an error the history is written again.
+func retryAfter(err error) time.Duration {
+	switch status.Classify(err) {
+	case status.Denied, status.Gone:
+		return controller.RetryDenied
+	}
+	return controller.CatchUp
 }
 
 // keepTemplateOf keeps the template of one MachineSet.
-func (rc *reconciliation) keepTemplateOf(ctx context.Context, set *machineSet, requeue *controller.Requeue) {
+func (rc *reconciliation) keepTemplateOf(ctx context.Context, set *machineSet, want keptTemplate, requeue *controller.Requeue) {
 	state := &rc.state.history
-	problem, err := rc.keepRevision(ctx, set)
+	problem, err := rc.keepRevision(ctx, set, want.limit)
 	switch status.Classify(err) {
 	case status.OK:
-		state.generations[set.UID] = set.Generation
+		state.kept[set.UID] = want
 	case status.Denied, status.Gone:
 		// Without Drover's namespace it is Gone.
-		problem, state.retry = err.Error(), rc.now.Add(controller.RetryDenied)
+		problem, state.retry = err.Error(), rc.now.Add(retryAfter(err))
 	default:
 		log.FromContext(ctx).Info("cannot keep a template yet; trying again", "machineset", set.Name, "error", err.Error())
-		state.retry = rc.now.Add(controller.CatchUp)
+		state.retry = rc.now.Add(retryAfter(err))
 	}
 	if err != nil {
 		requeue.In(state.retry.Sub(rc.now))
@@ -69,14 +116,10 @@ func (rc *reconciliation) keepTemplateOf(ctx context.Context, set *machineSet, r
 }
 
 // keepRevision makes the template of a MachineSet the last one of its history.
-func (rc *reconciliation) keepRevision(ctx context.Context, set *machineSet) (notKept string, err error) {
+func (rc *reconciliation) keepRevision(ctx context.Context, set *machineSet, limit int) (notKept string, err error) {
 	data, err := history.MachineSetData(set.MachineSet)
 	if err != nil {
 		return "", err
-	}
-	limit := defaultRevisions
-	if rc.group.Spec.RevisionHistoryLimit != nil {
-		limit = int(*rc.group.Spec.RevisionHistoryLimit)
 	}
 	subject := history.OfMachineSet(rc.group.NodeGroup, set.Namespace, set.Name)
 	return rc.History.Keep(ctx, subject, data, set.Annotations[history.AnnotationCause], limit)

@@ -30,6 +30,8 @@ type observation struct {
 	group  *members.Group
 	groups []*members.Group
 	sets   []machineSet
+	// existing are the names of all MachineSets in the namespace of the group's, by UID.
+	existing map[types.UID]string
 	// machines are those of all MachineSets, by UID.
 	machines map[types.UID]*machine
 	// pending reports that the cache does not show one of Drover's own writes.
@@ -53,7 +55,7 @@ type machine struct {
 
 // observe reads a group and the Machines of its MachineSets; nil when the group is gone or has none.
 func (r *Reconciler) observe(ctx context.Context, name string) (*observation, error) {
-	observed := &observation{machines: map[types.UID]*machine{}}
+	observed := &observation{machines: map[types.UID]*machine{}, existing: map[types.UID]string{}}
 	var err error
 	if observed.groups, err = r.Finder.Groups(ctx); err != nil {
 		return nil, err
@@ -71,6 +73,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observation, er
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
 	}
 	for i := range sets.Items {
+		observed.existing[sets.Items[i].UID] = sets.Items[i].Name
 		if members.OfSet(observed.groups, &sets.Items[i]) != observed.group || sets.Items[i].DeletionTimestamp != nil {
 			continue
 		}
@@ -193,7 +196,7 @@ func (rc *reconciliation) planSet(set *machineSet, outdated *bool) plan.Set {
 			Marked: machineapi.IsMarked(m.Machine), Failed: machineapi.HasFailed(m.Machine), Skipped: rc.skips(m), Denied: rc.isDenied(m.UID),
 		}
 		if m.node != nil {
-			next.Zone = m.node.Labels[corev1.LabelTopologyZone]
+			next.HasNode, next.Zone = true, m.node.Labels[corev1.LabelTopologyZone]
 			next.Ready, next.ReadyChange = readiness(m.node)
 		}
 		*outdated = *outdated || next.Outdated

@@ -155,19 +155,28 @@ func (r *Reconciler) enqueueNode(ctx context.Context, queue watch.Queue, node *c
 
 // setToRequest returns the request for the group of a MachineSet, or for a MachineSet that has none.
 func (r *Reconciler) setToRequest(ctx context.Context, set *machinev1beta1.MachineSet) []reconcile.Request {
-	groups, err := r.Finder.Groups(ctx)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot find the NodeGroup of a MachineSet", "machineset", set.Name)
+	group, err := r.groupOf(ctx, set)
+	switch {
+	case err != nil:
 		return nil
-	}
-	if group := members.OfSet(groups, set); group != nil {
+	case group != nil:
 		return []reconcile.Request{watch.RequestFor(group)}
 	}
 	return []reconcile.Request{watch.RequestFor(set)}
 }
 
-// machineToRequests returns the request for the MachineSet of a Machine.
-func (r *Reconciler) machineToRequests(ctx context.Context, machine *machinev1beta1.Machine) []reconcile.Request {
+// groupOf returns the group of a MachineSet; nil for none. An error is in the log.
+func (r *Reconciler) groupOf(ctx context.Context, set *machinev1beta1.MachineSet) (*members.Group, error) {
+	groups, err := r.Finder.Groups(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the NodeGroup of a MachineSet", "machineset", set.Name)
+		return nil, err
+	}
+	return members.OfSet(groups, set), nil
+}
+
+// setOf returns the MachineSet of a Machine; nil for none.
+func (r *Reconciler) setOf(ctx context.Context, machine *machinev1beta1.Machine) *machinev1beta1.MachineSet {
 	owner := metav1.GetControllerOfNoCopy(machine)
 	if owner == nil || owner.Kind != "MachineSet" {
 		return nil
@@ -177,10 +186,24 @@ func (r *Reconciler) machineToRequests(ctx context.Context, machine *machinev1be
 		// Without the MachineSet there is nothing to replace.
 		return nil
 	}
+	return set
+}
+
+// machineToRequests returns the request for the group of a Machine. Where the MachineSet has none, only a Machine with a mark concerns Drover: most
+// clusters have MachineSets of thousands of Machines, and no group.
+func (r *Reconciler) machineToRequests(ctx context.Context, machine *machinev1beta1.Machine) []reconcile.Request {
+	set := r.setOf(ctx, machine)
+	if set == nil {
+		return nil
+	}
+	group, err := r.groupOf(ctx, set)
+	if _, marked := machine.Annotations[machineapi.ReplacingAnnotation]; err != nil || group == nil && !marked {
+		return nil
+	}
 	return r.setToRequest(ctx, set)
 }
 
-// nodeToRequests returns the requests for the MachineSets whose Machines name a Node.
+// nodeToRequests returns the requests for the groups that replace the Machines that name a Node.
 func (r *Reconciler) nodeToRequests(ctx context.Context, node string) (requests []reconcile.Request) {
 	machines, err := lookup.MachinesOfNode(ctx, r.Cache, node)
 	if err != nil {
@@ -188,7 +211,13 @@ func (r *Reconciler) nodeToRequests(ctx context.Context, node string) (requests 
 		return nil
 	}
 	for i := range machines {
-		requests = append(requests, r.machineToRequests(ctx, &machines[i])...)
+		set := r.setOf(ctx, &machines[i])
+		if set == nil {
+			continue
+		}
+		if group, err := r.groupOf(ctx, set); err == nil && group != nil && replaces(group.NodeGroup) {
+			requests = append(requests, watch.RequestFor(group))
+		}
 	}
 	return requests
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/bounded"
 )
 
@@ -15,7 +16,7 @@ func (d *decider) isAvailable(m *Machine) bool {
 	if !m.Ready || !m.Synced {
 		return false
 	}
-	at := m.ReadyChange.Add(bounded.Seconds(d.settings.MinReadySeconds))
+	at := d.readyChange(m).Add(bounded.Seconds(d.settings.MinReadySeconds))
 	if at.After(d.Now) {
 		d.wake(at)
 		return false
@@ -23,7 +24,17 @@ func (d *decider) isAvailable(m *Machine) bool {
 	return true
 }
 
-// isStopped reports whether no further Machine is replaced, because a new one has failed or is late.
+// readyChange returns when the Node of a Machine became Ready or NotReady, the zero time if the kubelet's clock is wrong: it must not hold the others
+// until the time that it says.
+func (d *decider) readyChange(m *Machine) time.Time {
+	if !bounded.IsPossible(m.ReadyChange, d.Now) {
+		return time.Time{}
+	}
+	return m.ReadyChange
+}
+
+// isStopped reports whether no further Machine is replaced, because one of the current template has failed or is late: also one that has worked
+// before, and whose Node has not been Ready for the deadline.
 func (d *decider) isStopped() bool {
 	for _, set := range d.sets {
 		for i := range set.Machines {
@@ -42,15 +53,15 @@ func (d *decider) isStopped() bool {
 
 // failure returns why a new Machine stops the replacement; empty if it does not.
 func (d *decider) failure(set *tally, m *Machine) string {
-	const goesOn = "the replacement goes on when the template changes, or a user resumes it"
 	if m.Failed {
-		return fmt.Sprintf("Machine %s, which MachineSet %s created from its current template, has failed; %s", m.Name, set.Name, goesOn)
+		return fmt.Sprintf("Machine %s, which MachineSet %s created from its current template, has failed; the replacement goes on when the template "+
+			"changes, or when a user resumes it with the annotation %s, which replaces the Machine", m.Name, set.Name, v1alpha1.AnnotationResume)
 	}
 	if m.Ready && m.Synced {
 		return ""
 	}
 	since := m.Created
-	for _, later := range []time.Time{m.ReadyChange, d.resumed} {
+	for _, later := range []time.Time{d.readyChange(m), d.resumed} {
 		if later.After(since) {
 			since = later
 		}
@@ -67,5 +78,7 @@ func (d *decider) failure(set *tally, m *Machine) string {
 	if m.Ready {
 		what = "has a Node without its metadata"
 	}
-	return fmt.Sprintf("Machine %s, which MachineSet %s created from its current template, %s after %s; %s", m.Name, set.Name, what, deadline, goesOn)
+	return fmt.Sprintf("Machine %s, which MachineSet %s created from its current template, %s after %s; the replacement goes on when it is available "+
+		"or deleted, when the template changes, or when a user gives it more time with the annotation %s", m.Name, set.Name, what, deadline,
+		v1alpha1.AnnotationResume)
 }

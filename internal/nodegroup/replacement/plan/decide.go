@@ -52,11 +52,11 @@ type Machine struct {
 	Skipped bool
 	// Denied reports that the API server has lately refused to have it deleted.
 	Denied bool
-	// Ready reports whether its Node is Ready, since ReadyChange. Synced reports that the Node carries its metadata.
-	Ready, Synced bool
-	ReadyChange   time.Time
+	// HasNode reports whether it has a Node. Ready reports whether that is Ready, since ReadyChange. Synced reports that the Node carries its metadata.
+	HasNode, Ready, Synced bool
+	ReadyChange            time.Time
 
-	// retried reports that it was created from the current template, and failed before a user resumed the replacement.
+	// retried reports that it was created from the current template before a user last resumed the replacement, and has failed.
 	retried bool
 }
 

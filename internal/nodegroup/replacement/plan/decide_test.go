@@ -137,6 +137,10 @@ func TestDecide_Surge(t *testing.T) {
 		"the new one boots": {
 			[]Set{newSet(2, newOld("a", replacing), newOld("b"), newNew("n", booting))}, nil, "wake in 29m0s",
 		},
+		"the new one has been Ready since a time that lies ahead": {
+			[]Set{newSet(2, newOld("a", replacing), newOld("b"), newNew("n", aged(-24*time.Hour)))},
+			settings("1", "1", func(r *v1alpha1.Replacement) { r.MinReadySeconds = 90 }), "mark b, replace a",
+		},
 		"the new one is available": {
 			[]Set{newSet(2, newOld("a", replacing), newOld("b"), newNew("n"))}, nil, "mark b, replace a",
 		},
@@ -270,10 +274,16 @@ func TestDecide_NewMachineFails(t *testing.T) {
 			surge(booting), settings("1", "1", func(r *v1alpha1.Replacement) { r.ProgressDeadline = &metav1.Duration{Duration: time.Minute} }),
 			ReasonNewMachineFailed,
 		},
-		"failed, and a user skips it":   {surge(booting, failed, skipped), nil, "mark b, replace a"},
-		"failed, and resumed before":    {surge(booting, failed), resumed(time.Hour), ReasonNewMachineFailed},
-		"failed, and resumed: it goes":  {surge(booting, failed), resumed(0), "replace n"},
-		"failed, and resumed later":     {surge(booting, failed), resumed(-time.Hour), ReasonNewMachineFailed + ", wake in 1h0m0s"},
+		"NotReady since a time that lies ahead": {
+			surge(notReady, func(m *Machine) { m.ReadyChange = now.Add(24 * time.Hour) }), nil, ReasonNewMachineFailed,
+		},
+		"failed, and a user skips it":  {surge(booting, failed, skipped), nil, "mark b, replace a"},
+		"failed, and resumed before":   {surge(booting, failed), resumed(time.Hour), ReasonNewMachineFailed},
+		"failed, and resumed: it goes": {surge(booting, failed), resumed(0), "replace n"},
+		"failed, and resumed later":    {surge(booting, failed), resumed(-time.Hour), ReasonNewMachineFailed + ", wake in 1h0m0s"},
+		"has served, and fails long after a user resumed": {
+			[]Set{newSet(1, newNew("a"), newNew("n", failed, func(m *Machine) { m.HasNode = true }))}, resumed(0), "",
+		},
 		"late, and resumed: it may try": {surge(booting, aged(time.Hour)), resumed(10 * time.Minute), "wake in 20m0s"},
 		"the template has changed: the failed one goes first": {
 			[]Set{newSet(2, newOld("a", replacing), newOld("b"), newOld("n", failed))}, nil, "replace n",

@@ -23,9 +23,11 @@ type tally struct {
 func (d *decider) newTally(set Set) *tally {
 	set.Machines = slices.Clone(set.Machines)
 	t := &tally{Set: set}
+	isReplaced := slices.ContainsFunc(set.Machines, func(m Machine) bool { return m.Outdated })
 	for i := range set.Machines {
 		m := &set.Machines[i]
-		if !m.Outdated && m.Failed && m.Created.Before(d.resumed) {
+		// A user resumes what has stopped then. A Machine that has served since, and fails when nothing is replaced, is for a MachineHealthCheck.
+		if !m.Outdated && m.Failed && m.Created.Before(d.resumed) && (isReplaced || !m.HasNode) {
 			m.Outdated, m.retried = true, true
 		}
 		if m.Deleting {

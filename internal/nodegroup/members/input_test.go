@@ -1,0 +1,65 @@
+package members
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// TestPlanNode_OnPurpose: the roll-out knows which Nodes become NotReady on purpose, and which are not initialized.
+func TestPlanNode_OnPurpose(t *testing.T) {
+	disruption := &v1alpha1.Disruption{UnavailableTaints: []string{"example.com/leaving"}}
+	group := Parse(&v1alpha1.NodeGroup{Spec: v1alpha1.NodeGroupSpec{Disruption: disruption}})
+	tainted := func(key string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}} }
+	}
+	for name, test := range map[string]struct {
+		change           func(*corev1.Node)
+		leaving, joining bool
+	}{
+		"not Ready":         {func(*corev1.Node) {}, false, false},
+		"cordoned":          {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false, false},
+		"being deleted":     {func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{} }, true, false},
+		"Karpenter":         {tainted("karpenter.sh/disrupted"), true, false},
+		"of the group":      {tainted("example.com/leaving"), true, false},
+		"another taint":     {tainted("example.com/gpu"), false, false},
+		"kured restarts it": {func(n *corev1.Node) { n.Annotations = map[string]string{"weave.works/kured-reboot-in-progress": ""} }, true, false},
+		"not initialized":   {tainted("node.cloudprovider.kubernetes.io/uninitialized"), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assignment := &Assignment{Node: &corev1.Node{}}
+			test.change(assignment.Node)
+			got := assignment.planNode(group, metadataplan.GroupDecision{})
+			if got.Leaving != test.leaving || got.Joining != test.joining {
+				t.Errorf("leaving %v, joining %v", got.Leaving, got.Joining)
+			}
+		})
+	}
+}
+
+// TestPlanInput_DeletedNode: a group that is being deleted does not wait for a Node that is being deleted, which is not written any more.
+func TestPlanInput_DeletedNode(t *testing.T) {
+	group := Parse(&v1alpha1.NodeGroup{})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{
+		ownership.AnnotationGroupRecord: `{"labels":["team"],"pool":"g"}`,
+	}}}
+	input := func(of *Group) *plan.Input {
+		return PlanInput(group, []Assignment{{Node: node, Group: of, Recorded: group}}, time.Time{}, func(*Assignment) metadataplan.GroupDecision {
+			return metadataplan.GroupDecision{}
+		})
+	}
+	if in := input(group); len(in.Nodes) != 1 || in.Nodes[0].Owned.Empty() || len(input(nil).Released) != 1 {
+		t.Fatalf("%+v", in)
+	}
+	node.DeletionTimestamp = &metav1.Time{}
+	if in := input(group); len(in.Nodes) != 1 || !in.Nodes[0].Owned.Empty() || len(input(nil).Released) != 0 {
+		t.Errorf("%+v", in)
+	}
+}

@@ -1,0 +1,99 @@
+package members
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/machineapi"
+)
+
+// findMachine sets the Machine of an assignment, of those that name its Node. If several could be the Node's, it is one whose MachineSet the recorded
+// group selects, or else any group, and then the oldest: who can make a Machine name a Node must not take the Node out of its group and its budget.
+func (f *Finder) findMachine(ctx context.Context, groups []*Group, member *Assignment, machines []machinev1beta1.Machine) error {
+	found := candidates(member.Node, machines)
+	member.Shared = len(found) > 1
+	best := -1
+	for _, machine := range found {
+		set, err := f.machineSet(ctx, machine)
+		if err != nil {
+			return err
+		}
+		rank := 0
+		switch {
+		case set == nil:
+		case member.Recorded != nil && member.Recorded.SelectsSet(set):
+			rank = 2
+		case OfSet(groups, set) != nil:
+			rank = 1
+		}
+		if rank > best {
+			member.Machine, member.MachineSet, best = machine, set, rank
+		}
+	}
+	return nil
+}
+
+// candidates returns the Machines that could be a Node's, the oldest first. Those that name the Node's UID go before others, which may mean an
+// earlier Node of the same name, and then those that are not being deleted: a host may register again while its old Machine is still there.
+func candidates(node *corev1.Node, machines []machinev1beta1.Machine) []*machinev1beta1.Machine {
+	found := make([]*machinev1beta1.Machine, len(machines))
+	for i := range machines {
+		found[i] = &machines[i]
+	}
+	for _, isBetter := range []func(*machinev1beta1.Machine) bool{
+		func(m *machinev1beta1.Machine) bool {
+			return m.Status.NodeRef != nil && m.Status.NodeRef.UID == node.UID
+		},
+		func(m *machinev1beta1.Machine) bool { return m.DeletionTimestamp == nil },
+	} {
+		if slices.ContainsFunc(found, isBetter) {
+			found = slices.DeleteFunc(found, func(m *machinev1beta1.Machine) bool { return !isBetter(m) })
+		}
+	}
+	slices.SortFunc(found, func(a, b *machinev1beta1.Machine) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return found
+}
+
+// IsChanged reports whether an update of a Machine may change the group of a Node.
+func IsChanged(before, after *machinev1beta1.Machine) bool {
+	if before.UID != after.UID || machineapi.NodeName(before) != machineapi.NodeName(after) {
+		return true
+	}
+	return machineapi.NodeName(after) != "" && (before.Status.NodeRef.UID != after.Status.NodeRef.UID ||
+		controllerUID(before) != controllerUID(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+}
+
+// controllerUID returns the UID of the controller of a Machine; empty for none.
+func controllerUID(machine *machinev1beta1.Machine) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
+		return owner.UID
+	}
+	return ""
+}
+
+// machineSet returns the MachineSet that controls a Machine; nil for none.
+func (f *Finder) machineSet(ctx context.Context, machine *machinev1beta1.Machine) (*machinev1beta1.MachineSet, error) {
+	owner := metav1.GetControllerOfNoCopy(machine)
+	if owner == nil || owner.Kind != "MachineSet" {
+		return nil, nil
+	}
+	set := &machinev1beta1.MachineSet{}
+	err := f.cache.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, set)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && set.UID != owner.UID:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading MachineSet %s/%s: %w", machine.Namespace, owner.Name, err)
+	}
+	return set, nil
+}

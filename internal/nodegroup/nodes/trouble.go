@@ -1,0 +1,106 @@
+package nodes
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/status"
+)
+
+// failsAfter is how long other writers may make the writes of a Node fail until its group hears of it: a roll-out does not wait for such a Node.
+const failsAfter = 2 * time.Minute
+
+// paused returns a function that reports whether a key is left alone for now because another writer keeps changing it; nil if there is no such key.
+// requeue gets the end of the first pause.
+func (rc *reconciliation) paused(requeue *controller.Requeue) func(kind ownership.Kind, key string) bool {
+	if !rc.contention.Any() {
+		return nil
+	}
+	return func(kind ownership.Kind, key string) bool {
+		until := rc.contention.Until(rc.entry(kind, key), rc.now)
+		if until.IsZero() {
+			return false
+		}
+		requeue.In(until.Sub(rc.now))
+		return true
+	}
+}
+
+// reportContention has the group know which keys of the Node are contended. A contention goes on between its pauses, in which Drover leaves a key
+// alone.
+func (rc *reconciliation) reportContention(requeue *controller.Requeue) {
+	var contended ownership.Section
+	if rc.contention.Any() {
+		for _, kind := range ownership.Kinds {
+			keys := ownership.Keys{}
+			for key := range rc.declared(kind) {
+				over := rc.contention.Over(rc.entry(kind, key), rc.now)
+				if over.IsZero() {
+					continue
+				}
+				keys.Add(key)
+				requeue.In(over.Sub(rc.now))
+			}
+			contended = contended.With(kind, keys)
+		}
+	}
+	rc.Admissions.setTrouble(rc.Node.Name, func(t *Trouble) { t.Contended = contended })
+}
+
+// declared returns the keys of a kind that the group of the Node declares.
+func (rc *reconciliation) declared(kind ownership.Kind) ownership.Keys {
+	if rc.Group == nil {
+		return nil
+	}
+	return ownership.KeysOf(rc.Group.Declaration.Desired[kind])
+}
+
+// notReleased returns why the group that the Node has left does not give it back, although another group has it; empty if nothing keeps it from that.
+func (rc *reconciliation) notReleased() string {
+	left, why := rc.Recorded, ""
+	if rc.Group == nil || left == nil || left == rc.Group || left.DeletionTimestamp != nil || rc.Admissions.Releasing(left.UID).Has(rc.Node.Name) {
+		return ""
+	}
+	blocked := meta.FindStatusCondition(left.Status.Conditions, v1alpha1.ConditionBlocked)
+	switch {
+	case left.Spec.Suspend:
+		why = "it is suspended"
+	case left.Spec.DryRun:
+		why = "it is a dry run"
+	case blocked != nil && blocked.Status == metav1.ConditionTrue:
+		why = blocked.Message
+	default:
+		return ""
+	}
+	return fmt.Sprintf("NodeGroup %s, which it has left, does not release it: %s", left.Name, why)
+}
+
+// reportFailure has the group know that the Node cannot be written: because the API server denies it, because other writers are faster each time, or
+// because another group does not release it.
+func (rc *reconciliation) reportFailure(decision *metadataplan.GroupDecision, applied *outcome) {
+	failing, writes := "", false
+	if decision.Change.Write {
+		failing, writes = rc.notReleased(), rc.mayWrite(decision)
+	}
+	if applied.class == status.Stale && rc.state.failing.IsZero() {
+		rc.state.failing = rc.now
+	}
+	switch {
+	case writes && applied.class == status.Denied:
+		failing = fmt.Sprintf("the API server denies the write: %v", applied.err)
+	case writes && applied.class == status.Stale && rc.now.Sub(rc.state.failing) >= failsAfter:
+		failing = "other writers keep changing the Node while Drover writes it"
+	case writes && !applied.wrote:
+		return // it has not been tried, or says nothing about the Node
+	default:
+		rc.state.failing = time.Time{}
+	}
+	rc.Admissions.setTrouble(rc.Node.Name, func(t *Trouble) { t.Failing = failing })
+}

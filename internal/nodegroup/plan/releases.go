@@ -1,0 +1,66 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// decideReleases decides which of the Nodes may be written that the group has left. Those that lose what it has declared go in batches of
+// spec.rollout.maxInFlight, each after the pause of the one before: a mistake in a selector must not strip all Nodes at once. A Node that another
+// group has taken goes with the waves of that group.
+func (in *Input) decideReleases(d *Decision) {
+	if in.isSuspended() || in.isDryRun() || in.SelectorError != nil || d.UnconfirmedReleases != "" {
+		return
+	}
+	slices.SortFunc(in.Released, compareNodes)
+	inFlight, waiting := in.continueReleases(d)
+	if len(waiting) == 0 {
+		return
+	}
+	if begins := in.nextRelease(); begins.After(in.Now) {
+		d.wake(begins)
+		return
+	}
+	settings := in.settings()
+	size := max(1, Resolve(settings.MaxInFlight, intstr.FromString("100%"), len(in.Nodes)+len(in.Released)))
+	batch := waiting[:min(len(waiting), max(0, size-inFlight))]
+	d.Releasing.Insert(batch...)
+	if len(batch) > 0 && settings.Pause != nil && settings.Pause.Duration > 0 {
+		d.Rollout.ReleaseTime = timestamp(in.Now)
+	}
+}
+
+// continueReleases admits the Nodes that wait for no batch, or were admitted before. It returns how many of them are in a batch, and the others.
+func (in *Input) continueReleases(d *Decision) (inFlight int, waiting []string) {
+	for i := range in.Released {
+		node := &in.Released[i]
+		paced := in.isPaced(node)
+		if paced && !in.Releasing.Has(node.Name) {
+			waiting = append(waiting, node.Name)
+			continue
+		}
+		if paced {
+			inFlight++
+		}
+		d.Releasing.Insert(node.Name)
+	}
+	return inFlight, waiting
+}
+
+// isPaced reports whether a Node that has left the group is in a batch: it loses something and no other group has taken it. One that cannot be
+// written keeps no other waiting.
+func (in *Input) isPaced(node *Node) bool { return in.removes() && !node.Taken && node.isPending() }
+
+// nextRelease returns when the next batch of Nodes that have left may be released.
+func (in *Input) nextRelease() time.Time {
+	rollout, settings := in.Group.Status.Rollout, in.settings()
+	if rollout == nil || rollout.ReleaseTime == nil || settings.Pause == nil {
+		return time.Time{}
+	}
+	return rollout.ReleaseTime.Add(settings.Pause.Duration)
+}
+
+// isDryRun reports whether nothing is written because of spec.dryRun.
+func (in *Input) isDryRun() bool { return in.Group.Spec.DryRun && in.Group.DeletionTimestamp == nil }

@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestUses: what requires a label is counted once, and by the Nodes of the group and those that have left it.
+func TestUses(t *testing.T) {
+	both := map[string]string{"rack": "1", "tier": "gold"}
+	uses := NewUses([]LabelChange{
+		{Node: "n1", Before: both, After: map[string]string{"tier": "gold"}}, {Node: "n2", Before: both, After: map[string]string{"tier": "iron"}},
+		{Node: "n3", Before: both, Released: true},
+	})
+	succeeded := changedPod(userOf("n1", "a", "done", term("rack Exists")), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+	for _, pod := range []*corev1.Pod{
+		userOf("n1", "a", "rack", term("rack Exists")), userOf("n1", "a", "tier", term("tier Exists")),
+		userOf("n2", "a", "both", term("rack In 1", "tier In gold")), userOf("n3", "a", "left", term("tier In gold")),
+		userOf("n4", "a", "elsewhere", term("rack Exists")), userOf("n1", "a", "free"), succeeded,
+	} {
+		uses.AddPod(pod)
+	}
+	uses.AddVolume(volumeWith("local", term("rack In 1")))
+	uses.AddVolume(volumeWith("zonal", term("zone In a")))
+	uses.AddVolume(volumeWith("anywhere"))
+	uses.End(nil)
+	var got []string
+	for label, by := range uses.found {
+		got = append(got, fmt.Sprintf("%s %t %d %s", label.key, label.released, by.count, strings.Join(by.names, ",")))
+	}
+	slices.Sort(got)
+	want := []string{
+		"rack false 3 PersistentVolume local,Pod a/both,Pod a/rack", "rack true 1 PersistentVolume local", "tier false 1 Pod a/both",
+		"tier true 1 Pod a/left",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestUses_ManyPods: of any number of Pods only five names are kept, the first ones.
+func TestUses_ManyPods(t *testing.T) {
+	r := newRollout(1, nil)
+	r.loses("rack")
+	in := r.input()
+	in.Uses = NewUses(in.LostLabels())
+	const pods = 50_000
+	for i := range pods {
+		in.Uses.AddPod(userOf("n0", "shop", fmt.Sprintf("p%05d", pods-1-i), term("rack Exists")))
+	}
+	in.Uses.End(nil)
+	const want = "Pod shop/p00000, Pod shop/p00001, Pod shop/p00002, Pod shop/p00003, Pod shop/p00004 and 49995 more; if that may be"
+	if got := in.unconfirmed(false); !strings.Contains(got, want) {
+		t.Errorf("got %q", got)
+	}
+	for label, by := range in.Uses.found {
+		if len(by.names) != maxNamed || cap(by.names) > 4*maxNamed {
+			t.Errorf("%d names of %+v are kept", cap(by.names), label)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package replacement
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// TestSources_OnlyWhatConcernsReplacement: events of Machines and Nodes that nothing can be replaced for cause no reconciliation. One of them reads
+// all Machines of a MachineSet.
+func TestSources_OnlyWhatConcernsReplacement(t *testing.T) {
+	none := newGroup(func(group *v1alpha1.NodeGroup) { group.Spec.Replacement = nil })
+	for name, c := range map[string]struct {
+		group   *v1alpha1.NodeGroup
+		options []func(*machinev1beta1.Machine, *corev1.Node)
+		// machine and node are the requests for events of either.
+		machine, node string
+	}{
+		"a group that replaces": {group: newGroup(), machine: "[/gpu]", node: "[/gpu]"},
+		"a group that does not": {group: none, machine: "[/gpu]", node: "[]"},
+		"no group":              {machine: "[]", node: "[]"},
+		"no group any more, it is marked": {
+			options: []func(*machinev1beta1.Machine, *corev1.Node){replacing}, machine: "[" + client.ObjectKeyFromObject(newSet(1)).String() + "]", node: "[]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := all([]client.Object{newSet(1)}, newPair("a", c.options...))
+			if c.group != nil {
+				objects = append(objects, c.group)
+			}
+			f := newFixture(t, objects...)
+			var machines machinev1beta1.MachineList
+			if err := f.client.List(t.Context(), &machines); err != nil || len(machines.Items) != 1 {
+				t.Fatalf("%d Machines: %v", len(machines.Items), err)
+			}
+			if got := fmt.Sprint(f.reconciler.machineToRequests(t.Context(), &machines.Items[0])); got != c.machine {
+				t.Errorf("for the Machine: %s, want %s", got, c.machine)
+			}
+			if got := fmt.Sprint(f.reconciler.nodeToRequests(t.Context(), machines.Items[0].Status.NodeRef.Name)); got != c.node {
+				t.Errorf("for the Node: %s, want %s", got, c.node)
+			}
+		})
+	}
+}
+
+// TestReconcile_Pace: a group that takes long to read is left alone for several times as long.
+func TestReconcile_Pace(t *testing.T) {
+	f := newFixture(t, all([]client.Object{newGroup(), newSet(1)}, newPair("new"))...)
+	f.reconciles()
+	state := f.reconciler.states.Peek(client.ObjectKey{Name: "gpu"})
+	state.interval = share * 100 * time.Millisecond
+	if result := f.reconciles(); result.RequeueAfter != state.interval {
+		t.Errorf("it is left alone for %s", result.RequeueAfter)
+	}
+	f.clock.SetTime(f.clock.Now().Add(state.interval))
+	if result := f.reconciles(); result.RequeueAfter != 0 {
+		t.Errorf("then it is left alone for %s", result.RequeueAfter)
+	}
+}

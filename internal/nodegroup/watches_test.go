@@ -1,0 +1,145 @@
+package nodegroup
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/nodegroup/nodes"
+)
+
+// recordingQueue records what is enqueued.
+type recordingQueue struct {
+	priorityqueue.PriorityQueue[reconcile.Request]
+	added []string
+}
+
+func (q *recordingQueue) AddWithOpts(_ priorityqueue.AddOpts, items ...reconcile.Request) {
+	for _, item := range items {
+		q.added = append(q.added, item.Name)
+	}
+}
+
+// take returns what was enqueued since the last call.
+func (q *recordingQueue) take() string {
+	names := strings.Join(slices.Sorted(slices.Values(q.added)), " ")
+	q.added = nil
+	return names
+}
+
+// watched returns the queue of a controller in a cluster with the groups a and b, and the informers of MachineSets and Machines.
+func watched(t *testing.T) (queue *recordingQueue, sets, machines *controllertest.FakeInformer) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(
+		machinev1beta1.Install(scheme), v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme),
+	); err != nil {
+		t.Fatal(err)
+	}
+	cache := &informertest.FakeInformers{Scheme: scheme}
+	group := func(name string) *v1alpha1.NodeGroup {
+		return &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	r := &Reconciler{
+		Dependencies: Dependencies{
+			Cache: fake.NewClientBuilder().WithScheme(scheme).WithObjects(group("a"), group("b")).Build(), Admissions: &nodes.Admissions{},
+		},
+		options: Options{Machines: func() bool { return true }},
+	}
+	queue = &recordingQueue{}
+	for _, source := range r.sources(cache) {
+		if err := source.Start(t.Context(), queue); err != nil {
+			t.Fatal(err)
+		}
+	}
+	informer := func(kind client.Object) *controllertest.FakeInformer {
+		found, err := cache.FakeInformerFor(t.Context(), kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	return queue, informer(&machinev1beta1.MachineSet{}), informer(&machinev1beta1.Machine{})
+}
+
+// TestSources_MachineSets: a group may lose or gain Nodes with a MachineSet.
+func TestSources_MachineSets(t *testing.T) {
+	queue, sets, _ := watched(t)
+	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "web", UID: "web"}}
+	changed := func(change func(*machinev1beta1.MachineSet)) func() {
+		after := set.DeepCopy()
+		change(after)
+		return func() { sets.Update(set, after) }
+	}
+	for _, c := range []struct {
+		name  string
+		event func()
+		want  string
+	}{
+		{"created", func() { sets.Add(set) }, "a b"},
+		{"scaled", changed(func(s *machinev1beta1.MachineSet) { s.Spec.Replicas = new(int32(2)) }), ""},
+		{"labelled", changed(func(s *machinev1beta1.MachineSet) { s.Labels = map[string]string{"gpu": "h200"} }), "a b"},
+		{"created again", changed(func(s *machinev1beta1.MachineSet) { s.UID = "new" }), "a b"},
+		{"deleted", func() { sets.Delete(set) }, "a b"},
+	} {
+		c.event()
+		if got := queue.take(); got != c.want {
+			t.Errorf("%s: queued %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestSources_Machines: a Node may join or leave a group with its Machine.
+func TestSources_Machines(t *testing.T) {
+	queue, _, machines := watched(t)
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "m", OwnerReferences: ownedBy("web")}}
+	machine.Status.NodeRef = &corev1.ObjectReference{Name: "n"}
+	withoutNode := machine.DeepCopy()
+	withoutNode.Status.NodeRef = nil
+	changed := func(change func(*machinev1beta1.Machine)) func() {
+		after := machine.DeepCopy()
+		change(after)
+		return func() { machines.Update(machine, after) }
+	}
+	for _, c := range []struct {
+		name  string
+		event func()
+		want  string
+	}{
+		{"created without a Node", func() { machines.Add(withoutNode) }, ""},
+		{"created with a Node", func() { machines.Add(machine) }, "a b"},
+		{"gets its Node", func() { machines.Update(withoutNode, machine) }, "a b"},
+		{"labelled", changed(func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"x": "y"} }), ""},
+		{"another Node of the same name", changed(func(m *machinev1beta1.Machine) { m.Status.NodeRef.UID = "new" }), "a b"},
+		{"being deleted", changed(func(m *machinev1beta1.Machine) { m.DeletionTimestamp = new(metav1.Now()) }), "a b"},
+		{"orphaned", changed(func(m *machinev1beta1.Machine) { m.OwnerReferences = nil }), "a b"},
+		{"adopted by another MachineSet", changed(func(m *machinev1beta1.Machine) { m.OwnerReferences = ownedBy("db") }), "a b"},
+		{"deleted without a Node", func() { machines.Delete(withoutNode) }, ""},
+		{"deleted with a Node", func() { machines.Delete(machine) }, "a b"},
+	} {
+		c.event()
+		if got := queue.take(); got != c.want {
+			t.Errorf("%s: queued %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// ownedBy returns the references of a Machine of a MachineSet.
+func ownedBy(set string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{Kind: "MachineSet", Name: set, UID: types.UID(set), Controller: new(true)}}
+}

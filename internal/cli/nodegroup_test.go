@@ -7,7 +7,9 @@ import (
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -117,6 +119,102 @@ func TestPlanNodeGroup(t *testing.T) {
 	want.Pending = want.Nodes - want.Conflict - want.Held
 	if item.Summary != want || len(item.Waves) != 3 || len(item.LabelUses) != 1 || item.Disruption.Limit != 2 || item.Disruption.Open {
 		t.Errorf("%s", got.out)
+	}
+}
+
+// TestPlanNodeGroup_Guard: what the guard of a taint with the effect NoExecute would do, per Node and with its limits.
+func TestPlanNodeGroup_Guard(t *testing.T) {
+	f, group := batch(t)
+	group.Spec.Metadata.Taints = []v1alpha1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}}
+	limit := int32(14)
+	group.Spec.Rollout.NoExecute = &v1alpha1.NoExecute{MaxPodsPerWave: &limit}
+	for i := range 12 {
+		f.runningPod("batch-0", fmt.Sprintf("many-%02d", i), "many", nil)
+	}
+	f.runningPod("batch-0", "log-0", "log", &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "log", UID: "log"}})
+	f.runningPod("batch-1", "web-0", "web", nil)
+	f.runningPod("batch-2", "slow-0", "slow", nil)
+	f.runningPod("batch-2", "many-99", "many", nil)
+	for i := range 14 {
+		f.runningPod("batch-4", fmt.Sprintf("all-%02d", i), "many", nil)
+	}
+	f.runningPod("batch-3", "stays", "many", nil).Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	for app, healthy := range map[string]int32{"web": 1, "slow": 0} {
+		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: app}}
+		budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+		budget.Status = policyv1.PodDisruptionBudgetStatus{ExpectedPods: 1, DesiredHealthy: 1, CurrentHealthy: healthy}
+		f.all = append(f.all, budget)
+	}
+	f.all = append(f.all, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "log", UID: "log"}})
+	for name, args := range map[string][]string{
+		"plan-nodegroup-guard.txt":      {"plan", "nodegroup/batch"},
+		"plan-nodegroup-guard-wide.txt": {"plan", "nodegroup/batch", "-o", "wide"},
+	} {
+		got := f.run(t, args...)
+		if got.code != exitChanges || got.errors != "" {
+			t.Errorf("code %d, stderr %q", got.code, got.errors)
+		}
+		golden(t, name, got.out)
+	}
+	list := decodeJSON[view.NodeGroupPlanList](t, f.run(t, "plan", "ng/batch", "-o", "json").out)
+	first := list.Items[0].Guards[0]
+	if first.Node != "batch-0" || first.Pods != 12 || first.LostPods != 1 || len(first.Leaving[0].Pods) != 10 || first.Leaving[0].Count != 12 {
+		t.Errorf("%+v", first)
+	}
+}
+
+// runningPod adds a ready Pod of an application, of a DaemonSet if one is given.
+func (f *fakeCluster) runningPod(node, name, app string, daemon *appsv1.DaemonSet) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app},
+	}}
+	pod.Spec.NodeName, pod.Status.Phase = node, corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if daemon != nil {
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(daemon, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}
+	}
+	f.all = append(f.all, pod)
+	return pod
+}
+
+// TestPlanNodeGroup_Confirm: only what really waits for a confirmation is said to.
+func TestPlanNodeGroup_Confirm(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(group *v1alpha1.NodeGroup)
+		// affinity is what a Pod on batch-0 requires.
+		affinity corev1.NodeSelectorRequirement
+		waits    bool
+	}{
+		"a label goes": {
+			func(group *v1alpha1.NodeGroup) { delete(group.Spec.Metadata.Labels, "tier") },
+			corev1.NodeSelectorRequirement{Key: "tier", Operator: corev1.NodeSelectorOpExists}, true,
+		},
+		"a label goes that is confirmed": {
+			func(group *v1alpha1.NodeGroup) {
+				delete(group.Spec.Metadata.Labels, "tier")
+				group.Annotations = map[string]string{v1alpha1.AnnotationConfirm: "tier@" + testTime.Format(time.RFC3339)}
+			},
+			corev1.NodeSelectorRequirement{Key: "tier", Operator: corev1.NodeSelectorOpExists}, false,
+		},
+		"a new label": {
+			func(group *v1alpha1.NodeGroup) { group.Spec.Metadata.Labels["new"] = "yes" },
+			corev1.NodeSelectorRequirement{Key: "new", Operator: corev1.NodeSelectorOpDoesNotExist}, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, group := batch(t)
+			c.change(group)
+			pod := f.runningPod("batch-0", "web", "web", nil)
+			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+					NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{c.affinity}}},
+				},
+			}}
+			got := f.run(t, "plan", "nodegroup/batch").out
+			if strings.Contains(got, "waits for the annotation") != c.waits || !strings.Contains(got, "it would not match any more") {
+				t.Errorf("%s", got)
+			}
+		})
 	}
 }
 

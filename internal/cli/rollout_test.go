@@ -244,6 +244,26 @@ func TestRolloutPauseAndResume(t *testing.T) {
 	}
 }
 
+// TestRolloutResume_Confirm: the labels are confirmed for the roll-out that is under way, also by a computer whose clock is behind.
+func TestRolloutResume_Confirm(t *testing.T) {
+	f := &fakeCluster{}
+	f.group("batch", "blue", func(group *v1alpha1.NodeGroup) {
+		group.Status.Rollout = &v1alpha1.RolloutStatus{StartTime: &metav1.Time{Time: testTime.Add(time.Minute)}}
+	})
+	cluster := f.client()
+	got := runOn(t, cluster, "", "rollout", "resume", "ng/batch", "--confirm-label-changes=example.com/disk,example.com/rack")
+	if got.code != exitOK || got.out != "nodegroup.drover.dev/batch resumed\n" {
+		t.Errorf("%+v", got)
+	}
+	group := &v1alpha1.NodeGroup{}
+	if err := cluster.Get(t.Context(), types.NamespacedName{Name: "batch"}, group); err != nil {
+		t.Fatal(err)
+	}
+	if value := group.Annotations[v1alpha1.AnnotationConfirm]; value != "example.com/disk,example.com/rack@2026-09-01T12:01:00Z" {
+		t.Errorf("the annotation is %q", value)
+	}
+}
+
 func TestRolloutPause_MachineSet(t *testing.T) {
 	f := &fakeCluster{}
 	set := f.machineSet("workers", 0, declare(nil, nil))

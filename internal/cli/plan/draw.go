@@ -80,10 +80,18 @@ func drawGroup(text *cmdutil.Text, group view.Group) {
 
 // namesText returns some names, or with -o wide all of them.
 func namesText(text *cmdutil.Text, names []string) string {
-	if text.Wide || len(names) <= shownNames {
+	return someNamesText(text, names, len(names))
+}
+
+// someNamesText returns some names of a list of which names are the first, or with -o wide all that are known.
+func someNamesText(text *cmdutil.Text, names []string, count int) string {
+	if !text.Wide {
+		names = names[:min(len(names), shownNames)]
+	}
+	if len(names) == count {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shownNames], ", "), len(names)-shownNames)
+	return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), count-len(names))
 }
 
 func changeText(text *cmdutil.Text, change view.Change) string {

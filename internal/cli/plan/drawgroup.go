@@ -8,6 +8,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/drain"
 )
 
 // shownWaves is how many waves are shown without -o wide.
@@ -35,6 +36,7 @@ func drawNodeGroup(text *cmdutil.Text, p *view.NodeGroupPlan) {
 	for i := range p.LabelUses {
 		text.Printf("  Warning: %s\n", labelUseText(text, &p.LabelUses[i]))
 	}
+	drawGuards(text, p.Guards)
 	for i := range p.Changes {
 		drawChanges(text, &p.Changes[i])
 	}
@@ -119,9 +121,61 @@ func labelUseText(text *cmdutil.Text, use *view.LabelUse) string {
 	if len(use.Volumes) > 0 {
 		users = append(users, fmt.Sprintf("%s (%s)", cmdutil.Count(len(use.Volumes), "PersistentVolume"), namesText(text, use.Volumes)))
 	}
-	return fmt.Sprintf("required node affinity of %s uses label %q as it is on %s (%s); it would not match any more, and the roll-out waits for "+
-		"the annotation %s",
-		strings.Join(users, " and of "), use.Label, cmdutil.Count(len(use.Nodes), "node"), namesText(text, use.Nodes), v1alpha1.AnnotationConfirm)
+	waits := ""
+	if use.Confirm {
+		waits = ", and the roll-out waits for the annotation " + v1alpha1.AnnotationConfirm
+	}
+	return fmt.Sprintf("required node affinity of %s uses label %q as it is on %s (%s); it would not match any more%s",
+		strings.Join(users, " and of "), use.Label, cmdutil.Count(len(use.Nodes), "node"), namesText(text, use.Nodes), waits)
+}
+
+// shownGuards is how many Nodes with guarded taints are shown without -o wide.
+const shownGuards = 10
+
+// drawGuards says for each Node what happens to its Pods before it gets a taint with the effect NoExecute.
+func drawGuards(text *cmdutil.Text, guards []view.NodeGuard) {
+	if len(guards) == 0 {
+		return
+	}
+	text.Printf("\n  Taints with the effect NoExecute, before which Pods are evicted within their PodDisruptionBudgets:\n")
+	for i := range guards {
+		if i == shownGuards && !text.Wide {
+			text.Printf("    and %s more\n", cmdutil.Count(len(guards)-shownGuards, "node"))
+			return
+		}
+		drawGuard(text, &guards[i])
+	}
+}
+
+func drawGuard(text *cmdutil.Text, guard *view.NodeGuard) {
+	text.Printf("    %s (%s): ", guard.Node, strings.Join(guard.Taints, ", "))
+	switch {
+	case guard.Held != "":
+		text.Printf("held back: %s\n", guard.Held)
+	case guard.Pods == 0:
+		text.Printf("no Pod has to leave\n")
+	default:
+		text.Printf("%s would have to leave\n", cmdutil.Count(guard.Pods, "Pod"))
+	}
+	for i := range guard.Leaving {
+		drawLeaving(text, &guard.Leaving[i])
+	}
+	if guard.LostPods > 0 {
+		text.Printf("      ! %s of DaemonSets would be deleted and not return: %s\n", cmdutil.Count(guard.LostPods, "Pod"),
+			someNamesText(text, guard.Lost, guard.LostPods))
+	}
+}
+
+func drawLeaving(text *cmdutil.Text, group *view.LeavingGroup) {
+	names := someNamesText(text, group.Pods, group.Count)
+	switch {
+	case group.Reason == drain.Evicting:
+		text.Printf("      - %s could be evicted now: %s\n", cmdutil.Count(group.Count, "Pod"), names)
+	case group.Detail == "":
+		text.Printf("      ! %s could not be evicted now, %s: %s\n", cmdutil.Count(group.Count, "Pod"), group.Reason, names)
+	default:
+		text.Printf("      ! %s could not be evicted now, %s (%s): %s\n", cmdutil.Count(group.Count, "Pod"), group.Reason, group.Detail, names)
+	}
 }
 
 func drawChanges(text *cmdutil.Text, group *view.NodeChanges) {

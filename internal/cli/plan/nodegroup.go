@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,7 +14,6 @@ import (
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/nodegroup/members"
-	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 )
 
 // plannedUID is the UID of a NodeGroup that only a file has.
@@ -50,15 +48,17 @@ func (o *options) planGroups(ctx context.Context, c client.Reader, names []strin
 			return err
 		}
 	}
-	list, labels := view.NewNodeGroupPlanList(), make([][]groupplan.LabelChange, len(names))
+	list, plans := view.NewNodeGroupPlanList(), make([]groupPlan, len(names))
 	for i, name := range names {
-		item, changes, err := o.planGroup(ctx, before, &after, name)
-		if err != nil {
+		if plans[i], err = o.planGroup(ctx, before, &after, name); err != nil {
 			return err
 		}
-		list.Items, labels[i] = append(list.Items, item), changes
+		list.Items = append(list.Items, plans[i].NodeGroupPlan)
 	}
-	if err := o.addLabelUses(ctx, c, list.Items, labels); err != nil {
+	if err := o.addLabelUses(ctx, c, plans); err != nil {
+		return err
+	}
+	if err := o.addGuards(ctx, c, plans); err != nil {
 		return err
 	}
 	if err := o.output.Print(o.Out, list, func(text *cmdutil.Text) { drawGroups(text, list) }); err != nil {
@@ -122,11 +122,11 @@ func (m manifest) applyGroup(s *cmdutil.Snapshot, now metav1.Time) (warnings []s
 	return append(warnings, more...), nil
 }
 
-// planGroup returns what would change for a NodeGroup, and what would become of the labels of its Nodes.
-func (o *options) planGroup(ctx context.Context, before, after *cmdutil.Snapshot, name string) (*view.NodeGroupPlan, []groupplan.LabelChange, error) {
+// planGroup returns what would change for a NodeGroup.
+func (o *options) planGroup(ctx context.Context, before, after *cmdutil.Snapshot, name string) (groupPlan, error) {
 	group, nodes, err := find(ctx, after, name)
 	if err != nil {
-		return nil, nil, err
+		return groupPlan{}, err
 	}
 	in := &view.GroupInput{Group: group, Nodes: nodes, Protected: o.protect.Protected(), Now: o.Now()}
 	if o.preview.given() {
@@ -139,8 +139,8 @@ func (o *options) planGroup(ctx context.Context, before, after *cmdutil.Snapshot
 			}
 		}
 	}
-	item, labels := view.NewNodeGroupPlan(in)
-	return item, labels, nil
+	item, consequences := view.NewNodeGroupPlan(in)
+	return groupPlan{item, consequences}, nil
 }
 
 // find returns a NodeGroup with its Nodes, as the operator finds them.
@@ -159,33 +159,4 @@ func find(ctx context.Context, s *cmdutil.Snapshot, name string) (*members.Group
 		known[i] = group.Name
 	}
 	return nil, nil, cmdutil.NotFound("NodeGroup", name, "the cluster", known)
-}
-
-// addLabelUses adds to each plan the Pods and PersistentVolumes that require labels which would change. Where these may not be read, a warning says
-// so.
-func (o *options) addLabelUses(ctx context.Context, c client.Reader, plans []*view.NodeGroupPlan, labels [][]groupplan.LabelChange) error {
-	affected := map[string]bool{}
-	for _, change := range slices.Concat(labels...) {
-		affected[change.Node] = true
-	}
-	if len(affected) == 0 {
-		return nil
-	}
-	var pods []*corev1.Pod
-	err := cmdutil.Each(ctx, c, "", func(pod *corev1.Pod) {
-		if affected[pod.Spec.NodeName] && groupplan.RequiresLabels(pod) {
-			pods = append(pods, pod)
-		}
-	})
-	if err != nil {
-		return o.Warn("which Pods require labels that would change is unknown: %v", err)
-	}
-	volumes, err := cmdutil.List[*corev1.PersistentVolume](ctx, c, "")
-	if err != nil {
-		return o.Warn("which PersistentVolumes require labels that would change is unknown: %v", err)
-	}
-	for i, p := range plans {
-		p.AddLabelUses(groupplan.LabelUses(labels[i], pods, volumes))
-	}
-	return nil
 }

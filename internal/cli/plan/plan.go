@@ -38,8 +38,9 @@ Machines and Nodes with the same changes are shown as one group. Each line start
 With -f, the command plans the MachineSets or NodeGroups of the files as if kubectl apply had applied them; it plans only these unless you name
 others.
 
-Of a NodeGroup it shows the waves in their order, the budget and the window of spec.disruption, and the Pods and PersistentVolumes that require labels
-which would go.
+Of a NodeGroup it shows the waves in their order, the budget and the window of spec.disruption, the Pods and PersistentVolumes that require labels
+which would go, and, for each Node that would get a taint with the effect NoExecute, the Pods that would have to leave before, the
+PodDisruptionBudgets that block them, and the Pods of DaemonSets that would be lost.
 
 With --maintenance, it shows which pods a maintenance of the node would evict, and which could not leave, with the reason.
 

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/pause"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/paused"
 )
@@ -33,7 +34,8 @@ func newPauseCommand(o *cmdutil.Options) *cobra.Command {
 		Short: "Pause the roll-outs of NodeGroups and MachineSets",
 		Long: `Pause the roll-out of a NodeGroup with spec.suspend, and that of a MachineSet with the annotation ` + paused.Annotation + `.
 
-Drover does not write the nodes of what is paused, and begins no disruption of them within a NodeGroup. What has begun ends.`,
+Drover does not write the nodes of what is paused, and begins no disruption of them within a NodeGroup. Drains and upgrades that have begun are
+completed. Evictions for a NoExecute taint stop, and the node keeps the taint with the effect NoSchedule until you resume.`,
 		Example: `  # Pause the roll-out of a NodeGroup
   kubectl drover rollout pause nodegroup/batch
 
@@ -44,16 +46,26 @@ Drover does not write the nodes of what is paused, and begins no disruption of t
 
 func newResumeCommand(o *cmdutil.Options) *cobra.Command {
 	s := &change{Options: o, printFlags: newPrintFlags(), done: "resumed", already: "is not paused"}
-	s.decide = func(target client.Object) map[string]any { return decideResume(target, o.Now()) }
-	return s.command(&cobra.Command{
+	var confirmed []string
+	s.decide = func(target client.Object) map[string]any { return decideResume(target, confirmed, o.Now()) }
+	command := s.command(&cobra.Command{
 		Use:   "resume " + arguments,
 		Short: "Resume roll-outs that are paused or have stopped",
 		Long: `Resume a roll-out that was paused, or that has stopped because of spec.rollout.stopWhen or of a new Machine that failed.
 
-Drover then writes at once what was declared in the meantime. Nodes that were NotReady before do not stop it again.`,
+Drover then writes at once what was declared in the meantime. Nodes that were NotReady before do not stop it again.
+
+A roll-out that takes labels away which Pods or PersistentVolumes require goes on when --confirm-label-changes names these labels, all of them each
+time. That counts for this roll-out only.`,
 		Example: `  # Resume the roll-out of a NodeGroup
-  kubectl drover rollout resume nodegroup/batch`,
+  kubectl drover rollout resume nodegroup/batch
+
+  # Let it take a label away that Pods require
+  kubectl drover rollout resume nodegroup/batch --confirm-label-changes=example.com/disk`,
 	})
+	command.Flags().StringSliceVar(&confirmed, "confirm-label-changes", nil,
+		"Labels that the roll-out of a NodeGroup may take away or change although Pods or PersistentVolumes require them")
+	return command
 }
 
 // command completes a command.
@@ -96,8 +108,8 @@ func decidePause(target client.Object) map[string]any {
 	return withAnnotations(pause.Decide(target.GetAnnotations(), true, ""))
 }
 
-// decideResume returns the fields that resume an object; nil if it is neither paused nor stopped.
-func decideResume(target client.Object, now time.Time) map[string]any {
+// decideResume returns the fields that resume an object; nil if it is neither paused nor stopped, and no change of labels is confirmed.
+func decideResume(target client.Object, confirmed []string, now time.Time) map[string]any {
 	group, ok := target.(*v1alpha1.NodeGroup)
 	if !ok {
 		return withAnnotations(pause.Decide(target.GetAnnotations(), false, ""))
@@ -106,18 +118,28 @@ func decideResume(target client.Object, now time.Time) map[string]any {
 	if group.Spec.Suspend {
 		fields["spec"] = map[string]any{"suspend": nil}
 	}
+	annotations := map[string]any{}
 	if stopped := stopTime(group); !stopped.IsZero() {
-		at := now
-		if at.Before(stopped) {
-			// This computer's clock is behind the operator's.
-			at = stopped
-		}
-		fields["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.AnnotationResume: at.UTC().Format(time.RFC3339)}}
+		annotations[v1alpha1.AnnotationResume] = notBefore(now, stopped).UTC().Format(time.RFC3339)
+	}
+	if rollout := group.Status.Rollout; len(confirmed) > 0 && rollout != nil && rollout.StartTime != nil {
+		annotations[v1alpha1.AnnotationConfirm] = plan.Confirmation(confirmed, notBefore(now, rollout.StartTime.Time))
+	}
+	if len(annotations) > 0 {
+		fields["metadata"] = map[string]any{"annotations": annotations}
 	}
 	if len(fields) == 0 {
 		return nil
 	}
 	return fields
+}
+
+// notBefore returns the time, or the later one that the operator has recorded if this computer's clock is behind the operator's.
+func notBefore(now, recorded time.Time) time.Time {
+	if now.Before(recorded) {
+		return recorded
+	}
+	return now
 }
 
 // stopTime returns when the roll-out of a group, or the replacement of its Machines, has stopped; zero where it has not.

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/nodegroup/history"
+	"github.com/drover-io/drover/internal/nodegroup/members"
 )
 
 // defaultNamespace is where the manifests install Drover.
@@ -50,7 +52,7 @@ func (f *historyFlags) subjectOf(ctx context.Context, c client.Reader, object cl
 		of, groups = history.OfGroup(group), []*v1alpha1.NodeGroup{group}
 	} else {
 		of = history.OfMachineSet(nil, object.GetNamespace(), object.GetName())
-		if groups, err = cmdutil.List[*v1alpha1.NodeGroup](ctx, c, ""); err != nil {
+		if groups, err = groupsOf(ctx, c, object); err != nil {
 			return nil, err
 		}
 	}
@@ -60,11 +62,32 @@ func (f *historyFlags) subjectOf(ctx context.Context, c client.Reader, object cl
 	}
 	s := &subject{Object: object, data: data}
 	for _, group := range groups {
-		// A MachineSet may have been in several groups.
-		s.revisions = append(s.revisions, history.Owned(all, group.UID)...)
+		// The numbers of the revisions that another group has kept mean nothing beside those of the group that has the MachineSet now.
+		if owned := history.Owned(all, group.UID); len(owned) > 0 {
+			s.revisions = owned
+			break
+		}
 	}
 	history.Sort(s.revisions)
 	return s, nil
+}
+
+// groupsOf returns all NodeGroups, the one that a MachineSet belongs to first.
+func groupsOf(ctx context.Context, c client.Reader, object client.Object) ([]*v1alpha1.NodeGroup, error) {
+	groups, err := cmdutil.List[*v1alpha1.NodeGroup](ctx, c, "")
+	set, isSet := object.(*machinev1beta1.MachineSet)
+	if err != nil || !isSet {
+		return groups, err
+	}
+	parsed := make([]*members.Group, len(groups))
+	for i := range groups {
+		parsed[i] = members.Parse(groups[i])
+	}
+	members.Sort(parsed)
+	if present := members.OfSet(parsed, set); present != nil {
+		groups = slices.Insert(groups, 0, present.NodeGroup)
+	}
+	return groups, nil
 }
 
 // target returns the revision to go back to: the one with a number, or for 0 the newest that is not declared now.

@@ -112,13 +112,16 @@ func (d *Drain) report(now time.Time) (report drain.Report, options drain.Option
 	}
 	// Only the operator observes attached volumes.
 	options.Volumes = false
-	decision := drain.Decide(drain.Input{
+	return d.decide(options, now), options, nil
+}
+
+func (d *Drain) decide(options drain.Options, now time.Time) drain.Report {
+	return drain.Decide(drain.Input{
 		Node: d.Node, Pods: d.Pods, Options: options, Since: d.cordoned(), Now: now,
 		Budgets:         d.selecting,
 		DaemonSetExists: func(key types.NamespacedName) bool { return d.DaemonSets[key] },
 		Answered:        func(types.UID) (drain.Answer, bool) { return drain.Answer{}, false },
-	})
-	return decision.Report, options, nil
+	}).Report
 }
 
 func (d *Drain) selecting(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {

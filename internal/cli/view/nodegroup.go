@@ -48,8 +48,10 @@ type NodeGroupPlan struct {
 	// Disruption is what spec.disruption allows now; nil without it.
 	Disruption *GroupDisruption `json:"disruption,omitempty"`
 	// LabelUses are Pods and PersistentVolumes that require labels which would change.
-	LabelUses []LabelUse   `json:"labelUses,omitempty"`
-	Summary   GroupSummary `json:"summary"`
+	LabelUses []LabelUse `json:"labelUses,omitempty"`
+	// Guards are the Nodes that lose Pods when they get a taint with the effect NoExecute, in the order of the waves.
+	Guards  []NodeGuard  `json:"guards,omitempty"`
+	Summary GroupSummary `json:"summary"`
 }
 
 // Wave is the Nodes that are changed at once.
@@ -78,6 +80,8 @@ type LabelUse struct {
 	Nodes   []string `json:"nodes"`
 	Pods    []string `json:"pods,omitempty"`
 	Volumes []string `json:"volumes,omitempty"`
+	// Confirm reports whether the roll-out waits until a user confirms that the label goes.
+	Confirm bool `json:"confirm,omitempty"`
 }
 
 // GroupSummary counts Nodes by state. The states add up to Nodes. Released are Nodes that have left the group and still have something of it.
@@ -104,8 +108,18 @@ type GroupInput struct {
 	Now       time.Time
 }
 
-// NewNodeGroupPlan returns what would change for a NodeGroup, as the operator decides it, and what would become of the labels of its Nodes.
-func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, []groupplan.LabelChange) {
+// Consequences are what a plan means for others than the Nodes, which may have to be looked up.
+type Consequences struct {
+	Group *members.Group
+	// Labels are what would become of the labels of its Nodes. Unconfirmed are, by Node, those that no user has confirmed to go.
+	Labels      []groupplan.LabelChange
+	Unconfirmed map[string][]string
+	// Guarded are the Nodes that lack taints with the effect NoExecute before which Pods leave.
+	Guarded []GuardedNode
+}
+
+// NewNodeGroupPlan returns what would change for a NodeGroup, as the operator decides it.
+func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, Consequences) {
 	decided := members.PlanInput(in.Group, in.Nodes, in.Now, func(assignment *members.Assignment) plan.GroupDecision {
 		return plan.DecideGroup(finally(assignment.Input(in.Protected, in.Now)))
 	})
@@ -122,7 +136,8 @@ func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, []groupplan.LabelChange) 
 		}
 	}
 	var names []string
-	for _, wave := range decided.Waves() {
+	waves := decided.Waves()
+	for _, wave := range waves {
 		shown := Wave{Nodes: []string{}}
 		for i := range wave {
 			shown.Nodes = append(shown.Nodes, wave[i].Name)
@@ -139,7 +154,9 @@ func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, []groupplan.LabelChange) 
 		Nodes: int(c.Nodes), Synced: int(c.Synced), Pending: int(c.Pending), Conflict: int(c.Conflicts), Refused: int(c.Refused), Held: int(c.Held),
 		Released: len(decided.Released), ToWrite: out.Summary.ToWrite,
 	}
-	return out, decided.LabelChanges()
+	return out, Consequences{
+		Group: in.Group, Labels: decided.LabelChanges(), Unconfirmed: decided.UnconfirmedLabels(), Guarded: guardedNodes(in, waves),
+	}
 }
 
 // without returns the names of the first list that are not in the second, sorted.
@@ -202,8 +219,8 @@ func (p *NodeGroupPlan) addNode(index map[string]int, node *corev1.Node, decisio
 	p.Changes[at].Nodes = append(p.Changes[at].Nodes, node.Name)
 }
 
-// AddLabelUses adds what requires the labels that would change.
-func (p *NodeGroupPlan) AddLabelUses(uses []groupplan.LabelUse) {
+// AddLabelUses adds what requires the labels that would change. unconfirmed are, by Node, the labels that no user has confirmed to go.
+func (p *NodeGroupPlan) AddLabelUses(uses []groupplan.LabelUse, unconfirmed map[string][]string) {
 	for i := range uses {
 		use := &uses[i]
 		for _, key := range use.Keys {
@@ -212,6 +229,7 @@ func (p *NodeGroupPlan) AddLabelUses(uses []groupplan.LabelUse) {
 				at, p.LabelUses = len(p.LabelUses), append(p.LabelUses, LabelUse{Label: key, Nodes: []string{}})
 			}
 			p.LabelUses[at].add(use)
+			p.LabelUses[at].Confirm = p.LabelUses[at].Confirm || slices.Contains(unconfirmed[use.Node], key)
 		}
 	}
 	slices.SortFunc(p.LabelUses, func(a, b LabelUse) int { return cmp.Compare(a.Label, b.Label) })

@@ -1,6 +1,6 @@
-// Package bounded converts numbers that users write into durations and counts. A conversion never overflows: what is out of range becomes the
-// nearest bound. The API server accepts any int64 for many fields, a terminationGracePeriodSeconds of 9999999999 among them, and
-// time.Duration(n)*time.Second is negative for that one.
+// Package bounded converts numbers that users write into durations and counts, and says which times are possible. A conversion never overflows: what
+// is out of range becomes the nearest bound. The API server accepts any int64 for many fields, a terminationGracePeriodSeconds of 9999999999 among
+// them, and time.Duration(n)*time.Second is negative for that one.
 package bounded
 
 import (
@@ -22,6 +22,13 @@ func Seconds[N ~int | ~int32 | ~int64](n N) time.Duration {
 func Duration(d time.Duration) time.Duration {
 	return min(max(d, -MaxDuration), MaxDuration)
 }
+
+// maxSkew is how far the clocks of a cluster may differ.
+const maxSkew = time.Minute
+
+// IsPossible reports whether something can have happened at a time, as far as one can know now. A time that lies farther ahead was recorded by a
+// clock that is wrong: kubelets write the times of their Node's conditions.
+func IsPossible(at, now time.Time) bool { return !at.After(now.Add(maxSkew)) }
 
 // Int32 returns n if an int32 can represent it, else the nearest number that an int32 can.
 func Int32[N ~int | ~int64](n N) int32 {

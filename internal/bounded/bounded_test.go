@@ -58,3 +58,21 @@ func TestInt32(t *testing.T) {
 		}
 	}
 }
+
+func TestIsPossible(t *testing.T) {
+	now := time.Now()
+	for name, test := range map[string]struct {
+		at   time.Time
+		want bool
+	}{
+		"never":              {time.Time{}, true},
+		"now":                {now, true},
+		"by another clock":   {now.Add(maxSkew), true},
+		"by a clock wrong":   {now.Add(maxSkew + time.Second), false},
+		"in a hundred years": {now.Add(MaxDuration), false},
+	} {
+		if got := IsPossible(test.at, now); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}

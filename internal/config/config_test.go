@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
+	droverv1alpha1 "github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
 const head = "apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\n"
@@ -137,6 +138,26 @@ func TestValidate(t *testing.T) {
 		}, "machines.remediation.maxInFlight machines.remediation.minInterval"},
 		{"a share of remediations", func(c *v1alpha1.DroverConfiguration) {
 			c.Machines.Remediation.MaxInFlight = new(intstr.FromString("20%"))
+		}, ""},
+		{"the roll-out of groups", func(c *v1alpha1.DroverConfiguration) {
+			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{
+				MaxInFlight: new(intstr.FromString("101%")), FirstWave: new(int32(0)), Pause: duration(8 * 24 * time.Hour), MinReadySeconds: -1,
+				StopWhen: &droverv1alpha1.StopConditions{NotReady: new(intstr.FromInt32(0)), PendingPods: new(int32(0))},
+				NoExecute: &droverv1alpha1.NoExecute{
+					Policy: "Off", MaxPodsPerNode: new(int32(-1)), MaxPodsPerWave: new(int32(1_000_001)), Timeout: duration(0), OnTimeout: "Wait",
+				},
+			}
+		}, "nodeGroups.rollout.firstWave nodeGroups.rollout.maxInFlight nodeGroups.rollout.minReadySeconds " +
+			"nodeGroups.rollout.noExecute.maxPodsPerNode nodeGroups.rollout.noExecute.maxPodsPerWave nodeGroups.rollout.noExecute.onTimeout " +
+			"nodeGroups.rollout.noExecute.policy nodeGroups.rollout.noExecute.timeout nodeGroups.rollout.pause " +
+			"nodeGroups.rollout.stopWhen.notReady nodeGroups.rollout.stopWhen.pendingPods"},
+		{"a roll-out that proceeds without a timeout", func(c *v1alpha1.DroverConfiguration) {
+			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{NoExecute: &droverv1alpha1.NoExecute{OnTimeout: droverv1alpha1.TimeoutProceed}}
+		}, "nodeGroups.rollout.noExecute.timeout"},
+		{"a roll-out", func(c *v1alpha1.DroverConfiguration) {
+			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{
+				MaxInFlight: new(intstr.FromInt32(1)), Pause: duration(time.Hour), NoExecute: &droverv1alpha1.NoExecute{},
+			}
 		}, ""},
 		{"no remediation", func(c *v1alpha1.DroverConfiguration) { c.Machines.Remediation.MaxInFlight = new(intstr.FromInt32(0)) }, ""},
 		{"negative remediations", func(c *v1alpha1.DroverConfiguration) {

@@ -88,7 +88,7 @@ func bindMachines(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 		"namespaces whose Machines may take over Nodes that existed before them, "+
 			"* for all (default that of --namespace, or "+DefaultNamespace+")")
 	set.StringSliceVar(&m.Providers, "providers", m.Providers,
-		`providers that serve Machines: "*" for all but those for tests (kwok, kubemark), "name" `+
+		`providers that serve Machines: "*" for all but kwok, kubemark and vsphere, which have to be named, "name" `+
 			`for one, "*,-name" for all but one; a list without "*" turns on only what it names`)
 	set.BoolVar(m.ReplaceFailed, "machines-replace-failed", *m.ReplaceFailed, "delete Failed Machines of MachineSets, so that they are replaced")
 	set.Var(&intOrPercent{&m.Remediation.MaxInFlight}, "machines-remediation-max-in-flight",
@@ -131,7 +131,7 @@ func bindLeaderElection(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 	set.DurationVar(&e.RenewDeadline.Duration, "leader-elect-renew-deadline", e.RenewDeadline.Duration,
 		"how long a leader tries to renew the lease before its process ends")
 	set.DurationVar(&e.RetryPeriod.Duration, "leader-elect-retry-period", e.RetryPeriod.Duration,
-		"time between two attempts to acquire or renew the lease")
+		"time between two renewals of the lease; the other replicas look four times as often whether it is free")
 }
 
 func bindServing(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {

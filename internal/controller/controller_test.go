@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,21 @@ func TestConflicts_Result(t *testing.T) {
 	}
 	if delay := conflicts.Next(key); delay != maxRetryConflict {
 		t.Errorf("the longest delay is %s", delay)
+	}
+}
+
+// TestConflicts_Denied: a right or a policy that is being installed delays a write by seconds, one that denies all does not become a flood.
+func TestConflicts_Denied(t *testing.T) {
+	conflicts, key := NewConflicts(), types.NamespacedName{Name: "n1"}
+	var delays []string
+	for range 8 {
+		delays = append(delays, conflicts.Denied(key).String())
+	}
+	if got := strings.Join(delays, " "); got != "5s 10s 20s 40s 1m20s 2m40s 5m0s 5m0s" {
+		t.Error(got)
+	}
+	if _, err := conflicts.Result(key, Requeue{}, nil); err != nil || conflicts.Denied(key) != FirstRetryDenied {
+		t.Error("a success does not end the count")
 	}
 }
 

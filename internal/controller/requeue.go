@@ -17,6 +17,9 @@ const (
 	RetryDenied = time.Minute
 	// RetryConflict is the first delay after the guard of a patch failed; it doubles up to maxRetryConflict, because a cache may lag.
 	RetryConflict, maxRetryConflict = 100 * time.Millisecond, 5 * time.Second
+	// FirstRetryDenied is the first delay after the API server denied the write of one of many objects; it doubles up to maxRetryDenied. A right or an
+	// admission policy that is being installed denies writes for some seconds, and what denies one of them for longer usually denies all.
+	FirstRetryDenied, maxRetryDenied = 5 * time.Second, 5 * time.Minute
 )
 
 // Requeue is when an object is reconciled again without an event. The zero value is never.
@@ -33,21 +36,31 @@ func (r *Requeue) In(delay time.Duration) {
 // Delay returns the shortest delay that was asked for; zero is never.
 func (r *Requeue) Delay() time.Duration { return r.after }
 
-// Conflicts counts the guards that failed one after another, by object, and delays the next attempt accordingly. It is safe for concurrent use.
+// Conflicts counts the guards that failed one after another, and the writes that the API server denied, by object, and delays the next attempt
+// accordingly. It is safe for concurrent use.
 type Conflicts struct {
-	limiter workqueue.TypedRateLimiter[types.NamespacedName]
+	limiter, denied workqueue.TypedRateLimiter[types.NamespacedName]
 }
 
 // NewConflicts returns an empty count.
 func NewConflicts() *Conflicts {
-	return &Conflicts{workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](RetryConflict, maxRetryConflict)}
+	return &Conflicts{
+		limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](RetryConflict, maxRetryConflict),
+		denied:  workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](FirstRetryDenied, maxRetryDenied),
+	}
 }
 
 // Next counts one more conflict of an object and returns the delay of the next attempt.
 func (c *Conflicts) Next(key types.NamespacedName) time.Duration { return c.limiter.When(key) }
 
-// Forget ends the count of an object.
-func (c *Conflicts) Forget(key types.NamespacedName) { c.limiter.Forget(key) }
+// Denied counts one more denied write of an object and returns the delay of the next attempt.
+func (c *Conflicts) Denied(key types.NamespacedName) time.Duration { return c.denied.When(key) }
+
+// Forget ends the counts of an object.
+func (c *Conflicts) Forget(key types.NamespacedName) {
+	c.limiter.Forget(key)
+	c.denied.Forget(key)
+}
 
 // Result returns what Reconcile returns for an object. After a conflict, or when what was to be written is gone, the object is reconciled again
 // shortly: the event that shows why is on its way. Any other error has the controller back off. Without an error the object is reconciled as

@@ -46,6 +46,13 @@ func (s *States[S]) Get(key types.NamespacedName, uid types.UID) *S {
 	return value
 }
 
+// Peek returns the state of an object; nil if it has none.
+func (s *States[S]) Peek(key types.NamespacedName) *S {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.states[key].value
+}
+
 // Forget ends the state of an object that is gone.
 func (s *States[S]) Forget(key types.NamespacedName) {
 	s.mu.Lock()

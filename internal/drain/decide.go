@@ -107,7 +107,7 @@ func (in *Input) ignoresUnreachable() bool {
 // addPod counts a pod as exempt, adds it to the report as one that is waited for, or adds it to the candidates.
 func (d *decider) addPod(pod *corev1.Pod) {
 	if exempt := d.exempt(pod); exempt != "" {
-		d.out.Report.Exempted[exempt]++
+		d.addExempt(pod, exempt)
 		return
 	}
 	behavior, order := d.in.Options.behavior(pod)
@@ -137,6 +137,14 @@ func (d *decider) addPod(pod *corev1.Pod) {
 		next.priority = *pod.Spec.Priority
 	}
 	d.candidates = append(d.candidates, next)
+}
+
+// addExempt counts a pod that the drain does not concern. One of a DaemonSet is lost with the taints that the drain is for.
+func (d *decider) addExempt(pod *corev1.Pod, exempt Exempt) {
+	d.out.Report.Exempted[exempt]++
+	if exempt == OfDaemonSet && len(d.in.Options.Taints) > 0 {
+		d.out.Report.Lost = append(d.out.Report.Lost, pod.Namespace+"/"+pod.Name)
+	}
 }
 
 // exempt returns why a drain does not concern a pod, independent of rules; empty when it does.

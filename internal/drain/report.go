@@ -98,6 +98,8 @@ type Report struct {
 	Remaining []RemainingPod
 	// Exempted counts the pods that the drain does not concern.
 	Exempted map[Exempt]int
+	// Lost are the names of the pods of DaemonSets that do not tolerate the taints of Options.Taints, sorted: Kubernetes deletes them then.
+	Lost []string
 	// Total is the number of all pods on the node.
 	Total int
 	// DeadlineExceeded reports whether the deadline is over and the drain is not finished.
@@ -120,6 +122,15 @@ func (r *Report) Done() bool {
 // Blocked reports whether a pod does not leave soon unless a user or another controller acts.
 func (r *Report) Blocked() bool {
 	return slices.ContainsFunc(r.Remaining, func(pod RemainingPod) bool { return pod.Reason.Blocks() })
+}
+
+// Stuck returns the name of a pod that is left, with its namespace: of one that does not leave soon, if there is any; empty for none.
+func (r *Report) Stuck() string {
+	if len(r.Remaining) == 0 {
+		return ""
+	}
+	at := max(0, slices.IndexFunc(r.Remaining, func(pod RemainingPod) bool { return pod.Reason.Blocks() }))
+	return r.Remaining[at].Namespace + "/" + r.Remaining[at].Name
 }
 
 // wake moves Wake to an earlier time.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
@@ -42,11 +43,34 @@ type Barrier struct {
 
 	// listing is locked while a kind is listed, one at a time: an answer can be large.
 	listing sync.Mutex
+
+	mu sync.Mutex
+	// current are the stores that have been compared, or are being compared, by kind.
+	current map[kindKey]*comparison
+}
+
+// kindKey identifies the informer of a kind.
+type kindKey struct {
+	of  reflect.Type
+	gvk schema.GroupVersionKind
+}
+
+func keyOf(kind client.Object) kindKey {
+	return kindKey{reflect.TypeOf(kind), kind.GetObjectKind().GroupVersionKind()}
+}
+
+// comparison is that of one store. A store that has caught up stays so until Reset.
+type comparison struct {
+	store cache.Store
+	// busy is full while one caller compares; the others wait for it.
+	busy chan struct{}
+	done bool
 }
 
 // Wait returns when the informer of each kind shows every object that the API server has now, at that version or a later one, and no older object
 // that the API server does not have. It lists the metadata of each kind once, and again for each five seconds that a cache lags; a list that fails is
-// repeated with backoff. It fails only when the context ends, or the store of an informer cannot be read.
+// repeated with backoff. An informer is compared once until Reset, however many capabilities ask for its kind. It fails only when the context ends, or
+// the store of an informer cannot be read.
 func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, kind := range kinds {
@@ -57,9 +81,50 @@ func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
 		if store == nil {
 			return fmt.Errorf("comparing the cache of %T with the API server: its informer has no store", kind)
 		}
-		group.Go(func() error { return b.catchUp(ctx, kind, store) })
+		group.Go(func() error { return b.once(ctx, kind, store) })
 	}
 	return group.Wait()
+}
+
+// Reset drops what is known of all stores: who waits from now on waits for what is written until now. Comparisons that are under way go on for those who
+// wait for them.
+func (b *Barrier) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.current = nil
+}
+
+// once compares a store unless that has been done.
+func (b *Barrier) once(ctx context.Context, kind client.Object, store cache.Store) error {
+	c := b.comparisonOf(kind, store)
+	select {
+	case c.busy <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-c.busy }()
+	if c.done {
+		return nil
+	}
+	if err := b.catchUp(ctx, kind, store); err != nil {
+		return err
+	}
+	c.done = true
+	return nil
+}
+
+func (b *Barrier) comparisonOf(kind client.Object, store cache.Store) *comparison {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := keyOf(kind)
+	if known := b.current[key]; known != nil && known.store == store {
+		return known
+	}
+	if b.current == nil {
+		b.current = map[kindKey]*comparison{}
+	}
+	b.current[key] = &comparison{store: store, busy: make(chan struct{}, 1)}
+	return b.current[key]
 }
 
 // catchUp lists a kind until its cache shows one of the lists.
@@ -114,7 +179,7 @@ func (b *Barrier) list(ctx context.Context, kind client.Object) (*snapshot, erro
 // scope returns the options with which the informer of a kind lists.
 func (b *Barrier) scope(kind client.Object) (options []client.ListOption) {
 	for object, by := range b.Scopes {
-		if reflect.TypeOf(object) != reflect.TypeOf(kind) || object.GetObjectKind().GroupVersionKind() != kind.GetObjectKind().GroupVersionKind() {
+		if keyOf(object) != keyOf(kind) {
 			continue
 		}
 		if by.Label != nil {

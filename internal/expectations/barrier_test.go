@@ -171,6 +171,24 @@ func TestBarrier_CacheLags(t *testing.T) {
 	})
 }
 
+// TestBarrier_OncePerStore: capabilities that watch the same kind compare its cache once; a new informer is compared anew, and all after a reset.
+func TestBarrier_OncePerStore(t *testing.T) {
+	s := &server{items: []item{{"a", "1", "10"}}, version: "10"}
+	b := barrierOf(t, s, storeWith(t, s.items...))
+	expect := func(lists int) {
+		t.Helper()
+		if err := b.Wait(t.Context(), &corev1.Node{}); err != nil || s.lists != lists {
+			t.Errorf("%d lists, want %d: %v", s.lists, lists, err)
+		}
+	}
+	expect(1)
+	expect(1)
+	b.Cache = &storedInformer{informer: &stored{store: storeWith(t, s.items...)}}
+	expect(2)
+	b.Reset()
+	expect(3)
+}
+
 func TestBarrier_ListFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{err: errors.New("etcd has no leader")}

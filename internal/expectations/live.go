@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,14 +30,28 @@ func NewLive(reader client.Reader, scheme *runtime.Scheme) *Live {
 }
 
 // Each object may have 256 KiB of annotations, and the API server bounds a page by the number of its objects alone. The first page has minPage
-// objects, each next one as many as add up to pageBytes when they are as large as those of the page before.
+// objects, each next one as many as add up to pageBytes when they are as large as those of the page before, and at most maxPage. Of Nodes, and of the
+// Machines of one namespace, which are many and which no tenant creates, it is maxTrustedPage.
 const (
-	minPage, maxPage = 10, 100
-	pageBytes        = 1 << 20
+	minPage, maxPage, maxTrustedPage = 10, 100, 500
+	pageBytes                        = 1 << 20
 )
 
+// largestPage returns how many objects of a kind a page may have.
+func largestPage(kind client.Object, options []client.ListOption) int {
+	switch kind.(type) {
+	case *corev1.Node:
+		return maxTrustedPage
+	case *machinev1beta1.Machine:
+		if new(client.ListOptions).ApplyOptions(options).Namespace != "" {
+			return maxTrustedPage
+		}
+	}
+	return maxPage
+}
+
 // nextPage returns how many objects to request after a page.
-func nextPage(page []metav1.PartialObjectMetadata) int64 {
+func nextPage(page []metav1.PartialObjectMetadata, largest int) int64 {
 	size := 1
 	for i := range page {
 		for _, entries := range []map[string]string{page[i].Annotations, page[i].Labels} {
@@ -49,7 +65,7 @@ func nextPage(page []metav1.PartialObjectMetadata) int64 {
 			}
 		}
 	}
-	return int64(min(max(len(page)*pageBytes/size, minPage), maxPage))
+	return int64(min(max(len(page)*pageBytes/size, minPage), largest))
 }
 
 // list calls a function with the metadata of each object of a kind, and returns the resourceVersion of the list.
@@ -68,7 +84,7 @@ func (l *Live) list(
 		if err := l.Reader.List(ctx, next, append(options, client.Limit(limit), client.Continue(page.Continue))...); err != nil {
 			return "", fmt.Errorf("listing %s: %w", gvk.Kind, err)
 		}
-		limit = nextPage(next.Items)
+		limit = nextPage(next.Items, largestPage(kind, options))
 		for i := range next.Items {
 			each(&next.Items[i])
 		}

@@ -4,7 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func TestNextPage(t *testing.T) {
@@ -27,8 +30,24 @@ func TestNextPage(t *testing.T) {
 		"the largest objects":       {answer(100, 256<<10), minPage},
 		"large only in their lists": {[]metav1.PartialObjectMetadata{managed}, minPage},
 	} {
-		if got := nextPage(c.answer); got != c.want {
+		if got := nextPage(c.answer, maxPage); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+	// No tenant creates Nodes and Machines.
+	within := []client.ListOption{client.InNamespace("machines")}
+	for name, c := range map[string]struct {
+		kind    client.Object
+		options []client.ListOption
+		want    int
+	}{
+		"Nodes":                     {&corev1.Node{}, nil, maxTrustedPage},
+		"Machines of one namespace": {&machinev1beta1.Machine{}, within, maxTrustedPage},
+		"Machines of all":           {&machinev1beta1.Machine{}, nil, maxPage},
+		"Pods":                      {&corev1.Pod{}, within, maxPage},
+	} {
+		if got := largestPage(c.kind, c.options); got != c.want {
+			t.Errorf("%s: up to %d, want %d", name, got, c.want)
 		}
 	}
 }

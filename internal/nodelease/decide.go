@@ -77,6 +77,12 @@ func Decide(lease *coordinationv1.Lease, holder string, now time.Time) Step {
 	return Wait
 }
 
+// IsValid reports whether a holder has a lease that has not expired.
+func IsValid(lease *coordinationv1.Lease, holder string, now time.Time) bool {
+	// Any other holder would have to wait for it.
+	return HolderOf(lease) == holder && Decide(lease, "", now) == Wait
+}
+
 func expiry(spec coordinationv1.LeaseSpec) time.Time {
 	return spec.RenewTime.Add(bounded.Seconds(*spec.LeaseDurationSeconds))
 }

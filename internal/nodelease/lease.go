@@ -219,6 +219,16 @@ func (l *Leases) IsHolder(ctx context.Context, node string) (bool, error) {
 	return err == nil && lease != nil && HolderOf(lease) == l.Holder, err
 }
 
+// HeldSince returns since when this holder has the lease of a node; zero if it has not, or if the lease has expired.
+func (l *Leases) HeldSince(ctx context.Context, node string) (time.Time, error) {
+	lease, err := l.get(ctx, node)
+	now := l.Clock.Now()
+	if err != nil || lease == nil || !IsValid(lease, l.Holder, now) || lease.Spec.AcquireTime == nil || now.Before(lease.Spec.AcquireTime.Time) {
+		return time.Time{}, err
+	}
+	return lease.Spec.AcquireTime.Time, nil
+}
+
 // ReleaseIfHolder is Release for a caller that may never have acquired the lease: it does not touch a lease without a holder either.
 func (l *Leases) ReleaseIfHolder(ctx context.Context, node string) error {
 	lease, err := l.get(ctx, node)

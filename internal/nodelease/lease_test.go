@@ -85,6 +85,12 @@ func TestLeases_AcquireRenewRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.clock.SetTime(f.clock.Now().Add(5 * time.Minute))
+	if since, err := own.HeldSince(t.Context(), f.node.Name); err != nil || f.clock.Now().Sub(since).Round(time.Second) != 5*time.Minute {
+		t.Errorf("after five minutes the lease is held since %s (%v)", since, err)
+	}
+	if since, err := other.HeldSince(t.Context(), f.node.Name); err != nil || !since.IsZero() {
+		t.Errorf("the other holder has it since %s (%v)", since, err)
+	}
 	if next := f.acquire(own); next.Round(time.Second) != 15*time.Minute {
 		t.Errorf("after five minutes the next renewal is in %s", next)
 	}
@@ -98,9 +104,20 @@ func TestLeases_AcquireRenewRelease(t *testing.T) {
 	if err := other.Release(t.Context(), f.node.Name); err != nil {
 		t.Error(err)
 	}
-	// The lease expires and the other holder takes it over: the former holder gets an error and does not release the lease of the other one.
+}
+
+// TestLeases_Expired: a lease expires and another holder takes it over. The former holder gets an error and does not release the lease of the other
+// one.
+func TestLeases_Expired(t *testing.T) {
+	f := newFixture(t, "expired")
+	own, other := f.leases("node-maintenance"), f.leases("NodeHealthCheck-workers")
+	f.acquire(own)
 	f.clock.SetTime(f.clock.Now().Add(2 * time.Hour))
+	if since, err := own.HeldSince(t.Context(), f.node.Name); err != nil || !since.IsZero() {
+		t.Errorf("the expired lease is held since %s (%v)", since, err)
+	}
 	f.acquire(other)
+	var held *nodelease.AlreadyHeldError
 	if _, err := own.Acquire(t.Context(), f.node); !errors.As(err, &held) {
 		t.Errorf("the former holder gets %v", err)
 	}

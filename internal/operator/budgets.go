@@ -3,8 +3,8 @@ package operator
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -91,7 +91,10 @@ func (o *reservedFor) exists(ctx context.Context, reservation *v1alpha1.Reservat
 		namespace, name = "", namespace
 	}
 	if reservation.Capability == v1alpha1.CapabilityMetadata {
-		return o.isLeased(ctx, reservation.Node, nodes.Holder)
+		// The controller that evicts Pods renews the lease meanwhile: one that has expired was left behind.
+		return o.isLeased(ctx, reservation.Node, func(lease *coordinationv1.Lease) bool {
+			return nodelease.IsValid(lease, nodes.Holder, time.Now())
+		})
 	}
 	for _, reserved := range reservedKinds {
 		if reserved.kind.Kind != kind || !settings.Enabled(o.controllers, reserved.capability) {
@@ -105,7 +108,7 @@ func (o *reservedFor) exists(ctx context.Context, reservation *v1alpha1.Reservat
 			return o.isDisrupted(ctx, found, reservation)
 		case found != nil && kind == "MutexRunConfig":
 			// The run stays when the work on the Node is over, which only the process knows that was the leader then.
-			return o.isLeased(ctx, reservation.Node, upgrade.Holder)
+			return o.isLeased(ctx, reservation.Node, func(lease *coordinationv1.Lease) bool { return nodelease.HolderOf(lease) == upgrade.Holder })
 		case found != nil:
 			return true, nil
 		}
@@ -127,15 +130,20 @@ func (o *reservedFor) find(ctx context.Context, kind schema.GroupVersionKind, na
 	return &list.Items[0], nil
 }
 
-// isLeased reports whether a holder has the lease of a Node: the controller of NodeGroups has it while it evicts Pods for a taint, that of upgrades
-// while a run works on the Node.
-func (o *reservedFor) isLeased(ctx context.Context, node, holder string) (bool, error) {
+// isLeased reports whether a Node has a lease that a condition holds for: the controller of NodeGroups has it while it evicts Pods for a taint, that
+// of upgrades while a run works on the Node.
+func (o *reservedFor) isLeased(ctx context.Context, node string, condition func(*coordinationv1.Lease) bool) (bool, error) {
 	leases := &coordinationv1.LeaseList{}
 	err := o.live.List(ctx, leases, client.InNamespace(nodelease.Namespace()), client.MatchingFields{metav1.ObjectNameField: nodelease.Name(node)})
 	if err != nil {
 		return false, fmt.Errorf("reading the lease of Node %s: %w", node, err)
 	}
-	return slices.ContainsFunc(leases.Items, func(lease coordinationv1.Lease) bool { return nodelease.HolderOf(&lease) == holder }), nil
+	for i := range leases.Items {
+		if condition(&leases.Items[i]) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // isDisrupted reports whether a Machine is being deleted or remediated: who remediates from outside leaves an annotation, or an unhealthy Node.

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscaling "github.com/drover-io/drover/api/autoscaling/v1beta1"
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
@@ -35,7 +36,7 @@ func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, machinev1beta1.Install, configv1.Install, mcfgv1.Install, medik8s.AddToScheme, kubevirt.AddToScheme,
-		mutex.AddToScheme, drover.AddToScheme,
+		mutex.AddToScheme, drover.AddToScheme, autoscaling.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -67,6 +68,7 @@ func newMapper() meta.RESTMapper {
 	add(meta.RESTScopeNamespace, policyv1.SchemeGroupVersion, "PodDisruptionBudget")
 	add(meta.RESTScopeNamespace, coordinationv1.SchemeGroupVersion, "Lease")
 	add(meta.RESTScopeNamespace, machinev1beta1.GroupVersion, "Machine", "MachineSet", "MachineHealthCheck")
+	add(meta.RESTScopeNamespace, autoscaling.GroupVersion, "MachineAutoscaler")
 	add(meta.RESTScopeNamespace, mutex.GroupVersion, "MutexRule", "MutexTarget", "MutexRunConfig")
 	return mapper
 }
@@ -95,7 +97,7 @@ func cacheOptions(namespace string, makesMachines bool) cache.Options {
 	}
 	trimNodes, trimMachines, trimSets := trim(trimNode), trim(trimMachine), trim(keepLabels(trimMachineSet))
 	if makesMachines {
-		trimNodes, trimMachines, trimSets = trim(trimNodeOfMachine), trim(shareProviderSpecs()), trim(keepLabels(trimMeta[*machinev1beta1.MachineSet]))
+		trimNodes, trimMachines, trimSets = trim(trimNodeOfMachine), trim(shareProviderSpecs()), trim(keepLabels(trimMachineSetMeta))
 	}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -107,6 +109,7 @@ func cacheOptions(namespace string, makesMachines bool) cache.Options {
 			&machinev1beta1.Machine{}:            {Transform: trimMachines, Field: within},
 			&machinev1beta1.MachineSet{}:         {Transform: trimSets, Field: within},
 			&machinev1beta1.MachineHealthCheck{}: {Transform: trim(trimMeta[*machinev1beta1.MachineHealthCheck]), Field: within},
+			&autoscaling.MachineAutoscaler{}:     {Transform: trim(trimMeta[*autoscaling.MachineAutoscaler]), Field: within},
 			&corev1.Pod{}:                        {Transform: engine.TrimPod},
 			&policyv1.PodDisruptionBudget{}:      {Transform: trim(trimBudget)},
 			&storagev1.VolumeAttachment{}:        {Transform: engine.TrimAttachment},

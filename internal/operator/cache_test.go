@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	autoscaling "github.com/drover-io/drover/api/autoscaling/v1beta1"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -137,7 +138,7 @@ func TestCacheIsLimitedToANamespace(t *testing.T) {
 				limit = by.Field.String()
 			}
 			switch object.(type) {
-			case *machinev1beta1.Machine, *machinev1beta1.MachineSet, *machinev1beta1.MachineHealthCheck:
+			case *machinev1beta1.Machine, *machinev1beta1.MachineSet, *machinev1beta1.MachineHealthCheck, *autoscaling.MachineAutoscaler:
 				expected = want
 			case *coordinationv1.Lease:
 				// The heartbeats of kubelets are leases, too, in another namespace.

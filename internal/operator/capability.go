@@ -71,6 +71,9 @@ type capabilityManager struct {
 	metrics      *Metrics
 	// catchUp returns when the caches of some kinds show what was written before this replica led; nil waits for nothing.
 	catchUp func(ctx context.Context, kinds ...client.Object) error
+	// outdated is called before a capability starts on a replica that leads, and when an informer is gone: catchUp must not rely on what it has compared
+	// before. What the previous run of the capability has written, or another operator that it replaces, is newer. Nil is for nothing to do.
+	outdated func()
 
 	// failures are the questions by capability that the API server fails to answer. Only Start's goroutine uses them.
 	failures map[string]*failures
@@ -195,6 +198,9 @@ func (s *capabilityManager) settle(ctx context.Context, group map[string]*runnin
 		}
 		switch {
 		case missing == "" && current == nil:
+			if s.leads() {
+				s.compareAnew()
+			}
 			group[c.name] = s.begin(ctx, c, failed)
 		case missing != "":
 			s.set(ctx, c.name, stateOff, missing)
@@ -305,9 +311,26 @@ func (s *capabilityManager) release(ctx context.Context, c capability, group map
 			continue
 		}
 		s.indexes.forget(kind)
+		s.compareAnew()
 		if err := s.cache.RemoveInformer(ctx, kind); err != nil {
 			log.FromContext(ctx).Error(err, "cannot drop a cache", "kind", fmt.Sprintf("%T", kind))
 		}
+	}
+}
+
+func (s *capabilityManager) compareAnew() {
+	if s.outdated != nil {
+		s.outdated()
+	}
+}
+
+// leads reports whether this replica has been elected.
+func (s *capabilityManager) leads() bool {
+	select {
+	case <-s.elected:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -339,6 +362,18 @@ func (s *capabilityManager) isOff(name string) bool {
 	defer s.mu.Unlock()
 	current := s.states[name]
 	return current.state == stateOff && current.why != unknown
+}
+
+// filling reports whether a capability fills its caches, or waits for them to catch up.
+func (s *capabilityManager) filling() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, current := range s.states {
+		if current.state == stateStarting || current.state == stateCatchingUp {
+			return true
+		}
+	}
+	return false
 }
 
 // ready returns an error while the caches of a capability whose CRDs exist are not synced.

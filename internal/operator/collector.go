@@ -10,21 +10,49 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-const (
-	// smallHeap is how many bytes a small heap has, smallHeapGCPercent the GOGC for it.
-	smallHeap          = 32 << 20
-	smallHeapGCPercent = 200
-)
+// gcPercents are the GOGC from a number of live bytes on, while the caches fill and later. With the default the collector runs many times a second on a
+// small cluster, and on a large one the process may take twice the memory that it needs. While the caches fill, the most memory is in use, and what is
+// allocated meanwhile is dropped at once.
+var gcPercents = []struct {
+	live             uint64
+	filling, percent int
+}{{0, 60, 200}, {32 << 20, 60, 100}, {64 << 20, 40, 100}, {96 << 20, 30, 60}, {128 << 20, 30, 40}}
 
-// tuneCollector has the garbage collector run less often until the heap has grown, or the context ends: with the default it runs many times a
-// second on a small cluster. A GOGC that the user sets counts. The limit on the memory is GOMEMLIMIT, which the Deployment sets.
-func tuneCollector(ctx context.Context) {
+// settleTime is how long after the caches were full the memory is still as in the time before: all objects are reconciled once.
+const settleTime = 5 * time.Second
+
+// tuneCollector sets GOGC to what fits the heap until the context ends; filling reports whether caches fill. A GOGC that the user sets counts. The limit on the memory is GOMEMLIMIT,
+// which the Deployment sets.
+func tuneCollector(ctx context.Context, filling func() bool) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(smallHeapGCPercent))
+	filled, set := time.Now(), gcPercentFor(0, true)
+	defer debug.SetGCPercent(debug.SetGCPercent(set))
 	// The only error is that the context has ended.
-	_ = wait.PollUntilContextCancel(ctx, time.Second, false, func(context.Context) (bool, error) { return liveHeap() > smallHeap, nil })
+	_ = wait.PollUntilContextCancel(ctx, time.Second/2, false, func(context.Context) (bool, error) {
+		if filling() {
+			filled = time.Now()
+		}
+		if percent := gcPercentFor(liveHeap(), time.Since(filled) < settleTime); percent != set {
+			set = percent
+			debug.SetGCPercent(set)
+		}
+		return false, nil
+	})
+}
+
+func gcPercentFor(live uint64, filling bool) (percent int) {
+	for _, step := range gcPercents {
+		switch {
+		case live < step.live:
+		case filling:
+			percent = step.filling
+		default:
+			percent = step.percent
+		}
+	}
+	return percent
 }
 
 // liveHeap returns what the last collection found in use, in bytes.

@@ -13,22 +13,26 @@ func TestTuneCollector(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := gcPercent()
 	for name, c := range map[string]struct {
-		heap  int
-		tuned bool
-	}{"the heap is small": {0, true}, "the heap has grown": {smallHeap, false}} {
+		heap, filling, want int
+	}{"a small heap": {0, 60, 200}, "of 32 MiB": {32 << 20, 60, 100}, "of 128 MiB": {128 << 20, 30, 40}} {
 		t.Run(name, func(t *testing.T) {
 			heap := make([]byte, c.heap)
 			runtime.GC()
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
+				begun := time.Now()
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					tuneCollector(ctx)
+					tuneCollector(ctx, func() bool { return time.Since(begun) < time.Minute })
 				}()
-				time.Sleep(3 * time.Second)
-				if tuned := gcPercent() == smallHeapGCPercent; tuned != c.tuned {
-					t.Errorf("tuned: %t, %d bytes are live", tuned, liveHeap())
+				time.Sleep(time.Second + time.Millisecond)
+				if got := gcPercent(); got != c.filling {
+					t.Errorf("while the caches fill GOGC is %d, want %d", got, c.filling)
+				}
+				time.Sleep(time.Minute + settleTime + time.Second)
+				if got := gcPercent(); got != c.want {
+					t.Errorf("GOGC is %d, want %d; %d bytes are live", got, c.want, liveHeap())
 				}
 				cancel()
 				<-done
@@ -43,7 +47,7 @@ func TestTuneCollector(t *testing.T) {
 
 func TestTuneCollector_LeavesTheUsersGOGC(t *testing.T) {
 	t.Setenv("GOGC", "50")
-	tuneCollector(t.Context()) // returns at once
+	tuneCollector(t.Context(), nil) // returns at once
 }
 
 func gcPercent() int {

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/pace"
+	"github.com/drover-io/drover/internal/nodegroup/pages"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/quorum"
 	"github.com/drover-io/drover/provider"
@@ -41,6 +42,8 @@ type builder struct {
 	linked chan struct{}
 	// limiter bounds the rate at which metadata of Nodes is written, for MachineSets and NodeGroups.
 	limiter *pace.Limiter
+	// pages reads Pods from the API server, for all NodeGroups.
+	pages *pages.Reader
 
 	// budgets are those of NodeGroups, groups knows which Nodes these have. budgets is nil where NodeGroups are not enabled.
 	budgets *disruption.Budgets

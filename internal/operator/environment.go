@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
@@ -59,7 +60,9 @@ func Environment(mgr manager.Manager) (provider.Environment, error) {
 	if err != nil {
 		return provider.Environment{}, err
 	}
-	return provider.Environment{Config: mgr.GetConfig(), Client: &providerClient{Client: direct, cache: mgr.GetCache()}, Live: direct}, nil
+	return provider.Environment{
+		Config: mgr.GetConfig(), Client: &providerClient{Client: direct, cache: mgr.GetCache()}, Live: direct, Metrics: metrics.Registry,
+	}, nil
 }
 
 // providerClient reads Machines, MachineSets and Nodes from Drover's cache, and everything else from the API server. The cache hands out its own

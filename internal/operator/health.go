@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"time"
-
-	"k8s.io/client-go/rest"
 )
 
 // check is one of the things that /readyz looks at.
@@ -59,26 +55,4 @@ func answer(w http.ResponseWriter, code int, lines ...string) {
 	w.WriteHeader(code)
 	// The prober may have closed the connection.
 	_, _ = w.Write([]byte(strings.Join(lines, "\n") + "\n"))
-}
-
-// apiCheck asks the API server whether it answers, at most once in a while: every replica is probed every few seconds.
-type apiCheck struct {
-	client rest.Interface
-	every  time.Duration
-	mu     sync.Mutex
-	asked  time.Time
-	last   error
-}
-
-func (c *apiCheck) ask(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.asked) < c.every {
-		return c.last
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	c.last = c.client.Get().AbsPath("/version").Do(ctx).Error()
-	c.asked = time.Now()
-	return c.last
 }

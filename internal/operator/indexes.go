@@ -2,24 +2,29 @@ package operator
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // indexes makes each index of the cache once in the life of the informer that it is on: capabilities come and go, and an informer takes no
-// index for a second time.
+// index for a second time. Reads by an index are those of all namespaces; List with a namespace finds nothing.
 type indexes struct {
-	client.FieldIndexer
+	cache ctrlcache.Informers
 
 	mu   sync.Mutex
 	made map[kind]map[string]bool
 }
 
-func newIndexes(indexer client.FieldIndexer) *indexes {
-	return &indexes{FieldIndexer: indexer, made: map[kind]map[string]bool{}}
+var _ client.FieldIndexer = (*indexes)(nil)
+
+func newIndexes(cache ctrlcache.Informers) *indexes {
+	return &indexes{cache: cache, made: map[kind]map[string]bool{}}
 }
 
 // IndexField makes an index unless it is there.
@@ -30,14 +35,43 @@ func (i *indexes) IndexField(ctx context.Context, object client.Object, field st
 	if i.made[kind][field] {
 		return nil
 	}
-	if err := i.FieldIndexer.IndexField(ctx, object, field, extract); err != nil {
-		return err
+	informer, err := i.cache.GetInformer(ctx, object, ctrlcache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("indexing %T by %s: %w", object, field, err)
+	}
+	if err := informer.AddIndexers(toolscache.Indexers{indexName + field: keysOf(extract)}); err != nil {
+		return fmt.Errorf("indexing %T by %s: %w", object, field, err)
 	}
 	if i.made[kind] == nil {
 		i.made[kind] = map[string]bool{}
 	}
 	i.made[kind][field] = true
 	return nil
+}
+
+// How the cache of controller-runtime finds objects by a field: the name of the index, and the key of objects of all namespaces
+// (https://github.com/kubernetes-sigs/controller-runtime/blob/v0.25.1/pkg/cache/internal/cache_reader.go). Its own IndexField also keeps a key for
+// the namespace of each object: twice the memory, and an informer updates an index of two keys at each event, which it skips for one that stays the
+// same.
+const (
+	indexName     = "field:"
+	allNamespaces = "__all_namespaces/"
+)
+
+// keysOf returns the function of an informer's index.
+func keysOf(extract client.IndexerFunc) toolscache.IndexFunc {
+	return func(item any) ([]string, error) {
+		object, ok := item.(client.Object)
+		if !ok {
+			return nil, fmt.Errorf("a %T is no object", item)
+		}
+		values := extract(object)
+		keys := make([]string, len(values))
+		for i, value := range values {
+			keys[i] = allNamespaces + value
+		}
+		return keys, nil
+	}
 }
 
 // forget notes that the informer of a kind is gone, and its indexes with it.

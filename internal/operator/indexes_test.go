@@ -12,6 +12,8 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
@@ -19,15 +21,41 @@ import (
 )
 
 // strict is a cache that takes an index once for each informer, as a real one does.
-type strict struct{ made []string }
+type strict struct {
+	ctrlcache.Informers
+	made []string
+}
 
-func (s *strict) IndexField(_ context.Context, object client.Object, field string, _ client.IndexerFunc) error {
-	name := fmt.Sprintf("%T.%s", object, field)
-	if slices.Contains(s.made, name) {
-		return errors.New("indexer conflict")
+func (s *strict) GetInformer(_ context.Context, object client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+	return &strictInformer{cache: s, kind: fmt.Sprintf("%T", object)}, nil
+}
+
+type strictInformer struct {
+	ctrlcache.Informer
+	cache *strict
+	kind  string
+}
+
+func (i *strictInformer) AddIndexers(indexers toolscache.Indexers) error {
+	for field := range indexers {
+		name := i.kind + "." + strings.TrimPrefix(field, indexName)
+		if slices.Contains(i.cache.made, name) {
+			return errors.New("indexer conflict")
+		}
+		i.cache.made = append(i.cache.made, name)
 	}
-	s.made = append(s.made, name)
 	return nil
+}
+
+// TestIndexes_OneKey: an object has one key for each value, so that an informer leaves an index alone whose value stays.
+func TestIndexes_OneKey(t *testing.T) {
+	keys, err := keysOf(func(object client.Object) []string { return []string{object.GetName()} })(fullMachine())
+	if want := allNamespaces + fullMachine().Name; err != nil || len(keys) != 1 || keys[0] != want {
+		t.Errorf("keys are %q, want %q: %v", keys, want, err)
+	}
+	if _, err := keysOf(nil)(toolscache.DeletedFinalStateUnknown{}); err == nil {
+		t.Error("what is no object is not reported")
+	}
 }
 
 func TestAnIndexIsMadeOnceForEachInformer(t *testing.T) {

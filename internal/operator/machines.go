@@ -3,20 +3,14 @@ package operator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"golang.org/x/sync/errgroup"
-	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
@@ -26,6 +20,7 @@ import (
 	"github.com/drover-io/drover/internal/machine"
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
+	"github.com/drover-io/drover/internal/machineset/capacity"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/openshift"
@@ -35,8 +30,9 @@ import (
 // machinesName is the capability of MachineSets, Machines and MachineHealthChecks.
 const machinesName = "machines"
 
-// How many MachineSets and MachineHealthChecks are looked at at once. There are few, and a pass waits for nothing but its own requests.
-const setWorkers, checkWorkers = 16, 4
+// How many MachineSets and MachineHealthChecks are looked at at once. There are few, and a pass waits for nothing but its own requests; that for the
+// capacity may wait for a provider.
+const setWorkers, checkWorkers, capacityWorkers = 16, 4, 4
 
 // mayMakeMachines reports whether the caches must hold what that capability reads.
 func mayMakeMachines(settings *v1alpha1.DroverConfiguration) bool {
@@ -59,7 +55,7 @@ func (b *builder) machines() ([]capability, error) {
 	if err != nil {
 		return nil, err
 	}
-	mao, err := newMachineAPIOperator(b, b.settings.Controllers)
+	mao, err := machineAPIOperator().on(b, b.settings.Controllers)
 	if err != nil {
 		return nil, err
 	}
@@ -93,9 +89,7 @@ func (b *builder) machines() ([]capability, error) {
 			options.Cluster = cluster
 			group, ctx := errgroup.WithContext(ctx)
 			group.Go(func() error { return machine.Run(ctx, b.GetCache(), dependencies, options) })
-			group.Go(func() error {
-				return machineset.Run(ctx, b.GetCache(), b.GetAPIReader(), b.GetClient(), b.recorder, setMetrics, setOptions(b.settings))
-			})
+			b.runMachineSets(ctx, group, setMetrics, dependencies.Actuators)
 			group.Go(func() error {
 				return healthcheck.Run(ctx, b.GetCache(), anything, b.recorder, checkMetrics, b.checkOptions(anything, dependencies))
 			})
@@ -104,6 +98,16 @@ func (b *builder) machines() ([]capability, error) {
 			return group.Wait()
 		},
 	}}, nil
+}
+
+// runMachineSets runs the controllers of MachineSets: how many Machines they have, and what their Nodes will have.
+func (b *builder) runMachineSets(ctx context.Context, group *errgroup.Group, metrics *machineset.Metrics, actuators *machine.Actuators) {
+	group.Go(func() error {
+		return machineset.Run(ctx, b.GetCache(), b.GetAPIReader(), b.GetClient(), b.recorder, metrics, setOptions(b.settings))
+	})
+	group.Go(func() error {
+		return capacity.Run(ctx, b.GetCache(), b.GetClient(), b.recorder, capacity.Options{Workers: capacityWorkers, Provider: actuators.Capacity})
+	})
 }
 
 // checkOptions returns the options of MachineHealthChecks, with the limits of those that have none themselves.
@@ -173,45 +177,4 @@ func machineOptions(settings *v1alpha1.DroverConfiguration) machine.Options {
 		options.VolumeDetachTimeout = -1
 	}
 	return options
-}
-
-// machineAPIOperator finds OpenShift's own machine-api-operator. Two operators that create and delete the same Machines would undo each other's work.
-type machineAPIOperator struct {
-	live      client.Reader
-	discovery discovery.DiscoveryInterface
-	named     bool
-}
-
-func newMachineAPIOperator(mgr manager.Manager, controllers []string) (*machineAPIOperator, error) {
-	discovery, err := newDiscovery(mgr)
-	return &machineAPIOperator{live: mgr.GetAPIReader(), discovery: discovery, named: slices.Contains(controllers, machinesName)}, err
-}
-
-// controllers is the Deployment of machine-api-operator that creates Machines.
-var controllers = types.NamespacedName{Namespace: "openshift-machine-api", Name: "machine-api-controllers"}
-
-// present returns why the capability has to stay off; empty when it may run.
-func (i *machineAPIOperator) present(ctx context.Context) (string, error) {
-	_, err := i.discovery.ServerResourcesForGroupVersion("config.openshift.io/v1")
-	if client.IgnoreNotFound(err) != nil {
-		return "", err
-	}
-	if err == nil && !i.named {
-		return "this is OpenShift, which has a machine-api-operator; name machines in --controllers when that one is off", nil
-	}
-	deployment := &appsv1.Deployment{}
-	err = i.live.Get(ctx, controllers, deployment)
-	switch {
-	case apierrors.IsNotFound(err):
-		return "", nil
-	case apierrors.IsForbidden(err):
-		// config/default goes without the roles of this capability, and all others can work without it.
-		return "", fmt.Errorf("%w; apply config/machines, or leave machines out of --controllers", err)
-	case err != nil:
-		return "", err
-	case deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == 0:
-		return "", nil
-	}
-	return fmt.Sprintf("OpenShift's machine-api-operator works here (Deployment %s), and two would undo each other's work: turn it off first",
-		controllers), nil
 }

@@ -12,12 +12,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func TestBesideTheIncumbent(t *testing.T) {
+	controllers := machineAPIOperator().deployment
 	deployment := func(replicas *int32) *appsv1.Deployment {
 		return &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: controllers.Namespace, Name: controllers.Name}, Spec: appsv1.DeploymentSpec{Replicas: replicas},
@@ -44,7 +46,8 @@ func TestBesideTheIncumbent(t *testing.T) {
 			if c.openshift {
 				s.serve(nil, "clusteroperators")
 			}
-			i := &machineAPIOperator{live: builder.Build(), discovery: s, named: c.named}
+			i := machineAPIOperator()
+			i.live, i.discovery, i.named = builder.Build(), s, c.named
 			got, err := i.present(t.Context())
 			if err != nil || (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("%q, %v; want %q", got, err, c.want)
@@ -58,17 +61,24 @@ func TestTheIncumbentCannotBeAskedFor(t *testing.T) {
 	no := errors.New("no")
 	s := &server{}
 	s.serve(no)
-	if _, err := (&machineAPIOperator{discovery: s}).present(t.Context()); !errors.Is(err, no) {
+	if _, err := besideMAO(nil, s).present(t.Context()); !errors.Is(err, no) {
 		t.Errorf("error %v", err)
 	}
-	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), controllers.Name, no)
-	if _, err := (&machineAPIOperator{discovery: &server{}, live: refusing(forbidden)}).present(t.Context()); !apierrors.IsForbidden(err) ||
+	forbidden := apierrors.NewForbidden(appsv1.Resource("deployments"), "machine-api-controllers", no)
+	if _, err := besideMAO(refusing(forbidden), &server{}).present(t.Context()); !apierrors.IsForbidden(err) ||
 		!strings.Contains(err.Error(), "config/machines") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := (&machineAPIOperator{discovery: &server{}, live: refusing(no)}).present(t.Context()); !errors.Is(err, no) {
+	if _, err := besideMAO(refusing(no), &server{}).present(t.Context()); !errors.Is(err, no) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// besideMAO returns what looks for machine-api-operator.
+func besideMAO(live client.Reader, discovery discovery.DiscoveryInterface) *otherOperator {
+	o := machineAPIOperator()
+	o.live, o.discovery = live, discovery
+	return &o
 }
 
 // refusing is an API server that answers every question with an error.

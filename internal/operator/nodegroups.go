@@ -90,7 +90,7 @@ func (b *builder) nodeGuard() (*nodes.Guard, []client.Object, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	guard := &nodes.Guard{Engine: drains, Leases: b.leasesOf(nodes.Holder), Budgets: b.budgets, Live: b.GetAPIReader()}
+	guard := &nodes.Guard{Engine: drains, Leases: b.leasesOf(nodes.Holder), Budgets: b.budgets, Live: b.pages}
 	return guard, engine.Kinds(), nil
 }
 
@@ -98,7 +98,7 @@ func (b *builder) nodeGuard() (*nodes.Guard, []client.Object, error) {
 // providerSpecs only there.
 func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, guard *nodes.Guard, machines bool) error {
 	served := func() bool { return machines }
-	finder, admissions := members.NewFinder(b.GetCache(), served), &nodes.Admissions{}
+	finder, admissions := members.NewFinder(b.GetCache(), served).WithRollout(b.settings.NodeGroups.Rollout), &nodes.Admissions{}
 	settings := b.settings.Metadata
 	var reports *replacement.Reports
 	if machines && mayMakeMachines(b.settings) {
@@ -111,7 +111,7 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 	group.Go(func() error {
 		return nodegroup.Run(ctx, b.GetCache(), nodegroup.Dependencies{
 			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.groups, Finder: finder, Admissions: admissions,
-			Replacements: reports, History: revisions, Budgets: b.budgets, Live: live(b), API: b.GetAPIReader(),
+			Replacements: reports, History: revisions, Budgets: b.budgets, Live: live(b), API: b.pages,
 		}, nodegroup.Options{Protected: protected(settings), Machines: served, Exists: reserved.exists})
 	})
 	group.Go(func() error {

@@ -19,12 +19,14 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/internal/autoscaling"
 	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/nodegroup"
+	"github.com/drover-io/drover/internal/nodegroup/pages"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/upgrade"
 	"github.com/drover-io/drover/internal/version"
@@ -36,7 +38,9 @@ const shutdownGrace = 15 * time.Second
 
 // Capabilities lists the names that --controllers knows.
 func Capabilities() []string {
-	return []string{metadata.Name, maintenance.Medik8s().Name, maintenance.Kubevirt().Name, machinesName, upgrade.Name, nodegroup.Name}
+	return []string{
+		metadata.Name, maintenance.Medik8s().Name, maintenance.Kubevirt().Name, machinesName, autoscaling.Name, upgrade.Name, nodegroup.Name,
+	}
 }
 
 // Run runs the operator until the context ends or it cannot go on. The configuration must be valid.
@@ -45,7 +49,6 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	if err != nil {
 		return err
 	}
-	go tuneCollector(ctx)
 	metrics, err := NewMetrics(ctrlmetrics.Registry)
 	if err != nil {
 		return err
@@ -54,11 +57,11 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	if err != nil {
 		return err
 	}
-	indexes := newIndexes(mgr.GetFieldIndexer())
+	indexes := newIndexes(mgr.GetCache())
 	b := &builder{
 		Manager: mgr, recorder: recorder, settings: settings, providers: providers, indexes: indexes,
 		leases: newLeases(mgr), linked: make(chan struct{}, 1), groups: &membership{},
-		limiter: pace.NewLimiter(*settings.Metadata.WritesPerSecond, *settings.Metadata.WritesBurst),
+		limiter: pace.NewLimiter(*settings.Metadata.WritesPerSecond, *settings.Metadata.WritesBurst), pages: pages.NewReader(mgr.GetAPIReader()),
 	}
 	b.budgets = newBudgets(mgr, settings, b.groups)
 	capabilities, err := b.capabilities()
@@ -70,11 +73,12 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 		return err
 	}
 	cm := newCapabilityManager(capabilities, mgr.GetCache(), indexes, client, mgr.Elected(), metrics)
+	go tuneCollector(ctx, cm.filling)
 	b.groups.isServed = func() bool { return !cm.isOff(nodegroup.Name) }
 	barrier := &expectations.Barrier{
 		Cache: mgr.GetCache(), Live: live(mgr), Scopes: cacheOptions(*settings.Namespace, mayMakeMachines(settings)).ByObject,
 	}
-	cm.catchUp = barrier.Wait
+	cm.catchUp, cm.outdated = barrier.Wait, barrier.Reset
 	if err := mgr.Add(cm); err != nil {
 		return err
 	}
@@ -119,7 +123,7 @@ func NewManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 		options.LeaderElection = true
 		options.LeaderElectionReleaseOnCancel = true
 		options.LeaseDuration, options.RenewDeadline = &election.LeaseDuration.Duration, &election.RenewDeadline.Duration
-		options.RetryPeriod = &election.RetryPeriod.Duration
+		options.RetryPeriod = new(attemptPeriod(election))
 		if options.LeaderElectionResourceLockInterface, err = newLock(config, election); err != nil {
 			return nil, err
 		}
@@ -147,7 +151,7 @@ func live(mgr manager.Manager) *expectations.Live {
 // capabilities returns the capabilities that --controllers has picked.
 func (b *builder) capabilities() ([]capability, error) {
 	var all []capability
-	for _, build := range []func() ([]capability, error){b.metadata, b.maintenance, b.machines, b.upgrade, b.nodeGroups} {
+	for _, build := range []func() ([]capability, error){b.metadata, b.maintenance, b.machines, b.autoscaling, b.upgrade, b.nodeGroups} {
 		built, err := build()
 		if err != nil {
 			return nil, err
@@ -201,7 +205,7 @@ func addHealth(mgr manager.Manager, cm *capabilityManager, client discovery.Disc
 			{"caches", func(context.Context) error { return cm.ready() }},
 		}, more...),
 		lines: func() []string {
-			lines := cm.lines()
+			lines := append(api.lines(), cm.lines()...)
 			for _, name := range Capabilities() {
 				if !slices.ContainsFunc(cm.capabilities, func(c capability) bool { return c.name == name }) {
 					lines = append(lines, fmt.Sprintf("capability %s: off (not in --controllers)", name))

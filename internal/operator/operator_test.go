@@ -83,11 +83,11 @@ func TestCapabilitiesArePicked(t *testing.T) {
 	mgr := quietManager(t)
 	settings := quietSettings()
 	for picked, want := range map[string]string{
-		"*": "metadata maintenance maintenance-kubevirt machines upgrade node-groups", "metadata": "metadata",
-		"*,-metadata": "maintenance maintenance-kubevirt machines upgrade node-groups", "maintenance": "maintenance",
-		"*,-maintenance-kubevirt": "metadata maintenance machines upgrade node-groups", "machines": "machines", "upgrade": "upgrade",
-		"node-groups": "node-groups",
-		"*,-machines": "metadata maintenance maintenance-kubevirt upgrade node-groups",
+		"*": "metadata maintenance maintenance-kubevirt machines autoscaling upgrade node-groups", "metadata": "metadata",
+		"*,-metadata": "maintenance maintenance-kubevirt machines autoscaling upgrade node-groups", "maintenance": "maintenance",
+		"*,-maintenance-kubevirt": "metadata maintenance machines autoscaling upgrade node-groups", "machines": "machines", "upgrade": "upgrade",
+		"node-groups": "node-groups", "autoscaling": "autoscaling",
+		"*,-machines": "metadata maintenance maintenance-kubevirt autoscaling upgrade node-groups",
 	} {
 		ctrlmetrics.Registry = prometheus.NewRegistry()
 		settings.Controllers = strings.Split(picked, ",")

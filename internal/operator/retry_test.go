@@ -101,7 +101,9 @@ func newMachinesPlant(t *testing.T) (*plant, *apiServer, *string) {
 	p, cluster := newPlant(), new(string)
 	p.server.serve(nil, "machinesets", "machines")
 	c := &p.capabilities[0]
-	c.blocked = (&machineAPIOperator{live: live, discovery: discovery, named: true}).present
+	other := besideMAO(live, discovery)
+	other.named = true
+	c.blocked = other.present
 	c.lookup = func(ctx context.Context) (err error) {
 		*cluster, err = openshift.ClusterName(ctx, live)
 		return err

@@ -151,6 +151,7 @@ func trimClusterVersion(version *configv1.ClusterVersion) {
 // trimNode drops what no capability reads. The list of images alone is most of a Node. Labels and annotations stay: a MachineSet may declare any of
 // them. Only the node's kubelet and administrators write them.
 func trimNode(node *corev1.Node) {
+	shareMetadata(node)
 	node.Status = corev1.NodeStatus{Conditions: trimConditions(node.Status.Conditions)}
 }
 
@@ -160,7 +161,7 @@ func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
 	for _, condition := range conditions {
 		if slices.Contains(disruptionplan.Conditions, condition.Type) {
 			kept = append(kept, corev1.NodeCondition{
-				Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
+				Type: share(condition.Type), Status: share(condition.Status), LastTransitionTime: condition.LastTransitionTime,
 			})
 		}
 	}
@@ -170,14 +171,17 @@ func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
 // trimNodeOfMachine also keeps what the machine controllers read: by the addresses a Machine finds its Node, and by the conditions and
 // their times its health is judged.
 func trimNodeOfMachine(node *corev1.Node) {
-	status := corev1.NodeStatus{}
-	for _, condition := range node.Status.Conditions {
-		status.Conditions = append(status.Conditions, corev1.NodeCondition{
-			Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
-		})
+	shareMetadata(node)
+	status := corev1.NodeStatus{Conditions: make([]corev1.NodeCondition, len(node.Status.Conditions))}
+	for i := range node.Status.Conditions {
+		condition := &node.Status.Conditions[i]
+		status.Conditions[i] = corev1.NodeCondition{
+			Type: share(condition.Type), Status: share(condition.Status), LastTransitionTime: condition.LastTransitionTime,
+		}
 	}
 	for _, address := range node.Status.Addresses {
 		if address.Type == corev1.NodeInternalIP {
+			address.Type = corev1.NodeInternalIP
 			status.Addresses = append(status.Addresses, address)
 		}
 	}
@@ -187,14 +191,39 @@ func trimNodeOfMachine(node *corev1.Node) {
 // trimMachine is for Drover beside another operator that makes the Machines. Labels stay, since selectors match them.
 func trimMachine(machine *machinev1beta1.Machine) {
 	trimAnnotations(machine)
+	shareMachine(machine)
 	machine.Spec.ProviderSpec.Value = nil
 	machine.Status = machinev1beta1.MachineStatus{
 		NodeRef: machine.Status.NodeRef, Phase: machine.Status.Phase, AuthoritativeAPI: machine.Status.AuthoritativeAPI,
 	}
 }
 
-func trimMachineSet(set *machinev1beta1.MachineSet) {
+// setAnnotations are the annotations of MachineSets for cluster-autoscaler that Drover reads from its cache, with the number of bytes beyond which it
+// does not write a value.
+var setAnnotations = func() map[string]int {
+	limits := map[string]int{
+		machineapi.CapacityAnnotation: machineapi.MaxCapacityRecord, machineapi.CapacityCopyAnnotation: machineapi.MaxCapacityRecord,
+		machineapi.MinSizeAnnotation: maxAnnotation, machineapi.MaxSizeAnnotation: maxAnnotation, machineapi.AutoscalerAnnotation: maxAnnotation,
+	}
+	for _, key := range machineapi.CapacityAnnotations() {
+		limits[key] = machineapi.MaxCapacityValue
+	}
+	return limits
+}()
+
+// trimMachineSetMeta drops the annotations of a MachineSet that Drover does not read.
+func trimMachineSetMeta(set *machinev1beta1.MachineSet) {
+	all := set.Annotations
 	trimMeta(set)
+	for key, limit := range setAnnotations {
+		if value, found := all[key]; found {
+			metav1.SetMetaDataAnnotation(&set.ObjectMeta, key, bounded.Text(value, limit))
+		}
+	}
+}
+
+func trimMachineSet(set *machinev1beta1.MachineSet) {
+	trimMachineSetMeta(set)
 	set.Spec.Template.Spec.ProviderSpec.Value = nil
 }
 
@@ -244,6 +273,7 @@ func shareProviderSpecs() func(*machinev1beta1.Machine) {
 	texts := map[string][]byte{}
 	return func(machine *machinev1beta1.Machine) {
 		trimAnnotationsForProvider(machine)
+		shareMachine(machine)
 		value := machine.Spec.ProviderSpec.Value
 		if value == nil || len(value.Raw) == 0 || len(value.Raw) > maxSharedProviderSpec {
 			return

@@ -1,12 +1,14 @@
 package operator
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +22,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -158,6 +161,38 @@ func TestTrimNode_KeepsSignsOfUnavailableNode(t *testing.T) {
 }
 
 // A providerSpec that is too long is not kept for others.
+// TestShareMachine: equal labels of two Machines take memory once, others are kept apart, and large ones are not kept.
+func TestShareMachine(t *testing.T) {
+	shared := func(change func(*machinev1beta1.Machine)) bool {
+		var all [2]*machinev1beta1.Machine
+		for i := range all {
+			machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}}
+			machine.Labels, machine.Spec.Labels = map[string]string{"set": "workers"}, map[string]string{"team": "blue"}
+			if i == 1 {
+				change(machine)
+			}
+			before := machine.DeepCopy()
+			shareMachine(machine)
+			if !equality.Semantic.DeepEqual(before, machine) {
+				t.Errorf("it has become %v", machine)
+			}
+			all[i] = machine
+		}
+		return reflect.ValueOf(all[0].Labels).Pointer() == reflect.ValueOf(all[1].Labels).Pointer()
+	}
+	if !shared(func(*machinev1beta1.Machine) {}) {
+		t.Error("equal labels are not shared")
+	}
+	if shared(func(machine *machinev1beta1.Machine) { machine.Labels["set"] = "others" }) {
+		t.Error("different labels are shared")
+	}
+	long := map[string]string{"set": strings.Repeat("x", maxSharedMap)}
+	var table mapTable
+	if table.share(long); slices.ContainsFunc(table.maps[:], func(kept map[string]string) bool { return kept != nil }) {
+		t.Error("a large map is kept")
+	}
+}
+
 func TestShareProviderSpecs_LongOnesAreNotKept(t *testing.T) {
 	share, long := shareProviderSpecs(), []byte(strings.Repeat("x", maxSharedProviderSpec+1))
 	machines := [2]*machinev1beta1.Machine{}
@@ -222,8 +257,10 @@ func TestCachedAnnotations_HasEachConstant(t *testing.T) {
 	found := 0
 	for name, key := range annotationConstants(t) {
 		found++
-		if _, cached := cachedAnnotations[key]; !cached && !slices.Contains(notCached, key) {
-			t.Errorf("%s (%s) is neither in cachedAnnotations nor known to be read elsewhere", name, key)
+		_, cached := cachedAnnotations[key]
+		_, cachedOfSets := setAnnotations[key]
+		if !cached && !cachedOfSets && !slices.Contains(notCached, key) {
+			t.Errorf("%s (%s) is neither in cachedAnnotations or setAnnotations nor known to be read elsewhere", name, key)
 		}
 	}
 	if found < len(cachedAnnotations) {

@@ -141,8 +141,8 @@ func (rc *reconciliation) applyStages(ctx context.Context, stages []plan.Stage) 
 			}
 		}
 		next := rc.applyNodeChanges(ctx, stage.Nodes)
-		if stage.Condition != "" && next.err != nil {
-			next = next.with(stage.Condition, false, next.err.Error())
+		if stage.Condition != "" {
+			next = next.unmet(stage.Condition)
 		}
 		if out = out.and(next); !out.Settled {
 			return out
@@ -178,7 +178,7 @@ func (rc *reconciliation) applyMCPChange(ctx context.Context, change *plan.MCPCh
 	changed := mcp.DeepCopy()
 	if err := rc.Writer.Patch(ctx, changed, client.RawPatch(types.JSONPatchType, steps), fieldOwner); err != nil {
 		err = fmt.Errorf("changing MachineConfigPool %s: %w", mcp.Name, err)
-		return resultOf(err).with(plan.ConditionMCPs, false, err.Error())
+		return resultOf(err).unmet(plan.ConditionMCPs)
 	}
 	rc.expect(changed)
 	log.FromContext(ctx).Info("changed a MachineConfigPool", "machineconfigpool", mcp.Name, "paused", change.Want.Paused,

@@ -95,6 +95,5 @@ func (rc *reconciliation) release(ctx context.Context, node *corev1.Node) error 
 func (rc *reconciliation) requestFor(node *corev1.Node) disruption.Request {
 	return disruption.Request{Request: disruptionplan.Request{
 		Node: node.Name, UID: node.UID, Capability: drover.CapabilityUpgrade, Object: "MutexRunConfig/" + rc.key.String(),
-		Since: rc.config.CreationTimestamp.Time,
 	}}
 }

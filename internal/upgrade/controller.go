@@ -265,6 +265,14 @@ func (o outcome) with(kind string, met bool, message string) outcome {
 	return o
 }
 
+// unmet determines that a condition is not met, for a step that has failed. A decision on an older object is made again and is no failure.
+func (o outcome) unmet(kind string) outcome {
+	if o.err == nil || status.Classify(o.err) == status.Stale {
+		return o
+	}
+	return o.with(kind, false, o.err.Error())
+}
+
 // worstOf returns the most important of some errors; nil if there is none.
 func worstOf(errs ...error) error {
 	for _, class := range []status.Class{status.Denied, status.Transient} {

@@ -3,6 +3,7 @@ package upgrade
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -165,6 +167,42 @@ func TestReconcile_RequestsDenied(t *testing.T) {
 		}
 		delete(f.fail, what)
 		f.reconcileToRest(v1alpha1.PhaseDone)
+	}
+}
+
+// TestReconcile_RestoreDenied: when a MachineConfigPool can be restored after all, the run does not say any longer that it cannot be changed.
+func TestReconcile_RestoreDenied(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want metav1.ConditionStatus
+	}{
+		"denied": {apierrors.NewForbidden(corev1.Resource("any"), "any", errors.New("no")), metav1.ConditionFalse},
+		// A JSON patch whose test fails gets this answer.
+		"decided on an older object": {&apierrors.StatusError{ErrStatus: metav1.Status{
+			Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: "the server rejected our request",
+		}}, metav1.ConditionTrue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, newObjects()...)
+			for range 200 {
+				f.must(f.reconcile())
+				f.clock.SetTime(f.clock.Now().Add(2 * time.Second))
+				if f.run().Status.Phase == v1alpha1.PhaseRestoring {
+					break
+				}
+				f.simulate()
+			}
+			f.fail["patch MachineConfigPool"] = c.err
+			f.reconcileTimes(5)
+			if got := meta.FindStatusCondition(f.run().Status.Conditions, plan.ConditionMCPs); got == nil || got.Status != c.want {
+				t.Errorf("the condition is %+v, want %s", got, c.want)
+			}
+			delete(f.fail, "patch MachineConfigPool")
+			f.reconcileToRest(v1alpha1.PhaseDone)
+			if got := f.run().Status.Conditions; !meta.IsStatusConditionTrue(got, plan.ConditionMCPs) {
+				t.Errorf("the conditions of the run that is done are %+v", got)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -49,11 +50,18 @@ type delay struct {
 	reported bool
 }
 
-// knownNodes returns the nodes at the time of the last status. After a restart they are those that the status lists.
+// knownNodes returns the nodes at the time of the last status. After a restart they are those that the status lists. Of a node that is done since,
+// it has the time: the status may be written later.
 func (s *state) knownNodes(status *v1alpha1.MutexRunConfigStatus) map[string]v1alpha1.NodeStatus {
 	known := maps.Clone(s.nodes)
 	for _, node := range status.Nodes {
 		known[node.Name] = node
+	}
+	for name, node := range known {
+		if now := s.phases[name]; now.phase == v1alpha1.NodeDone && node.Phase != v1alpha1.NodeDone && node.Finished == nil {
+			node.Finished = &metav1.Time{Time: now.since.UTC().Truncate(time.Second)}
+			known[name] = node
+		}
 	}
 	return known
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -72,6 +73,26 @@ func TestStatus_SuspendedListsOnlyDoneNodes(t *testing.T) {
 		f.reconcileToRest(phase)
 		if status := f.run().Status; status.Done != 2 || status.Total != 2 {
 			t.Errorf("%s: %d of %d are done", phase, status.Done, status.Total)
+		}
+	}
+}
+
+// TestStatus_FinishedWhenDone: the status is written at most once a second, and says when a node was done, not when that was written.
+func TestStatus_FinishedWhenDone(t *testing.T) {
+	for offset := range 10 {
+		f := newFixture(t, newObjects()...)
+		f.clock.SetTime(testTime.Add(time.Duration(offset) * 100 * time.Millisecond))
+		for range 200 {
+			f.must(f.reconcile())
+			f.clock.SetTime(f.clock.Now().Add(350 * time.Millisecond))
+			f.simulate()
+		}
+		status := f.run().Status
+		if status.Phase != v1alpha1.PhaseDone || len(status.Nodes) != 2 {
+			t.Fatalf("the status is %+v", status)
+		}
+		if first, second := status.Nodes[0], status.Nodes[1]; second.Started.Before(first.Finished) {
+			t.Errorf("%s is started at %s, before %s is finished at %s", second.Name, second.Started, first.Name, first.Finished)
 		}
 	}
 }

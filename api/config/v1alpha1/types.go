@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
 // The group, version and kind that a configuration file must name.
@@ -37,6 +39,8 @@ type DroverConfiguration struct {
 	Maintenance Maintenance `json:"maintenance,omitempty"`
 	// Machines are the settings of the capability of that name.
 	Machines Machines `json:"machines,omitempty"`
+	// NodeGroups are the settings of the capability node-groups.
+	NodeGroups NodeGroups `json:"nodeGroups,omitempty"`
 	// Upgrade are the settings of the capability of that name.
 	Upgrade Upgrade `json:"upgrade,omitempty"`
 	// Webhook is the endpoint by which the API server asks whether a NodeMaintenance may be created or changed.
@@ -55,7 +59,8 @@ type LeaderElection struct {
 	LeaseDuration *metav1.Duration `json:"leaseDuration,omitempty"`
 	// RenewDeadline is how long a leader tries to renew the lease before its process ends; shorter than leaseDuration. Default 10s.
 	RenewDeadline *metav1.Duration `json:"renewDeadline,omitempty"`
-	// RetryPeriod is the time between two attempts to acquire or renew the lease; shorter than renewDeadline. Default 2s.
+	// RetryPeriod is the time between two renewals of the lease; shorter than renewDeadline. The other replicas look four times as often whether it is
+	// free. Default 2s.
 	RetryPeriod *metav1.Duration `json:"retryPeriod,omitempty"`
 }
 
@@ -167,10 +172,11 @@ type Machines struct {
 	// deletes the Node with the Machine. "*" means all namespaces. A control-plane node is never adopted. Default: the namespace of MachineSets and
 	// Machines, or openshift-machine-api if that is "".
 	AdoptionNamespaces []string `json:"adoptionNamespaces,omitempty"`
-	// Providers picks the providers that serve Machines: "*" for all but those for tests, kwok and kubemark, "name" for one, "*" and "-name" for
-	// all but one; a list without "*" turns on only what it names. Default ["*"].
+	// Providers picks the providers that serve Machines: "*" for all but kwok, kubemark and vsphere, which have to be named, "name" for one, "*" and
+	// "-name" for all but one; a list without "*" turns on only what it names. Default ["*"].
 	Providers []string `json:"providers,omitempty"`
-	// ProviderOptions are settings by the name of a provider; docs/provider.md lists those of kubemark. Default none.
+	// ProviderOptions are settings by the name of a provider; docs/provider.md lists those of kubemark, docs/vsphere.md those of
+	// vsphere. Default none.
 	ProviderOptions map[string]map[string]string `json:"providerOptions,omitempty"`
 	// ReplaceFailed deletes Failed Machines of MachineSets, one at a time, so that they are replaced. Default false.
 	ReplaceFailed *bool `json:"replaceFailed,omitempty"`
@@ -188,6 +194,13 @@ type Remediation struct {
 	// MinInterval is the shortest time between two remediations in those MachineSets; 0 means none. The annotation
 	// drover.dev/remediation-interval of a MachineHealthCheck overrides it. Default 0s.
 	MinInterval *metav1.Duration `json:"minInterval,omitempty"`
+}
+
+// NodeGroups configures the capability node-groups.
+type NodeGroups struct {
+	// Rollout is the spec.rollout of the NodeGroups that have none, with the same fields and defaults. A group that has one gets nothing of this one.
+	// Default none: all Nodes at once, and NoExecute: Guard.
+	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
 }
 
 // Webhook configures the admission webhook. Every replica serves it while maintenance or maintenance-kubevirt is among the controllers; the API

@@ -212,6 +212,8 @@ type PodRule struct {
 	Behavior Behavior `json:"behavior,omitempty"`
 	// Order puts them into a group: the groups are evicted one after another, the lowest number first. Pods without one have 0.
 	//
+	// +kubebuilder:validation:Minimum=-2147483648
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Order *int32 `json:"order,omitempty"`
 }

@@ -157,6 +157,7 @@ type MutexRunConfigSpec struct {
 	// MaxConcurrentNodes is how many nodes may be under way at once; zero is 1.
 	//
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	MaxConcurrentNodes int32 `json:"maxConcurrentNodes,omitempty"`
 	// NodeOrder says which node comes next; empty is Name.

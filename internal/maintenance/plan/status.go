@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,8 +30,9 @@ func Status(in *Input, p *Progress) medik8s.NodeMaintenanceStatus {
 		conditions = p.conditions()
 	}
 	now := metav1.NewTime(in.Now.Truncate(time.Second))
-	for kind, condition := range conditions {
-		value := metav1.ConditionFalse
+	// In order: a status that is the same is written the same way.
+	for _, kind := range slices.Sorted(maps.Keys(conditions)) {
+		condition, value := conditions[kind], metav1.ConditionFalse
 		if condition.Met {
 			value = metav1.ConditionTrue
 		}

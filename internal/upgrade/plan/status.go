@@ -9,6 +9,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -105,7 +106,7 @@ func (out *Report) addRestore(r *Run, p *Plan, result *Result) {
 	case p.Phase == "":
 	case result.Settled:
 		if out.Restored = needed || before.Phase == v1alpha1.PhaseRestoring; out.Restored {
-			out.Conditions.Set(ConditionPaused, false, "the MachineConfigPools have been restored")
+			out.addRestored(before)
 		}
 		if p.settles(r) {
 			out.settled = r.newestJob()
@@ -117,6 +118,15 @@ func (out *Report) addRestore(r *Run, p *Plan, result *Result) {
 		out.Phase, out.Message = before.Phase, before.Message
 	}
 	out.Inactive = false
+}
+
+// addRestored reports the MachineConfigPools after a restore.
+func (out *Report) addRestored(before *v1alpha1.MutexRunConfigStatus) {
+	out.Conditions.Set(ConditionPaused, false, "the MachineConfigPools have been restored")
+	if meta.IsStatusConditionFalse(before.Conditions, ConditionMCPs) {
+		// They could be changed after all.
+		out.Conditions.Set(ConditionMCPs, true, "")
+	}
 }
 
 // addRestoredNodes reports the nodes at the beginning of a restore. Without anything to restore, no condition is about them.

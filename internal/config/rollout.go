@@ -1,0 +1,82 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// The bounds of the schema of NodeGroups: api/drover/v1alpha1/nodegroup.go.
+const (
+	maxNodes       = 100_000
+	maxPods        = 1_000_000
+	maxReadySecs   = 24 * 60 * 60
+	maxRolloutTime = 7 * 24 * time.Hour
+)
+
+// validateRollout checks the spec.rollout of NodeGroups as their schema does.
+func validateRollout(path *field.Path, r *v1alpha1.Rollout) field.ErrorList {
+	if r == nil {
+		return nil
+	}
+	all := validateShare(path.Child("maxInFlight"), r.MaxInFlight)
+	all = append(all, validateRange(path.Child("firstWave"), r.FirstWave, 1, maxNodes)...)
+	all = append(all, validateRolloutTime(path.Child("pause"), r.Pause, 0)...)
+	all = append(all, validateRange(path.Child("minReadySeconds"), &r.MinReadySeconds, 0, maxReadySecs)...)
+	if stop := r.StopWhen; stop != nil {
+		all = append(all, validateShare(path.Child("stopWhen", "notReady"), stop.NotReady)...)
+		all = append(all, validateRange(path.Child("stopWhen", "pendingPods"), stop.PendingPods, 1, maxNodes)...)
+	}
+	if r.NoExecute != nil {
+		all = append(all, validateNoExecute(path.Child("noExecute"), r.NoExecute)...)
+	}
+	return all
+}
+
+func validateNoExecute(path *field.Path, n *v1alpha1.NoExecute) field.ErrorList {
+	guard, hold := string(v1alpha1.NoExecuteGuard), string(v1alpha1.TimeoutHold)
+	all := validateOneOf(path.Child("policy"), cmp.Or(string(n.Policy), guard), guard, string(v1alpha1.NoExecuteRefuse), string(v1alpha1.NoExecuteAllow))
+	all = append(all, validateRange(path.Child("maxPodsPerNode"), n.MaxPodsPerNode, 0, maxNodes)...)
+	all = append(all, validateRange(path.Child("maxPodsPerWave"), n.MaxPodsPerWave, 0, maxPods)...)
+	all = append(all, validateRolloutTime(path.Child("timeout"), n.Timeout, 1)...)
+	all = append(all, validateOneOf(path.Child("onTimeout"), cmp.Or(string(n.OnTimeout), hold), hold, string(v1alpha1.TimeoutProceed))...)
+	if n.OnTimeout == v1alpha1.TimeoutProceed && n.Timeout == nil {
+		all = append(all, field.Required(path.Child("timeout"), "onTimeout: Proceed needs a timeout"))
+	}
+	return all
+}
+
+// validateShare checks a number of Nodes, or a percentage of them.
+func validateShare(path *field.Path, share *intstr.IntOrString) field.ErrorList {
+	if share == nil {
+		return nil
+	}
+	limit := maxNodes
+	if share.Type == intstr.String {
+		limit = 100
+	}
+	if number, err := intstr.GetScaledValueFromIntOrPercent(share, 100, false); err != nil || number < 1 || number > limit {
+		return field.ErrorList{field.Invalid(path, share.String(), "must be between 1 and 100000, or 1% and 100%")}
+	}
+	return nil
+}
+
+func validateRange(path *field.Path, value *int32, least, most int32) field.ErrorList {
+	if value == nil || *value >= least && *value <= most {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("must be from %d to %d", least, most))}
+}
+
+func validateRolloutTime(path *field.Path, value *metav1.Duration, least time.Duration) field.ErrorList {
+	if value == nil || value.Duration >= least && value.Duration <= maxRolloutTime {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, value.Duration.String(), "must be a duration of at most 168h")}
+}

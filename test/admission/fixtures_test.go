@@ -39,7 +39,7 @@ func newWorld(t *testing.T) *world { return &world{harness.NewWorld(t, env)} }
 // address is one on the loopback interface that is free.
 func (w *world) address() string {
 	w.Helper()
-	address, err := harness.FreeAddress(w.Context())
+	address, err := harness.FreeAddress()
 	if err != nil {
 		w.Fatal(err)
 	}

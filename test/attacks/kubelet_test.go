@@ -41,7 +41,7 @@ func TestKubelet_RecordsOfItsNode(t *testing.T) {
 	node, asKubelet := w.Node(name), harness.ClientFor(t, config)
 	records := []string{
 		ownership.AnnotationRecord, drain.AnnotationCordon, "upgrade.drover.dev/released", "upgrade.drover.dev/anything", "drover.dev/paused",
-		ownership.AnnotationCustomLabels,
+		ownership.AnnotationCustomLabels, "machine.openshift.io/machine",
 	}
 	w.Eventually("the policy is in force", func() error {
 		if err := asKubelet.Patch(t.Context(), node, annotate(records[0], "x"), client.DryRunAll); err == nil {
@@ -65,7 +65,12 @@ func TestKubelet_RecordsOfItsNode(t *testing.T) {
 			return denied(t, asKubelet.Patch(t.Context(), w.Node(name), remove))
 		})
 	}
-	for _, key := range []string{"mutexrule.openshift-optional.skrzypek.io/rule.ns", "upgrade.drover.dev/run"} {
+	const version = "machineconfiguration.openshift.io/release-image-version"
+	attack(t, kubelet, "labels its Node with the version of the upgrade", func(t *testing.T) string {
+		done := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+version+`":"4.19.0"}}}`))
+		return denied(t, asKubelet.Patch(t.Context(), w.Node(name), done))
+	})
+	for _, key := range []string{"mutexrule.openshift-optional.skrzypek.io/rule.ns", "upgrade.drover.dev/run", version} {
 		w.Merge(w.Node(name), `{"metadata":{"labels":{"`+key+`":"true"}}}`)
 		attack(t, kubelet, "removes the label "+key, func(t *testing.T) string {
 			remove := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+key+`":null}}}`))
@@ -82,8 +87,11 @@ func TestKubelet_RecordsOfItsNode(t *testing.T) {
 	if err := asKubelet.Status().Patch(t.Context(), w.Node(name), heartbeat); err != nil {
 		t.Error(err)
 	}
-	if err := asKubelet.Patch(t.Context(), w.Node(name), annotate("example.com/mine", "yes")); err != nil {
-		t.Error(err)
+	// The machine-config-daemon writes with the kubelet's credentials.
+	for _, key := range []string{"example.com/mine", version, "machineconfiguration.openshift.io/state"} {
+		if err := asKubelet.Patch(t.Context(), w.Node(name), annotate(key, "yes")); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -107,7 +107,7 @@ func verboseOperator(t *testing.T, w *harness.World) (operator *harness.Operator
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, err := harness.FreeAddress(t.Context())
+	address, err := harness.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ type exposed struct {
 
 func newExposed(t *testing.T, w *harness.World) *exposed {
 	t.Helper()
-	address, err := harness.FreeAddress(t.Context())
+	address, err := harness.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

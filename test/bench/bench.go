@@ -23,6 +23,9 @@ import (
 
 const poolName = "bench"
 
+// unlimitedRate turns the limit of writes off.
+const unlimitedRate = "--metadata-writes-per-second=0"
+
 // roundsOf is how often the roll-out without a limit is measured: short ones wander most, and cost least.
 func roundsOf(size int) int {
 	if size < 1000 {
@@ -36,38 +39,67 @@ type stage struct {
 	*bench.Stage
 	settings
 
-	size   int
-	writer client.Client
-	token  string
-	value  int
+	// pools are the pools of the control plane, and changed those that were declared last.
+	pools, changed []pool
+	writer         client.Client
+	token          string
+	value          int
 	// mark is the place in the audit log where the present step began.
 	mark cluster.AuditMark
 }
 
+// pool is a MachineSet, and how many Machines it has.
+type pool struct {
+	name string
+	size int
+}
+
+// sizeOf returns how many Machines some pools have.
+func sizeOf(pools []pool) int {
+	size := 0
+	for _, p := range pools {
+		size += p.size
+	}
+	return size
+}
+
 func (b *stage) namespace() string { return cluster.MachineNamespace }
 
-func (b *stage) set() types.NamespacedName {
-	return types.NamespacedName{Namespace: b.namespace(), Name: poolName}
+func (b *stage) set(p pool) types.NamespacedName {
+	return types.NamespacedName{Namespace: b.namespace(), Name: p.name}
+}
+
+// newStage makes a control plane with some pools. The caller closes it.
+func newStage(ctx context.Context, s settings, options cluster.Options, pools ...pool) (*stage, error) {
+	base, err := bench.NewStage(ctx, s.Settings, options)
+	if err != nil {
+		return nil, err
+	}
+	b := &stage{Stage: base, settings: s, pools: pools}
+	// The floor writes as the operator does: by a token, and under the same roles. It does so only while no operator runs.
+	if b.writer, err = b.Bare(ctx); err != nil {
+		base.Close()
+		return nil, err
+	}
+	begun := time.Now()
+	for _, p := range pools {
+		options := cluster.PoolOptions{Name: p.name, Machines: p.size, Log: os.Stderr}
+		if err := cluster.CreatePool(ctx, b.Cluster.Admin(), options); err != nil {
+			base.Close()
+			return nil, err
+		}
+	}
+	bench.Progress("%d Machines: made in %s", sizeOf(pools), time.Since(begun).Round(100*time.Millisecond))
+	return b, nil
 }
 
 // measure makes a control plane with a pool of a size and measures everything on it.
 func measure(ctx context.Context, s settings, size int, last bool) (result, error) {
-	base, err := bench.NewStage(ctx, s.Settings, cluster.Options{Components: []string{cluster.Kwok}, KubeletLeases: true})
+	b, err := newStage(ctx, s, cluster.Options{Components: []string{cluster.Kwok}, KubeletLeases: true}, pool{poolName, size})
 	if err != nil {
 		return result{}, err
 	}
-	defer base.Close()
-	b := &stage{Stage: base, settings: s, size: size}
-	// The floor writes as the operator does: by a token, and under the same roles. It does so only while no operator runs.
-	if b.writer, err = b.Bare(ctx); err != nil {
-		return result{}, err
-	}
-	begun := time.Now()
-	pool := cluster.PoolOptions{Name: poolName, Machines: size, Log: os.Stderr}
-	if err := cluster.CreatePool(ctx, b.Cluster.Admin(), pool); err != nil {
-		return result{}, err
-	}
-	bench.Progress("%d Machines: pool made in %s", size, time.Since(begun).Round(100*time.Millisecond))
+	defer b.Close()
 	// The heartbeats of thousands of Nodes take half of a small machine, from the floor and from the operator alike. They are back when
 	// the operator is at rest.
 	if err := b.Cluster.Kill(cluster.Kwok, syscall.SIGKILL); err != nil {
@@ -78,14 +110,11 @@ func measure(ctx context.Context, s settings, size int, last bool) (result, erro
 
 // all runs the steps in an order that lets each begin where the one before ended.
 func (b *stage) all(ctx context.Context, last bool) (result, error) {
-	r := result{Machines: b.size}
-	steps := []struct {
-		what string
-		do   func() error
-	}{
+	r := result{Machines: sizeOf(b.pools)}
+	err := b.steps([]step{
 		{"first floor", func() error { return b.addFloor(ctx, &r) }},
-		{"restart with nothing to do", func() error { return b.restart(ctx, &r) }},
-		{"roll-outs without a limit, each followed by a floor", func() error { return b.rounds(ctx, &r) }},
+		{"restart with nothing to do", func() error { return b.addRestart(ctx, &r) }},
+		{"roll-outs without a limit, each followed by a floor", func() error { return b.rounds(ctx, &r, roundsOf(sizeOf(b.pools))) }},
 		{"roll-out with the default limit, and manual edits", func() error { return b.limited(ctx, &r) }},
 		{"at rest", func() error {
 			if !last {
@@ -96,25 +125,36 @@ func (b *stage) all(ctx context.Context, last bool) (result, error) {
 			}
 			return b.idle(ctx, &r)
 		}},
-	}
+	})
+	return r, err
+}
+
+// step is a part of the measurement.
+type step struct {
+	what string
+	do   func() error
+}
+
+// steps takes one step after the other.
+func (b *stage) steps(steps []step) error {
+	size := sizeOf(b.pools)
 	for _, step := range steps {
 		begun := time.Now()
-		bench.Progress("%d Machines: %s", b.size, step.what)
+		bench.Progress("%d Machines: %s", size, step.what)
 		if err := step.do(); err != nil {
-			return r, fmt.Errorf("%s: %w", step.what, err)
+			return fmt.Errorf("%s: %w", step.what, err)
 		}
-		bench.Progress("%d Machines: %s took %s", b.size, step.what, time.Since(begun).Round(100*time.Millisecond))
+		bench.Progress("%d Machines: %s took %s", size, step.what, time.Since(begun).Round(100*time.Millisecond))
 	}
-	return r, nil
+	return nil
 }
 
 // rounds measures the roll-out several times, each between two floors: the speed of a small machine wanders by more than what is to be
 // distinguished. The result is the round in the middle.
-func (b *stage) rounds(ctx context.Context, r *result) error {
+func (b *stage) rounds(ctx context.Context, r *result, rounds int, args ...string) error {
 	var all []rollout
-	rounds := roundsOf(b.size)
 	for i := range rounds {
-		if err := b.unlimited(ctx, r); err != nil {
+		if err := b.unlimited(ctx, r, args...); err != nil {
 			return err
 		}
 		if err := b.addFloor(ctx, r); err != nil {
@@ -122,7 +162,7 @@ func (b *stage) rounds(ctx context.Context, r *result) error {
 		}
 		run := r.Rollout
 		run.Ratio = (r.Floor[i].Seconds + r.Floor[i+1].Seconds) / 2 / run.Seconds
-		bench.Progress("%d Machines: round %d of %d: %.2f s, %.2f of the floor's speed", b.size, i+1, rounds, run.Seconds, run.Ratio)
+		bench.Progress("%d Machines: round %d of %d: %.2f s, %.2f of the floor's speed", r.Machines, i+1, rounds, run.Seconds, run.Ratio)
 		all = append(all, run)
 	}
 	slices.SortFunc(all, func(a, b rollout) int { return cmp.Compare(a.Ratio, b.Ratio) })
@@ -137,16 +177,22 @@ func (b *stage) addFloor(ctx context.Context, r *result) error {
 	return err
 }
 
-// declare gives the pool a new label, annotation and value of a taint. It returns when the API server had it.
-func (b *stage) declare(ctx context.Context) (time.Time, error) {
+// declare gives some pools a new label, annotation and value of a taint. It returns when the API server had the first.
+func (b *stage) declare(ctx context.Context, pools ...pool) (time.Time, error) {
 	b.value++
+	b.changed = pools
 	text := fmt.Sprintf(`{"spec":{"template":{"spec":{"metadata":{"labels":{"bench.drover.dev/label":"v%[1]d"},`+
 		`"annotations":{"bench.drover.dev/annotation":"value %[1]d"}},`+
 		`"taints":[{"key":"bench.drover.dev/taint","value":"v%[1]d","effect":"PreferNoSchedule"}]}}}}`, b.value)
-	set := &machinev1beta1.MachineSet{}
-	set.Namespace, set.Name = b.set().Namespace, b.set().Name
 	begun := time.Now()
-	return begun, b.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, []byte(text)))
+	for _, p := range pools {
+		set := &machinev1beta1.MachineSet{}
+		set.Namespace, set.Name = b.set(p).Namespace, b.set(p).Name
+		if err := b.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
+			return begun, err
+		}
+	}
+	return begun, nil
 }
 
 // launch starts the shipped program as it is installed, and waits until it knows all Machines as synced.
@@ -158,35 +204,55 @@ func (b *stage) launch(ctx context.Context, args ...string) (*harness.Operator, 
 	if err := operator.Says(ctx, "capability metadata: running"); err != nil {
 		return nil, err
 	}
-	return operator, b.synced(ctx, operator, b.size)
+	return operator, b.synced(ctx, operator)
+}
+
+// start is a start of the operator with nothing to do.
+type start struct {
+	// Seconds are from the start of the process to the moment when it knows every Machine as synced; CatchUp is the part of it in which the caches
+	// were compared with the API server.
+	Seconds float64 `json:"seconds"`
+	CatchUp float64 `json:"catchUpSeconds"`
+	Writes  int     `json:"writes"`
+	// PeakMemory is the operator's largest resident size in MiB.
+	PeakMemory float64 `json:"peakMemoryMiB"`
 }
 
 // restart measures how long a start with nothing to do takes.
-func (b *stage) restart(ctx context.Context, r *result) error {
+func (b *stage) restart(ctx context.Context, args ...string) (start, error) {
 	mark, err := b.Cluster.Audit().Sync(ctx)
 	if err != nil {
-		return err
+		return start{}, err
 	}
+	var s start
 	begun := time.Now()
-	operator, err := b.launch(ctx)
+	operator, err := b.launch(ctx, args...)
 	if err != nil {
-		return err
+		return s, err
 	}
-	r.Restart = time.Since(begun).Seconds()
-	if r.CatchUp, err = b.catchUp(ctx, operator); err != nil {
-		return err
+	s.Seconds = time.Since(begun).Seconds()
+	if s.CatchUp, err = b.catchUp(ctx, operator); err != nil {
+		return s, err
 	}
-	writes, err := b.writes(ctx, mark)
-	if err != nil {
-		return err
+	if s.Writes, err = b.writes(ctx, mark); err != nil {
+		return s, err
 	}
-	r.RestartWrites = writes
-	return b.stop(operator, r)
+	if s.PeakMemory, err = bench.PeakMemory(operator.PID); err != nil {
+		return s, err
+	}
+	return s, operator.Stop()
+}
+
+// addRestart measures a start as most users have it.
+func (b *stage) addRestart(ctx context.Context, r *result) error {
+	s, err := b.restart(ctx)
+	r.Restart, r.CatchUp, r.RestartWrites, r.PeakMemory = s.Seconds, s.CatchUp, s.Writes, max(r.PeakMemory, s.PeakMemory)
+	return err
 }
 
 // unlimited measures a roll-out without the rate limit.
-func (b *stage) unlimited(ctx context.Context, r *result) error {
-	operator, err := b.launch(ctx, "--metadata-writes-per-second=0")
+func (b *stage) unlimited(ctx context.Context, r *result, args ...string) error {
+	operator, err := b.launch(ctx, append(args, unlimitedRate)...)
 	if err != nil {
 		return err
 	}
@@ -197,7 +263,7 @@ func (b *stage) unlimited(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	begun, err := b.declare(ctx)
+	begun, err := b.declare(ctx, b.pools...)
 	if err != nil {
 		return err
 	}
@@ -208,7 +274,7 @@ func (b *stage) unlimited(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	r.CPUSeconds = (after - before) / float64(b.size) * 1000
+	r.CPUSeconds = (after - before) / float64(r.Machines) * 1000
 	if r.Rollout, err = b.read(ctx, b.mark, begun); err != nil {
 		return err
 	}
@@ -225,7 +291,7 @@ func (b *stage) stop(operator *harness.Operator, r *result) error {
 	return operator.Stop()
 }
 
-// carried waits until every Node has the present label, annotation and taint.
+// carried waits until every Node of the pools that were changed has the present label, annotation and taint.
 func (b *stage) carried(ctx context.Context) error {
 	want := "v" + strconv.Itoa(b.value)
 	log, err := follow(b.Cluster.Audit().Path(), int64(b.mark))
@@ -235,8 +301,8 @@ func (b *stage) carried(ctx context.Context) error {
 	defer log.close()
 	err = wait(ctx, 250*time.Millisecond, func() error {
 		n, err := log.nodesWritten()
-		if err == nil && n < b.size {
-			err = fmt.Errorf("%d of %d Nodes are written", n, b.size)
+		if size := sizeOf(b.changed); err == nil && n < size {
+			err = fmt.Errorf("%d of %d Nodes are written", n, size)
 		}
 		return err
 	})
@@ -259,13 +325,13 @@ func (b *stage) count(ctx context.Context, want string) error {
 			return err
 		}
 	}
-	if len(nodes.Items) != b.size {
-		return fmt.Errorf("%d of %d Nodes have what is declared", len(nodes.Items), b.size)
+	if size := sizeOf(b.changed); len(nodes.Items) != size {
+		return fmt.Errorf("%d of %d Nodes have what is declared", len(nodes.Items), size)
 	}
 	return nil
 }
 
 // wait waits as long as the slowest step may take.
 func wait(ctx context.Context, every time.Duration, condition func() error) error {
-	return harness.WaitLonger(ctx, 10*time.Minute, every, condition)
+	return harness.WaitLonger(ctx, 20*time.Minute, every, condition)
 }

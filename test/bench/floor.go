@@ -29,16 +29,19 @@ type patches struct {
 func (b *stage) prepare(ctx context.Context) ([]patches, error) {
 	var machines machinev1beta1.MachineList
 	var nodes corev1.NodeList
-	set := &machinev1beta1.MachineSet{}
-	if err := b.Client.Get(ctx, b.set(), set); err != nil {
-		return nil, err
+	objects := plan.Objects{Nodes: map[string]*corev1.Node{}}
+	for _, p := range b.changed {
+		set := &machinev1beta1.MachineSet{}
+		if err := b.Client.Get(ctx, b.set(p), set); err != nil {
+			return nil, err
+		}
+		objects.Sets = append(objects.Sets, set)
 	}
 	for _, list := range []client.ObjectList{&machines, &nodes} {
 		if err := b.Client.List(ctx, list); err != nil {
 			return nil, err
 		}
 	}
-	objects := plan.Objects{Sets: []*machinev1beta1.MachineSet{set}, Nodes: map[string]*corev1.Node{}}
 	for i := range nodes.Items {
 		objects.Nodes[nodes.Items[i].Name] = &nodes.Items[i]
 	}
@@ -64,9 +67,9 @@ func (b *stage) prepare(ctx context.Context) ([]patches, error) {
 	return all, nil
 }
 
-// floor changes the MachineSet and sends all patches as fast as it can.
+// floor changes the MachineSets and sends all patches as fast as it can.
 func (b *stage) floor(ctx context.Context) (rollout, error) {
-	if _, err := b.declare(ctx); err != nil {
+	if _, err := b.declare(ctx, b.pools...); err != nil {
 		return rollout{}, err
 	}
 	all, err := b.prepare(ctx)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"runtime"
@@ -20,31 +21,54 @@ func main() { bench.Main(run) }
 type settings struct {
 	bench.Settings
 
-	sizes []int
-	rest  time.Duration
+	sizes, static []int
+	rest          time.Duration
+	scale         bool
+	rounds        int
 }
 
 func parse() (settings, error) {
 	var s settings
 	sizes := flag.String("sizes", "500,2000,5000", "numbers of Machines, the last one is also measured at rest")
+	flag.BoolVar(&s.scale, "scale", false, "measure with all capabilities, a roll-out to a hundredth of the Machines, and a change of the leader")
+	static := flag.String("static", "", "numbers of Machines whose Nodes send no heartbeats, with -scale")
+	flag.IntVar(&s.rounds, "rounds", 1, "how often a roll-out to all Machines is measured, with -scale")
 	flag.DurationVar(&s.rest, "rest", 2*time.Minute, "how long nothing may be written")
-	if err := s.Parse(); err != nil {
-		return s, err
+	err := s.Parse()
+	if err == nil {
+		s.sizes, err = parseSizes("-sizes", *sizes)
 	}
-	for text := range strings.SplitSeq(*sizes, ",") {
-		size, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil || size < 1 {
-			return s, fmt.Errorf("-sizes: %q is no number of Machines", text)
+	if err == nil {
+		s.static, err = parseSizes("-static", *static)
+	}
+	if err == nil && s.rounds < 1 {
+		err = errors.New("-rounds: want 1 or more")
+	}
+	return s, err
+}
+
+// parseSizes reads numbers of Machines; an empty text is none.
+func parseSizes(name, text string) (sizes []int, err error) {
+	for text := range strings.SplitSeq(text, ",") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
 		}
-		s.sizes = append(s.sizes, size)
+		size, err := strconv.Atoi(text)
+		if err != nil || size < 1 {
+			return nil, fmt.Errorf("%s: %q is no number of Machines", name, text)
+		}
+		sizes = append(sizes, size)
 	}
-	return s, nil
+	return sizes, nil
 }
 
 func run(ctx context.Context) error {
 	s, err := parse()
 	if err != nil {
 		return err
+	}
+	if s.scale {
+		return runScale(ctx, s)
 	}
 	report := report{Go: runtime.Version(), Cores: runtime.NumCPU(), Time: time.Now().UTC().Format(time.RFC3339)}
 	for i, size := range s.sizes {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -47,13 +46,14 @@ func (b *stage) read(ctx context.Context, mark cluster.AuditMark, begun time.Tim
 	if err != nil {
 		return r, err
 	}
-	if len(nodes) < b.size {
-		return r, fmt.Errorf("the audit log has %d writes of Nodes by %s, want %d", len(nodes), harness.User, b.size)
+	size := sizeOf(b.changed)
+	if len(nodes) < size {
+		return r, fmt.Errorf("the audit log has %d writes of Nodes by %s, want %d", len(nodes), harness.User, size)
 	}
 	r.Nodes = spreadOf(nodes)
 	r.Seconds = r.Nodes.Max
-	r.MachineWrites = float64(machines) / float64(b.size)
-	r.NodeWrites = float64(len(nodes)) / float64(b.size)
+	r.MachineWrites = float64(machines) / float64(size)
+	r.NodeWrites = float64(len(nodes)) / float64(size)
 	return r, nil
 }
 
@@ -76,14 +76,20 @@ func (b *stage) writes(ctx context.Context, mark cluster.AuditMark) (int, error)
 }
 
 // synced waits until the operator counts all Machines as synced.
-func (b *stage) synced(ctx context.Context, operator *harness.Operator, want int) error {
-	line := fmt.Sprintf(`drover_metadata_nodes{machineset=%q,namespace=%q,state="synced"} %d`, poolName, b.namespace(), want)
+func (b *stage) synced(ctx context.Context, operator *harness.Operator) error {
 	return wait(ctx, 100*time.Millisecond, func() error {
 		text, err := b.scrape(ctx, operator)
-		if err == nil && !slices.Contains(strings.Split(text, "\n"), line) {
-			err = errors.New("the operator does not know all Machines as synced")
+		if err != nil {
+			return err
 		}
-		return err
+		lines := strings.Split(text, "\n")
+		for _, p := range b.pools {
+			line := fmt.Sprintf(`drover_metadata_nodes{machineset=%q,namespace=%q,state="synced"} %d`, p.name, b.namespace(), p.size)
+			if !slices.Contains(lines, line) {
+				return fmt.Errorf("the operator does not know all Machines of %s as synced", p.name)
+			}
+		}
+		return nil
 	})
 }
 
@@ -114,15 +120,15 @@ func (b *stage) scrape(ctx context.Context, operator *harness.Operator) (string,
 }
 
 // limited measures the roll-out under the default limit, and how soon a manual edit is reverted in the middle of it.
-func (b *stage) limited(ctx context.Context, r *result) error {
-	operator, err := b.launch(ctx)
+func (b *stage) limited(ctx context.Context, r *result, args ...string) error {
+	operator, err := b.launch(ctx, args...)
 	if err != nil {
 		return err
 	}
 	if b.mark, err = b.Cluster.Audit().Sync(ctx); err != nil {
 		return err
 	}
-	begun, err := b.declare(ctx)
+	begun, err := b.declare(ctx, b.pools...)
 	if err != nil {
 		return err
 	}
@@ -144,14 +150,14 @@ func (b *stage) limited(ctx context.Context, r *result) error {
 func (b *stage) edits(ctx context.Context) ([]float64, error) {
 	const most = 20
 	want := "v" + strconv.Itoa(b.value)
-	random := rand.New(rand.NewPCG(uint64(b.size), 0)) //nolint:gosec // a size is not negative
+	random := rand.New(rand.NewPCG(uint64(sizeOf(b.changed)), 0)) //nolint:gosec // a size is not negative
 	var times []float64
 	for len(times) < most {
 		var done corev1.NodeList
 		if err := b.Client.List(ctx, &done, client.MatchingLabels{"bench.drover.dev/label": want}); err != nil {
 			return nil, err
 		}
-		if len(done.Items) == b.size {
+		if len(done.Items) == sizeOf(b.changed) {
 			break
 		}
 		if len(done.Items) == 0 {
@@ -186,8 +192,8 @@ func (b *stage) edit(ctx context.Context, name, want string) (float64, error) {
 }
 
 // idle measures a while in which nothing is to be done, with the nodes' heartbeats.
-func (b *stage) idle(ctx context.Context, r *result) error {
-	operator, err := b.launch(ctx)
+func (b *stage) idle(ctx context.Context, r *result, args ...string) error {
+	operator, err := b.launch(ctx, args...)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -150,6 +151,33 @@ func TestOperator_ServerWithoutWatchList(t *testing.T) {
 	w := pool(t, "listed", 1)
 	w.Operator(harness.Options{Env: []string{"KUBE_FEATURE_WatchListClient=false"}})
 	w.Mark("listed")
+}
+
+// The second line is of servers before Kubernetes 1.34, unless their administrator has switched the feature on.
+func TestOperator_ReportsWhatTheServerLacks(t *testing.T) {
+	w := harness.NewWorld(t, env)
+	clients, err := kubernetes.NewForConfig(env.Admin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := clients.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "kubernetes: " + server.GitVersion + "\n"
+	stream, err := clients.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces").Param("watch", "true").Param("sendInitialEvents", "true").
+		Param("allowWatchBookmarks", "true").Param("resourceVersionMatch", "NotOlderThan").Stream(t.Context())
+	switch {
+	case apierrors.IsInvalid(err):
+		want = "kubernetes: " + server.GitVersion + " (without WatchList:"
+	case err != nil:
+		t.Fatal(err)
+	default:
+		_ = stream.Close()
+	}
+	if err := w.Operator(harness.Options{}).Says(t.Context(), want); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestOperator_DeniedWriteReported(t *testing.T) {

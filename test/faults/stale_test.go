@@ -34,6 +34,7 @@ func TestStale(t *testing.T) {
 			return made
 		}},
 		stale.Workload{Name: "replicas", Run: resize, Interrupts: true},
+		stale.Workload{Name: "budget", Run: shareBudget, Interrupts: true},
 	)
 	lane.Run(t, env)
 }

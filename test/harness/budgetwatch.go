@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/test/harness/budgetcheck"
 )
 
 // BudgetWatch watches a NodeGroup, its Nodes and their Machines. It finds Nodes that are disrupted and have no place in the budget, and more Nodes
@@ -28,11 +30,11 @@ type BudgetWatch struct {
 	World *World
 
 	mu      sync.Mutex
-	waiting []budgetEvent
+	waiting []budgetcheck.Event
 	// newest is the highest revision that has been seen, settled the one that was when Verify was called last. The watches have no common order: by
 	// then all of them have passed it.
 	newest, settled uint64
-	state           budgetState
+	state           *budgetcheck.State
 }
 
 // WatchBudget begins to watch a NodeGroup with a budget of so many Nodes. The names of its Nodes, which are those of their Machines, begin with one
@@ -43,7 +45,7 @@ func (w *World) WatchBudget(group string, limit int, prefixes ...string) *Budget
 	if err != nil {
 		w.Fatal(err)
 	}
-	b := &BudgetWatch{World: w, state: newBudgetState(limit)}
+	b := &BudgetWatch{World: w, state: budgetcheck.New(limit)}
 	isMember := func(object client.Object) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(object.GetName(), prefix) })
 	}
@@ -93,7 +95,7 @@ func (b *BudgetWatch) follow(
 	}); err != nil {
 		b.World.Fatal(err)
 	}
-	b.state.since = max(b.state.since, revisionOf(list))
+	b.state.Since(revisionOf(list))
 	stream, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watchOf{watcher, list})
 	if err != nil {
 		b.World.Fatal(err)
@@ -112,8 +114,8 @@ func (b *BudgetWatch) observe(seen runtime.Object, gone bool, wanted func(client
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	event := budgetEvent{revision: revisionOf(object), object: object, gone: gone}
-	b.waiting, b.newest = append(b.waiting, event), max(b.newest, event.revision)
+	event := budgetcheck.Event{Revision: revisionOf(object), Object: object, Gone: gone}
+	b.waiting, b.newest = append(b.waiting, event), max(b.newest, event.Revision)
 }
 
 // Verify fails the test for what was wrong until the last call.
@@ -123,6 +125,15 @@ func (b *BudgetWatch) Verify() {
 	defer b.mu.Unlock()
 	b.judge(b.settled)
 	b.settled = b.newest
+}
+
+// EventuallyFree is Eventually for what needs a place in a budget, or that none is taken: an operator that was killed before it released a place left
+// one that its successor releases after two minutes.
+func (w *World) EventuallyFree(what string, condition func() error) {
+	w.Helper()
+	if err := WaitLonger(w.Context(), disruptionplan.OrphanAfter+Patience, slowPollInterval, condition); err != nil {
+		w.Fatalf("%s: %v", what, err)
+	}
 }
 
 // afterwards is how late an event of a watch may be that is no longer waited for.
@@ -136,20 +147,19 @@ func (b *BudgetWatch) Finish() (reserved, serving int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.judge(b.newest)
-	return b.state.most, b.state.serving
+	return b.state.Most()
 }
 
 // judge judges what has happened up to a revision.
 func (b *BudgetWatch) judge(upTo uint64) {
 	b.World.Helper()
-	slices.SortStableFunc(b.waiting, func(x, y budgetEvent) int { return cmp.Compare(x.revision, y.revision) })
+	slices.SortStableFunc(b.waiting, func(x, y budgetcheck.Event) int { return cmp.Compare(x.Revision, y.Revision) })
 	over := 0
-	for ; over < len(b.waiting) && b.waiting[over].revision <= upTo; over++ {
-		b.state.see(&b.waiting[over])
+	for ; over < len(b.waiting) && b.waiting[over].Revision <= upTo; over++ {
+		b.state.See(&b.waiting[over])
 	}
 	b.waiting = slices.Clone(b.waiting[over:])
-	for _, fault := range b.state.faults {
+	for _, fault := range b.state.Faults() {
 		b.World.Error(fault)
 	}
-	b.state.faults = nil
 }

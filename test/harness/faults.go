@@ -26,6 +26,8 @@ type Faults struct {
 	Lose int `json:",omitempty"`
 	// WatchDelay is how late every piece of a watch arrives, so that caches are that far behind.
 	WatchDelay time.Duration `json:",omitempty"`
+	// WatchDelayOf names the resource whose watches are late, such as machines; empty is all.
+	WatchDelayOf string `json:",omitempty"`
 }
 
 func (f Faults) environment() []string {
@@ -59,12 +61,18 @@ type faultyTransport struct {
 // RoundTrip sends a request on, or refuses it.
 func (t *faultyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	switch {
-	case t.WatchDelay > 0 && request.Method == http.MethodGet && request.URL.Query().Get("watch") != "":
+	case t.delays(request):
 		return t.late(request)
 	case counted(request):
 		return t.write(request)
 	}
 	return t.next.RoundTrip(request)
+}
+
+// delays reports whether a request is a watch that is late.
+func (t *faultyTransport) delays(request *http.Request) bool {
+	return t.WatchDelay > 0 && request.Method == http.MethodGet && request.URL.Query().Get("watch") != "" &&
+		(t.WatchDelayOf == "" || strings.HasSuffix(request.URL.Path, "/"+t.WatchDelayOf))
 }
 
 // counted reports whether a request is a write. No decision depends on events, and they are written asynchronously: counting them would make the

@@ -18,7 +18,13 @@ import (
 // Patience is how long a test waits for what must happen. It is generous: these tests also run on slow and busy machines.
 const Patience = 90 * time.Second
 
-const pollInterval = 25 * time.Millisecond
+// pollInterval is how often a test looks for what must happen. One that has looked for slowAfter without success looks less often: many tests wait at
+// the same time, and each look costs the API server something.
+const (
+	pollInterval     = 25 * time.Millisecond
+	slowPollInterval = 100 * time.Millisecond
+	slowAfter        = time.Second
+)
 
 // Tests are what Main runs: a *testing.M, or one with something around it.
 type Tests interface{ Run() int }
@@ -77,9 +83,9 @@ func Install(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
-// InstallMachines adds the capability machines, with the provider kwok.
+// InstallMachines adds the capability machines, with the providers kwok and vsphere, and the capability autoscaling.
 func InstallMachines(ctx context.Context, c *cluster.Cluster) error {
-	for _, name := range []string{"config/machines", "config/kwok"} {
+	for _, name := range []string{"config/machines", "config/kwok", "config/vsphere", "config/crd/autoscaling", "config/autoscaling"} {
 		folder, err := Folder(name)
 		if err != nil {
 			return err

@@ -207,10 +207,16 @@ func (m *Maintenance) End() {
 // AwaitEvent waits until there is an event on an object with a reason and a part of a text, and returns how often there was one with that reason.
 func (w *World) AwaitEvent(kind, name, reason, part string) int {
 	w.Helper()
+	return w.AwaitEventIn(metav1.NamespaceAll, kind, name, reason, part)
+}
+
+// AwaitEventIn is AwaitEvent for an object that has its like in other namespaces.
+func (w *World) AwaitEventIn(namespace, kind, name, reason, part string) int {
+	w.Helper()
 	count := 0
 	w.Eventually(fmt.Sprintf("event %s on %s %s", reason, kind, name), func() error {
 		var texts []string
-		texts, count = w.eventsWithReason(kind, name, reason)
+		texts, count = w.eventsWithReason(namespace, kind, name, reason)
 		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, part) }) {
 			return fmt.Errorf("there are %q", texts)
 		}
@@ -222,17 +228,17 @@ func (w *World) AwaitEvent(kind, name, reason, part string) int {
 // NoEvent fails the test when there has been an event on an object with a reason.
 func (w *World) NoEvent(kind, name, reason string) {
 	w.Helper()
-	if texts, _ := w.eventsWithReason(kind, name, reason); len(texts) > 0 {
+	if texts, _ := w.eventsWithReason(metav1.NamespaceAll, kind, name, reason); len(texts) > 0 {
 		w.Errorf("%s %s has events %s: %q", kind, name, reason, texts)
 	}
 }
 
 // eventsWithReason lists the texts of the events with a reason, and how often there was one: an event that repeats is one object with a count.
-func (w *World) eventsWithReason(kind, name, reason string) (texts []string, count int) {
+func (w *World) eventsWithReason(namespace, kind, name, reason string) (texts []string, count int) {
 	w.Helper()
 	var events corev1.EventList
 	about := client.MatchingFields{"involvedObject.kind": kind, "involvedObject.name": name, "reason": reason}
-	if err := w.Client.List(w.Context(), &events, about); err != nil {
+	if err := w.Client.List(w.Context(), &events, client.InNamespace(namespace), about); err != nil {
 		w.Fatal(err)
 	}
 	for i := range events.Items {

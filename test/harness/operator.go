@@ -21,6 +21,7 @@ import (
 
 	"github.com/drover-io/drover/app"
 	"github.com/drover-io/drover/provider/kwok"
+	"github.com/drover-io/drover/provider/vsphere"
 	"github.com/drover-io/drover/test/cluster"
 )
 
@@ -41,7 +42,7 @@ func BecomeOperator() {
 		return
 	}
 	go dieWithParent()
-	os.Exit(app.Main(app.WithProvider(kwok.Provider()), app.WithClientConfig(func(config *rest.Config) {
+	os.Exit(app.Main(app.WithProvider(kwok.Provider()), app.WithProvider(vsphere.Provider()), app.WithClientConfig(func(config *rest.Config) {
 		config.Wrap(faultsFromEnvironment())
 	})))
 }
@@ -66,6 +67,8 @@ type Options struct {
 	Elect bool
 	// Binary is the program to run instead of the test binary; benchmarks measure the one that is shipped.
 	Binary string
+	// AllProviders says that the program serves all its providers, and knows no flag for them.
+	AllProviders bool
 }
 
 // Operator is a running operator.
@@ -113,11 +116,11 @@ func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options
 	if err := cluster.WriteKubeconfig(config, kubeconfig); err != nil {
 		return nil, err
 	}
-	probes, err := FreeAddress(ctx)
+	probes, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	metrics, err := FreeAddress(ctx)
+	metrics, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +130,7 @@ func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options
 		// Several operators run side by side here; a test of the webhook gives each an address of its own.
 		"--webhook-bind-address=0",
 	}
-	if !slices.ContainsFunc(options.Args, func(arg string) bool { return strings.HasPrefix(arg, "--providers") }) {
+	if !options.AllProviders && !slices.ContainsFunc(options.Args, func(arg string) bool { return strings.HasPrefix(arg, "--providers") }) {
 		args = append(args, "--providers=*,kwok")
 	}
 	if !slices.ContainsFunc(options.Args, func(arg string) bool { return strings.HasPrefix(arg, "--controllers") }) {
@@ -147,8 +150,14 @@ func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options
 	return o, o.run(options)
 }
 
+// raceDetector has the race detector wait a moment for reports of other threads when the process ends; the default is a second, and tests end
+// hundreds of operators.
+const raceDetector = "GORACE=atexit_sleep_ms=100"
+
 func (o *Operator) run(options Options) error {
-	o.command.Env = append(os.Environ(), asOperator+"=1", "OPERATOR_NAMESPACE="+SystemNamespace)
+	// What the user sets comes later, and counts.
+	o.command.Env = append([]string{raceDetector}, os.Environ()...)
+	o.command.Env = append(o.command.Env, asOperator+"=1", "OPERATOR_NAMESPACE="+SystemNamespace)
 	o.command.Env = append(append(o.command.Env, options.Faults.environment()...), options.Env...)
 	o.command.Stdout, o.command.Stderr = o.log, o.log
 	o.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

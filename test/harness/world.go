@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscaling "github.com/drover-io/drover/api/autoscaling/v1beta1"
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
@@ -49,7 +50,7 @@ func NewWorld(t testing.TB, c *cluster.Cluster) *World {
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, machinev1beta1.Install, medik8s.AddToScheme, kubevirt.AddToScheme,
-		mutex.AddToScheme, drover.AddToScheme, mcfgv1.Install, configv1.Install)
+		mutex.AddToScheme, drover.AddToScheme, autoscaling.AddToScheme, mcfgv1.Install, configv1.Install)
 	return scheme, builder.AddToScheme(scheme)
 }
 
@@ -77,7 +78,10 @@ func (w *World) Eventually(what string, condition func() error) {
 
 // WaitFor waits until a condition gives no error, at most for Patience.
 func WaitFor(ctx context.Context, condition func() error) error {
-	return WaitLonger(ctx, Patience, pollInterval, condition)
+	if err := WaitLonger(ctx, slowAfter, pollInterval, condition); err == nil || ctx.Err() != nil {
+		return err
+	}
+	return WaitLonger(ctx, Patience, slowPollInterval, condition)
 }
 
 // WaitLonger is WaitFor with a limit of its own, and for conditions that are costly to look at.

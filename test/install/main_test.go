@@ -45,7 +45,7 @@ const gateCRDs = 3
 var crds = []string{
 	"machines.machine.openshift.io", "machinesets.machine.openshift.io", "machinehealthchecks.machine.openshift.io",
 	"nodemaintenances.nodemaintenance.medik8s.io", "nodemaintenances.nodemaintenance.kubevirt.io",
-	"nodegroups.drover.dev",
+	"nodegroups.drover.dev", "machineautoscalers.autoscaling.openshift.io",
 	"mutexrules.openshift-optional.skrzypek.io", "mutextargets.openshift-optional.skrzypek.io", "mutexrunconfigs.openshift-optional.skrzypek.io",
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscaling "github.com/drover-io/drover/api/autoscaling/v1beta1"
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/config/crd"
 	"github.com/drover-io/drover/internal/drain"
@@ -37,6 +38,10 @@ func capabilities() []helm.Alone {
 			"delete pods", "get secrets drover-system", "create secrets drover-system", "create jobs.batch", "create pods kubemark-actuator",
 			"patch nodemaintenances.nodemaintenance.medik8s.io", "create machines.machine.openshift.io default",
 		}},
+		{Name: "autoscaling", Controllers: "autoscaling", Work: bound, Never: []string{
+			"list nodes", "list pods", "get secrets drover-system", "list machines.machine.openshift.io openshift-machine-api",
+			"patch machinesets.machine.openshift.io default", "create machineautoscalers.autoscaling.openshift.io openshift-machine-api",
+		}},
 	}
 }
 
@@ -45,7 +50,7 @@ func capabilities() []helm.Alone {
 func TestPermissions_OneCapabilityAlone(t *testing.T) {
 	for _, c := range capabilities() {
 		t.Run(c.Name, func(t *testing.T) {
-			if c.Name == "metadata" {
+			if c.Name == "metadata" || c.Name == "autoscaling" {
 				platform(t)
 			}
 			c.Test(t, env)
@@ -86,6 +91,31 @@ func group(w *harness.World) {
 		}
 		return nil
 	})
+}
+
+// bound has a MachineAutoscaler bound a MachineSet, and deletes it.
+func bound(w *harness.World) {
+	w.Helper()
+	w.CreateWithCleanup(harness.NewMachineSet("bound", 0))
+	ma := &autoscaling.MachineAutoscaler{ObjectMeta: harness.Meta("bound"), Spec: autoscaling.MachineAutoscalerSpec{
+		MaxReplicas:    3,
+		ScaleTargetRef: autoscaling.CrossVersionObjectReference{APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: "bound"},
+	}}
+	w.CreateWithCleanup(ma)
+	has := func(count int) {
+		w.Eventually(fmt.Sprintf("the MachineSet has %d annotations", count), func() error {
+			if annotations := w.Set("bound").Annotations; len(annotations) != count {
+				return fmt.Errorf("annotations %v", annotations)
+			}
+			return nil
+		})
+	}
+	has(3)
+	if err := w.Client.Delete(w.Context(), ma); err != nil {
+		w.Fatal(err)
+	}
+	w.Gone(ma)
+	has(0)
 }
 
 func carry(w *harness.World) {

@@ -72,7 +72,7 @@ func TestKustomize_OverlaysAccepted(t *testing.T) {
 	for _, name := range []string{machines, leases} {
 		kubectl(t, nil, "create", "--save-config", "namespace", name)
 	}
-	for _, name := range []string{"metadata", "node-groups", "maintenance", "machines", "upgrade"} {
+	for _, name := range []string{"metadata", "node-groups", "maintenance", "machines", "autoscaling", "upgrade"} {
 		folder, err := harness.Folder("config/overlays/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -80,6 +80,23 @@ func TestKustomize_OverlaysAccepted(t *testing.T) {
 		if output := kubectl(t, nil, "apply", "-k", folder, "--dry-run=server"); strings.Contains(output, "Warning") {
 			t.Errorf("%s: %s", name, output)
 		}
+	}
+	if err := clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExamples_ClusterAutoscalerAccepted: the manifests of docs/autoscaling.md, whose Pod meets the restricted Pod Security Standard.
+func TestExamples_ClusterAutoscalerAccepted(t *testing.T) {
+	harness.NewWorld(t, env)
+	kubectl(t, nil, "create", "namespace", machines)
+	kubectl(t, nil, "label", "namespace", machines, "pod-security.kubernetes.io/warn=restricted")
+	folder, err := harness.Folder("examples/cluster-autoscaler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if output := kubectl(t, nil, "apply", "-f", folder, "--dry-run=server"); strings.Contains(output, "Warning") {
+		t.Error(output)
 	}
 	if err := clear(t.Context()); err != nil {
 		t.Fatal(err)

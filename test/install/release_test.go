@@ -40,7 +40,7 @@ func TestChart_InstallUpgradeRollback(t *testing.T) {
 	install = append(append(install, plainKubernetes()...), "--set", "capabilities.upgrade=true")
 	said := h.Run(append([]string{"install"}, install...)...)
 	for _, text := range []string{
-		"On: metadata, node-groups, maintenance, maintenance-kubevirt, machines, upgrade.",
+		"On: metadata, node-groups, maintenance, maintenance-kubevirt, machines, autoscaling, upgrade.",
 		"helm uninstall drover", "keeps the CRDs",
 	} {
 		if !strings.Contains(said, text) {
@@ -98,8 +98,19 @@ func TestChart_InstallUpgradeRollback(t *testing.T) {
 	}
 }
 
+// TestChart_NamespaceOfMachinesIsMissing: a capability whose roles are in a namespace that does not exist is refused before anything is created.
+func TestChart_NamespaceOfMachinesIsMissing(t *testing.T) {
+	h := helm.New(t, env)
+	for _, capability := range []string{"metadata", "autoscaling"} {
+		h.Refused("there is no namespace absent for MachineSets and Machines", append([]string{"install", "drover", h.Chart, "--namespace",
+			harness.SystemNamespace, "--dry-run=server", "--set", "config.namespace=absent"}, helm.Only(capability)...)...)
+	}
+}
+
 // plainKubernetes are the values for a cluster that is no OpenShift.
-func plainKubernetes() []string { return []string{"--set", "capabilities.machines=true"} }
+func plainKubernetes() []string {
+	return []string{"--set", "capabilities.machines=true,capabilities.autoscaling=true"}
+}
 
 // left waits until an uninstall has left what it keeps, and no more.
 func left(w *harness.World, before map[string]bool) {

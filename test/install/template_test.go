@@ -31,7 +31,7 @@ func everything() []string {
 	for _, value := range []string{
 		"capabilities.machines=true", "metrics.serviceMonitor.enabled=true", "metrics.prometheusRule.enabled=true", "metrics.dashboards.enabled=true",
 		"metrics.readers[0].name=prometheus-k8s", "metrics.readers[0].namespace=monitoring", "networkPolicy.enabled=true", "kubemark.enabled=true",
-		"kubemark.image=example.com/kubemark", "kwok.enabled=true", "webhook.certificates=cert-manager",
+		"kubemark.image=example.com/kubemark", "kwok.enabled=true", "vsphere.enabled=true", "webhook.certificates=cert-manager",
 	} {
 		args = append(args, "--set", value)
 	}
@@ -41,10 +41,10 @@ func everything() []string {
 func TestChart_EqualsKustomize(t *testing.T) {
 	for folder, args := range map[string][]string{
 		"config/default":           {"--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1"},
-		"config/kubernetes":        {"--set", "capabilities.machines=true"},
+		"config/kubernetes":        plainKubernetes(),
 		"config/overlays/metadata": helm.Only("metadata"), "config/overlays/maintenance": helm.Only("maintenance"),
-		"config/overlays/node-groups": helm.Only("node-groups"),
-		"config/overlays/machines":    helm.Only("machines"), "config/overlays/upgrade": helm.Only("upgrade"),
+		"config/overlays/node-groups": helm.Only("node-groups"), "config/overlays/autoscaling": helm.Only("autoscaling"),
+		"config/overlays/machines": helm.Only("machines"), "config/overlays/upgrade": helm.Only("upgrade"),
 	} {
 		t.Run(folder, func(t *testing.T) {
 			// The namespace of the release is the user's. Of a Deployment without the webhook the chart has no port for it.
@@ -85,6 +85,7 @@ func TestChart_RolesPerCapability(t *testing.T) {
 	h := helm.New(t, nil)
 	for capability, own := range map[string][]string{
 		"metadata": {"metadata"}, "maintenance": {"maintenance", "webhook"}, "machines": {"machines"}, "upgrade": {"upgrade"},
+		"autoscaling": {"autoscaling"},
 	} {
 		roles, labels := h.Template(helm.Only(capability)...), map[string]int{}
 		for _, key := range roles.Keys("ClusterRole", "Role") {
@@ -193,7 +194,7 @@ func TestChart_OperatorReadsConfiguration(t *testing.T) {
 		}},
 		"one alone": {helm.Only("machines"), func(c *v1alpha1.DroverConfiguration) { c.Controllers = []string{"machines"} }},
 		"auto on plain Kubernetes": {autos(), func(c *v1alpha1.DroverConfiguration) {
-			c.Controllers = []string{"metadata", "node-groups", "maintenance", "maintenance-kubevirt", "machines"}
+			c.Controllers = []string{"metadata", "node-groups", "maintenance", "maintenance-kubevirt", "machines", "autoscaling"}
 		}},
 		"auto on OpenShift": {append(autos(), "--api-versions", "config.openshift.io/v1", "--api-versions", "machineconfiguration.openshift.io/v1",
 			"--api-versions", "machine.openshift.io/v1beta1"), func(c *v1alpha1.DroverConfiguration) {
@@ -224,7 +225,7 @@ func TestChart_OperatorReadsConfiguration(t *testing.T) {
 
 func autos() []string {
 	var args []string
-	for _, capability := range []string{"metadata", "nodeGroups", "maintenance", "machines", "upgrade"} {
+	for _, capability := range []string{"metadata", "nodeGroups", "maintenance", "machines", "autoscaling", "upgrade"} {
 		args = append(args, "--set", fmt.Sprintf("capabilities.%s=auto", capability))
 	}
 	return args
@@ -343,6 +344,7 @@ func TestChart_InvalidValues(t *testing.T) {
 		"value must be one of 'managed', 'cert-manager', 'secret'": "webhook.certificates=none",
 		"webhook.caBundle: the authority of the certificate":       "webhook.certificates=secret",
 		"kwok.enabled: the provider is of use with":                "kwok.enabled=true",
+		"vsphere.enabled: the provider is of use with":             "vsphere.enabled=true",
 		"metrics.secretName: name the Secret":                      "metrics.certificates=secret",
 		"shows the token of its own service account":               "metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.token=file",
 		"both say where the certificate is":                        "metrics.certificates=openshift,config.metrics.certDir=/certs",
@@ -352,11 +354,13 @@ func TestChart_InvalidValues(t *testing.T) {
 		h.Refused(text, "template", "drover", h.Chart, "--set", value)
 	}
 	for text, args := range map[string][]string{
-		"config.controllers names no maintenance":             {"--set", "config.controllers={metadata}"},
-		"turns machines on, and it would have no permissions": {"--set", "config.controllers={metadata,maintenance,machines}"},
+		"config.controllers names no maintenance":                {"--set", "config.controllers={metadata}"},
+		"turns machines on, and it would have no permissions":    {"--set", "config.controllers={metadata,maintenance,machines}"},
+		"turns autoscaling on, and it would have no permissions": {"--set", "config.controllers={*,-machines}"},
 		"turns upgrade on, and it would have no permissions": {
-			"--set", "capabilities.upgrade=false", "--set", "config.controllers={*,-machines}",
+			"--set", "capabilities.upgrade=false", "--set", "config.controllers={*,-machines,-autoscaling}",
 		},
+		"vsphere.secrets: name the Secrets": {"--set", "capabilities.machines=true,vsphere.enabled=true", "--set-json", "vsphere.secrets=[]"},
 		"say webhook.enabled=false instead": {"--set-string", "config.webhook.bindAddress=0"},
 		"the alerts would say that Drover is absent": {
 			"--set-string", "config.metrics.bindAddress=0", "--set", "metrics.prometheusRule.enabled=true",

@@ -28,7 +28,7 @@ func condition(p *harness.Pool, name, kind, want string) {
 }
 
 func TestDeletion_DrainBlockedByBudgetDelaysNoOther(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	s := w.Site()
 	p := w.MakePool("drained", 2, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
 		spec.Labels = map[string]string{harness.SiteLabel: s.Name}
@@ -65,7 +65,7 @@ func TestDeletion_DrainBlockedByBudgetDelaysNoOther(t *testing.T) {
 
 // TestDeletion_LifecycleHooks is "pause lifecycle actions when present" of machine-api-operator's suite.
 func TestDeletion_LifecycleHooks(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("hooked", 1, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
 		set.Spec.Template.Spec.LifecycleHooks = machinev1beta1.LifecycleHooks{
 			PreDrain:     []machinev1beta1.LifecycleHook{{Name: "TestPreDrain", Owner: "test"}},
@@ -96,7 +96,7 @@ func TestDeletion_LifecycleHooks(t *testing.T) {
 }
 
 func TestDeletion_MachineNeverBooted(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("never", 1, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) { spec.Failure.NeverBoots = true })
 	var name string
 	w.Eventually("the Machine waits for its Node", func() error {
@@ -112,7 +112,7 @@ func TestDeletion_MachineNeverBooted(t *testing.T) {
 }
 
 func TestMachine_ProviderErrorInStatus(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("refused", 1, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
 		spec.Failure.Create = machinev1beta1.InvalidConfigurationMachineError
 	})

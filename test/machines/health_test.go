@@ -48,7 +48,7 @@ func makeUnhealthy(w *harness.World, machine *machinev1beta1.Machine) {
 
 // TestHealthCheck_UnhealthyMachineReplaced is "should remediate unhealthy nodes" of machine-api-operator's suite.
 func TestHealthCheck_UnhealthyMachineReplaced(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("healed", 2, nil)
 	machines := p.Runs(2)
 	check(w, p, intstr.FromInt32(1))
@@ -71,7 +71,7 @@ func TestHealthCheck_UnhealthyMachineReplaced(t *testing.T) {
 }
 
 func TestHealthCheck_MachineWithoutNodeReplaced(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("lost", 2, nil)
 	machines := p.Runs(2)
 	check(w, p, intstr.FromInt32(1))
@@ -84,7 +84,7 @@ func TestHealthCheck_MachineWithoutNodeReplaced(t *testing.T) {
 
 // TestHealthCheck_MaxUnhealthyExceeded is "should not remediate larger number of unhealthy machines then maxUnhealthy".
 func TestHealthCheck_MaxUnhealthyExceeded(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("crowd", 2, nil)
 	machines := p.Runs(2)
 	for i := range machines {

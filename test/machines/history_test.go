@@ -60,7 +60,7 @@ func (r *replacement) eventuallyRevisions(want ...string) {
 // TestHistory_MachineSet: kubectl drover rollout undo gives a MachineSet its earlier templates back, Machines are replaced to them one after another,
 // and the history is as long as the group wants.
 func TestHistory_MachineSet(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("undone", 2, nil)
 	p.Runs(2)
 	r := replaceWithin(p, func(spec *v1alpha1.NodeGroupSpec) {
@@ -91,6 +91,7 @@ func TestHistory_MachineSet(t *testing.T) {
 	r.setTemplate(ofType("fourth"))
 	r.eventuallyRevisions("4:second", "5:kwok.fake", "6:fourth")
 	r.update(func(spec *v1alpha1.NodeGroupSpec) { spec.RevisionHistoryLimit = new(int32(0)) })
+	r.eventuallyRevisions("6:fourth")
 	r.setTemplate(ofType("fifth"))
 	r.eventuallyRevisions("7:fifth")
 	r.eventuallyOfType(2, "fifth")
@@ -102,7 +103,7 @@ func TestHistory_MachineSet(t *testing.T) {
 // TestHistory_UndoOfFailingTemplate: undo ends a replacement that a failing template has stopped. The Machines that serve stay, and the one that has
 // failed goes.
 func TestHistory_UndoOfFailingTemplate(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("regretted", 2, nil)
 	old := p.Runs(2)
 	r := replace(p, nil)

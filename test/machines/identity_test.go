@@ -35,7 +35,7 @@ func untouched(w *harness.World, name string, uid types.UID) {
 // TestNodeRef_NodeOfAnotherMachine: a Machine whose nodeRef names the Node of another one, as after the reuse of an address, loses its nodeRef,
 // and its end leaves that Node alone.
 func TestNodeRef_NodeOfAnotherMachine(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("rightful", 1, nil)
 	rightful := p.Runs(1)[0]
 	node := w.Node(rightful.Name)
@@ -83,7 +83,7 @@ func TestAdoption_Instances(t *testing.T) {
 
 // TestCordonRecord_MachineRemovedByForce: the node of a Machine that is removed in the middle of its end does not stay cordoned.
 func TestCordonRecord_MachineRemovedByForce(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("forced", 1, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
 		set.Spec.Template.Spec.LifecycleHooks.PreTerminate = []machinev1beta1.LifecycleHook{{Name: "Keep", Owner: "test"}}
 	})
@@ -109,7 +109,7 @@ func TestCordonRecord_MachineRemovedByForce(t *testing.T) {
 
 // TestMachine_FinalizerOfAnotherController: what is left of a Machine says that it is deleted.
 func TestMachine_FinalizerOfAnotherController(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("kept", 1, nil)
 	name := p.Runs(1)[0].Name
 	w.Merge(w.Machine(name), fmt.Sprintf(`{"metadata":{"finalizers":[%q,"example.com/backup"]}}`, machinev1beta1.MachineFinalizer))

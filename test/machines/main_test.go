@@ -15,19 +15,32 @@ import (
 
 var env *cluster.Cluster
 
+// Tests that need an operator of their own come first, one after another. The others share one, and run side by side when those are over.
+var shared = harness.SharedOperator{Options: harness.Options{Args: []string{"--controllers=*"}}}
+
 func TestMain(m *testing.M) {
+	harness.SetParallel(6)
 	options := cluster.Options{Components: []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kwok}}
-	os.Exit(harness.Main(m, options, &env, finish))
+	os.Exit(harness.Main(m, options, &env, shared.Stop, finish))
 }
 
 func finish() error {
 	if flag.Lookup("test.run").Value.String() != "" || testing.Short() {
 		return nil
 	}
-	return harness.CheckPermissions(env, "machines")
+	return harness.CheckPermissions(env, "machines", "autoscaling")
 }
 
 var begin sync.Once
+
+// besideOthers is a control plane with the operator that tests share.
+func besideOthers(t *testing.T) *harness.World {
+	t.Helper()
+	t.Parallel()
+	w := prepared(t)
+	shared.For(t, env)
+	return w
+}
 
 // world is a control plane with an operator that makes machines, for one test.
 func world(t *testing.T, args ...string) (*harness.World, *harness.Operator) {

@@ -26,7 +26,7 @@ func TestOperator_ServerWithoutWatchList(t *testing.T) {
 }
 
 func TestMachine_ExpiredLeaseOfAnotherHolder(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("leased", 1, nil)
 	name := p.Runs(1)[0].Name
 	w.TakeLease(name, "another-operator", 4*time.Second)
@@ -40,7 +40,7 @@ func TestMachine_ExpiredLeaseOfAnotherHolder(t *testing.T) {
 }
 
 func TestMachine_AdoptedAndReleased(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("adopts", 1, nil)
 	first := p.Runs(1)[0]
 	labels := map[string]string{cluster.MachineSetLabel: "adopts"}
@@ -79,7 +79,7 @@ func TestMachine_AdoptedAndReleased(t *testing.T) {
 }
 
 func TestDeletion_WaitsForVolumes(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	s := w.Site()
 	p := w.MakePool("volumes", 1, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
 		spec.Labels = map[string]string{harness.SiteLabel: s.Name}

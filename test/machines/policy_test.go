@@ -1,8 +1,10 @@
 package machines
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +21,7 @@ import (
 
 // TestPolicy_Denials is about the policies in config/machines, which hold whether any operator runs or not.
 func TestPolicy_Denials(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("checked", 0, nil)
 	update := func(change func(*machinev1beta1.MachineSet)) error {
 		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -71,7 +73,7 @@ func TestPolicy_Denials(t *testing.T) {
 
 // Like machine-api-operator's webhook, a denial names everything that is wrong.
 func TestPolicies_DenyWithEveryReason(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("reasons", 0, nil)
 	const (
 		selector = "spec.selector: Forbidden: selector is immutable"
@@ -128,7 +130,7 @@ func TestPolicies_DenyWithEveryReason(t *testing.T) {
 }
 
 func TestPolicy_HooksOfDeletedMachine(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("hookable", 1, nil)
 	name := p.Runs(1)[0].Name
 	hooks := func(list ...machinev1beta1.LifecycleHook) error {
@@ -161,7 +163,7 @@ func hookList(list []machinev1beta1.LifecycleHook) string {
 	return harness.JSON(list)
 }
 
-var errNotYet = errors.New("the selector may still be changed")
+var errNotYet = errors.New("the policies are not in force yet")
 
 func TestPolicy_InvalidDurations(t *testing.T) {
 	w := prepared(t)
@@ -199,5 +201,41 @@ func TestPolicy_InvalidDurations(t *testing.T) {
 				t.Errorf("%q is taken and cannot be read: %v", timeout, err)
 			}
 		}
+	}
+}
+
+// One object with a number of more than 32 bits would keep every client from listing the others. Kubernetes 1.34 and earlier do not check the format
+// of an integer, and no version checks that of a field that is an integer or a string.
+func TestPolicy_IntegersOfMoreThan32Bits(t *testing.T) {
+	w := prepared(t)
+	create := func(kind, field string, value any) error {
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"namespace": cluster.MachineNamespace, "generateName": "integers-"},
+			"spec":     map[string]any{"selector": map[string]any{}, field: value},
+		}}
+		object.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind(kind))
+		return w.Client.Create(t.Context(), object, client.DryRunAll)
+	}
+	const most, least = int64(math.MaxInt32), int64(math.MinInt32)
+	for _, c := range []struct {
+		kind, field string
+		value       any
+		taken       bool
+	}{
+		{"MachineHealthCheck", "maxUnhealthy", "40%", true},
+		{"MachineHealthCheck", "maxUnhealthy", most, true},
+		{"MachineHealthCheck", "maxUnhealthy", most + 1, false},
+		{"MachineHealthCheck", "maxUnhealthy", least - 1, false},
+		{"MachineSet", "replicas", most + 1, false},
+		{"MachineSet", "replicas", least - 1, false},
+		{"MachineSet", "minReadySeconds", most, true},
+		{"MachineSet", "minReadySeconds", most + 1, false},
+	} {
+		w.Eventually(fmt.Sprintf("%s with %s %v: taken %v", c.kind, c.field, c.value, c.taken), func() error {
+			if err := create(c.kind, c.field, c.value); (err == nil) != c.taken {
+				return fmt.Errorf("%w: %w", errNotYet, cmp.Or(err, errors.New("taken")))
+			}
+			return nil
+		})
 	}
 }

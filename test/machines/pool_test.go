@@ -16,7 +16,7 @@ import (
 )
 
 func TestMachineSet_CreateScaleDelete(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("scaled", 3, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) {
 		set.Spec.Template.Spec.Labels = map[string]string{"example.com/team": "blue"}
 		set.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "example.com/dedicated", Value: "blue", Effect: corev1.TaintEffectPreferNoSchedule}}
@@ -47,7 +47,7 @@ func TestMachineSet_CreateScaleDelete(t *testing.T) {
 }
 
 func TestMachine_DeletedIsReplaced(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("replaced", 2, nil)
 	before := p.Runs(2)
 	p.DeleteMachine(before[0].Name)
@@ -60,7 +60,7 @@ func TestMachine_DeletedIsReplaced(t *testing.T) {
 }
 
 func TestMachineSet_StatusFollowsNodes(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("flips", 2, nil)
 	machines := p.Runs(2)
 	node := w.Node(machines[0].Status.NodeRef.Name)
@@ -82,7 +82,7 @@ func TestMachineSet_StatusFollowsNodes(t *testing.T) {
 }
 
 func TestMachineSet_WritesNothingAtRest(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("rests", 4, nil)
 	p.Runs(4)
 	// What another pool does comes after all that this one has to write.

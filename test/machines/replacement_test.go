@@ -187,6 +187,7 @@ func byAge(machines []machinev1beta1.Machine) []string {
 
 // TestReplacement_Rolling: a changed template replaces all Machines in order, new ones first, and never are fewer Nodes Ready than replicas.
 func TestReplacement_Rolling(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		surge, inFlight int
 		least, most     int
@@ -195,7 +196,7 @@ func TestReplacement_Rolling(t *testing.T) {
 		"delete-first": {0, 2, 4, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _ := world(t)
+			w := besideOthers(t)
 			p := w.MakePool("rolling-"+name, 6, nil)
 			old := p.Runs(6)
 			r := replace(p, func(settings *v1alpha1.Replacement) {
@@ -229,8 +230,8 @@ func TestReplacement_Rolling(t *testing.T) {
 
 // TestReplacement_FailingTemplate: a new Machine that fails stops the replacement before an old one goes; a mended template goes on.
 func TestReplacement_FailingTemplate(t *testing.T) {
-	w, _ := world(t)
-	p := w.MakePool("failing", 3, nil)
+	w := besideOthers(t)
+	p := w.MakePool("replaced-failing", 3, nil)
 	old := p.Runs(3)
 	r := replace(p, nil)
 	seen := followRack(p)
@@ -262,7 +263,7 @@ func TestReplacement_FailingTemplate(t *testing.T) {
 
 // TestReplacement_Held: nothing is replaced while the group is suspended, and never a Machine that a user excludes.
 func TestReplacement_Held(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("held", 3, nil)
 	old := p.Runs(3)
 	r := replace(p, nil)
@@ -302,7 +303,7 @@ func TestReplacement_Held(t *testing.T) {
 
 // TestReplacement_GroupDeletedMidway: without the group, the MachineSet has as many Machines as before, and none is marked.
 func TestReplacement_GroupDeletedMidway(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("abandoned", 3, nil)
 	p.Runs(3)
 	r := replace(p, nil)

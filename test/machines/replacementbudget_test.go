@@ -31,12 +31,13 @@ func (r *replacement) update(change func(*v1alpha1.NodeGroupSpec)) {
 
 // TestReplacement_Budget: a budget of one Node has Machines go one after another, however many may be replaced at once, and each has its place first.
 func TestReplacement_Budget(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ surge, least int }{
 		"surge":        {2, 4},
 		"delete-first": {0, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _ := world(t)
+			w := besideOthers(t)
 			p := w.MakePool("within-"+name, 4, nil)
 			old := p.Runs(4)
 			r := replaceWithin(p, func(spec *v1alpha1.NodeGroupSpec) {
@@ -73,7 +74,7 @@ func (r *replacement) eventuallyFree() {
 
 // TestReplacement_Window: no Machine goes while no window is open, the group says until when, and the Machines go when the window is removed.
 func TestReplacement_Window(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("window", 2, nil)
 	old := p.Runs(2)
 	r := replaceWithin(p, func(spec *v1alpha1.NodeGroupSpec) { closeWindow(withBudget(spec)) })
@@ -112,10 +113,10 @@ func (r *replacement) expectUntouched(old []machinev1beta1.Machine) {
 
 // TestReplacement_WindowOpens: Machines go by themselves when a freeze is over.
 func TestReplacement_WindowOpens(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("opens", 2, nil)
 	old := p.Runs(2)
-	end := time.Now().Add(8 * time.Second).Truncate(time.Second)
+	end := time.Now().Add(15 * time.Second).Truncate(time.Second)
 	r := replaceWithin(p, func(spec *v1alpha1.NodeGroupSpec) {
 		withBudget(spec).Freezes = []v1alpha1.Freeze{{From: metav1.NewTime(end.Add(-time.Hour)), To: metav1.NewTime(end), Reason: "the harvest"}}
 	})
@@ -135,7 +136,7 @@ func TestReplacement_WindowOpens(t *testing.T) {
 
 // TestReplacement_WindowCloses: a window that closes in the middle lets what has begun come to its end, and no other Machine go.
 func TestReplacement_WindowCloses(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("closes", 3, nil)
 	old := p.Runs(3)
 	r := replaceWithin(p, func(spec *v1alpha1.NodeGroupSpec) {

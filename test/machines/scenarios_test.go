@@ -22,7 +22,7 @@ import (
 
 // TestMachineSet_ScaleSubresourceSelector is "publish selector in the scale subresource for HPA targets" of machine-api-operator's suite.
 func TestMachineSet_ScaleSubresourceSelector(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("horizontal", 1, nil)
 	p.Runs(1)
 	scale := &autoscalingv1.Scale{}
@@ -65,7 +65,7 @@ func TestMachineSet_ScaleSubresourceSelector(t *testing.T) {
 
 // TestMachine_TaintsReachNode is "have ability to additively reconcile taints from machine to nodes".
 func TestMachine_TaintsReachNode(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("tainted", 1, nil)
 	name := p.Runs(1)[0].Name
 	w.Merge(w.Node(name), `{"spec":{"taints":[{"key":"not-from-machine","value":"true","effect":"NoSchedule"}]}}`)
@@ -84,7 +84,7 @@ func TestMachine_TaintsReachNode(t *testing.T) {
 
 // TestMachineSet_ConcurrentScaling is "grow and decrease when scaling different machineSets simultaneously".
 func TestMachineSet_ConcurrentScaling(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	down, up := w.MakePool("together-down", 2, nil), w.MakePool("together-up", 0, nil)
 	before := down.Runs(2)
 	down.Scale(0)
@@ -98,7 +98,7 @@ func TestMachineSet_ConcurrentScaling(t *testing.T) {
 
 // TestMachine_DrainedBeforeTermination is "drain node before removing machine resource".
 func TestMachine_DrainedBeforeTermination(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	s := w.Site()
 	p := w.MakePool("emptied", 2, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
 		spec.Labels = map[string]string{harness.SiteLabel: s.Name}
@@ -179,7 +179,7 @@ func follow(s *harness.Site, begin int) (fewest func() int) {
 }
 
 func TestMachine_ExcludedNodeNotDrained(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	s := w.Site()
 	p := w.MakePool("excluded", 1, func(set *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
 		spec.Labels = map[string]string{harness.SiteLabel: s.Name}
@@ -194,7 +194,7 @@ func TestMachine_ExcludedNodeNotDrained(t *testing.T) {
 
 // The pods of an unreachable node cannot report their end: the Machine must not wait for them.
 func TestMachine_UnreachableNodeDoesNotBlockDeletion(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	s := w.Site()
 	p := w.MakePool("unheard", 1, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
 		spec.Labels = map[string]string{harness.SiteLabel: s.Name}
@@ -207,7 +207,7 @@ func TestMachine_UnreachableNodeDoesNotBlockDeletion(t *testing.T) {
 }
 
 func TestMachine_Paused(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("paused", 1, nil)
 	name := p.Runs(1)[0].Name
 	w.Merge(w.Machine(name), `{"metadata":{"annotations":{"cluster.x-k8s.io/paused":""}}}`)
@@ -240,7 +240,7 @@ func TestMachineSet_ReplacesFailedMachinesOnRequest(t *testing.T) {
 }
 
 func TestMachineSet_MinReadySeconds(t *testing.T) {
-	w, _ := world(t)
+	w := besideOthers(t)
 	p := w.MakePool("patient", 1, func(set *machinev1beta1.MachineSet, _ *kwok.ProviderSpec) { set.Spec.MinReadySeconds = 5 })
 	w.Eventually("the Machine counts as available", func() error {
 		status := p.Set().Status

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -150,6 +152,36 @@ func TestGuard_NextOperator(t *testing.T) {
 	eventuallyUnreserved(s, group)
 }
 
+// TestGuard_Timeout: a Pod that does not leave in time keeps neither the place in the budget nor the lease of its Node: a NodeMaintenance that waits
+// for the place gets it. The group names Node and Pod, no Pods come meanwhile, and the taint is set when the Pod has left.
+func TestGuard_Timeout(t *testing.T) {
+	s := site(t)
+	node := s.AddNode()
+	// As long as they are not ready their budget lets none of them go.
+	pods := s.Deployment("app", harness.Pods{Replicas: 2, Ready: harness.Never})
+	s.Budget("app", "app", harness.MinAvailable(1))
+	other := s.AddNode()
+	group := dedicate(s, func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Rollout = &v1alpha1.Rollout{NoExecute: &v1alpha1.NoExecute{Timeout: &metav1.Duration{Duration: 5 * time.Second}}}
+		spec.Disruption = &v1alpha1.Disruption{MaxUnavailable: new(intstr.FromInt32(1)), PersonMaintenance: v1alpha1.PersonQueue}
+	})
+	s.AwaitHolder(node, "drover-node-groups")
+	maintenance := s.Maintain(other, nil)
+	maintenance.Condition(plan.ConditionCordoned, plan.ReasonWaitingForBudget, "")
+	maintenance.Phase(medik8s.PhaseSucceeded)
+	eventuallyHeld(s, group, "Pod "+s.Name+"/app")
+	eventuallyHeld(s, group, "Node "+node)
+	s.NoLease(node)
+	eventuallyDedicated(s, node, corev1.TaintEffectNoSchedule)
+	s.Running("app", 2, false)
+	for i := range pods {
+		if err := s.Client.Delete(t.Context(), &pods[i], force); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventuallyDedicated(s, node, corev1.TaintEffectNoExecute)
+}
+
 // eventuallyUnreserved waits until no place in the budget of a group is taken.
 func eventuallyUnreserved(s *harness.Site, group *v1alpha1.NodeGroup) {
 	s.Helper()
@@ -252,6 +284,17 @@ func TestGuard_Waves(t *testing.T) {
 	}
 	mark := s.AuditMark()
 	harness.Update(s.World, groupOf(s), group.Name, func(group *v1alpha1.NodeGroup) { group.Spec.Metadata.Taints = taints })
+	// A hundred Nodes with 3,000 Pods take minutes on a busy machine.
+	limit := max(harness.Patience, time.Duration(count)*10*time.Second)
+	err := harness.WaitLonger(t.Context(), limit, time.Second, func() error {
+		if status := groupOf(s)(group.Name).Status; status.Synced != count {
+			return fmt.Errorf("the status is %s", harness.JSON(status))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range nodes.Items {
 		eventuallyDedicated(s, nodes.Items[i].Name, corev1.TaintEffectNoExecute)
 	}

@@ -3,12 +3,10 @@
 package maintenance
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 
@@ -23,25 +21,18 @@ var env *cluster.Cluster
 var (
 	begin   sync.Once
 	checker *harness.Checker
-	sharing sync.Mutex
-	shared  *harness.Operator
+	shared  harness.SharedOperator
 )
 
 func TestMain(m *testing.M) {
-	// Most of the time these tests wait. What the user says on the command line is read later and counts more.
-	if err := flag.Set("test.parallel", "6"); err != nil {
-		panic(err)
-	}
+	harness.SetParallel(6)
 	options := cluster.Options{Components: []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kwok}}
 	os.Exit(harness.Main(m, options, &env, finish))
 }
 
 // finish looks back at all tests.
 func finish() error {
-	var failures []error
-	if shared != nil {
-		failures = append(failures, shared.Stop())
-	}
+	failures := []error{shared.Stop()}
 	if checker != nil {
 		failures = append(failures, checker.Finish())
 		checker.Stop()
@@ -58,25 +49,9 @@ func finish() error {
 func site(t *testing.T) *harness.Site {
 	t.Helper()
 	t.Parallel()
-	operator := sharedOperator(t)
 	s := watched(t)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("what the operator logged about %s:\n%s", s.Name, about(operator.Log(), s.Name))
-		}
-	})
+	shared.For(t, env).ReportAbout(t, s.Name)
 	return s
-}
-
-// about picks the lines that have a text in them.
-func about(log, text string) string {
-	var lines []string
-	for line := range strings.SplitSeq(log, "\n") {
-		if strings.Contains(line, text) {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // alone makes a place for a test that starts operators of its own.
@@ -101,26 +76,4 @@ func watched(t *testing.T) *harness.Site {
 	s := harness.NewWorld(t, env).Site()
 	t.Cleanup(func() { checker.Verify(s) })
 	return s
-}
-
-func sharedOperator(t *testing.T) *harness.Operator {
-	t.Helper()
-	sharing.Lock()
-	defer sharing.Unlock()
-	if shared != nil {
-		return shared
-	}
-	dir, err := os.MkdirTemp(env.Dir(), "operator-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	operator, err := harness.Launch(context.Background(), env, dir, harness.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared = operator
-	if err := operator.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return operator
 }

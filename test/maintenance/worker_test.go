@@ -50,7 +50,7 @@ func TestWorker_IntoMaintenanceAndBack(t *testing.T) {
 		status.EvictionPods != 1 || status.TotalPods != 1 {
 		t.Errorf("the status is %s", harness.Render(status))
 	}
-	if !strings.Contains(about(shared.Log(), worker), "Reconciling with fixed duration") {
+	if !strings.Contains(shared.For(t, env).LogAbout(worker), "Reconciling with fixed duration") {
 		t.Error("the log line that the tests of node-maintenance-operator look for was not printed")
 	}
 	node := s.Node(worker)

@@ -20,6 +20,9 @@ import (
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/nodegroup"
+	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/operator" // what its libraries register comes with it
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade"
@@ -29,7 +32,7 @@ import (
 // documented are the metrics that Drover itself has.
 func documented() []status.MetricDoc {
 	return slices.Concat(metadata.MetricDocs, maintenance.MetricDocs(), engine.MetricDocs(), machineset.MetricDocs, machine.MetricDocs(),
-		healthcheck.MetricDocs, upgrade.MetricDocs(), operator.MetricDocs())
+		healthcheck.MetricDocs, upgrade.MetricDocs(), nodegroup.MetricDocs(), operator.MetricDocs())
 }
 
 // describer is a registry that describes its metrics, also metrics that have no series yet.
@@ -47,6 +50,9 @@ func exposed(t *testing.T) map[string][]string {
 		func(r prometheus.Registerer) error { _, err := machine.NewMetrics(r); return err },
 		func(r prometheus.Registerer) error { _, err := healthcheck.NewMetrics(r); return err },
 		func(r prometheus.Registerer) error { _, err := upgrade.NewMetrics(r); return err },
+		func(r prometheus.Registerer) error { _, err := nodegroup.NewMetrics(r); return err },
+		func(r prometheus.Registerer) error { _, err := nodes.NewMetrics(r); return err },
+		func(r prometheus.Registerer) error { _, err := replacement.NewMetrics(r); return err },
 		func(r prometheus.Registerer) error { _, err := operator.NewMetrics(r); return err },
 	} {
 		if err := register(own); err != nil {

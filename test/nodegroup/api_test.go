@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -24,6 +25,15 @@ spec:
   nodes: {selector: {matchLabels: {example.com/pool: validation}}}
 `
 
+// many returns 65 entries of a list or map in YAML.
+func many(entry string) string {
+	entries := make([]string, 65)
+	for i := range entries {
+		entries[i] = fmt.Sprintf(entry, i)
+	}
+	return strings.Join(entries, ", ")
+}
+
 // TestValidation: the API server denies what cannot be used, and says why.
 func TestValidation(t *testing.T) {
 	w := harness.NewWorld(t, env)
@@ -31,6 +41,9 @@ func TestValidation(t *testing.T) {
 		"no Nodes":                 {"nodes: {}", "exactly one of selector, machineSets and clusterAPI must be set"},
 		"two kinds of Nodes":       {"nodes: {selector: {matchLabels: {a: b}}, machineSets: {namespace: x}}", "exactly one of"},
 		"an empty selector":        {"nodes: {selector: {}}", "would select every Node"},
+		"many labels":              {"nodes: {selector: {matchLabels: {" + many("l%d: x") + "}}}", "must have at most 64 labels"},
+		"many expressions":         {"nodes: {selector: {matchExpressions: [" + many("{key: l%d, operator: Exists}") + "]}}", "must have at most 64 items"},
+		"many labels of sets":      {"nodes: {machineSets: {namespace: x, selector: {matchLabels: {" + many("l%d: x") + "}}}}", "at most 64 labels"},
 		"names and a selector":     {"nodes: {machineSets: {namespace: x, names: [a], selector: {}}}", "names and selector cannot be set both"},
 		"a key that is none":       {"metadata: {labels: {\"a b\": x}}", "must be a qualified name"},
 		"a value that is none":     {"metadata: {labels: {a: \"-\"}}", "a value must be at most 63"},
@@ -104,6 +117,23 @@ func TestAdmission_AuthorNeedsTheRights(t *testing.T) {
 		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"patch"}})
 	})
 	f.Eventually("it is allowed with that right", func() error { return create(f.newGroup("author", withLabel("example.com/a", "b"))) })
+	existing := f.newGroup("author-existing", func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Nodes = v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "machines"}}
+		spec.Replacement = &v1alpha1.Replacement{Type: v1alpha1.ReplacementRollingUpdate}
+	})
+	f.create(existing)
+	annotate := func(key string) error {
+		text := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"2026-01-01T00:00:00Z"}}}`, key)
+		return author.Patch(t.Context(), existing.DeepCopy(), client.RawPatch(types.MergePatchType, text), client.DryRunAll)
+	}
+	for _, key := range []string{v1alpha1.AnnotationResume, v1alpha1.AnnotationConfirm, paused.Annotation, paused.ClusterAPIAnnotation} {
+		if err := annotate(key); err == nil || !strings.Contains(err.Error(), "you may not delete machines in namespace machines") {
+			t.Errorf("the annotation %s without the right to delete Machines: %v", key, err)
+		}
+	}
+	if err := annotate("example.com/note"); err != nil {
+		t.Errorf("another annotation: %v", err)
+	}
 	replacing := f.newGroup("author", func(spec *v1alpha1.NodeGroupSpec) {
 		spec.Nodes = v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "machines"}}
 		spec.Replacement = &v1alpha1.Replacement{Type: v1alpha1.ReplacementRollingUpdate}
@@ -126,19 +156,7 @@ func TestAdmission_KubeletsDoNotChooseTheirGroup(t *testing.T) {
 	capi := f.newGroup("kubelet-capi")
 	capi.Spec.Nodes = v1alpha1.NodeSelection{ClusterAPI: &v1alpha1.ClusterAPIOwner{ClusterName: "c", Kind: v1alpha1.OwnerMachineSet, Name: "x"}}
 	f.create(capi)
-	config, err := env.AsNode("kubelet-00")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubelet := harness.ClientFor(t, config)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "kubelet-00"}}
-	patch := func(text string, status bool) error {
-		change := client.RawPatch(types.MergePatchType, []byte(text))
-		if status {
-			return kubelet.Status().Patch(t.Context(), node.DeepCopy(), change)
-		}
-		return kubelet.Patch(t.Context(), node.DeepCopy(), change)
-	}
+	patch := f.kubelet("kubelet-00")
 	if err := patch(`{"metadata":{"labels":{"example.com/other":"x"}}}`, false); err != nil {
 		t.Fatalf("a kubelet may set another label: %v", err)
 	}
@@ -157,4 +175,63 @@ func TestAdmission_KubeletsDoNotChooseTheirGroup(t *testing.T) {
 			})
 		}
 	}
+}
+
+// kubelet returns a function that patches a Node, or its status, as its kubelet.
+func (f *fixture) kubelet(name string) func(text string, status bool) error {
+	f.Helper()
+	config, err := env.AsNode(name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	kubelet := harness.ClientFor(f, config)
+	return func(text string, status bool) error {
+		node, change := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, []byte(text))
+		if status {
+			return kubelet.Status().Patch(f.Context(), node, change)
+		}
+		return kubelet.Patch(f.Context(), node, change)
+	}
+}
+
+// TestAdmission_KubeletsDoNotPretendReboots: a kubelet neither sets nor removes the annotation of kured that counts against the budget of a group.
+// What programs write with the credentials of kubelets is allowed, whether kured works on the Node or not.
+func TestAdmission_KubeletsDoNotPretendReboots(t *testing.T) {
+	f := newFixture(t, "reboot", 1)
+	f.create(f.newGroup("reboot", func(spec *v1alpha1.NodeGroupSpec) { spec.Disruption = &v1alpha1.Disruption{} }))
+	patch := f.kubelet("reboot-00")
+	const annotation = "weave.works/kured-reboot-in-progress"
+	deny := func(value string) {
+		text := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, annotation, value)
+		for _, status := range []bool{false, true} {
+			f.Eventually("the API server denies "+text, func() error {
+				if err := patch(text, status); err == nil || !strings.Contains(err.Error(), "counts against the budget of NodeGroup reboot") {
+					return fmt.Errorf("status %t: %w", status, err)
+				}
+				return nil
+			})
+		}
+	}
+	allow := func() {
+		for _, text := range []string{
+			`{"metadata":{"annotations":{"volumes.kubernetes.io/controller-managed-attach-detach":"true"}}}`,
+			`{"metadata":{"annotations":{"machineconfiguration.openshift.io/currentConfig":"a","machineconfiguration.openshift.io/desiredDrain":"drain-a"}}}`,
+			`{"metadata":{"annotations":{"machineconfiguration.openshift.io/currentConfig":null,"machineconfiguration.openshift.io/desiredDrain":null}}}`,
+		} {
+			for _, status := range []bool{false, true} {
+				if err := patch(text, status); err != nil {
+					t.Errorf("%s, status %t: %v", text, status, err)
+				}
+			}
+		}
+	}
+	deny(`"2026-07-01T12:00:00Z"`)
+	allow()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "reboot-00"}}
+	text := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"2026-07-01T12:00:00Z"}}}`, annotation)
+	if err := f.Client.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, text)); err != nil {
+		t.Fatal(err)
+	}
+	deny("null")
+	allow()
 }

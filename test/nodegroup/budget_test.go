@@ -57,9 +57,8 @@ func (f *fixture) maintainFor(node string) *harness.Maintenance {
 
 // TestBudget_ReportsAPerson: a user's maintenance begins whatever the budget says, and the group reports that it is exceeded.
 func TestBudget_ReportsAPerson(t *testing.T) {
-	f := newFixture(t, "person", 3)
+	f := besideOthers(t, "person", 3)
 	f.create(f.newGroup("person", withBudget(1)))
-	f.Operator(harness.Options{})
 	first := f.Maintain("person-00", nil)
 	first.Phase(medik8s.PhaseSucceeded)
 	f.eventuallyBudget("person", 1, 1)
@@ -111,9 +110,8 @@ func TestBudget_QueuesMaintenance(t *testing.T) {
 
 // TestBudget_CountsWhatOthersDo: a Node that another user has cordoned, or whose lease another holder has, takes a place of the budget.
 func TestBudget_CountsWhatOthersDo(t *testing.T) {
-	f := newFixture(t, "others", 3)
+	f := besideOthers(t, "others", 3)
 	f.create(f.newGroup("others", withBudget(1)))
-	f.Operator(harness.Options{})
 	f.ChangeNode("others-00", func(node *corev1.Node) { node.Spec.Unschedulable = true })
 	m := f.maintainFor("others-01")
 	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "others-00 (Cordoned)")
@@ -131,12 +129,11 @@ func TestBudget_CountsWhatOthersDo(t *testing.T) {
 
 // TestBudget_Freeze: nothing begins in a freeze, and what waits begins when it is over.
 func TestBudget_Freeze(t *testing.T) {
-	f := newFixture(t, "freeze", 2)
-	end := time.Now().Add(8 * time.Second).Truncate(time.Second)
+	f := besideOthers(t, "freeze", 2)
+	end := time.Now().Add(15 * time.Second).Truncate(time.Second)
 	f.create(f.newGroup("freeze", withBudget(1, queued, func(disruption *v1alpha1.Disruption) {
 		disruption.Freezes = []v1alpha1.Freeze{{From: metav1.NewTime(end.Add(-time.Hour)), To: metav1.NewTime(end), Reason: "the harvest"}}
 	})))
-	f.Operator(harness.Options{})
 	m := f.Maintain("freeze-00", nil)
 	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "the harvest")
 	group := f.eventuallyCondition("freeze", v1alpha1.ConditionBlocked, metav1.ConditionTrue, disruptionplan.ReasonFrozen)

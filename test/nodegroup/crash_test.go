@@ -1,11 +1,14 @@
 package nodegroup
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,11 +16,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
-	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -31,6 +35,8 @@ type crashWorkload struct {
 	before func(*v1alpha1.NodeGroupSpec)
 	// change is what the operator that is killed begins to apply.
 	change func(f *fixture)
+	// meanwhile is what a user does while operators apply it, until there is nothing left to do; nil for nothing.
+	meanwhile func(f *fixture)
 	// applied waits until it is applied.
 	applied func(f *fixture)
 }
@@ -56,19 +62,19 @@ func crashWorkloads() []crashWorkload {
 		}
 	}
 	return []crashWorkload{
-		{"create", nil, func(f *fixture) { f.create(f.newGroup(groupName, blue, withWaves(1, 1, 0))) }, synced},
+		{"create", nil, func(f *fixture) { f.create(f.newGroup(groupName, blue, withWaves(1, 1, 0))) }, nil, synced},
 		{"change", blue, func(f *fixture) {
 			f.update(groupName, func(spec *v1alpha1.NodeGroupSpec) {
 				withLabel("example.com/team", "red")(spec)
 				spec.Metadata.Taints = nil
 				withWaves(1, 1, 0)(spec)
 			})
-		}, synced},
-		{"delete", blue, remove, func(f *fixture) { f.eventuallyGone(groupName) }},
+		}, nil, synced},
+		{"delete", blue, remove, nil, func(f *fixture) { f.eventuallyGone(groupName) }},
 		{"hand over", blue, func(f *fixture) {
 			f.create(f.newGroup(groupName+"-next", withLabel("example.com/team", "green")))
 			remove(f)
-		}, func(f *fixture) {
+		}, nil, func(f *fixture) {
 			f.eventuallyGone(groupName)
 			f.eventuallyCondition(groupName+"-next", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 		}},
@@ -77,7 +83,14 @@ func crashWorkloads() []crashWorkload {
 			for i := range 2 {
 				f.Maintain(fmt.Sprintf("crash-%02d", i), nil)
 			}
-		}, maintainBoth},
+		}, maintainBoth, func(f *fixture) {
+			f.EventuallyFree("no place is taken", func() error {
+				if s := f.group(groupName).Status; s.Unavailable != 0 || len(s.Reservations) > 0 {
+					return fmt.Errorf("status is %s", harness.JSON(s))
+				}
+				return nil
+			})
+		}},
 	}
 }
 
@@ -91,7 +104,7 @@ func maintainBoth(f *fixture) {
 	}
 	for len(waiting) > 0 {
 		first := ""
-		f.Eventually("one of the Nodes is in maintenance", func() error {
+		f.EventuallyFree("one of the Nodes is in maintenance", func() error {
 			var reserved []string
 			for _, r := range f.group(groupName).Status.Reservations {
 				reserved = append(reserved, r.Node)
@@ -110,7 +123,6 @@ func maintainBoth(f *fixture) {
 		waiting[first].End()
 		delete(waiting, first)
 	}
-	f.eventuallyBudget(groupName, 0, 0)
 }
 
 // TestCrash kills the operator before and after writes of each workload. The next one must come to the end that an undisturbed one comes to.
@@ -153,16 +165,20 @@ func (load crashWorkload) run(t *testing.T, point harness.CrashPoint) (left stri
 	load.change(f)
 	mark := f.AuditMark()
 	first := harness.Start(t, env, harness.Options{Faults: point.Faults(), Args: []string{"--metadata-workers=1"}})
+	var second <-chan *harness.Operator
 	if point.Kills() {
-		select {
-		case <-first.Ended():
-		case <-time.After(harness.Patience):
-			t.Logf("the workload was over before %s: how often the status is written depends on the time", point)
-		}
-		f.Operator(harness.Options{})
+		second = f.startAfter(first)
+	}
+	if load.meanwhile != nil {
+		load.meanwhile(f)
 	}
 	load.applied(f)
-	left, writes = f.remains(), f.writes(mark)
+	if point.Kills() {
+		f.awaitKill(point, second)
+		load.applied(f)
+	}
+	f.eventuallyKept()
+	left, writes = f.remains(), len(f.AllWrites(mark))
 	if !point.Kills() {
 		if err := first.Stop(); err != nil {
 			t.Fatal(err)
@@ -171,13 +187,75 @@ func (load crashWorkload) run(t *testing.T, point harness.CrashPoint) (left stri
 	return left, writes
 }
 
-// writes counts the operator's writes of Nodes, NodeGroups and their histories since a mark. What else it writes comes when the test goes on, which
-// waits for a kill first.
-func (f *fixture) writes(mark cluster.AuditMark) int {
+// startAfter starts another operator when one has ended, and stops it when the test ends.
+func (f *fixture) startAfter(first *harness.Operator) <-chan *harness.Operator {
 	f.Helper()
-	return len(slices.DeleteFunc(f.AllWrites(mark), func(e cluster.AuditEvent) bool {
-		return !slices.Contains([]string{"nodes", "nodegroups", "controllerrevisions"}, e.Resource)
-	}))
+	ctx, dir, second := f.Context(), f.TempDir(), make(chan *harness.Operator, 1)
+	var done sync.WaitGroup
+	var started *harness.Operator
+	done.Go(func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-first.Ended():
+		}
+		operator, err := harness.Launch(context.WithoutCancel(ctx), env, dir, harness.Options{})
+		if err != nil {
+			f.Errorf("starting the next operator: %v", err)
+			return
+		}
+		started = operator
+		second <- operator
+	})
+	f.Cleanup(func() {
+		done.Wait()
+		if started == nil {
+			return
+		}
+		if err := started.Stop(); err != nil {
+			f.Errorf("stopping the next operator: %v", err)
+		}
+		if f.Failed() {
+			f.Logf("the log of the next operator:\n%s", started.Log())
+		}
+	})
+	return second
+}
+
+// afterwards is how long a kill is waited for when everything is applied.
+const afterwards = 3 * time.Second
+
+// awaitKill waits until the operator has been killed and the next one is ready, unless the workload has fewer writes than there are before the kill.
+func (f *fixture) awaitKill(point harness.CrashPoint, second <-chan *harness.Operator) {
+	f.Helper()
+	select {
+	case operator := <-second:
+		if err := operator.Ready(f.Context()); err != nil {
+			f.Fatal(err)
+		}
+	case <-time.After(afterwards):
+		f.Logf("the workload was over before %s: how often the status is written depends on the time", point)
+	}
+}
+
+// eventuallyKept waits until the history of the group, if there is one, has what it declares: it is written after the status.
+func (f *fixture) eventuallyKept() {
+	f.Helper()
+	f.Eventually("the history has what the group declares", func() error {
+		group := &v1alpha1.NodeGroup{}
+		if err := f.Client.Get(f.Context(), types.NamespacedName{Name: groupName}, group); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		declared, err := history.GroupData(group)
+		if err != nil {
+			return err
+		}
+		kept := f.revisions(group)
+		if len(kept) == 0 || !bytes.Equal(kept[len(kept)-1].Data.Raw, declared) {
+			return fmt.Errorf("it is %s", harness.JSON(kept))
+		}
+		return nil
+	})
 }
 
 // remains renders what the Nodes carry and the history of the group, without what differs between any two runs.

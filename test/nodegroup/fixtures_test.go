@@ -36,6 +36,14 @@ func newFixture(t *testing.T, name string, count int) *fixture {
 	return f
 }
 
+// besideOthers is newFixture for a test that shares the operator with others.
+func besideOthers(t *testing.T, name string, count int) *fixture {
+	t.Helper()
+	t.Parallel()
+	shared.For(t, env).ReportAbout(t, name)
+	return newFixture(t, name, count)
+}
+
 // register creates a Ready Node.
 func (f *fixture) register(name, zone string, options ...func(*corev1.Node)) *corev1.Node {
 	f.Helper()

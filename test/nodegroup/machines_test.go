@@ -16,12 +16,11 @@ import (
 // TestMachineSet_GoesBeforeTheGroup: a group selects the Nodes of a MachineSet; a key that both declare has the MachineSet's value, and the group's
 // when the MachineSet no longer declares it.
 func TestMachineSet_GoesBeforeTheGroup(t *testing.T) {
-	f := newFixture(t, "sets", 0)
+	f := besideOthers(t, "sets", 0)
 	f.Pool(cluster.PoolOptions{Name: "sets", Machines: 2})
 	f.create(f.newGroup("sets", withLabel("example.com/team", "group"), withLabel("example.com/tier", "web"), func(spec *v1alpha1.NodeGroupSpec) {
 		spec.Nodes = v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: cluster.MachineNamespace, Names: []string{"sets"}}}
 	}))
-	f.Operator(harness.Options{})
 	f.eventuallyCondition("sets", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	f.Nodes("sets", "has the group's labels", hasLabel("example.com/team", "group"))
 
@@ -41,7 +40,7 @@ func TestMachineSet_GoesBeforeTheGroup(t *testing.T) {
 // TestClusterAPI_NodesOfAMachineDeployment: Nodes belong to a group by the annotations that the Cluster API gives them, also those of the MachineSet
 // that a later roll-out of the MachineDeployment creates.
 func TestClusterAPI_NodesOfAMachineDeployment(t *testing.T) {
-	f := newFixture(t, "capi", 0)
+	f := besideOthers(t, "capi", 0)
 	owned := func(set string) func(*corev1.Node) {
 		return func(node *corev1.Node) {
 			node.Annotations["cluster.x-k8s.io/cluster-name"] = "prod"
@@ -56,7 +55,6 @@ func TestClusterAPI_NodesOfAMachineDeployment(t *testing.T) {
 			ClusterName: "prod", Kind: v1alpha1.OwnerMachineDeployment, Name: "prod-md-0",
 		}}
 	}))
-	f.Operator(harness.Options{})
 	f.eventuallyCondition("capi", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	f.register("capi-new", "zone-a", owned("prod-md-0-9hjk6"))
 	for _, name := range []string{"capi-old", "capi-new"} {

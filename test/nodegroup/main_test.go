@@ -12,8 +12,12 @@ import (
 
 var env *cluster.Cluster
 
+// Tests that need an operator of their own come first, one after another. The others share one, and run side by side when those are over.
+var shared harness.SharedOperator
+
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, cluster.Options{}, &env, func() error {
+	harness.SetParallel(8)
+	os.Exit(harness.Main(m, cluster.Options{}, &env, shared.Stop, func() error {
 		if flag.Lookup("test.run").Value.String() != "" || testing.Short() {
 			return nil // only the whole suite uses every permission
 		}

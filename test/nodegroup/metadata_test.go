@@ -3,6 +3,7 @@ package nodegroup
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,10 +17,9 @@ import (
 
 // TestMetadata_FollowsTheGroup: Nodes that exist already get what their group declares, lose what it no longer declares, and keep everything else.
 func TestMetadata_FollowsTheGroup(t *testing.T) {
-	f := newFixture(t, "follow", 6)
+	f := besideOthers(t, "follow", 6)
 	f.label("follow-01", "example.com/theirs", "kept")
 	f.create(f.newGroup("follow", withLabel("example.com/team", "blue"), withTaint("example.com/dedicated", "batch", corev1.TaintEffectNoSchedule)))
-	f.Operator(harness.Options{})
 	group := f.eventuallyCondition("follow", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	if s := group.Status; s.Nodes != 6 || s.Synced != 6 || len(s.OwnedKeys) != 2 || s.Phase != v1alpha1.PhaseIdle {
 		t.Errorf("status is %s", harness.JSON(s))
@@ -95,13 +95,13 @@ func TestMetadata_OneWritePerNodeAndNoneAtRest(t *testing.T) {
 
 // TestDeletion_ReleasesTheNodes: a group that is deleted keeps or removes what it declared, as onRelease says.
 func TestDeletion_ReleasesTheNodes(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []v1alpha1.ReleasePolicy{v1alpha1.ReleaseKeep, v1alpha1.ReleaseRemove} {
 		name := map[v1alpha1.ReleasePolicy]string{v1alpha1.ReleaseKeep: "keep", v1alpha1.ReleaseRemove: "remove"}[policy]
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, name, 4)
+			f := besideOthers(t, name, 4)
 			f.label(name+"-00", "example.com/theirs", "kept")
 			f.create(f.newGroup(name, withLabel("example.com/team", "blue"), withRelease(policy)))
-			f.Operator(harness.Options{})
 			group := f.eventuallyCondition(name, v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 			if err := f.Client.Delete(t.Context(), group); err != nil {
 				t.Fatal(err)
@@ -124,11 +124,53 @@ func TestDeletion_ReleasesTheNodes(t *testing.T) {
 	}
 }
 
+// TestRelease_SelectorTypo: a mistake in a selector costs the Nodes of one batch what the group has declared; while the group is suspended it costs
+// none.
+func TestRelease_SelectorTypo(t *testing.T) {
+	f := besideOthers(t, "typo", 6)
+	pause := func(suspend bool) func(*v1alpha1.NodeGroupSpec) {
+		return func(spec *v1alpha1.NodeGroupSpec) { spec.Suspend = suspend }
+	}
+	f.create(f.newGroup("typo", withLabel("example.com/team", "blue"), withRelease(v1alpha1.ReleaseRemove), withWaves(2, 2, 0)))
+	group := f.eventuallyCondition("typo", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	right, mark := group.Spec.Nodes, f.AuditMark()
+	f.update("typo", func(spec *v1alpha1.NodeGroupSpec) {
+		pause(true)(spec)
+		spec.Rollout.Pause = &metav1.Duration{Duration: time.Hour}
+		spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"example.com/tpyo": "yes"}}
+	})
+	f.eventuallyCondition("typo", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonSuspended)
+	f.Eventually("the group has no Nodes", func() error {
+		if nodes := f.group("typo").Status.Nodes; nodes != 0 {
+			return fmt.Errorf("it has %d", nodes)
+		}
+		return nil
+	})
+	if names := f.written(mark); len(names) > 0 {
+		t.Errorf("written are %v, of a suspended group", names)
+	}
+	f.update("typo", pause(false))
+	f.Eventually("a batch is released", func() error {
+		if names := f.written(mark); len(names) < 2 {
+			return fmt.Errorf("written are %v", names)
+		}
+		return nil
+	})
+	group = f.eventuallyCondition("typo", v1alpha1.ConditionProgressing, metav1.ConditionTrue, plan.ReasonReleasing)
+	if group.Status.Rollout.ReleaseTime == nil {
+		t.Errorf("the roll-out is %s", harness.JSON(group.Status.Rollout))
+	}
+	f.update("typo", func(spec *v1alpha1.NodeGroupSpec) { spec.Nodes = right })
+	group = f.eventuallyCondition("typo", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	if names := f.written(mark); group.Status.Synced != 6 || len(names) != 4 {
+		t.Errorf("written are %v, status %s", names, harness.JSON(group.Status))
+	}
+}
+
 // TestOverlap_OldestGroupWins: a Node belongs to the oldest of the groups that select it, and both say so; when that goes, the other takes over.
 func TestOverlap_OldestGroupWins(t *testing.T) {
-	f := newFixture(t, "overlap", 3)
+	f := besideOthers(t, "overlap", 3)
 	f.create(f.newGroup("overlap-a", withLabel("example.com/team", "a"), withRelease(v1alpha1.ReleaseRemove)))
-	f.Operator(harness.Options{})
 	f.eventuallyCondition("overlap-a", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	f.create(f.newGroup("overlap-b", withLabel("example.com/team", "b"), withLabel("example.com/only-b", "yes")))
 	f.eventuallyCondition("overlap-a", v1alpha1.ConditionOverlapping, metav1.ConditionTrue, plan.ReasonOverlapping)

@@ -39,20 +39,13 @@ func (f *fixture) pod(name string, change func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// annotate sets an annotation of a NodeGroup.
-func (f *fixture) annotate(group, key, value string) {
-	f.Helper()
-	harness.Update(f.World, f.group, group, func(g *v1alpha1.NodeGroup) { metav1.SetMetaDataAnnotation(&g.ObjectMeta, key, value) })
-}
-
 // TestRollout_NeedsConfirm: a label that Pods require is taken away only when a user has confirmed that; other labels need no confirmation.
 func TestRollout_NeedsConfirm(t *testing.T) {
-	f := newFixture(t, "confirm", 3)
+	f := besideOthers(t, "confirm", 3)
 	f.create(f.newGroup("confirm", withLabel("example.com/disk", "ssd"), withRelease(v1alpha1.ReleaseRemove)))
 	f.pod("confirm-db", func(pod *corev1.Pod) {
 		pod.Spec.NodeName, pod.Spec.NodeSelector = "confirm-01", map[string]string{"example.com/disk": "ssd"}
 	})
-	f.Operator(harness.Options{})
 	f.eventuallyCondition("confirm", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	f.update("confirm", withLabel("example.com/team", "blue"))
 	f.eventuallyNode("confirm-02", "has another label", hasLabel("example.com/team", "blue"))
@@ -65,7 +58,9 @@ func TestRollout_NeedsConfirm(t *testing.T) {
 	if err := hasLabel("example.com/disk", "ssd")(f.Node("confirm-00")); err != nil {
 		t.Error(err)
 	}
-	f.annotate("confirm", v1alpha1.AnnotationConfirm, "example.com/disk")
+	if output, code := f.Plugin("rollout", "resume", "nodegroup/confirm", "--confirm-label-changes=example.com/disk"); code != 0 {
+		t.Fatal(output)
+	}
 	f.eventuallyCondition("confirm", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	if value, found := f.Node("confirm-01").Labels["example.com/disk"]; found {
 		t.Errorf("the label is still %q", value)
@@ -74,15 +69,18 @@ func TestRollout_NeedsConfirm(t *testing.T) {
 
 // TestRollout_StopsWhenPodsArePending: Pods that fit the Nodes and find none stop a roll-out, and it goes on when a user resumes it.
 func TestRollout_StopsWhenPodsArePending(t *testing.T) {
-	f := newFixture(t, "pending", 3)
-	f.create(f.newGroup("pending", withLabel("example.com/team", "blue"), withWaves(1, 1, time.Hour), func(spec *v1alpha1.NodeGroupSpec) {
+	f := besideOthers(t, "pending", 3)
+	f.create(f.newGroup("pending", withLabel("example.com/team", "blue"), withWaves(1, 1, 0), func(spec *v1alpha1.NodeGroupSpec) {
 		spec.Rollout.StopWhen = &v1alpha1.StopConditions{PendingPods: new(int32(1))}
 	}))
-	f.Operator(harness.Options{})
 	f.eventuallyCondition("pending", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
-	f.update("pending", withLabel("example.com/team", "red"))
-	group := f.eventuallyCondition("pending", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonPausing)
-	// The roll-out began long ago, and the Pod has waited for a part of that time.
+	f.update("pending", func(spec *v1alpha1.NodeGroupSpec) {
+		withLabel("example.com/team", "red")(spec)
+		spec.DryRun = true
+	})
+	group := f.eventuallyCondition("pending", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonDryRun)
+	// The roll-out began long ago, and the Pod has waited for a part of that time. It would write the Nodes at once, which are younger, but for the dry
+	// run.
 	now := time.Now()
 	began := fmt.Appendf(nil, `{"status":{"rollout":{"startTime":%q}}}`, now.Add(-time.Hour).UTC().Format(time.RFC3339))
 	if err := f.Client.Status().Patch(t.Context(), group, client.RawPatch(types.MergePatchType, began)); err != nil {
@@ -105,6 +103,6 @@ func TestRollout_StopsWhenPodsArePending(t *testing.T) {
 	if output, code = f.Plugin("rollout", "resume", "nodegroup/pending"); code != 0 {
 		t.Fatal(output)
 	}
-	f.update("pending", func(spec *v1alpha1.NodeGroupSpec) { spec.Rollout.Pause = nil })
+	f.update("pending", func(spec *v1alpha1.NodeGroupSpec) { spec.DryRun = false })
 	f.eventuallyCondition("pending", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 }

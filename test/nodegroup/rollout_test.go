@@ -3,6 +3,7 @@ package nodegroup
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,21 +27,22 @@ func withWaves(first int32, size int, pause time.Duration) func(*v1alpha1.NodeGr
 	}
 }
 
-// written returns the names of the Nodes that have been written since a mark, in the order of the writes.
+// written returns the names of the test's Nodes that have been written since a mark, in the order of the writes.
 func (f *fixture) written(mark cluster.AuditMark) []string {
 	f.Helper()
 	var names []string
 	for _, write := range f.Writes(mark) {
-		names = append(names, write.Name)
+		if strings.HasPrefix(write.Name, f.name+"-") {
+			names = append(names, write.Name)
+		}
 	}
 	return names
 }
 
 // TestRollout_Waves: a change reaches Nodes by zone, in waves of the declared sizes, each of which waits for the one before it to be Ready.
 func TestRollout_Waves(t *testing.T) {
-	f := newFixture(t, "waves", 9)
+	f := besideOthers(t, "waves", 9)
 	f.create(f.newGroup("waves", withLabel("example.com/team", "blue"), withWaves(1, 4, 0)))
-	f.Operator(harness.Options{})
 	f.eventuallyCondition("waves", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	mark := f.AuditMark()
 	f.update("waves", withLabel("example.com/team", "red"))
@@ -64,9 +66,8 @@ func TestRollout_Waves(t *testing.T) {
 
 // TestRollout_StopsWhenNodesBecomeNotReady: a roll-out stops, says why, and goes on when a user resumes it.
 func TestRollout_StopsWhenNodesBecomeNotReady(t *testing.T) {
-	f := newFixture(t, "stop", 6)
+	f := besideOthers(t, "stop", 6)
 	f.create(f.newGroup("stop", withLabel("example.com/team", "blue"), withWaves(1, 1, 0)))
-	f.Operator(harness.Options{})
 	f.eventuallyCondition("stop", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	f.update("stop", func(spec *v1alpha1.NodeGroupSpec) {
 		withLabel("example.com/team", "red")(spec)
@@ -100,10 +101,9 @@ func TestRollout_StopsWhenNodesBecomeNotReady(t *testing.T) {
 
 // TestRollout_SuspendAndDryRun: a group that is suspended, or only tried out, writes no Node.
 func TestRollout_SuspendAndDryRun(t *testing.T) {
-	f := newFixture(t, "suspend", 3)
+	f := besideOthers(t, "suspend", 3)
 	f.create(f.newGroup("suspend", withLabel("example.com/team", "blue"), func(spec *v1alpha1.NodeGroupSpec) { spec.DryRun = true }))
 	mark := f.AuditMark()
-	f.Operator(harness.Options{})
 	f.eventuallyCondition("suspend", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonDryRun)
 	f.update("suspend", func(spec *v1alpha1.NodeGroupSpec) { spec.DryRun, spec.Suspend = false, true })
 	f.eventuallyCondition("suspend", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonSuspended)

@@ -228,7 +228,7 @@ func TestDependabot_CoversEveryModule(t *testing.T) {
 			if !slices.ContainsFunc(patterns, func(pattern string) bool {
 				matched, _ := filepath.Match(pattern, max(folder, "/"))
 				return matched
-			}) && !strings.HasPrefix(folder, "/bin") {
+			}) && !strings.HasPrefix(folder, "/bin") && folder != "/sandbox/versions" { // that stays at the versions which are tested
 				t.Errorf("Dependabot does not update the modules of %s/go.mod", folder)
 			}
 		}

@@ -28,8 +28,15 @@ type job struct {
 	TimeoutMinutes int               `json:"timeout-minutes"`
 	Environment    string            `json:"environment"`
 	Permissions    map[string]string `json:"permissions"`
+	Strategy       strategy          `json:"strategy"`
 	Env            map[string]string `json:"env"`
 	Steps          []step            `json:"steps"`
+}
+
+// strategy runs a job once for each value of the matrix.
+type strategy struct {
+	FailFast bool                `json:"fail-fast"`
+	Matrix   map[string][]string `json:"matrix"`
 }
 
 type step struct {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -39,7 +40,18 @@ type listener struct {
 	controller string
 	handler    toolscache.ResourceEventHandler
 	pending    []func(toolscache.ResourceEventHandler)
+	// initial is how many of the objects that there were first it has not got yet; it may be negative.
+	initial atomic.Int64
 }
+
+// registration is a listener as a controller sees it.
+type registration struct {
+	toolscache.ResourceEventHandlerRegistration
+	listener *listener
+}
+
+// HasSynced reports whether the handler has got the objects that there were first.
+func (r *registration) HasSynced() bool { return r.listener.initial.Load() <= 0 }
 
 // newInformer begins with a list as the server would have answered after so many events.
 func newInformer(s *server, k *kind, at int, versioned bool) *informer {
@@ -161,15 +173,17 @@ func (i *informer) shown(object client.Object) any {
 }
 
 // listen adds a handler, which gets the existing objects first.
-func (i *informer) listen(controller string, handler toolscache.ResourceEventHandler) {
+func (i *informer) listen(controller string, handler toolscache.ResourceEventHandler) *listener {
 	l := &listener{controller: controller, handler: handler}
 	objects := i.all()
 	for _, key := range slices.Sorted(maps.Keys(objects)) {
 		object := objects[key]
 		l.pending = append(l.pending, func(handler toolscache.ResourceEventHandler) { handler.OnAdd(i.shown(object), true) })
 	}
+	l.initial.Store(int64(len(l.pending)))
 	i.listeners = append(i.listeners, l)
 	slices.SortStableFunc(i.listeners, func(a, b *listener) int { return cmp.Compare(a.controller, b.controller) })
+	return l
 }
 
 // controllerInformer is an informer as a controller sees it.
@@ -184,8 +198,7 @@ type controllerInformer struct {
 func (r *controllerInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	r.process.mu.Lock()
 	defer r.process.mu.Unlock()
-	r.inner.listen(r.controller, handler)
-	return nil, nil
+	return &registration{listener: r.inner.listen(r.controller, handler)}, nil
 }
 
 // RemoveEventHandler does nothing: the process ends with its handlers.

@@ -12,7 +12,10 @@ import (
 )
 
 // controllers are those whose writes are checked.
-var controllers = map[string]bool{"machineset": true, "machine": true, "healthcheck": true, "metadata": true, "drain": true}
+var controllers = map[string]bool{
+	"machineset": true, "machine": true, "healthcheck": true, "metadata": true, "drain": true,
+	"maintenance": true, "node-groups": true, "node-groups-nodes": true, "disruption": true,
+}
 
 // setView is what is to be known of a MachineSet to count its Machines.
 type setView struct {
@@ -61,6 +64,7 @@ func (w *world) check(wr *write) {
 	if controllers[wr.who] {
 		w.checkRoom(wr)
 	}
+	w.checkGroups(wr)
 }
 
 func (w *world) checkRoom(wr *write) {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,11 +9,15 @@ import (
 	"sync"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 )
 
 // controllerClient is what a controller writes with. It reads from the cache, as the operator's client does.
@@ -21,17 +26,27 @@ type controllerClient struct {
 	cache *controllerCache
 	// live clients read from the API server.
 	live bool
+	// manager is the name under which it writes; empty for that of the controller.
+	manager string
 }
 
 func (c *controllerClient) process() *process { return c.cache.process }
 
-// byName are the fields by which the API server selects.
-var byName = map[string]client.IndexerFunc{"metadata.name": func(object client.Object) []string { return []string{object.GetName()} }}
+// selectable are the fields by which the API server selects.
+var selectable = map[string]client.IndexerFunc{
+	"metadata.name": func(object client.Object) []string { return []string{object.GetName()} },
+	"spec.nodeName": func(object client.Object) []string {
+		if pod, ok := object.(*corev1.Pod); ok {
+			return []string{pod.Spec.NodeName}
+		}
+		return nil
+	},
+}
 
 // known are the types of the kinds.
 var known = sync.OnceValue(func() *runtime.Scheme {
 	known := runtime.NewScheme()
-	must(errors.Join(clientgoscheme.AddToScheme(known), machinev1beta1.Install(known)))
+	must(errors.Join(clientgoscheme.AddToScheme(known), machinev1beta1.Install(known), v1alpha1.AddToScheme(known), medik8s.AddToScheme(known)))
 	return known
 })
 
@@ -74,7 +89,7 @@ func (c *controllerClient) List(ctx context.Context, list client.ObjectList, opt
 	k := kindOf(list)
 	return c.ask(ctx, "live list of "+k.name, false, func(request) error {
 		list.SetResourceVersion(strconv.Itoa(c.process().server.version))
-		return fill(list, c.process().server.objects[k], byName, options)
+		return fill(list, c.process().server.objects[k], selectable, options)
 	}, nil)
 }
 
@@ -161,7 +176,7 @@ func (c *controllerClient) patch(ctx context.Context, part string, object client
 
 // owner makes sure that each controller writes under its own name.
 func (c *controllerClient) owner(manager string) error {
-	if manager != "" && manager != "drover-"+c.cache.controller {
+	if manager != "" && manager != "drover-"+cmp.Or(c.manager, c.cache.controller) {
 		return c.process().fault("%s writes as %s", c.cache.controller, manager)
 	}
 	return nil

@@ -1,5 +1,6 @@
-// Package simulation runs the controllers machineset, machine, nodelink, healthcheck and metadata, and the drain engine and the node leases that
-// they use, together in one process against a model of the API server, from a seed. What a seed has done, it does again; on a machine that is
+// Package simulation runs the controllers machineset, machine, nodelink, healthcheck and metadata, in every second seed also those of NodeGroups,
+// with their budgets, and of NodeMaintenances, and the drain engine and the node leases that they use, together in one process against a model of the
+// API server, from a seed. What a seed has done, it does again; on a machine that is
 // busy there may be exceptions, as Go may take the one processor that a simulation has from a handler between two of its steps.
 //
 // What is real: the controllers as they are shipped, each started by its Run, with its own watches and handlers, the work queue of
@@ -20,10 +21,13 @@
 //   - Faults (schedule.go, plan.go): conflicts, errors before and after a write has taken effect, the end of the process at any request,
 //     with its other requests under way done or not; a provider that is slow, fails before or after it has done what was asked, loses
 //     instances; Nodes that turn NotReady, for a while or for ever, are deleted, register anew under another UID, or get their providerID
-//     late; users who scale, change templates, delete, pause, add hooks, take Machines out of pools, edit by hand, and put keys of their own
-//     on Nodes and Machines.
+//     late; users who scale, change templates, delete, pause, add hooks, take Machines out of pools, edit by hand, put keys of their own
+//     on Nodes and Machines, change what NodeGroups declare, and have more NodeMaintenances than budgets have places.
+//
+// Each write of a NodeGroup, its Nodes and their Machines is judged (groupcheck.go): no budget is exceeded, and what disrupts a Node has a place.
+// Whether a Node is Ready is judged as the caches show it when its place is reserved.
 //
 // What is not modelled: admission and validation, field managers beyond their names, permissions, watches of other clients, Cluster API's
-// authority, external remediation, the guard of the control plane, PodDisruptionBudgets (the drain engine has tests of its own for them),
-// volumes, and a second operator that believes to be the leader.
+// authority, external remediation, the guard of the control plane, the replacement of outdated Machines, gated upgrades, PodDisruptionBudgets (the
+// drain engine has tests of its own for them), volumes, and a second operator that believes to be the leader.
 package simulation

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -45,8 +46,10 @@ func (w *world) unsettled() string {
 			}
 		}
 	}
-	if why := w.leftBehind(); why != "" {
-		return why
+	for _, why := range []string{w.leftBehind(), w.unsettledGroups()} {
+		if why != "" {
+			return why
+		}
 	}
 	for _, object := range w.server.all(leaseKind) {
 		return "lease " + keyOf(object) + " is there"
@@ -128,6 +131,7 @@ func (w *world) unsettledMachine(set *machinev1beta1.MachineSet, machine *machin
 // undeclared says what the pool declares and the Node does not have, or the other way round.
 func (w *world) undeclared(set *machinev1beta1.MachineSet, node *corev1.Node) string {
 	want, have := declaredBy(set), entries(node)
+	maps.Copy(want, w.declaredByGroup(node))
 	for e, value := range want {
 		if !apiequality.Semantic.DeepEqual(have[e], value) {
 			return fmt.Sprintf("%s %q of its Node is %v, declared is %v", e.kind, e.key, have[e], value)

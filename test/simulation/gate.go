@@ -13,9 +13,9 @@ var errDead = errors.New("the process has ended")
 
 // call is a request of a controller that waits until the scheduler lets it through.
 type call struct {
-	// controller is who asks, pass the reconciliation, item what that is about, what the request itself. Together they distinguish calls,
-	// independent of the order in which they have come.
-	controller, pass, item, what string
+	// controller is who asks, pass the reconciliation, item what it has read first, what the request itself, and object the key of what is reconciled.
+	// Together they distinguish calls, independent of the order in which they have come.
+	controller, pass, item, what, object string
 	// mutates is whether it changes something, on the API server or at the provider.
 	mutates bool
 	// act does what is asked, on the scheduler's goroutine; nil for a mere stop.
@@ -23,7 +23,7 @@ type call struct {
 	// answer puts what act has found where the caller looks for it; nil for nothing. It is left out when the answer is lost.
 	answer func()
 	done   chan error
-	// full is all of the above in words.
+	// full is who asks for what, in words.
 	full string
 }
 
@@ -41,6 +41,7 @@ type gates struct {
 
 // pass holds a call until it is let through.
 func (g *gates) pass(ctx context.Context, c *call) error {
+	c.object = reconciledObject(ctx)
 	c.done, c.full = make(chan error, 1), c.controller+" "+c.item+" "+c.what
 	g.mu.Lock()
 	if g.dead {
@@ -68,7 +69,9 @@ func (g *gates) pass(ctx context.Context, c *call) error {
 func (g *gates) waiting() []*call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	slices.SortStableFunc(g.held, func(a, b *call) int { return cmp.Compare(a.name(), b.name()) })
+	slices.SortStableFunc(g.held, func(a, b *call) int {
+		return cmp.Or(cmp.Compare(a.name(), b.name()), cmp.Compare(a.object, b.object))
+	})
 	return slices.Clone(g.held)
 }
 

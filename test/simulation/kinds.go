@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -12,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 )
 
 // kind is what the server knows of a kind of objects.
@@ -36,12 +40,18 @@ var kinds = []*kind{
 	{"DaemonSet", schema.GroupVersion{Group: "apps", Version: "v1"}, func() client.Object { return &metav1.PartialObjectMetadata{} }, true, true},
 }
 
+// groupKinds are those that there are where there are NodeGroups, in addition to kinds.
+var groupKinds = []*kind{
+	{"NodeGroup", v1alpha1.GroupVersion, func() client.Object { return &v1alpha1.NodeGroup{} }, true, true},
+	{"NodeMaintenance", medik8s.GroupVersion, func() client.Object { return &medik8s.NodeMaintenance{} }, true, true},
+}
+
 func (k *kind) resource() schema.GroupResource {
 	return schema.GroupResource{Group: k.group.Group, Resource: k.name}
 }
 
 func kindNamed(name string) *kind {
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, groupKinds) {
 		if k.name == name {
 			return k
 		}
@@ -50,7 +60,7 @@ func kindNamed(name string) *kind {
 }
 
 // kindOf finds the kind of an object, or of a list.
-func kindOf(object runtime.Object) *kind {
+func kindOf(object runtime.Object) *kind { //nolint:cyclop // a table
 	switch typed := object.(type) {
 	case *machinev1beta1.MachineSet, *machinev1beta1.MachineSetList:
 		return kindNamed("MachineSet")
@@ -68,6 +78,10 @@ func kindOf(object runtime.Object) *kind {
 		return kindNamed("PodDisruptionBudget")
 	case *storagev1.VolumeAttachment, *storagev1.VolumeAttachmentList:
 		return kindNamed("VolumeAttachment")
+	case *v1alpha1.NodeGroup, *v1alpha1.NodeGroupList:
+		return kindNamed("NodeGroup")
+	case *medik8s.NodeMaintenance, *medik8s.NodeMaintenanceList:
+		return kindNamed("NodeMaintenance")
 	case *metav1.PartialObjectMetadata:
 		return kindNamed(typed.Kind)
 	case *metav1.PartialObjectMetadataList:

@@ -50,7 +50,7 @@ func TestMutations_Found(t *testing.T) {
 					return body
 				}}
 			},
-			fault: "and its instance", from: 45, seeds: 40,
+			fault: "and its instance", from: 183, seeds: 40,
 		},
 		"provider is not idempotent: second instance": {
 			config: func() *config { return &config{forgetfulProvider: true} }, fault: "a second instance is made", seeds: 40,
@@ -60,6 +60,17 @@ func TestMutations_Found(t *testing.T) {
 		},
 		"metadata gets no events of MachineSets: not settled": {
 			config: withoutEvents("metadata", setKind), fault: "after the last fault", from: 18, seeds: 30,
+		},
+		"maintenance asks for no place: found": {
+			config: func() *config { return &config{groups: true, versioned: true, unbudgeted: true} }, fault: "has no place in the budget", seeds: 30,
+		},
+		"budget is larger than it should be: found": {
+			config: func() *config { return &config{groups: true, versioned: true, generous: true} }, fault: "are reserved, and the budget is", seeds: 60,
+		},
+		"neither controller of NodeGroups gets events of Nodes: not settled": {
+			config: func() *config {
+				return &config{groups: true, dropEvent: func(who string, k *kind) bool { return strings.HasPrefix(who, "node-groups") && k == nodeKind }}
+			}, fault: "after the last fault", seeds: 30,
 		},
 		"healthcheck gets no events: not settled": {config: withoutEvents("healthcheck", nil), fault: "after the last fault", seeds: 60},
 	} {

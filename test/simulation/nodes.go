@@ -21,6 +21,9 @@ var (
 	checkKind   = kindNamed("MachineHealthCheck")
 	podKind     = kindNamed("Pod")
 	leaseKind   = kindNamed("Lease")
+
+	groupKind       = kindNamed("NodeGroup")
+	maintenanceKind = kindNamed("NodeMaintenance")
 )
 
 // node returns the Node of an instance; nil when there is none, or one of that name that is another instance's.
@@ -46,7 +49,7 @@ func (w *world) register(i *instance) {
 	}
 	now := metav1.NewTime(time.Now().UTC().Truncate(time.Second))
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: i.name, Labels: map[string]string{corev1.LabelHostname: i.name}},
+		ObjectMeta: metav1.ObjectMeta{Name: i.name, Labels: map[string]string{corev1.LabelHostname: i.name, poolLabel: poolOf(i.name)}},
 		Spec:       corev1.NodeSpec{ProviderID: i.id, Taints: []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}},
 		Status: corev1.NodeStatus{
 			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: i.address}},
@@ -184,7 +187,7 @@ func (w *world) collect() {
 		}
 	}
 	alive := map[types.UID]bool{}
-	for _, k := range kinds {
+	for _, k := range w.kinds() {
 		for _, object := range w.server.all(k) {
 			alive[object.GetUID()] = true
 		}

@@ -11,6 +11,12 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/ownership"
 )
 
 // entry is one thing on an object that has one writer.
@@ -32,8 +38,10 @@ func newNodeChecks() *nodeChecks {
 var permitted = map[string]map[entry]string{
 	"Node": {
 		{"label", ""}: "metadata", {"annotation", ""}: "metadata", {"taint", ""}: "metadata",
-		{"unschedulable", ""}: "machine", {"annotation", "drover.dev/cordon"}: "machine",
-		{"taint", corev1.TaintNodeUnschedulable}: "machine",
+		{"unschedulable", ""}: "machine or maintenance", {"annotation", "drover.dev/cordon"}: "machine or maintenance",
+		{"taint", corev1.TaintNodeUnschedulable}: "machine or maintenance",
+		{"taint", drain.TaintMedik8s}:            "maintenance", {"label", maintenance.ExcludeLabel}: "maintenance",
+		{"annotation", ownership.AnnotationGroupRecord}: "node-groups-nodes",
 	},
 	"Machine": {
 		{"finalizers", ""}: "machine", {"providerID", ""}: "machine", {"status", ""}: "machine",
@@ -42,7 +50,9 @@ var permitted = map[string]map[entry]string{
 		{"annotation", "drover.dev/owned-metadata"}: "metadata", {"spec label", ""}: "metadata", {"spec annotation", ""}: "metadata",
 		{"spec taint", ""}: "metadata", {"owners", ""}: "machineset",
 	},
-	"MachineSet": {{"status", ""}: "machineset"},
+	"MachineSet":      {{"status", ""}: "machineset"},
+	"NodeGroup":       {{"finalizers", ""}: "node-groups", {"status", ""}: "node-groups or disruption"},
+	"NodeMaintenance": {{"finalizers", ""}: "maintenance", {"owners", ""}: "maintenance", {"status", ""}: "maintenance"},
 }
 
 // check holds that a controller writes what is its own, and nothing that another writer has put there.
@@ -54,10 +64,13 @@ func (n *nodeChecks) check(w *world, wr *write) {
 	allowed := permitted[wr.kind.name]
 	for _, e := range changed(before, after) {
 		owner, exact := allowed[e]
-		if !exact {
+		switch {
+		case strings.HasPrefix(e.key, grouped):
+			owner = "node-groups-nodes"
+		case !exact:
 			owner = allowed[entry{e.kind, ""}]
 		}
-		if owner != wr.who {
+		if !slices.Contains(strings.Split(owner, " or "), wr.who) {
 			_ = w.fault("%s changes %s %q of %s %s, which is %q's", wr.who, e.kind, e.key, wr.kind.name, wr.key, owner)
 		}
 		if strings.HasPrefix(e.key, foreign) {
@@ -104,6 +117,10 @@ func entries(object client.Object) map[entry]any {
 		rest.ProviderID, rest.ObjectMeta.Labels, rest.ObjectMeta.Annotations, rest.Taints = nil, nil, nil, nil
 		out[entry{"rest", ""}] = rest
 	case *machinev1beta1.MachineSet:
+		out[entry{"rest", ""}], out[entry{"status", ""}] = typed.Spec, typed.Status
+	case *v1alpha1.NodeGroup:
+		out[entry{"rest", ""}], out[entry{"status", ""}] = typed.Spec, typed.Status
+	case *medik8s.NodeMaintenance:
 		out[entry{"rest", ""}], out[entry{"status", ""}] = typed.Spec, typed.Status
 	}
 	return out

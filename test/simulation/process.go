@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/healthcheck"
@@ -47,6 +48,10 @@ type config struct {
 	tamper func(controller string, object client.Object, body []byte) []byte
 	// dropEvent keeps events of a kind from a controller.
 	dropEvent func(controller string, k *kind) bool
+	// groups has NodeGroups with budgets, and NodeMaintenances.
+	groups bool
+	// unbudgeted has the controller of NodeMaintenances ask for no place; generous has users ask for a larger budget than the checks know of.
+	unbudgeted, generous bool
 	// forgetfulProvider has the provider create a second instance if the first one has not been recorded.
 	forgetfulProvider bool
 }
@@ -88,11 +93,11 @@ func (w *world) start() {
 		config: w.config, world: w, server: w.server, gates: &gates{wake: w.wake}, informers: map[*kind]*informer{},
 		items: map[string]string{}, passes: map[string]*passRecord{},
 	}
-	for _, k := range kinds {
+	for _, k := range w.kinds() {
 		events, lag := len(w.server.events[k]), w.config.lag
 		p.informers[k] = newInformer(w.server, k, events-w.random.IntN(min(lag, events)+1), w.config.versioned)
 	}
-	ctx, cancel := context.WithCancel(log.IntoContext(context.Background(), logr.Discard()))
+	ctx, cancel := context.WithCancel(log.IntoContext(context.Background(), logr.New(keySink{})))
 	ctx = context.WithValue(ctx, processKey{}, p)
 	p.cancel = cancel
 	w.process = p
@@ -122,9 +127,9 @@ func (p *process) run(ctx context.Context) error {
 	drainer := engine.New(engine.NewCachedPods(drains.cache), drains.cache, p.clientFor("drain", true), drains, drainMetrics, engine.Settings{})
 	machines, health := p.clientFor("machine", false), p.clientFor("healthcheck", true)
 	written := expectations.NewOwned(machines.cache, func() client.Object { return &coordinationv1.Lease{} }, expectations.OwnedOptions{})
-	leases := func(controller string) *nodelease.Leases {
+	leases := func(controller, holder string) *nodelease.Leases {
 		return &nodelease.Leases{
-			Client: p.clientFor(controller, false), Namespace: nodelease.DefaultNamespace, Holder: machine.Holder, Clock: clock.RealClock{}, Written: written,
+			Client: p.clientFor(controller, false), Namespace: nodelease.DefaultNamespace, Holder: holder, Clock: clock.RealClock{}, Written: written,
 		}
 	}
 	if err := errors.Join(engine.IndexPods(ctx, drains.cache), engine.Index(ctx, p), machine.Index(ctx, p), machineset.Index(ctx, p),
@@ -132,10 +137,16 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	sets, nodes := p.clientFor("machineset", false), p.clientFor("metadata", false)
+	var budgets *disruption.Budgets
+	if p.groups {
+		if budgets, err1 = p.runGroups(ctx, registry, drainer, leases); err1 != nil {
+			return err1
+		}
+	}
 	p.begin(func() error { return drainer.Start(ctx) })
 	p.begin(func() error {
 		return machine.Run(ctx, machines.cache, &machine.Dependencies{
-			Cache: machines.cache, Writer: machines, Recorder: recorder{}, Actuators: actuators, Engine: drainer, Lease: leases("machine"),
+			Cache: machines.cache, Writer: machines, Recorder: recorder{}, Actuators: actuators, Engine: drainer, Lease: leases("machine", machine.Holder),
 			Metrics: machineMetrics, Live: p.clientFor("machine", true),
 		}, machine.Options{Workers: workers, Settings: machineplan.Settings{InstanceCheck: instanceCheck}})
 	})
@@ -146,7 +157,7 @@ func (p *process) run(ctx context.Context) error {
 	})
 	p.begin(func() error {
 		return healthcheck.Run(ctx, health.cache, health, recorder{}, checkMetrics, healthcheck.Options{
-			Workers: 1, Live: health, Leases: leases("healthcheck"),
+			Workers: 1, Live: health, Leases: leases("healthcheck", machine.Holder), Budgets: budgets,
 		})
 	})
 	p.begin(func() error {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,6 +15,7 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // controllerCache is the cache of a process as one controller reads it.
@@ -25,6 +27,38 @@ type controllerCache struct {
 
 // passOf returns the ID of the reconciliation that a context belongs to; empty for handlers, and for the drain engine's own work.
 func passOf(ctx context.Context) string { return string(controller.ReconcileIDFromContext(ctx)) }
+
+// keySink is a logger that drops its lines, and keeps what the controllers say of the object that is reconciled.
+type keySink struct {
+	logr.LogSink
+	key string
+}
+
+// Init does nothing.
+func (keySink) Init(logr.RuntimeInfo) {}
+
+// Enabled is false at all levels.
+func (keySink) Enabled(int) bool { return false }
+
+// Error drops a line.
+func (keySink) Error(error, string, ...any) {}
+
+// WithName keeps no names.
+func (s keySink) WithName(string) logr.LogSink { return s }
+
+// WithValues keeps all values but the random ID of a reconciliation.
+func (s keySink) WithValues(values ...any) logr.LogSink {
+	if len(values) > 0 && values[0] != "reconcileID" {
+		s.key += fmt.Sprint(values...) + " "
+	}
+	return s
+}
+
+// reconciledObject returns the key of the object whose reconciliation a context belongs to; empty for other contexts.
+func reconciledObject(ctx context.Context) string {
+	sink, _ := log.FromContext(ctx).GetSink().(keySink)
+	return sink.key
+}
 
 // stop holds the first read of each pass, so that passes begin one at a time, and in some seeds all others.
 func (c *controllerCache) stop(ctx context.Context, what string) error {

@@ -22,7 +22,7 @@ type outcome struct {
 // configFor is how the process of a seed works.
 func configFor(seed uint64) *config {
 	return &config{
-		slowReads: seed%4 == 3, versioned: seed%3 != 0, replaceFailed: seed%5 == 2,
+		slowReads: seed%4 == 3, versioned: seed%3 != 0, replaceFailed: seed%5 == 2, groups: seed%2 == 0,
 	}
 }
 

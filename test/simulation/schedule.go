@@ -59,7 +59,7 @@ func (w *world) options() []option {
 	for _, c := range p.gates.waiting() {
 		options = append(options, option{8, c.name(), func() { w.answer(c) }})
 	}
-	for _, k := range kinds {
+	for _, k := range w.kinds() {
 		in := p.informers[k]
 		if in.behind() > 0 {
 			options = append(options, option{w.pace(k, 0), "show " + k.name, func() { w.deliver(in) }})
@@ -109,6 +109,7 @@ func (w *world) notify(k *kind, l *listener) {
 		}
 		event := l.pending[0]
 		l.pending = l.pending[1:]
+		l.initial.Add(-1)
 		if w.config.dropEvent == nil || !w.config.dropEvent(l.controller, k) {
 			event(l.handler)
 			synctest.Wait()

@@ -41,7 +41,7 @@ type request struct {
 
 func newServer() *server {
 	s := &server{objects: map[*kind]map[string]client.Object{}, events: map[*kind][]event{}, wrote: func(*write) {}}
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, groupKinds) {
 		s.objects[k] = map[string]client.Object{}
 	}
 	return s

@@ -17,7 +17,8 @@ const (
 	namespace = "machines"
 	poolLabel = "example.com/pool"
 	// foreign is the prefix of keys that no controller may touch, pooled that of keys that pools declare.
-	foreign, pooled = "foreign.example.com/", "pool.example.com/"
+	// grouped is that of keys that NodeGroups declare.
+	foreign, pooled, grouped = "foreign.example.com/", "pool.example.com/", "group.example.com/"
 )
 
 // populateCluster makes what there is at the beginning.
@@ -47,6 +48,9 @@ func (w *world) populateCluster() {
 	}
 	_, err := w.server.create(request{who: "user"}, check)
 	must(err)
+	if w.config.groups {
+		w.populateGroups()
+	}
 }
 
 // redeclare changes what a pool declares for its Nodes.
@@ -128,12 +132,15 @@ var actions = []action{
 
 // act does something at random.
 func (w *world) act() {
-	total := 0
-	for _, d := range actions {
+	all, total := actions, 0
+	if w.config.groups {
+		all = slices.Concat(actions, groupActions)
+	}
+	for _, d := range all {
 		total += d.weight
 	}
 	at := w.random.IntN(total)
-	for _, d := range actions {
+	for _, d := range all {
 		if at -= d.weight; at < 0 {
 			d.do(w)
 			return

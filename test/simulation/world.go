@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,8 @@ type world struct {
 	// declared are all keys that pools have ever declared; once they are dropped no Node may have them.
 	declared map[entry]bool
 	nodes    *nodeChecks
+	// groups are the checks of the NodeGroups, by the name of their pool.
+	groups map[string]*groupCheck
 	// trace notes each step of the scheduler, too.
 	trace bool
 
@@ -46,11 +49,11 @@ func newWorld(seed uint64, c *config) *world {
 	w := &world{
 		seed: seed, random: rand.New(rand.NewPCG(seed, 0x64726f766572)), config: c, server: newServer(),
 		history: &history{begun: time.Now()}, wake: make(chan struct{}, 1), declared: map[entry]bool{}, nodes: newNodeChecks(),
-		paces: map[*kind][2]int{},
+		paces: map[*kind][2]int{}, groups: map[string]*groupCheck{},
 		trace: os.Getenv("DROVER_SIMULATION_TRACE") != "",
 	}
 	w.cloud = newCloud(w)
-	for _, k := range kinds {
+	for _, k := range w.kinds() {
 		w.paces[k] = [2]int{1 << w.random.IntN(5), 1 << w.random.IntN(5)}
 	}
 	w.server.wrote = func(wr *write) {
@@ -59,6 +62,14 @@ func newWorld(seed uint64, c *config) *world {
 		w.react(wr)
 	}
 	return w
+}
+
+// kinds are those that there are in this world.
+func (w *world) kinds() []*kind {
+	if w.config.groups {
+		return slices.Concat(kinds, groupKinds)
+	}
+	return kinds
 }
 
 // chance is true once in so many times.

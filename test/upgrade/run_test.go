@@ -71,6 +71,8 @@ func TestRun_OneNodeAtATime(t *testing.T) {
 	if count := s.expectJobsOnce(); count != 12*5 {
 		t.Errorf("%d Jobs, want %d", count, 12*5)
 	}
+	// The Jobs get their time to live after the status is written.
+	s.Eventually("the times to live", func() error { return checkTimesToLive(s.jobs()) })
 	for _, job := range s.jobs() {
 		checkJob(t, &job)
 	}
@@ -82,8 +84,8 @@ func TestRun_OneNodeAtATime(t *testing.T) {
 	}
 	// An event is sent after the status is written.
 	s.Eventually("the events", func() error {
-		ignored := s.AwaitEvent("MutexRunConfig", "run", "SkipTLSVerifyIgnored", "")
-		done := s.AwaitEvent("MutexRunConfig", "run", "UpgradeRunDone", "12 nodes")
+		ignored := s.AwaitEventIn(s.Name, "MutexRunConfig", "run", "SkipTLSVerifyIgnored", "")
+		done := s.AwaitEventIn(s.Name, "MutexRunConfig", "run", "UpgradeRunDone", "12 nodes")
 		if ignored != 1 || done != 1 {
 			return fmt.Errorf("SkipTLSVerifyIgnored %d times, UpgradeRunDone %d times", ignored, done)
 		}
@@ -119,15 +121,22 @@ func checkJob(t *testing.T, job *batchv1.Job) {
 			t.Errorf("container %s of Job %s has %v", c.Name, job.Name, env)
 		}
 	}
-	// Only now that the run is over a Job may go.
-	wants := strings.HasSuffix(rule, "/rule1") && job.Labels[plan.LabelKind] == string(plan.BeforeUpgrade)
-	if has := job.Spec.TTLSecondsAfterFinished != nil; has != wants {
-		t.Errorf("Job %s has a time to live: %v", job.Name, has)
-	}
 	terms := job.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	if len(terms) != 1 || !slices.Equal(terms[0].MatchExpressions[0].Values, []string{node}) {
 		t.Errorf("Job %s may run at %s", job.Name, harness.JSON(terms))
 	}
+}
+
+// checkTimesToLive checks that of a run that is over the Jobs may go whose rule says so, and no others.
+func checkTimesToLive(jobs []batchv1.Job) error {
+	for i := range jobs {
+		job := &jobs[i]
+		wants := strings.HasSuffix(job.Annotations[plan.AnnotationRule], "/rule1") && job.Labels[plan.LabelKind] == string(plan.BeforeUpgrade)
+		if has := job.Spec.TTLSecondsAfterFinished != nil; has != wants {
+			return fmt.Errorf("Job %s has a time to live: %t", job.Name, has)
+		}
+	}
+	return nil
 }
 
 // checkOrder checks that nodes had their turn one after another, by name, and each its Jobs in the order of the rules.
@@ -156,7 +165,7 @@ func checkOrder(s *scenario, mark cluster.AuditMark, run *v1alpha1.MutexRunConfi
 		s.Errorf("the Jobs were made in the order\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	for i := 1; i < len(run.Status.Nodes); i++ {
-		if before, after := run.Status.Nodes[i-1], run.Status.Nodes[i]; after.Started.Time.Before(before.Finished.Add(-time.Second)) {
+		if before, after := run.Status.Nodes[i-1], run.Status.Nodes[i]; after.Started.Time.Before(before.Finished.Time) {
 			s.Errorf("node %s began at %s, before %s had ended at %s", after.Name, after.Started, before.Name, before.Finished)
 		}
 	}
@@ -174,7 +183,7 @@ func TestJobFails_Stop(t *testing.T) {
 	// Nothing is under way of the node. A release that the API server does not take at once is tried again, and the status does not wait for it.
 	s.AwaitHolder(s.nodes[0], "")
 	s.Eventually("the failure is reported", func() error {
-		if s.AwaitEvent("MutexRunConfig", "run", "MutexJobFailed", "") == 0 {
+		if s.AwaitEventIn(s.Name, "MutexRunConfig", "run", "MutexJobFailed", "") == 0 {
 			return fmt.Errorf("it is not")
 		}
 		return nil
@@ -318,7 +327,7 @@ func TestRun_NodesJoinAndLeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := s.await(v1alpha1.PhaseDone)
-	if run.Status.Total != 3 || run.Status.Done != 3 || s.AwaitEvent("MutexRunConfig", "run", "NodeLeftRun", s.nodes[0]) == 0 {
+	if run.Status.Total != 3 || run.Status.Done != 3 || s.AwaitEventIn(s.Name, "MutexRunConfig", "run", "NodeLeftRun", s.nodes[0]) == 0 {
 		t.Errorf("the status is %s", harness.JSON(run.Status))
 	}
 	s.expectRestored()

@@ -18,6 +18,9 @@ type settings struct {
 	machines, rounds int
 	stuck, rest      int
 	window           time.Duration
+	// vsphere is how many Machines are made on a vCenter, and clone how long each clone takes there.
+	vsphere int
+	clone   time.Duration
 }
 
 // results are all that was measured.
@@ -25,6 +28,8 @@ type results struct {
 	Rounds []round `json:"rounds"`
 	Stuck  *stuck  `json:"stuck,omitempty"`
 	Rest   *atRest `json:"rest,omitempty"`
+	// VSphere is about Machines on a vCenter.
+	VSphere *vsphere `json:"vsphere,omitempty"`
 }
 
 // figures are what was measured in one direction: up or down.
@@ -60,11 +65,13 @@ func run(ctx context.Context) error {
 	flag.IntVar(&s.stuck, "stuck", 500, "Machines whose drains are stuck while others come and go; 0 leaves that out")
 	flag.IntVar(&s.rest, "rest", 5000, "Machines at rest; 0 leaves that out")
 	flag.DurationVar(&s.window, "window", time.Minute, "how long the operator is watched at rest")
+	flag.IntVar(&s.vsphere, "vsphere", 100, "Machines that are made and removed on a vCenter; 0 leaves that out")
+	flag.DurationVar(&s.clone, "vsphere-clone", 5*time.Second, "how long a clone takes there")
 	if err := s.Parse(); err != nil {
 		return err
 	}
-	if s.machines < 1 || s.rounds < 1 {
-		return fmt.Errorf("-machines %d -rounds %d: both must be 1 or more", s.machines, s.rounds)
+	if s.machines < 1 || s.rounds < 0 {
+		return fmt.Errorf("-machines %d -rounds %d: there must be 1 Machine or more, and no negative number of rounds", s.machines, s.rounds)
 	}
 	out, err := measure(ctx, s)
 	if err != nil {

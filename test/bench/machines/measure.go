@@ -71,6 +71,14 @@ func (s *stage) crowd(ctx context.Context, out *results) (err error) {
 			return fmt.Errorf("at rest: %w", err)
 		}
 	}
+	if s.settings.vsphere > 0 {
+		if err := s.Scale(ctx, pool, 0); err != nil {
+			return err
+		}
+		if out.VSphere, err = s.onVSphere(ctx); err != nil {
+			return fmt.Errorf("on vSphere: %w", err)
+		}
+	}
 	return nil
 }
 

@@ -20,6 +20,9 @@ const (
 	wantMemory = 300
 	// wantSeconds is from a Node that turns NotReady to the MachineSet's status.
 	wantSeconds = 1
+	// wantShareVSphere is of the speed of a client that only clones; wantCreated, wantDeleted and wantRunning are calls of the vCenter for each Machine.
+	wantShareVSphere                      = 0.8
+	wantCreated, wantDeleted, wantRunning = 5, 3, 0.1
 	// wantUnslowed is of the speed without stuck drains; what is below is more than noise.
 	wantUnslowed = 0.8
 )
@@ -58,10 +61,41 @@ func table(s settings, out *results) string {
 		p.goals.Add(r.Memory <= wantMemory, "%.0f MiB, at most %d", r.Memory, wantMemory)
 		p.goals.Add(r.worst() <= wantSeconds, "%.2f s from Node to MachineSet, at most %d", r.worst(), wantSeconds)
 	}
+	if v := out.VSphere; v != nil {
+		p.vsphere(s, v)
+	}
 	if p.kinds != "" {
 		p.kinds = "\nRequests for each Machine:\n" + p.kinds
 	}
 	return p.figures + p.kinds + p.goals.String()
+}
+
+func (p *page) vsphere(s settings, v *vsphere) {
+	const heading = "\n%d Machines on a vCenter whose clones take %s, at most %d at a time\n%10s%12s%12s%12s%16s%18s%14s\n"
+	p.figures += fmt.Sprintf(heading, v.Machines, s.clone, clonesAtOnce, "", "Drover", "floor", "share", "calls/Machine", "vCenter's CPU",
+		"of the floor")
+	for _, direction := range []struct {
+		name string
+		vsphereFigures
+	}{{"up", v.Up}, {"down", v.Down}} {
+		f := direction.vsphereFigures
+		p.figures += fmt.Sprintf("%10s%10.1f s%10.1f s%12.2f%16.2f%16.1f s%12.1f s\n", direction.name, f.Seconds, f.Floor, f.Floor/f.Seconds, f.Calls,
+			f.CPU, f.FloorCPU)
+		for _, method := range slices.Sorted(maps.Keys(f.Methods)) {
+			p.kinds += fmt.Sprintf("  vCenter, %-4s %6.3f  %s\n", direction.name, f.Methods[method], method)
+		}
+	}
+	p.figures += fmt.Sprintf("at rest for %s: %.0f calls %v, and %.0f of the collector that waits\n", v.Window, sum(v.RestCalls), v.RestCalls,
+		v.RestWaits)
+	p.figures += "The simulator collects all virtual machines anew at each change, so its processor time grows with the square of their number: " +
+		"with several hundred it is the limit, and not Drover.\n"
+	p.goals.Add(v.Up.Floor/v.Up.Seconds >= wantShareVSphere, "on vSphere, up: %.2f of the floor's speed, at least %.1f", v.Up.Floor/v.Up.Seconds,
+		wantShareVSphere)
+	p.goals.Add(v.Up.Calls <= wantCreated, "on vSphere: %.2f calls for each Machine that comes, at most %d", v.Up.Calls, wantCreated)
+	p.goals.Add(v.Down.Calls <= wantDeleted, "on vSphere: %.2f calls for each Machine that goes, at most %d", v.Down.Calls, wantDeleted)
+	running := sum(v.RestCalls) / float64(v.Machines)
+	p.goals.Add(running <= wantRunning, "on vSphere: %.2f calls for each Machine that runs, at most %.1f", running, wantRunning)
+	p.goals.Add(v.Left == 0 && v.Clones == v.Machines, "on vSphere: %d clones for %d Machines, %d virtual machines left", v.Clones, v.Machines, v.Left)
 }
 
 func (p *page) round(number int, r *round) {

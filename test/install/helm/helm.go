@@ -83,7 +83,7 @@ func (h *Helm) Template(args ...string) Objects {
 // Only are the arguments that turn one capability on alone.
 func Only(capability string) []string {
 	args := make([]string, 0, 10)
-	for _, name := range []string{"metadata", "maintenance", "machines", "upgrade"} {
+	for _, name := range []string{"metadata", "maintenance", "machines", "autoscaling", "upgrade"} {
 		args = append(args, "--set", fmt.Sprintf("capabilities.%s=%t", name, name == capability))
 	}
 	return append(args, "--set", fmt.Sprintf("capabilities.nodeGroups=%t", capability == "node-groups"))

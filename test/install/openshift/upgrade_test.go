@@ -59,6 +59,11 @@ func gated(w *harness.World) {
 	if err := s.Client.List(s.Context(), jobs, client.InNamespace(s.Name)); err != nil || len(jobs.Items) != 1 {
 		s.Errorf("there are %d Jobs, want one: %v", len(jobs.Items), err)
 	}
+	// The run has a finalizer, which the operator removes.
+	if err := s.Client.Delete(s.Context(), run); err != nil {
+		s.Fatal(err)
+	}
+	s.Gone(run)
 }
 
 // objects are a rule and a run for one node in a pool of its own; OpenShift is played until the test ends.

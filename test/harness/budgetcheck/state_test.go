@@ -1,4 +1,4 @@
-package harness
+package budgetcheck_test
 
 import (
 	"slices"
@@ -12,13 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/harness/budgetcheck"
 )
 
-// TestBudgetState: the checker of budgets finds what must not be, and nothing else.
-func TestBudgetState(t *testing.T) {
-	ready := WithReady(corev1.ConditionTrue)
+// TestState: the checker of budgets finds what must not be, and nothing else.
+func TestState(t *testing.T) {
+	ready := harness.WithReady(corev1.ConditionTrue)
 	node := func(name string, options ...func(*corev1.Node)) *corev1.Node {
-		return NewNode(name, slices.Concat([]func(*corev1.Node){ready, withUID(types.UID(name))}, options)...)
+		return harness.NewNode(name, slices.Concat([]func(*corev1.Node){ready, withUID(types.UID(name))}, options)...)
 	}
 	cordoned := func(node *corev1.Node) { node.Spec.Unschedulable = true }
 	reserved := func(names ...string) *v1alpha1.NodeGroup {
@@ -28,7 +30,7 @@ func TestBudgetState(t *testing.T) {
 		}
 		return group
 	}
-	joined := NewMachine("a", func(machine *machinev1beta1.Machine) { machine.Status.NodeRef = &corev1.ObjectReference{Name: "a"} })
+	joined := harness.NewMachine("a", func(machine *machinev1beta1.Machine) { machine.Status.NodeRef = &corev1.ObjectReference{Name: "a"} })
 	deleted := joined.DeepCopy()
 	deleted.DeletionTimestamp = new(metav1.Now())
 	for name, c := range map[string]struct {
@@ -41,10 +43,10 @@ func TestBudgetState(t *testing.T) {
 		"deleted without a place: a fault":  {[]client.Object{node("a"), deleted}, []string{"Node a is deleted"}},
 		"another Node of the name: a fault": {[]client.Object{reserved("a"), node("a", cordoned, withUID("other"))}, []string{"Node a is cordoned"}},
 		"cordoned before it joins: no fault": {
-			[]client.Object{NewMachine("a"), node("a", cordoned), joined, node("a", cordoned)}, nil,
+			[]client.Object{harness.NewMachine("a"), node("a", cordoned), joined, node("a", cordoned)}, nil,
 		},
 		"cordoned when it has joined: a fault": {
-			[]client.Object{NewMachine("a"), node("a"), joined, node("a", cordoned)}, []string{"Node a is cordoned"},
+			[]client.Object{harness.NewMachine("a"), node("a"), joined, node("a", cordoned)}, []string{"Node a is cordoned"},
 		},
 		"two of two: no fault":                 {[]client.Object{node("a"), node("b"), reserved("a", "b")}, nil},
 		"two capabilities of a Node: no fault": {[]client.Object{node("a"), node("b"), reserved("a", "a", "b")}, nil},
@@ -52,14 +54,16 @@ func TestBudgetState(t *testing.T) {
 			[]client.Object{node("a"), node("b"), node("c"), reserved("a", "b", "c"), node("d")}, []string{"3 Nodes that are Ready"},
 		},
 		"three of two, one is gone: no fault": {[]client.Object{node("a"), node("b"), reserved("a", "b", "c")}, nil},
+		"deleted by a user: no fault":         {[]client.Object{harness.NewMachine("excused"), node("excused", cordoned)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newBudgetState(2)
+			s := budgetcheck.New(2)
+			s.Excuse("excused")
 			for i, object := range c.objects {
-				s.see(&budgetEvent{revision: uint64(i + 1), object: object})
+				s.See(&budgetcheck.Event{Revision: uint64(i + 1), Object: object})
 			}
-			if !slices.EqualFunc(s.faults, c.want, strings.Contains) {
-				t.Errorf("the faults are %q", s.faults)
+			if faults := s.Faults(); !slices.EqualFunc(faults, c.want, strings.Contains) {
+				t.Errorf("the faults are %q", faults)
 			}
 		})
 	}

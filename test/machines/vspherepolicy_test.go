@@ -1,0 +1,197 @@
+package machines
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/vcenter"
+)
+
+type vsphereProviderSpec = machinev1beta1.VSphereMachineProviderSpec
+
+// vsphereDenials are the changes of a VSphereMachineProviderSpec that are denied, by the text of the denial behind "providerSpec.".
+var vsphereDenials = map[string]func(*vsphereProviderSpec){
+	"template: Required value: template must be provided":                 func(s *vsphereProviderSpec) { s.Template = "" },
+	"workspace: Required value: workspace must be provided":               func(s *vsphereProviderSpec) { s.Workspace = nil },
+	"workspace.server: Required value: server must be provided":           func(s *vsphereProviderSpec) { s.Workspace.Server = "" },
+	"network.devices: Required value: at least 1 network device must be ": func(s *vsphereProviderSpec) { s.Network.Devices = nil },
+	"network.devices[0].networkName: Required value: networkName must be": func(s *vsphereProviderSpec) { s.Network.Devices[0].NetworkName = "" },
+	"network.devices: Too many": func(s *vsphereProviderSpec) {
+		s.Network.Devices = make([]machinev1beta1.NetworkDeviceSpec, 11)
+	},
+	`workspace.folder: Invalid value: "nodes": folder must be absolute path: expected prefix "/` + vcenter.Datacenter + `/vm/"`: func(
+		s *vsphereProviderSpec,
+	) {
+		s.Workspace.Folder = "nodes"
+	},
+	"workspace.vmGroup: Invalid value: vmGroup must be less than 80 characters in length": func(s *vsphereProviderSpec) {
+		s.Workspace.VMGroup = strings.Repeat("g", 81)
+	},
+	"tagIDs: Too many: a maximum of 10 tags are allowed": func(s *vsphereProviderSpec) { s.TagIDs = make([]string, 11) },
+	`tagIDs: Invalid value: "region": tag ID must be in the format of urn:vmomi:InventoryServiceTag:<UUID>:GLOBAL`: func(s *vsphereProviderSpec) {
+		s.TagIDs = []string{"region"}
+	},
+	"disks: Too many: data disk count must not exceed 29": func(s *vsphereProviderSpec) { s.DataDisks = make([]machinev1beta1.VSphereDisk, 30) },
+	"disks[0]: Required value: data disk name must be set, providerSpec.disks[0]: Required value: data disk size must be set]": func(
+		s *vsphereProviderSpec,
+	) {
+		s.DataDisks = make([]machinev1beta1.VSphereDisk, 1)
+	},
+	"disks[1]: Invalid value: data disk name must not exceed 80": func(s *vsphereProviderSpec) {
+		s.DataDisks = []machinev1beta1.VSphereDisk{{Name: "a", SizeGiB: 1}, {Name: strings.Repeat("b", 81), SizeGiB: 1}}
+	},
+	"disks[0]: Invalid value: data disk name must consist only of alphanumeric characters": func(s *vsphereProviderSpec) {
+		s.DataDisks = []machinev1beta1.VSphereDisk{{Name: "_a", SizeGiB: 1}}
+	},
+	"numCPUs: Invalid value: must not be negative":                   func(s *vsphereProviderSpec) { s.NumCPUs = -1 },
+	"diskGiB: Invalid value: must not be negative":                   func(s *vsphereProviderSpec) { s.DiskGiB = -1 },
+	"cloneMode: Unsupported value: must be fullClone or linkedClone": func(s *vsphereProviderSpec) { s.CloneMode = "instantClone" },
+	"network.devices: Too many: at most 10 addresses, pools and namese": func(s *vsphereProviderSpec) {
+		s.Network.Devices[0].IPAddrs = make([]string, 11)
+	},
+	"disks[0]: Invalid value: data disk size (GiB) must not exceed 16384": func(s *vsphereProviderSpec) {
+		s.DataDisks = []machinev1beta1.VSphereDisk{{Name: "a", SizeGiB: 16385}}
+	},
+}
+
+// TestPolicy_VSphere: the API server denies a VSphereMachineProviderSpec that cannot work, of a MachineSet and of a Machine, with the texts of
+// machine-api-operator.
+func TestPolicy_VSphere(t *testing.T) {
+	w := besideOthers(t)
+	ask := func(object client.Object) error { return w.Client.Create(t.Context(), object, client.DryRunAll) }
+	for want, change := range vsphereDenials {
+		for _, apiVersion := range []string{"machine.openshift.io/v1beta1", "vsphereprovider.openshift.io/v1"} {
+			value := vsphereSpec(t, func(s *vsphereProviderSpec) {
+				s.APIVersion = apiVersion
+				change(s)
+			})
+			for _, object := range []client.Object{vsphereSet(value), vsphereMachine(value)} {
+				w.Eventually(fmt.Sprintf("%T with %s", object, want), func() error {
+					// A policy is in force a moment after it is made.
+					if err := ask(object); err == nil || !strings.Contains(err.Error(), "providerSpec."+want) {
+						return fmt.Errorf("the answer is %w", err)
+					}
+					return nil
+				})
+			}
+		}
+	}
+	secrets := vsphereSpec(t, nil)
+	secrets["userDataSecret"], secrets["credentialsSecret"] = map[string]any{}, map[string]any{"name": ""}
+	const both = "[providerSpec.userDataSecret.name: Required value: name must be provided, " +
+		"providerSpec.credentialsSecret.name: Required value: name must be provided]"
+	if err := ask(vsphereSet(secrets)); err == nil || !strings.Contains(err.Error(), both) {
+		t.Errorf("Secrets without names: %v", err)
+	}
+	other := vsphereSpec(t, nil)
+	other["kind"], other["template"] = "AnotherProviderSpec", ""
+	for name, value := range map[string]map[string]any{"valid": vsphereSpec(t, nil), "of another provider": other} {
+		if err := ask(vsphereSet(value)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestPolicy_VSphereServer: the vCenter of a Machine stays, and so does its provider, also while it is being deleted; nothing else of a Machine is
+// denied because of it.
+func TestPolicy_VSphereServer(t *testing.T) {
+	w := besideOthers(t)
+	machine := vsphereMachine(vsphereSpec(t, nil))
+	machine.GenerateName, machine.Name, machine.Finalizers = "", "policy-server", []string{"example.com/kept"}
+	w.CreateWithCleanup(machine)
+	ask := func(value string, options ...client.PatchOption) error {
+		return w.Client.Patch(t.Context(), machine.DeepCopy(), client.RawPatch(types.MergePatchType,
+			fmt.Appendf(nil, `{"spec":{"providerSpec":{"value":%s}}}`, value)), options...)
+	}
+	changes := map[string]string{
+		`{"workspace":{"server":"other.example.com"},"numCPUs":8}`: "workspace.server: Forbidden: the vCenter of a Machine cannot be",
+		`{"workspace":null}`:                 "providerSpec.workspace",
+		`{"kind":"KwokMachineProviderSpec"}`: "kind: Forbidden: the provider of a Machine cannot be changed",
+		`{"apiVersion":"other/v1"}`:          "kind: Forbidden: the provider of a Machine cannot be changed",
+		`{"kind":"KwokMachineProviderSpec","workspace":{"server":"other.example.com"}}`: "Forbidden",
+		`null`: "kind: Forbidden: the provider of a Machine cannot be changed",
+	}
+	check := func() {
+		t.Helper()
+		for value, want := range changes {
+			w.Eventually("it is denied to change it to "+value, func() error {
+				if err := ask(value, client.DryRunAll); err == nil || !strings.Contains(err.Error(), want) {
+					return fmt.Errorf("the answer is %w", err)
+				}
+				return nil
+			})
+		}
+		if err := ask(`{"workspace":{"server":"vcenter.example.com"},"numCPUs":8}`, client.DryRunAll); err != nil {
+			t.Error(err)
+		}
+	}
+	check()
+	if err := w.Client.Delete(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	w.Merge(machine, `{"metadata":{"finalizers":null}}`)
+}
+
+// vsphereSpec returns a providerSpec as it is written.
+func vsphereSpec(t *testing.T, change func(*vsphereProviderSpec)) map[string]any {
+	t.Helper()
+	spec := (&vcenter.Site{Host: "vcenter.example.com"}).ProviderSpec()
+	if change != nil {
+		change(spec)
+	}
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var value map[string]any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		t.Fatal(err)
+	}
+	if change == nil {
+		return value
+	}
+	// A user leaves out what the Go type writes as empty.
+	for key, field := range value {
+		if field == nil {
+			delete(value, key)
+		}
+	}
+	return value
+}
+
+func vsphereSet(value map[string]any) *machinev1beta1.MachineSet {
+	labels := map[string]string{cluster.MachineSetLabel: "virtual"}
+	set := &machinev1beta1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, GenerateName: "virtual-"},
+		Spec: machinev1beta1.MachineSetSpec{
+			Replicas: new(int32(0)), Selector: metav1.LabelSelector{MatchLabels: labels},
+			Template: machinev1beta1.MachineTemplateSpec{ObjectMeta: machinev1beta1.ObjectMeta{Labels: labels}},
+		},
+	}
+	set.Spec.Template.Spec.ProviderSpec.Value = rawOf(value)
+	return set
+}
+
+func vsphereMachine(value map[string]any) *machinev1beta1.Machine {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, GenerateName: "virtual-"}}
+	machine.Spec.ProviderSpec.Value = rawOf(value)
+	return machine
+}
+
+func rawOf(value map[string]any) *runtime.RawExtension {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return &runtime.RawExtension{Raw: raw}
+}

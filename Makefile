@@ -7,9 +7,9 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 # Packages run side by side; each of the larger ones has a control plane of its own, and waits for it most of the time. The longest come first, so that
 # none of them runs alone at the end.
-TEST_PACKAGES ?= ./test/faults ./test/machines ./test/upgrade ./test/e2e ./test/install ./test/maintenance ./test/node ./...
+TEST_PACKAGES ?= ./test/machines ./test/upgrade ./test/nodegroup ./test/install ./test/faults ./test/maintenance ./test/e2e ./test/budgets ./test/node ./test/attacks ./...
 TEST_FLAGS ?=
-TEST_PARALLEL ?= 4
+TEST_PARALLEL ?= 5
 
 .PHONY: help
 help: ## List the targets.
@@ -26,6 +26,10 @@ sandbox: ## Build the control plane for demo and tests.
 .PHONY: sandbox-node
 sandbox-node: ## Build the program of real kubelets and hollow nodes, drover-sandbox-node.
 	@hack/build.sh sandbox node
+
+.PHONY: earlier
+earlier: ## Build the earlier operator that tests upgrade from and roll back to.
+	@hack/earlier.sh
 
 .PHONY: tools
 tools: ## Build what tests and artifacts need: helm, promtool, goreleaser, operator-verify, and the program that makes images.
@@ -59,6 +63,10 @@ test-node: sandbox-node tools ## Run the tests on real kubelets and containers; 
 demo: ## Show the main job on a control plane of its own (DEMO_NODES=50).
 	@VERSION="$(VERSION)" COMMIT="$(COMMIT)" hack/demo.sh
 
+.PHONY: demo-vsphere
+demo-vsphere: ## Show the life of nodes on VMware vSphere, on a simulated vCenter (VSPHERE_NODES=10).
+	@VERSION="$(VERSION)" COMMIT="$(COMMIT)" hack/demo-vsphere.sh
+
 .PHONY: demo-soak
 demo-soak: build ## Run the demo DEMO_SOAK_RUNS=20 times, the second half beside processes that keep all cores busy.
 	@hack/demo-soak.sh
@@ -70,11 +78,15 @@ race-detector:
 		echo "make: the race detector needs a C compiler: install gcc or clang, and do not set CGO_ENABLED=0" >&2; exit 1; fi
 
 .PHONY: test
-test: race-detector sandbox-node tools ## Run all tests, with the race detector.
+test: race-detector sandbox-node tools earlier ## Run all tests, with the race detector.
 	go test -race -timeout 30m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
 	cd tools/images && go test ./...
 	cd sandbox && CGO_ENABLED=0 go test -trimpath $(TEST_FLAGS) ./internal/kubelet ./internal/machineconfig # these do not import Kubernetes
 	@go run ./test/realnode/missing
+
+.PHONY: test-versions
+test-versions: race-detector earlier ## Run e2e, admission, maintenance and machines on other versions of Kubernetes, which it builds first (K8S=1.31.14 for one).
+	@TEST_PARALLEL="$(TEST_PARALLEL)" hack/test-versions.sh $(K8S)
 
 .PHONY: bench
 bench: bench-rollouts bench-nodegroups bench-drains bench-machines bench-replacements bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains and replacements against what budgets allow (70 minutes).
@@ -82,6 +94,14 @@ bench: bench-rollouts bench-nodegroups bench-drains bench-machines bench-replace
 .PHONY: bench-rollouts
 bench-rollouts: build ## Measure roll-outs of 500, 2000 and 5000 Machines (BENCH_SIZES=500,2000).
 	go run ./test/bench $(if $(BENCH_SIZES),-sizes $(BENCH_SIZES)) -json bench.json
+
+.PHONY: bench-scale
+bench-scale: build ## Measure clusters of 5,000 and 20,000 Machines with all capabilities (40 minutes for SIZES=20000), and of STATIC=50000,100000 without heartbeats.
+	go run ./test/bench -scale -sizes '$(if $(SIZES)$(STATIC),$(SIZES),5000,20000)' -static '$(STATIC)' -json bench-scale.json
+
+.PHONY: bench-writes
+bench-writes: build ## Measure what a write of a Node and of a Machine costs the API server in each form (BENCH_WRITES="-objects 300").
+	go run ./test/bench/writes $(BENCH_WRITES) -json bench-writes.json
 
 .PHONY: bench-nodegroups
 bench-nodegroups: build ## Measure roll-outs of a NodeGroup of 5000 Nodes (BENCH_NODEGROUPS="-nodes 500"), and reservations in its budget.
@@ -93,7 +113,7 @@ bench-drains: build ## Measure drains of 50 nodes at the same time, and memory w
 	go run ./test/bench/drains $(BENCH_DRAINS) -json bench-drains.json
 
 .PHONY: bench-machines
-bench-machines: build ## Measure a MachineSet from 0 to 1000 and back (BENCH_MACHINES="-machines 200").
+bench-machines: build ## Measure a MachineSet from 0 to 1000 and back, and one on a vCenter (BENCH_MACHINES="-machines 200").
 	go run ./test/bench/machines $(BENCH_MACHINES) -json bench-machines.json
 
 .PHONY: bench-replacements

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Shows the main job on a control plane of its own: the template of a MachineSet changes, and its existing nodes follow in place. Then the MachineSet
-# is scaled, a node that fails is replaced, another is taken into maintenance although a PodDisruptionBudget blocks it, six nodes get a taint
-# that evicts Pods, the Machines of a MachineSet are replaced and the change is undone, and three nodes are upgraded.
+# is scaled, a node that fails is replaced, so is one on a simulated vSphere, another is taken into maintenance although a PodDisruptionBudget blocks
+# it, six nodes get a taint that evicts Pods, the Machines of a MachineSet are replaced and the change is undone, and three nodes are upgraded.
 # DEMO_NODES is the size of the pool (default 50). Everything is gone when it ends; nothing outside a temporary folder is touched, but that
 # DEMO_LOGS names a folder for the logs of a demo that fails. What is missing in bin/ is built first. The demo begins when the control plane can:
 # kube-controller-manager and kube-scheduler, which the first half does without, may still be compiling then.
@@ -13,53 +13,8 @@ if ! [[ "$nodes" =~ ^[1-9][0-9]*$ ]]; then
 	echo "demo: DEMO_NODES is '$nodes', want a number of nodes" >&2
 	exit 2
 fi
-data="$(mktemp -d)"
-sandbox=""
-operator=""
-builder=""
-export DROVER_SANDBOX_DATA="$data/sandbox" CORE_FOLDER="$data"
-PATH="$PWD/bin:$PATH"
-
-cleanup() {
-	status=$?
-	if [[ -n "$builder" ]]; then
-		kill "$builder" 2>/dev/null || true
-		wait "$builder" 2>/dev/null || true
-	fi
-	if [[ -n "$operator" ]]; then
-		kill "$operator" 2>/dev/null || true
-		wait "$operator" 2>/dev/null || true
-	fi
-	if [[ $status -ne 0 && -n "$sandbox" ]]; then
-		echo "demo: failed; the end of the operator's log:" >&2
-		tail -n 20 "$data/operator.log" >&2 2>/dev/null || true
-		keep_logs
-	fi
-	if [[ -n "$sandbox" ]]; then
-		drover-sandbox down --purge >/dev/null 2>&1 || echo "demo: drover-sandbox down --purge failed in $data" >&2
-	fi
-	rm -rf "$data"
-	exit $status
-}
-
-# keep_logs copies the logs of a demo that failed, and what the cluster was like, to DEMO_LOGS.
-keep_logs() {
-	[[ -n "${DEMO_LOGS:-}" ]] || return 0
-	mkdir -p "$DEMO_LOGS"
-	cp -r "$data/operator.log" "$data/sandbox/logs" "$DEMO_LOGS" 2>/dev/null || true
-	timeout 60 "$sandbox" run kubectl get --all-namespaces -o yaml \
-		nodes,pods,pdb,jobs,events,machines,machinesets,nodemaintenances,mutexrunconfigs,machineconfigpools >"$DEMO_LOGS/objects.yaml" 2>&1 || true
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-
-# build builds what is missing. Of a demo that is ended meanwhile it leaves no compiler behind.
-build() {
-	hack/build.sh "$@" &
-	builder=$!
-	wait "$builder"
-	builder=""
-}
+# shellcheck source=hack/demo-lib.sh
+source hack/demo-lib.sh
 
 if hack/build.sh --check sandbox; then
 	build programs sandbox
@@ -70,26 +25,7 @@ else
 	components=kwok
 	sandbox="$data/drover-sandbox-core"
 fi
-drover-sandbox() { "$sandbox" "$@"; }
 begun=$SECONDS
-
-title() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
-# run shows a command and runs it.
-run() {
-	printf '$ %s\n' "$*"
-	"$@"
-}
-# expect runs a command that must end with the given code.
-expect() {
-	local want=$1 got=0
-	shift
-	run "$@" || got=$?
-	if [[ $got -ne $want ]]; then
-		echo "demo: '$*' ended with $got, want $want" >&2
-		return 1
-	fi
-}
-kubectl() { drover-sandbox run kubectl "$@"; }
 
 title "Start a control plane: etcd, kube-apiserver, ${components//,/, }, each a process"
 drover-sandbox up --unsafe-no-fsync --components "$components" >"$data/up"
@@ -102,30 +38,10 @@ fi
 
 title "Start Drover with the permissions that config/ grants"
 # The last part simulates the upgrade of an OpenShift cluster. kwok simulates the nodes throughout.
-for folder in kubernetes kwok upgrade; do
+for folder in kubernetes kwok upgrade vsphere; do
 	kubectl apply --server-side --force-conflicts -k "config/$folder" >/dev/null
 done
-# It runs here as a process, so the Deployment of it gets no Pods, and the API server cannot reach its webhook by the Service.
-kubectl scale deployment drover -n drover-system --replicas=0 >/dev/null
-kubectl delete validatingwebhookconfiguration drover --ignore-not-found >/dev/null
-server="$(kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.server}')"
-ca="$(kubectl config view --raw --minify -o jsonpath='{.clusters[0].cluster.certificate-authority-data}')"
-token="$(kubectl create token drover -n drover-system)"
-(
-	umask 077
-	cat >"$data/operator.kubeconfig" <<-YAML
-		apiVersion: v1
-		kind: Config
-		current-context: demo
-		contexts: [{name: demo, context: {cluster: demo, user: drover}}]
-		clusters: [{name: demo, cluster: {server: "$server", certificate-authority-data: "$ca"}}]
-		users: [{name: drover, user: {token: "$token"}}]
-	YAML
-)
-printf '$ drover --kubeconfig=... --providers=*,kwok\n'
-OPERATOR_NAMESPACE=drover-system drover --kubeconfig="$data/operator.kubeconfig" --providers='*,kwok' --leader-elect-namespace=drover-system \
-	--metrics-bind-address=0 --health-probe-bind-address=0 --webhook-bind-address=0 2>"$data/operator.log" &
-operator=$!
+start_operator "*,kwok,vsphere"
 
 title "Create a MachineSet of $nodes nodes, which kwok simulates"
 kubectl apply -f - <<YAML
@@ -147,8 +63,7 @@ spec:
           labels: {node-role.kubernetes.io/worker: ""}
           taints: [{key: example.com/by-an-admin, value: keep, effect: PreferNoSchedule}]
 YAML
-machines=(-n openshift-machine-api)
-run kubectl wait machineset/workers "${machines[@]}" --for="jsonpath={.status.availableReplicas}=$nodes" --timeout=300s
+scaled workers "$nodes"
 run kubectl-drover status workers --wait --timeout 300s
 run kubectl get machineset,nodes "${machines[@]}" --no-headers | sed -n 1,5p
 chosen="$(kubectl get nodes -o jsonpath='{.items[0].metadata.name}')"
@@ -189,29 +104,34 @@ run kubectl get events -n openshift-machine-api --field-selector involvedObject.
 
 title "Add two nodes: they get the labels and taints when they register"
 run kubectl scale machineset workers "${machines[@]}" --replicas=$((nodes + 2))
-run kubectl wait machineset/workers "${machines[@]}" --for="jsonpath={.status.availableReplicas}=$((nodes + 2))" --timeout=120s
+scaled workers $((nodes + 2))
 run kubectl-drover status workers --wait --timeout 120s
 blue="$(kubectl get nodes -l team=blue --no-headers | wc -l)"
 echo "team=blue: $blue of $((nodes + 2)) nodes"
 [[ "$blue" == $((nodes + 2)) ]]
 
 title "Let a node fail: a MachineHealthCheck replaces its Machine"
-kubectl apply -f - <<'YAML'
-apiVersion: machine.openshift.io/v1beta1
-kind: MachineHealthCheck
-metadata: {name: workers, namespace: openshift-machine-api}
-spec:
-  selector: {matchLabels: {machine.openshift.io/cluster-api-machineset: workers}}
-  maxUnhealthy: 40%
-  unhealthyConditions:
-  - {type: Ready, status: "False", timeout: 2s}
-  - {type: Ready, status: Unknown, timeout: 2s}
-YAML
+check_health workers
 run kubectl annotate node "$chosen" sandbox.drover.io/ready=false
 run kubectl wait "machine/$chosen" "${machines[@]}" --for=delete --timeout=120s
-run kubectl wait machineset/workers "${machines[@]}" --for="jsonpath={.status.availableReplicas}=$((nodes + 2))" --timeout=120s
+scaled workers $((nodes + 2))
 run kubectl get events "${machines[@]}" --field-selector "involvedObject.name=$chosen"
 run kubectl get machinesets,machinehealthchecks "${machines[@]}"
+
+title "Beside them, create a MachineSet of virtual machines, on a simulated vSphere; add one"
+run drover-sandbox vsphere up --boot-delay 500ms
+drover-sandbox vsphere machineset virtual --replicas 2 | kubectl apply -f -
+scaled virtual 2
+run kubectl scale machineset virtual "${machines[@]}" --replicas=3
+scaled virtual 3
+run kubectl get machines,nodes "${machines[@]}" -l machine.openshift.io/cluster-api-machineset=virtual -o wide
+
+title "Power one of them off: its Machine is replaced"
+check_health virtual
+failed="$(kubectl get machines "${machines[@]}" -l machine.openshift.io/cluster-api-machineset=virtual -o jsonpath='{.items[0].metadata.name}')"
+run drover-sandbox vsphere power-off "$failed"
+run kubectl wait "machine/$failed" "${machines[@]}" --for=delete --timeout=120s
+scaled virtual 3
 
 if [[ -n "$builder" ]]; then
 	title "Start kube-controller-manager and kube-scheduler, which are built by now"
@@ -345,7 +265,7 @@ spec:
       providerSpec:
         value: {apiVersion: kwok.provider.drover.dev/v1alpha1, kind: KwokMachineProviderSpec, instanceType: kwok.small, bootDelay: 1s}
 YAML
-run kubectl wait machineset/database "${machines[@]}" --for=jsonpath='{.status.availableReplicas}=3' --timeout=120s
+scaled database 3
 # Only what Drover has seen can be undone.
 for _ in $(seq 100); do
 	kubectl-drover rollout history machineset/database >/dev/null 2>&1 && break

@@ -34,3 +34,4 @@ generate() {
 generate nodemaintenance medik8s kubevirt
 generate mutex mutex
 generate nodegroup drover
+generate autoscaling autoscaling

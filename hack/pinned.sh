@@ -22,8 +22,9 @@ for file in "$dist"/install.yaml "$dist"/install-kubernetes.yaml "$dist"/bundle/
 done
 archives=("$dist"/drover-*.tgz)
 for archive in "${archives[@]}"; do
-	if ! tar -xzOf "$archive" drover/Chart.yaml | grep -qxF "  drover.dev/image-digest: ${image#*@}" ||
-		! tar -xzOf "$archive" drover/values.yaml | grep -qxF "  repository: ${image%@*}"; then
+	# grep -q would end before tar has written everything, which fails tar.
+	if ! tar -xzOf "$archive" drover/Chart.yaml | grep -xF "  drover.dev/image-digest: ${image#*@}" >/dev/null ||
+		! tar -xzOf "$archive" drover/values.yaml | grep -xF "  repository: ${image%@*}" >/dev/null; then
 		echo "pinned: $archive does not name $image" >&2
 		status=1
 	fi

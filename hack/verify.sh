@@ -67,10 +67,11 @@ sources() {
 
 generate() { make --no-print-directory generate; }
 
-# tidy FOLDER tidies a module. Without a network, a module that is not in the cache cannot be looked up.
+# tidy FOLDER [FLAG...] tidies a module. Without a network, a module that is not in the cache cannot be looked up.
 tidy() {
-	local offline='dial tcp|no such host|connection refused|network is unreachable|i/o timeout|module lookup disabled'
-	(cd "$1" && go mod tidy) 2>"$work/tidy" && return
+	local folder="$1" offline='dial tcp|no such host|connection refused|network is unreachable|i/o timeout|module lookup disabled'
+	shift
+	(cd "$folder" && go mod tidy "$@") 2>"$work/tidy" && return
 	if grep -qE "$offline" "$work/tidy"; then
 		grep -m1 -E "$offline" "$work/tidy"
 		echo "The module proxy does not answer, so it is unknown whether this module is tidy."
@@ -116,6 +117,10 @@ step "generate" unchanged "api docs config charts bundle" generate
 for module in . sandbox tools tools/*/; do
 	module="${module%/}"
 	step "go mod tidy in ${module/#./the root module}" unchanged "$module/go.mod $module/go.sum" tidy "$module"
+done
+for requirements in sandbox/versions/v*.mod; do
+	name="$(basename "$requirements")"
+	step "go mod tidy of $requirements" unchanged "$requirements ${requirements%.mod}.sum" tidy sandbox/versions "-modfile=$name"
 done
 step "gofmt" format
 step "length of files" lengths

@@ -50,6 +50,7 @@ func addCRDs(files map[string][]byte) error {
 		add(files, "files/crds/machines", "config/crd/*.openshift.io_*.yaml", keep),
 		add(files, "files/crds/nodeGroups", "config/crd/nodegroup/drover.dev_*.yaml", keep),
 		add(files, "files/crds/maintenance", "config/crd/nodemaintenance/nodemaintenance.*.yaml", keep),
+		add(files, "files/crds/autoscaling", "config/crd/autoscaling/autoscaling.openshift.io_*.yaml", keep),
 		add(files, "files/crds/upgrade", "config/crd/mutex/openshift-optional.*.yaml", keep),
 	)
 }

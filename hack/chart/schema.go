@@ -18,8 +18,9 @@ var enums = map[string][]any{
 	"log.format": {"json", "text"}, "maintenance.outOfBandUncordon": {"Repair", "Report"},
 	// YAML takes On and Off for true and false unless they are quoted.
 	"maintenance.controlPlaneGuard": {"Auto", "Off", false}, "maintenance.force": {"On", "Off", true, false},
-	"maintenance.outOfService": {"On", "Off", true, false},
-	"upgrade.nodeVersion":      {"Auto", "Label", "MachineConfig"}, "webhook.certificates": {"Managed", "Files"},
+	"maintenance.outOfService":            {"On", "Off", true, false},
+	"nodeGroups.rollout.noExecute.policy": {"Guard", "Refuse", "Allow"}, "nodeGroups.rollout.noExecute.onTimeout": {"Hold", "Proceed"},
+	"upgrade.nodeVersion": {"Auto", "Label", "MachineConfig"}, "webhook.certificates": {"Managed", "Files"},
 }
 
 // Names of objects, and addresses. The templates put them into objects of their own, where Helm says what is wrong before the API server does.
@@ -78,7 +79,7 @@ func schemaOf(f settings.Field) (map[string]any, error) {
 		return stringSchema(f.Path), nil
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}, nil
-	case reflect.Int:
+	case reflect.Int, reflect.Int32:
 		return map[string]any{"type": "integer"}, nil
 	case reflect.Float64:
 		return map[string]any{"type": "number"}, nil

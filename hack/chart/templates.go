@@ -42,6 +42,7 @@ func sources() []source {
 	policies := ".Values.admissionPolicies.enabled"
 	kubemark := and(on("machines"), ".Values.kubemark.enabled")
 	kwok := and(on("machines"), ".Values.kwok.enabled")
+	vsphere := and(on("machines"), ".Values.vsphere.enabled")
 	return []source{
 		{file: "rbac/role.yaml"},
 		{file: "rbac/metrics_reader.yaml"},
@@ -62,6 +63,8 @@ func sources() []source {
 		{file: "machines/rbac.yaml", when: on("machines")},
 		{file: "machines/openshift.yaml", when: on("machines")},
 		{file: "machines/admission.yaml", when: and(on("machines"), policies)},
+		{file: "autoscaling/rbac.yaml", when: on("autoscaling")},
+		{file: "autoscaling/admission.yaml", when: and(on("autoscaling"), policies)},
 		{file: "upgrade/rbac.yaml", when: on("upgrade")},
 		{file: "upgrade/leases.yaml", when: on("upgrade")},
 		{file: "upgrade/admission.yaml", when: and(on("upgrade"), policies), edit: []string{
@@ -89,6 +92,13 @@ func sources() []source {
 		}},
 		{file: "kubemark/rbac.yaml", when: kubemark},
 		{file: "kwok/rbac.yaml", when: kwok},
+		{file: "vsphere/admission.yaml", when: and(vsphere, policies)},
+		{file: "vsphere/rbac.yaml", when: vsphere, edit: []string{
+			// A rule without names is for all Secrets of the namespace.
+			"resourceNames: [vsphere-cloud-credentials, worker-user-data]",
+			`resourceNames: {{ if not .Values.vsphere.secrets }}{{ fail "vsphere.secrets: name the Secrets that Drover may read" }}{{ end }}` +
+				`{{ toJson .Values.vsphere.secrets }}`,
+		}},
 	}
 }
 

@@ -79,8 +79,10 @@ func kindOf(t reflect.Type) string {
 		return "list of " + pluralOf(t.Elem())
 	case reflect.Map:
 		return "map of " + pluralOf(t.Elem())
-	case reflect.Int:
+	case reflect.Int, reflect.Int32:
 		return "integer"
+	case reflect.String:
+		return "string"
 	case reflect.Float64:
 		return "number"
 	case reflect.Bool:

@@ -11,12 +11,15 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/drover-io/drover/internal/autoscaling"
+	autoscalingplan "github.com/drover-io/drover/internal/autoscaling/plan"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/healthcheck"
 	checkplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/machine"
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
+	"github.com/drover-io/drover/internal/machineset/capacity"
 	setplan "github.com/drover-io/drover/internal/machineset/plan"
 	"github.com/drover-io/drover/internal/maintenance"
 	maintenanceplan "github.com/drover-io/drover/internal/maintenance/plan"
@@ -38,6 +41,12 @@ type capability struct {
 	Conditions []status.ConditionDoc
 }
 
+// providerMetrics are those of the providers that come with Drover.
+var providerMetrics = []status.MetricDoc{{
+	Name: "drover_vsphere_calls_total", Type: "counter", Labels: []string{"server", "method", "result"},
+	Help: "Calls of the provider vsphere to the API of a vCenter, by vCenter, method and result (ok, error).",
+}}
+
 var capabilities = []capability{
 	{Metrics: operator.MetricDocs()},
 	{Name: metadata.Name, Metrics: metadata.MetricDocs, Events: metadata.Events},
@@ -48,10 +57,11 @@ var capabilities = []capability{
 	},
 	{
 		Name:       "machines",
-		Metrics:    slices.Concat(machineset.MetricDocs, machine.MetricDocs(), healthcheck.MetricDocs),
-		Events:     slices.Concat(machineset.Events, machineplan.EventDocs(), healthcheck.Events),
+		Metrics:    slices.Concat(machineset.MetricDocs, machine.MetricDocs(), healthcheck.MetricDocs, providerMetrics),
+		Events:     slices.Concat(machineset.Events, capacity.Events, machineplan.EventDocs(), healthcheck.Events),
 		Conditions: slices.Concat(setplan.ConditionDocs(), machineplan.ConditionDocs(), checkplan.ConditionDocs()),
 	},
+	{Name: autoscaling.Name, Events: autoscaling.Events, Conditions: autoscalingplan.ConditionDocs()},
 	{Name: upgrade.Name, Metrics: upgrade.MetricDocs(), Events: upgrade.EventDocs(), Conditions: upgradeplan.ConditionDocs()},
 }
 

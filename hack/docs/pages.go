@@ -38,10 +38,10 @@ var sections = template.Must(template.New("").Funcs(template.FuncMap{"code": cod
 ## {{with .Name}}Capability {{.}}{{else}}The operator{{end}}
 
 {{end}}
-{{- define "metrics.md"}}{{range .}}{{template "title" .}}| metric | type | labels | what it counts or measures |
+{{- define "metrics.md"}}{{range .}}{{if .Metrics}}{{template "title" .}}| metric | type | labels | what it counts or measures |
 |---|---|---|---|
 {{range .Metrics}}| {{code .Name}} | {{.Type}} | {{range $i, $label := .Labels}}{{if $i}}, {{end}}{{code $label}}{{end}} | {{cell .Help}} |
-{{end}}{{end}}{{end}}
+{{end}}{{end}}{{end}}{{end}}
 {{- define "events.md"}}{{range .}}{{if .Events}}{{template "title" .}}| reason | type | on | when |
 |---|---|---|---|
 {{range .Events}}| {{code .Reason}} | {{.Type}} | {{.On}} | {{cell .When}} |

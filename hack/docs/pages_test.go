@@ -9,8 +9,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/provider"
+	"github.com/drover-io/drover/provider/vsphere"
 )
 
 func TestCommittedPagesAreGenerated(t *testing.T) {
@@ -65,5 +69,29 @@ func TestEveryMetricHasAType(t *testing.T) {
 				t.Errorf("metric %s of %s is a %q: %s", doc.Name, c.Name, doc.Type, doc.Help)
 			}
 		}
+	}
+}
+
+// TestProviderMetrics_AreRegistered: the provider vsphere registers the metrics that the page has.
+func TestProviderMetrics_AreRegistered(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	if _, err := vsphere.Provider().New(provider.Environment{Config: &rest.Config{}, Metrics: registry}); err != nil {
+		t.Fatal(err)
+	}
+	descriptions := make(chan *prometheus.Desc, 10)
+	registry.Describe(descriptions)
+	close(descriptions)
+	var have, want []string
+	for description := range descriptions {
+		// There is no other way to the name and the labels.
+		name, text, _ := strings.Cut(strings.TrimPrefix(description.String(), `Desc{fqName: "`), `"`)
+		_, labels, _ := strings.Cut(text, "variableLabels: ")
+		have = append(have, name+strings.TrimSuffix(labels, "}"))
+	}
+	for _, doc := range providerMetrics {
+		want = append(want, doc.Name+"{"+strings.Join(doc.Labels, ",")+"}")
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("documented (-) and registered (+):\n%s", diff)
 	}
 }

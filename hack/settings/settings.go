@@ -5,6 +5,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
+	"path/filepath"
 	"reflect"
 	"strings"
 
@@ -32,12 +34,20 @@ var (
 	IntOrString = reflect.TypeFor[intstr.IntOrString]()
 )
 
+// shared is the file of the types that the configuration shares with NodeGroups, as seen from that of its own types.
+const shared = "../../drover/v1alpha1/nodegroup.go"
+
 // Read returns the configuration. source is the file of its types.
 func Read(source string) (Field, error) {
-	comments, err := commentsOf(source)
+	comments, err := commentsOf(filepath.Join(filepath.Dir(source), shared))
 	if err != nil {
 		return Field{}, err
 	}
+	own, err := commentsOf(source)
+	if err != nil {
+		return Field{}, err
+	}
+	maps.Copy(comments, own)
 	return describe(Field{Type: reflect.TypeFor[v1alpha1.DroverConfiguration]()}, comments), nil
 }
 
@@ -69,7 +79,10 @@ func commentsOf(source string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := func(doc *ast.CommentGroup) string { return strings.Join(strings.Fields(doc.Text()), " ") }
+	text := func(doc *ast.CommentGroup) string {
+		written, _, _ := strings.Cut("\n"+doc.Text(), "\n+") // markers of controller-gen
+		return strings.Join(strings.Fields(written), " ")
+	}
 	comments := map[string]string{}
 	ast.Inspect(file, func(node ast.Node) bool {
 		declaration, ok := node.(*ast.GenDecl)
@@ -77,9 +90,15 @@ func commentsOf(source string) (map[string]string, error) {
 			return true
 		}
 		for _, spec := range declaration.Specs {
-			named, _ := spec.(*ast.TypeSpec)
+			named, ok := spec.(*ast.TypeSpec)
+			if !ok {
+				continue
+			}
 			comments[named.Name.Name] = text(declaration.Doc)
-			structure, _ := named.Type.(*ast.StructType)
+			structure, ok := named.Type.(*ast.StructType)
+			if !ok {
+				continue
+			}
 			for _, field := range structure.Fields.List {
 				for _, name := range field.Names {
 					comments[named.Name.Name+"."+name.Name] = text(field.Doc)

@@ -9,6 +9,8 @@
 {{- if or ($root.Capabilities.APIVersions.Has "machine.openshift.io/v1beta1") (include "drover.on" (list $root "machines")) -}}true{{- end -}}
 {{- else if eq $name "machines" -}}
 {{- if not (include "drover.openshift" $root) -}}true{{- end -}}
+{{- else if eq $name "autoscaling" -}}
+{{- if and (include "drover.on" (list $root "machines")) (not (include "drover.openshift" $root)) -}}true{{- end -}}
 {{- else if eq $name "upgrade" -}}
 {{- if $root.Capabilities.APIVersions.Has "machineconfiguration.openshift.io/v1" -}}true{{- end -}}
 {{- else -}}true{{- end -}}
@@ -90,6 +92,7 @@
 {{- if include "drover.on" (list . "nodeGroups") -}}{{- $names = append $names "node-groups" -}}{{- end -}}
 {{- if include "drover.on" (list . "maintenance") -}}{{- $names = concat $names (list "maintenance" "maintenance-kubevirt") -}}{{- end -}}
 {{- if include "drover.on" (list . "machines") -}}{{- $names = append $names "machines" -}}{{- end -}}
+{{- if include "drover.on" (list . "autoscaling") -}}{{- $names = append $names "autoscaling" -}}{{- end -}}
 {{- if include "drover.on" (list . "upgrade") -}}{{- $names = append $names "upgrade" -}}{{- end -}}
 {{- toYaml $names -}}
 {{- end -}}
@@ -114,7 +117,7 @@
 {{- $_ := set $config "metrics" (merge (dict "certDir" "/etc/drover-metrics") ($config.metrics | default dict)) -}}
 {{- end -}}
 {{- $machines := deepCopy ($config.machines | default dict) -}}
-{{- range $name := list "kubemark" "kwok" -}}
+{{- range $name := list "kubemark" "kwok" "vsphere" -}}
 {{- if (index $.Values $name).enabled -}}
 {{- $_ := set $machines "providers" (append ($machines.providers | default (list "*")) $name | uniq) -}}
 {{- end -}}
@@ -190,7 +193,7 @@ ca:
 {{- define "drover.check.controllers" -}}
 {{- $on := include "drover.controllers" . | fromYamlArray -}}
 {{- with .Values.config.controllers -}}
-{{- range $name := list "metadata" "node-groups" "maintenance" "maintenance-kubevirt" "machines" "upgrade" -}}
+{{- range $name := list "metadata" "node-groups" "maintenance" "maintenance-kubevirt" "machines" "autoscaling" "upgrade" -}}
 {{- $wanted := or (has $name $.Values.config.controllers) (and (has "*" $.Values.config.controllers) (not (has (print "-" $name) $.Values.config.controllers))) -}}
 {{- if and $wanted (not (has $name $on)) -}}
 {{- fail (printf "config.controllers turns %s on, and it would have no permissions: turn it on in capabilities, or say -%s" $name $name) -}}
@@ -205,10 +208,10 @@ ca:
 {{- fail "capabilities: turn at least one on" -}}
 {{- end -}}
 {{- $name := include "drover.machines.namespace" . -}}
-{{- $used := or (include "drover.on" (list . "metadata")) (include "drover.on" (list . "machines")) -}}
+{{- $used := or (include "drover.on" (list . "metadata")) (include "drover.on" (list . "machines")) (include "drover.on" (list . "autoscaling")) -}}
 {{- $asked := lookup "v1" "Namespace" "" "default" -}}
 {{- if and $asked $name $used (not (include "drover.machines.namespace.made" .)) (not (lookup "v1" "Namespace" "" $name)) -}}
-{{- fail (printf "there is no namespace %s for MachineSets and Machines. On plain Kubernetes turn capabilities.machines on, or capabilities.metadata off; config.namespace names another namespace; namespaces.machines.create=true makes it" $name) -}}
+{{- fail (printf "there is no namespace %s for MachineSets and Machines. On a cluster without them, such as EKS, GKE or AKS, set capabilities.metadata=false and capabilities.autoscaling=false, which leaves NodeGroups and maintenance on, or capabilities.machines=true if Drover is to create Machines. If the namespace has another name, set config.namespace; to create it, set namespaces.machines.create=true" $name) -}}
 {{- end -}}
 {{- include "drover.check.controllers" . -}}
 {{- with .Values.config.controllers -}}
@@ -230,7 +233,7 @@ ca:
 {{- if and .Values.metrics.prometheusRule.enabled (not (include "drover.port" (list . "metrics" ":8443"))) -}}
 {{- fail "metrics.prometheusRule.enabled: config.metrics.bindAddress 0 turns metrics off, and the alerts would say that Drover is absent" -}}
 {{- end -}}
-{{- range $name := list "kubemark" "kwok" -}}
+{{- range $name := list "kubemark" "kwok" "vsphere" -}}
 {{- if and (index $.Values $name).enabled (not (include "drover.on" (list $ "machines"))) -}}
 {{- fail (printf "%s.enabled: the provider is of use with capabilities.machines only" $name) -}}
 {{- end -}}

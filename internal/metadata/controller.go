@@ -2,9 +2,9 @@ package metadata
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -56,11 +56,12 @@ type Reconciler struct {
 	clock       clock.PassiveClock
 	machineSets *machineSets
 	tracker     *tracker
-	tracking    sync.Mutex
-	contention  *pace.Contention
-	limiter     *pace.Limiter
-	versions    *expectations.Objects
-	conflicts   *controller.Conflicts
+	// tracking starts to track the rollout of each MachineSet once.
+	tracking   singleflight.Group
+	contention *pace.Contention
+	limiter    *pace.Limiter
+	versions   *expectations.Objects
+	conflicts  *controller.Conflicts
 }
 
 // NewReconciler returns a Reconciler. cache has the indexes of Index.

@@ -171,11 +171,12 @@ func (r *Reconciler) trackRollout(ctx context.Context, set *machineSet) {
 		return
 	}
 	// One worker lists the Machines, of which there may be thousands; the others wait for it.
-	r.tracking.Lock()
-	defer r.tracking.Unlock()
-	if !r.tracker.knows(set.key) {
-		r.tracker.startRollout(set.declaration, keysOf(r.machineSetToMachines(ctx, set.MachineSet)), set.CreationTimestamp.Time, r.clock.Now())
-	}
+	_, _, _ = r.tracking.Do(set.key.String(), func() (any, error) {
+		if !r.tracker.knows(set.key) {
+			r.tracker.startRollout(set.declaration, keysOf(r.machineSetToMachines(ctx, set.MachineSet)), set.CreationTimestamp.Time, r.clock.Now())
+		}
+		return nil, nil
+	})
 }
 
 // reportAmbiguity emits an event for each of several MachineSets that select the same Machine, once.

@@ -44,7 +44,8 @@ func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *p
 // admit has the Nodes written that the roll-out has reached, and those that have left the group.
 func (rc *reconciliation) admit(decision *plan.Decision) {
 	rc.Admissions.Set(rc.group.UID, nodes.Admission{
-		Revision: rc.group.Declaration.Revision, Wave: decision.Wave, Nodes: decision.Admitted, Released: decision.Releasing,
+		Generation: rc.group.Generation, Revision: rc.group.Declaration.Revision, Wave: decision.Wave,
+		Nodes: decision.Admitted, Released: decision.Releasing,
 	})
 }
 

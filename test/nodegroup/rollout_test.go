@@ -99,6 +99,15 @@ func TestRollout_StopsWhenNodesBecomeNotReady(t *testing.T) {
 	f.eventuallyNode("stop-05", "has been reached", hasLabel("example.com/team", "red"))
 }
 
+// TestRollout_DryRunEnds: what a dry run has shown is written when it ends.
+func TestRollout_DryRunEnds(t *testing.T) {
+	f := besideOthers(t, "tried", 2)
+	f.create(f.newGroup("tried", withLabel("example.com/team", "blue"), func(spec *v1alpha1.NodeGroupSpec) { spec.DryRun = true }))
+	f.eventuallyCondition("tried", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonDryRun)
+	f.update("tried", func(spec *v1alpha1.NodeGroupSpec) { spec.DryRun = false })
+	f.eventuallyCondition("tried", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+}
+
 // TestRollout_SuspendAndDryRun: a group that is suspended, or only tried out, writes no Node.
 func TestRollout_SuspendAndDryRun(t *testing.T) {
 	f := besideOthers(t, "suspend", 3)

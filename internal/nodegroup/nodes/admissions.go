@@ -16,8 +16,9 @@ import (
 
 // Admission is which Nodes of a group a roll-out has reached.
 type Admission struct {
-	// Revision is that of the group's Declaration.
-	Revision string
+	// Generation is that of the group, and Revision that of its Declaration.
+	Generation int64
+	Revision   string
 	// Wave is the number of the wave that is under way.
 	Wave int
 	// Nodes are the names of the Nodes of the group that may be written, and Released those that have left it.
@@ -59,7 +60,8 @@ func (t *Trouble) equal(other *Trouble) bool {
 	return t.Held == other.Held && t.Failing == other.Failing && t.Contended.Equal(other.Contended)
 }
 
-// Set replaces the Admission of a group, and has the Nodes reconciled that are admitted now and were not before, and those that have left it.
+// Set replaces the Admission of a group, and has the Nodes reconciled that are admitted now and were not before, and those that have left it. After a
+// change of the group's spec it has all admitted Nodes reconciled: their group may have been a dry run before, or have had other limits.
 func (a *Admissions) Set(group types.UID, admission Admission) {
 	a.mu.Lock()
 	before := a.groups[group]
@@ -69,7 +71,7 @@ func (a *Admissions) Set(group types.UID, admission Admission) {
 	a.groups[group] = admission
 	a.mu.Unlock()
 	added := admission.Nodes
-	if before.Revision == admission.Revision {
+	if before.Revision == admission.Revision && before.Generation == admission.Generation {
 		added = added.Difference(before.Nodes)
 	}
 	for _, node := range sets.List(added.Union(admission.Released)) {

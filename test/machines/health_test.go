@@ -2,6 +2,7 @@ package machines
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -9,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/test/cluster"
@@ -90,17 +93,30 @@ func TestHealthCheck_MaxUnhealthyExceeded(t *testing.T) {
 	for i := range machines {
 		makeUnhealthy(w, &machines[i])
 	}
-	object := check(w, p, intstr.FromInt32(1))
-	w.Eventually("the condition", func() error {
+	// Nothing is remediated before the operator has seen that both are unhealthy: one alone is within the limit.
+	object := check(w, p, intstr.FromInt32(0))
+	restricted := func() error {
 		if err := w.Client.Get(t.Context(), types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, object); err != nil {
 			return err
 		}
 		found := status.MachineCondition(object.Status.Conditions, machinev1beta1.RemediationAllowedCondition)
-		if found == nil || found.Reason != "TooManyUnhealthy" || found.Status != corev1.ConditionFalse {
+		if found == nil || found.Reason != "TooManyUnhealthy" || found.Status != corev1.ConditionFalse || ptr.Deref(object.Status.CurrentHealthy, 2) != 0 {
 			return fmt.Errorf("the status is %s", harness.JSON(object.Status))
 		}
-		if events := w.Events("MachineHealthCheck", p.Name); len(events["RemediationRestricted"]) == 0 {
-			return fmt.Errorf("there are the events %v", events)
+		return nil
+	}
+	w.Eventually("both are seen", restricted)
+	w.AwaitEvent("MachineHealthCheck", p.Name, "RemediationRestricted", "")
+	if err := w.Client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"maxUnhealthy":1}}`))); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("the condition with the limit", func() error {
+		if err := restricted(); err != nil {
+			return err
+		}
+		found := status.MachineCondition(object.Status.Conditions, machinev1beta1.RemediationAllowedCondition)
+		if !strings.Contains(found.Message, "maxUnhealthy: 1") {
+			return fmt.Errorf("the message is %q", found.Message)
 		}
 		return nil
 	})

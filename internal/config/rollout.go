@@ -16,6 +16,7 @@ import (
 const (
 	maxNodes       = 100_000
 	maxPods        = 1_000_000
+	maxPendingPods = 200
 	maxReadySecs   = 24 * 60 * 60
 	maxRolloutTime = 7 * 24 * time.Hour
 )
@@ -31,7 +32,7 @@ func validateRollout(path *field.Path, r *v1alpha1.Rollout) field.ErrorList {
 	all = append(all, validateRange(path.Child("minReadySeconds"), &r.MinReadySeconds, 0, maxReadySecs)...)
 	if stop := r.StopWhen; stop != nil {
 		all = append(all, validateShare(path.Child("stopWhen", "notReady"), stop.NotReady)...)
-		all = append(all, validateRange(path.Child("stopWhen", "pendingPods"), stop.PendingPods, 1, maxNodes)...)
+		all = append(all, validateRange(path.Child("stopWhen", "pendingPods"), stop.PendingPods, 1, maxPendingPods)...)
 	}
 	if r.NoExecute != nil {
 		all = append(all, validateNoExecute(path.Child("noExecute"), r.NoExecute)...)

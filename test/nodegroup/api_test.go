@@ -58,6 +58,8 @@ func TestValidation(t *testing.T) {
 		"a long pause":             {"rollout: {pause: 169h}", "at most 168h"},
 		"a duration that is none":  {"rollout: {pause: 5 minutes}", "must be a duration"},
 		"a duration that is huge":  {"rollout: {pause: 999999h999999h}", "must be a duration"},
+		"Refuse and NoExecute once": {"rollout: {noExecute: {policy: Refuse}}, metadata: {setOnceTaints: [{key: a, effect: NoExecute}]}", "policy is Refuse"},
+		"too many pending Pods":     {"rollout: {stopWhen: {pendingPods: 201}}", "should be less than or equal to 200"},
 		"Refuse and NoExecute":     {"rollout: {noExecute: {policy: Refuse}}, metadata: {taints: [{key: a, effect: NoExecute}]}", "policy is Refuse"},
 		"Proceed without an end":   {"rollout: {noExecute: {onTimeout: Proceed}}", "Proceed needs a timeout"},
 		"a schedule of four":       {"disruption: {windows: [{schedule: \"0 22 * *  \", duration: 1h}]}", "should match"},

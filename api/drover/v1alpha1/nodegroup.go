@@ -56,6 +56,7 @@ type NodeGroupList struct {
 // NodeGroupSpec says which Nodes belong to a group, and what becomes of them.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replacement) || self.replacement.type == 'None' || has(self.nodes.machineSets)",message="replacement: needs nodes.machineSets, because only Machines can be replaced"
+// +kubebuilder:validation:XValidation:rule="!has(self.metadata) || !has(self.metadata.setOnceTaints) || !has(self.rollout) || !has(self.rollout.noExecute) || self.rollout.noExecute.policy != 'Refuse' || !self.metadata.setOnceTaints.exists(t, t.effect == 'NoExecute')",message="metadata.setOnceTaints: rollout.noExecute.policy is Refuse, so that no taint may have the effect NoExecute"
 // +kubebuilder:validation:XValidation:rule="!has(self.metadata) || !has(self.metadata.taints) || !has(self.rollout) || !has(self.rollout.noExecute) || self.rollout.noExecute.policy != 'Refuse' || !self.metadata.taints.exists(t, t.effect == 'NoExecute')",message="metadata.taints: rollout.noExecute.policy is Refuse, so that no taint may have the effect NoExecute"
 type NodeGroupSpec struct {
 	// Nodes says which Nodes belong to the group. A Node that several groups select belongs to the oldest of them.
@@ -343,11 +344,11 @@ type StopConditions struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self != '0%' : (self >= 1 && self <= 100000)",message="must be between 1 and 100000, or 1% and 100%"
 	NotReady *intstr.IntOrString `json:"notReady,omitempty"`
 	// PendingPods stops the roll-out when as many Pods that fit the group's Nodes have become unschedulable since it began, and have been so for two
-	// minutes; absent is never.
+	// minutes; absent is never. More than 200 are not counted.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=100000
+	// +kubebuilder:validation:Maximum=200
 	PendingPods *int32 `json:"pendingPods,omitempty"`
 }
 

@@ -103,7 +103,7 @@ func Run(ctx context.Context, cache ctrlcache.Cache, dependencies Dependencies, 
 	return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "node", Workers: options.Workers}, r.sources(cache)...)
 }
 
-// reconciliation is what one reconciliation of a Node works on. Only decide sets begun.
+// reconciliation is what one reconciliation of a Node works on. Only decide sets begun and lost.
 type reconciliation struct {
 	*Reconciler
 	*observation
@@ -112,6 +112,8 @@ type reconciliation struct {
 	now   time.Time
 	// begun reports that Pods are leaving, or have left, for a guarded taint.
 	begun bool
+	// lost says which Pods Kubernetes deletes when the taints are set, regardless of their PodDisruptionBudgets; empty for none.
+	lost string
 }
 
 // outcome is what has come of applying a decision.

@@ -18,6 +18,8 @@ const (
 	EventDenied = "MetadataDenied"
 	// EventTimeout: Pods did not leave in time for a taint with the effect NoExecute.
 	EventTimeout = "EvictionTimeout"
+	// EventPodsLost: a taint with the effect NoExecute was set although Pods did not leave in time.
+	EventPodsLost = "PodsNotEvicted"
 )
 
 // Events describes every event of the controller.
@@ -32,4 +34,7 @@ var Events = []status.EventDoc{
 	{Reason: EventTimeout, Type: corev1.EventTypeWarning, On: "Node",
 		When: "Pods that do not tolerate a taint with the effect NoExecute did not leave within spec.rollout.noExecute.timeout; the place in the budget " +
 			"and the node lease are released, and Drover evicts again later"},
+	{Reason: EventPodsLost, Type: corev1.EventTypeWarning, On: "Node",
+		When: "Pods did not leave within spec.rollout.noExecute.timeout, and onTimeout is Proceed: the taint has been set, and Kubernetes deletes them " +
+			"regardless of their PodDisruptionBudgets"},
 }

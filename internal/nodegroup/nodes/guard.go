@@ -187,6 +187,7 @@ func (rc *reconciliation) drain(
 	case report.Done():
 		return rc.verify(ctx, taints)
 	case report.DeadlineExceeded && plan.NoExecute(rc.Group.NodeGroup).OnTimeout == v1alpha1.TimeoutProceed:
+		rc.lost = fmt.Sprintf("%d of them, regardless of their PodDisruptionBudgets: %s", len(report.Remaining), report.Text())
 		return verdict{guard: metadataplan.GuardClear}, nil
 	case report.DeadlineExceeded:
 		return rc.timeOut(ctx, &report, options.Deadline)

@@ -57,6 +57,10 @@ func (v *VCenter) changeGroup(
 func reconfigureGroup(
 	ctx context.Context, current *login, change group, refs []types.ManagedObjectReference,
 ) (*types.ManagedObjectReference, error) {
+	if change.cluster.Type != "ClusterComputeResource" {
+		// The pool of the workspace is that of a host without a cluster. Only clusters have groups.
+		return nil, ErrNoGroup
+	}
 	var cluster mo.ClusterComputeResource
 	collector := property.DefaultCollector(current.client)
 	if err := collector.RetrieveOne(ctx, change.cluster, []string{"configurationEx"}, &cluster); err != nil {

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Limits are how long a VCenter is waited for. What is zero is the default.
@@ -104,7 +107,8 @@ func (v *VCenter) Run(ctx context.Context) {
 }
 
 // do makes calls with the session, and once more with a new one if it has ended.
-func (v *VCenter) do(ctx context.Context, call func(context.Context, *login) error) error {
+func (v *VCenter) do(ctx context.Context, call func(context.Context, *login) error) (err error) {
+	defer recoverPanic(ctx, &err)
 	current, err := v.sessions.get(ctx)
 	if err != nil {
 		return err
@@ -117,6 +121,15 @@ func (v *VCenter) do(ctx context.Context, call func(context.Context, *login) err
 		return err
 	}
 	return stable(call(ctx, current))
+}
+
+// recoverPanic makes an error of a panic. govmomi takes the answers of a vCenter over by reflection, and panics at an object of another type than it
+// was asked for. The author of a Machine chooses the vCenter and names the objects, and must not be able to end the process of all Machines.
+func recoverPanic(ctx context.Context, err *error) {
+	if reason := recover(); reason != nil {
+		*err = fmt.Errorf("the answer of the vCenter is not understood: %v", reason)
+		log.FromContext(ctx).Error(*err, "a call of a vCenter has panicked", "stack", string(debug.Stack()))
+	}
 }
 
 // brief makes calls that wait for nothing, in bounded time.

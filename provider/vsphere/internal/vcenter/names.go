@@ -12,9 +12,11 @@ func methodOf(request soap.HasFault) string {
 	return strings.TrimSuffix(reflect.Indirect(reflect.ValueOf(request)).Type().Name(), "Body")
 }
 
+const resourceSession = "rest/com/vmware/cis/session"
+
 // resources are those of the REST API that Drover calls.
 var resources = []string{
-	"rest/com/vmware/cis/session", "rest/com/vmware/cis/tagging/category", "rest/com/vmware/cis/tagging/tag",
+	resourceSession, "rest/com/vmware/cis/tagging/category", "rest/com/vmware/cis/tagging/tag",
 	"rest/com/vmware/cis/tagging/tag-association",
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vmware/govmomi/fault"
@@ -65,33 +66,45 @@ type login struct {
 // restSession is the session for the REST API, which has the tags. It begins when they are needed: without tags, or while the service of tags is
 // down, the SOAP API is enough.
 type restSession struct {
-	client *rest.Client
+	soap   *vim25.Client
+	calls  Calls
 	user   *url.Userinfo
 	server string
 	secret string
 
-	mu       sync.Mutex
-	loggedIn bool
+	mu sync.Mutex
+	// client is nil until there is a session.
+	client *rest.Client
 }
 
 // tags returns what calls the service of tags.
 func (r *restSession) tags(ctx context.Context) (*tags.Manager, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.loggedIn {
-		if err := r.client.Login(ctx, r.user); err != nil {
+	if r.client == nil {
+		client := restClient(r.soap, r.calls, r.server)
+		if err := client.Login(ctx, r.user); err != nil {
 			return nil, fmt.Errorf("logging in to the REST API of vCenter %s with the credentials in Secret %s: %w", r.server, r.secret, err)
 		}
-		r.loggedIn = true
+		r.client = client
 	}
 	return tags.NewManager(r.client), nil
+}
+
+// drop forgets a session that has ended. Another one that has begun since stays.
+func (r *restSession) drop(ended *countedREST) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client != nil && r.client.Transport == ended {
+		r.client = nil
+	}
 }
 
 // logout ends the session.
 func (r *restSession) logout(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.loggedIn {
+	if r.client != nil {
 		// The vCenter ends a session that is not used.
 		_ = r.client.Logout(ctx)
 	}
@@ -188,7 +201,7 @@ func (s *sessions) login(ctx context.Context) (*login, error) {
 		return nil, fmt.Errorf("logging in to vCenter %s with the credentials in Secret %s: %w", s.endpoint.Server, s.credentials.Secret, err)
 	}
 	return &login{client: client, rest: &restSession{
-		client: restClient(client, s.calls, s.endpoint.Server), user: user, server: s.endpoint.Server, secret: s.credentials.Secret,
+		soap: client, calls: s.calls, user: user, server: s.endpoint.Server, secret: s.credentials.Secret,
 	}}, nil
 }
 
@@ -229,9 +242,7 @@ func (e *Endpoint) address() string {
 }
 
 // isSessionEnded reports whether an error means that the session has to be renewed.
-func isSessionEnded(err error) bool {
-	return fault.Is(err, &types.NotAuthenticated{}) || rest.IsStatusError(err, http.StatusUnauthorized)
-}
+func isSessionEnded(err error) bool { return fault.Is(err, &types.NotAuthenticated{}) }
 
 // countedSOAP counts the calls of the SOAP API.
 type countedSOAP struct {
@@ -247,7 +258,7 @@ func (c *countedSOAP) RoundTrip(ctx context.Context, request, response soap.HasF
 	return err
 }
 
-// countedREST counts the calls of the REST API.
+// countedREST counts the calls of the REST API, and notices that the session has ended.
 type countedREST struct {
 	http.RoundTripper
 	calls  Calls
@@ -257,6 +268,15 @@ type countedREST struct {
 // RoundTrip makes a call.
 func (c *countedREST) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := c.RoundTripper.RoundTrip(request)
-	c.calls.Observe(c.server, request.Method+" "+resourceOf(request.URL.Path), err)
+	resource := resourceOf(request.URL.Path)
+	c.calls.Observe(c.server, request.Method+" "+resource, err)
+	refused, ok := request.Context().Value(refusedKey{}).(*atomic.Pointer[countedREST])
+	if ok && err == nil && response.StatusCode == http.StatusUnauthorized && resource != resourceSession {
+		refused.Store(c)
+	}
 	return response, err
 }
+
+// refusedKey is the key of the value of a context that gets the REST API which has answered a call that its session has ended. The errors of govmomi
+// do not say that: some of them have only the text of their cause.
+type refusedKey struct{}

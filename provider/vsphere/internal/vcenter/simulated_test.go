@@ -3,6 +3,7 @@ package vcenter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -73,5 +74,44 @@ func TestDo_Panics(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "the answer of the vCenter is not understood") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestDo_RESTSessionEnds: a session of the REST API that has ended is renewed, that of the SOAP API stays.
+func TestDo_RESTSessionEnds(t *testing.T) {
+	v, client, clock := newSimulated(t)
+	tag := func() error {
+		id, err := v.FindTag(t.Context(), "openshift-cluster-a", "cluster-a")
+		if err == nil && id == "" {
+			err = errors.New("there is no tag")
+		}
+		return err
+	}
+	host, err := find.NewFinder(client).HostSystem(t.Context(), "/"+simulated.Datacenter+"/host/"+simulated.Cluster+"/"+simulated.Cluster+"_H0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	location := func() error {
+		found, err := v.Location(t.Context(), host.Reference(), [2]string{simulated.RegionCategory, simulated.ZoneCategory})
+		if err == nil && found != [2]string{simulated.Region, simulated.Zone} {
+			err = fmt.Errorf("it is in %q", found)
+		}
+		return err
+	}
+	if err := errors.Join(tag(), location()); err != nil {
+		t.Fatal(err)
+	}
+	before := v.sessions.current
+	for name, look := range map[string]func() error{"tag": tag, "location": location} {
+		if err := before.rest.client.Logout(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		clock.Step(keepLookups)
+		if err := look(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if v.sessions.current != before {
+		t.Error("the session of the SOAP API has been renewed, too")
 	}
 }

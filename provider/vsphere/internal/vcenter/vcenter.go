@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -113,12 +114,19 @@ func (v *VCenter) do(ctx context.Context, call func(context.Context, *login) err
 	if err != nil {
 		return err
 	}
-	if err = call(ctx, current); !isSessionEnded(err) {
+	var refused atomic.Pointer[countedREST]
+	err = call(context.WithValue(ctx, refusedKey{}, &refused), current)
+	switch ended := refused.Load(); {
+	case isSessionEnded(err):
+		v.sessions.drop(current)
+		if current, err = v.sessions.get(ctx); err != nil {
+			return err
+		}
+	case err != nil && ended != nil:
+		// The two APIs have sessions of their own, which end at different times.
+		current.rest.drop(ended)
+	default:
 		return stable(err)
-	}
-	v.sessions.drop(current)
-	if current, err = v.sessions.get(ctx); err != nil {
-		return err
 	}
 	return stable(call(ctx, current))
 }

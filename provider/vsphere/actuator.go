@@ -66,91 +66,19 @@ func (a *Actuator) connect(ctx context.Context, namespace string, spec *machinev
 	return &target{spec: spec, vcenter: found, config: config}, nil
 }
 
-// find returns the virtual machine of a Machine; nil if it has none.
-func (t *target) find(ctx context.Context) (*vcenter.VM, error) {
-	vm, err := t.vcenter.Index().Get(string(t.machine.UID))
-	if errors.Is(err, vcenter.ErrStarting) {
-		return nil, provider.RequeueAfter(time.Second, fmt.Sprintf("%s %s", err, t.spec.Workspace.Server))
-	}
-	if err != nil || vm != nil {
-		return vm, err
-	}
-	named, err := t.vcenter.Index().Find(t.machine.Name)
-	if err != nil {
-		return nil, err
-	}
-	unknown, err := t.hasUnknown(ctx, named)
-	if err != nil {
-		return nil, err
-	}
-	if unknown {
-		// It may be the Machine's.
-		return nil, provider.RequeueAfter(lookAgain, fmt.Sprintf("the vCenter does not report the configuration of virtual machine %s: "+
-			"it is being created, or its files are inaccessible", t.machine.Name))
-	}
-	if recorded := statusOf(t.machine).InstanceID; recorded != nil && *recorded != "" {
-		return t.findRestored(ctx, named, *recorded)
-	}
-	return nil, nil
-}
-
-// find returns the virtual machine of a Machine; nil if it has none. It is an error if another vCenter has it, or may have it: that of a Machine with
-// a providerID must be somewhere, unless it was seen last where it is not now.
-func (a *Actuator) find(ctx context.Context, t *target) (*vcenter.VM, error) {
-	vm, err := t.find(ctx)
-	switch {
-	case err != nil:
-		return nil, err
-	case vm != nil:
-		a.machines.setSeen(t.machine, t.vcenter.Server())
-		return vm, nil
-	}
-	mustExist := t.machine.Spec.ProviderID != nil && !a.machines.isSeen(t.machine, t.vcenter.Server())
-	return nil, a.vcenters.elsewhere(ctx, t.machine.UID, t.vcenter, mustExist)
-}
-
-// hasUnknown reports whether the vCenter does not report what identifies one of the virtual machines, which is in the folder of the workspace.
-func (t *target) hasUnknown(ctx context.Context, named []*vcenter.VM) (bool, error) {
-	for _, vm := range named {
-		if vm.InstanceUUID != "" {
-			continue
-		}
-		place, err := t.place(ctx)
-		if err != nil {
-			return false, err
-		}
-		if vm.Parent == nil || *vm.Parent == place.Folder {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// findRestored returns the virtual machine of a Machine that has been restored from a backup, and so has another UID than before: it has the name of
-// the Machine in the folder of its workspace, and the UUID of its BIOS is the recorded one.
-func (t *target) findRestored(ctx context.Context, named []*vcenter.VM, recorded string) (*vcenter.VM, error) {
-	if len(named) == 0 {
-		return nil, nil
-	}
-	place, err := t.place(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, vm := range named {
-		if vm.Parent != nil && *vm.Parent == place.Folder && strings.EqualFold(vm.UUID, recorded) {
-			return vm, nil
-		}
-	}
-	return nil, nil
-}
-
-// place looks the workspace up.
+// place looks the workspace up where a virtual machine is to be created. Its error may be terminal.
 func (t *target) place(ctx context.Context) (*vcenter.Place, error) {
+	place, err := t.lookUpPlace(ctx)
+	return place, terminal(err)
+}
+
+// lookUpPlace looks the workspace up. Its error is never terminal: the workspace of a Machine that has a virtual machine may have been changed to one
+// that is not there, and the virtual machine must not be forgotten.
+func (t *target) lookUpPlace(ctx context.Context) (*vcenter.Place, error) {
 	workspace := t.spec.Workspace
-	place, err := t.vcenter.Place(ctx, vcenter.Workspace{
+	return t.vcenter.Place(ctx, vcenter.Workspace{
 		Datacenter: workspace.Datacenter, Folder: workspace.Folder, Datastore: workspace.Datastore, ResourcePool: workspace.ResourcePool,
 	})
-	return place, terminal(err)
 }
 
 // terminal makes an error terminal that says that the Machine names what the vCenter does not have.
@@ -201,39 +129,6 @@ func (a *Actuator) missing(ctx context.Context, t *target) (*provider.Instance, 
 		return a.remains(ctx, t)
 	}
 	return nil, nil
-}
-
-// unreadable says of a Machine that cannot be read that it has no instance, if it never had one: then it must be able to go.
-func (a *Actuator) unreadable(ctx context.Context, machine *machinev1beta1.Machine, err error) error {
-	isInvalid := provider.ReasonOf(err, machinev1beta1.UpdateMachineError) == machinev1beta1.InvalidConfigurationMachineError
-	if isInvalid && a.work.isRunning(machine.UID) {
-		// Its author has changed it meanwhile: the virtual machine that is on its way must not be forgotten.
-		return provider.RequeueAfter(lookAgain, "the virtual machine is being created as the Machine was before; "+err.Error())
-	}
-	if !isInvalid || machine.Spec.ProviderID != nil || statusOf(machine).InstanceID != nil {
-		return err
-	}
-	if found := a.lookForInvalid(ctx, machine); found != nil {
-		return fmt.Errorf("%w; correct the providerSpec: %s", found, err.Error())
-	}
-	if machine.DeletionTimestamp != nil {
-		return a.releaseClaims(ctx, machine, nil)
-	}
-	return nil
-}
-
-// lookForInvalid returns an error if a Machine whose providerSpec is invalid may have a virtual machine: its author has changed it since.
-func (a *Actuator) lookForInvalid(ctx context.Context, machine *machinev1beta1.Machine) error {
-	if spec, err := specOf(&machine.Spec.ProviderSpec); err == nil && spec.Workspace != nil && spec.Workspace.Server != "" {
-		// What is wrong may be elsewhere. A vCenter without credentials has nothing of the Machine's.
-		if t, err := a.connect(ctx, machine.Namespace, spec); err == nil {
-			t.machine = machine
-			if vm, err := t.vcenter.Index().Get(string(machine.UID)); err != nil || vm != nil || t.vcenter.MayAppear(string(machine.UID)) {
-				return fmt.Errorf("the Machine may have a virtual machine in vCenter %s", spec.Workspace.Server)
-			}
-		}
-	}
-	return a.vcenters.elsewhere(ctx, machine.UID, nil, false)
 }
 
 // terminating is the instance of a Machine whose end is under way.

@@ -19,6 +19,10 @@ const foreignDisks = 20 * time.Second
 
 // Delete powers the virtual machine off and destroys it, in the background.
 func (a *Actuator) Delete(ctx context.Context, machine *machinev1beta1.Machine) error {
+	if a.work.isRunning(machine.UID) {
+		// Whatever its author has made of the Machine since, the virtual machine is on its way.
+		return a.work.stopCreation(machine.UID)
+	}
 	t, err := a.target(ctx, machine)
 	if err != nil {
 		return a.unreadable(ctx, machine, err)
@@ -27,8 +31,6 @@ func (a *Actuator) Delete(ctx context.Context, machine *machinev1beta1.Machine) 
 	switch {
 	case err != nil:
 		return err
-	case a.work.isRunning(machine.UID):
-		return a.work.stopCreation(machine.UID)
 	case vm == nil && t.vcenter.MayAppear(string(machine.UID)):
 		return provider.RequeueAfter(time.Second, "waiting for a clone that may have begun while the vCenter did not answer")
 	case vm == nil:
@@ -60,9 +62,9 @@ func takeDown(ctx context.Context, t *target, vm *vcenter.VM, op *operation) err
 		return err
 	}
 	if group := t.spec.Workspace.VMGroup; group != "" {
-		place, err := t.place(ctx)
+		place, err := t.lookUpPlace(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("looking for the VM group %s: %w", group, err)
 		}
 		return t.vcenter.LeaveGroup(ctx, place.Cluster, group, vm)
 	}

@@ -17,7 +17,11 @@ import (
 	"github.com/vmware/govmomi/property"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 
 	"github.com/drover-io/drover/provider"
@@ -192,12 +196,98 @@ func TestCreate_CloneHangs(t *testing.T) {
 	if err := f.fails(machine); !strings.Contains(err.Error(), "the clone has not ended within 2s and was canceled") {
 		t.Error(err)
 	}
+	target, err := f.actuator.target(t.Context(), machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if target.vcenter.MayAppear(string(machine.UID)) {
+		t.Error("the clone has been canceled, and its virtual machine is waited for")
+	}
+	f.behave(simulated.Behavior{CloneDelay: time.Hour, Calls: map[string]string{"CancelTask": "RuntimeFault"}})
+	_ = f.fails(machine)
+	if !target.vcenter.MayAppear(string(machine.UID)) {
+		t.Error("the clone could not be canceled, and its virtual machine is not waited for")
+	}
+	machine.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	if _, waits := provider.AsRequeueAfter(f.actuator.Delete(t.Context(), machine)); !waits {
+		t.Error("Delete does not wait for it")
+	}
+	machine.DeletionTimestamp = nil
 	f.behave(simulated.Behavior{})
 	f.create(machine)
 	if state := f.state(); state.Clones != 1 {
 		t.Errorf("there were %d clones", state.Clones)
 	}
 	f.remove(machine)
+}
+
+// TestDelete_ChangedWhileCloning: a Machine that is made invalid while its virtual machine is on its way, or before its status is written, is not let
+// go.
+func TestDelete_ChangedWhileCloning(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	expect := func(what string, machine *machinev1beta1.Machine) {
+		t.Helper()
+		machine.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		_, getErr := f.actuator.Get(t.Context(), machine)
+		for _, err := range []error{getErr, f.actuator.Delete(t.Context(), machine)} {
+			if err == nil || provider.ReasonOf(err, "") == machinev1beta1.InvalidConfigurationMachineError {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	with := func(machine *machinev1beta1.Machine, change func(*machinev1beta1.VSphereMachineProviderSpec)) *machinev1beta1.Machine {
+		spec, changed := f.site.ProviderSpec(), machine.DeepCopy()
+		change(spec)
+		changed.Spec.ProviderSpec = f.machine("spec", spec).Spec.ProviderSpec
+		return changed
+	}
+	invalid := func(s *machinev1beta1.VSphereMachineProviderSpec) { s.NumCPUs = -1 }
+	f.behave(simulated.Behavior{CloneDelay: time.Second})
+	cloning := f.machine("cloning", f.site.ProviderSpec())
+	f.step(cloning, false)
+	expect("while it is cloned", with(cloning, invalid))
+	select {
+	case <-f.actuator.work.running[cloning.UID].stop:
+	default:
+		t.Error("the creation is not stopped")
+	}
+	f.remove(cloning)
+	f.behave(simulated.Behavior{})
+
+	restored := f.machine("restored", f.site.ProviderSpec())
+	f.create(restored)
+	instance, err := f.actuator.Get(t.Context(), restored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := restored.DeepCopy()
+	restored.UID, restored.Spec.ProviderID, restored.Status.ProviderStatus = "00000000-0000-4000-8000-00000000beef", nil, instance.Status
+	expect("its datastore is not there", with(restored, func(s *machinev1beta1.VSphereMachineProviderSpec) { s.Workspace.Datastore = "none" }))
+	expect("it is invalid, and recorded", with(restored, invalid))
+	f.remove(before)
+}
+
+// TestDelete_InvalidAndUnavailable: a Machine with an invalid providerSpec may have a virtual machine in a vCenter that cannot be asked.
+func TestDelete_InvalidAndUnavailable(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	spec := f.site.ProviderSpec()
+	spec.NumCPUs, spec.Workspace.Server = -1, "127.0.0.1:1"
+	spec.CredentialsSecret = &corev1.LocalObjectReference{Name: "elsewhere"}
+	machine := f.machine("unavailable", spec)
+	if err := f.actuator.Delete(t.Context(), machine); err != nil {
+		t.Errorf("there is no Secret, and no vCenter: %v", err)
+	}
+	down := vcenter.Endpoint{Server: spec.Workspace.Server, Insecure: true}
+	if _, err := f.actuator.vcenters.get(down, vcenter.Credentials{Username: "user", Password: "password"}); err != nil {
+		t.Fatal(err)
+	}
+	f.getFails(machine, "may be in vCenter "+spec.Workspace.Server)
+	f.core.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInternalError(errors.New("broken"))
+	})
+	f.getFails(machine, "may have a virtual machine in vCenter "+spec.Workspace.Server)
 }
 
 // laterClock is a clock that can be set, with timers of real time.
@@ -343,14 +433,15 @@ func (f *fixture) signal(signal syscall.Signal) {
 func TestElsewhere_VirtualMachineGone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	all := func(string) bool { return true }
 	for i := range 5 {
 		machine := f.machine(fmt.Sprintf("gone-%d", i), f.site.ProviderSpec())
 		f.create(machine)
-		if err := f.actuator.vcenters.elsewhere(t.Context(), machine.UID, nil, false); err == nil {
+		if err := f.actuator.vcenters.elsewhere(t.Context(), machine.UID, nil, all); err == nil {
 			t.Error("it is found nowhere")
 		}
 		f.destroy(machine.Name)
-		if err := f.actuator.vcenters.elsewhere(t.Context(), machine.UID, nil, true); err != nil {
+		if err := f.actuator.vcenters.elsewhere(t.Context(), machine.UID, nil, all); err != nil {
 			t.Error(err)
 		}
 	}

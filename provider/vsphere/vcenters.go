@@ -58,14 +58,14 @@ func (v *vcenters) get(endpoint vcenter.Endpoint, credentials vcenter.Credential
 	return v.known[key].VCenter, nil
 }
 
-// elsewhere returns an error if another vCenter has the virtual machine of a Machine, or, if it must exist, may have it: its workspace has been
-// changed, and it would be forgotten. Two names may be of the same vCenter, of which one connection hears later than the other that the virtual
-// machine is gone.
-func (v *vcenters) elsewhere(ctx context.Context, machine types.UID, than *vcenter.VCenter, mustExist bool) error {
+// elsewhere returns an error if another vCenter has the virtual machine of a Machine, or may have it because it cannot be asked and its server must
+// answer: its workspace has been changed, and it would be forgotten. Two names may be of the same vCenter, of which one connection hears later than
+// the other that the virtual machine is gone.
+func (v *vcenters) elsewhere(ctx context.Context, machine types.UID, than *vcenter.VCenter, mustAnswer func(server string) bool) error {
 	for _, other := range v.others(than) {
 		vm, err := other.Index().Get(string(machine))
 		switch {
-		case err != nil && mustExist:
+		case err != nil && mustAnswer(other.Server()):
 			return fmt.Errorf("the virtual machine of the Machine may be in vCenter %s: %w", other.Server(), err)
 		case err != nil, vm == nil, other.IsGone(ctx, vm):
 			// One that cannot be asked holds up no Machine of the others.

@@ -72,10 +72,10 @@ func (v *VCenter) awaitClone(ctx context.Context, task types.ManagedObjectRefere
 	_, err := v.awaitTask(limited, task, instanceUUID)
 	switch {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
-		_ = v.brief(ctx, func(ctx context.Context, current *login) error {
-			_, err := methods.CancelTask(ctx, current.client, &types.CancelTask{This: task})
-			return err
-		})
+		if !v.cancel(ctx, task) {
+			// The virtual machine may still appear.
+			v.former.mayBegin(instanceUUID, v.limits.Clone)
+		}
 		return fmt.Errorf("the clone has not ended within %s and was canceled", v.limits.Clone)
 	case err != nil && !errors.Is(err, ErrTaskForgotten):
 		return err
@@ -83,6 +83,21 @@ func (v *VCenter) awaitClone(ctx context.Context, task types.ManagedObjectRefere
 	limited, cancel = context.WithTimeout(ctx, v.limits.Task)
 	defer cancel()
 	return v.awaitVM(limited, instanceUUID, nil, func(vm *VM) bool { return vm != nil })
+}
+
+// cancel cancels a task, and reports whether it has ended without success. A vCenter only asks a task to end, which may take it long.
+func (v *VCenter) cancel(ctx context.Context, task types.ManagedObjectReference) bool {
+	err := v.brief(ctx, func(ctx context.Context, current *login) error {
+		_, err := methods.CancelTask(ctx, current.client, &types.CancelTask{This: task})
+		return err
+	})
+	if err != nil {
+		return false
+	}
+	limited, cancel := context.WithTimeout(ctx, v.limits.Call)
+	defer cancel()
+	_, err = v.awaitTask(limited, task, "")
+	return err != nil && limited.Err() == nil && !errors.Is(err, ErrTaskForgotten)
 }
 
 // PowerOn powers a virtual machine on, with all others of its datacenter that are to be at about the same time.

@@ -1,0 +1,138 @@
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/drover-io/drover/provider"
+	"github.com/drover-io/drover/provider/vsphere/internal/vcenter"
+)
+
+// find returns the virtual machine of a Machine; nil if it has none.
+func (t *target) find(ctx context.Context) (*vcenter.VM, error) {
+	vm, err := t.vcenter.Index().Get(string(t.machine.UID))
+	if errors.Is(err, vcenter.ErrStarting) {
+		return nil, provider.RequeueAfter(time.Second, fmt.Sprintf("%s %s", err, t.spec.Workspace.Server))
+	}
+	if err != nil || vm != nil {
+		return vm, err
+	}
+	named, err := t.vcenter.Index().Find(t.machine.Name)
+	if err != nil {
+		return nil, err
+	}
+	unknown, err := t.hasUnknown(ctx, named)
+	if err != nil {
+		return nil, err
+	}
+	if unknown {
+		// It may be the Machine's.
+		return nil, provider.RequeueAfter(lookAgain, fmt.Sprintf("the vCenter does not report the configuration of virtual machine %s: "+
+			"it is being created, or its files are inaccessible", t.machine.Name))
+	}
+	if recorded := statusOf(t.machine).InstanceID; recorded != nil && *recorded != "" {
+		return t.findRestored(ctx, named, *recorded)
+	}
+	return nil, nil
+}
+
+// find returns the virtual machine of a Machine; nil if it has none. It is an error if another vCenter has it, or may have it: that of a Machine with
+// a providerID must be somewhere, unless it was seen last where it is not now.
+func (a *Actuator) find(ctx context.Context, t *target) (*vcenter.VM, error) {
+	vm, err := t.find(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case vm != nil:
+		a.machines.setSeen(t.machine, t.vcenter.Server())
+		return vm, nil
+	}
+	mustExist := t.machine.Spec.ProviderID != nil && !a.machines.isSeen(t.machine, t.vcenter.Server())
+	return nil, a.vcenters.elsewhere(ctx, t.machine.UID, t.vcenter, func(string) bool { return mustExist })
+}
+
+// hasUnknown reports whether the vCenter does not report what identifies one of the virtual machines, which is in the folder of the workspace.
+func (t *target) hasUnknown(ctx context.Context, named []*vcenter.VM) (bool, error) {
+	for _, vm := range named {
+		if vm.InstanceUUID != "" {
+			continue
+		}
+		place, err := t.lookUpPlace(ctx)
+		if err != nil {
+			return false, fmt.Errorf("looking for the virtual machine: %w", err)
+		}
+		if vm.Parent == nil || *vm.Parent == place.Folder {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// findRestored returns the virtual machine of a Machine that has been restored from a backup, and so has another UID than before: it has the name of
+// the Machine in the folder of its workspace, and the UUID of its BIOS is the recorded one.
+func (t *target) findRestored(ctx context.Context, named []*vcenter.VM, recorded string) (*vcenter.VM, error) {
+	if len(named) == 0 {
+		return nil, nil
+	}
+	place, err := t.lookUpPlace(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the virtual machine: %w", err)
+	}
+	for _, vm := range named {
+		if vm.Parent != nil && *vm.Parent == place.Folder && strings.EqualFold(vm.UUID, recorded) {
+			return vm, nil
+		}
+	}
+	return nil, nil
+}
+
+// unreadable says of a Machine that cannot be read that it has no instance, if it never had one: then it must be able to go.
+func (a *Actuator) unreadable(ctx context.Context, machine *machinev1beta1.Machine, err error) error {
+	isInvalid := provider.ReasonOf(err, machinev1beta1.UpdateMachineError) == machinev1beta1.InvalidConfigurationMachineError
+	if isInvalid && a.work.isRunning(machine.UID) {
+		// Its author has changed it meanwhile: the virtual machine that is on its way must not be forgotten.
+		return provider.RequeueAfter(lookAgain, "the virtual machine is being created as the Machine was before; "+err.Error())
+	}
+	switch {
+	case !isInvalid:
+		return err
+	case machine.Spec.ProviderID != nil || statusOf(machine).InstanceID != nil:
+		// A terminal error would let a Machine go that has no addresses yet.
+		return fmt.Errorf("the Machine has a virtual machine; correct the providerSpec: %s", err.Error())
+	}
+	if found := a.lookForInvalid(ctx, machine); found != nil {
+		return fmt.Errorf("%w; correct the providerSpec: %s", found, err.Error())
+	}
+	if machine.DeletionTimestamp != nil {
+		return a.releaseClaims(ctx, machine, nil)
+	}
+	return nil
+}
+
+// lookForInvalid returns an error if a Machine whose providerSpec is invalid may have a virtual machine: its author has changed it since.
+func (a *Actuator) lookForInvalid(ctx context.Context, machine *machinev1beta1.Machine) error {
+	spec, err := specOf(&machine.Spec.ProviderSpec)
+	if err != nil || spec.Workspace == nil || spec.Workspace.Server == "" {
+		return a.vcenters.elsewhere(ctx, machine.UID, nil, func(string) bool { return false })
+	}
+	// What is wrong may be elsewhere in the providerSpec.
+	server, mustAnswer := spec.Workspace.Server, false
+	switch t, err := a.connect(ctx, machine.Namespace, spec); {
+	case apierrors.IsNotFound(err):
+		// Without the Secret only those can be asked that are connected.
+		mustAnswer = true
+	case err != nil:
+		return fmt.Errorf("the Machine may have a virtual machine in vCenter %s: %w", server, err)
+	default:
+		if vm, err := t.vcenter.Index().Get(string(machine.UID)); err != nil || vm != nil || t.vcenter.MayAppear(string(machine.UID)) {
+			return fmt.Errorf("the Machine may have a virtual machine in vCenter %s", server)
+		}
+	}
+	return a.vcenters.elsewhere(ctx, machine.UID, nil, func(other string) bool { return mustAnswer && other == server })
+}

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/provider"
@@ -68,7 +68,8 @@ func (a *Actuators) serving(spec *machinev1beta1.MachineSpec) (provider.Actuator
 		return nil, plan.ErrNoSpec
 	}
 	var kind metav1.TypeMeta
-	if err := json.Unmarshal(value.Raw, &kind); err != nil {
+	// Admission policies distinguish "kind" from "Kind": what they do not see must not count here.
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(value.Raw, &kind); err != nil {
 		return nil, fmt.Errorf("spec.providerSpec.value: %w", err)
 	}
 	served := kind.GroupVersionKind().GroupKind()

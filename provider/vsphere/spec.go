@@ -1,9 +1,7 @@
 package vsphere
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -13,6 +11,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/drover-io/drover/provider"
 )
@@ -58,8 +57,8 @@ func specOf(value *machinev1beta1.ProviderSpec) (*machinev1beta1.VSphereMachineP
 	if value.Value == nil || len(value.Value.Raw) == 0 {
 		return nil, provider.InvalidConfiguration("spec.providerSpec.value: it must be a %s of %s", kindSpec, strings.Join(groups, " or "))
 	}
-	decoder := json.NewDecoder(bytes.NewReader(value.Value.Raw))
-	if err := decoder.Decode(spec); err != nil {
+	// The admission policy distinguishes "kind" from "Kind": what it does not see must not count here.
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(value.Value.Raw, spec); err != nil {
 		return nil, provider.InvalidConfiguration("spec.providerSpec.value: %w", err)
 	}
 	if spec.UserDataSecret == nil {

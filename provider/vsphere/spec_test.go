@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/machine"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -126,5 +127,30 @@ func TestOptionsOf(t *testing.T) {
 		if _, err := optionsOf(map[string]string{name: value}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("option %s", name)) {
 			t.Errorf("%s=%s: %v", name, value, err)
 		}
+	}
+}
+
+// TestSpecOf_Case: what the admission policy does not see, because it is written otherwise, does not count.
+func TestSpecOf_Case(t *testing.T) {
+	raw := `{"Kind": "VSphereMachineProviderSpec", "apiVersion": "machine.openshift.io/v1beta1", "Template": "t", "Workspace": {"server": "vcenter"}}`
+	value := machinev1beta1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(raw)}}
+	spec, err := specOf(&value)
+	if err != nil || spec.Kind != "" || spec.Template != "" || spec.Workspace != nil {
+		t.Errorf("%+v, %v", spec, err)
+	}
+	actuators, err := machine.NewActuators(provider.Environment{}, nil, provider.Provider{
+		Name: Name, Kinds: kinds(), New: func(provider.Environment) (provider.Actuator, error) { return &Actuator{}, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &machinev1beta1.MachineSet{}
+	set.Spec.Template.Spec.ProviderSpec = value
+	if served, err := actuators.Capacity(set); err == nil {
+		t.Errorf("it is served by %+v", served)
+	}
+	value.Value.Raw = []byte(strings.Replace(raw, "Kind", "kind", 1))
+	if _, err := actuators.Capacity(set); err != nil {
+		t.Error(err)
 	}
 }

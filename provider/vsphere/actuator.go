@@ -117,13 +117,22 @@ func (a *Actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*p
 	return a.instance(ctx, t, vm)
 }
 
-// missing returns what there is of a Machine that has no virtual machine in its vCenter. One that had one is gone only if the place where it was can
-// be seen: another user does not show it.
+// checkPlaceIsSeen returns an error if the place cannot be seen where the virtual machine of a Machine was that is not found: it is not gone then, the
+// vCenter may not show it to another user.
+func (t *target) checkPlaceIsSeen(ctx context.Context) error {
+	if t.machine.Spec.ProviderID == nil {
+		return nil
+	}
+	if _, err := t.lookUpPlace(ctx); err != nil {
+		return fmt.Errorf("the virtual machine is not found, nor is the place where it should be: %w", err)
+	}
+	return nil
+}
+
+// missing returns what there is of a Machine that has no virtual machine in its vCenter.
 func (a *Actuator) missing(ctx context.Context, t *target) (*provider.Instance, error) {
-	if t.machine.Spec.ProviderID != nil {
-		if _, err := t.place(ctx); err != nil {
-			return nil, fmt.Errorf("the virtual machine is not found, nor is the place where it should be: %s", err.Error())
-		}
+	if err := t.checkPlaceIsSeen(ctx); err != nil {
+		return nil, err
 	}
 	if t.machine.DeletionTimestamp != nil {
 		return a.remains(ctx, t)

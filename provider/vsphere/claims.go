@@ -176,15 +176,17 @@ func (a *Actuator) createClaim(ctx context.Context, machine *machinev1beta1.Mach
 const labelMachine = "vsphere.drover.dev/machine"
 
 // ownClaims returns the claims of a Machine: those that its providerSpec says, which may have been created by machine-api-operator, and those that
-// are labelled.
+// are labelled. An API server that does not know claims has none; for a Machine that was created with claims that is an error, because their API is
+// being installed anew, and the addresses would never be released.
 func (a *Actuator) ownClaims(
 	ctx context.Context, machine *machinev1beta1.Machine, spec *machinev1beta1.VSphereMachineProviderSpec,
 ) ([]*unstructured.Unstructured, error) {
+	hadClaims := machine.Spec.ProviderID != nil && spec != nil && claimsOf(machine, spec) != nil
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(claimKind)
 	err := a.client.List(ctx, list, client.InNamespace(machine.Namespace), client.MatchingLabels{labelMachine: string(machine.UID)})
 	switch {
-	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+	case (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)) && !hadClaims:
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("listing the IPAddressClaims of the Machine: %w", err)

@@ -1,16 +1,19 @@
 package vsphere
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-io/drover/provider"
 	"github.com/drover-io/drover/provider/conformance"
@@ -120,5 +123,26 @@ func TestClaims_Invalid(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestClaims_Unknown: an API server that does not know claims any more has none, except of a Machine that was created with them.
+func TestClaims_Unknown(t *testing.T) {
+	a, machine, spec := claimCase()
+	a.client = interceptor.NewClient(ctrlfake.NewClientBuilder().Build(), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return &meta.NoKindMatchError{GroupKind: claimKind.GroupKind(), SearchedVersions: []string{claimKind.Version}}
+		},
+	})
+	if err := a.releaseClaims(t.Context(), machine, spec); err != nil {
+		t.Errorf("a Machine that was never created: %v", err)
+	}
+	machine.Spec.ProviderID = new("vsphere://uuid")
+	if err := a.releaseClaims(t.Context(), machine, spec); err == nil {
+		t.Error("the claims of a Machine that was created are taken for released")
+	}
+	spec.Network.Devices[0].AddressesFromPools = nil
+	if err := a.releaseClaims(t.Context(), machine, spec); err != nil {
+		t.Errorf("a Machine without claims: %v", err)
 	}
 }

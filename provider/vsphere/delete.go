@@ -34,6 +34,9 @@ func (a *Actuator) Delete(ctx context.Context, machine *machinev1beta1.Machine) 
 	case vm == nil && t.vcenter.MayAppear(string(machine.UID)):
 		return provider.RequeueAfter(time.Second, "waiting for a clone that may have begun while the vCenter did not answer")
 	case vm == nil:
+		if err := t.checkPlaceIsSeen(ctx); err != nil {
+			return err
+		}
 		a.work.forget(machine.UID)
 		return a.releaseClaims(ctx, machine, t.spec)
 	}

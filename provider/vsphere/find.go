@@ -50,7 +50,7 @@ func (a *Actuator) find(ctx context.Context, t *target) (*vcenter.VM, error) {
 	case err != nil:
 		return nil, err
 	case vm != nil:
-		a.machines.setSeen(t.machine, t.vcenter.Server())
+		a.machines.setSeen(t.machine, t.vcenter.Server(), vm.InstanceUUID)
 		return vm, nil
 	}
 	mustExist := t.machine.Spec.ProviderID != nil && !a.machines.isSeen(t.machine, t.vcenter.Server())

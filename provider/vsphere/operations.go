@@ -203,13 +203,16 @@ func (op *operation) setTask(task string) {
 type machineNames struct {
 	mu    sync.Mutex
 	names map[string]types.NamespacedName
+	// aliases are the instance UUIDs of virtual machines whose Machines have been restored from a backup and have other UIDs since, by the UIDs.
+	// names has both.
+	aliases map[string]string
 	// seen are the names of the vCenters in which their virtual machines were seen last.
 	seen   map[string]string
 	report func(types.NamespacedName)
 }
 
 func newMachineNames() *machineNames {
-	return &machineNames{names: map[string]types.NamespacedName{}, seen: map[string]string{}}
+	return &machineNames{names: map[string]types.NamespacedName{}, aliases: map[string]string{}, seen: map[string]string{}}
 }
 
 func (m *machineNames) notify(report func(types.NamespacedName)) {
@@ -227,15 +230,31 @@ func (m *machineNames) add(machine *machinev1beta1.Machine) {
 func (m *machineNames) remove(machine *machinev1beta1.Machine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.names, strings.ToLower(string(machine.UID)))
-	delete(m.seen, strings.ToLower(string(machine.UID)))
+	uid := strings.ToLower(string(machine.UID))
+	delete(m.names, m.aliases[uid])
+	for _, known := range []map[string]string{m.aliases, m.seen} {
+		delete(known, uid)
+	}
+	delete(m.names, uid)
+}
+
+// has reports whether a virtual machine with an instance UUID is that of a Machine.
+func (m *machineNames) has(instanceUUID string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, found := m.names[strings.ToLower(instanceUUID)]
+	return found
 }
 
 // setSeen records that the virtual machine of a Machine was seen in a vCenter.
-func (m *machineNames) setSeen(machine *machinev1beta1.Machine, server string) {
+func (m *machineNames) setSeen(machine *machinev1beta1.Machine, server, instanceUUID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen[strings.ToLower(string(machine.UID))] = server
+	uid, alias := strings.ToLower(string(machine.UID)), strings.ToLower(instanceUUID)
+	m.seen[uid] = server
+	if alias != "" && alias != uid {
+		m.aliases[uid], m.names[alias] = alias, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Name}
+	}
 }
 
 // isSeen reports whether the virtual machine of a Machine was seen last in a vCenter.

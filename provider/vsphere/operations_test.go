@@ -4,7 +4,10 @@ import (
 	"context"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/drover-io/drover/provider"
+	"github.com/drover-io/drover/provider/conformance"
 )
 
 // TestOperations_Stop: the deletion of a Machine stops its creation before the next stage, and not itself.
@@ -35,5 +38,24 @@ func TestOperations_Stop(t *testing.T) {
 			}
 			work.wait()
 		})
+	}
+}
+
+// TestMachineNames_Restored: the virtual machine of a Machine that has been restored from a backup has the UID that the Machine had before.
+func TestMachineNames_Restored(t *testing.T) {
+	names, restored := newMachineNames(), conformance.NewMachine("worker-1")
+	restored.UID = "B"
+	names.add(restored)
+	names.setSeen(restored, "vcenter", "A")
+	if !names.has("a") || !names.has("b") || names.has("") || names.has("c") {
+		t.Errorf("%+v", names.names)
+	}
+	var woken []string
+	names.notify(func(name types.NamespacedName) { woken = append(woken, name.Name) })
+	names.changed("a")
+	names.remove(restored)
+	names.changed("a")
+	if len(woken) != 1 || len(names.names)+len(names.aliases)+len(names.seen) > 0 {
+		t.Errorf("%q are woken, and %+v is left", woken, names.names)
 	}
 }

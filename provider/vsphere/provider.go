@@ -125,6 +125,7 @@ func NewActuator(core corev1client.CoreV1Interface, client client.Client, option
 	a.vcenters = newVCenters(func(endpoint vcenter.Endpoint, credentials vcenter.Credentials) *vcenter.VCenter {
 		return vcenter.New(endpoint, credentials, vcenter.Options{
 			MaxClones: options.MaxClones, Limits: options.limits, Calls: a.calls, Clock: options.Clock, Changed: a.machines.changed,
+			IsMachine: a.machines.has,
 		})
 	}, options.Clock)
 	return a

@@ -18,6 +18,8 @@ const (
 	sweep = 10 * time.Minute
 	// pace is the least time between two answers of the collector: many changes then come in one.
 	pace = 100 * time.Millisecond
+	// maxCollectRetry is how long the collector waits at most after it has failed. Logins that fail have longer delays of their own.
+	maxCollectRetry = 15 * time.Second
 )
 
 // The properties of a virtual machine that the index has.
@@ -36,14 +38,25 @@ const (
 
 // collect keeps the index up to date until the context ends.
 func (v *VCenter) collect(ctx context.Context) {
+	var wait time.Duration
 	for ctx.Err() == nil {
 		err := v.do(ctx, func(ctx context.Context, current *login) error { return v.watch(ctx, current) })
 		if err != nil && ctx.Err() == nil {
+			wait = collectAgain(wait, v.index.isReady())
 			v.index.lost(&UnavailableError{Server: v.endpoint.Server, Err: err}, v.clock.Now())
 			v.former.lost()
-			v.sleep(ctx, minRetry)
+			v.sleep(ctx, wait)
 		}
 	}
+}
+
+// collectAgain returns how long the collector waits after it has failed. What fails before the index is complete may fail each time, and costs the
+// vCenter a sweep.
+func collectAgain(before time.Duration, wasReady bool) time.Duration {
+	if wasReady {
+		return minRetry
+	}
+	return min(max(2*before, minRetry), maxCollectRetry)
 }
 
 // watch follows the changes of all virtual machines for one sweep.
@@ -152,30 +165,45 @@ func (w *watcher) next(ctx context.Context) error {
 // maxChecked is how many virtual machines are looked for that are not reported any more.
 const maxChecked = 20
 
-// checkGone makes sure that virtual machines are gone that are not reported any more: after a change of permissions the vCenter shows fewer of
-// them.
+// checkGone makes sure that virtual machines of Machines are gone that are not reported any more: after a change of permissions the vCenter shows fewer
+// of them. Those that exist are hidden; if there are more than can be looked for, none may be taken for gone.
 func (w *watcher) checkGone(ctx context.Context, changes map[types.ManagedObjectReference]*VM, set *types.UpdateSet) error {
+	index := w.vcenter.index
 	var missing []types.ManagedObjectReference
 	if w.complete {
 		for ref, vm := range changes {
-			if vm == nil && w.vcenter.index.leftAlone(ref) {
+			if vm == nil && index.mayBeHidden(ref) {
 				missing = append(missing, ref)
 			}
 		}
 	} else if set.Truncated == nil || !*set.Truncated {
-		missing = w.vcenter.index.missingIn(w.all)
+		missing = index.missingIn(w.all)
 	}
 	for _, ref := range missing[:min(len(missing), maxChecked)] {
-		var vm mo.ManagedEntity
-		err := property.DefaultCollector(w.login.client).RetrieveOne(ctx, ref, []string{"name"}, &vm)
-		if err == nil || fault.Is(err, &types.NoPermission{}) {
-			return fmt.Errorf("virtual machine %s exists, and is not shown to this user any more: check the permissions of the user", ref.Value)
-		}
-		if !isGone(err, ref) && !fault.Is(err, &types.ManagedObjectNotFound{}) {
+		exists, err := w.exists(ctx, ref)
+		if err != nil {
 			return fmt.Errorf("looking for virtual machine %s, which is not reported any more: %w", ref.Value, err)
 		}
+		if exists && len(missing) > maxChecked {
+			return fmt.Errorf("%d virtual machines of Machines are not shown to this user any more, of which %s exists: check the permissions of the user",
+				len(missing), ref.Value)
+		}
+		index.setHidden(ref, exists)
 	}
 	return nil
+}
+
+// exists asks the vCenter for a virtual machine, which may exist without being shown.
+func (w *watcher) exists(ctx context.Context, ref types.ManagedObjectReference) (bool, error) {
+	var vm mo.ManagedEntity
+	err := property.DefaultCollector(w.login.client).RetrieveOne(ctx, ref, []string{"name"}, &vm)
+	switch {
+	case err == nil, fault.Is(err, &types.NoPermission{}):
+		return true, nil
+	case isGone(err, ref), fault.Is(err, &types.ManagedObjectNotFound{}):
+		return false, nil
+	}
+	return false, err
 }
 
 // apply adds what has changed of one virtual machine.

@@ -61,3 +61,14 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("virtual machines %s have the same instance UUID %s; find out which one is the Machine's, and change the UUID of the other",
 		strings.Join(e.Names, " and "), e.UUID)
 }
+
+// HiddenError is the error of a virtual machine that exists, and is not shown to the user any more.
+type HiddenError struct {
+	// Name is that of the virtual machine.
+	Name string
+}
+
+// Error returns what is wrong, and what to do.
+func (e *HiddenError) Error() string {
+	return fmt.Sprintf("virtual machine %s exists, and is not shown to this user any more: check the permissions of the user", e.Name)
+}

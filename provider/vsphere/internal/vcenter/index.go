@@ -42,20 +42,27 @@ type Index struct {
 	lostAt time.Time
 	byRef  map[types.ManagedObjectReference]*VM
 	byUUID map[string][]*VM
+	// hidden are those of Machines that exist, and are not shown to this user any more.
+	hidden map[types.ManagedObjectReference]*VM
 	// leaving are those that Drover destroys.
 	leaving map[types.ManagedObjectReference]bool
 	// waiters are closed when a virtual machine with their instance UUID changes.
 	waiters map[string][]chan struct{}
 	// changed is called with the instance UUID after a change.
 	changed func(instanceUUID string)
+	// isMachine reports whether the virtual machine with an instance UUID is that of a Machine.
+	isMachine func(instanceUUID string) bool
 }
 
-func newIndex(changed func(string)) *Index {
-	return &Index{changed: changed, waiters: map[string][]chan struct{}{}, leaving: map[types.ManagedObjectReference]bool{}, err: ErrStarting}
+func newIndex(changed func(string), isMachine func(string) bool) *Index {
+	return &Index{
+		changed: changed, isMachine: isMachine, waiters: map[string][]chan struct{}{}, leaving: map[types.ManagedObjectReference]bool{},
+		hidden: map[types.ManagedObjectReference]*VM{}, err: ErrStarting,
+	}
 }
 
 // Get returns the virtual machine with an instance UUID, nil for none. There is an error while the index is not known to be complete, and
-// when several have that UUID.
+// when several have that UUID or the one that has it is hidden.
 func (i *Index) Get(instanceUUID string) (*VM, error) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -65,14 +72,24 @@ func (i *Index) Get(instanceUUID string) (*VM, error) {
 	found := i.byUUID[strings.ToLower(instanceUUID)]
 	switch len(found) {
 	case 0:
-		return nil, nil
+		return nil, i.hiddenError(func(vm *VM) bool { return strings.EqualFold(vm.InstanceUUID, instanceUUID) })
 	case 1:
 		return found[0], nil
 	}
 	return nil, &DuplicateError{UUID: instanceUUID, Names: []string{found[0].Name, found[1].Name}}
 }
 
-// Find returns the virtual machines that have a name.
+// hiddenError returns an error if a virtual machine is hidden that is looked for.
+func (i *Index) hiddenError(isSought func(*VM) bool) error {
+	for _, vm := range i.hidden {
+		if isSought(vm) {
+			return &HiddenError{Name: vm.Name}
+		}
+	}
+	return nil
+}
+
+// Find returns the virtual machines that have a name. There is an error if one that had it is hidden.
 func (i *Index) Find(name string) (found []*VM, err error) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -84,7 +101,7 @@ func (i *Index) Find(name string) (found []*VM, err error) {
 			found = append(found, vm)
 		}
 	}
-	return found, nil
+	return found, i.hiddenError(func(vm *VM) bool { return vm.Name == name })
 }
 
 // All returns all virtual machines that are no templates.
@@ -134,6 +151,7 @@ func (i *Index) replace(vms map[types.ManagedObjectReference]*VM) {
 		i.add(vm)
 	}
 	maps.DeleteFunc(i.leaving, func(ref types.ManagedObjectReference, _ bool) bool { return vms[ref] == nil })
+	maps.DeleteFunc(i.hidden, func(ref types.ManagedObjectReference, _ *VM) bool { return vms[ref] != nil })
 	woken := i.waiters
 	i.waiters = map[string][]chan struct{}{}
 	i.mu.Unlock()
@@ -150,24 +168,52 @@ func (i *Index) setLeaving(ref types.ManagedObjectReference) {
 	i.leaving[ref] = true
 }
 
-// leftAlone reports whether a virtual machine is in the index, and Drover does not destroy it.
-func (i *Index) leftAlone(ref types.ManagedObjectReference) bool {
+// mayBeHidden reports whether a virtual machine that is not reported any more may be hidden: it is that of a Machine, and Drover does not destroy it.
+func (i *Index) mayBeHidden(ref types.ManagedObjectReference) bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	vm := i.byRef[ref]
-	return vm != nil && vm.InstanceUUID != "" && !vm.IsTemplate && !i.leaving[ref]
+	return i.isKept(i.byRef[ref])
 }
 
-// missingIn returns the virtual machines of the index that are not among others, without templates.
+func (i *Index) isKept(vm *VM) bool {
+	return vm != nil && vm.InstanceUUID != "" && !vm.IsTemplate && !i.leaving[vm.Ref] && i.isMachine(vm.InstanceUUID)
+}
+
+// missingIn returns the virtual machines of Machines that are not among others, also those that are hidden.
 func (i *Index) missingIn(vms map[types.ManagedObjectReference]*VM) (missing []types.ManagedObjectReference) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	for ref, vm := range i.byRef {
-		if vms[ref] == nil && vm.InstanceUUID != "" && !vm.IsTemplate && !i.leaving[ref] {
+		if vms[ref] == nil && i.isKept(vm) {
+			missing = append(missing, ref)
+		}
+	}
+	for ref := range i.hidden {
+		if vms[ref] == nil && i.byRef[ref] == nil {
 			missing = append(missing, ref)
 		}
 	}
 	return missing
+}
+
+// setHidden records whether a virtual machine that is not reported any more exists.
+func (i *Index) setHidden(ref types.ManagedObjectReference, exists bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	vm := i.byRef[ref]
+	switch {
+	case !exists:
+		delete(i.hidden, ref)
+	case vm != nil:
+		i.hidden[ref] = vm
+	}
+}
+
+// isReady reports whether the index is complete.
+func (i *Index) isReady() bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.ready
 }
 
 // forget removes a virtual machine that is gone.
@@ -190,6 +236,7 @@ func (i *Index) update(changes map[types.ManagedObjectReference]*VM) {
 			delete(i.leaving, ref)
 		} else {
 			i.byRef[ref] = vm
+			delete(i.hidden, ref)
 			i.add(vm)
 			keys[strings.ToLower(vm.InstanceUUID)] = true
 		}

@@ -23,7 +23,7 @@ func newVM(name, instanceUUID string) *VM {
 
 func TestIndex(t *testing.T) {
 	var changed []string
-	index := newIndex(func(uuid string) { changed = append(changed, uuid) })
+	index := newIndex(func(uuid string) { changed = append(changed, uuid) }, func(string) bool { return true })
 	if _, err := index.Get("a"); !errors.Is(err, ErrStarting) {
 		t.Errorf("before it is complete: %v", err)
 	}
@@ -66,7 +66,7 @@ func TestIndex(t *testing.T) {
 
 // TestIndex_Lost: an index that cannot be read for a while has one reason for that, not a new one each second.
 func TestIndex_Lost(t *testing.T) {
-	index, now := newIndex(func(string) {}), time.Now()
+	index, now := newIndex(func(string) {}, func(string) bool { return true }), time.Now()
 	text := func() string {
 		_, err := index.Get("a")
 		return fmt.Sprint(err)

@@ -34,7 +34,7 @@ func newSimulated(t *testing.T) (*VCenter, *vim25.Client, *testingclock.FakeCloc
 	clock := testingclock.NewFakeClock(time.Now())
 	credentials := Credentials{Username: simulated.Username, Password: simulated.Password, Secret: "ns/vc"}
 	return New(Endpoint{Server: server.URL.Host, Insecure: true}, credentials, Options{
-		Calls: &observed{}, Clock: clock, Changed: func(string) {},
+		Calls: &observed{}, Clock: clock, Changed: func(string) {}, IsMachine: func(string) bool { return true },
 	}), client, clock
 }
 
@@ -113,5 +113,71 @@ func TestDo_RESTSessionEnds(t *testing.T) {
 	}
 	if v.sessions.current != before {
 		t.Error("the session of the SOAP API has been renewed, too")
+	}
+}
+
+// TestCheckGone_Hidden: of virtual machines that are not shown any more those of Machines are missed that exist, and no other ones.
+func TestCheckGone_Hidden(t *testing.T) {
+	v, client, _ := newSimulated(t)
+	finder := find.NewFinder(client)
+	template, err := finder.VirtualMachine(t.Context(), "/"+simulated.Datacenter+"/vm/"+simulated.Template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	datacenter, err := finder.Datacenter(t.Context(), simulated.Datacenter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.index.isMachine = func(instanceUUID string) bool { return instanceUUID != "foreign" }
+	// What the references are of does not matter.
+	own, foreign, gone := newVM("own", "own"), newVM("foreign", "foreign"), newVM("gone", "gone")
+	own.Ref, foreign.Ref = template.Reference(), datacenter.Reference()
+	all := map[types.ManagedObjectReference]*VM{own.Ref: own, foreign.Ref: foreign, gone.Ref: gone}
+	v.index.replace(all)
+	current, err := v.sessions.get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[types.ManagedObjectReference]*VM{own.Ref: nil, foreign.Ref: nil, gone.Ref: nil}
+	if err := (&watcher{vcenter: v, login: current, complete: true}).checkGone(t.Context(), left, &types.UpdateSet{}); err != nil {
+		t.Fatal(err)
+	}
+	v.index.update(left)
+	expect := func(when string) {
+		t.Helper()
+		var hidden *HiddenError
+		_, err := v.index.Get("own")
+		_, named := v.index.Find("own")
+		if !errors.As(err, &hidden) || !errors.As(named, &hidden) {
+			t.Errorf("%s: %v, %v", when, err, named)
+		}
+		for _, uuid := range []string{"foreign", "gone"} {
+			if vm, err := v.index.Get(uuid); vm != nil || err != nil {
+				t.Errorf("%s: %s is %+v, %v", when, uuid, vm, err)
+			}
+		}
+	}
+	expect("after an update")
+	if err := (&watcher{vcenter: v, login: current}).checkGone(t.Context(), nil, &types.UpdateSet{}); err != nil {
+		t.Fatal(err)
+	}
+	v.index.replace(map[types.ManagedObjectReference]*VM{})
+	expect("after a sweep")
+	v.index.update(map[types.ManagedObjectReference]*VM{own.Ref: own})
+	if vm, err := v.index.Get("own"); vm == nil || err != nil {
+		t.Errorf("it is shown again: %+v, %v", vm, err)
+	}
+}
+
+// TestCollectAgain: what fails each time before the index is complete is tried less and less often.
+func TestCollectAgain(t *testing.T) {
+	wait := time.Duration(0)
+	for _, want := range []time.Duration{1, 2, 4, 8, 15, 15} {
+		if wait = collectAgain(wait, false); wait != want*time.Second {
+			t.Errorf("it waits %s, want %ds", wait, want)
+		}
+	}
+	if wait = collectAgain(wait, true); wait != time.Second {
+		t.Errorf("it waits %s after the index was complete", wait)
 	}
 }

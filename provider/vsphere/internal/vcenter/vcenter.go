@@ -45,6 +45,8 @@ type Options struct {
 	Clock clock.Clock
 	// Changed is called with the instance UUID of a virtual machine that has changed.
 	Changed func(instanceUUID string)
+	// IsMachine reports whether a virtual machine with an instance UUID is that of a Machine: only those are missed.
+	IsMachine func(instanceUUID string) bool
 }
 
 // VCenter is one vCenter as one user sees it.
@@ -74,7 +76,7 @@ func New(endpoint Endpoint, credentials Credentials, options Options) *VCenter {
 		options.Clock = clock.RealClock{}
 	}
 	v := &VCenter{
-		endpoint: endpoint, limits: options.Limits.orDefault(), clock: options.Clock, index: newIndex(options.Changed), tasks: newTasks(),
+		endpoint: endpoint, limits: options.Limits.orDefault(), clock: options.Clock, index: newIndex(options.Changed, options.IsMachine), tasks: newTasks(),
 		clones: newLimiter(options.MaxClones), former: newFormerClones(options.Clock), inventory: newInventory(options.Clock),
 	}
 	v.sessions = &sessions{endpoint: endpoint, credentials: credentials, calls: options.Calls, clock: options.Clock, timeout: v.limits.Call}

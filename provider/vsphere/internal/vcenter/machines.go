@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/property"
@@ -98,86 +97,6 @@ func (v *VCenter) cancel(ctx context.Context, task types.ManagedObjectReference)
 	defer cancel()
 	_, err = v.awaitTask(limited, task, "")
 	return err != nil && limited.Err() == nil && !errors.Is(err, ErrTaskForgotten)
-}
-
-// PowerOn powers a virtual machine on, with all others of its datacenter that are to be at about the same time.
-func (v *VCenter) PowerOn(ctx context.Context, datacenter types.ManagedObjectReference, vm *VM) error {
-	ctx, cancel := context.WithTimeout(ctx, v.limits.Task)
-	defer cancel()
-	if err := v.powerOns.do(ctx, datacenter, vm.Ref); err != nil {
-		return err
-	}
-	return v.awaitVM(ctx, vm.InstanceUUID, nil, func(vm *VM) bool { return vm == nil || vm.IsOn() })
-}
-
-// NotAttemptedError is the error of a virtual machine that its cluster does not power on: it has no resources for it.
-type NotAttemptedError struct {
-	// Message is what the vCenter says.
-	Message string
-}
-
-// Error returns what is wrong.
-func (e *NotAttemptedError) Error() string {
-	return "the cluster cannot power the virtual machine on: " + e.Message
-}
-
-// powerOn powers virtual machines of a datacenter on. The option has a cluster place them that leaves this to its administrator otherwise.
-func (v *VCenter) powerOn(
-	ctx context.Context, datacenter types.ManagedObjectReference, refs []types.ManagedObjectReference,
-) (map[types.ManagedObjectReference]error, error) {
-	ctx, cancel := context.WithTimeout(ctx, v.limits.Task)
-	defer cancel()
-	var task types.ManagedObjectReference
-	err := v.brief(ctx, func(ctx context.Context, current *login) error {
-		response, err := methods.PowerOnMultiVM_Task(ctx, current.client, &types.PowerOnMultiVM_Task{
-			This: datacenter, Vm: refs,
-			Option: []types.BaseOptionValue{&types.OptionValue{
-				Key: string(types.ClusterPowerOnVmOptionOverrideAutomationLevel), Value: string(types.DrsBehaviorFullyAutomated),
-			}},
-		})
-		if err == nil {
-			task = response.Returnval
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("powering on: %w", err)
-	}
-	value, err := v.awaitTask(ctx, task, "")
-	if err != nil && !errors.Is(err, ErrTaskForgotten) {
-		return nil, fmt.Errorf("powering on: %w", err)
-	}
-	failed := map[types.ManagedObjectReference]error{}
-	outcome, _ := value.(types.ClusterPowerOnVmResult)
-	for _, not := range outcome.NotAttempted {
-		failed[not.Vm] = &NotAttemptedError{Message: not.Fault.LocalizedMessage}
-	}
-	for ref, err := range v.awaitAttempted(ctx, outcome.Attempted) {
-		failed[ref] = fmt.Errorf("powering on: %w", err)
-	}
-	return failed, nil
-}
-
-// awaitAttempted waits for the tasks that power virtual machines on, all at the same time, and returns the errors of those that failed.
-func (v *VCenter) awaitAttempted(ctx context.Context, attempted []types.ClusterAttemptedVmInfo) map[types.ManagedObjectReference]error {
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	failed := map[types.ManagedObjectReference]error{}
-	for i := range attempted {
-		task := attempted[i].Task
-		if task == nil {
-			continue
-		}
-		group.Go(func() {
-			if _, err := v.awaitTask(ctx, *task, ""); err != nil && !errors.Is(err, ErrTaskForgotten) {
-				mu.Lock()
-				defer mu.Unlock()
-				failed[attempted[i].Vm] = err
-			}
-		})
-	}
-	group.Wait()
-	return failed
 }
 
 // PowerOff powers a virtual machine off, hard, and waits for that.

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/vmware/govmomi/vim25/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -60,7 +59,7 @@ type VCenter struct {
 	former    *formerClones
 	clones    *limiter
 	inventory *inventory
-	powerOns  *batches[types.ManagedObjectReference]
+	powerOns  *powerOns
 	tagging   *batches[string]
 	groups    *batches[group]
 	disks     *diskReads
@@ -80,7 +79,7 @@ func New(endpoint Endpoint, credentials Credentials, options Options) *VCenter {
 		clones: newLimiter(options.MaxClones), former: newFormerClones(options.Clock), inventory: newInventory(options.Clock),
 	}
 	v.sessions = &sessions{endpoint: endpoint, credentials: credentials, calls: options.Calls, clock: options.Clock, timeout: v.limits.Call}
-	v.powerOns = newBatches(v.clock, v.powerOn)
+	v.powerOns = newPowerOns(v)
 	v.tagging = newBatches(v.clock, v.attachTag)
 	v.groups = newBatches(v.clock, v.changeGroup)
 	v.disks = newDiskReads(v)

@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -44,7 +45,28 @@ func (b *Budgets) next(ctx context.Context, name string) ([]plan.Request, error)
 	if err != nil {
 		return nil, err
 	}
-	return plan.Next(in, maxWoken), nil
+	moved, err := b.dropMoved(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	return append(moved, plan.Next(in, maxWoken)...), nil
+}
+
+// dropMoved removes the requests that wait and whose Node has left the group, and returns them: they wait for another group, or for none.
+func (b *Budgets) dropMoved(ctx context.Context, g *group) (moved []plan.Request, err error) {
+	for request := range g.queue.All(b.Clock.Now()) {
+		of, err := b.Membership.GroupOf(ctx, request.Node)
+		if err != nil {
+			return nil, fmt.Errorf("finding the NodeGroup of Node %s: %w", request.Node, err)
+		}
+		if of != g.name {
+			moved = append(moved, request)
+		}
+	}
+	for i := range moved {
+		g.drop(moved[i].Key())
+	}
+	return moved, nil
 }
 
 // Source returns the source of a controller whose requests wait: a place has become free for one of them. requests returns the requests of

@@ -55,6 +55,23 @@ func TestWake_NodeRecovers(t *testing.T) {
 	}
 }
 
+// TestWake_NodeHasLeft: a request that waits for a group which its Node has left is made again, for the group that has the Node now, and keeps no
+// other waiting.
+func TestWake_NodeHasLeft(t *testing.T) {
+	f := newFixture(t)
+	upgrades := f.woken(upgrade)
+	f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Suspend = true })
+	f.reserve(newRequest("n0", upgrade), plan.ReasonSuspended)
+	f.reserve(newRequest("n1", upgrade), plan.ReasonSuspended)
+	f.members.nodes = f.members.nodes[1:]
+	f.wake()
+	if got := upgrades(); !slices.Equal(got, []string{"n0"}) {
+		t.Errorf("%q are woken", got)
+	}
+	f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Suspend = false })
+	f.reserve(newRequest("n1", upgrade), "")
+}
+
 // A request that is not made again does not keep others waiting.
 func TestWake_RequestIsNotMadeAgain(t *testing.T) {
 	f := newFixture(t)

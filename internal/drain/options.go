@@ -110,7 +110,10 @@ func (o *Options) behavior(pod *corev1.Pod) (behavior Behavior, order int32) {
 	if o.ClusterAPI {
 		switch pod.Labels[LabelClusterAPI] {
 		case "skip":
-			return Skip, 0
+			// Kubernetes itself deletes a Pod that does not tolerate a taint, whatever its labels: nothing would keep its budget.
+			if len(o.Taints) == 0 {
+				return Skip, 0
+			}
 		case "wait-completed":
 			return WaitCompleted, 0
 		}

@@ -34,7 +34,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 			continue
 		}
 		// Before the Nodes are listed: they show every write that is over then.
-		unseen := r.Admissions.InFlight().Concerns(group.UID)
+		unseen := r.Admissions.InFlight(r.Clock.Now()).Concerns(group.UID)
 		found, err := r.Finder.Nodes(ctx, groups, group.UID)
 		return &observation{group: group, groups: groups, nodes: found, unseen: unseen}, err
 	}

@@ -196,17 +196,22 @@ func eventuallyUnreserved(s *harness.Site, group *v1alpha1.NodeGroup) {
 	})
 }
 
-// TestGuard_BudgetNever: a Pod whose budget can never let it go keeps its Node as it is, and the group names it.
+// TestGuard_BudgetNever: a Pod whose budget can never let it go keeps its Node as it is, and the group names it, until a user changes the budget. The
+// label with which the Cluster API leaves Pods on a Node keeps none on it: Kubernetes would delete it without regard to its budget.
 func TestGuard_BudgetNever(t *testing.T) {
 	s := site(t)
 	node := s.AddNode()
-	s.Deployment("app", harness.Pods{Replicas: 2})
+	s.Deployment("app", harness.Pods{Replicas: 2, Labels: map[string]string{"cluster.x-k8s.io/drain": "skip"}})
 	s.Running("app", 2, true)
 	s.Budget("app", "app", harness.MinAvailable(2))
 	group := dedicate(s, func(*v1alpha1.NodeGroupSpec) {})
 	eventuallyHeld(s, group, "Pod "+s.Name+"/app")
 	eventuallyDedicated(s, node)
 	s.NoLease(node)
+	if err := s.Client.Delete(t.Context(), s.GetBudget("app")); err != nil {
+		t.Fatal(err)
+	}
+	eventuallyDedicated(s, node, corev1.TaintEffectNoExecute)
 }
 
 // eventuallyHeld waits until a group says that its taint is held back, with a part of the reason.

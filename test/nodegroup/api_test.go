@@ -136,6 +136,10 @@ func TestAdmission_AuthorNeedsTheRights(t *testing.T) {
 	if err := annotate("example.com/note"); err != nil {
 		t.Errorf("another annotation: %v", err)
 	}
+	remove := func() error { return author.Delete(t.Context(), existing.DeepCopy(), client.DryRunAll) }
+	if err := remove(); err == nil || !strings.Contains(err.Error(), "you may not delete machines in namespace machines") {
+		t.Errorf("the deletion of a group that replaces, without the right to delete Machines: %v", err)
+	}
 	replacing := f.newGroup("author", func(spec *v1alpha1.NodeGroupSpec) {
 		spec.Nodes = v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "machines"}}
 		spec.Replacement = &v1alpha1.Replacement{Type: v1alpha1.ReplacementRollingUpdate}

@@ -77,6 +77,8 @@ type nodeState struct {
 	denied bool
 	// failing is since when other writers have been faster each time; zero while they have not.
 	failing time.Time
+	// draining reports that this process evicts Pods of the Node for guarded taints.
+	draining bool
 	// guardedSince is since when the guard has the Node's lease; zero while it has not.
 	guardedSince time.Time
 	// timedOut is what the Node's record gets after a timeout, while the group has the generation of that time; nil for none.
@@ -137,6 +139,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.Admissions.keepWrite(request.Name)
 		return reconcile.Result{}, err
 	case observed == nil:
+		if err := r.abandonGuard(ctx, request.Name); err != nil {
+			r.Admissions.keepWrite(request.Name)
+			return reconcile.Result{}, err
+		}
 		r.states.Forget(request.NamespacedName)
 		r.conflicts.Forget(request.NamespacedName)
 		r.Admissions.forgetNode(request.Name)

@@ -26,6 +26,10 @@ import (
 // Holder is the identity in the leases of Nodes.
 const Holder = "drover-node-groups"
 
+// recheckHeld is how soon it is looked again whether guarded taints still have to be held back: neither a change of a PodDisruptionBudget nor the next
+// wave is an event of a Node that is not being drained.
+const recheckHeld = 30 * time.Second
+
 // retryLease is how soon a Node's lease is asked for again that another controller has.
 const retryLease = 30 * time.Second
 
@@ -72,14 +76,20 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 	}
 	// What has begun goes on.
 	if held := plan.GuardHeld(&settings, &report, rc.countEvictions); held != "" && !rc.begun {
-		return verdict{held: held}, nil
+		v.held = held
+		v.requeue.In(recheckHeld)
+		return v, nil
 	}
 	since, v, err := rc.acquire(ctx)
 	if err != nil || v.waits {
 		return v, err
 	}
 	v.guard = metadataplan.GuardAnnounced
-	if !metadataplan.IsAnnounced(rc.Node, ids) {
+	switch announced := metadataplan.IsAnnounced(rc.Node, ids); {
+	case !announced && rc.now.Sub(since) >= options.Deadline:
+		// The API server denies the announcement, or another writer removes it.
+		return rc.timeOut(ctx, &report, options.Deadline)
+	case !announced:
 		v.requeue.In(controller.CatchUp)
 		return v, nil
 	}
@@ -139,6 +149,12 @@ func (rc *reconciliation) acquire(ctx context.Context) (since time.Time, v verdi
 			if place.After > 0 {
 				v.requeue.In(place.After)
 			}
+			// The lease that a process before this one has acquired.
+			return since, v, rc.Guard.Leases.ReleaseIfHolder(ctx, rc.Node.Name)
+		}
+		if place.Expired(rc.Clock.Now()) {
+			v.waits = true
+			v.requeue.In(controller.CatchUp)
 			return since, v, nil
 		}
 	}
@@ -180,6 +196,7 @@ func (rc *reconciliation) placeFor() disruption.Request {
 func (rc *reconciliation) drain(
 	ctx context.Context, since time.Time, taints []corev1.Taint, options drain.Options, v verdict,
 ) (verdict, error) {
+	rc.state.draining = true
 	report, err := rc.Guard.Engine.Drain(ctx, rc.Node, since, options)
 	switch {
 	case err != nil:
@@ -239,8 +256,27 @@ func (rc *reconciliation) endGuard(ctx context.Context) error {
 	if rc.Guard == nil {
 		return nil
 	}
-	rc.forgetGuard(rc.Node.Name)
+	rc.guarded.Delete(rc.Node.Name)
+	rc.Admissions.setHeld(rc.Node.Name, "")
+	rc.withdraw()
 	return rc.release(ctx)
+}
+
+// withdraw ends the evictions for guarded taints. Those of another capability, which may have acquired the lease of the Node since, go on.
+func (rc *reconciliation) withdraw() {
+	if rc.state.draining {
+		rc.Guard.Engine.Withdraw(rc.Node.Name)
+		rc.state.draining = false
+	}
+}
+
+// abandonGuard ends the guard of a Node that is gone, or has left its group before it got anything of it.
+func (r *Reconciler) abandonGuard(ctx context.Context, node string) error {
+	if r.Guard == nil {
+		return nil
+	}
+	r.forgetGuard(node)
+	return r.Guard.Leases.ReleaseIfHolder(ctx, node)
 }
 
 // release gives the lease of the Node and its place in the budget back, if the guard has them.

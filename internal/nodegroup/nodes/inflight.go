@@ -40,9 +40,12 @@ func (f InFlight) Concerns(group types.UID) bool {
 }
 
 // InFlight returns the writes that are in flight. A list of Nodes that is read from the cache afterwards shows all others.
-func (a *Admissions) InFlight() InFlight {
+func (a *Admissions) InFlight(now time.Time) InFlight {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	maps.DeleteFunc(a.inFlight, func(_ string, write inFlight) bool {
+		return !write.undecided && !write.until.IsZero() && !now.Before(write.until)
+	})
 	return maps.Clone(a.inFlight)
 }
 
@@ -83,6 +86,11 @@ func (a *Admissions) setInFlight(node string, change func(*inFlight)) {
 		a.inFlight = InFlight{}
 	}
 	a.inFlight[node] = write
+}
+
+// forgetWrite drops the last write of a Node that is gone.
+func (a *Admissions) forgetWrite(node string) {
+	a.setInFlight(node, func(write *inFlight) { *write = inFlight{undecided: write.undecided} })
 }
 
 // inFlight returns what the cache will show later of a write; nil for nothing.

@@ -11,9 +11,10 @@ import (
 func TestInFlight(t *testing.T) {
 	now := time.Now()
 	a := &Admissions{}
+	at := now
 	expect := func(step string, mine, other bool) {
 		t.Helper()
-		if f := a.InFlight(); f.Concerns("mine") != mine || f.Concerns("other") != other {
+		if f := a.InFlight(at); f.Concerns("mine") != mine || f.Concerns("other") != other {
 			t.Errorf("%s: in flight for its group %t, for another one %t", step, f.Concerns("mine"), f.Concerns("other"))
 		}
 	}
@@ -40,6 +41,14 @@ func TestInFlight(t *testing.T) {
 	a.beginWrite("n0")
 	a.endWrite("n0", nil, now.Add(unknownFor))
 	expect("without an answer, and over", false, false)
+	a.beginWrite("n0")
+	a.endWrite("n0", made(now.Add(unknownFor)), now)
+	at = now.Add(unknownFor)
+	expect("without an answer, and nothing came after it", false, false)
+	a.beginWrite("n0")
+	a.endWrite("n0", made(time.Time{}), now)
+	a.forgetWrite("n0")
+	expect("the Node is gone", false, false)
 	if len(a.inFlight) > 0 {
 		t.Errorf("%v is left", a.inFlight)
 	}

@@ -110,6 +110,7 @@ func (r *Reconciler) nodeDeleted(_ context.Context, _ watch.Queue, node *corev1.
 	r.conflicts.Forget(key)
 	r.forgetGuard(node.Name)
 	r.Admissions.forgetNode(node.Name)
+	r.Admissions.forgetWrite(node.Name)
 	r.states.Forget(key)
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/status"
 )
 
 // Budget is what the budget of a group is compared with.
@@ -40,14 +41,18 @@ func (in *Input) blockedByBudget() (blocked Condition, found bool) {
 	return Condition{}, false
 }
 
+// maxWindowReason bounds status.window.reason, as its schema does.
+const maxWindowReason = 512
+
 // WindowStatus returns status.window; nil for a group without windows and freezes.
 func (in *Input) WindowStatus() *v1alpha1.WindowStatus {
 	if in.Budget == nil || !hasWindows(in.Group) {
 		return nil
 	}
 	window := in.Budget.Window
-	out := &v1alpha1.WindowStatus{Open: !window.Closed, Reason: window.Message}
-	if !window.Changes.IsZero() {
+	out := &v1alpha1.WindowStatus{Open: !window.Closed, Reason: status.Shorten(window.Message, maxWindowReason)}
+	// RFC 3339 has no later years, and the API server rejects a status with one.
+	if at := window.Changes.UTC(); !at.IsZero() && at.Year() <= 9999 {
 		out.NextChange = timestamp(window.Changes)
 	}
 	return out

@@ -12,6 +12,26 @@ import (
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 )
 
+// TestInput_WindowStatus: the status is one that the API server stores, whatever the windows are.
+func TestInput_WindowStatus(t *testing.T) {
+	in := &Input{Group: &v1alpha1.NodeGroup{Spec: v1alpha1.NodeGroupSpec{Disruption: &v1alpha1.Disruption{Freezes: []v1alpha1.Freeze{{}}}}}}
+	for name, test := range map[string]struct {
+		changes time.Time
+		shown   bool
+	}{
+		"never":                {time.Time{}, false},
+		"the last year":        {time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC), true},
+		"later than RFC 3339":  {time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), false},
+		"later than it in UTC": {time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -5*60*60)), false},
+	} {
+		in.Budget = &Budget{Window: disruptionplan.Window{Closed: true, Message: strings.Repeat("x", 2000), Changes: test.changes}}
+		got := in.WindowStatus()
+		if len(got.Reason) > maxWindowReason || (got.NextChange != nil) != test.shown {
+			t.Errorf("%s: %d bytes, next change %v", name, len(got.Reason), got.NextChange)
+		}
+	}
+}
+
 func TestInput_BlockedByBudget(t *testing.T) {
 	counts := func(unavailable int) disruptionplan.Counts {
 		return disruptionplan.Counts{Expected: 10, Limit: 2, Unavailable: unavailable}

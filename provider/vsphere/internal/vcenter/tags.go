@@ -1,11 +1,17 @@
 package vcenter
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 
 	"github.com/vmware/govmomi/property"
+	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
@@ -18,24 +24,84 @@ func (v *VCenter) Tag(ctx context.Context, tag string, vm *VM) error {
 	return v.tagging.do(ctx, tag, vm.Ref)
 }
 
+// attachTag attaches a tag to virtual machines. If it cannot be attached to all of them each is tried alone, and has an error of its own.
 func (v *VCenter) attachTag(
 	ctx context.Context, tag string, refs []types.ManagedObjectReference,
 ) (failed map[types.ManagedObjectReference]error, err error) {
-	objects := make([]mo.Reference, len(refs))
-	for i := range refs {
-		objects[i] = refs[i]
+	err = v.attachTogether(ctx, tag, refs)
+	var attach *attachError
+	if len(refs) == 1 || !errors.As(err, &attach) {
+		return nil, err
 	}
-	err = v.brief(ctx, func(ctx context.Context, current *login) error {
+	failed = map[types.ManagedObjectReference]error{}
+	for _, ref := range refs {
+		failed[ref] = v.attachTogether(ctx, tag, []types.ManagedObjectReference{ref})
+	}
+	return failed, nil
+}
+
+// attachTogether attaches a tag to virtual machines in one call. That of govmomi does not look at the answer, which says with status 200 what has failed:
+// https://github.com/vmware/govmomi/blob/v0.52.0/vapi/tags/tag_association.go#L84
+func (v *VCenter) attachTogether(ctx context.Context, tag string, refs []types.ManagedObjectReference) error {
+	type object struct {
+		Type string `json:"type"`
+		ID   string `json:"id"`
+	}
+	var spec struct {
+		ObjectIDs []object `json:"object_ids"`
+	}
+	for _, ref := range refs {
+		spec.ObjectIDs = append(spec.ObjectIDs, object{Type: ref.Type, ID: ref.Value})
+	}
+	var answer bytes.Buffer
+	err := v.brief(ctx, func(ctx context.Context, current *login) error {
 		manager, err := current.rest.tags(ctx)
 		if err != nil {
 			return err
 		}
-		return manager.AttachTagToMultipleObjects(ctx, tag, objects)
+		answer.Reset()
+		url := manager.Resource("/com/vmware/cis/tagging/tag-association").WithID(tag).WithAction("attach-tag-to-multiple-objects")
+		return manager.Do(ctx, url.Request(http.MethodPost, spec), &answer)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("attaching the tag %s: %w", tag, err)
+	if err == nil {
+		err = attachFailed(answer.Bytes())
 	}
-	return nil, nil
+	if err != nil {
+		return fmt.Errorf("attaching the tag %s: %w", tag, err)
+	}
+	return nil
+}
+
+// attachError is the error of a tag that could not be attached.
+type attachError struct{ messages string }
+
+// Error returns what the vCenter says.
+func (e *attachError) Error() string {
+	return cmp.Or(e.messages, "the vCenter does not say why it cannot be attached")
+}
+
+// attachFailed returns an error if an answer says that a tag has not been attached. An empty one says that it has.
+func attachFailed(answer []byte) error {
+	if len(bytes.TrimSpace(answer)) == 0 {
+		return nil
+	}
+	var outcome struct {
+		Value struct {
+			Success *bool                     `json:"success"`
+			Errors  []rest.LocalizableMessage `json:"error_messages"`
+		} `json:"value"`
+	}
+	if err := json.Unmarshal(answer, &outcome); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if outcome.Value.Success == nil || *outcome.Value.Success {
+		return nil
+	}
+	var messages []string
+	for i := range outcome.Value.Errors {
+		messages = append(messages, outcome.Value.Errors[i].DefaultMessage)
+	}
+	return &attachError{messages: strings.Join(messages, "; ")}
 }
 
 // FindTag returns the identity of a tag in a category; empty if there is none.

@@ -141,27 +141,36 @@ func (v *VCenter) findFormerClones(ctx context.Context, current *login) error {
 	if err := collector.RetrieveOne(ctx, *current.client.ServiceContent.TaskManager, []string{"recentTask"}, &manager); err != nil {
 		return fmt.Errorf("reading the recent tasks: %w", err)
 	}
-	var clones []types.ManagedObjectReference
 	followed := v.tasks.running()
-	for _, ref := range manager.RecentTask {
-		if slices.Contains(followed, ref) {
-			continue
-		}
-		var recent mo.Task
-		err := collector.RetrieveOne(ctx, ref, []string{"info.descriptionId", "info.state"}, &recent)
-		if fault.Is(err, &types.ManagedObjectNotFound{}) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("reading the recent tasks: %w", err)
-		}
-		running := recent.Info.State == types.TaskInfoStateRunning || recent.Info.State == types.TaskInfoStateQueued
-		if running && strings.HasPrefix(recent.Info.DescriptionId, "VirtualMachine.clone") {
-			clones = append(clones, ref)
+	refs := slices.DeleteFunc(manager.RecentTask, func(ref types.ManagedObjectReference) bool { return slices.Contains(followed, ref) })
+	recent, err := readTasks(ctx, collector, refs)
+	if err != nil {
+		return fmt.Errorf("reading the recent tasks: %w", err)
+	}
+	var clones []types.ManagedObjectReference
+	for i := range recent {
+		info := &recent[i].Info
+		running := info.State == types.TaskInfoStateRunning || info.State == types.TaskInfoStateQueued
+		if running && strings.HasPrefix(info.DescriptionId, "VirtualMachine.clone") {
+			clones = append(clones, recent[i].Self)
 		}
 	}
 	v.former.add(clones)
 	return nil
+}
+
+// readTasks reads tasks, all in one call: there may be hundreds. The call fails while one of them is gone, and is repeated without that one.
+func readTasks(ctx context.Context, collector *property.Collector, refs []types.ManagedObjectReference) (found []mo.Task, err error) {
+	for len(refs) > 0 {
+		found = nil
+		err := collector.Retrieve(ctx, refs, []string{"info.descriptionId", "info.state"}, &found)
+		var gone *types.ManagedObjectNotFound
+		if _, isGone := fault.As(err, &gone); !isGone || gone == nil || !slices.Contains(refs, gone.Obj) {
+			return found, err
+		}
+		refs = slices.DeleteFunc(refs, func(ref types.ManagedObjectReference) bool { return ref == gone.Obj })
+	}
+	return nil, nil
 }
 
 // awaitFormerClones waits for the clones of a former process until the context ends.

@@ -38,9 +38,9 @@ func newSimulated(t *testing.T) (*VCenter, *vim25.Client, *testingclock.FakeCloc
 	}), client, clock
 }
 
-// TestReconfigureGroup_StandaloneHost: the resource pool of a workspace may be that of a host without a cluster, which has no groups.
-func TestReconfigureGroup_StandaloneHost(t *testing.T) {
-	v, client, _ := newSimulated(t)
+// addHost adds a host without a cluster.
+func addHost(t *testing.T, client *vim25.Client) *object.Task {
+	t.Helper()
 	folder, err := find.NewFinder(client).Folder(t.Context(), "/"+simulated.Datacenter+"/host")
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +49,13 @@ func TestReconfigureGroup_StandaloneHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return task
+}
+
+// TestReconfigureGroup_StandaloneHost: the resource pool of a workspace may be that of a host without a cluster, which has no groups.
+func TestReconfigureGroup_StandaloneHost(t *testing.T) {
+	v, client, _ := newSimulated(t)
+	task := addHost(t, client)
 	info, err := task.WaitForResult(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -179,5 +186,25 @@ func TestCollectAgain(t *testing.T) {
 	}
 	if wait = collectAgain(wait, true); wait != time.Second {
 		t.Errorf("it waits %s after the index was complete", wait)
+	}
+}
+
+// TestReadTasks: tasks are read in one call, and in another one without a task that is gone.
+func TestReadTasks(t *testing.T) {
+	v, client, _ := newSimulated(t)
+	known, gone := addHost(t, client).Reference(), types.ManagedObjectReference{Type: "Task", Value: "task-gone"}
+	calls := &observed{}
+	v.sessions.calls = calls
+	current, err := v.sessions.get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(calls.methods)
+	found, err := readTasks(t.Context(), property.DefaultCollector(current.client), []types.ManagedObjectReference{gone, known})
+	if err != nil || len(found) != 1 || found[0].Self != known || found[0].Info.DescriptionId == "" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if made := calls.methods[before:]; len(made) != 2 {
+		t.Errorf("the calls are %q", made)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -211,18 +210,10 @@ func (t *target) checkNetworks(vm *vcenter.VM) error {
 	return nil
 }
 
-// maxAddresses is how many addresses of a guest count: the guest reports them itself.
-const maxAddresses = 64
-
-// addressesOf returns the addresses that the guest has, and its name. Addresses of the link concern no other node.
+// addressesOf returns the addresses that the guest has, and its name.
 func addressesOf(vm *vcenter.VM) (addresses []corev1.NodeAddress) {
-	for i := range vm.NICs {
-		for _, text := range vm.NICs[i].IpAddress {
-			address, err := netip.ParseAddr(text)
-			if err == nil && !address.IsLinkLocalUnicast() && !address.IsLoopback() && len(addresses) < maxAddresses {
-				addresses = append(addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address.String()})
-			}
-		}
+	for _, address := range vm.Addresses {
+		addresses = append(addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address.String()})
 	}
 	return append(addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: vm.Name})
 }

@@ -264,13 +264,23 @@ func (m *machineNames) isSeen(machine *machinev1beta1.Machine, server string) bo
 	return m.seen[strings.ToLower(string(machine.UID))] == server
 }
 
-// changed reports that a virtual machine has changed, or what Drover does with it.
+// changed reports that a virtual machine has changed, or what Drover does with it; an empty uid is for all of them.
 func (m *machineNames) changed(uid string) {
 	m.mu.Lock()
-	name, found := m.names[strings.ToLower(uid)]
+	names := map[types.NamespacedName]bool{}
+	if name, found := m.names[strings.ToLower(uid)]; found {
+		names[name] = true
+	} else if uid == "" {
+		for _, name := range m.names {
+			names[name] = true
+		}
+	}
 	report := m.report
 	m.mu.Unlock()
-	if found && report != nil {
+	if report == nil {
+		return
+	}
+	for name := range names {
 		report(name)
 	}
 }

@@ -53,9 +53,11 @@ func TestMachineNames_Restored(t *testing.T) {
 	var woken []string
 	names.notify(func(name types.NamespacedName) { woken = append(woken, name.Name) })
 	names.changed("a")
+	names.changed("")
 	names.remove(restored)
 	names.changed("a")
-	if len(woken) != 1 || len(names.names)+len(names.aliases)+len(names.seen) > 0 {
+	names.changed("")
+	if len(woken) != 2 || len(names.names)+len(names.aliases)+len(names.seen) > 0 {
 		t.Errorf("%q are woken, and %+v is left", woken, names.names)
 	}
 }

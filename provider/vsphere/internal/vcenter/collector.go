@@ -3,6 +3,7 @@ package vcenter
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/vmware/govmomi/fault"
@@ -261,12 +262,31 @@ func (vm *VM) set(change *types.PropertyChange) {
 		vm.Parent = reference(change.Val)
 	case propertyNICs:
 		nics, _ := change.Val.(types.ArrayOfGuestNicInfo)
-		vm.NICs = nics.GuestNicInfo
+		vm.Addresses = addressesOf(nics.GuestNicInfo)
 	case propertyDisks:
 		vm.Disks = number(change.Val, vm.Disks)
 	case propertyCards:
 		vm.Cards = number(change.Val, vm.Cards)
 	}
+}
+
+// The guest reports its addresses itself, and must not be able to fill the memory with them: so many are kept, and longer ones are none.
+const maxAddresses, maxAddress = 64, 64
+
+// addressesOf returns the addresses that the guest has. Those of the link, which containers have in great numbers, concern no other host.
+func addressesOf(nics []types.GuestNicInfo) (addresses []netip.Addr) {
+	for i := range nics {
+		for _, text := range nics[i].IpAddress {
+			if len(text) > maxAddress || len(addresses) == maxAddresses {
+				continue
+			}
+			address, err := netip.ParseAddr(text)
+			if err == nil && !address.IsLinkLocalUnicast() && !address.IsLoopback() {
+				addresses = append(addresses, address.WithZone(""))
+			}
+		}
+	}
+	return addresses
 }
 
 func reference(value any) *types.ManagedObjectReference {

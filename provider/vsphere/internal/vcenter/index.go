@@ -2,6 +2,7 @@ package vcenter
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -22,8 +23,8 @@ type VM struct {
 	State types.VirtualMachinePowerState
 	// Host runs it, and Parent is its folder; nil for none.
 	Host, Parent *types.ManagedObjectReference
-	// NICs are the network interfaces as the guest reports them.
-	NICs []types.GuestNicInfo
+	// Addresses are the IP addresses that the guest reports, at most maxAddresses, without those that concern no other host.
+	Addresses []netip.Addr
 	// Disks is how many virtual disks are attached, and Cards how many network interfaces it has.
 	Disks, Cards int
 	// IsTemplate reports whether it is a template.
@@ -143,9 +144,14 @@ func (i *Index) lost(err error, now time.Time) {
 	i.ready = false
 }
 
-// replace sets all virtual machines at once.
+// replace sets all virtual machines at once. What has changed since the last time is reported; after a time without the index that is everything, as an
+// empty UUID: Machines may be in back-off because of that.
 func (i *Index) replace(vms map[types.ManagedObjectReference]*VM) {
 	i.mu.Lock()
+	keys := map[string]bool{"": true}
+	if i.ready {
+		keys = changedBetween(i.byRef, vms)
+	}
 	i.ready, i.err, i.byRef, i.byUUID = true, nil, vms, map[string][]*VM{}
 	for _, vm := range vms {
 		i.add(vm)
@@ -157,8 +163,35 @@ func (i *Index) replace(vms map[types.ManagedObjectReference]*VM) {
 	i.mu.Unlock()
 	for key, waiters := range woken {
 		wake(waiters)
+		keys[key] = true
+	}
+	for key := range keys {
 		i.changed(key)
 	}
+}
+
+// changedBetween returns the instance UUIDs of the virtual machines that are not as they were.
+func changedBetween(before, now map[types.ManagedObjectReference]*VM) map[string]bool {
+	keys := map[string]bool{}
+	for ref, was := range before {
+		if is := now[ref]; is == nil || is.differs(was) {
+			keys[strings.ToLower(was.InstanceUUID)] = true
+		}
+	}
+	for ref, is := range now {
+		if was := before[ref]; was == nil || is.differs(was) {
+			keys[strings.ToLower(is.InstanceUUID)] = true
+		}
+	}
+	// Some are templates, or their configuration is not reported.
+	delete(keys, "")
+	return keys
+}
+
+// differs reports whether a virtual machine is another one for its Machine than it was.
+func (vm *VM) differs(was *VM) bool {
+	return vm.InstanceUUID != was.InstanceUUID || vm.UUID != was.UUID || vm.State != was.State || vm.Cards != was.Cards ||
+		vm.IsTemplate != was.IsTemplate || !slices.Equal(vm.Addresses, was.Addresses)
 }
 
 // setLeaving records that Drover destroys a virtual machine.
@@ -242,6 +275,8 @@ func (i *Index) update(changes map[types.ManagedObjectReference]*VM) {
 		}
 	}
 	var waiters []chan struct{}
+	// What has no instance UUID is no virtual machine of a Machine.
+	delete(keys, "")
 	for key := range keys {
 		waiters = append(waiters, i.waiters[key]...)
 		delete(i.waiters, key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +60,7 @@ func TestIndex(t *testing.T) {
 	if _, err := index.Get("aa"); err == nil || !strings.Contains(err.Error(), "vCenter vcenter is not available: broken") {
 		t.Errorf("after the connection is lost: %v", err)
 	}
-	if got := strings.Join(changed, " "); got != "bb bb bb" {
+	if got := strings.Join(changed, " "); got != " bb bb bb" {
 		t.Errorf("changed: %s", got)
 	}
 }
@@ -110,5 +111,48 @@ func TestLimiter(t *testing.T) {
 	}
 	if l.limit != 4 || l.running != 0 || len(l.waiting) != 0 {
 		t.Errorf("after all %d of %d run", l.running, l.limit)
+	}
+}
+
+// TestIndex_Replace: a sweep reports what has changed since the last one, and everything after a time without the index.
+func TestIndex_Replace(t *testing.T) {
+	var changed []string
+	index := newIndex(func(uuid string) { changed = append(changed, uuid) }, func(string) bool { return true })
+	expect := func(when string, want ...string) {
+		t.Helper()
+		slices.Sort(changed)
+		if !slices.Equal(changed, want) {
+			t.Errorf("%s: %q are reported, want %q", when, changed, want)
+		}
+		changed = nil
+	}
+	on := newVM("on", "on")
+	on.State = types.VirtualMachinePowerStatePoweredOn
+	sweep := func(vms ...*VM) {
+		all := map[types.ManagedObjectReference]*VM{}
+		for _, vm := range vms {
+			all[vm.Ref] = vm
+		}
+		index.replace(all)
+	}
+	sweep(on, newVM("same", "same"), newVM("gone", "GONE"), newVM("moved", "from"))
+	expect("the first", "")
+	sweep(newVM("on", "on"), newVM("same", "same"), newVM("new", "new"), newVM("moved", "to"), newVM("unknown", ""))
+	expect("another one", "from", "gone", "new", "on", "to")
+	index.lost(errors.New("lost"), time.Now())
+	index.replace(map[types.ManagedObjectReference]*VM{})
+	expect("one after an outage", "")
+}
+
+// TestAddressesOf: the guest reports its addresses itself.
+func TestAddressesOf(t *testing.T) {
+	long := "fd00::1%" + strings.Repeat("z", 100)
+	nic := types.GuestNicInfo{IpAddress: []string{"fe80::1", "127.0.0.1", "fd00::1%eth0", "10.0.0.1", long, "none"}}
+	for range 100 {
+		nic.IpAddress = append(nic.IpAddress, "10.0.0.2")
+	}
+	got := addressesOf([]types.GuestNicInfo{nic})
+	if len(got) != maxAddresses || got[0].String() != "fd00::1" || got[1].String() != "10.0.0.1" || got[2].String() != "10.0.0.2" {
+		t.Errorf("%d addresses: %v", len(got), got)
 	}
 }

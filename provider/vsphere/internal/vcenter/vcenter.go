@@ -42,7 +42,7 @@ type Options struct {
 	Calls Calls
 	// Clock returns the time; nil is the real clock.
 	Clock clock.Clock
-	// Changed is called with the instance UUID of a virtual machine that has changed.
+	// Changed is called with the instance UUID of a virtual machine that has changed; with an empty one if any may have changed.
 	Changed func(instanceUUID string)
 	// IsMachine reports whether a virtual machine with an instance UUID is that of a Machine: only those are missed.
 	IsMachine func(instanceUUID string) bool

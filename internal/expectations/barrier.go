@@ -68,9 +68,9 @@ type comparison struct {
 }
 
 // Wait returns when the informer of each kind shows every object that the API server has now, at that version or a later one, and no older object
-// that the API server does not have. It lists the metadata of each kind once, and again for each five seconds that a cache lags; a list that fails is
-// repeated with backoff. An informer is compared once until Reset, however many capabilities ask for its kind. It fails only when the context ends, or
-// the store of an informer cannot be read.
+// that the API server does not have. It lists the metadata of each kind once, and again for each five seconds that a cache lags; a list that
+// fails is repeated with backoff. An informer is compared once until Reset, however many capabilities ask for its kind. It fails only when the
+// context ends, or the store of an informer cannot be read.
 func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, kind := range kinds {
@@ -86,8 +86,8 @@ func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
 	return group.Wait()
 }
 
-// Reset drops what is known of all stores: who waits from now on waits for what is written until now. Comparisons that are under way go on for those who
-// wait for them.
+// Reset drops what is known of all stores: who waits from now on waits for what is written until now. Comparisons that are under way go on for
+// those who wait for them.
 func (b *Barrier) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,7 +20,8 @@ func (l *lists) List(ctx context.Context, list client.ObjectList, options ...cli
 	return l.Reader.List(ctx, list, options...)
 }
 
-// TestTrackRollout_OneList: after a start many workers reconcile Machines of the same MachineSet. One of them reads all its Machines, which may be thousands.
+// TestTrackRollout_OneList: after a start many workers reconcile Machines of the same MachineSet. One of them reads all its Machines, which may
+// be thousands.
 func TestTrackRollout_OneList(t *testing.T) {
 	s, set, machine, _ := one(t, Options{})
 	observed, err := s.observe(t.Context(), client.ObjectKeyFromObject(machine))

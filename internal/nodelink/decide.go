@@ -34,9 +34,9 @@ type Candidates struct {
 	Linked map[types.UID]*corev1.Node
 }
 
-// Decide returns the Node of a Machine. When it is ambiguous it returns none: with a wrong link, the deletion of one Machine would delete the Node of
-// another. A kubelet writes the addresses of its Node, and its providerID if that is empty, while only Drover writes nodeRef: a Node that claims to be
-// another Machine's neither takes the place of the Node in nodeRef nor makes it ambiguous.
+// Decide returns the Node of a Machine. When it is ambiguous it returns none: with a wrong link, the deletion of one Machine would delete the
+// Node of another. A kubelet writes the addresses of its Node, and its providerID if that is empty, while only Drover writes nodeRef: a Node that
+// claims to be another Machine's neither takes the place of the Node in nodeRef nor makes it ambiguous.
 func Decide(machine *machinev1beta1.Machine, c Candidates) Link {
 	id := ProviderID(machine)
 	node := c.recorded(machine)

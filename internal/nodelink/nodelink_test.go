@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-io/drover/internal/machineapi/lookup"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func addresses(ips []string) []corev1.NodeAddress {
@@ -77,13 +77,46 @@ func deleting(m *machinev1beta1.Machine) *machinev1beta1.Machine {
 	return m
 }
 
+// linkCase is a Machine among other objects.
+type linkCase struct {
+	machine *machinev1beta1.Machine
+	others  []client.Object
+	// want is the Node, or with a bang a part of the conflict; empty for none.
+	want string
+}
+
+// check holds that the Node of the Machine is found, or the conflict.
+func (c *linkCase) check(t *testing.T) {
+	t.Helper()
+	var referred *corev1.Node
+	for _, object := range c.others {
+		if found, ok := object.(*corev1.Node); ok && c.machine.Status.NodeRef != nil && found.Name == c.machine.Status.NodeRef.Name {
+			referred = found
+		}
+	}
+	link, err := finder(t, append(c.others, c.machine)...).NodeOf(t.Context(), c.machine, referred)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, conflict := strings.CutPrefix(c.want, "!")
+	switch {
+	case conflict:
+		if link.Node != nil || !strings.Contains(link.Conflict, want) {
+			t.Errorf("%+v, want %q", link, want)
+		}
+	case want == "":
+		if link.Node != nil || link.Conflict != "" {
+			t.Errorf("%+v, want none", link)
+		}
+	default:
+		if link.Node == nil || link.Node.Name != want || link.Conflict != "" {
+			t.Errorf("%+v, want Node %s", link, want)
+		}
+	}
+}
+
 func TestFinder_NodeOf(t *testing.T) {
-	for name, c := range map[string]struct {
-		machine *machinev1beta1.Machine
-		others  []client.Object
-		// want is the Node, or with a bang a part of the conflict; empty for none.
-		want string
-	}{
+	for name, c := range map[string]linkCase{
 		"by its ID":                {machine("m", "id"), []client.Object{node("a", "id"), node("b", "other")}, "a"},
 		"none":                     {machine("m", "id"), []client.Object{node("b", "other")}, ""},
 		"nothing is known":         {machine("m", ""), []client.Object{node("a", "")}, ""},
@@ -111,6 +144,14 @@ func TestFinder_NodeOf(t *testing.T) {
 		"linked to the Node that is gone, another one repeats the ID": {
 			linked(machine("m", "id"), "a", "before"), []client.Object{machine("n", "id")}, "",
 		},
+	} {
+		t.Run(name, c.check)
+	}
+}
+
+// TestFinder_NodeOf_Addresses: kubelets write the addresses of their Nodes, and guests those of their Machines.
+func TestFinder_NodeOf_Addresses(t *testing.T) {
+	for name, c := range map[string]linkCase{
 		"linked, another one repeats the address": {
 			linked(machine("m", "", "10.0.0.1"), "a", "uid-of-node-a"), []client.Object{node("a", "", "10.0.0.1"), machine("n", "", "10.0.0.1")}, "a",
 		},
@@ -194,33 +235,7 @@ func TestFinder_NodeOf(t *testing.T) {
 			machine("m", "", "10.0.0.1"), []client.Object{node("a", "id", "10.0.0.1"), machine("n", "other", "10.0.0.1")}, "a",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var referred *corev1.Node
-			for _, object := range c.others {
-				if found, ok := object.(*corev1.Node); ok && c.machine.Status.NodeRef != nil && found.Name == c.machine.Status.NodeRef.Name {
-					referred = found
-				}
-			}
-			link, err := finder(t, append(c.others, c.machine)...).NodeOf(t.Context(), c.machine, referred)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, conflict := strings.CutPrefix(c.want, "!")
-			switch {
-			case conflict:
-				if link.Node != nil || !strings.Contains(link.Conflict, want) {
-					t.Errorf("%+v, want %q", link, want)
-				}
-			case want == "":
-				if link.Node != nil || link.Conflict != "" {
-					t.Errorf("%+v, want none", link)
-				}
-			default:
-				if link.Node == nil || link.Node.Name != want || link.Conflict != "" {
-					t.Errorf("%+v, want Node %s", link, want)
-				}
-			}
-		})
+		t.Run(name, c.check)
 	}
 }
 

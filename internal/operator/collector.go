@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// gcPercents are the GOGC from a number of live bytes on, while the caches fill and later. With the default the collector runs many times a second on a
-// small cluster, and on a large one the process may take twice the memory that it needs. While the caches fill, the most memory is in use, and what is
-// allocated meanwhile is dropped at once.
+// gcPercents are the GOGC from a number of live bytes on, while the caches fill and later. With the default the collector runs many times a
+// second on a small cluster, and on a large one the process may take twice the memory that it needs. While the caches fill, the most memory is in
+// use, and what is allocated meanwhile is dropped at once.
 var gcPercents = []struct {
 	live             uint64
 	filling, percent int
@@ -21,8 +21,8 @@ var gcPercents = []struct {
 // settleTime is how long after the caches were full the memory is still as in the time before: all objects are reconciled once.
 const settleTime = 5 * time.Second
 
-// tuneCollector sets GOGC to what fits the heap until the context ends; filling reports whether caches fill. A GOGC that the user sets counts. The limit on the memory is GOMEMLIMIT,
-// which the Deployment sets.
+// tuneCollector sets GOGC to what fits the heap until the context ends; filling reports whether caches fill. A GOGC that the user sets counts.
+// The limit on the memory is GOMEMLIMIT, which the Deployment sets.
 func tuneCollector(ctx context.Context, filling func() bool) {
 	if os.Getenv("GOGC") != "" {
 		return

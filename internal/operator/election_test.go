@@ -83,8 +83,8 @@ func TestRenewals(t *testing.T) {
 	expect(16)
 }
 
-// TestRenewals_ReleaseAfterFailure: a leader that could not renew its lease does not try to release it, which would delay the end of its work, and none
-// releases the lease of another.
+// TestRenewals_ReleaseAfterFailure: a leader that could not renew its lease does not try to release it, which would delay the end of its work,
+// and none releases the lease of another.
 func TestRenewals_ReleaseAfterFailure(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	lock := &countedLock{holder: "b"}

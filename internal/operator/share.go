@@ -43,7 +43,8 @@ func shareTexts(texts map[string]string, shared func(key, value string) bool) ma
 // share returns the one copy of a text that many objects have.
 func share[T ~string](text T) T { return unique.Make(text).Value() }
 
-// sharedMaps are the labels and annotations that all Machines of a MachineSet have in common. They are never changed: objects of the cache are read-only.
+// sharedMaps are the labels and annotations that all Machines of a MachineSet have in common. They are never changed: objects of the cache are
+// read-only.
 var sharedMaps mapTable
 
 // shareMachine has Machines share the texts of their labels and annotations, and the maps of those that are equal.

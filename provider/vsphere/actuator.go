@@ -116,8 +116,8 @@ func (a *Actuator) Get(ctx context.Context, machine *machinev1beta1.Machine) (*p
 	return a.instance(ctx, t, vm)
 }
 
-// checkPlaceIsSeen returns an error if the place cannot be seen where the virtual machine of a Machine was that is not found: it is not gone then, the
-// vCenter may not show it to another user.
+// checkPlaceIsSeen returns an error if the place cannot be seen where the virtual machine of a Machine was that is not found: it is not gone
+// then, the vCenter may not show it to another user.
 func (t *target) checkPlaceIsSeen(ctx context.Context) error {
 	if t.machine.Spec.ProviderID == nil {
 		return nil

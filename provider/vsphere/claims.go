@@ -201,6 +201,14 @@ func (a *Actuator) ownClaims(
 	if spec == nil {
 		return found, nil
 	}
+	unlabelled, err := a.unlabelledClaims(ctx, machine, spec, known)
+	return append(found, unlabelled...), err
+}
+
+// unlabelledClaims returns the claims that the providerSpec of a Machine says, but for the known ones.
+func (a *Actuator) unlabelledClaims(
+	ctx context.Context, machine *machinev1beta1.Machine, spec *machinev1beta1.VSphereMachineProviderSpec, known map[string]bool,
+) (found []*unstructured.Unstructured, err error) {
 	for _, wanted := range claimsOf(machine, spec) {
 		if known[wanted.name] {
 			continue

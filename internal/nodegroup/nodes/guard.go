@@ -26,8 +26,8 @@ import (
 // Holder is the identity in the leases of Nodes.
 const Holder = "drover-node-groups"
 
-// recheckHeld is how soon it is looked again whether guarded taints still have to be held back: neither a change of a PodDisruptionBudget nor the next
-// wave is an event of a Node that is not being drained.
+// recheckHeld is how soon it is looked again whether guarded taints still have to be held back: neither a change of a PodDisruptionBudget nor the
+// next wave is an event of a Node that is not being drained.
 const recheckHeld = 30 * time.Second
 
 // retryLease is how soon a Node's lease is asked for again that another controller has.
@@ -75,8 +75,7 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 		return v, err
 	}
 	// What has begun goes on.
-	if held := plan.GuardHeld(&settings, &report, rc.countEvictions); held != "" && !rc.begun {
-		v.held = held
+	if v.held = plan.GuardHeld(&settings, &report, rc.countEvictions); v.held != "" && !rc.begun {
 		v.requeue.In(recheckHeld)
 		return v, nil
 	}
@@ -85,15 +84,15 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 		return v, err
 	}
 	v.guard = metadataplan.GuardAnnounced
-	switch announced := metadataplan.IsAnnounced(rc.Node, ids); {
-	case !announced && rc.now.Sub(since) >= options.Deadline:
+	if metadataplan.IsAnnounced(rc.Node, ids) {
+		return rc.drain(ctx, since, taints, options, v)
+	}
+	if rc.now.Sub(since) >= options.Deadline {
 		// The API server denies the announcement, or another writer removes it.
 		return rc.timeOut(ctx, &report, options.Deadline)
-	case !announced:
-		v.requeue.In(controller.CatchUp)
-		return v, nil
 	}
-	return rc.drain(ctx, since, taints, options, v)
+	v.requeue.In(controller.CatchUp)
+	return v, nil
 }
 
 // awaitTurn waits after a timeout, and for the roll-out: also where a Node is new, and has Pods already.

@@ -166,8 +166,8 @@ func (w *watcher) next(ctx context.Context) error {
 // maxChecked is how many virtual machines are looked for that are not reported any more.
 const maxChecked = 20
 
-// checkGone makes sure that virtual machines of Machines are gone that are not reported any more: after a change of permissions the vCenter shows fewer
-// of them. Those that exist are hidden; if there are more than can be looked for, none may be taken for gone.
+// checkGone makes sure that virtual machines of Machines are gone that are not reported any more: after a change of permissions the vCenter shows
+// fewer of them. Those that exist are hidden; if there are more than can be looked for, none may be taken for gone.
 func (w *watcher) checkGone(ctx context.Context, changes map[types.ManagedObjectReference]*VM, set *types.UpdateSet) error {
 	index := w.vcenter.index
 	var missing []types.ManagedObjectReference

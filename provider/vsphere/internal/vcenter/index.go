@@ -144,8 +144,8 @@ func (i *Index) lost(err error, now time.Time) {
 	i.ready = false
 }
 
-// replace sets all virtual machines at once. What has changed since the last time is reported; after a time without the index that is everything, as an
-// empty UUID: Machines may be in back-off because of that.
+// replace sets all virtual machines at once. What has changed since the last time is reported; after a time without the index that is everything,
+// as an empty UUID: Machines may be in back-off because of that.
 func (i *Index) replace(vms map[types.ManagedObjectReference]*VM) {
 	i.mu.Lock()
 	keys := map[string]bool{"": true}

@@ -179,9 +179,9 @@ func TestCheckGone_Hidden(t *testing.T) {
 // TestCollectAgain: what fails each time before the index is complete is tried less and less often.
 func TestCollectAgain(t *testing.T) {
 	wait := time.Duration(0)
-	for _, want := range []time.Duration{1, 2, 4, 8, 15, 15} {
-		if wait = collectAgain(wait, false); wait != want*time.Second {
-			t.Errorf("it waits %s, want %ds", wait, want)
+	for _, seconds := range []int{1, 2, 4, 8, 15, 15} {
+		if wait = collectAgain(wait, false); wait != time.Duration(seconds)*time.Second {
+			t.Errorf("it waits %s, want %ds", wait, seconds)
 		}
 	}
 	if wait = collectAgain(wait, true); wait != time.Second {

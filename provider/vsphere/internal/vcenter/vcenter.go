@@ -75,7 +75,8 @@ func New(endpoint Endpoint, credentials Credentials, options Options) *VCenter {
 		options.Clock = clock.RealClock{}
 	}
 	v := &VCenter{
-		endpoint: endpoint, limits: options.Limits.orDefault(), clock: options.Clock, index: newIndex(options.Changed, options.IsMachine), tasks: newTasks(),
+		endpoint: endpoint, limits: options.Limits.orDefault(), clock: options.Clock, index: newIndex(options.Changed, options.IsMachine),
+		tasks:  newTasks(),
 		clones: newLimiter(options.MaxClones), former: newFormerClones(options.Clock), inventory: newInventory(options.Clock),
 	}
 	v.sessions = &sessions{endpoint: endpoint, credentials: credentials, calls: options.Calls, clock: options.Clock, timeout: v.limits.Call}

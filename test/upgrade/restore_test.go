@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -316,7 +317,11 @@ func TestDryRun(t *testing.T) {
 
 // TestRestore_MCPDeletedDuringRun deletes the MachineConfigPool of a target during a run.
 func TestRestore_MCPDeletedDuringRun(t *testing.T) {
-	s := newScenario(t, scenarioOptions{pools: 2, rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") }})
+	// OpenShift is not faster than Drover, which pauses the MachineConfigPools when it sees the upgrade.
+	s := newScenario(t, scenarioOptions{
+		openshift: openshift.Options{Config: 5 * time.Second}, pools: 2,
+		rule: func(_ int, rule *v1alpha1.MutexRule) { rule.Spec.JobSpec = jobSpec("") },
+	})
 	s.upgrade()
 	s.awaitPhase(s.nodes[0], v1alpha1.NodeRunningJobs)
 	if err := s.Client.Delete(t.Context(), s.getMCP(s.targets[1])); err != nil {

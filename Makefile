@@ -79,7 +79,7 @@ race-detector:
 
 .PHONY: test
 test: race-detector sandbox-node tools earlier ## Run all tests, with the race detector.
-	go test -race -timeout 30m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
+	go test -race -timeout 60m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
 	cd tools/images && go test ./...
 	cd sandbox && CGO_ENABLED=0 go test -trimpath $(TEST_FLAGS) ./internal/kubelet ./internal/machineconfig # these do not import Kubernetes
 	@go run ./test/realnode/missing

@@ -398,8 +398,8 @@ func TestReservation_SecondRunWaits(t *testing.T) {
 
 // TestDesiredVersionChanges changes the desired version during a run: nodes that have the first one are gated again.
 func TestDesiredVersionChanges(t *testing.T) {
-	// OpenShift is not faster than Drover, which pauses the MachineConfigPools again when it sees the second version.
-	s := newScenario(t, scenarioOptions{nodes: 2, openshift: openshift.Options{Config: 5 * time.Second}})
+	// The control plane comes first, so that the second version does not reach a node before Drover has seen it with the first one.
+	s := newScenario(t, scenarioOptions{nodes: 2, openshift: openshift.Options{ControlPlane: 5 * time.Second}})
 	harness.Update(s.World, s.Node, s.nodes[1], func(node *corev1.Node) {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, openshift.AnnotationHang, "drain")
 	})

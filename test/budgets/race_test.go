@@ -55,8 +55,21 @@ func (r *replicas) start() {
 	r.running = append(r.running, r.Operator(harness.Options{Elect: true, Args: []string{
 		// On OpenShift the capability machines has to be named.
 		"--controllers=*,machines",
-		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms",
+		"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=500ms",
 	}}))
+}
+
+// restart starts replicas in place of those that have ended because they could not renew their lease in time, as a Deployment does.
+func (r *replicas) restart() {
+	r.Helper()
+	for i := len(r.running) - 1; i >= 0; i-- {
+		select {
+		case <-r.running[i].Ended():
+			r.running = slices.Delete(r.running, i, i+1)
+			r.start()
+		default:
+		}
+	}
 }
 
 // kill ends the replica that leads, or the other one, and starts another one.
@@ -84,8 +97,8 @@ func TestRace(t *testing.T) {
 	for number := range rounds {
 		if !t.Run(fmt.Sprintf("round %d", number), func(t *testing.T) {
 			begun := time.Now()
-			round := &round{fixture: f.on(t), number: number}
-			kills := round.run(random, r)
+			round := &round{fixture: f.on(t), number: number, operators: r}
+			kills := round.run(random)
 			t.Logf("took %s with %d kills", time.Since(begun).Round(100*time.Millisecond), kills)
 			budget.Verify()
 		}) {
@@ -103,7 +116,8 @@ func TestRace(t *testing.T) {
 type round struct {
 	*fixture
 
-	number int
+	number    int
+	operators *replicas
 	// waiting are the NodeMaintenances that have not had their turn.
 	waiting []*harness.Maintenance
 	// failed is the Machine that is remediated.
@@ -111,7 +125,7 @@ type round struct {
 }
 
 // run has everything begin, ends each NodeMaintenance when its Node is drained, and returns how many operators were killed when all is over.
-func (r *round) run(random *rand.Rand, operators *replicas) (kills int) {
+func (r *round) run(random *rand.Rand) (kills int) {
 	r.Helper()
 	r.deploy(r.number, 2*raceMachines)
 	machines := r.machines()
@@ -128,7 +142,7 @@ func (r *round) run(random *rand.Rand, operators *replicas) (kills int) {
 	for range random.IntN(3) {
 		pause := time.Duration(random.IntN(3000)) * time.Millisecond // so that the kill comes at another point each time
 		r.serveFor(pause)
-		operators.kill(random.IntN(2))
+		r.operators.kill(random.IntN(2))
 		kills++
 	}
 	r.eventuallyOver()
@@ -151,6 +165,7 @@ func (r *round) maintain(i int, node string) {
 func (r *round) serveFor(pause time.Duration) {
 	r.Helper()
 	for end := time.Now().Add(pause); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		r.operators.restart()
 		r.serve()
 	}
 }
@@ -179,6 +194,7 @@ func (r *round) exists(node string) bool {
 func (r *round) eventuallyOver() {
 	r.Helper()
 	r.eventually("the round is over", func() error {
+		r.operators.restart()
 		if r.serve(); len(r.waiting) > 0 {
 			return fmt.Errorf("NodeMaintenance %s of Node %s waits: %s", r.waiting[0].Name, r.waiting[0].Node, harness.JSON(r.waiting[0].Find()))
 		}

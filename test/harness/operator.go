@@ -246,8 +246,8 @@ func (o *Operator) Kill() error {
 	return nil
 }
 
-// Stop asks the operator to end and waits until it has. One that ended before is fine if it was killed. An operator that fails, or
-// in which the race detector found something, is an error.
+// Stop asks the operator to end and waits until it has. One that ended before is fine if it was killed, or could not renew its lease in time, as on a
+// busy machine. An operator that fails, or in which the race detector found something, is an error.
 func (o *Operator) Stop() error {
 	if err := o.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -265,9 +265,15 @@ func (o *Operator) Stop() error {
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 			return nil
 		}
+		if strings.HasSuffix(strings.TrimSpace(o.Log()), leadershipLost) {
+			return nil
+		}
 	}
 	return o.err
 }
+
+// leadershipLost is the last line of an operator that could not renew its lease in time.
+const leadershipLost = "drover: leader election lost"
 
 // Ended is closed when the operator's process is gone.
 func (o *Operator) Ended() <-chan struct{} { return o.ended }

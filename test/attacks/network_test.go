@@ -222,6 +222,12 @@ func TestNetwork_Webhook(t *testing.T) {
 	})
 }
 
+// The webhook accepts so many connections of a client, and closes those that have not sent a request within headerTimeout.
+const (
+	clientConnections = 128
+	headerTimeout     = 5 * time.Second
+)
+
 // slowLoris opens connections and keeps them busy without an end. It returns when the server has closed all of them.
 func slowLoris(t *testing.T, address string, served func(*testing.T)) string {
 	t.Helper()
@@ -238,10 +244,11 @@ func slowLoris(t *testing.T, address string, served func(*testing.T)) string {
 		}
 		held = append(held, connection)
 	}
-	served(t)
-	if refused < 500 {
-		t.Errorf("only %d connections were refused", refused)
+	// On a busy machine they are not opened at once: others come in place of those that are closed meanwhile.
+	if most := clientConnections * (1 + int(time.Since(begun)/headerTimeout)); len(held) > most {
+		t.Errorf("%d connections were accepted and %d refused, at most %d should be accepted", len(held), refused, most)
 	}
+	served(t)
 	closed := 0
 	for _, connection := range held {
 		if err := connection.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {

@@ -134,5 +134,5 @@ func (a *Actuator) lookForInvalid(ctx context.Context, machine *machinev1beta1.M
 			return fmt.Errorf("the Machine may have a virtual machine in vCenter %s", server)
 		}
 	}
-	return a.vcenters.elsewhere(ctx, machine.UID, nil, func(other string) bool { return mustAnswer && other == server })
+	return a.vcenters.elsewhere(ctx, machine.UID, nil, func(other string) bool { return mustAnswer && strings.EqualFold(other, server) })
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Patience is how long a test waits for what must happen. It is generous: these tests also run on slow and busy machines.
-const Patience = 90 * time.Second
+const Patience = 4 * time.Minute
 
 // pollInterval is how often a test looks for what must happen. One that has looked for slowAfter without success looks less often: many tests wait at
 // the same time, and each look costs the API server something.

@@ -30,7 +30,7 @@ type Maintenance struct {
 
 // endLimit is how long a test waits for a NodeMaintenance to end after it: less than Patience, since one test that fails with many
 // of them would take very long.
-const endLimit = 20 * time.Second
+const endLimit = time.Minute
 
 // NewMaintenance is a NodeMaintenance that has not been created.
 func NewMaintenance(name, node string) *medik8s.NodeMaintenance {

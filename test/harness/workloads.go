@@ -20,10 +20,12 @@ import (
 // AppLabel is on all pods of a workload, with its name.
 const AppLabel = "app"
 
+// CompletionDelay is the annotation that lets a pod finish so long after it was Ready; a test sets it on a pod that runs already to let it finish then.
+const CompletionDelay = "test.drover.dev/completion-delay"
+
 // Annotations of pods that kwok acts on; see files/kwok.yaml of test/cluster.
 const (
 	readyDelay       = "test.drover.dev/ready-delay"
-	completionDelay  = "test.drover.dev/completion-delay"
 	terminationDelay = "test.drover.dev/termination-delay"
 )
 
@@ -69,7 +71,7 @@ func selector(name string) *metav1.LabelSelector {
 func (s *Site) template(name string, p Pods) corev1.PodTemplateSpec {
 	s.Helper()
 	annotations := map[string]string{}
-	for key, value := range map[string]string{readyDelay: p.Ready, completionDelay: p.Completes, terminationDelay: p.Ends} {
+	for key, value := range map[string]string{readyDelay: p.Ready, CompletionDelay: p.Completes, terminationDelay: p.Ends} {
 		if value != "" {
 			annotations[key] = value
 		}

@@ -75,7 +75,7 @@ func TestHistory_MachineSet(t *testing.T) {
 	r.plugin("3", "history", "machineset/undone")
 
 	r.plugin("machineset.machine.openshift.io/undone rolled back", "undo", "machineset/undone")
-	r.plugin("successfully rolled out", "status", "machineset/undone", "--timeout=1m")
+	r.plugin("successfully rolled out", "status", "machineset/undone", "--timeout="+harness.Patience.String())
 	r.eventuallyOfType(2, "second")
 	r.eventuallyRevisions("1:kwok.fake", "3:third", "4:second")
 

@@ -164,7 +164,7 @@ func TestDrainSpec_PodRules(t *testing.T) {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{harness.AppLabel: app}}
 	}
 	staying := s.Pod("skipped", harness.Pods{Node: node})
-	s.Job("batch", harness.Pods{Completes: "4s"})
+	s.Job("batch", harness.Pods{})
 	for app, ends := range map[string]string{"first": "500ms", "second": "500ms", "third": ""} {
 		s.Pod(app, harness.Pods{Node: node, Ends: ends})
 	}
@@ -178,6 +178,11 @@ func TestDrainSpec_PodRules(t *testing.T) {
 		{Namespaces: []string{s.Name + "-other"}, Behavior: medik8s.BehaviorSkip},
 	}})
 	m.Condition(plan.ConditionDrained, "Draining", "1 to finish by themselves")
+	for _, pod := range s.Pods("batch") {
+		if err := patch(s, &pod, `{"metadata":{"annotations":{"`+harness.CompletionDelay+`":"10ms"}}}`); err != nil {
+			t.Fatal(err)
+		}
+	}
 	m.Phase(medik8s.PhaseSucceeded)
 	if order := evicted(s); fmt.Sprint(order) != "[first second third]" {
 		t.Errorf("the order was %v", order)

@@ -290,7 +290,7 @@ func TestGuard_Waves(t *testing.T) {
 	mark := s.AuditMark()
 	harness.Update(s.World, groupOf(s), group.Name, func(group *v1alpha1.NodeGroup) { group.Spec.Metadata.Taints = taints })
 	// A hundred Nodes with 3,000 Pods take minutes on a busy machine.
-	limit := max(harness.Patience, time.Duration(count)*10*time.Second)
+	limit := harness.Patience + time.Duration(count)*20*time.Second
 	err := harness.WaitLonger(t.Context(), limit, time.Second, func() error {
 		if status := groupOf(s)(group.Name).Status; status.Synced != count {
 			return fmt.Errorf("the status is %s", harness.JSON(status))

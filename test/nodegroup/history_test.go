@@ -96,7 +96,7 @@ func TestHistory_Undo(t *testing.T) {
 	if output, code := f.Plugin("rollout", "undo", "ng/history"); code != 0 || output != "nodegroup.drover.dev/history rolled back\n" {
 		t.Fatalf("undo has code %d: %s", code, output)
 	}
-	if output, code := f.Plugin("rollout", "status", "ng/history", "--timeout=1m"); code != 0 {
+	if output, code := f.Plugin("rollout", "status", "ng/history", "--timeout="+harness.Patience.String()); code != 0 {
 		t.Errorf("status has code %d: %s", code, output)
 	}
 	for i := range 2 {

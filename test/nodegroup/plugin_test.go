@@ -34,7 +34,7 @@ func TestPlugin_PlansWhatTheOperatorDoes(t *testing.T) {
 	}
 	mark := f.AuditMark()
 	f.Operator(harness.Options{})
-	output, code = f.Plugin("rollout", "status", "nodegroup/plugin", "--timeout=1m")
+	output, code = f.Plugin("rollout", "status", "nodegroup/plugin", "--timeout="+harness.Patience.String())
 	if code != 0 || !strings.Contains(output, "successfully rolled out") {
 		t.Errorf("the status of the roll-out has code %d: %s", code, output)
 	}

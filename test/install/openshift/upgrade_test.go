@@ -91,7 +91,7 @@ func objects(s *harness.Site) (*v1alpha1.MutexRule, *v1alpha1.MutexRunConfig) {
 func job(s *harness.Site) runtime.RawExtension {
 	s.Helper()
 	text, err := json.Marshal(batchv1.JobSpec{BackoffLimit: new(int32(0)), Template: corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"test.drover.dev/completion-delay": "10ms"}},
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{harness.CompletionDelay: "10ms"}},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "check", Image: "sandbox.invalid/check"}},
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},

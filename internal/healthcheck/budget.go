@@ -15,9 +15,9 @@ import (
 )
 
 // startWithinBudget starts one remediation with a place in the budget of the node's NodeGroup. It withdraws if the remediation does not start. A
-// Machine without a Node takes no place: nothing is disrupted.
+// Machine that never had a Node takes no place: the group does not count on it yet.
 func (rc *reconciliation) startWithinBudget(ctx context.Context, current *snapshot, r *plan.Remediation) outcome {
-	if rc.options.Budgets == nil || r.Node == nil {
+	if rc.options.Budgets == nil || r.Machine.Status.NodeRef == nil {
 		return rc.start(ctx, current, r, &disruption.Answer{})
 	}
 	if out := rc.checkFree(ctx, r); !out.isClear() {
@@ -55,9 +55,13 @@ func (rc *reconciliation) checkFree(ctx context.Context, r *plan.Remediation) ou
 }
 
 func requestFor(r *plan.Remediation) disruption.Request {
-	return disruption.Request{Request: disruptionplan.Request{
-		Node: r.Node.Name, UID: r.Node.UID, Capability: v1alpha1.CapabilityRemediation, Object: objectOf(r.Machine), Since: r.Assessment.Due,
-	}}
+	request := disruptionplan.Request{Capability: v1alpha1.CapabilityRemediation, Object: objectOf(r.Machine), Since: r.Assessment.Due}
+	if r.Node != nil {
+		request.Node, request.UID = r.Node.Name, r.Node.UID
+	} else {
+		request.Node, request.UID = r.Machine.Status.NodeRef.Name, r.Machine.Status.NodeRef.UID
+	}
+	return disruption.Request{Request: request}
 }
 
 // objectOf returns what the reservation of a Machine's Node names.

@@ -10,7 +10,9 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -43,7 +45,7 @@ type since struct {
 }
 
 func newPlaces() places {
-	return places{since: map[disruptionplan.Key]since{}, found: map[disruptionplan.Key]time.Time{}, successors: plan.Successors{}}
+	return places{since: map[disruptionplan.Key]since{}, found: map[disruptionplan.Key]time.Time{}}
 }
 
 // observeBudget returns what the budget of the group is compared with; nil for a group without one.
@@ -86,7 +88,7 @@ func (rc *reconciliation) endReservations(ctx context.Context, in *plan.Input, r
 	}
 	rc.state.places.since, rc.state.places.found = known.since, known.found
 	pace := plan.PaceOf(in)
-	successors, missing, err := rc.successors(ctx, pace.MinReady, plan.OldestGone(works))
+	successors, missing, err := rc.successors(ctx, pace.MinReady, works)
 	if err != nil {
 		return err
 	}
@@ -163,10 +165,16 @@ func (rc *reconciliation) hasSign(node *corev1.Node) bool {
 }
 
 // successors returns the available Nodes of the group, and how many the MachineSets that the group selects still want: those that were there before
-// since count whether they are available or not. It is less than zero for a group that selects Nodes in another way, which may have only some Nodes
-// of a MachineSet.
-func (rc *reconciliation) successors(ctx context.Context, minReady time.Duration, since time.Time) (nodes []plan.Successor, missing int, err error) {
+// the first of the works count whether they are available or not. It is less than zero for a group that selects Nodes in another way, which may have
+// only some Nodes of a MachineSet.
+func (rc *reconciliation) successors(
+	ctx context.Context, minReady time.Duration, works []disruptionplan.Work,
+) (nodes []plan.Successor, missing int, err error) {
+	since := plan.OldestGone(works)
 	wanted, err := rc.replicas(ctx)
+	if err == nil && !since.IsZero() {
+		err = rc.subtractLost(ctx, wanted, works, since)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -185,6 +193,37 @@ func (rc *reconciliation) successors(ctx context.Context, minReady time.Duration
 		}
 	}
 	return nodes, missingOf(wanted), nil
+}
+
+// subtractLost takes the Machines whose Node is gone, and which nothing replaces yet, from what their MachineSets want: no Node comes in place of
+// theirs before it is their turn. A Machine that was made since the first of the works may be the successor of one, whose Node the cache lacks yet.
+func (rc *reconciliation) subtractLost(ctx context.Context, wanted map[types.UID]int, works []disruptionplan.Work, since time.Time) error {
+	if len(wanted) == 0 {
+		return nil
+	}
+	accounted := sets.New[types.UID]()
+	for i := range rc.nodes {
+		accounted.Insert(rc.nodes[i].Node.UID)
+	}
+	for i := range works {
+		accounted.Insert(works[i].Reservation.UID)
+	}
+	var machines machinev1beta1.MachineList
+	if err := rc.Cache.List(ctx, &machines, client.InNamespace(rc.group.Spec.Nodes.MachineSets.Namespace)); err != nil {
+		return fmt.Errorf("listing Machines: %w", err)
+	}
+	for i := range machines.Items {
+		machine := &machines.Items[i]
+		owner := metav1.GetControllerOfNoCopy(machine)
+		isLost := machine.Status.NodeRef != nil && !accounted.Has(machine.Status.NodeRef.UID) && machine.DeletionTimestamp == nil
+		if owner == nil || !isLost || !machine.CreationTimestamp.Time.Before(since) {
+			continue
+		}
+		if _, counts := wanted[owner.UID]; counts {
+			wanted[owner.UID]--
+		}
+	}
+	return nil
 }
 
 // wasThere reports whether a Node was there before a reservation. Times of objects are in seconds: of a Node that joined in the same one, the
@@ -223,12 +262,12 @@ func (rc *reconciliation) replicas(ctx context.Context) (map[types.UID]int, erro
 	if rc.group.Spec.Nodes.MachineSets == nil || !rc.options.Machines() {
 		return wanted, nil
 	}
-	var sets machinev1beta1.MachineSetList
-	if err := rc.Cache.List(ctx, &sets, client.InNamespace(rc.group.Spec.Nodes.MachineSets.Namespace)); err != nil {
+	var list machinev1beta1.MachineSetList
+	if err := rc.Cache.List(ctx, &list, client.InNamespace(rc.group.Spec.Nodes.MachineSets.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
 	}
-	for i := range sets.Items {
-		set := &sets.Items[i]
+	for i := range list.Items {
+		set := &list.Items[i]
 		of := members.OfSet(rc.groups, set)
 		if of != nil && of.UID == rc.group.UID && set.DeletionTimestamp == nil && set.Spec.Replicas != nil {
 			wanted[set.UID] = int(*set.Spec.Replicas)

@@ -48,11 +48,58 @@ func TestSuccessors_MachineSetWithoutNodes(t *testing.T) {
 				},
 				observation: &observation{group: group, groups: groups}, now: time.Now(),
 			}
-			nodes, missing, err := rc.successors(t.Context(), time.Minute, time.Time{})
+			nodes, missing, err := rc.successors(t.Context(), time.Minute, nil)
 			if len(nodes) != 0 || missing != c.want || err != nil {
 				t.Errorf("successors %v, missing %d, error %v", nodes, missing, err)
 			}
 		})
+	}
+}
+
+// TestSuccessors_LostNodes: Machines whose Nodes are gone, and for which no place is reserved yet, keep no place from becoming free.
+func TestSuccessors_LostNodes(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := machinev1beta1.Install(scheme); err != nil {
+		t.Fatal(err)
+	}
+	reserved := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "a", UID: "a"}}
+	set.Spec.Replicas = new(int32(6))
+	newMachine := func(name string, made time.Duration, change func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
+		machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "machines", Name: name, CreationTimestamp: metav1.NewTime(reserved.Add(made)),
+			OwnerReferences: []metav1.OwnerReference{{Kind: "MachineSet", Name: "a", UID: "a", Controller: new(true)}},
+		}}
+		machine.Status.NodeRef = &corev1.ObjectReference{Name: name, UID: types.UID(name)}
+		if change != nil {
+			change(machine)
+		}
+		return machine
+	}
+	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		set, newMachine("there", -time.Hour, nil), newMachine("reserved", -time.Hour, nil), newMachine("lost", -time.Hour, nil),
+		newMachine("successor", time.Second, nil),
+		newMachine("never-joined", -time.Hour, func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }),
+		newMachine("of-another", -time.Hour, func(m *machinev1beta1.Machine) { m.OwnerReferences = nil }),
+		newMachine("deleted", -time.Hour, func(m *machinev1beta1.Machine) {
+			m.DeletionTimestamp, m.Finalizers = new(metav1.NewTime(reserved)), []string{machinev1beta1.MachineFinalizer}
+		}),
+	).Build()
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "group", UID: "group"}}
+	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: "machines", Names: []string{"a"}}
+	parsed := members.Parse(group)
+	there := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "there", UID: "there", CreationTimestamp: metav1.NewTime(reserved.Add(-time.Hour))}}
+	rc := &reconciliation{
+		Reconciler: &Reconciler{Dependencies: Dependencies{Cache: cache}, options: Options{Machines: func() bool { return true }}},
+		observation: &observation{
+			group: parsed, groups: []*members.Group{parsed}, nodes: []members.Assignment{{Node: there, Group: parsed, MachineSet: set}},
+		},
+		now: reserved.Add(time.Minute),
+	}
+	works := []disruptionplan.Work{{Gone: true, Reservation: v1alpha1.Reservation{Node: "reserved", UID: "reserved", Time: metav1.NewTime(reserved)}}}
+	// Of six replicas one is there and one lost: its Node is missed only when it is its turn.
+	if _, missing, err := rc.successors(t.Context(), time.Minute, works); missing != 4 || err != nil {
+		t.Errorf("missing %d, error %v", missing, err)
 	}
 }
 

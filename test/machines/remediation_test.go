@@ -119,21 +119,48 @@ func (r *rackWatch) most(machines []machinev1beta1.Machine) (most, deleted int) 
 
 // A rack fails, half of the Machines of a pool. They are replaced two at a time, also by the next operator after a crash.
 func TestHealthCheck_RackReplacedWithinLimit(t *testing.T) {
-	failRack(t, "rack", map[string]string{"drover.dev/max-remediations-in-flight": "10%"}, "RemediationLimited")
+	failRack(t, "rack", map[string]string{"drover.dev/max-remediations-in-flight": "10%"}, "RemediationLimited", turnNotReady)
 }
 
 // So it is where a NodeGroup bounds the remediations of all its MachineHealthChecks.
 func TestHealthCheck_RackReplacedWithinBudget(t *testing.T) {
-	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "rack-budget"}}
+	failRack(t, "rack-budget", nil, "WaitingForBudget", turnNotReady, boundOf("rack-budget"))
+}
+
+// So it is where the instances are gone, and the Nodes with them.
+func TestHealthCheck_LostRackReplacedWithinBudget(t *testing.T) {
+	failRack(t, "rack-lost", nil, "WaitingForBudget", lose, boundOf("rack-lost"))
+}
+
+// boundOf returns a NodeGroup of a MachineSet where two remediations may be in flight.
+func boundOf(set string) *v1alpha1.NodeGroup {
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: set}}
 	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: cluster.MachineNamespace, Names: []string{group.Name}}
 	group.Spec.Disruption = &v1alpha1.Disruption{
 		MaxUnavailable: new(intstr.FromString("100%")), Remediation: &v1alpha1.RemediationPace{MaxInFlight: new(intstr.FromInt32(2))},
 	}
-	failRack(t, group.Name, nil, "WaitingForBudget", group)
+	return group
+}
+
+// turnNotReady has kwok report that a Node is not Ready.
+func turnNotReady(w *harness.World, node string) error {
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"sandbox.drover.io/ready":"false"}}}`))
+	return w.Client.Patch(w.Context(), w.Node(node), patch)
+}
+
+// lose has kwok take the instance of a Machine, and deletes the Node of the same name, as a cloud may do.
+func lose(w *harness.World, node string) error {
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"providerSpec":{"value":{"failure":{"vanishesAfter":"1s"}}}}}`))
+	if err := w.Client.Patch(w.Context(), w.Machine(node), patch); err != nil {
+		return err
+	}
+	return w.Client.Delete(w.Context(), w.Node(node))
 }
 
 // failRack has half of the Machines of a pool fail, where two may be replaced at a time. reason is why the others wait.
-func failRack(t *testing.T, name string, annotations map[string]string, reason string, objects ...client.Object) {
+func failRack(
+	t *testing.T, name string, annotations map[string]string, reason string, fail func(w *harness.World, node string) error, objects ...client.Object,
+) {
 	t.Helper()
 	w, operator := world(t)
 	for _, object := range objects {
@@ -158,9 +185,8 @@ func failRack(t *testing.T, name string, annotations map[string]string, reason s
 		},
 	}
 	w.CreateWithCleanup(object)
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"sandbox.drover.io/ready":"false"}}}`))
 	for i := range 10 {
-		if err := w.Client.Patch(t.Context(), w.Node(machines[i].Status.NodeRef.Name), patch); err != nil {
+		if err := fail(w, machines[i].Status.NodeRef.Name); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -114,12 +114,22 @@ func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache) (synced []too
 	return append(synced, machines, sets), errors.Join(machineErr, setErr)
 }
 
-// GroupOf returns the name of the NodeGroup that a Node belongs to; empty for none.
+// GroupOf returns the name of the NodeGroup that a Node belongs to; empty for none. A Node that is gone belongs to the group that selects the
+// MachineSet of the Machine which still names it.
 func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	err := x.refresh(ctx)
-	return x.nodes[node].group, err
+	if err := x.refresh(ctx); err != nil {
+		return "", err
+	}
+	if known, found := x.nodes[node]; found {
+		return known.group, nil
+	}
+	group, err := x.finder.groupOfMissing(ctx, x.groups, node)
+	if err != nil || group == nil {
+		return "", err
+	}
+	return group.Name, nil
 }
 
 // Members returns the Nodes of a NodeGroup as the cache has them, by name. They must not be changed. The error is a conflict while the index is not

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 )
 
 // findMachine sets the Machine of an assignment, of those that name its Node. If several could be the Node's, it is one whose MachineSet the recorded
@@ -39,6 +40,30 @@ func (f *Finder) findMachine(ctx context.Context, groups []*Group, member *Assig
 		}
 	}
 	return nil
+}
+
+// groupOfMissing returns the group of a Node that does not exist, by the Machine that names it; nil for none.
+func (f *Finder) groupOfMissing(ctx context.Context, groups []*Group, node string) (*Group, error) {
+	if !f.machines() {
+		return nil, nil
+	}
+	machines, err := lookup.MachinesOfNode(ctx, f.cache, node)
+	if err != nil {
+		return nil, err
+	}
+	for i := range machines {
+		set, err := f.machineSet(ctx, &machines[i])
+		if err != nil {
+			return nil, err
+		}
+		if set == nil {
+			continue
+		}
+		if group := OfSet(groups, set); group != nil {
+			return group, nil
+		}
+	}
+	return nil, nil
 }
 
 // candidates returns the Machines that could be a Node's, the oldest first. Those that name the Node's UID go before others, which may mean an

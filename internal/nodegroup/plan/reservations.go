@@ -19,8 +19,10 @@ type Successor struct {
 	Created time.Time
 }
 
-// Successors remembers which Nodes have taken the place of which ones: each takes that of one.
-type Successors map[types.UID]disruptionplan.Key
+// Successors remembers which Nodes have taken the place of which ones: each takes that of one. The zero value knows nothing yet.
+type Successors struct {
+	taken map[types.UID]disruptionplan.Key
+}
 
 // OldestGone returns when the first of the Nodes that are gone was reserved; zero for none.
 func OldestGone(works []disruptionplan.Work) (oldest time.Time) {
@@ -33,8 +35,9 @@ func OldestGone(works []disruptionplan.Work) (oldest time.Time) {
 }
 
 // Match marks the works as replaced whose Node is gone and has a successor, those that were reserved first before others. missing is how many Nodes
-// the group still lacks; where it is not known, which is less than zero, each Node that joined after a reservation is the successor of one.
-func (s Successors) Match(works []disruptionplan.Work, nodes []Successor, missing int) {
+// the group still lacks; where it is not known, which is less than zero, each Node that joined after a reservation is the successor of one. The Nodes
+// of the first call may be those of reservations that a process before this one has ended: they are the successors of none.
+func (s *Successors) Match(works []disruptionplan.Work, nodes []Successor, missing int) {
 	slices.SortFunc(works, func(a, b disruptionplan.Work) int { return a.Reservation.Time.Compare(b.Reservation.Time.Time) })
 	var gone []*disruptionplan.Work
 	for i := range works {
@@ -42,8 +45,14 @@ func (s Successors) Match(works []disruptionplan.Work, nodes []Successor, missin
 			gone = append(gone, &works[i])
 		}
 	}
-	if len(gone) == 0 {
-		clear(s)
+	switch {
+	case s.taken == nil:
+		s.taken = map[types.UID]disruptionplan.Key{}
+		for i := range nodes {
+			s.taken[nodes[i].UID] = disruptionplan.Key{}
+		}
+	case len(gone) == 0:
+		clear(s.taken)
 	}
 	for i, work := range gone {
 		if missing >= 0 {
@@ -55,15 +64,15 @@ func (s Successors) Match(works []disruptionplan.Work, nodes []Successor, missin
 }
 
 // find reports whether a Node has taken the place of a reserved one that is gone.
-func (s Successors) find(reservation *v1alpha1.Reservation, nodes []Successor) bool {
+func (s *Successors) find(reservation *v1alpha1.Reservation, nodes []Successor) bool {
 	key := disruptionplan.KeyOf(reservation)
 	for i := range nodes {
-		taken, known := s[nodes[i].UID]
+		taken, known := s.taken[nodes[i].UID]
 		switch {
 		case known && taken == key:
 			return true
 		case !known && nodes[i].Created.After(reservation.Time.Time):
-			s[nodes[i].UID] = key
+			s.taken[nodes[i].UID] = key
 			return true
 		}
 	}

@@ -64,8 +64,20 @@ func TestSuccessors_Match(t *testing.T) {
 		t.Errorf("replaced are %v, by the successors of others", got)
 	}
 	s.Match(nil, nil, -1)
-	if len(s) > 0 {
-		t.Errorf("with no Node gone, remembered are %v", s)
+	if len(s.taken) > 0 {
+		t.Errorf("with no Node gone, remembered are %v", s.taken)
+	}
+}
+
+// TestSuccessors_MatchByNextProcess: a Node that has joined before the process began may have taken the place of a reservation that is released by now.
+func TestSuccessors_MatchByNextProcess(t *testing.T) {
+	s, works := Successors{}, []disruptionplan.Work{goneWork(0)}
+	joined := []Successor{successor("a", 1)}
+	for i, nodes := range [][]Successor{joined, joined, append(joined, successor("b", 2))} {
+		s.Match(works, nodes, -1)
+		if want := i == 2; works[0].Replaced != want {
+			t.Errorf("step %d: replaced is %t, want %t", i, works[0].Replaced, want)
+		}
 	}
 }
 
@@ -73,7 +85,7 @@ func TestSuccessors_Match(t *testing.T) {
 func TestSuccessors_MatchByReplicas(t *testing.T) {
 	for missing, want := range map[int][]string{0: {"n0", "n1", "n2"}, 1: {"n0", "n1"}, 3: nil, 9: nil} {
 		works := []disruptionplan.Work{goneWork(1), goneWork(2), goneWork(0), {Reservation: v1alpha1.Reservation{Node: "there"}}}
-		Successors{}.Match(works, nil, missing)
+		new(Successors).Match(works, nil, missing)
 		if got := replaced(works); !slices.Equal(got, want) {
 			t.Errorf("with %d missing, replaced are %v, want %v", missing, got, want)
 		}

@@ -247,6 +247,9 @@ func (in *Input) blocked(d *Decision) Condition {
 	if d.Replacement.Reason != "" {
 		return isTrue(kind, d.Replacement.Reason, "%s", d.Replacement.Message)
 	}
+	if d.Counts.Held > 0 {
+		return isTrue(kind, ReasonNoExecuteHeld, "%s", in.problems()[metadataplan.NoExecuteHeld])
+	}
 	return isFalse(v1alpha1.ConditionBlocked, ReasonNotBlocked, "nothing stops the group")
 }
 

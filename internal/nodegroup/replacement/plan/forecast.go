@@ -8,7 +8,7 @@ type Forecast struct {
 	Machines []Machine
 	// MaxSurge is how many new Machines there may be beyond replicas, MaxInFlight how many are replaced at once.
 	MaxSurge, MaxInFlight int
-	// Deleting is how many outdated Machines are being deleted, Excluded how many others are paused or have been excluded by a user.
+	// Deleting is how many outdated Machines are being deleted, Excluded how many others are paused or Skipped.
 	Deleting, Excluded int
 	// Report says what keeps the Machines waiting now.
 	Report Report

@@ -194,7 +194,7 @@ title "Declare labels for a group of nodes that a selector picks: they follow in
 batch="$(kubectl get nodes -l team=blue -o jsonpath='{.items[-6:].metadata.name}')"
 # shellcheck disable=SC2086 # they are six names
 kubectl label node $batch pool=batch >/dev/null
-kubectl apply -f - <<'YAML'
+cat >"$data/batch.yaml" <<'YAML'
 apiVersion: drover.dev/v1alpha1
 kind: NodeGroup
 metadata: {name: batch}
@@ -204,7 +204,8 @@ spec:
   rollout: {firstWave: 1, maxInFlight: 2}
   disruption: {maxUnavailable: 2}
 YAML
-run kubectl wait nodegroup/batch --for=condition=Ready --timeout=120s
+run kubectl apply -f "$data/batch.yaml"
+run kubectl-drover rollout status nodegroup/batch --timeout=120s
 run kubectl get nodes -l tier=batch
 
 title "Give them a taint with the effect NoExecute: Pods leave within their PodDisruptionBudget before it is set"
@@ -234,10 +235,10 @@ YAML
 kubectl rollout status deployment cart --timeout=120s >/dev/null
 on_batch() { kubectl get pods -l app=cart -o jsonpath='{range .items[*]}{.spec.nodeName}{"\n"}{end}' | grep -cFx "$(tr ' ' '\n' <<<"$batch")" || true; }
 echo "Pods of cart on these nodes: $(on_batch) of 6"
-run kubectl patch nodegroup batch --type=merge \
-	-p '{"spec":{"metadata":{"taints":[{"key":"example.com/batch","effect":"NoExecute"}]}}}'
-run kubectl wait nodegroup/batch --for=condition=Ready=False --timeout=60s
-run kubectl wait nodegroup/batch --for=condition=Ready --timeout=180s
+sed -i 's|labels: {tier: batch}|&, taints: [{key: example.com/batch, effect: NoExecute}]|' "$data/batch.yaml"
+expect 2 kubectl-drover plan -f "$data/batch.yaml" | sed -n 1,14p
+run kubectl apply -f "$data/batch.yaml"
+run kubectl-drover rollout status nodegroup/batch --timeout=180s
 run kubectl get nodegroups
 left="$(on_batch)"
 echo "Pods of cart on these nodes: $left of 6"

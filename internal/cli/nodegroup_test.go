@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/view"
+	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -160,6 +161,89 @@ func TestPlanNodeGroup_Guard(t *testing.T) {
 	first := list.Items[0].Guards[0]
 	if first.Node != "batch-0" || first.Pods != 12 || first.LostPods != 1 || len(first.Leaving[0].Pods) != 10 || first.Leaving[0].Count != 12 {
 		t.Errorf("%+v", first)
+	}
+}
+
+// TestPlanNodeGroup_PodsLost: how many Pods Kubernetes deletes, whatever their PodDisruptionBudgets allow.
+func TestPlanNodeGroup_PodsLost(t *testing.T) {
+	f, group := batch(t)
+	group.Spec.Metadata.Taints = []v1alpha1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}}
+	group.Spec.Metadata.SetOnceTaints = []v1alpha1.Taint{{Key: "once", Effect: corev1.TaintEffectNoExecute}}
+	for i := range 7 {
+		f.runningPod("batch-0", fmt.Sprintf("many-%d", i), "many", nil)
+	}
+	f.runningPod("batch-1", "slow-0", "slow", nil)
+	f.runningPod("batch-1", "log-0", "log", &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "log", UID: "log"}})
+	f.runningPod("batch-2", "stays", "many", nil).Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "slow"}}
+	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "slow"}}
+	budget.Status = policyv1.PodDisruptionBudgetStatus{ExpectedPods: 2, DesiredHealthy: 1, CurrentHealthy: 1}
+	f.all = append(f.all, budget, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "log", UID: "log"}})
+	for name, c := range map[string]struct {
+		settings v1alpha1.NoExecute
+		want     view.NoExecute
+		text     []string
+	}{
+		"Allow": {
+			v1alpha1.NoExecute{Policy: v1alpha1.NoExecuteAllow}, view.NoExecute{AtOnce: true, Pods: 8, LostPods: 1}, []string{
+				"Kubernetes would delete 8 Pods at once, whatever PodDisruptionBudgets allow, and 1 Pod of DaemonSets, which would not return:\n",
+				"batch-0 (out:NoExecute): 7 Pods would be deleted: default/many-0, default/many-1, default/many-2, default/many-3, default/many-4 and 2 more\n",
+				"! 1 Pod of DaemonSets would be deleted and not return: default/log-0\n",
+			},
+		},
+		"Guard, Proceed": {
+			v1alpha1.NoExecute{Timeout: &metav1.Duration{Duration: 10 * time.Minute}, OnTimeout: v1alpha1.TimeoutProceed},
+			view.NoExecute{Timeout: "10m0s", Pods: 8, Blocked: 1, LostPods: 1},
+			[]string{"! Kubernetes would delete those of 8 Pods that have not left after 10m0s; 1 could not be evicted now\n"},
+		},
+		"Guard, Hold": {v1alpha1.NoExecute{}, view.NoExecute{Pods: 8, Blocked: 1, LostPods: 1}, []string{"could not be evicted now, Budget"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			group.Spec.Rollout.NoExecute = &c.settings
+			got := f.run(t, "plan", "nodegroup/batch")
+			if got.code != exitChanges || got.errors != "" || c.want.Timeout == "" && strings.Contains(got.out, "have not left") {
+				t.Errorf("%+v", got)
+			}
+			for _, want := range c.text {
+				if !strings.Contains(got.out, want) {
+					t.Errorf("there is no %q in:\n%s", want, got.out)
+				}
+			}
+			item := decodeJSON[view.NodeGroupPlanList](t, f.run(t, "plan", "ng/batch", "-o", "json").out).Items[0]
+			if item.NoExecute == nil || *item.NoExecute != c.want {
+				t.Errorf("%+v", item.NoExecute)
+			}
+		})
+	}
+}
+
+// TestPlanNodeGroup_Autoscaled: which of the declared keys cluster-autoscaler does not know of MachineSets that it scales.
+func TestPlanNodeGroup_Autoscaled(t *testing.T) {
+	f, group := replaced()
+	group.Spec.Replacement = nil
+	group.Spec.Metadata = &v1alpha1.Metadata{
+		Labels: map[string]v1alpha1.LabelValue{"team": "red", "tier": "gold", "kubernetes.io/os": "plan9"},
+		Taints: []v1alpha1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, {Key: "out", Effect: corev1.TaintEffectNoExecute}},
+	}
+	const warning = "Warning: the template of "
+	if got := f.run(t, "plan", "nodegroup/gpu"); strings.Contains(got.out, warning) {
+		t.Errorf("not autoscaled: %s", got.out)
+	}
+	for _, name := range []string{"gpu-a", "gpu-b"} {
+		set := f.setOf(name)
+		set.Annotations = map[string]string{machineapi.MinSizeAnnotation: "0", machineapi.MaxSizeAnnotation: "9"}
+		set.Spec.Template.Spec.Labels = map[string]string{"tier": "gold"}
+		set.Spec.Template.Spec.Taints = []corev1.Taint{taint("gpu", "", corev1.TaintEffectNoSchedule)}
+	}
+	want := warning + `2 autoscaled MachineSets (openshift-machine-api/gpu-a, openshift-machine-api/gpu-b) lacks label "team", taint "out:NoExecute": `
+	if got := f.run(t, "plan", "nodegroup/gpu"); !strings.Contains(got.out, want) {
+		t.Errorf("there is no %q in:\n%s", want, got.out)
+	}
+	f.setOf("gpu-a").Annotations[machineapi.LabelsAnnotation] = "zone=a,team=red"
+	f.setOf("gpu-a").Annotations[machineapi.TaintsAnnotation] = "out=:NoExecute"
+	want = warning + `1 autoscaled MachineSet (openshift-machine-api/gpu-b) lacks`
+	if got := f.run(t, "plan", "nodegroup/gpu"); !strings.Contains(got.out, want) || strings.Contains(got.out, "gpu-a) lacks") {
+		t.Errorf("there is no %q in:\n%s", want, got.out)
 	}
 }
 

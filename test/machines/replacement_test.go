@@ -3,9 +3,11 @@ package machines
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
@@ -226,6 +229,47 @@ func TestReplacement_Rolling(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReplacement_Plan: kubectl drover plan names the Machines in the order in which they are replaced then, and what holds them.
+func TestReplacement_Plan(t *testing.T) {
+	w := besideOthers(t)
+	p := w.MakePool("planned", 3, nil)
+	old := p.Runs(3)
+	r := replaceWithin(p, func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Disruption = &v1alpha1.Disruption{
+			Freezes: []v1alpha1.Freeze{{From: metav1.NewTime(time.Now().Add(-time.Hour)), To: metav1.NewTime(time.Now().Add(time.Hour))}},
+		}
+	})
+	atRest := func() error {
+		for _, name := range []string{"nodegroup/planned", "planned"} {
+			if output, code := w.Plugin("plan", name); code != 0 {
+				return fmt.Errorf("the plan of %s has code %d: %s", name, code, output)
+			}
+		}
+		return nil
+	}
+	w.Eventually("nothing would change", atRest)
+	r.setTemplate(newImage)
+	output, code := w.Plugin("plan", "nodegroup/planned", "-o", "json")
+	var list view.NodeGroupPlanList
+	if err := json.Unmarshal([]byte(output), &list); err != nil || code != 2 || len(list.Items) != 1 || list.Items[0].Replacement == nil {
+		t.Fatalf("the plan has code %d: %s (%v)", code, output, err)
+	}
+	planned := list.Items[0].Replacement
+	if !slices.Equal(planned.Machines, byAge(old)) || !strings.Contains(planned.Held, "no disruption begins until") {
+		t.Errorf("planned is %+v", planned)
+	}
+	if output, code := w.Plugin("plan", "planned"); code != 2 || !strings.Contains(output, "3 Machines would be replaced") {
+		t.Errorf("the plan of the MachineSet has code %d: %s", code, output)
+	}
+	seen := followRack(p)
+	harness.Update(w, func(string) *v1alpha1.NodeGroup { return r.group() }, p.Name, func(group *v1alpha1.NodeGroup) { group.Spec.Disruption = nil })
+	r.eventuallyReplaced(3)
+	if _, _, gone := seen.serving(old); !slices.Equal(gone, planned.Machines) {
+		t.Errorf("Machines went in the order %v, not %v", gone, planned.Machines)
+	}
+	w.Eventually("nothing would change any more", atRest)
 }
 
 // TestReplacement_FailingTemplate: a new Machine that fails stops the replacement before an old one goes; a mended template goes on.

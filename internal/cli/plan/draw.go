@@ -25,6 +25,9 @@ func draw(text *cmdutil.Text, list view.PlanList) {
 	for _, set := range list.Items {
 		text.Printf("%s\n", title(set))
 		text.Problems("  ", set.Problems)
+		if set.Replacement != nil {
+			drawReplacement(text, set.Replacement, " by NodeGroup "+set.Replacement.NodeGroup)
+		}
 		for _, group := range set.Groups {
 			drawGroup(text, group)
 		}
@@ -49,14 +52,26 @@ func title(set view.MachineSetPlan) string {
 
 func verdict(s view.Summary) string {
 	switch {
-	case s.ToWrite > 0:
-		return fmt.Sprintf("%d of %d would change", s.ToWrite, s.Machines)
+	case s.ToWrite+s.ToReplace > 0:
+		return changeVerdict(s.ToWrite, s.Machines, s.ToReplace)
 	case s.Machines == 0:
 		return "nothing to do"
 	case s.Held == s.Machines:
 		return "held"
 	}
 	return "nothing would change"
+}
+
+// changeVerdict says how many of some objects would change, and how many Machines would be replaced.
+func changeVerdict(toWrite, all, toReplace int) string {
+	replaced := cmdutil.Count(toReplace, "Machine") + " would be replaced"
+	switch {
+	case toReplace == 0:
+		return fmt.Sprintf("%d of %d would change", toWrite, all)
+	case toWrite == 0:
+		return replaced
+	}
+	return fmt.Sprintf("%d of %d would change, %s", toWrite, all, replaced)
 }
 
 func drawGroup(text *cmdutil.Text, group view.Group) {
@@ -117,13 +132,25 @@ func changeText(text *cmdutil.Text, change view.Change) string {
 
 func summary(list view.PlanList) string {
 	s := list.Summary
-	text := fmt.Sprintf("Nothing to change: %s in %s", cmdutil.Count(s.Machines, "Machine"), cmdutil.Count(len(list.Items), "MachineSet"))
-	if s.ToWrite > 0 {
-		text = fmt.Sprintf("To change: %s and %s of %d", cmdutil.Count(s.NodeWrites, "Node"), cmdutil.Count(s.MachineWrites, "Machine"), s.Machines)
-	}
-	return text + countsText([]count{
+	nothing := fmt.Sprintf("Nothing to change: %s in %s", cmdutil.Count(s.Machines, "Machine"), cmdutil.Count(len(list.Items), "MachineSet"))
+	change := fmt.Sprintf("To change: %s and %s of %d", cmdutil.Count(s.NodeWrites, "Node"), cmdutil.Count(s.MachineWrites, "Machine"), s.Machines)
+	return changeSummary(nothing, change, s.ToWrite, s.ToReplace) + countsText([]count{
 		{s.Conflict, "in conflict"}, {s.Refused, "with refused or invalid entries"}, {s.Held - s.Paused, "held"}, {s.Paused, "paused"},
 	})
+}
+
+// changeSummary says what would change and how many Machines would be replaced, or that nothing would change.
+func changeSummary(nothing, change string, toWrite, toReplace int) string {
+	replaced := cmdutil.Count(toReplace, "Machine")
+	switch {
+	case toReplace == 0 && toWrite == 0:
+		return nothing
+	case toReplace == 0:
+		return change
+	case toWrite == 0:
+		return "To replace: " + replaced
+	}
+	return change + "; to replace: " + replaced
 }
 
 // count is a number with what it counts.

@@ -36,7 +36,9 @@ func drawNodeGroup(text *cmdutil.Text, p *view.NodeGroupPlan) {
 	for i := range p.LabelUses {
 		text.Printf("  Warning: %s\n", labelUseText(text, &p.LabelUses[i]))
 	}
-	drawGuards(text, p.Guards)
+	drawAutoscaled(text, p.AutoscaledSets)
+	drawReplacement(text, p.Replacement, "")
+	drawGuards(text, p.Guards, p.NoExecute)
 	for i := range p.Changes {
 		drawChanges(text, &p.Changes[i])
 	}
@@ -53,8 +55,8 @@ func groupTitle(p *view.NodeGroupPlan) string {
 	}
 	title += "): "
 	switch s := &p.Summary; {
-	case s.ToWrite > 0:
-		return title + fmt.Sprintf("%d of %d would change", s.ToWrite, s.Nodes+s.Released)
+	case s.ToWrite+s.ToReplace > 0:
+		return title + changeVerdict(s.ToWrite, s.Nodes+s.Released, s.ToReplace)
 	case s.Nodes == 0:
 		return title + "nothing to do"
 	}
@@ -132,12 +134,28 @@ func labelUseText(text *cmdutil.Text, use *view.LabelUse) string {
 // shownGuards is how many Nodes with guarded taints are shown without -o wide.
 const shownGuards = 10
 
-// drawGuards says for each Node what happens to its Pods before it gets a taint with the effect NoExecute.
-func drawGuards(text *cmdutil.Text, guards []view.NodeGuard) {
+// drawAutoscaled warns of what the templates of autoscaled MachineSets lack.
+func drawAutoscaled(text *cmdutil.Text, all []view.AutoscaledSets) {
+	for i := range all {
+		sets := &all[i]
+		var missing []string
+		for _, key := range sets.Labels {
+			missing = append(missing, fmt.Sprintf("label %q", key))
+		}
+		for _, id := range sets.Taints {
+			missing = append(missing, fmt.Sprintf("taint %q", id))
+		}
+		text.Printf("  Warning: the template of %s (%s) lacks %s: without Nodes, cluster-autoscaler does not know that new ones get them\n",
+			cmdutil.Count(len(sets.MachineSets), "autoscaled MachineSet"), namesText(text, sets.MachineSets), namesText(text, missing))
+	}
+}
+
+// drawGuards says for each Node what happens to its Pods before it gets a taint with the effect NoExecute, or when it does.
+func drawGuards(text *cmdutil.Text, guards []view.NodeGuard, total *view.NoExecute) {
 	if len(guards) == 0 {
 		return
 	}
-	text.Printf("\n  Taints with the effect NoExecute, before which Pods are evicted within their PodDisruptionBudgets:\n")
+	drawNoExecute(text, total)
 	for i := range guards {
 		if i == shownGuards && !text.Wide {
 			text.Printf("    and %s more\n", cmdutil.Count(len(guards)-shownGuards, "node"))
@@ -147,9 +165,29 @@ func drawGuards(text *cmdutil.Text, guards []view.NodeGuard) {
 	}
 }
 
+// drawNoExecute says what happens to the Pods of all Nodes that get a taint with the effect NoExecute.
+func drawNoExecute(text *cmdutil.Text, total *view.NoExecute) {
+	pods, lost := cmdutil.Count(total.Pods, "Pod"), ""
+	if total.AtOnce {
+		if total.LostPods > 0 {
+			lost = fmt.Sprintf(", and %s of DaemonSets, which would not return", cmdutil.Count(total.LostPods, "Pod"))
+		}
+		const format = "\n  Taints with the effect NoExecute: Kubernetes would delete %s at once, whatever PodDisruptionBudgets allow%s:\n"
+		text.Printf(format, pods, lost)
+		return
+	}
+	text.Printf("\n  Taints with the effect NoExecute, before which Pods are evicted within their PodDisruptionBudgets:\n")
+	if total.Timeout != "" && total.Pods > 0 {
+		const format = "    ! Kubernetes would delete those of %s that have not left after %s; %d could not be evicted now\n"
+		text.Printf(format, pods, total.Timeout, total.Blocked)
+	}
+}
+
 func drawGuard(text *cmdutil.Text, guard *view.NodeGuard) {
 	text.Printf("    %s (%s): ", guard.Node, strings.Join(guard.Taints, ", "))
 	switch {
+	case guard.AtOnce && guard.Pods > 0:
+		text.Printf("%s would be deleted: %s\n", cmdutil.Count(guard.Pods, "Pod"), someNamesText(text, guard.Deleted, guard.Pods))
 	case guard.Held != "":
 		text.Printf("held back: %s\n", guard.Held)
 	case guard.Pods == 0:
@@ -197,11 +235,9 @@ func drawChanges(text *cmdutil.Text, group *view.NodeChanges) {
 }
 
 func groupSummary(s *view.GroupSummary) string {
-	text := fmt.Sprintf("Nothing to change: %s", cmdutil.Count(s.Nodes, "Node"))
-	if s.ToWrite > 0 {
-		text = fmt.Sprintf("To change: %s of %d", cmdutil.Count(s.ToWrite, "Node"), s.Nodes+s.Released)
-	}
-	return text + countsText([]count{
+	nothing := "Nothing to change: " + cmdutil.Count(s.Nodes, "Node")
+	change := fmt.Sprintf("To change: %s of %d", cmdutil.Count(s.ToWrite, "Node"), s.Nodes+s.Released)
+	return changeSummary(nothing, change, s.ToWrite, s.ToReplace) + countsText([]count{
 		{s.Conflict, "in conflict"}, {s.Refused, "with refused or invalid entries"}, {s.Held, "held"}, {s.Released, "not in the group any more"},
 	})
 }

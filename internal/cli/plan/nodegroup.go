@@ -13,7 +13,6 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/cli/cmdutil"
 	"github.com/drover-io/drover/internal/cli/view"
-	"github.com/drover-io/drover/internal/nodegroup/members"
 )
 
 // plannedUID is the UID of a NodeGroup that only a file has.
@@ -64,7 +63,7 @@ func (o *options) planGroups(ctx context.Context, c client.Reader, names []strin
 	if err := o.output.Print(o.Out, list, func(text *cmdutil.Text) { drawGroups(text, list) }); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(list.Items, func(item *view.NodeGroupPlan) bool { return item.Summary.ToWrite > 0 }) {
+	if slices.ContainsFunc(list.Items, func(item *view.NodeGroupPlan) bool { return item.Summary.ToWrite+item.Summary.ToReplace > 0 }) {
 		return cmdutil.ErrChanges
 	}
 	return nil
@@ -124,17 +123,16 @@ func (m manifest) applyGroup(s *cmdutil.Snapshot, now metav1.Time) (warnings []s
 
 // planGroup returns what would change for a NodeGroup.
 func (o *options) planGroup(ctx context.Context, before, after *cmdutil.Snapshot, name string) (groupPlan, error) {
-	group, nodes, err := find(ctx, after, name)
+	in, err := o.find(ctx, after, name)
 	if err != nil {
 		return groupPlan{}, err
 	}
-	in := &view.GroupInput{Group: group, Nodes: nodes, Protected: o.protect.Protected(), Now: o.Now()}
 	if o.preview.given() {
 		in.Before = []string{}
-		if earlier, found, err := find(ctx, before, name); err == nil {
-			for i := range found {
-				if found[i].Group != nil && found[i].Group.UID == earlier.UID {
-					in.Before = append(in.Before, found[i].Node.Name)
+		if earlier, err := o.find(ctx, before, name); err == nil {
+			for i := range earlier.Nodes {
+				if found := &earlier.Nodes[i]; found.Group != nil && found.Group.UID == earlier.Group.UID {
+					in.Before = append(in.Before, found.Node.Name)
 				}
 			}
 		}
@@ -143,20 +141,21 @@ func (o *options) planGroup(ctx context.Context, before, after *cmdutil.Snapshot
 	return groupPlan{item, consequences}, nil
 }
 
-// find returns a NodeGroup with its Nodes, as the operator finds them.
-func find(ctx context.Context, s *cmdutil.Snapshot, name string) (*members.Group, []members.Assignment, error) {
+// find returns a NodeGroup with its Nodes and its Machines, as the operator finds them.
+func (o *options) find(ctx context.Context, s *cmdutil.Snapshot, name string) (*view.GroupInput, error) {
 	finder := s.Finder()
 	groups, err := finder.Groups(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	known := make([]string, len(groups))
 	for i, group := range groups {
 		if group.Name == name {
-			nodes, err := finder.Nodes(ctx, groups, group.UID)
-			return group, nodes, err
+			in := &view.GroupInput{Group: group, Machines: machinesOf(s, groups, group), Protected: o.protect.Protected(), Now: o.Now()}
+			in.Nodes, err = finder.Nodes(ctx, groups, group.UID)
+			return in, err
 		}
 		known[i] = group.Name
 	}
-	return nil, nil, cmdutil.NotFound("NodeGroup", name, "the cluster", known)
+	return nil, cmdutil.NotFound("NodeGroup", name, "the cluster", known)
 }

@@ -40,7 +40,11 @@ others.
 
 Of a NodeGroup it shows the waves in their order, the budget and the window of spec.disruption, the Pods and PersistentVolumes that require labels
 which would go, and, for each Node that would get a taint with the effect NoExecute, the Pods that would have to leave before, the
-PodDisruptionBudgets that block them, and the Pods of DaemonSets that would be lost.
+PodDisruptionBudgets that block them, and the Pods of DaemonSets that would be lost. If spec.rollout.noExecute has Kubernetes delete Pods, it shows
+which ones.
+
+If a NodeGroup replaces outdated Machines, its plan and those of its MachineSets show which Machines would be replaced, in which order, how many at a
+time, and what they wait for.
 
 With --maintenance, it shows which pods a maintenance of the node would evict, and which could not leave, with the reason.
 
@@ -121,10 +125,13 @@ func (o *options) planSets(ctx context.Context, c client.WithWatch, names []stri
 		return err
 	}
 	list := view.NewPlanList(survey)
+	if err := o.addReplacements(ctx, c, &objects, &list); err != nil {
+		return err
+	}
 	if err := o.output.Print(o.Out, &list, func(text *cmdutil.Text) { draw(text, list) }); err != nil {
 		return err
 	}
-	if list.Summary.ToWrite > 0 {
+	if list.Summary.ToWrite+list.Summary.ToReplace > 0 {
 		return cmdutil.ErrChanges
 	}
 	return nil

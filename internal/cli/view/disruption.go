@@ -29,19 +29,31 @@ func disruptionOf(in *GroupInput) *GroupDisruption {
 	if spec == nil {
 		return nil
 	}
-	var nodes []disruptionplan.Member
-	for i := range in.Nodes {
-		if assignment := &in.Nodes[i]; isMember(assignment, in.Group) {
-			nodes = append(nodes, disruptionplan.MemberOf(assignment.Node, spec.UnavailableTaints))
-		}
-	}
-	counts := disruptionplan.Count(&disruptionplan.Input{Now: in.Now, Group: in.Group.NodeGroup, Members: disruptionplan.NewMembers(nodes...)})
+	counts := disruptionplan.Count(in.disruption())
 	out := &GroupDisruption{MaxUnavailable: "1", Limit: counts.Limit, Expected: counts.Expected, Unavailable: counts.Unavailable}
 	if spec.MaxUnavailable != nil {
 		out.MaxUnavailable = spec.MaxUnavailable.String()
 	}
 	out.setWindow(in.Group.NodeGroup, in.Now)
 	return out
+}
+
+// disruption returns what the budget of the group decides by, as far as the plugin knows it: neither leases nor requests that wait.
+func (in *GroupInput) disruption() *disruptionplan.Input {
+	var nodes []disruptionplan.Member
+	var taints []string
+	if in.Group.Spec.Disruption != nil {
+		taints = in.Group.Spec.Disruption.UnavailableTaints
+	}
+	for i := range in.Nodes {
+		if assignment := &in.Nodes[i]; isMember(assignment, in.Group) {
+			nodes = append(nodes, disruptionplan.MemberOf(assignment.Node, taints))
+		}
+	}
+	return &disruptionplan.Input{
+		Now: in.Now, Group: in.Group.NodeGroup, Members: disruptionplan.NewMembers(nodes...), Window: plan.WindowOf(in.Group.NodeGroup, in.Now),
+		Waiting: &disruptionplan.Queue{},
+	}
 }
 
 func isMember(assignment *members.Assignment, group *members.Group) bool {

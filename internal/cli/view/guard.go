@@ -8,9 +8,12 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/ownership"
 )
 
 // maxGuardNames bounds each list of names of a NodeGuard.
@@ -20,17 +23,34 @@ const maxGuardNames = 10
 type NodeGuard struct {
 	Node   string   `json:"node"`
 	Taints []string `json:"taints"`
+	// AtOnce reports that the taints are set without a guard: Kubernetes deletes the Pods, whatever their PodDisruptionBudgets allow.
+	AtOnce bool `json:"atOnce,omitempty"`
 	// Held is why the taints would be held back, and no Pod evicted; empty if they would be set.
 	Held string `json:"held,omitempty"`
-	// Pods is how many Pods would have to leave before, and Leaving has them by reason: Evicting for those that could leave now.
+	// Pods is how many Pods would have to leave before, and Leaving has them by reason: Evicting for those that could leave now. Of a Node that gets
+	// the taints at once, Deleted has their names.
 	Pods    int            `json:"pods"`
 	Leaving []LeavingGroup `json:"leaving,omitempty"`
+	Deleted []string       `json:"deleted,omitempty"`
 	// Budgets are the PodDisruptionBudgets of these Pods.
 	Budgets []Budget `json:"budgets,omitempty"`
 	// Lost are the names of Pods of DaemonSets that do not tolerate the taints: Kubernetes deletes them, and they do not return. LostPods is how many
 	// there are.
 	LostPods int      `json:"lostPods"`
 	Lost     []string `json:"lost,omitempty"`
+}
+
+// NoExecute counts the Pods of all Nodes that would get taints with the effect NoExecute.
+type NoExecute struct {
+	// AtOnce reports that Kubernetes deletes the Pods at once, because spec.rollout.noExecute.policy is Allow.
+	AtOnce bool `json:"atOnce,omitempty"`
+	// Timeout is after which time Kubernetes deletes the Pods that have not left a Node, because onTimeout is Proceed; empty for never.
+	Timeout string `json:"timeout,omitempty"`
+	// Pods are on the Nodes whose taints are not held back, without those of DaemonSets. Blocked are those of them that could not leave now.
+	Pods    int `json:"pods"`
+	Blocked int `json:"blocked"`
+	// LostPods are the Pods of DaemonSets on these Nodes.
+	LostPods int `json:"lostPods"`
 }
 
 // LeavingGroup is Pods that have to leave, and are on the Node for the same reason.
@@ -42,12 +62,13 @@ type LeavingGroup struct {
 	Pods  []string `json:"pods"`
 }
 
-// GuardedNode is a Node that lacks guarded taints.
+// GuardedNode is a Node that lacks taints with the effect NoExecute.
 type GuardedNode struct {
 	Node *corev1.Node
-	// taints are IDs, and wave is the number of the Node's wave.
+	// taints are IDs, and wave is the number of the Node's wave. atOnce reports that they are not guarded.
 	taints []string
 	wave   int
+	atOnce bool
 }
 
 // GuardObjects are what the guard decides on.
@@ -58,7 +79,7 @@ type GuardObjects struct {
 	DaemonSets map[types.NamespacedName]bool
 }
 
-// guardedNodes returns the Nodes that are to be written and lack guarded taints, in the order of the waves.
+// guardedNodes returns the Nodes that are to be written and lack taints with the effect NoExecute, in the order of the waves.
 func guardedNodes(in *GroupInput, waves [][]groupplan.Node) (guarded []GuardedNode) {
 	byName := make(map[string]*corev1.Node, len(in.Nodes))
 	for i := range in.Nodes {
@@ -66,12 +87,31 @@ func guardedNodes(in *GroupInput, waves [][]groupplan.Node) (guarded []GuardedNo
 	}
 	for number, wave := range waves {
 		for i := range wave {
-			if metadata := &wave[i].Metadata; metadata.Change.Write && len(metadata.Guarded) > 0 {
-				guarded = append(guarded, GuardedNode{Node: byName[wave[i].Name], taints: metadata.Guarded, wave: number})
+			metadata := &wave[i].Metadata
+			next := GuardedNode{Node: byName[wave[i].Name], taints: metadata.Guarded, wave: number}
+			if allowsNoExecute(in.Group.NodeGroup) {
+				next.taints, next.atOnce = noExecuteOf(&metadata.Change), true
+			}
+			if metadata.Change.Write && len(next.taints) > 0 {
+				guarded = append(guarded, next)
 			}
 		}
 	}
 	return guarded
+}
+
+// allowsNoExecute reports whether a group has Kubernetes delete the Pods that do not tolerate its taints.
+func allowsNoExecute(group *v1alpha1.NodeGroup) bool {
+	settings := groupplan.NoExecute(group)
+	return settings.Policy == v1alpha1.NoExecuteAllow
+}
+
+// noExecuteOf returns the IDs of the taints with the effect NoExecute that a change sets.
+func noExecuteOf(change *plan.Change) []string {
+	return slices.DeleteFunc(ownership.KeysOf(change.Results[ownership.Taint].Set).Sorted(), func(id string) bool {
+		_, effect := ownership.SplitTaintID(id)
+		return effect != corev1.TaintEffectNoExecute
+	})
 }
 
 // AddGuards adds what the guard would do on each Node, as the operator decides it.
@@ -83,6 +123,10 @@ func (p *NodeGroupPlan) AddGuards(group *members.Group, guarded []GuardedNode, o
 		if len(report.Remaining)+len(report.Lost) == 0 {
 			continue
 		}
+		if node.atOnce {
+			p.addGuard(d.guardAtOnce(node.taints, &report), &report)
+			continue
+		}
 		held := groupplan.GuardHeld(&settings, &report, func(pods, limit int) int {
 			all := counted[node.wave] + pods
 			if all <= limit {
@@ -90,7 +134,37 @@ func (p *NodeGroupPlan) AddGuards(group *members.Group, guarded []GuardedNode, o
 			}
 			return all
 		})
-		p.Guards = append(p.Guards, d.guard(node.taints, &report, held))
+		p.addGuard(d.guard(node.taints, &report, held), &report)
+	}
+	if p.NoExecute != nil && settings.OnTimeout == v1alpha1.TimeoutProceed && !p.NoExecute.AtOnce {
+		p.NoExecute.Timeout = plan.GuardTimeout(&settings).String()
+	}
+}
+
+// addGuard adds what happens on a Node, and counts its Pods.
+func (p *NodeGroupPlan) addGuard(guard NodeGuard, report *drain.Report) {
+	p.Guards = append(p.Guards, guard)
+	if p.NoExecute == nil {
+		p.NoExecute = &NoExecute{AtOnce: guard.AtOnce}
+	}
+	if guard.Held != "" {
+		return
+	}
+	p.NoExecute.Pods, p.NoExecute.LostPods = p.NoExecute.Pods+guard.Pods, p.NoExecute.LostPods+guard.LostPods
+	for i := range report.Remaining {
+		p.NoExecute.Blocked += one(!guard.AtOnce && report.Remaining[i].Reason != drain.Evicting)
+	}
+}
+
+// guardAtOnce returns what happens on a Node that gets its taints at once.
+func (d *Drain) guardAtOnce(taints []string, report *drain.Report) NodeGuard {
+	names := make([]string, len(report.Remaining))
+	for i := range report.Remaining {
+		names[i] = report.Remaining[i].Namespace + "/" + report.Remaining[i].Name
+	}
+	return NodeGuard{
+		Node: d.Node.Name, Taints: taints, AtOnce: true, Pods: len(names), Deleted: firstNames(names),
+		LostPods: len(report.Lost), Lost: firstNames(report.Lost),
 	}
 }
 

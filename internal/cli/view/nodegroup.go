@@ -49,9 +49,15 @@ type NodeGroupPlan struct {
 	Disruption *GroupDisruption `json:"disruption,omitempty"`
 	// LabelUses are Pods and PersistentVolumes that require labels which would change.
 	LabelUses []LabelUse `json:"labelUses,omitempty"`
-	// Guards are the Nodes that lose Pods when they get a taint with the effect NoExecute, in the order of the waves.
-	Guards  []NodeGuard  `json:"guards,omitempty"`
-	Summary GroupSummary `json:"summary"`
+	// Guards are the Nodes that lose Pods when they get a taint with the effect NoExecute, in the order of the waves. NoExecute counts the Pods of
+	// all of them; nil without such Nodes.
+	Guards    []NodeGuard `json:"guards,omitempty"`
+	NoExecute *NoExecute  `json:"noExecute,omitempty"`
+	// Replacement is which Machines would be replaced; nil for none.
+	Replacement *ReplacementPlan `json:"replacement,omitempty"`
+	// AutoscaledSets are autoscaled MachineSets whose templates lack what the group declares.
+	AutoscaledSets []AutoscaledSets `json:"autoscaledSets,omitempty"`
+	Summary        GroupSummary     `json:"summary"`
 }
 
 // Wave is the Nodes that are changed at once.
@@ -95,6 +101,8 @@ type GroupSummary struct {
 	Released int `json:"released"`
 	// ToWrite are the Nodes that need a patch, those of Released among them.
 	ToWrite int `json:"toWrite"`
+	// ToReplace are the Machines that would be replaced.
+	ToReplace int `json:"toReplace,omitempty"`
 }
 
 // GroupInput is what NewNodeGroupPlan depends on.
@@ -102,6 +110,8 @@ type GroupInput struct {
 	Group *members.Group
 	// Nodes are those of the group, with those whose record names it.
 	Nodes []members.Assignment
+	// Machines are those of the group's MachineSets.
+	Machines GroupMachines
 	// Before are the names of the Nodes that the group of the cluster has, if a file changes it; nil otherwise.
 	Before    []string
 	Protected ownership.Protected
@@ -114,7 +124,7 @@ type Consequences struct {
 	// Labels are what would become of the labels of its Nodes. Unconfirmed are, by Node, those that no user has confirmed to go.
 	Labels      []groupplan.LabelChange
 	Unconfirmed map[string][]string
-	// Guarded are the Nodes that lack taints with the effect NoExecute before which Pods leave.
+	// Guarded are the Nodes that lack taints with the effect NoExecute, before or with which Pods leave.
 	Guarded []GuardedNode
 }
 
@@ -128,6 +138,7 @@ func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, Consequences) {
 	out := &NodeGroupPlan{
 		Name: in.Group.Name, Generation: in.Group.Generation, Suspended: spec.Suspend, DryRun: spec.DryRun, Problems: in.Group.Declaration.Problems,
 		Waves: []Wave{}, Wave: decision.Wave, Changes: []NodeChanges{}, Disruption: disruptionOf(in),
+		Replacement: NewReplacementPlan(in), AutoscaledSets: autoscaledSets(in),
 	}
 	for _, condition := range decision.Conditions {
 		invalid, overlaps := condition.Reason == groupplan.ReasonInvalidSelector, condition.Reason == groupplan.ReasonOverlapping
@@ -153,6 +164,7 @@ func NewNodeGroupPlan(in *GroupInput) (*NodeGroupPlan, Consequences) {
 	out.Summary = GroupSummary{
 		Nodes: int(c.Nodes), Synced: int(c.Synced), Pending: int(c.Pending), Conflict: int(c.Conflicts), Refused: int(c.Refused), Held: int(c.Held),
 		Released: len(decided.Released), ToWrite: out.Summary.ToWrite,
+		ToReplace: out.Replacement.count(),
 	}
 	return out, Consequences{
 		Group: in.Group, Labels: decided.LabelChanges(), Unconfirmed: decided.UnconfirmedLabels(), Guarded: guardedNodes(in, waves),

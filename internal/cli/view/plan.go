@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -36,6 +38,8 @@ type MachineSetPlan struct {
 	MachineSet
 	// Groups are the Machines with changes or problems; those with equal changes are in one group.
 	Groups []Group `json:"groups"`
+	// Replacement is which of the Machines a NodeGroup would replace; nil for none.
+	Replacement *ReplacementPlan `json:"replacement,omitempty"`
 }
 
 // Group is Machines with the same changes and problems.
@@ -66,6 +70,8 @@ type Summary struct {
 	ToWrite       int `json:"toWrite"`
 	MachineWrites int `json:"machineWrites"`
 	NodeWrites    int `json:"nodeWrites"`
+	// ToReplace are the Machines that a NodeGroup would replace.
+	ToReplace int `json:"toReplace,omitempty"`
 }
 
 // NewPlanList returns the document of `plan`.
@@ -82,6 +88,17 @@ func NewPlanList(survey plan.Survey) PlanList {
 		}
 	}
 	return list
+}
+
+// AddReplacement adds to a MachineSet of the list what its NodeGroup would replace. The Machines may be those of other MachineSets as well.
+func (l *PlanList) AddReplacement(set *machinev1beta1.MachineSet, machines []*machinev1beta1.Machine, of *ReplacementPlan) {
+	for i := range l.Items {
+		if item := &l.Items[i]; of != nil && item.Namespace == set.Namespace && item.Name == set.Name {
+			item.Replacement = of.of(set, machines)
+			item.Summary.ToReplace = item.Replacement.count()
+			l.Summary.ToReplace += item.Summary.ToReplace
+		}
+	}
 }
 
 // machinesOfSet are the Machines of one MachineSet; set is nil for those without one.

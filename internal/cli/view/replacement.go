@@ -7,6 +7,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/paused"
 )
 
@@ -24,11 +25,7 @@ type Replacement struct {
 
 // NewReplacement counts the Machines of a MachineSet; nil if its group does not replace Machines. The group may be nil.
 func NewReplacement(group *v1alpha1.NodeGroup, set *machinev1beta1.MachineSet, machines []*machinev1beta1.Machine) *Replacement {
-	if group == nil || group.Spec.Replacement == nil || group.Spec.Replacement.Type != v1alpha1.ReplacementRollingUpdate {
-		return nil
-	}
-	membership, err := machineapi.MembershipOf(set)
-	if err != nil || set.Spec.Replicas == nil {
+	if group == nil || !replacementplan.Replaces(group) || set.Spec.Replicas == nil {
 		return nil
 	}
 	r := &Replacement{Group: group.Name, Missing: int(*set.Spec.Replicas)}
@@ -36,10 +33,8 @@ func NewReplacement(group *v1alpha1.NodeGroup, set *machinev1beta1.MachineSet, m
 		r.Blocked = blocked.Message
 	}
 	template := machineapi.TemplateOf(set)
-	for _, machine := range machines {
-		if relation := membership.Relation(machine); relation == machineapi.Owned || relation == machineapi.Deleting {
-			r.count(group, machine, template.Outdates(machine))
-		}
+	for _, machine := range machinesOf(set, machines) {
+		r.count(group, machine, template.Outdates(machine))
 	}
 	r.Missing = max(0, r.Missing)
 	return r

@@ -12,6 +12,7 @@ import (
 
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/nodegroup/history"
+	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/status"
 )
 
@@ -41,7 +42,7 @@ type keptTemplate struct {
 func (rc *reconciliation) keepTemplates(ctx context.Context, requeue *controller.Requeue) {
 	spec, state := &rc.group.Spec, &rc.state.history
 	switch {
-	case rc.History == nil, !replaces(rc.group.NodeGroup), spec.Suspend, spec.DryRun, rc.group.DeletionTimestamp != nil:
+	case rc.History == nil, !plan.Replaces(rc.group.NodeGroup), spec.Suspend, spec.DryRun, rc.group.DeletionTimestamp != nil:
 		return
 	case rc.now.Before(state.retry):
 		requeue.In(state.retry.Sub(rc.now))

@@ -3,7 +3,6 @@ package replacement
 import (
 	"context"
 	"fmt"
-	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,18 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/drover-io/drover/api/drover/v1alpha1"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
-	"github.com/drover-io/drover/internal/paused"
 )
-
-// labelZone is the label of a Machine that has no Node yet.
-const labelZone = "machine.openshift.io/zone"
 
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
 type observation struct {
@@ -160,7 +154,7 @@ func (rc *reconciliation) input(ctx context.Context) (*plan.Input, error) {
 	for i := range rc.sets {
 		in.Sets = append(in.Sets, rc.planSet(&rc.sets[i], &outdated))
 	}
-	if !outdated || !replaces(rc.group.NodeGroup) {
+	if !outdated || !plan.Replaces(rc.group.NodeGroup) {
 		return in, nil
 	}
 	// Whether a Node has its metadata matters only now.
@@ -179,48 +173,18 @@ func (rc *reconciliation) input(ctx context.Context) (*plan.Input, error) {
 	return in, nil
 }
 
-// replaces reports whether a group replaces Machines.
-func replaces(group *v1alpha1.NodeGroup) bool {
-	return group.Spec.Replacement != nil && group.Spec.Replacement.Type == v1alpha1.ReplacementRollingUpdate
-}
-
 // planSet returns a MachineSet as package plan knows it, and sets outdated if one of its Machines is.
 func (rc *reconciliation) planSet(set *machineSet, outdated *bool) plan.Set {
-	out := plan.Set{Name: set.Name, Replicas: int(*set.Spec.Replicas), Paused: paused.By(set) != ""}
+	out := plan.NewSet(set.MachineSet)
 	template := machineapi.TemplateOf(set.MachineSet)
+	selects := func(node *corev1.Node) bool { return rc.group.Selects(node, set.MachineSet) }
 	for _, m := range set.machines {
-		_, replacing := m.Annotations[machineapi.ReplacingAnnotation]
-		next := plan.Machine{
-			Name: m.Name, UID: m.UID, Zone: m.Labels[labelZone], Created: m.CreationTimestamp.Time,
-			Outdated: template.Outdates(m.Machine), Replacing: replacing, Deleting: m.DeletionTimestamp != nil,
-			Marked: machineapi.IsMarked(m.Machine), Failed: machineapi.HasFailed(m.Machine), Skipped: rc.skips(m), Denied: rc.isDenied(m.UID),
-		}
-		if m.node != nil {
-			next.HasNode, next.Zone = true, m.node.Labels[corev1.LabelTopologyZone]
-			next.Ready, next.ReadyChange = readiness(m.node)
-		}
+		next := plan.NewMachine(template, m.Machine, m.node, selects)
+		next.Denied = rc.isDenied(m.UID)
 		*outdated = *outdated || next.Outdated
 		out.Machines = append(out.Machines, next)
 	}
 	return out
-}
-
-// skips reports whether a Machine is not to be replaced: a user says so, or its Node is one of the control plane that the group does not include.
-func (rc *reconciliation) skips(m *machine) bool {
-	if _, skip := m.Annotations[machineapi.SkipReplacementAnnotation]; skip || paused.By(m) != "" {
-		return true
-	}
-	return m.node != nil && !rc.group.Selects(m.node, m.set)
-}
-
-// readiness returns whether a Node is Ready, and since when.
-func readiness(node *corev1.Node) (ready bool, since time.Time) {
-	for i := range node.Status.Conditions {
-		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
-		}
-	}
-	return false, time.Time{}
 }
 
 // hasMetadata reports whether a Node carries what its group declares, so far as it can.

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -94,8 +95,8 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 
 // nodeUpdated ignores what changes with every heartbeat.
 func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
-	readyBefore, sinceBefore := readiness(before)
-	readyAfter, sinceAfter := readiness(after)
+	readyBefore, sinceBefore := plan.Readiness(before)
+	readyAfter, sinceAfter := plan.Readiness(after)
 	same := before.UID == after.UID && readyBefore == readyAfter && sinceBefore.Equal(sinceAfter) && maps.Equal(before.Labels, after.Labels) &&
 		maps.Equal(before.Annotations, after.Annotations) && apiequality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints)
 	if !same {
@@ -215,7 +216,7 @@ func (r *Reconciler) nodeToRequests(ctx context.Context, node string) (requests 
 		if set == nil {
 			continue
 		}
-		if group, err := r.groupOf(ctx, set); err == nil && group != nil && replaces(group.NodeGroup) {
+		if group, err := r.groupOf(ctx, set); err == nil && group != nil && plan.Replaces(group.NodeGroup) {
 			requests = append(requests, watch.RequestFor(group))
 		}
 	}

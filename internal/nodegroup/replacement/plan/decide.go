@@ -91,6 +91,13 @@ type decider struct {
 
 // Decide decides what is done about the Machines of a group.
 func Decide(in *Input) Decision {
+	d := newDecider(in)
+	d.decide()
+	d.report()
+	return d.decision
+}
+
+func newDecider(in *Input) *decider {
 	d := &decider{Input: in}
 	if in.Group.Spec.Replacement != nil {
 		d.settings = *in.Group.Spec.Replacement
@@ -105,9 +112,7 @@ func Decide(in *Input) Decision {
 		}
 	}
 	d.maxSurge, d.maxInFlight = scaled(d.settings.MaxSurge, replicas), max(1, scaled(d.settings.MaxInFlight, replicas))
-	d.decide()
-	d.report()
-	return d.decision
+	return d
 }
 
 // readResumed reads when the replacement was resumed. A time in the future would resume every later stop, too.
@@ -137,7 +142,7 @@ func scaled(value *intstr.IntOrString, total int) int {
 
 func (d *decider) decide() {
 	report := &d.decision.Report
-	if d.settings.Type != v1alpha1.ReplacementRollingUpdate || d.Group.DeletionTimestamp != nil {
+	if !Replaces(d.Group) || d.Group.DeletionTimestamp != nil {
 		d.unmarkAll()
 		return
 	}

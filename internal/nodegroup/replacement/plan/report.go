@@ -29,7 +29,7 @@ type Report struct {
 
 // Unavailable returns the Report of a group whose MachineSets another program serves; it is empty for a group that replaces no Machines.
 func Unavailable(group *v1alpha1.NodeGroup) (report Report) {
-	if settings := group.Spec.Replacement; settings != nil && settings.Type == v1alpha1.ReplacementRollingUpdate {
+	if Replaces(group) {
 		report.block(ReasonSurgeUnavailable, unavailable)
 	}
 	return report

@@ -86,7 +86,11 @@ func (b *BudgetWatch) follow(
 	ctx context.Context, done *sync.WaitGroup, watcher client.WithWatch, list client.ObjectList, wanted func(client.Object) bool,
 ) {
 	b.World.Helper()
-	if err := watcher.List(ctx, list); err != nil {
+	err := watcher.List(ctx, list)
+	switch {
+	case meta.IsNoMatchError(err):
+		return // without the Machine API there are no Machines
+	case err != nil:
 		b.World.Fatal(err)
 	}
 	if err := meta.EachListItem(list, func(object runtime.Object) error {

@@ -64,6 +64,31 @@ func TestRollout_Waves(t *testing.T) {
 	}
 }
 
+// TestRollout_ChangedMidway: a declaration that changes in the middle of a roll-out begins again with the first wave, and Nodes that are as declared by
+// then are not written.
+func TestRollout_ChangedMidway(t *testing.T) {
+	f := besideOthers(t, "midway", 6)
+	f.create(f.newGroup("midway", withLabel("example.com/team", "blue"), withWaves(2, 2, 0)))
+	f.eventuallyCondition("midway", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+	change := func(team string, pause time.Duration, kind string, status metav1.ConditionStatus, reason string) {
+		t.Helper()
+		mark := f.AuditMark()
+		f.update("midway", func(spec *v1alpha1.NodeGroupSpec) {
+			withLabel("example.com/team", team)(spec)
+			withWaves(2, 2, pause)(spec)
+		})
+		f.eventuallyCondition("midway", kind, status, reason)
+		// Those of the first wave, which is of zone a.
+		if names := slices.Sorted(slices.Values(f.written(mark))); !slices.Equal(names, []string{"midway-00", "midway-03"}) {
+			t.Errorf("for the label %s written are %v", team, names)
+		}
+	}
+	change("red", time.Hour, v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonPausing)
+	change("green", time.Hour, v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonPausing)
+	// All others still have the first value.
+	change("blue", 0, v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+}
+
 // TestRollout_StopsWhenNodesBecomeNotReady: a roll-out stops, says why, and goes on when a user resumes it.
 func TestRollout_StopsWhenNodesBecomeNotReady(t *testing.T) {
 	f := besideOthers(t, "stop", 6)

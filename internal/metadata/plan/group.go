@@ -95,6 +95,8 @@ type GroupInput struct {
 	Confirmed ownership.Section
 	// Remove reports whether keys are removed that the record names and that are not declared; otherwise Drover only ends to own them.
 	Remove bool
+	// Announcements are taints that are removed whatever Remove says; see Announcements.
+	Announcements ownership.Keys
 	// Guard says what is done about guarded taints, and Held why they are held back.
 	Guard Guard
 	Held  string
@@ -266,7 +268,8 @@ func (f *groupFacts) mergeInput(kind ownership.Kind, desired map[string]string) 
 		NeedsConfirmation: func(key string) bool { return !f.confirmed(kind, key) },
 		Disown: func(key string) bool {
 			_, machine := f.Machine[kind][key]
-			return machine || !f.Remove || kind == ownership.Taint && f.Declaration.Once.Has(key)
+			isTaint := kind == ownership.Taint
+			return machine || !f.Remove && (!isTaint || !f.Announcements.Has(key)) || isTaint && f.Declaration.Once.Has(key)
 		},
 		Policy: f.Declaration.Policy, Now: f.Now,
 	}

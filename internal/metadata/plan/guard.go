@@ -2,6 +2,8 @@ package plan
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -128,6 +130,26 @@ func IsAnnounced(node *corev1.Node, guarded []string) bool {
 		}
 	}
 	return true
+}
+
+// Announcements returns the taints of a Node that announce guarded ones of the group that its record names. They are temporary: a Node that leaves the
+// group does not keep them. What the group declares is none of them, whatever the record says, which a kubelet can write.
+func Announcements(node *corev1.Node, group *v1alpha1.NodeGroup) ownership.Keys {
+	record, err := ownership.ParseGroupRecord(node.Annotations[ownership.AnnotationGroupRecord])
+	if err != nil || !strings.HasSuffix(record.Digest, announced) {
+		return nil
+	}
+	declared := ownership.Keys{}
+	if metadata := group.Spec.Metadata; metadata != nil {
+		declared = ownership.KeysOf(ownership.TaintEntries(slices.Concat(asTaints(metadata.Taints), asTaints(metadata.SetOnceTaints))))
+	}
+	found := ownership.Keys{}
+	for id := range record.Of(ownership.Taint) {
+		if _, effect := ownership.SplitTaintID(id); effect == corev1.TaintEffectNoSchedule && !declared.Has(id) {
+			found.Add(id)
+		}
+	}
+	return found
 }
 
 // GuardedTaints returns the guarded taints as a Node will have them.

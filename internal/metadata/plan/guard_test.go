@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/ownership"
@@ -99,5 +100,45 @@ func TestDecideGroup_GuardNotNeeded(t *testing.T) {
 	foreign.Spec.Taints[0].Effect = corev1.TaintEffectNoExecute
 	if _, decision := guardStep(t, foreign, group, GuardAnnounced, guardedID+"=theirs"); len(decision.Guarded) > 0 || decision.State != Conflicted {
 		t.Errorf("for a taint of another writer the decision is %+v", decision)
+	}
+}
+
+// TestDecideGroup_AnnouncementIsNotKept: a Node that leaves its group while a taint is announced does not keep the announcement, whatever onRelease
+// says, and keeps what the group declares; nor does a kubelet that writes the record have it removed.
+func TestDecideGroup_AnnouncementIsNotKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(group *v1alpha1.NodeGroup)
+		guard  Guard
+		want   []string
+	}{
+		"announced":                                {func(*v1alpha1.NodeGroup) {}, GuardAnnounced, nil},
+		"announced, and not declared any more":     {func(group *v1alpha1.NodeGroup) { group.Spec.Metadata.Taints = nil }, GuardAnnounced, nil},
+		"announced, and nothing declared any more": {func(group *v1alpha1.NodeGroup) { group.Spec.Metadata = nil }, GuardAnnounced, nil},
+		"announced, and declared by now": {
+			func(group *v1alpha1.NodeGroup) { withGroupTaint(group, "dedicated", corev1.TaintEffectNoSchedule) }, GuardAnnounced, []string{announcedID},
+		},
+		"set": {func(*v1alpha1.NodeGroup) {}, GuardClear, []string{guardedID}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			group := withValue(withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute), "blue")
+			node := &corev1.Node{}
+			in := groupInput(node, group, group)
+			in.Guard = c.guard
+			decision := DecideGroup(in)
+			node = applyToNode(node, &decision)
+			owned := group.Status.OwnedKeys
+			c.change(group)
+			group.DeletionTimestamp, group.Status.OwnedKeys = &metav1.Time{Time: groupTime}, owned
+			in = groupInput(node, nil, group)
+			in.Announcements = Announcements(node, group)
+			decision = DecideGroup(in)
+			node = applyToNode(node, &decision)
+			if got := ownership.KeysOf(ownership.TaintEntries(node.Spec.Taints)).Sorted(); !slices.Equal(got, c.want) {
+				t.Errorf("the Node keeps %v, want %v", got, c.want)
+			}
+			if record := node.Annotations[ownership.AnnotationGroupRecord]; record != "" {
+				t.Errorf("the record is %s", record)
+			}
+		})
 	}
 }

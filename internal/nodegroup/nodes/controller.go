@@ -65,7 +65,7 @@ type Reconciler struct {
 	versions   *expectations.Objects
 	conflicts  *controller.Conflicts
 	states     *controller.States[nodeState]
-	// guarded has the names of the Nodes that lack guarded taints.
+	// guarded has the names of the Nodes that lack guarded taints, and for each whether this process evicts Pods of it for them.
 	guarded sync.Map
 }
 
@@ -77,8 +77,6 @@ type nodeState struct {
 	denied bool
 	// failing is since when other writers have been faster each time; zero while they have not.
 	failing time.Time
-	// draining reports that this process evicts Pods of the Node for guarded taints.
-	draining bool
 	// guardedSince is since when the guard has the Node's lease; zero while it has not.
 	guardedSince time.Time
 	// timedOut is what the Node's record gets after a timeout, while the group has the generation of that time; nil for none.
@@ -170,6 +168,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // decide returns what is to be written, and when the first key may be written again that is left alone until then.
 func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.GroupDecision, requeue controller.Requeue, err error) {
 	in := rc.Input(rc.options.Protected, rc.now)
+	if rc.Recorded != nil {
+		in.Announcements = metadataplan.Announcements(rc.Node, rc.Recorded.NodeGroup)
+	}
 	in.Guard, in.Contended = metadataplan.GuardClear, rc.paused(&requeue)
 	decision = metadataplan.DecideGroup(in)
 	rc.reportContention(&requeue)
@@ -186,7 +187,7 @@ func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.Gro
 		// A place and a lease that it does not use now are for others.
 		return decision, requeue, rc.endGuard(ctx)
 	}
-	rc.guarded.Store(rc.Node.Name, true)
+	rc.guarded.LoadOrStore(rc.Node.Name, false)
 	v, err := rc.guardTaints(ctx, guarded)
 	if err != nil {
 		return decision, requeue, err

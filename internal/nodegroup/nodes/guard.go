@@ -80,8 +80,13 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 		return v, nil
 	}
 	since, v, err := rc.acquire(ctx)
-	if err != nil || v.waits {
+	switch {
+	case err != nil:
 		return v, err
+	case v.waits:
+		// Without the lease no Pod is evicted, also where this process has had it.
+		rc.withdraw(rc.Node.Name)
+		return v, nil
 	}
 	v.guard = metadataplan.GuardAnnounced
 	if metadataplan.IsAnnounced(rc.Node, ids) {
@@ -195,7 +200,7 @@ func (rc *reconciliation) placeFor() disruption.Request {
 func (rc *reconciliation) drain(
 	ctx context.Context, since time.Time, taints []corev1.Taint, options drain.Options, v verdict,
 ) (verdict, error) {
-	rc.state.draining = true
+	rc.guarded.Store(rc.Node.Name, true)
 	report, err := rc.Guard.Engine.Drain(ctx, rc.Node, since, options)
 	switch {
 	case err != nil:
@@ -244,8 +249,8 @@ func (rc *reconciliation) hasToLeave(pod *corev1.Pod, taints []corev1.Taint) boo
 
 // forgetGuard ends the evictions from a Node.
 func (r *Reconciler) forgetGuard(node string) {
-	if _, guarded := r.guarded.LoadAndDelete(node); guarded && r.Guard != nil {
-		r.Guard.Engine.Withdraw(node)
+	r.withdraw(node)
+	if _, guarded := r.guarded.LoadAndDelete(node); guarded {
 		r.Admissions.setHeld(node, "")
 	}
 }
@@ -255,17 +260,15 @@ func (rc *reconciliation) endGuard(ctx context.Context) error {
 	if rc.Guard == nil {
 		return nil
 	}
-	rc.guarded.Delete(rc.Node.Name)
-	rc.Admissions.setHeld(rc.Node.Name, "")
-	rc.withdraw()
+	rc.forgetGuard(rc.Node.Name)
 	return rc.release(ctx)
 }
 
-// withdraw ends the evictions for guarded taints. Those of another capability, which may have acquired the lease of the Node since, go on.
-func (rc *reconciliation) withdraw() {
-	if rc.state.draining {
-		rc.Guard.Engine.Withdraw(rc.Node.Name)
-		rc.state.draining = false
+// withdraw ends the evictions from a Node for guarded taints. Those of another capability, which may have acquired the lease of the Node since, or have
+// had it all the time, go on.
+func (r *Reconciler) withdraw(node string) {
+	if r.guarded.CompareAndSwap(node, true, false) {
+		r.Guard.Engine.Withdraw(node)
 	}
 }
 

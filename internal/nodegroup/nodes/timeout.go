@@ -15,7 +15,7 @@ import (
 // timeOut ends an attempt to evict the Pods of a Node that has taken too long. Its place in the budget and its lease are for others until the next
 // attempt; the Node's record, which is written next, says when that is.
 func (rc *reconciliation) timeOut(ctx context.Context, report *drain.Report, timeout time.Duration) (verdict, error) {
-	rc.withdraw()
+	rc.withdraw(rc.Node.Name)
 	if err := rc.release(ctx); err != nil {
 		return verdict{}, err
 	}
@@ -33,7 +33,7 @@ func (rc *reconciliation) awaitRetry(ctx context.Context) (v verdict, err error)
 	if t == nil || !rc.now.Before(time.Unix(t.Retry, 0)) {
 		return v, nil
 	}
-	rc.withdraw()
+	rc.withdraw(rc.Node.Name)
 	return rc.untilRetry(t), rc.release(ctx)
 }
 

@@ -124,12 +124,12 @@ func TestFinder_groupOfMissing(t *testing.T) {
 		machines []*machinev1beta1.Machine
 		want     string
 	}{
-		"no Machine":                    {nil, ""},
-		"its Machine":                   {[]*machinev1beta1.Machine{newMachine("ours", "a", 0, "uid")}, "ours"},
-		"its Machine is being deleted":  {[]*machinev1beta1.Machine{deleting(newMachine("ours", "a", 0, "uid"))}, "ours"},
-		"a Machine of no group":         {[]*machinev1beta1.Machine{newMachine("none", "a", 0, "uid")}, ""},
-		"its Machine, and one of none":  {[]*machinev1beta1.Machine{newMachine("none", "a", 0, "uid"), newMachine("ours", "b", 0, "uid")}, "ours"},
-		"a Machine without MachineSets": {[]*machinev1beta1.Machine{newMachine("lacking", "a", 0, "uid")}, ""},
+		"no Machine":                   {nil, ""},
+		"its Machine":                  {[]*machinev1beta1.Machine{newMachine("ours", "a", 0, "uid")}, "ours"},
+		"its Machine is being deleted": {[]*machinev1beta1.Machine{deleting(newMachine("ours", "a", 0, "uid"))}, "ours"},
+		"a Machine of no group":        {[]*machinev1beta1.Machine{newMachine("none", "a", 0, "uid")}, ""},
+		"its Machine, and one of none": {[]*machinev1beta1.Machine{newMachine("none", "a", 0, "uid"), newMachine("ours", "b", 0, "uid")}, "ours"},
+		"a Machine without MachineSet": {[]*machinev1beta1.Machine{newMachine("without-set", "a", 0, "uid")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			finder := newFinder(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another", UID: "another"}}, c.machines...)

@@ -27,8 +27,8 @@ const theirLabel = "example.com/theirs"
 
 var theirTaint = harness.Taint("example.com/theirs", "", corev1.TaintEffectPreferNoSchedule)
 
-// givenUp returns a condition on a Node that its group has given up: it carries the label team as onRelease says, nothing of the guard, no record, and
-// what others have set.
+// givenUp returns a condition on a Node that its group has given up: it carries the label team as onRelease says, nothing of the guard, no record,
+// and what others have set.
 func givenUp(team string, theirs bool) func(*corev1.Node) error {
 	return func(node *corev1.Node) error {
 		if got := node.Labels["example.com/team"]; got != team {
@@ -48,8 +48,8 @@ func givenUp(team string, theirs bool) func(*corev1.Node) error {
 	}
 }
 
-// TestGuard_GroupIsDeleted: a group that is deleted while Pods leave for its taint leaves nothing of the guard behind: neither the temporary taint nor
-// the lease. What the group has declared goes as onRelease says, what others have set stays, and Nodes of later waves are never written.
+// TestGuard_GroupIsDeleted: a group that is deleted while Pods leave for its taint leaves nothing of the guard behind: neither the temporary taint
+// nor the lease. What the group has declared goes as onRelease says, what others have set stays, and Nodes of later waves are never written.
 func TestGuard_GroupIsDeleted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

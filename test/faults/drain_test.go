@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -153,7 +151,7 @@ func prepare(t *testing.T, e evacuation) *drainTest {
 	}
 	g.StaticPod("static", g.node)
 	if e.least > 0 {
-		g.budget()
+		g.CountedBudget("app", map[string]string{"budget": "app"}, int32(e.least), 3) //nolint:gosec // it is three at most
 	}
 	if e.older {
 		g.m = g.MaintainKubevirt(g.node)
@@ -161,53 +159,6 @@ func prepare(t *testing.T, e evacuation) *drainTest {
 		g.m = g.Maintain(g.node, e.drain)
 	}
 	return g
-}
-
-// budget makes a PodDisruptionBudget and counts its pods until the test ends, as kube-controller-manager would.
-func (g *drainTest) budget() {
-	g.Helper()
-	least := int32(g.evacuation.least) //nolint:gosec // it is three at most
-	key := types.NamespacedName{Namespace: g.Name, Name: "app"}
-	g.CreateWithCleanup(harness.NewBudget(key.Namespace, key.Name, map[string]string{"budget": "app"}, harness.MinAvailable(least)))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	count := func() { // a failure is made good by the next one
-		var budget policyv1.PodDisruptionBudget
-		var pods corev1.PodList
-		if g.Client.Get(ctx, key, &budget) != nil || g.Client.List(ctx, &pods, client.InNamespace(g.Name), client.MatchingLabels{"budget": "app"}) != nil {
-			return
-		}
-		healthy := int32(0)
-		for i := range pods.Items {
-			if pods.Items[i].DeletionTimestamp == nil {
-				healthy++
-			}
-		}
-		after := policyv1.PodDisruptionBudgetStatus{
-			ObservedGeneration: budget.Generation, DesiredHealthy: least, CurrentHealthy: healthy, ExpectedPods: 3,
-			DisruptionsAllowed: max(healthy-least, 0),
-		}
-		if after.DisruptionsAllowed != budget.Status.DisruptionsAllowed || after.CurrentHealthy != budget.Status.CurrentHealthy ||
-			after.ObservedGeneration != budget.Status.ObservedGeneration {
-			budget.Status = after
-			_ = g.Client.Status().Update(ctx, &budget)
-		}
-	}
-	count()
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			count()
-			select {
-			case <-ctx.Done():
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-	}()
-	g.Cleanup(func() {
-		cancel()
-		<-done
-	})
 }
 
 // over reports whether the drain is over, for its user.

@@ -1,11 +1,17 @@
 package harness
 
 import (
+	"context"
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // MinAvailable is a budget's demand, for Budget.
@@ -34,6 +40,59 @@ func (s *Site) BudgetFor(name string, labels map[string]string, demand func(*pol
 	s.create(NewBudget(s.Name, name, labels, demand))
 	s.observed(name)
 }
+
+// CountedBudget makes a PodDisruptionBudget for the pods that have some labels, expected in all, of which least have to be healthy, and counts them
+// until the test ends as kube-controller-manager does, for control planes without it.
+func (s *Site) CountedBudget(name string, labels map[string]string, least, expected int32) {
+	s.Helper()
+	s.CreateWithCleanup(NewBudget(s.Name, name, labels, MinAvailable(least)))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	count := func() { // a failure is made good by the next one
+		var budget policyv1.PodDisruptionBudget
+		var pods corev1.PodList
+		if s.Client.Get(ctx, types.NamespacedName{Namespace: s.Name, Name: name}, &budget) != nil ||
+			s.Client.List(ctx, &pods, client.InNamespace(s.Name), client.MatchingLabels(labels)) != nil {
+			return
+		}
+		after := policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, DesiredHealthy: least, ExpectedPods: expected}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			// The eviction API has written down that it is about to go.
+			at, evicted := budget.Status.DisruptedPods[pod.Name]
+			switch {
+			case pod.DeletionTimestamp != nil:
+			case evicted:
+				after.DisruptedPods = map[string]metav1.Time{pod.Name: at}
+			default:
+				after.CurrentHealthy++
+			}
+		}
+		after.DisruptionsAllowed = max(after.CurrentHealthy-least, 0)
+		if !equality.Semantic.DeepEqual(after, budget.Status) {
+			budget.Status = after
+			_ = s.Client.Status().Update(ctx, &budget)
+		}
+	}
+	count()
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			count()
+			select {
+			case <-ctx.Done():
+			case <-time.After(countInterval):
+			}
+		}
+	}()
+	s.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// countInterval is how often CountedBudget counts.
+const countInterval = 20 * time.Millisecond
 
 // observed waits until a budget's status is about its present spec.
 func (s *Site) observed(name string) {

@@ -71,6 +71,11 @@ func StartChecker(c *cluster.Cluster) (*Checker, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The Pod that marks a place in the watches needs it. Where kube-controller-manager runs it may be there.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: markNamespace, Name: "default"}}
+	if err := writer.Create(context.Background(), account); client.IgnoreAlreadyExists(err) != nil {
+		return nil, fmt.Errorf("harness: making the service account of namespace %s: %w", markNamespace, err)
+	}
 	k := &Checker{cluster: c, client: writer, state: newEvictionState(), marks: map[string]uint64{}, requests: map[string]*Requests{}}
 	ctx, stop := context.WithCancel(context.Background())
 	k.stop = stop

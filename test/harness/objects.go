@@ -72,7 +72,9 @@ func WithProviderID(id string) func(*corev1.Node) {
 }
 
 // WithKwok has kwok play the kubelet of a Node.
-func WithKwok(node *corev1.Node) { node.Annotations["kwok.x-k8s.io/node"] = "fake" }
+func WithKwok(node *corev1.Node) {
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, "kwok.x-k8s.io/node", "fake")
+}
 
 // WithReady sets the condition Ready of a Node.
 func WithReady(status corev1.ConditionStatus) func(*corev1.Node) {

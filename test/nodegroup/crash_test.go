@@ -83,15 +83,23 @@ func crashWorkloads() []crashWorkload {
 			for i := range 2 {
 				f.Maintain(fmt.Sprintf("crash-%02d", i), nil)
 			}
-		}, maintainBoth, func(f *fixture) {
-			f.EventuallyFree("no place is taken", func() error {
-				if s := f.group(groupName).Status; s.Unavailable != 0 || len(s.Reservations) > 0 {
-					return fmt.Errorf("status is %s", harness.JSON(s))
-				}
-				return nil
-			})
+		}, maintainBoth, unreserved},
+		{"guard", nil, (*fixture).dedicate, (*fixture).replaceEvicted, func(f *fixture) {
+			synced(f)
+			unreserved(f)
 		}},
 	}
+}
+
+// unreserved waits until no place in the budget is taken.
+func unreserved(f *fixture) {
+	f.Helper()
+	f.EventuallyFree("no place is taken", func() error {
+		if s := f.group(groupName).Status; s.Unavailable != 0 || len(s.Reservations) > 0 {
+			return fmt.Errorf("status is %s", harness.JSON(s))
+		}
+		return nil
+	})
 }
 
 // maintainBoth waits until two NodeMaintenances, of which the budget admits one at a time, have been in place one after the other, and ends each.
@@ -152,7 +160,7 @@ func TestCrash(t *testing.T) {
 // run runs a workload with an operator that is killed at a point, and another one after it. It returns what is left and how many writes there were.
 func (load crashWorkload) run(t *testing.T, point harness.CrashPoint) (left string, writes int) {
 	t.Helper()
-	f := newFixture(t, "crash", crashNodes)
+	f := newFixture(t, "crash", crashNodes, harness.WithKwok)
 	f.label("crash-00", "example.com/theirs", "kept")
 	if load.before != nil {
 		f.create(f.newGroup(groupName, load.before))
@@ -176,6 +184,9 @@ func (load crashWorkload) run(t *testing.T, point harness.CrashPoint) (left stri
 	if point.Kills() {
 		f.awaitKill(point, second)
 		load.applied(f)
+	}
+	if f.app != nil {
+		f.app.places.Finish()
 	}
 	f.eventuallyKept()
 	left, writes = f.remains(), len(f.AllWrites(mark))
@@ -268,8 +279,8 @@ func (f *fixture) remains() string {
 		for _, key := range slices.Sorted(maps.Keys(node.Labels)) {
 			labels = append(labels, key+"="+node.Labels[key])
 		}
-		fmt.Fprintf(&text, "%s: labels %v taints %v record %t\n", node.Name, labels, harness.Taints(node),
-			node.Annotations["drover.dev/group-owned-metadata"] != "")
+		fmt.Fprintf(&text, "%s: labels %v taints %v record %t lease %q\n", node.Name, labels, harness.Taints(node),
+			node.Annotations["drover.dev/group-owned-metadata"] != "", f.Holder(node.Name))
 	}
 	group := &v1alpha1.NodeGroup{}
 	switch err := f.Client.Get(f.Context(), types.NamespacedName{Name: groupName}, group); {

@@ -52,8 +52,8 @@ func TestDocs_ExamplesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestDocs_ExamplesHaveTheirEffect: the examples of docs/node-groups.md do what the page says, applied as they stand there to Nodes that match. It has
-// an operator of its own, since one of them selects all workers.
+// TestDocs_ExamplesHaveTheirEffect: the examples of docs/node-groups.md do what the page says, applied as they stand there to Nodes that match. It
+// has an operator of its own, since one of them selects all workers.
 func TestDocs_ExamplesHaveTheirEffect(t *testing.T) {
 	f, all := newFixture(t, "docs", 1), examples(t)
 	f.Operator(harness.Options{})

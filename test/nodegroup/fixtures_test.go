@@ -24,14 +24,16 @@ const labelPool = "example.com/pool"
 type fixture struct {
 	*harness.World
 	name string
+	// app has the Pods of the test; nil where there are none.
+	app *guardedApp
 }
 
 // newFixture registers Nodes that are Ready, named after the test, in three zones.
-func newFixture(t *testing.T, name string, count int) *fixture {
+func newFixture(t *testing.T, name string, count int, options ...func(*corev1.Node)) *fixture {
 	t.Helper()
 	f := &fixture{World: harness.NewWorld(t, env), name: name}
 	for i := range count {
-		f.register(fmt.Sprintf("%s-%02d", name, i), fmt.Sprintf("zone-%c", 'a'+i%3))
+		f.register(fmt.Sprintf("%s-%02d", name, i), fmt.Sprintf("zone-%c", 'a'+i%3), options...)
 	}
 	return f
 }

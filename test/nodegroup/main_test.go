@@ -2,8 +2,10 @@
 package nodegroup
 
 import (
+	"errors"
 	"flag"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/drover-io/drover/test/cluster"
@@ -15,12 +17,28 @@ var env *cluster.Cluster
 // Tests that need an operator of their own come first, one after another. The others share one, and run side by side when those are over.
 var shared harness.SharedOperator
 
+// checker looks at the evictions of the tests that have Pods, from when the first of them begins.
+var (
+	beginChecker sync.Once
+	checker      *harness.Checker
+)
+
+// kwok ends the Pods that are evicted. Without kube-controller-manager only the operator writes Nodes.
 func TestMain(m *testing.M) {
 	harness.SetParallel(8)
-	os.Exit(harness.Main(m, cluster.Options{}, &env, shared.Stop, func() error {
-		if flag.Lookup("test.run").Value.String() != "" || testing.Short() {
-			return nil // only the whole suite uses every permission
-		}
-		return harness.CheckPermissions(env, "node-groups")
-	}))
+	os.Exit(harness.Main(m, cluster.Options{Components: []string{cluster.Kwok}}, &env, finish))
+}
+
+// finish looks back at all tests.
+func finish() error {
+	failures := []error{shared.Stop()}
+	if checker != nil {
+		failures = append(failures, checker.Finish())
+		checker.Stop()
+	}
+	// Only the whole suite uses every permission.
+	if flag.Lookup("test.run").Value.String() == "" && !testing.Short() {
+		failures = append(failures, harness.CheckPermissions(env, "node-groups"))
+	}
+	return errors.Join(failures...)
 }

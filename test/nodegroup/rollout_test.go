@@ -64,8 +64,8 @@ func TestRollout_Waves(t *testing.T) {
 	}
 }
 
-// TestRollout_ChangedMidway: a declaration that changes in the middle of a roll-out begins again with the first wave, and Nodes that are as declared by
-// then are not written.
+// TestRollout_ChangedMidway: a declaration that changes in the middle of a roll-out begins again with the first wave, and Nodes that are as declared
+// by then are not written.
 func TestRollout_ChangedMidway(t *testing.T) {
 	f := besideOthers(t, "midway", 6)
 	f.create(f.newGroup("midway", withLabel("example.com/team", "blue"), withWaves(2, 2, 0)))

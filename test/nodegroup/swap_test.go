@@ -28,8 +28,8 @@ func suspended(yes bool) func(*v1alpha1.NodeGroupSpec) {
 	return func(spec *v1alpha1.NodeGroupSpec) { spec.Suspend = yes }
 }
 
-// TestSwap_TwoGroups: two groups, of which the older one has onRelease Remove and the other one Keep, get each other's Nodes. Whatever the order of the
-// changes, the end is the same: each Node carries what its new group declares, what the old one alone has declared goes or stays as its onRelease
+// TestSwap_TwoGroups: two groups, of which the older one has onRelease Remove and the other one Keep, get each other's Nodes. Whatever the order of
+// the changes, the end is the same: each Node carries what its new group declares, what the old one alone has declared goes or stays as its onRelease
 // says, and what others have set stays. A Node that goes from group to group is written once; one that is in no group meanwhile may be written twice.
 func TestSwap_TwoGroups(t *testing.T) {
 	t.Parallel()

@@ -132,8 +132,8 @@ func IsAnnounced(node *corev1.Node, guarded []string) bool {
 	return true
 }
 
-// Announcements returns the taints of a Node that announce guarded ones of the group that its record names. They are temporary: a Node that leaves the
-// group does not keep them. What the group declares is none of them, whatever the record says, which a kubelet can write.
+// Announcements returns the taints of a Node that announce guarded ones of the group that its record names. They are temporary: a Node that leaves
+// the group does not keep them. What the group declares is none of them, whatever the record says, which a kubelet can write.
 func Announcements(node *corev1.Node, group *v1alpha1.NodeGroup) ownership.Keys {
 	record, err := ownership.ParseGroupRecord(node.Annotations[ownership.AnnotationGroupRecord])
 	if err != nil || !strings.HasSuffix(record.Digest, announced) {

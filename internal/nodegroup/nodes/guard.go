@@ -264,8 +264,8 @@ func (rc *reconciliation) endGuard(ctx context.Context) error {
 	return rc.release(ctx)
 }
 
-// withdraw ends the evictions from a Node for guarded taints. Those of another capability, which may have acquired the lease of the Node since, or have
-// had it all the time, go on.
+// withdraw ends the evictions from a Node for guarded taints. Those of another capability, which may have acquired the lease of the Node since, or
+// have had it all the time, go on.
 func (r *Reconciler) withdraw(node string) {
 	if r.guarded.CompareAndSwap(node, true, false) {
 		r.Guard.Engine.Withdraw(node)

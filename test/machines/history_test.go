@@ -13,6 +13,7 @@ import (
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/harness/plugin"
 )
 
 // ofType is a template whose Machines have an instance type.
@@ -95,7 +96,7 @@ func TestHistory_MachineSet(t *testing.T) {
 	r.setTemplate(ofType("fifth"))
 	r.eventuallyRevisions("7:fifth")
 	r.eventuallyOfType(2, "fifth")
-	if output, code := w.Plugin("rollout", "undo", "undone", "-n", cluster.MachineNamespace); code != 1 || !strings.Contains(output, "roll back to") {
+	if output, code := plugin.Run(w, "rollout", "undo", "undone", "-n", cluster.MachineNamespace); code != 1 || !strings.Contains(output, "roll back to") {
 		t.Errorf("undo without a history has code %d: %s", code, output)
 	}
 }
@@ -119,7 +120,7 @@ func TestHistory_UndoOfFailingTemplate(t *testing.T) {
 func (r *replacement) plugin(part string, args ...string) {
 	r.Helper()
 	args = slices.Concat([]string{"rollout"}, args, []string{"-n", cluster.MachineNamespace})
-	if output, code := r.Plugin(args...); code != 0 || !strings.Contains(output, part) {
+	if output, code := plugin.Run(r.World, args...); code != 0 || !strings.Contains(output, part) {
 		r.Fatalf("%v has code %d: %s", args, code, output)
 	}
 }

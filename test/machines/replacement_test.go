@@ -25,6 +25,7 @@ import (
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/harness/plugin"
 )
 
 // replacement is a pool whose NodeGroup replaces outdated Machines.
@@ -243,7 +244,7 @@ func TestReplacement_Plan(t *testing.T) {
 	})
 	atRest := func() error {
 		for _, name := range []string{"nodegroup/planned", "planned"} {
-			if output, code := w.Plugin("plan", name); code != 0 {
+			if output, code := plugin.Run(w, "plan", name); code != 0 {
 				return fmt.Errorf("the plan of %s has code %d: %s", name, code, output)
 			}
 		}
@@ -251,7 +252,7 @@ func TestReplacement_Plan(t *testing.T) {
 	}
 	w.Eventually("nothing would change", atRest)
 	r.setTemplate(newImage)
-	output, code := w.Plugin("plan", "nodegroup/planned", "-o", "json")
+	output, code := plugin.Run(w, "plan", "nodegroup/planned", "-o", "json")
 	var list view.NodeGroupPlanList
 	if err := json.Unmarshal([]byte(output), &list); err != nil || code != 2 || len(list.Items) != 1 || list.Items[0].Replacement == nil {
 		t.Fatalf("the plan has code %d: %s (%v)", code, output, err)
@@ -260,7 +261,7 @@ func TestReplacement_Plan(t *testing.T) {
 	if !slices.Equal(planned.Machines, byAge(old)) || !strings.Contains(planned.Held, "no disruption begins until") {
 		t.Errorf("planned is %+v", planned)
 	}
-	if output, code := w.Plugin("plan", "planned"); code != 2 || !strings.Contains(output, "3 Machines would be replaced") {
+	if output, code := plugin.Run(w, "plan", "planned"); code != 2 || !strings.Contains(output, "3 Machines would be replaced") {
 		t.Errorf("the plan of the MachineSet has code %d: %s", code, output)
 	}
 	seen := followRack(p)

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/harness/plugin"
 )
 
 // revisions returns the revisions of a group in the namespace of the operator.
@@ -76,7 +77,7 @@ func TestHistory_Undo(t *testing.T) {
 	f.update("history", withLabel("example.com/team", "red"))
 	f.eventuallyRevisions(group, "1:blue", "2:red")
 	f.eventuallyNode("history-01", "is red", hasLabel("example.com/team", "red"))
-	output, code := f.Plugin("rollout", "history", "ng/history")
+	output, code := plugin.Run(f.World, "rollout", "history", "ng/history")
 	if code != 0 || strings.Contains(output, "99") || !strings.Contains(output, "the first") {
 		t.Errorf("history has code %d: %s", code, output)
 	}
@@ -93,10 +94,10 @@ func TestHistory_Undo(t *testing.T) {
 		return nil
 	})
 
-	if output, code := f.Plugin("rollout", "undo", "ng/history"); code != 0 || output != "nodegroup.drover.dev/history rolled back\n" {
+	if output, code := plugin.Run(f.World, "rollout", "undo", "ng/history"); code != 0 || output != "nodegroup.drover.dev/history rolled back\n" {
 		t.Fatalf("undo has code %d: %s", code, output)
 	}
-	if output, code := f.Plugin("rollout", "status", "ng/history", "--timeout="+harness.Patience.String()); code != 0 {
+	if output, code := plugin.Run(f.World, "rollout", "status", "ng/history", "--timeout="+harness.Patience.String()); code != 0 {
 		t.Errorf("status has code %d: %s", code, output)
 	}
 	for i := range 2 {

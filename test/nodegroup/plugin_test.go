@@ -12,6 +12,7 @@ import (
 	"github.com/drover-io/drover/internal/cli/view"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/harness/plugin"
 )
 
 // TestPlugin_PlansWhatTheOperatorDoes: the waves that kubectl drover plan shows are those in which the operator writes the Nodes then.
@@ -23,18 +24,18 @@ func TestPlugin_PlansWhatTheOperatorDoes(t *testing.T) {
 	if err := operator.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if output, code := f.Plugin("plan", "nodegroup/plugin"); code != 0 {
+	if output, code := plugin.Run(f.World, "plan", "nodegroup/plugin"); code != 0 {
 		t.Errorf("at rest the plan has code %d: %s", code, output)
 	}
 	f.update("plugin", withLabel("example.com/team", "red"))
-	output, code := f.Plugin("plan", "nodegroup/plugin", "-o", "json")
+	output, code := plugin.Run(f.World, "plan", "nodegroup/plugin", "-o", "json")
 	var list view.NodeGroupPlanList
 	if err := json.Unmarshal([]byte(output), &list); err != nil || code != 2 || len(list.Items) != 1 || list.Items[0].Summary.ToWrite != 7 {
 		t.Fatalf("after a change the plan has code %d: %s (%v)", code, output, err)
 	}
 	mark := f.AuditMark()
 	f.Operator(harness.Options{})
-	output, code = f.Plugin("rollout", "status", "nodegroup/plugin", "--timeout="+harness.Patience.String())
+	output, code = plugin.Run(f.World, "rollout", "status", "nodegroup/plugin", "--timeout="+harness.Patience.String())
 	if code != 0 || !strings.Contains(output, "successfully rolled out") {
 		t.Errorf("the status of the roll-out has code %d: %s", code, output)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/harness/plugin"
 )
 
 // pod creates a Pod that no scheduler looks at, and deletes it when the test ends.
@@ -58,7 +59,7 @@ func TestRollout_NeedsConfirm(t *testing.T) {
 	if err := hasLabel("example.com/disk", "ssd")(f.Node("confirm-00")); err != nil {
 		t.Error(err)
 	}
-	if output, code := f.Plugin("rollout", "resume", "nodegroup/confirm", "--confirm-label-changes=example.com/disk"); code != 0 {
+	if output, code := plugin.Run(f.World, "rollout", "resume", "nodegroup/confirm", "--confirm-label-changes=example.com/disk"); code != 0 {
 		t.Fatal(output)
 	}
 	f.eventuallyCondition("confirm", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
@@ -96,11 +97,11 @@ func TestRollout_StopsWhenPodsArePending(t *testing.T) {
 	}
 	f.eventuallyCondition("pending", v1alpha1.ConditionBlocked, metav1.ConditionTrue, plan.ReasonPodsPending)
 	f.AwaitEvent("NodeGroup", "pending", "RolloutStopped", "default/pending-web")
-	output, code := f.Plugin("rollout", "status", "nodegroup/pending")
+	output, code := plugin.Run(f.World, "rollout", "status", "nodegroup/pending")
 	if code == 0 {
 		t.Errorf("rollout status says %q", output)
 	}
-	if output, code = f.Plugin("rollout", "resume", "nodegroup/pending"); code != 0 {
+	if output, code = plugin.Run(f.World, "rollout", "resume", "nodegroup/pending"); code != 0 {
 		t.Fatal(output)
 	}
 	f.update("pending", func(spec *v1alpha1.NodeGroupSpec) { spec.DryRun = false })

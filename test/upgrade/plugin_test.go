@@ -6,6 +6,7 @@ import (
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/harness/plugin"
 )
 
 // TestPlugin takes a run from beginning to end with kubectl drover upgrade.
@@ -48,7 +49,7 @@ func TestPlugin(t *testing.T) {
 // run runs the plugin, and checks its exit code and output.
 func (s *scenario) run(t *testing.T, code int, want string, args ...string) string {
 	t.Helper()
-	output, got := s.Plugin(args...)
+	output, got := plugin.Run(s.World, args...)
 	if got != code || !strings.Contains(output, want) {
 		t.Errorf("%v: exit code %d, want %d and %q:\n%s", args, got, code, want, output)
 	}

@@ -1,4 +1,5 @@
-package harness
+// Package plugin runs kubectl drover in tests. It is a package of its own since few tests need what the command line links in.
+package plugin
 
 import (
 	"bytes"
@@ -7,10 +8,11 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/drover-io/drover/internal/cli"
+	"github.com/drover-io/drover/test/harness"
 )
 
-// Plugin runs kubectl drover as the administrator, and returns what it prints and its exit code.
-func (w *World) Plugin(args ...string) (output string, code int) {
+// Run runs kubectl drover as the administrator, and returns what it prints and its exit code.
+func Run(w *harness.World, args ...string) (output string, code int) {
 	w.Helper()
 	var out bytes.Buffer
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}

@@ -29,9 +29,9 @@ import (
 // replaced is a cluster of two MachineSets with outdated Machines, and the NodeGroup that replaces them. Its Nodes are Ready.
 func replaced() (*fakeCluster, *v1alpha1.NodeGroup) {
 	f := &fakeCluster{}
-	for name, count := range map[string]int{"gpu-a": 6, "gpu-b": 2} {
-		f.machineSet(name, count, func(set *machinev1beta1.MachineSet) {
-			set.Spec.Replicas = new(int32(count))
+	for name, count := range map[string]int32{"gpu-a": 6, "gpu-b": 2} {
+		f.machineSet(name, int(count), func(set *machinev1beta1.MachineSet) {
+			set.Spec.Replicas = &count
 			set.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"image":"new"}`)}
 		})
 	}

@@ -20,7 +20,7 @@ import (
 // AppLabel is on all pods of a workload, with its name.
 const AppLabel = "app"
 
-// CompletionDelay is the annotation that lets a pod finish so long after it was Ready; a test sets it on a pod that runs already to let it finish then.
+// CompletionDelay is the annotation that lets a pod finish so long after it was Ready. A test sets it on a pod that runs to let it finish then.
 const CompletionDelay = "test.drover.dev/completion-delay"
 
 // Annotations of pods that kwok acts on; see files/kwok.yaml of test/cluster.

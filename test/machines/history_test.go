@@ -96,7 +96,8 @@ func TestHistory_MachineSet(t *testing.T) {
 	r.setTemplate(ofType("fifth"))
 	r.eventuallyRevisions("7:fifth")
 	r.eventuallyOfType(2, "fifth")
-	if output, code := plugin.Run(w, "rollout", "undo", "undone", "-n", cluster.MachineNamespace); code != 1 || !strings.Contains(output, "roll back to") {
+	output, code := plugin.Run(w, "rollout", "undo", "undone", "-n", cluster.MachineNamespace)
+	if code != 1 || !strings.Contains(output, "roll back to") {
 		t.Errorf("undo without a history has code %d: %s", code, output)
 	}
 }

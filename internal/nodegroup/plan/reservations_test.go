@@ -69,7 +69,7 @@ func TestSuccessors_Match(t *testing.T) {
 	}
 }
 
-// TestSuccessors_MatchByNextProcess: a Node that has joined before the process began may have taken the place of a reservation that is released by now.
+// TestSuccessors_MatchByNextProcess: a Node that joined before the process began may have taken the place of a reservation that is released by now.
 func TestSuccessors_MatchByNextProcess(t *testing.T) {
 	s, works := Successors{}, []disruptionplan.Work{goneWork(0)}
 	joined := []Successor{successor("a", 1)}

@@ -9,7 +9,7 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 # none of them runs alone at the end.
 TEST_PACKAGES ?= ./test/machines ./test/upgrade ./test/nodegroup ./test/install ./test/faults ./test/maintenance ./test/e2e ./test/budgets ./test/node ./test/attacks ./...
 TEST_FLAGS ?=
-TEST_PARALLEL ?= 5
+TEST_PARALLEL ?= 4
 
 .PHONY: help
 help: ## List the targets.

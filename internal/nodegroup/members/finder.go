@@ -221,6 +221,7 @@ func (m *Assignment) Input(protected ownership.Protected, now time.Time) plan.Gr
 	if m.Recorded != nil {
 		in.Confirmed = plan.ParseOwnedKeys(m.Recorded.Status.OwnedKeys)
 		in.Remove = m.Recorded.removes(m.Recorded == m.Group)
+		in.Announcements = plan.Announcements(m.Node, m.Recorded.NodeGroup)
 	}
 	return in
 }

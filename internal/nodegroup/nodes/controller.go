@@ -168,9 +168,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // decide returns what is to be written, and when the first key may be written again that is left alone until then.
 func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.GroupDecision, requeue controller.Requeue, err error) {
 	in := rc.Input(rc.options.Protected, rc.now)
-	if rc.Recorded != nil {
-		in.Announcements = metadataplan.Announcements(rc.Node, rc.Recorded.NodeGroup)
-	}
 	in.Guard, in.Contended = metadataplan.GuardClear, rc.paused(&requeue)
 	decision = metadataplan.DecideGroup(in)
 	rc.reportContention(&requeue)

@@ -135,7 +135,11 @@ func IsAnnounced(node *corev1.Node, guarded []string) bool {
 // Announcements returns the taints of a Node that announce guarded ones of the group that its record names. They are temporary: a Node that leaves
 // the group does not keep them. What the group declares is none of them, whatever the record says, which a kubelet can write.
 func Announcements(node *corev1.Node, group *v1alpha1.NodeGroup) ownership.Keys {
-	record, err := ownership.ParseGroupRecord(node.Annotations[ownership.AnnotationGroupRecord])
+	text := node.Annotations[ownership.AnnotationGroupRecord]
+	if !strings.Contains(text, announced) {
+		return nil // most Nodes, whose records need not be parsed for this
+	}
+	record, err := ownership.ParseGroupRecord(text)
 	if err != nil || !strings.HasSuffix(record.Digest, announced) {
 		return nil
 	}

@@ -63,7 +63,10 @@ func (s *Site) CountedBudget(name string, labels map[string]string, least, expec
 			switch {
 			case pod.DeletionTimestamp != nil:
 			case evicted:
-				after.DisruptedPods = map[string]metav1.Time{pod.Name: at}
+				if after.DisruptedPods == nil {
+					after.DisruptedPods = map[string]metav1.Time{}
+				}
+				after.DisruptedPods[pod.Name] = at
 			default:
 				after.CurrentHealthy++
 			}

@@ -22,6 +22,8 @@ func TestMNMO_ForeignLabelOnOneNode(t *testing.T) { // D3
 	w := pool(t, "d3", 3)
 	label(w, "d3-0", "example.com/team", "green")
 	w.Operator(harness.Options{})
+	// A conflict that a new process finds is not reported as new.
+	w.Mark("d3")
 	setLabel(w, "d3", "example.com/team", "blue")
 	hasLabel(w, "d3-1", "example.com/team", "blue")
 	hasLabel(w, "d3-2", "example.com/team", "blue")

@@ -38,6 +38,8 @@ type Options struct {
 	Link func() bool
 	// LinkChanged receives a value when the answer of Link changes, so that all Machines are reconciled again; nil for never.
 	LinkChanged <-chan struct{}
+	// GroupOf returns the NodeGroup that a Node belongs to, and what that declares; nil for none, and where there are no NodeGroups.
+	GroupOf func(ctx context.Context, node string) (group string, declaration *plan.Declaration, err error)
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
@@ -53,6 +55,7 @@ type Reconciler struct {
 	protected   ownership.Protected
 	link        func() bool
 	linkChanged <-chan struct{}
+	groupOf     func(ctx context.Context, node string) (group string, declaration *plan.Declaration, err error)
 	clock       clock.PassiveClock
 	machineSets *machineSets
 	tracker     *tracker
@@ -77,7 +80,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 	}
 	return &Reconciler{
 		cache: cache, writer: writer, recorder: recorder, metrics: metrics, protected: options.Protected, clock: options.Clock,
-		link: options.Link, linkChanged: options.LinkChanged,
+		link: options.Link, linkChanged: options.LinkChanged, groupOf: options.GroupOf,
 		machineSets: newMachineSets(cache),
 		tracker:     newTracker(metrics, options.Clock.Now()),
 		contention:  pace.NewContention(),
@@ -155,7 +158,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 func (rc *reconciliation) decide() (decision plan.Decision, requeue controller.Requeue) {
 	in := plan.Input{
 		Machine: rc.machine, Node: rc.node, NodeShared: rc.nodeShared, Protected: rc.protected, Link: rc.link(), Now: rc.now,
-		Declaration: rc.set.declared(),
+		Declaration: rc.set.declared(), GuardedBy: rc.guardedBy, Guarded: rc.guarded,
 	}
 	if rc.contention.Any() {
 		in.Contended = func(target plan.Target, kind ownership.Kind, key string) bool {
@@ -168,6 +171,9 @@ func (rc *reconciliation) decide() (decision plan.Decision, requeue controller.R
 		}
 	}
 	decision = plan.Decide(in)
+	if decision.AwaitsGuard {
+		requeue.In(recheckGuard)
+	}
 	return decision, requeue
 }
 

@@ -3,6 +3,7 @@ package metadata
 import (
 	"context"
 	"fmt"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
+	"github.com/drover-io/drover/internal/ownership"
 )
 
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
@@ -23,6 +25,9 @@ type observation struct {
 	// node is the Machine's Node; nil for none. nodeShared reports that another Machine names the same one.
 	node       *corev1.Node
 	nodeShared bool
+	// guardedBy is the NodeGroup of the Node, and guarded are the taints of the MachineSet that the Node gets from it; empty for none.
+	guardedBy string
+	guarded   ownership.Keys
 	// pending reports that the cache does not show Drover's own last write of the Machine or its Node.
 	pending bool
 }
@@ -50,7 +55,32 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	} else {
 		observed.ambiguous = sets
 	}
-	return observed, r.observeNode(ctx, observed)
+	if err := r.observeNode(ctx, observed); err != nil {
+		return nil, err
+	}
+	return observed, r.observeGuard(ctx, observed)
+}
+
+// recheckGuard is how soon it is looked again which group guards the taints of a Node that lacks them: a NodeGroup changes without an event of its
+// Nodes.
+const recheckGuard = time.Minute
+
+// observeGuard finds out which taints the Node gets from its NodeGroup. A Node that has just registered gets all at once: no Pod is there that they
+// could concern.
+func (r *Reconciler) observeGuard(ctx context.Context, observed *observation) (err error) {
+	node := observed.node
+	if r.groupOf == nil || node == nil || observed.set == nil || !observed.set.declaration.HasNoExecute() {
+		return nil
+	}
+	if node.Annotations[ownership.AnnotationRecord] == "" && r.clock.Now().Sub(node.CreationTimestamp.Time) < newNodeAge {
+		return nil
+	}
+	group, declaration, err := r.groupOf(ctx, node.Name)
+	if err != nil || declaration == nil {
+		return err
+	}
+	observed.guardedBy, observed.guarded = group, declaration.GuardedOf(observed.set.declaration)
+	return nil
 }
 
 func (r *Reconciler) observeNode(ctx context.Context, observed *observation) error {

@@ -69,7 +69,7 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 	}
 	if r.options.Machines() {
 		sources = append(sources,
-			// A MachineSet appears or goes, or its labels change, by which groups select MachineSets.
+			// A MachineSet appears or goes, or its labels change, by which groups select MachineSets, or its taints, which a group may guard.
 			watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 				Created: r.setCreated, Updated: r.setUpdated, Deleted: r.setDeleted,
 			}),
@@ -118,7 +118,8 @@ func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, _ *machi
 }
 
 func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
-	if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) {
+	if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
+		!slices.Equal(before.Spec.Template.Spec.Taints, after.Spec.Template.Spec.Taints) {
 		r.enqueueAll(ctx, queue)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	healthcheckplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/maintenance"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
@@ -48,6 +49,14 @@ func (m *membership) GroupOf(ctx context.Context, node string) (string, error) {
 		return "", nil
 	}
 	return m.Index.GroupOf(ctx, node)
+}
+
+// declarationOf returns the NodeGroup of a Node and what that declares, for metadata; nil where Drover serves no NodeGroups.
+func (m *membership) declarationOf(ctx context.Context, node string) (group string, declaration *metadataplan.Declaration, err error) {
+	if !m.isServed() {
+		return "", nil, nil
+	}
+	return m.DeclarationOf(ctx, node)
 }
 
 // newBudgets returns the budgets of all NodeGroups; nil if --controllers does not enable them.

@@ -180,6 +180,9 @@ func (b *builder) metadata() ([]capability, error) {
 		Link: b.linking.Load, LinkChanged: b.linked,
 		Protected: protected(settings), Live: live(b),
 	}
+	if b.budgets != nil {
+		options.GroupOf = b.groups.declarationOf
+	}
 	return []capability{{
 		name: metadata.Name,
 		needs: []schema.GroupVersionResource{

@@ -24,7 +24,7 @@ import (
 
 // Checker watches all Pods, Nodes and PodDisruptionBudgets while tests run, and reads the operator's requests in the audit log. It finds
 // evictions that must not be: past a budget, on a node that is not in maintenance, of a DaemonSet's or a static pod, or of whatever pod
-// has the name by now.
+// has the name by now; and pods that went because of a taint.
 type Checker struct {
 	cluster *cluster.Cluster
 	client  client.Client
@@ -157,6 +157,9 @@ func (k *Checker) Verify(s *Site) Requests {
 		s.Error(fault)
 	}
 	delete(k.state.faults, s.Name)
+	if tainted := k.state.tainted[s.Name]; len(tainted) > 0 && !s.Force {
+		s.Errorf("pods were deleted because of a taint, without regard to their budgets: %s", strings.Join(tainted, ", "))
+	}
 	requests := k.requests[s.Name]
 	if requests == nil {
 		return Requests{}

@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,8 @@ type evictionState struct {
 	lost map[types.NamespacedName]time.Time
 	// faults are what was done wrong, by namespace.
 	faults map[string][]string
+	// tainted are the pods that were deleted because of a taint that is not of Kubernetes itself, by namespace.
+	tainted map[string][]string
 	// judged counts evictions, unclear those that nothing can be said about.
 	judged, unclear int
 	// blind are times in which the watches missed what happened in between: what is listed anew after an outage has lost its order.
@@ -47,7 +50,7 @@ func (s *evictionState) blindAt(at time.Time) bool {
 
 func newEvictionState() evictionState {
 	return evictionState{
-		pods: map[types.UID]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, faults: map[string][]string{},
+		pods: map[types.UID]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, faults: map[string][]string{}, tainted: map[string][]string{},
 		budgets: map[types.NamespacedName]*policyv1.PodDisruptionBudget{}, lost: map[types.NamespacedName]time.Time{},
 	}
 }
@@ -84,6 +87,7 @@ func (s *evictionState) seePod(pod *corev1.Pod, t *observation) {
 	if before == nil {
 		return
 	}
+	s.seeTaint(before, pod)
 	evicted := isEvicted(pod)
 	switch {
 	case evicted && pod.DeletionTimestamp != nil && before.DeletionTimestamp == nil:
@@ -92,6 +96,13 @@ func (s *evictionState) seePod(pod *corev1.Pod, t *observation) {
 		for key := range s.selecting(pod) {
 			s.lost[key] = t.at
 		}
+	}
+}
+
+// seeTaint records a pod that ends because of a taint from now on.
+func (s *evictionState) seeTaint(before, pod *corev1.Pod) {
+	if isDeletedByTaint(pod) && !isDeletedByTaint(before) && isTainted(s.nodes[pod.Spec.NodeName]) {
+		s.tainted[pod.Namespace] = append(s.tainted[pod.Namespace], pod.Name)
 	}
 }
 
@@ -106,13 +117,25 @@ func (s *evictionState) seeRequest(e *cluster.AuditEvent) {
 }
 
 // isEvicted reports whether a pod ends by way of the eviction API.
-func isEvicted(pod *corev1.Pod) bool {
+func isEvicted(pod *corev1.Pod) bool { return isDisrupted(pod, "EvictionByEvictionAPI") }
+
+// isDeletedByTaint reports whether a pod ends because it does not tolerate a taint with the effect NoExecute.
+func isDeletedByTaint(pod *corev1.Pod) bool { return isDisrupted(pod, "DeletionByTaintManager") }
+
+func isDisrupted(pod *corev1.Pod, reason string) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.DisruptionTarget {
-			return condition.Status == corev1.ConditionTrue && condition.Reason == "EvictionByEvictionAPI"
+			return condition.Status == corev1.ConditionTrue && condition.Reason == reason
 		}
 	}
 	return false
+}
+
+// isTainted reports whether a Node has a taint with the effect NoExecute that Kubernetes has not set itself.
+func isTainted(node *corev1.Node) bool {
+	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.Effect == corev1.TaintEffectNoExecute && !strings.HasPrefix(taint.Key, "node.kubernetes.io/")
+	})
 }
 
 func isHealthy(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && isReady(pod) }

@@ -168,6 +168,7 @@ spec: {policyName: dedicated-%[1]s, validationActions: [Deny]}
 // TestGuard_Proceeds: with onTimeout Proceed the taint is set although a Pod has not left in time; the event says which, and Kubernetes deletes it.
 func TestGuard_Proceeds(t *testing.T) {
 	s := site(t)
+	s.Force = true
 	node := s.AddNode()
 	// As long as they are not ready their budget lets none of them go.
 	pods := s.Deployment("app", harness.Pods{Replicas: 2, Ready: harness.Never})

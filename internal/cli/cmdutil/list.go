@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/metadata/plan"
 )
 
@@ -113,6 +114,31 @@ func Objects(ctx context.Context, c client.Reader, namespace string) (plan.Objec
 		err = machineAPI
 	}
 	return objects, err
+}
+
+// GroupOf returns a function that returns the NodeGroup of a Node, and what that declares; nil where the cluster has no NodeGroups.
+func GroupOf(
+	ctx context.Context, c client.Reader, objects *plan.Objects,
+) (of func(node *corev1.Node) (string, *plan.Declaration), err error) {
+	groups, err := List[*drover.NodeGroup](ctx, c, "")
+	if err != nil || len(groups) == 0 {
+		if IsNotServed(err) {
+			err = nil
+		}
+		return nil, err
+	}
+	finder := (&Snapshot{Groups: groups, Sets: objects.Sets, Machines: objects.Machines, Served: true}).Finder()
+	sorted, err := finder.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(node *corev1.Node) (string, *plan.Declaration) {
+		// A snapshot is read without errors.
+		if assignment, err := finder.Assign(ctx, sorted, node); err == nil && assignment.Group != nil {
+			return assignment.Group.Name, assignment.Group.Declaration
+		}
+		return "", nil
+	}, nil
 }
 
 // Declaring returns the objects that declare what Nodes get.

@@ -79,6 +79,11 @@ func (o *options) run(ctx context.Context, c client.WithWatch, args []string) er
 	var undeclared error
 	objects.Sets, objects.Machines, undeclared = cmdutil.Declaring(ctx, c, o.Namespace())
 	assignment, unknown := assignmentOf(ctx, c, node, &objects, undeclared)
+	if assignment != nil && assignment.Group != nil {
+		objects.GroupOf = func(*corev1.Node) (string, *plan.Declaration) {
+			return assignment.Group.Name, assignment.Group.Declaration
+		}
+	}
 	survey := plan.SurveyOf(objects, o.protect.Protected(), o.Now())
 	explanation := view.NewNodeExplanation(node, assignment, survey, o.protect.Protected(), o.Now())
 	if undeclared != nil {

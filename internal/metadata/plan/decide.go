@@ -24,6 +24,10 @@ type Input struct {
 	Protected ownership.Protected
 	// Link is whether the Node is to name its Machine, which is nodelink's task where another one runs.
 	Link bool
+	// GuardedBy is the NodeGroup of the Node, and Guarded are the taints of the declaration that the Node gets from it: after Pods have left that do not
+	// tolerate them. Empty for none.
+	GuardedBy string
+	Guarded   ownership.Keys
 	// Contended reports keys that another writer keeps changing and that are left alone for now; nil for none.
 	Contended func(target Target, kind ownership.Kind, key string) bool
 	// Now is the time of the decision.
@@ -53,6 +57,8 @@ type Decision struct {
 	Machine, Node Change
 	// Problems are the declared entries that are not written, sorted by kind and key.
 	Problems []Problem
+	// AwaitsGuard is whether the Node lacks taints that it gets from its NodeGroup.
+	AwaitsGuard bool
 	// Drift is whether what is declared was on the Node before and another writer changed it.
 	Drift bool
 	// FirstWrite is whether neither Drover nor MNMO has written the Node yet.
@@ -102,6 +108,7 @@ func Decide(in Input) Decision {
 	if problems.has(InConflict) && f.policy() == ownership.Fail {
 		out.RecordUpdate, out.Machine, out.Node, out.Drift = RecordUpdate{}, Change{}, Change{}, false
 	}
+	out.AwaitsGuard = f.awaitsGuard(&problems)
 	out.Problems = problems.sorted()
 	out.Settled, out.Reason = f.settled(&out)
 	out.State = out.Settled
@@ -127,6 +134,8 @@ func (f *facts) settled(out *Decision) (state State, reason string) {
 		return Pending, "the Machine has no Node"
 	case f.in.Node.DeletionTimestamp != nil:
 		return Pending, "the Node is being deleted"
+	case out.AwaitsGuard:
+		return Pending, "NodeGroup " + f.in.GuardedBy + " guards taints that the Node lacks"
 	case slices.ContainsFunc(out.Problems, func(p Problem) bool { return !out.fixes(p) }):
 		return RefusedState, ""
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
 )
@@ -42,6 +43,9 @@ type Declaration struct {
 	Once ownership.Keys
 	// Guarded names those taints of Desired before which Pods are evicted; see Guard.
 	Guarded ownership.Keys
+	// TemplatePolicy is what a NodeGroup does about the taints with the effect NoExecute of its Nodes' MachineSets. It is empty for a group that
+	// kubelets can have their Nodes join, which must not keep such a taint away by that, and for a MachineSet.
+	TemplatePolicy v1alpha1.NoExecutePolicy
 	// Policy applies to keys that another writer set first.
 	Policy ownership.Policy
 	// Paused is whether nothing of this is to be written.

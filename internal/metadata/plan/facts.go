@@ -123,6 +123,32 @@ func (f *facts) recordContended(target Target, problems *problemList) bool {
 	return f.contended(target, ownership.Annotation, ownership.AnnotationRecord, problems)
 }
 
+// isGuarded reports whether the Node gets a key from its NodeGroup.
+func (f *facts) isGuarded(kind ownership.Kind, key string) bool {
+	return kind == ownership.Taint && f.in.Guarded.Has(key)
+}
+
+// lacksGuarded reports whether the Node has not got a key yet that it gets from its NodeGroup. Until then the Machine does not get it either: on
+// OpenShift nodelink would copy it to the Node.
+func (f *facts) lacksGuarded(kind ownership.Kind, key string) bool {
+	if !f.isGuarded(kind, key) {
+		return false
+	}
+	value, present := f.nodeLive[kind][key]
+	return !present || value != f.in.Declaration.Desired[kind][key]
+}
+
+// awaitsGuard reports whether the Node lacks any taint that it gets from its NodeGroup, and adds a problem for each.
+func (f *facts) awaitsGuard(problems *problemList) (awaits bool) {
+	for key := range f.in.Guarded {
+		if f.lacksGuarded(ownership.Taint, key) {
+			awaits = true
+			problems.add(ownership.Taint, key, NoExecuteHeld, "taint %q waits for NodeGroup %s, which guards it (spec.rollout.noExecute)", key, f.in.GuardedBy)
+		}
+	}
+	return awaits
+}
+
 func (f *facts) isOnce(key string) bool {
 	return f.in.Declaration != nil && f.in.Declaration.Once.Has(key)
 }

@@ -75,7 +75,9 @@ func list(text string) []corev1.Taint {
 func textOf(entries map[string]string) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		if key != ownership.AnnotationRecord && key != ownership.AnnotationCustomLabels {
+		switch key {
+		case ownership.AnnotationRecord, ownership.AnnotationCustomLabels, ownership.AnnotationGroupRecord:
+		default:
 			out = append(out, key+"="+entries[key])
 		}
 	}

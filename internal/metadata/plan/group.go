@@ -43,7 +43,10 @@ func GroupDeclarationOf(group *v1alpha1.NodeGroup) *Declaration {
 		}
 		declaration.dropUntrusted(&group.Spec.Nodes)
 		declaration.dropDeselecting(&group.Spec.Nodes)
-		declaration.guardNoExecute(group.Spec.Rollout)
+		declaration.guardNoExecute(noExecutePolicy(group))
+	}
+	if group.DeletionTimestamp == nil && trustsSelection(&group.Spec.Nodes) {
+		declaration.TemplatePolicy = noExecutePolicy(group)
 	}
 	declaration.setRevision()
 	// The status shows it, which has a bound.
@@ -233,7 +236,8 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 // desired returns what the group declares of a kind. Where the Machine declares an owned key with another value, that is what the key gets, so that
 // it changes hands without a gap.
 func (f *groupFacts) desired(kind ownership.Kind, problems *problemList) map[string]string {
-	desired := maps.Clone(f.Declaration.Desired[kind])
+	desired := map[string]string{}
+	maps.Copy(desired, f.Declaration.Desired[kind])
 	maps.DeleteFunc(desired, func(key, _ string) bool { return kind == ownership.Taint && f.Declaration.Once.Has(key) })
 	for key, value := range f.Machine[kind] {
 		if own, declared := desired[key]; declared && own != value {

@@ -91,13 +91,14 @@ func labelsOf(node *corev1.Node) string {
 	return strings.Join(out, " ")
 }
 
+// member returns a Node that has "team=blue" from the group a, and "theirs=1" from another writer.
+func member() *corev1.Node {
+	a, node := newGroup("a", "team=blue"), nodeWith("theirs=1")
+	decision := DecideGroup(groupInput(node, a, nil))
+	return applyToNode(node, &decision)
+}
+
 func TestDecideGroup(t *testing.T) {
-	// member is a Node that has "team=blue" from the group a, and "theirs=1" from another writer.
-	member := func() *corev1.Node {
-		a, node := newGroup("a", "team=blue"), nodeWith("theirs=1")
-		decision := DecideGroup(groupInput(node, a, nil))
-		return applyToNode(node, &decision)
-	}
 	remove := func(group *v1alpha1.NodeGroup) *v1alpha1.NodeGroup {
 		group.Spec.Metadata.OnRelease = v1alpha1.ReleaseRemove
 		return group
@@ -119,8 +120,11 @@ func TestDecideGroup(t *testing.T) {
 			node: nodeWith(), group: newGroup("a", "kubernetes.io/hostname=x", "b=1"),
 			want: "b=1", state: RefusedState, owned: "b",
 		},
-		"the Node leaves, Keep":        {node: member(), recorded: newGroup("a", "team=blue"), want: "team=blue theirs=1", state: Synced},
-		"the Node leaves, Remove":      {node: member(), recorded: remove(newGroup("a", "team=blue")), want: "theirs=1", state: Synced},
+		"the Node leaves, Keep":   {node: member(), recorded: newGroup("a", "team=blue"), want: "team=blue theirs=1", state: Synced},
+		"the Node leaves, Remove": {node: member(), recorded: remove(newGroup("a", "team=blue")), want: "theirs=1", state: Synced},
+		"the Node leaves when its Machine declares a key": {
+			node: member(), recorded: newGroup("a", "team=blue"), change: withMachine("team", "red"), want: "team=red theirs=1", state: Synced,
+		},
 		"the Node leaves a lost group": {node: member(), want: "team=blue theirs=1", state: Synced},
 		"the Node moves, Keep": {
 			node: member(), group: newGroup("b", "tier=1"), recorded: newGroup("a", "team=blue"),

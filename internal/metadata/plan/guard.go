@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,12 +29,16 @@ const (
 // announced marks the digest in a record while taints are announced: what the Node lacks then has not been removed by another writer.
 const announced = "~"
 
-// guardNoExecute finds out which taints are guarded. Those that are set once are held back unless the group allows them at once.
-func (d *Declaration) guardNoExecute(rollout *v1alpha1.Rollout) {
-	policy := v1alpha1.NoExecuteGuard
-	if rollout != nil && rollout.NoExecute != nil && rollout.NoExecute.Policy != "" {
-		policy = rollout.NoExecute.Policy
+// noExecutePolicy returns what a group does about taints with the effect NoExecute.
+func noExecutePolicy(group *v1alpha1.NodeGroup) v1alpha1.NoExecutePolicy {
+	if rollout := group.Spec.Rollout; rollout != nil && rollout.NoExecute != nil && rollout.NoExecute.Policy != "" {
+		return rollout.NoExecute.Policy
 	}
+	return v1alpha1.NoExecuteGuard
+}
+
+// guardNoExecute finds out which taints are guarded. Those that are set once are held back unless the group allows them at once.
+func (d *Declaration) guardNoExecute(policy v1alpha1.NoExecutePolicy) {
 	if policy == v1alpha1.NoExecuteAllow {
 		return
 	}
@@ -52,6 +57,62 @@ func (d *Declaration) guardNoExecute(rollout *v1alpha1.Rollout) {
 		d.problem(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it without "+
 			"regard to their PodDisruptionBudgets; set spec.rollout.noExecute.policy to Allow if it may", id)
 	}
+}
+
+// HasNoExecute reports whether any taint is declared with the effect NoExecute.
+func (d *Declaration) HasNoExecute() bool {
+	for id := range d.Desired[ownership.Taint] {
+		if _, effect := ownership.SplitTaintID(id); effect == corev1.TaintEffectNoExecute {
+			return true
+		}
+	}
+	return false
+}
+
+// GuardedOf returns the taints of a MachineSet that its Nodes get from their NodeGroup, after its guard; empty for a group that guards none. Those
+// that are set once are for new Nodes.
+func (d *Declaration) GuardedOf(set *Declaration) ownership.Keys {
+	guarded := ownership.Keys{}
+	if d.TemplatePolicy != v1alpha1.NoExecuteGuard && d.TemplatePolicy != v1alpha1.NoExecuteRefuse {
+		return guarded
+	}
+	for id := range set.Desired[ownership.Taint] {
+		if _, effect := ownership.SplitTaintID(id); effect == corev1.TaintEffectNoExecute && !set.Once.Has(id) {
+			guarded.Add(id)
+		}
+	}
+	return guarded
+}
+
+// WithTaintsOf returns what a Node of a group is to carry with the guarded taints of its MachineSet, whose values count. It returns the declaration
+// itself where there are none.
+func (d *Declaration) WithTaintsOf(set *Declaration) *Declaration {
+	guarded := d.GuardedOf(set)
+	if guarded.Len() == 0 {
+		return d
+	}
+	with := *d
+	with.Desired, with.Problems, with.Guarded = maps.Clone(d.Desired), slices.Clone(d.Problems), d.Guarded.Union(nil)
+	taints := maps.Clone(d.Desired[ownership.Taint])
+	if taints == nil {
+		taints = map[string]string{}
+	}
+	for _, id := range guarded.Sorted() {
+		if d.TemplatePolicy == v1alpha1.NoExecuteRefuse {
+			with.problem(ownership.Taint, id, NoExecuteHeld, "taint %q of MachineSet %s is held back: spec.rollout.noExecute.policy is Refuse",
+				id, set.Key.Name)
+			continue
+		}
+		value := set.Desired[ownership.Taint][id]
+		if own, declared := taints[id]; declared && own != value {
+			with.problem(ownership.Taint, id, MachineDeclares, "MachineSet %s declares taint %q with the value %q, which counts; the NodeGroup declares %q",
+				set.Key.Name, id, value, own)
+		}
+		taints[id] = value
+		with.Guarded.Add(id)
+	}
+	with.Desired[ownership.Taint] = taints
+	return &with
 }
 
 // announcementOf returns the ID of the taint that announces a guarded one.

@@ -23,7 +23,7 @@ func (f *facts) decideMachine(conflicts map[id]bool, problems *problemList) (cha
 				Protected: f.in.Protected.Of(kind),
 				Skip: func(key string) bool {
 					return conflicts[id{kind, key}] || f.waitsForNode(kind, key) || f.keepsOwnership(kind, key) ||
-						f.contended(OnMachine, kind, key, problems)
+						f.lacksGuarded(kind, key) || f.contended(OnMachine, kind, key, problems)
 				},
 				Policy: ownership.Adopt,
 				Now:    f.in.Now,

@@ -61,7 +61,7 @@ func (f *facts) mergeNode(
 		Live:      f.nodeLive[kind],
 		Protected: f.in.Protected.Of(kind),
 		Inherited: func(key string) bool { return f.cameFromMachine(kind, key) },
-		Skip:      func(key string) bool { return f.contended(OnNode, kind, key, problems) },
+		Skip:      func(key string) bool { return f.isGuarded(kind, key) || f.contended(OnNode, kind, key, problems) },
 		NeedsConfirmation: func(key string) bool {
 			if _, declared := desired[key]; declared && f.confirmsDeclared(kind, key, after) {
 				return false

@@ -26,6 +26,9 @@ type Objects struct {
 	Machines []*machinev1beta1.Machine
 	// Nodes holds the Nodes by name.
 	Nodes map[string]*corev1.Node
+	// GroupOf returns the NodeGroup of a Node and what that declares; nil for none. GroupsUnknown is why it is not known; nil if it is.
+	GroupOf       func(node *corev1.Node) (group string, declaration *Declaration)
+	GroupsUnknown error
 }
 
 // Item is one Machine with what belongs to it and what is to be done about it.
@@ -63,7 +66,10 @@ type Survey struct {
 func SurveyOf(objects Objects, protected ownership.Protected, now time.Time) Survey {
 	s := &surveyor{
 		byKey: map[types.NamespacedName]*Declaration{}, reasons: map[*Declaration]string{}, machinesByNode: countByNode(objects.Machines),
-		nodes: objects.Nodes, protected: protected, now: now,
+		nodes: objects.Nodes, groupOf: objects.GroupOf, protected: protected, now: now,
+	}
+	if objects.GroupsUnknown != nil {
+		s.survey.Notes = append(s.survey.Notes, fmt.Sprintf("which taints NodeGroups guard is unknown: %v", objects.GroupsUnknown))
 	}
 	for _, set := range sortedSets(objects.Sets) {
 		s.addSet(set)
@@ -83,6 +89,7 @@ type surveyor struct {
 	reasons        map[*Declaration]string
 	machinesByNode map[string]int
 	nodes          map[string]*corev1.Node
+	groupOf        func(node *corev1.Node) (group string, declaration *Declaration)
 	protected      ownership.Protected
 	now            time.Time
 }
@@ -109,9 +116,15 @@ func (s *surveyor) addMachine(machine *machinev1beta1.Machine) {
 	}
 	name := machineapi.NodeName(machine)
 	item.Node = s.nodes[name]
-	item.Decision = Decide(Input{
+	in := Input{
 		Declaration: item.Declaration, Machine: machine, Node: item.Node, NodeShared: s.machinesByNode[name] > 1, Protected: s.protected, Now: s.now,
-	})
+	}
+	if s.groupOf != nil && item.Node != nil && item.Declaration != nil && item.Declaration.HasNoExecute() {
+		if group, declaration := s.groupOf(item.Node); declaration != nil {
+			in.GuardedBy, in.Guarded = group, declaration.GuardedOf(item.Declaration)
+		}
+	}
+	item.Decision = Decide(in)
 	if item.Paused() {
 		item.PausedReason = cmp.Or(s.reasons[item.Declaration], pausedReason(machine), pausedReason(item.Node))
 	}

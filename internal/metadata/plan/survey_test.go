@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -127,6 +129,24 @@ func TestSurveyOf(t *testing.T) {
 	}
 }
 
+// TestSurveyOf_Guarded: a taint that a NodeGroup guards is not among what the Machine or its Node gets.
+func TestSurveyOf_Guarded(t *testing.T) {
+	w := newWorld().labels("team=blue").taints("k=1:NoExecute")
+	group := newGuardedWorld(v1alpha1.NoExecuteGuard).group
+	objects := Objects{
+		Sets: []*machinev1beta1.MachineSet{w.set}, Machines: []*machinev1beta1.Machine{w.machine}, Nodes: map[string]*corev1.Node{"n1": w.node},
+		GroupOf: func(*corev1.Node) (string, *Declaration) { return group.Name, GroupDeclarationOf(group) },
+	}
+	item := SurveyOf(objects, ownership.DefaultProtected(), w.now).Items[0]
+	if set := item.Decision.Node.Results[ownership.Taint].Set; len(set) > 0 || reasons(item.Decision.Problems) != "taint k:NoExecute NoExecuteHeld" {
+		t.Errorf("sets %v, problems %v", set, item.Decision.Problems)
+	}
+	objects.GroupsUnknown = errors.New("forbidden")
+	if notes := SurveyOf(objects, ownership.DefaultProtected(), w.now).Notes; len(notes) != 1 || !strings.Contains(notes[0], "forbidden") {
+		t.Errorf("the notes are %q", notes)
+	}
+}
+
 func TestPausedReason(t *testing.T) {
 	paused := map[string]string{AnnotationPaused: "true", AnnotationPausedReason: "a move"}
 	for _, c := range []struct {
@@ -150,7 +170,8 @@ func TestPausedReason(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			set, machine, nodes := memberSet("a", "1", map[string]string{"pool": "a"}), viewMachine("m", "a", "n"), viewNodes("n")
 			c.edit(set, machine, nodes["n"])
-			survey := SurveyOf(Objects{[]*machinev1beta1.MachineSet{set}, []*machinev1beta1.Machine{machine}, nodes}, ownership.Protected{}, time.Unix(0, 0))
+			objects := Objects{Sets: []*machinev1beta1.MachineSet{set}, Machines: []*machinev1beta1.Machine{machine}, Nodes: nodes}
+			survey := SurveyOf(objects, ownership.Protected{}, time.Unix(0, 0))
 			item := survey.Items[0]
 			if item.Paused() != c.paused || item.PausedReason != c.want {
 				t.Errorf("paused %t, reason %q", item.Paused(), item.PausedReason)

@@ -56,6 +56,9 @@ type Assignment struct {
 	Machine    *machinev1beta1.Machine
 	MachineSet *machinev1beta1.MachineSet
 	Shared     bool
+	// template is what the MachineSet declares, nil without one; declaration is what the Node is to carry for its group, nil without one.
+	template    *plan.Declaration
+	declaration *plan.Declaration
 }
 
 // declared returns what the Node's Machine and its MachineSet declare, which goes before what a group declares.
@@ -67,10 +70,10 @@ func (m *Assignment) declared() plan.Entries {
 	entries := plan.Entries{
 		ownership.Label: spec.Labels, ownership.Annotation: spec.Annotations, ownership.Taint: ownership.TaintEntries(spec.Taints),
 	}
-	if m.MachineSet == nil {
+	if m.template == nil {
 		return entries
 	}
-	for kind, declared := range plan.DeclarationOf(m.MachineSet).Desired {
+	for kind, declared := range m.template.Desired {
 		if len(declared) > 0 {
 			merged := maps.Clone(declared)
 			for key, value := range entries[kind] {
@@ -80,6 +83,15 @@ func (m *Assignment) declared() plan.Entries {
 			}
 			entries[kind] = merged
 		}
+	}
+	if m.Group == nil {
+		return entries
+	}
+	if guarded := m.Group.Declaration.GuardedOf(m.template); guarded.Len() > 0 {
+		// The group sets them, and not the Machine.
+		taints := maps.Clone(entries[ownership.Taint])
+		maps.DeleteFunc(taints, func(id, _ string) bool { return guarded.Has(id) })
+		entries[ownership.Taint] = taints
 	}
 	return entries
 }
@@ -118,13 +130,15 @@ func (f *Finder) Assign(ctx context.Context, groups []*Group, node *corev1.Node)
 	return f.assign(ctx, groups, node, lookups{
 		machines: func(node string) ([]machinev1beta1.Machine, error) { return lookup.MachinesOfNode(ctx, f.cache, node) },
 		recorded: recorded,
+		template: plan.DeclarationOf,
 	})
 }
 
-// lookups are how Assign finds the Machines of a Node, and the name of the group that a Node's record names.
+// lookups are how Assign finds the Machines of a Node, the name of the group that a Node's record names, and what a MachineSet declares.
 type lookups struct {
 	machines func(node string) ([]machinev1beta1.Machine, error)
 	recorded func(node *corev1.Node) string
+	template func(set *machinev1beta1.MachineSet) *plan.Declaration
 }
 
 func recorded(node *corev1.Node) string {
@@ -151,6 +165,15 @@ func (f *Finder) assign(ctx context.Context, groups []*Group, node *corev1.Node,
 		}
 	}
 	member.Group, member.Others = Select(groups, node, member.MachineSet)
+	if member.MachineSet != nil {
+		member.template = of.template(member.MachineSet)
+	}
+	if member.Group != nil {
+		member.declaration = member.Group.Declaration
+		if member.template != nil && !member.Shared {
+			member.declaration = member.declaration.WithTaintsOf(member.template)
+		}
+	}
 	return member, nil
 }
 
@@ -181,6 +204,7 @@ func (f *Finder) Nodes(ctx context.Context, groups []*Group, of types.UID) ([]As
 // have the same record.
 func (f *Finder) lookupsOfAll(ctx context.Context) (lookups, error) {
 	machines, names := map[string][]machinev1beta1.Machine{}, map[string]string{}
+	templates := map[types.UID]*plan.Declaration{}
 	if f.machines() {
 		var list machinev1beta1.MachineList
 		if err := f.cache.List(ctx, &list); err != nil {
@@ -203,6 +227,14 @@ func (f *Finder) lookupsOfAll(ctx context.Context) (lookups, error) {
 			}
 			return name
 		},
+		template: func(set *machinev1beta1.MachineSet) *plan.Declaration {
+			declaration := templates[set.UID]
+			if declaration == nil {
+				declaration = plan.DeclarationOf(set)
+				templates[set.UID] = declaration
+			}
+			return declaration
+		},
 	}, nil
 }
 
@@ -212,12 +244,18 @@ func (m *Assignment) concerns(group types.UID) bool {
 	return is(m.Group) || is(m.Recorded) || slices.ContainsFunc(m.Others, is)
 }
 
+// Declaration returns what the Node is to carry for its group: what that declares, and the taints of the Node's MachineSet that the group guards. It
+// is nil for a Node in no group.
+func (m *Assignment) Declaration() *plan.Declaration {
+	if m.declaration == nil && m.Group != nil {
+		return m.Group.Declaration
+	}
+	return m.declaration
+}
+
 // Input returns what is decided about the Node's metadata.
 func (m *Assignment) Input(protected ownership.Protected, now time.Time) plan.GroupInput {
-	in := plan.GroupInput{Node: m.Node, Machine: m.declared(), NodeShared: m.Shared, Protected: protected, Now: now}
-	if m.Group != nil {
-		in.Declaration = m.Group.Declaration
-	}
+	in := plan.GroupInput{Node: m.Node, Machine: m.declared(), NodeShared: m.Shared, Protected: protected, Now: now, Declaration: m.Declaration()}
 	if m.Recorded != nil {
 		in.Confirmed = plan.ParseOwnedKeys(m.Recorded.Status.OwnedKeys)
 		in.Remove = m.Recorded.removes(m.Recorded == m.Group)

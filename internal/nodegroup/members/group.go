@@ -100,10 +100,10 @@ func (g *Group) removes(member bool) bool {
 	return g.Spec.Metadata != nil && g.Spec.Metadata.OnRelease == v1alpha1.ReleaseRemove
 }
 
-// DeclaresOnlyOwnedKeys reports whether status.ownedKeys names all that the group declares.
-func (g *Group) DeclaresOnlyOwnedKeys() bool {
+// OwnsAll reports whether status.ownedKeys names all that a Node of the group is to carry.
+func (g *Group) OwnsAll(declaration *plan.Declaration) bool {
 	owned := plan.ParseOwnedKeys(g.Status.OwnedKeys)
-	declared := g.Declaration.Section()
+	declared := declaration.Section()
 	for _, kind := range ownership.Kinds {
 		if declared.Of(kind).Minus(owned.Of(kind)).Len() > 0 {
 			return false

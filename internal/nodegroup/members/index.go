@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -130,6 +131,21 @@ func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 		return "", err
 	}
 	return group.Name, nil
+}
+
+// DeclarationOf returns the NodeGroup that a Node belongs to and what that declares; nil for none, and for a group that is being deleted.
+func (x *Index) DeclarationOf(ctx context.Context, node string) (group string, declaration *plan.Declaration, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.refresh(ctx); err != nil {
+		return "", nil, err
+	}
+	name := x.nodes[node].group
+	at := slices.IndexFunc(x.groups, func(g *Group) bool { return g.Name == name && g.DeletionTimestamp == nil })
+	if name == "" || at < 0 {
+		return "", nil, nil
+	}
+	return name, x.groups[at].Declaration, nil
 }
 
 // Members returns the Nodes of a NodeGroup as the cache has them, by name. They must not be changed. The error is a conflict while the index is not

@@ -67,6 +67,9 @@ func (m *Assignment) planNode(of *Group, metadata metadataplan.GroupDecision) pl
 	if m.isRecorded(of) {
 		out.Owned = recordedKeys(node)
 	}
+	if declared := m.Declaration(); m.Group != nil && m.Group.UID == of.UID && declared != m.Group.Declaration {
+		out.Guarded = declared.Section()
+	}
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
 			out.Ready, out.ReadyChange = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time

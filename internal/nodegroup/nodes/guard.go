@@ -58,7 +58,7 @@ type verdict struct {
 
 // guardTaints brings the guard of a Node forward: its intolerant Pods leave within their budgets, and then the taints are set. ids are the taints.
 func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verdict, err error) {
-	taints := rc.Group.Declaration.GuardedTaints(ids)
+	taints := rc.Declaration().GuardedTaints(ids)
 	if rc.Guard == nil {
 		return verdict{held: noGuard}, nil
 	}

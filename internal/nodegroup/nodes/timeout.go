@@ -53,5 +53,5 @@ func (rc *reconciliation) timedOut() *ownership.Timeout {
 
 // timeout is timedOut, or what the Node's record says.
 func (rc *reconciliation) timeout() *ownership.Timeout {
-	return cmp.Or(rc.timedOut(), rc.Group.Declaration.TimeoutOf(rc.Node.Annotations, rc.now))
+	return cmp.Or(rc.timedOut(), rc.Declaration().TimeoutOf(rc.Node.Annotations, rc.now))
 }

@@ -59,7 +59,7 @@ func (rc *reconciliation) declared(kind ownership.Kind) ownership.Keys {
 	if rc.Group == nil {
 		return nil
 	}
-	return ownership.KeysOf(rc.Group.Declaration.Desired[kind])
+	return ownership.KeysOf(rc.Declaration().Desired[kind])
 }
 
 // notReleased returns why the group that the Node has left does not give it back, although another group has it; empty if nothing keeps it from that.

@@ -55,6 +55,8 @@ type Node struct {
 	Metadata metadataplan.GroupDecision
 	// Owned are the keys that its record names.
 	Owned ownership.Section
+	// Guarded are the keys that it gets for its MachineSet, in addition to those that the group declares.
+	Guarded ownership.Section
 	// Ready reports whether its kubelet is ready, since ReadyChange.
 	Ready       bool
 	ReadyChange time.Time
@@ -193,6 +195,11 @@ func (in *Input) ownedKeys(d *Decision) []string {
 		}
 	}
 	before, declared := metadataplan.ParseOwnedKeys(in.Group.Status.OwnedKeys), in.Declaration.Section()
+	for i := range in.Nodes {
+		if guarded := in.Nodes[i].Guarded.Of(ownership.Taint); guarded.Minus(declared.Of(ownership.Taint)).Len() > 0 {
+			declared = declared.With(ownership.Taint, declared.Of(ownership.Taint).Union(guarded))
+		}
+	}
 	kept := ownership.Section{}
 	for _, kind := range ownership.Kinds {
 		old := before.Of(kind).Minus(declared.Of(kind))

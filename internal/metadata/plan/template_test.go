@@ -1,0 +1,195 @@
+package plan
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/ownership"
+)
+
+// guardedWorld is a world whose Node is in a NodeGroup.
+type guardedWorld struct {
+	*world
+	group *v1alpha1.NodeGroup
+	// member is whether the Node is in the group still.
+	member bool
+}
+
+func newGuardedWorld(policy v1alpha1.NoExecutePolicy) *guardedWorld {
+	group := newGroup("gpu")
+	group.Spec.Nodes = v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "machines"}}
+	group.Spec.Metadata = nil
+	group.Spec.Rollout = &v1alpha1.Rollout{NoExecute: &v1alpha1.NoExecute{Policy: policy}}
+	return &guardedWorld{world: newWorld(), group: group, member: true}
+}
+
+// machineDecides decides and writes what the MachineSet declares, until nothing is left, and returns the last decision.
+func (g *guardedWorld) machineDecides(t *testing.T) Decision {
+	t.Helper()
+	for range 3 {
+		in := g.input()
+		if g.member {
+			in.GuardedBy, in.Guarded = g.group.Name, GroupDeclarationOf(g.group).GuardedOf(in.Declaration)
+		}
+		decision := Decide(in)
+		if !decision.Machine.Write && !decision.Node.Write {
+			return decision
+		}
+		if err := g.apply(decision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("a third reconciliation writes again")
+	return Decision{}
+}
+
+// groupDecides decides and writes what the Node gets from its group, or is given back.
+func (g *guardedWorld) groupDecides(guard Guard) GroupDecision {
+	in := groupInput(g.node, nil, g.group)
+	set := DeclarationOf(g.set)
+	in.Machine = Entries{ownership.Taint: set.Desired[ownership.Taint]}
+	if g.member {
+		declaration := GroupDeclarationOf(g.group)
+		in.Machine = nil
+		in.Declaration, in.Guard, in.Remove = declaration.WithTaintsOf(set), guard, true
+		g.group.Status.OwnedKeys = append(g.group.Status.OwnedKeys, OwnedKeys(in.Declaration.Section())...)
+		in.Confirmed = ParseOwnedKeys(g.group.Status.OwnedKeys)
+	}
+	decision := DecideGroup(in)
+	g.node = applyToNode(g.node, &decision)
+	return decision
+}
+
+// TestTemplate_Guarded: a NoExecute taint of a MachineSet reaches the Node of a group that guards by way of the guard, and the Machine after the
+// Node, so that no nodelink copies it earlier. Another value of it does likewise, and both go when it is not declared any more.
+func TestTemplate_Guarded(t *testing.T) {
+	g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+	g.labels("team=blue").taints("k=1:NoExecute other:NoSchedule")
+	for _, value := range []string{"1", "2"} {
+		g.taints("k=" + value + ":NoExecute other:NoSchedule")
+		before := g.where()
+		decision := g.machineDecides(t)
+		if decision.State != Pending || !decision.AwaitsGuard {
+			t.Errorf("before the guard the decision is %+v", decision)
+		}
+		if value == "1" {
+			g.expect(t, "machine: team=blue | other:NoSchedule; node: team=blue | other:NoSchedule")
+		} else {
+			g.expect(t, before)
+		}
+		if decision := g.groupDecides(GuardAnnounced); len(decision.Guarded) != 1 {
+			t.Errorf("the group guards %v", decision.Guarded)
+		}
+		g.machineDecides(t)
+		g.groupDecides(GuardClear)
+		if decision := g.machineDecides(t); decision.State != Synced || decision.AwaitsGuard {
+			t.Errorf("after the guard the decision is %+v", decision)
+		}
+		all := "team=blue | other:NoSchedule k=" + value + ":NoExecute"
+		g.expect(t, "machine: "+all+"; node: "+all)
+		if decision := g.groupDecides(GuardHeld); decision.Change.Write {
+			t.Errorf("the group writes again: %+v", decision)
+		}
+	}
+	g.taints("")
+	g.machineDecides(t)
+	g.groupDecides(GuardHeld)
+	g.expect(t, "machine: team=blue; node: team=blue")
+}
+
+// TestTemplate_ChangesHands: a taint that is on the Node already stays there when a group begins to guard it, and when the Node leaves that; and goes
+// when the MachineSet does not declare it any more.
+func TestTemplate_ChangesHands(t *testing.T) {
+	for _, release := range []v1alpha1.ReleasePolicy{v1alpha1.ReleaseKeep, v1alpha1.ReleaseRemove} {
+		t.Run(string(release), func(t *testing.T) {
+			g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+			g.group.Spec.Metadata = &v1alpha1.Metadata{OnRelease: release}
+			const there = "machine: k=1:NoExecute; node: k=1:NoExecute"
+			g.member = false
+			g.taints("k=1:NoExecute")
+			g.machineDecides(t)
+			g.expect(t, there)
+
+			for _, member := range []bool{true, false} {
+				g.member = member
+				for range 2 {
+					if decision := g.machineDecides(t); decision.State != Synced {
+						t.Errorf("member %t: the decision is %+v", member, decision)
+					}
+					g.groupDecides(GuardHeld)
+					g.expect(t, there)
+				}
+			}
+			g.taints("")
+			g.machineDecides(t)
+			g.expect(t, "machine: ; node: ")
+		})
+	}
+}
+
+// TestTemplate_SetByGuardChangesHands: a taint that the guard set stays when the Node leaves the group, and goes with the MachineSet's declaration.
+func TestTemplate_SetByGuardChangesHands(t *testing.T) {
+	for _, release := range []v1alpha1.ReleasePolicy{v1alpha1.ReleaseKeep, v1alpha1.ReleaseRemove} {
+		t.Run(string(release), func(t *testing.T) {
+			g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+			g.group.Spec.Metadata = &v1alpha1.Metadata{OnRelease: release}
+			g.taints("k=1:NoExecute")
+			g.machineDecides(t)
+			g.groupDecides(GuardClear)
+			g.member = false
+			for range 2 {
+				g.groupDecides(GuardHeld)
+				g.machineDecides(t)
+				g.expect(t, "machine: k=1:NoExecute; node: k=1:NoExecute")
+			}
+			g.taints("")
+			g.machineDecides(t)
+			g.groupDecides(GuardHeld)
+			g.expect(t, "machine: ; node: ")
+		})
+	}
+}
+
+// TestTemplate_Policies: a group that refuses such taints holds a MachineSet's back as well, one that allows them guards nothing, and so does one
+// that kubelets can join, which could keep a taint away by that.
+func TestTemplate_Policies(t *testing.T) {
+	g := newGuardedWorld(v1alpha1.NoExecuteRefuse)
+	g.taints("k=1:NoExecute")
+	if decision := g.machineDecides(t); decision.State != Pending {
+		t.Errorf("refused, the decision is %+v", decision)
+	}
+	decision := g.groupDecides(GuardClear)
+	if decision.State != RefusedState || reasons(decision.Problems) != "taint k:NoExecute NoExecuteHeld" {
+		t.Errorf("refused, the group's decision is %+v", decision)
+	}
+	g.expect(t, "machine: ; node: ")
+
+	g.group.Spec.Rollout.NoExecute.Policy = v1alpha1.NoExecuteAllow
+	g.machineDecides(t)
+	g.expect(t, "machine: k=1:NoExecute; node: k=1:NoExecute")
+
+	g = newGuardedWorld(v1alpha1.NoExecuteGuard)
+	g.group.Spec.Nodes = newGroup("any").Spec.Nodes
+	g.taints("k=1:NoExecute")
+	g.machineDecides(t)
+	g.expect(t, "machine: k=1:NoExecute; node: k=1:NoExecute")
+	if declaration := GroupDeclarationOf(g.group); declaration.WithTaintsOf(DeclarationOf(g.set)) != declaration {
+		t.Error("the group takes the taint over")
+	}
+}
+
+// TestTemplate_ValueOfGroup: where the group declares the taint with another value, that of the MachineSet counts, and the group says so.
+func TestTemplate_ValueOfGroup(t *testing.T) {
+	g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+	g.group.Spec.Metadata = &v1alpha1.Metadata{Taints: []v1alpha1.Taint{{Key: "k", Value: "2", Effect: corev1.TaintEffectNoExecute}}}
+	g.taints("k=1:NoExecute")
+	g.machineDecides(t)
+	decision := g.groupDecides(GuardClear)
+	if reasons(decision.Problems) != "taint k:NoExecute MachineSetDeclares" {
+		t.Errorf("the problems are %v", decision.Problems)
+	}
+	g.machineDecides(t)
+	g.expect(t, "machine: k=1:NoExecute; node: k=1:NoExecute")
+}

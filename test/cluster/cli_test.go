@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,9 +134,29 @@ func TestCommandLine_KillAndResume(t *testing.T) {
 	if out, stderr, err := s.tryAs(link, "get", "configmap", "kept", "-o=name"); err != nil || out != "configmap/kept\n" {
 		t.Errorf("the link kubectl printed %q, %q, %v", out, stderr, err)
 	}
+	vcenter := s.startVCenter()
 	s.run("down", "--purge")
 	if _, err := os.Stat(s.dir); !os.IsNotExist(err) {
 		t.Errorf("after down --purge the folder: %v", err)
 	}
+	if connection, err := net.Dial("tcp", vcenter); err == nil {
+		_ = connection.Close()
+		t.Error("the vCenter outlives the control plane")
+	}
 	s.run("down")
+}
+
+// startVCenter starts a vCenter, and returns its address.
+func (s *sandbox) startVCenter() string {
+	s.t.Helper()
+	s.run("vsphere", "up")
+	c, err := cluster.Open(s.dir, cluster.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	site, err := c.VCenterSite()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return net.JoinHostPort(site.Host, site.Port)
 }

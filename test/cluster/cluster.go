@@ -187,7 +187,13 @@ func (c *Cluster) Stop() error {
 	// They have something on this machine to clean up, for which the API server may be needed, and files in the folder.
 	failures := []error{c.endExtras()}
 	c.mu.Lock()
-	processes := make([]processID, 0, len(startOrder))
+	processes := make([]processID, 0, len(c.state.Processes))
+	for name, id := range c.state.Processes {
+		if !slices.Contains(startOrder, name) {
+			// It was brought to the control plane later, such as a vCenter.
+			processes = append(processes, id)
+		}
+	}
 	for _, name := range slices.Backward(startOrder) {
 		processes = append(processes, c.state.Processes[name])
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Error is an error with a reason that Drover shows in status.errorReason of the Machine.
@@ -39,6 +40,27 @@ func ReasonOf(err error, otherwise machinev1beta1.MachineStatusError) machinev1b
 		return typed.Reason
 	}
 	return otherwise
+}
+
+// StatusError is an error of Create with what Drover writes to status.providerStatus of the Machine. Nil leaves what is there.
+type StatusError struct {
+	Status *runtime.RawExtension
+	Err    error
+}
+
+// Error returns what is wrong.
+func (e *StatusError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StatusError) Unwrap() error { return e.Err }
+
+// StatusOf returns the status that an error has; nil for none.
+func StatusOf(err error) *runtime.RawExtension {
+	var with *StatusError
+	if errors.As(err, &with) {
+		return with.Status
+	}
+	return nil
 }
 
 // RequeueAfterError asks for another call after a while, without back-off and without an error being shown: what the provider waits for

@@ -164,8 +164,9 @@ func (a *Actuator) remains(ctx context.Context, t *target) (*provider.Instance, 
 func (a *Actuator) instance(ctx context.Context, t *target, vm *vcenter.VM) (*provider.Instance, error) {
 	uuid := strings.ToLower(vm.UUID)
 	isKnown := t.machine.Spec.ProviderID != nil || t.machine.DeletionTimestamp != nil
-	hasClaims, now := claimsOf(t.machine, t.spec) != nil, metav1.NewTime(a.clock.Now())
-	status, err := statusFor(t.machine, uuid, string(vm.State), a.work.taskOf(t.machine.UID), hasClaims, now)
+	record := &seen{uuid: uuid, state: string(vm.State), server: t.vcenter.Server(), hasClaims: claimsOf(t.machine, t.spec) != nil}
+	record.task, record.note = a.work.recordOf(t.machine.UID)
+	status, err := statusFor(t.machine, record, metav1.NewTime(a.clock.Now()))
 	if err != nil {
 		return nil, err
 	}
@@ -220,6 +221,11 @@ func addressesOf(vm *vcenter.VM) (addresses []corev1.NodeAddress) {
 
 // Create creates the virtual machine in the background, and returns it when it is powered on.
 func (a *Actuator) Create(ctx context.Context, machine *machinev1beta1.Machine) (*provider.Instance, error) {
+	instance, err := a.create(ctx, machine)
+	return instance, failed(machine, err, metav1.NewTime(a.clock.Now()))
+}
+
+func (a *Actuator) create(ctx context.Context, machine *machinev1beta1.Machine) (*provider.Instance, error) {
 	t, err := a.target(ctx, machine)
 	if err != nil {
 		return nil, err
@@ -285,6 +291,7 @@ func (a *Actuator) prepare(ctx context.Context, t *target, vm *vcenter.VM) (*bri
 		return nil, err
 	}
 	in.template = clone.template
+	in.note = cloneNote(t.spec, clone.template)
 	in.clone, err = cloneSpec(clone)
 	return in, err
 }
@@ -316,6 +323,8 @@ type bringUpInput struct {
 	// clone is nil if the virtual machine is there already.
 	clone *vim.VirtualMachineCloneSpec
 	tags  []string
+	// note is what a user should know about the virtual machine.
+	note string
 }
 
 // stageClone says that the template is being cloned.
@@ -326,6 +335,7 @@ func stageClone(spec *machinev1beta1.VSphereMachineProviderSpec) string {
 // bringUp clones, tags and powers on. It goes on from where a former attempt has ended.
 func bringUp(ctx context.Context, t *target, in *bringUpInput, op *operation) error {
 	if in.clone != nil {
+		op.setNote(in.note)
 		if err := op.next(stageClone(t.spec)); err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func (a *Actuator) claimAddresses(
 		interfaces[wanted.device].Addresses = append(interfaces[wanted.device].Addresses, *address)
 	}
 	if unbound > 0 {
-		return nil, provider.RequeueAfter(awaitAddress, fmt.Sprintf("Waiting on %d IP address claims to be bound", unbound))
+		return nil, waitForAddresses(machine, unbound, metav1.NewTime(a.clock.Now()))
 	}
 	return interfaces, nil
 }

@@ -50,6 +50,8 @@ func TestClaims(t *testing.T) {
 	if _, waits := provider.AsRequeueAfter(err); !waits || !strings.Contains(err.Error(), "Waiting on 1 IP address claims to be bound") {
 		t.Fatalf("an address that is not there is not waited for: %v", err)
 	}
+	machine.Status.ProviderStatus = provider.StatusOf(err)
+	checkCondition(t, machine, conditionAddress, metav1.ConditionFalse, reasonUnclaimed, "Waiting on 1 IP address claims to be bound")
 	claim, err := a.claim(t.Context(), machine, "worker-1-claim-0-0")
 	if err != nil || claim == nil {
 		t.Fatalf("the claim: %v, %v", claim, err)

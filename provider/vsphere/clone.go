@@ -99,6 +99,14 @@ func isLinked(spec *machinev1beta1.VSphereMachineProviderSpec, template *vcenter
 	return spec.CloneMode == machinev1beta1.LinkedClone && (len(template.Snapshots) > 0 || template.Current != nil)
 }
 
+// cloneNote returns what a user should know about a clone; empty for nothing.
+func cloneNote(spec *machinev1beta1.VSphereMachineProviderSpec, template *vcenter.Template) string {
+	if spec.CloneMode == machinev1beta1.LinkedClone && !isLinked(spec, template) {
+		return "as a full clone, because the template has no snapshot that a linked clone could be linked to"
+	}
+	return ""
+}
+
 // diskChanges grows the disk of the template and adds the data disks.
 func diskChanges(in *cloneInput, linked bool) (changes []types.BaseVirtualDeviceConfigSpec, err error) {
 	disks := in.template.Devices.SelectByType((*types.VirtualDisk)(nil))

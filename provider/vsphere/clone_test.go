@@ -89,6 +89,9 @@ func TestCloneSpec_Snapshots(t *testing.T) {
 			if got != c.want || isChild != (c.want != "") {
 				t.Errorf("snapshot %q, disks %s", got, spec.Location.DiskMoveType)
 			}
+			if note := cloneNote(in.spec, in.template); (note != "") != (name == "a template without a snapshot") {
+				t.Errorf("the note is %q", note)
+			}
 		})
 	}
 }

@@ -109,7 +109,7 @@ func TestCreate_AnotherProcess(t *testing.T) {
 		t.Fatal("the clone takes no time")
 	}
 	eventually(t, "the clone has begun", func() error {
-		if f.actuator.work.taskOf(machine.UID) == "" {
+		if task, _ := f.actuator.work.recordOf(machine.UID); task == "" {
 			return errors.New("it has not")
 		}
 		return nil

@@ -43,7 +43,7 @@ func (t *target) find(ctx context.Context) (*vcenter.VM, error) {
 }
 
 // find returns the virtual machine of a Machine; nil if it has none. It is an error if another vCenter has it, or may have it: that of a Machine with
-// a providerID must be somewhere, unless it was seen last where it is not now.
+// a providerID must be somewhere, unless it was seen last where it is not now. Where it was seen last is recorded in the Machine.
 func (a *Actuator) find(ctx context.Context, t *target) (*vcenter.VM, error) {
 	vm, err := t.find(ctx)
 	switch {
@@ -53,8 +53,15 @@ func (a *Actuator) find(ctx context.Context, t *target) (*vcenter.VM, error) {
 		a.machines.setSeen(t.machine, t.vcenter.Server(), vm.InstanceUUID)
 		return vm, nil
 	}
-	mustExist := t.machine.Spec.ProviderID != nil && !a.machines.isSeen(t.machine, t.vcenter.Server())
-	return nil, a.vcenters.elsewhere(ctx, t.machine.UID, t.vcenter, func(string) bool { return mustExist })
+	server, recorded := t.vcenter.Server(), statusOf(t.machine).Server
+	mustExist := t.machine.Spec.ProviderID != nil && !a.machines.isSeen(t.machine, server) && !strings.EqualFold(recorded, server)
+	if mustExist && recorded != "" && !a.vcenters.isConnected(recorded) {
+		return nil, fmt.Errorf("the virtual machine of the Machine was in vCenter %s, which Drover is not connected to, and is not in %s: correct "+
+			"providerSpec.workspace.server, or, if the virtual machine is gone, remove status.providerStatus.server", recorded, server)
+	}
+	return nil, a.vcenters.elsewhere(ctx, t.machine.UID, t.vcenter, func(other string) bool {
+		return mustExist && (recorded == "" || strings.EqualFold(recorded, other))
+	})
 }
 
 // hasUnknown reports whether the vCenter does not report what identifies one of the virtual machines, which is in the folder of the workspace.

@@ -150,7 +150,7 @@ func (f *fixture) create(machine *machinev1beta1.Machine) (errs []error) {
 			f.Logf("creating %s: %v", machine.Name, err)
 		}
 		if err == nil {
-			machine.Spec.ProviderID = &instance.ProviderID
+			machine.Spec.ProviderID, machine.Status.ProviderStatus = &instance.ProviderID, instance.Status
 		}
 		return err
 	})

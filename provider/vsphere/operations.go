@@ -46,7 +46,9 @@ type operation struct {
 	// stage says what it waits for.
 	stage string
 	// task is that of the clone.
-	task  string
+	task string
+	// note is what a user should know about the virtual machine that has been created.
+	note  string
 	ended bool
 	err   error
 	// stop is closed when its Machine is to be deleted: it does not go on to the next stage.
@@ -126,16 +128,16 @@ func (o *operations) isRunning(uid types.UID) bool {
 	return !op.ended
 }
 
-// taskOf returns the task of the clone of a Machine; empty if it is not known.
-func (o *operations) taskOf(uid types.UID) string {
+// recordOf returns the task of the clone of a Machine and the note about it; empty if they are not known.
+func (o *operations) recordOf(uid types.UID) (task, note string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if op := o.running[uid]; op != nil {
 		op.mu.Lock()
 		defer op.mu.Unlock()
-		return op.task
+		return op.task, op.note
 	}
-	return ""
+	return "", ""
 }
 
 // forget drops an operation that has ended.
@@ -191,6 +193,12 @@ func (op *operation) untilStopped(ctx context.Context) (context.Context, context
 		}
 	}()
 	return ctx, cancel
+}
+
+func (op *operation) setNote(note string) {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	op.note = note
 }
 
 func (op *operation) setTask(task string) {

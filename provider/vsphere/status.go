@@ -8,22 +8,40 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/drover-io/drover/provider"
 )
 
-// Types and reasons of the conditions in status.providerStatus.
+// Types and reasons of the conditions in status.providerStatus, which are those of machine-api-operator; it has no reason of its own for a failure:
+// https://github.com/openshift/machine-api-operator/blob/951196122/pkg/controller/vsphere/conditions.go
 const (
 	conditionCreation = "MachineCreation"
 	conditionAddress  = "IPAddressClaimed"
 
 	reasonCreated   = "MachineCreationSucceeded"
+	reasonFailed    = "MachineCreationFailed"
 	reasonClaimed   = "IPAddressesClaimed"
-	messageCreated  = "Machine successfully created"
-	messageAssigned = "All IP address claims are bound"
+	reasonUnclaimed = "WaitingForIPAddress"
+
+	messageCreated   = "Machine successfully created"
+	messageClaimed   = "All IP address claims are bound"
+	messageUnclaimed = "Waiting on %d IP address claims to be bound"
 )
 
+// maxMessage is how long the message of a condition is at most.
+const maxMessage = 1024
+
+// providerStatus is status.providerStatus of a Machine.
+type providerStatus struct {
+	machinev1beta1.VSphereMachineProviderStatus `json:",inline"`
+
+	// Server is the vCenter in which the virtual machine was seen last; empty if it was not, or machine-api-operator has written the status since.
+	Server string `json:"server,omitempty"`
+}
+
 // statusOf reads status.providerStatus of a Machine; the zero value if there is none.
-func statusOf(machine *machinev1beta1.Machine) *machinev1beta1.VSphereMachineProviderStatus {
-	status := &machinev1beta1.VSphereMachineProviderStatus{}
+func statusOf(machine *machinev1beta1.Machine) *providerStatus {
+	status := &providerStatus{}
 	if recorded := machine.Status.ProviderStatus; recorded != nil {
 		// What another writer has left there counts as nothing.
 		_ = json.Unmarshal(recorded.Raw, status)
@@ -31,28 +49,77 @@ func statusOf(machine *machinev1beta1.Machine) *machinev1beta1.VSphereMachinePro
 	return status
 }
 
-// statusFor returns status.providerStatus of a Machine whose virtual machine is there.
-func statusFor(machine *machinev1beta1.Machine, uuid, state, task string, hasClaims bool, now metav1.Time) (*runtime.RawExtension, error) {
-	status := statusOf(machine)
-	status.TypeMeta = metav1.TypeMeta{}
-	status.InstanceID, status.InstanceState = &uuid, &state
-	if task != "" {
-		status.TaskRef = task
+// set sets a condition. One that is true already keeps its message.
+func (s *providerStatus) set(kind string, value metav1.ConditionStatus, reason, message string, now metav1.Time) {
+	if value == metav1.ConditionTrue && meta.IsStatusConditionTrue(s.Conditions, kind) {
+		return
 	}
-	set := func(kind, reason, message string) {
-		if !meta.IsStatusConditionTrue(status.Conditions, kind) {
-			meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-				Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: now,
-			})
-		}
-	}
-	set(conditionCreation, reasonCreated, messageCreated)
-	if hasClaims {
-		set(conditionAddress, reasonClaimed, messageAssigned)
-	}
-	raw, err := json.Marshal(status)
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: message[:min(len(message), maxMessage)], LastTransitionTime: now,
+	})
+}
+
+// raw returns the status as it is written.
+func (s *providerStatus) raw() (*runtime.RawExtension, error) {
+	s.TypeMeta = metav1.TypeMeta{}
+	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("writing status.providerStatus: %w", err)
 	}
-	return &runtime.RawExtension{Raw: raw}, nil
+	return &runtime.RawExtension{Raw: text}, nil
+}
+
+// seen is what is recorded of a virtual machine that is there.
+type seen struct {
+	uuid, state, server string
+	// task is that of its clone, and note what a user should know about it; empty if they are not known.
+	task, note string
+	hasClaims  bool
+}
+
+// statusFor returns status.providerStatus of a Machine whose virtual machine is there.
+func statusFor(machine *machinev1beta1.Machine, vm *seen, now metav1.Time) (*runtime.RawExtension, error) {
+	status := statusOf(machine)
+	status.InstanceID, status.InstanceState, status.Server = &vm.uuid, &vm.state, vm.server
+	if vm.task != "" {
+		status.TaskRef = vm.task
+	}
+	message := messageCreated
+	if vm.note != "" {
+		message += "; " + vm.note
+	}
+	status.set(conditionCreation, metav1.ConditionTrue, reasonCreated, message, now)
+	if vm.hasClaims {
+		status.set(conditionAddress, metav1.ConditionTrue, reasonClaimed, messageClaimed, now)
+	}
+	return status.raw()
+}
+
+// waitForAddresses is the error while claims of a Machine are not bound.
+func waitForAddresses(machine *machinev1beta1.Machine, unbound int, now metav1.Time) error {
+	message := fmt.Sprintf(messageUnclaimed, unbound)
+	status := statusOf(machine)
+	status.set(conditionAddress, metav1.ConditionFalse, reasonUnclaimed, message, now)
+	return withStatus(provider.RequeueAfter(awaitAddress, message), status)
+}
+
+// failed adds to an error of Create that the virtual machine is not created. One that asks to wait says nothing of that.
+func failed(machine *machinev1beta1.Machine, err error, now metav1.Time) error {
+	if _, waits := provider.AsRequeueAfter(err); waits || err == nil {
+		return err
+	}
+	status := statusOf(machine)
+	if meta.IsStatusConditionTrue(status.Conditions, conditionCreation) {
+		return err
+	}
+	status.set(conditionCreation, metav1.ConditionFalse, reasonFailed, err.Error(), now)
+	return withStatus(err, status)
+}
+
+func withStatus(err error, status *providerStatus) error {
+	raw, marshalErr := status.raw()
+	if marshalErr != nil {
+		return err
+	}
+	return &provider.StatusError{Status: raw, Err: err}
 }

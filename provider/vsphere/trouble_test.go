@@ -470,4 +470,14 @@ func TestElsewhere_Unavailable(t *testing.T) {
 	if err := f.actuator.Delete(t.Context(), moved); err == nil {
 		t.Error("it is deleted")
 	}
+
+	// Where it was seen last is recorded.
+	for server, want := range map[string]string{f.site.ProviderSpec().Workspace.Server: "", down.Server: "may be in vCenter " + down.Server,
+		"elsewhere.example.com": "which Drover is not connected to"} {
+		moved.Status.ProviderStatus = &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"server":%q}`, server)}
+		_, err := f.actuator.Get(t.Context(), moved)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("seen in %s: the error is %v, want %q", server, err, want)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -75,6 +76,11 @@ func (v *vcenters) elsewhere(ctx context.Context, machine types.UID, than *vcent
 			vm.Name, other.Server())
 	}
 	return nil
+}
+
+// isConnected reports whether a vCenter is among those that are followed.
+func (v *vcenters) isConnected(server string) bool {
+	return slices.ContainsFunc(v.others(nil), func(other *vcenter.VCenter) bool { return strings.EqualFold(other.Server(), server) })
 }
 
 // others returns the vCenters with another name; all of them if than is nil.

@@ -1,15 +1,18 @@
 package machines
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/test/cluster"
@@ -98,6 +101,79 @@ func TestPolicy_VSphere(t *testing.T) {
 		if err := ask(vsphereSet(value)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// warnings are those of the API server.
+type warnings struct {
+	mu   sync.Mutex
+	text string
+}
+
+// HandleWarningHeaderWithContext records a warning.
+func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text += text + "\n"
+}
+
+func (w *warnings) take() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := w.text
+	w.text = ""
+	return text
+}
+
+const (
+	fewCPUs    = " is missing or less than the minimum value (2): nodes may not boot correctly"
+	fewMemory  = " is missing or less than the recommended minimum value (2048): nodes may not boot correctly"
+	smallDisk  = " is missing or less than the recommended minimum (120): nodes may fail to start if disk size is too low"
+	ignored    = "linkedClone clone mode is set. DiskGiB parameter will be ignored, disk size from template will be used."
+	datacenter = "providerSpec.workspace.datacenter: datacenter is unset: if more than one datacenter is present, VMs cannot be created"
+)
+
+// vsphereWarnings are what the API server warns of, and what brings it about.
+var vsphereWarnings = map[string]func(*vsphereProviderSpec){
+	"providerSpec.numCPUs: 1" + fewCPUs:        func(s *vsphereProviderSpec) { s.NumCPUs = 1 },
+	"providerSpec.numCPUs: 0" + fewCPUs:        func(s *vsphereProviderSpec) { s.NumCPUs = 0 },
+	"providerSpec.memoryMiB: 1024" + fewMemory: func(s *vsphereProviderSpec) { s.MemoryMiB = 1024 },
+	"providerSpec.diskGiB: 1" + smallDisk:      func(s *vsphereProviderSpec) { s.DiskGiB = 1 },
+	ignored:                                    func(s *vsphereProviderSpec) { s.CloneMode, s.DiskGiB = machinev1beta1.LinkedClone, 120 },
+	datacenter:                                 func(s *vsphereProviderSpec) { s.Workspace.Datacenter, s.Workspace.Folder = "", "" },
+}
+
+// TestPolicy_VSphereWarnings: the API server warns of a VSphereMachineProviderSpec that may not work, with the texts of machine-api-operator.
+func TestPolicy_VSphereWarnings(t *testing.T) {
+	w := besideOthers(t)
+	seen := &warnings{}
+	config := rest.CopyConfig(env.Admin())
+	config.WarningHandlerWithContext = seen
+	warned, err := client.New(config, client.Options{Scheme: w.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(change func(*vsphereProviderSpec)) string {
+		t.Helper()
+		for _, object := range []client.Object{vsphereSet(vsphereSpec(t, change)), vsphereMachine(vsphereSpec(t, change))} {
+			if err := warned.Create(t.Context(), object, client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return seen.take()
+	}
+	for want, change := range vsphereWarnings {
+		w.Eventually("the API server warns: "+want, func() error {
+			// A policy is in force a moment after it is made.
+			if got := ask(change); strings.Count(got, want) != 2 {
+				return fmt.Errorf("the warnings are %q", got)
+			}
+			return nil
+		})
+	}
+	valid := func(s *vsphereProviderSpec) { s.NumCPUs, s.MemoryMiB, s.DiskGiB = 2, 2048, 120 }
+	if got := ask(valid); got != "" {
+		t.Errorf("of what is as it should be, it warns: %s", got)
 	}
 }
 

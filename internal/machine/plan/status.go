@@ -52,13 +52,15 @@ func Status(in *Input, wait *Wait) machinev1beta1.MachineStatus {
 	case in.Link.Linked:
 		after.NodeRef = nodelink.Ref(in.Link.Node)
 	}
+	providerStatus := provider.StatusOf(in.Create.Err)
 	if instance := in.Instance(); instance != nil {
 		if len(instance.Addresses) > 0 {
 			after.Addresses = instance.Addresses[:min(len(instance.Addresses), maxAddresses)]
 		}
-		if instance.Status != nil && !sameJSON(instance.Status, after.ProviderStatus) {
-			after.ProviderStatus = instance.Status
-		}
+		providerStatus = instance.Status
+	}
+	if providerStatus != nil && !sameJSON(providerStatus, after.ProviderStatus) {
+		after.ProviderStatus = providerStatus
 	}
 	if failure.Reason == string(ReasonMissing) {
 		after.ProviderStatus = withUnknownState(after.ProviderStatus)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,25 @@ func TestStatus_Errors(t *testing.T) {
 	in.Machine.Status.ErrorReason = after.ErrorReason
 	if after := Status(in, &Wait{}); after.ErrorReason != nil {
 		t.Error("a Machine that is being deleted keeps its error")
+	}
+}
+
+// TestStatus_ErrorOfCreate: what the provider reports with an error of Create is written, whether it only waits or has failed.
+func TestStatus_ErrorOfCreate(t *testing.T) {
+	for _, cause := range []error{errors.New("no quota"), provider.RequeueAfter(time.Second, "cloning")} {
+		status := &runtime.RawExtension{Raw: []byte(`{"a":1}`)}
+		in := newInput(func(in *Input) {
+			in.Create = Answer{Asked: true, Err: &provider.StatusError{Status: status, Err: cause}}
+		})
+		after := Status(in, &Wait{})
+		if after.ProviderStatus == nil || string(after.ProviderStatus.Raw) != `{"a":1}` {
+			t.Errorf("%v: the status is %+v", cause, after.ProviderStatus)
+		}
+		in.Create.Err = cause
+		in.Machine.Status = after
+		if after := Status(in, &Wait{}); string(after.ProviderStatus.Raw) != `{"a":1}` {
+			t.Errorf("%v: without a status, it becomes %s", cause, after.ProviderStatus.Raw)
+		}
 	}
 }
 

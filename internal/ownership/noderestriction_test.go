@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -18,6 +19,37 @@ func TestRestricted(t *testing.T) {
 	}
 	if !NodeRestricted(Taint, "a:NoSchedule") || NodeRestricted(Annotation, "node-role.kubernetes.io/master") {
 		t.Error("a taint is restricted, an annotation is not")
+	}
+}
+
+// TestKeys_NodeRestricted: of what a record names, the part that the kubelet cannot have set is that which NodeRestriction keeps from it.
+func TestKeys_NodeRestricted(t *testing.T) {
+	recorded := map[Kind]string{
+		Label:      "node-role.kubernetes.io/infra example.com/team kubernetes.io/hostname k8s.io/a",
+		Annotation: "node-role.kubernetes.io/infra example.com/team",
+		Taint:      "dedicated:NoSchedule node.kubernetes.io/a:NoExecute",
+	}
+	for kind, want := range map[Kind]string{
+		Label:      "node-role.kubernetes.io/infra k8s.io/a",
+		Annotation: "",
+		Taint:      "dedicated:NoSchedule node.kubernetes.io/a:NoExecute",
+	} {
+		before := keys(recorded[kind])
+		if got := before.NodeRestricted(kind); !got.Equal(keys(want)) || !before.Equal(keys(recorded[kind])) {
+			t.Errorf("%s: %v of %v are restricted, want %s", kind, got.Sorted(), before.Sorted(), want)
+		}
+	}
+}
+
+// TestMerge_UnconfirmedIsNotRemoved: an owned key that is no longer declared stays on the Node, owned and reported, where nothing confirms the record.
+func TestMerge_UnconfirmedIsNotRemoved(t *testing.T) {
+	in := Input{Owned: keys("a b gone"), Live: entries("a=1 b=1"), Now: clock, NeedsConfirmation: only("a gone")}
+	result := Merge(in)
+	if got, want := describe(result), "remove b; own a; released b=1 0s ago"; got != want {
+		t.Errorf("got:  %s\nwant: %s", got, want)
+	}
+	if !slices.Equal(result.Unconfirmed, []string{"a"}) {
+		t.Errorf("unconfirmed are %v, want a alone: what the Node does not have needs no confirmation", result.Unconfirmed)
 	}
 }
 

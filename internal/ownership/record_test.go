@@ -67,6 +67,22 @@ func TestParseRecord(t *testing.T) {
 	}
 }
 
+// TestParseGroupRecord: the record of a NodeGroup is read like that of a MachineSet, and an error names the annotation that a user has to correct.
+func TestParseGroupRecord(t *testing.T) {
+	text := fullRecord().Format()
+	if record, err := ParseGroupRecord(text); err != nil || record.Format() != text {
+		t.Errorf("got %s, %v", record.Format(), err)
+	}
+	for name, parse := range map[string]func(string) (Record, error){AnnotationGroupRecord: ParseGroupRecord, AnnotationRecord: ParseRecord} {
+		for _, invalid := range []string{`{"labels":`, strings.Repeat(" ", MaxRecordBytes+1)} {
+			record, err := parse(invalid)
+			if err == nil || !strings.HasPrefix(err.Error(), "annotation "+name+" ") || !record.Empty() {
+				t.Errorf("%.20q: %+v, %v; want an error about annotation %s", invalid, record, err, name)
+			}
+		}
+	}
+}
+
 func TestRecord_Owned(t *testing.T) {
 	record := fullRecord()
 	owned := record.Owned(Label)

@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,6 +24,16 @@ func newBudget(edit ...func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisrupt
 		change(budget)
 	}
 	return budget
+}
+
+// disrupted returns a budget that allows a disruption and has so many disrupted pods.
+func disrupted(pods int) *policyv1.PodDisruptionBudget {
+	return newBudget(func(b *policyv1.PodDisruptionBudget) {
+		b.Status.DisruptionsAllowed, b.Status.DisruptedPods = 1, map[string]metav1.Time{}
+		for i := range pods {
+			b.Status.DisruptedPods[fmt.Sprintf("web-%d", i)] = metav1.Time{}
+		}
+	})
 }
 
 func TestAssess(t *testing.T) {
@@ -65,6 +76,9 @@ func TestAssess(t *testing.T) {
 		})}, BudgetUnknown, true, false, "still being processed"},
 		{"negative status", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) { s.DisruptionsAllowed = -1 })},
 			BudgetBroken, true, false, "negative"},
+		{"too many disrupted pods", ready, []*policyv1.PodDisruptionBudget{disrupted(maxDisrupted + 1)}, BudgetBroken, true, false,
+			"more than 2000 disrupted pods"},
+		{"as many disrupted pods as the eviction API takes", ready, []*policyv1.PodDisruptionBudget{disrupted(maxDisrupted)}, Accepted, true, false, ""},
 		{"status that could not be computed", ready, []*policyv1.PodDisruptionBudget{status(func(s *policyv1.PodDisruptionBudgetStatus) {
 			s.Conditions = []metav1.Condition{{Type: policyv1.DisruptionAllowedCondition, Reason: policyv1.SyncFailedReason, Message: "no scale"}}
 		})}, BudgetSpent, true, false, "cannot be computed: no scale"},

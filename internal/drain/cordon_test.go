@@ -3,6 +3,7 @@ package drain
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -250,5 +251,55 @@ func TestReadCordonRecord(t *testing.T) {
 	node := newNode(func(n *corev1.Node) { n.Annotations[AnnotationCordon] = "{" })
 	if _, err := ReadCordonRecord(node); err == nil || !strings.Contains(err.Error(), "put it right") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestUncordon_NothingToRestore: without a record on the node, and without anything of it left, there is no patch to send.
+func TestUncordon_NothingToRestore(t *testing.T) {
+	value := "no"
+	for name, record := range map[string]*CordonRecord{
+		"an empty record": {By: "x/1"},
+		"everything was undone already": {
+			By: "x/1", CordonedByDrover: true, Taints: []string{"medik8s.io/drain:NoSchedule"}, Labels: map[string]*string{"exclude": &value},
+		},
+	} {
+		change, err := Uncordon(newNode(), record, additions)
+		if err != nil || change.Patch != nil || change.Record != nil || len(change.Parts) != 0 {
+			t.Errorf("%s: patch %s, parts %v, %v", name, change.Patch, change.Parts, err)
+		}
+	}
+}
+
+// TestCordon_OutOfServiceTaint: the taint of a node that is shut down is recorded, and removed with the cordon. One that a user has set before stays.
+func TestCordon_OutOfServiceTaint(t *testing.T) {
+	outOfService := Additions{Taints: []corev1.Taint{OutOfServiceTaint}}
+	for name, c := range map[string]struct {
+		node     *corev1.Node
+		recorded bool
+	}{
+		"set with the cordon":  {newNode(), true},
+		"set by a user before": {newNode(func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, OutOfServiceTaint) }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change, err := Cordon(c.node, nil, Owner{ID: "x/1"}, outOfService, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Contains(change.Record.Taints, OutOfServiceTaintID()); got != c.recorded {
+				t.Errorf("recorded %t: %v", got, change.Record.Taints)
+			}
+			during, err := patched(t, c.node, change.Patch)
+			if err != nil || !strings.Contains(taintsOf(during), "node.kubernetes.io/out-of-service:NoExecute") {
+				t.Fatalf("%v, %v", during, err)
+			}
+			undo, err := Uncordon(during, change.Record, outOfService)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := patched(t, during, undo.Patch)
+			if err != nil || !reflect.DeepEqual(after.Spec, c.node.Spec) {
+				t.Errorf("uncordoned as %+v, want %+v (%v)", after.Spec, c.node.Spec, err)
+			}
+		})
 	}
 }

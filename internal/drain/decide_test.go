@@ -189,6 +189,8 @@ func TestDecide(t *testing.T) {
 		{"two rules: the first applies", inputs{pods: []*corev1.Pod{newPod("a")},
 			options: Options{Rules: []Rule{rule(Evict, 0, "app"), rule(Skip, 0, "app")}}},
 			"evict a, a=Evicting"},
+		{"rule without a behavior: it is evicted in its group", inputs{pods: []*corev1.Pod{newPod("a", labelled("last", "1")), newPod("b")},
+			options: Options{Rules: []Rule{rule("", 7, "last")}}}, "evict b, a=Turn, b=Evicting"},
 		{"rule for another namespace", inputs{pods: []*corev1.Pod{newPod("a")}, options: Options{Rules: []Rule{{Namespaces: []string{"x"},
 			Behavior: Skip}}}},
 			"evict a, a=Evicting"},
@@ -350,5 +352,72 @@ func TestDecide_OutOfService(t *testing.T) {
 	s.ready = corev1.ConditionTrue
 	if s.decide().Report.OutOfService {
 		t.Error("requested although the node is reachable")
+	}
+}
+
+// TestDecide_Taints: a drain for taints concerns the pods that Kubernetes would delete for them. It names those of DaemonSets, which it does not evict.
+func TestDecide_Taints(t *testing.T) {
+	batch := corev1.Taint{Key: "batch", Value: "1", Effect: corev1.TaintEffectNoExecute}
+	gpu := corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoExecute}
+	tolerating := func(tolerations ...corev1.Toleration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Tolerations = tolerations }
+	}
+	all := corev1.Toleration{Operator: corev1.TolerationOpExists}
+	toBatch := corev1.Toleration{Key: "batch", Value: "1", Effect: corev1.TaintEffectNoExecute}
+	forAMinute := corev1.Toleration{Key: "batch", Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(60))}
+	for _, c := range []struct {
+		name       string
+		pod        *corev1.Pod
+		taints     []corev1.Taint
+		want, lost string
+	}{
+		{"tolerates none", newPod("a"), []corev1.Taint{batch}, "evict a, a=Evicting", ""},
+		{"tolerates it", newPod("a", tolerating(toBatch)), []corev1.Taint{batch}, "exempt 1 tolerating, done", ""},
+		{"tolerates one of two", newPod("a", tolerating(toBatch)), []corev1.Taint{batch, gpu}, "evict a, a=Evicting", ""},
+		{"tolerates all", newPod("a", tolerating(all)), []corev1.Taint{batch, gpu}, "exempt 1 tolerating, done", ""},
+		{"tolerates it for a time", newPod("a", tolerating(forAMinute)), []corev1.Taint{batch}, "evict a, a=Evicting", ""},
+		{"finished", newPod("a", phased(corev1.PodSucceeded)), []corev1.Taint{batch}, "exempt 1 tolerating, done", ""},
+		{"of a DaemonSet", newPod("a", owned("DaemonSet", "agent")), []corev1.Taint{batch}, "exempt 1 DaemonSet, done", "shop/a"},
+		{"of a DaemonSet, and tolerates it", newPod("a", owned("DaemonSet", "agent"), tolerating(toBatch)), []corev1.Taint{batch},
+			"exempt 1 tolerating, done", ""},
+		{"of a DaemonSet, in a drain of all pods", newPod("a", owned("DaemonSet", "agent")), nil, "exempt 1 DaemonSet, done", ""},
+		{"static", newPod("a", annotated(AnnotationMirror, "x")), []corev1.Taint{batch}, "exempt 1 static, done", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := inputs{pods: []*corev1.Pod{c.pod}, options: Options{Taints: c.taints}}
+			got := s.decide()
+			if lost := strings.Join(got.Report.Lost, " "); got.String() != c.want || lost != c.lost {
+				t.Errorf("%s, lost %q; want %s, %q", got, lost, c.want, c.lost)
+			}
+		})
+	}
+}
+
+// TestDecide_NodeWithoutReadyCondition: a node whose kubelet has never reported is not known to be unreachable, and its pods are waited for.
+func TestDecide_NodeWithoutReadyCondition(t *testing.T) {
+	in := Input{
+		Node: &corev1.Node{}, Pods: []*corev1.Pod{newPod("a", ending(-time.Minute))}, Options: Options{Unreachable: Ignore}, Since: now, Now: now,
+		DaemonSetExists: func(types.NamespacedName) bool { return false },
+	}
+	if got := Decide(in).String(); got != "a=Overdue" {
+		t.Errorf("%s, want a=Overdue", got)
+	}
+}
+
+// TestDecide_Preview: for a node that is not cordoned yet, no time counts: neither a deadline nor the wait for volumes has begun.
+func TestDecide_Preview(t *testing.T) {
+	in := Input{
+		Node: &corev1.Node{}, Attached: []string{"v"}, Now: now,
+		Options: Options{Deadline: time.Minute, Force: true, MinimumTime: time.Minute, Volumes: true},
+	}
+	if got := Decide(in); !got.Report.Done() || !got.Report.Wake.IsZero() || got.Report.DeadlineExceeded {
+		t.Errorf("without pods: %s, %+v", got, got.Report)
+	}
+	in.Pods = []*corev1.Pod{newPod("a")}
+	in.Budgets = func(*corev1.Pod) []*policyv1.PodDisruptionBudget { return nil }
+	in.Answered = func(types.UID) (Answer, bool) { return Answer{}, false }
+	in.DaemonSetExists = func(types.NamespacedName) bool { return false }
+	if got := Decide(in); got.String() != "evict a, a=Evicting" || !got.Report.Wake.IsZero() || got.Report.DeadlineExceeded {
+		t.Errorf("with a pod: %s, %+v", got, got.Report)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/internal/bounded"
 )
@@ -117,8 +116,8 @@ func AnswerOf(err error) Answer {
 	case Gone, Replaced:
 		answer.Message = ""
 	case BudgetSpent, BudgetUnknown:
-		if cause := causeOf(err, policyv1.DisruptionBudgetCause); cause != "" {
-			answer.Message = cause
+		if cause, found := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); found && cause.Message != "" {
+			answer.Message = cause.Message
 		}
 	}
 	return answer
@@ -173,10 +172,3 @@ func tooMany(err error, answer Answer) Outcome {
 
 // fromWebhook reports whether a message is that of an admission webhook: the API server prefixes it with the name of the webhook.
 func fromWebhook(message string) bool { return strings.Contains(message, "admission webhook \"") }
-
-func causeOf(err error, kind metav1.CauseType) string {
-	if cause, ok := apierrors.StatusCause(err, kind); ok {
-		return cause.Message
-	}
-	return ""
-}

@@ -27,6 +27,13 @@ func apiError(code int32, cause metav1.CauseType, message string, retry int32) e
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
+// causeWithoutText returns the answer of a spent budget whose cause has no message.
+func causeWithoutText(message string) error {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Message: message}
+	status.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
 // Each answer of the eviction API (kubernetes v1.37.1, pkg/registry/core/pod/storage/eviction.go, and the admission chain).
 func TestAnswerOf(t *testing.T) {
 	const webhook = `admission webhook "virt-launcher-eviction-interceptor.kubevirt.io" denied the request: Evacuation in progress`
@@ -45,6 +52,7 @@ func TestAnswerOf(t *testing.T) {
 			BudgetSpent, time.Second, "the cause: needs 2 healthy pods and has 2"},
 		{"429 of a budget that is still being processed", apiError(http.StatusTooManyRequests, policyv1.DisruptionBudgetCause, "still being processed", 10),
 			BudgetUnknown, 10 * time.Second, "the cause: still being processed"},
+		{"429 of a budget, with a cause without a text", causeWithoutText("needs 2 healthy pods"), BudgetSpent, time.Second, "needs 2 healthy pods"},
 		{"429 of priority and fairness", apiError(http.StatusTooManyRequests, "", "too many requests", 7), Throttled, 7 * time.Second, "too many requests"},
 		{"429 without any details", &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusTooManyRequests}}, Throttled, time.Second, ""},
 		{"429 of a webhook", apiError(http.StatusTooManyRequests, "", webhook, 0), Refused, 5 * time.Second, webhook},

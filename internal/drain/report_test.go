@@ -30,6 +30,10 @@ func TestReport_Text(t *testing.T) {
 			"3 pods left: 1 blocked until the budget changes (" + budget + "): shop/c; 1 being evicted: shop/b; 1 waiting for their turn: shop/a"},
 		{"times of a group", []RemainingPod{term("a", -10*time.Second, 20*time.Second), term("b", -30*time.Second, 0)},
 			"2 pods left: 2 terminating since 11:59:30Z until 12:00:20Z: shop/a, shop/b"},
+		{"only the end of a group is known", []RemainingPod{
+			{Namespace: "shop", Name: "a", Reason: DoNotDisrupt, Until: now.Add(time.Minute)},
+			{Namespace: "shop", Name: "b", Reason: DoNotDisrupt, Until: now.Add(time.Hour)},
+		}, "2 pods left: 2 protected by karpenter.sh/do-not-disrupt until 13:00:00Z: shop/a, shop/b"},
 		{"many pods", []RemainingPod{
 			left("e", Evicting, ""), left("d", Evicting, ""), left("c", Evicting, ""), left("b", Evicting, ""), left("a", Evicting, ""),
 		},
@@ -78,5 +82,32 @@ func TestReasons_HaveAPhrase(t *testing.T) {
 	report := Report{Exempted: map[Exempt]int{OfDaemonSet: 2, Static: 1}}
 	if got, want := report.Text(), "all pods have left (left alone: 2 DaemonSet, 1 static)"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestReport_Blocked: a drain is blocked while a pod is left that does not leave by itself, and that pod is the one to name.
+func TestReport_Blocked(t *testing.T) {
+	blocking := map[Reason]bool{
+		BudgetNever: true, TwoBudgets: true, NotAllowed: true, Finalizer: true, Overdue: true, Budget: true, Webhook: true, DoNotDisrupt: true,
+		Completion: false, Failing: false, EndOfNamespace: false, Terminating: false, Evicting: false, Turn: false,
+	}
+	for _, reason := range Reasons {
+		want, listed := blocking[reason]
+		if !listed {
+			t.Errorf("the test does not say whether %s blocks", reason)
+		}
+		report := Report{Remaining: []RemainingPod{
+			{Namespace: "shop", Name: "a", Reason: Terminating}, {Namespace: "shop", Name: "b", Reason: reason},
+		}}
+		stuck := "shop/a"
+		if want {
+			stuck = "shop/b"
+		}
+		if report.Blocked() != want || report.Stuck() != stuck {
+			t.Errorf("%s: blocked %t, stuck %s; want %t, %s", reason, report.Blocked(), report.Stuck(), want, stuck)
+		}
+	}
+	if report := (&Report{}); report.Blocked() || report.Stuck() != "" {
+		t.Errorf("without a pod: blocked %t, stuck %q", report.Blocked(), report.Stuck())
 	}
 }

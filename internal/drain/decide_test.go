@@ -189,8 +189,6 @@ func TestDecide(t *testing.T) {
 		{"two rules: the first applies", inputs{pods: []*corev1.Pod{newPod("a")},
 			options: Options{Rules: []Rule{rule(Evict, 0, "app"), rule(Skip, 0, "app")}}},
 			"evict a, a=Evicting"},
-		{"rule without a behavior: it is evicted in its group", inputs{pods: []*corev1.Pod{newPod("a", labelled("last", "1")), newPod("b")},
-			options: Options{Rules: []Rule{rule("", 7, "last")}}}, "evict b, a=Turn, b=Evicting"},
 		{"rule for another namespace", inputs{pods: []*corev1.Pod{newPod("a")}, options: Options{Rules: []Rule{{Namespaces: []string{"x"},
 			Behavior: Skip}}}},
 			"evict a, a=Evicting"},
@@ -355,7 +353,22 @@ func TestDecide_OutOfService(t *testing.T) {
 	}
 }
 
-// TestDecide_Taints: a drain for taints concerns the pods that Kubernetes would delete for them. It names those of DaemonSets, which it does not evict.
+// TestDecide_RuleWithoutBehavior: the pods of a rule that only has an order are evicted in that order, not skipped.
+func TestDecide_RuleWithoutBehavior(t *testing.T) {
+	s := inputs{
+		pods: []*corev1.Pod{newPod("a", labelled("last", "1")), newPod("b")}, options: Options{Rules: []Rule{newRule(t, "", 7, "last")}},
+	}
+	if got := s.decide().String(); got != "evict b, a=Turn, b=Evicting" {
+		t.Errorf("with pods of both groups: %s", got)
+	}
+	s.pods = s.pods[:1]
+	if got := s.decide().String(); got != "evict a, a=Evicting" {
+		t.Errorf("with pods of the last group: %s", got)
+	}
+}
+
+// TestDecide_Taints: a drain for taints concerns the pods that Kubernetes would delete for them. It names those of DaemonSets, which it does not
+// evict.
 func TestDecide_Taints(t *testing.T) {
 	batch := corev1.Taint{Key: "batch", Value: "1", Effect: corev1.TaintEffectNoExecute}
 	gpu := corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoExecute}

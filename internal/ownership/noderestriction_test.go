@@ -41,7 +41,7 @@ func TestKeys_NodeRestricted(t *testing.T) {
 	}
 }
 
-// TestMerge_UnconfirmedIsNotRemoved: an owned key that is no longer declared stays on the Node, owned and reported, where nothing confirms the record.
+// TestMerge_UnconfirmedIsNotRemoved: an owned key that is no longer declared stays, owned and reported, where nothing confirms the record.
 func TestMerge_UnconfirmedIsNotRemoved(t *testing.T) {
 	in := Input{Owned: keys("a b gone"), Live: entries("a=1 b=1"), Now: clock, NeedsConfirmation: only("a gone")}
 	result := Merge(in)

@@ -41,3 +41,20 @@ func TestAdopt_MachineNeedsNoWrite(t *testing.T) {
 		})
 	}
 }
+
+// TestAdopt_MachineDiffersFromTemplate: a Machine that lacks what the template declares gets no record, which would name what it does not have; its
+// first reconciliation writes both.
+func TestAdopt_MachineDiffersFromTemplate(t *testing.T) {
+	w := newWorld().labels("team=blue zone=a").taints("a:NoSchedule")
+	w.machine.Spec.Labels = fields("team=blue")
+	Adopt(w.set, w.machine, w.protected, w.now)
+	if record, found := w.machine.Annotations[ownership.AnnotationRecord]; found {
+		t.Errorf("the Machine has the record %s", record)
+	}
+	w.pass(t)
+	w.expect(t, "machine: team=blue zone=a | a:NoSchedule; node: team=blue zone=a | a:NoSchedule")
+	record, err := ownership.ParseRecord(w.machine.Annotations[ownership.AnnotationRecord])
+	if err != nil || !record.Labels.Equal(ownership.NewKeys("team", "zone")) {
+		t.Errorf("the record of the Machine is %+v (%v)", record, err)
+	}
+}

@@ -142,3 +142,61 @@ func TestDecideGroup_AnnouncementIsNotKept(t *testing.T) {
 		})
 	}
 }
+
+// TestDeclaration_HasNoExecute: only a taint with this effect needs to be guarded.
+func TestDeclaration_HasNoExecute(t *testing.T) {
+	for taints, want := range map[string]bool{
+		"": false, "a:NoSchedule b:PreferNoSchedule": false, "a:NoExecute": true, "a:NoSchedule a:NoExecute": true,
+	} {
+		if got := DeclarationOf(newWorld().taints(taints).set).HasNoExecute(); got != want {
+			t.Errorf("taints %q: %t", taints, got)
+		}
+	}
+}
+
+// TestDeclaration_GuardedTaints: the guarded taints are those that a Pod has to tolerate in order to stay, with their declared values.
+func TestDeclaration_GuardedTaints(t *testing.T) {
+	group := withValue(withGroupTaint(withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute), "gpu", corev1.TaintEffectNoExecute), "x")
+	declaration := GroupDeclarationOf(group)
+	if got := textOfTaints(declaration.GuardedTaints([]string{guardedID})); got != "dedicated=x:NoExecute" {
+		t.Errorf("one of them is %s", got)
+	}
+	if got := textOfTaints(declaration.GuardedTaints(declaration.Guarded.Sorted())); got != "dedicated=x:NoExecute gpu=x:NoExecute" {
+		t.Errorf("all of them are %s", got)
+	}
+}
+
+// TestIsAnnounced: evictions begin only when every guarded taint is announced, or further Pods would come to the Node.
+func TestIsAnnounced(t *testing.T) {
+	for taints, want := range map[string]bool{
+		"": false, "dedicated=x:NoSchedule": false, "dedicated=x:NoSchedule gpu:NoSchedule": true, "dedicated=x:NoExecute gpu:NoExecute": false,
+	} {
+		node := &corev1.Node{Spec: corev1.NodeSpec{Taints: list(taints)}}
+		if got := IsAnnounced(node, []string{guardedID, "gpu:NoExecute"}); got != want {
+			t.Errorf("a Node with the taints %q: %t", taints, got)
+		}
+	}
+	if !IsAnnounced(&corev1.Node{}, nil) {
+		t.Error("a Node without guarded taints waits for an announcement")
+	}
+}
+
+// TestAnnouncements_ForgedRecord: a kubelet can write the record. What it writes makes no announcement of a taint that the group declares, of one
+// with another effect, or of any while no taint is announced.
+func TestAnnouncements_ForgedRecord(t *testing.T) {
+	group := withGroupTaint(newGroup("a"), "declared", corev1.TaintEffectNoSchedule)
+	for record, want := range map[string][]string{
+		`{"taints":["x:NoSchedule"],"digest":"1~"}`:                                        {"x:NoSchedule"},
+		`{"taints":["x:NoSchedule","x:NoExecute","declared:NoSchedule"],"digest":"1~"}`:    {"x:NoSchedule"},
+		`{"taints":["x:NoSchedule"],"digest":"1"}`:                                         nil,
+		`{"taints":["x:NoSchedule"],"digest":"1","pool":"a~"}`:                             nil,
+		`{"taints":["x:NoSchedule"],"digest":"1~"`:                                         nil,
+		`{"taints":["declared:NoSchedule","y:PreferNoSchedule"],"digest":"1~","pool":"a"}`: nil,
+	} {
+		node := nodeWith()
+		node.Annotations[ownership.AnnotationGroupRecord] = record
+		if got := Announcements(node, group).Sorted(); !slices.Equal(got, want) {
+			t.Errorf("record %s: %v, want %v", record, got, want)
+		}
+	}
+}

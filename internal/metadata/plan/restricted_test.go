@@ -139,3 +139,31 @@ func TestDecide_ForgedRecordOfDeclaredEntries(t *testing.T) {
 		})
 	}
 }
+
+// TestDecide_RestrictedValueOfTheMachine: the Node's record names a restricted label that has another value by now. It is repaired where the Machine
+// itself has the label, which a kubelet cannot write. What the MachineSet declares needs the record of the Machine.
+func TestDecide_RestrictedValueOfTheMachine(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*world)
+		want    string
+		state   State
+	}{
+		"the Machine has it": {
+			func(w *world) { w.machine.Spec.Labels = fields(roleLabel + "=1") }, "machine: " + roleLabel + "=1; node: " + roleLabel + "=1", Synced,
+		},
+		"the MachineSet declares it": {
+			func(w *world) { w.labels(roleLabel + "=1") }, "machine: ; node: " + roleLabel + "=2", Conflicted,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			c.prepare(w)
+			w.onNode(roleLabel, "2")
+			w.note(ownership.AnnotationRecord, `{"labels":["`+roleLabel+`"],"machine":{"labels":["`+roleLabel+`"]}}`)
+			if decision := w.pass(t); decision.Settled != c.state {
+				t.Errorf("settled as %s with the problems %v", decision.Settled, decision.Problems)
+			}
+			w.expect(t, c.want)
+		})
+	}
+}

@@ -188,3 +188,30 @@ func TestPausedReason(t *testing.T) {
 		t.Errorf("without a Node: %q", got)
 	}
 }
+
+// TestItem_Writes: a Machine has something to be written until it and its Node are as declared, and nothing while it is paused.
+func TestItem_Writes(t *testing.T) {
+	w := newWorld().labels("team=blue")
+	writes := func() bool {
+		objects := Objects{
+			Sets: []*machinev1beta1.MachineSet{w.set}, Machines: []*machinev1beta1.Machine{w.machine}, Nodes: map[string]*corev1.Node{"n1": w.node},
+		}
+		return SurveyOf(objects, w.protected, w.now).Items[0].Writes()
+	}
+	if !writes() {
+		t.Error("nothing is written to a Machine and a Node without the declared label")
+	}
+	w.annotate(AnnotationPaused, "true")
+	if writes() {
+		t.Error("something is written while the MachineSet is paused")
+	}
+	delete(w.set.Annotations, AnnotationPaused)
+	w.pass(t)
+	if writes() {
+		t.Error("something is written although everything is as declared")
+	}
+	w.onNode("team", "red")
+	if !writes() {
+		t.Error("nothing is written to a Node whose label has been changed")
+	}
+}

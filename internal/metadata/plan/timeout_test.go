@@ -1,11 +1,13 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/ownership"
@@ -42,6 +44,9 @@ func TestGuardTimeout(t *testing.T) {
 	group := newGroup("a")
 	if got := GuardTimeout(&v1alpha1.NoExecute{}); got != 30*time.Minute {
 		t.Errorf("without a timeout it is %s", got)
+	}
+	if got := GuardTimeout(&v1alpha1.NoExecute{Timeout: &metav1.Duration{Duration: time.Hour}}); got != time.Hour {
+		t.Errorf("with a timeout of an hour it is %s", got)
 	}
 	if got := GroupDeclarationOf(group).TimeoutOf(nil, groupTime); got != nil {
 		t.Errorf("without guarded taints there is a timeout: %+v", got)
@@ -95,5 +100,25 @@ func TestDecideGroup_TimedOut(t *testing.T) {
 	decision = DecideGroup(in)
 	if after := applyToNode(node, &decision); strings.Contains(after.Annotations[ownership.AnnotationGroupRecord], "timeout") {
 		t.Errorf("after a change of the group the record is %s", after.Annotations[ownership.AnnotationGroupRecord])
+	}
+}
+
+// TestDeclaration_TimeoutOfForeignRecord: a record that cannot be read, or that another group has written, does not delay the next attempt.
+func TestDeclaration_TimeoutOfForeignRecord(t *testing.T) {
+	declaration := GroupDeclarationOf(withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute))
+	retry := groupTime.Add(time.Hour).Unix()
+	for name, c := range map[string]struct {
+		record string
+		counts bool
+	}{
+		"of the group":     {fmt.Sprintf(`{"pool":"a","timeout":{"attempts":2,"retry":%d}}`, retry), true},
+		"of another group": {fmt.Sprintf(`{"pool":"b","timeout":{"attempts":2,"retry":%d}}`, retry), false},
+		"cut off":          {fmt.Sprintf(`{"pool":"a","timeout":{"attempts":2,"retry":%d}`, retry), false},
+		"none":             {"", false},
+	} {
+		got := declaration.TimeoutOf(map[string]string{ownership.AnnotationGroupRecord: c.record}, groupTime)
+		if (got != nil) != c.counts || got != nil && (got.Attempts != 2 || got.Retry != retry) {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

@@ -137,6 +137,7 @@ func TestResolve_Nodes(t *testing.T) {
 		"lacks the label of the canary": {func(*Input) {}, "n1[canary=]", "c1", 0},
 		"lacks the label of a reserved canary": {func(in *Input) {
 			reservation := Reserve(in.MCPs[1], inNumo("run"), "uid").WithKeys([]string{LabelPrefix + "db.numo"})
+			reservation.Canary = true
 			in.MCPs[1].Spec.NodeSelector = reservation.Open(in.MCPs[1]).NodeSelector
 			metav1.SetMetaDataAnnotation(&in.MCPs[1].ObjectMeta, AnnotationReservation, reservation.Text())
 		}, "n1[canary=]", "c1", 0},

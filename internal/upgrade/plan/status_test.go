@@ -149,8 +149,8 @@ func TestReport_Status(t *testing.T) {
 		},
 		"a restore fails": {suspend, v1alpha1.PhaseRunning, Result{Failed: true}, v1alpha1.PhaseRestoring, "spec.suspend is set", false},
 		"restored":        {suspend, v1alpha1.PhaseRestoring, Result{Settled: true}, v1alpha1.PhaseSuspended, "spec.suspend is set", true},
-		"nothing to restore, and a request fails": {func(r *Run) { r.Config.Spec.Suspend, r.Labeled = true, nil }, v1alpha1.PhaseWaiting, Result{Failed: true},
-			v1alpha1.PhaseWaiting, "as before", false},
+		"nothing to restore, and a request fails": {func(r *Run) { r.Config.Spec.Suspend, r.Labeled = true, nil }, v1alpha1.PhaseWaiting,
+			Result{Failed: true}, v1alpha1.PhaseWaiting, "as before", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStagedRun(t)

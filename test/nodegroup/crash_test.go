@@ -84,11 +84,16 @@ func crashWorkloads() []crashWorkload {
 				f.Maintain(fmt.Sprintf("crash-%02d", i), nil)
 			}
 		}, maintainBoth, unreserved},
-		{"guard", nil, (*fixture).dedicate, (*fixture).replaceEvicted, func(f *fixture) {
-			synced(f)
-			unreserved(f)
-		}},
+		{"guard", nil, (*fixture).dedicate, (*fixture).replaceEvicted, settled},
+		{"guard of a MachineSet", nil, (*fixture).dedicateSet, (*fixture).replaceEvicted, settled},
 	}
+}
+
+// settled waits until a group is synced and takes no place in its budget.
+func settled(f *fixture) {
+	f.Helper()
+	synced(f)
+	unreserved(f)
 }
 
 // unreserved waits until no place in the budget is taken.

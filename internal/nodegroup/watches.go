@@ -119,7 +119,7 @@ func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, _ *machi
 
 func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
 	if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
-		!slices.Equal(before.Spec.Template.Spec.Taints, after.Spec.Template.Spec.Taints) {
+		!apiequality.Semantic.DeepEqual(before.Spec.Template.Spec.Taints, after.Spec.Template.Spec.Taints) {
 		r.enqueueAll(ctx, queue)
 	}
 }

@@ -164,7 +164,7 @@ func (a *Actuator) remains(ctx context.Context, t *target) (*provider.Instance, 
 func (a *Actuator) instance(ctx context.Context, t *target, vm *vcenter.VM) (*provider.Instance, error) {
 	uuid := strings.ToLower(vm.UUID)
 	isKnown := t.machine.Spec.ProviderID != nil || t.machine.DeletionTimestamp != nil
-	record := &seen{uuid: uuid, state: string(vm.State), server: t.vcenter.Server(), hasClaims: claimsOf(t.machine, t.spec) != nil}
+	record := &vmRecord{uuid: uuid, state: string(vm.State), server: t.vcenter.Server(), hasClaims: claimsOf(t.machine, t.spec) != nil}
 	record.task, record.note = a.work.recordOf(t.machine.UID)
 	status, err := statusFor(t.machine, record, metav1.NewTime(a.clock.Now()))
 	if err != nil {
@@ -222,7 +222,7 @@ func addressesOf(vm *vcenter.VM) (addresses []corev1.NodeAddress) {
 // Create creates the virtual machine in the background, and returns it when it is powered on.
 func (a *Actuator) Create(ctx context.Context, machine *machinev1beta1.Machine) (*provider.Instance, error) {
 	instance, err := a.create(ctx, machine)
-	return instance, failed(machine, err, metav1.NewTime(a.clock.Now()))
+	return instance, withFailure(machine, err, metav1.NewTime(a.clock.Now()))
 }
 
 func (a *Actuator) create(ctx context.Context, machine *machinev1beta1.Machine) (*provider.Instance, error) {

@@ -12,16 +12,15 @@ import (
 	"github.com/drover-io/drover/provider"
 )
 
-// Types and reasons of the conditions in status.providerStatus, which are those of machine-api-operator; it has no reason of its own for a failure:
-// https://github.com/openshift/machine-api-operator/blob/951196122/pkg/controller/vsphere/conditions.go
+// Types, reasons and messages of the conditions in status.providerStatus. The types and reasons are those of the API of OpenShift.
 const (
-	conditionCreation = "MachineCreation"
-	conditionAddress  = "IPAddressClaimed"
+	conditionCreation = string(machinev1beta1.MachineCreation)
+	conditionAddress  = string(machinev1beta1.IPAddressClaimedCondition)
 
-	reasonCreated   = "MachineCreationSucceeded"
-	reasonFailed    = "MachineCreationFailed"
-	reasonClaimed   = "IPAddressesClaimed"
-	reasonUnclaimed = "WaitingForIPAddress"
+	reasonCreated   = machinev1beta1.MachineCreationSucceededConditionReason
+	reasonFailed    = machinev1beta1.MachineCreationFailedConditionReason
+	reasonClaimed   = machinev1beta1.IPAddressClaimedReason
+	reasonUnclaimed = machinev1beta1.WaitingForIPAddressReason
 
 	messageCreated   = "Machine successfully created"
 	messageClaimed   = "All IP address claims are bound"
@@ -69,8 +68,8 @@ func (s *providerStatus) raw() (*runtime.RawExtension, error) {
 	return &runtime.RawExtension{Raw: text}, nil
 }
 
-// seen is what is recorded of a virtual machine that is there.
-type seen struct {
+// vmRecord is what is recorded of a virtual machine that is there.
+type vmRecord struct {
 	uuid, state, server string
 	// task is that of its clone, and note what a user should know about it; empty if they are not known.
 	task, note string
@@ -78,7 +77,7 @@ type seen struct {
 }
 
 // statusFor returns status.providerStatus of a Machine whose virtual machine is there.
-func statusFor(machine *machinev1beta1.Machine, vm *seen, now metav1.Time) (*runtime.RawExtension, error) {
+func statusFor(machine *machinev1beta1.Machine, vm *vmRecord, now metav1.Time) (*runtime.RawExtension, error) {
 	status := statusOf(machine)
 	status.InstanceID, status.InstanceState, status.Server = &vm.uuid, &vm.state, vm.server
 	if vm.task != "" {
@@ -103,8 +102,8 @@ func waitForAddresses(machine *machinev1beta1.Machine, unbound int, now metav1.T
 	return withStatus(provider.RequeueAfter(awaitAddress, message), status)
 }
 
-// failed adds to an error of Create that the virtual machine is not created. One that asks to wait says nothing of that.
-func failed(machine *machinev1beta1.Machine, err error, now metav1.Time) error {
+// withFailure adds to an error of Create that the virtual machine is not created. One that asks to wait says nothing of that.
+func withFailure(machine *machinev1beta1.Machine, err error, now metav1.Time) error {
 	if _, waits := provider.AsRequeueAfter(err); waits || err == nil {
 		return err
 	}

@@ -22,30 +22,30 @@ func checkCondition(t *testing.T, machine *machinev1beta1.Machine, kind string, 
 	}
 }
 
-// TestFailed: what keeps a virtual machine from being created is in a condition, which an equal error does not change, until it is created.
-func TestFailed(t *testing.T) {
+// TestWithFailure: what keeps a virtual machine from being created is in a condition, which an equal error does not change, until it is created.
+func TestWithFailure(t *testing.T) {
 	machine := &machinev1beta1.Machine{}
 	now := metav1.NewTime(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC))
-	if err := failed(machine, nil, now); err != nil {
+	if err := withFailure(machine, nil, now); err != nil {
 		t.Error(err)
 	}
 	wait := provider.RequeueAfter(time.Second, "cloning")
-	if err := failed(machine, wait, now); provider.StatusOf(err) != nil {
+	if err := withFailure(machine, wait, now); provider.StatusOf(err) != nil {
 		t.Error("a request to wait is a failure")
 	}
 	cause := provider.InvalidConfiguration("%s", strings.Repeat("x", 2*maxMessage))
-	err := failed(machine, cause, now)
+	err := withFailure(machine, cause, now)
 	if !errors.Is(err, cause) || provider.ReasonOf(err, "") != machinev1beta1.InvalidConfigurationMachineError {
 		t.Errorf("the error is %v", err)
 	}
 	machine.Status.ProviderStatus = provider.StatusOf(err)
 	checkCondition(t, machine, conditionCreation, metav1.ConditionFalse, reasonFailed, strings.Repeat("x", maxMessage))
 	later := metav1.NewTime(now.Add(time.Hour))
-	if again := provider.StatusOf(failed(machine, cause, later)); string(again.Raw) != string(machine.Status.ProviderStatus.Raw) {
+	if again := provider.StatusOf(withFailure(machine, cause, later)); string(again.Raw) != string(machine.Status.ProviderStatus.Raw) {
 		t.Errorf("an equal error changes the status from %s to %s", machine.Status.ProviderStatus.Raw, again.Raw)
 	}
 
-	vm := &seen{uuid: "u", state: "poweredOn", server: "vcenter", note: "as a full clone", hasClaims: true}
+	vm := &vmRecord{uuid: "u", state: "poweredOn", server: "vcenter", note: "as a full clone", hasClaims: true}
 	if machine.Status.ProviderStatus, err = statusFor(machine, vm, later); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestFailed(t *testing.T) {
 	if again, err := statusFor(machine, vm, later); err != nil || string(again.Raw) != string(machine.Status.ProviderStatus.Raw) {
 		t.Errorf("the status changes from %s to %s (%v)", machine.Status.ProviderStatus.Raw, again.Raw, err)
 	}
-	if err := failed(machine, cause, later); provider.StatusOf(err) != nil {
+	if err := withFailure(machine, cause, later); provider.StatusOf(err) != nil {
 		t.Error("a virtual machine that was created has not been")
 	}
 }

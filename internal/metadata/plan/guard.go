@@ -84,6 +84,9 @@ func (d *Declaration) GuardedOf(set *Declaration) ownership.Keys {
 	return guarded
 }
 
+// maxTemplateTaints is how many taints of one MachineSet a NodeGroup sets: its status names them, and the authors of MachineSets must not fill it.
+const maxTemplateTaints = 64
+
 // WithTaintsOf returns what a Node of a group is to carry with the guarded taints of its MachineSet, whose values count. It returns the declaration
 // itself where there are none.
 func (d *Declaration) WithTaintsOf(set *Declaration) *Declaration {
@@ -97,7 +100,12 @@ func (d *Declaration) WithTaintsOf(set *Declaration) *Declaration {
 	if taints == nil {
 		taints = map[string]string{}
 	}
-	for _, id := range guarded.Sorted() {
+	for i, id := range guarded.Sorted() {
+		if i == maxTemplateTaints {
+			with.problem(ownership.Taint, id, NoExecuteHeld, "taint %q of MachineSet %s, and each after it, is held back: a NodeGroup sets %d at most",
+				id, set.Key.Name, maxTemplateTaints)
+			break
+		}
 		if d.TemplatePolicy == v1alpha1.NoExecuteRefuse {
 			with.problem(ownership.Taint, id, NoExecuteHeld, "taint %q of MachineSet %s is held back: spec.rollout.noExecute.policy is Refuse",
 				id, set.Key.Name)

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,57 +101,61 @@ func TestTemplate_Guarded(t *testing.T) {
 	g.expect(t, "machine: team=blue; node: team=blue")
 }
 
-// TestTemplate_ChangesHands: a taint that is on the Node already stays there when a group begins to guard it, and when the Node leaves that; and goes
-// when the MachineSet does not declare it any more.
-func TestTemplate_ChangesHands(t *testing.T) {
+// forReleases runs a test for each onRelease of a group that guards.
+func forReleases(t *testing.T, test func(t *testing.T, g *guardedWorld)) {
+	t.Helper()
 	for _, release := range []v1alpha1.ReleasePolicy{v1alpha1.ReleaseKeep, v1alpha1.ReleaseRemove} {
 		t.Run(string(release), func(t *testing.T) {
 			g := newGuardedWorld(v1alpha1.NoExecuteGuard)
 			g.group.Spec.Metadata = &v1alpha1.Metadata{OnRelease: release}
-			const there = "machine: k=1:NoExecute; node: k=1:NoExecute"
-			g.member = false
-			g.taints("k=1:NoExecute")
-			g.machineDecides(t)
-			g.expect(t, there)
-
-			for _, member := range []bool{true, false} {
-				g.member = member
-				for range 2 {
-					if decision := g.machineDecides(t); decision.State != Synced {
-						t.Errorf("member %t: the decision is %+v", member, decision)
-					}
-					g.groupDecides(GuardHeld)
-					g.expect(t, there)
-				}
-			}
-			g.taints("")
-			g.machineDecides(t)
-			g.expect(t, "machine: ; node: ")
+			test(t, g)
 		})
 	}
 }
 
+// TestTemplate_ChangesHands: a taint that is on the Node already stays there when a group begins to guard it, and when the Node leaves that; and goes
+// when the MachineSet does not declare it any more.
+func TestTemplate_ChangesHands(t *testing.T) {
+	forReleases(t, func(t *testing.T, g *guardedWorld) {
+		const there = "machine: k=1:NoExecute; node: k=1:NoExecute"
+		g.member = false
+		g.taints("k=1:NoExecute")
+		g.machineDecides(t)
+		g.expect(t, there)
+
+		for _, member := range []bool{true, false} {
+			g.member = member
+			for range 2 {
+				if decision := g.machineDecides(t); decision.State != Synced {
+					t.Errorf("member %t: the decision is %+v", member, decision)
+				}
+				g.groupDecides(GuardHeld)
+				g.expect(t, there)
+			}
+		}
+		g.taints("")
+		g.machineDecides(t)
+		g.expect(t, "machine: ; node: ")
+	})
+}
+
 // TestTemplate_SetByGuardChangesHands: a taint that the guard set stays when the Node leaves the group, and goes with the MachineSet's declaration.
 func TestTemplate_SetByGuardChangesHands(t *testing.T) {
-	for _, release := range []v1alpha1.ReleasePolicy{v1alpha1.ReleaseKeep, v1alpha1.ReleaseRemove} {
-		t.Run(string(release), func(t *testing.T) {
-			g := newGuardedWorld(v1alpha1.NoExecuteGuard)
-			g.group.Spec.Metadata = &v1alpha1.Metadata{OnRelease: release}
-			g.taints("k=1:NoExecute")
-			g.machineDecides(t)
-			g.groupDecides(GuardClear)
-			g.member = false
-			for range 2 {
-				g.groupDecides(GuardHeld)
-				g.machineDecides(t)
-				g.expect(t, "machine: k=1:NoExecute; node: k=1:NoExecute")
-			}
-			g.taints("")
-			g.machineDecides(t)
+	forReleases(t, func(t *testing.T, g *guardedWorld) {
+		g.taints("k=1:NoExecute")
+		g.machineDecides(t)
+		g.groupDecides(GuardClear)
+		g.member = false
+		for range 2 {
 			g.groupDecides(GuardHeld)
-			g.expect(t, "machine: ; node: ")
-		})
-	}
+			g.machineDecides(t)
+			g.expect(t, "machine: k=1:NoExecute; node: k=1:NoExecute")
+		}
+		g.taints("")
+		g.machineDecides(t)
+		g.groupDecides(GuardHeld)
+		g.expect(t, "machine: ; node: ")
+	})
 }
 
 // TestTemplate_Policies: a group that refuses such taints holds a MachineSet's back as well, one that allows them guards nothing, and so does one
@@ -177,6 +183,20 @@ func TestTemplate_Policies(t *testing.T) {
 	g.expect(t, "machine: k=1:NoExecute; node: k=1:NoExecute")
 	if declaration := GroupDeclarationOf(g.group); declaration.WithTaintsOf(DeclarationOf(g.set)) != declaration {
 		t.Error("the group takes the taint over")
+	}
+}
+
+// TestTemplate_Bounded: a MachineSet with any number of taints adds a bounded number to what a group owns.
+func TestTemplate_Bounded(t *testing.T) {
+	g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+	var taints strings.Builder
+	for i := range 2 * maxTemplateTaints {
+		fmt.Fprintf(&taints, "k%03d:NoExecute ", i)
+	}
+	g.taints(taints.String())
+	with := GroupDeclarationOf(g.group).WithTaintsOf(DeclarationOf(g.set))
+	if got := len(with.Desired[ownership.Taint]); got != maxTemplateTaints || reasons(with.Problems) != "taint k064:NoExecute NoExecuteHeld" {
+		t.Errorf("%d taints, problems %s", got, reasons(with.Problems))
 	}
 }
 

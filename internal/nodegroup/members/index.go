@@ -133,14 +133,20 @@ func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 	return group.Name, nil
 }
 
-// DeclarationOf returns the NodeGroup that a Node belongs to and what that declares; nil for none, and for a group that is being deleted.
+// DeclarationOf returns the NodeGroup that a Node belongs to and what that declares; nil for none, and for a group that is being deleted. The error is
+// a conflict for a Node that the index does not know yet.
 func (x *Index) DeclarationOf(ctx context.Context, node string) (group string, declaration *plan.Declaration, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err := x.refresh(ctx); err != nil {
 		return "", nil, err
 	}
-	name := x.nodes[node].group
+	known, found := x.nodes[node]
+	if !found {
+		// The cache has a Node that the index has not heard of yet, and its group may guard taints.
+		return "", nil, apierrors.NewConflict(corev1.Resource("nodes"), node, errNotReady)
+	}
+	name := known.group
 	at := slices.IndexFunc(x.groups, func(g *Group) bool { return g.Name == name && g.DeletionTimestamp == nil })
 	if name == "" || at < 0 {
 		return "", nil, nil

@@ -196,8 +196,10 @@ func (in *Input) ownedKeys(d *Decision) []string {
 	}
 	before, declared := metadataplan.ParseOwnedKeys(in.Group.Status.OwnedKeys), in.Declaration.Section()
 	for i := range in.Nodes {
-		if guarded := in.Nodes[i].Guarded.Of(ownership.Taint); guarded.Minus(declared.Of(ownership.Taint)).Len() > 0 {
-			declared = declared.With(ownership.Taint, declared.Of(ownership.Taint).Union(guarded))
+		// Authors of MachineSets must not be able to fill the status: what does not fit is not set.
+		added := in.Nodes[i].Guarded.Of(ownership.Taint).Minus(declared.Of(ownership.Taint))
+		if added.Len() > 0 && len(metadataplan.OwnedKeys(declared))+added.Len() <= maxOwnedKeys {
+			declared = declared.With(ownership.Taint, declared.Of(ownership.Taint).Union(added))
 		}
 	}
 	kept := ownership.Section{}

@@ -133,8 +133,8 @@ func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 	return group.Name, nil
 }
 
-// DeclarationOf returns the NodeGroup that a Node belongs to and what that declares; nil for none, and for a group that is being deleted. The error is
-// a conflict for a Node that the index does not know yet.
+// DeclarationOf returns the NodeGroup that a Node belongs to and what that declares; nil for none, and for a group that is being deleted. The error
+// is a conflict for a Node that the index does not know yet.
 func (x *Index) DeclarationOf(ctx context.Context, node string) (group string, declaration *plan.Declaration, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -14,8 +14,8 @@ func (t *tally) check(in *Input, request *Request) *denial {
 	if found {
 		at.uid = member.UID
 	}
-	if recorded := t.recorded(); recorded >= MaxReservations {
-		return &denial{ReasonTooManyReservations, message("there are %d reservations, which is as many as can be recorded", recorded), Recheck}
+	if t.recorded >= MaxReservations {
+		return &denial{ReasonTooManyReservations, message("there are %d reservations, which is as many as can be recorded", t.recorded), Recheck}
 	}
 	if d := t.checkCapability(in, request, at); d != nil {
 		return d

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -34,9 +33,11 @@ type tally struct {
 
 	members *Members
 	leased  map[string]bool
-	// reserved has the capabilities for which each Node is reserved, inFlight counts the Nodes that are reserved for each.
+	// reserved has the capabilities for which each Node is reserved, inFlight counts the Nodes that are reserved for each, and recorded counts both: a
+	// Node has a reservation for each capability.
 	reserved map[place]capabilities
 	inFlight map[v1alpha1.Capability]int
+	recorded int
 	// remediated is when the last remediation began.
 	remediated time.Time
 }
@@ -49,14 +50,6 @@ type place struct {
 
 // capabilities are some of the capabilities: bit 1<<i is that of the capability order[i].
 type capabilities uint8
-
-// recorded returns how many reservations there are: a Node has one for each capability.
-func (t *tally) recorded() (count int) {
-	for _, by := range t.reserved {
-		count += bits.OnesCount(uint(by))
-	}
-	return count
-}
 
 func bit(capability v1alpha1.Capability) capabilities {
 	return 1 << max(slices.Index(order, capability), 0)
@@ -103,6 +96,7 @@ func (t *tally) reserve(r *v1alpha1.Reservation) {
 	t.reserved[at] = before | bit(r.Capability)
 	if before&bit(r.Capability) == 0 {
 		t.inFlight[r.Capability]++
+		t.recorded++
 	}
 	if before != 0 {
 		return
@@ -135,24 +129,24 @@ const maxNamed = 5
 
 // names names some of the Nodes that count as unavailable, with the reason.
 func (t *tally) names() string {
-	causes := map[string]string{}
+	causes := make(map[string]func() string, t.Unavailable)
 	for name, sign := range t.members.unavailable {
-		causes[name] = string(sign)
+		causes[name] = func() string { return string(sign) }
 	}
 	for name := range t.leased {
 		if member, found := t.members.byName[name]; found && !member.Joining && member.Sign == "" {
-			causes[name] = string(SignLeased)
+			causes[name] = func() string { return string(SignLeased) }
 		}
 	}
 	for at, by := range t.reserved {
 		if member, found := t.members.get(at.name, at.uid); !found || !member.Joining {
-			causes[at.name] = "reserved for " + by.String()
+			causes[at.name] = func() string { return "reserved for " + by.String() }
 		}
 	}
 	names := slices.Sorted(maps.Keys(causes))
 	var parts []string
 	for _, name := range names[:min(len(names), maxNamed)] {
-		parts = append(parts, fmt.Sprintf("%s (%s)", name, causes[name]))
+		parts = append(parts, fmt.Sprintf("%s (%s)", name, causes[name]()))
 	}
 	if more := len(names) - maxNamed; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))

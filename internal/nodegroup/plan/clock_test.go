@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,8 +57,12 @@ func TestDecide_OwnedKeysAreBounded(t *testing.T) {
 		}
 		in.Nodes = append(in.Nodes, Node{Name: fmt.Sprintf("n%d", i), Guarded: ownership.Section{}.With(ownership.Taint, guarded)})
 	}
-	if keys := Decide(in).OwnedKeys; len(keys) > maxOwnedKeys || !slices.Contains(keys, "taint/set0-59:NoExecute") {
+	d := Decide(in)
+	if keys := d.OwnedKeys; len(keys) > maxOwnedKeys || !slices.Contains(keys, "taint/set0-59:NoExecute") {
 		t.Errorf("%d keys: %v", len(keys), keys)
+	}
+	if ready := d.Conditions[0]; ready.Reason != ReasonNoExecuteHeld || !strings.Contains(ready.Message, "Node n4 ") {
+		t.Errorf("condition %+v, want one that names the first Node whose taints do not fit", ready)
 	}
 }
 

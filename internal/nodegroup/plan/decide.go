@@ -105,7 +105,9 @@ type Decision struct {
 	// Replacement is what is known of the replacement of Machines.
 	Replacement replacementplan.Report
 	OwnedKeys   []string
-	Conditions  []Condition
+	// Unfit is a Node whose MachineSet declares taints that do not fit in OwnedKeys, and are not set for that; empty for none.
+	Unfit      string
+	Conditions []Condition
 	// Released reports whether no Node's record names the group, so that one that is being deleted may go.
 	Released bool
 	// Wake is when the decision changes without an event; zero for never.
@@ -198,8 +200,12 @@ func (in *Input) ownedKeys(d *Decision) []string {
 	for i := range in.Nodes {
 		// Authors of MachineSets must not be able to fill the status: what does not fit is not set.
 		added := in.Nodes[i].Guarded.Of(ownership.Taint).Minus(declared.Of(ownership.Taint))
-		if added.Len() > 0 && len(metadataplan.OwnedKeys(declared))+added.Len() <= maxOwnedKeys {
+		switch {
+		case added.Len() == 0:
+		case len(metadataplan.OwnedKeys(declared))+added.Len() <= maxOwnedKeys:
 			declared = declared.With(ownership.Taint, declared.Of(ownership.Taint).Union(added))
+		default:
+			d.Unfit = cmp.Or(d.Unfit, in.Nodes[i].Name)
 		}
 	}
 	kept := ownership.Section{}

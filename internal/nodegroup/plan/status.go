@@ -109,6 +109,9 @@ func (in *Input) ready(d *Decision) Condition {
 		return isFalse(kind, ReasonRefusedKeys, "%s", refused)
 	case found[metadataplan.NoExecuteHeld] != "":
 		return isFalse(kind, ReasonNoExecuteHeld, "%s", found[metadataplan.NoExecuteHeld])
+	case d.Unfit != "":
+		return isFalse(kind, ReasonNoExecuteHeld, "the taints of the MachineSet of Node %s wait: the group and its MachineSets declare more than %d keys; "+
+			"split the group", d.Unfit, maxOwnedKeys)
 	case d.Counts.Conflicts > 0:
 		return isFalse(kind, ReasonConflicts, "%d Nodes have a declared key that another writer has set: %s", d.Counts.Conflicts,
 			found[metadataplan.InConflict])

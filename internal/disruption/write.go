@@ -20,6 +20,18 @@ const FieldOwner = client.FieldOwner("drover-disruption")
 // writeTimeout bounds a write: other reservations of the group wait for it, and the client has no time-out of its own.
 const writeTimeout = 10 * time.Second
 
+// patch is a merge patch of a NodeGroup.
+type patch struct {
+	Metadata preconditions `json:"metadata"`
+	Status   change        `json:"status"`
+}
+
+// preconditions have the API server reject a patch of another object, or of another version of it.
+type preconditions struct {
+	UID             types.UID `json:"uid"`
+	ResourceVersion string    `json:"resourceVersion"`
+}
+
 // change is what a write changes of the status of a NodeGroup.
 type change struct {
 	Reservations        []v1alpha1.Reservation `json:"reservations"`
@@ -43,9 +55,7 @@ func reserve(group *v1alpha1.NodeGroup, added v1alpha1.Reservation) change {
 func (b *Budgets) write(ctx context.Context, g *group, observed *v1alpha1.NodeGroup, changed change) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": observed.UID, "resourceVersion": observed.ResourceVersion}, "status": changed,
-	})
+	body, err := json.Marshal(patch{preconditions{UID: observed.UID, ResourceVersion: observed.ResourceVersion}, changed})
 	if err != nil {
 		return fmt.Errorf("encoding the reservations of NodeGroup %s: %w", g.name, err)
 	}

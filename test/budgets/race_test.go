@@ -218,7 +218,7 @@ func (f *fixture) eventuallyAtRest(round int) {
 
 func (f *fixture) eventually(what string, condition func() error) {
 	f.Helper()
-	if err := harness.WaitLonger(f.Context(), roundLimit, 100*time.Millisecond, condition); err != nil {
+	if err := harness.WaitLonger(f.Context(), roundLimit, 250*time.Millisecond, condition); err != nil {
 		f.Fatalf("%s: %v\n%s", what, err, f.describe())
 	}
 }

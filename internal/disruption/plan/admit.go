@@ -116,8 +116,8 @@ func Admit(in *Input, request *Request) Answer {
 // recorded returns the reservation of a request that the group has; nil for none.
 func (in *Input) recorded(request *Request) *v1alpha1.Reservation {
 	for i := range in.Group.Status.Reservations {
-		if recorded := in.Group.Status.Reservations[i]; request.Matches(&recorded) {
-			return &recorded
+		if recorded := &in.Group.Status.Reservations[i]; request.Matches(recorded) {
+			return new(*recorded)
 		}
 	}
 	return nil

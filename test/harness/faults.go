@@ -96,6 +96,10 @@ func (t *faultyTransport) write(request *http.Request) (*http.Response, error) {
 	}
 	response, err := t.next.RoundTrip(request)
 	if n == t.KillAfter {
+		if err == nil {
+			// The API server is done with the request then. It logs one as failed whose client is gone before that.
+			_, _ = io.Copy(io.Discard, response.Body)
+		}
 		die()
 	}
 	if err == nil && t.Lose > 0 && n%t.Lose == 0 {

@@ -12,7 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
 	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/vcenter"
 )
 
 // sandbox runs drover-sandbox on one data folder.
@@ -158,5 +163,27 @@ func (s *sandbox) startVCenter() string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.behave(site)
 	return net.JoinHostPort(site.Host, site.Port)
+}
+
+// behave has a vCenter fail, and work again.
+func (s *sandbox) behave(site *vcenter.Site) {
+	s.t.Helper()
+	client, err := site.VIM(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.run("vsphere", "behave", "--rest-status", "503", "--password", "other", "--call", "CurrentTime=NoDiskSpace")
+	if _, err := methods.GetCurrentTime(s.t.Context(), client); !fault.Is(err, &types.NoDiskSpace{}) {
+		s.t.Errorf("the call ends with %v", err)
+	}
+	if _, err := site.VIM(s.t.Context()); err == nil {
+		s.t.Error("the password is still accepted")
+	}
+	s.fails(`unknown fault "Flood"; there are InsufficientResources, `, "vsphere", "behave", "--clone-fault", "Flood")
+	s.run("vsphere", "behave", "--end-sessions")
+	if _, err := methods.GetCurrentTime(s.t.Context(), client); !fault.Is(err, &types.NotAuthenticated{}) {
+		s.t.Errorf("the session has not ended: %v", err)
+	}
 }

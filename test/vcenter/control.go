@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/vmware/govmomi/simulator"
@@ -22,6 +23,9 @@ var faults = map[string]types.BaseMethodFault{
 	"ManagedObjectNotFound": &types.ManagedObjectNotFound{},
 }
 
+// Faults returns the names of the faults that a vCenter can be asked for, sorted.
+func Faults() []string { return slices.Sorted(maps.Keys(faults)) }
+
 // SetBehavior has the vCenter behave so from now on.
 func (s *Server) SetBehavior(behavior Behavior) error {
 	// Those with longer names go before the one for all, which has none.
@@ -32,7 +36,7 @@ func (s *Server) SetBehavior(behavior Behavior) error {
 	clones[""] = CloneBehavior{Delay: behavior.CloneDelay, Fault: behavior.CloneFault}
 	for _, clone := range clones {
 		if clone.Fault != "" && faults[clone.Fault] == nil {
-			return fmt.Errorf("unknown fault %q", clone.Fault)
+			return unknownFault(clone.Fault)
 		}
 	}
 	s.mu.Lock()
@@ -40,7 +44,7 @@ func (s *Server) SetBehavior(behavior Behavior) error {
 	s.mu.Unlock()
 	for method, name := range behavior.Calls {
 		if faults[name] == nil {
-			return fmt.Errorf("unknown fault %q", name)
+			return unknownFault(name)
 		}
 		s.model.Service.AddFaultRule(&simulator.FaultInjectionRule{
 			MethodName: method, ObjectType: "*", ObjectName: "*", Probability: 1, MaxCount: 1,
@@ -48,6 +52,10 @@ func (s *Server) SetBehavior(behavior Behavior) error {
 		})
 	}
 	return nil
+}
+
+func unknownFault(name string) error {
+	return fmt.Errorf("unknown fault %q; there are %s", name, strings.Join(Faults(), ", "))
 }
 
 // State returns how the vCenter is.

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -92,6 +94,15 @@ func (s *Site) SetBehavior(ctx context.Context, behavior Behavior) error {
 	return s.call(ctx, http.MethodPost, behavior, nil)
 }
 
+// EndSessions ends all sessions of a vCenter of another process.
+func (s *Site) EndSessions(ctx context.Context) error {
+	client, err := s.VIM(ctx)
+	if err != nil {
+		return err
+	}
+	return EndOtherSessions(ctx, client)
+}
+
 // State returns how a vCenter of another process is.
 func (s *Site) State(ctx context.Context) (State, error) {
 	var state State
@@ -114,7 +125,8 @@ func (s *Site) call(ctx context.Context, method string, request, response any) e
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("asking the vCenter: %s", answer.Status)
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1024))
+		return fmt.Errorf("asking the vCenter: %s: %s", answer.Status, strings.TrimSpace(string(text)))
 	}
 	if response == nil {
 		return nil

@@ -92,7 +92,7 @@ func Start(options Options) (*Server, error) {
 		model: model, clonesOf: map[string]CloneBehavior{"": {Delay: options.CloneDelay}}, requests: map[string]CloneRequest{}, password: Password,
 	}
 	model.Map().SessionManager().ValidLogin = s.accepts
-	if err := errors.Join(s.createTemplate(), s.replaceViews()); err != nil {
+	if err := errors.Join(s.createTemplate(), s.replaceViews(), s.replaceCollector()); err != nil {
 		model.Remove()
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/spf13/cobra"
@@ -29,9 +30,10 @@ A virtual machine that is powered on gets an address, and after its boot delay a
 		Example: `  drover-sandbox vsphere up --boot-delay 2s
   drover-sandbox vsphere machineset workers --replicas 3 | drover-sandbox kubectl apply -f -
   drover-sandbox vsphere power-off workers-x7k2p
+  drover-sandbox vsphere behave --clone-fault NoDiskSpace
   drover-sandbox vsphere down`,
 	}
-	command.AddCommand(newVSphereUp(s), newVSphereDown(s), newVSphereMachineSet(s), newVSpherePowerOff(s))
+	command.AddCommand(newVSphereUp(s), newVSphereDown(s), newVSphereMachineSet(s), newVSpherePowerOff(s), newVSphereBehave(s))
 	return command
 }
 
@@ -152,6 +154,45 @@ func newVSpherePowerOff(s *settings) *cobra.Command {
 			return site.PowerOff(ctx, args[0])
 		},
 	}
+}
+
+func newVSphereBehave(s *settings) *cobra.Command {
+	behavior, endSessions := vcenter.Behavior{}, false
+	command := &cobra.Command{
+		Use:   "behave",
+		Short: "Have the vCenter fail or be slow from now on; without flags, work as usual again",
+		Long: `Have the vCenter fail or be slow from now on. Without flags it works as usual again: a call replaces what an earlier one has asked for.
+
+Faults are ` + strings.Join(vcenter.Faults(), ", ") + `.`,
+		Example: `  # No datastore has space.
+  drover-sandbox vsphere behave --clone-fault NoDiskSpace
+  # Clones take a minute, the tags cannot be read, and all who have logged in must do so again.
+  drover-sandbox vsphere behave --clone-delay 1m --rest-status 503 --end-sessions
+  # The next power on fails.
+  drover-sandbox vsphere behave --call PowerOnMultiVM_Task=InsufficientResources
+  drover-sandbox vsphere behave`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			site, err := s.vCenter(command)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := withLimit(command)
+			defer cancel()
+			if err := site.SetBehavior(ctx, behavior); err != nil || !endSessions {
+				return err
+			}
+			return site.EndSessions(ctx)
+		},
+	}
+	flags := command.Flags()
+	flags.DurationVar(&behavior.CloneDelay, "clone-delay", 0, "how long a clone takes")
+	flags.StringVar(&behavior.CloneFault, "clone-fault", "", "`fault` that clones end with")
+	flags.IntVar(&behavior.REST, "rest-status", 0, "HTTP `status` that the REST API answers with, which has the tags")
+	flags.StringVar(&behavior.Password, "password", "", "the only `password` that is accepted; empty for the usual one")
+	flags.StringToStringVar(&behavior.Calls, "call", nil, "`METHOD=FAULT` that the next call of a SOAP method ends with")
+	flags.BoolVar(&endSessions, "end-sessions", false, "end all sessions now")
+	return command
 }
 
 func printMachineSet(out io.Writer, site *vcenter.Site, name string, replicas int32) error {

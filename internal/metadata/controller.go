@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -38,8 +39,8 @@ type Options struct {
 	Link func() bool
 	// LinkChanged receives a value when the answer of Link changes, so that all Machines are reconciled again; nil for never.
 	LinkChanged <-chan struct{}
-	// GroupOf returns the NodeGroup that a Node belongs to, and what that declares; nil for none, and where there are no NodeGroups.
-	GroupOf func(ctx context.Context, node string) (group string, declaration *plan.Declaration, err error)
+	// Guarded returns the taints of a MachineSet that a Node of it gets from its NodeGroup, and the name of that; none where there are no NodeGroups.
+	Guarded func(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error)
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
@@ -55,7 +56,7 @@ type Reconciler struct {
 	protected   ownership.Protected
 	link        func() bool
 	linkChanged <-chan struct{}
-	groupOf     func(ctx context.Context, node string) (group string, declaration *plan.Declaration, err error)
+	guardedOf   func(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error)
 	clock       clock.PassiveClock
 	machineSets *machineSets
 	tracker     *tracker
@@ -80,7 +81,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 	}
 	return &Reconciler{
 		cache: cache, writer: writer, recorder: recorder, metrics: metrics, protected: options.Protected, clock: options.Clock,
-		link: options.Link, linkChanged: options.LinkChanged, groupOf: options.GroupOf,
+		link: options.Link, linkChanged: options.LinkChanged, guardedOf: options.Guarded,
 		machineSets: newMachineSets(cache),
 		tracker:     newTracker(metrics, options.Clock.Now()),
 		contention:  pace.NewContention(),

@@ -3,6 +3,7 @@ package metadata
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -65,21 +66,23 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 // Nodes.
 const recheckGuard = time.Minute
 
-// observeGuard finds out which taints the Node gets from its NodeGroup. A Node that has just registered gets all at once: no Pod is there that they
-// could concern.
+// observeGuard finds out which taints the Node gets from its NodeGroup. A Machine that was created with such a taint has its Node registered with it, so
+// that a new Node is not guarded against that: no Pod came before it.
 func (r *Reconciler) observeGuard(ctx context.Context, observed *observation) (err error) {
 	node := observed.node
-	if r.groupOf == nil || node == nil || observed.set == nil || !observed.set.declaration.HasNoExecute() {
+	if r.guardedOf == nil || node == nil || observed.set == nil || !observed.set.declaration.HasNoExecute() {
 		return nil
 	}
-	if node.Annotations[ownership.AnnotationRecord] == "" && r.clock.Now().Sub(node.CreationTimestamp.Time) < newNodeAge {
-		return nil
-	}
-	group, declaration, err := r.groupOf(ctx, node.Name)
-	if err != nil || declaration == nil {
+	group, guarded, err := r.guardedOf(ctx, node, observed.set.UID)
+	if err != nil || guarded.Len() == 0 {
 		return err
 	}
-	observed.guardedBy, observed.guarded = group, declaration.GuardedOf(observed.set.declaration)
+	if node.Annotations[ownership.AnnotationRecord] == "" && r.clock.Now().Sub(node.CreationTimestamp.Time) < newNodeAge {
+		created := ownership.TaintEntries(observed.machine.Spec.Taints)
+		maps.DeleteFunc(created, func(id, value string) bool { return observed.set.declaration.Desired[ownership.Taint][id] != value })
+		guarded = guarded.Minus(ownership.KeysOf(created))
+	}
+	observed.guardedBy, observed.guarded = group, guarded
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/status"
@@ -33,7 +34,7 @@ func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *p
 	if err := rc.updateStatus(ctx, in, decision); err != nil {
 		return err
 	}
-	rc.admit(decision)
+	rc.admit(in, decision)
 	rc.keepHistory(ctx, requeue)
 	if !decision.Wake.IsZero() {
 		requeue.In(decision.Wake.Sub(rc.now))
@@ -42,10 +43,10 @@ func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *p
 }
 
 // admit has the Nodes written that the roll-out has reached, and those that have left the group.
-func (rc *reconciliation) admit(decision *plan.Decision) {
+func (rc *reconciliation) admit(in *plan.Input, decision *plan.Decision) {
 	rc.Admissions.Set(rc.group.UID, nodes.Admission{
-		Generation: rc.group.Generation, Revision: rc.group.Declaration.Revision, Wave: decision.Wave,
-		Nodes: decision.Admitted, Released: decision.Releasing,
+		Generation: rc.group.Generation, Revision: in.Declaration.Revision, Wave: decision.Wave, Nodes: decision.Admitted, Released: decision.Releasing,
+		Declarations: members.Revisions(rc.group, rc.nodes), Unfit: members.Unfit(rc.nodes),
 	})
 }
 

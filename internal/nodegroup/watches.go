@@ -118,8 +118,7 @@ func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, _ *machi
 }
 
 func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
-	if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
-		!apiequality.Semantic.DeepEqual(before.Spec.Template.Spec.Taints, after.Spec.Template.Spec.Taints) {
+	if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) || members.IsDeclarationChanged(before, after) {
 		r.enqueueAll(ctx, queue)
 	}
 }

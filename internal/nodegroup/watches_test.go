@@ -20,7 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 // recordingQueue records what is enqueued.
@@ -94,6 +96,12 @@ func TestSources_MachineSets(t *testing.T) {
 		{"created", func() { sets.Add(set) }, "a b"},
 		{"scaled", changed(func(s *machinev1beta1.MachineSet) { s.Spec.Replicas = new(int32(2)) }), ""},
 		{"labelled", changed(func(s *machinev1beta1.MachineSet) { s.Labels = map[string]string{"gpu": "h200"} }), "a b"},
+		{"tainted", changed(func(s *machinev1beta1.MachineSet) {
+			s.Generation, s.Spec.Template.Spec.Taints = 2, []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}
+		}), "a b"},
+		{"a taint is set once", changed(func(s *machinev1beta1.MachineSet) {
+			s.Annotations = map[string]string{metadataplan.AnnotationSetOnceTaints: "k"}
+		}), "a b"},
 		{"created again", changed(func(s *machinev1beta1.MachineSet) { s.UID = "new" }), "a b"},
 		{"deleted", func() { sets.Delete(set) }, "a b"},
 	} {
@@ -125,6 +133,7 @@ func TestSources_Machines(t *testing.T) {
 		{"created with a Node", func() { machines.Add(machine) }, "a b"},
 		{"gets its Node", func() { machines.Update(withoutNode, machine) }, "a b"},
 		{"labelled", changed(func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"x": "y"} }), ""},
+		{"paused", changed(func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{paused.Annotation: ""} }), "a b"},
 		{"another Node of the same name", changed(func(m *machinev1beta1.Machine) { m.Status.NodeRef.UID = "new" }), "a b"},
 		{"being deleted", changed(func(m *machinev1beta1.Machine) { m.DeletionTimestamp = new(metav1.Now()) }), "a b"},
 		{"orphaned", changed(func(m *machinev1beta1.Machine) { m.OwnerReferences = nil }), "a b"},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -26,12 +27,12 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	healthcheckplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/maintenance"
-	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/upgrade"
 )
 
@@ -51,12 +52,12 @@ func (m *membership) GroupOf(ctx context.Context, node string) (string, error) {
 	return m.Index.GroupOf(ctx, node)
 }
 
-// declarationOf returns the NodeGroup of a Node and what that declares, for metadata; nil where Drover serves no NodeGroups.
-func (m *membership) declarationOf(ctx context.Context, node string) (group string, declaration *metadataplan.Declaration, err error) {
+// guarded returns the taints of a MachineSet that a Node of it gets from its NodeGroup, for metadata; none where Drover serves no NodeGroups.
+func (m *membership) guarded(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error) {
 	if !m.isServed() {
 		return "", nil, nil
 	}
-	return m.DeclarationOf(ctx, node)
+	return m.GuardedTaints(ctx, node, set)
 }
 
 // newBudgets returns the budgets of all NodeGroups; nil if --controllers does not enable them.

@@ -99,6 +99,9 @@ func (b *builder) nodeGuard() (*nodes.Guard, []client.Object, error) {
 func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, guard *nodes.Guard, machines bool) error {
 	served := func() bool { return machines }
 	finder, admissions := members.NewFinder(b.GetCache(), served).WithRollout(b.settings.NodeGroups.Rollout), &nodes.Admissions{}
+	if !config.Enabled(b.settings.Controllers, metadata.Name) {
+		finder.WithoutTemplates()
+	}
 	settings := b.settings.Metadata
 	var reports *replacement.Reports
 	if machines && mayMakeMachines(b.settings) {

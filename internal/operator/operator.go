@@ -181,7 +181,7 @@ func (b *builder) metadata() ([]capability, error) {
 		Protected: protected(settings), Live: live(b),
 	}
 	if b.budgets != nil {
-		options.GroupOf = b.groups.declarationOf
+		options.Guarded = b.groups.guarded
 	}
 	return []capability{{
 		name: metadata.Name,

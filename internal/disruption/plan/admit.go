@@ -85,7 +85,13 @@ func message(format string, arguments ...any) func() string {
 
 // Admit decides about a request.
 func Admit(in *Input, request *Request) Answer {
-	if in.Group == nil || in.Group.Spec.Disruption == nil {
+	switch {
+	case in.Group == nil:
+		return Answer{Allowed: true}
+	case in.Group.Spec.Disruption == nil:
+		if in.Group.Spec.Suspend {
+			return in.denied(gate(in, request), Counts{})
+		}
 		return Answer{Allowed: true}
 	}
 	t := newTally(in)
@@ -148,7 +154,10 @@ func (in *Input) report(answer Answer, refused *denial) Answer {
 
 // Next returns the waiting requests that would be admitted now, at most so many, in the order of their turns.
 func Next(in *Input, most int) (requests []Request) {
-	if in.Group == nil || in.Group.Spec.Disruption == nil {
+	switch {
+	case in.Group != nil && in.Group.Spec.Disruption == nil && in.Group.Spec.Suspend:
+		return nil
+	case in.Group == nil || in.Group.Spec.Disruption == nil:
 		return slices.Collect(in.Waiting.All(in.Now))
 	}
 	t := newTally(in)

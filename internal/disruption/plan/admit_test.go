@@ -240,12 +240,25 @@ func TestAdmit_TooManyReservations(t *testing.T) {
 }
 
 func TestAdmit_NoBudget(t *testing.T) {
-	withoutBudget := newFixture(3, func(f *fixture) { f.Group.Spec.Disruption, f.Group.Spec.Suspend = nil, true })
+	withoutBudget := newFixture(3, func(f *fixture) { f.Group.Spec.Disruption = nil })
 	for name, in := range map[string]*Input{"no group": {Now: now}, "no spec.disruption": &withoutBudget.Input} {
 		request := newRequest("n0", upgrade)
 		if answer := Admit(in, &request); !answer.Allowed || answer.Reservation != nil {
 			t.Errorf("%s: %+v", name, answer)
 		}
+	}
+	suspended := newFixture(3, func(f *fixture) { f.Group.Spec.Disruption, f.Group.Spec.Suspend = nil, true })
+	request := newRequest("n0", upgrade)
+	if answer := Admit(&suspended.Input, &request); answer.Allowed || answer.Reason != ReasonSuspended {
+		t.Errorf("suspended: %+v", answer)
+	}
+	suspended.Waiting.Put(request)
+	if next := Next(&suspended.Input, 1); len(next) > 0 {
+		t.Errorf("suspended: %v are next", next)
+	}
+	suspended.Group.Spec.Suspend = false
+	if next := Next(&suspended.Input, 1); len(next) != 1 {
+		t.Errorf("resumed: %v are next", next)
 	}
 }
 

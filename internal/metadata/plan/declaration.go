@@ -43,6 +43,8 @@ type Declaration struct {
 	Once ownership.Keys
 	// Guarded names those taints of Desired before which Pods are evicted; see Guard.
 	Guarded ownership.Keys
+	// Kept are taints of which a Node keeps what it has of them from the NodeGroup: they are held back, and neither set nor removed.
+	Kept map[string]Kept
 	// TemplatePolicy is what a NodeGroup does about the taints with the effect NoExecute of its Nodes' MachineSets. It is empty for a group that
 	// kubelets can have their Nodes join, which must not keep such a taint away by that, and for a MachineSet.
 	TemplatePolicy v1alpha1.NoExecutePolicy

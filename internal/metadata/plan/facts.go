@@ -125,7 +125,7 @@ func (f *facts) recordContended(target Target, problems *problemList) bool {
 
 // isGuarded reports whether the Node gets a key from its NodeGroup.
 func (f *facts) isGuarded(kind ownership.Kind, key string) bool {
-	return kind == ownership.Taint && f.in.Guarded.Has(key)
+	return kind == ownership.Taint && f.in.Guarded.Has(key) && !f.in.Protected.Of(kind)(key)
 }
 
 // lacksGuarded reports whether the Node has not got a key yet that it gets from its NodeGroup. Until then the Machine does not get it either: on

@@ -96,6 +96,8 @@ type GroupInput struct {
 	// Confirmed holds the keys that the NodeGroup named in the Node's record is known to have declared. A kubelet can write the record: what only
 	// that names is neither removed nor overwritten.
 	Confirmed ownership.Section
+	// Inherited are the taints of the Node that it has from its MachineSet, set by the metadata of MachineSets. A group that guards them owns them.
+	Inherited ownership.Keys
 	// Remove reports whether keys are removed that the record names and that are not declared; otherwise Drover only ends to own them.
 	Remove bool
 	// Announcements are taints that are removed whatever Remove says; see Announcements.
@@ -212,6 +214,7 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		desired := f.desired(kind, problems)
 		f.contended(kind, desired, problems)
 		if kind == ownership.Taint {
+			f.keep(desired, &record, problems)
 			f.guard(desired, out, problems)
 		}
 		result := ownership.Merge(f.mergeInput(kind, desired))
@@ -268,6 +271,7 @@ func (f *groupFacts) mergeInput(kind ownership.Kind, desired map[string]string) 
 	return ownership.Input{
 		Owned: f.record.Of(kind), Desired: desired, Live: f.live[kind],
 		Protected:         f.Protected.Of(kind),
+		Inherited:         func(key string) bool { return f.inherits(kind, key) },
 		Skip:              func(key string) bool { return f.Contended != nil && f.Contended(kind, key) },
 		NeedsConfirmation: func(key string) bool { return !f.confirmed(kind, key) },
 		Disown: func(key string) bool {
@@ -281,6 +285,11 @@ func (f *groupFacts) mergeInput(kind ownership.Kind, desired map[string]string) 
 
 func (f *groupFacts) confirmed(kind ownership.Kind, key string) bool {
 	return f.Confirmed.Of(kind).Has(key)
+}
+
+// inherits reports whether the group takes a taint over from the metadata of a MachineSet: it guards it now.
+func (f *groupFacts) inherits(kind ownership.Kind, key string) bool {
+	return kind == ownership.Taint && f.Inherited.Has(key) && f.Declaration.Guarded.Has(key)
 }
 
 // setOnce adds the taints that are set with the first write of a Node only, and removes the one that the Node was registered with.

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -25,6 +27,14 @@ const (
 	// GuardClear sets them, and removes what announced them.
 	GuardClear Guard = "Clear"
 )
+
+// Kept is a taint that is held back.
+type Kept struct {
+	// Value is what it is to have later, and Why says why not now; empty where that has been said.
+	Value, Why string
+	// IsAnnouncement reports that it announces one that is held back.
+	IsAnnouncement bool
+}
 
 // announced marks the digest in a record while taints are announced: what the Node lacks then has not been removed by another writer.
 const announced = "~"
@@ -52,11 +62,21 @@ func (d *Declaration) guardNoExecute(policy v1alpha1.NoExecutePolicy) {
 			d.Guarded.Add(id)
 			continue
 		}
-		delete(taints, id)
+		d.keep(id, Kept{Value: taints[id]})
 		delete(d.Once, id)
 		d.problem(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it without "+
 			"regard to their PodDisruptionBudgets; set spec.rollout.noExecute.policy to Allow if it may", id)
 	}
+}
+
+// keep holds a taint back.
+func (d *Declaration) keep(id string, kept Kept) {
+	if d.Kept == nil {
+		d.Kept = map[string]Kept{}
+	}
+	d.Kept[id] = kept
+	delete(d.Desired[ownership.Taint], id)
+	delete(d.Guarded, id)
 }
 
 // HasNoExecute reports whether any taint is declared with the effect NoExecute.
@@ -87,40 +107,68 @@ func (d *Declaration) GuardedOf(set *Declaration) ownership.Keys {
 // maxTemplateTaints is how many taints of one MachineSet a NodeGroup sets: its status names them, and the authors of MachineSets must not fill it.
 const maxTemplateTaints = 64
 
+// Template is what the MachineSet of a Node declares for it.
+type Template struct {
+	*Declaration
+
+	// Held says why its taints may not be set now; empty where they may. Frozen reports that nothing begun is taken back for that.
+	Held   string
+	Frozen bool
+}
+
 // WithTaintsOf returns what a Node of a group is to carry with the guarded taints of its MachineSet, whose values count. It returns the declaration
-// itself where there are none.
-func (d *Declaration) WithTaintsOf(set *Declaration) *Declaration {
-	guarded := d.GuardedOf(set)
+// itself where there are none. The revision is another one where the MachineSet adds anything.
+func (d *Declaration) WithTaintsOf(set Template) *Declaration {
+	guarded := d.GuardedOf(set.Declaration)
 	if guarded.Len() == 0 {
 		return d
 	}
 	with := *d
-	with.Desired, with.Problems, with.Guarded = maps.Clone(d.Desired), slices.Clone(d.Problems), d.Guarded.Union(nil)
-	taints := maps.Clone(d.Desired[ownership.Taint])
-	if taints == nil {
-		taints = map[string]string{}
+	with.Desired, with.Problems, with.Guarded, with.Kept = maps.Clone(d.Desired), slices.Clone(d.Problems), d.Guarded.Union(nil), maps.Clone(d.Kept)
+	with.Desired[ownership.Taint] = maps.Clone(d.Desired[ownership.Taint])
+	if with.Desired[ownership.Taint] == nil {
+		with.Desired[ownership.Taint] = map[string]string{}
 	}
+	hash := fnv.New64a()
 	for i, id := range guarded.Sorted() {
-		if i == maxTemplateTaints {
-			with.problem(ownership.Taint, id, NoExecuteHeld, "taint %q of MachineSet %s, and each after it, is held back: a NodeGroup sets %d at most",
-				id, set.Key.Name, maxTemplateTaints)
-			break
+		if with.addTaint(set, id, i) {
+			_, _ = fmt.Fprintf(hash, "%s/%s=%s\n", set.Key, id, set.Desired[ownership.Taint][id])
+			with.Revision = fmt.Sprintf("%s.%016x", d.Revision, hash.Sum64())
 		}
-		if d.TemplatePolicy == v1alpha1.NoExecuteRefuse {
-			with.problem(ownership.Taint, id, NoExecuteHeld, "taint %q of MachineSet %s is held back: spec.rollout.noExecute.policy is Refuse",
-				id, set.Key.Name)
-			continue
-		}
-		value := set.Desired[ownership.Taint][id]
-		if own, declared := taints[id]; declared && own != value {
-			with.problem(ownership.Taint, id, MachineDeclares, "MachineSet %s declares taint %q with the value %q, which counts; the NodeGroup declares %q",
-				set.Key.Name, id, value, own)
-		}
-		taints[id] = value
-		with.Guarded.Add(id)
 	}
-	with.Desired[ownership.Taint] = taints
 	return &with
+}
+
+// addTaint adds a guarded taint of a MachineSet, of which so many come before, and reports whether it may be set.
+func (d *Declaration) addTaint(set Template, id string, before int) bool {
+	taints, value := d.Desired[ownership.Taint], set.Desired[ownership.Taint][id]
+	switch {
+	case set.Held != "":
+		d.keep(id, Kept{Value: value, Why: fmt.Sprintf("taint %q of MachineSet %s is held back: %s", id, set.Key.Name, set.Held)})
+		if _, declared := taints[announcementOf(id)]; set.Frozen && !declared {
+			d.keep(announcementOf(id), Kept{IsAnnouncement: true})
+		}
+		return false
+	case d.TemplatePolicy == v1alpha1.NoExecuteRefuse:
+		const text = "taint %q of MachineSet %s is held back: spec.rollout.noExecute.policy is Refuse"
+		d.keep(id, Kept{Value: value, Why: fmt.Sprintf(text, id, set.Key.Name)})
+		return false
+	case before >= maxTemplateTaints:
+		if before == maxTemplateTaints {
+			d.problem(ownership.Taint, id, NoExecuteHeld, "taint %q of MachineSet %s, and each after it, is held back: a NodeGroup sets %d at most",
+				id, set.Key.Name, maxTemplateTaints)
+		}
+		d.keep(id, Kept{Value: value})
+		return false
+	}
+	if own, declared := taints[id]; declared && own != value {
+		d.problem(ownership.Taint, id, MachineDeclares, "MachineSet %s declares taint %q with the value %q, which counts; the NodeGroup declares %q",
+			set.Key.Name, id, value, own)
+	}
+	delete(d.Kept, id)
+	taints[id] = value
+	d.Guarded.Add(id)
+	return true
 }
 
 // announcementOf returns the ID of the taint that announces a guarded one.
@@ -137,6 +185,22 @@ func (d *Declaration) Section() ownership.Section {
 		taints = taints.Union(ownership.NewKeys(announcementOf(id)))
 	}
 	return section.With(ownership.Taint, taints)
+}
+
+// keep has a Node keep what it has of the taints that are held back.
+func (f *groupFacts) keep(desired map[string]string, record *ownership.Record, problems *problemList) {
+	for id, kept := range f.Declaration.Kept {
+		value, present := f.live[ownership.Taint][id]
+		if present && f.record.Of(ownership.Taint).Has(id) {
+			desired[id] = value
+			if kept.IsAnnouncement && strings.HasSuffix(f.record.Digest, announced) {
+				record.Timeout = f.record.Timeout
+			}
+		}
+		if kept.Why != "" && (!present || value != kept.Value) {
+			problems.add(ownership.Taint, id, NoExecuteHeld, "%s", kept.Why)
+		}
+	}
 }
 
 // guard changes what is desired while guarded taints may not be set. A value that the Node has stays until then.
@@ -168,7 +232,7 @@ func (f *groupFacts) guard(desired map[string]string, out *GroupDecision, proble
 func (f *groupFacts) lacks(id string, desired map[string]string) bool {
 	value, declared := desired[id]
 	current, present := f.live[ownership.Taint][id]
-	isForeign := present && !f.record.Of(ownership.Taint).Has(id) && f.Declaration.Policy != ownership.Adopt
+	isForeign := present && !f.record.Of(ownership.Taint).Has(id) && !f.inherits(ownership.Taint, id) && f.Declaration.Policy != ownership.Adopt
 	return declared && (!present || current != value) && !isForeign && !f.Protected.Of(ownership.Taint)(id)
 }
 

@@ -55,7 +55,7 @@ func (g *guardedWorld) groupDecides(guard Guard) GroupDecision {
 	if g.member {
 		declaration := GroupDeclarationOf(g.group)
 		in.Machine = nil
-		in.Declaration, in.Guard, in.Remove = declaration.WithTaintsOf(set), guard, true
+		in.Declaration, in.Guard, in.Remove = declaration.WithTaintsOf(Template{Declaration: set}), guard, true
 		g.group.Status.OwnedKeys = append(g.group.Status.OwnedKeys, OwnedKeys(in.Declaration.Section())...)
 		in.Confirmed = ParseOwnedKeys(g.group.Status.OwnedKeys)
 	}
@@ -181,7 +181,7 @@ func TestTemplate_Policies(t *testing.T) {
 	g.taints("k=1:NoExecute")
 	g.machineDecides(t)
 	g.expect(t, "machine: k=1:NoExecute; node: k=1:NoExecute")
-	if declaration := GroupDeclarationOf(g.group); declaration.WithTaintsOf(DeclarationOf(g.set)) != declaration {
+	if declaration := GroupDeclarationOf(g.group); declaration.WithTaintsOf(Template{Declaration: DeclarationOf(g.set)}) != declaration {
 		t.Error("the group takes the taint over")
 	}
 }
@@ -194,7 +194,7 @@ func TestTemplate_Bounded(t *testing.T) {
 		fmt.Fprintf(&taints, "k%03d:NoExecute ", i)
 	}
 	g.taints(taints.String())
-	with := GroupDeclarationOf(g.group).WithTaintsOf(DeclarationOf(g.set))
+	with := GroupDeclarationOf(g.group).WithTaintsOf(Template{Declaration: DeclarationOf(g.set)})
 	if got := len(with.Desired[ownership.Taint]); got != maxTemplateTaints || reasons(with.Problems) != "taint k064:NoExecute NoExecuteHeld" {
 		t.Errorf("%d taints, problems %s", got, reasons(with.Problems))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 // Finder finds out from a cache which Nodes belong to which NodeGroup. It is safe for concurrent use. The objects that it returns are the cache's own
@@ -28,6 +29,8 @@ type Finder struct {
 	machines func() bool
 	// rollout is the spec.rollout of the groups that have none; nil for that of the schema.
 	rollout *v1alpha1.Rollout
+	// withoutTemplates reports that Nodes do not follow the templates of their MachineSets.
+	withoutTemplates bool
 
 	mu     sync.Mutex
 	parsed map[types.UID]*Group
@@ -44,6 +47,13 @@ func (f *Finder) WithRollout(defaults *v1alpha1.Rollout) *Finder {
 	return f
 }
 
+// WithoutTemplates has groups set no taints of MachineSets: where the capability metadata is off, a template concerns new Machines only. It must be
+// called before the Finder is used.
+func (f *Finder) WithoutTemplates() *Finder {
+	f.withoutTemplates = true
+	return f
+}
+
 // Assignment is a Node and the group that it belongs to.
 type Assignment struct {
 	Node *corev1.Node
@@ -56,9 +66,46 @@ type Assignment struct {
 	Machine    *machinev1beta1.Machine
 	MachineSet *machinev1beta1.MachineSet
 	Shared     bool
-	// template is what the MachineSet declares, nil without one; declaration is what the Node is to carry for its group, nil without one.
+	// read reads what a MachineSet declares; guards reports whether the group may set its taints. template, unfit and declaration are of Template, Hold
+	// and Declaration.
+	read        func(set *machinev1beta1.MachineSet) *plan.Declaration
+	guards      bool
 	template    *plan.Declaration
+	unfit       bool
 	declaration *plan.Declaration
+}
+
+// Template returns what the MachineSet of the Node declares for it; nil for none. A MachineSet whose selector does not match the Machine declares
+// nothing.
+func (m *Assignment) Template() *plan.Declaration {
+	if m.template != nil || m.MachineSet == nil || m.read == nil {
+		return m.template
+	}
+	if membership, err := machineapi.MembershipOf(m.MachineSet); err == nil && membership.Has(m.Machine) {
+		m.template = m.read(m.MachineSet)
+	}
+	return m.template
+}
+
+// GuardedTaints returns the taints of its MachineSet that the Node gets from its group; empty for none.
+func (m *Assignment) GuardedTaints() ownership.Keys {
+	if template := m.Template(); template != nil && m.Group != nil && m.guards {
+		return m.Group.Declaration.GuardedOf(template)
+	}
+	return nil
+}
+
+// held returns why the taints of the MachineSet may not be set now; empty where they may.
+func (m *Assignment) held() (why string, isPaused bool) {
+	switch {
+	case m.Template().Paused:
+		return "the MachineSet is paused", true
+	case paused.Is(m.Machine.Annotations):
+		return "Machine " + m.Machine.Name + " is paused", true
+	case m.unfit:
+		return "the NodeGroup and its MachineSets declare more keys than the status of the NodeGroup has room for; split the group", false
+	}
+	return "", false
 }
 
 // declared returns what the Node's Machine and its MachineSet declare, which goes before what a group declares.
@@ -70,10 +117,11 @@ func (m *Assignment) declared() plan.Entries {
 	entries := plan.Entries{
 		ownership.Label: spec.Labels, ownership.Annotation: spec.Annotations, ownership.Taint: ownership.TaintEntries(spec.Taints),
 	}
-	if m.template == nil {
+	template := m.Template()
+	if template == nil {
 		return entries
 	}
-	for kind, declared := range m.template.Desired {
+	for kind, declared := range template.Desired {
 		if len(declared) > 0 {
 			merged := maps.Clone(declared)
 			for key, value := range entries[kind] {
@@ -84,16 +132,32 @@ func (m *Assignment) declared() plan.Entries {
 			entries[kind] = merged
 		}
 	}
-	if m.Group == nil {
-		return entries
-	}
-	if guarded := m.Group.Declaration.GuardedOf(m.template); guarded.Len() > 0 {
+	if guarded := m.GuardedTaints(); guarded.Len() > 0 {
 		// The group sets them, and not the Machine.
 		taints := maps.Clone(entries[ownership.Taint])
 		maps.DeleteFunc(taints, func(id, _ string) bool { return guarded.Has(id) })
 		entries[ownership.Taint] = taints
 	}
 	return entries
+}
+
+// inherited returns the taints that the Node has from its Machine, set by the metadata of its MachineSet.
+func (m *Assignment) inherited() ownership.Keys {
+	text := m.Node.Annotations[ownership.AnnotationRecord]
+	if text == "" || m.GuardedTaints().Len() == 0 {
+		return nil
+	}
+	record, err := ownership.ParseRecord(text)
+	if err != nil {
+		return nil
+	}
+	live, inherited := ownership.TaintEntries(m.Node.Spec.Taints), ownership.Keys{}
+	for id, value := range ownership.TaintEntries(m.Machine.Spec.Taints) {
+		if current, present := live[id]; present && current == value && record.Of(ownership.Taint).Has(id) {
+			inherited.Add(id)
+		}
+	}
+	return inherited
 }
 
 // Groups returns all NodeGroups, the oldest first.
@@ -165,15 +229,7 @@ func (f *Finder) assign(ctx context.Context, groups []*Group, node *corev1.Node,
 		}
 	}
 	member.Group, member.Others = Select(groups, node, member.MachineSet)
-	if member.MachineSet != nil {
-		member.template = of.template(member.MachineSet)
-	}
-	if member.Group != nil {
-		member.declaration = member.Group.Declaration
-		if member.template != nil && !member.Shared {
-			member.declaration = member.declaration.WithTaintsOf(member.template)
-		}
-	}
+	member.read, member.guards = of.template, !f.withoutTemplates
 	return member, nil
 }
 
@@ -247,15 +303,25 @@ func (m *Assignment) concerns(group types.UID) bool {
 // Declaration returns what the Node is to carry for its group: what that declares, and the taints of the Node's MachineSet that the group guards. It
 // is nil for a Node in no group.
 func (m *Assignment) Declaration() *plan.Declaration {
-	if m.declaration == nil && m.Group != nil {
-		return m.Group.Declaration
+	if m.declaration != nil || m.Group == nil {
+		return m.declaration
+	}
+	m.declaration = m.Group.Declaration
+	if !m.Shared && m.GuardedTaints().Len() > 0 {
+		template := plan.Template{Declaration: m.Template()}
+		template.Held, template.Frozen = m.held()
+		m.declaration = m.declaration.WithTaintsOf(template)
 	}
 	return m.declaration
 }
 
+// Hold has the taints of the MachineSet wait: the status of the group has no room for them.
+func (m *Assignment) Hold() { m.unfit, m.declaration = true, nil }
+
 // Input returns what is decided about the Node's metadata.
 func (m *Assignment) Input(protected ownership.Protected, now time.Time) plan.GroupInput {
 	in := plan.GroupInput{Node: m.Node, Machine: m.declared(), NodeShared: m.Shared, Protected: protected, Now: now, Declaration: m.Declaration()}
+	in.Inherited = m.inherited()
 	if m.Recorded != nil {
 		in.Confirmed = plan.ParseOwnedKeys(m.Recorded.Status.OwnedKeys)
 		in.Remove = m.Recorded.removes(m.Recorded == m.Group)

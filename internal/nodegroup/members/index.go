@@ -11,12 +11,13 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
-	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -133,25 +134,30 @@ func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 	return group.Name, nil
 }
 
-// DeclarationOf returns the NodeGroup that a Node belongs to and what that declares; nil for none, and for a group that is being deleted. The error
-// is a conflict for a Node that the index does not know yet.
-func (x *Index) DeclarationOf(ctx context.Context, node string) (group string, declaration *plan.Declaration, err error) {
+// GuardedTaints returns the taints of a MachineSet that a Node of it gets from its NodeGroup, and the name of that; none for a group that is being
+// deleted. It reads the cache, which is never behind what the caller has read from it, and not what events have told. The error is a conflict while
+// the index is not ready.
+func (x *Index) GuardedTaints(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err := x.refresh(ctx); err != nil {
+	finder, ready := x.finder, x.ready
+	x.mu.Unlock()
+	if !ready {
+		return "", nil, notReady()
+	}
+	groups, err := finder.Groups(ctx)
+	if err != nil {
 		return "", nil, err
 	}
-	known, found := x.nodes[node]
-	if !found {
-		// The cache has a Node that the index has not heard of yet, and its group may guard taints.
-		return "", nil, apierrors.NewConflict(corev1.Resource("nodes"), node, errNotReady)
+	assignment, err := finder.Assign(ctx, groups, node)
+	if err != nil || assignment.Group == nil || assignment.Group.DeletionTimestamp != nil || assignment.MachineSet == nil ||
+		assignment.MachineSet.UID != set {
+		return "", nil, err
 	}
-	name := known.group
-	at := slices.IndexFunc(x.groups, func(g *Group) bool { return g.Name == name && g.DeletionTimestamp == nil })
-	if name == "" || at < 0 {
-		return "", nil, nil
-	}
-	return name, x.groups[at].Declaration, nil
+	return assignment.Group.Name, assignment.GuardedTaints(), nil
+}
+
+func notReady() error {
+	return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodegroups").GroupResource(), "", errNotReady)
 }
 
 // Members returns the Nodes of a NodeGroup as the cache has them, by name. They must not be changed. The error is a conflict while the index is not
@@ -170,7 +176,7 @@ func (x *Index) Members(ctx context.Context, group string) ([]*corev1.Node, erro
 func (x *Index) refresh(ctx context.Context) (err error) {
 	switch {
 	case !x.ready:
-		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodegroups").GroupResource(), "", errNotReady)
+		return notReady()
 	case !x.stale:
 		return nil
 	}

@@ -1,10 +1,16 @@
 package members
 
 import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
@@ -18,6 +24,8 @@ func PlanInput(group *Group, nodes []Assignment, now time.Time, decide func(*Ass
 	in := &plan.Input{
 		Group: group.NodeGroup, SelectorError: group.Err, Declaration: group.Declaration, Now: now, Nodes: make([]plan.Node, 0, len(nodes)),
 	}
+	holdUnfit(group, nodes)
+	in.Declaration = withRevision(group.Declaration, Revisions(group, nodes))
 	for i := range nodes {
 		assignment := &nodes[i]
 		switch {
@@ -31,6 +39,44 @@ func PlanInput(group *Group, nodes []Assignment, now time.Time, decide func(*Ass
 		in.Overlaps = append(in.Overlaps, assignment.overlaps(group)...)
 	}
 	return in
+}
+
+// Revisions returns what identifies the declarations that the Nodes of a group are to carry: that of the group, and one for each MachineSet that adds
+// taints to it.
+func Revisions(group *Group, nodes []Assignment) sets.Set[string] {
+	revisions := sets.New(group.Declaration.Revision)
+	for i := range nodes {
+		if m := &nodes[i]; m.Group != nil && m.Group.UID == group.UID {
+			revisions.Insert(m.Declaration().Revision)
+		}
+	}
+	return revisions
+}
+
+// withRevision returns a declaration of a group with the revision of all that its Nodes are to carry: a change of a MachineSet's taints is rolled out as
+// one of the group's own.
+func withRevision(declaration *metadataplan.Declaration, revisions sets.Set[string]) *metadataplan.Declaration {
+	if revisions.Len() == 1 {
+		return declaration
+	}
+	hash := fnv.New64a()
+	for _, revision := range sets.List(revisions) {
+		_, _ = fmt.Fprintln(hash, revision)
+	}
+	with := *declaration
+	with.Revision = fmt.Sprintf("%s.%016x", declaration.Revision, hash.Sum64())
+	return &with
+}
+
+// Unfit returns the MachineSets whose taints wait because the status of the group has no room for them.
+func Unfit(nodes []Assignment) sets.Set[types.UID] {
+	unfit := sets.Set[types.UID]{}
+	for i := range nodes {
+		if nodes[i].unfit {
+			unfit.Insert(nodes[i].MachineSet.UID)
+		}
+	}
+	return unfit
 }
 
 // overlaps returns the other groups that select a Node of a group, or that have a Node that the group selects.
@@ -107,4 +153,41 @@ func recordedKeys(node *corev1.Node) ownership.Section {
 		return ownership.Section{}
 	}
 	return record.Section
+}
+
+// holdUnfit has the taints of MachineSets wait for which the status of the group has no room: it names every key that a Node has from the group, and
+// those that are still to be removed come first. MachineSets whose keys it names already come before others, and then their names count.
+func holdUnfit(group *Group, nodes []Assignment) {
+	bySet := map[types.UID][]*Assignment{}
+	for i := range nodes {
+		if m := &nodes[i]; m.Group != nil && m.Group.UID == group.UID && m.Declaration() != m.Group.Declaration {
+			bySet[m.MachineSet.UID] = append(bySet[m.MachineSet.UID], m)
+		}
+	}
+	if len(bySet) == 0 {
+		return
+	}
+	named := metadataplan.ParseOwnedKeys(group.Status.OwnedKeys).Of(ownership.Taint)
+	all := ownership.Section{}
+	for _, section := range []ownership.Section{group.Declaration.Section(), metadataplan.ParseOwnedKeys(group.Status.OwnedKeys)} {
+		for _, kind := range ownership.Kinds {
+			all = all.With(kind, all.Of(kind).Union(section.Of(kind)))
+		}
+	}
+	taintsOf := func(uid types.UID) ownership.Keys { return bySet[uid][0].Declaration().Section().Of(ownership.Taint) }
+	order := slices.SortedFunc(maps.Keys(bySet), func(a, b types.UID) int {
+		first, second := bySet[a][0].MachineSet, bySet[b][0].MachineSet
+		return cmp.Or(cmp.Compare(taintsOf(a).Minus(named).Len(), taintsOf(b).Minus(named).Len()),
+			cmp.Compare(first.Namespace, second.Namespace), cmp.Compare(first.Name, second.Name))
+	})
+	for _, uid := range order {
+		taints := all.Of(ownership.Taint).Union(taintsOf(uid))
+		if with := all.With(ownership.Taint, taints); len(metadataplan.OwnedKeys(with)) <= plan.MaxOwnedKeys {
+			all = with
+			continue
+		}
+		for _, m := range bySet[uid] {
+			m.Hold()
+		}
+	}
 }

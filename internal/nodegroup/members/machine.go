@@ -4,16 +4,20 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
+	"github.com/drover-io/drover/internal/metadata/plan"
+	"github.com/drover-io/drover/internal/paused"
 )
 
 // findMachine sets the Machine of an assignment, of those that name its Node. If several could be the Node's, it is one whose MachineSet the recorded
@@ -89,8 +93,20 @@ func candidates(node *corev1.Node, machines []machinev1beta1.Machine) []*machine
 	return found
 }
 
-// IsChanged reports whether an update of a Machine may change the group of a Node.
+// IsDeclarationChanged reports whether an update of a MachineSet changes what its Nodes get from their group.
+func IsDeclarationChanged(before, after *machinev1beta1.MachineSet) bool {
+	if before.UID == after.UID && before.Generation == after.Generation && maps.Equal(before.Annotations, after.Annotations) {
+		return false
+	}
+	return plan.DeclarationOf(before).Revision != plan.DeclarationOf(after).Revision ||
+		!apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector)
+}
+
+// IsChanged reports whether an update of a Machine may change the group of a Node, or what it gets from the group.
 func IsChanged(before, after *machinev1beta1.Machine) bool {
+	if paused.Is(before.Annotations) != paused.Is(after.Annotations) {
+		return true
+	}
 	if before.UID != after.UID || machineapi.NodeName(before) != machineapi.NodeName(after) {
 		return true
 	}

@@ -16,9 +16,12 @@ import (
 
 // Admission is which Nodes of a group a roll-out has reached.
 type Admission struct {
-	// Generation is that of the group, and Revision that of its Declaration.
-	Generation int64
-	Revision   string
+	// Generation is that of the group, Revision that of all that its Nodes are to carry, and Declarations those of what single Nodes are to carry.
+	Generation   int64
+	Revision     string
+	Declarations sets.Set[string]
+	// Unfit are the MachineSets whose taints do not fit in the status of the group.
+	Unfit sets.Set[types.UID]
 	// Wave is the number of the wave that is under way.
 	Wave int
 	// Nodes are the names of the Nodes of the group that may be written, and Released those that have left it.
@@ -71,7 +74,7 @@ func (a *Admissions) Set(group types.UID, admission Admission) {
 	a.groups[group] = admission
 	a.mu.Unlock()
 	added := admission.Nodes
-	if before.Revision == admission.Revision && before.Generation == admission.Generation {
+	if before.Revision == admission.Revision && before.Generation == admission.Generation && before.Unfit.Equal(admission.Unfit) {
 		added = added.Difference(before.Nodes)
 	}
 	for _, node := range sets.List(added.Union(admission.Released)) {
@@ -161,10 +164,17 @@ func (a *Admissions) Releasing(group types.UID) sets.Set[string] {
 	return a.groups[group].Released
 }
 
-// admits reports whether a Node may be written with what its group declares now.
-func (a *Admissions) admits(group *members.Group, node string) bool {
+// admits reports whether a Node may be written with a declaration of its group, which has this revision.
+func (a *Admissions) admits(group types.UID, revision, node string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	admission := a.groups[group.UID]
-	return admission.Revision == group.Declaration.Revision && admission.Nodes.Has(node)
+	admission := a.groups[group]
+	return admission.Declarations.Has(revision) && admission.Nodes.Has(node)
+}
+
+// isUnfit reports whether the taints of a Node's MachineSet do not fit in the status of its group.
+func (a *Admissions) isUnfit(m *members.Assignment) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return m.Group != nil && m.MachineSet != nil && a.groups[m.Group.UID].Unfit.Has(m.MachineSet.UID)
 }

@@ -33,7 +33,7 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 	if !rc.mayWrite(decision) {
 		return out
 	}
-	if rc.Group != nil && !rc.Group.OwnsAll(rc.Declaration()) {
+	if !rc.isOwned() {
 		// The status names the keys before a Node gets them: without it they could not be removed again. The cache will show it.
 		out.requeue.In(controller.CatchUp)
 		return out
@@ -82,8 +82,13 @@ func (rc *reconciliation) mayWrite(decision *metadataplan.GroupDecision) bool {
 	case rc.Group.Spec.DryRun && rc.Group.DeletionTimestamp == nil:
 		return false
 	}
-	return decision.Drift || rc.isNewNode(decision) || rc.Admissions.admits(rc.Group, rc.Node.Name) ||
+	return decision.Drift || rc.isNewNode(decision) || rc.isAdmitted() ||
 		len(decision.Guarded) > 0 && rc.begun
+}
+
+// isAdmitted reports whether the roll-out has reached the Node.
+func (rc *reconciliation) isAdmitted() bool {
+	return rc.Admissions.admits(rc.Group.UID, rc.Declaration().Revision, rc.Node.Name)
 }
 
 // isNewNode reports whether the Node has just registered, after its group was created, and has nothing of a group yet. Such a Node does not wait

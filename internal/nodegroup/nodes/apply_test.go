@@ -133,9 +133,9 @@ func TestMayWrite(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", CreationTimestamp: metav1.NewTime(test.created)}}
 			r := newReconciler(t, node)
 			r.Admissions = &Admissions{}
-			test.admission.Revision = group.Declaration.Revision
+			test.admission.Declarations = sets.New(group.Declaration.Revision)
 			r.Admissions.Set(group.UID, test.admission)
-			r.Admissions.Set(old.UID, Admission{Revision: old.Declaration.Revision, Nodes: test.admission.Nodes, Released: test.releasing})
+			r.Admissions.Set(old.UID, Admission{Declarations: sets.New(old.Declaration.Revision), Nodes: test.admission.Nodes, Released: test.releasing})
 			rc := &reconciliation{
 				Reconciler:  r,
 				observation: &observation{Assignment: members.Assignment{Node: node, Group: test.group, Recorded: test.recorded}},

@@ -180,7 +180,7 @@ func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.Gro
 	if rc.begun, err = rc.hasBegun(ctx, guarded); err != nil {
 		return decision, requeue, err
 	}
-	if !rc.mayWrite(&decision) {
+	if !rc.mayWrite(&decision) || !rc.begun && !rc.isOwned() {
 		// A place and a lease that it does not use now are for others.
 		return decision, requeue, rc.endGuard(ctx)
 	}
@@ -196,6 +196,11 @@ func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.Gro
 	in.Guard, in.Held, in.TimedOut = v.guard, v.held, rc.timedOut()
 	decision = metadataplan.DecideGroup(in)
 	return decision, requeue, nil
+}
+
+// isOwned reports whether the status of the group names all that the Node is to carry.
+func (rc *reconciliation) isOwned() bool {
+	return rc.Group == nil || rc.Group.OwnsAll(rc.Declaration())
 }
 
 // result turns an outcome into what Reconcile returns.

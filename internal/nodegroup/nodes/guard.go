@@ -102,7 +102,7 @@ func (rc *reconciliation) guardTaints(ctx context.Context, ids []string) (v verd
 
 // awaitTurn waits after a timeout, and for the roll-out: also where a Node is new, and has Pods already.
 func (rc *reconciliation) awaitTurn(ctx context.Context) (v verdict, err error) {
-	if v, err = rc.awaitRetry(ctx); err == nil && !rc.begun && !rc.Admissions.admits(rc.Group, rc.Node.Name) {
+	if v, err = rc.awaitRetry(ctx); err == nil && !rc.begun && !rc.isAdmitted() {
 		v.waits = true
 	}
 	return v, err

@@ -65,7 +65,7 @@ func newGuardFixture(t *testing.T, announced bool) *guardFixture {
 	}
 	r, parsed, clock := newReconciler(t, node), members.Parse(group), clocktesting.NewFakeClock(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
 	r.Writer, r.Clock, r.Admissions = f.api, clock, &Admissions{}
-	r.Admissions.Set(group.UID, Admission{Revision: parsed.Declaration.Revision, Nodes: sets.New("n0")})
+	r.Admissions.Set(group.UID, Admission{Declarations: sets.New(parsed.Declaration.Revision), Nodes: sets.New("n0")})
 	r.Guard = &Guard{
 		Leases: &nodelease.Leases{Client: f.api, Holder: Holder, Namespace: "leases", Clock: clock},
 		Engine: engine.New(apitest.Pods{Reader: f.api}, f.api, f.api, f.api, metrics, engine.Settings{Clock: clock}),

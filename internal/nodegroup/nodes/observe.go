@@ -39,6 +39,9 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observation, er
 	if err != nil {
 		return nil, err
 	}
+	if r.Admissions.isUnfit(&assignment) {
+		assignment.Hold()
+	}
 	if assignment.Group == nil && node.Annotations[ownership.AnnotationGroupRecord] == "" {
 		return nil, nil
 	}

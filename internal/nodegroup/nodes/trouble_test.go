@@ -28,7 +28,7 @@ func newGroupReconciliation(t *testing.T) *reconciliation {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}
 	r, parsed := newReconciler(t, node), members.Parse(group)
 	r.Admissions = &Admissions{}
-	r.Admissions.Set(group.UID, Admission{Revision: parsed.Declaration.Revision, Nodes: sets.New("n0")})
+	r.Admissions.Set(group.UID, Admission{Declarations: sets.New(parsed.Declaration.Revision), Nodes: sets.New("n0")})
 	return &reconciliation{
 		Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{}, now: r.Clock.Now(),
 	}

@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -43,26 +41,6 @@ func TestDecide_ClockAhead(t *testing.T) {
 	r.group.Annotations = map[string]string{v1alpha1.AnnotationResume: r.now.Format(time.RFC3339)}
 	if _, d := r.decide(); d.Rollout.Stopped != "" {
 		t.Errorf("it cannot be resumed: %s", d.Rollout.Stopped)
-	}
-}
-
-// TestDecide_OwnedKeysAreBounded: the taints of many MachineSets do not fill the status; those of the first Nodes are named.
-func TestDecide_OwnedKeysAreBounded(t *testing.T) {
-	group := newRollout(0, nil).group
-	in := &Input{Group: group, Declaration: metadataplan.GroupDeclarationOf(group), Now: start}
-	for i := range 10 {
-		guarded := ownership.Keys{}
-		for j := range 60 {
-			guarded.Add(fmt.Sprintf("set%d-%02d:NoExecute", i, j))
-		}
-		in.Nodes = append(in.Nodes, Node{Name: fmt.Sprintf("n%d", i), Guarded: ownership.Section{}.With(ownership.Taint, guarded)})
-	}
-	d := Decide(in)
-	if keys := d.OwnedKeys; len(keys) > maxOwnedKeys || !slices.Contains(keys, "taint/set0-59:NoExecute") {
-		t.Errorf("%d keys: %v", len(keys), keys)
-	}
-	if ready := d.Conditions[0]; ready.Reason != ReasonNoExecuteHeld || !strings.Contains(ready.Message, "Node n4 ") {
-		t.Errorf("condition %+v, want one that names the first Node whose taints do not fit", ready)
 	}
 }
 

@@ -105,9 +105,7 @@ type Decision struct {
 	// Replacement is what is known of the replacement of Machines.
 	Replacement replacementplan.Report
 	OwnedKeys   []string
-	// Unfit is a Node whose MachineSet declares taints that do not fit in OwnedKeys, and are not set for that; empty for none.
-	Unfit      string
-	Conditions []Condition
+	Conditions  []Condition
 	// Released reports whether no Node's record names the group, so that one that is being deleted may go.
 	Released bool
 	// Wake is when the decision changes without an event; zero for never.
@@ -119,11 +117,11 @@ type Counts struct {
 	Nodes, Synced, Pending, Conflicts, Refused, Held int32
 }
 
-// maxOwnedKeys bounds status.ownedKeys, and maxNamed what a status names.
-const (
-	maxOwnedKeys = 256
-	maxNamed     = 5
-)
+// MaxOwnedKeys bounds status.ownedKeys.
+const MaxOwnedKeys = 256
+
+// maxNamed is how many objects a status names.
+const maxNamed = 5
 
 // unseenInterval is how soon it is asked again whether the cache shows all writes.
 const unseenInterval = time.Second
@@ -198,15 +196,8 @@ func (in *Input) ownedKeys(d *Decision) []string {
 	}
 	before, declared := metadataplan.ParseOwnedKeys(in.Group.Status.OwnedKeys), in.Declaration.Section()
 	for i := range in.Nodes {
-		// Authors of MachineSets must not be able to fill the status: what does not fit is not set.
-		added := in.Nodes[i].Guarded.Of(ownership.Taint).Minus(declared.Of(ownership.Taint))
-		switch {
-		case added.Len() == 0:
-		case len(metadataplan.OwnedKeys(declared))+added.Len() <= maxOwnedKeys:
-			declared = declared.With(ownership.Taint, declared.Of(ownership.Taint).Union(added))
-		default:
-			d.Unfit = cmp.Or(d.Unfit, in.Nodes[i].Name)
-		}
+		// Authors of MachineSets cannot fill the status: what does not fit is none of these.
+		declared = declared.With(ownership.Taint, declared.Of(ownership.Taint).Union(in.Nodes[i].Guarded.Of(ownership.Taint)))
 	}
 	kept := ownership.Section{}
 	for _, kind := range ownership.Kinds {
@@ -219,7 +210,7 @@ func (in *Input) ownedKeys(d *Decision) []string {
 		kept = kept.With(kind, named)
 	}
 	keys, old := metadataplan.OwnedKeys(declared), metadataplan.OwnedKeys(kept)
-	keys = append(keys, old[:min(len(old), max(0, maxOwnedKeys-len(keys)))]...)
+	keys = append(keys, old[:min(len(old), max(0, MaxOwnedKeys-len(keys)))]...)
 	slices.Sort(keys)
 	return keys
 }

@@ -221,9 +221,11 @@ func TestDecide_Conditions(t *testing.T) {
 		}, "Ready=Synced Progressing=Stopped Blocked=NewMachineFailed Overlapping=Exclusive"},
 		"a taint is held back": {func(r *rollout, _ *Input) {
 			r.decide()
-			r.nodes[1].Metadata.State = metadataplan.Held
+			r.nodes[1].Metadata.State = metadataplan.RefusedState
 			r.nodes[1].Metadata.Problems = []metadataplan.Problem{{Reason: metadataplan.NoExecuteHeld, Message: "a limit"}}
 		}, "Ready=NoExecuteHeld Progressing=Complete Blocked=NoExecuteHeld Overlapping=Exclusive"},
+		"a Node is paused": {func(r *rollout, _ *Input) { r.decide(); r.nodes[1].Metadata.State = metadataplan.Held },
+			"Ready=NotSynced Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
 		"invalid selector": {func(r *rollout, in *Input) { r.decide(); in.SelectorError = fmt.Errorf("no") },
 			"Ready=InvalidSelector Progressing=Complete Blocked=NotBlocked Overlapping=Exclusive"},
 	} {

@@ -109,9 +109,6 @@ func (in *Input) ready(d *Decision) Condition {
 		return isFalse(kind, ReasonRefusedKeys, "%s", refused)
 	case found[metadataplan.NoExecuteHeld] != "":
 		return isFalse(kind, ReasonNoExecuteHeld, "%s", found[metadataplan.NoExecuteHeld])
-	case d.Unfit != "":
-		return isFalse(kind, ReasonNoExecuteHeld, "the taints of the MachineSet of Node %s wait: the group and its MachineSets declare more than %d keys; "+
-			"split the group", d.Unfit, maxOwnedKeys)
 	case d.Counts.Conflicts > 0:
 		return isFalse(kind, ReasonConflicts, "%d Nodes have a declared key that another writer has set: %s", d.Counts.Conflicts,
 			found[metadataplan.InConflict])
@@ -250,8 +247,8 @@ func (in *Input) blocked(d *Decision) Condition {
 	if d.Replacement.Reason != "" {
 		return isTrue(kind, d.Replacement.Reason, "%s", d.Replacement.Message)
 	}
-	if d.Counts.Held > 0 {
-		return isTrue(kind, ReasonNoExecuteHeld, "%s", in.problems()[metadataplan.NoExecuteHeld])
+	if held := in.problems()[metadataplan.NoExecuteHeld]; held != "" {
+		return isTrue(kind, ReasonNoExecuteHeld, "%s", held)
 	}
 	return isFalse(v1alpha1.ConditionBlocked, ReasonNotBlocked, "nothing stops the group")
 }

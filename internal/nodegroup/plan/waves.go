@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -194,13 +195,24 @@ func (in *Input) removes() bool {
 
 // rollout returns where the roll-out is: at its beginning if the declaration is another one.
 func (in *Input) rollout() *v1alpha1.RolloutStatus {
-	before := in.Group.Status.Rollout
-	if before == nil || before.Revision != in.Declaration.Revision || before.StartTime == nil {
-		return &v1alpha1.RolloutStatus{Revision: in.Declaration.Revision, StartTime: timestamp(in.Now)}
+	before, revision := in.Group.Status.Rollout, in.Declaration.Revision
+	if before == nil || before.StartTime == nil || !isSameGroup(before.Revision, revision) {
+		return &v1alpha1.RolloutStatus{Revision: revision, StartTime: timestamp(in.Now)}
 	}
 	current := before.DeepCopy()
 	current.WaitingFor = nil
+	if before.Revision != revision {
+		// Authors of MachineSets neither resume a roll-out that has stopped nor end a pause.
+		current.Revision, current.Wave, current.StartTime, current.EndTime = revision, "", timestamp(in.Now), nil
+	}
 	return current
+}
+
+// isSameGroup reports whether two revisions differ at most in what MachineSets add.
+func isSameGroup(a, b string) bool {
+	own, _, _ := strings.Cut(a, ".")
+	other, _, _ := strings.Cut(b, ".")
+	return own == other
 }
 
 // position returns the number of the wave that a status says is under way, and how many there are; 0 for none of this revision.

@@ -36,7 +36,7 @@ func TestGuard_MachineSet(t *testing.T) {
 		spec.Metadata = nil
 		spec.Disruption = &v1alpha1.Disruption{MaxUnavailable: new(intstr.FromInt32(1))}
 	})
-	s.Mark(set) // the Nodes are not new any more
+	// The Nodes are new, but Pods run on them.
 	setTaints(s, set, harness.Taint("example.com/dedicated", "batch", corev1.TaintEffectNoExecute))
 	for _, name := range []string{set + "-0", set + "-1"} {
 		eventuallyDedicated(s, name, corev1.TaintEffectNoExecute)

@@ -17,6 +17,11 @@ type guardedWorld struct {
 	group *v1alpha1.NodeGroup
 	// member is whether the Node is in the group still.
 	member bool
+	// held and frozen are those of Template.
+	held   string
+	frozen bool
+	// inherited are those of GroupInput.
+	inherited ownership.Keys
 }
 
 func newGuardedWorld(policy v1alpha1.NoExecutePolicy) *guardedWorld {
@@ -51,11 +56,11 @@ func (g *guardedWorld) machineDecides(t *testing.T) Decision {
 func (g *guardedWorld) groupDecides(guard Guard) GroupDecision {
 	in := groupInput(g.node, nil, g.group)
 	set := DeclarationOf(g.set)
-	in.Machine = Entries{ownership.Taint: set.Desired[ownership.Taint]}
+	in.Machine, in.Inherited = Entries{ownership.Taint: set.Desired[ownership.Taint]}, g.inherited
 	if g.member {
 		declaration := GroupDeclarationOf(g.group)
 		in.Machine = nil
-		in.Declaration, in.Guard, in.Remove = declaration.WithTaintsOf(Template{Declaration: set}), guard, true
+		in.Declaration, in.Guard, in.Remove = declaration.WithTaintsOf(Template{Declaration: set, Held: g.held, Frozen: g.frozen}), guard, true
 		g.group.Status.OwnedKeys = append(g.group.Status.OwnedKeys, OwnedKeys(in.Declaration.Section())...)
 		in.Confirmed = ParseOwnedKeys(g.group.Status.OwnedKeys)
 	}
@@ -183,6 +188,118 @@ func TestTemplate_Policies(t *testing.T) {
 	g.expect(t, "machine: k=1:NoExecute; node: k=1:NoExecute")
 	if declaration := GroupDeclarationOf(g.group); declaration.WithTaintsOf(Template{Declaration: DeclarationOf(g.set)}) != declaration {
 		t.Error("the group takes the taint over")
+	}
+}
+
+// TestTemplate_HeldBack: what a group refuses, or holds back because the MachineSet is paused or the status has no room, stays on the Nodes that have
+// it, with the value that it has.
+func TestTemplate_HeldBack(t *testing.T) {
+	for name, hold := range map[string]func(*guardedWorld){
+		"refused": func(g *guardedWorld) { g.group.Spec.Rollout.NoExecute.Policy = v1alpha1.NoExecuteRefuse },
+		"paused":  func(g *guardedWorld) { g.held, g.frozen = "the MachineSet is paused", true },
+		"no room": func(g *guardedWorld) { g.held = "no room" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+			g.taints("k=1:NoExecute")
+			g.machineDecides(t)
+			g.groupDecides(GuardClear)
+			g.machineDecides(t)
+			hold(g)
+			if decision := g.groupDecides(GuardHeld); decision.Change.Write || decision.State != Synced {
+				t.Errorf("nothing has changed, and the decision is %+v", decision)
+			}
+			g.taints("k=2:NoExecute")
+			decision := g.groupDecides(GuardClear)
+			if decision.Change.Write || len(decision.Guarded) > 0 || reasons(decision.Problems) != "taint k:NoExecute NoExecuteHeld" {
+				t.Errorf("the decision is %+v", decision)
+			}
+			g.expect(t, "machine: k=1:NoExecute; node: k=1:NoExecute")
+		})
+	}
+}
+
+// TestTemplate_PausedAnnouncement: what announces a taint stays while the MachineSet is paused, and goes where the group refuses the taint.
+func TestTemplate_PausedAnnouncement(t *testing.T) {
+	for _, frozen := range []bool{true, false} {
+		g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+		g.taints("k=1:NoExecute")
+		g.groupDecides(GuardAnnounced)
+		want := "machine: ; node: k=1:NoSchedule"
+		g.expect(t, want)
+		if g.held, g.frozen = "held back", frozen; !frozen {
+			want = "machine: ; node: "
+		}
+		g.groupDecides(GuardHeld)
+		g.expect(t, want)
+	}
+}
+
+// TestTemplate_OwnTaintRefused: a taint of the group itself stays on the Node, too, when the group begins to refuse it.
+func TestTemplate_OwnTaintRefused(t *testing.T) {
+	g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+	g.group.Spec.Metadata = &v1alpha1.Metadata{OnRelease: v1alpha1.ReleaseRemove}
+	withGroupTaint(g.group, "own", corev1.TaintEffectNoExecute)
+	g.groupDecides(GuardClear)
+	before := g.where()
+	g.group.Spec.Rollout.NoExecute.Policy = v1alpha1.NoExecuteRefuse
+	if decision := g.groupDecides(GuardHeld); decision.Change.Write {
+		t.Errorf("the decision is %+v", decision)
+	}
+	g.expect(t, before)
+	g.group.Spec.Metadata.Taints = nil
+	g.groupDecides(GuardHeld)
+	g.expect(t, "machine: ; node: ")
+}
+
+// TestTemplate_OtherValueChangesHands: the value of a taint that is on the Node already changes while a group begins to guard it.
+func TestTemplate_OtherValueChangesHands(t *testing.T) {
+	g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+	g.member = false
+	g.taints("k=1:NoExecute")
+	g.machineDecides(t)
+	g.member = true
+	g.taints("k=2:NoExecute")
+	g.inherited = ownership.NewKeys("k:NoExecute")
+	if decision := g.machineDecides(t); decision.State != Pending {
+		t.Errorf("the decision is %+v", decision)
+	}
+	if decision := g.groupDecides(GuardClear); len(decision.Guarded) != 1 || len(decision.Problems) > 0 {
+		t.Errorf("the group's decision is %+v", decision)
+	}
+	g.machineDecides(t)
+	g.expect(t, "machine: k=2:NoExecute; node: k=2:NoExecute")
+}
+
+// TestTemplate_Revision: what a MachineSet adds gives the declaration another revision, and so does another MachineSet that adds the same; what is held
+// back does not.
+func TestTemplate_Revision(t *testing.T) {
+	g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+	of := func(name, taints, held string) string {
+		g.set.Name = name
+		g.taints(taints)
+		return GroupDeclarationOf(g.group).WithTaintsOf(Template{Declaration: DeclarationOf(g.set), Held: held}).Revision
+	}
+	own := GroupDeclarationOf(g.group).Revision
+	seen := map[string]bool{own: true}
+	for _, set := range [][2]string{{"a", "k=1:NoExecute"}, {"a", "k=2:NoExecute"}, {"b", "k=2:NoExecute"}} {
+		revision := of(set[0], set[1], "")
+		if seen[revision] || !strings.HasPrefix(revision, own+".") {
+			t.Errorf("%s has the revision %s", set, revision)
+		}
+		seen[revision] = true
+	}
+	if revision := of("b", "k=2:NoExecute", "held back"); revision != own {
+		t.Errorf("held back it has the revision %s", revision)
+	}
+}
+
+// TestDecide_GuardedProtected: a taint of the system does not wait for a group, which would never set it.
+func TestDecide_GuardedProtected(t *testing.T) {
+	g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+	g.taints("node.kubernetes.io/unreachable:NoExecute")
+	if decision := g.machineDecides(t); decision.State != RefusedState || decision.AwaitsGuard {
+		t.Errorf("the decision is %+v", decision)
 	}
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ type rollout struct {
 	group *v1alpha1.NodeGroup
 	nodes []Node
 	now   time.Time
+	// declaration is what the Nodes are to carry; nil for what the group declares.
+	declaration *metadataplan.Declaration
 }
 
 // newRollout returns a group with Nodes that have been Ready for an hour and are to be written.
@@ -56,7 +59,7 @@ func (r *rollout) node(name string) *Node {
 
 // decide decides, writes the Nodes that are admitted and the status, and returns the names of the written Nodes.
 func (r *rollout) decide() (written string, d Decision) {
-	in := &Input{Group: r.group, Declaration: metadataplan.GroupDeclarationOf(r.group), Nodes: slices.Clone(r.nodes), Now: r.now}
+	in := &Input{Group: r.group, Declaration: cmp.Or(r.declaration, metadataplan.GroupDeclarationOf(r.group)), Nodes: slices.Clone(r.nodes), Now: r.now}
 	d = Decide(in)
 	var names []string
 	for i := range r.nodes {

@@ -242,3 +242,39 @@ func pendingOf(r *rollout) (names []string) {
 	}
 	return names
 }
+
+// TestDecide_OtherTaintsOfMachineSets: what MachineSets declare is rolled out in waves, too, and does not have a roll-out go on that has stopped.
+func TestDecide_OtherTaintsOfMachineSets(t *testing.T) {
+	r := newRollout(4, &v1alpha1.Rollout{MaxInFlight: number(2)})
+	decide := func(templates string) (string, Decision) {
+		declaration := *metadataplan.GroupDeclarationOf(r.group)
+		declaration.Revision += templates
+		r.declaration = &declaration
+		return r.decide()
+	}
+	for _, want := range []string{"n0 n2", "n1 n3", ""} {
+		if written, _ := decide(""); written != want {
+			t.Fatalf("writes %q, want %q", written, want)
+		}
+	}
+	for _, templates := range []string{".1", ".2", ""} {
+		r.now = r.now.Add(time.Hour)
+		r.change()
+		for _, want := range []string{"n0 n2", "n1 n3", ""} {
+			if written, d := decide(templates); written != want || (d.Rollout.EndTime == nil) != (want != "") && want != "n1 n3" {
+				t.Fatalf("with %q it writes %q, want %q: %+v", templates, written, want, d.Rollout)
+			}
+		}
+	}
+	r.now = r.now.Add(time.Hour)
+	r.change()
+	decide(".3")
+	r.now = r.now.Add(time.Minute)
+	r.node("n0").Ready, r.node("n0").ReadyChange = false, r.now
+	if _, d := decide(".3"); d.Rollout.Stopped == "" {
+		t.Fatalf("it has not stopped: %+v", d.Rollout)
+	}
+	if written, d := decide(".4"); written != "" || d.Rollout.Stopped == "" || d.Phase != v1alpha1.PhaseStopped {
+		t.Errorf("it writes %q, and is %s: %+v", written, d.Phase, d.Rollout)
+	}
+}

@@ -159,17 +159,21 @@ func TestPlan_ReplacementHeld(t *testing.T) {
 	}
 }
 
+// manifestYAML returns an object as a file has it.
+func manifestYAML(t *testing.T, object client.Object, kind, version string) string {
+	t.Helper()
+	object.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(version, kind))
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // TestPlan_ReplacementFile: what a changed template, or a NodeGroup that begins to replace Machines, would replace.
 func TestPlan_ReplacementFile(t *testing.T) {
 	f, group := replaced()
-	manifest := func(object client.Object, kind, version string) string {
-		object.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(version, kind))
-		text, err := yaml.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
+	manifest := func(object client.Object, kind, version string) string { return manifestYAML(t, object, kind, version) }
 	begins := group.DeepCopy()
 	group.Spec.Replacement = nil
 	got := runOn(t, f.client(), manifest(begins, "NodeGroup", "drover.dev/v1alpha1"), "plan", "-f", "-")
@@ -203,6 +207,32 @@ func TestPlan_ReplacementUnknown(t *testing.T) {
 	})
 	got := runOn(t, forbidden, "", "plan")
 	if got.code != exitOK || !strings.Contains(got.errors, "which Machines would be replaced is unknown") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestPlanNodeGroup_OtherNamespace: the MachineSets of a group are read where they are, whatever the namespace of the command.
+func TestPlanNodeGroup_OtherNamespace(t *testing.T) {
+	f, _ := replaced()
+	want := f.run(t, "plan", "nodegroup/gpu")
+	if got := f.run(t, "plan", "nodegroup/gpu", "-n", "elsewhere"); got.code != exitChanges || got.out != want.out {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestPlanNodeGroup_NotServed: a NodeGroup in a file is planned before Drover is installed.
+func TestPlanNodeGroup_NotServed(t *testing.T) {
+	f, group := replaced()
+	file := manifestYAML(t, group, "NodeGroup", v1alpha1.GroupVersion.String())
+	none := interceptor.NewClient(f.client(), interceptor.Funcs{
+		List: func(ctx context.Context, inner client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, groups := list.(*v1alpha1.NodeGroupList); groups {
+				return apierrors.NewNotFound(schema.GroupResource{Group: "drover.dev", Resource: "nodegroups"}, "")
+			}
+			return inner.List(ctx, list, options...)
+		},
+	})
+	if got := runOn(t, none, file, "plan", "-f", "-"); got.code != exitChanges || !strings.Contains(got.out, "gpu") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,27 +21,44 @@ import (
 type Snapshot struct {
 	Groups []*drover.NodeGroup
 	Nodes  []*corev1.Node
-	// Sets and Machines are those of a namespace. Served reports whether the cluster has the Machine API.
+	// Sets and Machines are those of some namespaces. Served reports whether the cluster has the Machine API.
 	Sets     []*machinev1beta1.MachineSet
 	Machines []*machinev1beta1.Machine
 	Served   bool
 }
 
-// NewSnapshot reads a cluster.
-func NewSnapshot(ctx context.Context, c client.Reader, namespace string) (*Snapshot, error) {
-	s := &Snapshot{}
+// NewSnapshot reads a cluster: MachineSets and Machines of some namespaces, and of those of which a NodeGroup selects MachineSets. An empty namespace
+// is all. A cluster without the CRD of NodeGroups has none.
+func NewSnapshot(ctx context.Context, c client.Reader, namespaces ...string) (*Snapshot, error) {
+	s := &Snapshot{Served: true}
 	var err error
-	if s.Groups, err = List[*drover.NodeGroup](ctx, c, ""); err != nil {
+	if s.Groups, err = List[*drover.NodeGroup](ctx, c, ""); err != nil && !IsNotServed(err) {
 		return nil, err
 	}
 	if s.Nodes, err = List[*corev1.Node](ctx, c, ""); err != nil {
 		return nil, err
 	}
-	s.Sets, s.Machines, err = Declaring(ctx, c, namespace)
-	if s.Served = err == nil; s.Served || IsNotServed(err) {
-		return s, nil
+	for _, group := range s.Groups {
+		if selection := group.Spec.Nodes.MachineSets; selection != nil {
+			namespaces = append(namespaces, selection.Namespace)
+		}
 	}
-	return nil, err
+	if slices.Contains(namespaces, "") {
+		namespaces = []string{""}
+	}
+	slices.Sort(namespaces)
+	for _, namespace := range slices.Compact(namespaces) {
+		sets, machines, err := Declaring(ctx, c, namespace)
+		if IsNotServed(err) {
+			s.Served = false
+			return s, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.Sets, s.Machines = append(s.Sets, sets...), append(s.Machines, machines...)
+	}
+	return s, nil
 }
 
 // Finder returns the operator's own finder, which reads the snapshot in place of the operator's cache.

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,7 +38,7 @@ func groupNames(args []string) ([]string, error) {
 
 // planGroups shows what would change for NodeGroups.
 func (o *options) planGroups(ctx context.Context, c client.Reader, names []string, infos []*resource.Info) error {
-	before, err := cmdutil.NewSnapshot(ctx, c, o.Namespace())
+	before, err := cmdutil.NewSnapshot(ctx, c, append(namespacesOf(infos), o.Namespace())...)
 	if err != nil {
 		return err
 	}
@@ -67,6 +68,20 @@ func (o *options) planGroups(ctx context.Context, c client.Reader, names []strin
 		return cmdutil.ErrChanges
 	}
 	return nil
+}
+
+// namespacesOf returns the namespaces of which NodeGroups in files select MachineSets.
+func namespacesOf(infos []*resource.Info) (namespaces []string) {
+	for _, info := range infos {
+		object, ok := info.Object.(*unstructured.Unstructured)
+		if !ok {
+			continue
+		}
+		if namespace, found, err := unstructured.NestedString(object.Object, "spec", "nodes", "machineSets", "namespace"); found && err == nil {
+			namespaces = append(namespaces, namespace)
+		}
+	}
+	return namespaces
 }
 
 // applyGroups changes the NodeGroups as applying the files would, and returns the names of those to plan.

@@ -155,7 +155,7 @@ func recordedKeys(node *corev1.Node) ownership.Section {
 	return record.Section
 }
 
-// holdUnfit has the taints of MachineSets wait for which the status of the group has no room: it names every key that a Node has from the group, and
+// holdUnfit has the taints of MachineSets wait for which the status of the group lacks space: it names every key that a Node has from the group, and
 // those that are still to be removed come first. MachineSets whose keys it names already come before others, and then their names count.
 func holdUnfit(group *Group, nodes []Assignment) {
 	bySet := map[types.UID][]*Assignment{}

@@ -47,7 +47,7 @@ func TestAssignment_Declaration(t *testing.T) {
 		"guarded":                              {func(*Assignment) {}, 1, 0},
 		"the MachineSet is paused":             {func(m *Assignment) { m.MachineSet.Annotations = pause }, 0, 2},
 		"the Machine is paused":                {func(m *Assignment) { m.Machine.Annotations = pause }, 0, 2},
-		"no room":                              {func(m *Assignment) { m.Hold() }, 0, 1},
+		"no space":                             {func(m *Assignment) { m.Hold() }, 0, 1},
 		"the selector does not match":          {func(m *Assignment) { m.Machine.Labels = nil }, 0, 0},
 		"the capability metadata is off":       {func(m *Assignment) { m.guards = false }, 0, 0},
 		"it is not known whose the Machine is": {func(m *Assignment) { m.Shared = true }, 0, 0},

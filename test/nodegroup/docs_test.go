@@ -72,7 +72,7 @@ func TestDocs_ExamplesHaveTheirEffect(t *testing.T) {
 		} {
 			f.register(fmt.Sprintf("docs-%s-%02d", kind, i), "zone-a", harness.WithNodeLabels(labels), func(node *corev1.Node) {
 				if kind == "web" {
-					node.Annotations["cluster.x-k8s.io/cluster-name"] = "prod"
+					node.Annotations["cluster.x-k8s.io/cluster-name"], node.Annotations["cluster.x-k8s.io/cluster-namespace"] = "prod", "default"
 					node.Annotations["cluster.x-k8s.io/owner-kind"] = "MachineSet"
 					node.Annotations["cluster.x-k8s.io/owner-name"] = "prod-md-0-x7k2p"
 				}

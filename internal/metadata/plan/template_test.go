@@ -191,13 +191,13 @@ func TestTemplate_Policies(t *testing.T) {
 	}
 }
 
-// TestTemplate_HeldBack: what a group refuses, or holds back because the MachineSet is paused or the status has no room, stays on the Nodes that have
+// TestTemplate_HeldBack: what a group refuses, or holds back because the MachineSet is paused or the status has no space, stays on the Nodes that have
 // it, with the value that it has.
 func TestTemplate_HeldBack(t *testing.T) {
 	for name, hold := range map[string]func(*guardedWorld){
-		"refused": func(g *guardedWorld) { g.group.Spec.Rollout.NoExecute.Policy = v1alpha1.NoExecuteRefuse },
-		"paused":  func(g *guardedWorld) { g.held, g.frozen = "the MachineSet is paused", true },
-		"no room": func(g *guardedWorld) { g.held = "no room" },
+		"refused":  func(g *guardedWorld) { g.group.Spec.Rollout.NoExecute.Policy = v1alpha1.NoExecuteRefuse },
+		"paused":   func(g *guardedWorld) { g.held, g.frozen = "the MachineSet is paused", true },
+		"no space": func(g *guardedWorld) { g.held = "no space" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGuardedWorld(v1alpha1.NoExecuteGuard)

@@ -103,7 +103,7 @@ func (m *Assignment) held() (why string, isPaused bool) {
 	case paused.Is(m.Machine.Annotations):
 		return "Machine " + m.Machine.Name + " is paused", true
 	case m.unfit:
-		return "the NodeGroup and its MachineSets declare more keys than the status of the NodeGroup has room for; split the group", false
+		return "the NodeGroup and its MachineSets declare more keys than its status has space for; split the group", false
 	}
 	return "", false
 }
@@ -315,7 +315,7 @@ func (m *Assignment) Declaration() *plan.Declaration {
 	return m.declaration
 }
 
-// Hold has the taints of the MachineSet wait: the status of the group has no room for them.
+// Hold has the taints of the MachineSet wait: the status of the group has no space for them.
 func (m *Assignment) Hold() { m.unfit, m.declaration = true, nil }
 
 // Input returns what is decided about the Node's metadata.

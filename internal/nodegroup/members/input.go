@@ -68,7 +68,7 @@ func withRevision(declaration *metadataplan.Declaration, revisions sets.Set[stri
 	return &with
 }
 
-// Unfit returns the MachineSets whose taints wait because the status of the group has no room for them.
+// Unfit returns the MachineSets whose taints wait because the status of the group lacks space for them.
 func Unfit(nodes []Assignment) sets.Set[types.UID] {
 	unfit := sets.Set[types.UID]{}
 	for i := range nodes {

@@ -25,10 +25,10 @@ const (
 	maxUpdates = 100
 )
 
-// collector reports what has changed of the virtual machines of a view at a cost that depends on the changes, as a vCenter does. The simulator's reads
-// all objects of a filter again for each change of any object, and thousands of them take minutes of processor time:
-// https://github.com/vmware/govmomi/blob/v0.52.0/simulator/property_collector.go#L928
-// Filters of other objects, such as tasks, are left to the simulator.
+// collector reports what has changed of the virtual machines of a view at a cost that depends on the changes, as a vCenter does. The simulator's
+// reads all objects of a filter again for each change of any object, and thousands of them take minutes of processor time:
+// https://github.com/vmware/govmomi/blob/v0.52.0/simulator/property_collector.go#L928 Filters of other objects, such as tasks, are left to the
+// simulator.
 type collector struct {
 	simulator.PropertyCollector
 

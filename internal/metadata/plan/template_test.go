@@ -191,8 +191,8 @@ func TestTemplate_Policies(t *testing.T) {
 	}
 }
 
-// TestTemplate_HeldBack: what a group refuses, or holds back because the MachineSet is paused or the status has no space, stays on the Nodes that have
-// it, with the value that it has.
+// TestTemplate_HeldBack: what a group refuses, or holds back because the MachineSet is paused or the status has no space, stays on the Nodes that
+// have it, with the value that it has.
 func TestTemplate_HeldBack(t *testing.T) {
 	for name, hold := range map[string]func(*guardedWorld){
 		"refused":  func(g *guardedWorld) { g.group.Spec.Rollout.NoExecute.Policy = v1alpha1.NoExecuteRefuse },
@@ -271,8 +271,8 @@ func TestTemplate_OtherValueChangesHands(t *testing.T) {
 	g.expect(t, "machine: k=2:NoExecute; node: k=2:NoExecute")
 }
 
-// TestTemplate_Revision: what a MachineSet adds gives the declaration another revision, and so does another MachineSet that adds the same; what is held
-// back does not.
+// TestTemplate_Revision: what a MachineSet adds gives the declaration another revision, and so does another MachineSet that adds the same; what is
+// held back does not.
 func TestTemplate_Revision(t *testing.T) {
 	g := newGuardedWorld(v1alpha1.NoExecuteGuard)
 	of := func(name, taints, held string) string {

@@ -135,8 +135,8 @@ func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 }
 
 // GuardedTaints returns the taints of a MachineSet that a Node of it gets from its NodeGroup, and the name of that; none for a group that is being
-// deleted. It reads the cache, which is never behind what the caller has read from it, and not what events have reported. The error is a conflict while
-// the index is not ready.
+// deleted. It reads the cache, which is never behind what the caller has read from it, and not what events have reported. The error is a conflict
+// while the index is not ready.
 func (x *Index) GuardedTaints(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error) {
 	x.mu.Lock()
 	finder, ready := x.finder, x.ready

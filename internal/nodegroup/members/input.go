@@ -53,8 +53,8 @@ func Revisions(group *Group, nodes []Assignment) sets.Set[string] {
 	return revisions
 }
 
-// withRevision returns a declaration of a group with the revision of all that its Nodes are to carry: a change of a MachineSet's taints is rolled out as
-// one of the group's own.
+// withRevision returns a declaration of a group with the revision of all that its Nodes are to carry: a change of a MachineSet's taints is rolled out
+// as one of the group's own.
 func withRevision(declaration *metadataplan.Declaration, revisions sets.Set[string]) *metadataplan.Declaration {
 	if revisions.Len() == 1 {
 		return declaration

@@ -87,8 +87,6 @@ func (p *page) vsphere(s settings, v *vsphere) {
 	}
 	p.figures += fmt.Sprintf("at rest for %s: %.0f calls %v, and %.0f of the collector that waits\n", v.Window, sum(v.RestCalls), v.RestCalls,
 		v.RestWaits)
-	p.figures += "The simulator collects all virtual machines anew at each change, so its processor time grows with the square of their number: " +
-		"with several hundred it is the limit, and not Drover.\n"
 	p.goals.Add(v.Up.Floor/v.Up.Seconds >= wantShareVSphere, "on vSphere, up: %.2f of the floor's speed, at least %.1f", v.Up.Floor/v.Up.Seconds,
 		wantShareVSphere)
 	p.goals.Add(v.Up.Calls <= wantCreated, "on vSphere: %.2f calls for each Machine that comes, at most %d", v.Up.Calls, wantCreated)

@@ -59,7 +59,7 @@ func (rc *reconciliation) input() *plan.Input {
 func (rc *reconciliation) decideMetadata(assignment *members.Assignment) metadataplan.GroupDecision {
 	in, trouble := assignment.Input(rc.options.Protected, rc.now), rc.Admissions.Trouble(assignment.Node.Name)
 	in.Held = trouble.Held
-	if in.Held == "" && (in.Declaration == nil || in.Declaration.TimeoutOf(assignment.Node.Annotations, rc.now) == nil) {
+	if in.Held == "" && (in.Declaration == nil || in.Declaration.TimeoutOf(assignment.Node.Annotations, rc.options.Protected, rc.now) == nil) {
 		in.Guard = metadataplan.GuardClear
 	}
 	if !trouble.Contended.Empty() {

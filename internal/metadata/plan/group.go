@@ -157,7 +157,7 @@ func DecideGroup(in GroupInput) GroupDecision {
 		ownership.Label: in.Node.Labels, ownership.Annotation: in.Node.Annotations, ownership.Taint: ownership.TaintEntries(in.Node.Spec.Taints),
 	}}
 	f.record = problems.readGroupRecord(in.Node.Annotations)
-	f.timeout = cmp.Or(in.TimedOut, in.Declaration.timeoutIn(&f.record, in.Now))
+	f.timeout = cmp.Or(in.TimedOut, in.Declaration.timeoutIn(&f.record, in.Protected, in.Now))
 	out := GroupDecision{FirstWrite: in.Node.Annotations[ownership.AnnotationGroupRecord] == ""}
 	if out.Reason = f.untouched(); out.Reason != "" {
 		out.State, out.Settled, out.Problems = Held, Held, problems.sorted()
@@ -205,7 +205,7 @@ func (f *groupFacts) isMember() bool { return f.Declaration.Key.Name != "" }
 // removed recently: no other controller copies what groups declare, and so none restores it from a stale cache.
 func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.Record {
 	record := ownership.Record{
-		Source: f.Declaration.Key.Name, Generation: f.Declaration.Generation, Once: ownership.Keys{}, Digest: f.digest(),
+		Source: f.Declaration.Key.Name, Generation: f.Declaration.Generation, Once: ownership.Keys{}, Digest: f.Declaration.digest(f.Protected),
 	}
 	if f.isMember() {
 		record.Once = f.record.Once.Union(nil)
@@ -345,12 +345,12 @@ func (f *groupFacts) settled(out *GroupDecision) (state State, reason string) {
 }
 
 // digest identifies what is declared, without what is refused.
-func (f *groupFacts) digest() string {
+func (d *Declaration) digest(protected ownership.Protected) string {
 	writable := Entries{}
-	for kind, entries := range f.Declaration.Desired {
-		protected := f.Protected.Of(kind)
+	for kind, entries := range d.Desired {
+		isProtected := protected.Of(kind)
 		writable[kind] = maps.Clone(entries)
-		maps.DeleteFunc(writable[kind], func(key, _ string) bool { return protected(key) })
+		maps.DeleteFunc(writable[kind], func(key, _ string) bool { return isProtected(key) })
 	}
 	return writable.Digest()
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -42,7 +43,7 @@ func NextTimeout(before *ownership.Timeout, timeout time.Duration, pod string, n
 }
 
 // TimeoutOf returns what is recorded on a Node about Pods that did not leave in time for the taints that are declared now; nil for none.
-func (d *Declaration) TimeoutOf(annotations map[string]string, now time.Time) *ownership.Timeout {
+func (d *Declaration) TimeoutOf(annotations map[string]string, protected ownership.Protected, now time.Time) *ownership.Timeout {
 	if d.Guarded.Len() == 0 {
 		return nil
 	}
@@ -50,14 +51,17 @@ func (d *Declaration) TimeoutOf(annotations map[string]string, now time.Time) *o
 	if err != nil {
 		return nil
 	}
-	return d.timeoutIn(&record, now)
+	return d.timeoutIn(&record, protected, now)
 }
 
-// timeoutIn is TimeoutOf for a record that has been parsed. A change of the group ends the wait for the next attempt, and a time that is further away
-// than any attempt has been forged, or is that of a clock that was wrong.
-func (d *Declaration) timeoutIn(record *ownership.Record, now time.Time) *ownership.Timeout {
+// timeoutIn is TimeoutOf for a record that has been parsed. A change of the group, or of the taints of the MachineSet, ends the wait for the next attempt,
+// and a time that is further away than any attempt has been forged, or is that of a clock that was wrong.
+func (d *Declaration) timeoutIn(record *ownership.Record, protected ownership.Protected, now time.Time) *ownership.Timeout {
 	t := record.Timeout
-	if t == nil || record.Source != d.Key.Name || record.Generation != d.Generation || time.Unix(t.Retry, 0).Sub(now) > maxGuardRetry {
+	switch {
+	case t == nil, record.Source != d.Key.Name, record.Generation != d.Generation, time.Unix(t.Retry, 0).Sub(now) > maxGuardRetry:
+		return nil
+	case strings.TrimSuffix(record.Digest, announced) != d.digest(protected):
 		return nil
 	}
 	return t

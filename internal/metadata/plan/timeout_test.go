@@ -48,7 +48,7 @@ func TestGuardTimeout(t *testing.T) {
 	if got := GuardTimeout(&v1alpha1.NoExecute{Timeout: &metav1.Duration{Duration: time.Hour}}); got != time.Hour {
 		t.Errorf("with a timeout of an hour it is %s", got)
 	}
-	if got := GroupDeclarationOf(group).TimeoutOf(nil, groupTime); got != nil {
+	if got := GroupDeclarationOf(group).TimeoutOf(nil, ownership.DefaultProtected(), groupTime); got != nil {
 		t.Errorf("without guarded taints there is a timeout: %+v", got)
 	}
 }
@@ -85,14 +85,14 @@ func TestDecideGroup_TimedOut(t *testing.T) {
 	guardStep(t, node, group, GuardClear, guardedID+"=blue")
 
 	declaration := GroupDeclarationOf(group)
-	if got := declaration.TimeoutOf(node.Annotations, groupTime); got == nil || got.Attempts != 1 {
+	if got := declaration.TimeoutOf(node.Annotations, ownership.DefaultProtected(), groupTime); got == nil || got.Attempts != 1 {
 		t.Errorf("the record says %+v", got)
 	}
-	if got := declaration.TimeoutOf(node.Annotations, groupTime.Add(-24*time.Hour)); got != nil {
+	if got := declaration.TimeoutOf(node.Annotations, ownership.DefaultProtected(), groupTime.Add(-24*time.Hour)); got != nil {
 		t.Errorf("a time that is too far away counts: %+v", got)
 	}
 	group.Generation++
-	if got := GroupDeclarationOf(group).TimeoutOf(node.Annotations, groupTime); got != nil {
+	if got := GroupDeclarationOf(group).TimeoutOf(node.Annotations, ownership.DefaultProtected(), groupTime); got != nil {
 		t.Errorf("after a change of the group the record says %+v", got)
 	}
 	in = groupInput(node, group, group)
@@ -106,17 +106,20 @@ func TestDecideGroup_TimedOut(t *testing.T) {
 // TestDeclaration_TimeoutOfForeignRecord: a record that cannot be read, or that another group has written, does not delay the next attempt.
 func TestDeclaration_TimeoutOfForeignRecord(t *testing.T) {
 	declaration := GroupDeclarationOf(withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute))
-	retry := groupTime.Add(time.Hour).Unix()
+	retry, digest := groupTime.Add(time.Hour).Unix(), declaration.digest(ownership.DefaultProtected())
+	record := func(format, digest string) string { return fmt.Sprintf(format, digest, retry) }
 	for name, c := range map[string]struct {
 		record string
 		counts bool
 	}{
-		"of the group":     {fmt.Sprintf(`{"pool":"a","timeout":{"attempts":2,"retry":%d}}`, retry), true},
-		"of another group": {fmt.Sprintf(`{"pool":"b","timeout":{"attempts":2,"retry":%d}}`, retry), false},
-		"cut off":          {fmt.Sprintf(`{"pool":"a","timeout":{"attempts":2,"retry":%d}`, retry), false},
-		"none":             {"", false},
+		"of the group":         {record(`{"pool":"a","digest":%q,"timeout":{"attempts":2,"retry":%d}}`, digest+announced), true},
+		"without announcement": {record(`{"pool":"a","digest":%q,"timeout":{"attempts":2,"retry":%d}}`, digest), true},
+		"for other taints":     {record(`{"pool":"a","digest":%q,"timeout":{"attempts":2,"retry":%d}}`, "other"+announced), false},
+		"of another group":     {record(`{"pool":"b","digest":%q,"timeout":{"attempts":2,"retry":%d}}`, digest), false},
+		"cut off":              {record(`{"pool":"a","digest":%q,"timeout":{"attempts":2,"retry":%d}`, digest), false},
+		"none":                 {"", false},
 	} {
-		got := declaration.TimeoutOf(map[string]string{ownership.AnnotationGroupRecord: c.record}, groupTime)
+		got := declaration.TimeoutOf(map[string]string{ownership.AnnotationGroupRecord: c.record}, ownership.DefaultProtected(), groupTime)
 		if (got != nil) != c.counts || got != nil && (got.Attempts != 2 || got.Retry != retry) {
 			t.Errorf("%s: %+v", name, got)
 		}

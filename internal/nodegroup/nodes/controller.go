@@ -79,9 +79,9 @@ type nodeState struct {
 	failing time.Time
 	// guardedSince is since when the guard has the Node's lease; zero while it has not.
 	guardedSince time.Time
-	// timedOut is what the Node's record gets after a timeout, while the group has the generation of that time; nil for none.
-	timedOut           *ownership.Timeout
-	timedOutGeneration int64
+	// timedOut is what the Node's record gets after a timeout, while what is declared is that of then, timedOutRevision; nil for none.
+	timedOut         *ownership.Timeout
+	timedOutRevision string
 }
 
 // NewReconciler returns a Reconciler.

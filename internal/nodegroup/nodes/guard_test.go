@@ -76,7 +76,11 @@ func TestAwaitRetry(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}
 			r := newReconciler(t, node)
 			now := time.Unix(r.Clock.Now().Unix(), 0)
-			record := ownership.Record{Source: "g", Generation: 1, Timeout: &ownership.Timeout{Attempts: 1, Retry: now.Add(c.retry).Unix(), Pod: "a/b"}}
+			parsed := members.Parse(group)
+			record := ownership.Record{
+				Source: "g", Generation: 1, Timeout: &ownership.Timeout{Attempts: 1, Retry: now.Add(c.retry).Unix(), Pod: "a/b"},
+				Digest: metadataplan.DecideGroup(metadataplan.GroupInput{Node: node, Declaration: parsed.Declaration}).Digest,
+			}
 			node.Annotations = map[string]string{ownership.AnnotationGroupRecord: record.Format()}
 			metrics, err := engine.NewMetrics(prometheus.NewRegistry())
 			if err != nil {
@@ -88,7 +92,7 @@ func TestAwaitRetry(t *testing.T) {
 				t.Fatal(err)
 			}
 			rc := &reconciliation{
-				Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: members.Parse(group)}}, state: &nodeState{},
+				Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node, Group: parsed}}, state: &nodeState{},
 				now: now,
 			}
 			v, err := rc.awaitRetry(t.Context())

@@ -3,6 +3,7 @@ package nodes
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ func (rc *reconciliation) timeOut(ctx context.Context, report *drain.Report, tim
 		return verdict{}, err
 	}
 	next := metadataplan.NextTimeout(rc.timeout(), timeout, report.Stuck(), rc.now)
-	rc.state.timedOut, rc.state.timedOutGeneration = next, rc.Group.Generation
+	rc.state.timedOut, rc.state.timedOutRevision = next, rc.timeoutRevision()
 	rc.Recorder.Eventf(rc.Node, corev1.EventTypeWarning, EventTimeout,
 		"Pods that do not tolerate the taints of NodeGroup %s did not leave within %s; Drover evicts again from %s on: %s",
 		rc.groupName(), timeout, time.Unix(next.Retry, 0).UTC().Format(time.RFC3339), report.Text())
@@ -45,13 +46,18 @@ func (rc *reconciliation) untilRetry(t *ownership.Timeout) verdict {
 
 // timedOut returns what this process has found out about Pods that did not leave in time; nil for nothing.
 func (rc *reconciliation) timedOut() *ownership.Timeout {
-	if rc.Group == nil || rc.state.timedOutGeneration != rc.Group.Generation {
+	if rc.Group == nil || rc.state.timedOutRevision != rc.timeoutRevision() {
 		return nil
 	}
 	return rc.state.timedOut
 }
 
+// timeoutRevision identifies what a timeout is about: a change of the group, or of what the Node is to carry for it, ends the wait.
+func (rc *reconciliation) timeoutRevision() string {
+	return fmt.Sprintf("%d/%s", rc.Group.Generation, rc.Declaration().Revision)
+}
+
 // timeout is timedOut, or what the Node's record says.
 func (rc *reconciliation) timeout() *ownership.Timeout {
-	return cmp.Or(rc.timedOut(), rc.Declaration().TimeoutOf(rc.Node.Annotations, rc.now))
+	return cmp.Or(rc.timedOut(), rc.Declaration().TimeoutOf(rc.Node.Annotations, rc.options.Protected, rc.now))
 }

@@ -75,6 +75,8 @@ func TestErrors_OfInput(t *testing.T) {
 		{"pause", "name at least one", true},
 		{"pause node/", "is not a MACHINESET, machine/NAME or node/NAME", true},
 		{"pause pod/x", "is not a MACHINESET", true},
+		{"pause nodegroup/batch", "kubectl drover rollout pause|resume nodegroup/batch", true},
+		{"resume ng batch", "kubectl drover rollout pause|resume nodegroup/batch", true},
 		{"pause x --dry-run=maybe", "must be none, client or server", true},
 		{"resume nosuch", "machineset.machine.openshift.io/nosuch not found", false},
 		{"version x", "unknown command", false},

@@ -93,7 +93,7 @@ func (o *options) run(ctx context.Context, c client.WithWatch, args []string) er
 // MachineSets.
 func (o *options) targets(args []string) ([]client.Object, error) {
 	kind := ""
-	if all := slices.Concat(cmdutil.NodeKind, cmdutil.MachineKind, cmdutil.MachineSetKind); len(args) > 1 && slices.Contains(all, args[0]) {
+	if all := slices.Concat(cmdutil.NodeKind, cmdutil.MachineKind, cmdutil.MachineSetKind, cmdutil.NodeGroupKind); len(args) > 1 && slices.Contains(all, args[0]) {
 		kind, args = args[0]+"/", args[1:]
 	}
 	if len(args) == 0 {
@@ -101,6 +101,9 @@ func (o *options) targets(args []string) ([]client.Object, error) {
 	}
 	targets := make([]client.Object, 0, len(args))
 	for _, arg := range args {
+		if group, found := cmdutil.CutKind(kind+arg, cmdutil.NodeGroupKind); found {
+			return nil, cmdutil.UsageError("pause and resume a NodeGroup with kubectl drover rollout pause|resume nodegroup/%s", group)
+		}
 		var target client.Object = &machinev1beta1.MachineSet{}
 		name, found := cmdutil.CutKind(kind+arg, cmdutil.NodeKind)
 		if found {

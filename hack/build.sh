@@ -31,12 +31,20 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 cleanup() {
+	trap '' INT TERM # a second signal does not leave half of this undone
+	# A signal may come after a process was started and before it is noted in running.
+	local group="${running:-${!:-}}"
 	stop_reporter
-	if [[ -n "$running" ]]; then
-		# Go removes its own temporary files when it is interrupted. What it has started may not end with it.
-		kill -INT -- "-$running" 2>/dev/null || true
-		wait "$running" 2>/dev/null || true
-		kill -- "-$running" 2>/dev/null || true
+	if [[ -n "$group" ]]; then
+		# Go removes its own temporary files when it is interrupted. What it has started may not end with it, and a shell goes on if the command that
+		# it waits for has just ended by itself.
+		kill -INT -- "-$group" 2>/dev/null || true
+		for _ in {1..50}; do
+			kill -0 -- "-$group" 2>/dev/null || break
+			sleep 0.1
+		done
+		kill -KILL -- "-$group" 2>/dev/null || true
+		wait "$group" 2>/dev/null || true
 	fi
 	rm -rf "$work"
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/drover-io/drover/test/harness"
 )
@@ -27,6 +28,7 @@ env)
 	echo stub ;;
 list) ;;
 build)
+	[[ ! -e deaf ]] || trap '' INT
 	echo "$$" >>builds
 	until [[ -e release || ! -e path/go ]]; do sleep 0.02; done
 	folder=""
@@ -140,6 +142,8 @@ func (c *checkout) start(coreFolder string, args ...string) *run {
 	c.Cleanup(cancel)
 	r := &run{Cmd: exec.CommandContext(ctx, filepath.Join(c.folder, "hack/build.sh"), args...), c: c} // #nosec G204 -- a copy of our own
 	r.Cancel = func() error { return r.Process.Signal(syscall.SIGTERM) }
+	// A process that outlives the script would keep its output open, and the test waiting.
+	r.WaitDelay = 10 * time.Second
 	r.Env = append(os.Environ(), "PATH="+filepath.Join(c.folder, "path")+":"+os.Getenv("PATH"), "CORE_FOLDER="+coreFolder)
 	r.Stdout, r.Stderr = &r.output, &r.output
 	if err := r.Start(); err != nil {
@@ -240,6 +244,24 @@ func TestBuild_Terminated(t *testing.T) {
 	c.leavesNothing()
 	c.write("release", "")
 	c.start("", "node").ends(0)
+}
+
+// TestBuild_TerminatedDeafCompiler terminates hack/build.sh twice while it runs a compiler that does not end when it is interrupted.
+func TestBuild_TerminatedDeafCompiler(t *testing.T) {
+	c := newCheckout(t)
+	c.write("deaf", "")
+	r := c.start("", "node")
+	compiler := c.compiling(1)
+	for range 2 {
+		if err := r.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.ends(128 + int(syscall.SIGTERM))
+	if err := syscall.Kill(compiler, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the compiler still runs: %v", err)
+	}
+	c.leavesNothing()
 }
 
 // TestBuild_KeyFails has go env fail: nothing is considered built, or missing.

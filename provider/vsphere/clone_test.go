@@ -140,12 +140,14 @@ func TestForeignOf(t *testing.T) {
 		{Key: 4, File: "[ds] worker-10/worker-10.vmdk"}, {Key: 5, File: ""}, {Key: 6, File: "[ds] kubevols/worker-1.vmdk"},
 		// It was called worker-0 once.
 		{Key: 7, File: "[ds] worker-0/worker-0_2.vmdk"}, {Key: 8, File: "[ds] worker-0.vmdk"},
+		// The storage has moved it.
+		{Key: 9, File: "[ds] worker-0/worker-0_3.vmdk", IsVolume: true},
 	}}
 	var keys []int32
 	for _, disk := range foreignOf("worker-1", disks) {
 		keys = append(keys, disk.Key)
 	}
-	if got := fmt.Sprint(keys); got != "[3 4 5 6 8]" {
+	if got := fmt.Sprint(keys); got != "[3 4 5 6 8 9]" {
 		t.Errorf("the disks of others are %s", got)
 	}
 }

@@ -95,17 +95,27 @@ func removeForeignDisks(ctx context.Context, t *target) error {
 		return provider.RequeueAfter(foreignDisks, fmt.Sprintf("virtual machine %s has %d disks that are not its own, such as %s, which would be "+
 			"destroyed with it; waiting until they are detached", vm.Name, len(foreign), foreign[0].File))
 	}
-	return t.vcenter.Detach(ctx, vm, len(disks.All), foreign)
+	if err := t.vcenter.Detach(ctx, vm, len(disks.All), foreign); err != nil {
+		return err
+	}
+	// Another one may have been attached meanwhile, and the number of disks that is known is a late one.
+	if disks, err = t.vcenter.Disks(ctx, vm); err != nil {
+		return err
+	}
+	if left := foreignOf(vm.Name, disks); len(left) > 0 {
+		return provider.RequeueAfter(lookAgain, fmt.Sprintf("detaching disk %s of virtual machine %s", left[0].File, vm.Name))
+	}
+	return nil
 }
 
-// foreignOf returns the disks whose files are not beside the configuration of the virtual machine, nor in a folder of its name with its name, as on
-// another datastore.
+// foreignOf returns the disks that are volumes, and those whose files are not beside the configuration of the virtual machine, nor in a folder of its
+// name with its name, as on another datastore.
 func foreignOf(name string, disks *vcenter.Disks) (foreign []vcenter.Disk) {
 	named := regexp.MustCompile(`[ /]` + regexp.QuoteMeta(name) + `/` + regexp.QuoteMeta(name) + `(_[0-9]+)?\.vmdk$`)
 	beside := path.Dir(disks.File)
 	for _, disk := range disks.All {
 		isBeside := disks.File != "" && path.Dir(disk.File) == beside && strings.Contains(disk.File, "/")
-		if !isBeside && !named.MatchString(disk.File) {
+		if disk.IsVolume || !isBeside && !named.MatchString(disk.File) {
 			foreign = append(foreign, disk)
 		}
 	}

@@ -177,6 +177,30 @@ func TestPolicy_VSphereWarnings(t *testing.T) {
 	}
 }
 
+// TestPolicy_VSphereNull: what a manifest leaves blank is null, and counts as not set.
+func TestPolicy_VSphereNull(t *testing.T) {
+	w := besideOthers(t)
+	value := vsphereSpec(t, nil)
+	for _, key := range []string{"numCPUs", "numCoresPerSocket", "memoryMiB", "diskGiB", "cloneMode", "snapshot"} {
+		value[key] = nil
+	}
+	workspace, ok := value["workspace"].(map[string]any)
+	if !ok {
+		t.Fatalf("the workspace is %v", value["workspace"])
+	}
+	workspace["folder"], workspace["vmGroup"], workspace["resourcePool"] = nil, nil, nil
+	if err := w.Client.Create(t.Context(), vsphereSet(value), client.DryRunAll); err != nil {
+		t.Error(err)
+	}
+	workspace["server"] = nil
+	w.Eventually("a vCenter is demanded", func() error {
+		if err := w.Client.Create(t.Context(), vsphereSet(value), client.DryRunAll); err == nil || !strings.Contains(err.Error(), "server must be provided") {
+			return fmt.Errorf("the error is %w", err)
+		}
+		return nil
+	})
+}
+
 // TestPolicy_VSphereServer: the vCenter of a Machine stays, and so does its provider, also while it is being deleted; nothing else of a Machine is
 // denied because of it.
 func TestPolicy_VSphereServer(t *testing.T) {

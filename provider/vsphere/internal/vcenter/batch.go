@@ -93,12 +93,20 @@ func (b *batches[K]) wakeUp() {
 	}
 }
 
+// recovered makes a call, and an error of a panic in it: nothing above would recover it.
+func (b *batches[K]) recovered(
+	ctx context.Context, key K, refs []types.ManagedObjectReference,
+) (failed map[types.ManagedObjectReference]error, err error) {
+	defer recoverPanic(ctx, &err)
+	return b.call(ctx, key, refs)
+}
+
 func (b *batches[K]) make(ctx context.Context, key K, items map[types.ManagedObjectReference][]chan error) {
 	refs := make([]types.ManagedObjectReference, 0, len(items))
 	for ref := range items {
 		refs = append(refs, ref)
 	}
-	failed, err := b.call(ctx, key, refs)
+	failed, err := b.recovered(ctx, key, refs)
 	b.mu.Lock()
 	delete(b.busy, key)
 	b.mu.Unlock()

@@ -20,6 +20,8 @@ type Disk struct {
 	Key int32
 	// File is its datastore path; empty for one that is not in a file.
 	File string
+	// IsVolume reports that it has an identity of its own, as volumes have. The vCenter may have moved its file beside the virtual machine's.
+	IsVolume bool
 }
 
 // Disks are those of a virtual machine.
@@ -100,6 +102,9 @@ func disksOf(config *types.VirtualMachineConfigInfo) *Disks {
 		disk := Disk{Key: device.GetVirtualDevice().Key}
 		if backing, ok := device.GetVirtualDevice().Backing.(types.BaseVirtualDeviceFileBackingInfo); ok {
 			disk.File = backing.GetVirtualDeviceFileBackingInfo().FileName
+		}
+		if virtual, ok := device.(*types.VirtualDisk); ok {
+			disk.IsVolume = virtual.VDiskId != nil && virtual.VDiskId.Id != ""
 		}
 		disks.All = append(disks.All, disk)
 	}

@@ -55,8 +55,8 @@ func (f *formerClones) mayBegin(instanceUUID string, within time.Duration) {
 	f.unanswered[strings.ToLower(instanceUUID)] = f.clock.Now().Add(within)
 }
 
-// begun records that a clone runs: one that was asked for before can have no other end than that the name is taken.
-func (f *formerClones) begun(instanceUUID string) {
+// cloned records that a clone has ended with a virtual machine: one that was asked for before can have no other end than that the name is taken.
+func (f *formerClones) cloned(instanceUUID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.unanswered, strings.ToLower(instanceUUID))

@@ -29,8 +29,8 @@ func TestFormerClones(t *testing.T) {
 	now.SetTime(now.Now().Add(time.Minute))
 	expect("a while after it", true, false)
 	v.former.mayBegin("a", time.Minute)
-	v.former.begun("a")
-	expect("after another request with an answer", true, false)
+	v.former.cloned("a")
+	expect("after another request with a virtual machine", true, false)
 	v.former.lost()
 	expect("after the connection was lost", false, true)
 }

@@ -47,15 +47,17 @@ func (v *VCenter) Clone(
 		case err == nil:
 			task = response.Returnval
 		case !soap.IsSoapFault(err) && !soap.IsVimFault(err):
-			// The vCenter has not answered, and may have begun, or begin later.
+			// The vCenter has not answered, and may have begun, or begin later; then a second request fails, because the name is taken.
 			v.former.mayBegin(spec.Config.InstanceUuid, v.limits.Task)
 		}
 		return err
 	})
 	if err == nil {
-		v.former.begun(spec.Config.InstanceUuid)
 		started(task.Value)
 		err = v.awaitClone(ctx, task, spec.Config.InstanceUuid)
+	}
+	if err == nil {
+		v.former.cloned(spec.Config.InstanceUuid)
 	}
 	v.forgetGone(err)
 	if fault.Is(err, &types.DuplicateName{}) {

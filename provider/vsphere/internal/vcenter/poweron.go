@@ -105,14 +105,10 @@ func (v *VCenter) powerOn(
 }
 
 // isFault reports whether the vCenter has refused a call, or a task of it has failed.
-func isFault(err error) (found bool) {
-	if err != nil {
-		fault.In(err, func(types.BaseMethodFault, string, []types.LocalizableMessage) bool {
-			found = true
-			return true
-		})
-	}
-	return found
+func isFault(err error) bool {
+	var found types.BaseMethodFault
+	_, isOne := fault.As(err, &found) // fault.In panics at an error that unwraps to nil, as that of a name server does
+	return isOne
 }
 
 // powerOnTogether powers virtual machines on in one call. The option has a cluster place them that leaves this to its administrator otherwise.

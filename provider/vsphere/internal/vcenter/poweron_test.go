@@ -3,6 +3,9 @@ package vcenter
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -108,4 +111,20 @@ func TestPowerOn(t *testing.T) {
 			t.Errorf("one that hangs: %v; %v are left", err, v.powerOns.attempts)
 		}
 	})
+}
+
+// TestIsFault: only what the vCenter says is a fault, and not what keeps it from being asked.
+func TestIsFault(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"none":          {nil, false},
+		"a name server": {&url.Error{Op: "Post", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host"}}}, false},
+		"a fault":       {fmt.Errorf("powering on: %w", soap.WrapVimFault(&types.NoPermission{})), true},
+	} {
+		if got := isFault(c.err); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
 }

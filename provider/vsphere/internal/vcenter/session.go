@@ -72,23 +72,52 @@ type restSession struct {
 	server string
 	secret string
 
+	clock clock.PassiveClock
+
 	mu sync.Mutex
 	// client is nil until there is a session.
 	client *rest.Client
+	// backOff delays the next login after failed ones.
+	backOff
+}
+
+// backOff is when the next login may be tried after failed ones, and why the last one failed.
+type backOff struct {
+	retry time.Time
+	wait  time.Duration
+	err   error
+}
+
+// failed delays the next login. A vCenter locks users out whose logins are refused.
+func (b *backOff) failed(err error, refused bool, now time.Time) {
+	least := minRetry
+	if refused {
+		least = minLoginRetry
+	}
+	b.wait = min(max(2*b.wait, least), maxRetry)
+	b.retry, b.err = now.Add(b.wait), err
 }
 
 // tags returns what calls the service of tags.
 func (r *restSession) tags(ctx context.Context) (*tags.Manager, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.client == nil {
-		client := restClient(r.soap, r.calls, r.server)
-		if err := client.Login(ctx, r.user); err != nil {
-			return nil, fmt.Errorf("logging in to the REST API of vCenter %s with the credentials in Secret %s: %w", r.server, r.secret, err)
-		}
-		r.client = client
+	if r.client != nil {
+		return tags.NewManager(r.client), nil
 	}
-	return tags.NewManager(r.client), nil
+	if r.clock.Now().Before(r.retry) {
+		return nil, r.err
+	}
+	client := restClient(r.soap, r.calls, r.server)
+	if err := client.Login(ctx, r.user); err != nil {
+		err = fmt.Errorf("logging in to the REST API of vCenter %s with the credentials in Secret %s: %w", r.server, r.secret, err)
+		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			r.failed(stable(err), rest.IsStatusError(err, http.StatusUnauthorized), r.clock.Now())
+		}
+		return nil, err
+	}
+	r.client, r.backOff = client, backOff{}
+	return tags.NewManager(client), nil
 }
 
 // drop forgets a session that has ended. Another one that has begun since stays.
@@ -121,10 +150,8 @@ type sessions struct {
 
 	mu      sync.Mutex
 	current *login
-	// retry is when the next login may be tried after failed ones, and err why the last one failed.
-	retry time.Time
-	wait  time.Duration
-	err   error
+	// backOff delays the next login after failed ones.
+	backOff
 }
 
 // get returns the session, and logs in if there is none.
@@ -143,22 +170,12 @@ func (s *sessions) get(ctx context.Context) (*login, error) {
 	if err != nil {
 		err = stable(err)
 		if ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			s.failed(err)
+			s.failed(err, fault.Is(err, &types.InvalidLogin{}), s.clock.Now())
 		}
 		return nil, err
 	}
-	s.current, s.wait, s.err = current, 0, nil
+	s.current, s.backOff = current, backOff{}
 	return current, nil
-}
-
-// failed delays the next login.
-func (s *sessions) failed(err error) {
-	least := minRetry
-	if fault.Is(err, &types.InvalidLogin{}) {
-		least = minLoginRetry
-	}
-	s.wait = min(max(2*s.wait, least), maxRetry)
-	s.retry, s.err = s.clock.Now().Add(s.wait), err
 }
 
 // drop forgets a session that has ended. Another one that has begun since stays.
@@ -201,7 +218,7 @@ func (s *sessions) login(ctx context.Context) (*login, error) {
 		return nil, fmt.Errorf("logging in to vCenter %s with the credentials in Secret %s: %w", s.endpoint.Server, s.credentials.Secret, err)
 	}
 	return &login{client: client, rest: &restSession{
-		soap: client, calls: s.calls, user: user, server: s.endpoint.Server, secret: s.credentials.Secret,
+		soap: client, calls: s.calls, user: user, server: s.endpoint.Server, secret: s.credentials.Secret, clock: s.clock,
 	}}, nil
 }
 

@@ -36,8 +36,8 @@ cleanup() {
 	local group="${running:-${!:-}}"
 	stop_reporter
 	if [[ -n "$group" ]]; then
-		# Go removes its own temporary files when it is interrupted. What it has started may not end with it, and a shell goes on if the command that
-		# it waits for has just ended by itself.
+		# Go removes its own temporary files when it is interrupted. What it has started may not end with it, and a shell goes on if the command
+		# that it waits for has just ended.
 		kill -INT -- "-$group" 2>/dev/null || true
 		for _ in {1..50}; do
 			kill -0 -- "-$group" 2>/dev/null || break

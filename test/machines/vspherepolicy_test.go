@@ -194,7 +194,8 @@ func TestPolicy_VSphereNull(t *testing.T) {
 	}
 	workspace["server"] = nil
 	w.Eventually("a vCenter is demanded", func() error {
-		if err := w.Client.Create(t.Context(), vsphereSet(value), client.DryRunAll); err == nil || !strings.Contains(err.Error(), "server must be provided") {
+		err := w.Client.Create(t.Context(), vsphereSet(value), client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "server must be provided") {
 			return fmt.Errorf("the error is %w", err)
 		}
 		return nil

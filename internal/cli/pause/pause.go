@@ -93,7 +93,8 @@ func (o *options) run(ctx context.Context, c client.WithWatch, args []string) er
 // MachineSets.
 func (o *options) targets(args []string) ([]client.Object, error) {
 	kind := ""
-	if all := slices.Concat(cmdutil.NodeKind, cmdutil.MachineKind, cmdutil.MachineSetKind, cmdutil.NodeGroupKind); len(args) > 1 && slices.Contains(all, args[0]) {
+	kinds := slices.Concat(cmdutil.NodeKind, cmdutil.MachineKind, cmdutil.MachineSetKind, cmdutil.NodeGroupKind)
+	if len(args) > 1 && slices.Contains(kinds, args[0]) {
 		kind, args = args[0]+"/", args[1:]
 	}
 	if len(args) == 0 {

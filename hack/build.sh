@@ -33,7 +33,7 @@ trap 'exit 143' TERM
 cleanup() {
 	trap '' INT TERM # a second signal does not leave half of this undone
 	# A signal may come after a process was started and before it is noted in running.
-	local group="${running:-${!:-}}"
+	local group="${running:-$(jobs -pr | tail -n 1)}"
 	stop_reporter
 	if [[ -n "$group" ]]; then
 		# Go removes its own temporary files when it is interrupted. What it has started may not end with it, and a shell goes on if the command

@@ -162,9 +162,14 @@ func (r *run) ends(code int) {
 	}
 }
 
-// leavesNothing checks that no temporary folder is left.
-func (c *checkout) leavesNothing() {
+// leavesNothing checks that no temporary folder is left, and none of some compilers.
+func (c *checkout) leavesNothing(compilers ...int) {
 	c.Helper()
+	for _, compiler := range compilers {
+		if err := syscall.Kill(compiler, 0); !errors.Is(err, syscall.ESRCH) {
+			c.Errorf("compiler %d still runs: %v", compiler, err)
+		}
+	}
 	entries, err := os.ReadDir(filepath.Join(c.folder, "bin"))
 	if err != nil {
 		c.Fatal(err)
@@ -238,10 +243,7 @@ func TestBuild_Terminated(t *testing.T) {
 		}
 		r.ends(128 + int(syscall.SIGTERM))
 	}
-	if err := syscall.Kill(compiler, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("the compiler still runs: %v", err)
-	}
-	c.leavesNothing()
+	c.leavesNothing(compiler)
 	c.write("release", "")
 	c.start("", "node").ends(0)
 }
@@ -258,10 +260,7 @@ func TestBuild_TerminatedDeafCompiler(t *testing.T) {
 		}
 	}
 	r.ends(128 + int(syscall.SIGTERM))
-	if err := syscall.Kill(compiler, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("the compiler still runs: %v", err)
-	}
-	c.leavesNothing()
+	c.leavesNothing(compiler)
 }
 
 // TestBuild_KeyFails has go env fail: nothing is considered built, or missing.

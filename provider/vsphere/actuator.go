@@ -164,7 +164,9 @@ func (a *Actuator) remains(ctx context.Context, t *target) (*provider.Instance, 
 func (a *Actuator) instance(ctx context.Context, t *target, vm *vcenter.VM) (*provider.Instance, error) {
 	uuid := strings.ToLower(vm.UUID)
 	isKnown := t.machine.Spec.ProviderID != nil || t.machine.DeletionTimestamp != nil
-	record := &vmRecord{uuid: uuid, state: string(vm.State), server: t.vcenter.Server(), hasClaims: claimsOf(t.machine, t.spec) != nil}
+	record := &vmRecord{
+		uuid: uuid, state: string(vm.State), server: t.vcenter.Server(), reference: vm.Ref.Value, hasClaims: claimsOf(t.machine, t.spec) != nil,
+	}
 	record.task, record.note = a.work.recordOf(t.machine.UID)
 	status, err := statusFor(t.machine, record, metav1.NewTime(a.clock.Now()))
 	if err != nil {
@@ -252,6 +254,7 @@ func (a *Actuator) create(ctx context.Context, machine *machinev1beta1.Machine) 
 		stage = stageClone(t.spec)
 	}
 	return nil, a.work.do(machine.UID, creation, stage, func(ctx context.Context, op *operation) error {
+		defer a.vcenters.hold(t.vcenter)()
 		return bringUp(ctx, t, in, op)
 	})
 }

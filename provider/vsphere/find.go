@@ -50,8 +50,11 @@ func (a *Actuator) find(ctx context.Context, t *target) (*vcenter.VM, error) {
 	case err != nil:
 		return nil, err
 	case vm != nil:
-		a.machines.setSeen(t.machine, t.vcenter.Server(), vm.InstanceUUID)
+		a.machines.setSeen(t.machine, t.vcenter, vm.InstanceUUID)
 		return vm, nil
+	}
+	if err := a.checkRecordedIsGone(ctx, t); err != nil {
+		return nil, err
 	}
 	server, recorded := t.vcenter.Server(), statusOf(t.machine).Server
 	mustExist := t.machine.Spec.ProviderID != nil && !a.machines.isSeen(t.machine, server) && !strings.EqualFold(recorded, server)
@@ -62,6 +65,25 @@ func (a *Actuator) find(ctx context.Context, t *target) (*vcenter.VM, error) {
 	return nil, a.vcenters.elsewhere(ctx, t.machine.UID, t.vcenter, func(other string) bool {
 		return mustExist && (recorded == "" || strings.EqualFold(recorded, other))
 	})
+}
+
+// checkRecordedIsGone returns an error unless the virtual machine is gone that is recorded in a Machine, and that the vCenter does not show: the
+// credentials may be those of another user since. A connection that has shown it notices itself when it does not any more.
+func (a *Actuator) checkRecordedIsGone(ctx context.Context, t *target) error {
+	status := statusOf(t.machine)
+	if status.VirtualMachine == "" || status.InstanceID == nil || !strings.EqualFold(status.Server, t.vcenter.Server()) ||
+		a.machines.isSeenBy(t.machine, t.vcenter) {
+		return nil
+	}
+	exists, err := t.vcenter.Exists(ctx, status.VirtualMachine, *status.InstanceID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("looking for virtual machine %s of the Machine: %w", status.VirtualMachine, err)
+	case exists:
+		return fmt.Errorf("virtual machine %s of the Machine exists in vCenter %s, and is not shown to the user of Secret %s/%s: check the permissions "+
+			"of the user", status.VirtualMachine, t.vcenter.Server(), t.machine.Namespace, t.spec.CredentialsSecret.Name)
+	}
+	return nil
 }
 
 // hasUnknown reports whether the vCenter does not report what identifies one of the virtual machines, which is in the folder of the workspace.
@@ -124,8 +146,8 @@ func (a *Actuator) unreadable(ctx context.Context, machine *machinev1beta1.Machi
 
 // lookForInvalid returns an error if a Machine whose providerSpec is invalid may have a virtual machine: its author has changed it since.
 func (a *Actuator) lookForInvalid(ctx context.Context, machine *machinev1beta1.Machine) error {
-	spec, err := specOf(&machine.Spec.ProviderSpec)
-	if err != nil || spec.Workspace == nil || spec.Workspace.Server == "" {
+	spec := connectionIn(&machine.Spec.ProviderSpec)
+	if spec == nil {
 		return a.vcenters.elsewhere(ctx, machine.UID, nil, func(string) bool { return false })
 	}
 	// What is wrong may be elsewhere in the providerSpec.

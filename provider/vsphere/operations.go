@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/provider"
+	"github.com/drover-io/drover/provider/vsphere/internal/vcenter"
 )
 
 // errNotRunning is the error while Drover starts or ends.
@@ -214,13 +215,13 @@ type machineNames struct {
 	// aliases are the instance UUIDs of virtual machines whose Machines have been restored from a backup and have other UIDs since, by the UIDs.
 	// names has both.
 	aliases map[string]string
-	// seen are the names of the vCenters in which their virtual machines were seen last.
-	seen   map[string]string
+	// seen are the vCenters in which their virtual machines were seen last.
+	seen   map[string]*vcenter.VCenter
 	report func(types.NamespacedName)
 }
 
 func newMachineNames() *machineNames {
-	return &machineNames{names: map[string]types.NamespacedName{}, aliases: map[string]string{}, seen: map[string]string{}}
+	return &machineNames{names: map[string]types.NamespacedName{}, aliases: map[string]string{}, seen: map[string]*vcenter.VCenter{}}
 }
 
 func (m *machineNames) notify(report func(types.NamespacedName)) {
@@ -240,9 +241,8 @@ func (m *machineNames) remove(machine *machinev1beta1.Machine) {
 	defer m.mu.Unlock()
 	uid := strings.ToLower(string(machine.UID))
 	delete(m.names, m.aliases[uid])
-	for _, known := range []map[string]string{m.aliases, m.seen} {
-		delete(known, uid)
-	}
+	delete(m.aliases, uid)
+	delete(m.seen, uid)
 	delete(m.names, uid)
 }
 
@@ -255,21 +255,29 @@ func (m *machineNames) has(instanceUUID string) bool {
 }
 
 // setSeen records that the virtual machine of a Machine was seen in a vCenter.
-func (m *machineNames) setSeen(machine *machinev1beta1.Machine, server, instanceUUID string) {
+func (m *machineNames) setSeen(machine *machinev1beta1.Machine, in *vcenter.VCenter, instanceUUID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	uid, alias := strings.ToLower(string(machine.UID)), strings.ToLower(instanceUUID)
-	m.seen[uid] = server
+	m.seen[uid] = in
 	if alias != "" && alias != uid {
 		m.aliases[uid], m.names[alias] = alias, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Name}
 	}
 }
 
-// isSeen reports whether the virtual machine of a Machine was seen last in a vCenter.
+// isSeen reports whether the virtual machine of a Machine was seen last in the vCenter with a name.
 func (m *machineNames) isSeen(machine *machinev1beta1.Machine, server string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.seen[strings.ToLower(string(machine.UID))] == server
+	last := m.seen[strings.ToLower(string(machine.UID))]
+	return last != nil && last.Server() == server
+}
+
+// isSeenBy reports whether the virtual machine of a Machine was seen last by a vCenter's connection.
+func (m *machineNames) isSeenBy(machine *machinev1beta1.Machine, by *vcenter.VCenter) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen[strings.ToLower(string(machine.UID))] == by
 }
 
 // changed reports that a virtual machine has changed, or what Drover does with it; an empty uid is for all of them.

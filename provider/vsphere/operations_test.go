@@ -46,7 +46,7 @@ func TestMachineNames_Restored(t *testing.T) {
 	names, restored := newMachineNames(), conformance.NewMachine("worker-1")
 	restored.UID = "B"
 	names.add(restored)
-	names.setSeen(restored, "vcenter", "A")
+	names.setSeen(restored, nil, "A")
 	if !names.has("a") || !names.has("b") || names.has("") || names.has("c") {
 		t.Errorf("%+v", names.names)
 	}

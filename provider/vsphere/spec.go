@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -68,6 +69,34 @@ func specOf(value *machinev1beta1.ProviderSpec) (*machinev1beta1.VSphereMachineP
 		spec.CredentialsSecret = &corev1.LocalObjectReference{Name: defaultCredentials}
 	}
 	return spec, nil
+}
+
+// connectionIn reads only what is needed to connect to the vCenter, from a providerSpec that may be wrong everywhere else; nil if it does not say.
+func connectionIn(value *machinev1beta1.ProviderSpec) *machinev1beta1.VSphereMachineProviderSpec {
+	if value.Value == nil {
+		return nil
+	}
+	var parts struct {
+		Workspace         json.RawMessage `json:"workspace"`
+		CredentialsSecret json.RawMessage `json:"credentialsSecret"`
+	}
+	var workspace struct {
+		Server string `json:"server"`
+	}
+	var secret corev1.LocalObjectReference
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(value.Value.Raw, &parts); err != nil {
+		return nil
+	}
+	// What cannot be read is as what is not there.
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(parts.Workspace, &workspace)
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(parts.CredentialsSecret, &secret)
+	if workspace.Server == "" {
+		return nil
+	}
+	return &machinev1beta1.VSphereMachineProviderSpec{
+		Workspace:         &machinev1beta1.Workspace{Server: workspace.Server},
+		CredentialsSecret: &corev1.LocalObjectReference{Name: cmp.Or(secret.Name, defaultCredentials)},
+	}
 }
 
 // validate returns the first thing that is wrong with a providerSpec, in the words of machine-api-operator.

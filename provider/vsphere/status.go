@@ -36,6 +36,8 @@ type providerStatus struct {
 
 	// Server is the vCenter in which the virtual machine was seen last; empty if it was not, or machine-api-operator has written the status since.
 	Server string `json:"server,omitempty"`
+	// VirtualMachine is what identifies it in that vCenter, such as vm-123: another user may not be shown a virtual machine that exists.
+	VirtualMachine string `json:"virtualMachine,omitempty"`
 }
 
 // statusOf reads status.providerStatus of a Machine; the zero value if there is none.
@@ -70,7 +72,7 @@ func (s *providerStatus) raw() (*runtime.RawExtension, error) {
 
 // vmRecord is what is recorded of a virtual machine that is there.
 type vmRecord struct {
-	uuid, state, server string
+	uuid, state, server, reference string
 	// task is that of its clone, and note what a user should know about it; empty if they are not known.
 	task, note string
 	hasClaims  bool
@@ -80,6 +82,7 @@ type vmRecord struct {
 func statusFor(machine *machinev1beta1.Machine, vm *vmRecord, now metav1.Time) (*runtime.RawExtension, error) {
 	status := statusOf(machine)
 	status.InstanceID, status.InstanceState, status.Server = &vm.uuid, &vm.state, vm.server
+	status.VirtualMachine = vm.reference
 	if vm.task != "" {
 		status.TaskRef = vm.task
 	}

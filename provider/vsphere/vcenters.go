@@ -34,6 +34,8 @@ type connection struct {
 	*vcenter.VCenter
 	used   time.Time
 	cancel context.CancelFunc
+	// holders are how many operations need it.
+	holders int
 }
 
 func newVCenters(create func(vcenter.Endpoint, vcenter.Credentials) *vcenter.VCenter, clock clock.WithTicker) *vcenters {
@@ -57,6 +59,22 @@ func (v *vcenters) get(endpoint vcenter.Endpoint, credentials vcenter.Credential
 	}
 	v.known[key].used = v.clock.Now()
 	return v.known[key].VCenter, nil
+}
+
+// hold keeps a vCenter followed until the returned function is called.
+func (v *vcenters) hold(held *vcenter.VCenter) (release func()) {
+	change := func(by int) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for _, known := range v.known {
+			if known.VCenter == held {
+				known.holders += by
+				known.used = v.clock.Now()
+			}
+		}
+	}
+	change(1)
+	return func() { change(-1) }
 }
 
 // elsewhere returns an error if another vCenter has the virtual machine of a Machine, or may have it because it cannot be asked and its server must
@@ -118,7 +136,7 @@ func (v *vcenters) endIdle() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for key, known := range v.known {
-		if v.clock.Since(known.used) >= keepIdle {
+		if known.holders == 0 && v.clock.Since(known.used) >= keepIdle {
 			known.cancel()
 			delete(v.known, key)
 		}

@@ -181,7 +181,7 @@ func (w *watcher) checkGone(ctx context.Context, changes map[types.ManagedObject
 		missing = index.missingIn(w.all)
 	}
 	for _, ref := range missing[:min(len(missing), maxChecked)] {
-		exists, err := w.exists(ctx, ref)
+		exists, err := exists(ctx, w.login, ref)
 		if err != nil {
 			return fmt.Errorf("looking for virtual machine %s, which is not reported any more: %w", ref.Value, err)
 		}
@@ -195,9 +195,9 @@ func (w *watcher) checkGone(ctx context.Context, changes map[types.ManagedObject
 }
 
 // exists asks the vCenter for a virtual machine, which may exist without being shown.
-func (w *watcher) exists(ctx context.Context, ref types.ManagedObjectReference) (bool, error) {
+func exists(ctx context.Context, current *login, ref types.ManagedObjectReference) (bool, error) {
 	var vm mo.ManagedEntity
-	err := property.DefaultCollector(w.login.client).RetrieveOne(ctx, ref, []string{"name"}, &vm)
+	err := property.DefaultCollector(current.client).RetrieveOne(ctx, ref, []string{"name"}, &vm)
 	switch {
 	case err == nil, fault.Is(err, &types.NoPermission{}):
 		return true, nil

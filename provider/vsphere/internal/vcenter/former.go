@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,13 +30,16 @@ type formerClones struct {
 	// known is false until they have been read after the connection began.
 	known   bool
 	pending map[types.ManagedObjectReference]time.Time
+	// awaited are those of pending that are being waited for.
+	awaited map[types.ManagedObjectReference]bool
 	// unanswered says until when clones may begin that were asked for, by the instance UUIDs of their virtual machines.
 	unanswered map[string]time.Time
 }
 
 func newFormerClones(clock clock.PassiveClock) *formerClones {
 	return &formerClones{
-		clock: clock, found: make(chan struct{}, 1), pending: map[types.ManagedObjectReference]time.Time{}, unanswered: map[string]time.Time{},
+		clock: clock, found: make(chan struct{}, 1), pending: map[types.ManagedObjectReference]time.Time{},
+		awaited: map[types.ManagedObjectReference]bool{}, unanswered: map[string]time.Time{},
 	}
 }
 
@@ -84,16 +86,24 @@ func (f *formerClones) add(refs []types.ManagedObjectReference) {
 	}
 }
 
-func (f *formerClones) running() []types.ManagedObjectReference {
+// toAwait returns the clones that are not being waited for yet. They are from then on.
+func (f *formerClones) toAwait() (refs []types.ManagedObjectReference) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Collect(maps.Keys(f.pending))
+	for ref := range f.pending {
+		if !f.awaited[ref] {
+			f.awaited[ref] = true
+			refs = append(refs, ref)
+		}
+	}
+	return refs
 }
 
 func (f *formerClones) ended(ref types.ManagedObjectReference) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.pending, ref)
+	delete(f.awaited, ref)
 }
 
 // Settled reports whether no clone is running that this process does not follow, and that could become a virtual machine which the index does not
@@ -173,19 +183,35 @@ func readTasks(ctx context.Context, collector *property.Collector, refs []types.
 	return nil, nil
 }
 
-// awaitFormerClones waits for the clones of a former process until the context ends.
+// awaitFormerClones waits for the clones of a former process until the context ends, for all of them at the same time: one that hangs holds up no
+// Machine of the others for longer.
 func (v *VCenter) awaitFormerClones(ctx context.Context) {
+	var group sync.WaitGroup
+	defer group.Wait()
 	for {
 		select {
 		case <-v.former.found:
 		case <-ctx.Done():
 			return
 		}
-		for _, ref := range v.former.running() {
-			if _, _ = v.awaitTask(ctx, ref, ""); ctx.Err() != nil {
-				return
-			}
-			v.former.ended(ref)
+		for _, ref := range v.former.toAwait() {
+			group.Go(func() { v.awaitFormerClone(ctx, ref) })
+		}
+	}
+}
+
+// awaitFormerClone waits until a clone has ended, and the index has its virtual machine.
+func (v *VCenter) awaitFormerClone(ctx context.Context, ref types.ManagedObjectReference) {
+	defer v.former.ended(ref)
+	value, err := v.awaitTask(ctx, ref, "")
+	if err != nil && !errors.Is(err, ErrTaskForgotten) {
+		return
+	}
+	made, isKnown := value.(types.ManagedObjectReference)
+	// How one has ended that is forgotten is not known: the collector reports its virtual machine within this time.
+	for until := v.clock.Now().Add(v.limits.Call); ctx.Err() == nil && v.clock.Now().Before(until); v.sleep(ctx, pace) {
+		if isKnown && v.index.get(made) != nil {
+			return
 		}
 	}
 }

@@ -1,7 +1,11 @@
 package vcenter
 
 import (
+	"context"
+	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -33,6 +37,44 @@ func TestFormerClones(t *testing.T) {
 	expect("after another request with a virtual machine", true, false)
 	v.former.lost()
 	expect("after the connection was lost", false, true)
+}
+
+// TestAwaitFormerClones: each clone is waited for beside the others, until the index has its virtual machine.
+func TestAwaitFormerClones(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := New(Endpoint{}, Credentials{}, Options{Changed: func(string) {}})
+		v.index.replace(map[types.ManagedObjectReference]*VM{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { v.awaitFormerClones(ctx) })
+		defer func() { cancel(); group.Wait() }()
+		task := func(name string) types.ManagedObjectReference {
+			return types.ManagedObjectReference{Type: "Task", Value: name}
+		}
+		pending := func(when string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			v.former.mu.Lock()
+			defer v.former.mu.Unlock()
+			for _, name := range want {
+				if _, found := v.former.pending[task(name)]; !found || len(v.former.pending) != len(want) {
+					t.Errorf("%s: %v are waited for, want %q", when, v.former.pending, want)
+				}
+			}
+		}
+		v.former.add([]types.ManagedObjectReference{task("hangs"), task("failed"), task("made"), task("forgotten")})
+		pending("all run", "hangs", "failed", "made", "forgotten")
+		made := newVM("made", "made")
+		v.tasks.end(task("failed"), result{err: errors.New("no space")})
+		v.tasks.end(task("made"), result{value: made.Ref})
+		v.tasks.end(task("forgotten"), result{err: ErrTaskForgotten})
+		pending("three have ended", "hangs", "made", "forgotten")
+		v.index.update(map[types.ManagedObjectReference]*VM{made.Ref: made})
+		time.Sleep(pace)
+		pending("the index has the virtual machine of one", "hangs", "forgotten")
+		time.Sleep(v.limits.Call)
+		pending("the collector had its time", "hangs")
+	})
 }
 
 // TestTasks: each who waits for a task gets its result.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/property"
@@ -163,6 +164,24 @@ func (v *VCenter) IsGone(ctx context.Context, vm *VM) bool {
 	}
 	v.index.forget(vm.Ref)
 	return true
+}
+
+// Exists asks the vCenter for a virtual machine that the index does not have, by its reference and the UUID of its BIOS: it may exist without being
+// shown to this user. One with another UUID, which a vCenter may have that was set up anew, is another one.
+func (v *VCenter) Exists(ctx context.Context, reference, uuid string) (found bool, err error) {
+	ref := types.ManagedObjectReference{Type: "VirtualMachine", Value: reference}
+	err = v.brief(ctx, func(ctx context.Context, current *login) error {
+		if found, err = exists(ctx, current, ref); err != nil || !found {
+			return err
+		}
+		var vm mo.VirtualMachine
+		err := property.DefaultCollector(current.client).RetrieveOne(ctx, ref, []string{propertyUUID}, &vm)
+		if err == nil && vm.Config != nil && !strings.EqualFold(vm.Config.Uuid, uuid) {
+			found = false
+		}
+		return nil
+	})
+	return found, err
 }
 
 // isGone reports whether an error says that an object is gone.

@@ -3,12 +3,14 @@ package vcenter
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -232,11 +234,35 @@ func (e *Endpoint) soapClient() (*soap.Client, error) {
 			return nil, fmt.Errorf("vCenter %s: reading the certificate authorities in %s: %w", e.Server, e.CAFile, err)
 		}
 	}
-	if e.Thumbprint != "" {
-		client.SetThumbprint(address, e.Thumbprint)
+	transport := client.DefaultTransport()
+	// The dials of govmomi have no deadlines: those to a server that accepts and does not answer would pile up.
+	transport.DialTLSContext = nil
+	transport.TLSClientConfig.MinVersion = tls.VersionTLS12
+	if e.Thumbprint != "" && !e.Insecure {
+		e.pin(transport.TLSClientConfig, address)
 	}
-	client.DefaultTransport().TLSClientConfig.MinVersion = tls.VersionTLS12
 	return client, nil
+}
+
+// pin has a connection accept the certificate with the thumbprint besides those that are signed by a trusted authority.
+func (e *Endpoint) pin(config *tls.Config, address string) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	config.InsecureSkipVerify = true // VerifyConnection verifies.
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		certificate, others := state.PeerCertificates[0], x509.NewCertPool()
+		for _, other := range state.PeerCertificates[1:] {
+			others.AddCert(other)
+		}
+		_, err := certificate.Verify(x509.VerifyOptions{DNSName: host, Roots: config.RootCAs, Intermediates: others})
+		if err == nil || strings.EqualFold(e.Thumbprint, soap.ThumbprintSHA256(certificate)) ||
+			strings.EqualFold(e.Thumbprint, soap.ThumbprintSHA1(certificate)) {
+			return nil
+		}
+		return fmt.Errorf("the certificate has another thumbprint than %s: %w", e.Thumbprint, err)
+	}
 }
 
 // restClient returns a client of the REST API whose calls are counted.

@@ -2,6 +2,9 @@ package vcenter
 
 import (
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/soap"
 	testingclock "k8s.io/utils/clock/testing"
 )
 
@@ -93,6 +97,55 @@ func TestResourceOf(t *testing.T) {
 	} {
 		if got := resourceOf(path); got != want {
 			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+}
+
+// TestSOAPClient_Deadline: a connection to a server that accepts and does not answer ends, even if nobody waits for it any more.
+func TestSOAPClient_Deadline(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	endpoint := Endpoint{Server: listener.Addr().String(), Insecure: true}
+	client, err := endpoint.soapClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if client.DefaultTransport().TLSHandshakeTimeout == 0 {
+		t.Error("there is no deadline")
+	}
+	client.DefaultTransport().TLSHandshakeTimeout = 10 * time.Millisecond
+	response, err := client.Get("https://" + endpoint.Server)
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "TLS handshake timeout") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestSOAPClient_Thumbprint: a certificate that nobody trusts is accepted with its thumbprint alone.
+func TestSOAPClient_Thumbprint(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	right := soap.ThumbprintSHA256(server.Certificate())
+	for thumbprint, want := range map[string]string{
+		right: "", strings.ToLower(right): "", soap.ThumbprintSHA1(server.Certificate()): "", "": "unknown authority", "AB:CD": "another thumbprint than AB:CD",
+	} {
+		endpoint := Endpoint{Server: server.Listener.Addr().String(), Thumbprint: thumbprint}
+		client, err := endpoint.soapClient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Get(server.URL)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("thumbprint %q: %v, want %q", thumbprint, err, want)
 		}
 	}
 }

@@ -176,6 +176,24 @@ func TestCheckGone_Hidden(t *testing.T) {
 	}
 }
 
+// TestExists: a virtual machine that is not shown is asked for by its reference. One with the UUID of another is another one.
+func TestExists(t *testing.T) {
+	v, client, _ := newSimulated(t)
+	template, err := find.NewFinder(client).VirtualMachine(t.Context(), "/"+simulated.Datacenter+"/vm/"+simulated.Template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference, uuid := template.Reference().Value, template.UUID(t.Context())
+	for _, c := range []struct {
+		reference, uuid string
+		want            bool
+	}{{reference, uuid, true}, {reference, strings.ToUpper(uuid), true}, {reference, "another", false}, {"vm-none", uuid, false}} {
+		if exists, err := v.Exists(t.Context(), c.reference, c.uuid); err != nil || exists != c.want {
+			t.Errorf("%s with UUID %s: exists %t, error %v", c.reference, c.uuid, exists, err)
+		}
+	}
+}
+
 // TestCollectAgain: what fails each time before the index is complete is tried less and less often.
 func TestCollectAgain(t *testing.T) {
 	wait := time.Duration(0)

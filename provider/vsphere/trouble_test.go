@@ -304,7 +304,7 @@ func TestGet_NotShown(t *testing.T) {
 	machine := f.machine("not-shown", f.site.ProviderSpec())
 	f.create(machine)
 	vm := f.vm(machine.Name)
-	// The simulator shows everything to everybody: one with another name and UUID is as good as none.
+	// The simulator shows every user everything: one with another name and UUID is as good as none.
 	f.done(vm.Reconfigure(t.Context(), types.VirtualMachineConfigSpec{Name: "renamed", InstanceUuid: "00000000-0000-4000-8000-00000000dead"}))
 	f.actuator = f.newActuator()
 	f.getFails(machine, "exists in vCenter "+f.site.Host+", and is not shown to the user of Secret "+namespace+"/vsphere-cloud-credentials")
@@ -343,7 +343,7 @@ func TestEndIdle_Held(t *testing.T) {
 	later.later.Add(int64(keepIdle))
 	f.actuator.vcenters.endIdle()
 	if f.actuator.vcenters.isConnected(f.site.Host) {
-		t.Error("the connection that nobody needs has not ended")
+		t.Error("the idle connection has not ended")
 	}
 }
 

@@ -244,7 +244,7 @@ func (e *Endpoint) soapClient() (*soap.Client, error) {
 	return client, nil
 }
 
-// pin has a connection accept the certificate with the thumbprint besides those that are signed by a trusted authority.
+// pin has a connection accept the certificate with the thumbprint, also if no trusted authority has signed it.
 func (e *Endpoint) pin(config *tls.Config, address string) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

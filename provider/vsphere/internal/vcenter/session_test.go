@@ -101,7 +101,7 @@ func TestResourceOf(t *testing.T) {
 	}
 }
 
-// TestSOAPClient_Deadline: a connection to a server that accepts and does not answer ends, even if nobody waits for it any more.
+// TestSOAPClient_Deadline: a connection to a server that accepts and does not answer ends.
 func TestSOAPClient_Deadline(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -126,7 +126,7 @@ func TestSOAPClient_Deadline(t *testing.T) {
 	}
 }
 
-// TestSOAPClient_Thumbprint: a certificate that nobody trusts is accepted with its thumbprint alone.
+// TestSOAPClient_Thumbprint: a certificate of no trusted authority is accepted with its thumbprint alone.
 func TestSOAPClient_Thumbprint(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()

@@ -106,7 +106,9 @@ func (b *builder) runMachineSets(ctx context.Context, group *errgroup.Group, met
 		return machineset.Run(ctx, b.GetCache(), b.GetAPIReader(), b.GetClient(), b.recorder, metrics, setOptions(b.settings))
 	})
 	group.Go(func() error {
-		return capacity.Run(ctx, b.GetCache(), b.GetClient(), b.recorder, capacity.Options{Workers: capacityWorkers, Provider: actuators.Capacity})
+		return capacity.Run(ctx, b.GetCache(), b.GetClient(), b.recorder, capacity.Options{
+			Workers: capacityWorkers, Provider: actuators.Capacity, Protected: protected(b.settings.Metadata),
+		})
 	})
 }
 

@@ -1,8 +1,6 @@
 package kubemark
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -86,10 +84,8 @@ func specOf(machine *machinev1beta1.Machine) (*ProviderSpec, error) {
 	if value == nil || len(value.Raw) == 0 {
 		return nil, provider.InvalidConfiguration("spec.providerSpec.value: it must be a %s of %s", kindSpec, GroupVersion)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(value.Raw))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(spec); err != nil {
-		return nil, provider.InvalidConfiguration("spec.providerSpec.value: %w", err)
+	if err := provider.DecodeSpec(value.Raw, spec); err != nil {
+		return nil, err
 	}
 	spec.complete()
 	if problem := spec.problem(); problem != "" {

@@ -1,7 +1,6 @@
 package kwok
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -74,10 +73,8 @@ func specOf(machine *machinev1beta1.Machine) (*ProviderSpec, error) {
 	if value == nil || len(value.Raw) == 0 {
 		return nil, provider.InvalidConfiguration("spec.providerSpec.value: it must be a %s of %s", kindSpec, GroupVersion)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(value.Raw))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(spec); err != nil {
-		return nil, provider.InvalidConfiguration("spec.providerSpec.value: %w", err)
+	if err := provider.DecodeSpec(value.Raw, spec); err != nil {
+		return nil, err
 	}
 	for field, d := range map[string]time.Duration{
 		"bootDelay": spec.BootDelay.Duration, "failure.notReadyAfter": spec.Failure.NotReadyAfter.Duration,

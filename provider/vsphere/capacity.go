@@ -51,16 +51,15 @@ func sizeOf(spec *machinev1beta1.VSphereMachineProviderSpec, template *vcenter.T
 	return cmp.Or(cpus, int64(template.CPUs)), cmp.Or(memory, template.MemoryMiB), cmp.Or(disk, template.DiskGiB)
 }
 
-// templateOf looks up the template of a providerSpec.
+// templateOf looks up the template of a providerSpec. What is not in the vCenter may appear there, so no error is final.
 func (a *Actuator) templateOf(ctx context.Context, namespace string, spec *machinev1beta1.VSphereMachineProviderSpec) (*vcenter.Template, error) {
 	t, err := a.connect(ctx, namespace, spec)
 	if err != nil {
 		return nil, err
 	}
-	place, err := t.place(ctx)
+	place, err := t.lookUpPlace(ctx)
 	if err != nil {
 		return nil, err
 	}
-	template, err := t.vcenter.Template(ctx, place, spec.Template)
-	return template, terminal(err)
+	return t.vcenter.Template(ctx, place, spec.Template)
 }

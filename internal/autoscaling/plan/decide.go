@@ -73,6 +73,10 @@ func Decide(in *Input) Plan {
 		plan.Reason, plan.Message = ReasonFailedSetOwner, fmt.Sprintf("Error setting target owner: %s: %s", textOwned, owner)
 		return plan
 	}
+	if annotation := paused.By(target); annotation != "" {
+		plan.Reason, plan.Message = ReasonPaused, fmt.Sprintf("the annotation %s pauses MachineSet %s/%s", annotation, target.Namespace, target.Name)
+		return plan
+	}
 	plan.Target, plan.AddFinalizer = target, !slices.Contains(ma.Finalizers, Finalizer)
 	if annotations := bounded(target, ma); !maps.Equal(annotations, target.Annotations) {
 		plan.Update = &Change{Set: target, Annotations: annotations}

@@ -88,6 +88,11 @@ func TestDecide(t *testing.T) {
 			newAutoscaler(func(ma *v1beta1.MachineAutoscaler) { ma.Finalizers = nil }), []*machinev1beta1.MachineSet{newSet("web", user)}, first,
 		},
 		"at rest: nothing": {newAutoscaler(), []*machinev1beta1.MachineSet{newSet("web", bounds(user))}, done},
+		"a paused MachineSet: nothing": {
+			newAutoscaler(func(ma *v1beta1.MachineAutoscaler) { ma.Finalizers = nil }),
+			[]*machinev1beta1.MachineSet{newSet("web", values{"drover.dev/paused": "true"})},
+			outcome{reason: "Paused", message: "the annotation drover.dev/paused pauses MachineSet machines/web"},
+		},
 		"other bounds": {
 			newAutoscaler(withBounds(0, 9)), []*machinev1beta1.MachineSet{newSet("web", bounds())}, updated(bounds(values{minim: "0", maxim: "9"})),
 		},

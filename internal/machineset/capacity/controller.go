@@ -20,6 +20,7 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	capacityplan "github.com/drover-io/drover/internal/machineset/capacity/plan"
 	"github.com/drover-io/drover/internal/machineset/plan"
+	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/provider"
 )
@@ -48,6 +49,8 @@ type Options struct {
 	// Provider returns what knows the capacity of a MachineSet; nil if its provider does not. It returns an error for a template that no provider
 	// serves.
 	Provider func(*machinev1beta1.MachineSet) (provider.CapacityProvider, error)
+	// Protected are the keys that Drover does not apply to Nodes; the zero value is none.
+	Protected ownership.Protected
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 }
@@ -187,7 +190,7 @@ func hashOf(set *machinev1beta1.MachineSet) (hash [sha256.Size]byte, err error) 
 
 // apply writes what differs, in one patch that fails if the MachineSet has changed.
 func (r *Reconciler) apply(ctx context.Context, set *machinev1beta1.MachineSet, capacity *provider.Capacity) error {
-	annotations, changed := capacityplan.Annotations(set, capacity)
+	annotations, changed := capacityplan.Annotations(set, capacity, r.options.Protected)
 	if !changed {
 		return nil
 	}

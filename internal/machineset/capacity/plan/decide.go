@@ -8,6 +8,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -16,7 +17,11 @@ import (
 //
 // A value that differs from Drover's record is a user's and stays. So does one that was there before Drover wrote anything, unless it is the
 // provider's or none: then it is another operator's, such as machine-api-operator's, whose place Drover has taken.
-func Annotations(set *machinev1beta1.MachineSet, capacity *provider.Capacity) (after map[string]string, changed bool) {
+//
+// Protected keys of the template are left out: Drover does not apply them to Nodes.
+func Annotations(
+	set *machinev1beta1.MachineSet, capacity *provider.Capacity, protected ownership.Protected,
+) (after map[string]string, changed bool) {
 	before := set.Annotations
 	record, recorded := RecordOf(before, machineapi.CapacityAnnotation)
 	copies, _ := RecordOf(before, machineapi.CapacityCopyAnnotation)
@@ -30,11 +35,11 @@ func Annotations(set *machinev1beta1.MachineSet, capacity *provider.Capacity) (a
 	}
 	values := map[string]string{}
 	if capacity != nil {
-		values = valuesOf(set, capacity)
+		values = valuesOf(set, capacity, protected)
 		if !recorded {
 			isOwn = adopting(isOwn, before, values)
 		}
-		values = valuesOf(set, withUserValues(capacity, before, isOwn))
+		values = valuesOf(set, withUserValues(capacity, before, isOwn), protected)
 	}
 	after = map[string]string{}
 	maps.Copy(after, before)

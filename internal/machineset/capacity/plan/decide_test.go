@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -125,7 +126,7 @@ func check(t *testing.T, before values, capacity *provider.Capacity, want values
 	t.Helper()
 	set := &machinev1beta1.MachineSet{}
 	set.Annotations = maps.Clone(before)
-	after, changed := Annotations(set, capacity)
+	after, changed := Annotations(set, capacity, ownership.Protected{})
 	if diff := cmp.Diff(want, after); diff != "" {
 		t.Errorf("wanted (-) and written (+):\n%s", diff)
 	}
@@ -136,7 +137,7 @@ func check(t *testing.T, before values, capacity *provider.Capacity, want values
 		t.Errorf("the MachineSet has changed:\n%s", diff)
 	}
 	set.Annotations = after
-	if again, changed := Annotations(set, capacity); changed {
+	if again, changed := Annotations(set, capacity, ownership.Protected{}); changed {
 		t.Errorf("the second time it changes:\n%s", cmp.Diff(after, again))
 	}
 }
@@ -144,7 +145,10 @@ func check(t *testing.T, before values, capacity *provider.Capacity, want values
 func TestValuesOf(t *testing.T) {
 	set := &machinev1beta1.MachineSet{}
 	set.Spec.Template.Spec.Labels = values{"node-role.kubernetes.io/gpu": "", "zone": "b", "kubernetes.io/hostname": "x", "not valid": "x"}
-	set.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: "NoSchedule"}, {Key: "b", Value: "c", Effect: "NoExecute"}}
+	set.Spec.Template.Spec.Labels["kubernetes.io/arch"] = "wrong"
+	set.Spec.Template.Spec.Taints = []corev1.Taint{
+		{Key: "gpu", Effect: "NoSchedule"}, {Key: "b", Value: "c", Effect: "NoExecute"}, {Key: "node.kubernetes.io/unreachable", Effect: "NoExecute"},
+	}
 	got := valuesOf(set, &provider.Capacity{
 		Resources: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("3500m"), corev1.ResourceMemory: resource.MustParse("1000M"),
@@ -155,7 +159,7 @@ func TestValuesOf(t *testing.T) {
 		Labels:    values{"kubernetes.io/arch": "arm64", "zone": "a"},
 		Taints:    []corev1.Taint{{Key: "gpu", Value: "true", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoExecute"}},
 		CSILimits: map[string]int32{"b.example.com": 8, "a.example.com": 25},
-	})
+	}, ownership.Protected{Labels: []string{"kubernetes.io/*"}, Taints: []string{"node.kubernetes.io/*"}})
 	want := values{
 		p + "cpu": "3500m", p + "memory": "1G", p + "ephemeral-disk": "120Gi", p + "maxPods": "250", p + "gpu-count": "2",
 		p + "gpu-type": "nvidia.com/gpu", p + "dra-driver": "gpu.nvidia.com", p + "csi-driver": "a.example.com=25,b.example.com=8",
@@ -168,7 +172,7 @@ func TestValuesOf(t *testing.T) {
 	}
 	if got := valuesOf(&machinev1beta1.MachineSet{}, &provider.Capacity{
 		Resources: resources("500m", "1Ki"), GPU: provider.GPU{Type: "amd.com/gpu", Count: 1},
-	}); got[g+"vCPU"] != "" || got[g+"memoryMb"] != "" || got[g+"GPU"] != "" || got[p+"gpu-type"] != "amd.com/gpu" {
+	}, ownership.Protected{}); got[g+"vCPU"] != "" || got[g+"memoryMb"] != "" || got[g+"GPU"] != "" || got[p+"gpu-type"] != "amd.com/gpu" {
 		t.Errorf("what rounds to zero, and GPUs of another type: %v", got)
 	}
 }

@@ -3,6 +3,7 @@ package vsphere
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -89,12 +90,17 @@ func (a *Actuator) claimAddresses(
 
 // address returns the address that a claim is bound to; nil if it is not bound. A claim that is not there is created.
 func (a *Actuator) address(ctx context.Context, machine *machinev1beta1.Machine, wanted claim) (*guestinfo.Address, error) {
-	existing, err := a.claim(ctx, machine, wanted.name)
+	existing, err := a.claim(ctx, machine, wanted)
 	if err != nil {
 		return nil, err
 	}
 	if existing == nil {
 		return nil, a.createClaim(ctx, machine, wanted)
+	}
+	if metav1.GetControllerOf(existing) == nil {
+		if err := a.adoptClaim(ctx, machine, existing); err != nil {
+			return nil, err
+		}
 	}
 	name, _, _ := unstructured.NestedString(existing.Object, "status", "addressRef", "name")
 	if name == "" {
@@ -121,22 +127,57 @@ func (a *Actuator) address(ctx context.Context, machine *machinev1beta1.Machine,
 	return address, nil
 }
 
-// claim reads a claim of a Machine; nil if there is none. One of that name that another object controls is an error.
-func (a *Actuator) claim(ctx context.Context, machine *machinev1beta1.Machine, name string) (existing *unstructured.Unstructured, err error) {
-	existing, err = a.anyClaim(ctx, machine.Namespace, name)
-	if err == nil && existing != nil && !metav1.IsControlledBy(existing, machine) {
-		return nil, fmt.Errorf("IPAddressClaim %s/%s is not the Machine's; delete it, or give the Machine another name", machine.Namespace, name)
+// claim reads a claim of a Machine; nil if there is none. One of that name that is another's is an error.
+func (a *Actuator) claim(ctx context.Context, machine *machinev1beta1.Machine, wanted claim) (existing *unstructured.Unstructured, err error) {
+	existing, err = a.anyClaim(ctx, machine.Namespace, wanted.name)
+	if err == nil && existing != nil && !a.isOwn(machine, existing, &wanted) {
+		return nil, fmt.Errorf("IPAddressClaim %s/%s is not the Machine's; delete it, or give the Machine another name", machine.Namespace, wanted.name)
 	}
 	return existing, err
 }
 
-// ownClaim reads a claim of a Machine; nil if there is none, or it is another object's.
-func (a *Actuator) ownClaim(ctx context.Context, machine *machinev1beta1.Machine, name string) (*unstructured.Unstructured, error) {
-	existing, err := a.anyClaim(ctx, machine.Namespace, name)
-	if err != nil || existing == nil || !metav1.IsControlledBy(existing, machine) {
-		return nil, err
+// isOwn reports whether a claim is a Machine's: the Machine controls it, or no object does and it is labelled with its UID, or is what the
+// providerSpec says, which is nil for any. Claims without a controller are left by a deletion that orphans, and made by the installer of OpenShift
+// (https://github.com/openshift/machine-api-operator/blob/951196122/pkg/util/ipam/util.go). Those of a Machine that has been restored from a
+// backup are controlled by the UID that it had before.
+func (a *Actuator) isOwn(machine *machinev1beta1.Machine, existing *unstructured.Unstructured, wanted *claim) bool {
+	controller := metav1.GetControllerOf(existing)
+	switch {
+	case controller != nil && controller.UID == machine.UID:
+		return true
+	case controller != nil:
+		return controller.Kind == "Machine" && controller.APIVersion == machinev1beta1.GroupVersion.String() && controller.Name == machine.Name &&
+			a.machines.isRestored(machine)
+	case existing.GetLabels()[labelMachine] != "" || wanted == nil:
+		return existing.GetLabels()[labelMachine] == string(machine.UID)
 	}
-	return existing, nil
+	pool, _, _ := unstructured.NestedStringMap(existing.Object, "spec", "poolRef")
+	return len(existing.GetOwnerReferences()) == 0 &&
+		pool["apiGroup"] == wanted.pool.Group && pool["kind"] == wanted.pool.Resource && pool["name"] == wanted.pool.Name
+}
+
+// adoptClaim makes a claim that no object controls the Machine's.
+func (a *Actuator) adoptClaim(ctx context.Context, machine *machinev1beta1.Machine, existing *unstructured.Unstructured) error {
+	adopted := existing.DeepCopy()
+	setOwner(adopted, machine)
+	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
+	if err := a.client.Patch(ctx, adopted, patch); err != nil {
+		return fmt.Errorf("adopting IPAddressClaim %s/%s: %w", machine.Namespace, existing.GetName(), err)
+	}
+	return nil
+}
+
+// setOwner makes a claim that of a Machine. The finalizer keeps it: to block the deletion of its owner Drover would need to be allowed to set
+// finalizers of Machines.
+func setOwner(object *unstructured.Unstructured, machine *machinev1beta1.Machine) {
+	controllerutil.AddFinalizer(object, claimFinalizer)
+	labels := map[string]string{}
+	maps.Copy(labels, object.GetLabels())
+	labels[labelMachine] = string(machine.UID)
+	object.SetLabels(labels)
+	owner := metav1.NewControllerRef(machine, machinev1beta1.GroupVersion.WithKind("Machine"))
+	owner.BlockOwnerDeletion = nil
+	object.SetOwnerReferences(append(object.GetOwnerReferences(), *owner))
 }
 
 // anyClaim reads a claim; nil if there is none, or the API server does not know claims.
@@ -160,12 +201,7 @@ func (a *Actuator) createClaim(ctx context.Context, machine *machinev1beta1.Mach
 	object.SetGroupVersionKind(claimKind)
 	object.SetNamespace(machine.Namespace)
 	object.SetName(wanted.name)
-	object.SetFinalizers([]string{claimFinalizer})
-	object.SetLabels(map[string]string{labelMachine: string(machine.UID)})
-	// The finalizer keeps it. To block the deletion of its owner Drover would need to be allowed to set finalizers of Machines.
-	owner := metav1.NewControllerRef(machine, machinev1beta1.GroupVersion.WithKind("Machine"))
-	owner.BlockOwnerDeletion = nil
-	object.SetOwnerReferences([]metav1.OwnerReference{*owner})
+	setOwner(object, machine)
 	if err := a.client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating IPAddressClaim %s/%s: %w", machine.Namespace, wanted.name, err)
 	}
@@ -194,7 +230,7 @@ func (a *Actuator) ownClaims(
 	var found []*unstructured.Unstructured
 	known := map[string]bool{}
 	for i := range list.Items {
-		if metav1.IsControlledBy(&list.Items[i], machine) {
+		if a.isOwn(machine, &list.Items[i], nil) {
 			found, known[list.Items[i].GetName()] = append(found, &list.Items[i]), true
 		}
 	}
@@ -213,11 +249,11 @@ func (a *Actuator) unlabelledClaims(
 		if known[wanted.name] {
 			continue
 		}
-		existing, err := a.ownClaim(ctx, machine, wanted.name)
+		existing, err := a.anyClaim(ctx, machine.Namespace, wanted.name)
 		if err != nil {
 			return nil, err
 		}
-		if existing != nil {
+		if existing != nil && a.isOwn(machine, existing, &wanted) {
 			found = append(found, existing)
 		}
 	}

@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,7 +53,7 @@ func TestClaims(t *testing.T) {
 	}
 	machine.Status.ProviderStatus = provider.StatusOf(err)
 	checkCondition(t, machine, conditionAddress, metav1.ConditionFalse, reasonUnclaimed, "Waiting on 1 IP address claims to be bound")
-	claim, err := a.claim(t.Context(), machine, "worker-1-claim-0-0")
+	claim, err := a.claim(t.Context(), machine, claimsOf(machine, spec)[0])
 	if err != nil || claim == nil {
 		t.Fatalf("the claim: %v, %v", claim, err)
 	}
@@ -95,6 +96,85 @@ func TestClaims_OfAnotherMachine(t *testing.T) {
 	}
 }
 
+// TestClaims_WithoutOwner: a claim that no object controls is adopted, and released, if it is the Machine's.
+func TestClaims_WithoutOwner(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(claim *unstructured.Unstructured)
+		own    bool
+	}{
+		"orphaned":                {func(*unstructured.Unstructured) {}, true},
+		"made by an installer":    {func(claim *unstructured.Unstructured) { claim.SetLabels(nil) }, true},
+		"of another Machine":      {func(claim *unstructured.Unstructured) { claim.SetLabels(map[string]string{labelMachine: "another"}) }, false},
+		"without the finalizer":   {func(claim *unstructured.Unstructured) { claim.SetFinalizers(nil) }, true},
+		"of an object, as others": {func(claim *unstructured.Unstructured) { claim.SetLabels(nil); own(claim, "ConfigMap", "another") }, false},
+		"of another pool": {func(claim *unstructured.Unstructured) {
+			claim.SetLabels(nil)
+			claim.Object["spec"] = map[string]any{"poolRef": map[string]any{"apiGroup": "ipam.example.com", "kind": "pools", "name": "others"}}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, machine, spec := claimCase()
+			_, _ = a.claimAddresses(t.Context(), machine, spec)
+			claim, err := a.claim(t.Context(), machine, claimsOf(machine, spec)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			claim.SetOwnerReferences(nil)
+			c.change(claim)
+			if err := a.client.Update(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+			kept := slices.Contains(claim.GetFinalizers(), claimFinalizer)
+			if held, err := a.hasClaims(t.Context(), machine, spec); err != nil || held != (c.own && kept) {
+				t.Errorf("it is held: %t, %v", held, err)
+			}
+			_, err = a.claimAddresses(t.Context(), machine, spec)
+			if _, waits := provider.AsRequeueAfter(err); waits != c.own {
+				t.Errorf("error %v", err)
+			}
+			if err := a.client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+				t.Fatal(err)
+			}
+			if metav1.IsControlledBy(claim, machine) != c.own || c.own && claim.GetLabels()[labelMachine] != string(machine.UID) {
+				t.Errorf("the claim is %v", claim.Object["metadata"])
+			}
+			if err := a.releaseClaims(t.Context(), machine, spec); err != nil {
+				t.Fatal(err)
+			}
+			err = a.client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)
+			if err != nil || slices.Contains(claim.GetFinalizers(), claimFinalizer) == c.own {
+				t.Errorf("after the release it is %v, %v", claim.Object["metadata"], err)
+			}
+		})
+	}
+}
+
+// own adds an owner that is no controller.
+func own(claim *unstructured.Unstructured, kind, name string) {
+	claim.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: name, UID: "other"}})
+}
+
+// TestClaims_Restored: the claims of a Machine that has been restored from a backup name the UID that it had before.
+func TestClaims_Restored(t *testing.T) {
+	a, machine, spec := claimCase()
+	_, _ = a.claimAddresses(t.Context(), machine, spec)
+	restored := machine.DeepCopy()
+	restored.UID = "restored"
+	if held, err := a.hasClaims(t.Context(), restored, spec); err != nil || held {
+		t.Errorf("before its virtual machine is seen: %t, %v", held, err)
+	}
+	a.machines.setSeen(restored, nil, string(machine.UID))
+	if held, err := a.hasClaims(t.Context(), restored, spec); err != nil || !held {
+		t.Errorf("the claims are not held: %t, %v", held, err)
+	}
+	if err := a.releaseClaims(t.Context(), restored, spec); err != nil {
+		t.Fatal(err)
+	}
+	if held, err := a.hasClaims(t.Context(), machine, spec); err != nil || held {
+		t.Errorf("the claims are held: %t, %v", held, err)
+	}
+}
+
 // TestClaims_Invalid: what a controller of addresses writes is hostile input, too.
 func TestClaims_Invalid(t *testing.T) {
 	for name, change := range map[string]func(map[string]any){
@@ -104,7 +184,7 @@ func TestClaims_Invalid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, machine, spec := claimCase()
 			_, _ = a.claimAddresses(t.Context(), machine, spec)
-			claim, err := a.claim(t.Context(), machine, "worker-1-claim-0-0")
+			claim, err := a.claim(t.Context(), machine, claimsOf(machine, spec)[0])
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,7 +27,7 @@ func TestDelete_PlaceNotSeen(t *testing.T) {
 	if err := f.actuator.Delete(t.Context(), machine); err == nil || !strings.Contains(err.Error(), "nor is the place where it should be") {
 		t.Errorf("error %v", err)
 	}
-	kept, err := f.actuator.claim(t.Context(), machine, claim.name)
+	kept, err := f.actuator.claim(t.Context(), machine, claim)
 	if err == nil && kept == nil {
 		err = errors.New("there is no claim")
 	}

@@ -273,6 +273,13 @@ func (m *machineNames) isSeen(machine *machinev1beta1.Machine, server string) bo
 	return last != nil && last.Server() == server
 }
 
+// isRestored reports whether a Machine has been restored from a backup: its virtual machine has the UID that it had before.
+func (m *machineNames) isRestored(machine *machinev1beta1.Machine) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.aliases[strings.ToLower(string(machine.UID))] != ""
+}
+
 // isSeenBy reports whether the virtual machine of a Machine was seen last by a vCenter's connection.
 func (m *machineNames) isSeenBy(machine *machinev1beta1.Machine, by *vcenter.VCenter) bool {
 	m.mu.Lock()

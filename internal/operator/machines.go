@@ -9,6 +9,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -21,9 +22,11 @@ import (
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineset"
 	"github.com/drover-io/drover/internal/machineset/capacity"
+	capacityplan "github.com/drover-io/drover/internal/machineset/capacity/plan"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/openshift"
+	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/version"
 )
 
@@ -106,8 +109,12 @@ func (b *builder) runMachineSets(ctx context.Context, group *errgroup.Group, met
 		return machineset.Run(ctx, b.GetCache(), b.GetAPIReader(), b.GetClient(), b.recorder, metrics, setOptions(b.settings))
 	})
 	group.Go(func() error {
+		keys := protected(b.settings.Metadata)
+		isTaint := keys.Of(ownership.Taint)
 		return capacity.Run(ctx, b.GetCache(), b.GetClient(), b.recorder, capacity.Options{
-			Workers: capacityWorkers, Provider: actuators.Capacity, Protected: protected(b.settings.Metadata),
+			Workers: capacityWorkers, Provider: actuators.Capacity, Protected: capacityplan.Protected{
+				Label: keys.Of(ownership.Label), Taint: func(taint corev1.Taint) bool { return isTaint(ownership.TaintID(taint)) },
+			},
 		})
 	})
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	capacityplan "github.com/drover-io/drover/internal/machineset/capacity/plan"
 	"github.com/drover-io/drover/internal/machineset/plan"
-	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/provider"
 )
@@ -50,7 +49,7 @@ type Options struct {
 	// serves.
 	Provider func(*machinev1beta1.MachineSet) (provider.CapacityProvider, error)
 	// Protected are the keys that Drover does not apply to Nodes; the zero value is none.
-	Protected ownership.Protected
+	Protected capacityplan.Protected
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 }

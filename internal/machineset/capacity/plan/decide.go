@@ -6,11 +6,29 @@ import (
 	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-io/drover/internal/machineapi"
-	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/provider"
 )
+
+// Protected says which labels and taints of a template Drover does not apply to Nodes. The zero value is none.
+type Protected struct {
+	Label func(key string) bool
+	Taint func(taint corev1.Taint) bool
+}
+
+// withoutProtected returns the labels and taints of a template that Drover applies to Nodes.
+func withoutProtected(spec *machinev1beta1.MachineSpec, protected Protected) (labels map[string]string, taints []corev1.Taint) {
+	labels, taints = maps.Clone(spec.Labels), slices.Clone(spec.Taints)
+	if protected.Label != nil {
+		maps.DeleteFunc(labels, func(key, _ string) bool { return protected.Label(key) })
+	}
+	if protected.Taint != nil {
+		taints = slices.DeleteFunc(taints, protected.Taint)
+	}
+	return labels, taints
+}
 
 // Annotations returns the annotations that a MachineSet gets, and whether they differ from those that it has. A capacity of nil is that of a provider
 // that reports none: what Drover has written before is removed.
@@ -20,7 +38,7 @@ import (
 //
 // Protected keys of the template are left out: Drover does not apply them to Nodes.
 func Annotations(
-	set *machinev1beta1.MachineSet, capacity *provider.Capacity, protected ownership.Protected,
+	set *machinev1beta1.MachineSet, capacity *provider.Capacity, protected Protected,
 ) (after map[string]string, changed bool) {
 	before := set.Annotations
 	record, recorded := RecordOf(before, machineapi.CapacityAnnotation)

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/provider"
 )
 
@@ -126,7 +125,7 @@ func check(t *testing.T, before values, capacity *provider.Capacity, want values
 	t.Helper()
 	set := &machinev1beta1.MachineSet{}
 	set.Annotations = maps.Clone(before)
-	after, changed := Annotations(set, capacity, ownership.Protected{})
+	after, changed := Annotations(set, capacity, Protected{})
 	if diff := cmp.Diff(want, after); diff != "" {
 		t.Errorf("wanted (-) and written (+):\n%s", diff)
 	}
@@ -137,7 +136,7 @@ func check(t *testing.T, before values, capacity *provider.Capacity, want values
 		t.Errorf("the MachineSet has changed:\n%s", diff)
 	}
 	set.Annotations = after
-	if again, changed := Annotations(set, capacity, ownership.Protected{}); changed {
+	if again, changed := Annotations(set, capacity, Protected{}); changed {
 		t.Errorf("the second time it changes:\n%s", cmp.Diff(after, again))
 	}
 }
@@ -159,7 +158,10 @@ func TestValuesOf(t *testing.T) {
 		Labels:    values{"kubernetes.io/arch": "arm64", "zone": "a"},
 		Taints:    []corev1.Taint{{Key: "gpu", Value: "true", Effect: "NoSchedule"}, {Key: "gpu", Effect: "NoExecute"}},
 		CSILimits: map[string]int32{"b.example.com": 8, "a.example.com": 25},
-	}, ownership.Protected{Labels: []string{"kubernetes.io/*"}, Taints: []string{"node.kubernetes.io/*"}})
+	}, Protected{
+		Label: func(key string) bool { return key == "kubernetes.io/arch" },
+		Taint: func(taint corev1.Taint) bool { return taint.Key == "node.kubernetes.io/unreachable" },
+	})
 	want := values{
 		p + "cpu": "3500m", p + "memory": "1G", p + "ephemeral-disk": "120Gi", p + "maxPods": "250", p + "gpu-count": "2",
 		p + "gpu-type": "nvidia.com/gpu", p + "dra-driver": "gpu.nvidia.com", p + "csi-driver": "a.example.com=25,b.example.com=8",
@@ -172,7 +174,7 @@ func TestValuesOf(t *testing.T) {
 	}
 	if got := valuesOf(&machinev1beta1.MachineSet{}, &provider.Capacity{
 		Resources: resources("500m", "1Ki"), GPU: provider.GPU{Type: "amd.com/gpu", Count: 1},
-	}, ownership.Protected{}); got[g+"vCPU"] != "" || got[g+"memoryMb"] != "" || got[g+"GPU"] != "" || got[p+"gpu-type"] != "amd.com/gpu" {
+	}, Protected{}); got[g+"vCPU"] != "" || got[g+"memoryMb"] != "" || got[g+"GPU"] != "" || got[p+"gpu-type"] != "amd.com/gpu" {
 		t.Errorf("what rounds to zero, and GPUs of another type: %v", got)
 	}
 }

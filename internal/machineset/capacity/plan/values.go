@@ -13,18 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/drover-io/drover/internal/machineapi"
-	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/provider"
 )
 
 // valuesOf returns the annotations that say what a provider says of the Nodes of a MachineSet. One that is too long for the cache is left out.
-func valuesOf(set *machinev1beta1.MachineSet, capacity *provider.Capacity, protected ownership.Protected) map[string]string {
-	isProtected := protected.Of(ownership.Taint)
-	taints := slices.DeleteFunc(slices.Clone(set.Spec.Template.Spec.Taints), func(taint corev1.Taint) bool {
-		return isProtected(ownership.TaintID(taint))
-	})
+func valuesOf(set *machinev1beta1.MachineSet, capacity *provider.Capacity, protected Protected) map[string]string {
+	labels, taints := withoutProtected(&set.Spec.Template.Spec, protected)
 	values := map[string]string{
-		machineapi.LabelsAnnotation:    labelsText(capacity.Labels, set.Spec.Template.Spec.Labels, protected.Of(ownership.Label)),
+		machineapi.LabelsAnnotation:    labelsText(capacity.Labels, labels),
 		machineapi.TaintsAnnotation:    taintsText(taints, capacity.Taints),
 		machineapi.CSIDriverAnnotation: limitsText(capacity.CSILimits),
 	}
@@ -65,17 +61,11 @@ func addResources(values map[string]string, resources corev1.ResourceList) {
 	add(machineapi.OldMaxPodsAnnotation, pods.Value())
 }
 
-// labelsText returns the labels of a Node. Those of the template win, but for protected ones: Drover applies them to the Node. The name of the host is
-// that of one Node.
-func labelsText(platform, template map[string]string, isProtected func(key string) bool) string {
+// labelsText returns the labels of a Node. Those of the template win: Drover applies them to the Node. The name of the host is that of one Node.
+func labelsText(platform, template map[string]string) string {
 	labels := map[string]string{}
+	maps.Copy(labels, platform)
 	maps.Copy(labels, template)
-	maps.DeleteFunc(labels, func(key, _ string) bool { return isProtected(key) })
-	for key, value := range platform {
-		if _, found := labels[key]; !found {
-			labels[key] = value
-		}
-	}
 	maps.DeleteFunc(labels, func(key, value string) bool {
 		return key == corev1.LabelHostname || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0
 	})

@@ -133,7 +133,8 @@ func TestSOAPClient_Thumbprint(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	right := soap.ThumbprintSHA256(server.Certificate())
 	for thumbprint, want := range map[string]string{
-		right: "", strings.ToLower(right): "", soap.ThumbprintSHA1(server.Certificate()): "", "": "unknown authority", "AB:CD": "another thumbprint than AB:CD",
+		right: "", strings.ToLower(right): "", soap.ThumbprintSHA1(server.Certificate()): "",
+		"": "unknown authority", "AB:CD": "another thumbprint than AB:CD",
 	} {
 		endpoint := Endpoint{Server: server.Listener.Addr().String(), Thumbprint: thumbprint}
 		client, err := endpoint.soapClient()

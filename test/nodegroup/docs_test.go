@@ -120,6 +120,8 @@ func (f *fixture) checkPool() {
 // checkWorkers checks the example of OpenShift workers: two of them may be unavailable, and a user's maintenance of a third one waits.
 func (f *fixture) checkWorkers() {
 	f.Helper()
+	// A maintenance that begins before Drover has heard of the group needs no place in its budget.
+	f.eventuallyCondition("workers", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
 	first, second := f.Maintain("docs-worker-00", nil), f.Maintain("docs-worker-01", nil)
 	first.Phase(medik8s.PhaseSucceeded)
 	second.Phase(medik8s.PhaseSucceeded)

@@ -112,6 +112,7 @@ func (b *Budgets) Reserve(ctx context.Context, request Request) (Answer, error) 
 	}
 	if confirmed, found := g.confirmed[key]; found && answer.Recorded && observed.Now.Sub(confirmed) < plan.RenewAfter {
 		answer.Until = confirmed.Add(plan.RenewAfter)
+		delete(g.finished, key)
 		return answer, nil
 	}
 	answer.Reservation.Time = metav1.NewTime(observed.Now).Rfc3339Copy()

@@ -132,7 +132,7 @@ func TestSources_Machines(t *testing.T) {
 		{"created without a Node", func() { machines.Add(withoutNode) }, ""},
 		{"created with a Node", func() { machines.Add(machine) }, "a b"},
 		{"gets its Node", func() { machines.Update(withoutNode, machine) }, "a b"},
-		{"labelled", changed(func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"x": "y"} }), ""},
+		{"labelled", changed(func(m *machinev1beta1.Machine) { m.Labels = map[string]string{"x": "y"} }), "a b"},
 		{"paused", changed(func(m *machinev1beta1.Machine) { m.Annotations = map[string]string{paused.Annotation: ""} }), "a b"},
 		{"another Node of the same name", changed(func(m *machinev1beta1.Machine) { m.Status.NodeRef.UID = "new" }), "a b"},
 		{"being deleted", changed(func(m *machinev1beta1.Machine) { m.DeletionTimestamp = new(metav1.Now()) }), "a b"},

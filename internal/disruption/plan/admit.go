@@ -17,6 +17,9 @@ const MaxReservations = 512
 // Recheck is when a request that waits for others is decided again without an event: a node lease expires without one.
 const Recheck = time.Minute
 
+// gateRecheck is the same for a request that waits for a user, who removes spec.suspend or corrects a window.
+const gateRecheck = 10 * time.Minute
+
 // Request asks for a place in the budget, to disrupt a Node.
 type Request struct {
 	// Node and UID are those of the Node. Without a UID it is the Node that has the name now.
@@ -199,9 +202,9 @@ func (in *Input) denied(d *denial, counts Counts) Answer {
 func gate(in *Input, request *Request) *denial {
 	switch spec := &in.Group.Spec; {
 	case spec.Suspend:
-		return &denial{reason: ReasonSuspended, message: message("spec.suspend is set; no disruption begins until it is removed")}
+		return &denial{reason: ReasonSuspended, after: gateRecheck, message: message("spec.suspend is set; no disruption begins until it is removed")}
 	case in.Window.Closed && !slices.Contains(spec.Disruption.Exempt, request.Capability):
-		d := &denial{reason: in.Window.Reason, message: message("%s", in.Window.Message)}
+		d := &denial{reason: in.Window.Reason, after: gateRecheck, message: message("%s", in.Window.Message)}
 		if !in.Window.Changes.IsZero() {
 			d.after = max(in.Window.Changes.Sub(in.Now), time.Millisecond)
 		}

@@ -167,14 +167,14 @@ func TestAdmit_SuspendAndWindows(t *testing.T) {
 	frozen := withWindow(Window{Closed: true, Reason: ReasonFrozen, Message: "frozen for the holidays"})
 	exemptions := withSpec(func(spec *v1alpha1.Disruption) { spec.Exempt = []v1alpha1.Capability{remediation} })
 	for name, test := range map[string]admitCase{
-		"suspended":            {newFixture(3, suspended), newRequest("n0", upgrade), ReasonSuspended, "spec.suspend is set", 0},
-		"suspended, not Ready": {newFixture(3, suspended, withNode(0, notReady)), newRequest("n0", remediation), ReasonSuspended, "", 0},
-		"suspended, person":    {newFixture(3, suspended), byPerson(newRequest("n0", maintenance)), ReasonSuspended, "", 0},
+		"suspended":            {newFixture(3, suspended), newRequest("n0", upgrade), ReasonSuspended, "spec.suspend is set", gateRecheck},
+		"suspended, not Ready": {newFixture(3, suspended, withNode(0, notReady)), newRequest("n0", remediation), ReasonSuspended, "", gateRecheck},
+		"suspended, person":    {newFixture(3, suspended), byPerson(newRequest("n0", maintenance)), ReasonSuspended, "", gateRecheck},
 		"window closed":        {newFixture(3, closed), newRequest("n0", upgrade), ReasonWindowClosed, "until 22:00", 10 * time.Hour},
 		"window closed, recorded": {
 			newFixture(3, closed, withReservation("n0", upgrade)), newRequest("n0", upgrade), ReasonWindowClosed, "", 10 * time.Hour,
 		},
-		"frozen":                           {newFixture(3, frozen), newRequest("n0", upgrade), ReasonFrozen, "holidays", 0},
+		"frozen":                           {newFixture(3, frozen), newRequest("n0", upgrade), ReasonFrozen, "holidays", gateRecheck},
 		"window closed, exempt":            {newFixture(3, closed, exemptions), newRequest("n0", remediation), "", "", 0},
 		"window closed, another is exempt": {newFixture(3, closed, exemptions), newRequest("n0", upgrade), ReasonWindowClosed, "", 10 * time.Hour},
 		"window closed, none is exempt":    {newFixture(3, closed), newRequest("n0", remediation), ReasonWindowClosed, "", 10 * time.Hour},

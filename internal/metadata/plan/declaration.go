@@ -124,7 +124,16 @@ func validateLabel(key, value string) []string {
 	return append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...)
 }
 
+// maxTaints is how many taints of a template count. Its author must not be able to fill the memory with them: some of them are remembered for each
+// Node.
+const maxTaints = 128
+
 func (d *Declaration) taints(taints []corev1.Taint) map[string]string {
+	if len(taints) > maxTaints {
+		d.problem(ownership.Taint, ownership.TaintID(taints[maxTaints]), Invalid, "taint %q and the %d after it are left out: a MachineSet has %d at most",
+			ownership.TaintID(taints[maxTaints]), len(taints)-maxTaints-1, maxTaints)
+		taints = taints[:maxTaints]
+	}
 	valid := make(map[string]string, len(taints))
 	for _, taint := range taints {
 		id := ownership.TaintID(taint)

@@ -225,8 +225,11 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		out.Change.set(kind, result)
 		record.Section = record.With(kind, result.Owned.Minus(ownership.KeysOf(f.Machine[kind])))
 	}
+	if len(out.Guarded) > 0 && f.Guard != GuardClear {
+		// Also while they are not announced: the roll-out has not reached a Node that has only the rest.
+		record.Digest = strings.TrimSuffix(record.Digest, announced) + announced
+	}
 	if len(out.Guarded) > 0 && f.announces() {
-		record.Digest += announced
 		record.Timeout, out.TimedOut = f.timeout, f.timeout != nil
 	}
 	if record.Empty() && !out.FirstWrite {

@@ -194,7 +194,7 @@ func (f *groupFacts) keep(desired map[string]string, record *ownership.Record, p
 		if present && f.record.Of(ownership.Taint).Has(id) {
 			desired[id] = value
 			if kept.IsAnnouncement && strings.HasSuffix(f.record.Digest, announced) {
-				record.Timeout = f.record.Timeout
+				record.Timeout, record.Digest = f.record.Timeout, strings.TrimSuffix(record.Digest, announced)+announced
 			}
 		}
 		if kept.Why != "" && (!present || value != kept.Value) {

@@ -1,9 +1,12 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -82,6 +85,60 @@ func TestDecideGroup_Guard(t *testing.T) {
 
 	group.Spec.Metadata.Taints = nil
 	guardStep(t, node, group, GuardHeld)
+}
+
+// TestDecideGroup_GuardAwaitsTurn: the roll-out has not reached a Node that has the labels of its group, and waits for its turn to get a taint; what
+// the Node lacks is no edit of another writer.
+func TestDecideGroup_GuardAwaitsTurn(t *testing.T) {
+	group := withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute)
+	group.Spec.Metadata.Labels = map[string]v1alpha1.LabelValue{"tier": "batch"}
+	group = withValue(group, "blue")
+	node, decision := guardStep(t, &corev1.Node{}, group, GuardHeld)
+	if node.Labels["tier"] != "batch" || decision.Drift {
+		t.Errorf("held, the Node has the labels %v, and the decision is %+v", node.Labels, decision)
+	}
+	if _, again := guardStep(t, node, group, GuardHeld); again.Change.Write || !again.Reached {
+		t.Errorf("held again, the decision is %+v", again)
+	}
+	node, decision = guardStep(t, node, group, GuardClear, guardedID+"=blue")
+	if decision.Drift || decision.Reached || !decision.Change.Write {
+		t.Errorf("its turn has come, the decision is %+v", decision)
+	}
+	if _, decision = guardStep(t, node, group, GuardClear, guardedID+"=blue"); decision.Change.Write || !decision.Reached {
+		t.Errorf("set already, the decision is %+v", decision)
+	}
+}
+
+// TestDecideGroup_KeptAnnouncement: an announcement that a paused MachineSet keeps is temporary still, after another write, too.
+func TestDecideGroup_KeptAnnouncement(t *testing.T) {
+	group := withValue(withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute), "blue")
+	node, _ := guardStep(t, &corev1.Node{}, group, GuardAnnounced, announcedID+"=blue")
+	in := groupInput(node, group, group)
+	in.Declaration.Desired[ownership.Label], in.Declaration.Desired[ownership.Taint] = map[string]string{"tier": "batch"}, nil
+	in.Declaration.Guarded, in.Declaration.Kept = nil, map[string]Kept{announcedID: {IsAnnouncement: true}}
+	decision := DecideGroup(in)
+	node = applyToNode(node, &decision)
+	if node.Labels["tier"] != "batch" || len(node.Spec.Taints) != 1 {
+		t.Errorf("the Node has the labels %v and the taints %v", node.Labels, node.Spec.Taints)
+	}
+	if kept := Announcements(node, group); !kept.Has(announcedID) {
+		t.Errorf("the announcements are %v", kept)
+	}
+}
+
+// TestDeclarationOf_ManyTaints: the author of a MachineSet cannot have Drover remember thousands of taints for each Node.
+func TestDeclarationOf_ManyTaints(t *testing.T) {
+	set := &machinev1beta1.MachineSet{}
+	for i := range 1000 {
+		set.Spec.Template.Spec.Taints = append(set.Spec.Template.Spec.Taints, corev1.Taint{Key: fmt.Sprintf("t%d", i), Effect: corev1.TaintEffectNoExecute})
+	}
+	d := DeclarationOf(set)
+	if got := len(d.Desired[ownership.Taint]); got != maxTaints {
+		t.Errorf("%d taints count", got)
+	}
+	if len(d.Problems) != 1 || d.Problems[0].Reason != Invalid || !strings.Contains(d.Problems[0].Message, "and the 871 after it are left out") {
+		t.Errorf("the problems are %+v", d.Problems)
+	}
 }
 
 // TestDecideGroup_GuardNotNeeded: what keeps Pods away already announces a taint, and a taint of another writer is not guarded.

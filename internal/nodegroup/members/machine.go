@@ -111,7 +111,8 @@ func IsChanged(before, after *machinev1beta1.Machine) bool {
 		return true
 	}
 	return machineapi.NodeName(after) != "" && (before.Status.NodeRef.UID != after.Status.NodeRef.UID ||
-		controllerUID(before) != controllerUID(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+		controllerUID(before) != controllerUID(after) || !maps.Equal(before.Labels, after.Labels) ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
 }
 
 // controllerUID returns the UID of the controller of a Machine; empty for none.

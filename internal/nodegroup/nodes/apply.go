@@ -33,7 +33,7 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 	if !rc.mayWrite(decision) {
 		return out
 	}
-	if !rc.isOwned() {
+	if rc.withheld || !rc.isOwned() {
 		// The status names the keys before a Node gets them: without it they could not be removed again. The cache will show it.
 		out.requeue.In(controller.CatchUp)
 		return out

@@ -61,6 +61,19 @@ func TestApply_OwnWriteIsFollowedWhileTaintsAreGuarded(t *testing.T) {
 	}
 }
 
+// TestApply_Withheld: what was decided without the guard, because the Node's turn had not come, is not written if it comes meanwhile.
+func TestApply_Withheld(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0"}}
+	rc := &reconciliation{
+		Reconciler: newReconciler(t, node), observation: &observation{Assignment: members.Assignment{Node: node}}, state: &nodeState{}, withheld: true,
+	}
+	decision := metadataplan.GroupDecision{Guarded: []string{"example.com/batch:NoExecute"}, Change: metadataplan.Change{Write: true}}
+	out := rc.apply(t.Context(), &decision, controller.Requeue{})
+	if out.wrote || !out.postponed || out.requeue.Delay() == 0 {
+		t.Errorf("the outcome is %+v", out)
+	}
+}
+
 func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry())

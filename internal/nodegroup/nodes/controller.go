@@ -103,7 +103,7 @@ func Run(ctx context.Context, cache ctrlcache.Cache, dependencies Dependencies, 
 	return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "node", Workers: options.Workers}, r.sources(cache)...)
 }
 
-// reconciliation is what one reconciliation of a Node works on. Only decide sets begun and lost.
+// reconciliation is what one reconciliation of a Node works on. Only decide sets begun, withheld and lost.
 type reconciliation struct {
 	*Reconciler
 	*observation
@@ -112,6 +112,8 @@ type reconciliation struct {
 	now   time.Time
 	// begun reports that Pods are leaving, or have left, for a guarded taint.
 	begun bool
+	// withheld reports that guarded taints are in the decision, and may not be written whatever has changed since.
+	withheld bool
 	// lost says which Pods Kubernetes deletes when the taints are set, regardless of their PodDisruptionBudgets; empty for none.
 	lost string
 }
@@ -181,7 +183,8 @@ func (rc *reconciliation) decide(ctx context.Context) (decision metadataplan.Gro
 		return decision, requeue, err
 	}
 	if !rc.mayWrite(&decision) || !rc.begun && !rc.isOwned() {
-		// A place and a lease that it does not use now are for others.
+		// A place and a lease that it does not use now are for others. The turn may come while they are given back: this is decided without the guard.
+		rc.withheld = true
 		return decision, requeue, rc.endGuard(ctx)
 	}
 	rc.guarded.LoadOrStore(rc.Node.Name, false)

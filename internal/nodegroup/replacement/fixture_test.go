@@ -143,7 +143,9 @@ func newPair(name string, options ...func(*machinev1beta1.Machine, *corev1.Node)
 		Finalizers: []string{machinev1beta1.MachineFinalizer}, CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
 	}}
 	machine.Status.NodeRef = &corev1.ObjectReference{Name: name}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-node-" + name)}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID("uid-of-node-" + name), CreationTimestamp: machine.CreationTimestamp,
+	}}
 	node.Status.Conditions = []corev1.NodeCondition{
 		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(-time.Hour))},
 	}

@@ -181,13 +181,14 @@ func (rc *reconciliation) planSet(set *machineSet, outdated *bool) plan.Set {
 	for _, m := range set.machines {
 		next := plan.NewMachine(template, m.Machine, m.node, selects)
 		next.Denied = rc.isDenied(m.UID)
-		*outdated = *outdated || next.Outdated
+		*outdated = *outdated || next.Outdated || next.Failed // a failed one may be replaced, when a user resumes
 		out.Machines = append(out.Machines, next)
 	}
 	return out
 }
 
-// hasMetadata reports whether a Node carries what its group declares, so far as it can.
+// hasMetadata reports whether a Node carries what its group declares, or waits for that as the Nodes of old Machines do: its wave has not come, or
+// another writer has changed what it had. Only a Node that has no wave, because it is newer than the roll-out, gets its metadata at once.
 func (rc *reconciliation) hasMetadata(ctx context.Context, node *corev1.Node) (bool, error) {
 	if disruptionplan.IsJoining(node) {
 		return false, nil
@@ -197,5 +198,7 @@ func (rc *reconciliation) hasMetadata(ctx context.Context, node *corev1.Node) (b
 		return err == nil, err
 	}
 	decision := metadataplan.DecideGroup(assignment.Input(rc.options.Protected, rc.now))
-	return !decision.Change.Write, nil
+	rollout := assignment.Group.Status.Rollout
+	hasNoWave := rollout != nil && rollout.StartTime != nil && rollout.StartTime.Before(&node.CreationTimestamp)
+	return !decision.Change.Write || !decision.FirstWrite || !hasNoWave, nil
 }

@@ -28,6 +28,14 @@ func half(options ...func(*machinev1beta1.Machine, *corev1.Node)) []client.Objec
 	return all([]client.Object{newSet(2)}, newPair("old-a", outdated, replacing), newPair("old-b", outdated), newPair("new", options...))
 }
 
+// withLabel has a group declare a label, whose roll-out has begun at a time.
+func withLabel(begun time.Time) func(*v1alpha1.NodeGroup) {
+	return func(group *v1alpha1.NodeGroup) {
+		group.Spec.Metadata = &v1alpha1.Metadata{Labels: map[string]v1alpha1.LabelValue{"a": "b"}}
+		group.Status.Rollout = &v1alpha1.RolloutStatus{StartTime: new(metav1.NewTime(begun))}
+	}
+}
+
 func TestReconcile_Replaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		objects []client.Object
@@ -45,10 +53,9 @@ func TestReconcile_Replaces(t *testing.T) {
 		"a Node of the control plane": {
 			all([]client.Object{newGroup(), newSet(2)}, newPair("a", outdated, controlPlane), newPair("b", outdated)), []string{"patch Machine/b"},
 		},
-		"a Node that lacks the group's label": {
-			append(half(), newGroup(func(group *v1alpha1.NodeGroup) {
-				group.Spec.Metadata = &v1alpha1.Metadata{Labels: map[string]v1alpha1.LabelValue{"a": "b"}}
-			})), nil,
+		"a new Node that lacks the group's label": {append(half(), newGroup(withLabel(start.Add(-24*time.Hour)))), nil},
+		"a Node that waits for its wave": {
+			append(half(), newGroup(withLabel(start))), []string{"patch Machine/old-a", "delete Machine/old-a", "patch Machine/old-b"},
 		},
 		"a group of other MachineSets": {
 			append(half(), newGroup(func(group *v1alpha1.NodeGroup) { group.Spec.Nodes.MachineSets.Names = []string{"b"} })), nil,

@@ -136,7 +136,8 @@ func fall(ctx context.Context, c client.Client, name string, writes shape) error
 	if err := patches(ctx, c, m, n, less); err != nil {
 		return err
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "medik8s-leases", Name: "floor-" + name}}
+	// Another round may have created one and deleted none: what Drover did is rounded.
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "medik8s-leases", GenerateName: "floor-" + name + "-"}}
 	if writes.times("create leases ") > 0 {
 		if err := c.Create(ctx, lease); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 // Since returns when the roll-out of the declaration began or was resumed; zero before it has begun and after it has ended.
 func (in *Input) Since() time.Time {
 	status := in.Group.Status.Rollout
-	if status == nil || status.Revision != in.Declaration.Revision || status.StartTime == nil || status.EndTime != nil {
+	if status == nil || !isSameGroup(status.Revision, in.Declaration.Revision) || status.StartTime == nil || status.EndTime != nil {
 		return time.Time{}
 	}
 	if in.wasSuspended() {

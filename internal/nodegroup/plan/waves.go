@@ -202,8 +202,11 @@ func (in *Input) rollout() *v1alpha1.RolloutStatus {
 	current := before.DeepCopy()
 	current.WaitingFor = nil
 	if before.Revision != revision {
-		// Authors of MachineSets neither resume a roll-out that has stopped nor end a pause.
-		current.Revision, current.Wave, current.StartTime, current.EndTime = revision, "", timestamp(in.Now), nil
+		// Authors of MachineSets neither resume a roll-out that has stopped nor end a pause, nor have it forget which Nodes have failed since it began.
+		current.Revision, current.Wave = revision, ""
+		if current.EndTime != nil {
+			current.StartTime, current.EndTime = timestamp(in.Now), nil
+		}
 	}
 	return current
 }

@@ -278,3 +278,22 @@ func TestDecide_OtherTaintsOfMachineSets(t *testing.T) {
 		t.Errorf("it writes %q, and is %s: %+v", written, d.Phase, d.Rollout)
 	}
 }
+
+// TestDecide_OtherTaintsAfterAFailure: a wave waits for a Node that has failed since the roll-out began, also when a MachineSet gets its first Node.
+func TestDecide_OtherTaintsAfterAFailure(t *testing.T) {
+	r := newRollout(4, &v1alpha1.Rollout{MaxInFlight: number(2), StopWhen: &v1alpha1.StopConditions{NotReady: number(3)}})
+	if written, _ := r.decide(); written != "n0 n2" {
+		t.Fatalf("writes %q", written)
+	}
+	r.now = r.now.Add(time.Minute)
+	r.node("n0").Ready, r.node("n0").ReadyChange = false, r.now
+	for _, templates := range []string{"", ".1", ".2"} {
+		r.now = r.now.Add(time.Minute)
+		declaration := *metadataplan.GroupDeclarationOf(r.group)
+		declaration.Revision += templates
+		r.declaration = &declaration
+		if written, d := r.decide(); written != "" || d.Rollout.EndTime != nil {
+			t.Errorf("with %q it writes %q: %+v", templates, written, d.Rollout)
+		}
+	}
+}

@@ -52,7 +52,8 @@ type Machine struct {
 	Skipped bool
 	// Denied reports that the API server has lately refused to have it deleted.
 	Denied bool
-	// HasNode reports whether it has a Node, or had one. Ready reports whether that is Ready, since ReadyChange. Synced reports that the Node carries its metadata.
+	// HasNode reports whether it has a Node, or had one. Ready reports whether that is Ready, since ReadyChange. Synced reports that the Node carries
+	// its metadata, or waits for it as the Nodes of old Machines do.
 	HasNode, Ready, Synced bool
 	ReadyChange            time.Time
 

@@ -280,6 +280,7 @@ func (s *Site) Settled(app string, count int, avoided string) {
 			if pods[i].DeletionTimestamp == nil && isReady(&pods[i]) {
 				fine++
 			}
+			s.nudge(&pods[i])
 		}
 		if fine < count {
 			return fmt.Errorf("%d are ready: %s", fine, describe(pods))

@@ -41,6 +41,8 @@ type Options struct {
 	LinkChanged <-chan struct{}
 	// Guarded returns the taints of a MachineSet that a Node of it gets from its NodeGroup, and the name of that; none where there are no NodeGroups.
 	Guarded func(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error)
+	// Grouped returns the entries that the NodeGroup of a Node keeps on its Nodes; none where there are no NodeGroups.
+	Grouped func(ctx context.Context, node *corev1.Node) (plan.Entries, error)
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
@@ -57,6 +59,7 @@ type Reconciler struct {
 	link        func() bool
 	linkChanged <-chan struct{}
 	guardedOf   func(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error)
+	groupedOf   func(ctx context.Context, node *corev1.Node) (plan.Entries, error)
 	clock       clock.PassiveClock
 	machineSets *machineSets
 	tracker     *tracker
@@ -81,7 +84,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 	}
 	return &Reconciler{
 		cache: cache, writer: writer, recorder: recorder, metrics: metrics, protected: options.Protected, clock: options.Clock,
-		link: options.Link, linkChanged: options.LinkChanged, guardedOf: options.Guarded,
+		link: options.Link, linkChanged: options.LinkChanged, guardedOf: options.Guarded, groupedOf: options.Grouped,
 		machineSets: newMachineSets(cache),
 		tracker:     newTracker(metrics, options.Clock.Now()),
 		contention:  pace.NewContention(),
@@ -159,7 +162,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 func (rc *reconciliation) decide() (decision plan.Decision, requeue controller.Requeue) {
 	in := plan.Input{
 		Machine: rc.machine, Node: rc.node, NodeShared: rc.nodeShared, Protected: rc.protected, Link: rc.link(), Now: rc.now,
-		Declaration: rc.set.declared(), GuardedBy: rc.guardedBy, Guarded: rc.guarded,
+		Declaration: rc.set.declared(), GuardedBy: rc.guardedBy, Guarded: rc.guarded, Grouped: rc.grouped,
 	}
 	if rc.contention.Any() {
 		in.Contended = func(target plan.Target, kind ownership.Kind, key string) bool {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
+	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -29,6 +30,8 @@ type observation struct {
 	// guardedBy is the NodeGroup of the Node, and guarded are the taints of the MachineSet that the Node gets from it; empty for none.
 	guardedBy string
 	guarded   ownership.Keys
+	// grouped are the entries that the NodeGroup of the Node keeps on it; read only for a Node that loses keys.
+	grouped plan.Entries
 	// pending reports that the cache does not show Drover's own last write of the Machine or its Node.
 	pending bool
 }
@@ -59,7 +62,19 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	if err := r.observeNode(ctx, observed); err != nil {
 		return nil, err
 	}
+	if err := r.observeGroup(ctx, observed); err != nil {
+		return nil, err
+	}
 	return observed, r.observeGuard(ctx, observed)
+}
+
+// observeGroup finds out which entries the NodeGroup of the Node keeps on it, if the Node loses any or has lost some lately.
+func (r *Reconciler) observeGroup(ctx context.Context, observed *observation) (err error) {
+	if r.groupedOf == nil || observed.node == nil || !plan.LosesKeys(observed.node, observed.set.declared()) {
+		return nil
+	}
+	observed.grouped, err = r.groupedOf(ctx, observed.node)
+	return err
 }
 
 // recheckGuard is how soon it is looked again which group guards the taints of a Node that lacks them: a NodeGroup changes without an event of its

@@ -27,6 +27,7 @@ import (
 	"github.com/drover-io/drover/internal/expectations"
 	healthcheckplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/maintenance"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
@@ -58,6 +59,14 @@ func (m *membership) guarded(ctx context.Context, node *corev1.Node, set types.U
 		return "", nil, nil
 	}
 	return m.GuardedTaints(ctx, node, set)
+}
+
+// declared returns what the NodeGroup of a Node keeps on its Nodes, for metadata; none where Drover serves no NodeGroups.
+func (m *membership) declared(ctx context.Context, node *corev1.Node) (metadataplan.Entries, error) {
+	if !m.isServed() {
+		return nil, nil
+	}
+	return m.DeclaredEntries(ctx, node)
 }
 
 // newBudgets returns the budgets of all NodeGroups; nil if --controllers does not enable them.

@@ -181,7 +181,7 @@ func (b *builder) metadata() ([]capability, error) {
 		Protected: protected(settings), Live: live(b),
 	}
 	if b.budgets != nil {
-		options.Guarded = b.groups.guarded
+		options.Guarded, options.Grouped = b.groups.guarded, b.groups.declared
 	}
 	return []capability{{
 		name: metadata.Name,

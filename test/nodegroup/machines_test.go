@@ -1,6 +1,8 @@
 package nodegroup
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -35,6 +38,18 @@ func TestMachineSet_GoesBeforeTheGroup(t *testing.T) {
 	declare(nil)
 	f.Nodes("sets", "has the group's label again", hasLabel("example.com/team", "group"))
 	f.eventuallyCondition("sets", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+
+	// What both declare with the same value stays, without a gap: metadata leaves it to the group.
+	declare(map[string]string{"example.com/tier": "web", "example.com/own": "1"})
+	f.Nodes("sets", "has the MachineSet's other label", hasLabel("example.com/own", "1"))
+	declare(nil)
+	f.Nodes("sets", "has lost it", hasLabel("example.com/own", ""))
+	f.Nodes("sets", "keeps what the group declares", func(node *corev1.Node) error {
+		if record := node.Annotations[ownership.AnnotationRecord]; strings.Contains(record, "example.com/tier") {
+			return fmt.Errorf("metadata has or had the label of Node %s: %s", node.Name, record)
+		}
+		return hasLabel("example.com/tier", "web")(node)
+	})
 }
 
 // TestClusterAPI_NodesOfAMachineDeployment: Nodes belong to a group by the annotations that the Cluster API gives them, also those of the MachineSet

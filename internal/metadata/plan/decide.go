@@ -28,6 +28,9 @@ type Input struct {
 	// tolerate them. Empty for none.
 	GuardedBy string
 	Guarded   ownership.Keys
+	// Grouped are the entries that the Node's NodeGroup keeps on it: those with the same value stay on the Node when the MachineSet does not declare
+	// them any more.
+	Grouped Entries
 	// Contended reports keys that another writer keeps changing and that are left alone for now; nil for none.
 	Contended func(target Target, kind ownership.Kind, key string) bool
 	// Now is the time of the decision.

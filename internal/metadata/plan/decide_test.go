@@ -38,6 +38,35 @@ func TestDecide_AppliesAndRemovesAllKinds(t *testing.T) {
 	}
 }
 
+// TestDecide_MovesToTheGroup: a key that a MachineSet no longer declares stays on a Node whose NodeGroup keeps it with the same value, and is not
+// removed again if the group sets it later.
+func TestDecide_MovesToTheGroup(t *testing.T) {
+	grouped := Entries{ownership.Label: {"team": "blue", "tier": "db"}, ownership.Taint: {"dedicated:NoSchedule": "db"}}
+	w := newWorld().labels("team=blue tier=web").taints("dedicated=db:NoSchedule")
+	w.pass(t)
+	if !LosesKeys(w.node, DeclarationOf(newWorld().set)) || LosesKeys(w.node, DeclarationOf(w.set)) {
+		t.Error("the Node loses keys when the MachineSet declares nothing, and not before")
+	}
+	w.grouped = grouped
+	w.labels("").taints("").pass(t)
+	w.expect(t, "machine: ; node: team=blue | dedicated=db:NoSchedule")
+	if record := w.record(t); record.Of(ownership.Label).Len()+record.Of(ownership.Taint).Len() > 0 {
+		t.Errorf("the record is %+v", record)
+	}
+
+	w = newWorld().labels("team=blue")
+	w.pass(t)
+	w.labels("").pass(t)
+	w.expect(t, "machine: ; node: ")
+	if !LosesKeys(w.node, DeclarationOf(w.set)) {
+		t.Error("the Node has lost a key lately")
+	}
+	w.grouped = grouped
+	w.node.Labels = map[string]string{"team": "blue"}
+	w.pass(t)
+	w.expect(t, "machine: ; node: team=blue")
+}
+
 // MNMO removed every taint that the MachineSet does not name.
 func TestDecide_ForeignTaints(t *testing.T) {
 	foreign := "node.kubernetes.io/unreachable:NoExecute node.kubernetes.io/not-ready:NoSchedule UpdateInProgress:PreferNoSchedule " +

@@ -187,6 +187,14 @@ func (d *Declaration) Section() ownership.Section {
 	return section.With(ownership.Taint, taints)
 }
 
+// KeptEntries returns what is declared and kept on Nodes: taints that are set only once are not.
+func (d *Declaration) KeptEntries() Entries {
+	kept := maps.Clone(d.Desired)
+	kept[ownership.Taint] = maps.Clone(kept[ownership.Taint])
+	maps.DeleteFunc(kept[ownership.Taint], func(id, _ string) bool { return d.Once.Has(id) })
+	return kept
+}
+
 // keep has a Node keep what it has of the taints that are held back.
 func (f *groupFacts) keep(desired map[string]string, record *ownership.Record, problems *problemList) {
 	for id, kept := range f.Declaration.Kept {

@@ -3,6 +3,8 @@ package plan
 import (
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -56,7 +58,7 @@ func (f *facts) mergeNode(
 ) ownership.Result {
 	return ownership.Merge(ownership.Input{
 		Owned:     f.nodeOwned(kind, recorded),
-		Released:  f.nodeRecord.Released[kind],
+		Released:  f.released(kind),
 		Desired:   desired,
 		Live:      f.nodeLive[kind],
 		Protected: f.in.Protected.Of(kind),
@@ -68,10 +70,49 @@ func (f *facts) mergeNode(
 			}
 			return ownership.NodeRestricted(kind, key) && !f.machineRecord.Owned(kind).Has(key)
 		},
-		Disown: func(key string) bool { return kind == ownership.Taint && f.isOnce(key) },
+		Disown: func(key string) bool {
+			return kind == ownership.Taint && f.isOnce(key) || f.isGrouped(kind, key, f.nodeLive[kind][key])
+		},
 		Policy: f.policy(),
 		Now:    f.in.Now,
 	})
+}
+
+// released returns the keys of a kind that were removed from the Node recently, without those that its NodeGroup has set again since.
+func (f *facts) released(kind ownership.Kind) map[string]ownership.Release {
+	released := maps.Clone(f.nodeRecord.Released[kind])
+	maps.DeleteFunc(released, func(key string, release ownership.Release) bool { return f.isGrouped(kind, key, release.Value) })
+	return released
+}
+
+// isGrouped reports whether the Node's NodeGroup keeps a key with a value.
+func (f *facts) isGrouped(kind ownership.Kind, key, value string) bool {
+	kept, found := f.in.Grouped[kind][key]
+	return found && kept == value
+}
+
+// LosesKeys reports whether a Node has keys that its MachineSet, nil for none, does not declare any more, or has lost some lately: then it matters
+// which keys its NodeGroup keeps.
+func LosesKeys(node *corev1.Node, declaration *Declaration) bool {
+	text := node.Annotations[ownership.AnnotationRecord]
+	if text == "" {
+		return false
+	}
+	record, err := ownership.ParseRecord(text)
+	if err != nil || len(record.Released) > 0 {
+		return err == nil
+	}
+	for _, kind := range ownership.Kinds {
+		for key := range record.Of(kind) {
+			if declaration == nil {
+				return true
+			}
+			if _, declared := declaration.Desired[kind][key]; !declared {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // confirmsDeclared reports whether the Machine confirms a declared key that its record does not name. An entry of the Machine's own is named from

@@ -119,9 +119,13 @@ func (s *surveyor) addMachine(machine *machinev1beta1.Machine) {
 	in := Input{
 		Declaration: item.Declaration, Machine: machine, Node: item.Node, NodeShared: s.machinesByNode[name] > 1, Protected: s.protected, Now: s.now,
 	}
-	if s.groupOf != nil && item.Node != nil && item.Declaration != nil && item.Declaration.HasNoExecute() {
+	isGuarded := item.Declaration != nil && item.Declaration.HasNoExecute()
+	if s.groupOf != nil && item.Node != nil && (isGuarded || LosesKeys(item.Node, item.Declaration)) {
 		if group, declaration := s.groupOf(item.Node); declaration != nil {
-			in.GuardedBy, in.Guarded = group, declaration.GuardedOf(item.Declaration)
+			in.Grouped = declaration.KeptEntries()
+			if isGuarded {
+				in.GuardedBy, in.Guarded = group, declaration.GuardedOf(item.Declaration)
+			}
 		}
 	}
 	item.Decision = Decide(in)

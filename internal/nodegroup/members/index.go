@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -138,22 +139,39 @@ func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 // deleted. It reads the cache, which is never behind what the caller has read from it, and not what events have reported. The error is a conflict
 // while the index is not ready.
 func (x *Index) GuardedTaints(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error) {
+	assignment, err := x.assignmentOf(ctx, node)
+	if err != nil || assignment.Group == nil || assignment.MachineSet == nil || assignment.MachineSet.UID != set {
+		return "", nil, err
+	}
+	return assignment.Group.Name, assignment.GuardedTaints(), nil
+}
+
+// DeclaredEntries returns what the NodeGroup of a Node keeps on its Nodes; nothing for a group that is being deleted, or that writes nothing. It
+// reads the cache, as GuardedTaints does.
+func (x *Index) DeclaredEntries(ctx context.Context, node *corev1.Node) (plan.Entries, error) {
+	assignment, err := x.assignmentOf(ctx, node)
+	if err != nil || assignment.Group == nil || assignment.Group.Spec.DryRun {
+		return nil, err
+	}
+	return assignment.Group.Declaration.KeptEntries(), nil
+}
+
+// assignmentOf finds the group of a Node in the cache, without one that is being deleted.
+func (x *Index) assignmentOf(ctx context.Context, node *corev1.Node) (assignment Assignment, err error) {
 	x.mu.Lock()
 	finder, ready := x.finder, x.ready
 	x.mu.Unlock()
 	if !ready {
-		return "", nil, notReady()
+		return assignment, notReady()
 	}
 	groups, err := finder.Groups(ctx)
 	if err != nil {
-		return "", nil, err
+		return assignment, err
 	}
-	assignment, err := finder.Assign(ctx, groups, node)
-	if err != nil || assignment.Group == nil || assignment.Group.DeletionTimestamp != nil || assignment.MachineSet == nil ||
-		assignment.MachineSet.UID != set {
-		return "", nil, err
+	if assignment, err = finder.Assign(ctx, groups, node); err == nil && assignment.Group != nil && assignment.Group.DeletionTimestamp != nil {
+		assignment.Group = nil
 	}
-	return assignment.Group.Name, assignment.GuardedTaints(), nil
+	return assignment, err
 }
 
 func notReady() error {
@@ -224,7 +242,7 @@ func (x *Index) setStale() {
 func (x *Index) set(ctx context.Context, node *corev1.Node) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.assign(ctx, node)
+	x.assignmentOf(ctx, node)
 }
 
 // setMachine finds the group of a Machine's Node again.

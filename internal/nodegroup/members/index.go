@@ -242,7 +242,7 @@ func (x *Index) setStale() {
 func (x *Index) set(ctx context.Context, node *corev1.Node) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.assignmentOf(ctx, node)
+	x.assign(ctx, node)
 }
 
 // setMachine finds the group of a Machine's Node again.

@@ -283,6 +283,9 @@ func (a *Actuator) releaseClaims(ctx context.Context, machine *machinev1beta1.Ma
 			continue
 		}
 		changed := existing.DeepCopy()
+		if metav1.GetControllerOf(existing) == nil {
+			setOwner(changed, machine) // otherwise it would stay when the Machine is gone, and its address with it
+		}
 		controllerutil.RemoveFinalizer(changed, claimFinalizer)
 		patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
 		if err := a.client.Patch(ctx, changed, patch); client.IgnoreNotFound(err) != nil {

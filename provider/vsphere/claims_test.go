@@ -149,6 +149,29 @@ func TestClaims_WithoutOwner(t *testing.T) {
 	}
 }
 
+// TestClaims_OrphanedAreReleased: a claim whose Machine was deleted with its dependents orphaned goes with the Machine nevertheless.
+func TestClaims_OrphanedAreReleased(t *testing.T) {
+	a, machine, spec := claimCase()
+	_, _ = a.claimAddresses(t.Context(), machine, spec)
+	claim, err := a.claim(t.Context(), machine, claimsOf(machine, spec)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim.SetOwnerReferences(nil)
+	if err := a.client.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.releaseClaims(t.Context(), machine, spec); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+		t.Fatal(err)
+	}
+	if !metav1.IsControlledBy(claim, machine) || len(claim.GetFinalizers()) > 0 {
+		t.Errorf("the claim is %v", claim.Object["metadata"])
+	}
+}
+
 // own adds an owner that is no controller.
 func own(claim *unstructured.Unstructured, kind, name string) {
 	claim.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: name, UID: "other"}})

@@ -70,9 +70,9 @@ func Decide(in Input) Decision {
 	d := Decision{Selector: metav1.FormatLabelSelector(&in.Set.Spec.Selector)}
 	d.sort(in, membership)
 	d.Surge = surge(in.Set, d.Members)
-	if replicas := in.Set.Spec.Replicas; replicas != nil {
+	if replicas := in.Set.Spec.Replicas; replicas != nil && *replicas == 0 {
 		// A mark must not keep Machines of a MachineSet that is to have none.
-		d.Surge = min(d.Surge, max(int(*replicas), 0))
+		d.Surge = 0
 	}
 	for i := range d.Members {
 		if m := &d.Members[i]; m.Ready && !m.Available(in.Now) {

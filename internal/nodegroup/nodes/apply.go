@@ -34,7 +34,8 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 		return out
 	}
 	if rc.withheld || !rc.isOwned() {
-		// The status names the keys before a Node gets them: without it they could not be removed again. The cache will show it.
+		// The status names the keys before a Node gets them: without it they could not be removed again. The cache will show it. What was decided without
+		// the guard is decided anew.
 		out.requeue.In(controller.CatchUp)
 		return out
 	}

@@ -35,7 +35,20 @@ func (k Keys) Add(key string) { k[key] = struct{}{} }
 func (k Keys) Has(key string) bool { _, ok := k[key]; return ok }
 
 // Sorted returns the keys in order.
-func (k Keys) Sorted() []string { return slices.Sorted(maps.Keys(k)) }
+func (k Keys) Sorted() []string { return SortedKeys(k) }
+
+// SortedKeys returns the keys of a map in order; nil for none.
+func SortedKeys[V any](entries map[string]V) []string {
+	if len(entries) == 0 {
+		return nil
+	}
+	keys := make([]string, 0, len(entries))
+	for key := range entries {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
 
 // Equal reports whether both sets contain the same keys; nil and empty are equal.
 func (k Keys) Equal(other Keys) bool {

@@ -1,7 +1,6 @@
 package ownership
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -88,15 +87,15 @@ func (r Result) Changed() bool { return len(r.Set) > 0 || len(r.Remove) > 0 }
 // Merge returns the three-way merge. It is deterministic and does not depend on the order of any map.
 func Merge(in Input) Result {
 	m := merger{in: in, out: Result{Set: map[string]string{}, Owned: Keys{}, Released: map[string]Release{}}}
-	for _, key := range slices.Sorted(maps.Keys(in.Desired)) {
+	for _, key := range SortedKeys(in.Desired) {
 		m.decideDeclared(key, in.Desired[key])
 	}
-	for _, key := range slices.Sorted(maps.Keys(in.Owned)) {
+	for _, key := range SortedKeys(in.Owned) {
 		if _, declared := in.Desired[key]; !declared {
 			m.decideUndeclared(key)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(in.Released)) {
+	for _, key := range SortedKeys(in.Released) {
 		m.decideRecentlyRemoved(key, in.Released[key])
 	}
 	slices.Sort(m.out.Remove)

@@ -185,11 +185,19 @@ func (d *Declaration) readOnce(text string) {
 
 // Digest returns a short text that is equal for equal entries.
 func (e Entries) Digest() string {
+	return e.digestWithout(ownership.Protected{})
+}
+
+// digestWithout is Digest without the keys that are protected. It is computed for each reconciliation of a Node, and so copies nothing.
+func (e Entries) digestWithout(protected ownership.Protected) string {
 	hash := fnv.New64a()
 	for _, kind := range ownership.Kinds {
-		for _, key := range slices.Sorted(maps.Keys(e[kind])) {
-			// Writing to a hash never fails.
-			_, _ = io.WriteString(hash, string(kind)+"\x00"+key+"\x00"+e[kind][key]+"\x00")
+		isProtected := protected.Of(kind)
+		for _, key := range ownership.SortedKeys(e[kind]) {
+			if !isProtected(key) {
+				// Writing to a hash never fails.
+				_, _ = io.WriteString(hash, string(kind)+"\x00"+key+"\x00"+e[kind][key]+"\x00")
+			}
 		}
 	}
 	return fmt.Sprintf("%016x", hash.Sum64())

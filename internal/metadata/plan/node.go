@@ -243,15 +243,7 @@ func (f *facts) declarationKeys(kind ownership.Kind) ownership.Keys {
 
 // digest identifies what is declared, without what is refused: declaring such a key writes nothing, so that the digest on the Node would be outdated
 // and the next manual edit would be mistaken for a rollout.
-func (f *facts) digest(desired Entries) string {
-	writable := Entries{}
-	for kind, entries := range desired {
-		protected := f.in.Protected.Of(kind)
-		writable[kind] = maps.Clone(entries)
-		maps.DeleteFunc(writable[kind], func(key, _ string) bool { return protected(key) })
-	}
-	return writable.Digest()
-}
+func (f *facts) digest(desired Entries) string { return desired.digestWithout(f.in.Protected) }
 
 // outdated reports whether the records on the Node name other keys than the new one. MNMO's list is not created where no labels are declared: nothing
 // is ever written then.

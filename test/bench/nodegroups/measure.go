@@ -97,8 +97,8 @@ func (b *stage) round(ctx context.Context, r *report) (one round, err error) {
 		if err := b.synced(ctx); err != nil {
 			return err
 		}
-		// A group is reconciled at most once a second: a change that comes at once would wait for that.
-		if err := bench.Sleep(ctx, 2*time.Second); err != nil {
+		// A group of so many Nodes is looked at again some seconds after its status was written, and then not for a second.
+		if err := bench.Sleep(ctx, 7*time.Second); err != nil {
 			return err
 		}
 		mark, err := b.Cluster.Audit().Sync(ctx)

@@ -44,8 +44,12 @@ func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *p
 
 // admit has the Nodes written that the roll-out has reached, and those that have left the group.
 func (rc *reconciliation) admit(in *plan.Input, decision *plan.Decision) {
+	wave := decision.Wave
+	if decision.Rollout.EndTime != nil {
+		wave = 0
+	}
 	rc.Admissions.Set(rc.group.UID, nodes.Admission{
-		Generation: rc.group.Generation, Revision: in.Declaration.Revision, Wave: decision.Wave, Nodes: decision.Admitted, Released: decision.Releasing,
+		Generation: rc.group.Generation, Revision: in.Declaration.Revision, Wave: wave, Nodes: decision.Admitted, Released: decision.Releasing,
 		Declarations: members.Revisions(rc.group, rc.nodes), Unfit: members.Unfit(rc.nodes),
 	})
 }

@@ -125,7 +125,8 @@ type RolloutStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Revision string `json:"revision,omitempty"`
-	// Wave is the last wave that has begun and how many there are, such as 2/5. Nodes that are created after startTime have no wave.
+	// Wave is the last wave that has begun and how many there are, such as 2/5. Nodes that are created after startTime and
+	// machineSetTime have no wave.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
@@ -134,6 +135,10 @@ type RolloutStatus struct {
 	//
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// MachineSetTime is when the taints of MachineSets changed last while the roll-out was under way, and its waves began anew; absent for never.
+	//
+	// +optional
+	MachineSetTime *metav1.Time `json:"machineSetTime,omitempty"`
 	// EndTime is when the last wave of this revision was over; absent before. After it no Node stops the roll-out or is waited for.
 	//
 	// +optional

@@ -219,7 +219,7 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		}
 		result := ownership.Merge(f.mergeInput(kind, desired))
 		if kind == ownership.Taint {
-			f.setOnce(&result, &record, out.FirstWrite, problems)
+			f.setOnce(&result, &record, out, problems)
 		}
 		problems.addResult(kind, result, f.Declaration.Policy, "status.ownedKeys of the NodeGroup")
 		out.Change.set(kind, result)
@@ -242,7 +242,7 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 // desired returns what the group declares of a kind. Where the Machine declares an owned key with another value, that is what the key gets, so that
 // it changes hands without a gap.
 func (f *groupFacts) desired(kind ownership.Kind, problems *problemList) map[string]string {
-	desired := map[string]string{}
+	desired := make(map[string]string, len(f.Declaration.Desired[kind]))
 	maps.Copy(desired, f.Declaration.Desired[kind])
 	maps.DeleteFunc(desired, func(key, _ string) bool { return kind == ownership.Taint && f.Declaration.Once.Has(key) })
 	for key, value := range f.Machine[kind] {
@@ -295,22 +295,24 @@ func (f *groupFacts) inherits(kind ownership.Kind, key string) bool {
 	return kind == ownership.Taint && f.Inherited.Has(key) && f.Declaration.Guarded.Has(key)
 }
 
-// setOnce adds the taints that are set with the first write of a Node only, and removes the one that the Node was registered with.
-func (f *groupFacts) setOnce(result *ownership.Result, record *ownership.Record, first bool, problems *problemList) {
+// setOnce adds the taints that are set with the first write of a Node only, and removes the one that the Node was registered with, unless Pods would
+// come then that guarded taints are to keep away.
+func (f *groupFacts) setOnce(result *ownership.Result, record *ownership.Record, out *GroupDecision, problems *problemList) {
 	protected := f.Protected.Of(ownership.Taint)
 	for key := range f.Declaration.Once {
 		_, present := f.live[ownership.Taint][key]
 		switch {
 		case protected(key):
 			problems.refused(ownership.Taint, key)
-		case first:
+		case out.FirstWrite:
 			if !present {
 				result.Set[key] = f.Declaration.Desired[ownership.Taint][key]
 			}
 			record.Once.Add(key)
 		}
 	}
-	if _, registered := f.live[ownership.Taint][uninitializedID]; registered && f.isMember() {
+	isHeld := len(out.Guarded) > 0 && f.Guard != GuardClear && !f.announces()
+	if _, registered := f.live[ownership.Taint][uninitializedID]; registered && f.isMember() && !isHeld {
 		result.Remove = append(result.Remove, uninitializedID)
 		slices.Sort(result.Remove)
 	}
@@ -349,13 +351,7 @@ func (f *groupFacts) settled(out *GroupDecision) (state State, reason string) {
 
 // digest identifies what is declared, without what is refused.
 func (d *Declaration) digest(protected ownership.Protected) string {
-	writable := Entries{}
-	for kind, entries := range d.Desired {
-		isProtected := protected.Of(kind)
-		writable[kind] = maps.Clone(entries)
-		maps.DeleteFunc(writable[kind], func(key, _ string) bool { return isProtected(key) })
-	}
-	return writable.Digest()
+	return d.Desired.digestWithout(protected)
 }
 
 // GroupPatch renders what is to be written to a Node for its NodeGroup as one JSON Patch of the Node as it was observed, with the guards of

@@ -47,7 +47,8 @@ func noExecutePolicy(group *v1alpha1.NodeGroup) v1alpha1.NoExecutePolicy {
 	return v1alpha1.NoExecuteGuard
 }
 
-// guardNoExecute finds out which taints are guarded. Those that are set once are held back unless the group allows them at once.
+// guardNoExecute finds out which taints are guarded. Those that are set once, or could not be announced, are held back unless the group allows them at
+// once.
 func (d *Declaration) guardNoExecute(policy v1alpha1.NoExecutePolicy) {
 	if policy == v1alpha1.NoExecuteAllow {
 		return
@@ -58,15 +59,25 @@ func (d *Declaration) guardNoExecute(policy v1alpha1.NoExecutePolicy) {
 		if _, effect := ownership.SplitTaintID(id); effect != corev1.TaintEffectNoExecute {
 			continue
 		}
-		if policy == v1alpha1.NoExecuteGuard && !d.Once.Has(id) {
+		isAnnouncedOnce := d.Once.Has(announcementOf(id))
+		if policy == v1alpha1.NoExecuteGuard && !d.Once.Has(id) && !isAnnouncedOnce {
 			d.Guarded.Add(id)
 			continue
 		}
 		d.keep(id, Kept{Value: taints[id]})
+		if policy == v1alpha1.NoExecuteGuard && isAnnouncedOnce {
+			d.problem(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: %s", id, announcedOnce(id))
+			continue
+		}
 		delete(d.Once, id)
 		d.problem(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it without "+
 			"regard to their PodDisruptionBudgets; set spec.rollout.noExecute.policy to Allow if it may", id)
 	}
+}
+
+// announcedOnce says why a taint cannot be guarded: the one that announces it would stay, since what is set once is not taken away.
+func announcedOnce(id string) string {
+	return fmt.Sprintf("it is announced with taint %q, which is set once; declare that one among the taints that Nodes keep, or not at all", announcementOf(id))
 }
 
 // keep holds a taint back.
@@ -152,6 +163,9 @@ func (d *Declaration) addTaint(set Template, id string, before int) bool {
 	case d.TemplatePolicy == v1alpha1.NoExecuteRefuse:
 		const text = "taint %q of MachineSet %s is held back: spec.rollout.noExecute.policy is Refuse"
 		d.keep(id, Kept{Value: value, Why: fmt.Sprintf(text, id, set.Key.Name)})
+		return false
+	case d.Once.Has(announcementOf(id)) || set.Once.Has(announcementOf(id)):
+		d.keep(id, Kept{Value: value, Why: fmt.Sprintf("taint %q of MachineSet %s is held back: %s", id, set.Key.Name, announcedOnce(id))})
 		return false
 	case before >= maxTemplateTaints:
 		if before == maxTemplateTaints {

@@ -257,3 +257,38 @@ func TestAnnouncements_ForgedRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestDecideGroup_AnnouncedOnce: a taint whose announcement is set once is held back, since that would stay on the Node.
+func TestDecideGroup_AnnouncedOnce(t *testing.T) {
+	group := withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute)
+	group.Spec.Metadata.SetOnceTaints = []v1alpha1.Taint{{Key: "dedicated", Value: "once", Effect: corev1.TaintEffectNoSchedule}}
+	group = withValue(group, "blue")
+	node := &corev1.Node{}
+	node.Name = "n"
+	node, _ = guardStep(t, node, group, GuardClear, announcedID+"=once")
+	node.Spec.Taints = nil // what is set once has done its work
+	for _, guard := range []Guard{GuardHeld, GuardAnnounced, GuardClear} {
+		_, decision := guardStep(t, node, group, guard)
+		if decision.State != RefusedState || len(decision.Problems) != 1 || !strings.Contains(decision.Problems[0].Message, "set once") {
+			t.Errorf("guard %q: the decision is %+v", guard, decision)
+		}
+	}
+}
+
+// TestDecideGroup_UninitializedWhileHeld: the taint that a Node was registered with keeps Pods away until a guarded one, or its announcement, does.
+func TestDecideGroup_UninitializedWhileHeld(t *testing.T) {
+	const registered = TaintUninitialized + ":NoSchedule="
+	group := withValue(withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute), "blue")
+	group.Spec.Metadata.Labels = map[string]v1alpha1.LabelValue{"team": "blue"}
+	node := &corev1.Node{}
+	node.Name, node.Spec.Taints = "n", []corev1.Taint{{Key: TaintUninitialized, Effect: corev1.TaintEffectNoSchedule}}
+	held, decision := guardStep(t, node, group, GuardHeld, registered)
+	if held.Labels["team"] != "blue" || !decision.Change.Write {
+		t.Errorf("held, the decision is %+v", decision)
+	}
+	if _, decision := guardStep(t, held, group, GuardHeld, registered); decision.Change.Write {
+		t.Errorf("it writes again: %+v", decision)
+	}
+	guardStep(t, held, group, GuardAnnounced, announcedID+"=blue")
+	guardStep(t, held, group, GuardClear, guardedID+"=blue")
+}

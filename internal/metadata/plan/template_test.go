@@ -330,3 +330,16 @@ func TestTemplate_ValueOfGroup(t *testing.T) {
 	g.machineDecides(t)
 	g.expect(t, "machine: k=1:NoExecute; node: k=1:NoExecute")
 }
+
+// TestTemplate_AnnouncedOnce: a taint of a MachineSet whose announcement is set once is held back, since that would stay on the Node.
+func TestTemplate_AnnouncedOnce(t *testing.T) {
+	g := newGuardedWorld(v1alpha1.NoExecuteGuard)
+	g.taints("k=1:NoExecute k=1:NoSchedule").annotate(AnnotationSetOnceTaints, "k:NoSchedule")
+	decision := g.groupDecides(GuardAnnounced)
+	if decision.State != RefusedState || len(decision.Problems) != 1 || !strings.Contains(decision.Problems[0].Message, "set once") {
+		t.Errorf("the decision is %+v", decision)
+	}
+	if len(g.node.Spec.Taints) > 0 {
+		t.Errorf("the Node gets %v", g.node.Spec.Taints)
+	}
+}

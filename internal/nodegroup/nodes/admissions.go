@@ -22,13 +22,13 @@ type Admission struct {
 	Declarations sets.Set[string]
 	// Unfit are the MachineSets whose taints do not fit in the status of the group.
 	Unfit sets.Set[types.UID]
-	// Wave is the number of the wave that is under way.
+	// Wave is the number of the wave that is under way; zero after the roll-out.
 	Wave int
 	// Nodes are the names of the Nodes of the group that may be written, and Released those that have left it.
 	Nodes, Released sets.Set[string]
 }
 
-// evictions are those of a wave, by Node.
+// evictions are those of a wave, by Node. After the roll-out they are those that have not ended yet.
 type evictions struct {
 	revision string
 	wave     int
@@ -155,6 +155,17 @@ func (a *Admissions) evict(group *members.Group, node string, pods, limit int) (
 	}
 	a.evictions[group.UID] = counted
 	return all
+}
+
+// endEvictions ends those from a Node.
+func (a *Admissions) endEvictions(node string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, counted := range a.evictions {
+		if counted.wave == 0 {
+			delete(counted.pods, node)
+		}
+	}
 }
 
 // Releasing returns the names of the Nodes that have left a group and may be written. The set must not be changed.

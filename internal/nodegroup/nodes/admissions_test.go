@@ -8,6 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/nodegroup/members"
 )
 
 // TestAdmissions_Set: Nodes are reconciled when they are admitted, and all of them when the spec of their group has changed.
@@ -40,6 +43,34 @@ func TestAdmissions_Set(t *testing.T) {
 		}
 		if slices.Sort(got); !slices.Equal(got, step.want) {
 			t.Errorf("%s: reconciled are %v, want %v", step.name, got, step.want)
+		}
+	}
+}
+
+// TestAdmissions_Evict: spec.rollout.noExecute.maxPodsPerWave counts what a wave evicts, and after the roll-out what is evicted at the same time.
+func TestAdmissions_Evict(t *testing.T) {
+	a, group := &Admissions{}, &members.Group{NodeGroup: &v1alpha1.NodeGroup{}}
+	group.UID = "group"
+	for _, step := range []struct {
+		name, node string
+		wave, pods int
+		ended      string
+		want       int
+	}{
+		{"the first of a wave", "n1", 1, 3, "", 3},
+		{"more than the limit", "n2", 1, 3, "", 6},
+		{"a wave counts what has ended", "n2", 1, 3, "n1", 6},
+		{"the next wave", "n2", 2, 3, "", 3},
+		{"after the roll-out", "n1", 0, 4, "", 4},
+		{"more than the limit after the roll-out", "n3", 0, 2, "", 6},
+		{"the others have ended", "n3", 0, 2, "n1", 2},
+	} {
+		if step.ended != "" {
+			a.endEvictions(step.ended)
+		}
+		a.Set(group.UID, Admission{Revision: "a", Wave: step.wave})
+		if all := a.evict(group, step.node, step.pods, 5); all != step.want {
+			t.Errorf("%s: there are %d Pods, want %d", step.name, all, step.want)
 		}
 	}
 }

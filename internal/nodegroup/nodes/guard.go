@@ -252,6 +252,7 @@ func (r *Reconciler) forgetGuard(node string) {
 	r.withdraw(node)
 	if _, guarded := r.guarded.LoadAndDelete(node); guarded {
 		r.Admissions.setHeld(node, "")
+		r.Admissions.endEvictions(node)
 	}
 }
 

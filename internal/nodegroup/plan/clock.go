@@ -17,7 +17,7 @@ func withPossibleTimes(group *v1alpha1.NodeGroup, now time.Time) *v1alpha1.NodeG
 	wrong := func(at *metav1.Time) bool { return at != nil && !bounded.IsPossible(at.Time, now) }
 	rollout := *group.Status.Rollout
 	times := []**metav1.Time{
-		&rollout.StartTime, &rollout.ResumeTime, &rollout.StopTime, &rollout.WaveEndTime, &rollout.ReleaseTime, &rollout.EndTime,
+		&rollout.StartTime, &rollout.MachineSetTime, &rollout.ResumeTime, &rollout.StopTime, &rollout.WaveEndTime, &rollout.ReleaseTime, &rollout.EndTime,
 	}
 	changed := false
 	for _, at := range times {

@@ -28,11 +28,15 @@ func (in *Input) Waves() [][]Node {
 	return waves
 }
 
-// split returns the Nodes that were there when the roll-out began, and those that have been created since. The latter have no wave: they are written
-// at once, and no wave waits for them, since they are NotReady at first.
+// split returns the Nodes that were there when the waves began, and those that have been created since. The latter have no wave: they are written at
+// once, and no wave waits for them, since they are NotReady at first.
 func (in *Input) split(rollout *v1alpha1.RolloutStatus) (early, late []Node) {
+	begin := rollout.StartTime.Time
+	if again := rollout.MachineSetTime; again != nil && again.After(begin) {
+		begin = again.Time
+	}
 	for i := range in.Nodes {
-		if in.Nodes[i].Created.After(rollout.StartTime.Time) {
+		if in.Nodes[i].Created.After(begin) {
 			late = append(late, in.Nodes[i])
 		} else {
 			early = append(early, in.Nodes[i])
@@ -204,8 +208,9 @@ func (in *Input) rollout() *v1alpha1.RolloutStatus {
 	if before.Revision != revision {
 		// Authors of MachineSets neither resume a roll-out that has stopped nor end a pause, nor have it forget which Nodes have failed since it began.
 		current.Revision, current.Wave = revision, ""
+		current.MachineSetTime = timestamp(in.Now)
 		if current.EndTime != nil {
-			current.StartTime, current.EndTime = timestamp(in.Now), nil
+			current.StartTime, current.MachineSetTime, current.EndTime = timestamp(in.Now), nil, nil
 		}
 	}
 	return current

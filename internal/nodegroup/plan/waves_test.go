@@ -297,3 +297,25 @@ func TestDecide_OtherTaintsAfterAFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestDecide_OtherTaintsReachNewNodes: what MachineSets declare since the roll-out began reaches the Nodes in waves that have been created meanwhile.
+func TestDecide_OtherTaintsReachNewNodes(t *testing.T) {
+	r := newRollout(2, &v1alpha1.Rollout{MaxInFlight: number(1)})
+	if written, _ := r.decide(); written != "n0" {
+		t.Fatalf("writes %q", written)
+	}
+	for _, name := range []string{"n2", "n3"} {
+		r.now = r.now.Add(time.Minute)
+		r.nodes = append(r.nodes, Node{Name: name, Zone: "b", Created: r.now, Ready: true, ReadyChange: r.now})
+	}
+	r.now = r.now.Add(time.Minute)
+	r.change()
+	declaration := *metadataplan.GroupDeclarationOf(r.group)
+	declaration.Revision += ".1"
+	r.declaration = &declaration
+	for _, want := range []string{"n0", "n1", "n2", "n3", ""} {
+		if written, d := r.decide(); written != want {
+			t.Fatalf("writes %q, want %q: %+v", written, want, d.Rollout)
+		}
+	}
+}

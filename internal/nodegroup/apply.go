@@ -3,6 +3,7 @@ package nodegroup
 import (
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,6 +13,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
@@ -31,7 +33,9 @@ func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *p
 		// No Node gets anything before the finalizer makes sure that it can be given back. The event of this write comes next.
 		return rc.setFinalizer(ctx, true)
 	}
-	if err := rc.updateStatus(ctx, in, decision); err != nil {
+	if wait := rc.awaitGuards(in, decision); wait > 0 {
+		requeue.In(wait)
+	} else if err := rc.updateStatus(ctx, in, decision); err != nil {
 		return err
 	}
 	rc.admit(in, decision)
@@ -40,6 +44,23 @@ func (rc *reconciliation) apply(ctx context.Context, in *plan.Input, decision *p
 		requeue.In(decision.Wake.Sub(rc.now))
 	}
 	return nil
+}
+
+// guardsKnownAfter is how long after its start a process knows which guarded taints are held back.
+const guardsKnownAfter = 5 * time.Second
+
+// awaitGuards returns how long the status stays as a process before this one has written it, zero for no time: which guarded taints are held back is
+// found out again, by Nodes that are admitted, and meanwhile the Nodes would count as ones that are to be written.
+func (rc *reconciliation) awaitGuards(in *plan.Input, decision *plan.Decision) time.Duration {
+	known, wait := &rc.group.Status, rc.state.begun.Add(guardsKnownAfter).Sub(rc.now)
+	isPending := func(n plan.Node) bool { return len(n.Metadata.Guarded) > 0 && n.Metadata.State == metadataplan.Pending }
+	switch {
+	case wait <= 0, known.Rollout == nil, known.Rollout.Revision != in.Declaration.Revision, known.ObservedGeneration != rc.group.Generation:
+		return 0
+	case !slices.Equal(known.OwnedKeys, decision.OwnedKeys), !slices.ContainsFunc(in.Nodes, isPending):
+		return 0
+	}
+	return min(wait, minInterval)
 }
 
 // admit has the Nodes written that the roll-out has reached, and those that have left the group.

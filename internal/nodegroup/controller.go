@@ -85,6 +85,8 @@ type Reconciler struct {
 
 // groupState is what is known of a group between two reconciliations.
 type groupState struct {
+	// begun is when this process reconciled the group first.
+	begun time.Time
 	// reconciled is when the group was last reconciled, and interval how long after that the next time is.
 	reconciled time.Time
 	interval   time.Duration
@@ -155,6 +157,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	}
 	state := r.states.Get(key, observed.group.UID)
+	if state.begun.IsZero() {
+		state.begun = now
+	}
 	state.reconciled, state.generation, state.annotations = now, observed.group.Generation, observed.group.Annotations
 	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: now, state: state}
 	requeue, err := rc.run(ctx)

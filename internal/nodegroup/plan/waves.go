@@ -31,18 +31,23 @@ func (in *Input) Waves() [][]Node {
 // split returns the Nodes that were there when the waves began, and those that have been created since. The latter have no wave: they are written at
 // once, and no wave waits for them, since they are NotReady at first.
 func (in *Input) split(rollout *v1alpha1.RolloutStatus) (early, late []Node) {
-	begin := rollout.StartTime.Time
-	if again := rollout.MachineSetTime; again != nil && again.After(begin) {
-		begin = again.Time
-	}
 	for i := range in.Nodes {
-		if in.Nodes[i].Created.After(begin) {
+		if IsNewer(in.Nodes[i].Created, rollout) {
 			late = append(late, in.Nodes[i])
 		} else {
 			early = append(early, in.Nodes[i])
 		}
 	}
 	return early, late
+}
+
+// IsNewer reports whether a Node that was created at a time is newer than the waves of a roll-out, and has none.
+func IsNewer(created time.Time, rollout *v1alpha1.RolloutStatus) bool {
+	if rollout == nil || rollout.StartTime == nil {
+		return false
+	}
+	again := rollout.MachineSetTime
+	return created.After(rollout.StartTime.Time) && (again == nil || created.After(again.Time))
 }
 
 // decideWaves decides which Nodes the roll-out has reached.

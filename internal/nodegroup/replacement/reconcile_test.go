@@ -36,6 +36,17 @@ func withLabel(begun time.Time) func(*v1alpha1.NodeGroup) {
 	}
 }
 
+// failed has a Machine fail before it has had a Node.
+func failed(machine *machinev1beta1.Machine, _ *corev1.Node) {
+	machine.Status.NodeRef, machine.Status.Phase = nil, new(machinev1beta1.PhaseFailed)
+	machine.Status.ErrorReason = new(machinev1beta1.CreateMachineError)
+}
+
+// resumed has a user resume the replacement.
+func resumed(group *v1alpha1.NodeGroup) {
+	group.Annotations = map[string]string{v1alpha1.AnnotationResume: start.Format(time.RFC3339)}
+}
+
 func TestReconcile_Replaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		objects []client.Object
@@ -56,6 +67,15 @@ func TestReconcile_Replaces(t *testing.T) {
 		"a new Node that lacks the group's label": {append(half(), newGroup(withLabel(start.Add(-24*time.Hour)))), nil},
 		"a Node that waits for its wave": {
 			append(half(), newGroup(withLabel(start))), []string{"patch Machine/old-a", "delete Machine/old-a", "patch Machine/old-b"},
+		},
+		"a new Node that waits for its wave, since the taints of MachineSets have changed": {
+			append(half(), newGroup(withLabel(start.Add(-24*time.Hour)), func(group *v1alpha1.NodeGroup) {
+				group.Status.Rollout.MachineSetTime = new(metav1.NewTime(start))
+			})), []string{"patch Machine/old-a", "delete Machine/old-a", "patch Machine/old-b"},
+		},
+		"the last new one has failed": {all([]client.Object{newGroup(), newSet(1)}, newPair("new", failed)), nil},
+		"the last new one has failed, and a user has resumed": {
+			all([]client.Object{newGroup(resumed), newSet(1)}, newPair("new", failed)), []string{"patch Machine/new", "delete Machine/new"},
 		},
 		"a group of other MachineSets": {
 			append(half(), newGroup(func(group *v1alpha1.NodeGroup) { group.Spec.Nodes.MachineSets.Names = []string{"b"} })), nil,

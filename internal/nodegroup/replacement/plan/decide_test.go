@@ -277,10 +277,11 @@ func TestDecide_NewMachineFails(t *testing.T) {
 		"NotReady since a time that lies ahead": {
 			surge(notReady, func(m *Machine) { m.ReadyChange = now.Add(24 * time.Hour) }), nil, ReasonNewMachineFailed,
 		},
-		"failed, and a user skips it":  {surge(booting, failed, skipped), nil, "mark b, replace a"},
-		"failed, and resumed before":   {surge(booting, failed), resumed(time.Hour), ReasonNewMachineFailed},
-		"failed, and resumed: it goes": {surge(booting, failed), resumed(0), "replace n"},
-		"failed, and resumed later":    {surge(booting, failed), resumed(-time.Hour), ReasonNewMachineFailed + ", wake in 1h0m0s"},
+		"failed, and a user skips it":                   {surge(booting, failed, skipped), nil, "mark b, replace a"},
+		"failed, and resumed before":                    {surge(booting, failed), resumed(time.Hour), ReasonNewMachineFailed},
+		"failed, and resumed: it goes":                  {surge(booting, failed), resumed(0), "replace n"},
+		"the only one has failed, and resumed: it goes": {[]Set{newSet(1, newNew("n", booting, failed))}, resumed(0), "replace n"},
+		"failed, and resumed later":                     {surge(booting, failed), resumed(-time.Hour), ReasonNewMachineFailed + ", wake in 1h0m0s"},
 		"has served, and fails long after a user resumed": {
 			[]Set{newSet(1, newNew("a"), newNew("n", failed, func(m *Machine) { m.HasNode = true }))}, resumed(0), "",
 		},

@@ -99,8 +99,10 @@ func (s *snapshotReader) Get(_ context.Context, key client.ObjectKey, object cli
 	return nil
 }
 
-// List reads NodeGroups, Nodes, or Machines: all, or those that a field selector, which is that for the name of a Node, selects.
+// List reads NodeGroups, Nodes, MachineSets of a namespace, or Machines: all, or those that a field selector, which is that for the name of a Node, selects.
 func (s *snapshotReader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var of client.ListOptions
+	of.ApplyOptions(options)
 	switch list := list.(type) {
 	case *drover.NodeGroupList:
 		for _, group := range s.Groups {
@@ -111,8 +113,6 @@ func (s *snapshotReader) List(_ context.Context, list client.ObjectList, options
 			list.Items = append(list.Items, *node)
 		}
 	case *machinev1beta1.MachineList:
-		var of client.ListOptions
-		of.ApplyOptions(options)
 		if of.FieldSelector == nil {
 			for _, machine := range s.Machines {
 				list.Items = append(list.Items, *machine)
@@ -124,6 +124,12 @@ func (s *snapshotReader) List(_ context.Context, list client.ObjectList, options
 		}
 		for _, machine := range s.machines[of.FieldSelector.Requirements()[0].Value] {
 			list.Items = append(list.Items, *machine)
+		}
+	case *machinev1beta1.MachineSetList:
+		for _, set := range s.Sets {
+			if set.Namespace == of.Namespace {
+				list.Items = append(list.Items, *set)
+			}
 		}
 	default:
 		return fmt.Errorf("%T has not been read", list)

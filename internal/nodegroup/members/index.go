@@ -10,6 +10,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -58,7 +59,7 @@ func (x *Index) Run(ctx context.Context, cache ctrlcache.Cache, finder *Finder) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer x.setReady(false)
-	synced, err := x.handle(ctx, cache)
+	synced, err := x.handle(ctx, cache, finder)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (x *Index) setReady(ready bool) {
 }
 
 // handle registers the handlers of events.
-func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache) (synced []toolscache.InformerSynced, err error) {
+func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache, finder *Finder) (synced []toolscache.InformerSynced, err error) {
 	groups, groupErr := watch.Handle(ctx, cache, &v1alpha1.NodeGroup{}, watch.Handler[*v1alpha1.NodeGroup]{
 		Created: func(context.Context, watch.Queue, *v1alpha1.NodeGroup, bool) { x.setStale() },
 		Updated: func(_ context.Context, _ watch.Queue, before, after *v1alpha1.NodeGroup) {
@@ -92,7 +93,7 @@ func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache) (synced []too
 		Deleted: func(_ context.Context, _ watch.Queue, node *corev1.Node) { x.remove(node.Name) },
 	})
 	synced = []toolscache.InformerSynced{groups, nodes}
-	if err := errors.Join(groupErr, nodeErr); err != nil || !x.finder.machines() {
+	if err := errors.Join(groupErr, nodeErr); err != nil || !finder.machines() {
 		return synced, err
 	}
 	machines, machineErr := watch.Handle(ctx, cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
@@ -108,11 +109,15 @@ func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache) (synced []too
 	sets, setErr := watch.Handle(ctx, cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 		Created: func(context.Context, watch.Queue, *machinev1beta1.MachineSet, bool) { x.setStale() },
 		Updated: func(_ context.Context, _ watch.Queue, before, after *machinev1beta1.MachineSet) {
-			if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) {
+			if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
+				!apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector) {
 				x.setStale()
 			}
 		},
-		Deleted: func(context.Context, watch.Queue, *machinev1beta1.MachineSet) { x.setStale() },
+		Deleted: func(_ context.Context, _ watch.Queue, set *machinev1beta1.MachineSet) {
+			finder.forgetSet(set)
+			x.setStale()
+		},
 	})
 	return append(synced, machines, sets), errors.Join(machineErr, setErr)
 }

@@ -1,0 +1,109 @@
+package members
+
+import (
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// guardedSet returns a MachineSet that declares a taint with the effect NoExecute, and selects Machines by a label.
+func guardedSet(name string, selects map[string]string) *machinev1beta1.MachineSet {
+	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: name, UID: types.UID(name)}}
+	set.Spec.Selector.MatchLabels = selects
+	set.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoExecute}}
+	return set
+}
+
+// guardedMachine returns a Machine of the Node "n" that a MachineSet controls; an empty name is none.
+func guardedMachine(set string, labels map[string]string) *machinev1beta1.Machine {
+	machine := newMachine("ours", "m", 0, "uid")
+	machine.Labels, machine.OwnerReferences = labels, nil
+	if set != "" {
+		machine.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineSet", Name: set, UID: types.UID(set), Controller: new(true)}}
+	}
+	return machine
+}
+
+// newIndex returns an Index that is ready, in a cluster of a Node with a Machine, two MachineSets, and a group.
+func newIndex(t *testing.T, group *v1alpha1.NodeGroup, node *corev1.Node, machine *machinev1beta1.Machine, another *machinev1beta1.MachineSet) *Index {
+	t.Helper()
+	finder := newFinderOf(t, group, node, machine, another, guardedSet("web", map[string]string{"set": "web"}))
+	return &Index{finder: finder, ready: true, stale: true, nodes: map[string]entry{node.Name: {node: node}}}
+}
+
+// TestIndex_Orphan: a Machine without a controller is of the MachineSet that the metadata of MachineSets takes it for, whose taints the group guards.
+func TestIndex_Orphan(t *testing.T) {
+	web, both := map[string]string{"set": "web"}, map[string]string{"set": "web", "also": "db"}
+	db := func() *machinev1beta1.MachineSet { return guardedSet("db", map[string]string{"also": "db"}) }
+	invalid := func() *machinev1beta1.MachineSet {
+		set := guardedSet("db", nil)
+		set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "set", Operator: "Resembles"}}
+		return set
+	}
+	for name, c := range map[string]struct {
+		machine *machinev1beta1.Machine
+		another *machinev1beta1.MachineSet
+		guarded bool
+	}{
+		"controlled":                              {guardedMachine("web", web), db(), true},
+		"controlled, and two select it":           {guardedMachine("web", both), db(), true},
+		"no controller, selected":                 {guardedMachine("", web), db(), true},
+		"no controller, one selector invalid":     {guardedMachine("", web), invalid(), true},
+		"no controller, two select it":            {guardedMachine("", both), db(), false},
+		"no controller, not selected":             {guardedMachine("", nil), db(), false},
+		"no controller, selected, being deleted":  {deleting(guardedMachine("", web)), db(), false},
+		"controlled by one that is gone":          {guardedMachine("gone", web), db(), false},
+		"no controller, of another namespace":     {inNamespace("theirs", guardedMachine("", web)), db(), false},
+		"controlled, but the selector leaves out": {guardedMachine("web", nil), db(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid"}}
+			group := newGuardingGroup().NodeGroup
+			group.Spec.Nodes.MachineSets.Namespace = "ours"
+			index := newIndex(t, group, node, c.machine, c.another)
+			by, taints, err := index.GuardedTaints(t.Context(), node, "web")
+			if err != nil || taints.Has("dedicated:NoExecute") != c.guarded || c.guarded && by != group.Name {
+				t.Errorf("group %q guards %v, error %v", by, taints, err)
+			}
+			if in, err := index.GroupOf(t.Context(), "n"); err != nil || c.guarded && in != group.Name {
+				t.Errorf("the Node is in the group %q, error %v", in, err)
+			}
+		})
+	}
+}
+
+func inNamespace(namespace string, machine *machinev1beta1.Machine) *machinev1beta1.Machine {
+	machine.Namespace = namespace
+	return machine
+}
+
+// TestFinder_MembershipOf: the selector of a MachineSet is parsed once for each version, and forgotten with it.
+func TestFinder_MembershipOf(t *testing.T) {
+	finder := newFinderOf(t)
+	set, machine := guardedSet("web", map[string]string{"set": "web"}), guardedMachine("", map[string]string{"set": "web"})
+	set.ResourceVersion = "1"
+	if !finder.membershipOf(set).Has(machine) {
+		t.Error("the selector does not match")
+	}
+	changed := set.DeepCopy()
+	changed.Spec.Selector.MatchLabels = map[string]string{"set": "db"}
+	if !finder.membershipOf(changed).Has(machine) {
+		t.Error("the same version is parsed again")
+	}
+	if changed.ResourceVersion = "2"; finder.membershipOf(changed).Has(machine) {
+		t.Error("another version is not parsed")
+	}
+	recreated := set.DeepCopy()
+	recreated.ResourceVersion, recreated.UID = "2", "another"
+	if !finder.membershipOf(recreated).Has(machine) {
+		t.Error("another MachineSet of the same name is not parsed")
+	}
+	if finder.forgetSet(recreated); len(finder.memberships) != 0 {
+		t.Errorf("%d rules are kept", len(finder.memberships))
+	}
+}

@@ -141,12 +141,18 @@ func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 }
 
 // GuardedTaints returns the taints of a MachineSet that a Node of it gets from its NodeGroup, and the name of that; none for a group that is being
-// deleted. It reads the cache, which is never behind what the caller has read from it, and not what events have reported. The error is a conflict
-// while the index is not ready.
+// deleted. Where no group selects the MachineSet, one counts that may have selected it before its selector became invalid. It reads the cache, which
+// is never behind what the caller has read from it, and not what events have reported. The error is a conflict while the index is not ready.
 func (x *Index) GuardedTaints(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error) {
-	assignment, err := x.assignmentOf(ctx, node)
-	if err != nil || assignment.Group == nil || assignment.MachineSet == nil || assignment.MachineSet.UID != set {
+	assignment, groups, err := x.assignmentOf(ctx, node)
+	if err != nil || assignment.MachineSet == nil || assignment.MachineSet.UID != set {
 		return "", nil, err
+	}
+	if assignment.Group == nil {
+		assignment.Group = invalidOf(groups, assignment.MachineSet)
+	}
+	if assignment.Group == nil {
+		return "", nil, nil
 	}
 	return assignment.Group.Name, assignment.GuardedTaints(), nil
 }
@@ -154,29 +160,28 @@ func (x *Index) GuardedTaints(ctx context.Context, node *corev1.Node, set types.
 // DeclaredEntries returns what the NodeGroup of a Node keeps on its Nodes; nothing for a group that is being deleted, or that writes nothing. It
 // reads the cache, as GuardedTaints does.
 func (x *Index) DeclaredEntries(ctx context.Context, node *corev1.Node) (plan.Entries, error) {
-	assignment, err := x.assignmentOf(ctx, node)
+	assignment, _, err := x.assignmentOf(ctx, node)
 	if err != nil || assignment.Group == nil || assignment.Group.Spec.DryRun {
 		return nil, err
 	}
 	return assignment.Group.Declaration.KeptEntries(), nil
 }
 
-// assignmentOf finds the group of a Node in the cache, without one that is being deleted.
-func (x *Index) assignmentOf(ctx context.Context, node *corev1.Node) (assignment Assignment, err error) {
+// assignmentOf finds the group of a Node in the cache, without one that is being deleted, and returns all groups.
+func (x *Index) assignmentOf(ctx context.Context, node *corev1.Node) (assignment Assignment, groups []*Group, err error) {
 	x.mu.Lock()
 	finder, ready := x.finder, x.ready
 	x.mu.Unlock()
 	if !ready {
-		return assignment, notReady()
+		return assignment, nil, notReady()
 	}
-	groups, err := finder.Groups(ctx)
-	if err != nil {
-		return assignment, err
+	if groups, err = finder.Groups(ctx); err != nil {
+		return assignment, nil, err
 	}
 	if assignment, err = finder.Assign(ctx, groups, node); err == nil && assignment.Group != nil && assignment.Group.DeletionTimestamp != nil {
 		assignment.Group = nil
 	}
-	return assignment, err
+	return assignment, groups, err
 }
 
 func notReady() error {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
@@ -29,10 +30,10 @@ func guardedMachine(set string, labels map[string]string) *machinev1beta1.Machin
 	return machine
 }
 
-// newIndex returns an Index that is ready, in a cluster of a Node with a Machine, two MachineSets, and a group.
-func newIndex(t *testing.T, group *v1alpha1.NodeGroup, node *corev1.Node, machine *machinev1beta1.Machine, another *machinev1beta1.MachineSet) *Index {
+// newIndex returns an Index that is ready, in a cluster with a Node and other objects.
+func newIndex(t *testing.T, node *corev1.Node, objects ...client.Object) *Index {
 	t.Helper()
-	finder := newFinderOf(t, group, node, machine, another, guardedSet("web", map[string]string{"set": "web"}))
+	finder := newFinderOf(t, append(objects, node)...)
 	return &Index{finder: finder, ready: true, stale: true, nodes: map[string]entry{node.Name: {node: node}}}
 }
 
@@ -65,7 +66,7 @@ func TestIndex_Orphan(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid"}}
 			group := newGuardingGroup().NodeGroup
 			group.Spec.Nodes.MachineSets.Namespace = "ours"
-			index := newIndex(t, group, node, c.machine, c.another)
+			index := newIndex(t, node, group, c.machine, c.another, guardedSet("web", web))
 			by, taints, err := index.GuardedTaints(t.Context(), node, "web")
 			if err != nil || taints.Has("dedicated:NoExecute") != c.guarded || c.guarded && by != group.Name {
 				t.Errorf("group %q guards %v, error %v", by, taints, err)
@@ -75,6 +76,53 @@ func TestIndex_Orphan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestIndex_InvalidSelector: a group whose selector is invalid selects nothing, and still guards the MachineSets that it may have selected before: a
+// mistake has no taint set at once.
+func TestIndex_InvalidSelector(t *testing.T) {
+	invalid := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "gpu", Operator: metav1.LabelSelectorOpIn}}}
+	bySets := func(namespace string) v1alpha1.NodeSelection {
+		return v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: namespace, Selector: invalid}}
+	}
+	none := func(*v1alpha1.NodeGroup) {}
+	for name, c := range map[string]struct {
+		nodes  v1alpha1.NodeSelection
+		change func(*v1alpha1.NodeGroup)
+		// other is where another group selects all MachineSets.
+		other, want string
+	}{
+		"of the namespace of the MachineSet":   {bySets("ours"), none, "theirs", "g"},
+		"of another namespace":                 {bySets("theirs"), none, "theirs", ""},
+		"of Nodes by their labels":             {v1alpha1.NodeSelection{Selector: invalid}, none, "theirs", ""},
+		"it guards nothing":                    {bySets("ours"), allowNoExecute, "theirs", ""},
+		"it is being deleted":                  {bySets("ours"), beingDeleted, "theirs", ""},
+		"another group selects the MachineSet": {bySets("ours"), none, "ours", "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid"}}
+			group := newGroup("g", c.nodes).NodeGroup
+			c.change(group)
+			other := newGroup("other", v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: c.other}}).NodeGroup
+			web := map[string]string{"set": "web"}
+			index := newIndex(t, node, group, other, guardedMachine("web", web), guardedSet("web", web))
+			by, taints, err := index.GuardedTaints(t.Context(), node, "web")
+			if err != nil || taints.Has("dedicated:NoExecute") != (c.want != "") || c.want != "" && by != c.want {
+				t.Errorf("group %q guards %v, error %v", by, taints, err)
+			}
+			if in, err := index.GroupOf(t.Context(), "n"); err != nil || in == "g" {
+				t.Errorf("the Node is in the group %q, error %v", in, err)
+			}
+		})
+	}
+}
+
+func allowNoExecute(group *v1alpha1.NodeGroup) {
+	group.Spec.Rollout = &v1alpha1.Rollout{NoExecute: &v1alpha1.NoExecute{Policy: v1alpha1.NoExecuteAllow}}
+}
+
+func beingDeleted(group *v1alpha1.NodeGroup) {
+	group.DeletionTimestamp, group.Finalizers = new(metav1.Unix(1, 0)), []string{v1alpha1.Finalizer}
 }
 
 func inNamespace(namespace string, machine *machinev1beta1.Machine) *machinev1beta1.Machine {

@@ -1,15 +1,18 @@
 package members
 
 import (
+	"errors"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest"
 )
 
 // guardedSet returns a MachineSet that declares a taint with the effect NoExecute, and selects Machines by a label.
@@ -123,6 +126,47 @@ func allowNoExecute(group *v1alpha1.NodeGroup) {
 
 func beingDeleted(group *v1alpha1.NodeGroup) {
 	group.DeletionTimestamp, group.Finalizers = new(metav1.Unix(1, 0)), []string{v1alpha1.Finalizer}
+}
+
+// TestIndex_Follows: the group of an orphan changes with the selector of a MachineSet.
+func TestIndex_Follows(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid"}}
+	group := newGroup("g", v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "ours"}}).NodeGroup
+	set := guardedSet("web", map[string]string{"set": "db"})
+	finder := newFinderOf(t, node, group, set, guardedMachine("", map[string]string{"set": "web"}))
+	server, ok := finder.cache.(client.Client)
+	if !ok {
+		t.Fatalf("%T does not write", finder.cache)
+	}
+	cache := &informertest.FakeInformers{Scheme: server.Scheme()}
+	index := &Index{finder: finder, ready: true, nodes: map[string]entry{}, lists: map[string]*list{}}
+	if _, err := index.handle(t.Context(), cache, finder); err != nil {
+		t.Fatal(err)
+	}
+	nodes, nodeErr := cache.FakeInformerFor(t.Context(), node)
+	sets, setErr := cache.FakeInformerFor(t.Context(), set)
+	if err := errors.Join(nodeErr, setErr); err != nil {
+		t.Fatal(err)
+	}
+	nodes.Add(node)
+	expect := func(want string) {
+		t.Helper()
+		if got, err := index.GroupOf(t.Context(), "n"); err != nil || got != want {
+			t.Errorf("the Node is in the group %q, error %v, want %q", got, err, want)
+		}
+	}
+	expect("")
+	before := set.DeepCopy()
+	apitest.Edit(t, server, set, func(set *machinev1beta1.MachineSet) { set.Spec.Selector.MatchLabels["set"] = "web" })
+	sets.Update(before, set)
+	expect("g")
+	if err := server.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	sets.Delete(set)
+	if expect(""); len(finder.memberships) != 0 {
+		t.Errorf("%d rules are kept", len(finder.memberships))
+	}
 }
 
 func inNamespace(namespace string, machine *machinev1beta1.Machine) *machinev1beta1.Machine {

@@ -2,16 +2,14 @@ package metadata
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
 )
 
@@ -74,39 +72,14 @@ func (s *machineSets) forget(key types.NamespacedName) {
 }
 
 // of returns the MachineSet that a Machine belongs to. It returns several when the Machine has no controller and several selectors match it.
-func (s *machineSets) of(ctx context.Context, machine *machinev1beta1.Machine) ([]*machineSet, error) {
-	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
-		return s.owner(ctx, machine, owner)
-	}
-	var list machinev1beta1.MachineSetList
-	if err := s.cache.List(ctx, &list, client.InNamespace(machine.Namespace)); err != nil {
-		return nil, fmt.Errorf("listing the MachineSets of %s: %w", machine.Namespace, err)
-	}
-	var found []*machineSet
-	for i := range list.Items {
-		if parsed := s.parse(&list.Items[i]); parsed.has(machine) {
+func (s *machineSets) of(ctx context.Context, machine *machinev1beta1.Machine) (found []*machineSet, err error) {
+	sets, err := lookup.SetsOf(ctx, s.cache, machine, func(set *machinev1beta1.MachineSet) bool { return s.parse(set).has(machine) })
+	for _, set := range sets {
+		if parsed := s.parse(set); parsed.has(machine) {
 			found = append(found, parsed)
 		}
 	}
-	return found, nil
-}
-
-func (s *machineSets) owner(ctx context.Context, machine *machinev1beta1.Machine, owner *metav1.OwnerReference) ([]*machineSet, error) {
-	if owner.Kind != "MachineSet" {
-		return nil, nil
-	}
-	set := &machinev1beta1.MachineSet{}
-	err := s.cache.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, set)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading MachineSet %s/%s: %w", machine.Namespace, owner.Name, err)
-	}
-	if parsed := s.parse(set); parsed.has(machine) {
-		return []*machineSet{parsed}, nil
-	}
-	return nil, nil
+	return found, err
 }
 
 // firstAmbiguity reports whether no ambiguous Machine of a MachineSet has been reported yet.

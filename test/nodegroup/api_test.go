@@ -34,6 +34,15 @@ func many(entry string) string {
 	return strings.Join(entries, ", ")
 }
 
+// nodesExpression returns a selection of Nodes in YAML with an expression, and setsExpression one of MachineSets.
+func nodesExpression(text string) string {
+	return "nodes: {selector: {matchExpressions: [" + text + "]}}"
+}
+
+func setsExpression(text string) string {
+	return "nodes: {machineSets: {namespace: x, selector: {matchExpressions: [" + text + "]}}}"
+}
+
 // TestValidation: the API server denies what cannot be used, and says why.
 func TestValidation(t *testing.T) {
 	w := harness.NewWorld(t, env)
@@ -44,6 +53,18 @@ func TestValidation(t *testing.T) {
 		"many labels":             {"nodes: {selector: {matchLabels: {" + many("l%d: x") + "}}}", "must have at most 64 labels"},
 		"many expressions":        {"nodes: {selector: {matchExpressions: [" + many("{key: l%d, operator: Exists}") + "]}}", "must have at most 64 items"},
 		"many labels of sets":     {"nodes: {machineSets: {namespace: x, selector: {matchLabels: {" + many("l%d: x") + "}}}}", "at most 64 labels"},
+		"an unknown operator":     {nodesExpression("{key: a, operator: Like, values: [x]}"), "the operator must be In, NotIn, Exists or DoesNotExist"},
+		"In without values":       {nodesExpression("{key: a, operator: In}"), "In and NotIn need values"},
+		"Exists with values":      {nodesExpression("{key: a, operator: Exists, values: [x]}"), "Exists and DoesNotExist must not have any"},
+		"a key of no label":       {nodesExpression("{key: a b, operator: Exists}"), "spec.nodes: Invalid value: a b: a selector needs the keys of labels"},
+		"a value of no label":     {nodesExpression("{key: a, operator: In, values: [x, \"-\"]}"), "the values of a selector must be at most 63"},
+		"a match of no key":       {"nodes: {selector: {matchLabels: {a: b, Example.com/a: b}}}", "spec.nodes: Invalid value: Example.com/a: a selector"},
+		"a match of no value":     {"nodes: {selector: {matchLabels: {a: b c}}}", "the values of a selector must be at most 63"},
+		"sets, unknown operator":  {setsExpression("{key: a, operator: Like, values: [x]}"), "the operator must be In, NotIn, Exists or DoesNotExist"},
+		"sets, NotIn, no values":  {setsExpression("{key: a, operator: NotIn, values: []}"), "In and NotIn need values"},
+		"sets, values of none":    {setsExpression("{key: a, operator: DoesNotExist, values: [x]}"), "DoesNotExist must not have any"},
+		"sets, key of no label":   {setsExpression("{key: a/b/c, operator: Exists}"), "spec.nodes: Invalid value: a/b/c: a selector needs the keys"},
+		"sets, value of no label": {setsExpression("{key: a, operator: In, values: [-x]}"), "the values of a selector must be at most 63"},
 		"names and a selector":    {"nodes: {machineSets: {namespace: x, names: [a], selector: {}}}", "names and selector cannot be set both"},
 		"a key that is none":      {"metadata: {labels: {\"a b\": x}}", "must be a qualified name"},
 		"a value that is none":    {"metadata: {labels: {a: \"-\"}}", "a value must be at most 63"},
@@ -83,6 +104,33 @@ func TestValidation(t *testing.T) {
 				t.Errorf("error %v, output %s, want %q", err, output, c.want)
 			}
 		})
+	}
+}
+
+// TestValidation_Selectors: the API server accepts every selector that can be parsed.
+func TestValidation_Selectors(t *testing.T) {
+	f, long := newFixture(t, "selectors", 0), strings.Repeat("x", 63)
+	for name, selector := range map[string]metav1.LabelSelector{
+		"labels":      {MatchLabels: map[string]string{"a": "", "example.com/team_a.b": "A-1_b.c", strings.Repeat("a", 253) + "/x": long}},
+		"expressions": {MatchExpressions: everyOperator()},
+	} {
+		nodes := f.newGroup("selectors", func(spec *v1alpha1.NodeGroupSpec) { spec.Nodes = v1alpha1.NodeSelection{Selector: &selector} })
+		sets := f.newGroup("selectors", func(spec *v1alpha1.NodeGroupSpec) {
+			spec.Nodes = v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "x", Selector: &selector}}
+		})
+		for _, group := range []*v1alpha1.NodeGroup{nodes, sets} {
+			if err := f.Client.Create(t.Context(), group, client.DryRunAll); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// everyOperator returns a requirement with each operator.
+func everyOperator() []metav1.LabelSelectorRequirement {
+	return []metav1.LabelSelectorRequirement{
+		{Key: "a", Operator: metav1.LabelSelectorOpIn, Values: []string{"x", ""}}, {Key: "b", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}},
+		{Key: "c", Operator: metav1.LabelSelectorOpExists}, {Key: "d", Operator: metav1.LabelSelectorOpDoesNotExist, Values: []string{}},
 	}
 }
 

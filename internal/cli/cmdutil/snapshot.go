@@ -99,8 +99,10 @@ func (s *snapshotReader) Get(_ context.Context, key client.ObjectKey, object cli
 	return nil
 }
 
-// List reads NodeGroups, Nodes, or Machines: all, or those that a field selector, which is that for the name of a Node, selects.
+// List reads NodeGroups, Nodes, the MachineSets of a namespace, or Machines.
 func (s *snapshotReader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var of client.ListOptions
+	of.ApplyOptions(options)
 	switch list := list.(type) {
 	case *drover.NodeGroupList:
 		for _, group := range s.Groups {
@@ -110,23 +112,31 @@ func (s *snapshotReader) List(_ context.Context, list client.ObjectList, options
 		for _, node := range s.Nodes {
 			list.Items = append(list.Items, *node)
 		}
-	case *machinev1beta1.MachineList:
-		var of client.ListOptions
-		of.ApplyOptions(options)
-		if of.FieldSelector == nil {
-			for _, machine := range s.Machines {
-				list.Items = append(list.Items, *machine)
+	case *machinev1beta1.MachineSetList:
+		for _, set := range s.Sets {
+			if set.Namespace == of.Namespace {
+				list.Items = append(list.Items, *set)
 			}
-			return nil
 		}
+	case *machinev1beta1.MachineList:
+		return s.listMachines(list, &of)
+	default:
+		return fmt.Errorf("%T has not been read", list)
+	}
+	return nil
+}
+
+// listMachines reads Machines: all, or those that a field selector, which is that for the name of a Node, selects.
+func (s *snapshotReader) listMachines(list *machinev1beta1.MachineList, of *client.ListOptions) error {
+	machines := s.Machines
+	if of.FieldSelector != nil {
 		if len(of.FieldSelector.Requirements()) != 1 {
 			return errors.New("only the name of their Node finds Machines here")
 		}
-		for _, machine := range s.machines[of.FieldSelector.Requirements()[0].Value] {
-			list.Items = append(list.Items, *machine)
-		}
-	default:
-		return fmt.Errorf("%T has not been read", list)
+		machines = s.machines[of.FieldSelector.Requirements()[0].Value]
+	}
+	for _, machine := range machines {
+		list.Items = append(list.Items, *machine)
 	}
 	return nil
 }

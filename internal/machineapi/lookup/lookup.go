@@ -1,4 +1,4 @@
-// Package lookup finds Machines in a cache by what they name, with indexes that all controllers share.
+// Package lookup finds Machines in a cache by what they name, with indexes that all controllers share, and the MachineSets of Machines.
 package lookup
 
 import (
@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,4 +78,40 @@ func MachinesOfSet(ctx context.Context, cache client.Reader, namespace string, u
 		}
 	}
 	return all, nil
+}
+
+// SetsOf returns the MachineSets of a Machine: the one that controls it, whether its selector matches or not, or, for a Machine without a controller,
+// those that it belongs to as has reports. If these are several, none of them applies to the Machine. They must not be changed.
+func SetsOf(
+	ctx context.Context, cache client.Reader, machine *machinev1beta1.Machine, has func(set *machinev1beta1.MachineSet) bool,
+) (found []*machinev1beta1.MachineSet, err error) {
+	if owner := metav1.GetControllerOfNoCopy(machine); owner != nil {
+		return controllerOf(ctx, cache, machine.Namespace, owner)
+	}
+	var list machinev1beta1.MachineSetList
+	if err := cache.List(ctx, &list, client.InNamespace(machine.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing the MachineSets of %s: %w", machine.Namespace, err)
+	}
+	for i := range list.Items {
+		if has(&list.Items[i]) {
+			found = append(found, &list.Items[i])
+		}
+	}
+	return found, nil
+}
+
+// controllerOf returns the MachineSet that an ownerReference names; none for another kind, and for one that is gone.
+func controllerOf(ctx context.Context, cache client.Reader, namespace string, owner *metav1.OwnerReference) ([]*machinev1beta1.MachineSet, error) {
+	if owner.Kind != "MachineSet" {
+		return nil, nil
+	}
+	set := &machinev1beta1.MachineSet{}
+	err := cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: owner.Name}, set)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && set.UID != owner.UID:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading MachineSet %s/%s: %w", namespace, owner.Name, err)
+	}
+	return []*machinev1beta1.MachineSet{set}, nil
 }

@@ -34,11 +34,13 @@ type Finder struct {
 
 	mu     sync.Mutex
 	parsed map[types.UID]*Group
+	// memberships are the rules of MachineSets by which Machines without a controller belong to them.
+	memberships map[types.NamespacedName]membership
 }
 
 // NewFinder returns a Finder. machines reports whether the cache has Machines, with the index of machineapi/lookup, and MachineSets.
 func NewFinder(cache client.Reader, machines func() bool) *Finder {
-	return &Finder{cache: cache, machines: machines, parsed: map[types.UID]*Group{}}
+	return &Finder{cache: cache, machines: machines, parsed: map[types.UID]*Group{}, memberships: map[types.NamespacedName]membership{}}
 }
 
 // WithRollout has the groups that have no spec.rollout get this one; nil is that of the schema. It must be called before the Finder is used.

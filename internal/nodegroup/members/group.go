@@ -162,3 +162,15 @@ func OfSet(groups []*Group, set *machinev1beta1.MachineSet) (group *Group) {
 	}
 	return group
 }
+
+// invalidOf returns the first group that might select a MachineSet if its selector were valid; nil for none.
+func invalidOf(groups []*Group, set *machinev1beta1.MachineSet) *Group {
+	at := slices.IndexFunc(groups, func(group *Group) bool {
+		selection := group.Spec.Nodes.MachineSets
+		return group.Err != nil && group.DeletionTimestamp == nil && selection != nil && selection.Namespace == set.Namespace
+	})
+	if at < 0 {
+		return nil
+	}
+	return groups[at]
+}

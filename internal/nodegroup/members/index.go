@@ -10,6 +10,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -58,7 +59,7 @@ func (x *Index) Run(ctx context.Context, cache ctrlcache.Cache, finder *Finder) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer x.setReady(false)
-	synced, err := x.handle(ctx, cache)
+	synced, err := x.handle(ctx, cache, finder)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (x *Index) setReady(ready bool) {
 }
 
 // handle registers the handlers of events.
-func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache) (synced []toolscache.InformerSynced, err error) {
+func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache, finder *Finder) (synced []toolscache.InformerSynced, err error) {
 	groups, groupErr := watch.Handle(ctx, cache, &v1alpha1.NodeGroup{}, watch.Handler[*v1alpha1.NodeGroup]{
 		Created: func(context.Context, watch.Queue, *v1alpha1.NodeGroup, bool) { x.setStale() },
 		Updated: func(_ context.Context, _ watch.Queue, before, after *v1alpha1.NodeGroup) {
@@ -92,7 +93,7 @@ func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache) (synced []too
 		Deleted: func(_ context.Context, _ watch.Queue, node *corev1.Node) { x.remove(node.Name) },
 	})
 	synced = []toolscache.InformerSynced{groups, nodes}
-	if err := errors.Join(groupErr, nodeErr); err != nil || !x.finder.machines() {
+	if err := errors.Join(groupErr, nodeErr); err != nil || !finder.machines() {
 		return synced, err
 	}
 	machines, machineErr := watch.Handle(ctx, cache, &machinev1beta1.Machine{}, watch.Handler[*machinev1beta1.Machine]{
@@ -108,11 +109,15 @@ func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache) (synced []too
 	sets, setErr := watch.Handle(ctx, cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 		Created: func(context.Context, watch.Queue, *machinev1beta1.MachineSet, bool) { x.setStale() },
 		Updated: func(_ context.Context, _ watch.Queue, before, after *machinev1beta1.MachineSet) {
-			if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) {
+			if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) ||
+				!apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector) {
 				x.setStale()
 			}
 		},
-		Deleted: func(context.Context, watch.Queue, *machinev1beta1.MachineSet) { x.setStale() },
+		Deleted: func(_ context.Context, _ watch.Queue, set *machinev1beta1.MachineSet) {
+			finder.forgetSet(set)
+			x.setStale()
+		},
 	})
 	return append(synced, machines, sets), errors.Join(machineErr, setErr)
 }
@@ -136,12 +141,18 @@ func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 }
 
 // GuardedTaints returns the taints of a MachineSet that a Node of it gets from its NodeGroup, and the name of that; none for a group that is being
-// deleted. It reads the cache, which is never behind what the caller has read from it, and not what events have reported. The error is a conflict
-// while the index is not ready.
+// deleted. Where no group selects the MachineSet, one counts that may have selected it before its selector became invalid. It reads the cache, which
+// is never behind what the caller has read from it, and not what events have reported. The error is a conflict while the index is not ready.
 func (x *Index) GuardedTaints(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error) {
-	assignment, err := x.assignmentOf(ctx, node)
-	if err != nil || assignment.Group == nil || assignment.MachineSet == nil || assignment.MachineSet.UID != set {
+	assignment, groups, err := x.assignmentOf(ctx, node)
+	if err != nil || assignment.MachineSet == nil || assignment.MachineSet.UID != set {
 		return "", nil, err
+	}
+	if assignment.Group == nil {
+		assignment.Group = invalidOf(groups, assignment.MachineSet)
+	}
+	if assignment.Group == nil {
+		return "", nil, nil
 	}
 	return assignment.Group.Name, assignment.GuardedTaints(), nil
 }
@@ -149,29 +160,28 @@ func (x *Index) GuardedTaints(ctx context.Context, node *corev1.Node, set types.
 // DeclaredEntries returns what the NodeGroup of a Node keeps on its Nodes; nothing for a group that is being deleted, or that writes nothing. It
 // reads the cache, as GuardedTaints does.
 func (x *Index) DeclaredEntries(ctx context.Context, node *corev1.Node) (plan.Entries, error) {
-	assignment, err := x.assignmentOf(ctx, node)
+	assignment, _, err := x.assignmentOf(ctx, node)
 	if err != nil || assignment.Group == nil || assignment.Group.Spec.DryRun {
 		return nil, err
 	}
 	return assignment.Group.Declaration.KeptEntries(), nil
 }
 
-// assignmentOf finds the group of a Node in the cache, without one that is being deleted.
-func (x *Index) assignmentOf(ctx context.Context, node *corev1.Node) (assignment Assignment, err error) {
+// assignmentOf finds the group of a Node in the cache, without one that is being deleted, and returns all groups.
+func (x *Index) assignmentOf(ctx context.Context, node *corev1.Node) (assignment Assignment, groups []*Group, err error) {
 	x.mu.Lock()
 	finder, ready := x.finder, x.ready
 	x.mu.Unlock()
 	if !ready {
-		return assignment, notReady()
+		return assignment, nil, notReady()
 	}
-	groups, err := finder.Groups(ctx)
-	if err != nil {
-		return assignment, err
+	if groups, err = finder.Groups(ctx); err != nil {
+		return assignment, nil, err
 	}
 	if assignment, err = finder.Assign(ctx, groups, node); err == nil && assignment.Group != nil && assignment.Group.DeletionTimestamp != nil {
 		assignment.Group = nil
 	}
-	return assignment, err
+	return assignment, groups, err
 }
 
 func notReady() error {

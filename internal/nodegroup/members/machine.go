@@ -3,16 +3,15 @@ package members
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
@@ -123,19 +122,41 @@ func controllerUID(machine *machinev1beta1.Machine) types.UID {
 	return ""
 }
 
-// machineSet returns the MachineSet that controls a Machine; nil for none.
+// machineSet returns the MachineSet of a Machine, by the rule of the metadata of MachineSets: the one that controls it, or, for a Machine without a
+// controller, the only one whose selector matches; nil for none.
 func (f *Finder) machineSet(ctx context.Context, machine *machinev1beta1.Machine) (*machinev1beta1.MachineSet, error) {
-	owner := metav1.GetControllerOfNoCopy(machine)
-	if owner == nil || owner.Kind != "MachineSet" {
-		return nil, nil
+	sets, err := lookup.SetsOf(ctx, f.cache, machine, func(set *machinev1beta1.MachineSet) bool { return f.membershipOf(set).Has(machine) })
+	if err != nil || len(sets) != 1 {
+		return nil, err
 	}
-	set := &machinev1beta1.MachineSet{}
-	err := f.cache.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, set)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && set.UID != owner.UID:
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading MachineSet %s/%s: %w", machine.Namespace, owner.Name, err)
+	return sets[0], nil
+}
+
+// membership is the rule of a MachineSet at a resourceVersion.
+type membership struct {
+	machineapi.Membership
+
+	uid     types.UID
+	version string
+}
+
+// membershipOf returns the rule of a MachineSet, parsed once for each resourceVersion. One whose selector is invalid has no Machines.
+func (f *Finder) membershipOf(set *machinev1beta1.MachineSet) machineapi.Membership {
+	key := client.ObjectKeyFromObject(set)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known, found := f.memberships[key]; found && known.uid == set.UID && known.version == set.ResourceVersion {
+		return known.Membership
 	}
-	return set, nil
+	// To one with an invalid selector every Machine is foreign.
+	parsed, _ := machineapi.MembershipOf(set)
+	f.memberships[key] = membership{Membership: parsed, uid: set.UID, version: set.ResourceVersion}
+	return parsed
+}
+
+// forgetSet drops the rule of a MachineSet that is gone.
+func (f *Finder) forgetSet(set *machinev1beta1.MachineSet) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.memberships, client.ObjectKeyFromObject(set))
 }

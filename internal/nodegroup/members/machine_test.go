@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -95,25 +96,34 @@ func TestFinder_Assign_SeveralMachines(t *testing.T) {
 // newFinder returns a Finder in a cluster with a Node, Machines, and in each of three namespaces a MachineSet; those of two are in a group.
 func newFinder(t *testing.T, node *corev1.Node, machines ...*machinev1beta1.Machine) *Finder {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(machinev1beta1.Install(scheme), v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(node)
-	if err := lookup.Index(t.Context(), apitest.Indexer{Builder: builder}); err != nil {
-		t.Fatal(err)
-	}
+	objects := []client.Object{node}
 	for _, namespace := range []string{"ours", "theirs", "none"} {
-		builder.WithObjects(&machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", UID: types.UID(namespace)}})
+		objects = append(objects, &machinev1beta1.MachineSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", UID: types.UID(namespace)},
+		})
 		group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: namespace, UID: types.UID(namespace)}}
 		group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: namespace}
 		group.Spec.Metadata = &v1alpha1.Metadata{Labels: map[string]v1alpha1.LabelValue{"team": "blue"}}
 		if namespace != "none" {
-			builder.WithObjects(group)
+			objects = append(objects, group)
 		}
 	}
 	for _, machine := range machines {
-		builder.WithObjects(machine)
+		objects = append(objects, machine)
+	}
+	return newFinderOf(t, objects...)
+}
+
+// newFinderOf returns a Finder in a cluster with these objects.
+func newFinderOf(t *testing.T, objects ...client.Object) *Finder {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(machinev1beta1.Install(scheme), v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	if err := lookup.Index(t.Context(), apitest.Indexer{Builder: builder}); err != nil {
+		t.Fatal(err)
 	}
 	return NewFinder(builder.Build(), func() bool { return true })
 }

@@ -1,0 +1,201 @@
+package members
+
+import (
+	"errors"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest"
+)
+
+// guardedSet returns a MachineSet that declares a taint with the effect NoExecute, and selects Machines by a label.
+func guardedSet(name string, selects map[string]string) *machinev1beta1.MachineSet {
+	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: name, UID: types.UID(name)}}
+	set.Spec.Selector.MatchLabels = selects
+	set.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoExecute}}
+	return set
+}
+
+// guardedMachine returns a Machine of the Node "n" that a MachineSet controls; an empty name is none.
+func guardedMachine(set string, labels map[string]string) *machinev1beta1.Machine {
+	machine := newMachine("ours", "m", 0, "uid")
+	machine.Labels, machine.OwnerReferences = labels, nil
+	if set != "" {
+		machine.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineSet", Name: set, UID: types.UID(set), Controller: new(true)}}
+	}
+	return machine
+}
+
+// newIndex returns an Index that is ready, in a cluster with a Node and other objects.
+func newIndex(t *testing.T, node *corev1.Node, objects ...client.Object) *Index {
+	t.Helper()
+	finder := newFinderOf(t, append(objects, node)...)
+	return &Index{finder: finder, ready: true, stale: true, nodes: map[string]entry{node.Name: {node: node}}}
+}
+
+// TestIndex_Orphan: a Machine without a controller is of the MachineSet that the metadata of MachineSets takes it for, whose taints the group guards.
+func TestIndex_Orphan(t *testing.T) {
+	web, both := map[string]string{"set": "web"}, map[string]string{"set": "web", "also": "db"}
+	db := func() *machinev1beta1.MachineSet { return guardedSet("db", map[string]string{"also": "db"}) }
+	invalid := func() *machinev1beta1.MachineSet {
+		set := guardedSet("db", nil)
+		set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "set", Operator: "Resembles"}}
+		return set
+	}
+	for name, c := range map[string]struct {
+		machine *machinev1beta1.Machine
+		another *machinev1beta1.MachineSet
+		guarded bool
+	}{
+		"controlled":                              {guardedMachine("web", web), db(), true},
+		"controlled, and two select it":           {guardedMachine("web", both), db(), true},
+		"no controller, selected":                 {guardedMachine("", web), db(), true},
+		"no controller, one selector invalid":     {guardedMachine("", web), invalid(), true},
+		"no controller, two select it":            {guardedMachine("", both), db(), false},
+		"no controller, not selected":             {guardedMachine("", nil), db(), false},
+		"no controller, selected, being deleted":  {deleting(guardedMachine("", web)), db(), false},
+		"controlled by one that is gone":          {guardedMachine("gone", web), db(), false},
+		"no controller, of another namespace":     {inNamespace("theirs", guardedMachine("", web)), db(), false},
+		"controlled, but the selector leaves out": {guardedMachine("web", nil), db(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid"}}
+			group := newGuardingGroup().NodeGroup
+			group.Spec.Nodes.MachineSets.Namespace = "ours"
+			index := newIndex(t, node, group, c.machine, c.another, guardedSet("web", web))
+			by, taints, err := index.GuardedTaints(t.Context(), node, "web")
+			if err != nil || taints.Has("dedicated:NoExecute") != c.guarded || c.guarded && by != group.Name {
+				t.Errorf("group %q guards %v, error %v", by, taints, err)
+			}
+			if in, err := index.GroupOf(t.Context(), "n"); err != nil || c.guarded && in != group.Name {
+				t.Errorf("the Node is in the group %q, error %v", in, err)
+			}
+		})
+	}
+}
+
+// TestIndex_InvalidSelector: a group whose selector is invalid selects nothing, and still guards the MachineSets that it may have selected before: a
+// mistake has no taint set at once.
+func TestIndex_InvalidSelector(t *testing.T) {
+	invalid := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "gpu", Operator: metav1.LabelSelectorOpIn}}}
+	bySets := func(namespace string) v1alpha1.NodeSelection {
+		return v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: namespace, Selector: invalid}}
+	}
+	none := func(*v1alpha1.NodeGroup) {}
+	for name, c := range map[string]struct {
+		nodes  v1alpha1.NodeSelection
+		change func(*v1alpha1.NodeGroup)
+		// other is where another group selects all MachineSets.
+		other, want string
+	}{
+		"of the namespace of the MachineSet":   {bySets("ours"), none, "theirs", "g"},
+		"of another namespace":                 {bySets("theirs"), none, "theirs", ""},
+		"of Nodes by their labels":             {v1alpha1.NodeSelection{Selector: invalid}, none, "theirs", ""},
+		"it guards nothing":                    {bySets("ours"), allowNoExecute, "theirs", ""},
+		"it is being deleted":                  {bySets("ours"), beingDeleted, "theirs", ""},
+		"another group selects the MachineSet": {bySets("ours"), none, "ours", "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid"}}
+			group := newGroup("g", c.nodes).NodeGroup
+			c.change(group)
+			other := newGroup("other", v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: c.other}}).NodeGroup
+			web := map[string]string{"set": "web"}
+			index := newIndex(t, node, group, other, guardedMachine("web", web), guardedSet("web", web))
+			by, taints, err := index.GuardedTaints(t.Context(), node, "web")
+			if err != nil || taints.Has("dedicated:NoExecute") != (c.want != "") || c.want != "" && by != c.want {
+				t.Errorf("group %q guards %v, error %v", by, taints, err)
+			}
+			if in, err := index.GroupOf(t.Context(), "n"); err != nil || in == "g" {
+				t.Errorf("the Node is in the group %q, error %v", in, err)
+			}
+		})
+	}
+}
+
+func allowNoExecute(group *v1alpha1.NodeGroup) {
+	group.Spec.Rollout = &v1alpha1.Rollout{NoExecute: &v1alpha1.NoExecute{Policy: v1alpha1.NoExecuteAllow}}
+}
+
+func beingDeleted(group *v1alpha1.NodeGroup) {
+	group.DeletionTimestamp, group.Finalizers = new(metav1.Unix(1, 0)), []string{v1alpha1.Finalizer}
+}
+
+// TestIndex_Follows: the group of an orphan changes with the selector of a MachineSet.
+func TestIndex_Follows(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid"}}
+	group := newGroup("g", v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "ours"}}).NodeGroup
+	set := guardedSet("web", map[string]string{"set": "db"})
+	finder := newFinderOf(t, node, group, set, guardedMachine("", map[string]string{"set": "web"}))
+	server, ok := finder.cache.(client.Client)
+	if !ok {
+		t.Fatalf("%T does not write", finder.cache)
+	}
+	cache := &informertest.FakeInformers{Scheme: server.Scheme()}
+	index := &Index{finder: finder, ready: true, nodes: map[string]entry{}, lists: map[string]*list{}}
+	if _, err := index.handle(t.Context(), cache, finder); err != nil {
+		t.Fatal(err)
+	}
+	nodes, nodeErr := cache.FakeInformerFor(t.Context(), node)
+	sets, setErr := cache.FakeInformerFor(t.Context(), set)
+	if err := errors.Join(nodeErr, setErr); err != nil {
+		t.Fatal(err)
+	}
+	nodes.Add(node)
+	expect := func(want string) {
+		t.Helper()
+		if got, err := index.GroupOf(t.Context(), "n"); err != nil || got != want {
+			t.Errorf("the Node is in the group %q, error %v, want %q", got, err, want)
+		}
+	}
+	expect("")
+	before := set.DeepCopy()
+	apitest.Edit(t, server, set, func(set *machinev1beta1.MachineSet) { set.Spec.Selector.MatchLabels["set"] = "web" })
+	sets.Update(before, set)
+	expect("g")
+	if err := server.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	sets.Delete(set)
+	if expect(""); len(finder.memberships) != 0 {
+		t.Errorf("%d rules are kept", len(finder.memberships))
+	}
+}
+
+func inNamespace(namespace string, machine *machinev1beta1.Machine) *machinev1beta1.Machine {
+	machine.Namespace = namespace
+	return machine
+}
+
+// TestFinder_MembershipOf: the selector of a MachineSet is parsed once for each version, and forgotten with it.
+func TestFinder_MembershipOf(t *testing.T) {
+	finder := newFinderOf(t)
+	set, machine := guardedSet("web", map[string]string{"set": "web"}), guardedMachine("", map[string]string{"set": "web"})
+	set.ResourceVersion = "1"
+	if !finder.membershipOf(set).Has(machine) {
+		t.Error("the selector does not match")
+	}
+	changed := set.DeepCopy()
+	changed.Spec.Selector.MatchLabels = map[string]string{"set": "db"}
+	if !finder.membershipOf(changed).Has(machine) {
+		t.Error("the same version is parsed again")
+	}
+	if changed.ResourceVersion = "2"; finder.membershipOf(changed).Has(machine) {
+		t.Error("another version is not parsed")
+	}
+	recreated := set.DeepCopy()
+	recreated.ResourceVersion, recreated.UID = "2", "another"
+	if !finder.membershipOf(recreated).Has(machine) {
+		t.Error("another MachineSet of the same name is not parsed")
+	}
+	if finder.forgetSet(recreated); len(finder.memberships) != 0 {
+		t.Errorf("%d rules are kept", len(finder.memberships))
+	}
+}

@@ -89,8 +89,8 @@ type Answer struct {
 func (a *Answer) Expired(now time.Time) bool { return !a.Until.IsZero() && now.After(a.Until) }
 
 // Reserve reserves a place for a disruption that has not begun, and makes at most one write for that. It returns a recorded reservation again, and
-// renews it when it is older than plan.RenewAfter. A request that is not admitted waits for its turn, for as long as it is made again. The error is
-// a conflict when another writer was faster; then nothing is reserved.
+// renews it when it is older than plan.RenewAfter. A request that is not admitted waits for its turn, for as long as it is made again; a place that is
+// recorded for it is given back. The error is a conflict when another writer was faster; then nothing is reserved, or given back.
 func (b *Budgets) Reserve(ctx context.Context, request Request) (Answer, error) {
 	name, err := b.groupOf(ctx, &request)
 	if err != nil || name == "" {
@@ -107,6 +107,12 @@ func (b *Budgets) Reserve(ctx context.Context, request Request) (Answer, error) 
 	}
 	answer := Answer{Answer: g.decide(observed, &request.Request), Group: name}
 	key := request.Key()
+	if answer.GiveBack {
+		if err := b.remove(ctx, g, observed.Group, *answer.Reservation); err != nil {
+			return Answer{}, fmt.Errorf("releasing the reservation of Node %s in NodeGroup %s: %w", request.Node, name, err)
+		}
+		return answer, nil
+	}
 	if !answer.Allowed || answer.Reservation == nil {
 		return answer, nil
 	}

@@ -260,6 +260,66 @@ func TestReserve_Window(t *testing.T) {
 	f.reserve(newRequest("n0", upgrade), "")
 }
 
+// The window closes before the work of a reservation begins: its place is given back, and in the next window its turn comes by its age.
+func TestReserve_WindowClosesBeforeWorkBegins(t *testing.T) {
+	f := newFixture(t)
+	first, second := newRequest("n0", upgrade), newRequest("n1", upgrade)
+	second.Since = f.clock.Now().Add(-time.Minute)
+	f.reserve(first, "")
+	f.window = plan.Window{Closed: true, Reason: plan.ReasonWindowClosed, Message: "closed", Changes: f.clock.Now().Add(time.Hour)}
+	f.step(plan.OrphanAfter - time.Second)
+	f.requests.Writes = nil
+	if answer := f.reserve(first, plan.ReasonWindowClosed); answer.After != time.Second {
+		t.Errorf("it waits %s", answer.After)
+	}
+	f.wrote(0)
+	f.step(time.Second)
+	f.reserve(first, plan.ReasonWindowClosed)
+	f.wrote(1)
+	f.reserved()
+	f.reserve(first, plan.ReasonWindowClosed)
+	f.reserve(second, plan.ReasonWindowClosed)
+	f.wrote(0)
+	f.step(50 * time.Minute)
+	f.window = plan.Window{}
+	f.reserve(first, plan.ReasonQueued)
+	f.reserve(second, "")
+	f.reserved("n1")
+}
+
+// Another writer is faster than the write that gives a place back.
+func TestReserve_GivesBackWithoutOverwriting(t *testing.T) {
+	f := newFixture(t)
+	f.change(withThreePlaces)
+	f.reserve(newRequest("n0", upgrade), "")
+	f.lag()
+	other := New(Options{Reader: f.client, Writer: f.client, Membership: &f.members, Clock: f.clock})
+	if answer, err := other.Reserve(t.Context(), newRequest("n1", upgrade)); err != nil || !answer.Allowed {
+		t.Fatalf("%+v %v", answer, err)
+	}
+	f.window = plan.Window{Closed: true, Reason: plan.ReasonWindowClosed, Message: "closed"}
+	f.step(plan.OrphanAfter)
+	if _, err := f.budgets.Reserve(t.Context(), newRequest("n0", upgrade)); !apierrors.IsConflict(err) {
+		t.Errorf("error %v", err)
+	}
+	f.reserved("n0", "n1")
+	f.catchUp()
+	f.reserve(newRequest("n0", upgrade), plan.ReasonWindowClosed)
+	f.reserved("n1")
+}
+
+// Work that has begun keeps its place.
+func TestReserve_WindowClosesAfterWorkBegan(t *testing.T) {
+	f := newFixture(t)
+	request := newRequest("n0", upgrade)
+	f.reserve(request, "")
+	f.window = plan.Window{Closed: true, Reason: plan.ReasonWindowClosed, Message: "closed"}
+	f.step(time.Hour)
+	request.Begun = true
+	f.reserve(request, "")
+	f.reserved("n0")
+}
+
 func TestReserve_ChangesOfMembers(t *testing.T) {
 	f := newFixture(t)
 	f.replace(1, func(node *corev1.Node) { node.Spec.Unschedulable = true })

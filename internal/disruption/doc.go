@@ -9,6 +9,7 @@
 //	default:                  // write before answer.Until, or reserve again
 //	}
 //
-// Work that has begun goes on whatever the budget says: it does not reserve again. The NodeGroup's controller ends reservations (plan.Ended), and
+// Work that has begun goes on whatever the budget says: it does not reserve again, or says so in its request. The place of work that has not is given
+// back when a window closes, or the budget has no place for it any more. The NodeGroup's controller ends reservations (plan.Ended), and
 // releases them.
 package disruption

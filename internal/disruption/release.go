@@ -34,6 +34,11 @@ func (b *Budgets) release(ctx context.Context, name string, ended []v1alpha1.Res
 	if err != nil {
 		return err
 	}
+	return b.remove(ctx, g, observed, ended...)
+}
+
+// remove removes reservations of a group that is locked, as they are.
+func (b *Budgets) remove(ctx context.Context, g *group, observed *v1alpha1.NodeGroup, ended ...v1alpha1.Reservation) error {
 	kept := slices.DeleteFunc(slices.Clone(observed.Status.Reservations), func(r v1alpha1.Reservation) bool {
 		return slices.ContainsFunc(ended, func(e v1alpha1.Reservation) bool {
 			return plan.KeyOf(&e) == plan.KeyOf(&r) && e.UID == r.UID && e.Time.Equal(&r.Time)

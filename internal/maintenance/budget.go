@@ -16,10 +16,13 @@ import (
 // acquireWithinBudget is acquireNode for a node that the maintenance has not cordoned yet: it reserves a place in the budget of the node's NodeGroup
 // first, and withdraws if the node cannot be acquired after all.
 func (rc *reconciliation) acquireWithinBudget(ctx context.Context, in *plan.Input, progress *plan.Progress) (*drain.CordonRecord, error) {
-	if free, err := rc.isFree(ctx, in, progress); err != nil || !free {
-		return nil, err
-	}
 	request := placeFor(in)
+	switch free, err := rc.isFree(ctx, in, progress); {
+	case err != nil:
+		return nil, err
+	case !free: // one that failed after its reservation has a place
+		return nil, rc.Budgets.Withdraw(ctx, request)
+	}
 	answer, err := rc.Budgets.Reserve(ctx, request)
 	switch {
 	case err != nil:

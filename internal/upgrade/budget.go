@@ -34,7 +34,9 @@ func (rc *reconciliation) acquire(ctx context.Context, step *plan.Step) (renewal
 			return 0, rc.waitForLease(held), err
 		}
 	}
-	place, err := rc.Budgets.Reserve(ctx, rc.requestFor(node))
+	request := rc.requestFor(node)
+	request.Begun = step.HasBegun()
+	place, err := rc.Budgets.Reserve(ctx, request)
 	switch {
 	case err != nil:
 		return 0, nil, err

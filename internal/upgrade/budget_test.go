@@ -2,8 +2,10 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,12 +17,15 @@ import (
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/disruption"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/nodelease"
 )
 
 // membership has all nodes in one NodeGroup once they have joined it.
 type membership struct {
 	joined bool
 	nodes  []*corev1.Node
+	window disruptionplan.Window
 }
 
 func (m *membership) GroupOf(context.Context, string) (string, error) {
@@ -32,21 +37,45 @@ func (m *membership) GroupOf(context.Context, string) (string, error) {
 
 func (m *membership) Members(context.Context, string) ([]*corev1.Node, error) { return m.nodes, nil }
 
+// newBudget has the nodes in a NodeGroup with a budget of one.
+func newBudget(f *fixture, m *membership, reserved ...drover.Reservation) (groups client.Client, group *drover.NodeGroup) {
+	f.t.Helper()
+	known := runtime.NewScheme()
+	f.must(errors.Join(scheme.AddToScheme(known), drover.AddToScheme(known)))
+	group = &drover.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}
+	group.Spec.Disruption = &drover.Disruption{}
+	group.Status.Reservations = reserved
+	groups = fake.NewClientBuilder().WithScheme(known).WithStatusSubresource(group).WithObjects(group).Build()
+	m.nodes = []*corev1.Node{newNode("n1", "infra"), newNode("n2", "infra"), newNode("w1", "other")}
+	f.Budgets = disruption.New(disruption.Options{
+		Reader: groups, Writer: groups, Membership: m, Clock: f.clock,
+		Windows: func(*drover.NodeGroup, time.Time) disruptionplan.Window { return m.window },
+	})
+	return groups, group
+}
+
+// TestBudget_LeaseLostAfterWindow has a node whose Jobs have begun lose its lease when the window has closed: it goes on, and keeps its place.
+func TestBudget_LeaseLostAfterWindow(t *testing.T) {
+	f, m := newFixture(t, newObjects()...), &membership{joined: true}
+	groups, group := newBudget(f, m)
+	f.reconcileUntil(func() bool { return f.lease("n1") != nil && len(f.created) > 0 })
+	m.window = disruptionplan.Window{Closed: true, Reason: disruptionplan.ReasonWindowClosed, Message: "no window is open"}
+	f.clock.SetTime(f.clock.Now().Add(time.Hour))
+	ours := &nodelease.Leases{Client: f.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: f.clock}
+	f.must(ours.Release(t.Context(), "n1"))
+	f.reconcileUntil(func() bool { return f.lease("n1") != nil })
+	f.must(groups.Get(t.Context(), client.ObjectKeyFromObject(group), group))
+	if len(group.Status.Reservations) != 1 || group.Status.Reservations[0].Node != "n1" {
+		t.Errorf("reserved is %v", group.Status.Reservations)
+	}
+}
+
 // TestBudget_JoinedDuringJobs has a node join a NodeGroup without a free place while its Jobs run: it is released once there is one.
 func TestBudget_JoinedDuringJobs(t *testing.T) {
-	f := newFixture(t, newObjects()...)
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, drover.AddToScheme} {
-		f.must(add(known))
-	}
-	group := &drover.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}
-	group.Spec.Disruption = &drover.Disruption{}
-	group.Status.Reservations = []drover.Reservation{
-		{Node: "w1", UID: "uid-of-w1", Capability: drover.CapabilityMaintenance, Object: "NodeMaintenance/w1"},
-	}
-	groups := fake.NewClientBuilder().WithScheme(known).WithStatusSubresource(group).WithObjects(group).Build()
-	m := &membership{nodes: []*corev1.Node{newNode("n1", "infra"), newNode("n2", "infra"), newNode("w1", "other")}}
-	f.Budgets = disruption.New(disruption.Options{Reader: groups, Writer: groups, Membership: m, Clock: f.clock})
+	f, m := newFixture(t, newObjects()...), &membership{}
+	groups, group := newBudget(f, m, drover.Reservation{
+		Node: "w1", UID: "uid-of-w1", Capability: drover.CapabilityMaintenance, Object: "NodeMaintenance/w1",
+	})
 	f.reconcileUntil(func() bool { return f.lease("n1") != nil && len(f.created) > 0 })
 	m.joined = true
 	for range 10 {

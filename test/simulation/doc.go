@@ -22,9 +22,11 @@
 //     with its other requests under way done or not; a provider that is slow, fails before or after it has done what was asked, loses
 //     instances; Nodes that turn NotReady, for a while or for ever, are deleted, register anew under another UID, or get their providerID
 //     late; users who scale, change templates, delete, pause, add hooks, take Machines out of pools, edit by hand, put keys of their own
-//     on Nodes and Machines, change what NodeGroups declare, and have more NodeMaintenances than budgets have places.
+//     on Nodes and Machines, change what NodeGroups declare, their budgets, in numbers and percentages, and their windows and freezes, and have more
+//     NodeMaintenances than budgets have places.
 //
-// Each write of a NodeGroup, its Nodes and their Machines is judged (groupcheck.go): no budget is exceeded, and what disrupts a Node has a place.
+// Each write of a NodeGroup, its Nodes and their Machines is judged (groupcheck.go): no budget is exceeded, no place is given out while no disruption
+// may begin, and what disrupts a Node has a place. A percentage is of as many Nodes as the NodeGroup had at most in the last minute.
 // Whether a Node is Ready is judged as the caches show it when its place is reserved.
 //
 // What is not modelled: admission and validation, field managers beyond their names, permissions, watches of other clients, Cluster API's

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
 // calmDown ends all faults, and has people take back what keeps Machines from being replaced.
@@ -21,6 +23,11 @@ func (w *world) calmDown() {
 		if check, ok := object.(*machinev1beta1.MachineHealthCheck); ok {
 			check.Spec.MaxUnhealthy = nil
 		}
+	})
+	// At rest a window would still open and close, which the status of the NodeGroup says.
+	w.editGroups(true, func(group *v1alpha1.NodeGroup) {
+		w.groups[group.Name].timetable = timetable{}
+		timetable{}.apply(group.Spec.Disruption)
 	})
 	if w.process == nil {
 		w.after(time.Second, w.start)

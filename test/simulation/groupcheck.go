@@ -2,19 +2,38 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/test/harness/budgetcheck"
 )
 
 // groupCheck holds that the budget of a NodeGroup is never exceeded, and that no Node is disrupted without a place in it.
-type groupCheck struct{ state *budgetcheck.State }
+type groupCheck struct {
+	state *budgetcheck.State
+	// limit and timetable are what the user of the NodeGroup has chosen.
+	limit     limit
+	timetable timetable
+	// counts are how many Nodes a percentage was of, for as long as caches may show one of them.
+	counts []nodeCount
+}
 
-func (w *world) newGroupCheck(limit int) *groupCheck {
-	state := budgetcheck.New(limit)
+// nodeCount is how many Nodes a NodeGroup had at a time, with those that are gone and have a place.
+type nodeCount struct {
+	at    time.Time
+	nodes int
+}
+
+// countsKept is for how long caches may show a Node that is gone, unless the scheduler leaves an event aside for long.
+const countsKept = time.Minute
+
+func (w *world) newGroupCheck() *groupCheck {
+	state := budgetcheck.New(0)
 	state.KnownAs(func(name string) *corev1.Node {
 		if w.process == nil {
 			return nil
@@ -25,7 +44,42 @@ func (w *world) newGroupCheck(limit int) *groupCheck {
 		}
 		return node
 	})
-	return &groupCheck{state}
+	return &groupCheck{state: state}
+}
+
+// count notes how many Nodes a NodeGroup has, and returns how many it had at most lately.
+func (w *world) count(check *groupCheck, pool string) (most int) {
+	now, there := nodeCount{at: time.Now()}, map[types.UID]bool{}
+	for _, node := range w.server.all(nodeKind) {
+		if poolOf(node.GetName()) == pool {
+			there[node.GetUID()] = true
+		}
+	}
+	if group, ok := w.server.get(groupKind, pool).(*v1alpha1.NodeGroup); ok {
+		for i := range group.Status.Reservations {
+			there[group.Status.Reservations[i].UID] = true
+		}
+	}
+	now.nodes = len(there)
+	check.counts = append(slices.DeleteFunc(check.counts, func(c nodeCount) bool { return now.at.Sub(c.at) > countsKept }), now)
+	for _, c := range check.counts {
+		most = max(most, c.nodes)
+	}
+	return most
+}
+
+// checkWindows holds that no place is given out while no disruption may begin. A guard that has begun renews its place at any time.
+func (w *world) checkWindows(check *groupCheck, before, after *v1alpha1.NodeGroup) {
+	for _, r := range after.Status.Reservations {
+		isOld := slices.ContainsFunc(before.Status.Reservations, func(b v1alpha1.Reservation) bool {
+			return b.Node == r.Node && b.UID == r.UID && b.Object == r.Object &&
+				b.Capability == r.Capability && (b.Time.Equal(&r.Time) || r.Capability == v1alpha1.CapabilityMetadata)
+		})
+		if !isOld && !check.timetable.isOpen(r.Time.UTC()) {
+			_ = w.fault("NodeGroup %s: Node %s is reserved at %s for %s, outside of its windows: %+v", after.Name, r.Node, r.Time.UTC(), r.Object,
+				check.timetable)
+		}
+	}
 }
 
 // checkGroups looks at each write of the pool that a NodeGroup is for, also of users.
@@ -41,6 +95,12 @@ func (w *world) checkGroups(wr *write) {
 	if check == nil {
 		return
 	}
+	before, ok1 := wr.before.(*v1alpha1.NodeGroup)
+	after, ok2 := wr.after.(*v1alpha1.NodeGroup)
+	if ok1 && ok2 {
+		w.checkWindows(check, before, after)
+	}
+	check.state.Allow(check.limit.of(w.count(check, pool)))
 	if wr.kind == machineKind && wr.verb == "delete" && wr.who != "healthcheck" {
 		check.state.Excuse(wr.after.GetName())
 	}

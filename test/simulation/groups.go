@@ -53,8 +53,15 @@ func (p *process) runGroups(
 	written.manager = "node-groups"
 	membership := p.clientFor("members", false)
 	finder, index, admissions := members.NewFinder(membership.cache, all), &members.Index{}, &nodes.Admissions{}
+	membershipOfBudgets, windows := disruption.Membership(index), groupplan.WindowOf
+	if p.crowded {
+		membershipOfBudgets = crowd{index}
+	}
+	if p.unscheduled {
+		windows = nil
+	}
 	budgets := disruption.New(disruption.Options{
-		Reader: places.cache, Writer: places, Membership: index, Windows: groupplan.WindowOf,
+		Reader: places.cache, Writer: places, Membership: membershipOfBudgets, Windows: windows,
 		Written: expectations.NewOwned(places.cache, func() client.Object { return &v1alpha1.NodeGroup{} },
 			expectations.OwnedOptions{Live: p.expectationsOf("disruption")}),
 	})
@@ -140,7 +147,6 @@ func (w *world) populateGroups() {
 		if w.chance(4) {
 			continue
 		}
-		limit := 1 + w.random.IntN(2)
 		group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: set.GetName()}}
 		group.Spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{poolLabel: set.GetName()}}
 		group.Spec.Metadata = &v1alpha1.Metadata{ConflictPolicy: v1alpha1.ConflictAdopt}
@@ -151,13 +157,12 @@ func (w *world) populateGroups() {
 			StopWhen: &v1alpha1.StopConditions{NotReady: new(intstr.FromInt32(1000))},
 		}
 		group.Spec.Disruption = &v1alpha1.Disruption{
-			MaxUnavailable: new(intstr.FromInt(limit)), PersonMaintenance: v1alpha1.PersonQueue,
-			Remediation: pick(w, []*v1alpha1.RemediationPace{nil, {MaxInFlight: new(intstr.FromInt32(2))}}),
+			PersonMaintenance: v1alpha1.PersonQueue,
+			Remediation:       pick(w, []*v1alpha1.RemediationPace{nil, {MaxInFlight: new(intstr.FromInt32(2))}}),
 		}
-		w.groups[set.GetName()] = w.newGroupCheck(limit)
-		if w.config.generous {
-			group.Spec.Disruption.MaxUnavailable = new(intstr.FromInt(limit + 1))
-		}
+		w.groups[set.GetName()] = w.newGroupCheck()
+		w.changeLimit(group)
+		w.changeTimetable(group)
 		_, err := w.server.create(request{who: "user"}, group)
 		must(err)
 	}
@@ -206,18 +211,9 @@ func declaredIn(metadata *v1alpha1.Metadata) map[entry]any {
 
 // groupActions are what users do where there are NodeGroups, in addition to actions.
 var groupActions = []action{
-	{5, func(w *world) {
-		all := w.server.all(groupKind)
-		if len(all) == 0 {
-			return
-		}
-		w.edit("user", groupKind, keyOf(pick(w, all)), func(object client.Object) {
-			if group, ok := object.(*v1alpha1.NodeGroup); ok {
-				group.Spec.Metadata = group.Spec.Metadata.DeepCopy()
-				w.redeclareGroup(group)
-			}
-		})
-	}},
+	{5, func(w *world) { w.editGroups(false, w.redeclareGroup) }},
+	{3, func(w *world) { w.editGroups(false, w.changeLimit) }},
+	{4, func(w *world) { w.editGroups(false, w.changeTimetable) }},
 	{12, (*world).maintain},
 }
 

@@ -67,6 +67,12 @@ func TestMutations_Found(t *testing.T) {
 		"budget is larger than it should be: found": {
 			config: func() *config { return &config{groups: true, versioned: true, generous: true} }, fault: "are reserved, and the budget is", seeds: 60,
 		},
+		"budget in percent counts too many Nodes: found": {
+			config: func() *config { return &config{groups: true, versioned: true, crowded: true} }, fault: "are reserved, and the budget is", seeds: 60,
+		},
+		"budget has no windows: found": {
+			config: func() *config { return &config{groups: true, versioned: true, unscheduled: true} }, fault: "outside of its windows", seeds: 30,
+		},
 		"neither controller of NodeGroups gets events of Nodes: not settled": {
 			config: func() *config {
 				return &config{groups: true, dropEvent: func(who string, k *kind) bool { return strings.HasPrefix(who, "node-groups") && k == nodeKind }}

@@ -50,6 +50,8 @@ type config struct {
 	dropEvent func(controller string, k *kind) bool
 	// groups has NodeGroups with budgets, and NodeMaintenances.
 	groups bool
+	// unscheduled has budgets know no windows; crowded has them count each Node twice for a percentage.
+	unscheduled, crowded bool
 	// unbudgeted has the controller of NodeMaintenances ask for no place; generous has users ask for a larger budget than the checks know of.
 	unbudgeted, generous bool
 	// forgetfulProvider has the provider create a second instance if the first one has not been recorded.

@@ -32,6 +32,8 @@ type Request struct {
 	Person bool
 	// Since is when the object began to wait.
 	Since time.Time
+	// Begun reports that the work may have begun: it keeps the place that it has.
+	Begun bool
 }
 
 // reservation returns what is recorded when the request is admitted.
@@ -71,6 +73,8 @@ type Answer struct {
 	Reason, Message string
 	// After is when to ask again without an event; zero is never.
 	After time.Duration
+	// GiveBack reports that the group has Reservation for a request that has to wait, and that no work begins with it any more.
+	GiveBack bool
 
 	Counts
 }
@@ -99,13 +103,10 @@ func Admit(in *Input, request *Request) Answer {
 	}
 	t := newTally(in)
 	counts := t.Counts // before others in the queue are counted
-	refused := gate(in, request)
 	if recorded := in.recorded(request); recorded != nil {
-		if refused != nil {
-			return in.denied(refused, counts)
-		}
-		return Answer{Allowed: true, Recorded: true, Reservation: recorded, Counts: counts}
+		return in.admitRecorded(request, recorded, counts)
 	}
+	refused := gate(in, request)
 	if refused == nil {
 		refused = t.check(in, request)
 	}
@@ -120,6 +121,50 @@ func Admit(in *Input, request *Request) Answer {
 		return in.denied(refused, counts)
 	}
 	return answer
+}
+
+// admitRecorded decides about a request whose reservation the group has. Unless its work has begun, the place is compared again with the windows and
+// with what the others leave of the budget.
+func (in *Input) admitRecorded(request *Request, recorded *v1alpha1.Reservation, counts Counts) Answer {
+	answer := Answer{Allowed: true, Recorded: true, Reservation: recorded, Counts: counts}
+	if request.Begun {
+		return answer
+	}
+	refused := gate(in, request)
+	if refused == nil {
+		refused = newTally(in.without(recorded)).check(in, request)
+	}
+	if in.reports(request) {
+		answer = in.report(answer, refused)
+	} else if refused != nil {
+		answer = in.denied(refused, counts)
+	}
+	if !answer.Allowed {
+		answer.giveBack(recorded, in.Now)
+	}
+	return answer
+}
+
+// without returns the input of a group that does not have a reservation.
+func (in *Input) without(recorded *v1alpha1.Reservation) *Input {
+	group, out := *in.Group, *in
+	group.Status.Reservations = slices.DeleteFunc(slices.Clone(group.Status.Reservations), func(r v1alpha1.Reservation) bool { return r == *recorded })
+	if recorded.Capability == v1alpha1.CapabilityRemediation {
+		group.Status.LastRemediationTime = nil // it is that of the reservation, which has kept the interval
+	}
+	out.Group = &group
+	return &out
+}
+
+// giveBack has the place of a request that has to wait given back as soon as an orphaned one would be: until then its writer, which may be a previous
+// leader, may begin, or may have begun without the cache showing it.
+func (a *Answer) giveBack(recorded *v1alpha1.Reservation, now time.Time) {
+	wait := untilOrphaned(recorded, now)
+	if wait > 0 {
+		a.After = min(a.After, wait)
+		return
+	}
+	a.GiveBack, a.Reservation = true, recorded
 }
 
 // recorded returns the reservation of a request that the group has; nil for none.

@@ -174,6 +174,10 @@ func TestAdmit_SuspendAndWindows(t *testing.T) {
 		"window closed, recorded": {
 			newFixture(3, closed, withReservation("n0", upgrade)), newRequest("n0", upgrade), ReasonWindowClosed, "", 10 * time.Hour,
 		},
+		"window closed, recorded and begun": {newFixture(3, closed, withReservation("n0", upgrade)), begun(newRequest("n0", upgrade)), "", "", 0},
+		"window closed, begun without a place": {
+			newFixture(3, closed), begun(newRequest("n0", upgrade)), ReasonWindowClosed, "", 10 * time.Hour,
+		},
 		"frozen":                           {newFixture(3, frozen), newRequest("n0", upgrade), ReasonFrozen, "holidays", gateRecheck},
 		"window closed, exempt":            {newFixture(3, closed, exemptions), newRequest("n0", remediation), "", "", 0},
 		"window closed, another is exempt": {newFixture(3, closed, exemptions), newRequest("n0", upgrade), ReasonWindowClosed, "", 10 * time.Hour},
@@ -193,10 +197,13 @@ func TestAdmit_Person(t *testing.T) {
 		reason, message    string
 		withoutReservation bool
 	}{
-		"within the budget":                  {newFixture(3), true, "", "", false},
-		"Report: budget exhausted":           {newFixture(3, withNode(1, cordoned)), true, ReasonBudgetExceeded, "n1 (Cordoned)", false},
-		"Report: ceiling reached":            {newFixture(3, withCeiling(maintenance, "0")), true, ReasonBudgetExceeded, "maxUnavailable is 0", false},
-		"Report: window closed":              {newFixture(3, closed), true, ReasonBudgetExceeded, "no window is open", false},
+		"within the budget":        {newFixture(3), true, "", "", false},
+		"Report: budget exhausted": {newFixture(3, withNode(1, cordoned)), true, ReasonBudgetExceeded, "n1 (Cordoned)", false},
+		"Report: ceiling reached":  {newFixture(3, withCeiling(maintenance, "0")), true, ReasonBudgetExceeded, "maxUnavailable is 0", false},
+		"Report: window closed":    {newFixture(3, closed), true, ReasonBudgetExceeded, "no window is open", false},
+		"Report: window closed, recorded": {
+			newFixture(3, closed, withReservation("n0", maintenance)), true, ReasonBudgetExceeded, "no window is open", false,
+		},
 		"Report: others wait":                {newFixture(3, withWaiting("n1", remediation, 2*time.Hour)), true, "", "", false},
 		"Report: reservations full":          {newFixture(3, withManyReservations), true, ReasonBudgetExceeded, "512", true},
 		"Queue: within the budget":           {newFixture(3, queue), true, "", "", false},
@@ -263,7 +270,7 @@ func TestAdmit_NoBudget(t *testing.T) {
 }
 
 func TestAdmit_Recorded(t *testing.T) {
-	group := newFixture(3, withReservation("n0", upgrade), withNode(1, cordoned))
+	group := newFixture(3, withReservation("n0", upgrade))
 	request := newRequest("n0", upgrade)
 	answer := Admit(&group.Input, &request)
 	if !answer.Allowed || !answer.Recorded || !answer.Reservation.Time.Time.Equal(now.Add(-time.Hour)) {
@@ -275,6 +282,68 @@ func TestAdmit_Recorded(t *testing.T) {
 	}
 	if other, other.UID = request, "new"; Admit(&group.Input, &other).Recorded {
 		t.Error("the reservation of an earlier Node of the same name counts")
+	}
+}
+
+// A place that was recorded and not used is compared with the budget and the windows again. It is given back when nobody can begin with it any more.
+func TestAdmit_RecordedNotBegun(t *testing.T) {
+	two, closed := withMax("2"), withWindow(Window{Closed: true, Reason: ReasonWindowClosed, Message: "closed"})
+	reserved, other := withReservation("n0", upgrade), withReservation("n1", metadata)
+	paced := withSpec(func(spec *v1alpha1.Disruption) {
+		spec.Remediation = &v1alpha1.RemediationPace{MinInterval: &metav1.Duration{Duration: 2 * time.Hour}}
+	})
+	recorded := func(ago time.Duration) func(*fixture) {
+		return func(f *fixture) { f.Group.Status.Reservations[0].Time = metav1.NewTime(now.Add(-ago)) }
+	}
+	for name, test := range map[string]struct {
+		group      *fixture
+		request    Request
+		wantReason string
+		wantAfter  time.Duration
+		wantFreed  bool
+	}{
+		"within the budget": {newFixture(3, two, reserved, other), newRequest("n0", upgrade), "", 0, false},
+		"its own place does not count against it": {
+			newFixture(3, reserved, withNode(0, cordoned)), newRequest("n0", upgrade), "", 0, false,
+		},
+		"as many others as the budget: given back": {
+			newFixture(3, reserved, withNode(1, cordoned)), newRequest("n0", upgrade), ReasonBudgetExhausted, Recheck, true,
+		},
+		"begun, as many others as the budget": {
+			newFixture(3, reserved, withNode(1, cordoned)), begun(newRequest("n0", upgrade)), "", 0, false,
+		},
+		"the budget is smaller now: given back": {
+			newFixture(3, reserved, other), newRequest("n0", upgrade), ReasonBudgetExhausted, Recheck, true,
+		},
+		"its own remediation is not the last one": {
+			newFixture(3, paced, withReservation("n0", remediation)), newRequest("n0", remediation), "", 0, false,
+		},
+		"another waits: it has its place": {
+			newFixture(3, reserved, withWaiting("n1", remediation, 2*time.Hour)), newRequest("n0", upgrade), "", 0, false,
+		},
+		"window closed: given back": {newFixture(3, reserved, closed), newRequest("n0", upgrade), ReasonWindowClosed, gateRecheck, true},
+		"recorded a minute ago: its writer may begin": {
+			newFixture(3, reserved, closed, recorded(80*time.Second)), newRequest("n0", upgrade), ReasonWindowClosed, 40 * time.Second, false,
+		},
+		"recorded by a clock that was an hour ahead: given back": {
+			newFixture(3, reserved, closed, recorded(-time.Hour)), newRequest("n0", upgrade), ReasonWindowClosed, gateRecheck, true,
+		},
+		"of another object: not given back": {
+			newFixture(3, reserved, closed), Request{Node: "n0", UID: "uid-n0", Capability: upgrade, Object: "x"}, ReasonWindowClosed, gateRecheck, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := Admit(&test.group.Input, &test.request)
+			if answer.Allowed != (test.wantReason == "") || answer.Reason != test.wantReason || answer.After != test.wantAfter {
+				t.Errorf("allowed %v, reason %q, after %s: %s", answer.Allowed, answer.Reason, answer.After, answer.Message)
+			}
+			if answer.GiveBack != test.wantFreed || test.wantFreed && answer.Reservation == nil {
+				t.Errorf("given back: %v, the reservation is %+v", answer.GiveBack, answer.Reservation)
+			}
+			if want := Count(&test.group.Input); answer.Counts != want {
+				t.Errorf("the counts are %+v, want %+v", answer.Counts, want)
+			}
+		})
 	}
 }
 

@@ -47,12 +47,8 @@ func Ended(work *Work, pace Pace, now time.Time) (ended bool, after time.Duratio
 	case !work.Over && !work.Orphaned, work.Over && work.Since.IsZero():
 		return false, 0
 	case !work.Over:
-		// Its sign, if it has one, is that of another actor and counts on. A reservation that lies farther ahead than this was recorded by a clock that
-		// was wrong.
-		orphaned := work.Reservation.Time.Add(OrphanAfter)
-		if work.Reservation.Time.Sub(now) > OrphanAfter {
-			orphaned = now
-		}
+		// Its sign, if it has one, is that of another actor and counts on.
+		orphaned := now.Add(untilOrphaned(&work.Reservation, now))
 		if work.Since.IsZero() || orphaned.After(until) {
 			until = orphaned
 		}
@@ -61,4 +57,14 @@ func Ended(work *Work, pace Pace, now time.Time) (ended bool, after time.Duratio
 		return false, until.Sub(now)
 	}
 	return true, 0
+}
+
+// untilOrphaned returns how long a reservation is not old enough to be dropped without its work having begun. One that lies farther ahead than
+// OrphanAfter was recorded by a clock that was wrong.
+func untilOrphaned(reservation *v1alpha1.Reservation, now time.Time) time.Duration {
+	age := now.Sub(reservation.Time.Time)
+	if age < -OrphanAfter {
+		return 0
+	}
+	return max(0, OrphanAfter-age)
 }

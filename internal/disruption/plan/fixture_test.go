@@ -102,3 +102,9 @@ func byPerson(request Request) Request {
 	request.Person = true
 	return request
 }
+
+// begun returns a request whose work may have begun.
+func begun(request Request) Request {
+	request.Begun = true
+	return request
+}

@@ -32,6 +32,9 @@ func (s *Step) InProgress() bool {
 	return inProgress(s.Status.Phase) || s.Status.Phase == v1alpha1.NodeFailed && s.Status.Released != nil
 }
 
+// HasBegun reports whether the node has a Job, or has been released.
+func (s *Step) HasBegun() bool { return s.Status.Started != nil || s.Status.Released != nil }
+
 // step decides what one node needs next. mayStart reports whether it may be started.
 func (t *turns) step(node *Node, mayStart bool) Step {
 	step := Step{Node: node, Status: v1alpha1.NodeStatus{Name: node.Name, Phase: v1alpha1.NodePending}}

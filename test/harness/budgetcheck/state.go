@@ -62,6 +62,9 @@ func New(limit int) *State {
 	}
 }
 
+// Allow changes the budget: more or fewer Nodes may be reserved from the next event on.
+func (s *State) Allow(limit int) { s.limit = limit }
+
 // KnownAs judges what is reserved by what Drover knows of Nodes, and only when one more is reserved: Drover does not know at once that a Node
 // has become Ready, or NotReady. known returns a Node as Drover knows it, nil for none.
 func (s *State) KnownAs(known func(name string) *corev1.Node) { s.known = known }

@@ -285,7 +285,7 @@ func TestAdmit_Recorded(t *testing.T) {
 	}
 }
 
-// A place that was recorded and not used is compared with the budget and the windows again. It is given back when nobody can begin with it any more.
+// A place that was recorded and not used is compared with the budget and the windows again. It is given back when no work can begin with it any more.
 func TestAdmit_RecordedNotBegun(t *testing.T) {
 	two, closed := withMax("2"), withWindow(Window{Closed: true, Reason: ReasonWindowClosed, Message: "closed"})
 	reserved, other := withReservation("n0", upgrade), withReservation("n1", metadata)

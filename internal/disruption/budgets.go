@@ -89,8 +89,8 @@ type Answer struct {
 func (a *Answer) Expired(now time.Time) bool { return !a.Until.IsZero() && now.After(a.Until) }
 
 // Reserve reserves a place for a disruption that has not begun, and makes at most one write for that. It returns a recorded reservation again, and
-// renews it when it is older than plan.RenewAfter. A request that is not admitted waits for its turn, for as long as it is made again; a place that is
-// recorded for it is given back. The error is a conflict when another writer was faster; then nothing is reserved, or given back.
+// renews it when it is older than plan.RenewAfter. A request that is not admitted waits for its turn, for as long as it is made again; a place that
+// is recorded for it is given back. The error is a conflict when another writer was faster; then nothing is reserved, or given back.
 func (b *Budgets) Reserve(ctx context.Context, request Request) (Answer, error) {
 	name, err := b.groupOf(ctx, &request)
 	if err != nil || name == "" {
@@ -106,28 +106,31 @@ func (b *Budgets) Reserve(ctx context.Context, request Request) (Answer, error) 
 		return Answer{}, err
 	}
 	answer := Answer{Answer: g.decide(observed, &request.Request), Group: name}
-	key := request.Key()
-	if answer.GiveBack {
-		if err := b.remove(ctx, g, observed.Group, *answer.Reservation); err != nil {
-			return Answer{}, fmt.Errorf("releasing the reservation of Node %s in NodeGroup %s: %w", request.Node, name, err)
-		}
-		return answer, nil
+	switch {
+	case answer.GiveBack:
+		err = b.remove(ctx, g, observed.Group, *answer.Reservation)
+	case answer.Allowed && answer.Reservation != nil:
+		answer.Until, err = b.record(ctx, g, observed, &answer)
 	}
-	if !answer.Allowed || answer.Reservation == nil {
-		return answer, nil
+	if err != nil {
+		return Answer{}, fmt.Errorf("reserving Node %s in NodeGroup %s: %w", request.Node, name, err)
 	}
+	return answer, nil
+}
+
+// record writes the reservation of an answer unless that has been done a moment ago. It returns until when the work may begin.
+func (b *Budgets) record(ctx context.Context, g *group, observed *plan.Input, answer *Answer) (until time.Time, err error) {
+	key := plan.KeyOf(answer.Reservation)
 	if confirmed, found := g.confirmed[key]; found && answer.Recorded && observed.Now.Sub(confirmed) < plan.RenewAfter {
-		answer.Until = confirmed.Add(plan.RenewAfter)
 		delete(g.finished, key)
-		return answer, nil
+		return confirmed.Add(plan.RenewAfter), nil
 	}
 	answer.Reservation.Time = metav1.NewTime(observed.Now).Rfc3339Copy()
 	if err := b.write(ctx, g, observed.Group, reserve(observed.Group, *answer.Reservation)); err != nil {
-		return Answer{}, fmt.Errorf("reserving Node %s in NodeGroup %s: %w", request.Node, name, err)
+		return time.Time{}, err
 	}
 	g.confirm(key, observed.Now)
-	answer.Until = observed.Now.Add(plan.RenewAfter)
-	return answer, nil
+	return observed.Now.Add(plan.RenewAfter), nil
 }
 
 func (b *Budgets) groupOf(ctx context.Context, request *Request) (string, error) {

@@ -32,7 +32,7 @@ func TestHasEnded(t *testing.T) {
 	}
 }
 
-// TestAwaitGuards: a new process leaves the status alone until it knows which guarded taints are held back, unless it has something to say that counts.
+// TestAwaitGuards: a new process leaves the status alone until it knows which guarded taints are held back, unless something else has changed.
 func TestAwaitGuards(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for name, c := range map[string]struct {

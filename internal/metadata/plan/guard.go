@@ -47,8 +47,8 @@ func noExecutePolicy(group *v1alpha1.NodeGroup) v1alpha1.NoExecutePolicy {
 	return v1alpha1.NoExecuteGuard
 }
 
-// guardNoExecute finds out which taints are guarded. Those that are set once, or could not be announced, are held back unless the group allows them at
-// once.
+// guardNoExecute finds out which taints are guarded. Those that are set once, or could not be announced, are held back unless the group allows them
+// at once.
 func (d *Declaration) guardNoExecute(policy v1alpha1.NoExecutePolicy) {
 	if policy == v1alpha1.NoExecuteAllow {
 		return
@@ -77,7 +77,8 @@ func (d *Declaration) guardNoExecute(policy v1alpha1.NoExecutePolicy) {
 
 // announcedOnce says why a taint cannot be guarded: the one that announces it would stay, since what is set once is not taken away.
 func announcedOnce(id string) string {
-	return fmt.Sprintf("it is announced with taint %q, which is set once; declare that one among the taints that Nodes keep, or not at all", announcementOf(id))
+	const text = "it is announced with taint %q, which is set once; declare that one among the taints that Nodes keep, or not at all"
+	return fmt.Sprintf(text, announcementOf(id))
 }
 
 // keep holds a taint back.

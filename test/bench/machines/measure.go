@@ -72,8 +72,8 @@ func (s *stage) crowd(ctx context.Context, out *results) (err error) {
 		}
 	}
 	if s.settings.vsphere > 0 {
-		if err := s.Scale(ctx, pool, 0); err != nil {
-			return err
+		if err := s.with(ctx, func(*harness.Operator) error { return s.Scale(ctx, pool, 0) }); err != nil {
+			return fmt.Errorf("deleting the Machines: %w", err)
 		}
 		if out.VSphere, err = s.onVSphere(ctx); err != nil {
 			return fmt.Errorf("on vSphere: %w", err)

@@ -219,7 +219,7 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		}
 		result := ownership.Merge(f.mergeInput(kind, desired))
 		if kind == ownership.Taint {
-			f.setOnce(&result, &record, out, problems)
+			f.setOnce(&result, &record, out.FirstWrite, problems)
 		}
 		problems.addResult(kind, result, f.Declaration.Policy, "status.ownedKeys of the NodeGroup")
 		out.Change.set(kind, result)
@@ -295,24 +295,23 @@ func (f *groupFacts) inherits(kind ownership.Kind, key string) bool {
 	return kind == ownership.Taint && f.Inherited.Has(key) && f.Declaration.Guarded.Has(key)
 }
 
-// setOnce adds the taints that are set with the first write of a Node only, and removes the one that the Node was registered with, unless Pods would
-// come then that guarded taints are to keep away.
-func (f *groupFacts) setOnce(result *ownership.Result, record *ownership.Record, out *GroupDecision, problems *problemList) {
+// setOnce adds the taints that are set with the first write of a Node only, and removes the one that the Node was registered with, also where guarded
+// taints are held back: that may be for ever, and Pods that come meanwhile leave within their budgets.
+func (f *groupFacts) setOnce(result *ownership.Result, record *ownership.Record, first bool, problems *problemList) {
 	protected := f.Protected.Of(ownership.Taint)
 	for key := range f.Declaration.Once {
 		_, present := f.live[ownership.Taint][key]
 		switch {
 		case protected(key):
 			problems.refused(ownership.Taint, key)
-		case out.FirstWrite:
+		case first:
 			if !present {
 				result.Set[key] = f.Declaration.Desired[ownership.Taint][key]
 			}
 			record.Once.Add(key)
 		}
 	}
-	isHeld := len(out.Guarded) > 0 && f.Guard != GuardClear && !f.announces()
-	if _, registered := f.live[ownership.Taint][uninitializedID]; registered && f.isMember() && !isHeld {
+	if _, registered := f.live[ownership.Taint][uninitializedID]; registered && f.isMember() {
 		result.Remove = append(result.Remove, uninitializedID)
 		slices.Sort(result.Remove)
 	}

@@ -65,11 +65,12 @@ func (d *Declaration) guardNoExecute(policy v1alpha1.NoExecutePolicy) {
 			continue
 		}
 		d.keep(id, Kept{Value: taints[id]})
-		if policy == v1alpha1.NoExecuteGuard && isAnnouncedOnce {
+		isOnce := d.Once.Has(id)
+		delete(d.Once, id)
+		if policy == v1alpha1.NoExecuteGuard && isAnnouncedOnce && !isOnce {
 			d.problem(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: %s", id, announcedOnce(id))
 			continue
 		}
-		delete(d.Once, id)
 		d.problem(ownership.Taint, id, NoExecuteHeld, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it without "+
 			"regard to their PodDisruptionBudgets; set spec.rollout.noExecute.policy to Allow if it may", id)
 	}

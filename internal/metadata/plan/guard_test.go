@@ -275,20 +275,17 @@ func TestDecideGroup_AnnouncedOnce(t *testing.T) {
 	}
 }
 
-// TestDecideGroup_UninitializedWhileHeld: the taint that a Node was registered with keeps Pods away until a guarded one, or its announcement, does.
-func TestDecideGroup_UninitializedWhileHeld(t *testing.T) {
-	const registered = TaintUninitialized + ":NoSchedule="
-	group := withValue(withGroupTaint(newGroup("a"), "dedicated", corev1.TaintEffectNoExecute), "blue")
-	group.Spec.Metadata.Labels = map[string]v1alpha1.LabelValue{"team": "blue"}
+// TestDecideGroup_BothEffectsOnce: a NoExecute taint that is set once is held back, also where its announcement is set once, too.
+func TestDecideGroup_BothEffectsOnce(t *testing.T) {
+	group := newGroup("a")
+	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
+		group.Spec.Metadata.SetOnceTaints = append(group.Spec.Metadata.SetOnceTaints, v1alpha1.Taint{Key: "dedicated", Value: "once", Effect: effect})
+	}
+	group = withValue(group, "")
 	node := &corev1.Node{}
-	node.Name, node.Spec.Taints = "n", []corev1.Taint{{Key: TaintUninitialized, Effect: corev1.TaintEffectNoSchedule}}
-	held, decision := guardStep(t, node, group, GuardHeld, registered)
-	if held.Labels["team"] != "blue" || !decision.Change.Write {
-		t.Errorf("held, the decision is %+v", decision)
+	node.Name = "n"
+	_, decision := guardStep(t, node, group, GuardClear, announcedID+"=once")
+	if decision.State != Pending || len(decision.Problems) != 1 || decision.Problems[0].Reason != NoExecuteHeld {
+		t.Errorf("the decision is %+v", decision)
 	}
-	if _, decision := guardStep(t, held, group, GuardHeld, registered); decision.Change.Write {
-		t.Errorf("it writes again: %+v", decision)
-	}
-	guardStep(t, held, group, GuardAnnounced, announcedID+"=blue")
-	guardStep(t, held, group, GuardClear, guardedID+"=blue")
 }

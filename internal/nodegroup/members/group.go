@@ -163,14 +163,13 @@ func OfSet(groups []*Group, set *machinev1beta1.MachineSet) (group *Group) {
 	return group
 }
 
-// invalidOf returns the first group that might select a MachineSet if its selector were valid; nil for none.
-func invalidOf(groups []*Group, set *machinev1beta1.MachineSet) *Group {
-	at := slices.IndexFunc(groups, func(group *Group) bool {
+// invalidOf returns the groups that might select a MachineSet if their selectors were valid.
+func invalidOf(groups []*Group, set *machinev1beta1.MachineSet) (invalid []*Group) {
+	for _, group := range groups {
 		selection := group.Spec.Nodes.MachineSets
-		return group.Err != nil && group.DeletionTimestamp == nil && selection != nil && selection.Namespace == set.Namespace
-	})
-	if at < 0 {
-		return nil
+		if group.Err != nil && group.DeletionTimestamp == nil && selection != nil && selection.Namespace == set.Namespace {
+			invalid = append(invalid, group)
+		}
 	}
-	return groups[at]
+	return invalid
 }

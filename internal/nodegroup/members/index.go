@@ -148,13 +148,17 @@ func (x *Index) GuardedTaints(ctx context.Context, node *corev1.Node, set types.
 	if err != nil || assignment.MachineSet == nil || assignment.MachineSet.UID != set {
 		return "", nil, err
 	}
+	candidates := []*Group{assignment.Group}
 	if assignment.Group == nil {
-		assignment.Group = invalidOf(groups, assignment.MachineSet)
+		candidates = invalidOf(groups, assignment.MachineSet)
 	}
-	if assignment.Group == nil {
-		return "", nil, nil
+	for _, candidate := range candidates {
+		assignment.Group = candidate
+		if group, guarded = candidate.Name, assignment.GuardedTaints(); guarded.Len() > 0 {
+			break
+		}
 	}
-	return assignment.Group.Name, assignment.GuardedTaints(), nil
+	return group, guarded, nil
 }
 
 // DeclaredEntries returns what the NodeGroup of a Node keeps on its Nodes; nothing for a group that is being deleted, or that writes nothing. It

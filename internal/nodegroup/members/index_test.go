@@ -108,7 +108,10 @@ func TestIndex_InvalidSelector(t *testing.T) {
 			c.change(group)
 			other := newGroup("other", v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: c.other}}).NodeGroup
 			web := map[string]string{"set": "web"}
-			index := newIndex(t, node, group, other, guardedMachine("web", web), guardedSet("web", web))
+			// Another one with an invalid selector comes first, and guards nothing.
+			first := newGroup("a", bySets("ours")).NodeGroup
+			allowNoExecute(first)
+			index := newIndex(t, node, first, group, other, guardedMachine("web", web), guardedSet("web", web))
 			by, taints, err := index.GuardedTaints(t.Context(), node, "web")
 			if err != nil || taints.Has("dedicated:NoExecute") != (c.want != "") || c.want != "" && by != c.want {
 				t.Errorf("group %q guards %v, error %v", by, taints, err)

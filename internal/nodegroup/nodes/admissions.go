@@ -131,9 +131,9 @@ func (a *Admissions) forgetNode(node string) {
 	a.setTrouble(node, func(t *Trouble) { *t = Trouble{} })
 }
 
-// evict counts the Pods that are evicted from a Node in the wave that is under way, unless there would be more than a limit in all. It returns how
-// many there are with them.
-func (a *Admissions) evict(group *members.Group, node string, pods, limit int) (all int) {
+// evict counts the Pods that are evicted from a Node in the wave that is under way, unless there would be more than a limit in all, and the evictions
+// have not begun. It returns how many there are with them.
+func (a *Admissions) evict(group *members.Group, node string, pods, limit int, begun bool) (all int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	admission, counted := a.groups[group.UID], a.evictions[group.UID]
@@ -147,7 +147,7 @@ func (a *Admissions) evict(group *members.Group, node string, pods, limit int) (
 			all += count
 		}
 	}
-	if all += pods; all <= limit {
+	if all += pods; all <= limit || begun {
 		counted.pods[node] = pods
 	}
 	if a.evictions == nil {

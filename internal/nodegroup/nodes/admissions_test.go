@@ -55,21 +55,24 @@ func TestAdmissions_Evict(t *testing.T) {
 		name, node string
 		wave, pods int
 		ended      string
+		begun      bool
 		want       int
 	}{
-		{"the first of a wave", "n1", 1, 3, "", 3},
-		{"more than the limit", "n2", 1, 3, "", 6},
-		{"a wave counts what has ended", "n2", 1, 3, "n1", 6},
-		{"the next wave", "n2", 2, 3, "", 3},
-		{"after the roll-out", "n1", 0, 4, "", 4},
-		{"more than the limit after the roll-out", "n3", 0, 2, "", 6},
-		{"the others have ended", "n3", 0, 2, "n1", 2},
+		{"the first of a wave", "n1", 1, 3, "", false, 3},
+		{"more than the limit", "n2", 1, 3, "", false, 6},
+		{"a wave counts what has ended", "n2", 1, 3, "n1", false, 6},
+		{"the next wave", "n2", 2, 3, "", false, 3},
+		{"after the roll-out", "n1", 0, 4, "", false, 4},
+		{"more than the limit after the roll-out", "n3", 0, 2, "", false, 6},
+		{"the others have ended", "n3", 0, 2, "n1", false, 2},
+		{"begun in another wave, and more than the limit", "n4", 0, 4, "", true, 6},
+		{"what has begun counts", "n5", 0, 1, "", false, 7},
 	} {
 		if step.ended != "" {
 			a.endEvictions(step.ended)
 		}
 		a.Set(group.UID, Admission{Revision: "a", Wave: step.wave})
-		if all := a.evict(group, step.node, step.pods, 5); all != step.want {
+		if all := a.evict(group, step.node, step.pods, 5, step.begun); all != step.want {
 			t.Errorf("%s: there are %d Pods, want %d", step.name, all, step.want)
 		}
 	}

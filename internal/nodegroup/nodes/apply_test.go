@@ -81,7 +81,7 @@ func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 		t.Fatal(err)
 	}
 	return NewReconciler(Dependencies{
-		Writer: fake.NewClientBuilder().WithObjects(objects...).Build(), Recorder: record.NewFakeRecorder(10), Metrics: metrics,
+		Writer: fake.NewClientBuilder().WithObjects(objects...).Build(), Recorder: record.NewFakeRecorder(10), Metrics: metrics, Admissions: &Admissions{},
 	}, Options{Limiter: pace.NewLimiter(0, 0)})
 }
 

@@ -119,7 +119,7 @@ func (rc *reconciliation) hasBegun(ctx context.Context, ids []string) (bool, err
 
 // countEvictions counts the Pods that would leave the Node in the wave that is under way.
 func (rc *reconciliation) countEvictions(pods, limit int) (all int) {
-	return rc.Admissions.evict(rc.Group, rc.Node.Name, pods, limit)
+	return rc.Admissions.evict(rc.Group, rc.Node.Name, pods, limit, rc.begun)
 }
 
 // awaitLease returns that the guard waits if another holder has the lease of the Node.
@@ -252,7 +252,6 @@ func (r *Reconciler) forgetGuard(node string) {
 	r.withdraw(node)
 	if _, guarded := r.guarded.LoadAndDelete(node); guarded {
 		r.Admissions.setHeld(node, "")
-		r.Admissions.endEvictions(node)
 	}
 }
 
@@ -268,6 +267,7 @@ func (rc *reconciliation) endGuard(ctx context.Context) error {
 // withdraw ends the evictions from a Node for guarded taints. Those of another capability, which may have acquired the lease of the Node since, or
 // have had it all the time, go on.
 func (r *Reconciler) withdraw(node string) {
+	r.Admissions.endEvictions(node)
 	if r.guarded.CompareAndSwap(node, true, false) {
 		r.Guard.Engine.Withdraw(node)
 	}

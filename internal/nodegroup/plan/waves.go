@@ -291,6 +291,10 @@ func (in *Input) passesStuck(settings *v1alpha1.Rollout) bool {
 // then is NotReady at first.
 func (in *Input) becameNotReady(node *Node) bool {
 	since := in.Since()
+	if again := in.Group.Status.Rollout; again != nil && again.MachineSetTime != nil && node.Created.After(since) && !since.IsZero() {
+		// It has a wave if it was there when they began anew.
+		since = again.MachineSetTime.Time
+	}
 	switch {
 	case node.Ready, node.Leaving, node.Joining, since.IsZero():
 		return false

@@ -319,3 +319,30 @@ func TestDecide_OtherTaintsReachNewNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestDecide_NewNodesStopARollout: a Node that was created since the roll-out began stops it when it becomes NotReady in a wave of what MachineSets
+// declare since then.
+func TestDecide_NewNodesStopARollout(t *testing.T) {
+	r := newRollout(1, &v1alpha1.Rollout{MaxInFlight: number(1), StopWhen: &v1alpha1.StopConditions{NotReady: number(1)}})
+	r.decide()
+	r.change() // the only wave is not over
+	r.now = r.now.Add(time.Minute)
+	for _, name := range []string{"n1", "n2"} {
+		r.nodes = append(r.nodes, Node{Name: name, Zone: "b", Created: r.now, Ready: true, ReadyChange: r.now})
+	}
+	r.change()
+	r.now = r.now.Add(time.Minute)
+	declaration := *metadataplan.GroupDeclarationOf(r.group)
+	declaration.Revision += ".1"
+	r.declaration = &declaration
+	for _, want := range []string{"n0", "n1"} {
+		if written, d := r.decide(); written != want {
+			t.Fatalf("writes %q, want %q: %+v", written, want, d.Rollout)
+		}
+	}
+	r.now = r.now.Add(time.Minute)
+	r.node("n1").Ready, r.node("n1").ReadyChange = false, r.now
+	if written, d := r.decide(); written != "" || d.Rollout.Stopped == "" {
+		t.Errorf("writes %q: %+v", written, d.Rollout)
+	}
+}

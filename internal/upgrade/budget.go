@@ -24,11 +24,11 @@ func (rc *reconciliation) acquire(ctx context.Context, step *plan.Step) (renewal
 	switch {
 	case err != nil:
 		return 0, nil, err
-	case renewal > 0:
+	case renewal > 0 && step.HasBegun():
 		if isReserved, err := rc.isReserved(ctx, step); err != nil || isReserved {
-			return renewal, nil, err // it has begun
+			return renewal, nil, err
 		}
-	default:
+	case renewal == 0:
 		held, err := rc.Leases.HeldByOther(ctx, node.Name)
 		if err != nil || held != nil {
 			return 0, rc.waitForLease(held), err
@@ -40,6 +40,9 @@ func (rc *reconciliation) acquire(ctx context.Context, step *plan.Step) (renewal
 	switch {
 	case err != nil:
 		return 0, nil, err
+	case !place.Allowed && !request.Begun:
+		// A lease that it has, because its first Job could not be created, is for others meanwhile.
+		return 0, &wait{place.Message, place.After}, rc.Leases.ReleaseIfHolder(ctx, node.Name)
 	case !place.Allowed:
 		return renewal, &wait{place.Message, cmp.Or(place.After, renewal)}, nil
 	case renewal > 0:

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -93,4 +95,27 @@ func TestBudget_JoinedDuringJobs(t *testing.T) {
 	if len(group.Status.Reservations) != 1 || group.Status.Reservations[0].Node != "n1" {
 		t.Errorf("reserved is %v", group.Status.Reservations)
 	}
+}
+
+// TestBudget_WindowClosesBeforeFirstJob has the first Job of a node be denied until the window has closed: the node gives its lease and its place back,
+// and its Jobs begin in the next window.
+func TestBudget_WindowClosesBeforeFirstJob(t *testing.T) {
+	f, m := newFixture(t, newObjects()...), &membership{joined: true}
+	groups, group := newBudget(f, m)
+	f.fail["create Job"] = apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "j", nil)
+	f.reconcileUntil(func() bool { return f.lease("n1") != nil })
+	f.reconcileTimes(3)
+	if f.lease("n1") == nil || len(f.created) > 0 {
+		t.Fatalf("the lease is %v, %d Jobs are created", f.lease("n1"), len(f.created))
+	}
+	m.window = disruptionplan.Window{Closed: true, Reason: disruptionplan.ReasonWindowClosed, Message: "no window is open"}
+	f.clock.SetTime(f.clock.Now().Add(time.Hour))
+	delete(f.fail, "create Job")
+	f.reconcileTimes(3)
+	f.must(groups.Get(t.Context(), client.ObjectKeyFromObject(group), group))
+	if f.lease("n1") != nil || len(f.created) > 0 || len(group.Status.Reservations) > 0 {
+		t.Errorf("the lease is %v, %d Jobs are created, reserved is %v", f.lease("n1"), len(f.created), group.Status.Reservations)
+	}
+	m.window = disruptionplan.Window{}
+	f.reconcileUntil(func() bool { return f.lease("n1") != nil && len(f.created) > 0 })
 }

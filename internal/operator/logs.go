@@ -29,7 +29,16 @@ func NewLogger(settings v1alpha1.Log, out io.Writer) logr.Logger {
 	verbosity := min(*settings.Verbosity, config.MaxVerbosity)
 	level := zap.NewAtomicLevelAt(zapcore.Level(-verbosity)) //nolint:gosec // the line above bounds it
 	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(cutLines{out})), level)
-	return zapr.NewLogger(zap.New(core))
+	return zapr.NewLogger(zap.New(lazyFields{core}))
+}
+
+// lazyFields encodes the fields of a logger when it writes its first entry: each reconciliation has a logger with the name of its object, and most of
+// them write nothing.
+type lazyFields struct{ zapcore.Core }
+
+// With returns a core with further fields.
+func (l lazyFields) With(fields []zapcore.Field) zapcore.Core {
+	return lazyFields{zapcore.NewLazyWith(l.Core, fields)}
 }
 
 // maxEntry is how long an entry of the log can be, in bytes. A caller of the webhook can have it log what it has refused, which may have some MiB.

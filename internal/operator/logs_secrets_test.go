@@ -64,3 +64,17 @@ func TestNewLogger_CutsLongEntries(t *testing.T) {
 		}
 	}
 }
+
+func TestNewLogger_Fields(t *testing.T) {
+	var out bytes.Buffer
+	logger := NewLogger(v1alpha1.Log{Format: "json", Verbosity: new(0)}, &out).WithValues("controller", "metadata")
+	one, another := logger.WithValues("node", "n1"), logger.WithValues("node", "n2")
+	one.V(1).Info("not written")
+	another.Info("written", "seconds", 2)
+	one.Info("written")
+	got := strings.Split(strings.TrimSpace(out.String()), "\n")
+	want := []string{`"msg":"written","controller":"metadata","node":"n2","seconds":2}`, `"msg":"written","controller":"metadata","node":"n1"}`}
+	if len(got) != len(want) || !strings.HasSuffix(got[0], want[0]) || !strings.HasSuffix(got[1], want[1]) {
+		t.Errorf("the log is\n%s", out.String())
+	}
+}

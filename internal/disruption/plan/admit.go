@@ -96,7 +96,7 @@ func Admit(in *Input, request *Request) Answer {
 	case in.Group == nil:
 		return Answer{Allowed: true}
 	case in.Group.Spec.Disruption == nil:
-		if in.Group.Spec.Suspend {
+		if in.Group.Spec.Suspend && !request.Begun {
 			return in.denied(gate(in, request), Counts{})
 		}
 		return Answer{Allowed: true}

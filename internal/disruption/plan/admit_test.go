@@ -259,6 +259,10 @@ func TestAdmit_NoBudget(t *testing.T) {
 	if answer := Admit(&suspended.Input, &request); answer.Allowed || answer.Reason != ReasonSuspended {
 		t.Errorf("suspended: %+v", answer)
 	}
+	started := begun(request)
+	if answer := Admit(&suspended.Input, &started); !answer.Allowed {
+		t.Errorf("suspended, and begun: %+v", answer)
+	}
 	suspended.Waiting.Put(request)
 	if next := Next(&suspended.Input, 1); len(next) > 0 {
 		t.Errorf("suspended: %v are next", next)

@@ -262,7 +262,7 @@ func (d *decider) mayGo(c candidate) bool {
 	switch {
 	case inFlight > d.maxInFlight, set.isShrinking():
 		return false
-	case !set.proven && !c.machine.retried && !d.mayBeFirst(set):
+	case !set.proven && (!c.machine.retried || c.machine.Ready) && !d.mayBeFirst(set):
 		// Whether Machines of the current template work is not known yet.
 		return false
 	case d.maxSurge > 0 && c.machine.Ready:

@@ -55,6 +55,9 @@ func skipped(m *Machine)   { m.Skipped = true }
 func notReady(m *Machine)  { m.Ready = false }
 func unsynced(m *Machine)  { m.Synced = false }
 
+// serving is Ready, whatever its provider has reported.
+func serving(m *Machine) { m.Ready, m.HasNode = true, true }
+
 // booting has no Node yet.
 func booting(m *Machine) {
 	m.Ready, m.Synced, m.Created, m.ReadyChange = false, false, now.Add(-time.Minute), time.Time{}
@@ -281,7 +284,13 @@ func TestDecide_NewMachineFails(t *testing.T) {
 		"failed, and resumed before":                    {surge(booting, failed), resumed(time.Hour), ReasonNewMachineFailed},
 		"failed, and resumed: it goes":                  {surge(booting, failed), resumed(0), "replace n"},
 		"the only one has failed, and resumed: it goes": {[]Set{newSet(1, newNew("n", booting, failed))}, resumed(0), "replace n"},
-		"failed, and resumed later":                     {surge(booting, failed), resumed(-time.Hour), ReasonNewMachineFailed + ", wake in 1h0m0s"},
+		"failed although they are Ready, and resumed: one after another": {
+			[]Set{newSet(3, newOld("a"), newNew("m", failed, serving), newNew("n", failed, serving))}, func(in *Input) {
+				settings("0", "3", nil)(in)
+				resumed(0)(in)
+			}, "replace m",
+		},
+		"failed, and resumed later": {surge(booting, failed), resumed(-time.Hour), ReasonNewMachineFailed + ", wake in 1h0m0s"},
 		"has served, and fails long after a user resumed": {
 			[]Set{newSet(1, newNew("a"), newNew("n", failed, func(m *Machine) { m.HasNode = true }))}, resumed(0), "",
 		},

@@ -97,8 +97,8 @@ func TestBudget_JoinedDuringJobs(t *testing.T) {
 	}
 }
 
-// TestBudget_WindowClosesBeforeFirstJob has the first Job of a node be denied until the window has closed: the node gives its lease and its place back,
-// and its Jobs begin in the next window.
+// TestBudget_WindowClosesBeforeFirstJob has the first Job of a node be denied until the window has closed: the node gives its lease and its place
+// back, and its Jobs begin in the next window.
 func TestBudget_WindowClosesBeforeFirstJob(t *testing.T) {
 	f, m := newFixture(t, newObjects()...), &membership{joined: true}
 	groups, group := newBudget(f, m)

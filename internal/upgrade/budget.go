@@ -34,24 +34,28 @@ func (rc *reconciliation) acquire(ctx context.Context, step *plan.Step) (renewal
 			return 0, rc.waitForLease(held), err
 		}
 	}
-	request := rc.requestFor(node)
-	request.Begun = step.HasBegun()
-	place, err := rc.Budgets.Reserve(ctx, request)
+	place, err := rc.reserve(ctx, step)
 	switch {
 	case err != nil:
 		return 0, nil, err
-	case !place.Allowed && !request.Begun:
-		// A lease that it has, because its first Job could not be created, is for others meanwhile.
-		return 0, &wait{place.Message, place.After}, rc.Leases.ReleaseIfHolder(ctx, node.Name)
 	case !place.Allowed:
 		return renewal, &wait{place.Message, cmp.Or(place.After, renewal)}, nil
 	case renewal > 0:
 		return renewal, nil, nil
 	}
-	if renewal, err = rc.Leases.Acquire(ctx, node); err != nil {
-		return 0, nil, err
+	renewal, err = rc.Leases.Acquire(ctx, node)
+	return renewal, nil, err
+}
+
+// reserve reserves a place in the budget. A node that has to wait, and has a lease because its first Job could not be created, gives that back.
+func (rc *reconciliation) reserve(ctx context.Context, step *plan.Step) (disruption.Answer, error) {
+	request := rc.requestFor(step.Node.Node)
+	request.Begun = step.HasBegun()
+	place, err := rc.Budgets.Reserve(ctx, request)
+	if err == nil && !place.Allowed && !request.Begun {
+		err = rc.Leases.ReleaseIfHolder(ctx, request.Node)
 	}
-	return renewal, nil, nil
+	return place, err
 }
 
 // isReserved reports whether a node in progress has the place in the budget that its next step needs. A node may have joined its NodeGroup after its

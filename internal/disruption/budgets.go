@@ -107,7 +107,7 @@ func (b *Budgets) Reserve(ctx context.Context, request Request) (Answer, error) 
 	}
 	answer := Answer{Answer: g.decide(observed, &request.Request), Group: name}
 	switch {
-	case answer.GiveBack:
+	case answer.Release:
 		err = b.remove(ctx, g, observed.Group, *answer.Reservation)
 	case answer.Allowed && answer.Reservation != nil:
 		answer.Until, err = b.record(ctx, g, observed, &answer)

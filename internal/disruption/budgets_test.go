@@ -288,7 +288,7 @@ func TestReserve_WindowClosesBeforeWorkBegins(t *testing.T) {
 }
 
 // Another writer is faster than the write that gives a place back.
-func TestReserve_GivesBackWithoutOverwriting(t *testing.T) {
+func TestReserve_ReleasesWithoutOverwriting(t *testing.T) {
 	f := newFixture(t)
 	f.change(withThreePlaces)
 	f.reserve(newRequest("n0", upgrade), "")

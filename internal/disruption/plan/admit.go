@@ -73,8 +73,8 @@ type Answer struct {
 	Reason, Message string
 	// After is when to ask again without an event; zero is never.
 	After time.Duration
-	// GiveBack reports that the group has Reservation for a request that has to wait, and that no work begins with it any more.
-	GiveBack bool
+	// Release reports that Reservation, which the group has for a request that has to wait, is to be released: no work begins with it any more.
+	Release bool
 
 	Counts
 }
@@ -140,7 +140,7 @@ func (in *Input) admitRecorded(request *Request, recorded *v1alpha1.Reservation,
 		answer = in.denied(refused, counts)
 	}
 	if !answer.Allowed {
-		answer.giveBack(recorded, in.Now)
+		answer.release(recorded, in.Now)
 	}
 	return answer
 }
@@ -156,15 +156,15 @@ func (in *Input) without(recorded *v1alpha1.Reservation) *Input {
 	return &out
 }
 
-// giveBack has the place of a request that has to wait given back as soon as an orphaned one would be: until then its writer, which may be a previous
+// release has the place of a request that has to wait released as soon as an orphaned one would be: until then its writer, which may be a previous
 // leader, may begin, or may have begun without the cache showing it.
-func (a *Answer) giveBack(recorded *v1alpha1.Reservation, now time.Time) {
+func (a *Answer) release(recorded *v1alpha1.Reservation, now time.Time) {
 	wait := untilOrphaned(recorded, now)
 	if wait > 0 {
 		a.After = min(a.After, wait)
 		return
 	}
-	a.GiveBack, a.Reservation = true, recorded
+	a.Release, a.Reservation = true, recorded
 }
 
 // recorded returns the reservation of a request that the group has; nil for none.

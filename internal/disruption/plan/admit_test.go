@@ -341,8 +341,8 @@ func TestAdmit_RecordedNotBegun(t *testing.T) {
 			if answer.Allowed != (test.wantReason == "") || answer.Reason != test.wantReason || answer.After != test.wantAfter {
 				t.Errorf("allowed %v, reason %q, after %s: %s", answer.Allowed, answer.Reason, answer.After, answer.Message)
 			}
-			if answer.GiveBack != test.wantFreed || test.wantFreed && answer.Reservation == nil {
-				t.Errorf("given back: %v, the reservation is %+v", answer.GiveBack, answer.Reservation)
+			if answer.Release != test.wantFreed || test.wantFreed && answer.Reservation == nil {
+				t.Errorf("given back: %v, the reservation is %+v", answer.Release, answer.Reservation)
 			}
 			if want := Count(&test.group.Input); answer.Counts != want {
 				t.Errorf("the counts are %+v, want %+v", answer.Counts, want)

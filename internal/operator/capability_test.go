@@ -232,16 +232,19 @@ func TestCapabilityComesAndGoesWithItsCRDs(t *testing.T) {
 
 // An API server that does not answer says nothing about its CRDs.
 func TestFailingDiscoveryKeepsTheState(t *testing.T) {
-	operate(t, func(t *testing.T, p *plant) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlant()
 		p.server.serve(errors.New("no route"))
-		p.elect()
-		p.expect(t, "capability metadata: off (not looked at yet) (no route; trying again)", false)
-		p.server.serve(nil, "machinesets", "machines")
-		p.expect(t, runs, true)
-		p.server.serve(errors.New("no route"))
-		p.expect(t, runs+" (no route; trying again)", true)
-		p.server.serve(nil)
-		p.expect(t, noSets, true)
+		p.operate(t, func(t *testing.T, p *plant) {
+			p.elect()
+			p.expect(t, "capability metadata: off (not looked at yet) (no route; trying again)", false)
+			p.server.serve(nil, "machinesets", "machines")
+			p.expect(t, runs, true)
+			p.server.serve(errors.New("no route"))
+			p.expect(t, runs+" (no route; trying again)", true)
+			p.server.serve(nil)
+			p.expect(t, noSets, true)
+		})
 	})
 }
 

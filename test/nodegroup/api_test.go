@@ -46,6 +46,20 @@ func setsExpression(text string) string {
 // TestValidation: the API server denies what cannot be used, and says why.
 func TestValidation(t *testing.T) {
 	w := harness.NewWorld(t, env)
+	ask := func(spec string) (string, error) {
+		text := fmt.Sprintf(valid, "invalid") + "  " + strings.ReplaceAll(spec, "}, metadata", "}\n  metadata") + "\n"
+		if strings.HasPrefix(spec, "nodes") {
+			text = strings.Replace(text, "  nodes: {selector: {matchLabels: {example.com/pool: validation}}}\n", "", 1)
+		}
+		return harness.Kubectl(t.Context(), w.Cluster, strings.NewReader(text), "create", "--dry-run=server", "-f", "-")
+	}
+	// A policy is in force a moment after it is made.
+	w.Eventually("the policy is in force", func() error {
+		if output, err := ask(nodesExpression("{key: a b, operator: Exists}")); err == nil {
+			return fmt.Errorf("the API server accepts a key that no label can have: %s", output)
+		}
+		return nil
+	})
 	for name, c := range map[string]struct{ spec, want string }{
 		"no Nodes":                {"nodes: {}", "exactly one of selector, machineSets and clusterAPI must be set"},
 		"two kinds of Nodes":      {"nodes: {selector: {matchLabels: {a: b}}, machineSets: {namespace: x}}", "exactly one of"},
@@ -95,11 +109,7 @@ func TestValidation(t *testing.T) {
 		"much history":             {"revisionHistoryLimit: 21", "less than or equal to 20"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := fmt.Sprintf(valid, "invalid") + "  " + strings.ReplaceAll(c.spec, "}, metadata", "}\n  metadata") + "\n"
-			if strings.HasPrefix(c.spec, "nodes") {
-				text = strings.Replace(text, "  nodes: {selector: {matchLabels: {example.com/pool: validation}}}\n", "", 1)
-			}
-			output, err := harness.Kubectl(t.Context(), w.Cluster, strings.NewReader(text), "create", "--dry-run=server", "-f", "-")
+			output, err := ask(c.spec)
 			if err == nil || !strings.Contains(output, c.want) {
 				t.Errorf("error %v, output %s, want %q", err, output, c.want)
 			}

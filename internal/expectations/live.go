@@ -115,11 +115,11 @@ func (l *Live) has(ctx context.Context, object client.Object, version string) bo
 		log.FromContext(ctx).Error(err, "reading from the API server what the cache does not show", "object", object.GetName())
 		return true
 	}
-	return found != nil && found.UID == object.GetUID() && !older(found.ResourceVersion, version)
+	return found != nil && found.UID == object.GetUID() && !Older(found.ResourceVersion, version)
 }
 
-// older reports whether one version comes before another. Versions that cannot be compared are not older.
-func older(a, b string) bool {
+// Older reports whether one resourceVersion comes before another of the same kind. Versions that cannot be compared are not older.
+func Older(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
 }

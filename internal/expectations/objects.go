@@ -74,7 +74,7 @@ func (o *Objects) observe(uid, version string) (last Write, overdue bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last, ok := o.written[uid]
-	if !ok || !older(version, last.Version) {
+	if !ok || !Older(version, last.Version) {
 		delete(o.pending, uid)
 		return Write{}, false
 	}

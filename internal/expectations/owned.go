@@ -191,7 +191,7 @@ func (o *Owned) satisfied(ctx context.Context, key types.NamespacedName, write e
 	}
 	// An object with another UID is either the successor of the recorded one, or a predecessor whose deletion the cache does not show: the versions
 	// decide which.
-	return !older(object.GetResourceVersion(), write.version), nil
+	return !Older(object.GetResourceVersion(), write.version), nil
 }
 
 // overdue reports whether the cache will never show a write. It asks the API server once a minute.
@@ -220,5 +220,5 @@ func (o *Owned) overdue(ctx context.Context, owner string, key types.NamespacedN
 	case write.verb == deleted:
 		return found.UID == write.uid && found.DeletionTimestamp == nil
 	}
-	return older(found.ResourceVersion, write.version)
+	return Older(found.ResourceVersion, write.version)
 }

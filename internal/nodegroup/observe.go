@@ -3,8 +3,11 @@ package nodegroup
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/expectations"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
@@ -34,11 +37,20 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 			continue
 		}
 		// Before the Nodes are listed: they show every write that is over then.
-		unseen := r.Admissions.InFlight(r.Clock.Now()).Concerns(group.UID)
+		unseen := r.Admissions.InFlight(group.UID, r.Clock.Now(), func(node, version string) bool { return r.shows(ctx, node, version) })
 		found, err := r.Finder.Nodes(ctx, groups, group.UID)
 		return &observation{group: group, groups: groups, nodes: found, unseen: unseen}, err
 	}
 	return nil, nil
+}
+
+// shows reports whether the cache has a version of a Node, or a later one, or no such Node.
+func (r *Reconciler) shows(ctx context.Context, node, version string) bool {
+	cached := &corev1.Node{}
+	if err := r.Cache.Get(ctx, types.NamespacedName{Name: node}, cached); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return !expectations.Older(cached.ResourceVersion, version)
 }
 
 // input returns what is decided on.

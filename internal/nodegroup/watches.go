@@ -153,13 +153,7 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 		apiequality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) && sameConditions(before, after) {
 		return
 	}
-	groups := r.nodeToGroups(ctx, before)
-	for _, request := range r.nodeToGroups(ctx, after) {
-		if !slices.Contains(groups, request) {
-			groups = append(groups, request)
-		}
-	}
-	queue.Add(watch.PriorityNormal, groups...)
+	queue.Add(watch.PriorityNormal, r.nodeToGroups(ctx, before, after)...)
 }
 
 // readiness returns the condition Ready without the time of the last heartbeat and the message.
@@ -204,22 +198,19 @@ func (r *Reconciler) nodeNameToGroups(ctx context.Context, name string) []reconc
 	return r.nodeToGroups(ctx, node)
 }
 
-// nodeToGroups returns the groups that select a Node, and the one that its record names.
-func (r *Reconciler) nodeToGroups(ctx context.Context, node *corev1.Node) []reconcile.Request {
-	groups, err := r.Finder.Groups(ctx)
+// nodeToGroups returns the groups that select a Node, and the one that its record names, for each of several states of the Node.
+func (r *Reconciler) nodeToGroups(ctx context.Context, states ...*corev1.Node) []reconcile.Request {
+	assignments, err := r.Finder.AssignStates(ctx, states...)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot find the NodeGroups of a Node", "node", node.Name)
-		return nil
-	}
-	assignment, err := r.Finder.Assign(ctx, groups, node)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot find the NodeGroups of a Node", "node", node.Name)
+		log.FromContext(ctx).Error(err, "cannot find the NodeGroups of a Node", "node", states[0].Name)
 		return nil
 	}
 	var requests []reconcile.Request
-	for _, group := range append(slices.Clone(assignment.Others), assignment.Group, assignment.Recorded) {
-		if group != nil && !slices.Contains(requests, watch.RequestFor(group)) {
-			requests = append(requests, watch.RequestFor(group))
+	for i := range assignments {
+		for group := range assignments[i].Groups() {
+			if request := watch.RequestFor(group); !slices.Contains(requests, request) {
+				requests = append(requests, request)
+			}
 		}
 	}
 	return requests

@@ -3,8 +3,8 @@ package members
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -200,6 +200,25 @@ func (f *Finder) Assign(ctx context.Context, groups []*Group, node *corev1.Node)
 	})
 }
 
+// AssignStates returns the group of a Node in each of several states of the Node.
+func (f *Finder) AssignStates(ctx context.Context, states ...*corev1.Node) ([]Assignment, error) {
+	groups, err := f.Groups(ctx)
+	if err != nil || len(groups) == 0 {
+		return nil, err
+	}
+	machines := sync.OnceValues(func() ([]machinev1beta1.Machine, error) { return lookup.MachinesOfNode(ctx, f.cache, states[0].Name) })
+	assignments := make([]Assignment, len(states))
+	for i, state := range states {
+		assignments[i], err = f.assign(ctx, groups, state, lookups{
+			machines: func(string) ([]machinev1beta1.Machine, error) { return machines() }, recorded: recorded, template: plan.DeclarationOf,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return assignments, nil
+}
+
 // lookups are how Assign finds the Machines of a Node, the name of the group that a Node's record names, and what a MachineSet declares.
 type lookups struct {
 	machines func(node string) ([]machinev1beta1.Machine, error)
@@ -296,10 +315,30 @@ func (f *Finder) lookupsOfAll(ctx context.Context) (lookups, error) {
 	}, nil
 }
 
+// Groups yields the groups that select the Node, and the one that its record names, which may be one of them.
+func (m *Assignment) Groups() iter.Seq[*Group] {
+	return func(yield func(*Group) bool) {
+		for _, group := range m.Others {
+			if !yield(group) {
+				return
+			}
+		}
+		for _, group := range [...]*Group{m.Group, m.Recorded} {
+			if group != nil && !yield(group) {
+				return
+			}
+		}
+	}
+}
+
 // concerns reports whether a group selects the Node, or the Node's record names it.
 func (m *Assignment) concerns(group types.UID) bool {
-	is := func(g *Group) bool { return g != nil && g.UID == group }
-	return is(m.Group) || is(m.Recorded) || slices.ContainsFunc(m.Others, is)
+	for g := range m.Groups() {
+		if g.UID == group {
+			return true
+		}
+	}
+	return false
 }
 
 // Declaration returns what the Node is to carry for its group: what that declares, and the taints of the Node's MachineSet that the group guards. It

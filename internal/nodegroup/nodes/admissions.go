@@ -46,7 +46,7 @@ type Admissions struct {
 	groups    map[types.UID]Admission
 	evictions map[types.UID]evictions
 	troubles  map[string]Trouble
-	inFlight  InFlight
+	inFlight  map[string]inFlight
 }
 
 // Trouble is what keeps a Node from carrying what its group declares.

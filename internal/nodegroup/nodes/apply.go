@@ -57,9 +57,7 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 	if out.class != status.OK {
 		return out
 	}
-	out.wrote = true
-	// The write is in flight until then.
-	out.requeue.In(controller.CatchUp)
+	out.wrote, out.version = true, target.ResourceVersion
 	rc.versions.Expect(string(rc.Node.UID), expectations.Write{
 		Version: target.ResourceVersion, Exact: metadataplan.AsPlannedForGroup(rc.Node, decision.Change, target),
 		Taints: decision.Change.Results[ownership.Taint].Changed(),

@@ -121,6 +121,8 @@ type reconciliation struct {
 // outcome is what has come of applying a decision.
 type outcome struct {
 	wrote bool
+	// version is the Node's resourceVersion after the write.
+	version string
 	// postponed reports that there is something to write, and that it has to wait for its turn.
 	postponed bool
 	class     status.Class

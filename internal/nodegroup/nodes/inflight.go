@@ -1,12 +1,12 @@
 package nodes
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -15,11 +15,8 @@ import (
 // (https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/, --request-timeout).
 const unknownFor = time.Minute
 
-// InFlight are the Nodes that are being written, or whose last write the cache does not show yet: what the cache says of their records may change
-// without a new decision.
-type InFlight map[string]inFlight
-
-// inFlight is what may be written on a Node.
+// inFlight is what may be written on a Node, or is written and not known to be in the cache: what the cache says of its record may change without a new
+// decision.
 type inFlight struct {
 	// undecided reports that it is being decided what is written: it may be for any group.
 	undecided bool
@@ -27,26 +24,42 @@ type inFlight struct {
 	groups []types.UID
 	// until is when a write without an answer does not come any more; zero for one that has been made.
 	until time.Time
+	// version is the Node's resourceVersion since a write that has been made, and made when that was.
+	version string
+	made    time.Time
+	// postponed are called when it is decided, and written, what is.
+	postponed []func()
 }
 
-// Concerns reports whether one of the writes may add the record of a group.
-func (f InFlight) Concerns(group types.UID) bool {
-	for _, write := range f {
-		if write.undecided || slices.Contains(write.groups, group) {
-			return true
-		}
+// InFlight reports whether the record of a group may still be added to a Node. A list of Nodes that is read from the cache afterwards shows all other
+// writes. shows reports whether the cache has a version of a Node, or a later one, or knows that the Node is gone. A Node whose write it does not show
+// for long is reconciled: the event may never come.
+func (a *Admissions) InFlight(group types.UID, now time.Time, shows func(node, version string) bool) bool {
+	late, found := a.findInFlight(group, now, shows)
+	if late != "" {
+		a.events.Emit(late)
 	}
-	return false
+	return found
 }
 
-// InFlight returns the writes that are in flight. A list of Nodes that is read from the cache afterwards shows all others.
-func (a *Admissions) InFlight(now time.Time) InFlight {
+// findInFlight also returns a Node whose write the cache does not show for long; empty for none.
+func (a *Admissions) findInFlight(group types.UID, now time.Time, shows func(node, version string) bool) (late string, found bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.inFlight, func(_ string, write inFlight) bool {
-		return !write.undecided && !write.until.IsZero() && !now.Before(write.until)
-	})
-	return maps.Clone(a.inFlight)
+	for node, write := range a.inFlight {
+		switch {
+		case write.undecided:
+			found = true
+		case !write.until.IsZero() && !now.Before(write.until), write.version != "" && shows(node, write.version):
+			delete(a.inFlight, node)
+		default:
+			found = found || slices.Contains(write.groups, group)
+			if write.version != "" && now.Sub(write.made) >= controller.CatchUp {
+				late = node
+			}
+		}
+	}
+	return late, found
 }
 
 // beginWrite notes that a Node is about to be read and then, perhaps, written.
@@ -54,9 +67,23 @@ func (a *Admissions) beginWrite(node string) {
 	a.setInFlight(node, func(write *inFlight) { write.undecided = true })
 }
 
+// postpone has a function called when a Node is written that is about to be; false for a Node that is not. The event of a write often comes before the
+// answer, without which it is not known whose write that was.
+func (a *Admissions) postpone(node string, do func()) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	write := a.inFlight[node]
+	if !write.undecided {
+		return false
+	}
+	write.postponed = append(write.postponed, do)
+	a.inFlight[node] = write
+	return true
+}
+
 // endWrite notes what has become of that: write is nil if nothing was written. A write that still may come stays.
 func (a *Admissions) endWrite(node string, made *inFlight, now time.Time) {
-	a.setInFlight(node, func(write *inFlight) {
+	a.decided(node, func(write *inFlight) {
 		switch {
 		case made != nil:
 			*write = *made
@@ -70,7 +97,20 @@ func (a *Admissions) endWrite(node string, made *inFlight, now time.Time) {
 
 // keepWrite notes that the cache does not show the last write of a Node yet.
 func (a *Admissions) keepWrite(node string) {
-	a.setInFlight(node, func(write *inFlight) { write.undecided = false })
+	a.decided(node, func(write *inFlight) { write.undecided = false })
+}
+
+// decided is setInFlight for a Node that is not undecided any more.
+func (a *Admissions) decided(node string, change func(*inFlight)) {
+	var postponed []func()
+	a.setInFlight(node, func(write *inFlight) {
+		postponed = write.postponed
+		change(write)
+		write.postponed = nil
+	})
+	for _, do := range postponed {
+		do()
+	}
 }
 
 func (a *Admissions) setInFlight(node string, change func(*inFlight)) {
@@ -83,14 +123,14 @@ func (a *Admissions) setInFlight(node string, change func(*inFlight)) {
 		return
 	}
 	if a.inFlight == nil {
-		a.inFlight = InFlight{}
+		a.inFlight = map[string]inFlight{}
 	}
 	a.inFlight[node] = write
 }
 
 // forgetWrite drops the last write of a Node that is gone.
 func (a *Admissions) forgetWrite(node string) {
-	a.setInFlight(node, func(write *inFlight) { *write = inFlight{undecided: write.undecided} })
+	a.setInFlight(node, func(write *inFlight) { *write = inFlight{undecided: write.undecided, postponed: write.postponed} })
 }
 
 // inFlight returns what the cache will show later of a write; nil for nothing.
@@ -98,6 +138,7 @@ func (rc *reconciliation) inFlight(applied *outcome) *inFlight {
 	write := &inFlight{}
 	switch {
 	case applied.wrote:
+		write.version, write.made = applied.version, rc.Clock.Now()
 	case applied.class == status.Transient:
 		write.until = rc.Clock.Now().Add(unknownFor)
 	default:

@@ -1,40 +1,52 @@
 package nodes
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // TestInFlight: a group waits for writes that may add its record, until the cache shows them or they cannot come any more.
 func TestInFlight(t *testing.T) {
 	now := time.Now()
 	a := &Admissions{}
-	at := now
+	at, shown := now, "4"
+	inFlightFor := func(group types.UID) bool {
+		return a.InFlight(group, at, func(node, version string) bool { return node == "n0" && version <= shown })
+	}
 	expect := func(step string, mine, other bool) {
 		t.Helper()
-		if f := a.InFlight(at); f.Concerns("mine") != mine || f.Concerns("other") != other {
-			t.Errorf("%s: in flight for its group %t, for another one %t", step, f.Concerns("mine"), f.Concerns("other"))
+		if m, o := inFlightFor("mine"), inFlightFor("other"); m != mine || o != other {
+			t.Errorf("%s: in flight for its group %t, for another one %t", step, m, o)
 		}
 	}
-	made := func(until time.Time) *inFlight { return &inFlight{groups: []types.UID{"mine"}, until: until} }
+	made := func(version string, until time.Time) *inFlight {
+		return &inFlight{groups: []types.UID{"mine"}, version: version, made: now, until: until}
+	}
 	expect("before", false, false)
 	a.beginWrite("n0")
 	expect("being decided", true, true)
 	a.endWrite("n0", nil, now)
 	expect("nothing to write", false, false)
 	a.beginWrite("n0")
-	a.endWrite("n0", made(time.Time{}), now)
+	a.endWrite("n0", made("5", time.Time{}), now)
 	expect("written", true, false)
 	a.beginWrite("n0")
 	a.keepWrite("n0")
 	expect("not shown yet", true, false)
 	a.beginWrite("n0")
 	a.endWrite("n0", nil, now)
+	expect("decided on a cache that shows it", false, false)
+	a.beginWrite("n0")
+	a.endWrite("n0", made("5", time.Time{}), now)
+	shown = "5"
 	expect("shown", false, false)
 	a.beginWrite("n0")
-	a.endWrite("n0", made(now.Add(unknownFor)), now)
+	a.endWrite("n0", made("", now.Add(unknownFor)), now)
 	a.beginWrite("n0")
 	a.endWrite("n0", nil, now.Add(unknownFor/2))
 	expect("without an answer", true, false)
@@ -42,14 +54,65 @@ func TestInFlight(t *testing.T) {
 	a.endWrite("n0", nil, now.Add(unknownFor))
 	expect("without an answer, and over", false, false)
 	a.beginWrite("n0")
-	a.endWrite("n0", made(now.Add(unknownFor)), now)
+	a.endWrite("n0", made("", now.Add(unknownFor)), now)
 	at = now.Add(unknownFor)
 	expect("without an answer, and nothing came after it", false, false)
 	a.beginWrite("n0")
-	a.endWrite("n0", made(time.Time{}), now)
+	a.endWrite("n0", made("6", time.Time{}), now)
 	a.forgetWrite("n0")
 	expect("the Node is gone", false, false)
 	if len(a.inFlight) > 0 {
 		t.Errorf("%v is left", a.inFlight)
+	}
+}
+
+// TestInFlight_Postponed: an event that comes while a Node is written waits for the answer.
+func TestInFlight_Postponed(t *testing.T) {
+	now, calls := time.Now(), 0
+	a := &Admissions{}
+	call := func() { calls++ }
+	for _, c := range []struct {
+		name string
+		end  func()
+	}{
+		{"nothing to write", func() { a.endWrite("n0", nil, now) }},
+		{"written", func() { a.endWrite("n0", &inFlight{groups: []types.UID{"mine"}, version: "5", made: now}, now) }},
+		{"not shown yet", func() { a.keepWrite("n0") }},
+		{"gone", func() { a.forgetWrite("n0"); a.endWrite("n0", nil, now) }},
+	} {
+		calls = 0
+		if a.postpone("n0", call) {
+			t.Errorf("%s: postponed although the Node is not written", c.name)
+		}
+		a.beginWrite("n0")
+		if !a.postpone("n0", call) || !a.postpone("n0", call) || a.postpone("n1", call) || calls > 0 {
+			t.Errorf("%s: not postponed, or another Node's, or called %d times", c.name, calls)
+		}
+		c.end()
+		if c.end(); calls != 2 {
+			t.Errorf("%s: called %d times, want 2", c.name, calls)
+		}
+	}
+}
+
+// TestInFlight_Late: a Node whose write the cache does not show for long is reconciled, whatever became of the event.
+func TestInFlight_Late(t *testing.T) {
+	now := time.Now()
+	a := &Admissions{}
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	if err := a.events.Source(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }).Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	a.beginWrite("n0")
+	a.endWrite("n0", &inFlight{groups: []types.UID{"mine"}, version: "5", made: now}, now)
+	look := func(after time.Duration) int {
+		if !a.InFlight("mine", now.Add(after), func(string, string) bool { return false }) {
+			t.Errorf("after %s nothing is in flight", after)
+		}
+		return queue.Len()
+	}
+	if early, late := look(time.Second-1), look(time.Second); early != 0 || late != 1 {
+		t.Errorf("%d Nodes are reconciled before a second is over, %d then; want 0 and 1", early, late)
 	}
 }

@@ -96,10 +96,16 @@ func (r *Reconciler) nodeUpdated(_ context.Context, queue watch.Queue, before, a
 		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() {
 		return
 	}
-	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own && last.Exact && (last.Taints || sameTaints) && !last.Awaited {
-		return
+	enqueue := func() {
+		last, own := r.versions.Own(string(after.UID), after.ResourceVersion)
+		if own && last.Exact && (last.Taints || sameTaints) && !last.Awaited {
+			return
+		}
+		queue.Add(watch.PriorityHigh, requestFor(after.Name)...)
 	}
-	queue.Add(watch.PriorityHigh, requestFor(after.Name)...)
+	if !r.Admissions.postpone(after.Name, enqueue) {
+		enqueue()
+	}
 }
 
 func (r *Reconciler) nodeDeleted(_ context.Context, _ watch.Queue, node *corev1.Node) {

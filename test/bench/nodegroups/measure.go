@@ -88,10 +88,13 @@ func declared(value int) *v1alpha1.Metadata {
 	}
 }
 
-// round measures the floor and then the operator.
+// round measures the floor, also with a watch, and then the operator.
 func (b *stage) round(ctx context.Context, r *report) (one round, err error) {
-	if one.Floor, err = b.floor(ctx); err != nil {
+	if one.Floor, err = b.floor(ctx, false); err != nil {
 		return one, fmt.Errorf("floor: %w", err)
+	}
+	if one.Watched, err = b.floor(ctx, true); err != nil {
+		return one, fmt.Errorf("floor with a watch: %w", err)
 	}
 	return one, b.operate(ctx, r, func(*harness.Operator) error {
 		if err := b.synced(ctx); err != nil {
@@ -156,8 +159,9 @@ func (b *stage) synced(ctx context.Context) error {
 	})
 }
 
-// floor changes what the group declares and sends all patches as fast as it can. They are computed before.
-func (b *stage) floor(ctx context.Context) (seconds float64, err error) {
+// floor changes what the group declares and sends all patches as fast as it can. They are computed before. With watched it also watches the Nodes, as
+// no operator can do without.
+func (b *stage) floor(ctx context.Context, watched bool) (seconds float64, err error) {
 	if err := b.declare(ctx); err != nil {
 		return 0, err
 	}
@@ -185,6 +189,17 @@ func (b *stage) floor(ctx context.Context) (seconds float64, err error) {
 	writer, err := b.Bare(ctx)
 	if err != nil {
 		return 0, err
+	}
+	if watched {
+		events, err := writer.Watch(ctx, &corev1.NodeList{})
+		if err != nil {
+			return 0, err
+		}
+		defer events.Stop()
+		go func() {
+			for range events.ResultChan() {
+			}
+		}()
 	}
 	begun := time.Now()
 	err = each(ctx, len(patches), func(ctx context.Context, i int) error {

@@ -83,7 +83,7 @@ func (s *Stage) With(ctx context.Context, do func(*harness.Operator) error, args
 }
 
 // Bare returns a client with the operator's own account, whose writes are the floor: the same requests by a program that decides nothing.
-func (s *Stage) Bare(ctx context.Context) (client.Client, error) {
+func (s *Stage) Bare(ctx context.Context) (client.WithWatch, error) {
 	config, err := s.Cluster.AsServiceAccount(ctx, harness.SystemNamespace, harness.ServiceAccount)
 	if err != nil {
 		return nil, err

@@ -119,6 +119,9 @@ func NewManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 		HealthProbeBindAddress:  "0",
 		GracefulShutdownTimeout: new(shutdownGrace),
 	}
+	if options.Cache.NewInformer, err = newInformerFunc(config, scheme, *settings.Namespace); err != nil {
+		return nil, err
+	}
 	if election := settings.LeaderElection; *election.Enabled {
 		options.LeaderElection = true
 		options.LeaderElectionReleaseOnCancel = true

@@ -30,6 +30,11 @@ func register[C prometheus.Collector](c *Collectors, doc status.MetricDoc, colle
 	return collector
 }
 
+// Register registers a collector that makes its metrics when they are scraped; doc is one of them.
+func (c *Collectors) Register(doc status.MetricDoc, collector prometheus.Collector) {
+	register(c, doc, collector)
+}
+
 // Gauge creates a gauge without labels.
 func (c *Collectors) Gauge(doc status.MetricDoc) prometheus.Gauge {
 	return register(c, doc, prometheus.NewGauge(prometheus.GaugeOpts{Name: doc.Name, Help: doc.Help}))

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"maps"
+	"sync"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,26 +45,79 @@ func MetricDocs() []status.MetricDoc {
 
 // Metrics holds the controller's collectors.
 type Metrics struct {
-	created *prometheus.GaugeVec
-	items   prometheus.Gauge
-	phases  *prometheus.HistogramVec
+	machines *collector
+	phases   *prometheus.HistogramVec
 	// failures are the errors of the provider, by operation.
 	failures map[string]*prometheus.CounterVec
 }
 
+// collector makes the series of single Machines when they are scraped. Those of a prometheus.GaugeVec take a kilobyte each.
+type collector struct {
+	created, items *prometheus.Desc
+
+	mu       sync.Mutex
+	machines map[types.NamespacedName]series
+}
+
 // series is what the metrics show of one Machine.
-type series struct{ labels prometheus.Labels }
+type series struct {
+	providerID, node, phase string
+	// created is in seconds since 1970.
+	created int64
+}
+
+func newCollector() *collector {
+	return &collector{
+		created:  prometheus.NewDesc(createdDoc.Name, createdDoc.Help, createdDoc.Labels, nil),
+		items:    prometheus.NewDesc(itemsDoc.Name, itemsDoc.Help, nil, nil),
+		machines: map[types.NamespacedName]series{},
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(to chan<- *prometheus.Desc) { to <- c.created; to <- c.items }
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	c.mu.Lock()
+	machines := maps.Clone(c.machines)
+	c.mu.Unlock()
+	send := func(desc *prometheus.Desc, value float64, labels ...string) {
+		metric, err := prometheus.NewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+		if err != nil {
+			metric = prometheus.NewInvalidMetric(desc, err)
+		}
+		to <- metric
+	}
+	send(c.items, float64(len(machines)))
+	for key, s := range machines {
+		send(c.created, float64(s.created), key.Name, key.Namespace, s.providerID, s.node, machinev1beta1.GroupVersion.String(), s.phase)
+	}
+}
+
+func (c *collector) set(machine types.NamespacedName, s series) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.machines[machine] = s
+}
+
+func (c *collector) forget(machine types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.machines, machine)
+}
 
 // NewMetrics creates and registers the collectors. It returns an error when one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	c := controller.NewCollectors(registry)
 	m := &Metrics{
-		created: c.GaugeVec(createdDoc), items: c.Gauge(itemsDoc),
-		phases: c.HistogramVec(phaseDoc, 5, 10, 20, 30, 60, 90, 120, 180, 240, 300, 360, 480, 600),
+		machines: newCollector(),
+		phases:   c.HistogramVec(phaseDoc, 5, 10, 20, 30, 60, 90, 120, 180, 240, 300, 360, 480, 600),
 		failures: map[string]*prometheus.CounterVec{
 			"create": c.CounterVec(createFailedDoc), "update": c.CounterVec(updateFailedDoc), "delete": c.CounterVec(deleteFailedDoc),
 		},
 	}
+	c.Register(createdDoc, m.machines)
 	return m, c.Err()
 }
 
@@ -73,11 +127,8 @@ func (m *Metrics) failed(operation string, machine types.NamespacedName, reason 
 }
 
 // forget removes the series of a Machine that is gone.
-func (m *Metrics) forget(machine types.NamespacedName, s series) {
-	if s.labels != nil {
-		m.created.Delete(s.labels)
-		m.items.Dec()
-	}
+func (m *Metrics) forget(machine types.NamespacedName) {
+	m.machines.forget(machine)
 	for _, failures := range m.failures {
 		failures.DeletePartialMatch(prometheus.Labels{"name": machine.Name, "namespace": machine.Namespace})
 	}
@@ -85,27 +136,12 @@ func (m *Metrics) forget(machine types.NamespacedName, s series) {
 
 // observeMetrics sets the metrics of a Machine that is about to have a status.
 func (rc *reconciliation) observeMetrics(in *plan.Input, after *machinev1beta1.MachineStatus) {
-	machine, current := in.Machine, &rc.state.series
-	phase, node := plan.Phase(after), ""
+	machine, phase, node := in.Machine, plan.Phase(after), ""
 	if after.NodeRef != nil {
 		node = after.NodeRef.Name
-	}
-	labels := prometheus.Labels{
-		"name": rc.key.Name, "namespace": rc.key.Namespace, "spec_provider_id": nodelink.ProviderID(machine), "node": node,
-		"api_version": machinev1beta1.GroupVersion.String(), "phase": phase,
-	}
-	if current.labels == nil {
-		rc.Metrics.items.Inc()
 	}
 	if phase != plan.Phase(&machine.Status) && phase != "" && phase != machinev1beta1.PhaseDeleting {
 		rc.Metrics.phases.WithLabelValues(phase).Observe(in.Now.Sub(machine.CreationTimestamp.Time).Seconds())
 	}
-	if maps.Equal(current.labels, labels) {
-		return
-	}
-	if current.labels != nil {
-		rc.Metrics.created.Delete(current.labels)
-	}
-	current.labels = labels
-	rc.Metrics.created.With(labels).Set(float64(machine.CreationTimestamp.Unix()))
+	rc.Metrics.machines.set(rc.key, series{nodelink.ProviderID(machine), node, phase, machine.CreationTimestamp.Unix()})
 }

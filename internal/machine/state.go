@@ -13,8 +13,6 @@ type state struct {
 	plan.State
 	// emitted is the last message of each reason for which an event has been emitted.
 	emitted map[string]string
-	// series is what the metrics show of the Machine.
-	series series
 }
 
 func newState() *state { return &state{emitted: map[string]string{}} }
@@ -23,7 +21,7 @@ func newState() *state { return &state{emitted: map[string]string{}} }
 func (r *Reconciler) end(key types.NamespacedName, uid types.UID, s *state) {
 	r.versions.Forget(string(uid))
 	r.stopEvictionsOf(s)
-	r.Metrics.forget(key, s.series)
+	r.Metrics.forget(key)
 }
 
 // stopEvictions ends a drain that is in progress.

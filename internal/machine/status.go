@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
@@ -14,14 +13,20 @@ import (
 
 // writeStatus writes the status if it has changed, and returns the Machine with it. It is the only writer of the status.
 func (rc *reconciliation) writeStatus(ctx context.Context, in *plan.Input, wait *plan.Wait) (*machinev1beta1.Machine, error) {
-	after := plan.Status(in, wait)
+	after, changed := plan.Status(in, wait)
 	rc.observeMetrics(in, &after)
+	if !changed {
+		return in.Machine, nil
+	}
 	return rc.patchStatus(ctx, in.Machine, after)
 }
 
 // initializeAuthority copies the authority that the spec asks for to the status, as machine-api-operator does.
 func (rc *reconciliation) initializeAuthority(ctx context.Context, machine *machinev1beta1.Machine) (*machinev1beta1.Machine, error) {
 	after := *machine.Status.DeepCopy()
+	if after.AuthoritativeAPI == machine.Spec.AuthoritativeAPI {
+		return machine, nil
+	}
 	after.AuthoritativeAPI = machine.Spec.AuthoritativeAPI
 	return rc.patchStatus(ctx, machine, after)
 }
@@ -29,9 +34,6 @@ func (rc *reconciliation) initializeAuthority(ctx context.Context, machine *mach
 func (rc *reconciliation) patchStatus(
 	ctx context.Context, machine *machinev1beta1.Machine, after machinev1beta1.MachineStatus,
 ) (*machinev1beta1.Machine, error) {
-	if apiequality.Semantic.DeepEqual(machine.Status, after) {
-		return machine, nil
-	}
 	changed := machine.DeepCopy()
 	changed.Status = after
 	if err := rc.Writer.Status().Patch(ctx, changed, controller.GuardedPatch(machine), fieldOwner); err != nil {

@@ -37,10 +37,11 @@ func isFalse(reason, message string) Condition {
 // maxAddresses is how many of the addresses that a provider reports a Machine keeps.
 const maxAddresses = 256
 
-// Status returns the status of the Machine while something is waited for. It is the same for the same input, so that nothing is written at rest.
-func Status(in *Input, wait *Wait) machinev1beta1.MachineStatus {
+// Status returns the status of the Machine while something is waited for, and whether it differs from the one that the Machine has. It is the same for
+// the same input, so that nothing is written at rest.
+func Status(in *Input, wait *Wait) (after machinev1beta1.MachineStatus, changed bool) {
 	before := &in.Machine.Status
-	after := *before.DeepCopy()
+	after = *before.DeepCopy()
 	failure := Condition{}
 	if isActive(in) {
 		failure = in.failure()
@@ -66,16 +67,17 @@ func Status(in *Input, wait *Wait) machinev1beta1.MachineStatus {
 		after.ProviderStatus = withUnknownState(after.ProviderStatus)
 	}
 	in.setConditions(&after, wait)
-	if !apiequality.Semantic.DeepEqual(*before, after) {
+	if changed = !apiequality.Semantic.DeepEqual(*before, after); changed {
 		at := metav1.NewTime(in.Now.UTC().Truncate(time.Second))
 		after.LastUpdated = &at
 	}
-	return after
+	return after, changed
 }
 
 // isSaved reports whether the status of a Machine that goes shows the end already.
 func isSaved(in *Input) bool {
-	return apiequality.Semantic.DeepEqual(in.Machine.Status, Status(in, &Wait{}))
+	_, changed := Status(in, &Wait{})
+	return !changed
 }
 
 // isActive reports whether Drover works on the Machine.

@@ -48,7 +48,7 @@ func TestStatus_PhaseAndReady(t *testing.T) {
 		"instance is deleted": {newInput(withDeleted), "Deleting", "Deleting", "InstanceDeleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			after := Status(c.in, &Wait{})
+			after, _ := Status(c.in, &Wait{})
 			if got := Phase(&after); got != c.phase {
 				t.Errorf("the phase is %s, want %s", got, c.phase)
 			}
@@ -66,7 +66,7 @@ func TestStatus_PhaseAndReady(t *testing.T) {
 			again := *c.in
 			again.Machine = c.in.Machine.DeepCopy()
 			again.Machine.Status, again.Now = after, now.Add(time.Hour)
-			if next := Status(&again, &Wait{}); Phase(&after) != "Failed" && !apiequality.Semantic.DeepEqual(next, after) {
+			if next, _ := Status(&again, &Wait{}); Phase(&after) != "Failed" && !apiequality.Semantic.DeepEqual(next, after) {
 				t.Errorf("the status changes at rest:\n%+v\n%+v", after, next)
 			}
 		})
@@ -75,13 +75,13 @@ func TestStatus_PhaseAndReady(t *testing.T) {
 
 func TestStatus_Errors(t *testing.T) {
 	in := newInput(func(in *Input) { in.Get = Answer{Asked: true, Err: provider.InvalidConfiguration("no image")} })
-	after := Status(in, &Wait{})
+	after, _ := Status(in, &Wait{})
 	if after.ErrorReason == nil || *after.ErrorReason != machinev1beta1.InvalidConfigurationMachineError || *after.ErrorMessage != "no image" {
 		t.Errorf("the errors are %v, %v", after.ErrorReason, after.ErrorMessage)
 	}
 	in = newInput(withDeletion)
 	in.Machine.Status.ErrorReason = after.ErrorReason
-	if after := Status(in, &Wait{}); after.ErrorReason != nil {
+	if after, _ := Status(in, &Wait{}); after.ErrorReason != nil {
 		t.Error("a Machine that is being deleted keeps its error")
 	}
 }
@@ -93,20 +93,20 @@ func TestStatus_ErrorOfCreate(t *testing.T) {
 		in := newInput(func(in *Input) {
 			in.Create = Answer{Asked: true, Err: &provider.StatusError{Status: status, Err: cause}}
 		})
-		after := Status(in, &Wait{})
+		after, _ := Status(in, &Wait{})
 		if after.ProviderStatus == nil || string(after.ProviderStatus.Raw) != `{"a":1}` {
 			t.Errorf("%v: the status is %+v", cause, after.ProviderStatus)
 		}
 		in.Create.Err = cause
 		in.Machine.Status = after
-		if after := Status(in, &Wait{}); string(after.ProviderStatus.Raw) != `{"a":1}` {
+		if after, _ := Status(in, &Wait{}); string(after.ProviderStatus.Raw) != `{"a":1}` {
 			t.Errorf("%v: without a status, it becomes %s", cause, after.ProviderStatus.Raw)
 		}
 	}
 }
 
 func TestStatus_WaitBecomesCondition(t *testing.T) {
-	after := Status(newInput(withDeletion), LeaseBlocked(held(), now))
+	after, _ := Status(newInput(withDeletion), LeaseBlocked(held(), now))
 	found := status.MachineCondition(after.Conditions, ConditionDrained)
 	if found == nil || found.Reason != ReasonLease || !strings.Contains(found.Message, "another") {
 		t.Errorf("the condition is %+v", found)

@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +25,8 @@ const (
 	// relistInterval is how long a cache is compared with one list. The next list does not have the objects that were deleted meanwhile; a cache that
 	// never had them gets no event for that.
 	relistInterval = 5 * time.Second
+	// fewObjects is how many objects are listed sooner than a watch sends a bookmark.
+	fewObjects = 500
 	// minBackoff and maxBackoff bound the delay after a list that failed.
 	minBackoff, maxBackoff = time.Second, 30 * time.Second
 )
@@ -38,6 +39,8 @@ type Barrier struct {
 	Cache ctrlcache.Informers
 	// Live lists from the API server, with resourceVersion unset: its most recent state.
 	Live *Live
+	// Watch watches the API server. Without it all objects are compared.
+	Watch func(ctx context.Context, list client.ObjectList, options ...client.ListOption) (watch.Interface, error)
 	// Scopes are the selectors of the informers by kind. The informer of a kind without an entry has all objects.
 	Scopes map[client.Object]ctrlcache.ByObject
 
@@ -45,7 +48,7 @@ type Barrier struct {
 	listing sync.Mutex
 
 	mu sync.Mutex
-	// current are the stores that have been compared, or are being compared, by kind.
+	// current are the stores that have been compared, are being compared, or are to be compared with a version that has been read, by kind.
 	current map[kindKey]*comparison
 }
 
@@ -61,16 +64,33 @@ func keyOf(kind client.Object) kindKey {
 
 // comparison is that of one store. A store that has caught up stays so until Reset.
 type comparison struct {
+	// store is nil until Wait is called.
 	store cache.Store
-	// busy is full while one caller compares; the others wait for it.
+	// busy is full while one caller compares or reads the version; the others wait for it.
 	busy chan struct{}
-	done bool
+	// version is what ReadVersions has read; empty if it has not.
+	version string
+	done    bool
 }
 
-// Wait returns when the informer of each kind shows every object that the API server has now, at that version or a later one, and no older object
-// that the API server does not have. It lists the metadata of each kind once, and again for each five seconds that a cache lags; a list that
-// fails is repeated with backoff. An informer is compared once until Reset, however many capabilities ask for its kind. It fails only when the
-// context ends, or the store of an informer cannot be read.
+// lock returns when no other caller uses the comparison, or the context ends.
+func (c *comparison) lock(ctx context.Context) error {
+	select {
+	case c.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *comparison) unlock() { <-c.busy }
+
+// Wait returns when the informer of each kind shows every object that the API server has now, or had when ReadVersions read the version of the kind,
+// at that version or a later one, and no older object that the API server did not have. It lists the first objects of a kind, for the version that
+// the informer has to reach. Where there are few, it lists all of them and compares them with the informer. Where there are many, it watches what has
+// changed since the version that the informer has reached, and lists all of them only if the watch does not show that. It begins again after each
+// five seconds that a cache lags, and repeats a list that fails with backoff. An informer is compared once until Reset, however many capabilities ask
+// for its kind. Wait fails only when the context ends, or the store of an informer cannot be read.
 func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, kind := range kinds {
@@ -86,6 +106,36 @@ func (b *Barrier) Wait(ctx context.Context, kinds ...client.Object) error {
 	return group.Wait()
 }
 
+// ReadVersions reads which version the informers of some kinds have to reach, for the next Wait. A leader that calls it before its informers list
+// need not wait for long: what they list after that is as new. A version that cannot be read within five seconds is left to Wait.
+func (b *Barrier) ReadVersions(ctx context.Context, kinds ...client.Object) {
+	ctx, cancel := context.WithTimeout(ctx, relistInterval)
+	defer cancel()
+	var group sync.WaitGroup
+	for _, kind := range kinds {
+		group.Go(func() { b.readVersion(ctx, kind) })
+	}
+	group.Wait()
+}
+
+func (b *Barrier) readVersion(ctx context.Context, kind client.Object) {
+	// A Reset during the read drops the comparison, and the version with it.
+	c := b.comparisonOf(kind, nil)
+	if err := c.lock(ctx); err != nil {
+		return
+	}
+	defer c.unlock()
+	if c.version != "" || c.done {
+		return
+	}
+	page, err := b.Live.page(ctx, kind, minPage, "", b.scope(kind)...)
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("reading the version that the cache has to reach", "kind", fmt.Sprintf("%T", kind), "error", err.Error())
+		return
+	}
+	c.version = page.ResourceVersion
+}
+
 // Reset drops what is known of all stores: who waits from now on waits for what is written until now. Comparisons that are under way go on for
 // those who wait for them.
 func (b *Barrier) Reset() {
@@ -97,28 +147,32 @@ func (b *Barrier) Reset() {
 // once compares a store unless that has been done.
 func (b *Barrier) once(ctx context.Context, kind client.Object, store cache.Store) error {
 	c := b.comparisonOf(kind, store)
-	select {
-	case c.busy <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := c.lock(ctx); err != nil {
+		return err
 	}
-	defer func() { <-c.busy }()
+	defer c.unlock()
 	if c.done {
 		return nil
 	}
-	if err := b.catchUp(ctx, kind, store); err != nil {
+	if err := b.catchUp(ctx, kind, store, c.version); err != nil {
 		return err
 	}
 	c.done = true
 	return nil
 }
 
+// comparisonOf returns the comparison of a store, or of whichever store the informer of a kind has, if that is nil.
 func (b *Barrier) comparisonOf(kind client.Object, store cache.Store) *comparison {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := keyOf(kind)
-	if known := b.current[key]; known != nil && known.store == store {
-		return known
+	if known := b.current[key]; known != nil {
+		if known.store == nil {
+			known.store = store
+		}
+		if store == nil || known.store == store {
+			return known
+		}
 	}
 	if b.current == nil {
 		b.current = map[kindKey]*comparison{}
@@ -127,53 +181,57 @@ func (b *Barrier) comparisonOf(kind client.Object, store cache.Store) *compariso
 	return b.current[key]
 }
 
-// catchUp lists a kind until its cache shows one of the lists.
-func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.Store) error {
+// catchUp returns when a cache shows everything that was written until a version, or, if that is not known or not reached, until the call.
+func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.Store, version string) error {
+	if reached(store.LastStoreSyncResourceVersion(), version) {
+		return nil
+	}
 	delays := wait.Backoff{Duration: minBackoff, Factor: 2, Cap: maxBackoff, Steps: 16}.DelayFunc()
-	for {
-		var current *snapshot
-		err := delays.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-			var err error
-			if current, err = b.list(ctx, kind); err != nil && ctx.Err() == nil {
-				log.FromContext(ctx).Error(err, "listing what the cache has to show before the workers start; trying again")
-			}
-			return err == nil, nil
+	for ctx.Err() == nil {
+		page, err := retry(ctx, delays, func(ctx context.Context) (*metav1.PartialObjectMetadataList, error) {
+			return b.Live.page(ctx, kind, minPage, "", b.scope(kind)...)
 		})
 		if err != nil {
 			return err
 		}
-		var missing string
-		err = wait.PollUntilContextTimeout(ctx, compareInterval, relistInterval, true, func(context.Context) (bool, error) {
-			missing = current.missing(store)
-			return missing == "", nil
-		})
-		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
+		if remaining := page.RemainingItemCount; remaining != nil && *remaining <= fewObjects {
+			return b.compare(ctx, kind, store, delays)
 		}
-		log.FromContext(ctx).Info("waiting for the cache to catch up with the API server", "kind", fmt.Sprintf("%T", kind), "first", missing)
+		missing, err := b.changes(ctx, kind, store, page)
+		if err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Info("comparing the cache with a list of all objects", "kind", fmt.Sprintf("%T", kind), "reason", err.Error())
+			return b.compare(ctx, kind, store, delays)
+		}
+		if ctx.Err() == nil && poll(ctx, kind, missing) {
+			return nil
+		}
 	}
+	return ctx.Err()
 }
 
-// snapshot has the objects of a kind that existed at one resourceVersion.
-type snapshot struct {
-	version string
-	objects map[types.NamespacedName]identity
+// retry lists until that succeeds.
+func retry[T any](ctx context.Context, delays wait.DelayFunc, list func(ctx context.Context) (T, error)) (listed T, err error) {
+	err = delays.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		var err error
+		if listed, err = list(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "listing what the cache has to show before the workers start; trying again")
+		}
+		return err == nil, nil
+	})
+	return listed, err
 }
 
-type identity struct {
-	uid     types.UID
-	version string
-}
-
-func (b *Barrier) list(ctx context.Context, kind client.Object) (*snapshot, error) {
-	b.listing.Lock()
-	defer b.listing.Unlock()
-	s := &snapshot{objects: map[types.NamespacedName]identity{}}
-	var err error
-	s.version, err = b.Live.list(ctx, kind, func(object *metav1.PartialObjectMetadata) {
-		s.objects[client.ObjectKeyFromObject(object)] = identity{object.UID, object.ResourceVersion}
-	}, b.scope(kind)...)
-	return s, err
+// poll reports whether nothing is missing in a cache any more before it has to be compared anew.
+func poll(ctx context.Context, kind client.Object, missing func() string) bool {
+	var first string
+	err := wait.PollUntilContextTimeout(ctx, compareInterval, relistInterval, true, func(context.Context) (bool, error) {
+		first = missing()
+		return first == "", nil
+	})
+	if err != nil && ctx.Err() == nil {
+		log.FromContext(ctx).Info("waiting for the cache to catch up with the API server", "kind", fmt.Sprintf("%T", kind), "first", first)
+	}
+	return err == nil
 }
 
 // scope returns the options with which the informer of a kind lists.
@@ -198,43 +256,4 @@ func fieldScope(selector fields.Selector) []client.ListOption {
 		return []client.ListOption{client.InNamespace(namespace)}
 	}
 	return []client.ListOption{client.MatchingFieldsSelector{Selector: selector}}
-}
-
-// missing returns the key of an object that a cache shows in an older state than the snapshot; empty when the cache has caught up.
-func (s *snapshot) missing(store cache.Store) string {
-	if reached(store.LastStoreSyncResourceVersion(), s.version) {
-		return ""
-	}
-	for key, listed := range s.objects {
-		item, exists, err := store.GetByKey(storeKey(key))
-		if err != nil || !exists || !listed.shownBy(item) {
-			return storeKey(key)
-		}
-	}
-	for _, item := range store.List() {
-		object, err := meta.Accessor(item)
-		if err != nil {
-			return err.Error()
-		}
-		key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-		if _, listed := s.objects[key]; !listed && !reached(object.GetResourceVersion(), s.version) {
-			return storeKey(key)
-		}
-	}
-	return ""
-}
-
-// shownBy reports whether an object of the cache is the listed one or a later version.
-func (i identity) shownBy(item any) bool {
-	object, err := meta.Accessor(item)
-	if err != nil {
-		return false
-	}
-	version := object.GetResourceVersion()
-	return version == i.version && object.GetUID() == i.uid || reached(version, i.version)
-}
-
-// storeKey returns the key of an object in the store of an informer.
-func storeKey(key types.NamespacedName) string {
-	return cache.NewObjectName(key.Namespace, key.Name).String()
 }

@@ -68,30 +68,50 @@ func nextPage(page []metav1.PartialObjectMetadata, largest int) int64 {
 	return int64(min(max(len(page)*pageBytes/size, minPage), largest))
 }
 
+// emptyList returns a list of the metadata of a kind.
+func (l *Live) emptyList(kind client.Object) (*metav1.PartialObjectMetadataList, error) {
+	gvk, err := apiutil.GVKForObject(kind, l.Scheme)
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind of %T: %w", kind, err)
+	}
+	gvk.Kind += "List"
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk)
+	return list, nil
+}
+
 // list calls a function with the metadata of each object of a kind, and returns the resourceVersion of the list.
 func (l *Live) list(
 	ctx context.Context, kind client.Object, each func(*metav1.PartialObjectMetadata), options ...client.ListOption,
 ) (version string, err error) {
-	gvk, err := apiutil.GVKForObject(kind, l.Scheme)
-	if err != nil {
-		return "", fmt.Errorf("finding the kind of %T: %w", kind, err)
-	}
-	gvk.Kind += "List"
-	page, limit := &metav1.PartialObjectMetadataList{}, int64(minPage)
+	limit, from := int64(minPage), ""
 	for {
-		next := &metav1.PartialObjectMetadataList{}
-		next.SetGroupVersionKind(gvk)
-		if err := l.Reader.List(ctx, next, append(options, client.Limit(limit), client.Continue(page.Continue))...); err != nil {
-			return "", fmt.Errorf("listing %s: %w", gvk.Kind, err)
+		page, err := l.page(ctx, kind, limit, from, options...)
+		if err != nil {
+			return "", err
 		}
-		limit = nextPage(next.Items, largestPage(kind, options))
-		for i := range next.Items {
-			each(&next.Items[i])
+		limit = nextPage(page.Items, largestPage(kind, options))
+		for i := range page.Items {
+			each(&page.Items[i])
 		}
-		if page = next; page.Continue == "" {
+		if from = page.Continue; from == "" {
 			return page.ResourceVersion, nil
 		}
 	}
+}
+
+// page returns the metadata of some objects of a kind, from the end of another page on; from the first object if that is empty.
+func (l *Live) page(
+	ctx context.Context, kind client.Object, limit int64, from string, options ...client.ListOption,
+) (*metav1.PartialObjectMetadataList, error) {
+	page, err := l.emptyList(kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Reader.List(ctx, page, append(options, client.Limit(limit), client.Continue(from))...); err != nil {
+		return nil, fmt.Errorf("listing %s: %w", page.Kind, err)
+	}
+	return page, nil
 }
 
 // find returns the metadata of one object; nil when there is none of that name.

@@ -69,9 +69,12 @@ type capabilityManager struct {
 	elected      <-chan struct{}
 	indexes      *indexes
 	metrics      *Metrics
+	// readVersions is called before the caches of some kinds are filled on a replica that leads already: catchUp may rely on what it reads until
+	// outdated is called. Nil reads nothing.
+	readVersions func(ctx context.Context, kinds ...client.Object)
 	// catchUp returns when the caches of some kinds show what was written before this replica led; nil waits for nothing.
 	catchUp func(ctx context.Context, kinds ...client.Object) error
-	// outdated is called before a capability starts on a replica that leads, and when an informer is gone: catchUp must not rely on what it has compared
+	// outdated is called before capabilities start on a replica that leads, and when an informer is gone: catchUp must not rely on what it has compared
 	// before. What the previous run of the capability has written, or another operator that it replaces, is newer. Nil is for nothing to do.
 	outdated func()
 
@@ -179,6 +182,7 @@ func (s *capabilityManager) watchCRDs(ctx context.Context, changed func()) error
 // settle starts and stops what has to be. It returns how soon the API server has to be asked again because it failed to answer, zero when it
 // did answer.
 func (s *capabilityManager) settle(ctx context.Context, group map[string]*running, failed chan<- error) (again time.Duration) {
+	var starting []capability
 	for _, c := range s.capabilities {
 		c, missing, err := s.choose(ctx, c)
 		current := group[c.name]
@@ -198,15 +202,23 @@ func (s *capabilityManager) settle(ctx context.Context, group map[string]*runnin
 		}
 		switch {
 		case missing == "" && current == nil:
-			if s.leads() {
-				s.compareAnew()
-			}
-			group[c.name] = s.begin(ctx, c, failed)
+			starting = append(starting, c)
 		case missing != "":
 			s.set(ctx, c.name, stateOff, missing)
 		}
 	}
+	s.beginAll(ctx, starting, group, failed)
 	return again
+}
+
+// beginAll starts capabilities. On a replica that leads, none of them may rely on what was read before it was known that it may start.
+func (s *capabilityManager) beginAll(ctx context.Context, starting []capability, group map[string]*running, failed chan<- error) {
+	if len(starting) > 0 && s.leads() {
+		s.compareAnew()
+	}
+	for _, c := range starting {
+		group[c.name] = s.begin(ctx, c, failed)
+	}
 }
 
 // choose returns a capability, or the extended one if the server has what that needs, and the first resource that is missing.
@@ -253,6 +265,9 @@ func (s *capabilityManager) begin(ctx context.Context, c capability, failed chan
 
 func (s *capabilityManager) operate(ctx context.Context, c capability) error {
 	s.set(ctx, c.name, stateStarting, "")
+	if s.readVersions != nil && s.leads() {
+		s.readVersions(ctx, c.watches...)
+	}
 	begun := time.Now()
 	if err := s.fill(ctx, c); err != nil {
 		return err

@@ -332,3 +332,51 @@ func TestDiscoveryIsAskedWhenSomethingChanged(t *testing.T) {
 		p.expect(t, "capability metadata: standing by (another replica leads)", true)
 	})
 }
+
+// TestVersionsAreReadBeforeTheCachesFill: a replica that leads already reads which versions its caches have to reach before they fill, and after
+// what was read earlier has been dropped, once for all capabilities that start together.
+func TestVersionsAreReadBeforeTheCachesFill(t *testing.T) {
+	for name, c := range map[string]struct {
+		leads bool
+		want  string
+	}{
+		"it leads":                    {true, "outdated versions versions prepare prepare catchUp catchUp run run"},
+		"it is elected a while after": {false, "prepare prepare catchUp catchUp run run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPlant()
+				another := p.capabilities[0]
+				another.name = "another"
+				p.capabilities = append(p.capabilities, another)
+				// A second passes between the steps, so that those of both capabilities are together.
+				step := func(word string) { p.note(word); time.Sleep(time.Second) }
+				prepare := func(context.Context) error { step("prepare"); return nil }
+				p.capabilities[0].prepare, p.capabilities[1].prepare = prepare, prepare
+				p.outdated = func() { p.note("outdated") }
+				p.readVersions = func(_ context.Context, kinds ...client.Object) {
+					if len(kinds) != 1 || typeName(kinds[0]) != "MachineSet" {
+						t.Errorf("read the versions of %v", kinds)
+					}
+					step("versions")
+				}
+				p.catchUp = func(context.Context, ...client.Object) error { step("catchUp"); return nil }
+				p.server.serve(nil, "machinesets", "machines")
+				if c.leads {
+					p.elect()
+				}
+				p.operate(t, func(t *testing.T, p *plant) {
+					time.Sleep(5 * time.Second)
+					if !c.leads {
+						p.elect()
+					}
+					time.Sleep(5 * time.Second)
+					synctest.Wait()
+					if got := p.history(); got != c.want {
+						t.Errorf("history %s\nwant    %s", got, c.want)
+					}
+				})
+			})
+		})
+	}
+}

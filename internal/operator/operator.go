@@ -75,10 +75,11 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	cm := newCapabilityManager(capabilities, mgr.GetCache(), indexes, client, mgr.Elected(), metrics)
 	go tuneCollector(ctx, cm.filling)
 	b.groups.isServed = func() bool { return !cm.isOff(nodegroup.Name) }
-	barrier := &expectations.Barrier{
-		Cache: mgr.GetCache(), Live: live(mgr), Scopes: cacheOptions(*settings.Namespace, mayMakeMachines(settings)).ByObject,
+	barrier, err := newBarrier(mgr, settings)
+	if err != nil {
+		return err
 	}
-	cm.catchUp, cm.outdated = barrier.Wait, barrier.Reset
+	cm.readVersions, cm.catchUp, cm.outdated = barrier.ReadVersions, barrier.Wait, barrier.Reset
 	if err := mgr.Add(cm); err != nil {
 		return err
 	}
@@ -149,6 +150,18 @@ func newDiscovery(mgr manager.Manager) (*discovery.DiscoveryClient, error) {
 // live reads metadata from the API server itself.
 func live(mgr manager.Manager) *expectations.Live {
 	return expectations.NewLive(mgr.GetAPIReader(), mgr.GetScheme())
+}
+
+func newBarrier(mgr manager.Manager, settings *v1alpha1.DroverConfiguration) (*expectations.Barrier, error) {
+	watching, err := client.NewWithWatch(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating a client that watches: %w", err)
+	}
+	return &expectations.Barrier{
+		Cache: mgr.GetCache(), Live: live(mgr), Watch: watching.Watch, Scopes: cacheOptions(*settings.Namespace, mayMakeMachines(settings)).ByObject,
+	}, nil
 }
 
 // capabilities returns the capabilities that --controllers has picked.

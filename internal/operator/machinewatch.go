@@ -91,7 +91,8 @@ func clientGoDecoders(codecs runtime.NegotiatedSerializer) (func(body io.ReadClo
 	}, nil
 }
 
-// machineDecoder decodes the events of a watch of Machines, each of which is a line. client-go's decoder gets what is not as the API server writes it.
+// machineDecoder decodes the events of a watch of Machines, each of which is a line. client-go's decoder gets what is not as the API server writes
+// it.
 type machineDecoder struct {
 	body  io.Closer
 	lines *bufio.Reader

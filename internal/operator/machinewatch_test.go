@@ -57,7 +57,8 @@ func decodeAll(decoder watch.Decoder) (all decoded) {
 }
 
 const machineText = `{"apiVersion":"machine.openshift.io/v1beta1","kind":"Machine","metadata":{"annotations":{"a":"line\nbreak \"}"},"name":"m",` +
-	`"namespace":"n","resourceVersion":"7","uid":"u"},"spec":{"providerSpec":{"value":{"kind":"X","n":1.50,"s":"é\u2028"}}},"status":{"phase":"Running"}}`
+	`"namespace":"n","resourceVersion":"7","uid":"u"},"spec":{"providerSpec":{"value":{"kind":"X","n":1.50,"s":"é\u2028"}}},` +
+	`"status":{"phase":"Running"}}`
 
 // TestMachineDecoder: events are what client-go makes of them, however they are written.
 func TestMachineDecoder(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 // (https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/, --request-timeout).
 const unknownFor = time.Minute
 
-// inFlight is what may be written on a Node, or is written and not known to be in the cache: what the cache says of its record may change without a new
-// decision.
+// inFlight is what may be written on a Node, or is written and not known to be in the cache: what the cache says of its record may change without a
+// new decision.
 type inFlight struct {
 	// undecided reports that it is being decided what is written: it may be for any group.
 	undecided bool
@@ -31,9 +31,9 @@ type inFlight struct {
 	postponed []func()
 }
 
-// InFlight reports whether the record of a group may still be added to a Node. A list of Nodes that is read from the cache afterwards shows all other
-// writes. shows reports whether the cache has a version of a Node, or a later one, or knows that the Node is gone. A Node whose write it does not show
-// for long is reconciled: the event may never come.
+// InFlight reports whether the record of a group may still be added to a Node. A list of Nodes that is read from the cache afterwards shows all
+// other writes. shows reports whether the cache has a version of a Node, or a later one, or knows that the Node is gone. A Node whose write it does
+// not show for long is reconciled: the event may never come.
 func (a *Admissions) InFlight(group types.UID, now time.Time, shows func(node, version string) bool) bool {
 	late, found := a.findInFlight(group, now, shows)
 	if late != "" {
@@ -67,8 +67,8 @@ func (a *Admissions) beginWrite(node string) {
 	a.setInFlight(node, func(write *inFlight) { write.undecided = true })
 }
 
-// postpone has a function called when a Node is written that is about to be; false for a Node that is not. The event of a write often comes before the
-// answer, without which it is not known whose write that was.
+// postpone has a function called when a Node is written that is about to be; false for a Node that is not. The event of a write often comes before
+// the answer, without which it is not known whose write that was.
 func (a *Admissions) postpone(node string, do func()) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

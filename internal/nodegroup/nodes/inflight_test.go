@@ -85,8 +85,9 @@ func TestInFlight_Postponed(t *testing.T) {
 			t.Errorf("%s: postponed although the Node is not written", c.name)
 		}
 		a.beginWrite("n0")
-		if !a.postpone("n0", call) || !a.postpone("n0", call) || a.postpone("n1", call) || calls > 0 {
-			t.Errorf("%s: not postponed, or another Node's, or called %d times", c.name, calls)
+		first, second, other := a.postpone("n0", call), a.postpone("n0", call), a.postpone("n1", call)
+		if !first || !second || other || calls > 0 {
+			t.Errorf("%s: postponed %t and %t, another Node's %t, called %d times", c.name, first, second, other, calls)
 		}
 		c.end()
 		if c.end(); calls != 2 {
@@ -101,7 +102,8 @@ func TestInFlight_Late(t *testing.T) {
 	a := &Admissions{}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
-	if err := a.events.Source(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) }).Start(t.Context(), queue); err != nil {
+	source := a.events.Source(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) })
+	if err := source.Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
 	a.beginWrite("n0")

@@ -97,15 +97,19 @@ func (r *Reconciler) nodeUpdated(_ context.Context, queue watch.Queue, before, a
 		return
 	}
 	enqueue := func() {
-		last, own := r.versions.Own(string(after.UID), after.ResourceVersion)
-		if own && last.Exact && (last.Taints || sameTaints) && !last.Awaited {
-			return
+		if !r.isOwnWrite(after, sameTaints) {
+			queue.Add(watch.PriorityHigh, requestFor(after.Name)...)
 		}
-		queue.Add(watch.PriorityHigh, requestFor(after.Name)...)
 	}
 	if !r.Admissions.postpone(after.Name, enqueue) {
 		enqueue()
 	}
+}
+
+// isOwnWrite reports whether a Node is as this controller has written it, and nothing has to follow that.
+func (r *Reconciler) isOwnWrite(node *corev1.Node, sameTaints bool) bool {
+	last, own := r.versions.Own(string(node.UID), node.ResourceVersion)
+	return own && last.Exact && (last.Taints || sameTaints) && !last.Awaited
 }
 
 func (r *Reconciler) nodeDeleted(_ context.Context, _ watch.Queue, node *corev1.Node) {

@@ -96,7 +96,8 @@ func (r *report) rows() [][]string {
 	for i := range r.Rounds {
 		one := &r.Rounds[i]
 		rows = append(rows, []string{
-			fmt.Sprint(i + 1), fmt.Sprintf("%.2f s", one.Floor), fmt.Sprintf("%.2f s (%.2f)", one.Watched, one.Floor/one.Watched), fmt.Sprintf("%.2f s", one.Seconds), fmt.Sprintf("%.2f", one.Ratio()),
+			fmt.Sprint(i + 1), fmt.Sprintf("%.2f s", one.Floor), fmt.Sprintf("%.2f s (%.2f)", one.Watched, one.Floor/one.Watched),
+			fmt.Sprintf("%.2f s", one.Seconds), fmt.Sprintf("%.2f", one.Ratio()),
 			fmt.Sprintf("%.3f", one.Writes), fmt.Sprintf("%.2f", one.StatusWrites),
 		})
 	}

@@ -22,6 +22,14 @@ type Objects struct {
 	written map[string]Write
 	// pending has the time at which the cache was first seen to lag behind the last write of an object.
 	pending map[string]time.Time
+	// sending are the objects of which a write is sent.
+	sending map[string]*sending
+}
+
+// sending is what waits for the answers to the writes of an object.
+type sending struct {
+	writes    int
+	postponed []func()
 }
 
 // Write is one of a controller's own writes.
@@ -42,7 +50,7 @@ func NewObjects(live *Live, passive clock.PassiveClock) *Objects {
 	if passive == nil {
 		passive = clock.RealClock{}
 	}
-	return &Objects{live: live, clock: passive, written: map[string]Write{}, pending: map[string]time.Time{}}
+	return &Objects{live: live, clock: passive, written: map[string]Write{}, pending: map[string]time.Time{}, sending: map[string]*sending{}}
 }
 
 // Expect records a write of the object with this UID.
@@ -51,6 +59,51 @@ func (o *Objects) Expect(uid string, last Write) {
 	defer o.mu.Unlock()
 	o.written[uid] = last
 	delete(o.pending, uid)
+}
+
+// Send sends a write of the object with this UID, and records it as Expect does unless it has failed. send returns the write, and whether it was made.
+func (o *Objects) Send(uid string, send func() (last Write, made bool)) {
+	o.mu.Lock()
+	current := o.sending[uid]
+	if current == nil {
+		current = &sending{}
+		o.sending[uid] = current
+	}
+	current.writes++
+	o.mu.Unlock()
+	defer func() {
+		for _, do := range o.answered(uid, current) {
+			do()
+		}
+	}()
+	if last, made := send(); made {
+		o.Expect(uid, last)
+	}
+}
+
+// answered ends one of the writes of an object, and returns what waited for the last of them.
+func (o *Objects) answered(uid string, current *sending) []func() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if current.writes--; current.writes > 0 {
+		return nil
+	}
+	delete(o.sending, uid)
+	return current.postponed
+}
+
+// Handle calls a function for an event of the object with this UID; while a write of it is sent, after the answer. The event of a write often comes
+// before the answer, without which it is not known whose write that was.
+func (o *Objects) Handle(uid string, event func()) {
+	o.mu.Lock()
+	current := o.sending[uid]
+	if current != nil {
+		current.postponed = append(current.postponed, event)
+	}
+	o.mu.Unlock()
+	if current == nil {
+		event()
+	}
 }
 
 // Pending reports whether an object from the cache is older than the last write of it. Versions that cannot be compared are not pending. A

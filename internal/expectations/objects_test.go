@@ -110,3 +110,36 @@ func TestObjects_OverdueExpectations(t *testing.T) {
 		})
 	}
 }
+
+// TestObjects_EventBeforeTheAnswer: an event that comes while a write is sent is looked at when it is known whether it is that of the write.
+func TestObjects_EventBeforeTheAnswer(t *testing.T) {
+	o := NewObjects(nil, nil)
+	own := map[string]bool{}
+	event := func(version string) {
+		o.Handle("uid", func() { _, own[version] = o.Own("uid", version) })
+	}
+	if event("1"); len(own) != 1 {
+		t.Error("an event waits although nothing is sent")
+	}
+	o.Send("uid", func() (Write, bool) {
+		event("2")
+		event("3")
+		o.Handle("another", func() { own["another"] = false })
+		// Another write of the same object is sent meanwhile.
+		o.Send("uid", func() (Write, bool) { return Write{}, false })
+		if _, looked := own["another"]; !looked || len(own) != 2 {
+			t.Errorf("looked at %v before the answer", own)
+		}
+		return Write{Version: "2"}, true
+	})
+	if len(own) != 4 || own["1"] || !own["2"] || own["3"] {
+		t.Errorf("own writes: %v", own)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		o.Send("uid", func() (Write, bool) { event("4"); panic("lost") })
+	}()
+	if _, looked := own["4"]; !looked || len(o.sending) > 0 {
+		t.Errorf("looked at %v after a write that failed; %d are sent still", own, len(o.sending))
+	}
+}

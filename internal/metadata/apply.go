@@ -68,10 +68,9 @@ func (rc *reconciliation) writeRecord(ctx context.Context, decision *plan.Decisi
 		return outcome{class: status.Denied, err: err, object: rc.node}
 	}
 	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), rc.node)
-	class, err := rc.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
-	if class == status.OK {
-		rc.versions.Expect(string(rc.node.UID), expectations.Write{Version: target.ResourceVersion})
-	}
+	class, err := rc.patch(ctx, "node", rc.node.UID, target, client.RawPatch(types.JSONPatchType, patch), func() expectations.Write {
+		return expectations.Write{Version: target.ResourceVersion}
+	})
 	return outcome{class: class, err: err, object: rc.node}
 }
 
@@ -86,10 +85,11 @@ func (rc *reconciliation) writeMachine(ctx context.Context, decision *plan.Decis
 	}
 	repairs := rc.rewritesMachine(decision)
 	target := metadataOf(machinev1beta1.GroupVersion.WithKind("Machine"), rc.machine)
-	class, err := rc.patch(ctx, "machine", target, client.RawPatch(types.MergePatchType, patch))
+	class, err := rc.patch(ctx, "machine", rc.machine.UID, target, client.RawPatch(types.MergePatchType, patch), func() expectations.Write {
+		return expectations.Write{Version: target.ResourceVersion}
+	})
 	out := outcome{class: class, err: err, object: rc.machine, wroteMachine: class == status.OK}
 	if out.wroteMachine {
-		rc.versions.Expect(string(rc.machine.UID), expectations.Write{Version: target.ResourceVersion})
 		rc.tracker.recordWrite(plan.OnMachine, rc.key, rc.revision())
 		if repairs && rc.recordRepair(plan.OnMachine, rc.machine, change) {
 			out.requeue.In(0)
@@ -112,12 +112,13 @@ func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision
 	}
 	repairs := decision.Drift || rc.rewritesRecord(decision)
 	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), node)
-	class, err := rc.patch(ctx, "node", target, client.RawPatch(types.JSONPatchType, patch))
+	class, err := rc.patch(ctx, "node", node.UID, target, client.RawPatch(types.JSONPatchType, patch), func() expectations.Write {
+		return expectations.Write{
+			Version: target.ResourceVersion, Exact: plan.AsPlanned(node, change, target), Taints: change.Results[ownership.Taint].Changed(),
+		}
+	})
 	out := outcome{class: class, err: err, object: rc.node, wroteNode: class == status.OK}
 	if out.wroteNode {
-		rc.versions.Expect(string(node.UID), expectations.Write{
-			Version: target.ResourceVersion, Exact: plan.AsPlanned(node, change, target), Taints: change.Results[ownership.Taint].Changed(),
-		})
 		rc.tracker.recordWrite(plan.OnNode, rc.key, rc.nodeRevision(decision))
 		if repairs && rc.recordRepair(plan.OnNode, rc.node, change) {
 			out.requeue.In(0)
@@ -126,11 +127,18 @@ func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision
 	return out
 }
 
-// patch sends one patch. The API server returns only metadata, which is all that is needed of its answer.
+// patch sends one patch of the object with a UID. The API server returns only metadata, which is all that is needed of its answer; written returns what
+// is expected of the cache then.
 func (rc *reconciliation) patch(
-	ctx context.Context, kind string, target *metav1.PartialObjectMetadata, patch client.Patch,
+	ctx context.Context, kind string, uid types.UID, target *metav1.PartialObjectMetadata, patch client.Patch, written func() expectations.Write,
 ) (status.Class, error) {
-	err := rc.writer.Patch(ctx, target, patch, FieldOwner)
+	var err error
+	rc.versions.Send(string(uid), func() (expectations.Write, bool) {
+		if err = rc.writer.Patch(ctx, target, patch, FieldOwner); err != nil {
+			return expectations.Write{}, false
+		}
+		return written(), true
+	})
 	class := status.Classify(err)
 	rc.metrics.writes.WithLabelValues(kind, string(class)).Inc()
 	if class == status.OK {

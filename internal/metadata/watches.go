@@ -154,10 +154,15 @@ func (r *Reconciler) machineUpdated(ctx context.Context, queue watch.Queue, befo
 	if before.ResourceVersion == after.ResourceVersion || sameMachine(before, after) {
 		return
 	}
-	// The patch of a Machine names a resourceVersion, so that no change of another writer is ignored with it.
-	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own && !last.Awaited {
-		return
-	}
+	r.versions.Handle(string(after.UID), func() {
+		// The patch of a Machine names a resourceVersion, so that no change of another writer is ignored with it.
+		if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); !own || last.Awaited {
+			r.enqueueMachine(ctx, queue, before, after)
+		}
+	})
+}
+
+func (r *Reconciler) enqueueMachine(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.Machine) {
 	queue.Add(watch.PriorityHigh, watch.RequestFor(after))
 	if machineapi.NodeName(before) != machineapi.NodeName(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
 		// Another Machine that names one of the two Nodes may now be the only one, or no longer.
@@ -203,16 +208,18 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() && sameTaints {
 		return
 	}
-	priority := watch.PriorityHigh
-	if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own {
-		if last.Exact && (last.Taints || sameTaints) && !last.Awaited {
-			return
+	r.versions.Handle(string(after.UID), func() {
+		priority := watch.PriorityHigh
+		if last, own := r.versions.Own(string(after.UID), after.ResourceVersion); own {
+			if last.Exact && (last.Taints || sameTaints) && !last.Awaited {
+				return
+			}
+			// The patch of a Node names no resourceVersion, so that its event may contain another writer's change. That can wait until the Nodes
+			// have been written that still wait for their turn.
+			priority = watch.PriorityStartup
 		}
-		// The patch of a Node names no resourceVersion, so that its event may contain another writer's change. That can wait until the Nodes
-		// have been written that still wait for their turn.
-		priority = watch.PriorityStartup
-	}
-	queue.Add(priority, r.nodeToMachines(ctx, after.Name)...)
+		queue.Add(priority, r.nodeToMachines(ctx, after.Name)...)
+	})
 }
 
 func (r *Reconciler) nodeDeleted(ctx context.Context, queue watch.Queue, node *corev1.Node) {

@@ -51,19 +51,23 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 	}
 	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: rc.Node.Name}}
 	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	out.err = rc.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), FieldOwner)
+	rc.versions.Send(string(rc.Node.UID), func() (expectations.Write, bool) {
+		if out.err = rc.Writer.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), FieldOwner); out.err != nil {
+			return expectations.Write{}, false
+		}
+		return expectations.Write{
+			Version: target.ResourceVersion, Exact: metadataplan.AsPlannedForGroup(rc.Node, decision.Change, target),
+			Taints: decision.Change.Results[ownership.Taint].Changed(),
+			// The guard goes on, or ends, with what the cache shows then.
+			Awaited: len(decision.Guarded) > 0,
+		}, true
+	})
 	out.class = status.Classify(out.err)
 	rc.Metrics.writes.WithLabelValues(string(out.class)).Inc()
 	if out.class != status.OK {
 		return out
 	}
 	out.wrote, out.version = true, target.ResourceVersion
-	rc.versions.Expect(string(rc.Node.UID), expectations.Write{
-		Version: target.ResourceVersion, Exact: metadataplan.AsPlannedForGroup(rc.Node, decision.Change, target),
-		Taints: decision.Change.Results[ownership.Taint].Changed(),
-		// The guard goes on, or ends, with what the cache shows then.
-		Awaited: len(decision.Guarded) > 0,
-	})
 	log.FromContext(ctx).V(1).Info("patched", "nodegroup", rc.groupName())
 	if decision.Drift && rc.recordRepair(decision.Change) {
 		out.requeue.In(0)

@@ -27,8 +27,6 @@ type inFlight struct {
 	// version is the Node's resourceVersion since a write that has been made, and made when that was.
 	version string
 	made    time.Time
-	// postponed are called when it is decided, and written, what is.
-	postponed []func()
 }
 
 // InFlight reports whether the record of a group may still be added to a Node. A list of Nodes that is read from the cache afterwards shows all
@@ -67,23 +65,9 @@ func (a *Admissions) beginWrite(node string) {
 	a.setInFlight(node, func(write *inFlight) { write.undecided = true })
 }
 
-// postpone has a function called when a Node is written that is about to be; false for a Node that is not. The event of a write often comes before
-// the answer, without which it is not known whose write that was.
-func (a *Admissions) postpone(node string, do func()) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	write := a.inFlight[node]
-	if !write.undecided {
-		return false
-	}
-	write.postponed = append(write.postponed, do)
-	a.inFlight[node] = write
-	return true
-}
-
 // endWrite notes what has become of that: write is nil if nothing was written. A write that still may come stays.
 func (a *Admissions) endWrite(node string, made *inFlight, now time.Time) {
-	a.decided(node, func(write *inFlight) {
+	a.setInFlight(node, func(write *inFlight) {
 		switch {
 		case made != nil:
 			*write = *made
@@ -97,20 +81,7 @@ func (a *Admissions) endWrite(node string, made *inFlight, now time.Time) {
 
 // keepWrite notes that the cache does not show the last write of a Node yet.
 func (a *Admissions) keepWrite(node string) {
-	a.decided(node, func(write *inFlight) { write.undecided = false })
-}
-
-// decided is setInFlight for a Node that is not undecided any more.
-func (a *Admissions) decided(node string, change func(*inFlight)) {
-	var postponed []func()
-	a.setInFlight(node, func(write *inFlight) {
-		postponed = write.postponed
-		change(write)
-		write.postponed = nil
-	})
-	for _, do := range postponed {
-		do()
-	}
+	a.setInFlight(node, func(write *inFlight) { write.undecided = false })
 }
 
 func (a *Admissions) setInFlight(node string, change func(*inFlight)) {
@@ -130,7 +101,7 @@ func (a *Admissions) setInFlight(node string, change func(*inFlight)) {
 
 // forgetWrite drops the last write of a Node that is gone.
 func (a *Admissions) forgetWrite(node string) {
-	a.setInFlight(node, func(write *inFlight) { *write = inFlight{undecided: write.undecided, postponed: write.postponed} })
+	a.setInFlight(node, func(write *inFlight) { *write = inFlight{undecided: write.undecided} })
 }
 
 // inFlight returns what the cache will show later of a write; nil for nothing.

@@ -66,36 +66,6 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// TestInFlight_Postponed: an event that comes while a Node is written waits for the answer.
-func TestInFlight_Postponed(t *testing.T) {
-	now, calls := time.Now(), 0
-	a := &Admissions{}
-	call := func() { calls++ }
-	for _, c := range []struct {
-		name string
-		end  func()
-	}{
-		{"nothing to write", func() { a.endWrite("n0", nil, now) }},
-		{"written", func() { a.endWrite("n0", &inFlight{groups: []types.UID{"mine"}, version: "5", made: now}, now) }},
-		{"not shown yet", func() { a.keepWrite("n0") }},
-		{"gone", func() { a.forgetWrite("n0"); a.endWrite("n0", nil, now) }},
-	} {
-		calls = 0
-		if a.postpone("n0", call) {
-			t.Errorf("%s: postponed although the Node is not written", c.name)
-		}
-		a.beginWrite("n0")
-		first, second, other := a.postpone("n0", call), a.postpone("n0", call), a.postpone("n1", call)
-		if !first || !second || other || calls > 0 {
-			t.Errorf("%s: postponed %t and %t, another Node's %t, called %d times", c.name, first, second, other, calls)
-		}
-		c.end()
-		if c.end(); calls != 2 {
-			t.Errorf("%s: called %d times, want 2", c.name, calls)
-		}
-	}
-}
-
 // TestInFlight_Late: a Node whose write the cache does not show for long is reconciled, whatever became of the event.
 func TestInFlight_Late(t *testing.T) {
 	now := time.Now()

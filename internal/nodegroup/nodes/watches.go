@@ -96,14 +96,11 @@ func (r *Reconciler) nodeUpdated(_ context.Context, queue watch.Queue, before, a
 		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() {
 		return
 	}
-	enqueue := func() {
+	r.versions.Handle(string(after.UID), func() {
 		if !r.isOwnWrite(after, sameTaints) {
 			queue.Add(watch.PriorityHigh, requestFor(after.Name)...)
 		}
-	}
-	if !r.Admissions.postpone(after.Name, enqueue) {
-		enqueue()
-	}
+	})
 }
 
 // isOwnWrite reports whether a Node is as this controller has written it, and nothing has to follow that.

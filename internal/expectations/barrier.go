@@ -66,24 +66,22 @@ func keyOf(kind client.Object) kindKey {
 type comparison struct {
 	// store is nil until Wait is called.
 	store cache.Store
-	// busy is full while one caller compares or reads the version; the others wait for it.
-	busy chan struct{}
-	// version is what ReadVersions has read; empty if it has not.
+	// busy is full while one caller compares; the others wait for it. reading is the same for the version.
+	busy, reading chan struct{}
+	// version is what ReadVersions has read; empty if it has not. The Barrier's mutex guards it.
 	version string
 	done    bool
 }
 
-// lock returns when no other caller uses the comparison, or the context ends.
-func (c *comparison) lock(ctx context.Context) error {
+// enter returns when no other caller is in, or the context ends. The caller leaves with a receive.
+func enter(ctx context.Context, room chan struct{}) error {
 	select {
-	case c.busy <- struct{}{}:
+	case room <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
-
-func (c *comparison) unlock() { <-c.busy }
 
 // Wait returns when the informer of each kind shows every object that the API server has now, or had when ReadVersions read the version of the kind,
 // at that version or a later one, and no older object that the API server did not have. It lists the first objects of a kind, for the version that
@@ -121,11 +119,11 @@ func (b *Barrier) ReadVersions(ctx context.Context, kinds ...client.Object) {
 func (b *Barrier) readVersion(ctx context.Context, kind client.Object) {
 	// A Reset during the read drops the comparison, and the version with it.
 	c := b.comparisonOf(kind, nil)
-	if err := c.lock(ctx); err != nil {
+	if err := enter(ctx, c.reading); err != nil {
 		return
 	}
-	defer c.unlock()
-	if c.version != "" || c.done {
+	defer func() { <-c.reading }()
+	if b.versionOf(c) != "" {
 		return
 	}
 	page, err := b.Live.page(ctx, kind, minPage, "", b.scope(kind)...)
@@ -133,7 +131,15 @@ func (b *Barrier) readVersion(ctx context.Context, kind client.Object) {
 		log.FromContext(ctx).V(1).Info("reading the version that the cache has to reach", "kind", fmt.Sprintf("%T", kind), "error", err.Error())
 		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	c.version = page.ResourceVersion
+}
+
+func (b *Barrier) versionOf(c *comparison) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return c.version
 }
 
 // Reset drops what is known of all stores: who waits from now on waits for what is written until now. Comparisons that are under way go on for
@@ -147,14 +153,14 @@ func (b *Barrier) Reset() {
 // once compares a store unless that has been done.
 func (b *Barrier) once(ctx context.Context, kind client.Object, store cache.Store) error {
 	c := b.comparisonOf(kind, store)
-	if err := c.lock(ctx); err != nil {
+	if err := enter(ctx, c.busy); err != nil {
 		return err
 	}
-	defer c.unlock()
+	defer func() { <-c.busy }()
 	if c.done {
 		return nil
 	}
-	if err := b.catchUp(ctx, kind, store, c.version); err != nil {
+	if err := b.catchUp(ctx, kind, store, b.versionOf(c)); err != nil {
 		return err
 	}
 	c.done = true
@@ -177,7 +183,7 @@ func (b *Barrier) comparisonOf(kind client.Object, store cache.Store) *compariso
 	if b.current == nil {
 		b.current = map[kindKey]*comparison{}
 	}
-	b.current[key] = &comparison{store: store, busy: make(chan struct{}, 1)}
+	b.current[key] = &comparison{store: store, busy: make(chan struct{}, 1), reading: make(chan struct{}, 1)}
 	return b.current[key]
 }
 

@@ -39,9 +39,6 @@ const (
 	maxInterval = 5 * time.Second
 )
 
-// unseenInterval is how soon a group is reconciled again while the cache does not show writes of its Nodes, if no event comes.
-const unseenInterval = time.Minute
-
 // workers is how many groups are reconciled at once: one of them may wait for lists of Pods.
 const workers = 4
 
@@ -166,10 +163,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	state.reconciled, state.generation, state.annotations = now, observed.group.Generation, observed.group.Annotations
 	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: now, state: state}
 	requeue, err := rc.run(ctx)
-	if observed.unseen {
-		// The event of a write may never come.
-		requeue.In(unseenInterval)
-	}
 	state.interval = intervalAfter(r.Clock.Since(now))
 	result, err := r.conflicts.Result(key, requeue, err)
 	if err != nil {

@@ -67,8 +67,8 @@ func newMachineWatch(config *rest.Config, scheme *runtime.Scheme, namespace stri
 		body, err := request.Stream(ctx)
 		switch {
 		case utilnet.IsProbableEOF(err), utilnet.IsTimeout(err):
-			// As client-go does: the next watch begins where this one would have, without a list.
-			return watch.NewEmptyWatch(), nil
+			// The reflector tries a refusal for too many requests again after a while, from where it is. After any other error it lists all Machines.
+			return nil, apierrors.NewTooManyRequestsError(fmt.Sprintf("watching Machines: %v", err))
 		case err != nil:
 			return nil, err
 		}

@@ -23,6 +23,10 @@ import (
 // newNodeAge is how long a Node counts as new. Labels and taints that it gets only after its first Pods come too late.
 const newNodeAge = 10 * time.Minute
 
+// recheckWritten is how long after a write a Node is reconciled again whether an event has come or not: when etcd was restored from a backup, the cache
+// may never show the write.
+const recheckWritten = time.Minute
+
 // apply writes what was decided, if the Node's turn has come.
 func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.GroupDecision, requeue controller.Requeue) outcome {
 	out := outcome{class: status.OK, requeue: requeue}
@@ -68,6 +72,7 @@ func (rc *reconciliation) apply(ctx context.Context, decision *metadataplan.Grou
 		return out
 	}
 	out.wrote, out.version = true, target.ResourceVersion
+	out.requeue.In(recheckWritten)
 	log.FromContext(ctx).V(1).Info("patched", "nodegroup", rc.groupName())
 	if decision.Drift && rc.recordRepair(decision.Change) {
 		out.requeue.In(0)

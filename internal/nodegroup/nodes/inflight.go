@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -24,24 +23,13 @@ type inFlight struct {
 	groups []types.UID
 	// until is when a write without an answer does not come any more; zero for one that has been made.
 	until time.Time
-	// version is the Node's resourceVersion since a write that has been made, and made when that was.
+	// version is the Node's resourceVersion since a write that has been made.
 	version string
-	made    time.Time
 }
 
 // InFlight reports whether the record of a group may still be added to a Node. A list of Nodes that is read from the cache afterwards shows all
-// other writes. shows reports whether the cache has a version of a Node, or a later one, or knows that the Node is gone. A Node whose write it does
-// not show for long is reconciled: the event may never come.
-func (a *Admissions) InFlight(group types.UID, now time.Time, shows func(node, version string) bool) bool {
-	late, found := a.findInFlight(group, now, shows)
-	if late != "" {
-		a.events.Emit(late)
-	}
-	return found
-}
-
-// findInFlight also returns a Node whose write the cache does not show for long; empty for none.
-func (a *Admissions) findInFlight(group types.UID, now time.Time, shows func(node, version string) bool) (late string, found bool) {
+// other writes. shows reports whether the cache has a version of a Node, or a later one, or knows that the Node is gone.
+func (a *Admissions) InFlight(group types.UID, now time.Time, shows func(node, version string) bool) (found bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for node, write := range a.inFlight {
@@ -52,12 +40,9 @@ func (a *Admissions) findInFlight(group types.UID, now time.Time, shows func(nod
 			delete(a.inFlight, node)
 		default:
 			found = found || slices.Contains(write.groups, group)
-			if write.version != "" && now.Sub(write.made) >= controller.CatchUp {
-				late = node
-			}
 		}
 	}
-	return late, found
+	return found
 }
 
 // beginWrite notes that a Node is about to be read and then, perhaps, written.
@@ -109,7 +94,7 @@ func (rc *reconciliation) inFlight(applied *outcome) *inFlight {
 	write := &inFlight{}
 	switch {
 	case applied.wrote:
-		write.version, write.made = applied.version, rc.Clock.Now()
+		write.version = applied.version
 	case applied.class == status.Transient:
 		write.until = rc.Clock.Now().Add(unknownFor)
 	default:

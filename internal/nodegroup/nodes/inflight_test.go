@@ -1,13 +1,10 @@
 package nodes
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // TestInFlight: a group waits for writes that may add its record, until the cache shows them or they cannot come any more.
@@ -25,7 +22,7 @@ func TestInFlight(t *testing.T) {
 		}
 	}
 	made := func(version string, until time.Time) *inFlight {
-		return &inFlight{groups: []types.UID{"mine"}, version: version, made: now, until: until}
+		return &inFlight{groups: []types.UID{"mine"}, version: version, until: until}
 	}
 	expect("before", false, false)
 	a.beginWrite("n0")
@@ -63,28 +60,5 @@ func TestInFlight(t *testing.T) {
 	expect("the Node is gone", false, false)
 	if len(a.inFlight) > 0 {
 		t.Errorf("%v is left", a.inFlight)
-	}
-}
-
-// TestInFlight_Late: a Node whose write the cache does not show for long is reconciled, whatever became of the event.
-func TestInFlight_Late(t *testing.T) {
-	now := time.Now()
-	a := &Admissions{}
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	defer queue.ShutDown()
-	source := a.events.Source(func(_ context.Context, node string) []reconcile.Request { return requestFor(node) })
-	if err := source.Start(t.Context(), queue); err != nil {
-		t.Fatal(err)
-	}
-	a.beginWrite("n0")
-	a.endWrite("n0", &inFlight{groups: []types.UID{"mine"}, version: "5", made: now}, now)
-	look := func(after time.Duration) int {
-		if !a.InFlight("mine", now.Add(after), func(string, string) bool { return false }) {
-			t.Errorf("after %s nothing is in flight", after)
-		}
-		return queue.Len()
-	}
-	if early, late := look(time.Second-1), look(time.Second); early != 0 || late != 1 {
-		t.Errorf("%d Nodes are reconciled before a second is over, %d then; want 0 and 1", early, late)
 	}
 }

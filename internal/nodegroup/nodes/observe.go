@@ -19,7 +19,8 @@ type observation struct {
 	pending bool
 }
 
-// observe reads a Node and the group that it belongs to; nil when there is nothing to do for the Node.
+// observe reads a Node and the group that it belongs to; nil when there is nothing to do for the Node. A Node without a group and a record may have one
+// that the cache does not show yet.
 func (r *Reconciler) observe(ctx context.Context, name string) (*observation, error) {
 	node := &corev1.Node{}
 	err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, node)
@@ -42,8 +43,9 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observation, er
 	if r.Admissions.isUnfit(&assignment) {
 		assignment.Hold()
 	}
-	if assignment.Group == nil && node.Annotations[ownership.AnnotationGroupRecord] == "" {
+	pending := r.versions.Pending(ctx, node)
+	if !pending && assignment.Group == nil && node.Annotations[ownership.AnnotationGroupRecord] == "" {
 		return nil, nil
 	}
-	return &observation{Assignment: assignment, pending: r.versions.Pending(ctx, node)}, nil
+	return &observation{Assignment: assignment, pending: pending}, nil
 }

@@ -1,0 +1,50 @@
+package nodes
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
+	"github.com/drover-io/drover/internal/expectations"
+	"github.com/drover-io/drover/internal/nodegroup/members"
+)
+
+// TestReconcile_LeftBeforeTheCacheShowsTheWrite: a Node that no group selects any more may have the record of one that the cache does not show yet.
+func TestReconcile_LeftBeforeTheCacheShowsTheWrite(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", UID: "uid-n0"}}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	r := newReconciler(t, node)
+	r.Cache = fake.NewClientBuilder().WithScheme(scheme).WithObjects(node).Build()
+	r.Finder = members.NewFinder(r.Cache, func() bool { return false })
+	get(t, r.Cache, node)
+	reconciled := func(version string) (after time.Duration, pending bool) {
+		r.versions.Expect("uid-n0", expectations.Write{Version: version})
+		r.Admissions.beginWrite("n0")
+		r.Admissions.endWrite("n0", &inFlight{groups: []types.UID{"mine"}, version: version}, r.Clock.Now())
+		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.RequeueAfter, r.Admissions.InFlight("mine", r.Clock.Now(), func(string, string) bool { return false })
+	}
+	if after, pending := reconciled("1" + node.ResourceVersion); after != controller.CatchUp || !pending {
+		t.Errorf("before the cache shows the write: again after %s, in flight %t", after, pending)
+	}
+	if after, pending := reconciled(node.ResourceVersion); after != 0 || pending {
+		t.Errorf("when the cache shows the write: again after %s, in flight %t", after, pending)
+	}
+}

@@ -155,14 +155,14 @@ func IsReady(node *corev1.Node) bool {
 // recordedMachine returns the Machine with what the provider has returned in its spec and metadata; nil if nothing changes. An instance that is lost
 // leaves an unknown state.
 func recordedMachine(in *Input) *machinev1beta1.Machine {
-	recorded := in.Machine.DeepCopy()
-	instance := in.Instance()
-	switch {
-	case in.failure() != (Condition{}):
-		put(&recorded.Annotations, AnnotationInstanceState, string(provider.Unknown))
-	case instance == nil:
+	instance, failure := in.Instance(), in.failure()
+	if instance == nil && failure == (Condition{}) {
 		return nil
-	default:
+	}
+	recorded := in.Machine.DeepCopy()
+	if failure != (Condition{}) {
+		put(&recorded.Annotations, AnnotationInstanceState, string(provider.Unknown))
+	} else {
 		if instance.ProviderID != "" && nodelink.ProviderID(recorded) == "" {
 			recorded.Spec.ProviderID = &instance.ProviderID
 		}

@@ -90,14 +90,17 @@ func (f *facts) machineWritable() bool {
 
 // nodeOwned returns the keys of the Node that Drover owns. For labels of the MachineSet, MNMO's list counts where it exists, since MNMO may have run
 // after Drover and removed keys from it; where it is missing, Drover's own record counts. The keys that a RecordUpdate
-// makes owned count as well; nil for none.
+// makes owned count as well; nil for none. The set may be that of the record, and must not be changed: it is asked for each key.
 func (f *facts) nodeOwned(kind ownership.Kind, recorded ownership.Keys) ownership.Keys {
-	owned := f.nodeRecord.Owned(kind)
+	owned := f.nodeRecord.Of(kind)
 	if kind == ownership.Label && f.hasCustomLabels {
-		owned = f.customLabels.Union(nil)
-		if f.nodeRecord.Machine != nil {
-			owned = owned.Union(f.nodeRecord.Machine.Labels)
-		}
+		owned = f.customLabels
+	}
+	if machine := f.nodeRecord.Machine; machine != nil {
+		owned = owned.Union(machine.Of(kind))
+	}
+	if recorded.Len() == 0 {
+		return owned
 	}
 	return owned.Union(recorded)
 }

@@ -74,9 +74,9 @@ type comparison struct {
 }
 
 // enter returns when no other caller is in, or the context ends. The caller leaves with a receive.
-func enter(ctx context.Context, room chan struct{}) error {
+func enter(ctx context.Context, turn chan struct{}) error {
 	select {
-	case room <- struct{}{}:
+	case turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -61,7 +61,8 @@ func (o *Objects) Expect(uid string, last Write) {
 	delete(o.pending, uid)
 }
 
-// Send sends a write of the object with this UID, and records it as Expect does unless it has failed. send returns the write, and whether it was made.
+// Send sends a write of the object with this UID, and records it as Expect does unless it has failed. send returns the write, and whether it was
+// made.
 func (o *Objects) Send(uid string, send func() (last Write, made bool)) {
 	o.mu.Lock()
 	current := o.sending[uid]

@@ -127,8 +127,8 @@ func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision
 	return out
 }
 
-// patch sends one patch of the object with a UID. The API server returns only metadata, which is all that is needed of its answer; written returns what
-// is expected of the cache then.
+// patch sends one patch of the object with a UID. The API server returns only metadata, which is all that is needed of its answer; written returns
+// what is expected of the cache then.
 func (rc *reconciliation) patch(
 	ctx context.Context, kind string, uid types.UID, target *metav1.PartialObjectMetadata, patch client.Patch, written func() expectations.Write,
 ) (status.Class, error) {

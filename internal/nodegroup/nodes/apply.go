@@ -23,8 +23,8 @@ import (
 // newNodeAge is how long a Node counts as new. Labels and taints that it gets only after its first Pods come too late.
 const newNodeAge = 10 * time.Minute
 
-// recheckWritten is how long after a write a Node is reconciled again whether an event has come or not: when etcd was restored from a backup, the cache
-// may never show the write.
+// recheckWritten is how long after a write a Node is reconciled again whether an event has come or not: when etcd was restored from a backup, the
+// cache may never show the write.
 const recheckWritten = time.Minute
 
 // apply writes what was decided, if the Node's turn has come.

@@ -19,8 +19,8 @@ type observation struct {
 	pending bool
 }
 
-// observe reads a Node and the group that it belongs to; nil when there is nothing to do for the Node. A Node without a group and a record may have one
-// that the cache does not show yet.
+// observe reads a Node and the group that it belongs to; nil when there is nothing to do for the Node. A Node without a group and a record may have
+// a record that the cache does not show yet.
 func (r *Reconciler) observe(ctx context.Context, name string) (*observation, error) {
 	node := &corev1.Node{}
 	err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, node)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	restwatch "k8s.io/client-go/rest/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/json"
 )
 
@@ -66,8 +67,9 @@ func newMachineWatch(config *rest.Config, scheme *runtime.Scheme, namespace stri
 		request := client.Get().NamespaceIfScoped(namespace, namespace != "").Resource("machines").VersionedParams(&options, metav1.ParameterCodec)
 		body, err := request.Stream(ctx)
 		switch {
-		case utilnet.IsProbableEOF(err), utilnet.IsTimeout(err):
+		case options.SendInitialEvents == nil && isBroken(err):
 			// The reflector tries a refusal for too many requests again after a while, from where it is. After any other error it lists all Machines.
+			log.FromContext(ctx).Info("the watch of Machines did not begin; trying again", "error", err.Error())
 			return nil, apierrors.NewTooManyRequestsError(fmt.Sprintf("watching Machines: %v", err))
 		case err != nil:
 			return nil, err
@@ -75,6 +77,11 @@ func newMachineWatch(config *rest.Config, scheme *runtime.Scheme, namespace stri
 		reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")
 		return watch.NewStreamWatcher(newMachineDecoder(body, decoderOf), reporter), nil
 	}, nil
+}
+
+// isBroken reports whether a request may have failed because its connection has ended, as when an API server restarts.
+func isBroken(err error) bool {
+	return utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 
 // maxEvent is how long an event of a watch can be, in bytes; an object in etcd has 1.5 MiB at most.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -139,7 +140,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // TestMachineInformer_Watch: the informer asks for the Machines of its namespace, and an error of the API server is one of the watch.
 func TestMachineInformer_Watch(t *testing.T) {
-	requests := make(chan *http.Request, 20)
+	requests, initial := make(chan *http.Request, 20), atomic.Bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests <- r
 		if r.URL.Query().Get("resourceVersion") == "2" {
@@ -163,7 +164,11 @@ func TestMachineInformer_Watch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return watchMachines(t.Context(), metav1.ListOptions{ResourceVersion: version})
+		options := metav1.ListOptions{ResourceVersion: version}
+		if initial.Load() {
+			options.SendInitialEvents = new(true)
+		}
+		return watchMachines(t.Context(), options)
 	}
 	for namespace, path := range map[string]string{
 		"": "/apis/machine.openshift.io/v1beta1/machines", "n": "/apis/machine.openshift.io/v1beta1/namespaces/n/machines",
@@ -187,6 +192,10 @@ func TestMachineInformer_Watch(t *testing.T) {
 	}
 	if _, err := watchOf("", "2"); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("a connection that ends at once: %v", err)
+	}
+	initial.Store(true)
+	if _, err := watchOf("", "2"); err == nil || apierrors.IsTooManyRequests(err) {
+		t.Errorf("a connection that ends at once, of a first watch: %v; want an error after which the Machines are listed", err)
 	}
 }
 

@@ -151,6 +151,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.Admissions.endWrite(request.Name, nil, r.Clock.Now())
 		return reconcile.Result{}, nil
 	case observed.pending:
+		if observed.Group == nil {
+			// No more Pods leave; its lease is given back when the cache shows whether it has a record.
+			r.forgetGuard(request.Name)
+		}
 		r.Admissions.keepWrite(request.Name)
 		return reconcile.Result{RequeueAfter: controller.CatchUp}, nil
 	}

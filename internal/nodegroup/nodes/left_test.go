@@ -41,8 +41,12 @@ func TestReconcile_LeftBeforeTheCacheShowsTheWrite(t *testing.T) {
 		}
 		return result.RequeueAfter, r.Admissions.InFlight("mine", r.Clock.Now(), func(string, string) bool { return false })
 	}
+	r.guarded.Store("n0", false)
 	if after, pending := reconciled("1" + node.ResourceVersion); after != controller.CatchUp || !pending {
 		t.Errorf("before the cache shows the write: again after %s, in flight %t", after, pending)
+	}
+	if _, guarded := r.guarded.Load("n0"); guarded {
+		t.Error("it is guarded still")
 	}
 	if after, pending := reconciled(node.ResourceVersion); after != 0 || pending {
 		t.Errorf("when the cache shows the write: again after %s, in flight %t", after, pending)

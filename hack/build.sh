@@ -27,9 +27,11 @@ work="$(mktemp -d "$PWD/bin/.build-XXXXXX")"
 reporter=""
 running=""
 trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+# Not by exit alone: where a signal comes as the script ends, bash ends in the middle of cleanup.
+trap 'cleanup; exit 130' INT
+trap 'cleanup; exit 143' TERM
 
+# cleanup may run twice, when a signal comes before it has begun to ignore them.
 cleanup() {
 	trap '' INT TERM # a second signal does not leave half of this undone
 	# A signal may come after a process was started and before it is noted in running.
@@ -45,6 +47,7 @@ cleanup() {
 		done
 		kill -KILL -- "-$group" 2>/dev/null || true
 		wait "$group" 2>/dev/null || true
+		running=""
 	fi
 	rm -rf "$work"
 }

@@ -33,7 +33,7 @@ const Name = "node-groups"
 const FieldOwner = client.FieldOwner("drover-node-groups")
 
 // minInterval is the least time between two reconciliations of a group because of its Nodes, and so between two writes of its status. A group that
-// takes long to reconcile, since it has many Nodes, waits longer: at most a twentieth of the time goes to it, up to maxInterval.
+// takes long to reconcile, since it has many Nodes, waits longer, so that a fiftieth of the time goes to it, up to maxInterval.
 const (
 	minInterval = time.Second
 	maxInterval = 5 * time.Second
@@ -196,7 +196,7 @@ func (r *Reconciler) wait(ctx context.Context, key types.NamespacedName, now tim
 
 // intervalAfter returns how long a group is left alone after the beginning of a reconciliation.
 func intervalAfter(took time.Duration) time.Duration {
-	return min(max(minInterval, 20*took), maxInterval)
+	return min(max(minInterval, 50*took), maxInterval)
 }
 
 // run ends reservations, observes what is left of the budget, plans and applies. Reservations, for which others wait, come before the lists of Pods,

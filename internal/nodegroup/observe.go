@@ -70,7 +70,7 @@ func (rc *reconciliation) input() *plan.Input {
 // time, and contended keys as ones that cannot be.
 func (rc *reconciliation) decideMetadata(assignment *members.Assignment) metadataplan.GroupDecision {
 	in, trouble := assignment.Input(rc.options.Protected, rc.now), rc.Admissions.Trouble(assignment.Node.Name)
-	in.Held = trouble.Held
+	in.Held, in.WithoutRecord = trouble.Held, true
 	if in.Held == "" && (in.Declaration == nil || in.Declaration.TimeoutOf(assignment.Node.Annotations, rc.options.Protected, rc.now) == nil) {
 		in.Guard = metadataplan.GuardClear
 	}

@@ -52,7 +52,15 @@ func SortedKeys[V any](entries map[string]V) []string {
 
 // Equal reports whether both sets contain the same keys; nil and empty are equal.
 func (k Keys) Equal(other Keys) bool {
-	return len(k) == len(other) && k.Minus(other).Len() == 0
+	if len(k) != len(other) {
+		return false
+	}
+	for key := range k {
+		if !other.Has(key) {
+			return false
+		}
+	}
+	return true
 }
 
 // Len returns the number of keys.

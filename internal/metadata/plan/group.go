@@ -111,6 +111,8 @@ type GroupInput struct {
 	Protected ownership.Protected
 	Contended func(kind ownership.Kind, key string) bool
 	Now       time.Time
+	// WithoutRecord leaves the text of the record out of the decision: nothing is written by it.
+	WithoutRecord bool
 }
 
 // GroupDecision is what to write to a Node for its NodeGroup, and why not more.
@@ -223,7 +225,11 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		}
 		problems.addResult(kind, result, f.Declaration.Policy, "status.ownedKeys of the NodeGroup")
 		out.Change.set(kind, result)
-		record.Section = record.With(kind, result.Owned.Minus(ownership.KeysOf(f.Machine[kind])))
+		owned := result.Owned
+		if len(f.Machine[kind]) > 0 {
+			owned = owned.Minus(ownership.KeysOf(f.Machine[kind]))
+		}
+		record.Section = record.With(kind, owned)
 	}
 	if len(out.Guarded) > 0 && f.Guard != GuardClear {
 		// Also while they are not announced: the roll-out has not reached a Node that has only the rest.
@@ -240,8 +246,11 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 }
 
 // desired returns what the group declares of a kind. Where the Machine declares an owned key with another value, that is what the key gets, so that
-// it changes hands without a gap.
+// it changes hands without a gap. The caller may change the map for taints alone.
 func (f *groupFacts) desired(kind ownership.Kind, problems *problemList) map[string]string {
+	if kind != ownership.Taint && len(f.Machine[kind]) == 0 {
+		return f.Declaration.Desired[kind]
+	}
 	desired := make(map[string]string, len(f.Declaration.Desired[kind]))
 	maps.Copy(desired, f.Declaration.Desired[kind])
 	maps.DeleteFunc(desired, func(key, _ string) bool { return kind == ownership.Taint && f.Declaration.Once.Has(key) })
@@ -331,7 +340,9 @@ func (f *groupFacts) finish(out *GroupDecision, record ownership.Record, problem
 		return
 	}
 	out.Change.owned = f.record
-	out.Change.Record = record.Format()
+	if !f.WithoutRecord {
+		out.Change.Record = record.Format()
+	}
 	out.Drift = out.Reached && changed
 }
 

@@ -129,7 +129,7 @@ const unseenInterval = time.Second
 // Decide decides what a group does.
 func Decide(in *Input) Decision {
 	in.Group = withPossibleTimes(in.Group, in.Now)
-	slices.SortFunc(in.Nodes, compareNodes)
+	in.Nodes = sorted(in.Nodes)
 	d := Decision{Admitted: sets.Set[string]{}, Releasing: sets.Set[string]{}, Counts: count(in.Nodes), Replacement: in.replacement()}
 	d.OwnedKeys, d.Unconfirmed, d.UnconfirmedReleases = in.ownedKeys(&d), in.unconfirmed(false), in.unconfirmed(true)
 	d.Released = len(in.Released) == 0 && !slices.ContainsFunc(in.Nodes, func(n Node) bool { return !n.Owned.Empty() })
@@ -147,10 +147,24 @@ func Decide(in *Input) Decision {
 	return d
 }
 
+// sorted returns Nodes in the order of waves. They are copied once each: a Node takes hundreds of bytes.
+func sorted(nodes []Node) []Node {
+	order := make([]*Node, len(nodes))
+	for i := range nodes {
+		order[i] = &nodes[i]
+	}
+	slices.SortFunc(order, compareNodes)
+	out := make([]Node, len(order))
+	for i, node := range order {
+		out[i] = *node
+	}
+	return out
+}
+
 // compareNodes is the order of waves: by zone, then by age. The Nodes that the roll-out has reached come before: kubelets may change the zone of
 // their Nodes, which must not move others into another wave.
-func compareNodes(a, b Node) int {
-	return cmp.Or(compareReached(&a, &b), cmp.Compare(a.Zone, b.Zone), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+func compareNodes(a, b *Node) int {
+	return cmp.Or(compareReached(a, b), cmp.Compare(a.Zone, b.Zone), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
 }
 
 func compareReached(a, b *Node) int {

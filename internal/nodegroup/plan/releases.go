@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -14,7 +13,7 @@ func (in *Input) decideReleases(d *Decision) {
 	if in.isSuspended() || in.isDryRun() || in.SelectorError != nil || d.UnconfirmedReleases != "" {
 		return
 	}
-	slices.SortFunc(in.Released, compareNodes)
+	in.Released = sorted(in.Released)
 	inFlight, waiting := in.continueReleases(d)
 	if len(waiting) == 0 {
 		return

@@ -14,7 +14,7 @@ import (
 
 // Waves returns the Nodes of the group as a roll-out reaches them: wave after wave, and in each the Nodes in their order.
 func (in *Input) Waves() [][]Node {
-	slices.SortFunc(in.Nodes, compareNodes)
+	in.Nodes = sorted(in.Nodes)
 	settings := in.settings()
 	early, late := in.split(in.rollout())
 	waves := in.waves(early, &settings)
@@ -31,6 +31,7 @@ func (in *Input) Waves() [][]Node {
 // split returns the Nodes that were there when the waves began, and those that have been created since. The latter have no wave: they are written at
 // once, and no wave waits for them, since they are NotReady at first.
 func (in *Input) split(rollout *v1alpha1.RolloutStatus) (early, late []Node) {
+	early = make([]Node, 0, len(in.Nodes))
 	for i := range in.Nodes {
 		if IsNewer(in.Nodes[i].Created, rollout) {
 			late = append(late, in.Nodes[i])

@@ -18,7 +18,7 @@ import (
 func TestReconcile_CreatesInstanceAndLinksNode(t *testing.T) {
 	s := newFixture(t, machineOf("m"))
 	result, writes, calls := s.reconcile("m")
-	if calls != "get create" || writes != "patch Machine" || result.RequeueAfter != 500*time.Millisecond {
+	if calls != "get create" || writes != "patch Machine" || result.RequeueAfter != 2*time.Second {
 		t.Errorf("calls %q, writes %q, again in %s", calls, writes, result.RequeueAfter)
 	}
 	// The Node has not come at once.

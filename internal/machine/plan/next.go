@@ -91,7 +91,7 @@ func stop(wait Wait) Step { return Step{Action: Stop, Wait: wait} }
 // What is waited for, and for how long.
 const (
 	// awaitNode is how long a new, running instance may take to register its Node before the status is written without it.
-	awaitNode = 500 * time.Millisecond
+	awaitNode = 2 * time.Second
 	// settleInstance is how long an instance that has just been deleted may still exist before the provider is asked again and the status shows it.
 	settleInstance = 5 * time.Second
 	// retryInstance is for an instance that is being created or deleted.

@@ -173,7 +173,7 @@ func TestNext_Provision(t *testing.T) {
 		"created":     {newInput(create(newInstance(), nil)), "RecordInstance"},
 		"found":       {newInput(get(newInstance(), nil)), "RecordInstance"},
 		"recorded, about to register": {newInput(withRunning, get(newInstance(), nil), func(in *Input) { in.AwaitsNode = true }),
-			"Stop retry 500ms quiet"},
+			"Stop retry 2s quiet"},
 		"recorded":       {newInput(withRunning, get(newInstance(), nil)), "FindNode"},
 		"invalid at get": {newInput(get(nil, invalid)), "RecordInstance"},
 		"invalid at get, recorded": {newInput(searched, lost, get(nil, invalid)),

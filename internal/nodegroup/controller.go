@@ -87,9 +87,9 @@ type Reconciler struct {
 type groupState struct {
 	// begun is when this process reconciled the group first.
 	begun time.Time
-	// reconciled is when the group was last reconciled, and interval how long after that the next time is.
-	reconciled time.Time
-	interval   time.Duration
+	// reconciled is when the group was last reconciled, and interval how long after that the next time is. written is when its status was written.
+	reconciled, written time.Time
+	interval            time.Duration
 	// generation and annotations are those of the group that was reconciled then.
 	generation  int64
 	annotations map[string]string
@@ -172,7 +172,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return result, err
 }
 
-// wait returns how long a group is to be left alone; zero for not at all. What a user changes waits for minInterval only.
+// wait returns how long a group is to be left alone; zero for not at all. What a user changes waits for minInterval only, and a change of the spec
+// not even for that unless the status was just written.
 func (r *Reconciler) wait(ctx context.Context, key types.NamespacedName, now time.Time) (time.Duration, error) {
 	state := r.states.Peek(key)
 	if state == nil {
@@ -182,11 +183,14 @@ func (r *Reconciler) wait(ctx context.Context, key types.NamespacedName, now tim
 	if err := r.Cache.Get(ctx, key, &group); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	interval := state.interval
-	if group.Generation != state.generation || !maps.Equal(group.Annotations, state.annotations) {
+	interval, since := state.interval, state.reconciled
+	switch {
+	case group.Generation != state.generation:
+		interval, since = min(interval, minInterval), state.written
+	case !maps.Equal(group.Annotations, state.annotations):
 		interval = min(interval, minInterval)
 	}
-	wait := interval - now.Sub(state.reconciled)
+	wait := interval - now.Sub(since)
 	if wait > interval {
 		// The clock was set back.
 		return 0, nil

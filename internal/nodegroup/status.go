@@ -28,6 +28,7 @@ func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, deci
 		return err
 	}
 	rc.versions.Expect(string(rc.group.UID), expectations.Write{Version: next.ResourceVersion})
+	rc.state.written = rc.now
 	rc.report(&before, &next.Status)
 	return nil
 }

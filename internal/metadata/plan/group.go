@@ -210,7 +210,11 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		Source: f.Declaration.Key.Name, Generation: f.Declaration.Generation, Once: ownership.Keys{}, Digest: f.Declaration.digest(f.Protected),
 	}
 	if f.isMember() {
-		record.Once = f.record.Once.Union(nil)
+		record.Once = f.record.Once
+		if f.Declaration.Once.Len() > 0 {
+			// It is added to.
+			record.Once = f.record.Once.Union(nil)
+		}
 	}
 	for _, kind := range ownership.Kinds {
 		desired := f.desired(kind, problems)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -200,18 +201,18 @@ func count(nodes []Node) Counts {
 // ownedKeys returns the keys that the group declares, and those that it has declared and that a Node's record still names, or may. A record alone
 // adds none.
 func (in *Input) ownedKeys(d *Decision) []string {
-	used := ownership.Section{}
+	used := ownership.Section{Labels: ownership.Keys{}, Annotations: ownership.Keys{}, Taints: ownership.Keys{}}
 	for _, nodes := range [][]Node{in.Nodes, in.Released} {
 		for i := range nodes {
 			for _, kind := range ownership.Kinds {
-				used = used.With(kind, used.Of(kind).Union(nodes[i].Owned.Of(kind)))
+				maps.Copy(used.Of(kind), nodes[i].Owned.Of(kind))
 			}
 		}
 	}
 	before, declared := metadataplan.ParseOwnedKeys(in.Group.Status.OwnedKeys), in.Declaration.Section()
 	for i := range in.Nodes {
 		// Authors of MachineSets cannot fill the status: what does not fit is none of these.
-		declared = declared.With(ownership.Taint, declared.Of(ownership.Taint).Union(in.Nodes[i].Guarded.Of(ownership.Taint)))
+		maps.Copy(declared.Of(ownership.Taint), in.Nodes[i].Guarded.Of(ownership.Taint))
 	}
 	kept := ownership.Section{}
 	for _, kind := range ownership.Kinds {

@@ -210,11 +210,7 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		Source: f.Declaration.Key.Name, Generation: f.Declaration.Generation, Once: ownership.Keys{}, Digest: f.Declaration.digest(f.Protected),
 	}
 	if f.isMember() {
-		record.Once = f.record.Once
-		if f.Declaration.Once.Len() > 0 {
-			// It is added to.
-			record.Once = f.record.Once.Union(nil)
-		}
+		record.Once = f.record.Once.Union(nil)
 	}
 	for _, kind := range ownership.Kinds {
 		desired := f.desired(kind, problems)
@@ -229,11 +225,7 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		}
 		problems.addResult(kind, result, f.Declaration.Policy, "status.ownedKeys of the NodeGroup")
 		out.Change.set(kind, result)
-		owned := result.Owned
-		if len(f.Machine[kind]) > 0 {
-			owned = owned.Minus(ownership.KeysOf(f.Machine[kind]))
-		}
-		record.Section = record.With(kind, owned)
+		record.Section = record.With(kind, f.ownedByGroup(kind, result.Owned))
 	}
 	if len(out.Guarded) > 0 && f.Guard != GuardClear {
 		// Also while they are not announced: the roll-out has not reached a Node that has only the rest.
@@ -247,6 +239,14 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		record.Once = f.Declaration.Once.Union(nil)
 	}
 	return record
+}
+
+// ownedByGroup returns those of some keys that the Machine does not declare.
+func (f *groupFacts) ownedByGroup(kind ownership.Kind, owned ownership.Keys) ownership.Keys {
+	if len(f.Machine[kind]) == 0 {
+		return owned
+	}
+	return owned.Minus(ownership.KeysOf(f.Machine[kind]))
 }
 
 // desired returns what the group declares of a kind. Where the Machine declares an owned key with another value, that is what the key gets, so that
@@ -344,10 +344,16 @@ func (f *groupFacts) finish(out *GroupDecision, record ownership.Record, problem
 		return
 	}
 	out.Change.owned = f.record
-	if !f.WithoutRecord {
-		out.Change.Record = record.Format()
-	}
+	out.Change.Record = f.format(&record)
 	out.Drift = out.Reached && changed
+}
+
+// format returns the text of a record that is written.
+func (f *groupFacts) format(record *ownership.Record) string {
+	if f.WithoutRecord {
+		return ""
+	}
+	return record.Format()
 }
 
 func (f *groupFacts) settled(out *GroupDecision) (state State, reason string) {

@@ -195,16 +195,16 @@ func (b *stage) declare(ctx context.Context, pools ...pool) (time.Time, error) {
 	return begun, nil
 }
 
-// launch starts the shipped program as it is installed, and waits until it knows all Machines as synced.
-func (b *stage) launch(ctx context.Context, args ...string) (*harness.Operator, error) {
-	operator, err := b.Operator(ctx, harness.Options{Elect: true, Args: args})
-	if err != nil {
-		return nil, err
+// launch starts the shipped program as it is installed, and waits until it knows all Machines as synced, and when that was.
+func (b *stage) launch(ctx context.Context, args ...string) (operator *harness.Operator, at time.Time, err error) {
+	if operator, err = b.Operator(ctx, harness.Options{Elect: true, Args: args}); err != nil {
+		return nil, at, err
 	}
 	if err := operator.Says(ctx, "capability metadata: running"); err != nil {
-		return nil, err
+		return nil, at, err
 	}
-	return operator, b.synced(ctx, operator)
+	at, err = b.synced(ctx, operator)
+	return operator, at, err
 }
 
 // start is a start of the operator with nothing to do.
@@ -226,11 +226,11 @@ func (b *stage) restart(ctx context.Context, args ...string) (start, error) {
 	}
 	var s start
 	begun := time.Now()
-	operator, err := b.launch(ctx, args...)
+	operator, at, err := b.launch(ctx, args...)
 	if err != nil {
 		return s, err
 	}
-	s.Seconds = time.Since(begun).Seconds()
+	s.Seconds = at.Sub(begun).Seconds()
 	if s.CatchUp, err = b.catchUp(ctx, operator); err != nil {
 		return s, err
 	}
@@ -252,7 +252,7 @@ func (b *stage) addRestart(ctx context.Context, r *result) error {
 
 // unlimited measures a roll-out without the rate limit.
 func (b *stage) unlimited(ctx context.Context, r *result, args ...string) error {
-	operator, err := b.launch(ctx, append(args, unlimitedRate)...)
+	operator, _, err := b.launch(ctx, append(args, unlimitedRate)...)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (b *stage) rollouts(ctx context.Context, r *scaleResult) []step {
 
 // partOnly measures a roll-out to the Machines of one small pool among the others.
 func (b *stage) partOnly(ctx context.Context, r *scaleResult) error {
-	operator, err := b.launch(ctx, everything, unlimitedRate)
+	operator, _, err := b.launch(ctx, everything, unlimitedRate)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (b *stage) partOnly(ctx context.Context, r *scaleResult) error {
 
 // changeLeader measures how long it takes until another replica knows every Machine as synced after the leader was asked to end.
 func (b *stage) changeLeader(ctx context.Context, r *scaleResult) error {
-	leader, err := b.launch(ctx, everything)
+	leader, _, err := b.launch(ctx, everything)
 	if err != nil {
 		return err
 	}
@@ -155,10 +155,11 @@ func (b *stage) changeLeader(ctx context.Context, r *scaleResult) error {
 	if err := leader.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	if err := b.synced(ctx, next); err != nil {
+	at, err := b.synced(ctx, next)
+	if err != nil {
 		return err
 	}
-	r.Leader = time.Since(begun).Seconds()
+	r.Leader = at.Sub(begun).Seconds()
 	if err := leader.Stop(); err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // CPUSeconds reads how much processor time a process has used.
@@ -25,6 +27,25 @@ func CPUSeconds(pid int) (float64, error) {
 		total += ticks / ticksPerSecond
 	}
 	return total, nil
+}
+
+// Quiet waits until a process has taken less than a fifth of one processor for 150 ms. It returns an error when the context ends or the process is
+// gone.
+func Quiet(ctx context.Context, pid int) error {
+	const window, limit = 150 * time.Millisecond, 0.03
+	before, err := CPUSeconds(pid)
+	for begun := time.Now(); err == nil; {
+		if err = Sleep(ctx, window/5); err != nil {
+			return err
+		}
+		var now float64
+		if now, err = CPUSeconds(pid); now-before >= limit {
+			before, begun = now, time.Now()
+		} else if time.Since(begun) >= window {
+			return err
+		}
+	}
+	return err
 }
 
 // PeakMemory reads the largest resident size that a process has had, in MiB.

@@ -33,7 +33,7 @@ const Name = "node-groups"
 const FieldOwner = client.FieldOwner("drover-node-groups")
 
 // minInterval is the least time between two reconciliations of a group because of its Nodes, and so between two writes of its status. A group that
-// takes long to reconcile, since it has many Nodes, waits longer, so that a fiftieth of the time goes to it, up to maxInterval.
+// takes long to reconcile, since it has many Nodes, waits longer, so that at most a twentieth of the time goes to it, up to maxInterval.
 const (
 	minInterval = time.Second
 	maxInterval = 5 * time.Second
@@ -87,7 +87,8 @@ type Reconciler struct {
 type groupState struct {
 	// begun is when this process reconciled the group first.
 	begun time.Time
-	// reconciled is when the group was last reconciled, and interval how long after that the next time is. written is when its status was written.
+	// reconciled is when the group was last reconciled, and interval how long after that the next time is. written is when a write of its
+	// status was last tried.
 	reconciled, written time.Time
 	interval            time.Duration
 	// generation and annotations are those of the group that was reconciled then.
@@ -200,7 +201,7 @@ func (r *Reconciler) wait(ctx context.Context, key types.NamespacedName, now tim
 
 // intervalAfter returns how long a group is left alone after the beginning of a reconciliation.
 func intervalAfter(took time.Duration) time.Duration {
-	return min(max(minInterval, 50*took), maxInterval)
+	return min(max(minInterval, 20*took), maxInterval)
 }
 
 // run ends reservations, observes what is left of the budget, plans and applies. Reservations, for which others wait, come before the lists of Pods,

@@ -14,7 +14,7 @@ import (
 
 func TestIntervalAfter(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
-		0: time.Second, 20 * time.Millisecond: time.Second, 50 * time.Millisecond: 2500 * time.Millisecond, time.Minute: 5 * time.Second,
+		0: time.Second, 50 * time.Millisecond: time.Second, 100 * time.Millisecond: 2 * time.Second, time.Minute: 5 * time.Second,
 	} {
 		if got := intervalAfter(took); got != want {
 			t.Errorf("after %s it is %s, not %s", took, got, want)

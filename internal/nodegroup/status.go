@@ -23,12 +23,13 @@ func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, deci
 		return nil
 	}
 	before := rc.group.Status
+	// Also if it fails: a user who keeps changing the spec must not have the group reconciled without a pause.
+	rc.state.written = rc.Clock.Now()
 	err := rc.Writer.Status().Patch(ctx, next, controller.GuardedPatch(rc.group.NodeGroup), FieldOwner)
 	if status.Classify(err) != status.OK {
 		return err
 	}
 	rc.versions.Expect(string(rc.group.UID), expectations.Write{Version: next.ResourceVersion})
-	rc.state.written = rc.now
 	rc.report(&before, &next.Status)
 	return nil
 }

@@ -110,8 +110,8 @@ func NewManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 	rest.AddUserAgent(config, "drover/"+version.Version())
 	// The API server's priority and fairness, and our own bound on Node writes, do this better than a limit on all requests.
 	config.QPS = -1
-	// Since Kubernetes 1.37 the API server would compress each event of a watch by itself (WatchListCompression): in a roll-out a fortieth of Drover's
-	// processor time went into that.
+	// Since Kubernetes 1.37 the API server would compress the events of a watch one by one (WatchListCompression): in a roll-out a fortieth of
+	// Drover's processor time went into that.
 	config.DisableCompression = true
 	config.WarningHandlerWithContext = warnings{}
 	options := manager.Options{

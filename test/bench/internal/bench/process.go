@@ -29,23 +29,27 @@ func CPUSeconds(pid int) (float64, error) {
 	return total, nil
 }
 
-// Quiet waits until a process has taken less than a fifth of one processor for 150 ms. It returns an error when the context ends or the process is
-// gone.
+// Quiet waits until a process has taken less than a fifth of one processor for 150 ms. It returns an error when the context ends, and when the
+// process is gone or busy for five minutes.
 func Quiet(ctx context.Context, pid int) error {
-	const window, limit = 150 * time.Millisecond, 0.03
-	before, err := CPUSeconds(pid)
-	for begun := time.Now(); err == nil; {
-		if err = Sleep(ctx, window/5); err != nil {
+	const window, limit, patience = 150 * time.Millisecond, 0.03, 5 * time.Minute
+	begun := time.Now()
+	since, before := begun, 0.0
+	for time.Since(begun) < patience {
+		cpu, err := CPUSeconds(pid)
+		switch {
+		case err != nil:
 			return err
+		case since.Equal(begun), cpu-before >= limit:
+			since, before = time.Now(), cpu
+		case time.Since(since) >= window:
+			return nil
 		}
-		var now float64
-		if now, err = CPUSeconds(pid); now-before >= limit {
-			before, begun = now, time.Now()
-		} else if time.Since(begun) >= window {
+		if err := Sleep(ctx, window/5); err != nil {
 			return err
 		}
 	}
-	return err
+	return fmt.Errorf("process %d takes more than a fifth of a processor, for %s", pid, patience)
 }
 
 // PeakMemory reads the largest resident size that a process has had, in MiB.

@@ -183,8 +183,9 @@ func (s *capabilityManager) watchCRDs(ctx context.Context, changed func()) error
 // did answer.
 func (s *capabilityManager) settle(ctx context.Context, group map[string]*running, failed chan<- error) (again time.Duration) {
 	var starting []capability
+	resources := s.askOnce()
 	for _, c := range s.capabilities {
-		c, missing, err := s.choose(ctx, c)
+		c, missing, err := choose(ctx, c, resources)
 		current := group[c.name]
 		if err != nil {
 			if wait := s.recordFailure(ctx, c.name, err, current != nil); again == 0 || wait < again {
@@ -221,21 +222,35 @@ func (s *capabilityManager) beginAll(ctx context.Context, starting []capability,
 	}
 }
 
+// askOnce returns a function that returns the resources of a version of an API. It asks the API server once for each, as several capabilities need the
+// same.
+func (s *capabilityManager) askOnce() resourcesFunc {
+	lists, errs := map[string]*metav1.APIResourceList{}, map[string]error{}
+	return func(version string) (*metav1.APIResourceList, error) {
+		if _, asked := lists[version]; !asked {
+			lists[version], errs[version] = s.discovery.ServerResourcesForGroupVersion(version)
+		}
+		return lists[version], errs[version]
+	}
+}
+
+type resourcesFunc func(version string) (*metav1.APIResourceList, error)
+
 // choose returns a capability, or the extended one if the server has what that needs, and the first resource that is missing.
-func (s *capabilityManager) choose(ctx context.Context, c capability) (chosen capability, missing string, err error) {
+func choose(ctx context.Context, c capability, resources resourcesFunc) (chosen capability, missing string, err error) {
 	if c.extended != nil {
-		if missing, err = s.missing(ctx, *c.extended); err != nil || missing == "" {
+		if missing, err = missingOf(ctx, *c.extended, resources); err != nil || missing == "" {
 			return *c.extended, missing, err
 		}
 	}
-	missing, err = s.missing(ctx, c)
+	missing, err = missingOf(ctx, c, resources)
 	return c, missing, err
 }
 
-// missing names the first resource that a capability needs and the server does not have.
-func (s *capabilityManager) missing(ctx context.Context, c capability) (string, error) {
+// missingOf names the first resource that a capability needs and the server does not have.
+func missingOf(ctx context.Context, c capability, resources resourcesFunc) (string, error) {
 	for _, need := range c.needs {
-		list, err := s.discovery.ServerResourcesForGroupVersion(need.GroupVersion().String())
+		list, err := resources(need.GroupVersion().String())
 		if err != nil && !apierrors.IsNotFound(err) {
 			return "", err
 		}

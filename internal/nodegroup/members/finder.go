@@ -181,7 +181,7 @@ func (f *Finder) Groups(ctx context.Context) ([]*Group, error) {
 			groups[i] = Parse(withRollout(item, f.rollout))
 		case groups[i].ResourceVersion != item.ResourceVersion:
 			current := *groups[i]
-			current.NodeGroup = withRollout(item, f.rollout)
+			current.setStatus(withRollout(item, f.rollout))
 			groups[i] = &current
 		}
 		parsed[item.UID] = groups[i]
@@ -364,7 +364,7 @@ func (m *Assignment) Input(protected ownership.Protected, now time.Time) plan.Gr
 	in := plan.GroupInput{Node: m.Node, Machine: m.declared(), NodeShared: m.Shared, Protected: protected, Now: now, Declaration: m.Declaration()}
 	in.Inherited = m.inherited()
 	if m.Recorded != nil {
-		in.Confirmed = plan.ParseOwnedKeys(m.Recorded.Status.OwnedKeys)
+		in.Confirmed = m.Recorded.Confirmed
 		in.Remove = m.Recorded.removes(m.Recorded == m.Group)
 		in.Announcements = plan.Announcements(m.Node, m.Recorded.NodeGroup)
 	}

@@ -34,6 +34,8 @@ type Group struct {
 	*v1alpha1.NodeGroup
 	// Declaration is what its Nodes are to carry.
 	Declaration *plan.Declaration
+	// Confirmed is what status.ownedKeys lists.
+	Confirmed ownership.Section
 	// Err is why the selector is invalid; such a group has no Nodes.
 	Err error
 
@@ -53,7 +55,8 @@ func withRollout(group *v1alpha1.NodeGroup, defaults *v1alpha1.Rollout) *v1alpha
 
 // Parse returns a NodeGroup parsed.
 func Parse(group *v1alpha1.NodeGroup) *Group {
-	parsed := &Group{NodeGroup: group, Declaration: plan.GroupDeclarationOf(group), nodes: labels.Nothing(), sets: labels.Everything()}
+	parsed := &Group{Declaration: plan.GroupDeclarationOf(group), nodes: labels.Nothing(), sets: labels.Everything()}
+	parsed.setStatus(group)
 	selection := &group.Spec.Nodes
 	if selection.Selector != nil {
 		if parsed.nodes, parsed.Err = metav1.LabelSelectorAsSelector(selection.Selector); parsed.Err != nil {
@@ -66,6 +69,11 @@ func Parse(group *v1alpha1.NodeGroup) *Group {
 		}
 	}
 	return parsed
+}
+
+// setStatus changes the group to one with the same spec and another status.
+func (g *Group) setStatus(group *v1alpha1.NodeGroup) {
+	g.NodeGroup, g.Confirmed = group, plan.ParseOwnedKeys(group.Status.OwnedKeys)
 }
 
 // Selects reports whether the group selects a Node. set is the MachineSet of its Machine, nil for none.
@@ -102,7 +110,7 @@ func (g *Group) removes(member bool) bool {
 
 // OwnsAll reports whether status.ownedKeys names all that a Node of the group is to carry.
 func (g *Group) OwnsAll(declaration *plan.Declaration) bool {
-	owned := plan.ParseOwnedKeys(g.Status.OwnedKeys)
+	owned := g.Confirmed
 	declared := declaration.Section()
 	for _, kind := range ownership.Kinds {
 		if declared.Of(kind).Minus(owned.Of(kind)).Len() > 0 {

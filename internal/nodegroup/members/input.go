@@ -167,9 +167,9 @@ func holdUnfit(group *Group, nodes []Assignment) {
 	if len(bySet) == 0 {
 		return
 	}
-	named := metadataplan.ParseOwnedKeys(group.Status.OwnedKeys).Of(ownership.Taint)
+	named := group.Confirmed.Of(ownership.Taint)
 	all := ownership.Section{}
-	for _, section := range []ownership.Section{group.Declaration.Section(), metadataplan.ParseOwnedKeys(group.Status.OwnedKeys)} {
+	for _, section := range []ownership.Section{group.Declaration.Section(), group.Confirmed} {
 		for _, kind := range ownership.Kinds {
 			all = all.With(kind, all.Of(kind).Union(section.Of(kind)))
 		}

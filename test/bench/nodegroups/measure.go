@@ -29,6 +29,10 @@ const parallel = 16
 // patience is how long a step may take.
 const patience = 15 * time.Minute
 
+// settled is how long after a start nothing is left to do: a group of so many Nodes is looked at again some seconds after its status was written, and for
+// 15 seconds it is checked which resources the API server has.
+const settled = 17 * time.Second
+
 // stage is a control plane with Nodes and their group.
 type stage struct {
 	*bench.Stage
@@ -100,8 +104,7 @@ func (b *stage) round(ctx context.Context, r *report) (one round, err error) {
 		if err := b.synced(ctx); err != nil {
 			return err
 		}
-		// A group of so many Nodes is looked at again some seconds after its status was written, and then not for a second.
-		if err := bench.Sleep(ctx, 7*time.Second); err != nil {
+		if err := bench.Sleep(ctx, settled); err != nil {
 			return err
 		}
 		mark, err := b.Cluster.Audit().Sync(ctx)

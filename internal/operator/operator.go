@@ -118,6 +118,7 @@ func NewManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 		Scheme:         scheme,
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return newMapper(), nil },
 		Cache:          cacheOptions(*settings.Namespace, mayMakeMachines(settings)),
+		NewCache:       newCache,
 		// Drover serves these itself: see endpoint.
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",

@@ -66,16 +66,32 @@ func (k Keys) Equal(other Keys) bool {
 // Len returns the number of keys.
 func (k Keys) Len() int { return len(k) }
 
-// Minus returns the set of the keys that are not in other.
+// Clone returns a copy, which may be changed.
+func (k Keys) Clone() Keys {
+	out := make(Keys, len(k))
+	maps.Copy(out, k)
+	return out
+}
+
+// Minus returns the set of the keys that are not in other. It may be the set itself: a set that may be shared is cloned before it is changed.
 func (k Keys) Minus(other Keys) Keys {
+	if len(k) == 0 || len(other) == 0 {
+		return k
+	}
 	return k.filter(func(key string) bool { return !other.Has(key) })
 }
 
-// And returns the set of the keys that are in both.
+// And returns the set of the keys that are in both. It may be one of them if that is empty.
 func (k Keys) And(other Keys) Keys { return k.filter(other.Has) }
 
-// Union returns the set of the keys of both.
+// Union returns the set of the keys of both. It may be one of them if the other is empty.
 func (k Keys) Union(other Keys) Keys {
+	switch {
+	case len(other) == 0:
+		return k
+	case len(k) == 0:
+		return other
+	}
 	out := make(Keys, len(k)+len(other))
 	maps.Copy(out, k)
 	maps.Copy(out, other)
@@ -83,6 +99,9 @@ func (k Keys) Union(other Keys) Keys {
 }
 
 func (k Keys) filter(keep func(string) bool) Keys {
+	if len(k) == 0 {
+		return k
+	}
 	out := Keys{}
 	for key := range k {
 		if keep(key) {

@@ -105,10 +105,10 @@ func (t *Timeout) Equal(other *Timeout) bool {
 	return t == other || t != nil && other != nil && *t == *other
 }
 
-// Owned returns all owned keys of a kind, from the MachineSet and from the Machine.
+// Owned returns all owned keys of a kind, from the MachineSet and from the Machine. The set may be the record's own, which must not be changed.
 func (r Record) Owned(kind Kind) Keys {
 	if r.Machine == nil {
-		return r.Of(kind).Union(nil)
+		return r.Of(kind)
 	}
 	return r.Of(kind).Union(r.Machine.Of(kind))
 }

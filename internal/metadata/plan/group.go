@@ -210,7 +210,7 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 		Source: f.Declaration.Key.Name, Generation: f.Declaration.Generation, Once: ownership.Keys{}, Digest: f.Declaration.digest(f.Protected),
 	}
 	if f.isMember() {
-		record.Once = f.record.Once.Union(nil)
+		record.Once = f.record.Once.Clone()
 	}
 	for _, kind := range ownership.Kinds {
 		desired := f.desired(kind, problems)
@@ -236,7 +236,7 @@ func (f *groupFacts) merge(out *GroupDecision, problems *problemList) ownership.
 	}
 	if record.Empty() && !out.FirstWrite {
 		// Without a record this Node would look new, and would get the taints that are set once now.
-		record.Once = f.Declaration.Once.Union(nil)
+		record.Once = f.Declaration.Once
 	}
 	return record
 }

@@ -337,7 +337,9 @@ func TestDecideGroup_Properties(t *testing.T) {
 				groups[name] = group
 			}
 			recorded = groups[recordedGroup(node)]
+			text := node.Annotations[ownership.AnnotationGroupRecord]
 			decision := DecideGroup(groupInput(node, group, recorded))
+			checkRecords(t, text)
 			node = applyToNode(node, &decision)
 			again := DecideGroup(groupInput(node, group, groups[recordedGroup(node)]))
 			if again.Change.Write {

@@ -137,7 +137,7 @@ func (d *Declaration) WithTaintsOf(set Template) *Declaration {
 		return d
 	}
 	with := *d
-	with.Desired, with.Problems, with.Guarded, with.Kept = maps.Clone(d.Desired), slices.Clone(d.Problems), d.Guarded.Union(nil), maps.Clone(d.Kept)
+	with.Desired, with.Problems, with.Guarded, with.Kept = maps.Clone(d.Desired), slices.Clone(d.Problems), d.Guarded.Clone(), maps.Clone(d.Kept)
 	with.Desired[ownership.Taint] = maps.Clone(d.Desired[ownership.Taint])
 	if with.Desired[ownership.Taint] == nil {
 		with.Desired[ownership.Taint] = map[string]string{}

@@ -29,7 +29,9 @@ func (f *facts) decideMachine(conflicts map[id]bool, problems *problemList) (cha
 				Now:    f.in.Now,
 			})
 			change.set(kind, result)
-			after[kind] = ownership.Apply(live, result)
+			if result.Changed() {
+				after[kind] = ownership.Apply(live, result)
+			}
 		}
 	}
 	f.finishMachine(&change, after, conflicts, problems)
@@ -88,7 +90,7 @@ func (f *facts) mayBeOnNode(kind ownership.Kind, key string) bool {
 // count as well: its list names only keys of the MachineSet, and it writes the Machine before the Node. The kubelet can write that list, so
 // restricted keys in it do not count.
 func (f *facts) machineOwned(kind ownership.Kind) ownership.Keys {
-	owned := f.machineRecord.Of(kind).Union(nil)
+	owned := f.machineRecord.Of(kind)
 	if kind == ownership.Label {
 		fromNode := f.customLabels.Minus(f.nodeRecord.Labels)
 		owned = owned.Union(fromNode.Minus(fromNode.NodeRestricted(kind)))
@@ -97,7 +99,7 @@ func (f *facts) machineOwned(kind ownership.Kind) ownership.Keys {
 		for key := range f.in.Declaration.Once {
 			if value, ok := f.machineLive[kind][key]; ok && value == f.in.Declaration.Desired[kind][key] {
 				// If it stayed on the Machine, nodelink would restore it on the Node for ever.
-				owned.Add(key)
+				owned = owned.Union(ownership.NewKeys(key))
 			}
 		}
 	}

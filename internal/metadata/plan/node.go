@@ -157,10 +157,11 @@ func (f *facts) appliesToNode(kind ownership.Kind, key string) bool {
 // addSetOnceTaints adds the taints that are set with the first write of a Node only, and returns all that have been. Those of the
 // system are refused like any other.
 func (f *facts) addSetOnceTaints(result *ownership.Result, problems *problemList) ownership.Keys {
-	once := f.nodeRecord.Once.Union(nil)
-	if f.in.Declaration == nil {
+	once := f.nodeRecord.Once
+	if f.in.Declaration == nil || f.in.Declaration.Once.Len() == 0 {
 		return once
 	}
+	once = once.Clone()
 	protected := f.in.Protected.Of(ownership.Taint)
 	for key := range f.in.Declaration.Once {
 		desired := f.in.Declaration.Desired[ownership.Taint][key]

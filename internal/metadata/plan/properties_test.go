@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"testing"
@@ -95,6 +96,7 @@ func crowd(w *world) map[string]func(*rapid.T) {
 func checkedPass(t *rapid.T, w *world) {
 	node, machine, input := w.node.DeepCopy(), w.machine.DeepCopy(), w.input()
 	w.pass(t)
+	checkRecords(t, node.Annotations[ownership.AnnotationRecord], machine.Annotations[ownership.AnnotationRecord])
 	for _, kind := range ownership.Kinds {
 		claimed := claimedKeys(input, kind)
 		before, after := liveEntries(node, kind), liveEntries(w.node, kind)
@@ -119,6 +121,19 @@ func checkedPass(t *rapid.T, w *world) {
 	}
 	if api := machine.Status.AuthoritativeAPI; api != "" && mustJSON(t, machine.Spec) != mustJSON(t, w.machine.Spec) {
 		t.Fatalf("the spec of a Machine that belongs to the %s was written", api)
+	}
+}
+
+// checkRecords fails if what is kept of the text of a record is not that record any more: all Nodes with the same text share it.
+func checkRecords(t *rapid.T, texts ...string) {
+	for _, text := range texts {
+		var want ownership.Record
+		if json.Unmarshal([]byte(text), &want) != nil {
+			continue
+		}
+		if got, err := ownership.ParseRecord(text); err != nil || mustJSON(t, got) != mustJSON(t, want) {
+			t.Fatalf("the record %s is kept as %s: %v", text, mustJSON(t, got), err)
+		}
 	}
 }
 

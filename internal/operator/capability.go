@@ -222,7 +222,7 @@ func (s *capabilityManager) beginAll(ctx context.Context, starting []capability,
 	}
 }
 
-// askOnce returns a function that returns the resources of a version of an API. It asks the API server once for each, as several capabilities need the
+// askOnce returns a function that returns the resources of a version of an API. It asks the API server once for each: several capabilities need the
 // same.
 func (s *capabilityManager) askOnce() resourcesFunc {
 	lists, errs := map[string]*metav1.APIResourceList{}, map[string]error{}

@@ -287,6 +287,7 @@ func (b *stage) stop(operator *harness.Operator, r *result) error {
 	if err != nil {
 		return err
 	}
+	bench.Progress("the operator took %.0f MiB at most", peak)
 	r.PeakMemory = max(r.PeakMemory, peak)
 	return operator.Stop()
 }

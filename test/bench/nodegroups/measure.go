@@ -29,8 +29,8 @@ const parallel = 16
 // patience is how long a step may take.
 const patience = 15 * time.Minute
 
-// settled is how long after a start nothing is left to do: a group of so many Nodes is looked at again some seconds after its status was written, and for
-// 15 seconds it is checked which resources the API server has.
+// settled is how long after a start nothing is left to do: a group of so many Nodes is looked at again some seconds after its status was written, and
+// for 15 seconds it is checked which resources the API server has.
 const settled = 17 * time.Second
 
 // stage is a control plane with Nodes and their group.

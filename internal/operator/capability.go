@@ -200,6 +200,8 @@ func (s *capabilityManager) settle(ctx context.Context, group map[string]*runnin
 			delete(group, c.name)
 			s.release(ctx, current.capability, group)
 			current = nil
+			// That may have taken long.
+			resources = s.askOnce()
 		}
 		switch {
 		case missing == "" && current == nil:

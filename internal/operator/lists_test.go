@@ -192,6 +192,20 @@ func TestListingCache_Kinds(t *testing.T) {
 	}
 }
 
+// TestListingCache_Options: the cache is one that listingCache can read directly: of all namespaces, without copies, and with an informer for each kind.
+func TestListingCache_Options(t *testing.T) {
+	options := cacheOptions("", false)
+	if options.DefaultUnsafeDisableDeepCopy == nil || !*options.DefaultUnsafeDisableDeepCopy || options.ReaderFailOnMissingInformer ||
+		len(options.DefaultNamespaces) > 0 {
+		t.Errorf("options are %+v", options)
+	}
+	for object, of := range options.ByObject {
+		if of.UnsafeDisableDeepCopy != nil || len(of.Namespaces) > 0 {
+			t.Errorf("those of %T are %+v", object, of)
+		}
+	}
+}
+
 // BenchmarkListingCache compares the search for a Machine that is not there with that of controller-runtime.
 func BenchmarkListingCache(b *testing.B) {
 	listing := cacheOf(b, fullMachines()...)

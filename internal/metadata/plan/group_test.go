@@ -338,8 +338,13 @@ func TestDecideGroup_Properties(t *testing.T) {
 			}
 			recorded = groups[recordedGroup(node)]
 			text := node.Annotations[ownership.AnnotationGroupRecord]
-			decision := DecideGroup(groupInput(node, group, recorded))
+			in := groupInput(node, group, recorded)
+			declared := mustJSON(t, in.Declaration)
+			decision := DecideGroup(in)
 			checkRecords(t, text)
+			if now := mustJSON(t, in.Declaration); now != declared {
+				t.Fatalf("the declaration, which all Nodes share, was %s and is %s", declared, now)
+			}
 			node = applyToNode(node, &decision)
 			again := DecideGroup(groupInput(node, group, groups[recordedGroup(node)]))
 			if again.Change.Write {

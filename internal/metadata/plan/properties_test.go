@@ -95,7 +95,12 @@ func crowd(w *world) map[string]func(*rapid.T) {
 // checkedPass makes a pass and checks what no pass may do.
 func checkedPass(t *rapid.T, w *world) {
 	node, machine, input := w.node.DeepCopy(), w.machine.DeepCopy(), w.input()
+	declared := mustJSON(t, input.Declaration)
 	w.pass(t)
+	Decide(input)
+	if now := mustJSON(t, input.Declaration); now != declared {
+		t.Fatalf("the declaration, which all Machines share, was %s and is %s", declared, now)
+	}
 	checkRecords(t, node.Annotations[ownership.AnnotationRecord], machine.Annotations[ownership.AnnotationRecord])
 	for _, kind := range ownership.Kinds {
 		claimed := claimedKeys(input, kind)

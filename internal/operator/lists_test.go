@@ -192,7 +192,7 @@ func TestListingCache_Kinds(t *testing.T) {
 	}
 }
 
-// TestListingCache_Options: the cache is one that listingCache can read directly: of all namespaces, without copies, and with an informer for each kind.
+// TestListingCache_Options: the cache is one that listingCache can read directly: of all namespaces, without copies, with an informer for each kind.
 func TestListingCache_Options(t *testing.T) {
 	options := cacheOptions("", false)
 	if options.DefaultUnsafeDisableDeepCopy == nil || !*options.DefaultUnsafeDisableDeepCopy || options.ReaderFailOnMissingInformer ||

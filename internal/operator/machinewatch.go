@@ -127,7 +127,7 @@ func (d *machineDecoder) Decode() (watch.EventType, runtime.Object, error) {
 		return d.clientGo(io.NopCloser(bytes.NewReader(line))).Decode()
 	}
 	machine := &machinev1beta1.Machine{}
-	if err := json.UnmarshalCaseSensitivePreserveInts(object, machine); err != nil {
+	if err := json.UnmarshalCaseSensitivePreserveInts(withoutManagedFields(object), machine); err != nil {
 		return "", nil, fmt.Errorf("decoding a Machine of a watch: %w", err)
 	}
 	// As in every typed object that client-go decodes.

@@ -236,6 +236,7 @@ func (s *capabilityManager) askOnce() resourcesFunc {
 	}
 }
 
+// resourcesFunc returns the resources of a version of an API, as the client of discovery does.
 type resourcesFunc func(version string) (*metav1.APIResourceList, error)
 
 // choose returns a capability, or the extended one if the server has what that needs, and the first resource that is missing.

@@ -308,6 +308,31 @@ func (p *plant) ended(t *testing.T, want string) {
 	}
 }
 
+// TestAskOnce: an answer, be it an error, is kept for one round of questions, and each version of an API has its own.
+func TestAskOnce(t *testing.T) {
+	s := &server{served: []string{"machines"}}
+	m := &capabilityManager{discovery: s}
+	resources := m.askOnce()
+	for range 3 {
+		if list, err := resources("a/v1"); err != nil || list.GroupVersion != "a/v1" || len(list.APIResources) != 1 {
+			t.Fatalf("a/v1 has %v: %v", list, err)
+		}
+	}
+	failure := errors.New("no answer")
+	s.serve(failure)
+	for range 3 {
+		if _, err := resources("b/v1"); !errors.Is(err, failure) {
+			t.Fatalf("b/v1: %v", err)
+		}
+	}
+	if s.questions() != 2 {
+		t.Errorf("asked %d times for two versions", s.questions())
+	}
+	if _, err := m.askOnce()("a/v1"); !errors.Is(err, failure) {
+		t.Errorf("the next round has the old answer: %v", err)
+	}
+}
+
 // At rest nothing is asked: only a change of a CRD, or a failed answer, makes it look again.
 func TestDiscoveryIsAskedWhenSomethingChanged(t *testing.T) {
 	operate(t, func(t *testing.T, p *plant) {

@@ -11,8 +11,8 @@ import (
 )
 
 // gcPercents are the GOGC from a number of live bytes on, while the caches fill and later. With the default the collector runs many times a
-// second on a small cluster, and on a large one the process may take twice the memory that it needs. While the caches fill, the most memory is in
-// use, and what is allocated meanwhile is dropped at once.
+// second on a small cluster, and on a large one the process may take twice the memory that it needs. While the caches fill, a start waits for the
+// collector. Later, a large cluster has the most memory in use, in a roll-out, which the API server bounds.
 var gcPercents = []struct {
 	live             uint64
 	filling, percent int

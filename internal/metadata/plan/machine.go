@@ -95,11 +95,12 @@ func (f *facts) machineOwned(kind ownership.Kind) ownership.Keys {
 		fromNode := f.customLabels.Minus(f.nodeRecord.Labels)
 		owned = owned.Union(fromNode.Minus(fromNode.NodeRestricted(kind)))
 	}
-	if kind == ownership.Taint && f.in.Node != nil {
+	if kind == ownership.Taint && f.in.Node != nil && f.in.Declaration.Once.Len() > 0 {
+		owned = owned.Clone()
 		for key := range f.in.Declaration.Once {
 			if value, ok := f.machineLive[kind][key]; ok && value == f.in.Declaration.Desired[kind][key] {
 				// If it stayed on the Machine, nodelink would restore it on the Node for ever.
-				owned = owned.Union(ownership.NewKeys(key))
+				owned.Add(key)
 			}
 		}
 	}

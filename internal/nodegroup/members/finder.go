@@ -181,7 +181,7 @@ func (f *Finder) Groups(ctx context.Context) ([]*Group, error) {
 			groups[i] = Parse(withRollout(item, f.rollout))
 		case groups[i].ResourceVersion != item.ResourceVersion:
 			current := *groups[i]
-			current.setStatus(withRollout(item, f.rollout))
+			current.setNodeGroup(withRollout(item, f.rollout))
 			groups[i] = &current
 		}
 		parsed[item.UID] = groups[i]

@@ -56,7 +56,7 @@ func withRollout(group *v1alpha1.NodeGroup, defaults *v1alpha1.Rollout) *v1alpha
 // Parse returns a NodeGroup parsed.
 func Parse(group *v1alpha1.NodeGroup) *Group {
 	parsed := &Group{Declaration: plan.GroupDeclarationOf(group), nodes: labels.Nothing(), sets: labels.Everything()}
-	parsed.setStatus(group)
+	parsed.setNodeGroup(group)
 	selection := &group.Spec.Nodes
 	if selection.Selector != nil {
 		if parsed.nodes, parsed.Err = metav1.LabelSelectorAsSelector(selection.Selector); parsed.Err != nil {
@@ -71,8 +71,8 @@ func Parse(group *v1alpha1.NodeGroup) *Group {
 	return parsed
 }
 
-// setStatus changes the group to one with the same spec and another status.
-func (g *Group) setStatus(group *v1alpha1.NodeGroup) {
+// setNodeGroup sets the NodeGroup, whose spec is the one that was parsed, and reads its status.
+func (g *Group) setNodeGroup(group *v1alpha1.NodeGroup) {
 	g.NodeGroup, g.Confirmed = group, plan.ParseOwnedKeys(group.Status.OwnedKeys)
 }
 

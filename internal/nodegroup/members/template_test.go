@@ -100,7 +100,7 @@ func TestPlanInput_Unfit(t *testing.T) {
 	for i := range 60 {
 		group.Status.OwnedKeys = append(group.Status.OwnedKeys, fmt.Sprintf("taint/z-%02d:NoExecute", i), fmt.Sprintf("taint/z-%02d:NoSchedule", i))
 	}
-	group.setStatus(group.NodeGroup)
+	group.setNodeGroup(group.NodeGroup)
 	nodes := []Assignment{templated(group, "a", 60), templated(group, "b", 60), templated(group, "c", 1), templated(group, "z", 60)}
 	record := `{"labels":["to-be-removed"],"pool":"g"}`
 	nodes[0].Node.Annotations = map[string]string{ownership.AnnotationGroupRecord: record}
@@ -111,7 +111,7 @@ func TestPlanInput_Unfit(t *testing.T) {
 		t.Errorf("unfit are %v", unfit)
 	}
 	group.Status.OwnedKeys = plan.Decide(in).OwnedKeys
-	group.setStatus(group.NodeGroup)
+	group.setNodeGroup(group.NodeGroup)
 	for i := range nodes {
 		if !group.OwnsAll(nodes[i].Declaration()) {
 			t.Errorf("Node %s waits for keys that the status does not name", nodes[i].Node.Name)

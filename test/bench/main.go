@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -25,6 +26,8 @@ type settings struct {
 	rest          time.Duration
 	scale         bool
 	rounds        int
+	// plugin is the program of kubectl drover.
+	plugin string
 }
 
 func parse() (settings, error) {
@@ -34,7 +37,8 @@ func parse() (settings, error) {
 	static := flag.String("static", "", "numbers of Machines whose Nodes send no heartbeats, with -scale")
 	flag.IntVar(&s.rounds, "rounds", 1, "how often a roll-out to all Machines is measured, with -scale")
 	flag.DurationVar(&s.rest, "rest", 2*time.Minute, "how long nothing may be written")
-	err := s.Parse()
+	flag.StringVar(&s.plugin, "plugin", filepath.Join("bin", "kubectl-drover"), "the program of kubectl drover, for -scale")
+	err := s.Parse(&s.plugin)
 	if err == nil {
 		s.sizes, err = parseSizes("-sizes", *sizes)
 	}

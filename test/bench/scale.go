@@ -81,6 +81,10 @@ func measureScale(ctx context.Context, s settings, size int, static bool) (scale
 			return err
 		}},
 		{"roll-out to a hundredth of the Machines", func() error { return b.partOnly(ctx, &r) }},
+		{"commands of kubectl drover", func() (err error) {
+			r.Plugin, err = b.plugin(ctx)
+			return err
+		}},
 		{"change of the leader", func() error { return b.changeLeader(ctx, &r) }},
 		{"at rest", func() error { return b.idle(ctx, &r.result, everything) }},
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // scaleGoals are the figures to reach with a number of Machines (MiB, seconds). Zero is none.
-var scaleGoals = map[int]struct{ metadata, all, restart, leader float64 }{
-	20000:  {metadata: 250, all: 350, restart: 4, leader: 2},
+var scaleGoals = map[int]struct{ metadata, all, restart, leader, output, plugin float64 }{
+	20000:  {metadata: 250, all: 350, restart: 4, leader: 2, output: 2, plugin: 300},
 	100000: {all: 1.1 * 1024},
 }
 
@@ -37,6 +37,8 @@ type scaleResult struct {
 	// Leader is how many seconds after the end of the leader another replica knows every Machine as synced.
 	Leader       float64 `json:"leaderChangeSeconds"`
 	LeaderWrites int     `json:"leaderChangeWrites"`
+	// Plugin are commands of kubectl drover, of whole clusters.
+	Plugin []pluginRun `json:"plugin"`
 }
 
 func (r scaleReport) table() string {
@@ -81,6 +83,11 @@ func (r scaleReport) table() string {
 	line("restart, all capabilities", func(r *scaleResult) string { return starts(&r.All) })
 	line("of that, caches compared", func(r *scaleResult) string { return fmt.Sprintf("%.1f s", r.All.CatchUp) })
 	line("change of the leader", func(r *scaleResult) string { return fmt.Sprintf("%.1f s, %d writes", r.Leader, r.LeaderWrites) })
+	for i, name := range []string{"status", "plan", "explain"} {
+		line("kubectl drover "+name, func(r *scaleResult) string {
+			return fmt.Sprintf("%.1f s, %.0f MiB", r.Plugin[i].First, r.Plugin[i].PeakMemory)
+		})
+	}
 	line("peak memory at a start, metadata alone", func(r *scaleResult) string { return fmt.Sprintf("%.0f MiB", r.Metadata.PeakMemory) })
 	line("peak memory at a start, all", func(r *scaleResult) string { return fmt.Sprintf("%.0f MiB", r.All.PeakMemory) })
 	line("peak memory over all steps", func(r *scaleResult) string { return fmt.Sprintf("%.0f MiB", r.PeakMemory) })
@@ -143,6 +150,11 @@ func (r scaleReport) goals() string {
 		atMost(want.all, max(one.All.PeakMemory, one.PeakMemory), n, "peak memory", "MiB")
 		atMost(want.restart, one.All.Seconds, n, "restart", "s")
 		atMost(want.leader, one.Leader, n, "change of the leader", "s")
+		for _, run := range one.Plugin {
+			atMost(want.output, run.First, n, "first output of kubectl drover "+run.Command, "s")
+			atMost(want.plugin, run.PeakMemory, n, "memory of kubectl drover "+run.Command, "MiB")
+			goals.Add(run.Whole == 0, "%d Machines: %d lists of kubectl drover %s without pages, none", n, run.Whole, run.Command)
+		}
 	}
 	return goals.String()
 }

@@ -22,7 +22,8 @@ import (
 	restwatch "k8s.io/client-go/rest/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/json"
+
+	"github.com/drover-io/drover/internal/machineapi/machinejson"
 )
 
 // informerFunc makes an informer, as cache.Options.NewInformer does.
@@ -126,12 +127,10 @@ func (d *machineDecoder) Decode() (watch.EventType, runtime.Object, error) {
 	if object == nil {
 		return d.clientGo(io.NopCloser(bytes.NewReader(line))).Decode()
 	}
-	machine := &machinev1beta1.Machine{}
-	if err := json.UnmarshalCaseSensitivePreserveInts(withoutManagedFields(object), machine); err != nil {
-		return "", nil, fmt.Errorf("decoding a Machine of a watch: %w", err)
+	machine, err := machinejson.Decode(object)
+	if err != nil {
+		return "", nil, fmt.Errorf("an event of a watch: %w", err)
 	}
-	// As in every typed object that client-go decodes.
-	machine.TypeMeta = metav1.TypeMeta{}
 	return kind, machine, nil
 }
 
@@ -158,14 +157,11 @@ func (d *machineDecoder) next() ([]byte, error) {
 	}
 }
 
-// The parts of an event as the API server writes it. The fields of an unstructured object are in the order of their names.
-var (
-	eventStarts = map[watch.EventType][]byte{
-		watch.Added: eventStart(watch.Added), watch.Modified: eventStart(watch.Modified), watch.Deleted: eventStart(watch.Deleted),
-		watch.Bookmark: eventStart(watch.Bookmark),
-	}
-	machineStart = fmt.Appendf(nil, `{"apiVersion":%q,"kind":"Machine",`, machinev1beta1.GroupVersion)
-)
+// eventStarts are how the API server begins the types of events.
+var eventStarts = map[watch.EventType][]byte{
+	watch.Added: eventStart(watch.Added), watch.Modified: eventStart(watch.Modified), watch.Deleted: eventStart(watch.Deleted),
+	watch.Bookmark: eventStart(watch.Bookmark),
+}
 
 func eventStart(kind watch.EventType) []byte { return fmt.Appendf(nil, `{"type":%q,"object":`, kind) }
 
@@ -176,7 +172,7 @@ func splitEvent(line []byte) (kind watch.EventType, machine []byte) {
 		if !found {
 			continue
 		}
-		if machine, found = bytes.CutSuffix(bytes.TrimRight(rest, " \r\n"), []byte("}")); found && bytes.HasPrefix(machine, machineStart) {
+		if machine, found = bytes.CutSuffix(bytes.TrimRight(rest, " \r\n"), []byte("}")); found && machinejson.IsMachine(machine) {
 			return kind, machine
 		}
 	}

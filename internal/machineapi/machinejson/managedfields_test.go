@@ -1,4 +1,4 @@
-package operator
+package machinejson
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 // machineWith returns a Machine whose metadata has some members, as the API server writes it.
 func machineWith(metadata string) string {
 	return fmt.Sprintf(`%s"metadata":{%s},"spec":{"providerSpec":{"value":{"managedFields":[1],"metadata":{"managedFields":[2]}}}}}`,
-		machineStart, metadata)
+		start, metadata)
 }
 
 func TestWithoutManagedFields(t *testing.T) {
@@ -43,7 +43,7 @@ func TestWithoutManagedFields(t *testing.T) {
 			}
 		})
 	}
-	for _, text := range []string{``, `{}`, `[]`, `{"kind":"Machine"}`, string(machineStart), string(machineStart) + `"spec":{}}`} {
+	for _, text := range []string{``, `{}`, `[]`, `{"kind":"Machine"}`, string(start), string(start) + `"spec":{}}`} {
 		if got := string(withoutManagedFields([]byte(text))); got != text {
 			t.Errorf("%s became %s", text, got)
 		}

@@ -1,4 +1,4 @@
-package operator
+package machinejson
 
 import "bytes"
 
@@ -10,11 +10,11 @@ var (
 // withoutManagedFields cuts metadata.managedFields out of a Machine that begins as the API server writes it: it is more than half of a Machine, and
 // nothing reads it. What is not written as expected is returned as it is. The bytes are changed.
 func withoutManagedFields(machine []byte) []byte {
-	rest, found := bytes.CutPrefix(machine, machineStart)
+	rest, found := bytes.CutPrefix(machine, start)
 	if !found || !bytes.HasPrefix(rest, metadataStart) {
 		return machine
 	}
-	for begin := len(machineStart) + len(metadataStart); begin < len(machine) && machine[begin] == '"'; {
+	for begin := len(start) + len(metadataStart); begin < len(machine) && machine[begin] == '"'; {
 		key := afterString(machine, begin)
 		if key >= len(machine) || machine[key] != ':' {
 			return machine

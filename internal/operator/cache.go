@@ -26,6 +26,7 @@ import (
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/compact"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/nodelease"
 	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
@@ -95,7 +96,7 @@ func cacheOptions(namespace string, makesMachines bool) cache.Options {
 		// read whether the kind has namespaces at all.
 		within = fields.OneTermEqualSelector("metadata.namespace", namespace)
 	}
-	trimNodes, trimMachines, trimSets := trim(trimNode), trim(trimMachine), trim(keepLabels(trimMachineSet))
+	trimNodes, trimMachines, trimSets := trim(compact.Node), trim(trimMachine), trim(keepLabels(trimMachineSet))
 	if makesMachines {
 		trimNodes, trimMachines, trimSets = trim(trimNodeOfMachine), trim(shareProviderSpecs()), trim(keepLabels(trimMachineSetMeta))
 	}

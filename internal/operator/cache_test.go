@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	autoscaling "github.com/drover-io/drover/api/autoscaling/v1beta1"
+	"github.com/drover-io/drover/internal/compact"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -94,7 +95,7 @@ func TestTrims(t *testing.T) {
 		NodeRef: machine.Status.NodeRef, Phase: machine.Status.Phase, AuthoritativeAPI: machine.Status.AuthoritativeAPI,
 	}
 	for name, diff := range map[string]string{
-		"Node":       cmp.Diff(node, trimmed(t, trimNode, fullNode())),
+		"Node":       cmp.Diff(node, trimmed(t, compact.Node, fullNode())),
 		"Machine":    cmp.Diff(machine, trimmed(t, trimMachine, fullMachine())),
 		"MachineSet": cmp.Diff(set, trimmed(t, trimMachineSet, fullSet())),
 	} {
@@ -103,7 +104,7 @@ func TestTrims(t *testing.T) {
 		}
 	}
 	pod := &corev1.Pod{ObjectMeta: fullMeta("p")}
-	if out, err := trim(trimNode)(pod); err != nil || out != any(pod) || len(pod.ManagedFields) != 1 {
+	if out, err := trim(compact.Node)(pod); err != nil || out != any(pod) || len(pod.ManagedFields) != 1 {
 		t.Errorf("another kind was trimmed: %v, %v", out, err)
 	}
 }
@@ -120,7 +121,7 @@ func TestTrimmedObjectsGiveTheSameDecision(t *testing.T) {
 		t.Fatalf("nothing to compare: %+v", whole)
 	}
 	set, machine := trimmed(t, trimMachineSet, fullSet()), trimmed(t, trimMachine, fullMachine())
-	if diff := cmp.Diff(whole, decide(set, machine, trimmed(t, trimNode, fullNode())), cmp.AllowUnexported(plan.Change{})); diff != "" {
+	if diff := cmp.Diff(whole, decide(set, machine, trimmed(t, compact.Node, fullNode())), cmp.AllowUnexported(plan.Change{})); diff != "" {
 		t.Error(diff)
 	}
 	for _, machine := range []*machinev1beta1.Machine{fullMachine(), machine} {

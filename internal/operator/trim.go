@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"slices"
 	"sync"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -16,7 +15,7 @@ import (
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/bounded"
-	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/compact"
 	healthcheckplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
 	"github.com/drover-io/drover/internal/machineapi"
@@ -148,35 +147,15 @@ func trimClusterVersion(version *configv1.ClusterVersion) {
 	version.Status = status
 }
 
-// trimNode drops what no capability reads. The list of images alone is most of a Node. Labels and annotations stay: a MachineSet may declare any of
-// them. Only the node's kubelet and administrators write them.
-func trimNode(node *corev1.Node) {
-	shareMetadata(node)
-	node.Status = corev1.NodeStatus{Conditions: trimConditions(node.Status.Conditions)}
-}
-
-// trimConditions keeps those that say whether a Node is available, with the time since when; other times and texts change with every heartbeat.
-func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
-	kept := make([]corev1.NodeCondition, 0, 1)
-	for _, condition := range conditions {
-		if slices.Contains(disruptionplan.Conditions, condition.Type) {
-			kept = append(kept, corev1.NodeCondition{
-				Type: share(condition.Type), Status: share(condition.Status), LastTransitionTime: condition.LastTransitionTime,
-			})
-		}
-	}
-	return kept
-}
-
-// trimNodeOfMachine also keeps what the machine controllers read: by the addresses a Machine finds its Node, and by the conditions and
+// trimNodeOfMachine keeps, beyond what compact.Node keeps, what the machine controllers read: by the addresses a Machine finds its Node, and by the conditions and
 // their times its health is judged.
 func trimNodeOfMachine(node *corev1.Node) {
-	shareMetadata(node)
+	compact.Metadata(node)
 	status := corev1.NodeStatus{Conditions: make([]corev1.NodeCondition, len(node.Status.Conditions))}
 	for i := range node.Status.Conditions {
 		condition := &node.Status.Conditions[i]
 		status.Conditions[i] = corev1.NodeCondition{
-			Type: share(condition.Type), Status: share(condition.Status), LastTransitionTime: condition.LastTransitionTime,
+			Type: compact.Text(condition.Type), Status: compact.Text(condition.Status), LastTransitionTime: condition.LastTransitionTime,
 		}
 	}
 	for _, address := range node.Status.Addresses {
@@ -191,7 +170,7 @@ func trimNodeOfMachine(node *corev1.Node) {
 // trimMachine is for Drover beside another operator that makes the Machines. Labels stay, since selectors match them.
 func trimMachine(machine *machinev1beta1.Machine) {
 	trimAnnotations(machine)
-	shareMachine(machine)
+	compact.Machine(machine)
 	machine.Spec.ProviderSpec.Value = nil
 	machine.Status = machinev1beta1.MachineStatus{
 		NodeRef: machine.Status.NodeRef, Phase: machine.Status.Phase, AuthoritativeAPI: machine.Status.AuthoritativeAPI,
@@ -273,7 +252,7 @@ func shareProviderSpecs() func(*machinev1beta1.Machine) {
 	texts := map[string][]byte{}
 	return func(machine *machinev1beta1.Machine) {
 		trimAnnotationsForProvider(machine)
-		shareMachine(machine)
+		compact.Machine(machine)
 		value := machine.Spec.ProviderSpec.Value
 		if value == nil || len(value.Raw) == 0 || len(value.Raw) > maxSharedProviderSpec {
 			return

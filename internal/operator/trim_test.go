@@ -1,14 +1,12 @@
 package operator
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,12 +20,12 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/drover-io/drover/internal/compact"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/healthcheck"
 	"github.com/drover-io/drover/internal/machine"
@@ -144,7 +142,7 @@ func TestTrimClusterVersion_KeepsWhatDecides(t *testing.T) {
 }
 
 func TestTrimNode_KeepsSignsOfUnavailableNode(t *testing.T) {
-	for name, trim := range map[string]func(*corev1.Node){"metadata": trimNode, "machines": trimNodeOfMachine} {
+	for name, trim := range map[string]func(*corev1.Node){"metadata": compact.Node, "machines": trimNodeOfMachine} {
 		node := &corev1.Node{ObjectMeta: fullMeta("n")}
 		node.Annotations["weave.works/kured-reboot-in-progress"] = ""
 		node.Spec.Unschedulable, node.Spec.Taints = true, []corev1.Taint{{Key: "medik8s.io/drain", Effect: corev1.TaintEffectNoSchedule}}
@@ -161,38 +159,6 @@ func TestTrimNode_KeepsSignsOfUnavailableNode(t *testing.T) {
 }
 
 // A providerSpec that is too long is not kept for others.
-// TestShareMachine: equal labels of two Machines take memory once, others are kept apart, and large ones are not kept.
-func TestShareMachine(t *testing.T) {
-	shared := func(change func(*machinev1beta1.Machine)) bool {
-		var all [2]*machinev1beta1.Machine
-		for i := range all {
-			machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}}
-			machine.Labels, machine.Spec.Labels = map[string]string{"set": "workers"}, map[string]string{"team": "blue"}
-			if i == 1 {
-				change(machine)
-			}
-			before := machine.DeepCopy()
-			shareMachine(machine)
-			if !equality.Semantic.DeepEqual(before, machine) {
-				t.Errorf("it has become %v", machine)
-			}
-			all[i] = machine
-		}
-		return reflect.ValueOf(all[0].Labels).Pointer() == reflect.ValueOf(all[1].Labels).Pointer()
-	}
-	if !shared(func(*machinev1beta1.Machine) {}) {
-		t.Error("equal labels are not shared")
-	}
-	if shared(func(machine *machinev1beta1.Machine) { machine.Labels["set"] = "others" }) {
-		t.Error("different labels are shared")
-	}
-	long := map[string]string{"set": strings.Repeat("x", maxSharedMap)}
-	var table mapTable
-	if table.share(long); slices.ContainsFunc(table.maps[:], func(kept map[string]string) bool { return kept != nil }) {
-		t.Error("a large map is kept")
-	}
-}
-
 func TestShareProviderSpecs_LongOnesAreNotKept(t *testing.T) {
 	share, long := shareProviderSpecs(), []byte(strings.Repeat("x", maxSharedProviderSpec+1))
 	machines := [2]*machinev1beta1.Machine{}

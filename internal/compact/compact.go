@@ -1,20 +1,25 @@
-package operator
+// Package compact makes objects that are kept by the thousand small: it drops what Drover does not read of them, and has them share the texts that they
+// have in common. The objects must not be changed afterwards.
+package compact
 
 import (
 	"hash/maphash"
 	"maps"
+	"slices"
 	"sync"
 	"unique"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-// shareMetadata has objects share the texts of labels and annotations that thousands of them have in common. Of annotations it is the keys, and the
+// Metadata has objects share the texts of labels and annotations that thousands of them have in common. Of annotations it is the keys, and the
 // records of what Drover owns: other values are long.
-func shareMetadata(object client.Object) {
+func Metadata(object client.Object) {
 	object.SetLabels(shareTexts(object.GetLabels(), func(_, value string) bool { return value != object.GetName() }))
 	object.SetAnnotations(shareTexts(object.GetAnnotations(), isShortRecord))
 }
@@ -33,23 +38,23 @@ func shareTexts(texts map[string]string, shared func(key, value string) bool) ma
 	all := make(map[string]string, len(texts))
 	for key, value := range texts {
 		if shared(key, value) {
-			value = share(value)
+			value = Text(value)
 		}
-		all[share(key)] = value
+		all[Text(key)] = value
 	}
 	return all
 }
 
-// share returns the one copy of a text that many objects have.
-func share[T ~string](text T) T { return unique.Make(text).Value() }
+// Text returns the one copy of a text that many objects have.
+func Text[T ~string](text T) T { return unique.Make(text).Value() }
 
 // sharedMaps are the labels and annotations that all Machines of a MachineSet have in common. They are never changed: objects of the cache are
 // read-only.
 var sharedMaps mapTable
 
-// shareMachine has Machines share the texts of their labels and annotations, and the maps of those that are equal.
-func shareMachine(machine *machinev1beta1.Machine) {
-	shareMetadata(machine)
+// Machine has Machines share the texts of their labels and annotations, and the maps of those that are equal.
+func Machine(machine *machinev1beta1.Machine) {
+	Metadata(machine)
 	for _, texts := range []*map[string]string{&machine.Labels, &machine.Annotations, &machine.Spec.Labels, &machine.Spec.Annotations} {
 		*texts = sharedMaps.share(*texts)
 	}
@@ -85,4 +90,24 @@ func (t *mapTable) share(texts map[string]string) map[string]string {
 		*place = texts
 	}
 	return *place
+}
+
+// Node drops what no capability reads. The list of images alone is most of a Node. Labels and annotations stay: a MachineSet may declare any of
+// them. Only the node's kubelet and administrators write them.
+func Node(node *corev1.Node) {
+	Metadata(node)
+	node.Status = corev1.NodeStatus{Conditions: trimConditions(node.Status.Conditions)}
+}
+
+// trimConditions keeps those that say whether a Node is available, with the time since when; other times and texts change with every heartbeat.
+func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
+	kept := make([]corev1.NodeCondition, 0, 1)
+	for _, condition := range conditions {
+		if slices.Contains(disruptionplan.Conditions, condition.Type) {
+			kept = append(kept, corev1.NodeCondition{
+				Type: Text(condition.Type), Status: Text(condition.Status), LastTransitionTime: condition.LastTransitionTime,
+			})
+		}
+	}
+	return kept
 }

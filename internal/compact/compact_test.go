@@ -1,0 +1,45 @@
+package compact
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestMachine_Shared: equal labels of two Machines take memory once, others are kept apart, and large ones are not kept.
+func TestMachine_Shared(t *testing.T) {
+	shared := func(change func(*machinev1beta1.Machine)) bool {
+		var all [2]*machinev1beta1.Machine
+		for i := range all {
+			machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}}
+			machine.Labels, machine.Spec.Labels = map[string]string{"set": "workers"}, map[string]string{"team": "blue"}
+			if i == 1 {
+				change(machine)
+			}
+			before := machine.DeepCopy()
+			Machine(machine)
+			if !equality.Semantic.DeepEqual(before, machine) {
+				t.Errorf("it has become %v", machine)
+			}
+			all[i] = machine
+		}
+		return reflect.ValueOf(all[0].Labels).Pointer() == reflect.ValueOf(all[1].Labels).Pointer()
+	}
+	if !shared(func(*machinev1beta1.Machine) {}) {
+		t.Error("equal labels are not shared")
+	}
+	if shared(func(machine *machinev1beta1.Machine) { machine.Labels["set"] = "others" }) {
+		t.Error("different labels are shared")
+	}
+	long := map[string]string{"set": strings.Repeat("x", maxSharedMap)}
+	var table mapTable
+	if table.share(long); slices.ContainsFunc(table.maps[:], func(kept map[string]string) bool { return kept != nil }) {
+		t.Error("a large map is kept")
+	}
+}

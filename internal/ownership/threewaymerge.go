@@ -63,7 +63,7 @@ type Conflict struct {
 
 // Result is what Merge decided. Set and Remove are disjoint, and both are disjoint from the keys of Conflicts and Refused.
 type Result struct {
-	// Set are the keys to write with their values.
+	// Set are the keys to write with their values; nil for none, as are the other maps.
 	Set map[string]string
 	// Remove are the keys to remove, sorted.
 	Remove []string
@@ -84,9 +84,17 @@ type Result struct {
 // Changed reports whether any entry is to be written.
 func (r Result) Changed() bool { return len(r.Set) > 0 || len(r.Remove) > 0 }
 
+// Put adds an entry to write.
+func (r *Result) Put(key, value string) {
+	if r.Set == nil {
+		r.Set = map[string]string{}
+	}
+	r.Set[key] = value
+}
+
 // Merge returns the three-way merge. It is deterministic and does not depend on the order of any map.
 func Merge(in Input) Result {
-	m := merger{in: in, out: Result{Set: map[string]string{}, Owned: Keys{}, Released: map[string]Release{}}}
+	m := merger{in: in}
 	for _, key := range SortedKeys(in.Desired) {
 		m.decideDeclared(key, in.Desired[key])
 	}
@@ -119,13 +127,13 @@ func (m *merger) decideDeclared(key, desired string) {
 		}
 	case is(m.in.Skip, key):
 		if asDeclared || m.in.Owned.Has(key) {
-			m.out.Owned.Add(key)
+			m.own(key)
 		}
 	case asDeclared:
-		m.out.Owned.Add(key)
+		m.own(key)
 	case !present || m.mayChange(key, live):
-		m.out.Set[key] = desired
-		m.out.Owned.Add(key)
+		m.out.Put(key, desired)
+		m.own(key)
 	default:
 		m.out.Conflicts = append(m.out.Conflicts, Conflict{Key: key, Live: live, Desired: desired})
 	}
@@ -156,15 +164,15 @@ func (m *merger) decideUndeclared(key string) {
 	case is(m.in.Protected, key):
 		// Disowned: it belongs to the system.
 	case is(m.in.Skip, key):
-		m.out.Owned.Add(key)
+		m.own(key)
 	case is(m.in.Disown, key), !present:
 		// Disowned on request, or removed already.
 	case is(m.in.NeedsConfirmation, key):
-		m.out.Owned.Add(key)
+		m.own(key)
 		m.out.Unconfirmed = append(m.out.Unconfirmed, key)
 	default:
 		m.out.Remove = append(m.out.Remove, key)
-		m.out.Released[key] = Release{Value: live, At: m.in.Now.Unix()}
+		m.release(key, Release{Value: live, At: m.in.Now.Unix()})
 	}
 }
 
@@ -174,12 +182,28 @@ func (m *merger) decideRecentlyRemoved(key string, release Release) {
 	if declared || m.in.Owned.Has(key) || !m.isRecent(release) {
 		return
 	}
-	m.out.Released[key] = release
+	m.release(key, release)
 	live, present := m.in.Live[key]
 	if present && live == release.Value && !is(m.in.Protected, key) && !is(m.in.Skip, key) && !is(m.in.NeedsConfirmation, key) {
 		m.out.Remove = append(m.out.Remove, key)
 		m.out.Returned = append(m.out.Returned, key)
 	}
+}
+
+// own records a key as owned.
+func (m *merger) own(key string) {
+	if m.out.Owned == nil {
+		m.out.Owned = Keys{}
+	}
+	m.out.Owned.Add(key)
+}
+
+// release records a key as removed.
+func (m *merger) release(key string, release Release) {
+	if m.out.Released == nil {
+		m.out.Released = map[string]Release{}
+	}
+	m.out.Released[key] = release
 }
 
 func is(test func(string) bool, key string) bool { return test != nil && test(key) }

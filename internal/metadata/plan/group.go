@@ -319,7 +319,7 @@ func (f *groupFacts) setOnce(result *ownership.Result, record *ownership.Record,
 			problems.refused(ownership.Taint, key)
 		case first:
 			if !present {
-				result.Set[key] = f.Declaration.Desired[ownership.Taint][key]
+				result.Put(key, f.Declaration.Desired[ownership.Taint][key])
 			}
 			record.Once.Add(key)
 		}

@@ -173,7 +173,7 @@ func (f *facts) addSetOnceTaints(result *ownership.Result, problems *problemList
 			}
 		case f.firstWrite:
 			if !present {
-				result.Set[key] = desired
+				result.Put(key, desired)
 			}
 			once.Add(key)
 		}

@@ -74,6 +74,7 @@ func SurveyOf(objects Objects, protected ownership.Protected, now time.Time) Sur
 	for _, set := range sortedSets(objects.Sets) {
 		s.addSet(set)
 	}
+	s.survey.Items = make([]Item, 0, len(objects.Machines))
 	for _, machine := range sortedMachines(objects.Machines) {
 		if machine.DeletionTimestamp == nil {
 			s.addMachine(machine)

@@ -50,23 +50,18 @@ func newInformerFunc(config *rest.Config, scheme *runtime.Scheme, namespace stri
 // newMachineWatch returns what watches Machines. They are the only custom resources that are many, and so come as JSON. client-go reads each event of
 // such a watch five times: for its end, for its kind, for itself, for the kind of its object, and for the object. This watch reads only the object.
 func newMachineWatch(config *rest.Config, scheme *runtime.Scheme, namespace string) (toolscache.WatchFuncWithContext, error) {
-	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
-	config = rest.CopyConfig(config)
-	config.GroupVersion, config.APIPath = &machinev1beta1.GroupVersion, "/apis"
-	config.NegotiatedSerializer = codecs
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	client, err := rest.RESTClientFor(config)
+	codecs := serializer.NewCodecFactory(scheme)
+	client, err := machinejson.Client(config, codecs)
 	if err != nil {
-		return nil, fmt.Errorf("making the client that watches Machines: %w", err)
+		return nil, err
 	}
-	decoderOf, err := clientGoDecoders(codecs)
+	decoderOf, err := clientGoDecoders(codecs.WithoutConversion())
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 		options.Watch, options.AllowWatchBookmarks = true, true
-		request := client.Get().NamespaceIfScoped(namespace, namespace != "").Resource("machines").VersionedParams(&options, metav1.ParameterCodec)
-		body, err := request.Stream(ctx)
+		body, err := machinejson.Stream(ctx, client, namespace, options)
 		switch {
 		case options.SendInitialEvents == nil && isBroken(err):
 			// The reflector tries a refusal for too many requests again after a while, from where it is. After any other error it lists all Machines.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
@@ -29,6 +30,7 @@ import (
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/machineapi/machinejson"
 	"github.com/drover-io/drover/internal/version"
 )
 
@@ -82,7 +84,25 @@ func (o *Options) connect() (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.NewWithWatch(config, client.Options{Scheme: Scheme, Mapper: Mapper()})
+	all, err := client.NewWithWatch(config, client.Options{Scheme: Scheme, Mapper: Mapper()})
+	if err != nil {
+		return nil, err
+	}
+	machines, err := machinejson.Client(config, serializer.NewCodecFactory(Scheme))
+	return &machineClient{WithWatch: all, machines: machines}, err
+}
+
+// machineClient also lists Machines while it reads them.
+type machineClient struct {
+	client.WithWatch
+
+	machines rest.Interface
+}
+
+// each calls visit with every Machine, of a namespace if one is given.
+func (c *machineClient) each(ctx context.Context, namespace string, visit func(*machinev1beta1.Machine)) error {
+	_, err := machinejson.List(ctx, c.machines, namespace, metav1.ListOptions{}, visit)
+	return err
 }
 
 // Watch returns a reader of MachineSets, Machines and Nodes that a watch keeps up to date until the context ends, and a channel that gets a

@@ -1,6 +1,7 @@
 package cmdutil
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"reflect"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/compact"
 	"github.com/drover-io/drover/internal/metadata/plan"
 )
 
@@ -34,8 +36,9 @@ func List[T client.Object](ctx context.Context, c client.Reader, namespace strin
 	return slices.Clip(all), nil
 }
 
-// Each calls visit with every object that List returns, which need not be kept. It reads pages, so that a large cluster answers in small pieces; when
-// a page expires meanwhile, the pager asks for everything at once.
+// Each calls visit with every object that List returns, which need not be kept, without what no command reads of a listed object. It reads pages, so
+// that a large cluster answers in small pieces; when a page expires meanwhile, the pager asks for everything at once. Machines come in one stream:
+// an API server answers the first request for custom resources from its cache, and reads all later pages from etcd.
 func Each[T client.Object](ctx context.Context, c client.Reader, namespace string, visit func(T), options ...client.ListOption) error {
 	mapping, err := mappingOf[T]()
 	if err != nil {
@@ -43,6 +46,14 @@ func Each[T client.Object](ctx context.Context, c client.Reader, namespace strin
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespace = ""
+	}
+	trim := trimmer()
+	of := func(object runtime.Object) error {
+		if item, ok := object.(T); ok {
+			trim(item)
+			visit(item)
+		}
+		return nil
 	}
 	page := func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
 		page, err := Scheme.New(mapping.GroupVersionKind.GroupVersion().WithKind(mapping.GroupVersionKind.Kind + "List"))
@@ -56,27 +67,46 @@ func Each[T client.Object](ctx context.Context, c client.Reader, namespace strin
 		of := &client.ListOptions{Raw: &raw, Limit: raw.Limit, Continue: raw.Continue, Namespace: namespace}
 		return page, c.List(ctx, list, append([]client.ListOption{of}, options...)...)
 	}
-	if _, cached := c.(cache.Cache); cached {
-		// A cache has no pages.
+	machines, streams := c.(*machineClient)
+	switch _, cached := c.(cache.Cache); {
+	case cached:
+		// A cache has no pages, and what it has is not changed.
 		var list runtime.Object
 		if list, err = page(ctx, metav1.ListOptions{}); err == nil {
-			err = meta.EachListItem(list, func(object runtime.Object) error {
-				if item, ok := object.(T); ok {
-					visit(item)
-				}
-				return nil
-			})
+			trim = func(any) {}
+			err = meta.EachListItem(list, of)
 		}
-	} else {
-		err = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-			if item, ok := object.(T); ok {
-				item.SetManagedFields(nil)
-				visit(item)
-			}
-			return nil
-		})
+	case streams && mapping.Resource.Resource == "machines" && len(options) == 0:
+		err = machines.each(ctx, namespace, func(machine *machinev1beta1.Machine) { _ = of(machine) })
+	default:
+		err = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, of)
 	}
 	return Explain(err, "listing "+mapping.Resource.Resource, mapping.Resource.GroupResource())
+}
+
+// trimmer returns a function that drops what no command reads of a listed object. Machines of one template share the text of their providerSpec.
+func trimmer() func(any) {
+	var last []byte
+	return func(object any) {
+		if accessor, ok := object.(metav1.Object); ok {
+			accessor.SetManagedFields(nil)
+		}
+		switch object := object.(type) {
+		case *corev1.Node:
+			compact.Node(object)
+		case *machinev1beta1.Machine:
+			compact.Machine(object)
+			object.Status.ProviderStatus, object.Status.Addresses, object.Status.LastOperation = nil, nil, nil
+			value := object.Spec.ProviderSpec.Value
+			switch {
+			case value == nil:
+			case bytes.Equal(value.Raw, last):
+				value.Raw = last
+			default:
+				last = value.Raw
+			}
+		}
+	}
 }
 
 func mappingOf[T client.Object]() (*meta.RESTMapping, error) {

@@ -107,7 +107,7 @@ func (o *options) planSets(ctx context.Context, c client.WithWatch, names []stri
 	if err != nil {
 		return err
 	}
-	objects, err := cmdutil.Objects(ctx, c, o.Namespace())
+	objects, err := o.Objects(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (s *status) observe(ctx context.Context, c client.Reader, target client.Obj
 }
 
 func (s *status) observeMachineSet(ctx context.Context, c client.Reader, set *machinev1beta1.MachineSet) (view.Rollout, error) {
-	objects, err := cmdutil.Objects(ctx, c, s.Namespace())
+	objects, err := s.Objects(ctx, c)
 	if err != nil {
 		return view.Rollout{}, err
 	}

@@ -103,7 +103,7 @@ func (o *options) observeAll(ctx context.Context, c client.Reader, names []strin
 
 // observe reads the objects and returns the status of the chosen MachineSets.
 func (o *options) observe(ctx context.Context, c client.Reader, names []string) (view.StatusList, error) {
-	objects, err := cmdutil.Objects(ctx, c, o.Namespace())
+	objects, err := o.Objects(ctx, c)
 	if err != nil {
 		return view.StatusList{}, err
 	}

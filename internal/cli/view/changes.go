@@ -45,7 +45,7 @@ type Change struct {
 }
 
 // changesOf lists every change of a Machine and its Node: the Node's first, each by kind and key.
-func changesOf(item plan.Item) []Change {
+func changesOf(item *plan.Item) []Change {
 	var changes []Change
 	if item.Node != nil {
 		before, _ := ownership.ParseRecord(item.Node.Annotations[ownership.AnnotationRecord])

@@ -16,12 +16,12 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 )
 
-func decided(set *plan.Declaration, machine *machinev1beta1.Machine, node *corev1.Node) plan.Item {
+func decided(set *plan.Declaration, machine *machinev1beta1.Machine, node *corev1.Node) *plan.Item {
 	in := plan.Input{
 		Declaration: set, Machine: machine, Node: node, Protected: ownership.DefaultProtected(),
 		Now: time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC),
 	}
-	return plan.Item{Declaration: set, Machine: machine, Node: node, Decision: plan.Decide(in)}
+	return &plan.Item{Declaration: set, Machine: machine, Node: node, Decision: plan.Decide(in)}
 }
 
 func declaring(labels map[string]string) *plan.Declaration {
@@ -125,7 +125,7 @@ func TestNewPlanList_ManyMachines(t *testing.T) {
 	for i := range 5000 {
 		name := fmt.Sprintf("n-%d", i)
 		machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
-		survey.Items = append(survey.Items, decided(set, machine, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		survey.Items = append(survey.Items, *decided(set, machine, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	list := NewPlanList(survey)
 	if len(list.Items) != 1 || len(list.Items[0].Groups) != 1 || len(list.Items[0].Groups[0].Nodes) != 5000 {

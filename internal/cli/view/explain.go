@@ -139,7 +139,7 @@ func NewNodeExplanation(
 	} else {
 		item := &survey.Items[at]
 		e.item, out.Machine = item, item.Machine.Namespace+"/"+item.Machine.Name
-		out.State, out.Reason = item.Decision.State, reasonOf(*item)
+		out.State, out.Reason = item.Decision.State, reasonOf(item)
 		out.Problems = append(out.Problems, item.Decision.Problems...)
 		if item.Declaration != nil {
 			out.MachineSet, out.Generation = item.Declaration.Key.Name, item.Declaration.Generation

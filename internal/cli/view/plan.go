@@ -104,7 +104,7 @@ func (l *PlanList) AddReplacement(set *machinev1beta1.MachineSet, machines []*ma
 // machinesOfSet are the Machines of one MachineSet; set is nil for those without one.
 type machinesOfSet struct {
 	set   *plan.Declaration
-	items []plan.Item
+	items []*plan.Item
 }
 
 // byMachineSet returns the Machines of each MachineSet, in the order of the survey, and last those without one, if there are any.
@@ -116,7 +116,8 @@ func byMachineSet(survey plan.Survey) []machinesOfSet {
 		all = append(all, machinesOfSet{set: set})
 	}
 	var others machinesOfSet
-	for _, item := range survey.Items {
+	for i := range survey.Items {
+		item := &survey.Items[i]
 		if item.Declaration == nil {
 			others.items = append(others.items, item)
 			continue
@@ -168,7 +169,7 @@ func newMachineSetPlan(members machinesOfSet) MachineSetPlan {
 }
 
 // newGroup returns the group of a Machine, still without its name. Problems of the MachineSet are not repeated.
-func newGroup(item plan.Item, ofSet []plan.Problem) Group {
+func newGroup(item *plan.Item, ofSet []plan.Problem) Group {
 	decision := item.Decision
 	group := Group{
 		State: decision.State, Reason: reasonOf(item), Drift: decision.Drift,
@@ -183,7 +184,7 @@ func newGroup(item plan.Item, ofSet []plan.Problem) Group {
 }
 
 // reasonOf says why a Machine is held or pending, with the reason that a user gave for a pause.
-func reasonOf(item plan.Item) string {
+func reasonOf(item *plan.Item) string {
 	if item.PausedReason == "" {
 		return item.Decision.Reason
 	}
@@ -199,14 +200,14 @@ func (g Group) signature() string {
 	return string(text)
 }
 
-func (g *Group) add(item plan.Item) {
+func (g *Group) add(item *plan.Item) {
 	g.Machines = append(g.Machines, item.Machine.Name)
 	if item.Node != nil {
 		g.Nodes = append(g.Nodes, item.Node.Name)
 	}
 }
 
-func (s *Summary) count(item plan.Item) {
+func (s *Summary) count(item *plan.Item) {
 	s.Machines++
 	s.Nodes += one(item.Node != nil)
 	switch item.Decision.State {

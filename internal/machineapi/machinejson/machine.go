@@ -17,13 +17,13 @@ var start = fmt.Appendf(nil, `{"apiVersion":%q,"kind":"Machine",`, machinev1beta
 // IsMachine reports whether a text begins as a Machine does that the API server writes.
 func IsMachine(text []byte) bool { return bytes.HasPrefix(text, start) }
 
-// Decode decodes a Machine, without its managedFields where it begins as the API server writes it. The bytes of the text are changed. As in every
-// typed object that client-go decodes, TypeMeta is empty. The error is for what is not JSON, or not a Machine.
+// Decode decodes a Machine, without its managedFields. The bytes of the text are changed. As in every typed object that client-go decodes, TypeMeta is
+// empty. The error is for what is not JSON, or not a Machine.
 func Decode(text []byte) (*machinev1beta1.Machine, error) {
 	machine := &machinev1beta1.Machine{}
 	if err := json.UnmarshalCaseSensitivePreserveInts(withoutManagedFields(text), machine); err != nil {
 		return nil, fmt.Errorf("decoding a Machine: %w", err)
 	}
-	machine.TypeMeta = metav1.TypeMeta{}
+	machine.TypeMeta, machine.ManagedFields = metav1.TypeMeta{}, nil
 	return machine, nil
 }

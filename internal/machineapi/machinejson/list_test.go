@@ -1,0 +1,97 @@
+package machinejson
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const listEnd = `],"kind":"MachineList","metadata":{"continue":"","resourceVersion":"7"}}` + "\n"
+
+// listOf writes a list as the API server does.
+func listOf(items ...string) string { return string(listStart) + strings.Join(items, ",") + listEnd }
+
+// item is a Machine with managedFields and an annotation of a length.
+func item(name string, length int) string {
+	return machineWith(fmt.Sprintf(`"annotations":{"a":"]},\"%s"},"managedFields":[{"manager":"x"}],"name":%q`, strings.Repeat("x", length), name))
+}
+
+// plain is a list as encoding/json decodes it.
+func plain(t *testing.T, text string) (all []*machinev1beta1.Machine, of metav1.ListMeta) {
+	t.Helper()
+	var list machinev1beta1.MachineList
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		list.Items[i].TypeMeta, list.Items[i].ManagedFields = metav1.TypeMeta{}, nil
+		all = append(all, &list.Items[i])
+	}
+	return all, list.ListMeta
+}
+
+// TestDecodeList: a list is what encoding/json makes of it, however it is written and in whatever pieces it comes.
+func TestDecodeList(t *testing.T) {
+	for name, text := range map[string]string{
+		"empty":              listOf(),
+		"one":                listOf(item("a", 0)),
+		"some":               listOf(item("a", 3), item("b", 0), item("c", 9)),
+		"longer than buffer": listOf(item("a", 0), item("b", 3*listBuffer), item("c", listBuffer), item("d", 1)),
+		"more than buffer":   listOf(item("a", listBuffer/2), item("b", listBuffer/2-100), item("c", listBuffer/2)),
+		"other order":        `{"kind":"MachineList","metadata":{"resourceVersion":"9"},"items":[` + item("a", 0) + `]}`,
+		"blanks":             `{ "items": [ ` + item("a", 0) + ` , ` + item("b", 0) + ` ] }`,
+		"blanks in the list": string(listStart) + " " + item("a", 0) + " ,\n" + item("b", 0) + " " + listEnd,
+		"null":               `{"items":null}`,
+		"short":              `{}`,
+	} {
+		want, wantMeta := plain(t, text)
+		for pieces, from := range map[string]io.Reader{
+			"whole": strings.NewReader(text), "halves": iotest.HalfReader(strings.NewReader(text)), "last with EOF": iotest.DataErrReader(strings.NewReader(text)),
+		} {
+			t.Run(name+"/"+pieces, func(t *testing.T) {
+				var got []*machinev1beta1.Machine
+				gotMeta, err := DecodeList(from, func(machine *machinev1beta1.Machine) { got = append(got, machine) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, got) + cmp.Diff(wantMeta, gotMeta); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+	}
+}
+
+// TestDecodeList_CutOff: a list that ends anywhere is an error, also when it is cut off between two Machines.
+func TestDecodeList_CutOff(t *testing.T) {
+	text := strings.TrimSpace(listOf(item("a", 0), item("b", 0)))
+	for end := range text {
+		if _, err := DecodeList(strings.NewReader(text[:end]), func(*machinev1beta1.Machine) {}); err == nil {
+			t.Errorf("no error for %s", text[:end])
+		}
+	}
+	broken := errors.New("the connection broke")
+	from := io.MultiReader(strings.NewReader(text[:len(text)-40]), iotest.ErrReader(broken))
+	if _, err := DecodeList(from, func(*machinev1beta1.Machine) {}); !errors.Is(err, broken) {
+		t.Errorf("error %v, want that of the connection", err)
+	}
+}
+
+func TestDecodeList_Invalid(t *testing.T) {
+	for _, text := range []string{
+		listOf(`{"metadata":{}`), listOf(item("a", 0) + `}`), listOf(item("a", 0), ""), listOf("", item("a", 0)), listOf(item("a", 0) + item("b", 0)),
+		listOf(item("a", 0), `[]`), string(listStart) + item("a", 0) + `]x` + listEnd, string(listStart) + `]`,
+	} {
+		if meta, err := DecodeList(strings.NewReader(text), func(*machinev1beta1.Machine) {}); err == nil {
+			t.Errorf("no error but %v for %s", meta, text)
+		}
+	}
+}

@@ -1,5 +1,5 @@
-// Package compact makes objects that are kept by the thousand small: it drops what Drover does not read of them, and has them share the texts that they
-// have in common. The objects must not be changed afterwards.
+// Package compact makes objects that are kept by the thousand small: it drops what Drover does not read of them, and has them share the texts that
+// they have in common. The objects must not be changed afterwards.
 package compact
 
 import (

@@ -147,8 +147,8 @@ func trimClusterVersion(version *configv1.ClusterVersion) {
 	version.Status = status
 }
 
-// trimNodeOfMachine keeps, beyond what compact.Node keeps, what the machine controllers read: by the addresses a Machine finds its Node, and by the conditions and
-// their times its health is judged.
+// trimNodeOfMachine keeps, beyond what compact.Node keeps, what the machine controllers read: by the addresses a Machine finds its Node, and by the
+// conditions and their times its health is judged.
 func trimNodeOfMachine(node *corev1.Node) {
 	compact.Metadata(node)
 	status := corev1.NodeStatus{Conditions: make([]corev1.NodeCondition, len(node.Status.Conditions))}

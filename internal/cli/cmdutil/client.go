@@ -99,10 +99,14 @@ type machineClient struct {
 	machines rest.Interface
 }
 
-// each calls visit with every Machine, of a namespace if one is given.
-func (c *machineClient) each(ctx context.Context, namespace string, visit func(*machinev1beta1.Machine)) error {
-	_, err := machinejson.List(ctx, c.machines, namespace, metav1.ListOptions{}, visit)
-	return err
+// stream returns all Machines, of a namespace if one is given, without what no command reads of them.
+func (c *machineClient) stream(ctx context.Context, namespace string) (all []*machinev1beta1.Machine, err error) {
+	trim := trimmer()
+	_, err = machinejson.List(ctx, c.machines, namespace, metav1.ListOptions{}, func(machine *machinev1beta1.Machine) {
+		trim(machine)
+		all = append(all, machine)
+	})
+	return all, err
 }
 
 // Watch returns a reader of MachineSets, Machines and Nodes that a watch keeps up to date until the context ends, and a channel that gets a

@@ -10,6 +10,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,8 +38,8 @@ func List[T client.Object](ctx context.Context, c client.Reader, namespace strin
 }
 
 // Each calls visit with every object that List returns, which need not be kept, without what no command reads of a listed object. It reads pages, so
-// that a large cluster answers in small pieces; when a page expires meanwhile, the pager asks for everything at once. Machines come in one stream:
-// an API server answers the first request for custom resources from its cache, and reads all later pages from etcd.
+// that a large cluster answers in small pieces; when a page expires meanwhile, the pager asks for everything at once. Machines come in one stream if
+// that succeeds: an API server answers the first request for custom resources from its cache, and may read all later pages from etcd.
 func Each[T client.Object](ctx context.Context, c client.Reader, namespace string, visit func(T), options ...client.ListOption) error {
 	mapping, err := mappingOf[T]()
 	if err != nil {
@@ -67,21 +68,36 @@ func Each[T client.Object](ctx context.Context, c client.Reader, namespace strin
 		of := &client.ListOptions{Raw: &raw, Limit: raw.Limit, Continue: raw.Continue, Namespace: namespace}
 		return page, c.List(ctx, list, append([]client.ListOption{of}, options...)...)
 	}
-	machines, streams := c.(*machineClient)
-	switch _, cached := c.(cache.Cache); {
-	case cached:
+	if machines, ok := c.(*machineClient); ok && mapping.Resource.Resource == "machines" && len(options) == 0 {
+		all, err := machines.stream(ctx, namespace)
+		if err == nil {
+			for _, machine := range all {
+				if item, ok := any(machine).(T); ok {
+					visit(item)
+				}
+			}
+		}
+		if err == nil || isFinal(ctx, err) {
+			return Explain(err, "listing machines", mapping.Resource.GroupResource())
+		}
+	}
+	if _, cached := c.(cache.Cache); cached {
 		// A cache has no pages, and what it has is not changed.
 		var list runtime.Object
 		if list, err = page(ctx, metav1.ListOptions{}); err == nil {
 			trim = func(any) {}
 			err = meta.EachListItem(list, of)
 		}
-	case streams && mapping.Resource.Resource == "machines" && len(options) == 0:
-		err = machines.each(ctx, namespace, func(machine *machinev1beta1.Machine) { _ = of(machine) })
-	default:
+	} else {
 		err = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, of)
 	}
 	return Explain(err, "listing "+mapping.Resource.Resource, mapping.Resource.GroupResource())
+}
+
+// isFinal reports whether the error of a stream is that of every request. After any other error, such as the end of the time that the API server gives
+// a request, pages may succeed.
+func isFinal(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
 // trimmer returns a function that drops what no command reads of a listed object. Machines of one template share the text of their providerSpec.

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// told is a terminal that tells when something is written.
-type told struct {
+// signals is a terminal that reports each write.
+type signals struct {
 	text  strings.Builder
 	wrote chan struct{}
 }
 
-func (t *told) Write(text []byte) (int, error) {
-	defer func() { t.wrote <- struct{}{} }()
-	return t.text.Write(text)
+func (s *signals) Write(text []byte) (int, error) {
+	defer func() { s.wrote <- struct{}{} }()
+	return s.text.Write(text)
 }
 
 func TestSayLater(t *testing.T) {
-	terminal := &told{wrote: make(chan struct{}, 2)}
+	terminal := &signals{wrote: make(chan struct{}, 2)}
 	sayLater(terminal, "reading", time.Hour)()
 	if terminal.text.Len() > 0 {
 		t.Errorf("it said %q at once", terminal.text.String())

@@ -108,10 +108,12 @@ func (l *list) more() error {
 	case len(l.text) == cap(l.text):
 		l.text = append(make([]byte, 0, 2*cap(l.text)), l.text...)
 	}
-	n, err := l.from.Read(l.text[len(l.text):cap(l.text)])
+	// What is not decoded is looked at again: as much as there is of it is read, so that the looks at a long Machine stay few.
+	free := l.text[len(l.text):cap(l.text)]
+	n, err := io.ReadAtLeast(l.from, free, min(len(free), max(len(l.text), 1)))
 	l.text = l.text[:len(l.text)+n]
-	if n > 0 && errors.Is(err, io.EOF) {
-		// The next call returns it again.
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		// The next call returns io.EOF.
 		return nil
 	}
 	return err
@@ -143,11 +145,20 @@ func (l *list) rest() (metav1.ListMeta, error) {
 		return metav1.ListMeta{}, fmt.Errorf("reading a list of Machines: %w", err)
 	}
 	text := append(append([]byte(`{"items":[]`), l.text[l.at:]...), after...)
+	read, err := decodeWhole(text)
+	return read.ListMeta, err
+}
+
+// decodeWhole decodes a list of Machines, and nothing else: a Status, or what something between here and the API server answers, is an error.
+func decodeWhole(text []byte) (machinev1beta1.MachineList, error) {
 	var read machinev1beta1.MachineList
-	if err := json.UnmarshalCaseSensitivePreserveInts(text, &read); err != nil {
-		return metav1.ListMeta{}, fmt.Errorf("decoding what comes after the items of a list of Machines: %w", err)
+	switch err := json.UnmarshalCaseSensitivePreserveInts(text, &read); {
+	case err != nil:
+		return read, fmt.Errorf("decoding a list of Machines: %w", err)
+	case read.Kind != "MachineList" || read.ResourceVersion == "":
+		return read, fmt.Errorf("the answer is no list of Machines, but of kind %q with resourceVersion %q", read.Kind, read.ResourceVersion)
 	}
-	return read.ListMeta, nil
+	return read, nil
 }
 
 // whole decodes a list that is written in another way.
@@ -156,9 +167,9 @@ func (l *list) whole(visit func(*machinev1beta1.Machine)) (metav1.ListMeta, erro
 	if err != nil {
 		return metav1.ListMeta{}, fmt.Errorf("reading a list of Machines: %w", err)
 	}
-	var read machinev1beta1.MachineList
-	if err := json.UnmarshalCaseSensitivePreserveInts(append(l.text, after...), &read); err != nil {
-		return metav1.ListMeta{}, fmt.Errorf("decoding a list of Machines: %w", err)
+	read, err := decodeWhole(append(l.text, after...))
+	if err != nil {
+		return metav1.ListMeta{}, err
 	}
 	for i := range read.Items {
 		read.Items[i].TypeMeta, read.Items[i].ManagedFields = metav1.TypeMeta{}, nil

@@ -47,14 +47,14 @@ func TestDecodeList(t *testing.T) {
 		"longer than buffer": listOf(item("a", 0), item("b", 3*listBuffer), item("c", listBuffer), item("d", 1)),
 		"more than buffer":   listOf(item("a", listBuffer/2), item("b", listBuffer/2-100), item("c", listBuffer/2)),
 		"other order":        `{"kind":"MachineList","metadata":{"resourceVersion":"9"},"items":[` + item("a", 0) + `]}`,
-		"blanks":             `{ "items": [ ` + item("a", 0) + ` , ` + item("b", 0) + ` ] }`,
+		"blanks":             `{ "items": [ ` + item("a", 0) + ` , ` + item("b", 0) + ` ], "kind": "MachineList", "metadata": {"resourceVersion": "9"} }`,
 		"blanks in the list": string(listStart) + " " + item("a", 0) + " ,\n" + item("b", 0) + " " + listEnd,
-		"null":               `{"items":null}`,
-		"short":              `{}`,
+		"null":               `{"items":null,"kind":"MachineList","metadata":{"resourceVersion":"9"}}`,
 	} {
 		want, wantMeta := plain(t, text)
 		for pieces, from := range map[string]io.Reader{
-			"whole": strings.NewReader(text), "halves": iotest.HalfReader(strings.NewReader(text)), "last with EOF": iotest.DataErrReader(strings.NewReader(text)),
+			"whole": strings.NewReader(text), "halves": iotest.HalfReader(strings.NewReader(text)),
+			"last with EOF": iotest.DataErrReader(strings.NewReader(text)), "bytes": iotest.OneByteReader(strings.NewReader(text)),
 		} {
 			t.Run(name+"/"+pieces, func(t *testing.T) {
 				var got []*machinev1beta1.Machine
@@ -89,6 +89,8 @@ func TestDecodeList_Invalid(t *testing.T) {
 	for _, text := range []string{
 		listOf(`{"metadata":{}`), listOf(item("a", 0) + `}`), listOf(item("a", 0), ""), listOf("", item("a", 0)), listOf(item("a", 0) + item("b", 0)),
 		listOf(item("a", 0), `[]`), string(listStart) + item("a", 0) + `]x` + listEnd, string(listStart) + `]`,
+		`{}`, `null`, ``, `{"apiVersion":"v1","kind":"Status","status":"Failure"}`, string(listStart) + `],"kind":"MachineList","metadata":{}}`,
+		string(listStart) + `],"kind":"Table","metadata":{"resourceVersion":"7"}}`,
 	} {
 		if meta, err := DecodeList(strings.NewReader(text), func(*machinev1beta1.Machine) {}); err == nil {
 			t.Errorf("no error but %v for %s", meta, text)

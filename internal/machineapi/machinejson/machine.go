@@ -1,5 +1,5 @@
-// Package machinejson decodes Machines from JSON as the API server writes it, in less time than client-go and without their managedFields. Machines are
-// the only custom resources of which there are many, and a custom resource comes as JSON.
+// Package machinejson decodes Machines from JSON as the API server writes it, in less time than client-go and without their managedFields. Machines
+// are the only custom resources of which there are many, and a custom resource comes as JSON.
 package machinejson
 
 import (
@@ -17,8 +17,8 @@ var start = fmt.Appendf(nil, `{"apiVersion":%q,"kind":"Machine",`, machinev1beta
 // IsMachine reports whether a text begins as a Machine does that the API server writes.
 func IsMachine(text []byte) bool { return bytes.HasPrefix(text, start) }
 
-// Decode decodes a Machine, without its managedFields. The bytes of the text are changed. As in every typed object that client-go decodes, TypeMeta is
-// empty. The error is for what is not JSON, or not a Machine.
+// Decode decodes a Machine, without its managedFields. The bytes of the text are changed. As in every typed object that client-go decodes, TypeMeta
+// is empty. The error is for what is not JSON, or not a Machine.
 func Decode(text []byte) (*machinev1beta1.Machine, error) {
 	machine := &machinev1beta1.Machine{}
 	if err := json.UnmarshalCaseSensitivePreserveInts(withoutManagedFields(text), machine); err != nil {

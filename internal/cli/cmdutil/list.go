@@ -48,7 +48,10 @@ func Each[T client.Object](ctx context.Context, c client.Reader, namespace strin
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespace = ""
 	}
-	trim := trimmer()
+	if done, err := streamed(ctx, c, namespace, options, visit); done {
+		return Explain(err, "listing machines", mapping.Resource.GroupResource())
+	}
+	page, trim := pagesOf(c, mapping.GroupVersionKind, namespace, options), trimmer()
 	of := func(object runtime.Object) error {
 		if item, ok := object.(T); ok {
 			trim(item)
@@ -56,8 +59,23 @@ func Each[T client.Object](ctx context.Context, c client.Reader, namespace strin
 		}
 		return nil
 	}
-	page := func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
-		page, err := Scheme.New(mapping.GroupVersionKind.GroupVersion().WithKind(mapping.GroupVersionKind.Kind + "List"))
+	if _, cached := c.(cache.Cache); cached {
+		// A cache has no pages, and what it has is not changed.
+		trim = func(any) {}
+		var list runtime.Object
+		if list, err = page(ctx, metav1.ListOptions{}); err == nil {
+			err = meta.EachListItem(list, of)
+		}
+	} else {
+		err = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, of)
+	}
+	return Explain(err, "listing "+mapping.Resource.Resource, mapping.Resource.GroupResource())
+}
+
+// pagesOf returns what reads the pages of a kind.
+func pagesOf(c client.Reader, kind schema.GroupVersionKind, namespace string, options []client.ListOption) pager.ListPageFunc {
+	return func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
+		page, err := Scheme.New(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		if err != nil {
 			return nil, err
 		}
@@ -68,34 +86,30 @@ func Each[T client.Object](ctx context.Context, c client.Reader, namespace strin
 		of := &client.ListOptions{Raw: &raw, Limit: raw.Limit, Continue: raw.Continue, Namespace: namespace}
 		return page, c.List(ctx, list, append([]client.ListOption{of}, options...)...)
 	}
-	if machines, ok := c.(*machineClient); ok && mapping.Resource.Resource == "machines" && len(options) == 0 {
-		all, err := machines.stream(ctx, namespace)
-		if err == nil {
-			for _, machine := range all {
-				if item, ok := any(machine).(T); ok {
-					visit(item)
-				}
-			}
-		}
-		if err == nil || isFinal(ctx, err) {
-			return Explain(err, "listing machines", mapping.Resource.GroupResource())
-		}
-	}
-	if _, cached := c.(cache.Cache); cached {
-		// A cache has no pages, and what it has is not changed.
-		var list runtime.Object
-		if list, err = page(ctx, metav1.ListOptions{}); err == nil {
-			trim = func(any) {}
-			err = meta.EachListItem(list, of)
-		}
-	} else {
-		err = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, of)
-	}
-	return Explain(err, "listing "+mapping.Resource.Resource, mapping.Resource.GroupResource())
 }
 
-// isFinal reports whether the error of a stream is that of every request. After any other error, such as the end of the time that the API server gives
-// a request, pages may succeed.
+// streamed calls visit with every Machine, where Machines are what is visited and the client can stream them. If it is not done, visit has not been
+// called.
+func streamed[T client.Object](
+	ctx context.Context, c client.Reader, namespace string, options []client.ListOption, visit func(T),
+) (done bool, err error) {
+	machines, ok := c.(*machineClient)
+	visitMachine, isMachine := any(visit).(func(*machinev1beta1.Machine))
+	if !ok || !isMachine || len(options) > 0 {
+		return false, nil
+	}
+	all, err := machines.stream(ctx, namespace)
+	if err != nil {
+		return isFinal(ctx, err), err
+	}
+	for _, machine := range all {
+		visitMachine(machine)
+	}
+	return true, nil
+}
+
+// isFinal reports whether the error of a stream is that of every request. After any other error, such as the end of the time that the API server
+// gives a request, pages may succeed.
 func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }

@@ -135,9 +135,10 @@ func (b *stage) runPlugin(ctx context.Context, args []string) (pluginRun, error)
 	return r, b.countLists(ctx, mark, &r)
 }
 
-// firstWrite remembers when something was first written to it.
+// firstWrite has the time at which something was first written to it.
 type firstWrite struct{ at time.Time }
 
+// Write remembers when it was first called, and drops the text.
 func (f *firstWrite) Write(text []byte) (int, error) {
 	if f.at.IsZero() {
 		f.at = time.Now()

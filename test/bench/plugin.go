@@ -132,7 +132,8 @@ func (b *stage) runPlugin(ctx context.Context, args []string) (pluginRun, error)
 	}
 	r.First = output.at.Sub(begun).Seconds()
 	r.CPUSeconds = (command.ProcessState.UserTime() + command.ProcessState.SystemTime()).Seconds()
-	return r, b.countLists(ctx, mark, &r)
+	err = b.countLists(ctx, mark, &r)
+	return r, err
 }
 
 // firstWrite has the time at which something was first written to it.

@@ -26,6 +26,8 @@ type settings struct {
 	ready, ends time.Duration
 	// large are the nodes of the cluster for the measurement of memory, with podsEach pods each; 0 leaves it out.
 	large, podsEach int
+	// kubectl drains as many nodes, too, with a process for each.
+	kubectl bool
 }
 
 func parse() (settings, error) {
@@ -40,6 +42,7 @@ func parse() (settings, error) {
 	flag.DurationVar(&s.ends, "ends", time.Second, "how long a pod takes to end")
 	flag.IntVar(&s.large, "large", 5000, "nodes for the measurement of memory, 0 for none")
 	flag.IntVar(&s.podsEach, "pods-each", 10, "pods on each of them")
+	flag.BoolVar(&s.kubectl, "kubectl", true, "also drain by kubectl, with a process for each node")
 	if err := s.Parse(&s.sandbox); err != nil {
 		return s, err
 	}

@@ -36,13 +36,18 @@ func measureDrains(ctx context.Context, settings settings, r *report) error {
 	if err := s.build(ctx); err != nil {
 		return err
 	}
+	type way struct {
+		name string
+		do   func(context.Context, string) (drained, error)
+		to   *[]drained
+	}
+	ways := []way{{"Drover", s.byDrover, &r.Drover}}
+	if s.kubectl {
+		ways = append(ways, way{"kubectl drain", s.byKubectl, &r.Kubectl})
+	}
 	side := 0
 	for round := range s.rounds {
-		for _, way := range []struct {
-			name string
-			do   func(context.Context, string) (drained, error)
-			to   *[]drained
-		}{{"Drover", s.byDrover, &r.Drover}, {"kubectl drain", s.byKubectl, &r.Kubectl}} {
+		for _, way := range ways {
 			run, err := way.do(ctx, sides[side])
 			if err != nil {
 				return fmt.Errorf("%s, round %d: %w", way.name, round+1, err)
@@ -173,7 +178,9 @@ func (s *stage) begin(ctx context.Context, names []string) error {
 }
 
 func (s *stage) allDrained(ctx context.Context, want int) error {
-	return harness.WaitLonger(ctx, 10*time.Minute, 100*time.Millisecond, func() error {
+	// With many nodes a list takes some time of the API server's.
+	interval := 100*time.Millisecond + time.Duration(want)*2*time.Millisecond
+	return harness.WaitLonger(ctx, time.Hour, interval, func() error {
 		var list medik8s.NodeMaintenanceList
 		if err := s.Client.List(ctx, &list); err != nil {
 			return err

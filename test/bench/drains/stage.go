@@ -18,8 +18,6 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-const namespace = "default"
-
 // sides are the two halves of the nodes: while one is drained its pods move to the other.
 var sides = [2]string{"left", "right"}
 
@@ -62,8 +60,10 @@ func (s *stage) build(ctx context.Context) error {
 
 func (s *stage) app(name string) []client.Object {
 	labels := map[string]string{"app": name}
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	meta := metav1.ObjectMeta{Namespace: name, Name: name}
 	return []client.Object{
+		// In one namespace kube-controller-manager would look at the Pods of all applications for each budget.
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
 		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(s.pods)), //nolint:gosec // a flag of a benchmark
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -77,7 +77,7 @@ func (s *stage) app(name string) []client.Object {
 				},
 			},
 		}},
-		harness.NewBudget(namespace, name, labels, harness.MaxUnavailable(int32(s.away))), //nolint:gosec // a flag of a benchmark
+		harness.NewBudget(name, name, labels, harness.MaxUnavailable(int32(s.away))), //nolint:gosec // a flag of a benchmark
 	}
 }
 
@@ -99,9 +99,9 @@ func (s *stage) cordon(ctx context.Context, side string, closed bool) error {
 
 // settled waits until every budget has all of its pods and allows what it can.
 func (s *stage) settled(ctx context.Context) error {
-	return harness.WaitLonger(ctx, 10*time.Minute, time.Second, func() error {
+	return harness.WaitLonger(ctx, 20*time.Minute, time.Second, func() error {
 		var budgets policyv1.PodDisruptionBudgetList
-		if err := s.Client.List(ctx, &budgets, client.InNamespace(namespace)); err != nil {
+		if err := s.Client.List(ctx, &budgets); err != nil {
 			return err
 		}
 		ready := 0
@@ -136,14 +136,14 @@ func (s *stage) listen(ctx context.Context) (stop func(), err error) {
 	s.freed = map[string][]time.Time{}
 	s.mu.Unlock()
 	var list policyv1.PodDisruptionBudgetList
-	if err := s.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := s.Client.List(ctx, &list); err != nil {
 		return nil, err
 	}
 	allowed := map[string]int32{}
 	for i := range list.Items {
 		allowed[list.Items[i].Name] = list.Items[i].Status.DisruptionsAllowed
 	}
-	stream, err := s.Client.Watch(ctx, &policyv1.PodDisruptionBudgetList{}, client.InNamespace(namespace),
+	stream, err := s.Client.Watch(ctx, &policyv1.PodDisruptionBudgetList{},
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func newMapper() meta.RESTMapper {
 	add(meta.RESTScopeRoot, mcfgv1.GroupVersion, "MachineConfigPool", "MachineConfig")
 	add(meta.RESTScopeRoot, configv1.GroupVersion, "ClusterVersion")
 	add(meta.RESTScopeRoot, drover.GroupVersion, "NodeGroup")
-	add(meta.RESTScopeNamespace, corev1.SchemeGroupVersion, "Pod")
+	add(meta.RESTScopeNamespace, corev1.SchemeGroupVersion, "Pod", "ConfigMap")
 	add(meta.RESTScopeNamespace, appsv1.SchemeGroupVersion, "Deployment", "DaemonSet", "ControllerRevision")
 	add(meta.RESTScopeNamespace, batchv1.SchemeGroupVersion, "Job")
 	add(meta.RESTScopeNamespace, policyv1.SchemeGroupVersion, "PodDisruptionBudget")

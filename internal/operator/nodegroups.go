@@ -21,6 +21,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
+	"github.com/drover-io/drover/internal/nodegroup/policy"
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 )
 
@@ -111,6 +112,11 @@ func (b *builder) runNodeGroups(ctx context.Context, metrics nodeGroupMetrics, g
 	reserved := &reservedFor{live: b.GetAPIReader(), controllers: b.settings.Controllers}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return b.groups.Run(ctx, b.GetCache(), finder) })
+	group.Go(func() error {
+		return policy.Run(ctx, b.GetCache(), policy.Dependencies{
+			Cache: b.GetCache(), Live: b.GetAPIReader(), Writer: b.GetClient(), Namespace: ownNamespace(),
+		})
+	})
 	group.Go(func() error {
 		return nodegroup.Run(ctx, b.GetCache(), nodegroup.Dependencies{
 			Cache: b.GetCache(), Writer: b.GetClient(), Recorder: b.recorder, Metrics: metrics.groups, Finder: finder, Admissions: admissions,

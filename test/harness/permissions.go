@@ -74,9 +74,10 @@ type grant struct{ verb, group, resource string }
 
 // asked is whether the API server asks for a permission before it takes an owner reference, and that there is no request with it: whether
 // Drover may delete what gets an owner, and hold up the deletion of the owner. The sandbox's server does ask, as OpenShift's, so that what is
-// missing is refused.
+// missing is refused. So it is with the creation by an apply patch, which is a patch in the audit log.
 func (g grant) asked() bool {
-	return strings.HasSuffix(g.resource, "/finalizers") || g.verb == "delete" && g.resource == "nodemaintenances"
+	return strings.HasSuffix(g.resource, "/finalizers") || g.verb == "delete" && g.resource == "nodemaintenances" ||
+		g.verb == "create" && g.resource == "configmaps"
 }
 
 // covers reports whether requests are among those that it allows.

@@ -217,29 +217,21 @@ func TestAdmission_AuthorNeedsTheRights(t *testing.T) {
 
 // TestAdmission_KubeletsDoNotChooseTheirGroup: a kubelet changes neither what groups select its Node by, nor what Drover has recorded there.
 func TestAdmission_KubeletsDoNotChooseTheirGroup(t *testing.T) {
-	f := newFixture(t, "kubelet", 1)
+	f := besideOthers(t, "kubelet", 1)
 	f.create(f.newGroup("kubelet", withTaint("example.com/dedicated", "", corev1.TaintEffectNoSchedule)))
-	capi := f.newGroup("kubelet-capi")
-	capi.Spec.Nodes = v1alpha1.NodeSelection{ClusterAPI: &v1alpha1.ClusterAPIOwner{ClusterName: "c", Kind: v1alpha1.OwnerMachineSet, Name: "x"}}
-	f.create(capi)
+	f.create(f.newGroup("kubelet-capi", withClusterAPI))
 	patch := f.kubelet("kubelet-00")
 	if err := patch(`{"metadata":{"labels":{"example.com/other":"x"}}}`, false); err != nil {
 		t.Fatalf("a kubelet may set another label: %v", err)
 	}
-	for _, text := range []string{
-		`{"metadata":{"labels":{"example.com/pool":"other"}}}`,
-		`{"metadata":{"labels":{"example.com/pool":null}}}`,
-		`{"metadata":{"annotations":{"cluster.x-k8s.io/owner-name":"x"}}}`,
-		`{"metadata":{"annotations":{"drover.dev/group-owned-metadata":"{}"}}}`,
+	const pool = `{"metadata":{"labels":{"example.com/pool":"kubelet"}}}`
+	for _, c := range []struct{ text, undo string }{
+		{otherPool, pool},
+		{`{"metadata":{"labels":{"example.com/pool":null}}}`, pool},
+		{`{"metadata":{"annotations":{"cluster.x-k8s.io/owner-name":"x"}}}`, `{"metadata":{"annotations":{"cluster.x-k8s.io/owner-name":null}}}`},
+		{`{"metadata":{"annotations":{"drover.dev/group-owned-metadata":"{}"}}}`, `{}`},
 	} {
-		for _, status := range []bool{false, true} {
-			f.Eventually("the API server denies "+text, func() error {
-				if err := patch(text, status); err == nil || !strings.Contains(err.Error(), "a kubelet may not change") {
-					return fmt.Errorf("status %t: %w", status, err)
-				}
-				return nil
-			})
-		}
+		f.eventuallyDenied("kubelet-00", c.text, c.undo, "a kubelet may not change")
 	}
 }
 
@@ -263,20 +255,15 @@ func (f *fixture) kubelet(name string) func(text string, status bool) error {
 // TestAdmission_KubeletsDoNotPretendReboots: a kubelet neither sets nor removes the annotation of kured that counts against the budget of a group.
 // What programs write with the credentials of kubelets is allowed, whether kured works on the Node or not.
 func TestAdmission_KubeletsDoNotPretendReboots(t *testing.T) {
-	f := newFixture(t, "reboot", 1)
+	f := besideOthers(t, "reboot", 1)
 	f.create(f.newGroup("reboot", func(spec *v1alpha1.NodeGroupSpec) { spec.Disruption = &v1alpha1.Disruption{} }))
 	patch := f.kubelet("reboot-00")
 	const annotation = "weave.works/kured-reboot-in-progress"
-	deny := func(value string) {
-		text := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, annotation, value)
-		for _, status := range []bool{false, true} {
-			f.Eventually("the API server denies "+text, func() error {
-				if err := patch(text, status); err == nil || !strings.Contains(err.Error(), "counts against the budget of NodeGroup reboot") {
-					return fmt.Errorf("status %t: %w", status, err)
-				}
-				return nil
-			})
+	deny := func(value, undo string) {
+		text := func(value string) string {
+			return fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, annotation, value)
 		}
+		f.eventuallyDenied("reboot-00", text(value), text(undo), "counts against the budgets of NodeGroups")
 	}
 	allow := func() {
 		for _, text := range []string{
@@ -291,13 +278,10 @@ func TestAdmission_KubeletsDoNotPretendReboots(t *testing.T) {
 			}
 		}
 	}
-	deny(`"2026-07-01T12:00:00Z"`)
+	const begun = `"2026-07-01T12:00:00Z"`
+	deny(begun, "null")
 	allow()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "reboot-00"}}
-	text := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"2026-07-01T12:00:00Z"}}}`, annotation)
-	if err := f.Client.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, text)); err != nil {
-		t.Fatal(err)
-	}
-	deny("null")
+	f.patchNode("reboot-00", fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, annotation, begun))
+	deny("null", begun)
 	allow()
 }

@@ -68,8 +68,8 @@ const (
 	stateUnreconcilable = "Unreconcilable"
 )
 
-// annotationReboot is kured's, from before the drain until after the reboot: https://github.com/kubereboot/kured/blob/main/cmd/kured/main.go
-const annotationReboot = "weave.works/kured-reboot-in-progress"
+// AnnotationReboot is kured's, from before the drain until after the reboot: https://github.com/kubereboot/kured/blob/main/cmd/kured/main.go
+const AnnotationReboot = "weave.works/kured-reboot-in-progress"
 
 // Conditions are the types of conditions of a Node that Signs reads.
 var Conditions = []corev1.NodeConditionType{
@@ -86,7 +86,7 @@ var checks = []struct {
 	{SignCordoned, func(node *corev1.Node) bool { return node.Spec.Unschedulable }},
 	{SignTainted, func(node *corev1.Node) bool { return hasTaint(node, unavailableTaints) }},
 	{SignMachineConfig, isUpdating},
-	{SignReboot, func(node *corev1.Node) bool { _, found := node.Annotations[annotationReboot]; return found }},
+	{SignReboot, func(node *corev1.Node) bool { _, found := node.Annotations[AnnotationReboot]; return found }},
 	// https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/5683-lifecycle-conditions: MaintenancePlanned is an announcement, and
 	// DrainInProgress of a Node that is not cordoned was left behind.
 	{SignDrained, func(node *corev1.Node) bool { return isTrue(node, corev1.NodeDrained) }},

@@ -25,6 +25,11 @@ const (
 	annotationOwnerName        = "cluster.x-k8s.io/owner-name"
 )
 
+// OwnerAnnotations returns the annotations of Nodes that spec.nodes.clusterAPI reads.
+func OwnerAnnotations() []string {
+	return []string{annotationClusterName, annotationClusterNamespace, annotationOwnerKind, annotationOwnerName}
+}
+
 // maxGeneratedBase is how long the part of a MachineSet's name may be that the Cluster API takes from its MachineDeployment; what is longer is cut:
 // https://github.com/kubernetes/apiserver/blob/v0.37.1/pkg/storage/names/generate.go
 const maxGeneratedBase = 58

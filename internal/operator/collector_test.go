@@ -14,7 +14,10 @@ func TestTuneCollector(t *testing.T) {
 	before := gcPercent()
 	for name, c := range map[string]struct {
 		heap, filling, want int
-	}{"a small heap": {0, 60, 200}, "of 32 MiB": {32 << 20, 60, 150}, "of 128 MiB": {128 << 20, 40, 40}, "of 192 MiB": {192 << 20, 40, 30}, "of 416 MiB": {416 << 20, 25, 25}} {
+	}{
+		"a small heap": {0, 60, 200}, "of 32 MiB": {32 << 20, 60, 150}, "of 128 MiB": {128 << 20, 40, 40},
+		"of 192 MiB": {192 << 20, 40, 30}, "of 416 MiB": {416 << 20, 25, 25},
+	} {
 		t.Run(name, func(t *testing.T) {
 			heap := make([]byte, c.heap)
 			runtime.GC()

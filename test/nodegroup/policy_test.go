@@ -92,8 +92,8 @@ func (f *fixture) remove(name string) {
 	f.eventuallyGone(name)
 }
 
-// TestPolicy_APIServerStarts: from the first request on after a start of the API server, others may write Nodes and kubelets may not change what groups
-// select Nodes by. The policy holds without Drover.
+// TestPolicy_APIServerStarts: from the first request on after a start of the API server, others may write Nodes, and kubelets may not change what
+// groups select Nodes by. The policy holds without Drover.
 func TestPolicy_APIServerStarts(t *testing.T) {
 	f := newFixture(t, "policy", 1)
 	operator := f.Operator(harness.Options{})
@@ -121,8 +121,8 @@ func TestPolicy_APIServerStarts(t *testing.T) {
 	}
 }
 
-// TestPolicy_ParametersFollowTheGroups: the keys of a group count from when Drover sees it until it is gone. What somebody else has made of them is made
-// right by the next change of a group, and by the next start.
+// TestPolicy_ParametersFollowTheGroups: the keys of a group count from when Drover sees it until it is gone. What another writer has made of the
+// parameters is made right by the next change of a group, and by the next start.
 func TestPolicy_ParametersFollowTheGroups(t *testing.T) {
 	f := newFixture(t, "parameters", 1)
 	operator := f.Operator(harness.Options{})

@@ -153,7 +153,9 @@ func TestPolicy_ParametersFollowTheGroups(t *testing.T) {
 	if err := operator.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	// Without a group it is there, too.
+	patch := f.kubelet("parameters-00")
+	f.Eventually("a kubelet may change the label without a group", func() error { return patch(otherPool, true) })
+	// Without a group the ConfigMap is there, too.
 	if err := f.Client.Delete(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}

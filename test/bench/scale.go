@@ -88,7 +88,14 @@ func measureScale(ctx context.Context, s settings, size int, static bool) (scale
 		{"change of the leader", func() error { return b.changeLeader(ctx, &r) }},
 		{"at rest", func() error { return b.idle(ctx, &r.result, everything) }},
 	}
-	if !static {
+	if static {
+		// The first start ever with all capabilities creates a ConfigMap. A pool with heartbeats has had its roll-outs before.
+		first := step{"first start with all capabilities", func() error {
+			_, err := b.restart(ctx, everything)
+			return err
+		}}
+		steps = append([]step{first}, steps...)
+	} else {
 		steps = append(b.rollouts(ctx, &r), steps...)
 		last := &steps[len(steps)-1]
 		rest := last.do

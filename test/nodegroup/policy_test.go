@@ -67,9 +67,10 @@ func withClusterAPI(spec *v1alpha1.NodeGroupSpec) {
 	spec.Nodes = v1alpha1.NodeSelection{ClusterAPI: &v1alpha1.ClusterAPIOwner{ClusterName: "c", Kind: v1alpha1.OwnerMachineSet, Name: "x"}}
 }
 
-// parameters waits until the ConfigMap has this data.
-func (f *fixture) parameters(want map[string]string) {
+// parameters waits until the ConfigMap has these labels and annotations.
+func (f *fixture) parameters(labels, annotations string) {
 	f.Helper()
+	want := map[string]string{policy.KeyLabels: labels, policy.KeyAnnotations: annotations, policy.KeyBudgetAnnotations: ""}
 	f.Eventually(fmt.Sprintf("the parameters of the policy are %q", want), func() error {
 		var now corev1.ConfigMap
 		key := types.NamespacedName{Namespace: harness.SystemNamespace, Name: policy.ConfigMapName}
@@ -127,9 +128,9 @@ func TestPolicy_ParametersFollowTheGroups(t *testing.T) {
 	f := newFixture(t, "parameters", 1)
 	operator := f.Operator(harness.Options{})
 	f.create(f.newGroup("parameters"))
-	f.parameters(map[string]string{policy.KeyLabels: labelPool})
+	f.parameters(labelPool, "")
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: harness.SystemNamespace, Name: policy.ConfigMapName}}
-	text := []byte(`{"data":{"labels":"example.com/forged"}}`)
+	text := []byte(`{"data":{"labels":"example.com/forged","budget-annotations":"example.com/forged"}}`)
 	if err := f.Client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, text)); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestPolicy_ParametersFollowTheGroups(t *testing.T) {
 	owners := strings.Join([]string{
 		"cluster.x-k8s.io/cluster-name", "cluster.x-k8s.io/cluster-namespace", "cluster.x-k8s.io/owner-kind", "cluster.x-k8s.io/owner-name",
 	}, "\n")
-	f.parameters(map[string]string{policy.KeyLabels: labelPool, policy.KeyAnnotations: owners})
+	f.parameters(labelPool, owners)
 	if err := operator.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -145,11 +146,11 @@ func TestPolicy_ParametersFollowTheGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	operator = f.Operator(harness.Options{})
-	f.parameters(map[string]string{policy.KeyLabels: labelPool, policy.KeyAnnotations: owners})
+	f.parameters(labelPool, owners)
 	f.remove("parameters-2")
-	f.parameters(map[string]string{policy.KeyLabels: labelPool})
+	f.parameters(labelPool, "")
 	f.remove("parameters")
-	f.parameters(nil)
+	f.parameters("", "")
 	if err := operator.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,5 +161,5 @@ func TestPolicy_ParametersFollowTheGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Operator(harness.Options{})
-	f.parameters(nil)
+	f.parameters("", "")
 }

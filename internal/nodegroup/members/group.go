@@ -143,9 +143,12 @@ func ownedBy(node *corev1.Node, owner *v1alpha1.ClusterAPIOwner) bool {
 
 // Sort puts the oldest group first: it has the Nodes that several groups select.
 func Sort(groups []*Group) {
-	slices.SortFunc(groups, func(a, b *Group) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(groups, func(a, b *Group) int { return CompareAge(a.NodeGroup, b.NodeGroup) })
+}
+
+// CompareAge compares groups by age, the oldest first, and those of the same second by name.
+func CompareAge(a, b *v1alpha1.NodeGroup) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // Select returns the group that a Node belongs to, nil for none, and the others that select it. The groups must be sorted. A group that is being

@@ -28,7 +28,7 @@ const ConfigMapName = "drover-nodegroup-members"
 const FieldOwner = client.FieldOwner("drover-node-group-policy")
 
 // interval is how often the ConfigMap is compared again, in case someone has changed or deleted it.
-const interval = 10 * time.Minute
+const interval = time.Minute
 
 // Dependencies are what the controller works with.
 type Dependencies struct {
@@ -71,22 +71,31 @@ func (r *Reconciler) update(ctx context.Context, key types.NamespacedName) error
 	if err := r.Cache.List(ctx, &groups); err != nil {
 		return fmt.Errorf("listing NodeGroups: %w", err)
 	}
-	want, now := Parameters(groups.Items), &corev1.ConfigMap{}
-	next := applyv1.ConfigMap(key.Name, key.Namespace).WithData(want)
+	want, left := Parameters(groups.Items)
+	if err := r.write(ctx, key, want); err != nil {
+		return fmt.Errorf("ConfigMap %s, without which kubelets may change what NodeGroups select their Nodes by: %w", key, err)
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("all NodeGroups together select Nodes by more than %d labels: kubelets may change those of the newest %d groups, such as %s",
+			maxLabels, len(left), left[0])
+	}
+	return nil
+}
+
+// write has the ConfigMap contain this data.
+func (r *Reconciler) write(ctx context.Context, key types.NamespacedName, want map[string]string) error {
+	next, now := applyv1.ConfigMap(key.Name, key.Namespace).WithData(want), &corev1.ConfigMap{}
 	switch err := r.Live.Get(ctx, key, now); {
 	case apierrors.IsNotFound(err):
 		// Without groups, too: where it is missing, an API server looks for it in the store at each update of a Node.
 	case err != nil:
-		return fmt.Errorf("reading ConfigMap %s: %w", key, err)
+		return err
 	case maps.Equal(known(now.Data), want):
 		return nil
 	default:
 		next.WithUID(now.UID).WithResourceVersion(now.ResourceVersion)
 	}
-	if err := r.Writer.Apply(ctx, next, FieldOwner, client.ForceOwnership); err != nil {
-		return fmt.Errorf("writing ConfigMap %s, without which kubelets may change what NodeGroups select their Nodes by: %w", key, err)
-	}
-	return nil
+	return r.Writer.Apply(ctx, next, FieldOwner, client.ForceOwnership)
 }
 
 // known returns the data that the policy reads. What others have added beside it stays.

@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -22,19 +24,20 @@ const (
 	KeyBudgetAnnotations = "budget-annotations"
 )
 
-// Parameters returns the data of the ConfigMap for these groups, without the keys that would be empty. What cannot be the key of a label is left
-// out: no Node has it. A group that is being deleted counts until it is gone.
-func Parameters(groups []v1alpha1.NodeGroup) map[string]string {
+// maxLabels bounds the labels of all groups together: a ConfigMap holds 1 MiB, and the key of a label is 317 bytes at most.
+const maxLabels = 2500
+
+// Parameters returns the data of the ConfigMap for these groups: all three keys, of which some may be empty. What cannot be the key of a label is left
+// out: no Node has it. A group that is being deleted counts until it is gone. The oldest groups come first; left has the names of those that select
+// by more labels than are kept.
+func Parameters(groups []v1alpha1.NodeGroup) (data map[string]string, left []string) {
 	labels, annotations, signs := sets.New[string](), sets.New[string](), sets.New[string]()
-	for i := range groups {
-		spec := &groups[i].Spec
-		if selector := spec.Nodes.Selector; selector != nil {
-			for key := range selector.MatchLabels {
-				labels.Insert(key)
-			}
-			for _, expression := range selector.MatchExpressions {
-				labels.Insert(expression.Key)
-			}
+	for _, group := range byAge(groups) {
+		spec := &group.Spec
+		if with := labels.Union(selectingLabels(spec.Nodes.Selector)); with.Len() <= maxLabels {
+			labels = with
+		} else {
+			left = append(left, group.Name)
 		}
 		if spec.Nodes.ClusterAPI != nil {
 			annotations.Insert(members.OwnerAnnotations()...)
@@ -43,12 +46,30 @@ func Parameters(groups []v1alpha1.NodeGroup) map[string]string {
 			signs.Insert(disruptionplan.AnnotationReboot)
 		}
 	}
-	data := map[string]string{}
-	for name, keys := range map[string]sets.Set[string]{KeyLabels: labels, KeyAnnotations: annotations, KeyBudgetAnnotations: signs} {
-		valid := slices.DeleteFunc(sets.List(keys), func(key string) bool { return len(validation.IsQualifiedName(key)) > 0 })
-		if len(valid) > 0 {
-			data[name] = strings.Join(valid, "\n")
-		}
+	lines := func(keys sets.Set[string]) string { return strings.Join(sets.List(keys), "\n") }
+	return map[string]string{KeyLabels: lines(labels), KeyAnnotations: lines(annotations), KeyBudgetAnnotations: lines(signs)}, left
+}
+
+// byAge returns the groups, the oldest first.
+func byAge(groups []v1alpha1.NodeGroup) []*v1alpha1.NodeGroup {
+	sorted := make([]*v1alpha1.NodeGroup, len(groups))
+	for i := range groups {
+		sorted[i] = &groups[i]
 	}
-	return data
+	slices.SortFunc(sorted, members.CompareAge)
+	return sorted
+}
+
+// selectingLabels returns the keys of the labels that a selector names.
+func selectingLabels(selector *metav1.LabelSelector) sets.Set[string] {
+	keys := sets.Set[string]{}
+	if selector == nil {
+		return keys
+	}
+	keys.Insert(slices.Collect(maps.Keys(selector.MatchLabels))...)
+	for _, expression := range selector.MatchExpressions {
+		keys.Insert(expression.Key)
+	}
+	maps.DeleteFunc(keys, func(key string, _ sets.Empty) bool { return len(validation.IsQualifiedName(key)) > 0 })
+	return keys
 }

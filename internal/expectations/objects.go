@@ -154,12 +154,15 @@ func (o *Objects) Own(uid, version string) (Write, bool) {
 	return last, last.Version == version
 }
 
-// Forget drops an object that is gone.
+// Forget drops an object that is gone, and a write of it that is being sent.
 func (o *Objects) Forget(uid string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.written, uid)
 	delete(o.pending, uid)
+	if current := o.sending[uid]; current != nil {
+		current.postponed = append(current.postponed, func() { o.Forget(uid) })
+	}
 }
 
 // Len returns the number of objects with a recorded write.

@@ -143,3 +143,15 @@ func TestObjects_EventBeforeTheAnswer(t *testing.T) {
 		t.Errorf("looked at %v after a write that failed; %d are sent still", own, len(o.sending))
 	}
 }
+
+// TestObjects_ForgetWhileSending: the answer to a write of an object that is gone leaves nothing behind.
+func TestObjects_ForgetWhileSending(t *testing.T) {
+	o := NewObjects(nil, nil)
+	o.Send("u", func() (Write, bool) {
+		o.Forget("u")
+		return Write{Version: "2"}, true
+	})
+	if o.Len() != 0 {
+		t.Error("a write of an object that is gone is kept")
+	}
+}

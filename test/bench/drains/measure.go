@@ -105,7 +105,7 @@ func (s *stage) read(ctx context.Context, user string, out *drained) error {
 	idle, times := time.Duration(0), 0
 	for app, l := range budgets {
 		l.freed = s.freed[app]
-		out.Ideal = max(out.Ideal, shortest(l.turns(), s.away, s.ends).Seconds())
+		out.Ideal = max(out.Ideal, shortest(l.turns(s.away), s.away, s.ends).Seconds())
 		sum, n := l.idle(s.away)
 		idle, times = idle+sum, times+n
 	}
@@ -127,7 +127,7 @@ func (d *drained) count(e *cluster.AuditEvent, budgets map[string]*budgetUse) {
 		if budgets[app] == nil {
 			budgets[app] = &budgetUse{}
 		}
-		budgets[app].taken = append(budgets[app].taken, e.Answered)
+		budgets[app].take(e.Name, e.Answered)
 	case e.Code == http.StatusTooManyRequests:
 		d.Blocked++
 	default:

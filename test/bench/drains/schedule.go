@@ -8,20 +8,39 @@ import (
 // budgetUse is what happened to one budget in a run: when evictions were accepted under it, and when it had the places back.
 type budgetUse struct {
 	taken, freed []time.Time
+	// evicted are the names of the pods: to evict one again while it ends takes no place.
+	evicted map[string]bool
 }
 
-// turns matches places with evictions in the order in which they came. What was not given back until the end takes as long as the ones
-// before on the average.
-func (l *budgetUse) turns() []time.Duration {
+// take counts an eviction that was accepted.
+func (l *budgetUse) take(pod string, at time.Time) {
+	if l.evicted[pod] {
+		return
+	}
+	if l.evicted == nil {
+		l.evicted = map[string]bool{}
+	}
+	l.evicted[pod] = true
+	l.taken = append(l.taken, at)
+}
+
+// turns matches places with evictions in the order in which they came: a place is given back after it was taken, and before it is taken again. What
+// was not seen to be given back takes as long as the others on the average.
+func (l *budgetUse) turns(places int) []time.Duration {
 	slices.SortFunc(l.taken, time.Time.Compare)
 	slices.SortFunc(l.freed, time.Time.Compare)
 	var lengths []time.Duration
-	sum := time.Duration(0)
+	sum, freed := time.Duration(0), l.freed
 	for i, taken := range l.taken {
-		if i < len(l.freed) && l.freed[i].After(taken) {
-			lengths = append(lengths, l.freed[i].Sub(taken))
-			sum += l.freed[i].Sub(taken)
+		for len(freed) > 0 && !freed[0].After(taken) {
+			freed = freed[1:]
 		}
+		if len(freed) == 0 || i+places < len(l.taken) && freed[0].After(l.taken[i+places]) {
+			continue
+		}
+		lengths = append(lengths, freed[0].Sub(taken))
+		sum += freed[0].Sub(taken)
+		freed = freed[1:]
 	}
 	known := len(lengths)
 	for len(lengths) < len(l.taken) && known > 0 {

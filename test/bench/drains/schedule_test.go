@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -25,13 +26,36 @@ func TestShortest(t *testing.T) {
 }
 
 func TestTurns(t *testing.T) {
-	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
-	l := budgetUse{taken: []time.Time{at(2), at(0), at(4)}, freed: []time.Time{at(3), at(6)}}
-	got := l.turns()
-	// 0 to 3, 2 to 6, and the third as long as those on the average.
-	for i, want := range []time.Duration{3 * time.Second, 4 * time.Second, 3500 * time.Millisecond} {
-		if got[i] != want {
-			t.Errorf("%d: %s, want %s", i, got[i], want)
+	const s = time.Second
+	at := func(seconds ...int) (times []time.Time) {
+		for _, n := range seconds {
+			times = append(times, time.Unix(int64(n), 0))
 		}
+		return times
+	}
+	for name, c := range map[string]struct {
+		taken, freed []time.Time
+		places       int
+		want         []time.Duration
+	}{
+		"one place":                 {at(0, 3, 5), at(3, 5, 9), 1, []time.Duration{3 * s, 2 * s, 4 * s}},
+		"two places, the last open": {at(2, 0, 4), at(3, 6), 2, []time.Duration{3 * s, 4 * s, 3500 * time.Millisecond}},
+		"one is not seen":           {at(0, 3, 6), at(6, 9), 1, []time.Duration{3 * s, 3 * s, 3 * s}},
+		"one too many":              {at(1, 4), at(0, 4, 7), 1, []time.Duration{3 * s, 3 * s}},
+		"none is seen":              {at(1, 4), nil, 1, nil},
+	} {
+		if got := (&budgetUse{taken: c.taken, freed: c.freed}).turns(c.places); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestTake(t *testing.T) {
+	var l budgetUse
+	for i, pod := range []string{"a", "b", "a"} {
+		l.take(pod, time.Unix(int64(i), 0))
+	}
+	if len(l.taken) != 2 {
+		t.Errorf("%d places are taken, want 2: a pod that is evicted again takes none", len(l.taken))
 	}
 }

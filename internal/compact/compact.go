@@ -45,18 +45,23 @@ func shareTexts(texts map[string]string, shared func(key, value string) bool) ma
 	return all
 }
 
+// Texts returns a map with the same entries, whose keys and values are the one copy of each that many objects have.
+func Texts(texts map[string]string) map[string]string {
+	return shareTexts(texts, func(_, _ string) bool { return true })
+}
+
 // Text returns the one copy of a text that many objects have.
 func Text[T ~string](text T) T { return unique.Make(text).Value() }
 
 // sharedMaps are the labels and annotations that all Machines of a MachineSet have in common. They are never changed: objects of the cache are
 // read-only.
-var sharedMaps mapTable
+var sharedMaps Maps
 
 // Machine has Machines share the texts of their labels and annotations, and the maps of those that are equal.
 func Machine(machine *machinev1beta1.Machine) {
 	Metadata(machine)
 	for _, texts := range []*map[string]string{&machine.Labels, &machine.Annotations, &machine.Spec.Labels, &machine.Spec.Annotations} {
-		*texts = sharedMaps.share(*texts)
+		*texts = sharedMaps.Share(*texts)
 	}
 }
 
@@ -64,16 +69,16 @@ func Machine(machine *machinev1beta1.Machine) {
 // longer.
 const maxSharedMap = 4 << 10
 
-// mapTable keeps maps, each until another one takes its place. The zero value is empty. It is safe for concurrent use.
-type mapTable struct {
+// Maps keeps maps that objects share, each until another one takes its place. The zero value is empty. It is safe for concurrent use.
+type Maps struct {
 	mu   sync.Mutex
 	maps [1024]map[string]string
 }
 
 var mapSeed = maphash.MakeSeed()
 
-// share returns a map with the same entries, which others may have, too.
-func (t *mapTable) share(texts map[string]string) map[string]string {
+// Share returns a map with the same entries, which others may have, too. It must not be changed.
+func (t *Maps) Share(texts map[string]string) map[string]string {
 	sum, size := uint64(0), 0
 	for key, value := range texts {
 		// The sum does not depend on the order.

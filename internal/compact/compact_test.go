@@ -38,8 +38,8 @@ func TestMachine_Shared(t *testing.T) {
 		t.Error("different labels are shared")
 	}
 	long := map[string]string{"set": strings.Repeat("x", maxSharedMap)}
-	var table mapTable
-	if table.share(long); slices.ContainsFunc(table.maps[:], func(kept map[string]string) bool { return kept != nil }) {
+	var table Maps
+	if table.Share(long); slices.ContainsFunc(table.maps[:], func(kept map[string]string) bool { return kept != nil }) {
 		t.Error("a large map is kept")
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/compact"
 	"github.com/drover-io/drover/internal/drain"
 )
 
@@ -39,8 +39,8 @@ type rarePart struct {
 	started     *metav1.Time
 }
 
-// shared returns the one copy of a string that many objects have.
-func shared(text string) string { return unique.Make(text).Value() }
+// sharedLabels are the labels that all pods of a ReplicaSet have in common.
+var sharedLabels compact.Maps
 
 // TrimPod is the transform of the cache of pods, which may have 50,000 of them.
 func TrimPod(object any) (any, error) {
@@ -49,17 +49,11 @@ func TrimPod(object any) (any, error) {
 		return object, nil
 	}
 	small := &smallPod{
-		namespace: shared(pod.Namespace), name: pod.Name, version: pod.ResourceVersion, node: shared(pod.Spec.NodeName), uid: pod.UID,
-		phase: corev1.PodPhase(shared(string(pod.Status.Phase))), rare: rareOf(pod),
-	}
-	if len(pod.Labels) > 0 {
-		small.labels = make(map[string]string, len(pod.Labels))
-		for key, value := range pod.Labels {
-			small.labels[shared(key)] = shared(value)
-		}
+		namespace: compact.Text(pod.Namespace), name: pod.Name, version: pod.ResourceVersion, node: compact.Text(pod.Spec.NodeName), uid: pod.UID,
+		phase: compact.Text(pod.Status.Phase), labels: sharedLabels.Share(compact.Texts(pod.Labels)), rare: rareOf(pod),
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-		small.ownerKind, small.ownerName = shared(owner.Kind), shared(owner.Name)
+		small.ownerKind, small.ownerName = compact.Text(owner.Kind), compact.Text(owner.Name)
 	}
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
 		small.hasGrace, small.grace = true, *grace
@@ -72,7 +66,7 @@ func TrimPod(object any) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encoding the tolerations of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
-		small.tolerations = shared(string(text))
+		small.tolerations = compact.Text(string(text))
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {

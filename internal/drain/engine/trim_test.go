@@ -87,6 +87,21 @@ func TestTrimPod(t *testing.T) {
 	}
 }
 
+// Pods of a ReplicaSet share their labels: they are more than half of what the cache keeps of a pod.
+func TestTrimPod_SharesLabels(t *testing.T) {
+	labels := func(value string) uintptr {
+		pod := fullPod()
+		pod.Labels = map[string]string{"app": value}
+		return reflect.ValueOf(small(t, pod).labels).Pointer()
+	}
+	if labels("web") != labels("web") {
+		t.Error("equal labels are not shared")
+	}
+	if labels("web") == labels("db") {
+		t.Error("different labels are shared")
+	}
+}
+
 func TestDiffers(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*corev1.Pod)

@@ -16,7 +16,10 @@ import (
 var gcPercents = []struct {
 	live             uint64
 	filling, percent int
-}{{0, 60, 200}, {32 << 20, 60, 150}, {64 << 20, 40, 100}, {96 << 20, 40, 60}, {128 << 20, 40, 40}, {176 << 20, 40, 30}, {400 << 20, 25, 25}, {800 << 20, 20, 20}}
+}{
+	{0, 60, 200}, {32 << 20, 60, 150}, {64 << 20, 40, 100}, {96 << 20, 40, 60}, {128 << 20, 40, 40}, {176 << 20, 40, 30}, {400 << 20, 25, 25},
+	{800 << 20, 20, 20},
+}
 
 // settleTime is how long after the caches were full the memory is still as in the time before: all objects are reconciled once.
 const settleTime = 5 * time.Second

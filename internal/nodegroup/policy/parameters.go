@@ -27,9 +27,9 @@ const (
 // maxLabels bounds the labels of all groups together: a ConfigMap holds 1 MiB, and the key of a label is 317 bytes at most.
 const maxLabels = 2500
 
-// Parameters returns the data of the ConfigMap for these groups: all three keys, of which some may be empty. What cannot be the key of a label is left
-// out: no Node has it. A group that is being deleted counts until it is gone. The oldest groups come first; left has the names of those that select
-// by more labels than are kept.
+// Parameters returns the data of the ConfigMap for these groups: all three keys, with empty values for none. What cannot be the key of a label is
+// left out: no Node has it. A group that is being deleted counts until it is gone. The oldest groups come first; left has the names of those that
+// select by more labels than are kept.
 func Parameters(groups []v1alpha1.NodeGroup) (data map[string]string, left []string) {
 	labels, annotations, signs := sets.New[string](), sets.New[string](), sets.New[string]()
 	for _, group := range byAge(groups) {

@@ -25,8 +25,8 @@ const (
 	// relistInterval is how long a cache is compared with one list. The next list does not have the objects that were deleted meanwhile; a cache that
 	// never had them gets no event for that.
 	relistInterval = 5 * time.Second
-	// fewObjects is how many objects are listed sooner than a watch sends a bookmark.
-	fewObjects = 500
+	// fewObjects is how many objects are listed sooner than a watch sends a bookmark, which takes a second.
+	fewObjects = 5000
 	// minBackoff and maxBackoff bound the delay after a list that failed.
 	minBackoff, maxBackoff = time.Second, 30 * time.Second
 )

@@ -1,6 +1,7 @@
 package expectations
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -43,6 +44,8 @@ type Barrier struct {
 	Watch func(ctx context.Context, list client.ObjectList, options ...client.ListOption) (watch.Interface, error)
 	// Scopes are the selectors of the informers by kind. The informer of a kind without an entry has all objects.
 	Scopes map[client.Object]ctrlcache.ByObject
+	// Few is how many objects of a kind, after the first page, are listed and not watched for changes; zero is 5,000.
+	Few int64
 
 	// listing is locked while a kind is listed, one at a time: an answer can be large.
 	listing sync.Mutex
@@ -200,7 +203,7 @@ func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.S
 		if err != nil {
 			return err
 		}
-		if remaining := page.RemainingItemCount; remaining != nil && *remaining <= fewObjects {
+		if remaining := page.RemainingItemCount; remaining != nil && *remaining <= cmp.Or(b.Few, fewObjects) {
 			return b.compare(ctx, kind, store, delays)
 		}
 		missing, err := b.changes(ctx, kind, store, page)

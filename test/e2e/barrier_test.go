@@ -75,7 +75,7 @@ func TestBarrier_ManyObjects(t *testing.T) {
 	go func() { _ = caches.Start(t.Context()) }()
 	counted := &requests{WithWatch: api}
 	barrier := &expectations.Barrier{
-		Cache: caches, Live: expectations.NewLive(counted, scheme.Scheme), Watch: counted.Watch, Scopes: scopes,
+		Cache: caches, Live: expectations.NewLive(counted, scheme.Scheme), Watch: counted.Watch, Scopes: scopes, Few: 1,
 	}
 	wait := func() (lists, watches int32) {
 		t.Helper()

@@ -24,27 +24,30 @@ func (l *budgetUse) take(pod string, at time.Time) {
 	l.taken = append(l.taken, at)
 }
 
-// turns matches places with evictions in the order in which they came: a place is given back after it was taken, and before it is taken again. What
-// was not seen to be given back takes as long as the others on the average.
+// turns matches places with evictions in the order in which they came: a place is given back after it was taken, and before it is taken again. An
+// eviction for which that is not so took none, since its pod was not ready yet. What was not given back until the end takes as long as the others on
+// the average.
 func (l *budgetUse) turns(places int) []time.Duration {
 	slices.SortFunc(l.taken, time.Time.Compare)
 	slices.SortFunc(l.freed, time.Time.Compare)
 	var lengths []time.Duration
-	sum, freed := time.Duration(0), l.freed
+	sum, freed, open := time.Duration(0), l.freed, 0
 	for i, taken := range l.taken {
 		for len(freed) > 0 && !freed[0].After(taken) {
 			freed = freed[1:]
 		}
-		if len(freed) == 0 || i+places < len(l.taken) && freed[0].After(l.taken[i+places]) {
-			continue
+		switch {
+		case len(freed) == 0:
+			open++
+		case i+places < len(l.taken) && freed[0].After(l.taken[i+places]):
+		default:
+			lengths = append(lengths, freed[0].Sub(taken))
+			sum += freed[0].Sub(taken)
+			freed = freed[1:]
 		}
-		lengths = append(lengths, freed[0].Sub(taken))
-		sum += freed[0].Sub(taken)
-		freed = freed[1:]
 	}
-	known := len(lengths)
-	for len(lengths) < len(l.taken) && known > 0 {
-		lengths = append(lengths, sum/time.Duration(known))
+	if known := len(lengths); known > 0 {
+		lengths = append(lengths, slices.Repeat([]time.Duration{sum / time.Duration(known)}, open)...)
 	}
 	return lengths
 }

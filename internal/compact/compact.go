@@ -65,9 +65,12 @@ func Machine(machine *machinev1beta1.Machine) {
 	}
 }
 
-// maxSharedMap is the most, in bytes, of keys and values of a map that is shared, so that no tenant can fill the memory with what no Machine has any
-// longer.
-const maxSharedMap = 4 << 10
+// maxSharedMap is the most, in bytes, of keys and values of a map that is shared, and maxSharedEntries how many it has at most: no tenant can fill the
+// memory with what no object has any longer.
+const (
+	maxSharedMap     = 4 << 10
+	maxSharedEntries = 64
+)
 
 // Maps keeps maps that objects share, each until another one takes its place. The zero value is empty. It is safe for concurrent use.
 type Maps struct {
@@ -85,7 +88,7 @@ func (t *Maps) Share(texts map[string]string) map[string]string {
 		sum += maphash.String(mapSeed, key) * (maphash.String(mapSeed, value) | 1)
 		size += len(key) + len(value)
 	}
-	if len(texts) == 0 || size > maxSharedMap {
+	if len(texts) == 0 || len(texts) > maxSharedEntries || size > maxSharedMap {
 		return texts
 	}
 	t.mu.Lock()

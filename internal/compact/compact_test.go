@@ -37,9 +37,14 @@ func TestMachine_Shared(t *testing.T) {
 	if shared(func(machine *machinev1beta1.Machine) { machine.Labels["set"] = "others" }) {
 		t.Error("different labels are shared")
 	}
-	long := map[string]string{"set": strings.Repeat("x", maxSharedMap)}
-	var table Maps
-	if table.Share(long); slices.ContainsFunc(table.maps[:], func(kept map[string]string) bool { return kept != nil }) {
-		t.Error("a large map is kept")
+	many := map[string]string{}
+	for i := range maxSharedEntries + 1 {
+		many[fmt.Sprint(i)] = ""
+	}
+	for _, large := range []map[string]string{{"set": strings.Repeat("x", maxSharedMap)}, many} {
+		var table Maps
+		if table.Share(large); slices.ContainsFunc(table.maps[:], func(kept map[string]string) bool { return kept != nil }) {
+			t.Error("a large map is kept")
+		}
 	}
 }

@@ -26,8 +26,9 @@ const (
 	// relistInterval is how long a cache is compared with one list. The next list does not have the objects that were deleted meanwhile; a cache that
 	// never had them gets no event for that.
 	relistInterval = 5 * time.Second
-	// fewObjects is how many objects are listed sooner than a watch sends a bookmark, which takes a second.
-	fewObjects = 5000
+	// fewTrusted is how many objects are listed sooner than a watch sends a bookmark, which takes a second; fewObjects is the same for kinds that
+	// tenants create, which may be large.
+	fewTrusted, fewObjects = 5000, 500
 	// minBackoff and maxBackoff bound the delay after a list that failed.
 	minBackoff, maxBackoff = time.Second, 30 * time.Second
 )
@@ -44,7 +45,7 @@ type Barrier struct {
 	Watch func(ctx context.Context, list client.ObjectList, options ...client.ListOption) (watch.Interface, error)
 	// Scopes are the selectors of the informers by kind. The informer of a kind without an entry has all objects.
 	Scopes map[client.Object]ctrlcache.ByObject
-	// Few is how many objects of a kind, after the first page, are listed and not watched for changes; zero is 5,000.
+	// Few is how many objects of a kind, after the first page, are listed and not watched for changes; zero is 5,000 of Nodes and Machines, and 500 of other kinds.
 	Few int64
 
 	// listing is locked while a kind is listed, one at a time: an answer can be large.
@@ -203,7 +204,7 @@ func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.S
 		if err != nil {
 			return err
 		}
-		if remaining := page.RemainingItemCount; remaining != nil && *remaining <= cmp.Or(b.Few, fewObjects) {
+		if remaining := page.RemainingItemCount; remaining != nil && *remaining <= b.few(kind) {
 			return b.compare(ctx, kind, store, delays)
 		}
 		missing, err := b.changes(ctx, kind, store, page)
@@ -216,6 +217,14 @@ func (b *Barrier) catchUp(ctx context.Context, kind client.Object, store cache.S
 		}
 	}
 	return ctx.Err()
+}
+
+// few returns how many objects of a kind, after the first page, are listed and not watched for changes.
+func (b *Barrier) few(kind client.Object) int64 {
+	if largestPage(kind, b.scope(kind)) == maxTrustedPage {
+		return cmp.Or(b.Few, fewTrusted)
+	}
+	return cmp.Or(b.Few, fewObjects)
 }
 
 // retry lists until that succeeds.

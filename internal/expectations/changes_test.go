@@ -442,7 +442,7 @@ func TestBarrier_RemainingObjects(t *testing.T) {
 		remaining      *int64
 		lists, watches int
 	}{
-		{nil, 1, 1}, {new(int64(fewObjects)), 2, 0}, {new(int64(fewObjects + 1)), 1, 1},
+		{nil, 1, 1}, {new(int64(fewTrusted)), 2, 0}, {new(int64(fewTrusted + 1)), 1, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &watched{server: server{version: "30", items: many, remaining: c.remaining}, changes: []change{bookmark("30")}}

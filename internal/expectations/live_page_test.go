@@ -50,4 +50,9 @@ func TestNextPage(t *testing.T) {
 			t.Errorf("%s: up to %d, want %d", name, got, c.want)
 		}
 	}
+	// Nor are many objects of tenants listed one after the other.
+	var barrier Barrier
+	if nodes, pods := barrier.few(&corev1.Node{}), barrier.few(&corev1.Pod{}); nodes != fewTrusted || pods != fewObjects {
+		t.Errorf("up to %d Nodes and %d Pods are listed", nodes, pods)
+	}
 }

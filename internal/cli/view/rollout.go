@@ -13,6 +13,7 @@ import (
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 )
 
 // Rollout is where a roll-out is.
@@ -52,6 +53,8 @@ func RolloutOfGroup(group *v1alpha1.NodeGroup) Rollout {
 		return failed(kind, group.Name, "writes no Node: %s", progressing.Message)
 	case progressing.Reason != plan.ReasonComplete:
 		return waiting(kind, group.Name, "%s", progressText(group, progressing))
+	case blocked.Status == metav1.ConditionTrue && blocked.Reason == replacementplan.ReasonSurgeUnavailable:
+		return failed(kind, group.Name, "replaces no Machine: %s", blocked.Message)
 	case ready.Status != metav1.ConditionTrue:
 		return failed(kind, group.Name, "is not Ready (%s): %s", ready.Reason, ready.Message)
 	}

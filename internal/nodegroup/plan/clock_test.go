@@ -33,6 +33,7 @@ func TestDecide_ClockAhead(t *testing.T) {
 	if written, _ := r.decide(); written != "n1" {
 		t.Errorf("after a Node whose kubelet has a wrong clock it writes %q", written)
 	}
+	r.node("n1").Ready, r.node("n1").ReadyChange = false, r.now
 	r.group.Status.Rollout.Stopped, r.group.Status.Rollout.StopTime, r.group.Status.Rollout.EndTime = "too many", ahead.DeepCopy(), nil
 	if _, d := r.decide(); d.Rollout.StopTime.After(r.now) {
 		t.Errorf("it has stopped at %s", d.Rollout.StopTime)

@@ -193,6 +193,34 @@ func TestDecide_Stop(t *testing.T) {
 	}
 }
 
+// TestDecide_StopInTheLastWave: Nodes that fail after the last write stop the roll-out, which ends when they have recovered, or a user resumes it.
+func TestDecide_StopInTheLastWave(t *testing.T) {
+	for name, goesOn := range map[string]func(*rollout){
+		"recovered": func(r *rollout) { r.node("n0").Ready = true },
+		"resumed": func(r *rollout) {
+			r.now = r.now.Add(time.Second)
+			r.group.Annotations = map[string]string{v1alpha1.AnnotationResume: r.now.Format(time.RFC3339)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRollout(4, nil)
+			r.node("n0").Ready, r.node("n0").ReadyChange = false, r.now.Add(time.Second)
+			r.decide()
+			r.now = r.now.Add(2 * time.Second)
+			r.node("n0").ReadyChange = r.now
+			_, d := r.decide()
+			if d.Rollout.Stopped == "" || d.Rollout.EndTime != nil || d.Phase != v1alpha1.PhaseStopped {
+				t.Fatalf("after the last write: stopped %q, ended %v, phase %s", d.Rollout.Stopped, d.Rollout.EndTime, d.Phase)
+			}
+			goesOn(r)
+			r.decide()
+			if _, d := r.decide(); d.Rollout.Stopped != "" || d.Rollout.EndTime == nil || d.Phase != v1alpha1.PhaseIdle {
+				t.Errorf("then: stopped %q, ended %v, phase %s", d.Rollout.Stopped, d.Rollout.EndTime, d.Phase)
+			}
+		})
+	}
+}
+
 func TestDecide_Conditions(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*rollout, *Input)

@@ -53,7 +53,7 @@ func (in *Input) conditions(d *Decision) {
 	switch {
 	case in.isSuspended():
 		d.Phase = v1alpha1.PhaseSuspended
-	case d.Rollout.Stopped != "", d.Unconfirmed != "", d.Replacement.Stopped():
+	case d.Rollout.Stopped != "", d.Unconfirmed != "", in.isOver(d) && d.UnconfirmedReleases != "", d.Replacement.Stopped():
 		d.Phase = v1alpha1.PhaseStopped
 	case in.isOver(d) && !d.Replacement.Replacing:
 		d.Phase = v1alpha1.PhaseIdle

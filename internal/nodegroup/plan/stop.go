@@ -32,13 +32,19 @@ func (in *Input) wasSuspended() bool {
 // goesOn is how a roll-out continues that has stopped.
 const goesOn = "it continues when spec.metadata changes, or when a user resumes it with the annotation " + v1alpha1.AnnotationResume
 
-// stopOrResume stops a roll-out, or resumes one that a user wants to go on.
-func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout) {
+// stopOrResume stops a roll-out, or resumes one that a user wants to go on. One of which all waves are over goes on without a user: nothing is left
+// to be stopped.
+func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout, over bool) {
+	ended := over && !in.unfinished()
 	if rollout.Stopped != "" && rollout.StopTime != nil {
+		if ended {
+			rollout.StopReason, rollout.Stopped, rollout.StopTime = "", "", nil
+			return
+		}
 		in.resume(d, rollout)
 		return
 	}
-	if in.Group.DeletionTimestamp != nil || !in.unfinished() {
+	if in.Group.DeletionTimestamp != nil || ended {
 		return
 	}
 	conditions := settings.StopWhen

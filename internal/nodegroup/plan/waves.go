@@ -77,7 +77,7 @@ func (in *Input) decideRollout(d *Decision, settings *v1alpha1.Rollout, waves []
 	rollout := d.Rollout
 	over := in.wavesOver(waves, settings, d)
 	in.advance(d, waves, over)
-	in.stopOrResume(d, rollout, settings)
+	in.stopOrResume(d, rollout, settings, over == len(waves))
 	reached := min(over+1, len(waves))
 	if until := in.pauseEnd(rollout, settings); until.After(in.Now) && over < len(waves) {
 		d.wake(until)

@@ -113,6 +113,11 @@ func (b *stage) all(ctx context.Context, last bool) (result, error) {
 	r := result{Machines: sizeOf(b.pools)}
 	err := b.steps([]step{
 		{"first floor", func() error { return b.addFloor(ctx, &r) }},
+		// It creates a ConfigMap.
+		{"first start", func() error {
+			_, err := b.restart(ctx)
+			return err
+		}},
 		{"restart with nothing to do", func() error { return b.addRestart(ctx, &r) }},
 		{"roll-outs without a limit, each followed by a floor", func() error { return b.rounds(ctx, &r, roundsOf(sizeOf(b.pools))) }},
 		{"roll-out with the default limit, and manual edits", func() error { return b.limited(ctx, &r) }},

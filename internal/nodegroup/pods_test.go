@@ -83,7 +83,11 @@ func TestObservePods_OtherLabelsAreLost(t *testing.T) {
 		if err := rc.observePods(t.Context(), in, &requeue); err != nil {
 			t.Fatal(err)
 		}
-		waits := plan.Decide(in).UnconfirmedReleases
+		d := plan.Decide(in)
+		waits := d.UnconfirmedReleases
+		if stopped := d.Phase == v1alpha1.PhaseStopped; stopped != (waits != "") {
+			t.Errorf("%s: the phase is %s", step.name, d.Phase)
+		}
 		if looks := lists > 0; looks != step.looks || !strings.Contains(waits, step.waits) || (waits == "") != (step.waits == "") {
 			t.Errorf("%s: looks %t, waits for %q", step.name, looks, waits)
 		}

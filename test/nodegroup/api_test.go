@@ -106,6 +106,21 @@ func TestValidation(t *testing.T) {
 		"a freeze that ends first": {"disruption: {freezes: [{from: 2026-12-20T00:00:00Z, to: 2026-12-02T00:00:00Z}]}", "from must be before to"},
 		"a freeze without a zone":  {"disruption: {freezes: [{from: \"2026-12-20T00:00:00\", to: 2026-12-22T00:00:00Z}]}", "should match"},
 		"replacement of Nodes":     {"replacement: {type: RollingUpdate}", "needs nodes.machineSets"},
+		"neither more nor fewer": {
+			"nodes: {machineSets: {namespace: x}}\n  replacement: {type: RollingUpdate, maxSurge: 0, maxInFlight: 0}", "cannot be 0 both",
+		},
+		"a long deadline":          {"replacement: {progressDeadline: 200h}", "progressDeadline"},
+		"many declared labels":     {"metadata: {labels: {" + many("l%d: x") + "}}", "must have at most 64"},
+		"many annotations":         {"metadata: {annotations: {" + many("l%d: x") + "}}", "must have at most 64"},
+		"many taints":              {"metadata: {taints: [" + many("{key: t%d, effect: NoSchedule}") + "]}", "must have at most 32"},
+		"many taints once":         {"metadata: {setOnceTaints: [" + many("{key: t%d, effect: NoSchedule}") + "]}", "must have at most 32"},
+		"a taint twice, once":      {"metadata: {setOnceTaints: [{key: a, effect: NoSchedule}, {key: a, effect: NoSchedule, value: b}]}", "Duplicate value"},
+		"many windows":             {"disruption: {windows: [" + many("{schedule: \"%d 2 * * *\", duration: 1h}") + "]}", "must have at most 16"},
+		"a window of a fortnight":  {"disruption: {windows: [{schedule: \"0 22 * * *\", duration: 336h}]}", "between 1m and 168h"},
+		"a guard of a fortnight":   {"rollout: {noExecute: {timeout: 336h}}", "timeout"},
+		"an unknown person policy": {"disruption: {personMaintenance: Ask}", "Unsupported value"},
+		"an unknown capability":    {"disruption: {perCapability: [{capability: Drain, maxUnavailable: 1}]}", "Unsupported value"},
+		"an unknown release":       {"metadata: {onRelease: Drop}", "Unsupported value"},
 		"much history":             {"revisionHistoryLimit: 21", "less than or equal to 20"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -202,3 +202,26 @@ func TestFinder_MembershipOf(t *testing.T) {
 		t.Errorf("%d rules are kept", len(finder.memberships))
 	}
 }
+
+// TestFinder_WithRollout: the configuration's roll-out is that of the groups that have none, also after a change of their status.
+func TestFinder_WithRollout(t *testing.T) {
+	own, none := newGroup("own", bySelector(nil)).NodeGroup, newGroup("none", bySelector(nil)).NodeGroup
+	own.UID, none.UID, own.Spec.Rollout = "1", "2", &v1alpha1.Rollout{FirstWave: new(int32(7))}
+	finder := newFinderOf(t, own, none).WithRollout(&v1alpha1.Rollout{FirstWave: new(int32(3))})
+	for range 2 {
+		groups, err := finder.Groups(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int32{}
+		for _, group := range groups {
+			got[group.Name] = *group.Spec.Rollout.FirstWave
+		}
+		if got["own"] != 7 || got["none"] != 3 {
+			t.Errorf("the first waves are %v", got)
+		}
+		for _, parsed := range finder.parsed {
+			parsed.ResourceVersion = "another"
+		}
+	}
+}

@@ -107,7 +107,8 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 // groupUpdated ignores the status, which others write.
 func (r *Reconciler) groupUpdated(ctx context.Context, queue watch.Queue, before, after *v1alpha1.NodeGroup) {
 	if before.Generation == after.Generation && before.UID == after.UID && maps.Equal(before.Annotations, after.Annotations) &&
-		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() {
+		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() &&
+		plan.IsRolloutStopped(before) == plan.IsRolloutStopped(after) {
 		return
 	}
 	r.groupChanged(ctx, queue, before)

@@ -164,13 +164,26 @@ func (d *decider) decide() {
 		d.maxSurge = 0
 		report.block(ReasonSurgeUnavailable, "machine-api-operator creates the Machines here: each old Machine goes before its new one is created")
 	}
-	if d.isStopped() || d.isClosed() {
+	if d.isStopped() || d.isRolloutStopped() || d.isClosed() {
 		return
 	}
 	d.unmarkIneffective()
 	d.keepMarks()
 	d.replace()
 	d.mark()
+}
+
+// IsRolloutStopped reports whether the roll-out of a group's metadata has stopped. No Machine is replaced until it goes on.
+func IsRolloutStopped(group *v1alpha1.NodeGroup) bool {
+	return group.Status.Rollout != nil && group.Status.Rollout.Stopped != ""
+}
+
+func (d *decider) isRolloutStopped() bool {
+	if !IsRolloutStopped(d.Group) {
+		return false
+	}
+	d.decision.Report.block(d.Group.Status.Rollout.StopReason, d.Group.Status.Rollout.Stopped)
+	return true
 }
 
 // isClosed reports whether no disruption may begin now.

@@ -308,9 +308,12 @@ func TestDecide_Held(t *testing.T) {
 	ready := []Set{newSet(2, newOld("a", replacing), newOld("b"), newNew("n"))}
 	closed := disruptionplan.Window{Closed: true, Reason: disruptionplan.ReasonWindowClosed, Message: "closed", Changes: now.Add(time.Hour)}
 	for name, c := range map[string]decideCase{
-		"suspended":     {ready, func(in *Input) { in.Group.Spec.Suspend = true }, ""},
-		"paused":        {ready, func(in *Input) { in.Group.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} }, ""},
-		"dry run":       {ready, func(in *Input) { in.Group.Spec.DryRun = true }, ""},
+		"suspended": {ready, func(in *Input) { in.Group.Spec.Suspend = true }, ""},
+		"paused":    {ready, func(in *Input) { in.Group.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} }, ""},
+		"dry run":   {ready, func(in *Input) { in.Group.Spec.DryRun = true }, ""},
+		"the roll-out of metadata has stopped": {ready, func(in *Input) {
+			in.Group.Status.Rollout = &v1alpha1.RolloutStatus{Stopped: "2 Nodes", StopReason: "NodesNotReady"}
+		}, "NodesNotReady"},
 		"window closed": {ready, func(in *Input) { in.Window = closed }, "WindowClosed, wake in 1h0m0s"},
 		"window closed, exempt": {ready, func(in *Input) {
 			in.Window = closed

@@ -11,7 +11,7 @@ type Phase string
 
 // The phases.
 const (
-	// PhaseIdle: every Node is as the group declares.
+	// PhaseIdle: there is nothing more to write or to replace.
 	PhaseIdle Phase = "Idle"
 	// PhaseRolling: Nodes are being changed or replaced.
 	PhaseRolling Phase = "Rolling"

@@ -65,7 +65,7 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: progressing, Reason: ReasonRollingOut, When: "True: Nodes are being written, or a wave waits for its Nodes to be Ready"},
 		{Type: progressing, Reason: ReasonReplacing,
 			When: "True: outdated Machines are being replaced; the message says what that waits for"},
-		{Type: progressing, Reason: ReasonReleasing, When: "True: the group is being deleted, and its Nodes are being released"},
+		{Type: progressing, Reason: ReasonReleasing, When: "True: the group is being deleted, or Nodes have left it, and they are being released"},
 		{Type: progressing, Reason: ReasonComplete, When: "there is nothing to write and no Machine to replace"},
 		{Type: progressing, Reason: ReasonPausing, When: "the next wave waits for the end of spec.rollout.pause"},
 		{Type: progressing, Reason: ReasonStopped,

@@ -65,8 +65,8 @@ func Machine(machine *machinev1beta1.Machine) {
 	}
 }
 
-// maxSharedMap is the most, in bytes, of keys and values of a map that is shared, and maxSharedEntries how many it has at most: no tenant can fill the
-// memory with what no object has any longer.
+// maxSharedMap is the most, in bytes, of keys and values of a map that is shared, and maxSharedEntries how many it has at most: no tenant can fill
+// the memory with what no object has any longer.
 const (
 	maxSharedMap     = 4 << 10
 	maxSharedEntries = 64

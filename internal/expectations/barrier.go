@@ -45,7 +45,8 @@ type Barrier struct {
 	Watch func(ctx context.Context, list client.ObjectList, options ...client.ListOption) (watch.Interface, error)
 	// Scopes are the selectors of the informers by kind. The informer of a kind without an entry has all objects.
 	Scopes map[client.Object]ctrlcache.ByObject
-	// Few is how many objects of a kind, after the first page, are listed and not watched for changes; zero is 5,000 of Nodes and Machines, and 500 of other kinds.
+	// Few is how many objects of a kind, after the first page, are listed and not watched for changes; zero is 5,000 of Nodes and Machines, and 500
+	// of other kinds.
 	Few int64
 
 	// listing is locked while a kind is listed, one at a time: an answer can be large.

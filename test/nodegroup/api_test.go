@@ -114,7 +114,7 @@ func TestValidation(t *testing.T) {
 		"many annotations":         {"metadata: {annotations: {" + many("l%d: x") + "}}", "must have at most 64"},
 		"many taints":              {"metadata: {taints: [" + many("{key: t%d, effect: NoSchedule}") + "]}", "must have at most 32"},
 		"many taints once":         {"metadata: {setOnceTaints: [" + many("{key: t%d, effect: NoSchedule}") + "]}", "must have at most 32"},
-		"a taint twice, once":      {"metadata: {setOnceTaints: [{key: a, effect: NoSchedule}, {key: a, effect: NoSchedule, value: b}]}", "Duplicate value"},
+		"a taint twice, once":      {"metadata: {setOnceTaints: [{key: a, effect: NoSchedule}, {key: a, value: b, effect: NoSchedule}]}", "Duplicate"},
 		"many windows":             {"disruption: {windows: [" + many("{schedule: \"%d 2 * * *\", duration: 1h}") + "]}", "must have at most 16"},
 		"a window of a fortnight":  {"disruption: {windows: [{schedule: \"0 22 * * *\", duration: 336h}]}", "between 1m and 168h"},
 		"a guard of a fortnight":   {"rollout: {noExecute: {timeout: 336h}}", "timeout"},

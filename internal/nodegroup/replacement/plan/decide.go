@@ -164,7 +164,7 @@ func (d *decider) decide() {
 		d.maxSurge = 0
 		report.block(ReasonSurgeUnavailable, "machine-api-operator creates the Machines here: each old Machine goes before its new one is created")
 	}
-	if d.isStopped() || d.isRolloutStopped() || d.isClosed() {
+	if d.isHeld() {
 		return
 	}
 	d.unmarkIneffective()
@@ -178,12 +178,16 @@ func IsRolloutStopped(group *v1alpha1.NodeGroup) bool {
 	return group.Status.Rollout != nil && group.Status.Rollout.Stopped != ""
 }
 
-func (d *decider) isRolloutStopped() bool {
-	if !IsRolloutStopped(d.Group) {
-		return false
+// isHeld reports whether nothing is begun for now, and says why.
+func (d *decider) isHeld() bool {
+	if d.isStopped() {
+		return true
 	}
-	d.decision.Report.block(d.Group.Status.Rollout.StopReason, d.Group.Status.Rollout.Stopped)
-	return true
+	if IsRolloutStopped(d.Group) {
+		d.decision.Report.block(d.Group.Status.Rollout.StopReason, d.Group.Status.Rollout.Stopped)
+		return true
+	}
+	return d.isClosed()
 }
 
 // isClosed reports whether no disruption may begin now.

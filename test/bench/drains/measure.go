@@ -87,6 +87,9 @@ func (s *stage) read(ctx context.Context, user string, out *drained) error {
 	if err := s.settled(ctx); err != nil {
 		return err
 	}
+	if err := s.heard(ctx); err != nil {
+		return err
+	}
 	if _, err := s.Cluster.Audit().Sync(ctx); err != nil {
 		return err
 	}

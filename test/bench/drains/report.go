@@ -10,7 +10,7 @@ import (
 // What is to be reached.
 const (
 	wantOfIdeal = 1.05
-	// leastOfIdeal is for the places that were not given back until the end, and count with an average.
+	// leastOfIdeal is for evictions that are matched with the place of another one.
 	leastOfIdeal = 0.95
 	wantCalls    = 1.2
 	// In MiB, with up to 50,000 Pods and with more.

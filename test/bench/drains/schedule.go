@@ -25,29 +25,22 @@ func (l *budgetUse) take(pod string, at time.Time) {
 }
 
 // turns matches places with evictions in the order in which they came: a place is given back after it was taken, and before it is taken again. An
-// eviction for which that is not so took none, since its pod was not ready yet. What was not given back until the end takes as long as the others on
-// the average.
+// eviction for which that is not so took none, since its pod was not ready yet: all places
+// have been given back.
 func (l *budgetUse) turns(places int) []time.Duration {
 	slices.SortFunc(l.taken, time.Time.Compare)
 	slices.SortFunc(l.freed, time.Time.Compare)
 	var lengths []time.Duration
-	sum, freed, open := time.Duration(0), l.freed, 0
+	freed := l.freed
 	for i, taken := range l.taken {
 		for len(freed) > 0 && !freed[0].After(taken) {
 			freed = freed[1:]
 		}
-		switch {
-		case len(freed) == 0:
-			open++
-		case i+places < len(l.taken) && freed[0].After(l.taken[i+places]):
-		default:
-			lengths = append(lengths, freed[0].Sub(taken))
-			sum += freed[0].Sub(taken)
-			freed = freed[1:]
+		if len(freed) == 0 || i+places < len(l.taken) && freed[0].After(l.taken[i+places]) {
+			continue
 		}
-	}
-	if known := len(lengths); known > 0 {
-		lengths = append(lengths, slices.Repeat([]time.Duration{sum / time.Duration(known)}, open)...)
+		lengths = append(lengths, freed[0].Sub(taken))
+		freed = freed[1:]
 	}
 	return lengths
 }

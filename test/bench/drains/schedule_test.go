@@ -38,11 +38,12 @@ func TestTurns(t *testing.T) {
 		places       int
 		want         []time.Duration
 	}{
-		"one place":                 {at(0, 3, 5), at(3, 5, 9), 1, []time.Duration{3 * s, 2 * s, 4 * s}},
-		"two places, the last open": {at(2, 0, 4), at(3, 6), 2, []time.Duration{3 * s, 4 * s, 3500 * time.Millisecond}},
-		"one takes no place":        {at(0, 1, 6), at(6, 9), 1, []time.Duration{5 * s, 3 * s}},
-		"one too many":              {at(1, 4), at(0, 4, 7), 1, []time.Duration{3 * s, 3 * s}},
-		"none is seen":              {at(1, 4), nil, 1, nil},
+		"one place":               {at(0, 3, 5), at(3, 5, 9), 1, []time.Duration{3 * s, 2 * s, 4 * s}},
+		"two places":              {at(2, 0, 4), at(3, 6, 8), 2, []time.Duration{3 * s, 4 * s, 4 * s}},
+		"the last takes no place": {at(0, 3, 7), at(3, 6), 1, []time.Duration{3 * s, 3 * s}},
+		"one takes no place":      {at(0, 1, 6), at(6, 9), 1, []time.Duration{5 * s, 3 * s}},
+		"one too many":            {at(1, 4), at(0, 4, 7), 1, []time.Duration{3 * s, 3 * s}},
+		"none is seen":            {at(1, 4), nil, 1, nil},
 	} {
 		if got := (&budgetUse{taken: c.taken, freed: c.freed}).turns(c.places); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

@@ -32,6 +32,8 @@ type stage struct {
 	mu sync.Mutex
 	// freed are the moments in which each budget allowed more again, while a run is on.
 	freed map[string][]time.Time
+	// seen are the resourceVersions of the budgets of which that is known.
+	seen map[string]string
 }
 
 // build makes the nodes of both sides, closes the right one, and waits until all pods are ready on the left.
@@ -117,6 +119,24 @@ func (s *stage) settled(ctx context.Context) error {
 	})
 }
 
+// heard waits until it is known when the budgets allowed all that they allow now. It fails when the API server has closed the stream.
+func (s *stage) heard(ctx context.Context) error {
+	return harness.WaitFor(ctx, func() error {
+		var budgets policyv1.PodDisruptionBudgetList
+		if err := s.Client.List(ctx, &budgets); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i := range budgets.Items {
+			if name := budgets.Items[i].Name; s.seen[name] != budgets.Items[i].ResourceVersion {
+				return fmt.Errorf("the changes of the PodDisruptionBudget %s have not been heard of", name)
+			}
+		}
+		return nil
+	})
+}
+
 // nodesOf lists the names of a side's nodes.
 func (s *stage) nodesOf(ctx context.Context, side string) ([]string, error) {
 	var nodes corev1.NodeList
@@ -132,17 +152,17 @@ func (s *stage) nodesOf(ctx context.Context, side string) ([]string, error) {
 
 // listen notes when budgets allow more again, until it is stopped.
 func (s *stage) listen(ctx context.Context) (stop func(), err error) {
-	s.mu.Lock()
-	s.freed = map[string][]time.Time{}
-	s.mu.Unlock()
 	var list policyv1.PodDisruptionBudgetList
 	if err := s.Client.List(ctx, &list); err != nil {
 		return nil, err
 	}
-	allowed := map[string]int32{}
+	allowed, seen := map[string]int32{}, map[string]string{}
 	for i := range list.Items {
-		allowed[list.Items[i].Name] = list.Items[i].Status.DisruptionsAllowed
+		allowed[list.Items[i].Name], seen[list.Items[i].Name] = list.Items[i].Status.DisruptionsAllowed, list.Items[i].ResourceVersion
 	}
+	s.mu.Lock()
+	s.freed, s.seen = map[string][]time.Time{}, seen
+	s.mu.Unlock()
 	stream, err := s.Client.Watch(ctx, &policyv1.PodDisruptionBudgetList{},
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 	if err != nil {
@@ -172,5 +192,5 @@ func (s *stage) observe(event watch.Event, allowed map[string]int32) {
 	for range budget.Status.DisruptionsAllowed - allowed[budget.Name] {
 		s.freed[budget.Name] = append(s.freed[budget.Name], now)
 	}
-	allowed[budget.Name] = budget.Status.DisruptionsAllowed
+	allowed[budget.Name], s.seen[budget.Name] = budget.Status.DisruptionsAllowed, budget.ResourceVersion
 }

@@ -116,9 +116,20 @@ func (o *Objects) Pending(ctx context.Context, cached client.Object) bool {
 		return false
 	}
 	if overdue && !o.live.has(ctx, cached, last.Version) {
-		o.Forget(uid)
+		return !o.drop(uid, last.Version)
+	}
+	return true
+}
+
+// drop drops the last write of an object, and reports whether it was this one.
+func (o *Objects) drop(uid, version string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.written[uid].Version != version {
 		return false
 	}
+	delete(o.written, uid)
+	delete(o.pending, uid)
 	return true
 }
 

@@ -111,6 +111,23 @@ func TestObjects_OverdueExpectations(t *testing.T) {
 	}
 }
 
+// TestObjects_WriteWhileAsked: a write that is made while the API server is asked about an earlier one is not dropped with it.
+func TestObjects_WriteWhileAsked(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
+	restored := &server{items: []item{{"a", "uid", "60"}}}
+	o := NewObjects(restored.live(t), clock)
+	o.Expect("uid", Write{Version: "100"})
+	o.Pending(t.Context(), version("uid", "50"))
+	clock.SetTime(clock.Now().Add(pendingTimeout))
+	restored.onList = func() { o.Expect("uid", Write{Version: "70"}) }
+	if !o.Pending(t.Context(), version("uid", "60")) {
+		t.Error("the new write is not awaited")
+	}
+	if o.Pending(t.Context(), version("uid", "70")) {
+		t.Error("the cache shows the new write, and it is still awaited")
+	}
+}
+
 // TestObjects_EventBeforeTheAnswer: an event that comes while a write is sent is looked at when it is known whether it is that of the write.
 func TestObjects_EventBeforeTheAnswer(t *testing.T) {
 	o := NewObjects(nil, nil)

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 )
 
 // group adds a NodeGroup that declares the label team, with the label pool as its selector.
@@ -326,6 +327,13 @@ func TestRolloutStatus(t *testing.T) {
 					Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: plan.ReasonNodesNotReady, Message: "2 Nodes have become NotReady",
 				})
 			}), "", "", `nodegroup "batch" has stopped: 2 Nodes have become NotReady; kubectl drover rollout resume nodegroup/batch continues it`,
+		},
+		"no Machine is replaced": {
+			withStatus(plan.ReasonSynced, plan.ReasonComplete, func(s *v1alpha1.NodeGroupStatus) {
+				meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+					Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: replacementplan.ReasonSurgeUnavailable, Message: "machines is off",
+				})
+			}), "", "", `nodegroup "batch" replaces no Machine: machines is off`,
 		},
 		"conflicts":        {withStatus(plan.ReasonConflicts, plan.ReasonComplete, nil), "", "", `nodegroup "batch" is not Ready (Conflicts): 3 of 9`},
 		"dry run":          {withStatus(plan.ReasonNotSynced, plan.ReasonDryRun, nil), "", "", "writes no Node"},

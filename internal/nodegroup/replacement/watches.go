@@ -104,7 +104,7 @@ func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before,
 	}
 }
 
-// groupUpdated ignores the status, which others write.
+// groupUpdated ignores the status, which others write, except that the roll-out of metadata has stopped or goes on.
 func (r *Reconciler) groupUpdated(ctx context.Context, queue watch.Queue, before, after *v1alpha1.NodeGroup) {
 	if before.Generation == after.Generation && before.UID == after.UID && maps.Equal(before.Annotations, after.Annotations) &&
 		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() &&

@@ -7,9 +7,12 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/watch"
 )
 
 // TestSources_OnlyWhatConcernsReplacement: events of Machines and Nodes that nothing can be replaced for cause no reconciliation. One of them reads
@@ -44,6 +47,32 @@ func TestSources_OnlyWhatConcernsReplacement(t *testing.T) {
 			}
 			if got := fmt.Sprint(f.reconciler.nodeToRequests(t.Context(), machines.Items[0].Status.NodeRef.Name)); got != c.node {
 				t.Errorf("for the Node: %s, want %s", got, c.node)
+			}
+		})
+	}
+}
+
+// TestGroupUpdated: of a group's status, only that its roll-out has stopped or goes on concerns its Machines.
+func TestGroupUpdated(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   func(*v1alpha1.NodeGroupStatus)
+		requests int
+	}{
+		"counts":  {func(s *v1alpha1.NodeGroupStatus) { s.Synced++ }, 0},
+		"a wave":  {func(s *v1alpha1.NodeGroupStatus) { s.Rollout = &v1alpha1.RolloutStatus{Wave: "1/2"} }, 0},
+		"stopped": {func(s *v1alpha1.NodeGroupStatus) { s.Rollout = &v1alpha1.RolloutStatus{Stopped: "2 Nodes"} }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := newGroup()
+			after, f := before.DeepCopy(), newFixture(t, before)
+			c.change(&after.Status)
+			for _, states := range [][2]*v1alpha1.NodeGroup{{before, after}, {after, before}} {
+				queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+				f.reconciler.groupUpdated(t.Context(), watch.NewQueue(queue), states[0], states[1])
+				if queue.Len() != c.requests {
+					t.Errorf("%d requests, want %d", queue.Len(), c.requests)
+				}
+				queue.ShutDown()
 			}
 		})
 	}

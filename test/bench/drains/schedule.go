@@ -24,9 +24,8 @@ func (l *budgetUse) take(pod string, at time.Time) {
 	l.taken = append(l.taken, at)
 }
 
-// turns matches places with evictions in the order in which they came: a place is given back after it was taken, and before it is taken again. An
-// eviction for which that is not so took none, since its pod was not ready yet: all places
-// have been given back.
+// turns matches places with evictions in the order in which they came: a place is given back after it was taken, and before it is taken again. All
+// places have been given back, so an eviction for which that is not so took none: its pod was not ready yet.
 func (l *budgetUse) turns(places int) []time.Duration {
 	slices.SortFunc(l.taken, time.Time.Compare)
 	slices.SortFunc(l.freed, time.Time.Compare)

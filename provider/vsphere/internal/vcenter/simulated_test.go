@@ -38,7 +38,7 @@ func newSimulated(t *testing.T) (*VCenter, *vim25.Client, *testingclock.FakeCloc
 	}), client, clock
 }
 
-// addHost adds a host without a cluster.
+// addHost adds a host without a cluster, and waits for it: the simulator has variables of the process, which the vCenter of the next test writes.
 func addHost(t *testing.T, client *vim25.Client) *object.Task {
 	t.Helper()
 	folder, err := find.NewFinder(client).Folder(t.Context(), "/"+simulated.Datacenter+"/host")
@@ -46,6 +46,9 @@ func addHost(t *testing.T, client *vim25.Client) *object.Task {
 		t.Fatal(err)
 	}
 	task, err := folder.AddStandaloneHost(t.Context(), types.HostConnectSpec{HostName: "alone", UserName: "root", Password: "root"}, true, nil, nil)
+	if err == nil {
+		err = task.Wait(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

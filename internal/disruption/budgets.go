@@ -19,7 +19,7 @@ import (
 
 // Membership resolves which Nodes belong to which NodeGroup. It is asked on every reservation, and answers from memory.
 type Membership interface {
-	// GroupOf returns the name of the NodeGroup that a Node belongs to; empty for none.
+	// GroupOf returns the name of the NodeGroup that a Node belongs to, empty for none; a plan.MachineName is the Node that the Machine is to have.
 	GroupOf(ctx context.Context, node string) (string, error)
 	// Members returns the Nodes of a NodeGroup as the cache has them, in an order that changes little from call to call, such as by name. They are
 	// not changed.
@@ -70,7 +70,7 @@ func New(options Options) *Budgets {
 type Request struct {
 	plan.Request
 
-	// Group is the NodeGroup of a Machine that has no Node; empty is that of the Node.
+	// Group is the NodeGroup where the caller knows it; empty is that of the Node.
 	Group string
 }
 

@@ -108,7 +108,7 @@ func (b *Budgets) Renew(ctx context.Context, request Request) (bool, error) {
 		if err := b.write(ctx, g, observed, reserve(observed, r)); err != nil {
 			return false, fmt.Errorf("renewing the reservation of Node %s in NodeGroup %s: %w", request.Node, name, err)
 		}
-		g.confirm(request.Key(), now)
+		g.confirm(plan.KeyOf(&r), now)
 		return true, nil
 	}
 	return false, nil
@@ -154,10 +154,11 @@ func (b *Budgets) Finish(ctx context.Context, request Request) error {
 	if err != nil {
 		return err
 	}
-	isReserved := slices.ContainsFunc(observed.Status.Reservations, func(r v1alpha1.Reservation) bool { return request.Matches(&r) })
-	if isReserved && !g.finished[request.Key()] {
-		g.finished[request.Key()] = true
-		b.finished.Emit(name)
+	for i := range observed.Status.Reservations {
+		if r := &observed.Status.Reservations[i]; request.Matches(r) && !g.finished[plan.KeyOf(r)] {
+			g.finished[plan.KeyOf(r)] = true
+			b.finished.Emit(name)
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -14,10 +15,10 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// startWithinBudget starts one remediation with a place in the budget of the node's NodeGroup. It withdraws if the remediation does not start. A
-// Machine that never had a Node takes no place: the group does not count on it yet.
+// startWithinBudget starts one remediation with a place in the budget of the node's NodeGroup, also of the one that a Machine was to have which never
+// had one. It withdraws if the remediation does not start.
 func (rc *reconciliation) startWithinBudget(ctx context.Context, current *snapshot, r *plan.Remediation) outcome {
-	if rc.options.Budgets == nil || r.Machine.Status.NodeRef == nil {
+	if rc.options.Budgets == nil {
 		return rc.start(ctx, current, r, &disruption.Answer{})
 	}
 	if out := rc.checkFree(ctx, r); !out.isClear() {
@@ -36,7 +37,9 @@ func (rc *reconciliation) startWithinBudget(ctx context.Context, current *snapsh
 		return out
 	}
 	out := rc.start(ctx, current, r, &place)
-	if out.started == 0 && out.err == nil && !out.conflict {
+	// A place that another Machine had before is still taken: the Node has no successor yet.
+	isOwn := place.Reservation == nil || place.Reservation.Node == request.Node
+	if out.started == 0 && out.err == nil && !out.conflict && isOwn {
 		return out.and(failed(rc.options.Budgets.Withdraw(ctx, request)))
 	}
 	return out
@@ -56,10 +59,16 @@ func (rc *reconciliation) checkFree(ctx context.Context, r *plan.Remediation) ou
 
 func requestFor(r *plan.Remediation) disruption.Request {
 	request := disruptionplan.Request{Capability: v1alpha1.CapabilityRemediation, Object: objectOf(r.Machine), Since: r.Assessment.Due}
-	if r.Node != nil {
+	if r.Target.IsStarting() {
+		request.Made = r.Machine.CreationTimestamp.Time
+	}
+	switch ref := r.Machine.Status.NodeRef; {
+	case r.Node != nil:
 		request.Node, request.UID = r.Node.Name, r.Node.UID
-	} else {
-		request.Node, request.UID = r.Machine.Status.NodeRef.Name, r.Machine.Status.NodeRef.UID
+	case ref != nil:
+		request.Node, request.UID = ref.Name, ref.UID
+	default:
+		request.Node, request.UID = disruptionplan.MachineName(client.ObjectKeyFromObject(r.Machine)), r.Machine.UID
 	}
 	return disruption.Request{Request: request}
 }
@@ -69,8 +78,15 @@ func objectOf(machine *machinev1beta1.Machine) string {
 	return "Machine/" + machine.Namespace + "/" + machine.Name
 }
 
-// nodeNameToHealthChecks returns the MachineHealthChecks that select the Machine of a Node.
+// nodeNameToHealthChecks returns the MachineHealthChecks that select the Machine of a Node, or one that has none.
 func (r *Reconciler) nodeNameToHealthChecks(ctx context.Context, name string) []reconcile.Request {
+	if key, found := disruptionplan.ParseMachineName(name); found {
+		machine := &machinev1beta1.Machine{}
+		if err := r.cache.Get(ctx, key, machine); err != nil {
+			return nil
+		}
+		return r.machineToHealthChecks(ctx, machine)
+	}
 	node := &corev1.Node{}
 	node.Name = name
 	return r.nodeToHealthChecks(ctx, node, nil)

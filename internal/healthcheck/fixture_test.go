@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/nodelease"
 
@@ -58,7 +59,9 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	known := runtime.NewScheme()
 	// Only what is used: the client in memory maps all kinds of the scheme, for each fixture.
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, machinev1beta1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, coordinationv1.AddToScheme, machinev1beta1.Install, v1alpha1.AddToScheme,
+	} {
 		if err := add(known); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +93,8 @@ func newFixture(t *testing.T, options Options, objects ...client.Object) *fixtur
 
 func (s *fixture) builder(objects ...client.Object) *fake.ClientBuilder {
 	s.t.Helper()
-	builder := fake.NewClientBuilder().WithScheme(newScheme(s.t)).WithObjects(objects...).WithStatusSubresource(&machinev1beta1.MachineHealthCheck{})
+	builder := fake.NewClientBuilder().WithScheme(newScheme(s.t)).WithObjects(objects...).
+		WithStatusSubresource(&machinev1beta1.MachineHealthCheck{}, &v1alpha1.NodeGroup{})
 	builder.WithIndex(&machinev1beta1.Machine{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
 	if err := Index(s.t.Context(), apitest.Indexer{Builder: builder}); err != nil {
 		s.t.Fatal(err)

@@ -88,7 +88,7 @@ func (rc *reconciliation) endReservations(ctx context.Context, in *plan.Input, r
 	}
 	rc.state.places.since, rc.state.places.found = known.since, known.found
 	pace := plan.PaceOf(in)
-	successors, missing, err := rc.successors(ctx, pace.MinReady, works)
+	successors, missing, err := rc.successors(ctx, pace, works)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (rc *reconciliation) observeWork(ctx context.Context, work *disruptionplan.
 		// end comes next.
 		return nil
 	case err != nil, node.UID != work.Reservation.UID:
-		work.Gone = true
+		work.Gone = !isHealthyAfterAll(work)
 	case rc.hasSign(node):
 		return nil
 	}
@@ -140,6 +140,12 @@ func (rc *reconciliation) observeWork(ctx context.Context, work *disruptionplan.
 	}
 	known.since[key], work.Since = current, current.time
 	return nil
+}
+
+// isHealthyAfterAll reports whether a work is over for a Machine that had no Node when it began, which means that it has one now.
+func isHealthyAfterAll(work *disruptionplan.Work) bool {
+	_, isMachine := disruptionplan.ParseMachineName(work.Reservation.Node)
+	return isMachine && work.Over
 }
 
 // lastFound returns when the object of a reservation was last looked up, which is now if that was too long ago.
@@ -168,12 +174,12 @@ func (rc *reconciliation) hasSign(node *corev1.Node) bool {
 // the first of the works count whether they are available or not. It is less than zero for a group that selects Nodes in another way, which may have
 // only some Nodes of a MachineSet.
 func (rc *reconciliation) successors(
-	ctx context.Context, minReady time.Duration, works []disruptionplan.Work,
+	ctx context.Context, pace disruptionplan.Pace, works []disruptionplan.Work,
 ) (nodes []plan.Successor, missing int, err error) {
 	since := plan.OldestGone(works)
 	wanted, err := rc.replicas(ctx)
 	if err == nil && !since.IsZero() {
-		err = rc.subtractLost(ctx, wanted, works, since)
+		err = rc.subtractLost(ctx, wanted, works, lossLimits{since: since, deadline: since.Add(-pace.Deadline)})
 	}
 	if err != nil {
 		return nil, 0, err
@@ -184,7 +190,7 @@ func (rc *reconciliation) successors(
 			continue
 		}
 		node, set := assignment.Node, assignment.MachineSet
-		available := !rc.hasSign(node) && rc.now.Sub(readiness(node).LastTransitionTime.Time) >= minReady
+		available := !rc.hasSign(node) && rc.now.Sub(readiness(node).LastTransitionTime.Time) >= pace.MinReady
 		if available {
 			nodes = append(nodes, plan.Successor{UID: node.UID, Created: node.CreationTimestamp.Time})
 		}
@@ -195,9 +201,13 @@ func (rc *reconciliation) successors(
 	return nodes, missingOf(wanted), nil
 }
 
-// subtractLost takes the Machines whose Node is gone, and which nothing replaces yet, from what their MachineSets want: no Node comes in place of
-// theirs before it is their turn. A Machine that was made since the first of the works may be the successor of one, whose Node the cache lacks yet.
-func (rc *reconciliation) subtractLost(ctx context.Context, wanted map[types.UID]int, works []disruptionplan.Work, since time.Time) error {
+// lossLimits are before when a Machine was made whose Node is lost: one that is gone, and one that has not come in time.
+type lossLimits struct{ since, deadline time.Time }
+
+// subtractLost takes the Machines whose Node is gone, or has not come in time, and which nothing replaces yet, from what their MachineSets want: no
+// Node comes in place of theirs before it is their turn. A Machine that was made since the first of the works may be the successor of one, whose Node
+// the cache lacks yet, and so may be a Machine that is starting.
+func (rc *reconciliation) subtractLost(ctx context.Context, wanted map[types.UID]int, works []disruptionplan.Work, limits lossLimits) error {
 	if len(wanted) == 0 {
 		return nil
 	}
@@ -213,10 +223,8 @@ func (rc *reconciliation) subtractLost(ctx context.Context, wanted map[types.UID
 		return fmt.Errorf("listing Machines: %w", err)
 	}
 	for i := range machines.Items {
-		machine := &machines.Items[i]
-		owner := metav1.GetControllerOfNoCopy(machine)
-		isLost := machine.Status.NodeRef != nil && !accounted.Has(machine.Status.NodeRef.UID) && machine.DeletionTimestamp == nil
-		if owner == nil || !isLost || !machine.CreationTimestamp.Time.Before(since) {
+		owner := metav1.GetControllerOfNoCopy(&machines.Items[i])
+		if owner == nil || !limits.isLost(&machines.Items[i], accounted) {
 			continue
 		}
 		if _, counts := wanted[owner.UID]; counts {
@@ -224,6 +232,18 @@ func (rc *reconciliation) subtractLost(ctx context.Context, wanted map[types.UID
 		}
 	}
 	return nil
+}
+
+// isLost reports whether the Node of a Machine is gone, or has not come in time, which is neither accounted for by its UID nor by that of its Node.
+func (l lossLimits) isLost(machine *machinev1beta1.Machine, accounted sets.Set[types.UID]) bool {
+	before := l.deadline
+	if ref := machine.Status.NodeRef; ref != nil {
+		before = l.since
+		if accounted.Has(ref.UID) {
+			return false
+		}
+	}
+	return !accounted.Has(machine.UID) && machine.DeletionTimestamp == nil && machine.CreationTimestamp.Time.Before(before)
 }
 
 // wasThere reports whether a Node was there before a reservation. Times of objects are in seconds: of a Node that joined in the same one, the

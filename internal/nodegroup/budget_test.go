@@ -48,7 +48,7 @@ func TestSuccessors_MachineSetWithoutNodes(t *testing.T) {
 				},
 				observation: &observation{group: group, groups: groups}, now: time.Now(),
 			}
-			nodes, missing, err := rc.successors(t.Context(), time.Minute, nil)
+			nodes, missing, err := rc.successors(t.Context(), disruptionplan.Pace{MinReady: time.Minute}, nil)
 			if len(nodes) != 0 || missing != c.want || err != nil {
 				t.Errorf("successors %v, missing %d, error %v", nodes, missing, err)
 			}
@@ -64,10 +64,11 @@ func TestSuccessors_LostNodes(t *testing.T) {
 	}
 	reserved := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "a", UID: "a"}}
-	set.Spec.Replicas = new(int32(6))
+	set.Spec.Replicas = new(int32(8))
+	withoutNode := func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }
 	newMachine := func(name string, made time.Duration, change func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
 		machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "machines", Name: name, CreationTimestamp: metav1.NewTime(reserved.Add(made)),
+			Namespace: "machines", Name: name, UID: types.UID("machine-" + name), CreationTimestamp: metav1.NewTime(reserved.Add(made)),
 			OwnerReferences: []metav1.OwnerReference{{Kind: "MachineSet", Name: "a", UID: "a", Controller: new(true)}},
 		}}
 		machine.Status.NodeRef = &corev1.ObjectReference{Name: name, UID: types.UID(name)}
@@ -79,7 +80,8 @@ func TestSuccessors_LostNodes(t *testing.T) {
 	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		set, newMachine("there", -time.Hour, nil), newMachine("reserved", -time.Hour, nil), newMachine("lost", -time.Hour, nil),
 		newMachine("successor", time.Second, nil),
-		newMachine("never-joined", -time.Hour, func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }),
+		newMachine("starting", -29*time.Minute, withoutNode), newMachine("never-joined", -time.Hour, withoutNode),
+		newMachine("never-joined-reserved", -time.Hour, withoutNode),
 		newMachine("of-another", -time.Hour, func(m *machinev1beta1.Machine) { m.OwnerReferences = nil }),
 		newMachine("deleted", -time.Hour, func(m *machinev1beta1.Machine) {
 			m.DeletionTimestamp, m.Finalizers = new(metav1.NewTime(reserved)), []string{machinev1beta1.MachineFinalizer}
@@ -96,9 +98,15 @@ func TestSuccessors_LostNodes(t *testing.T) {
 		},
 		now: reserved.Add(time.Minute),
 	}
-	works := []disruptionplan.Work{{Gone: true, Reservation: v1alpha1.Reservation{Node: "reserved", UID: "reserved", Time: metav1.NewTime(reserved)}}}
-	// Of six replicas one is there and one lost: its Node is missed only when it is its turn.
-	if _, missing, err := rc.successors(t.Context(), time.Minute, works); missing != 4 || err != nil {
+	var works []disruptionplan.Work
+	for node, uid := range map[string]types.UID{"reserved": "reserved", "Machine/machines/never-joined-reserved": "machine-never-joined-reserved"} {
+		works = append(works, disruptionplan.Work{
+			Gone: true, Reservation: v1alpha1.Reservation{Node: node, UID: uid, Time: metav1.NewTime(reserved)},
+		})
+	}
+	// Of eight replicas one is there, one is lost, and one has not come in time: their Nodes are missed only when it is their turn.
+	pace := disruptionplan.Pace{MinReady: time.Minute, Deadline: 30 * time.Minute}
+	if _, missing, err := rc.successors(t.Context(), pace, works); missing != 5 || err != nil {
 		t.Errorf("missing %d, error %v", missing, err)
 	}
 }
@@ -141,19 +149,31 @@ func TestObserveWork_GoneMeanwhile(t *testing.T) {
 	}
 	cache := fake.NewClientBuilder().WithScheme(scheme).Build()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid"}}
+	const never = "Machine/machines/m"
 	for name, c := range map[string]struct {
 		listed []members.Assignment
+		node   string
+		over   bool
 		want   bool
-	}{"listed": {[]members.Assignment{{Node: node}}, false}, "not listed": {nil, true}} {
+	}{
+		"listed":                              {[]members.Assignment{{Node: node}}, "n", false, false},
+		"not listed":                          {nil, "n", false, true},
+		"not listed, over":                    {nil, "n", true, true},
+		"a Machine that never had one":        {nil, never, false, true},
+		"such a Machine is healthy after all": {nil, never, true, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			rc := &reconciliation{
 				Reconciler:  &Reconciler{Dependencies: Dependencies{Cache: cache}},
 				observation: &observation{group: members.Parse(&v1alpha1.NodeGroup{}), nodes: c.listed}, now: time.Now(),
 				state: &groupState{places: newPlaces()},
 			}
-			work, known := disruptionplan.Work{Reservation: v1alpha1.Reservation{Node: "n", UID: "uid"}}, newPlaces()
+			work, known := disruptionplan.Work{Over: c.over, Reservation: v1alpha1.Reservation{Node: c.node, UID: "uid"}}, newPlaces()
 			if err := rc.observeWork(t.Context(), &work, &known); err != nil || work.Gone != c.want {
 				t.Errorf("gone %t, error %v", work.Gone, err)
+			}
+			if ended, _ := disruptionplan.Ended(&work, disruptionplan.Pace{Deadline: time.Minute}, rc.now); ended != (c.over && c.node == never) {
+				t.Errorf("it has ended: %t", ended)
 			}
 		})
 	}

@@ -132,6 +132,21 @@ func TestHealthCheck_LostRackReplacedWithinBudget(t *testing.T) {
 	failRack(t, "rack-lost", nil, "WaitingForBudget", lose, boundOf("rack-lost"))
 }
 
+// So it is where the NodeGroup selects Nodes by a label, which those that are gone do not have any more.
+func TestHealthCheck_LostRackReplacedWithinBudgetOfLabel(t *testing.T) {
+	group := boundOf("rack-label")
+	selectRack(group)
+	failRack(t, group.Name, nil, "WaitingForBudget", lose, group)
+}
+
+// rackLabel is a label of Nodes, whose value is the name of their pool.
+const rackLabel = "topology.drover.example/rack"
+
+// selectRack has a NodeGroup select the Nodes of the pool of its name by their label.
+func selectRack(group *v1alpha1.NodeGroup) {
+	group.Spec.Nodes = v1alpha1.NodeSelection{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{rackLabel: group.Name}}}
+}
+
 // boundOf returns a NodeGroup of a MachineSet where two remediations may be in flight.
 func boundOf(set string) *v1alpha1.NodeGroup {
 	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: set}}
@@ -168,7 +183,7 @@ func failRack(
 	}
 	// Replacements take longer than Drover needs to delete the next Machine.
 	p := w.MakePool(name, 20, func(_ *machinev1beta1.MachineSet, spec *kwok.ProviderSpec) {
-		spec.BootDelay = metav1.Duration{Duration: 3 * time.Second}
+		spec.BootDelay, spec.Labels = metav1.Duration{Duration: 3 * time.Second}, map[string]string{rackLabel: name}
 	})
 	machines := p.Runs(20)
 	seen := followRack(p)

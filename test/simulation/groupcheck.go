@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -57,7 +58,9 @@ func (w *world) count(check *groupCheck, pool string) (most int) {
 	}
 	if group, ok := w.server.get(groupKind, pool).(*v1alpha1.NodeGroup); ok {
 		for i := range group.Status.Reservations {
-			there[group.Status.Reservations[i].UID] = true
+			if r := &group.Status.Reservations[i]; !strings.HasPrefix(r.Node, "Machine/") {
+				there[r.UID] = true
+			}
 		}
 	}
 	now.nodes = len(there)

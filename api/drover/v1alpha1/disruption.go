@@ -251,11 +251,11 @@ type Replacement struct {
 
 // Reservation is a Node that a capability may disrupt within its group's budget. It is recorded before the Node is disrupted.
 type Reservation struct {
-	// Node is the Node's name.
+	// Node is the Node's name, or, for the remediation of a Machine that never had a Node, Machine/NAMESPACE/NAME.
 	//
-	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:MaxLength=330
 	Node string `json:"node"`
-	// UID is the Node's UID.
+	// UID is the Node's UID, or the Machine's.
 	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64

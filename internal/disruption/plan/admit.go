@@ -22,7 +22,8 @@ const gateRecheck = 10 * time.Minute
 
 // Request asks for a place in the budget, to disrupt a Node.
 type Request struct {
-	// Node and UID are those of the Node. Without a UID it is the Node that has the name now.
+	// Node and UID are those of the Node. Without a UID it is the Node that has the name now. They are MachineName and the UID of a Machine that has
+	// no Node.
 	Node string
 	UID  types.UID
 	// Capability is what disrupts the Node, Object what it does that for.
@@ -32,6 +33,9 @@ type Request struct {
 	Person bool
 	// Since is when the object began to wait.
 	Since time.Time
+	// Made is when a Machine was made that has never had a Ready Node, and is to be remediated: it keeps the place of the one that it came for. Zero is
+	// for every other object.
+	Made time.Time
 	// Begun reports that the work may have begun: it keeps the place that it has.
 	Begun bool
 }
@@ -180,6 +184,10 @@ func (in *Input) recorded(request *Request) *v1alpha1.Reservation {
 // reservation returns what is recorded for a request.
 func (in *Input) reservation(request *Request) *v1alpha1.Reservation {
 	reservation := request.reservation(in.Now)
+	if before := in.predecessor(request); before != nil {
+		reservation.Node, reservation.UID = before.Node, before.UID
+		return &reservation
+	}
 	if member, found := in.Members.get(request.Node, request.UID); found {
 		reservation.UID = member.UID
 	}
@@ -214,7 +222,7 @@ func Next(in *Input, most int) (requests []Request) {
 			break
 		}
 		if gate(in, &waiting) == nil && t.check(in, &waiting) == nil {
-			t.reserve(new(waiting.reservation(in.Now)))
+			t.reserve(in.reservation(&waiting))
 			requests = append(requests, waiting)
 		}
 	}
@@ -224,8 +232,12 @@ func Next(in *Input, most int) (requests []Request) {
 // Count returns what the budget of a group is compared with.
 func Count(in *Input) Counts { return newTally(in).Counts }
 
-// Matches reports whether a reservation is the one of a request.
+// Matches reports whether a reservation is the one of a request. That of a Machine's remediation may have another name than its Node: that of the
+// Node in whose place the Machine came, or of the Machine, which had no Node yet.
 func (r *Request) Matches(reservation *v1alpha1.Reservation) bool {
+	if r.Node != reservation.Node && r.Capability == v1alpha1.CapabilityRemediation && isMachine(r.Object) {
+		return r.Capability == reservation.Capability && r.Object == reservation.Object
+	}
 	return r.Key() == KeyOf(reservation) && (r.UID == "" || r.UID == reservation.UID)
 }
 
@@ -267,10 +279,12 @@ func (t *tally) turn(in *Input, request *Request) *denial {
 		if waiting.Key() == request.Key() || gate(in, &waiting) != nil || t.check(in, &waiting) != nil {
 			continue
 		}
-		t.reserve(new(waiting.reservation(in.Now)))
+		t.reserve(in.reservation(&waiting))
 		if t.check(in, request) != nil {
-			const text = "Node %s waits for its turn: %s of Node %s is first"
-			return &denial{reason: ReasonQueued, message: message(text, request.Node, waiting.Capability, waiting.Node), after: Recheck}
+			const text = "%s waits for its turn: %s of %s is first"
+			return &denial{
+				reason: ReasonQueued, message: message(text, subject(request.Node), waiting.Capability, subject(waiting.Node)), after: Recheck,
+			}
 		}
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
@@ -16,6 +18,9 @@ func (t *tally) check(in *Input, request *Request) *denial {
 	}
 	if t.recorded >= MaxReservations {
 		return &denial{ReasonTooManyReservations, message("there are %d reservations, which is as many as can be recorded", t.recorded), Recheck}
+	}
+	if in.predecessor(request) != nil {
+		return t.checkInterval(in)
 	}
 	if d := t.checkCapability(in, request, at); d != nil {
 		return d
@@ -47,7 +52,7 @@ func (t *tally) checkCapability(in *Input, request *Request, at place) *denial {
 	spec := in.Group.Spec.Disruption
 	for i := range spec.PerCapability {
 		ceiling := &spec.PerCapability[i]
-		if limit := Limit(&ceiling.MaxUnavailable, t.Expected); ceiling.Capability == request.Capability && inFlight >= limit {
+		if limit := t.ceiling(&ceiling.MaxUnavailable); ceiling.Capability == request.Capability && inFlight >= limit {
 			return &denial{ReasonCapabilityExhausted, message("%d Nodes are reserved for %s, and its maxUnavailable is %s",
 				inFlight, request.Capability, describe(&ceiling.MaxUnavailable, limit)), Recheck}
 		}
@@ -58,17 +63,30 @@ func (t *tally) checkCapability(in *Input, request *Request, at place) *denial {
 	return nil
 }
 
+// ceiling returns how many a number or a percentage is. A group whose Nodes are all gone, or have never come, still gets Machines replaced.
+func (t *tally) ceiling(value *intstr.IntOrString) int { return Limit(value, max(t.Expected, 1)) }
+
 // checkRemediation compares the remediations in flight, and the time since the last one began, with what the group allows.
 func (t *tally) checkRemediation(in *Input, inFlight int) *denial {
-	pace := in.Group.Spec.Disruption.Remediation
-	if pace == nil {
-		pace = &v1alpha1.RemediationPace{}
-	}
-	limit := Limit(pace.MaxInFlight, t.Expected)
+	pace := paceOf(in)
+	limit := t.ceiling(pace.MaxInFlight)
 	if inFlight >= limit {
 		const text = "%d remediations are in flight, and maxInFlight is %s"
 		return &denial{ReasonRemediationsLimited, message(text, inFlight, describe(pace.MaxInFlight, limit)), Recheck}
 	}
+	return t.checkInterval(in)
+}
+
+func paceOf(in *Input) v1alpha1.RemediationPace {
+	if pace := in.Group.Spec.Disruption.Remediation; pace != nil {
+		return *pace
+	}
+	return v1alpha1.RemediationPace{}
+}
+
+// checkInterval compares the time since the last remediation began with what the group allows.
+func (t *tally) checkInterval(in *Input) *denial {
+	pace := paceOf(in)
 	if pace.MinInterval == nil || t.remediated.IsZero() {
 		return nil
 	}

@@ -20,7 +20,7 @@ func Explain(in *Input) Explanation {
 			refused = t.check(in, &waiting)
 		}
 		if refused != nil {
-			out.Reason, out.Message = refused.reason, fmt.Sprintf("%s of Node %s: %s", waiting.Capability, waiting.Node, refused.message())
+			out.Reason, out.Message = refused.reason, fmt.Sprintf("%s of %s: %s", waiting.Capability, subject(waiting.Node), refused.message())
 			return out
 		}
 	}

@@ -42,7 +42,7 @@ type tally struct {
 	remediated time.Time
 }
 
-// place identifies a Node. A Node that was deleted and created again has another UID.
+// place identifies a Node, or a Machine that has none. A Node that was deleted and created again has another UID.
 type place struct {
 	name string
 	uid  types.UID
@@ -98,7 +98,7 @@ func (t *tally) reserve(r *v1alpha1.Reservation) {
 		t.inFlight[r.Capability]++
 		t.recorded++
 	}
-	if before != 0 {
+	if before != 0 || isMachine(r.Node) {
 		return
 	}
 	member, found := t.members.get(r.Node, r.UID)
@@ -139,7 +139,7 @@ func (t *tally) names() string {
 		}
 	}
 	for at, by := range t.reserved {
-		if member, found := t.members.get(at.name, at.uid); !found || !member.Joining {
+		if member, found := t.members.get(at.name, at.uid); !isMachine(at.name) && (!found || !member.Joining) {
 			causes[at.name] = func() string { return "reserved for " + by.String() }
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
@@ -34,12 +35,15 @@ type Index struct {
 	groups []*Group
 	nodes  map[string]entry
 	lists  map[string]*list
+	// sets counts the Nodes of each MachineSet by the names of their groups.
+	sets map[types.UID]map[string]int
 }
 
-// entry is a Node and the name of its group; empty for none.
+// entry is a Node, the name of its group, and the MachineSet of its Machine; empty for none.
 type entry struct {
 	node  *corev1.Node
 	group string
+	set   types.UID
 }
 
 // list has the Nodes of a group, by name. It is copied before it changes once it has been handed out.
@@ -54,7 +58,7 @@ var errNotReady = errors.New("the NodeGroups are not read yet")
 // Run keeps the index up to date until the context ends. The caches must be synced.
 func (x *Index) Run(ctx context.Context, cache ctrlcache.Cache, finder *Finder) error {
 	x.mu.Lock()
-	x.finder, x.stale, x.nodes, x.lists = finder, true, map[string]entry{}, nil
+	x.finder, x.stale, x.nodes, x.lists, x.sets = finder, true, map[string]entry{}, nil, nil
 	x.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -122,8 +126,8 @@ func (x *Index) handle(ctx context.Context, cache ctrlcache.Cache, finder *Finde
 	return append(synced, machines, sets), errors.Join(machineErr, setErr)
 }
 
-// GroupOf returns the name of the NodeGroup that a Node belongs to; empty for none. A Node that is gone belongs to the group that selects the
-// MachineSet of the Machine which still names it.
+// GroupOf returns the name of the NodeGroup that a Node belongs to; empty for none. A Node that is gone belongs to the group of a Machine that still
+// names it, and a disruption's MachineName stands for the Node that the Machine is to have.
 func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -133,11 +137,47 @@ func (x *Index) GroupOf(ctx context.Context, node string) (string, error) {
 	if known, found := x.nodes[node]; found {
 		return known.group, nil
 	}
-	group, err := x.finder.groupOfMissing(ctx, x.groups, node)
-	if err != nil || group == nil {
+	machines, err := x.finder.machinesOfMissing(ctx, node)
+	if err != nil {
 		return "", err
 	}
-	return group.Name, nil
+	for i := range machines {
+		if group, err := x.groupOfMachine(ctx, &machines[i]); err != nil || group != "" {
+			return group, err
+		}
+	}
+	return "", nil
+}
+
+// groupOfMachine returns the name of the group of the Node that a Machine is to have: that of most other Nodes of its MachineSet, or else the one
+// that selects a Node with what the Machine declares for it; empty for none.
+func (x *Index) groupOfMachine(ctx context.Context, machine *machinev1beta1.Machine) (name string, err error) {
+	set, err := x.finder.machineSet(ctx, machine)
+	if err != nil {
+		return "", err
+	}
+	most := 0
+	for _, group := range x.groups {
+		if count := x.sets[machineSetUID(set)][group.Name]; count > most {
+			name, most = group.Name, count
+		}
+	}
+	if most > 0 {
+		return name, nil
+	}
+	declared := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: machine.Spec.Labels, Annotations: machine.Spec.Annotations}}
+	if group, _ := Select(x.groups, declared, set); group != nil {
+		return group.Name, nil
+	}
+	return "", nil
+}
+
+// machineSetUID returns the UID of a MachineSet; empty for none.
+func machineSetUID(set *machinev1beta1.MachineSet) types.UID {
+	if set == nil {
+		return ""
+	}
+	return set.UID
 }
 
 // GuardedTaints returns the taints of a MachineSet that a Node of it gets from its NodeGroup, and the name of that; none for a group that is being
@@ -215,28 +255,47 @@ func (x *Index) refresh(ctx context.Context) (err error) {
 	if x.groups, err = x.finder.Groups(ctx); err != nil {
 		return err
 	}
-	x.lists = map[string]*list{}
+	x.lists, x.sets = map[string]*list{}, map[types.UID]map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(x.nodes)) {
-		node := x.nodes[name].node
-		group, err := x.find(ctx, node)
+		found, err := x.find(ctx, x.nodes[name].node)
 		if err != nil {
 			return err
 		}
-		x.nodes[name] = entry{node, group}
-		if group != "" {
-			x.list(group).nodes = append(x.list(group).nodes, node)
+		x.nodes[name] = found
+		x.count(found, 1)
+		if found.group != "" {
+			x.list(found.group).nodes = append(x.list(found.group).nodes, found.node)
 		}
 	}
 	x.stale = false
 	return nil
 }
 
-func (x *Index) find(ctx context.Context, node *corev1.Node) (string, error) {
+func (x *Index) find(ctx context.Context, node *corev1.Node) (entry, error) {
 	assignment, err := x.finder.Assign(ctx, x.groups, node)
-	if err != nil || assignment.Group == nil {
-		return "", err
+	found := entry{node: node, set: machineSetUID(assignment.MachineSet)}
+	if err == nil && assignment.Group != nil {
+		found.group = assignment.Group.Name
 	}
-	return assignment.Group.Name, nil
+	return found, err
+}
+
+// count adds a Node to those of its MachineSet that are in its group, or takes it from them.
+func (x *Index) count(of entry, change int) {
+	if of.set == "" || of.group == "" || x.sets == nil {
+		return
+	}
+	counts := x.sets[of.set]
+	if counts == nil {
+		counts = map[string]int{}
+		x.sets[of.set] = counts
+	}
+	if counts[of.group] += change; counts[of.group] <= 0 {
+		delete(counts, of.group)
+	}
+	if len(counts) == 0 {
+		delete(x.sets, of.set)
+	}
 }
 
 func (x *Index) list(group string) *list {
@@ -271,19 +330,21 @@ func (x *Index) setMachine(ctx context.Context, machine *machinev1beta1.Machine)
 func (x *Index) assign(ctx context.Context, node *corev1.Node) {
 	before, found := x.nodes[node.Name]
 	if !x.ready || x.stale {
-		x.nodes[node.Name], x.stale = entry{node, before.group}, true
+		x.nodes[node.Name], x.stale = entry{node, before.group, before.set}, true
 		return
 	}
-	group, err := x.find(ctx, node)
+	now, err := x.find(ctx, node)
 	if err != nil {
-		group, x.stale = before.group, true // the next question finds it, or says why not
+		now.group, now.set, x.stale = before.group, before.set, true // the next question finds it, or says why not
 	}
-	x.nodes[node.Name] = entry{node, group}
-	if found && before.group != "" && before.group != group {
+	x.nodes[node.Name] = now
+	x.count(before, -1)
+	x.count(now, 1)
+	if found && before.group != "" && before.group != now.group {
 		x.list(before.group).remove(node.Name)
 	}
-	if group != "" {
-		x.list(group).put(node)
+	if now.group != "" {
+		x.list(now.group).put(node)
 	}
 }
 
@@ -293,6 +354,7 @@ func (x *Index) remove(name string) {
 	if group := x.nodes[name].group; group != "" && x.lists[group] != nil {
 		x.lists[group].remove(name)
 	}
+	x.count(x.nodes[name], -1)
 	delete(x.nodes, name)
 }
 

@@ -2,6 +2,7 @@ package members
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/machineapi"
 )
 
 // guardedSet returns a MachineSet that declares a taint with the effect NoExecute, and selects Machines by a label.
@@ -223,5 +225,100 @@ func TestFinder_WithRollout(t *testing.T) {
 		for _, parsed := range finder.parsed {
 			parsed.ResourceVersion = "another"
 		}
+	}
+}
+
+// ofSet returns a Machine of a MachineSet that has a Node, or none, and declares labels for it.
+func ofSet(name, set, node string, labels map[string]string) *machinev1beta1.Machine {
+	machine := newMachine("ours", name, 0, "uid-"+types.UID(node))
+	machine.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineSet", Name: set, UID: types.UID(set), Controller: new(true)}}
+	if machine.Status.NodeRef.Name = node; node == "" {
+		machine.Status.NodeRef = nil
+	}
+	machine.Spec.Labels = labels
+	return machine
+}
+
+// TestIndex_MissingNode: the Node that a Machine has lost, or never had, belongs to the group of the other Nodes of its MachineSet, or else to the
+// one that selects what the Machine declares.
+func TestIndex_MissingNode(t *testing.T) {
+	const never = "Machine/ours/m"
+	gpu, cpu := map[string]string{"pool": "gpu"}, map[string]string{"pool": "cpu"}
+	for name, c := range map[string]struct {
+		machine *machinev1beta1.Machine
+		// siblings are the labels of other Nodes of the MachineSet.
+		siblings []map[string]string
+		node     string
+		want     string
+	}{
+		"never had one, by its MachineSet":       {ofSet("m", "selected", "", nil), nil, never, "sets"},
+		"had one, by its MachineSet":             {ofSet("m", "selected", "n", nil), nil, "n", "sets"},
+		"never had one, by the other Nodes":      {ofSet("m", "web", "", nil), []map[string]string{gpu}, never, "gpu"},
+		"had one, by the other Nodes":            {ofSet("m", "web", "n", nil), []map[string]string{gpu}, "n", "gpu"},
+		"by most of the other Nodes":             {ofSet("m", "web", "", nil), []map[string]string{cpu, gpu, gpu, nil, nil, nil}, never, "gpu"},
+		"by as many, the older group":            {ofSet("m", "web", "", nil), []map[string]string{cpu, gpu}, never, "cpu"},
+		"by the other Nodes, which say another":  {ofSet("m", "web", "", cpu), []map[string]string{gpu}, never, "gpu"},
+		"the other Nodes are in none":            {ofSet("m", "web", "", cpu), []map[string]string{nil}, never, "cpu"},
+		"by what it declares":                    {ofSet("m", "web", "", gpu), nil, never, "gpu"},
+		"by what it declares, also of no set":    {ofSet("m", "gone", "n", gpu), nil, "n", "gpu"},
+		"nothing says it":                        {ofSet("m", "web", "", nil), nil, never, ""},
+		"another Machine":                        {ofSet("m", "web", "n", gpu), nil, "Machine/ours/other", ""},
+		"the Machine of another Node":            {ofSet("m", "web", "n", gpu), nil, "o", ""},
+		"by its own Node, which is there by now": {ofSet("m", "web", "s0", nil), []map[string]string{gpu}, "s0", "gpu"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bySets := newGroup("sets", v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "ours", Names: []string{"selected"}}})
+			objects := []client.Object{
+				c.machine, guardedSet("web", nil), guardedSet("selected", nil), bySets.NodeGroup,
+				newGroup("gpu", v1alpha1.NodeSelection{Selector: &metav1.LabelSelector{MatchLabels: gpu}}).NodeGroup,
+				newGroup("cpu", v1alpha1.NodeSelection{Selector: &metav1.LabelSelector{MatchLabels: cpu}}).NodeGroup,
+			}
+			for i := range c.siblings {
+				if name := fmt.Sprintf("s%d", i); machineapi.NodeName(c.machine) != name {
+					objects = append(objects, ofSet("m-"+name, "web", name, nil))
+				}
+			}
+			index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}, objects...)
+			for i, labels := range c.siblings {
+				name := fmt.Sprintf("s%d", i)
+				index.set(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-" + types.UID(name), Labels: labels}})
+			}
+			if got, err := index.GroupOf(t.Context(), c.node); err != nil || got != c.want {
+				t.Errorf("the group is %q, want %q, error %v", got, c.want, err)
+			}
+		})
+	}
+}
+
+// TestIndex_CountsSiblings: the Nodes of a MachineSet are counted as they come, move to another group, and go.
+func TestIndex_CountsSiblings(t *testing.T) {
+	gpu := map[string]string{"pool": "gpu"}
+	index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}},
+		ofSet("m", "web", "", nil), ofSet("o", "web", "n", nil), guardedSet("web", nil),
+		newGroup("gpu", v1alpha1.NodeSelection{Selector: &metav1.LabelSelector{MatchLabels: gpu}}).NodeGroup)
+	expect := func(when, want string) {
+		t.Helper()
+		if got, err := index.GroupOf(t.Context(), "Machine/ours/m"); err != nil || got != want {
+			t.Errorf("%s: the group is %q, want %q, error %v", when, got, want, err)
+		}
+	}
+	node := func(labels map[string]string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid-n", Labels: labels}}
+	}
+	expect("at first", "")
+	index.set(t.Context(), node(gpu))
+	expect("it has come", "gpu")
+	index.set(t.Context(), node(gpu))
+	expect("it has changed", "gpu")
+	index.setStale()
+	expect("all were found again", "gpu")
+	index.set(t.Context(), node(nil))
+	expect("it has left the group", "")
+	index.set(t.Context(), node(gpu))
+	expect("it is back", "gpu")
+	index.remove("n")
+	expect("it is gone", "")
+	if len(index.sets) > 0 {
+		t.Errorf("MachineSets without Nodes: %v", index.sets)
 	}
 }

@@ -3,16 +3,19 @@ package members
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -45,28 +48,23 @@ func (f *Finder) findMachine(ctx context.Context, groups []*Group, member *Assig
 	return nil
 }
 
-// groupOfMissing returns the group of a Node that does not exist, by the Machine that names it; nil for none.
-func (f *Finder) groupOfMissing(ctx context.Context, groups []*Group, node string) (*Group, error) {
+// machinesOfMissing returns the Machines that name a Node that does not exist, or the one that a disruption's MachineName stands for.
+func (f *Finder) machinesOfMissing(ctx context.Context, node string) ([]machinev1beta1.Machine, error) {
 	if !f.machines() {
 		return nil, nil
 	}
-	machines, err := lookup.MachinesOfNode(ctx, f.cache, node)
-	if err != nil {
-		return nil, err
+	key, found := disruptionplan.ParseMachineName(node)
+	if !found {
+		return lookup.MachinesOfNode(ctx, f.cache, node)
 	}
-	for i := range machines {
-		set, err := f.machineSet(ctx, &machines[i])
-		if err != nil {
-			return nil, err
-		}
-		if set == nil {
-			continue
-		}
-		if group := OfSet(groups, set); group != nil {
-			return group, nil
-		}
+	machine := machinev1beta1.Machine{}
+	switch err := f.cache.Get(ctx, key, &machine); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Machine %s: %w", key, err)
 	}
-	return nil, nil
+	return []machinev1beta1.Machine{machine}, nil
 }
 
 // candidates returns the Machines that could be a Node's, the oldest first. Those that name the Node's UID go before others, which may mean an

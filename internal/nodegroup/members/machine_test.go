@@ -127,34 +127,3 @@ func newFinderOf(t *testing.T, objects ...client.Object) *Finder {
 	}
 	return NewFinder(builder.Build(), func() bool { return true })
 }
-
-// TestFinder_groupOfMissing: a Node that is gone belongs to the group of the MachineSet whose Machine still names it.
-func TestFinder_groupOfMissing(t *testing.T) {
-	for name, c := range map[string]struct {
-		machines []*machinev1beta1.Machine
-		want     string
-	}{
-		"no Machine":                   {nil, ""},
-		"its Machine":                  {[]*machinev1beta1.Machine{newMachine("ours", "a", 0, "uid")}, "ours"},
-		"its Machine is being deleted": {[]*machinev1beta1.Machine{deleting(newMachine("ours", "a", 0, "uid"))}, "ours"},
-		"a Machine of no group":        {[]*machinev1beta1.Machine{newMachine("none", "a", 0, "uid")}, ""},
-		"its Machine, and one of none": {[]*machinev1beta1.Machine{newMachine("none", "a", 0, "uid"), newMachine("ours", "b", 0, "uid")}, "ours"},
-		"a Machine without MachineSet": {[]*machinev1beta1.Machine{newMachine("without-set", "a", 0, "uid")}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			finder := newFinder(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another", UID: "another"}}, c.machines...)
-			groups, err := finder.Groups(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := ""
-			group, err := finder.groupOfMissing(t.Context(), groups, "n")
-			if group != nil {
-				got = group.Name
-			}
-			if got != c.want || err != nil {
-				t.Errorf("the group is %q, error %v", got, err)
-			}
-		})
-	}
-}

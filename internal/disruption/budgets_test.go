@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -341,5 +342,38 @@ func TestReserve_ChangesOfMembers(t *testing.T) {
 	f.change(func(group *v1alpha1.NodeGroup) { group.Spec.Disruption = nil })
 	if counts, _, err := f.budgets.Counts(t.Context(), groupName, f.members.nodes); counts != (plan.Counts{}) || err != nil {
 		t.Errorf("without a budget, the counts are %+v, error %v", counts, err)
+	}
+}
+
+// TestReserve_PassesPlaceOn: the place of a Machine that was remediated is passed on to its successor, whether that has a Node or not.
+func TestReserve_PassesPlaceOn(t *testing.T) {
+	machine := func(node, uid, object string) Request {
+		return Request{Group: groupName, Request: plan.Request{
+			Node: node, UID: types.UID(uid), Capability: v1alpha1.CapabilityRemediation, Object: "Machine/ns/" + object,
+		}}
+	}
+	for name, c := range map[string]struct{ node, want string }{"no Node": {"Machine/ns/b", "gone"}, "a Node": {"n0", "n0"}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.replace(0, func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionFalse })
+			f.reserve(machine("gone", "uid-gone", "a"), "")
+			f.step(time.Minute)
+			successor := machine(c.node, "uid-"+c.node, "b")
+			f.reserve(successor, plan.ReasonRemediationsLimited)
+			successor.Made = f.clock.Now()
+			f.requests.Writes = nil
+			f.reserve(successor, "")
+			f.wrote(1)
+			f.reserved(c.want)
+			f.reserve(successor, "")
+			f.wrote(0)
+			f.step(time.Minute)
+			f.reserve(successor, "")
+			f.wrote(1) // it is renewed
+			f.reserved(c.want)
+			other := machine("Machine/ns/c", "uid-c", "c")
+			other.Made = successor.Made
+			f.reserve(other, plan.ReasonRemediationsLimited)
+		})
 	}
 }

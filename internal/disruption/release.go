@@ -105,7 +105,7 @@ func (b *Budgets) Renew(ctx context.Context, request Request) (bool, error) {
 		}
 		now := b.Clock.Now()
 		r.Time = metav1.NewTime(now).Rfc3339Copy()
-		if err := b.write(ctx, g, observed, reserve(observed, r)); err != nil {
+		if err := b.write(ctx, g, observed, reserve(observed, r, nil)); err != nil {
 			return false, fmt.Errorf("renewing the reservation of Node %s in NodeGroup %s: %w", request.Node, name, err)
 		}
 		g.confirm(plan.KeyOf(&r), now)

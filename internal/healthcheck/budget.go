@@ -38,7 +38,7 @@ func (rc *reconciliation) startWithinBudget(ctx context.Context, current *snapsh
 	}
 	out := rc.start(ctx, current, r, &place)
 	// A place that another Machine had before is still taken: the Node has no successor yet.
-	isOwn := place.Reservation == nil || place.Reservation.Node == request.Node
+	isOwn := place.Reservation == nil || place.Passed == nil && place.Reservation.Node == request.Node
 	if out.started == 0 && out.err == nil && !out.conflict && isOwn {
 		return out.and(failed(rc.options.Budgets.Withdraw(ctx, request)))
 	}

@@ -70,9 +70,11 @@ type Input struct {
 type Answer struct {
 	// Allowed reports that the disruption may begin, once Reservation is recorded.
 	Allowed bool
-	// Reservation is nil where no reservation is needed. Recorded reports that the group has it already.
+	// Reservation is nil where no reservation is needed. Recorded reports that the group has it already. Passed is the one whose place it takes over,
+	// nil for none.
 	Reservation *v1alpha1.Reservation
 	Recorded    bool
+	Passed      *v1alpha1.Reservation
 	// Reason and Message say why the request waits, or, where it is allowed, which limit it exceeds.
 	Reason, Message string
 	// After is when to ask again without an event; zero is never.
@@ -114,7 +116,7 @@ func Admit(in *Input, request *Request) Answer {
 	if refused == nil {
 		refused = t.check(in, request)
 	}
-	answer := Answer{Allowed: true, Reservation: in.reservation(request), Counts: counts}
+	answer := Answer{Allowed: true, Reservation: in.reservation(request), Passed: in.predecessor(request), Counts: counts}
 	if in.reports(request) {
 		return in.report(answer, refused)
 	}
@@ -184,7 +186,8 @@ func (in *Input) recorded(request *Request) *v1alpha1.Reservation {
 // reservation returns what is recorded for a request.
 func (in *Input) reservation(request *Request) *v1alpha1.Reservation {
 	reservation := request.reservation(in.Now)
-	if before := in.predecessor(request); before != nil {
+	if before := in.predecessor(request); before != nil && isMachine(request.Node) {
+		// It is still the Node that is gone which the group lacks.
 		reservation.Node, reservation.UID = before.Node, before.UID
 		return &reservation
 	}

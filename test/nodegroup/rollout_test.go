@@ -124,6 +124,41 @@ func TestRollout_StopsWhenNodesBecomeNotReady(t *testing.T) {
 	f.eventuallyNode("stop-05", "has been reached", hasLabel("example.com/team", "red"))
 }
 
+// TestRollout_StopsInTheLastWave: Nodes that fail after all are written stop the roll-out as well. It goes on when a change of the spec allows it, and
+// ends when they are Ready.
+func TestRollout_StopsInTheLastWave(t *testing.T) {
+	f := besideOthers(t, "last", 3)
+	f.create(f.newGroup("last", withLabel("example.com/team", "blue"), func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Rollout = &v1alpha1.Rollout{MinReadySeconds: 3600}
+	}))
+	f.eventuallyNode("last-02", "has been written", hasLabel("example.com/team", "blue"))
+	f.Eventually("the second of the roll-out is over", func() error {
+		if status := f.group("last").Status.Rollout; status == nil || status.StartTime == nil || time.Since(status.StartTime.Time) < time.Second {
+			return fmt.Errorf("it is %s", harness.JSON(status))
+		}
+		return nil
+	})
+	f.setReady("last-00", corev1.ConditionFalse)
+	group := f.eventuallyCondition("last", v1alpha1.ConditionBlocked, metav1.ConditionTrue, plan.ReasonNodesNotReady)
+	if status := group.Status; status.Phase != v1alpha1.PhaseStopped || status.Rollout.EndTime != nil {
+		t.Errorf("status is %s", harness.JSON(status))
+	}
+	f.update("last", func(spec *v1alpha1.NodeGroupSpec) {
+		spec.Rollout = &v1alpha1.Rollout{StopWhen: &v1alpha1.StopConditions{NotReady: new(intstr.FromInt32(2))}}
+	})
+	group = f.eventuallyCondition("last", v1alpha1.ConditionBlocked, metav1.ConditionFalse, plan.ReasonNotBlocked)
+	if status := group.Status; status.Rollout.EndTime != nil || !slices.Equal(status.Rollout.WaitingFor, []string{"last-00"}) {
+		t.Errorf("with a NotReady Node the status is %s", harness.JSON(status))
+	}
+	f.setReady("last-00", corev1.ConditionTrue)
+	f.Eventually("the roll-out has ended", func() error {
+		if status := f.group("last").Status; status.Phase != v1alpha1.PhaseIdle || status.Rollout.EndTime == nil {
+			return fmt.Errorf("the status is %s", harness.JSON(status))
+		}
+		return nil
+	})
+}
+
 // TestRollout_DryRunEnds: what a dry run has shown is written when it ends.
 func TestRollout_DryRunEnds(t *testing.T) {
 	f := besideOthers(t, "tried", 2)

@@ -193,6 +193,41 @@ func TestDecide_Stop(t *testing.T) {
 	}
 }
 
+// TestDecide_StopAfterChange: a change of the spec has a roll-out that has stopped judged again.
+func TestDecide_StopAfterChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(r *rollout)
+		stopped bool
+	}{
+		"nothing":                  {func(r *rollout) { r.group.Generation-- }, true},
+		"something else":           {func(r *rollout) { r.group.Spec.Disruption = &v1alpha1.Disruption{} }, true},
+		"more may be NotReady":     {func(r *rollout) { r.group.Spec.Rollout.StopWhen.NotReady = number(2) }, false},
+		"something, they are back": {func(r *rollout) { r.node("n0").Ready = true }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRollout(4, &v1alpha1.Rollout{MaxInFlight: number(1), StopWhen: &v1alpha1.StopConditions{NotReady: number(1)}})
+			r.decide()
+			r.now = r.now.Add(2 * time.Second)
+			r.node("n0").Ready, r.node("n0").ReadyChange = false, r.now
+			_, d := r.decide()
+			at := d.Rollout.StopTime
+			if d.Rollout.Stopped == "" {
+				t.Fatal("it has not stopped")
+			}
+			r.now = r.now.Add(2 * time.Second)
+			r.group.Generation++
+			c.change(r)
+			_, d = r.decide()
+			if (d.Rollout.Stopped != "") != c.stopped || c.stopped != (d.Rollout.StopTime != nil) || (d.Rollout.StopReason != "") != c.stopped {
+				t.Fatalf("then: stopped %q, reason %s, at %v", d.Rollout.Stopped, d.Rollout.StopReason, d.Rollout.StopTime)
+			}
+			if c.stopped && !d.Rollout.StopTime.Equal(at) {
+				t.Errorf("it stopped at %v, and says %v", at, d.Rollout.StopTime)
+			}
+		})
+	}
+}
+
 // TestDecide_StopInTheLastWave: Nodes that fail after the last write stop the roll-out, which ends when they have recovered, or a user resumes it.
 func TestDecide_StopInTheLastWave(t *testing.T) {
 	for name, goesOn := range map[string]func(*rollout){

@@ -104,6 +104,11 @@ func TestDecide_PodsPending(t *testing.T) {
 	if r.input().CountsPending() {
 		t.Error("Pods are counted although it has stopped")
 	}
+	r.group.Generation++
+	if !r.input().CountsPending() {
+		t.Error("Pods are not counted when a change of the spec has it judged again")
+	}
+	r.group.Generation--
 	r.group.Annotations = map[string]string{v1alpha1.AnnotationResume: r.now.Add(time.Second).Format(time.RFC3339)}
 	r.now = r.now.Add(2 * time.Second)
 	if d := decide(); d.Phase == v1alpha1.PhaseStopped || d.Rollout.StopReason != "" || d.Rollout.ResumeTime == nil {

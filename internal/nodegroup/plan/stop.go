@@ -30,21 +30,22 @@ func (in *Input) wasSuspended() bool {
 }
 
 // goesOn is how a roll-out continues that has stopped.
-const goesOn = "it continues when spec.metadata changes, or when a user resumes it with the annotation " + v1alpha1.AnnotationResume
+const goesOn = "it continues when spec.metadata changes, when another change of the spec allows it, or when a user resumes it with the annotation " +
+	v1alpha1.AnnotationResume
 
-// stopOrResume stops a roll-out, or resumes one that a user wants to go on. One of which all waves are over goes on without a user: nothing is left
-// to be stopped.
+// stopOrResume stops a roll-out, or resumes one that a user wants to go on. A change of the spec has it judged again. One of which all waves are over
+// goes on without a user: nothing is left to be stopped.
 func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout, over bool) {
 	ended := over && !in.unfinished()
-	if rollout.Stopped != "" && rollout.StopTime != nil {
-		if ended {
-			rollout.StopReason, rollout.Stopped, rollout.StopTime = "", "", nil
-			return
-		}
+	stopped := rollout.Stopped != "" && rollout.StopTime != nil
+	switch {
+	case stopped && ended:
+		rollout.StopReason, rollout.Stopped, rollout.StopTime = "", "", nil
+		return
+	case stopped && !in.isSpecChanged():
 		in.resume(d, rollout)
 		return
-	}
-	if in.Group.DeletionTimestamp != nil || ended {
+	case in.Group.DeletionTimestamp != nil, ended:
 		return
 	}
 	conditions := settings.StopWhen
@@ -55,11 +56,17 @@ func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, sett
 	if rollout.Stopped == "" {
 		rollout.StopReason, rollout.Stopped = ReasonPodsPending, in.tooManyPending(conditions.PendingPods)
 	}
-	if rollout.Stopped == "" {
-		rollout.StopReason = ""
-		return
+	switch {
+	case rollout.Stopped == "":
+		rollout.StopReason, rollout.StopTime = "", nil
+	case !stopped:
+		rollout.StopTime = timestamp(in.Now)
 	}
-	rollout.StopTime = timestamp(in.Now)
+}
+
+// isSpecChanged reports whether the spec has changed since the last decision.
+func (in *Input) isSpecChanged() bool {
+	return in.Group.Status.ObservedGeneration != in.Group.Generation
 }
 
 // resume resumes a roll-out if a user wants it to go on.

@@ -107,7 +107,7 @@ func (in *Input) advance(d *Decision, waves [][]Node, over int) {
 	previous, of := position(in.Group.Status.Rollout, d.Rollout.Revision)
 	reached := next
 	// After a change of the spec the waves may have another size.
-	if changed := in.Group.Status.ObservedGeneration != in.Group.Generation; previous > 0 && (!changed || of == len(waves)) {
+	if previous > 0 && (!in.isSpecChanged() || of == len(waves)) {
 		reached = reachedBefore(previous, of, next, len(waves))
 		if next == previous && of > len(waves) && over < len(waves) && !in.waitedFor(waves[over]) {
 			reached--

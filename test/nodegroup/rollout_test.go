@@ -124,8 +124,8 @@ func TestRollout_StopsWhenNodesBecomeNotReady(t *testing.T) {
 	f.eventuallyNode("stop-05", "has been reached", hasLabel("example.com/team", "red"))
 }
 
-// TestRollout_StopsInTheLastWave: Nodes that fail after all are written stop the roll-out as well. It goes on when a change of the spec allows it, and
-// ends when they are Ready.
+// TestRollout_StopsInTheLastWave: Nodes that fail after all are written stop the roll-out as well. It goes on when a change of the spec allows it,
+// and ends when they are Ready.
 func TestRollout_StopsInTheLastWave(t *testing.T) {
 	f := besideOthers(t, "last", 3)
 	f.create(f.newGroup("last", withLabel("example.com/team", "blue"), func(spec *v1alpha1.NodeGroupSpec) {

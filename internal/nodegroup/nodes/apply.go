@@ -146,7 +146,7 @@ func (rc *reconciliation) report(decision *metadataplan.GroupDecision, applied *
 	}
 	if applied.wrote && rc.lost != "" {
 		rc.Recorder.Eventf(rc.Node, corev1.EventTypeWarning, EventPodsLost,
-			"the taints of NodeGroup %s are set although Pods did not leave in time; Kubernetes deletes %s", rc.groupName(), rc.lost)
+			"the taints of NodeGroup %s are set; Kubernetes deletes %s", rc.groupName(), rc.lost)
 	}
 	if applied.wrote && decision.Drift {
 		rc.Recorder.Eventf(rc.Node, corev1.EventTypeNormal, EventRepaired, "undid manual edits of %s", changedEntries(decision.Change))

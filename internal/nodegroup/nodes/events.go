@@ -18,7 +18,7 @@ const (
 	EventDenied = "MetadataDenied"
 	// EventTimeout: Pods did not leave in time for a taint with the effect NoExecute.
 	EventTimeout = "EvictionTimeout"
-	// EventPodsLost: a taint with the effect NoExecute was set although Pods did not leave in time.
+	// EventPodsLost: a taint with the effect NoExecute was set for which Kubernetes deletes Pods that were not evicted.
 	EventPodsLost = "PodsNotEvicted"
 )
 
@@ -35,6 +35,6 @@ var Events = []status.EventDoc{
 		When: "Pods that do not tolerate a taint with the effect NoExecute did not leave within spec.rollout.noExecute.timeout; the place in the budget " +
 			"and the node lease are released, and Drover evicts again later"},
 	{Reason: EventPodsLost, Type: corev1.EventTypeWarning, On: "Node",
-		When: "Pods did not leave within spec.rollout.noExecute.timeout, and onTimeout is Proceed: the taint has been set, and Kubernetes deletes them " +
-			"regardless of their PodDisruptionBudgets"},
+		When: "a taint with the effect NoExecute has been set, and Kubernetes deletes Pods of DaemonSets that do not tolerate it, or Pods that did not " +
+			"leave within spec.rollout.noExecute.timeout where onTimeout is Proceed, regardless of their PodDisruptionBudgets"},
 }

@@ -208,7 +208,7 @@ func (rc *reconciliation) drain(
 	case report.Done():
 		return rc.verify(ctx, taints)
 	case report.DeadlineExceeded && plan.NoExecute(rc.Group.NodeGroup).OnTimeout == v1alpha1.TimeoutProceed:
-		rc.lost = fmt.Sprintf("%d of them, regardless of their PodDisruptionBudgets: %s", len(report.Remaining), report.Text())
+		rc.lost = fmt.Sprintf("%d Pods that did not leave in time, regardless of their PodDisruptionBudgets: %s", len(report.Remaining), report.Text())
 		return verdict{guard: metadataplan.GuardClear}, nil
 	case report.DeadlineExceeded:
 		return rc.timeOut(ctx, &report, options.Deadline)
@@ -221,10 +221,16 @@ func (rc *reconciliation) drain(
 
 // verify asks the API server for the Pods of the Node: the taint is set when all that are left tolerate it, or belong to DaemonSets.
 func (rc *reconciliation) verify(ctx context.Context, taints []corev1.Taint) (v verdict, err error) {
-	found := false
+	found, lost := false, []string(nil)
 	ofNode := fields.OneTermEqualSelector("spec.nodeName", rc.Node.Name)
 	err = pages.Each(ctx, rc.Guard.Live, &corev1.PodList{}, ofNode, func(pod *corev1.Pod) bool {
-		found = rc.hasToLeave(pod, taints)
+		switch owner := metav1.GetControllerOfNoCopy(pod); {
+		case !losesPod(pod, taints):
+		case owner != nil && owner.Kind == "DaemonSet":
+			lost = append(lost, pod.Namespace+"/"+pod.Name)
+		default:
+			found = true
+		}
 		return !found
 	})
 	if err != nil {
@@ -236,15 +242,17 @@ func (rc *reconciliation) verify(ctx context.Context, taints []corev1.Taint) (v 
 		v.requeue.In(controller.CatchUp)
 		return v, nil
 	}
+	if len(lost) > 0 {
+		rc.lost = fmt.Sprintf("%d Pods of DaemonSets, which do not tolerate them and do not come back: %s", len(lost), plan.Names(lost))
+	}
 	return verdict{guard: metadataplan.GuardClear}, nil
 }
 
-// hasToLeave reports whether Kubernetes would delete a Pod that a budget may protect.
-func (rc *reconciliation) hasToLeave(pod *corev1.Pod, taints []corev1.Taint) bool {
+// losesPod reports whether Kubernetes deletes a Pod of a Node that gets taints.
+func losesPod(pod *corev1.Pod, taints []corev1.Taint) bool {
 	_, static := pod.Annotations[drain.AnnotationMirror]
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	owner := metav1.GetControllerOfNoCopy(pod)
-	return !static && !finished && !drain.Tolerates(pod, taints) && (owner == nil || owner.Kind != "DaemonSet")
+	return !static && !finished && !drain.Tolerates(pod, taints)
 }
 
 // forgetGuard ends the evictions from a Node.

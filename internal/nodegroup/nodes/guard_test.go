@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,6 +187,64 @@ func (l *largePods) List(_ context.Context, list client.ObjectList, options ...c
 	}
 	if l.lists++; l.lists < 12 {
 		pods.Continue = "next"
+	}
+	return nil
+}
+
+// TestVerify_DaemonSets: the Pods of DaemonSets that Kubernetes deletes are named, and keep no taint from being set.
+func TestVerify_DaemonSets(t *testing.T) {
+	of := func(name, kind string, change func(*corev1.Pod)) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.PodSpec{NodeName: "n0"}}
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "owner", Controller: new(true)}}
+		if change != nil {
+			change(pod)
+		}
+		return pod
+	}
+	tolerant := func(pod *corev1.Pod) {
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	}
+	finished := func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }
+	alone := of("b", "", func(pod *corev1.Pod) { pod.OwnerReferences = nil })
+	for name, c := range map[string]struct {
+		pods  []*corev1.Pod
+		guard metadataplan.Guard
+		lost  string
+	}{
+		"none":               {nil, metadataplan.GuardClear, ""},
+		"all tolerate":       {[]*corev1.Pod{of("a", "DaemonSet", tolerant), of("b", "ReplicaSet", tolerant)}, metadataplan.GuardClear, ""},
+		"one has finished":   {[]*corev1.Pod{of("a", "DaemonSet", finished)}, metadataplan.GuardClear, ""},
+		"two do not":         {[]*corev1.Pod{of("a", "DaemonSet", nil), of("b", "DaemonSet", nil)}, metadataplan.GuardClear, "2 Pods of DaemonSets"},
+		"another has to go":  {[]*corev1.Pod{of("a", "DaemonSet", nil), of("b", "ReplicaSet", nil)}, metadataplan.GuardAnnounced, ""},
+		"one without owner ": {[]*corev1.Pod{of("a", "DaemonSet", nil), alone}, metadataplan.GuardAnnounced, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, reader := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}, &podPages{pods: c.pods}
+			r := newReconciler(t, node)
+			r.Guard = &Guard{Live: pages.NewReader(reader)}
+			rc := &reconciliation{Reconciler: r, observation: &observation{Assignment: members.Assignment{Node: node}}}
+			v, err := rc.verify(t.Context(), []corev1.Taint{{Key: "example.com/batch", Effect: corev1.TaintEffectNoExecute}})
+			if err != nil || v.guard != c.guard || !strings.HasPrefix(rc.lost, c.lost) || (rc.lost == "") != (c.lost == "") {
+				t.Errorf("verdict %+v, lost %q, error %v", v, rc.lost, err)
+			}
+			if c.lost != "" && !strings.HasSuffix(rc.lost, "ns/a, ns/b") {
+				t.Errorf("lost are %s", rc.lost)
+			}
+		})
+	}
+}
+
+// podPages is an API server with some Pods.
+type podPages struct {
+	client.Reader
+
+	pods []*corev1.Pod
+}
+
+func (p *podPages) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	pods, _ := list.(*corev1.PodList)
+	for _, pod := range p.pods {
+		pods.Items = append(pods.Items, *pod)
 	}
 	return nil
 }

@@ -1,0 +1,39 @@
+package nodegroup
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/test/harness"
+)
+
+// TestRollout_Defaults: a group without spec.rollout has that of the configuration, and one with its own none of it.
+func TestRollout_Defaults(t *testing.T) {
+	f := newFixture(t, "defaults", 3)
+	path := filepath.Join(t.TempDir(), "drover.yaml")
+	text := "apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\nnodeGroups:\n  rollout: {maxInFlight: 1, pause: 1h}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.Operator(harness.Options{Args: []string{"--config=" + path}})
+	f.create(f.newGroup("defaults", withLabel("example.com/team", "blue")))
+	group := f.eventuallyCondition("defaults", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonPausing)
+	if status := group.Status.Rollout; status.Wave != "2/3" {
+		t.Errorf("rollout is %s", harness.JSON(status))
+	}
+	for node, value := range map[string]string{"defaults-00": "blue", "defaults-01": "", "defaults-02": ""} {
+		if err := hasLabel("example.com/team", value)(f.Node(node)); err != nil {
+			t.Errorf("Node %s: %v", node, err)
+		}
+	}
+	if group.Spec.Rollout != nil {
+		t.Errorf("the spec has got %s", harness.JSON(group.Spec.Rollout))
+	}
+	f.update("defaults", func(spec *v1alpha1.NodeGroupSpec) { spec.Rollout = &v1alpha1.Rollout{} })
+	f.eventuallyCondition("defaults", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)
+}

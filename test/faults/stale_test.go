@@ -35,6 +35,7 @@ func TestStale(t *testing.T) {
 		}},
 		stale.Workload{Name: "replicas", Run: resize, Interrupts: true},
 		stale.Workload{Name: "budget", Run: shareBudget, Interrupts: true},
+		stale.Workload{Name: "dedication", Run: dedicate},
 	)
 	lane.Run(t, env)
 }

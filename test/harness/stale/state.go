@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
@@ -33,6 +34,7 @@ var (
 	runs         = mutex.GroupVersion.WithResource("mutexrunconfigs")
 	pools        = mcfgv1.GroupVersion.WithResource("machineconfigpools")
 	versions     = configv1.GroupVersion.WithResource("clusterversions")
+	nodeGroups   = drover.GroupVersion.WithResource("nodegroups")
 )
 
 // State is what rules look at, at one moment. The kinds that a rule does not name are empty.
@@ -48,6 +50,7 @@ type State struct {
 	Runs         []*mutex.MutexRunConfig
 	Pools        []*mcfgv1.MachineConfigPool
 	Versions     []*configv1.ClusterVersion
+	Groups       []*drover.NodeGroup
 }
 
 // Maintenance is a NodeMaintenance of either group.
@@ -67,6 +70,7 @@ func stateOf(objects Objects) (*State, error) {
 	for kind, into := range map[schema.GroupVersionResource]func([]*unstructured.Unstructured) error{
 		machines: read(&s.Machines), machineSets: read(&s.Sets), healthChecks: read(&s.Checks), nodes: read(&s.Nodes), pods: read(&s.Pods),
 		leases: read(&s.Leases), jobs: read(&s.Jobs), runs: read(&s.Runs), pools: read(&s.Pools), versions: read(&s.Versions),
+		nodeGroups: read(&s.Groups),
 	} {
 		if err := into(objects[kind]); err != nil {
 			return nil, fmt.Errorf("stale: reading %s: %w", kind.GroupResource(), err)

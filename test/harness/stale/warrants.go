@@ -21,6 +21,7 @@ const (
 	instanceOf       = "kwok.provider.drover.dev/instance"
 	machinesHolder   = "drover-machines"
 	upgradeHolder    = "drover-upgrade"
+	groupsHolder     = "drover-node-groups"
 	maintenanceOwner = "node-maintenance"
 	leasePrefix      = "node-"
 )
@@ -59,15 +60,15 @@ var warrants = []warrant{
 	},
 	{
 		verbs: []string{"update", "patch"}, resource: nodes.GroupResource(),
-		needs: []schema.GroupVersionResource{nodes, machines, maintenances, kubevirts}, check: uncordon,
+		needs: []schema.GroupVersionResource{nodes, machines, maintenances, kubevirts, pods, nodeGroups}, check: writeNode,
 	},
 	{
 		verbs: []string{"create"}, resource: pods.GroupResource(), subresource: "eviction",
-		needs: []schema.GroupVersionResource{pods, machines, maintenances, kubevirts}, check: evict,
+		needs: []schema.GroupVersionResource{pods, machines, maintenances, kubevirts, nodes, nodeGroups}, check: evict,
 	},
 	{
 		verbs: []string{"delete"}, resource: pods.GroupResource(),
-		needs: []schema.GroupVersionResource{pods, machines, maintenances, kubevirts}, check: evict,
+		needs: []schema.GroupVersionResource{pods, machines, maintenances, kubevirts, nodes, nodeGroups}, check: evict,
 	},
 	{
 		verbs: []string{"update", "patch", "delete"}, resource: leases.GroupResource(),
@@ -241,6 +242,11 @@ func (s *State) drains(node string) string {
 	return ""
 }
 
+// writeNode judges the parts of a write of a node.
+func writeNode(r *Request, before, after *State) error {
+	return errors.Join(uncordon(r, before, after), setTaint(r, before, after))
+}
+
 // uncordon asks that nothing wants the node cordoned any more, where a write uncordons it or removes the cordon record.
 func uncordon(r *Request, before, after *State) error {
 	was, is := find(before.Nodes, "", r.Name), find(after.Nodes, "", r.Name)
@@ -277,13 +283,13 @@ func (s *State) recorded(node *corev1.Node) error {
 	return nil
 }
 
-// evict asks that the pod's node is being drained.
+// evict asks that the pod's node is being drained, or gets a taint from a NodeGroup that the pod has to leave for.
 func evict(r *Request, before, _ *State) error {
 	pod := find(before.Pods, r.Namespace, r.Name)
 	if pod == nil || pod.DeletionTimestamp != nil {
 		return nil
 	}
-	if before.drains(pod.Spec.NodeName) == "" {
+	if before.drains(pod.Spec.NodeName) == "" && !before.dedicates(pod.Spec.NodeName) {
 		return fmt.Errorf("nothing drains its node %q", pod.Spec.NodeName)
 	}
 	return nil

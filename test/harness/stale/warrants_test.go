@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
+	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 )
 
@@ -232,6 +233,57 @@ func TestWarrants_OfDrains(t *testing.T) {
 			"another change of a cordoned node", on("patch", nodes, "m0"), State{Nodes: held(""), Maintenances: maintenance(false)},
 			State{Nodes: held("")}, "",
 		},
+	})
+}
+
+func TestWarrants_OfNodeGroups(t *testing.T) {
+	eviction := on("create", pods, "pod")
+	eviction.Subresource = "eviction"
+	onNode := func(change ...func(*corev1.Pod)) []*corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod"}, Spec: corev1.PodSpec{NodeName: "m0"}}
+		for _, c := range change {
+			c(pod)
+		}
+		return []*corev1.Pod{pod}
+	}
+	member := func(effects ...corev1.TaintEffect) []*corev1.Node {
+		return []*corev1.Node{newNode("m0", func(node *corev1.Node) {
+			node.Labels["pool"] = "gpu"
+			for _, effect := range effects {
+				node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "dedicated", Effect: effect})
+			}
+		})}
+	}
+	group := func(pool string, change ...func(*drover.NodeGroup)) []*drover.NodeGroup {
+		group := &drover.NodeGroup{}
+		group.Spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}}
+		group.Spec.Metadata = &drover.Metadata{Taints: []drover.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoExecute}}}
+		for _, c := range change {
+			c(group)
+		}
+		return []*drover.NodeGroup{group}
+	}
+	dedicated := State{Nodes: member(corev1.TaintEffectNoExecute)}
+	tolerant := func(pod *corev1.Pod) {
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	}
+	check(t, []verdict{
+		{"eviction: the taint is to come", eviction, State{Pods: onNode(), Nodes: member(), Groups: group("gpu")}, State{}, ""},
+		{
+			"eviction: the taint is there", eviction, State{Pods: onNode(), Nodes: member(corev1.TaintEffectNoExecute), Groups: group("gpu")}, State{},
+			"nothing drains",
+		},
+		{"eviction: another group's taint", eviction, State{Pods: onNode(), Nodes: member(), Groups: group("cpu")}, State{}, "nothing drains"},
+		{
+			"eviction: the group goes", eviction,
+			State{Pods: onNode(), Nodes: member(), Groups: group("gpu", func(g *drover.NodeGroup) { g.DeletionTimestamp = ending() })}, State{},
+			"nothing drains",
+		},
+		{"taint: no Pod", on("patch", nodes, "m0"), State{Nodes: member(corev1.TaintEffectNoSchedule)}, dedicated, ""},
+		{"taint: a Pod", on("patch", nodes, "m0"), State{Nodes: member(), Pods: onNode()}, dedicated, "deletes it"},
+		{"taint: a Pod that tolerates it", on("patch", nodes, "m0"), State{Nodes: member(), Pods: onNode(tolerant)}, dedicated, ""},
+		{"taint: it was there", on("patch", nodes, "m0"), State{Nodes: member(corev1.TaintEffectNoExecute), Pods: onNode()}, dedicated, ""},
+		{"another change: a Pod", on("patch", nodes, "m0"), State{Nodes: member(), Pods: onNode()}, State{Nodes: member(corev1.TaintEffectNoSchedule)}, ""},
 	})
 }
 

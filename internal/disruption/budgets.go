@@ -126,7 +126,7 @@ func (b *Budgets) record(ctx context.Context, g *group, observed *plan.Input, an
 		return confirmed.Add(plan.RenewAfter), nil
 	}
 	answer.Reservation.Time = metav1.NewTime(observed.Now).Rfc3339Copy()
-	if err := b.write(ctx, g, observed.Group, reserve(observed.Group, *answer.Reservation, answer.Passed)); err != nil {
+	if err := b.write(ctx, g, observed.Group, reserve(observed.Group, *answer.Reservation)); err != nil {
 		return time.Time{}, err
 	}
 	g.confirm(key, observed.Now)

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -345,35 +344,25 @@ func TestReserve_ChangesOfMembers(t *testing.T) {
 	}
 }
 
-// TestReserve_PassesPlaceOn: the place of a Machine that was remediated is passed on to its successor, whether that has a Node or not.
-func TestReserve_PassesPlaceOn(t *testing.T) {
-	machine := func(node, uid, object string) Request {
-		return Request{Group: groupName, Request: plan.Request{
-			Node: node, UID: types.UID(uid), Capability: v1alpha1.CapabilityRemediation, Object: "Machine/ns/" + object,
-		}}
+// TestFinish_MachineGotNode: the place of a Machine that had no Node, or its request that waits, ends when it is healthy with one.
+func TestFinish_MachineGotNode(t *testing.T) {
+	of := func(node, object string) Request {
+		return Request{Group: groupName, Request: plan.Request{Node: node, Capability: remediation, Object: object}}
 	}
-	for name, c := range map[string]struct{ node, want string }{"no Node": {"Machine/ns/b", "gone"}, "a Node": {"n0", "n0"}} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			f.replace(0, func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionFalse })
-			f.reserve(machine("gone", "uid-gone", "a"), "")
-			f.step(time.Minute)
-			successor := machine(c.node, "uid-"+c.node, "b")
-			f.reserve(successor, plan.ReasonRemediationsLimited)
-			successor.Made = f.clock.Now()
-			f.requests.Writes = nil
-			f.reserve(successor, "")
-			f.wrote(1)
-			f.reserved(c.want)
-			f.reserve(successor, "")
-			f.wrote(0)
-			f.step(time.Minute)
-			f.reserve(successor, "")
-			f.wrote(1) // it is renewed
-			f.reserved(c.want)
-			other := machine("Machine/ns/c", "uid-c", "c")
-			other.Made = successor.Made
-			f.reserve(other, plan.ReasonRemediationsLimited)
-		})
+	const first, second = "Machine/ns/a", "Machine/ns/b"
+	f := newFixture(t)
+	f.reserve(of(first, first), "")
+	f.reserve(of(second, second), plan.ReasonRemediationsLimited)
+	for _, object := range []string{second, first} {
+		if err := f.budgets.Finish(t.Context(), of("n0", object)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	works, err := f.budgets.Works(t.Context(), groupName, func(context.Context, *v1alpha1.Reservation) (bool, error) { return true, nil })
+	if err != nil || len(works) != 1 || works[0].Reservation.Node != first || !works[0].Over {
+		t.Errorf("the works are %+v, error %v", works, err)
+	}
+	if _, waiting, err := f.budgets.Counts(t.Context(), groupName, nil); err != nil || waiting != 0 {
+		t.Errorf("%d requests wait, error %v", waiting, err)
 	}
 }

@@ -98,10 +98,12 @@ func (g *group) sweep(now time.Time) {
 	})
 }
 
-// drop removes a request from those that wait.
-func (g *group) drop(key plan.Key) {
-	g.queue.Remove(key)
-	delete(g.expires, key)
+// drop removes requests from those that wait.
+func (g *group) drop(keys ...plan.Key) {
+	for _, key := range keys {
+		g.queue.Remove(key)
+		delete(g.expires, key)
+	}
 }
 
 // confirm records when a reservation was written.

@@ -67,7 +67,7 @@ func (b *Budgets) Withdraw(ctx context.Context, request Request) error {
 	if err := g.lock(ctx); err != nil {
 		return err
 	}
-	g.drop(request.Key())
+	g.drop(request.Keys()...)
 	observed, err := b.latest(ctx, g)
 	g.unlock()
 	if apierrors.IsConflict(err) {
@@ -105,7 +105,7 @@ func (b *Budgets) Renew(ctx context.Context, request Request) (bool, error) {
 		}
 		now := b.Clock.Now()
 		r.Time = metav1.NewTime(now).Rfc3339Copy()
-		if err := b.write(ctx, g, observed, reserve(observed, r, nil)); err != nil {
+		if err := b.write(ctx, g, observed, reserve(observed, r)); err != nil {
 			return false, fmt.Errorf("renewing the reservation of Node %s in NodeGroup %s: %w", request.Node, name, err)
 		}
 		g.confirm(plan.KeyOf(&r), now)
@@ -146,7 +146,7 @@ func (b *Budgets) Finish(ctx context.Context, request Request) error {
 		return err
 	}
 	defer g.unlock()
-	g.drop(request.Key())
+	g.drop(request.Keys()...)
 	observed, err := b.latest(ctx, g)
 	if apierrors.IsConflict(err) {
 		return nil // without the group there is nothing to release

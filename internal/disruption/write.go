@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	"github.com/drover-io/drover/internal/disruption/plan"
 )
 
 // FieldOwner is the field manager of every write.
@@ -40,10 +39,10 @@ type change struct {
 }
 
 // reserve adds a reservation, or replaces the one of the same Node and capability: of an earlier Node of the same name, of another object, or
-// an older one. It removes the one whose place is passed on, nil for none.
-func reserve(group *v1alpha1.NodeGroup, added v1alpha1.Reservation, passed *v1alpha1.Reservation) change {
+// an older one.
+func reserve(group *v1alpha1.NodeGroup, added v1alpha1.Reservation) change {
 	kept := slices.DeleteFunc(slices.Clone(group.Status.Reservations), func(r v1alpha1.Reservation) bool {
-		return r.Node == added.Node && r.Capability == added.Capability || passed != nil && plan.KeyOf(&r) == plan.KeyOf(passed)
+		return r.Node == added.Node && r.Capability == added.Capability
 	})
 	changed := change{Reservations: append(kept, added)}
 	if added.Capability == v1alpha1.CapabilityRemediation {

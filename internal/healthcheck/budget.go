@@ -37,9 +37,7 @@ func (rc *reconciliation) startWithinBudget(ctx context.Context, current *snapsh
 		return out
 	}
 	out := rc.start(ctx, current, r, &place)
-	// A place that another Machine had before is still taken: the Node has no successor yet.
-	isOwn := place.Reservation == nil || place.Passed == nil && place.Reservation.Node == request.Node
-	if out.started == 0 && out.err == nil && !out.conflict && isOwn {
+	if out.started == 0 && out.err == nil && !out.conflict {
 		return out.and(failed(rc.options.Budgets.Withdraw(ctx, request)))
 	}
 	return out
@@ -59,10 +57,14 @@ func (rc *reconciliation) checkFree(ctx context.Context, r *plan.Remediation) ou
 
 func requestFor(r *plan.Remediation) disruption.Request {
 	request := disruptionplan.Request{Capability: v1alpha1.CapabilityRemediation, Object: objectOf(r.Machine), Since: r.Assessment.Due}
-	if r.Target.IsStarting() {
-		request.Made = r.Machine.CreationTimestamp.Time
+	ref := r.Machine.Status.NodeRef
+	if ref != nil {
+		// The writer of the status must not name the place of another Machine.
+		if _, isMachine := disruptionplan.ParseMachineName(ref.Name); isMachine {
+			ref = nil
+		}
 	}
-	switch ref := r.Machine.Status.NodeRef; {
+	switch {
 	case r.Node != nil:
 		request.Node, request.UID = r.Node.Name, r.Node.UID
 	case ref != nil:

@@ -163,7 +163,7 @@ func TestBudget_WakesMachineWithoutNode(t *testing.T) {
 	}
 }
 
-// TestBudget_SuccessorFails: a replacement that gets no Node is replaced in turn, with the place that is taken for it, and the others wait.
+// TestBudget_SuccessorFails: a replacement that gets no Node waits for a place as well, as one of those that have waited.
 func TestBudget_SuccessorFails(t *testing.T) {
 	for kinds, place := range map[string]string{"uuw": "n-m0", "nnw": "Machine/machines/m0"} {
 		t.Run(kinds, func(t *testing.T) {
@@ -183,12 +183,26 @@ func TestBudget_SuccessorFails(t *testing.T) {
 				step(10 * time.Minute)
 				s.reconcileUntilQuiet("c")
 			}
-			if got := s.deletedMachines("r0", "m1"); got != "r0" {
+			if got := s.deletedMachines("r0", "m1"); got != "" {
 				t.Errorf("deleted are %s", got)
 			}
-			if got, want := s.reserved(), place+" for Machine/machines/r0"; got != want {
+			if got, want := s.reserved(), place+" for Machine/machines/m0"; got != want {
 				t.Errorf("reserved are %s, want %s", got, want)
 			}
 		})
+	}
+}
+
+// TestBudget_NodeNamedAsMachine: who writes the status of a Machine cannot take the place of another one.
+func TestBudget_NodeNamedAsMachine(t *testing.T) {
+	s := newBudgetFixture(t, "nw", 1)
+	s.reconcileUntilQuiet("c")
+	s.create(newMachine("evil", "Machine/machines/m0", func(m *machinev1beta1.Machine) { m.Status.Phase = new(machinev1beta1.PhaseFailed) }))
+	s.reconcileUntilQuiet("c")
+	if got := s.deletedMachines("m0", "evil"); got != "m0" {
+		t.Errorf("deleted are %s", got)
+	}
+	if got := s.reserved(); got != "Machine/machines/m0 for Machine/machines/m0" {
+		t.Errorf("reserved are %s", got)
 	}
 }

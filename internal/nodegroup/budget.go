@@ -201,7 +201,8 @@ func (rc *reconciliation) successors(
 	return nodes, missingOf(wanted), nil
 }
 
-// lossLimits are before when a Machine was made whose Node is lost: one that is gone, and one that has not come in time.
+// lossLimits say which Machines without their Node count as lost: those that were made before since whose Node is gone, and those that were made
+// before deadline whose Node has never come.
 type lossLimits struct{ since, deadline time.Time }
 
 // subtractLost takes the Machines whose Node is gone, or has not come in time, and which nothing replaces yet, from what their MachineSets want: no
@@ -234,7 +235,7 @@ func (rc *reconciliation) subtractLost(ctx context.Context, wanted map[types.UID
 	return nil
 }
 
-// isLost reports whether the Node of a Machine is gone, or has not come in time, which is neither accounted for by its UID nor by that of its Node.
+// isLost reports whether the Node of a Machine is gone, or has not come in time. A Machine is accounted for by its own UID, or by that of its Node.
 func (l lossLimits) isLost(machine *machinev1beta1.Machine, accounted sets.Set[types.UID]) bool {
 	before := l.deadline
 	if ref := machine.Status.NodeRef; ref != nil {

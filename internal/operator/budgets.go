@@ -24,6 +24,7 @@ import (
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	settings "github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/disruption"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/expectations"
 	healthcheckplan "github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/maintenance"
@@ -170,6 +171,9 @@ func (o *reservedFor) isDisrupted(ctx context.Context, machine *metav1.PartialOb
 	_, external := machine.Annotations[healthcheckplan.ExternalAnnotation]
 	if machine.DeletionTimestamp != nil || external || reservation.Capability != v1alpha1.CapabilityRemediation {
 		return machine.DeletionTimestamp != nil || external, nil
+	}
+	if _, withoutNode := disruptionplan.ParseMachineName(reservation.Node); withoutNode {
+		return true, nil
 	}
 	nodes := &corev1.NodeList{}
 	if err := o.live.List(ctx, nodes, client.MatchingFields{metav1.ObjectNameField: reservation.Node}); err != nil {

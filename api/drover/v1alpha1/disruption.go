@@ -249,7 +249,7 @@ type Replacement struct {
 	ProgressDeadline *metav1.Duration `json:"progressDeadline,omitempty"`
 }
 
-// Reservation is a Node that a capability may disrupt within its group's budget. It is recorded before the Node is disrupted.
+// Reservation is a Node, or a Machine that never had one, that a capability may disrupt within its group's budget. It is recorded before that.
 type Reservation struct {
 	// Node is the Node's name, or, for the remediation of a Machine that never had a Node, Machine/NAMESPACE/NAME.
 	//

@@ -324,7 +324,8 @@ type Rollout struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// StopWhen says what stops a roll-out until spec.metadata changes, another change of the spec allows it, or a user resumes it.
+	// StopWhen says what stops a roll-out until spec.metadata changes, a user resumes it, or the spec changes otherwise and the condition does not
+	// hold any more.
 	//
 	// +optional
 	// +kubebuilder:default={}

@@ -53,7 +53,8 @@ func newResumeCommand(o *cmdutil.Options) *cobra.Command {
 		Short: "Resume roll-outs that are paused or have stopped",
 		Long: `Resume a roll-out that was paused, or that has stopped because of spec.rollout.stopWhen or of a new Machine that failed.
 
-Drover then writes at once what was declared in the meantime. Nodes that were NotReady before do not stop it again.
+A NodeGroup goes on with its waves, and a MachineSet is written at once. Nodes that were NotReady before do not stop it again. After a new Machine
+that failed, Drover deletes this Machine, so that another one is created.
 
 A roll-out that takes labels away which Pods or PersistentVolumes require goes on when --confirm-label-changes names these labels, all of them each
 time. That counts for this roll-out only.`,

@@ -33,9 +33,6 @@ type Request struct {
 	Person bool
 	// Since is when the object began to wait.
 	Since time.Time
-	// Made is when a Machine was made that has never had a Ready Node, and is to be remediated: it keeps the place of the one that it came for. Zero is
-	// for every other object.
-	Made time.Time
 	// Begun reports that the work may have begun: it keeps the place that it has.
 	Begun bool
 }
@@ -70,11 +67,9 @@ type Input struct {
 type Answer struct {
 	// Allowed reports that the disruption may begin, once Reservation is recorded.
 	Allowed bool
-	// Reservation is nil where no reservation is needed. Recorded reports that the group has it already. Passed is the one whose place it takes over,
-	// nil for none.
+	// Reservation is nil where no reservation is needed. Recorded reports that the group has it already.
 	Reservation *v1alpha1.Reservation
 	Recorded    bool
-	Passed      *v1alpha1.Reservation
 	// Reason and Message say why the request waits, or, where it is allowed, which limit it exceeds.
 	Reason, Message string
 	// After is when to ask again without an event; zero is never.
@@ -116,7 +111,7 @@ func Admit(in *Input, request *Request) Answer {
 	if refused == nil {
 		refused = t.check(in, request)
 	}
-	answer := Answer{Allowed: true, Reservation: in.reservation(request), Passed: in.predecessor(request), Counts: counts}
+	answer := Answer{Allowed: true, Reservation: in.reservation(request), Counts: counts}
 	if in.reports(request) {
 		return in.report(answer, refused)
 	}
@@ -186,11 +181,6 @@ func (in *Input) recorded(request *Request) *v1alpha1.Reservation {
 // reservation returns what is recorded for a request.
 func (in *Input) reservation(request *Request) *v1alpha1.Reservation {
 	reservation := request.reservation(in.Now)
-	if before := in.predecessor(request); before != nil && isMachine(request.Node) {
-		// It is still the Node that is gone which the group lacks.
-		reservation.Node, reservation.UID = before.Node, before.UID
-		return &reservation
-	}
 	if member, found := in.Members.get(request.Node, request.UID); found {
 		reservation.UID = member.UID
 	}
@@ -235,13 +225,12 @@ func Next(in *Input, most int) (requests []Request) {
 // Count returns what the budget of a group is compared with.
 func Count(in *Input) Counts { return newTally(in).Counts }
 
-// Matches reports whether a reservation is the one of a request. That of a Machine's remediation may have another name than its Node: that of the
-// Node in whose place the Machine came, or of the Machine, which had no Node yet.
+// Matches reports whether a reservation is the one of a request, also if the Machine had no Node yet when it was made.
 func (r *Request) Matches(reservation *v1alpha1.Reservation) bool {
-	if r.Node != reservation.Node && r.Capability == v1alpha1.CapabilityRemediation && isMachine(r.Object) {
-		return r.Capability == reservation.Capability && r.Object == reservation.Object
+	if key := KeyOf(reservation); key != r.Key() {
+		return key == r.keyWithoutNode()
 	}
-	return r.Key() == KeyOf(reservation) && (r.UID == "" || r.UID == reservation.UID)
+	return r.UID == "" || r.UID == reservation.UID
 }
 
 // KeyOf returns the key of a reservation.

@@ -19,9 +19,6 @@ func (t *tally) check(in *Input, request *Request) *denial {
 	if t.recorded >= MaxReservations {
 		return &denial{ReasonTooManyReservations, message("there are %d reservations, which is as many as can be recorded", t.recorded), Recheck}
 	}
-	if in.predecessor(request) != nil {
-		return t.checkInterval(in)
-	}
 	if d := t.checkCapability(in, request, at); d != nil {
 		return d
 	}
@@ -68,25 +65,15 @@ func (t *tally) ceiling(value *intstr.IntOrString) int { return Limit(value, max
 
 // checkRemediation compares the remediations in flight, and the time since the last one began, with what the group allows.
 func (t *tally) checkRemediation(in *Input, inFlight int) *denial {
-	pace := paceOf(in)
+	pace := in.Group.Spec.Disruption.Remediation
+	if pace == nil {
+		pace = &v1alpha1.RemediationPace{}
+	}
 	limit := t.ceiling(pace.MaxInFlight)
 	if inFlight >= limit {
 		const text = "%d remediations are in flight, and maxInFlight is %s"
 		return &denial{ReasonRemediationsLimited, message(text, inFlight, describe(pace.MaxInFlight, limit)), Recheck}
 	}
-	return t.checkInterval(in)
-}
-
-func paceOf(in *Input) v1alpha1.RemediationPace {
-	if pace := in.Group.Spec.Disruption.Remediation; pace != nil {
-		return *pace
-	}
-	return v1alpha1.RemediationPace{}
-}
-
-// checkInterval compares the time since the last remediation began with what the group allows.
-func (t *tally) checkInterval(in *Input) *denial {
-	pace := paceOf(in)
 	if pace.MinInterval == nil || t.remediated.IsZero() {
 		return nil
 	}

@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
 // machinePrefix is what the names of Machines that have no Node begin with. No Node has such a name.
@@ -23,30 +21,13 @@ func ParseMachineName(name string) (machine types.NamespacedName, found bool) {
 	return machine, found
 }
 
-// isMachine reports whether a name stands for a Machine that has no Node. To disrupt one makes no Node unavailable.
+// isMachine reports whether a name stands for a Machine that has no Node. To delete such a Machine makes no Node unavailable.
 func isMachine(name string) bool { return strings.HasPrefix(name, machinePrefix) }
 
-// subject returns what a message calls what has a name.
+// subject returns "Node NAME" or "Machine NAMESPACE/NAME", for messages.
 func subject(name string) string {
 	if isMachine(name) {
 		return strings.Replace(name, "/", " ", 1)
 	}
 	return "Node " + name
-}
-
-// predecessor returns the reservation of the remediation that a request continues, whose Node is gone or has never come, and of which the Machine of
-// the request is the successor that has failed in turn; nil for none. Of several it is the last one before the Machine was made.
-func (in *Input) predecessor(request *Request) (last *v1alpha1.Reservation) {
-	if request.Made.IsZero() {
-		return nil
-	}
-	for i := range in.Group.Status.Reservations {
-		r := &in.Group.Status.Reservations[i]
-		_, isThere := in.Members.get(r.Node, r.UID)
-		if isThere || r.Capability != v1alpha1.CapabilityRemediation || r.Time.After(request.Made) || last != nil && r.Time.Before(&last.Time) {
-			continue
-		}
-		last = r
-	}
-	return last
 }

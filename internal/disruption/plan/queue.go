@@ -32,6 +32,17 @@ func (r *Request) rank() int {
 // Key identifies a request, whatever else has changed in it.
 func (r *Request) Key() Key { return Key{r.Node, r.Capability, r.Object} }
 
+// Keys returns the keys that the requests for an object may have: a Machine may have had no Node at first.
+func (r *Request) Keys() []Key { return []Key{r.Key(), r.keyWithoutNode()} }
+
+// keyWithoutNode returns the key of the same request for a Machine that has no Node; for every other object it is that of no request.
+func (r *Request) keyWithoutNode() Key {
+	if !isMachine(r.Object) {
+		return Key{}
+	}
+	return Key{r.Object, r.Capability, r.Object}
+}
+
 // Key identifies a request and its reservation.
 type Key struct {
 	Node       string

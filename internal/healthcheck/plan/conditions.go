@@ -95,7 +95,8 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: progressing, Reason: ReasonLimited,
 			When: "as many remediations are in flight as may be, or the last one started too short a time ago; the message has the numbers"},
 		{Type: progressing, Reason: ReasonBudget,
-			When: "the budget of the node's NodeGroup has no place, or a window that does not exempt Remediation is closed; the message says why"},
+			When: "the budget of the NodeGroup of the node, or of the one that the Machine was to have, has no place, a window that does not exempt " +
+				"Remediation is closed, or spec.suspend is set; the message says why"},
 		{Type: progressing, Reason: ReasonOlderCheck, When: "an older MachineHealthCheck selects the Machine, too, and remediates it"},
 		{Type: progressing, Reason: ReasonNoController, When: "the Machine has no controller that would replace it, so it is not deleted"},
 		{Type: progressing, Reason: ReasonAuthority, When: "another API has the authority over the Machine"},

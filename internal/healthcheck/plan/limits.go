@@ -252,14 +252,14 @@ func (t *Target) inFlightUntil(now time.Time) time.Time {
 	if at := t.requestedAt(now); !at.IsZero() {
 		until = at.Add(progressDeadline)
 	}
-	if end := t.Machine.CreationTimestamp.Add(progressDeadline); t.IsStarting() && end.After(until) {
+	if end := t.Machine.CreationTimestamp.Add(progressDeadline); t.isStarting() && end.After(until) {
 		until = end
 	}
 	return until
 }
 
-// IsStarting reports whether the Machine has never had a Ready Node. The cache may show the Machine with its Node before the Node itself.
-func (t *Target) IsStarting() bool {
+// isStarting reports whether the Machine has never had a Ready Node. The cache may show the Machine with its Node before the Node itself.
+func (t *Target) isStarting() bool {
 	return machineapi.NodeName(t.Machine) == "" || machineapi.IsNodeStarting(t.Machine) && (t.Node == nil || !isReady(t.Node))
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -320,5 +321,22 @@ func TestIndex_CountsSiblings(t *testing.T) {
 	expect("it is gone", "")
 	if len(index.sets) > 0 {
 		t.Errorf("MachineSets without Nodes: %v", index.sets)
+	}
+}
+
+// TestIndex_MissingNode_Oldest: of several Machines that name a Node that is gone, the oldest says its group: a tenant may make a later one.
+func TestIndex_MissingNode_Oldest(t *testing.T) {
+	named := func(name, pool string, age time.Duration) *machinev1beta1.Machine {
+		machine := ofSet(name, "gone", "n", map[string]string{"pool": pool})
+		machine.CreationTimestamp = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(-age))
+		return machine
+	}
+	group := func(name string) client.Object {
+		return newGroup(name, bySelector(map[string]string{"pool": name})).NodeGroup
+	}
+	index := newIndex(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}},
+		named("a", "evil", 0), named("b", "ours", time.Hour), named("c", "evil", time.Minute), group("evil"), group("ours"))
+	if got, err := index.GroupOf(t.Context(), "n"); err != nil || got != "ours" {
+		t.Errorf("the group is %q, error %v", got, err)
 	}
 }

@@ -48,14 +48,17 @@ func (f *Finder) findMachine(ctx context.Context, groups []*Group, member *Assig
 	return nil
 }
 
-// machinesOfMissing returns the Machines that name a Node that does not exist, or the one that a disruption's MachineName stands for.
+// machinesOfMissing returns the Machines that name a Node that does not exist, the oldest first, or the one that a disruption's MachineName stands
+// for.
 func (f *Finder) machinesOfMissing(ctx context.Context, node string) ([]machinev1beta1.Machine, error) {
 	if !f.machines() {
 		return nil, nil
 	}
 	key, found := disruptionplan.ParseMachineName(node)
 	if !found {
-		return lookup.MachinesOfNode(ctx, f.cache, node)
+		machines, err := lookup.MachinesOfNode(ctx, f.cache, node)
+		slices.SortFunc(machines, func(a, b machinev1beta1.Machine) int { return compareAge(&a, &b) })
+		return machines, err
 	}
 	machine := machinev1beta1.Machine{}
 	switch err := f.cache.Get(ctx, key, &machine); {
@@ -84,10 +87,13 @@ func candidates(node *corev1.Node, machines []machinev1beta1.Machine) []*machine
 			found = slices.DeleteFunc(found, func(m *machinev1beta1.Machine) bool { return !isBetter(m) })
 		}
 	}
-	slices.SortFunc(found, func(a, b *machinev1beta1.Machine) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(found, compareAge)
 	return found
+}
+
+// compareAge compares Machines by age, the oldest first.
+func compareAge(a, b *machinev1beta1.Machine) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // IsDeclarationChanged reports whether an update of a MachineSet changes what its Nodes get from their group.

@@ -219,15 +219,20 @@ func (rc *reconciliation) drain(
 	return v, nil
 }
 
+// maxLost is how many Pods an event names that Kubernetes deletes.
+const maxLost = 5
+
 // verify asks the API server for the Pods of the Node: the taint is set when all that are left tolerate it, or belong to DaemonSets.
 func (rc *reconciliation) verify(ctx context.Context, taints []corev1.Taint) (v verdict, err error) {
-	found, lost := false, []string(nil)
+	found, lost, names := false, 0, []string(nil)
 	ofNode := fields.OneTermEqualSelector("spec.nodeName", rc.Node.Name)
 	err = pages.Each(ctx, rc.Guard.Live, &corev1.PodList{}, ofNode, func(pod *corev1.Pod) bool {
 		switch owner := metav1.GetControllerOfNoCopy(pod); {
 		case !losesPod(pod, taints):
 		case owner != nil && owner.Kind == "DaemonSet":
-			lost = append(lost, pod.Namespace+"/"+pod.Name)
+			if lost++; lost <= maxLost {
+				names = append(names, pod.Namespace+"/"+pod.Name)
+			}
 		default:
 			found = true
 		}
@@ -242,8 +247,8 @@ func (rc *reconciliation) verify(ctx context.Context, taints []corev1.Taint) (v 
 		v.requeue.In(controller.CatchUp)
 		return v, nil
 	}
-	if len(lost) > 0 {
-		rc.lost = fmt.Sprintf("%d Pods of DaemonSets, which do not tolerate them and do not come back: %s", len(lost), plan.Names(lost))
+	if lost > 0 {
+		rc.lost = fmt.Sprintf("%d Pods of DaemonSets, which do not tolerate them and do not come back, such as %s", lost, plan.Names(names))
 	}
 	return verdict{guard: metadataplan.GuardClear}, nil
 }

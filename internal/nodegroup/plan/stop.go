@@ -24,14 +24,15 @@ func (in *Input) Since() time.Time {
 	return status.StartTime.Time
 }
 
-// wasSuspended reports whether the group was suspended until now.
+// wasSuspended reports whether the group was suspended until now. A roll-out that had stopped before is not resumed by that.
 func (in *Input) wasSuspended() bool {
-	return in.Group.Status.Phase == v1alpha1.PhaseSuspended && !in.isSuspended()
+	status := &in.Group.Status
+	return status.Phase == v1alpha1.PhaseSuspended && !in.isSuspended() && (status.Rollout == nil || status.Rollout.Stopped == "")
 }
 
 // goesOn is how a roll-out continues that has stopped.
-const goesOn = "it continues when spec.metadata changes, when another change of the spec allows it, or when a user resumes it with the annotation " +
-	v1alpha1.AnnotationResume
+const goesOn = "it continues when spec.metadata changes, at any other change of the spec if there are fewer by then, or when a user resumes it " +
+	"with the annotation " + v1alpha1.AnnotationResume
 
 // stopOrResume stops a roll-out, or resumes one that a user wants to go on. A change of the spec has it judged again. One of which all waves are over
 // goes on without a user: nothing is left to be stopped.
@@ -42,10 +43,7 @@ func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, sett
 	case stopped && ended:
 		rollout.StopReason, rollout.Stopped, rollout.StopTime = "", "", nil
 		return
-	case stopped && !in.isSpecChanged():
-		in.resume(d, rollout)
-		return
-	case in.Group.DeletionTimestamp != nil, ended:
+	case stopped && (in.resume(d, rollout) || !in.isSpecChanged()), in.Group.DeletionTimestamp != nil, ended:
 		return
 	}
 	conditions := settings.StopWhen
@@ -69,8 +67,8 @@ func (in *Input) isSpecChanged() bool {
 	return in.Group.Status.ObservedGeneration != in.Group.Generation
 }
 
-// resume resumes a roll-out if a user wants it to go on.
-func (in *Input) resume(d *Decision, rollout *v1alpha1.RolloutStatus) {
+// resume resumes a roll-out if a user wants it to go on, and reports whether it does.
+func (in *Input) resume(d *Decision, rollout *v1alpha1.RolloutStatus) bool {
 	resumed, err := time.Parse(time.RFC3339, in.Group.Annotations[v1alpha1.AnnotationResume])
 	switch {
 	case err != nil, resumed.Before(rollout.StopTime.Time):
@@ -79,7 +77,9 @@ func (in *Input) resume(d *Decision, rollout *v1alpha1.RolloutStatus) {
 		d.wake(resumed)
 	default:
 		rollout.StopReason, rollout.Stopped, rollout.StopTime, rollout.ResumeTime = "", "", nil, timestamp(in.Now)
+		return true
 	}
+	return false
 }
 
 // tooManyNotReady says which Nodes stop the roll-out; empty for none.

@@ -44,23 +44,38 @@ func (rc *reconciliation) observePeers(ctx context.Context, in *plan.Input) (err
 	return err
 }
 
-// errPending is why nothing can be decided about a node yet.
-var errPending = errors.New("the cache does not show the last write of it yet")
+// errPending and errBehind are why nothing can be decided about a node yet.
+var (
+	errPending = errors.New("the cache does not show the last write of it yet")
+	errBehind  = errors.New("the cache does not show it yet")
+)
 
-// readNode returns a node, nil when there is none. The error is a conflict while the cache does not show the last write of it: without the cordon
-// and its record there would be nothing to undo.
+// readNode returns a node, nil when there is none. The error is a conflict while the cache does not show the node, or the last write of it: without
+// the cordon and its record there would be nothing to undo.
 func (rc *reconciliation) readNode(ctx context.Context, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	err := rc.Cache.Get(ctx, types.NamespacedName{Name: name}, node)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return nil, rc.confirmMissing(ctx, name)
 	case err != nil:
 		return nil, fmt.Errorf("reading node %s: %w", name, err)
 	case rc.Nodes.Pending(ctx, node):
 		return nil, apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errPending)
 	}
 	return node, nil
+}
+
+// confirmMissing asks the API server whether there really is no node of a name. Who creates a node and a NodeMaintenance of it may have the event of
+// the second one come first.
+func (rc *reconciliation) confirmMissing(ctx context.Context, name string) error {
+	switch err := rc.Live.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{}); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading node %s: %w", name, err)
+	}
+	return apierrors.NewConflict(corev1.Resource("nodes"), name, errBehind)
 }
 
 // observeOwner returns the owner of the cordon record on the node. An owner of which the API server does not say whether it exists counts as one that

@@ -3,6 +3,7 @@ package maintenance
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -28,6 +29,9 @@ func (f *frozen) Get(ctx context.Context, key client.ObjectKey, into client.Obje
 		if node, ok := object.(*corev1.Node); ok {
 			node.DeepCopyInto(into)
 			return nil
+		}
+		if shown {
+			return apierrors.NewNotFound(corev1.Resource("nodes"), key.Name)
 		}
 	case *coordinationv1.Lease:
 		if lease, ok := object.(*coordinationv1.Lease); ok {
@@ -96,6 +100,27 @@ func TestReconcile_DeletedBeforeCacheShowsWrites(t *testing.T) {
 				t.Errorf("not undone: cordoned %v, recorded %v, %d leases", node.Spec.Unschedulable, inMaintenance(node), len(leases.Items))
 			}
 		})
+	}
+}
+
+// TestReconcile_NodeNotInCacheYet: a maintenance whose event comes before that of its new node does not fail, and is decided when the cache shows the
+// node.
+func TestReconcile_NodeNotInCacheYet(t *testing.T) {
+	s := newFixture(t, newNode("worker"), newMaintenance("nm", "worker"))
+	cache := &frozen{Reader: s.client, objects: map[string]client.Object{"*v1.Node": nil}}
+	s.Cache = cache
+	for range 3 {
+		if result, writes := s.reconcile("nm"); result.RequeueAfter == 0 || strings.Contains(writes, "Node ") {
+			t.Errorf("wrote %q, again after %s", writes, result.RequeueAfter)
+		}
+	}
+	if got := s.status("nm").Phase; got == medik8s.PhaseFailed {
+		t.Errorf("the phase is %s", got)
+	}
+	clear(cache.objects)
+	s.settle("nm")
+	if !s.node("worker").Spec.Unschedulable {
+		t.Error("the node is not cordoned")
 	}
 }
 

@@ -89,15 +89,15 @@ func TestHealthCheck_NeverJoinedReplacedWithinBudget(t *testing.T) {
 			t.Errorf("Machine %s runs, and was to be replaced", now[i].Name)
 		}
 	}
-	if most, deleted := seen.mostReplaced(failed, healthy); most != 1 || deleted != failing {
+	if most, deleted := seen.mostReplaced(p.Name, failed, healthy); most != 1 || deleted != failing {
 		t.Errorf("%d replacements were in flight at most, and %d Machines deleted", most, deleted)
 	}
 	r.eventuallyFree()
 }
 
-// mostReplaced replays all events in their order, and returns how many of the failed Machines were deleted and had no successor yet whose Node was
-// Ready, at most, and how many were deleted.
-func (r *rackWatch) mostReplaced(failed []string, healthy []machinev1beta1.Machine) (most, deleted int) {
+// mostReplaced replays all events of a pool in their order, and returns how many of the failed Machines were deleted and had no successor yet whose
+// Node was Ready, at most, and how many were deleted.
+func (r *rackWatch) mostReplaced(pool string, failed []string, healthy []machinev1beta1.Machine) (most, deleted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	events := slices.Clone(r.events)
@@ -106,7 +106,7 @@ func (r *rackWatch) mostReplaced(failed []string, healthy []machinev1beta1.Machi
 	for _, event := range events {
 		isOld := slices.ContainsFunc(healthy, func(m machinev1beta1.Machine) bool { return m.Name == event.name })
 		switch {
-		case event.node && event.ready && !isOld:
+		case event.node && event.ready && !isOld && strings.HasPrefix(event.name, pool+"-"):
 			ready[event.name] = true
 		case !event.node && event.gone && slices.Contains(failed, event.name):
 			gone[event.name] = true

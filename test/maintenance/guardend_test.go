@@ -179,7 +179,7 @@ func TestGuard_Proceeds(t *testing.T) {
 		}}
 		spec.Disruption = &v1alpha1.Disruption{MaxUnavailable: new(intstr.FromInt32(1))}
 	})
-	s.AwaitEvent("Node", node, nodes.EventPodsLost, "2 of them, regardless of their PodDisruptionBudgets")
+	s.AwaitEvent("Node", node, nodes.EventPodsLost, "2 Pods that did not leave in time, regardless of their PodDisruptionBudgets")
 	s.NoEvent("Node", node, nodes.EventTimeout)
 	eventuallyDedicated(s, node, corev1.TaintEffectNoExecute)
 	for i := range pods {

@@ -27,7 +27,7 @@ type settings struct {
 func parse() (settings, error) {
 	var s settings
 	flag.IntVar(&s.nodes, "nodes", 5000, "number of Nodes")
-	flag.IntVar(&s.rounds, "rounds", 3, "how often the roll-out is measured, each time beside the floor")
+	flag.IntVar(&s.rounds, "rounds", 5, "how often the roll-out is measured, each time between two floors")
 	flag.DurationVar(&s.rest, "rest", time.Minute, "how long nothing may be written")
 	if err := s.Parse(); err != nil {
 		return s, err
@@ -64,9 +64,10 @@ type report struct {
 	PeakMemory float64 `json:"peakMemoryMiB"`
 }
 
-// round is one roll-out, and the floor before it. Watched is the floor of writers that also watch the Nodes.
+// round is one roll-out, with the floor before and after it. Watched is the floor of writers that also watch the Nodes.
 type round struct {
-	Floor   float64 `json:"floorSeconds"`
+	Before  float64 `json:"floorBeforeSeconds"`
+	After   float64 `json:"floorAfterSeconds"`
 	Watched float64 `json:"watchedFloorSeconds"`
 	Seconds float64 `json:"seconds"`
 	// Writes is how many writes of Nodes there were, for each Node.
@@ -75,8 +76,11 @@ type round struct {
 	StatusWrites float64 `json:"statusWritesPerSecond"`
 }
 
+// Floor is the mean of the floors before and after the roll-out.
+func (r *round) Floor() float64 { return (r.Before + r.After) / 2 }
+
 // Ratio is the share of the floor's speed.
-func (r *round) Ratio() float64 { return r.Floor / r.Seconds }
+func (r *round) Ratio() float64 { return r.Floor() / r.Seconds }
 
 func run(ctx context.Context) error {
 	s, err := parse()
@@ -92,11 +96,12 @@ func run(ctx context.Context) error {
 }
 
 func (r *report) rows() [][]string {
-	rows := [][]string{{"round", "floor", "floor with a watch", "Drover", "share of the floor's speed", "writes per Node", "status writes per second"}}
+	rows := [][]string{{"round", "floor before, after", "floor with a watch", "Drover", "share of the floor's speed", "writes per Node", "status writes per second"}}
 	for i := range r.Rounds {
 		one := &r.Rounds[i]
 		rows = append(rows, []string{
-			fmt.Sprint(i + 1), fmt.Sprintf("%.2f s", one.Floor), fmt.Sprintf("%.2f s (%.2f)", one.Watched, one.Floor/one.Watched),
+			fmt.Sprint(i + 1), fmt.Sprintf("%.2f s, %.2f s", one.Before, one.After),
+			fmt.Sprintf("%.2f s (%.2f)", one.Watched, one.Floor()/one.Watched),
 			fmt.Sprintf("%.2f s", one.Seconds), fmt.Sprintf("%.2f", one.Ratio()),
 			fmt.Sprintf("%.3f", one.Writes), fmt.Sprintf("%.2f", one.StatusWrites),
 		})

@@ -51,13 +51,23 @@ func measure(ctx context.Context, s settings, r *report) error {
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
+	// The floor of a round is measured before and after it: a control plane becomes slower, or faster, by what it has done.
+	before, err := b.floor(ctx, false)
+	if err != nil {
+		return fmt.Errorf("floor: %w", err)
+	}
 	for i := range s.rounds {
-		one, err := b.round(ctx, r)
-		if err != nil {
+		one := round{Before: before}
+		if err := b.round(ctx, r, &one); err != nil {
 			return err
 		}
+		before = one.After
 		bench.Progress("round %d of %d: %.2f s, %.2f of the floor's speed", i+1, s.rounds, one.Seconds, one.Ratio())
 		r.Rounds = append(r.Rounds, one)
+	}
+	// The status of the group does not know of the last floor yet.
+	if err := b.operate(ctx, r, func(*harness.Operator) error { return b.settle(ctx) }); err != nil {
+		return err
 	}
 	return b.idle(ctx, r)
 }
@@ -92,19 +102,13 @@ func declared(value int) *v1alpha1.Metadata {
 	}
 }
 
-// round measures the floor, also with a watch, and then the operator.
-func (b *stage) round(ctx context.Context, r *report) (one round, err error) {
-	if one.Floor, err = b.floor(ctx, false); err != nil {
-		return one, fmt.Errorf("floor: %w", err)
-	}
+// round measures the floor with a watch, the operator, and the floor.
+func (b *stage) round(ctx context.Context, r *report, one *round) (err error) {
 	if one.Watched, err = b.floor(ctx, true); err != nil {
-		return one, fmt.Errorf("floor with a watch: %w", err)
+		return fmt.Errorf("floor with a watch: %w", err)
 	}
-	return one, b.operate(ctx, r, func(*harness.Operator) error {
-		if err := b.synced(ctx); err != nil {
-			return err
-		}
-		if err := bench.Sleep(ctx, settled); err != nil {
+	err = b.operate(ctx, r, func(*harness.Operator) error {
+		if err := b.settle(ctx); err != nil {
 			return err
 		}
 		mark, err := b.Cluster.Audit().Sync(ctx)
@@ -118,8 +122,23 @@ func (b *stage) round(ctx context.Context, r *report) (one round, err error) {
 		if err := b.synced(ctx); err != nil {
 			return err
 		}
-		return b.read(ctx, mark, begun, &one)
+		return b.read(ctx, mark, begun, one)
 	})
+	if err != nil {
+		return err
+	}
+	if one.After, err = b.floor(ctx, false); err != nil {
+		return fmt.Errorf("floor: %w", err)
+	}
+	return nil
+}
+
+// settle waits until nothing is left to do.
+func (b *stage) settle(ctx context.Context) error {
+	if err := b.synced(ctx); err != nil {
+		return err
+	}
+	return bench.Sleep(ctx, settled)
 }
 
 // operate runs the shipped program without a limit of its rate, and notes its memory.

@@ -96,7 +96,9 @@ func run(ctx context.Context) error {
 }
 
 func (r *report) rows() [][]string {
-	rows := [][]string{{"round", "floor before, after", "floor with a watch", "Drover", "share of the floor's speed", "writes per Node", "status writes per second"}}
+	rows := [][]string{{
+		"round", "floor before, after", "floor with a watch", "Drover", "share of the floor's speed", "writes per Node", "status writes per second",
+	}}
 	for i := range r.Rounds {
 		one := &r.Rounds[i]
 		rows = append(rows, []string{

@@ -88,7 +88,7 @@ func (rc *reconciliation) endReservations(ctx context.Context, in *plan.Input, r
 	}
 	rc.state.places.since, rc.state.places.found = known.since, known.found
 	pace := plan.PaceOf(in)
-	successors, missing, err := rc.successors(ctx, pace, works)
+	successors, missing, err := rc.successors(ctx, pace.MinReady, works)
 	if err != nil {
 		return err
 	}
@@ -174,12 +174,12 @@ func (rc *reconciliation) hasSign(node *corev1.Node) bool {
 // the first of the works count whether they are available or not. It is less than zero for a group that selects Nodes in another way, which may have
 // only some Nodes of a MachineSet.
 func (rc *reconciliation) successors(
-	ctx context.Context, pace disruptionplan.Pace, works []disruptionplan.Work,
+	ctx context.Context, minReady time.Duration, works []disruptionplan.Work,
 ) (nodes []plan.Successor, missing int, err error) {
 	since := plan.OldestGone(works)
 	wanted, err := rc.replicas(ctx)
 	if err == nil && !since.IsZero() {
-		err = rc.subtractLost(ctx, wanted, works, lossLimits{since: since, deadline: since.Add(-pace.Deadline)})
+		err = rc.subtractLost(ctx, wanted, works, since)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -190,7 +190,7 @@ func (rc *reconciliation) successors(
 			continue
 		}
 		node, set := assignment.Node, assignment.MachineSet
-		available := !rc.hasSign(node) && rc.now.Sub(readiness(node).LastTransitionTime.Time) >= pace.MinReady
+		available := !rc.hasSign(node) && rc.now.Sub(readiness(node).LastTransitionTime.Time) >= minReady
 		if available {
 			nodes = append(nodes, plan.Successor{UID: node.UID, Created: node.CreationTimestamp.Time})
 		}
@@ -201,14 +201,10 @@ func (rc *reconciliation) successors(
 	return nodes, missingOf(wanted), nil
 }
 
-// lossLimits say which Machines without their Node count as lost: those that were made before since whose Node is gone, and those that were made
-// before deadline whose Node has never come.
-type lossLimits struct{ since, deadline time.Time }
-
-// subtractLost takes the Machines whose Node is gone, or has not come in time, and which nothing replaces yet, from what their MachineSets want: no
-// Node comes in place of theirs before it is their turn. A Machine that was made since the first of the works may be the successor of one, whose Node
-// the cache lacks yet, and so may be a Machine that is starting.
-func (rc *reconciliation) subtractLost(ctx context.Context, wanted map[types.UID]int, works []disruptionplan.Work, limits lossLimits) error {
+// subtractLost takes the Machines whose Node is gone, or which wait for their remediation without ever having had one, from what their MachineSets
+// want: no Node comes in place of theirs before it is their turn. A Machine that was made since the first of the works may be the successor of one,
+// whose Node the cache lacks yet, and so may be one that is starting.
+func (rc *reconciliation) subtractLost(ctx context.Context, wanted map[types.UID]int, works []disruptionplan.Work, since time.Time) error {
 	if len(wanted) == 0 {
 		return nil
 	}
@@ -219,13 +215,18 @@ func (rc *reconciliation) subtractLost(ctx context.Context, wanted map[types.UID
 	for i := range works {
 		accounted.Insert(works[i].Reservation.UID)
 	}
+	waiting, err := rc.Budgets.Waiting(ctx, rc.group.Name, v1alpha1.CapabilityRemediation)
+	if err != nil {
+		return err
+	}
 	var machines machinev1beta1.MachineList
 	if err := rc.Cache.List(ctx, &machines, client.InNamespace(rc.group.Spec.Nodes.MachineSets.Namespace)); err != nil {
 		return fmt.Errorf("listing Machines: %w", err)
 	}
 	for i := range machines.Items {
-		owner := metav1.GetControllerOfNoCopy(&machines.Items[i])
-		if owner == nil || !limits.isLost(&machines.Items[i], accounted) {
+		machine := &machines.Items[i]
+		owner := metav1.GetControllerOfNoCopy(machine)
+		if owner == nil || machine.DeletionTimestamp != nil || !machine.CreationTimestamp.Time.Before(since) || !isLost(machine, accounted, waiting) {
 			continue
 		}
 		if _, counts := wanted[owner.UID]; counts {
@@ -235,16 +236,12 @@ func (rc *reconciliation) subtractLost(ctx context.Context, wanted map[types.UID
 	return nil
 }
 
-// isLost reports whether the Node of a Machine is gone, or has not come in time. A Machine is accounted for by its own UID, or by that of its Node.
-func (l lossLimits) isLost(machine *machinev1beta1.Machine, accounted sets.Set[types.UID]) bool {
-	before := l.deadline
+// isLost reports whether the Node of a Machine is gone, and not accounted for, or has never come, so that the Machine waits for its remediation.
+func isLost(machine *machinev1beta1.Machine, accounted sets.Set[types.UID], waiting sets.Set[string]) bool {
 	if ref := machine.Status.NodeRef; ref != nil {
-		before = l.since
-		if accounted.Has(ref.UID) {
-			return false
-		}
+		return !accounted.Has(ref.UID)
 	}
-	return !accounted.Has(machine.UID) && machine.DeletionTimestamp == nil && machine.CreationTimestamp.Time.Before(before)
+	return waiting.Has(disruptionplan.MachineName(client.ObjectKeyFromObject(machine)))
 }
 
 // wasThere reports whether a Node was there before a reservation. Times of objects are in seconds: of a Node that joined in the same one, the

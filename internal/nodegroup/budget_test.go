@@ -1,17 +1,23 @@
 package nodegroup
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/disruption"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 )
@@ -48,7 +54,7 @@ func TestSuccessors_MachineSetWithoutNodes(t *testing.T) {
 				},
 				observation: &observation{group: group, groups: groups}, now: time.Now(),
 			}
-			nodes, missing, err := rc.successors(t.Context(), disruptionplan.Pace{MinReady: time.Minute}, nil)
+			nodes, missing, err := rc.successors(t.Context(), time.Minute, nil)
 			if len(nodes) != 0 || missing != c.want || err != nil {
 				t.Errorf("successors %v, missing %d, error %v", nodes, missing, err)
 			}
@@ -56,10 +62,30 @@ func TestSuccessors_MachineSetWithoutNodes(t *testing.T) {
 	}
 }
 
+// emptyGroup is the membership of a group without Nodes.
+type emptyGroup struct{}
+
+func (emptyGroup) GroupOf(context.Context, string) (string, error) { return "group", nil }
+
+func (emptyGroup) Members(context.Context, string) ([]*corev1.Node, error) { return nil, nil }
+
+// budgetsWithWaiting returns Budgets in which the remediation of a Machine waits that never had a Node.
+func budgetsWithWaiting(t *testing.T, cache client.WithWatch, machine string) *disruption.Budgets {
+	t.Helper()
+	budgets := disruption.New(disruption.Options{Reader: cache, Writer: cache, Membership: emptyGroup{}})
+	request := disruption.Request{Request: disruptionplan.Request{
+		Node: disruptionplan.MachineName(types.NamespacedName{Namespace: "machines", Name: machine}), Capability: v1alpha1.CapabilityRemediation,
+	}}
+	if answer, err := budgets.Reserve(t.Context(), request); err != nil || answer.Reason != disruptionplan.ReasonRemediationsLimited {
+		t.Fatalf("%+v, error %v", answer, err)
+	}
+	return budgets
+}
+
 // TestSuccessors_LostNodes: Machines whose Nodes are gone, and for which no place is reserved yet, keep no place from becoming free.
 func TestSuccessors_LostNodes(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := machinev1beta1.Install(scheme); err != nil {
+	if err := errors.Join(machinev1beta1.Install(scheme), v1alpha1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	reserved := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -77,22 +103,26 @@ func TestSuccessors_LostNodes(t *testing.T) {
 		}
 		return machine
 	}
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "group", UID: "group"}}
+	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: "machines", Names: []string{"a"}}
+	group.Spec.Disruption = &v1alpha1.Disruption{Remediation: &v1alpha1.RemediationPace{MaxInFlight: new(intstr.FromInt32(0))}}
 	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
-		set, newMachine("there", -time.Hour, nil), newMachine("reserved", -time.Hour, nil), newMachine("lost", -time.Hour, nil),
+		group, set, newMachine("there", -time.Hour, nil), newMachine("reserved", -time.Hour, nil), newMachine("lost", -time.Hour, nil),
 		newMachine("successor", time.Second, nil),
-		newMachine("starting", -29*time.Minute, withoutNode), newMachine("never-joined", -time.Hour, withoutNode),
+		newMachine("starting", -time.Hour, withoutNode), newMachine("never-joined", -time.Hour, withoutNode),
 		newMachine("never-joined-reserved", -time.Hour, withoutNode),
 		newMachine("of-another", -time.Hour, func(m *machinev1beta1.Machine) { m.OwnerReferences = nil }),
 		newMachine("deleted", -time.Hour, func(m *machinev1beta1.Machine) {
 			m.DeletionTimestamp, m.Finalizers = new(metav1.NewTime(reserved)), []string{machinev1beta1.MachineFinalizer}
 		}),
 	).Build()
-	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "group", UID: "group"}}
-	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: "machines", Names: []string{"a"}}
 	parsed := members.Parse(group)
 	there := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "there", UID: "there", CreationTimestamp: metav1.NewTime(reserved.Add(-time.Hour))}}
 	rc := &reconciliation{
-		Reconciler: &Reconciler{Dependencies: Dependencies{Cache: cache}, options: Options{Machines: func() bool { return true }}},
+		Reconciler: &Reconciler{
+			Dependencies: Dependencies{Cache: cache, Budgets: budgetsWithWaiting(t, cache, "never-joined")},
+			options:      Options{Machines: func() bool { return true }},
+		},
 		observation: &observation{
 			group: parsed, groups: []*members.Group{parsed}, nodes: []members.Assignment{{Node: there, Group: parsed, MachineSet: set}},
 		},
@@ -104,9 +134,8 @@ func TestSuccessors_LostNodes(t *testing.T) {
 			Gone: true, Reservation: v1alpha1.Reservation{Node: node, UID: uid, Time: metav1.NewTime(reserved)},
 		})
 	}
-	// Of eight replicas one is there, one is lost, and one has not come in time: their Nodes are missed only when it is their turn.
-	pace := disruptionplan.Pace{MinReady: time.Minute, Deadline: 30 * time.Minute}
-	if _, missing, err := rc.successors(t.Context(), pace, works); missing != 5 || err != nil {
+	// Of eight replicas one is there, one is lost, and one has never come and waits: their Nodes are missed only when it is their turn.
+	if _, missing, err := rc.successors(t.Context(), time.Minute, works); missing != 5 || err != nil {
 		t.Errorf("missing %d, error %v", missing, err)
 	}
 }

@@ -15,18 +15,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestHealthCheck_NeverJoinedReplacedWithinBudget: Machines that never get a Node are replaced one at a time, as the NodeGroup of the other Nodes of
-// their MachineSet has it, also by the next operator after a crash.
+// TestHealthCheck_NeverJoinedReplacedWithinBudget: Machines that never get a Node are replaced one at a time, as the NodeGroup of their MachineSet has
+// it, also by the next operator after a crash.
 func TestHealthCheck_NeverJoinedReplacedWithinBudget(t *testing.T) {
+	replaceNeverJoined(t, boundOf("never-joined"))
+}
+
+// So it is where the NodeGroup selects Nodes by a label: it is that of the other Nodes of the MachineSet.
+func TestHealthCheck_NeverJoinedReplacedWithinBudgetOfLabel(t *testing.T) {
+	group := boundOf("never-label")
+	selectRack(group)
+	replaceNeverJoined(t, group)
+}
+
+// replaceNeverJoined has three Machines of a pool fail that have no Node yet, where one may be replaced at a time.
+func replaceNeverJoined(t *testing.T, group *v1alpha1.NodeGroup) {
+	t.Helper()
 	w, operator := world(t)
 	const joined, failing = 2, 3
-	group := boundOf("never-joined")
-	selectRack(group)
 	group.Spec.Disruption.Remediation.MaxInFlight = new(intstr.FromInt32(1))
 	w.CreateWithCleanup(group)
 	boots := func(delay time.Duration) func(*kwok.ProviderSpec) {

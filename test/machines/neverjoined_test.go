@@ -21,8 +21,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestHealthCheck_NeverJoinedReplacedWithinBudget: Machines that never get a Node are replaced one at a time, as the NodeGroup of their MachineSet has
-// it, also by the next operator after a crash.
+// TestHealthCheck_NeverJoinedReplacedWithinBudget: Machines that never get a Node are replaced one at a time, as the NodeGroup of their MachineSet
+// has it, also by the next operator after a crash.
 func TestHealthCheck_NeverJoinedReplacedWithinBudget(t *testing.T) {
 	replaceNeverJoined(t, boundOf("never-joined"))
 }

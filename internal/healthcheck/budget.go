@@ -70,14 +70,14 @@ func requestFor(r *plan.Remediation) disruption.Request {
 	case ref != nil:
 		request.Node, request.UID = ref.Name, ref.UID
 	default:
-		request.Node, request.UID = disruptionplan.MachineName(client.ObjectKeyFromObject(r.Machine)), r.Machine.UID
+		request.Node, request.UID = objectOf(r.Machine), r.Machine.UID
 	}
 	return disruption.Request{Request: request}
 }
 
 // objectOf returns what the reservation of a Machine's Node names.
 func objectOf(machine *machinev1beta1.Machine) string {
-	return "Machine/" + machine.Namespace + "/" + machine.Name
+	return disruptionplan.MachineName(client.ObjectKeyFromObject(machine))
 }
 
 // nodeNameToHealthChecks returns the MachineHealthChecks that select the Machine of a Node, or one that has none.

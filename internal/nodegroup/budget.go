@@ -194,7 +194,7 @@ func (rc *reconciliation) successors(
 		if available {
 			nodes = append(nodes, plan.Successor{UID: node.UID, Created: node.CreationTimestamp.Time})
 		}
-		if _, counts := wanted[machineSetUID(set)]; counts && (available || wasThere(assignment, since)) {
+		if _, counts := wanted[members.SetUID(set)]; counts && (available || wasThere(assignment, since)) {
 			wanted[set.UID]--
 		}
 	}
@@ -252,14 +252,6 @@ func wasThere(assignment *members.Assignment, reserved time.Time) bool {
 		joined = assignment.Machine.CreationTimestamp.Time
 	}
 	return joined.Before(reserved)
-}
-
-// machineSetUID returns the UID of a MachineSet; empty for none.
-func machineSetUID(set *machinev1beta1.MachineSet) types.UID {
-	if set == nil {
-		return ""
-	}
-	return set.UID
 }
 
 // missingOf returns how many Nodes MachineSets still want; less than zero if there is no MachineSet.

@@ -158,7 +158,7 @@ func (x *Index) groupOfMachine(ctx context.Context, machine *machinev1beta1.Mach
 	}
 	most := 0
 	for _, group := range x.groups {
-		if count := x.sets[machineSetUID(set)][group.Name]; count > most {
+		if count := x.sets[SetUID(set)][group.Name]; count > most {
 			name, most = group.Name, count
 		}
 	}
@@ -172,8 +172,8 @@ func (x *Index) groupOfMachine(ctx context.Context, machine *machinev1beta1.Mach
 	return "", nil
 }
 
-// machineSetUID returns the UID of a MachineSet; empty for none.
-func machineSetUID(set *machinev1beta1.MachineSet) types.UID {
+// SetUID returns the UID of a MachineSet; empty for none.
+func SetUID(set *machinev1beta1.MachineSet) types.UID {
 	if set == nil {
 		return ""
 	}
@@ -273,7 +273,7 @@ func (x *Index) refresh(ctx context.Context) (err error) {
 
 func (x *Index) find(ctx context.Context, node *corev1.Node) (entry, error) {
 	assignment, err := x.finder.Assign(ctx, x.groups, node)
-	found := entry{node: node, set: machineSetUID(assignment.MachineSet)}
+	found := entry{node: node, set: SetUID(assignment.MachineSet)}
 	if err == nil && assignment.Group != nil {
 		found.group = assignment.Group.Name
 	}

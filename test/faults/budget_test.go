@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
@@ -82,16 +80,7 @@ func (s *sharedBudget) populate() {
 	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
 	group.Spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{harness.SiteLabel: s.name}}
 	group.Spec.Disruption = &v1alpha1.Disruption{MaxUnavailable: new(intstr.FromInt32(1)), PersonMaintenance: v1alpha1.PersonQueue}
-	s.CreateWithCleanup(group)
-	s.Cleanup(func() {
-		// Without an operator the finalizer stays. Cleanups run in reverse order: this one comes before the deletion.
-		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
-		defer cancel()
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		if err := s.Client.Patch(ctx, group.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
-			s.Errorf("removing the finalizer of NodeGroup %s: %v", s.name, err)
-		}
-	})
+	createGroup(s.World, group)
 }
 
 // group reads the NodeGroup.

@@ -38,17 +38,7 @@ func dedicate(t *testing.T, d harness.Disturbance) string {
 	for i, node := range g.nodes {
 		g.Pod(fmt.Sprintf("app-%d", i), harness.Pods{Node: node, Ends: "200ms", Grace: 1})
 	}
-	group := g.group()
-	g.CreateWithCleanup(group)
-	g.Cleanup(func() {
-		// Without an operator the finalizer stays. Cleanups run in reverse order: this one comes before the deletion.
-		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
-		defer cancel()
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		if err := g.Client.Patch(ctx, group.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
-			g.Errorf("removing the finalizer of NodeGroup %s: %v", g.Name, err)
-		}
-	})
+	createGroup(g.World, g.group())
 	places := g.WatchBudget(g.Name, 1, g.Name+"-n")
 	g.operator = harness.Start(t, env, d.Operator(1, harness.Options{Args: []string{"--metadata-workers=1"}}))
 	g.settled()
@@ -59,6 +49,21 @@ func dedicate(t *testing.T, d harness.Disturbance) string {
 		t.Fatal(err)
 	}
 	return strings.ReplaceAll(g.remains(), g.Name, "site")
+}
+
+// createGroup creates a NodeGroup, and removes it when the test ends.
+func createGroup(w *harness.World, group *v1alpha1.NodeGroup) {
+	w.Helper()
+	w.CreateWithCleanup(group)
+	w.Cleanup(func() {
+		// Without an operator the finalizer stays. Cleanups run in reverse order: this one comes before the deletion.
+		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+		defer cancel()
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		if err := w.Client.Patch(ctx, group.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
+			w.Errorf("removing the finalizer of NodeGroup %s: %v", group.Name, err)
+		}
+	})
 }
 
 func (g *dedication) group() *v1alpha1.NodeGroup {

@@ -106,8 +106,11 @@ func TestValidation(t *testing.T) {
 		"a freeze that ends first": {"disruption: {freezes: [{from: 2026-12-20T00:00:00Z, to: 2026-12-02T00:00:00Z}]}", "from must be before to"},
 		"a freeze without a zone":  {"disruption: {freezes: [{from: \"2026-12-20T00:00:00\", to: 2026-12-22T00:00:00Z}]}", "should match"},
 		"replacement of Nodes":     {"replacement: {type: RollingUpdate}", "needs nodes.machineSets"},
-		"neither more nor fewer": {
-			"nodes: {machineSets: {namespace: x}}\n  replacement: {type: RollingUpdate, maxSurge: 0, maxInFlight: 0}", "cannot be 0 both",
+		"none replaced at once": {
+			"nodes: {machineSets: {namespace: x}}\n  replacement: {maxInFlight: 0%}", "must be between 1 and 1000",
+		},
+		"fewer, without a budget": {
+			"nodes: {machineSets: {namespace: x}}\n  replacement: {type: RollingUpdate, maxSurge: 0%}", "set disruption.maxUnavailable",
 		},
 		"a long deadline":          {"replacement: {progressDeadline: 200h}", "progressDeadline"},
 		"many declared labels":     {"metadata: {labels: {" + many("l%d: x") + "}}", "must have at most 64"},

@@ -73,6 +73,28 @@ func TestBudget_ReportsAPerson(t *testing.T) {
 	f.eventuallyCondition("person", v1alpha1.ConditionBlocked, metav1.ConditionFalse, plan.ReasonNotBlocked)
 }
 
+// TestBudget_Suspended: a suspended group, with a budget or without one, holds what controllers begin, and not what a person does.
+func TestBudget_Suspended(t *testing.T) {
+	for name, budget := range map[string]func(*v1alpha1.NodeGroupSpec){"bounded": withBudget(1), "unlimited": func(*v1alpha1.NodeGroupSpec) {}} {
+		t.Run(name, func(t *testing.T) {
+			f := besideOthers(t, "brake-"+name, 2)
+			f.create(f.newGroup(f.name, budget, suspended(true)))
+			of := f.name + "-"
+			held := f.maintainFor(of + "00")
+			held.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "spec.suspend is set")
+			person := f.Maintain(of+"01", nil)
+			person.Phase(medik8s.PhaseSucceeded)
+			f.AwaitEvent("NodeMaintenance", of+"01", "BudgetExceeded", "NodeGroup "+f.name+": spec.suspend is set")
+			person.End()
+			held.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "spec.suspend is set")
+			f.update(f.name, suspended(false))
+			held.Phase(medik8s.PhaseSucceeded)
+			held.End()
+			f.eventuallyBudget(f.name, 0, 0)
+		})
+	}
+}
+
 // TestBudget_QueuesMaintenance: a maintenance for which the budget has no place leaves its Node alone, and begins when another one ends; the next
 // operator after a kill knows who has the place.
 func TestBudget_QueuesMaintenance(t *testing.T) {

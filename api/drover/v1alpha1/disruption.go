@@ -205,8 +205,6 @@ const (
 
 // Replacement replaces Machines whose providerSpec no longer matches the template of their MachineSet, or that were created with another value of the
 // template's annotation drover.dev/restartedAt. Machines with the annotation drover.dev/skip-replacement stay.
-//
-// +kubebuilder:validation:XValidation:rule="self.type == 'None' || !has(self.maxSurge) || (type(self.maxSurge) == string ? self.maxSurge != '0%' : self.maxSurge != 0) || !has(self.maxInFlight) || (type(self.maxInFlight) == string ? self.maxInFlight != '0%' : self.maxInFlight != 0)",message="maxSurge and maxInFlight cannot be 0 both"
 type Replacement struct {
 	// Type is None or RollingUpdate.
 	//
@@ -214,7 +212,7 @@ type Replacement struct {
 	// +kubebuilder:default=None
 	Type ReplacementType `json:"type,omitempty"`
 	// MaxSurge is how many Machines are created beyond spec.replicas, over all MachineSets of the group. A Machine that is being deleted does not count.
-	// With 0, the old Machine goes first. A percentage is of all replicas, rounded up.
+	// With 0, the old Machine goes first, which needs spec.disruption. A percentage is of all replicas, rounded up.
 	//
 	// +optional
 	// +kubebuilder:default=1
@@ -223,13 +221,13 @@ type Replacement struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 1000)",message="must be between 0 and 1000, or a percentage"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 	// MaxInFlight is how many Machines are replaced at once: the old one is being deleted, or, without surge, the new one is not available yet.
-	// A percentage is of all replicas, rounded up; at least one is.
+	// A percentage is of all replicas, rounded up.
 	//
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) == string || (self >= 0 && self <= 1000)",message="must be between 0 and 1000, or a percentage"
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self != '0%' : (self >= 1 && self <= 1000)",message="must be between 1 and 1000, or 1% and 100%"
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
 	// MinReadySeconds is how long a new Machine's Node must have been Ready, with its metadata, before an old Machine goes.
 	//

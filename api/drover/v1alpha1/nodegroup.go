@@ -56,6 +56,7 @@ type NodeGroupList struct {
 // NodeGroupSpec says which Nodes belong to a group, and what becomes of them.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replacement) || self.replacement.type == 'None' || has(self.nodes.machineSets)",message="replacement: needs nodes.machineSets, because only Machines can be replaced"
+// +kubebuilder:validation:XValidation:rule="!has(self.replacement) || self.replacement.type == 'None' || !has(self.replacement.maxSurge) || (type(self.replacement.maxSurge) == string ? self.replacement.maxSurge != '0%' : self.replacement.maxSurge != 0) || has(self.disruption)",message="replacement: with maxSurge 0 old Machines go first, which needs a budget: set disruption.maxUnavailable"
 // +kubebuilder:validation:XValidation:rule="!has(self.metadata) || !has(self.metadata.setOnceTaints) || !has(self.rollout) || !has(self.rollout.noExecute) || self.rollout.noExecute.policy != 'Refuse' || !self.metadata.setOnceTaints.exists(t, t.effect == 'NoExecute')",message="metadata.setOnceTaints: rollout.noExecute.policy is Refuse, so that no taint may have the effect NoExecute"
 // +kubebuilder:validation:XValidation:rule="!has(self.metadata) || !has(self.metadata.taints) || !has(self.rollout) || !has(self.rollout.noExecute) || self.rollout.noExecute.policy != 'Refuse' || !self.metadata.taints.exists(t, t.effect == 'NoExecute')",message="metadata.taints: rollout.noExecute.policy is Refuse, so that no taint may have the effect NoExecute"
 type NodeGroupSpec struct {
@@ -78,9 +79,9 @@ type NodeGroupSpec struct {
 	//
 	// +optional
 	Replacement *Replacement `json:"replacement,omitempty"`
-	// Suspend stops everything that the group does: Drover writes none of its Nodes, replaces no Machine, and begins no disruption of a Node. A drain or
-	// an upgrade that has begun is completed. Evictions for a taint with the effect NoExecute stop, and the Node keeps the taint with the effect
-	// NoSchedule until the group is resumed.
+	// Suspend stops everything that the group does: Drover writes none of its Nodes, replaces no Machine, and begins no disruption of a Node, except for
+	// NodeMaintenances of users unless disruption.personMaintenance is Queue. A drain or an upgrade that has begun is completed. Evictions for a taint
+	// with the effect NoExecute stop, and the Node keeps the taint with the effect NoSchedule until the group is resumed.
 	//
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`

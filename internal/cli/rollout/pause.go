@@ -34,8 +34,9 @@ func newPauseCommand(o *cmdutil.Options) *cobra.Command {
 		Short: "Pause the roll-outs of NodeGroups and MachineSets",
 		Long: `Pause the roll-out of a NodeGroup with spec.suspend, and that of a MachineSet with the annotation ` + paused.Annotation + `.
 
-Drover does not write the nodes of what is paused, and begins no disruption of them within a NodeGroup. Drains and upgrades that have begun are
-completed. Evictions for a NoExecute taint stop, and the node keeps the taint with the effect NoSchedule until you resume.`,
+Drover does not write the nodes of what is paused, and within a NodeGroup begins no disruption of them but NodeMaintenances of users. Drains
+and upgrades that have begun are completed. Evictions for a NoExecute taint stop, and the node keeps the taint with the effect NoSchedule until you
+resume.`,
 		Example: `  # Pause the roll-out of a NodeGroup
   kubectl drover rollout pause nodegroup/batch
 

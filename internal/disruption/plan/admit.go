@@ -98,7 +98,7 @@ func Admit(in *Input, request *Request) Answer {
 		return Answer{Allowed: true}
 	case in.Group.Spec.Disruption == nil:
 		if in.Group.Spec.Suspend && !request.Begun {
-			return in.denied(gate(in, request), Counts{})
+			return in.withoutBudget(request)
 		}
 		return Answer{Allowed: true}
 	}
@@ -124,6 +124,15 @@ func Admit(in *Input, request *Request) Answer {
 	return answer
 }
 
+// withoutBudget decides about a request of a suspended group that has no budget.
+func (in *Input) withoutBudget(request *Request) Answer {
+	refused := gate(in, request)
+	if in.reports(request) {
+		return in.report(Answer{Allowed: true}, refused)
+	}
+	return in.denied(refused, Counts{})
+}
+
 // admitRecorded decides about a request whose reservation the group has. Unless its work has begun, the place is compared again with the windows and
 // with what the others leave of the budget.
 func (in *Input) admitRecorded(request *Request, recorded *v1alpha1.Reservation, counts Counts) Answer {
@@ -136,11 +145,10 @@ func (in *Input) admitRecorded(request *Request, recorded *v1alpha1.Reservation,
 		refused = newTally(in.without(recorded)).check(in, request)
 	}
 	if in.reports(request) {
-		answer = in.report(answer, refused)
-	} else if refused != nil {
-		answer = in.denied(refused, counts)
+		return in.report(answer, refused)
 	}
-	if !answer.Allowed {
+	if refused != nil {
+		answer = in.denied(refused, counts)
 		answer.release(recorded, in.Now)
 	}
 	return answer
@@ -187,14 +195,12 @@ func (in *Input) reservation(request *Request) *v1alpha1.Reservation {
 	return &reservation
 }
 
-// report admits a person's request, with the reason for which another one would wait. Only spec.suspend stops it.
+// report admits a person's request, with the reason for which another one would wait.
 func (in *Input) report(answer Answer, refused *denial) Answer {
-	switch {
-	case refused == nil:
+	if refused == nil {
 		return answer
-	case refused.reason == ReasonSuspended:
-		return in.denied(refused, answer.Counts)
-	case refused.reason == ReasonTooManyReservations:
+	}
+	if refused.reason == ReasonTooManyReservations {
 		answer.Reservation = nil
 	}
 	answer.Reason, answer.Message = ReasonBudgetExceeded, fmt.Sprintf("NodeGroup %s: %s", in.Group.Name, refused.message())
@@ -238,9 +244,10 @@ func KeyOf(reservation *v1alpha1.Reservation) Key {
 	return Key{reservation.Node, reservation.Capability, reservation.Object}
 }
 
-// reports reports whether a request is admitted even where the budget has no place for it.
+// reports reports whether a request is admitted even where the budget has no place for it, no window is open or the group is suspended.
 func (in *Input) reports(request *Request) bool {
-	return request.Person && in.Group.Spec.Disruption.PersonMaintenance != v1alpha1.PersonQueue
+	disruption := in.Group.Spec.Disruption
+	return request.Person && (disruption == nil || disruption.PersonMaintenance != v1alpha1.PersonQueue)
 }
 
 func (in *Input) denied(d *denial, counts Counts) Answer {
@@ -251,7 +258,7 @@ func (in *Input) denied(d *denial, counts Counts) Answer {
 func gate(in *Input, request *Request) *denial {
 	switch spec := &in.Group.Spec; {
 	case spec.Suspend:
-		return &denial{reason: ReasonSuspended, after: gateRecheck, message: message("spec.suspend is set; no disruption begins until it is removed")}
+		return &denial{reason: ReasonSuspended, after: gateRecheck, message: message("spec.suspend is set; disruptions wait until it is removed")}
 	case in.Window.Closed && !slices.Contains(spec.Disruption.Exempt, request.Capability):
 		d := &denial{reason: in.Window.Reason, after: gateRecheck, message: message("%s", in.Window.Message)}
 		if !in.Window.Changes.IsZero() {

@@ -169,7 +169,6 @@ func TestAdmit_SuspendAndWindows(t *testing.T) {
 	for name, test := range map[string]admitCase{
 		"suspended":            {newFixture(3, suspended), newRequest("n0", upgrade), ReasonSuspended, "spec.suspend is set", gateRecheck},
 		"suspended, not Ready": {newFixture(3, suspended, withNode(0, notReady)), newRequest("n0", remediation), ReasonSuspended, "", gateRecheck},
-		"suspended, person":    {newFixture(3, suspended), byPerson(newRequest("n0", maintenance)), ReasonSuspended, "", gateRecheck},
 		"window closed":        {newFixture(3, closed), newRequest("n0", upgrade), ReasonWindowClosed, "until 22:00", 10 * time.Hour},
 		"window closed, recorded": {
 			newFixture(3, closed, withReservation("n0", upgrade)), newRequest("n0", upgrade), ReasonWindowClosed, "", 10 * time.Hour,
@@ -190,6 +189,8 @@ func TestAdmit_SuspendAndWindows(t *testing.T) {
 func TestAdmit_Person(t *testing.T) {
 	queue := withSpec(func(spec *v1alpha1.Disruption) { spec.PersonMaintenance = v1alpha1.PersonQueue })
 	closed := withWindow(Window{Closed: true, Reason: ReasonWindowClosed, Message: "no window is open"})
+	suspended := func(f *fixture) { f.Group.Spec.Suspend = true }
+	unlimited := func(f *fixture) { f.Group.Spec.Disruption = nil }
 	request := byPerson(newRequest("n0", maintenance))
 	for name, test := range map[string]struct {
 		group              *fixture
@@ -204,10 +205,14 @@ func TestAdmit_Person(t *testing.T) {
 		"Report: window closed, recorded": {
 			newFixture(3, closed, withReservation("n0", maintenance)), true, ReasonBudgetExceeded, "no window is open", false,
 		},
+		"Report: suspended":                  {newFixture(3, suspended), true, ReasonBudgetExceeded, "spec.suspend is set", false},
+		"Report: suspended, recorded":        {newFixture(3, suspended, withReservation("n0", maintenance)), true, ReasonBudgetExceeded, "", false},
+		"suspended, without a budget":        {newFixture(3, suspended, unlimited), true, ReasonBudgetExceeded, "spec.suspend is set", true},
 		"Report: others wait":                {newFixture(3, withWaiting("n1", remediation, 2*time.Hour)), true, "", "", false},
 		"Report: reservations full":          {newFixture(3, withManyReservations), true, ReasonBudgetExceeded, "512", true},
 		"Queue: within the budget":           {newFixture(3, queue), true, "", "", false},
 		"Queue: budget exhausted":            {newFixture(3, queue, withNode(1, cordoned)), false, ReasonBudgetExhausted, "n1 (Cordoned)", true},
+		"Queue: suspended":                   {newFixture(3, queue, suspended), false, ReasonSuspended, "spec.suspend is set", true},
 		"Queue: window closed":               {newFixture(3, queue, closed), false, ReasonWindowClosed, "no window is open", true},
 		"Queue: reservations full":           {newFixture(3, queue, withManyReservations), false, ReasonTooManyReservations, "512", true},
 		"Queue: a remediation waits: second": {newFixture(3, queue, withWaiting("n1", remediation, time.Minute)), true, "", "", false},

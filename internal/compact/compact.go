@@ -72,10 +72,11 @@ const (
 	maxSharedEntries = 64
 )
 
-// Maps keeps maps that objects share, each until another one takes its place. The zero value is empty. It is safe for concurrent use.
+// Maps keeps maps that objects share, each until others take its place. The zero value is empty. It is safe for concurrent use.
 type Maps struct {
-	mu   sync.Mutex
-	maps [1024]map[string]string
+	mu sync.Mutex
+	// sets are of maps with the same hash, the latest used first.
+	sets [256][4]map[string]string
 }
 
 var mapSeed = maphash.MakeSeed()
@@ -93,11 +94,16 @@ func (t *Maps) Share(texts map[string]string) map[string]string {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	place := &t.maps[sum%uint64(len(t.maps))]
-	if !maps.Equal(*place, texts) {
-		*place = texts
+	set := t.sets[sum%uint64(len(t.sets))][:]
+	at := slices.IndexFunc(set, func(kept map[string]string) bool { return maps.Equal(kept, texts) })
+	if at < 0 {
+		at = len(set) - 1
+		set[at] = texts
 	}
-	return *place
+	found := set[at]
+	copy(set[1:at+1], set[:at])
+	set[0] = found
+	return found
 }
 
 // Node drops what no capability reads. The list of images alone is most of a Node. Labels and annotations stay: a MachineSet may declare any of

@@ -194,17 +194,19 @@ func TestReplacement_Rolling(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		surge, inFlight int
+		budget          *v1alpha1.Disruption
 		least, most     int
 	}{
-		"surge":        {1, 1, 6, 7},
-		"delete-first": {0, 2, 4, 6},
+		"surge":        {1, 1, nil, 6, 7},
+		"delete-first": {0, 2, &v1alpha1.Disruption{MaxUnavailable: new(intstr.FromInt32(2))}, 4, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := besideOthers(t)
 			p := w.MakePool("rolling-"+name, 6, nil)
 			old := p.Runs(6)
-			r := replace(p, func(settings *v1alpha1.Replacement) {
-				settings.MaxSurge, settings.MaxInFlight = new(intstr.FromInt(c.surge)), new(intstr.FromInt(c.inFlight))
+			r := replaceWithin(p, func(spec *v1alpha1.NodeGroupSpec) {
+				spec.Replacement.MaxSurge, spec.Replacement.MaxInFlight = new(intstr.FromInt(c.surge)), new(intstr.FromInt(c.inFlight))
+				spec.Disruption = c.budget
 			})
 			seen := followRack(p)
 			begun := time.Now()

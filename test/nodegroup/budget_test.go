@@ -75,6 +75,7 @@ func TestBudget_ReportsAPerson(t *testing.T) {
 
 // TestBudget_Suspended: a suspended group, with a budget or without one, holds what controllers begin, and not what a person does.
 func TestBudget_Suspended(t *testing.T) {
+	t.Parallel()
 	for name, budget := range map[string]func(*v1alpha1.NodeGroupSpec){"bounded": withBudget(1), "unlimited": func(*v1alpha1.NodeGroupSpec) {}} {
 		t.Run(name, func(t *testing.T) {
 			f := besideOthers(t, "brake-"+name, 2)

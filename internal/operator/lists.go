@@ -22,7 +22,13 @@ import (
 // controllers look up at each event, that is 1.9 kB and the most of the time. As in the whole cache, items share what they refer to with it.
 type listingCache struct{ cache.Cache }
 
+// newCache returns the cache of a manager. Its watches have a connection of their own.
 func newCache(config *rest.Config, options cache.Options) (cache.Cache, error) {
+	config = ownConnection(config)
+	var err error
+	if options.HTTPClient, err = rest.HTTPClientFor(config); err != nil {
+		return nil, fmt.Errorf("creating the client of the cache: %w", err)
+	}
 	c, err := cache.New(config, options)
 	return listingCache{c}, err
 }

@@ -1,0 +1,61 @@
+package operator
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
+)
+
+// TestOwnConnection: requests of one client share a connection, and those of a configuration with its own do not use that of the others.
+func TestOwnConnection(t *testing.T) {
+	var mu sync.Mutex
+	connections := map[string]sets.Set[string]{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if request.ProtoMajor != 2 {
+			t.Errorf("the protocol is %s", request.Proto)
+		}
+		of, found := connections[request.URL.Path]
+		if !found {
+			of = sets.New[string]()
+			connections[request.URL.Path] = of
+		}
+		of.Insert(request.RemoteAddr)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	for path, config := range map[string]*rest.Config{
+		"/writes": config, "/reads": rest.CopyConfig(config), "/watches": ownConnection(config), "/machines": ownConnection(config),
+	} {
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			response, err := client.Get(server.URL + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := response.Body.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all := sets.New[string]()
+	for path, of := range connections {
+		if len(of) != 1 {
+			t.Errorf("%s came on %v", path, of)
+		}
+		all = all.Union(of)
+	}
+	if len(all) != 3 {
+		t.Errorf("the connections are %v, want one for writes and reads, and one for each of the others", connections)
+	}
+}

@@ -48,8 +48,8 @@ func newInformerFunc(config *rest.Config, scheme *runtime.Scheme, namespace stri
 }
 
 // newMachineWatch returns what watches Machines. They are the only custom resources that are many, and so come as JSON. client-go reads each event of
-// such a watch five times: for its end, for its kind, for itself, for the kind of its object, and for the object. This watch reads only the object. It has a
-// connection of its own.
+// such a watch five times: for its end, for its kind, for itself, for the kind of its object, and for the object. This watch reads only the object.
+// It has a connection of its own.
 func newMachineWatch(config *rest.Config, scheme *runtime.Scheme, namespace string) (toolscache.WatchFuncWithContext, error) {
 	codecs := serializer.NewCodecFactory(scheme)
 	client, err := machinejson.Client(ownConnection(config), codecs)

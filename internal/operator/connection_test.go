@@ -5,9 +5,12 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
 // TestOwnConnection: requests of one client share a connection, and those of a configuration with its own do not use that of the others.
@@ -57,5 +60,55 @@ func TestOwnConnection(t *testing.T) {
 	}
 	if len(all) != 3 {
 		t.Errorf("the connections are %v, want one for writes and reads, and one for each of the others", connections)
+	}
+}
+
+// TestNewCache_OwnConnection: the cache does not watch on the connection of the other clients.
+func TestNewCache_OwnConnection(t *testing.T) {
+	watches := make(chan string, 100)
+	var others string
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		if request.URL.Path == "/api/v1/nodes" {
+			select {
+			case watches <- request.RemoteAddr:
+			default:
+			}
+		} else {
+			others = request.RemoteAddr
+		}
+		writer.WriteHeader(http.StatusForbidden)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Get(server.URL + "/other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newCache(config, cache.Options{Scheme: scheme, Mapper: newMapper(), HTTPClient: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.GetInformer(t.Context(), &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = c.Start(t.Context()) }()
+	select {
+	case from := <-watches:
+		if from == others {
+			t.Errorf("both come from %s", from)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the cache asked for no Nodes")
 	}
 }

@@ -21,6 +21,8 @@ const (
 	probeInterval = 2 * time.Minute
 	// requestTimeout bounds one request; the API server may take 10 s when several update the status of one budget.
 	requestTimeout = 15 * time.Second
+	// stopTimeout bounds a request that is in progress when the operator stops, within the grace period of its manager.
+	stopTimeout = 5 * time.Second
 )
 
 // Queue evicts and deletes pods of all nodes. A pod is in it once, by its UID. It is bounded by the rate of requests, not by the number of nodes, and
@@ -177,14 +179,29 @@ func (q *Queue) process(ctx context.Context, uid types.UID) {
 		q.finish(counted, task.UID, false)
 		return
 	}
-	sending, cancel := context.WithTimeout(ctx, requestTimeout)
-	err := q.send(sending, task)
-	cancel()
+	err := q.request(ctx, task)
 	answer := drain.AnswerOf(err)
 	q.finish(counted, task.UID, answer.Outcome == drain.Accepted)
 	if q.recordAnswer(task, answer) {
 		q.changed(task.Node)
 	}
+}
+
+// request makes the request for one pod, and completes it when the operator stops. The API server counts an eviction in the budget before it deletes
+// the pod: after a request that is dropped between the two, the budget would allow one disruption too few until kube-controller-manager corrects it
+// two minutes later (k8s.io/kubernetes/pkg/controller/disruption, DeletionTimeout).
+func (q *Queue) request(ctx context.Context, task drain.Task) error {
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	stopped := context.AfterFunc(ctx, func() {
+		select {
+		case <-sending.Done():
+		case <-q.clock.After(stopTimeout):
+			cancel()
+		}
+	})
+	defer stopped()
+	return q.send(sending, task)
 }
 
 // wanted reports whether a pod still has to leave.

@@ -464,26 +464,3 @@ func TestQueue_TaskRemovedWhileItWaits(t *testing.T) {
 		q.expect(q.processAll(), "")
 	})
 }
-
-func TestQueue_RunEndsWithTheContext(t *testing.T) {
-	withFakeTime(t, func(q *testQueue) {
-		ctx, cancel := context.WithCancel(q.t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			q.run(ctx, 3)
-		}()
-		for i := range 20 {
-			node := fmt.Sprintf("n%d", i)
-			q.SetTasks(node, tasks(node, fmt.Sprintf("p%d", i)))
-		}
-		synctest.Wait()
-		q.mu.Lock()
-		if len(q.sent) != 20 {
-			t.Errorf("%d sent", len(q.sent))
-		}
-		q.mu.Unlock()
-		cancel()
-		<-done
-	})
-}

@@ -59,6 +59,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		WithStatusSubresource(&medik8s.NodeMaintenance{}, &kubevirt.NodeMaintenance{}).WithInterceptorFuncs(s.Interceptors())
 	index := apitest.Indexer{Builder: builder}
 	apitest.IndexPods(builder)
+	builder.WithIndex(&corev1.Node{}, metav1.ObjectNameField, func(node client.Object) []string { return []string{node.GetName()} })
 	for _, err := range []error{engine.Index(t.Context(), index), Index(t.Context(), index, Medik8s()), Index(t.Context(), index, Kubevirt())} {
 		if err != nil {
 			t.Fatal(err)

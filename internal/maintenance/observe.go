@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/owner"
+	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -69,11 +70,9 @@ func (rc *reconciliation) readNode(ctx context.Context, name string) (*corev1.No
 // confirmMissing asks the API server whether there really is no node of a name. Who creates a node and a NodeMaintenance of it may have the event of
 // the second one come first.
 func (rc *reconciliation) confirmMissing(ctx context.Context, name string) error {
-	switch err := rc.Live.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{}); {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading node %s: %w", name, err)
+	found, err := expectations.Find(ctx, rc.Live, corev1.SchemeGroupVersion.WithKind("Node"), types.NamespacedName{Name: name})
+	if err != nil || found == nil {
+		return err
 	}
 	return apierrors.NewConflict(corev1.Resource("nodes"), name, errBehind)
 }

@@ -2,6 +2,7 @@ package maintenance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -121,6 +122,32 @@ func TestReconcile_NodeNotInCacheYet(t *testing.T) {
 	s.settle("nm")
 	if !s.node("worker").Spec.Unschedulable {
 		t.Error("the node is not cordoned")
+	}
+}
+
+// withoutGet is an API server that lets the operator list Nodes, and not read them one by one, as the ClusterRole of maintenance has it.
+type withoutGet struct{ client.Reader }
+
+func (withoutGet) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewForbidden(corev1.Resource("nodes"), key.Name, errors.New("no role allows it"))
+}
+
+// TestReconcile_NodeGone: a maintenance whose node is gone is released, with the permissions of the capability alone.
+func TestReconcile_NodeGone(t *testing.T) {
+	s := newFixture(t, newNode("worker"), newMaintenance("nm", "worker"))
+	s.Live = withoutGet{s.client}
+	s.settle("nm")
+	if err := errors.Join(s.client.Delete(t.Context(), s.node("worker")), s.client.Delete(t.Context(), newMaintenance("nm", "worker"))); err != nil {
+		t.Fatal(err)
+	}
+	s.settle("nm")
+	object := &medik8s.NodeMaintenance{}
+	if err := s.client.Get(t.Context(), client.ObjectKey{Name: "nm"}, object); !apierrors.IsNotFound(err) {
+		t.Errorf("the maintenance is still there, with the finalizers %v: %v", object.Finalizers, err)
+	}
+	leases := &coordinationv1.LeaseList{}
+	if err := s.client.List(t.Context(), leases); err != nil || len(leases.Items) > 0 {
+		t.Errorf("%d leases, %v", len(leases.Items), err)
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -120,10 +118,10 @@ func (o *reservedFor) exists(ctx context.Context, reservation *v1alpha1.Reservat
 		if reserved.kind.Kind != kind || !settings.Enabled(o.controllers, reserved.capability) {
 			continue
 		}
-		found, err := o.find(ctx, reserved.kind, namespace, name)
+		found, err := expectations.Find(ctx, o.live, reserved.kind, types.NamespacedName{Namespace: namespace, Name: name})
 		switch {
 		case err != nil:
-			return false, fmt.Errorf("looking for %s: %w", reservation.Object, err)
+			return false, err
 		case found != nil && kind == "Machine":
 			return o.isDisrupted(ctx, found, reservation)
 		case found != nil && kind == "MutexRunConfig":
@@ -134,20 +132,6 @@ func (o *reservedFor) exists(ctx context.Context, reservation *v1alpha1.Reservat
 		}
 	}
 	return false, nil
-}
-
-// find returns the metadata of an object; nil if there is none. A list needs no permission that a watch does not.
-func (o *reservedFor) find(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*metav1.PartialObjectMetadata, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := o.live.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: name})
-	switch {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), err == nil && len(list.Items) == 0:
-		return nil, nil // its CRD may be gone
-	case err != nil:
-		return nil, err
-	}
-	return &list.Items[0], nil
 }
 
 // isLeased reports whether a Node has a lease that a condition holds for: the controller of NodeGroups has it while it evicts Pods for a taint, that

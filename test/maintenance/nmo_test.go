@@ -112,11 +112,14 @@ func TestMaintenance_CreatedWhileOperatorIsDown(t *testing.T) {
 	node := s.AddNode()
 	before := looks(s.Node(node))
 	missing := s.Maintain(s.Name+"-nowhere", nil)
+	// As kubectl get -o name prints it.
+	invalid := s.MaintainAs(node+"-invalid", "node/"+node)
 	first := s.MaintainAs(node+"-first", node)
 	second := s.MaintainAs(node+"-second", node)
 	third := s.MaintainKubevirt(node)
 	s.Operator(harness.Options{})
 	missing.Phase(medik8s.PhaseFailed)
+	invalid.Phase(medik8s.PhaseFailed)
 	// Creation times have no fractions: which of them counts as the oldest is not ours to say, but it is one.
 	all := []*harness.Maintenance{first, second, third}
 	won := map[*harness.Maintenance]bool{}
@@ -127,6 +130,7 @@ func TestMaintenance_CreatedWhileOperatorIsDown(t *testing.T) {
 	}
 	givenBack(s, node, before)
 	missing.End()
+	invalid.End()
 }
 
 // oneWins waits until one maintenance of those that have not ended has succeeded and the others have failed.

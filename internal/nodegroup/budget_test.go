@@ -69,15 +69,17 @@ func (emptyGroup) GroupOf(context.Context, string) (string, error) { return "gro
 
 func (emptyGroup) Members(context.Context, string) ([]*corev1.Node, error) { return nil, nil }
 
-// budgetsWithWaiting returns Budgets in which the remediation of a Machine waits that never had a Node.
-func budgetsWithWaiting(t *testing.T, cache client.WithWatch, machine string) *disruption.Budgets {
+// budgetsWithWaiting returns Budgets in which the remediations of Machines wait that never had a Node.
+func budgetsWithWaiting(t *testing.T, cache client.WithWatch, machines ...string) *disruption.Budgets {
 	t.Helper()
 	budgets := disruption.New(disruption.Options{Reader: cache, Writer: cache, Membership: emptyGroup{}})
-	request := disruption.Request{Request: disruptionplan.Request{
-		Node: disruptionplan.MachineName(types.NamespacedName{Namespace: "machines", Name: machine}), Capability: v1alpha1.CapabilityRemediation,
-	}}
-	if answer, err := budgets.Reserve(t.Context(), request); err != nil || answer.Reason != disruptionplan.ReasonRemediationsLimited {
-		t.Fatalf("%+v, error %v", answer, err)
+	for _, machine := range machines {
+		request := disruption.Request{Request: disruptionplan.Request{
+			Node: disruptionplan.MachineName(types.NamespacedName{Namespace: "machines", Name: machine}), Capability: v1alpha1.CapabilityRemediation,
+		}}
+		if answer, err := budgets.Reserve(t.Context(), request); err != nil || answer.Reason != disruptionplan.ReasonRemediationsLimited {
+			t.Fatalf("%+v, error %v", answer, err)
+		}
 	}
 	return budgets
 }
@@ -120,7 +122,7 @@ func TestSuccessors_LostNodes(t *testing.T) {
 	there := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "there", UID: "there", CreationTimestamp: metav1.NewTime(reserved.Add(-time.Hour))}}
 	rc := &reconciliation{
 		Reconciler: &Reconciler{
-			Dependencies: Dependencies{Cache: cache, Budgets: budgetsWithWaiting(t, cache, "never-joined")},
+			Dependencies: Dependencies{Cache: cache, Budgets: budgetsWithWaiting(t, cache, "never-joined", "never-joined-reserved")},
 			options:      Options{Machines: func() bool { return true }},
 		},
 		observation: &observation{
@@ -134,7 +136,8 @@ func TestSuccessors_LostNodes(t *testing.T) {
 			Gone: true, Reservation: v1alpha1.Reservation{Node: node, UID: uid, Time: metav1.NewTime(reserved)},
 		})
 	}
-	// Of eight replicas one is there, one is lost, and one has never come and waits: their Nodes are missed only when it is their turn.
+	// Of eight replicas one is there, one is lost, and one has never come and waits: their Nodes are missed only when it is their turn. Another one
+	// waits again, and has its reservation.
 	if _, missing, err := rc.successors(t.Context(), time.Minute, works); missing != 5 || err != nil {
 		t.Errorf("missing %d, error %v", missing, err)
 	}

@@ -210,17 +210,17 @@ func (in *Input) report(answer Answer, refused *denial) Answer {
 // Next returns the waiting requests that would be admitted now, at most so many, in the order of their turns.
 func Next(in *Input, most int) (requests []Request) {
 	switch {
-	case in.Group != nil && in.Group.Spec.Disruption == nil && in.Group.Spec.Suspend:
-		return nil
-	case in.Group == nil || in.Group.Spec.Disruption == nil:
+	case in.Group == nil, in.Group.Spec.Disruption == nil && !in.Group.Spec.Suspend:
 		return slices.Collect(in.Waiting.All(in.Now))
+	case in.Group.Spec.Disruption == nil:
+		return slices.DeleteFunc(slices.Collect(in.Waiting.All(in.Now)), func(request Request) bool { return !in.reports(&request) })
 	}
 	t := newTally(in)
 	for waiting := range in.Waiting.All(in.Now) {
 		if len(requests) == most {
 			break
 		}
-		if gate(in, &waiting) == nil && t.check(in, &waiting) == nil {
+		if in.reports(&waiting) || gate(in, &waiting) == nil && t.check(in, &waiting) == nil {
 			t.reserve(in.reservation(&waiting))
 			requests = append(requests, waiting)
 		}

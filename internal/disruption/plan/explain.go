@@ -15,6 +15,9 @@ func Explain(in *Input) Explanation {
 	t := newTally(in)
 	out := Explanation{Unavailable: t.names()}
 	for waiting := range in.Waiting.All(in.Now) {
+		if in.reports(&waiting) {
+			continue // it begins at its next attempt
+		}
 		refused := gate(in, &waiting)
 		if refused == nil {
 			refused = t.check(in, &waiting)

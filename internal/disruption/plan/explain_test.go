@@ -17,6 +17,9 @@ func TestExplain(t *testing.T) {
 				"n1 (reserved for Upgrade)", ReasonCapabilityExhausted, "Upgrade of Node n2: 1 Nodes are reserved for Upgrade, and its maxUnavailable is 1",
 			},
 		},
+		"a person's, with Report": {
+			newFixture(3, withMax("0"), func(f *fixture) { f.Waiting.Put(byPerson(newWaiting("n2", maintenance, time.Minute))) }), Explanation{},
+		},
 		"it may begin": {newFixture(3, withWaiting("n2", upgrade, time.Minute)), Explanation{}},
 	} {
 		if got := Explain(&test.group.Input); got != test.want {

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,5 +150,38 @@ func TestNext(t *testing.T) {
 	}
 	if group.Group.Spec.Disruption = nil; len(Next(&group.Input, 9)) != 4 {
 		t.Error("without a budget, not all that wait are next")
+	}
+}
+
+// TestNext_Person: a user's NodeMaintenance that waited is next as soon as personMaintenance is Report, or the group has no budget any more: its
+// controller does not see that.
+func TestNext_Person(t *testing.T) {
+	queue := withSpec(func(spec *v1alpha1.Disruption) { spec.PersonMaintenance = v1alpha1.PersonQueue })
+	closed := withWindow(Window{Closed: true, Reason: ReasonWindowClosed})
+	suspended := func(f *fixture) { f.Group.Spec.Suspend = true }
+	withoutBudget := func(f *fixture) { f.Group.Spec.Disruption = nil }
+	for name, c := range map[string]struct {
+		changes []func(*fixture)
+		want    string
+	}{
+		"Queue, the window is closed":  {[]func(*fixture){queue, closed}, ""},
+		"Report, the window is closed": {[]func(*fixture){closed}, "n1"},
+		"Queue, suspended":             {[]func(*fixture){queue, suspended}, ""},
+		"Report, suspended":            {[]func(*fixture){suspended}, "n1"},
+		"Report, no place":             {[]func(*fixture){withMax("0")}, "n1"},
+		"suspended without a budget":   {[]func(*fixture){suspended, withoutBudget}, "n1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(3, c.changes...)
+			f.Waiting.Put(byPerson(newWaiting("n1", maintenance, time.Minute)))
+			f.Waiting.Put(newWaiting("n2", upgrade, time.Hour))
+			var got []string
+			for _, r := range Next(&f.Input, 9) {
+				got = append(got, r.Node)
+			}
+			if text := strings.Join(got, " "); text != c.want {
+				t.Errorf("next is %q, want %q", text, c.want)
+			}
+		})
 	}
 }

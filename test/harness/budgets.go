@@ -87,7 +87,7 @@ func countPods(budget *policyv1.PodDisruptionBudget, pods []corev1.Pod, least, e
 		at, evicted := budget.Status.DisruptedPods[pod.Name]
 		switch {
 		case pod.DeletionTimestamp != nil:
-		case evicted && time.Since(at.Time) < cutEviction:
+		case evicted && time.Since(at.Time) < CutEviction:
 			if after.DisruptedPods == nil {
 				after.DisruptedPods = map[string]metav1.Time{}
 			}
@@ -103,9 +103,9 @@ func countPods(budget *policyv1.PodDisruptionBudget, pods []corev1.Pod, least, e
 // countInterval is how often CountedBudget counts.
 const countInterval = 20 * time.Millisecond
 
-// cutEviction is when CountedBudget counts a pod again whose eviction was let pass without its deletion, because the client died between the two.
+// CutEviction is when CountedBudget counts a pod again whose eviction was let pass without its deletion, because the client died between the two.
 // kube-controller-manager does so after two minutes (DeletionTimeout of k8s.io/kubernetes/pkg/controller/disruption), which no test has to wait for.
-const cutEviction = 15 * time.Second
+const CutEviction = 15 * time.Second
 
 // observed waits until a budget's status is about its present spec.
 func (s *Site) observed(name string) {

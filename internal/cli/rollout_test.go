@@ -218,9 +218,12 @@ func TestRolloutPauseAndResume(t *testing.T) {
 		"pause, a document": {
 			nil, "pause ng/batch --dry-run -o jsonpath={.metadata.name}:{.spec.suspend}", "batch:true", "", false, "",
 		},
-		"pause again":       {suspended, "pause ng/batch", "", `nodegroups.drover.dev "batch" is already paused`, true, ""},
-		"resume":            {suspended, "resume nodegroup batch", "nodegroup.drover.dev/batch resumed\n", "", false, ""},
-		"resume, stopped":   {stopped, "resume ng/batch", "nodegroup.drover.dev/batch resumed\n", "", false, "2026-09-01T12:01:00Z"},
+		"pause again":     {suspended, "pause ng/batch", "", `nodegroups.drover.dev "batch" is already paused`, true, ""},
+		"resume":          {suspended, "resume nodegroup batch", "nodegroup.drover.dev/batch resumed\n", "", false, ""},
+		"resume, stopped": {stopped, "resume ng/batch", "nodegroup.drover.dev/batch resumed\n", "", false, "2026-09-01T12:01:00Z"},
+		"resume, both": {
+			func(group *v1alpha1.NodeGroup) { suspended(group); stopped(group) }, "resume ng/batch", "nodegroup.drover.dev/batch resumed\n", "", false, "",
+		},
 		"resume, unpaused":  {nil, "resume ng/batch", "", `nodegroups.drover.dev "batch" is not paused`, false, ""},
 		"unknown":           {nil, "pause ng/nosuch", "", `NodeGroup "nosuch" not found`, false, ""},
 		"no name":           {nil, "pause", "", "name at least one", false, ""},
@@ -391,6 +394,10 @@ func TestRolloutStatus_Replacement(t *testing.T) {
 			[3]string{"v1:old", current, current}, func(group *v1alpha1.NodeGroup, _ *machinev1beta1.Machine) {
 				group.Status.Conditions = []metav1.Condition{blocked}
 			}, "replaces them; the window is closed", exitOK,
+		},
+		"suspended": {
+			[3]string{"v1:old", current, current}, func(group *v1alpha1.NodeGroup, _ *machinev1beta1.Machine) { group.Spec.Suspend = true },
+			"replaces them; it is suspended; kubectl drover rollout resume nodegroup/gpu continues it", exitOK,
 		},
 		"not replaced": {[3]string{"v1:old"}, func(group *v1alpha1.NodeGroup, _ *machinev1beta1.Machine) {
 			group.Spec.Replacement.Type = v1alpha1.ReplacementNone

@@ -26,7 +26,8 @@ func EventDocs() []status.EventDoc {
 		{Reason: EventBlocked, Type: "Warning", On: kind,
 			When: "pods cannot leave until something changes, or the deadline is over; the message says which pods and why"},
 		{Reason: EventBudgetExceeded, Type: "Warning", On: kind,
-			When: "the maintenance begins although the budget of the node's NodeGroup is used up, because a user created it"},
+			When: "the maintenance begins, because a user created it, although the budget of the node's NodeGroup is used up, no window is open or the " +
+				"group is suspended"},
 		{Reason: EventCordonRestored, Type: "Warning", On: kind,
 			When: "another writer uncordoned the node or removed its taints or label, and Drover restored them"},
 	}

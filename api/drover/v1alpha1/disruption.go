@@ -25,14 +25,15 @@ const (
 	CapabilityReplacement Capability = "Replacement"
 )
 
-// PersonMaintenance says what happens to a NodeMaintenance that a user creates when the budget is used up or no window is open.
+// PersonMaintenance says what happens to a NodeMaintenance that a user creates when the budget is used up, no window is open or the group is
+// suspended.
 //
 // +kubebuilder:validation:Enum=Report;Queue
 type PersonMaintenance string
 
 // The policies.
 const (
-	// PersonReport begins the maintenance, and reports that the budget is exceeded or no window is open.
+	// PersonReport begins the maintenance, and reports why it would have waited.
 	PersonReport PersonMaintenance = "Report"
 	// PersonQueue begins the maintenance when the budget and the windows allow it.
 	PersonQueue PersonMaintenance = "Queue"
@@ -63,8 +64,8 @@ type Disruption struct {
 	// +optional
 	// +kubebuilder:default={}
 	Remediation *RemediationPace `json:"remediation,omitempty"`
-	// PersonMaintenance says what happens to a NodeMaintenance that a user creates, and no controller owns, when the budget is used up or no window is
-	// open: Report begins it, and Queue has it wait.
+	// PersonMaintenance says what happens to a NodeMaintenance that a user creates, and no controller owns, when the budget is used up, no window is
+	// open or the group is suspended: Report begins it, and Queue has it wait.
 	//
 	// +optional
 	// +kubebuilder:default=Report

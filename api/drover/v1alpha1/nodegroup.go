@@ -79,9 +79,10 @@ type NodeGroupSpec struct {
 	//
 	// +optional
 	Replacement *Replacement `json:"replacement,omitempty"`
-	// Suspend stops everything that the group does: Drover writes none of its Nodes, replaces no Machine, and begins no disruption of a Node, except for
-	// NodeMaintenances of users unless disruption.personMaintenance is Queue. A drain or an upgrade that has begun is completed. Evictions for a taint
-	// with the effect NoExecute stop, and the Node keeps the taint with the effect NoSchedule until the group is resumed.
+	// Suspend stops everything that the group does: Drover writes nothing for the group, replaces no Machine, and begins no disruption of a Node, except
+	// for NodeMaintenances of users unless disruption.personMaintenance is Queue. MachineSets still apply their own metadata. A drain or an upgrade that
+	// has begun is completed. Evictions for a taint with the effect NoExecute stop, and the Node keeps the taint with the effect NoSchedule until the
+	// group is resumed.
 	//
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`

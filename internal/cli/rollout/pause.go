@@ -34,9 +34,9 @@ func newPauseCommand(o *cmdutil.Options) *cobra.Command {
 		Short: "Pause the roll-outs of NodeGroups and MachineSets",
 		Long: `Pause the roll-out of a NodeGroup with spec.suspend, and that of a MachineSet with the annotation ` + paused.Annotation + `.
 
-Drover does not write the nodes of what is paused, and within a NodeGroup begins no disruption of them but NodeMaintenances of users. Drains
-and upgrades that have begun are completed. Evictions for a NoExecute taint stop, and the node keeps the taint with the effect NoSchedule until you
-resume.`,
+Drover does not write what the paused object declares. For the nodes of a paused NodeGroup, it begins no disruption but NodeMaintenances of users;
+their MachineSets still apply their own metadata, except for guarded taints. Drains and upgrades that have begun are completed. Evictions for a
+NoExecute taint stop, and the node keeps the taint with the effect NoSchedule until you resume.`,
 		Example: `  # Pause the roll-out of a NodeGroup
   kubectl drover rollout pause nodegroup/batch
 
@@ -55,7 +55,8 @@ func newResumeCommand(o *cmdutil.Options) *cobra.Command {
 		Long: `Resume a roll-out that was paused, or that has stopped because of spec.rollout.stopWhen or of a new Machine that failed.
 
 A NodeGroup goes on with its waves, and a MachineSet is written at once. Nodes that were NotReady before do not stop it again. After a new Machine
-that failed, Drover deletes this Machine, so that another one is created.
+that failed, Drover deletes this Machine, so that another one is created. The roll-out of a paused NodeGroup that had stopped before stays stopped
+until you resume it a second time.
 
 A roll-out that takes labels away which Pods or PersistentVolumes require goes on when --confirm-label-changes names these labels, all of them each
 time. That counts for this roll-out only.`,
@@ -121,7 +122,8 @@ func decideResume(target client.Object, confirmed []string, now time.Time) map[s
 		fields["spec"] = map[string]any{"suspend": nil}
 	}
 	annotations := map[string]any{}
-	if stopped := stopTime(group); !stopped.IsZero() {
+	// A job that pauses a group at night and resumes it in the morning does not resume what has stopped: that takes a second command.
+	if stopped := stopTime(group); !group.Spec.Suspend && !stopped.IsZero() {
 		annotations[v1alpha1.AnnotationResume] = notBefore(now, stopped).UTC().Format(time.RFC3339)
 	}
 	if rollout := group.Status.Rollout; len(confirmed) > 0 && rollout != nil && rollout.StartTime != nil {

@@ -32,6 +32,9 @@ func NewReplacement(group *v1alpha1.NodeGroup, set *machinev1beta1.MachineSet, m
 	if blocked := condition(group, v1alpha1.ConditionBlocked); blocked.Status == "True" {
 		r.Blocked = blocked.Message
 	}
+	if group.Spec.Suspend {
+		r.Blocked = "it is suspended; kubectl drover rollout resume nodegroup/" + group.Name + " continues it"
+	}
 	template := machineapi.TemplateOf(set)
 	for _, machine := range machinesOf(set, machines) {
 		r.count(group, machine, template.Outdates(machine))

@@ -69,7 +69,8 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: ConditionCordoned, Reason: ReasonQuorumUnknown,
 			When: "the API server does not let Drover find out whether the control plane can spare the node; the message says which permission is missing"},
 		{Type: ConditionCordoned, Reason: ReasonWaitingForBudget,
-			When: "the budget of the node's NodeGroup has no place, or its windows are closed; the message says which limit, and who has the places"},
+			When: "the budget of the node's NodeGroup has no place, its windows are closed, or it is suspended; the message says which limit, and who has " +
+				"the places"},
 		{Type: ConditionDrained, Reason: ReasonDrained, When: "True: every pod that has to leave has left"},
 		{Type: ConditionDrained, Reason: ReasonDraining, When: "pods are leaving"},
 		{Type: ConditionDrained, Reason: ReasonBlocked, When: "some pods cannot leave until something changes; the message says which and why"},

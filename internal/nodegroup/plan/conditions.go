@@ -97,6 +97,7 @@ func blockedDocs() []status.ConditionDoc {
 		{Type: blocked, Reason: replacementplan.ReasonSurgeUnavailable,
 			When: "True: machine-api-operator creates the Machines, so that old ones go before new ones are created; or the capability machines is off, and " +
 				"none is replaced"},
+		{Type: blocked, Reason: replacementplan.ReasonPaused, When: "True: an annotation of the group pauses the replacement of its Machines"},
 		{Type: blocked, Reason: ReasonNoExecuteHeld,
 			When: "True: a taint with the effect NoExecute is held back on some Nodes, as the condition Ready says; the roll-out goes on with the others"},
 		{Type: blocked, Reason: disruptionplan.ReasonBudgetExceeded, When: "True: more Nodes are unavailable than spec.disruption.maxUnavailable allows"},

@@ -215,6 +215,10 @@ func TestDecide_PhaseOfReplacement(t *testing.T) {
 		"no place in the budget": {
 			replacementplan.Report{Outdated: 2, Replacing: true, Progress: "two", Reason: "BudgetExhausted", Message: "full"}, v1alpha1.PhaseWaiting,
 		},
+		"paused": {
+			replacementplan.Report{Outdated: 2, Replacing: true, Progress: "two", Reason: replacementplan.ReasonPaused, Message: "paused"},
+			v1alpha1.PhaseWaiting,
+		},
 		"stopped": {
 			replacementplan.Report{Outdated: 2, Replacing: true, Progress: "two", Reason: replacementplan.ReasonNewMachineFailed, Message: "failed"},
 			v1alpha1.PhaseStopped,

@@ -13,7 +13,7 @@ import (
 
 // replacementReasons are the reasons of the condition Blocked for which Machines wait to be replaced.
 var replacementReasons = []string{
-	replacementplan.ReasonNewMachineFailed, replacementplan.ReasonSurgeUnavailable,
+	replacementplan.ReasonNewMachineFailed, replacementplan.ReasonSurgeUnavailable, replacementplan.ReasonPaused,
 	disruptionplan.ReasonWindowClosed, disruptionplan.ReasonFrozen, disruptionplan.ReasonBudgetExhausted,
 }
 

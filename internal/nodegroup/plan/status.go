@@ -173,7 +173,7 @@ func (in *Input) progressing(d *Decision) Condition {
 		left := in.unreleased()
 		return isTrue(kind, ReasonReleasing, "%d Nodes are still to be released: %s", len(left), Names(left))
 	case in.Group.Spec.Suspend:
-		return isFalse(kind, ReasonSuspended, "spec.suspend is set: no Node is written, and disruptions wait, until it is removed")
+		return isFalse(kind, ReasonSuspended, "spec.suspend is set: nothing is written for the group, and disruptions wait, until it is removed")
 	case pending > 0 && in.Group.Spec.DryRun:
 		return isFalse(kind, ReasonDryRun, "spec.dryRun is set; without it %d Nodes would be written in %d waves", pending, d.Waves)
 	case d.Rollout.Stopped != "" || d.Unconfirmed != "":

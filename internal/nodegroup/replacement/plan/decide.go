@@ -147,10 +147,9 @@ func (d *decider) decide() {
 		d.unmarkAll()
 		return
 	}
-	report.Replacing = d.hasWork()
+	report.Replacing = d.hasWork() && !d.Group.Spec.Suspend
 	switch {
-	case d.Group.Spec.Suspend, paused.By(d.Group) != "":
-		report.Replacing = false
+	case d.isPaused():
 		return
 	case !report.Replacing:
 		d.unmarkIneffective()
@@ -171,6 +170,15 @@ func (d *decider) decide() {
 	d.keepMarks()
 	d.replace()
 	d.mark()
+}
+
+// isPaused reports whether a user has suspended the group or paused its replacement, and says so if there is something to replace.
+func (d *decider) isPaused() bool {
+	by, report := paused.By(d.Group), &d.decision.Report
+	if by != "" && report.Replacing {
+		report.block(ReasonPaused, "the annotation "+by+" of the group pauses the replacement of Machines")
+	}
+	return by != "" || d.Group.Spec.Suspend
 }
 
 // IsRolloutStopped reports whether the roll-out of a group's metadata has stopped. No Machine is replaced until it goes on.

@@ -309,7 +309,7 @@ func TestDecide_Held(t *testing.T) {
 	closed := disruptionplan.Window{Closed: true, Reason: disruptionplan.ReasonWindowClosed, Message: "closed", Changes: now.Add(time.Hour)}
 	for name, c := range map[string]decideCase{
 		"suspended": {ready, func(in *Input) { in.Group.Spec.Suspend = true }, ""},
-		"paused":    {ready, func(in *Input) { in.Group.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} }, ""},
+		"paused":    {ready, func(in *Input) { in.Group.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} }, ReasonPaused},
 		"dry run":   {ready, func(in *Input) { in.Group.Spec.DryRun = true }, ""},
 		"the roll-out of metadata has stopped": {ready, func(in *Input) {
 			in.Group.Status.Rollout = &v1alpha1.RolloutStatus{Stopped: "2 Nodes", StopReason: "NodesNotReady"}

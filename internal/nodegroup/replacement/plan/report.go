@@ -13,6 +13,7 @@ import (
 const (
 	ReasonNewMachineFailed = "NewMachineFailed"
 	ReasonSurgeUnavailable = "SurgeUnavailable"
+	ReasonPaused           = "ReplacementPaused"
 )
 
 // Report is what the status of a group says about replacement.

@@ -81,6 +81,10 @@ func measureScale(ctx context.Context, s settings, size int, static bool) (scale
 			return err
 		}},
 		{"roll-out to a hundredth of the Machines", func() error { return b.partOnly(ctx, &r) }},
+		{"reads without Drover", func() (err error) {
+			r.Bare, err = b.readBare(ctx)
+			return err
+		}},
 		{"commands of kubectl drover", func() (err error) {
 			r.Plugin, err = b.plugin(ctx)
 			return err

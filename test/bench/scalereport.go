@@ -37,6 +37,8 @@ type scaleResult struct {
 	// Leader is how many seconds after the end of the leader another replica knows every Machine as synced.
 	Leader       float64 `json:"leaderChangeSeconds"`
 	LeaderWrites int     `json:"leaderChangeWrites"`
+	// Bare is what reading alone takes.
+	Bare bareReads `json:"bareReads"`
 	// Plugin are commands of kubectl drover, of whole clusters.
 	Plugin []pluginRun `json:"plugin"`
 }
@@ -79,10 +81,12 @@ func (r scaleReport) table() string {
 	line("with the default limit", played(func(r *scaleResult) string { return fmt.Sprintf("%.1f s", r.Limited.Seconds) }))
 	line("a manual edit reverted, p50, max", played(func(r *scaleResult) string { return fmt.Sprintf("%.2f s, %.2f s", r.Drift.P50, r.Drift.Max) }))
 	line("roll-out to a hundredth", func(r *scaleResult) string { return fmt.Sprintf("%.1f s", r.Part.Seconds) })
+	line("caches filled without Drover", func(r *scaleResult) string { return fmt.Sprintf("%.1f s", r.Bare.Caches) })
 	line("restart, metadata alone", func(r *scaleResult) string { return starts(&r.Metadata) })
 	line("restart, all capabilities", func(r *scaleResult) string { return starts(&r.All) })
 	line("of that, caches compared", func(r *scaleResult) string { return fmt.Sprintf("%.1f s", r.All.CatchUp) })
 	line("change of the leader", func(r *scaleResult) string { return fmt.Sprintf("%.1f s, %d writes", r.Leader, r.LeaderWrites) })
+	line("the lists of kubectl drover, without it", func(r *scaleResult) string { return fmt.Sprintf("%.1f s", r.Bare.Lists) })
 	for i, name := range []string{"status", "plan", "explain"} {
 		line("kubectl drover "+name, func(r *scaleResult) string {
 			return fmt.Sprintf("%.1f s, %.0f MiB", r.Plugin[i].First, r.Plugin[i].PeakMemory)

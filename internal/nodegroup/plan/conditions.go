@@ -63,6 +63,8 @@ func ConditionDocs() []status.ConditionDoc {
 			When: "some Nodes cannot be written: the API server denies it, or other writers keep changing them meanwhile; the message names them"},
 		{Type: ready, Reason: ReasonMachineDeclares, When: "Machines or MachineSets declare keys of the group with other values, which their Nodes get"},
 		{Type: progressing, Reason: ReasonRollingOut, When: "True: Nodes are being written, or a wave waits for its Nodes to be Ready"},
+		{Type: progressing, Reason: replacementplan.ReasonPaused,
+			When: "False: Machines are outdated, and an annotation of the group pauses their replacement"},
 		{Type: progressing, Reason: ReasonReplacing,
 			When: "True: outdated Machines are being replaced; the message says what that waits for"},
 		{Type: progressing, Reason: ReasonReleasing, When: "True: the group is being deleted, or Nodes have left it, and they are being released"},

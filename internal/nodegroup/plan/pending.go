@@ -32,7 +32,7 @@ func (in *Input) hasEnded() bool {
 // isStopped reports whether the roll-out of the declaration has stopped, and is not to be judged again.
 func (in *Input) isStopped() bool {
 	status := in.Group.Status.Rollout
-	return status != nil && status.Revision == in.Declaration.Revision && status.Stopped != "" && !in.isSpecChanged()
+	return status != nil && status.Revision == in.Declaration.Revision && status.Stopped != "" && !in.isJudgedAgain()
 }
 
 // PendingIn returns a function that reports whether a Pod has become unschedulable since the roll-out began, or was resumed, two minutes ago or more,

@@ -29,7 +29,8 @@ func (in *Input) replacement() replacementplan.Report {
 		report.Reason, report.Message = c.Reason, c.Message
 	}
 	progressing := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionProgressing)
-	if progressing != nil && (progressing.Reason == ReasonReplacing || progressing.Reason == ReasonStopped && report.Stopped()) {
+	if progressing != nil && (progressing.Reason == ReasonReplacing || progressing.Reason == replacementplan.ReasonPaused ||
+		progressing.Reason == ReasonStopped && report.Stopped()) {
 		report.Replacing, report.Progress = true, progressing.Message
 	}
 	return report

@@ -220,6 +220,8 @@ func (in *Input) replacing(d *Decision) Condition {
 		return isTrue(kind, ReasonReleasing, "%d Nodes that have left the group are still to be released: %s", len(in.Released), Names(in.unreleased()))
 	case !d.Replacement.Replacing:
 		return isFalse(kind, ReasonComplete, "all Nodes carry what is declared or cannot")
+	case d.Replacement.Reason == replacementplan.ReasonPaused:
+		return isFalse(kind, replacementplan.ReasonPaused, "%s", d.Replacement.Progress)
 	case in.Group.Spec.DryRun:
 		return isFalse(kind, ReasonDryRun, "spec.dryRun is set; without it Machines would be replaced: %s", d.Replacement.Progress)
 	}

@@ -43,7 +43,7 @@ func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, sett
 	case stopped && ended:
 		rollout.StopReason, rollout.Stopped, rollout.StopTime = "", "", nil
 		return
-	case stopped && (in.resume(d, rollout) || !in.isSpecChanged()), in.Group.DeletionTimestamp != nil, ended:
+	case stopped && (in.resume(d, rollout) || !in.isJudgedAgain()), in.Group.DeletionTimestamp != nil, ended:
 		return
 	}
 	conditions := settings.StopWhen
@@ -65,6 +65,12 @@ func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, sett
 // isSpecChanged reports whether the spec has changed since the last decision.
 func (in *Input) isSpecChanged() bool {
 	return in.Group.Status.ObservedGeneration != in.Group.Generation
+}
+
+// isJudgedAgain reports whether a change of the spec has a roll-out judged again that has stopped. The end of a suspension has not: a job that
+// suspends a group at night and ends that in the morning does not decide on what has stopped.
+func (in *Input) isJudgedAgain() bool {
+	return in.isSpecChanged() && in.Group.Status.Phase != v1alpha1.PhaseSuspended
 }
 
 // resume resumes a roll-out if a user wants it to go on, and reports whether it does.

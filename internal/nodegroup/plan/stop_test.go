@@ -72,6 +72,13 @@ func TestDecide_StopAfterChange(t *testing.T) {
 			r.group.Generation++
 			r.group.Spec.Suspend = false
 		}, true},
+		"suspended, they are back": {func(r *rollout) {
+			r.group.Spec.Suspend = true
+			r.decide()
+			r.group.Generation++
+			r.group.Spec.Suspend = false
+			r.node("n0").Ready = true
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRollout(4, &v1alpha1.Rollout{MaxInFlight: number(1), StopWhen: &v1alpha1.StopConditions{NotReady: number(1)}})

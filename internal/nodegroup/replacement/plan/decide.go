@@ -176,7 +176,7 @@ func (d *decider) decide() {
 func (d *decider) isPaused() bool {
 	by, report := paused.By(d.Group), &d.decision.Report
 	if by != "" && report.Replacing {
-		report.block(ReasonPaused, "the annotation "+by+" of the group pauses the replacement of Machines")
+		report.block(ReasonPaused, "the annotation "+by+" of the group pauses the replacement of Machines; remove it to continue")
 	}
 	return by != "" || d.Group.Spec.Suspend
 }

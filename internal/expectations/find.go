@@ -3,6 +3,7 @@ package expectations
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,7 +23,7 @@ func Find(ctx context.Context, live client.Reader, kind schema.GroupVersionKind,
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), err == nil && len(list.Items) == 0:
 		return nil, nil // its CRD may be gone
 	case err != nil:
-		return nil, fmt.Errorf("looking for %s %s: %w", kind.Kind, key.Name, err)
+		return nil, fmt.Errorf("looking for %s %s: %w", kind.Kind, strings.TrimPrefix(key.String(), "/"), err)
 	}
 	return &list.Items[0], nil
 }

@@ -45,6 +45,14 @@ var errGone = errors.New("it was deleted, or the cache does not show it yet")
 // latest returns a NodeGroup as the cache has it, or as the last own write of it has left it, if the cache does not show that yet. Another writer may
 // have changed it since; then a write of what was decided gets a conflict.
 func (b *Budgets) latest(ctx context.Context, g *group) (*v1alpha1.NodeGroup, error) {
+	// This comes first: a group that was read before the cache caught up is not the one that the cache has then.
+	pending := false
+	if b.Written != nil && g.latest != nil {
+		var err error
+		if pending, err = b.Written.Pending(ctx, g.name); err != nil {
+			return nil, fmt.Errorf("reading NodeGroup %s: %w", g.name, err)
+		}
+	}
 	cached := &v1alpha1.NodeGroup{}
 	err := b.Reader.Get(ctx, types.NamespacedName{Name: g.name}, cached)
 	switch {
@@ -52,18 +60,11 @@ func (b *Budgets) latest(ctx context.Context, g *group) (*v1alpha1.NodeGroup, er
 		return nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodegroups").GroupResource(), g.name, errGone)
 	case err != nil:
 		return nil, fmt.Errorf("reading NodeGroup %s: %w", g.name, err)
-	case b.Written == nil || g.latest == nil:
-		return cached, nil
+	case pending && cached.UID == g.latest.UID:
+		return g.latest, nil
 	}
-	pending, err := b.Written.Pending(ctx, g.name)
-	if err != nil {
-		return nil, fmt.Errorf("reading NodeGroup %s: %w", g.name, err)
-	}
-	if !pending || cached.UID != g.latest.UID {
-		g.latest = nil
-		return cached, nil
-	}
-	return g.latest, nil
+	g.latest = nil
+	return cached, nil
 }
 
 // leased returns the names of the Nodes whose lease is held, by any holder.

@@ -3,10 +3,14 @@ package disruption
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,6 +55,52 @@ func reserve(group *v1alpha1.NodeGroup, added v1alpha1.Reservation) change {
 	return changed
 }
 
+// UpdateStatus has a caller write the rest of the status of a group, from the group as it is with the reservations that were written since the caller
+// has observed it. update returns the group as the API server returned it, nil for nothing written. No reservation of this process is written
+// meanwhile: they change often, and each would have the write fail its guard. It is a conflict if anything else of the group has changed.
+func (b *Budgets) UpdateStatus(
+	ctx context.Context, observed *v1alpha1.NodeGroup, update func(context.Context, *v1alpha1.NodeGroup) (*v1alpha1.NodeGroup, error),
+) error {
+	if b == nil {
+		_, err := update(ctx, observed)
+		return err
+	}
+	g := b.group(observed.Name)
+	if err := g.lock(ctx); err != nil {
+		return err
+	}
+	defer g.unlock()
+	latest, err := b.latest(ctx, g)
+	if err != nil {
+		return err
+	}
+	if !isSameButReservations(observed, latest) {
+		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodegroups").GroupResource(), g.name, errChanged)
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	written, err := update(ctx, latest)
+	if written != nil {
+		b.wrote(g, written)
+	}
+	return err
+}
+
+// errChanged is the cause of the conflict for a NodeGroup that another writer has changed.
+var errChanged = errors.New("it has changed since it was observed")
+
+// isSameButReservations reports whether two states of a group differ in nothing but what reservations write.
+func isSameButReservations(a, b *v1alpha1.NodeGroup) bool {
+	if a.ResourceVersion == b.ResourceVersion {
+		return true
+	}
+	without := a.Status
+	without.Reservations, without.LastRemediationTime = b.Status.Reservations, b.Status.LastRemediationTime
+	return a.UID == b.UID && a.Generation == b.Generation && a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
+		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers) &&
+		apiequality.Semantic.DeepEqual(without, b.Status)
+}
+
 // write writes reservations, unless the NodeGroup has changed since it was read.
 func (b *Budgets) write(ctx context.Context, g *group, observed *v1alpha1.NodeGroup, changed change) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -63,9 +113,14 @@ func (b *Budgets) write(ctx context.Context, g *group, observed *v1alpha1.NodeGr
 	if err := b.Writer.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, body), FieldOwner); err != nil {
 		return err
 	}
+	b.wrote(g, written)
+	return nil
+}
+
+// wrote records a NodeGroup as the API server returned it from an own write.
+func (b *Budgets) wrote(g *group, written *v1alpha1.NodeGroup) {
 	if b.Written != nil {
 		g.latest = written
 		b.Written.Updated(g.name, written)
 	}
-	return nil
 }

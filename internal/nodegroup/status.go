@@ -22,16 +22,19 @@ func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, deci
 	if apiequality.Semantic.DeepEqual(next.Status, rc.group.Status) {
 		return nil
 	}
-	before := rc.group.Status
-	// Also if it fails: a user who keeps changing the spec must not have the group reconciled without a pause.
-	rc.state.written = rc.Clock.Now()
-	err := rc.Writer.Status().Patch(ctx, next, controller.GuardedPatch(rc.group.NodeGroup), FieldOwner)
-	if status.Classify(err) != status.OK {
-		return err
-	}
-	rc.versions.Expect(string(rc.group.UID), expectations.Write{Version: next.ResourceVersion})
-	rc.report(&before, &next.Status)
-	return nil
+	return rc.Budgets.UpdateStatus(ctx, rc.group.NodeGroup, func(ctx context.Context, latest *v1alpha1.NodeGroup) (*v1alpha1.NodeGroup, error) {
+		next := latest.DeepCopy()
+		rc.setStatus(&next.Status, in, decision)
+		// Also if it fails: a user who keeps changing the spec must not have the group reconciled without a pause.
+		rc.state.written = rc.Clock.Now()
+		err := rc.Writer.Status().Patch(ctx, next, controller.GuardedPatch(latest), FieldOwner)
+		if status.Classify(err) != status.OK {
+			return nil, err
+		}
+		rc.versions.Expect(string(latest.UID), expectations.Write{Version: next.ResourceVersion})
+		rc.report(&latest.Status, &next.Status)
+		return next, nil
+	})
 }
 
 func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, in *plan.Input, decision *plan.Decision) {

@@ -2,6 +2,7 @@ package machines
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -45,7 +47,7 @@ func TestReplacement_Budget(t *testing.T) {
 				spec.Replacement.MaxSurge, spec.Replacement.MaxInFlight = new(intstr.FromInt(c.surge)), new(intstr.FromInt(4))
 			})
 			r.eventuallyReplaced(4)
-			seen, budget := followRack(p), w.WatchBudget(p.Name, 1, p.Name+"-")
+			seen, budget, begin := followRack(p), w.WatchBudget(p.Name, 1, p.Name+"-"), w.AuditMark()
 			r.setTemplate(newImage)
 			r.eventuallyReplaced(4)
 			r.eventuallyFree()
@@ -57,7 +59,25 @@ func TestReplacement_Budget(t *testing.T) {
 			if reserved != 1 || serving < c.least {
 				t.Errorf("%d Nodes were reserved at once, and at least %d served", reserved, serving)
 			}
+			r.expectNoConflict(begin)
 		})
+	}
+}
+
+// expectNoConflict checks that what Drover writes of the group, its reservations and the rest of its status, does not get in its own way.
+func (r *replacement) expectNoConflict(since cluster.AuditMark) {
+	r.Helper()
+	writes := 0
+	for _, event := range r.AllWrites(since) {
+		if event.Resource != "nodegroups" || event.Name != r.Name {
+			continue
+		}
+		if writes++; event.Code == http.StatusConflict {
+			r.Errorf("a conflict: %+v", event)
+		}
+	}
+	if writes == 0 {
+		r.Error("the group was not written")
 	}
 }
 

@@ -1,0 +1,90 @@
+package disruption
+
+import (
+	"context"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// updateStatus has a controller write the phase of the group by what it has observed.
+func (f *fixture) updateStatus(observed *v1alpha1.NodeGroup, phase v1alpha1.Phase) error {
+	f.Helper()
+	update := func(ctx context.Context, latest *v1alpha1.NodeGroup) (*v1alpha1.NodeGroup, error) {
+		next := latest.DeepCopy()
+		next.Status.Phase = phase
+		return next, f.client.Status().Patch(ctx, next, client.MergeFromWithOptions(latest, client.MergeFromWithOptimisticLock{}))
+	}
+	return f.budgets.UpdateStatus(f.Context(), observed, update)
+}
+
+// TestUpdateStatus: reservations that are written after the group was observed, also while the cache lags, do not keep its status from being
+// written, and neither takes the other's part away.
+func TestUpdateStatus(t *testing.T) {
+	for _, lags := range []bool{false, true} {
+		f := newFixture(t)
+		f.change(withThreePlaces)
+		observed := f.group()
+		if lags {
+			f.lag()
+		}
+		first := f.reserve(newRequest("n0", upgrade), "")
+		f.reserve(newRequest("n1", upgrade), "")
+		if err := f.updateStatus(observed, v1alpha1.PhaseRolling); err != nil {
+			t.Errorf("with a cache that lags (%v): %v", lags, err)
+		}
+		if err := f.budgets.Release(t.Context(), groupName, *first.Reservation); err != nil {
+			t.Fatal(err)
+		}
+		f.reserved("n1")
+		if phase := f.group().Status.Phase; phase != v1alpha1.PhaseRolling {
+			t.Errorf("with a cache that lags (%v) the phase is %q", lags, phase)
+		}
+		f.wrote(4)
+	}
+}
+
+// TestUpdateStatus_OtherWriter: what was decided without the change of another writer is not written.
+func TestUpdateStatus_OtherWriter(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.NodeGroup){
+		"the spec": func(group *v1alpha1.NodeGroup) { group.Generation++ },
+		"a user": func(group *v1alpha1.NodeGroup) {
+			group.Annotations = map[string]string{v1alpha1.AnnotationResume: "now"}
+		},
+		"a finalizer":  func(group *v1alpha1.NodeGroup) { group.Finalizers = []string{v1alpha1.Finalizer} },
+		"a new leader": func(group *v1alpha1.NodeGroup) { group.Status.Phase = v1alpha1.PhaseStopped },
+	} {
+		for _, lags := range []bool{false, true} {
+			f := newFixture(t)
+			observed := f.group()
+			if lags {
+				f.lag()
+			}
+			current := f.group()
+			change(current)
+			write := f.client.Update
+			if name == "a new leader" {
+				write = func(ctx context.Context, object client.Object, _ ...client.UpdateOption) error {
+					return f.client.Status().Update(ctx, object)
+				}
+			}
+			if err := write(t.Context(), current); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.updateStatus(observed, v1alpha1.PhaseRolling); !apierrors.IsConflict(err) {
+				t.Errorf("%s, with a cache that lags (%v): %v", name, lags, err)
+			}
+		}
+	}
+}
+
+func TestUpdateStatus_WithoutBudgets(t *testing.T) {
+	f := newFixture(t)
+	f.budgets = nil
+	if err := f.updateStatus(f.group(), v1alpha1.PhaseRolling); err != nil || f.group().Status.Phase != v1alpha1.PhaseRolling {
+		t.Errorf("%v", err)
+	}
+}

@@ -239,10 +239,13 @@ func (rc *reconciliation) subtractLost(ctx context.Context, wanted map[types.UID
 // isLost reports whether the Node of a Machine is gone, or has never come and the Machine waits for its remediation, and is not accounted for. A
 // Machine that has a reservation may wait for its turn again: its Node is missed.
 func isLost(machine *machinev1beta1.Machine, accounted sets.Set[types.UID], waiting sets.Set[string]) bool {
+	if accounted.Has(machine.UID) {
+		return false
+	}
 	if ref := machine.Status.NodeRef; ref != nil {
 		return !accounted.Has(ref.UID)
 	}
-	return !accounted.Has(machine.UID) && waiting.Has(disruptionplan.MachineName(client.ObjectKeyFromObject(machine)))
+	return waiting.Has(disruptionplan.MachineName(client.ObjectKeyFromObject(machine)))
 }
 
 // wasThere reports whether a Node was there before a reservation. Times of objects are in seconds: of a Node that joined in the same one, the

@@ -92,7 +92,7 @@ func TestSuccessors_LostNodes(t *testing.T) {
 	}
 	reserved := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "a", UID: "a"}}
-	set.Spec.Replicas = new(int32(8))
+	set.Spec.Replicas = new(int32(9))
 	withoutNode := func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }
 	newMachine := func(name string, made time.Duration, change func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
 		machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
@@ -110,7 +110,7 @@ func TestSuccessors_LostNodes(t *testing.T) {
 	group.Spec.Disruption = &v1alpha1.Disruption{Remediation: &v1alpha1.RemediationPace{MaxInFlight: new(intstr.FromInt32(0))}}
 	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		group, set, newMachine("there", -time.Hour, nil), newMachine("reserved", -time.Hour, nil), newMachine("lost", -time.Hour, nil),
-		newMachine("successor", time.Second, nil),
+		newMachine("successor", time.Second, nil), newMachine("reserved-and-came", -time.Hour, nil),
 		newMachine("starting", -time.Hour, withoutNode), newMachine("never-joined", -time.Hour, withoutNode),
 		newMachine("never-joined-reserved", -time.Hour, withoutNode),
 		newMachine("of-another", -time.Hour, func(m *machinev1beta1.Machine) { m.OwnerReferences = nil }),
@@ -131,14 +131,17 @@ func TestSuccessors_LostNodes(t *testing.T) {
 		now: reserved.Add(time.Minute),
 	}
 	var works []disruptionplan.Work
-	for node, uid := range map[string]types.UID{"reserved": "reserved", "Machine/machines/never-joined-reserved": "machine-never-joined-reserved"} {
+	for node, uid := range map[string]types.UID{
+		"reserved": "reserved", "Machine/machines/never-joined-reserved": "machine-never-joined-reserved",
+		"Machine/machines/reserved-and-came": "machine-reserved-and-came",
+	} {
 		works = append(works, disruptionplan.Work{
 			Gone: true, Reservation: v1alpha1.Reservation{Node: node, UID: uid, Time: metav1.NewTime(reserved)},
 		})
 	}
-	// Of eight replicas one is there, one is lost, and one has never come and waits: their Nodes are missed only when it is their turn. Another one
-	// waits again, and has its reservation.
-	if _, missing, err := rc.successors(t.Context(), time.Minute, works); missing != 5 || err != nil {
+	// Of nine replicas one is there, one is lost, and one has never come and waits: their Nodes are missed only when it is their turn. Another one
+	// waits again, and has its reservation, as has one whose Node came later, and has gone.
+	if _, missing, err := rc.successors(t.Context(), time.Minute, works); missing != 6 || err != nil {
 		t.Errorf("missing %d, error %v", missing, err)
 	}
 }

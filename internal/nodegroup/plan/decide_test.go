@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -243,6 +244,19 @@ func TestDecide_PhaseOfReplacement(t *testing.T) {
 				t.Errorf("the next process: phase %s, %+v", d.Phase, d.Replacement)
 			}
 		})
+	}
+}
+
+// TestDecide_PausedReplacementBehindBudget: what is paused stays so for the next process, also where Blocked says something else.
+func TestDecide_PausedReplacementBehindBudget(t *testing.T) {
+	r := newRollout(1, nil)
+	r.group.Status.Conditions = []metav1.Condition{
+		{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: disruptionplan.ReasonBudgetExceeded},
+		{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: replacementplan.ReasonPaused, Message: "two"},
+	}
+	got := (&Input{Group: r.group}).replacement()
+	if got.Reason != replacementplan.ReasonPaused || !got.Replacing || got.Progress != "two" {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -29,8 +29,15 @@ func (in *Input) replacement() replacementplan.Report {
 		report.Reason, report.Message = c.Reason, c.Message
 	}
 	progressing := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionProgressing)
-	if progressing != nil && (progressing.Reason == ReasonReplacing || progressing.Reason == replacementplan.ReasonPaused ||
-		progressing.Reason == ReasonStopped && report.Stopped()) {
+	if progressing == nil {
+		return report
+	}
+	isPaused := progressing.Reason == replacementplan.ReasonPaused
+	if isPaused && report.Reason == "" {
+		// Something else that keeps the group waiting goes before it in Blocked.
+		report.Reason, report.Message = progressing.Reason, progressing.Message
+	}
+	if isPaused || progressing.Reason == ReasonReplacing || progressing.Reason == ReasonStopped && report.Stopped() {
 		report.Replacing, report.Progress = true, progressing.Message
 	}
 	return report

@@ -31,8 +31,8 @@ func (in *Input) wasSuspended() bool {
 }
 
 // goesOn is how a roll-out continues that has stopped.
-const goesOn = "it continues when spec.metadata changes, at any other change of the spec if there are fewer by then, or when a user resumes it " +
-	"with the annotation " + v1alpha1.AnnotationResume
+const goesOn = "it continues when spec.metadata changes, at any other change of the spec outside of a suspension if there are fewer by then, " +
+	"or when a user resumes it with the annotation " + v1alpha1.AnnotationResume
 
 // stopOrResume stops a roll-out, or resumes one that a user wants to go on. A change of the spec has it judged again. One of which all waves are over
 // goes on without a user: nothing is left to be stopped.

@@ -89,7 +89,7 @@ test-versions: race-detector earlier ## Run e2e, admission, maintenance and mach
 	@TEST_PARALLEL="$(TEST_PARALLEL)" hack/test-versions.sh $(K8S)
 
 .PHONY: bench
-bench: bench-rollouts bench-nodegroups bench-drains bench-machines bench-replacements bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains and replacements against what budgets allow (70 minutes).
+bench: bench-rollouts bench-nodegroups bench-drains bench-machines bench-replacements bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains and replacements against what budgets allow (an hour).
 
 .PHONY: bench-rollouts
 bench-rollouts: build ## Measure roll-outs of 500, 2000 and 5000 Machines (BENCH_SIZES=500,2000).

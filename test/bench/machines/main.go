@@ -65,7 +65,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&s.stuck, "stuck", 500, "Machines whose drains are stuck while others come and go; 0 leaves that out")
 	flag.IntVar(&s.rest, "rest", 5000, "Machines at rest; 0 leaves that out")
 	flag.DurationVar(&s.window, "window", time.Minute, "how long the operator is watched at rest")
-	flag.IntVar(&s.vsphere, "vsphere", 500, "Machines that are made and removed on a vCenter; 0 leaves that out")
+	flag.IntVar(&s.vsphere, "vsphere", 160, "Machines that are made and removed on a vCenter; 0 leaves that out")
 	flag.DurationVar(&s.clone, "vsphere-clone", 5*time.Second, "how long a clone takes there")
 	if err := s.Parse(); err != nil {
 		return err

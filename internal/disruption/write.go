@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,9 +53,9 @@ func reserve(group *v1alpha1.NodeGroup, added v1alpha1.Reservation) change {
 	return changed
 }
 
-// UpdateStatus has a caller write the rest of the status of a group, from the group as it is with the reservations that were written since the caller
-// has observed it. update returns the group as the API server returned it, nil for nothing written. No reservation of this process is written
-// meanwhile: they change often, and each would have the write fail its guard. It is a conflict if anything else of the group has changed.
+// UpdateStatus has a caller write the rest of the status of a group, from the group as it is with the reservations that this process has written
+// since the caller observed it. update returns the group as the API server returned it, nil for nothing written. No reservation is written meanwhile:
+// they change often, and each would have the write fail its guard. It is a conflict if another writer has changed the group.
 func (b *Budgets) UpdateStatus(
 	ctx context.Context, observed *v1alpha1.NodeGroup, update func(context.Context, *v1alpha1.NodeGroup) (*v1alpha1.NodeGroup, error),
 ) error {
@@ -70,18 +68,20 @@ func (b *Budgets) UpdateStatus(
 		return err
 	}
 	defer g.unlock()
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	latest, err := b.latest(ctx, g)
 	if err != nil {
 		return err
 	}
-	if !isSameButReservations(observed, latest) {
+	if !g.own.leadsTo(observed.ResourceVersion, latest.ResourceVersion) {
 		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodegroups").GroupResource(), g.name, errChanged)
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
 	written, err := update(ctx, latest)
 	if written != nil {
-		b.wrote(g, written)
+		b.wrote(g, latest, written)
+		// Who observed the group before this write has decided without it.
+		g.own = lineage{written.ResourceVersion}
 	}
 	return err
 }
@@ -89,16 +89,23 @@ func (b *Budgets) UpdateStatus(
 // errChanged is the cause of the conflict for a NodeGroup that another writer has changed.
 var errChanged = errors.New("it has changed since it was observed")
 
-// isSameButReservations reports whether two states of a group differ in nothing but what reservations write.
-func isSameButReservations(a, b *v1alpha1.NodeGroup) bool {
-	if a.ResourceVersion == b.ResourceVersion {
-		return true
+// lineage has versions of a group, each of which an own write has made of the one before.
+type lineage []string
+
+// maxLineage bounds a lineage: reservations are written one after another, and who observes a group writes its status some seconds later at most.
+const maxLineage = 1000
+
+// add records an own write.
+func (l lineage) add(before, after string) lineage {
+	if len(l) == 0 || l[len(l)-1] != before {
+		l = lineage{before}
 	}
-	without := a.Status
-	without.Reservations, without.LastRemediationTime = b.Status.Reservations, b.Status.LastRemediationTime
-	return a.UID == b.UID && a.Generation == b.Generation && a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
-		maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers) &&
-		apiequality.Semantic.DeepEqual(without, b.Status)
+	return append(l[max(0, len(l)+1-maxLineage):], after)
+}
+
+// leadsTo reports whether a version is another one, or own writes have made the one of the other.
+func (l lineage) leadsTo(from, to string) bool {
+	return from == to || len(l) > 0 && l[len(l)-1] == to && slices.Contains(l, from)
 }
 
 // write writes reservations, unless the NodeGroup has changed since it was read.
@@ -113,12 +120,13 @@ func (b *Budgets) write(ctx context.Context, g *group, observed *v1alpha1.NodeGr
 	if err := b.Writer.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, body), FieldOwner); err != nil {
 		return err
 	}
-	b.wrote(g, written)
+	b.wrote(g, observed, written)
 	return nil
 }
 
-// wrote records a NodeGroup as the API server returned it from an own write.
-func (b *Budgets) wrote(g *group, written *v1alpha1.NodeGroup) {
+// wrote records a NodeGroup as it was before an own write, and as the API server returned it.
+func (b *Budgets) wrote(g *group, before, written *v1alpha1.NodeGroup) {
+	g.own = g.own.add(before.ResourceVersion, written.ResourceVersion)
 	if b.Written != nil {
 		g.latest = written
 		b.Written.Updated(g.name, written)

@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,29 +22,58 @@ func (f *fixture) updateStatus(observed *v1alpha1.NodeGroup, phase v1alpha1.Phas
 	return f.budgets.UpdateStatus(f.Context(), observed, update)
 }
 
-// TestUpdateStatus: reservations that are written after the group was observed, also while the cache lags, do not keep its status from being
-// written, and neither takes the other's part away.
+// TestUpdateStatus: reservations that are written after the group was observed do not keep its status from being written, and neither takes the
+// other's part away. A cache may lag, and does not have the annotations that nobody reads.
 func TestUpdateStatus(t *testing.T) {
 	for _, lags := range []bool{false, true} {
 		f := newFixture(t)
-		f.change(withThreePlaces)
+		f.change(func(group *v1alpha1.NodeGroup) {
+			withThreePlaces(group)
+			group.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+		})
+		if f.lag(); !lags {
+			f.catchUp()
+		}
 		observed := f.group()
 		if lags {
-			f.lag()
+			f.cache.group.Annotations = nil
+			observed = f.cache.group
 		}
 		first := f.reserve(newRequest("n0", upgrade), "")
 		f.reserve(newRequest("n1", upgrade), "")
 		if err := f.updateStatus(observed, v1alpha1.PhaseRolling); err != nil {
 			t.Errorf("with a cache that lags (%v): %v", lags, err)
 		}
+		if err := f.updateStatus(observed, v1alpha1.PhaseStopped); !apierrors.IsConflict(err) {
+			t.Errorf("with a cache that lags (%v), decided without the first write: %v", lags, err)
+		}
 		if err := f.budgets.Release(t.Context(), groupName, *first.Reservation); err != nil {
 			t.Fatal(err)
 		}
 		f.reserved("n1")
-		if phase := f.group().Status.Phase; phase != v1alpha1.PhaseRolling {
-			t.Errorf("with a cache that lags (%v) the phase is %q", lags, phase)
+		if group := f.group(); group.Status.Phase != v1alpha1.PhaseRolling || len(group.Annotations) != 1 {
+			t.Errorf("with a cache that lags (%v) the group is %+v", lags, group)
 		}
 		f.wrote(4)
+	}
+}
+
+func TestLineage(t *testing.T) {
+	var own lineage
+	for i := range maxLineage + 1 {
+		own = own.add(fmt.Sprint(i), fmt.Sprint(i+1))
+	}
+	last := fmt.Sprint(maxLineage + 1)
+	for from, want := range map[string]bool{last: true, "2": true, "1": false, "": false} {
+		if got := own.leadsTo(from, last); got != want {
+			t.Errorf("from %q: %v", from, got)
+		}
+	}
+	if own.leadsTo("2", "another") || !own.leadsTo("another", "another") {
+		t.Error("a version that another writer has made")
+	}
+	if own = own.add("another", "own"); own.leadsTo("2", "own") || !own.leadsTo("another", "own") {
+		t.Error("an own write after that of another writer")
 	}
 }
 

@@ -80,6 +80,9 @@ func (rc *reconciliation) endReservations(ctx context.Context, in *plan.Input, r
 		return nil
 	}
 	works, unknown := rc.Budgets.Works(ctx, rc.group.Name, rc.hasObject)
+	if works != nil || unknown == nil {
+		in.Group = withReservations(in.Group, works)
+	}
 	known := newPlaces()
 	for i := range works {
 		if err := rc.observeWork(ctx, &works[i], &known); err != nil {
@@ -104,6 +107,17 @@ func (rc *reconciliation) endReservations(ctx context.Context, in *plan.Input, r
 		return errors.Join(unknown, rc.Budgets.Wake(ctx, rc.group.Name))
 	}
 	return errors.Join(unknown, rc.Budgets.Release(ctx, rc.group.Name, ended...))
+}
+
+// withReservations returns a group with the reservations that Drover works by, which the cache may not show yet while it shows what became of the
+// Nodes.
+func withReservations(group *v1alpha1.NodeGroup, works []disruptionplan.Work) *v1alpha1.NodeGroup {
+	with := *group
+	with.Status.Reservations = make([]v1alpha1.Reservation, len(works))
+	for i := range works {
+		with.Status.Reservations[i] = works[i].Reservation
+	}
+	return &with
 }
 
 // hasObject reports whether the object of a reservation exists.

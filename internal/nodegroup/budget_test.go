@@ -17,9 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/disruption"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
 )
 
 // TestSuccessors_MachineSetWithoutNodes: the Node of a MachineSet of one is missing as long as it is gone, although no Node names that MachineSet.
@@ -211,5 +213,35 @@ func TestObserveWork_GoneMeanwhile(t *testing.T) {
 				t.Errorf("it has ended: %t", ended)
 			}
 		})
+	}
+}
+
+// TestEndReservations_Latest: what is decided knows the reservations that the group has now, and not only those that were observed: the cache of
+// NodeGroups may lag behind that of Nodes.
+func TestEndReservations_Latest(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "group", UID: "group"}}
+	observed := members.Parse(group.DeepCopy())
+	group.Status.Reservations = []v1alpha1.Reservation{{Node: "n", Capability: v1alpha1.CapabilityUpgrade, Time: metav1.Now()}}
+	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(group).Build()
+	rc := &reconciliation{
+		Reconciler: &Reconciler{
+			Dependencies: Dependencies{Cache: cache, Budgets: budgetsWithWaiting(t, cache)},
+			options: Options{
+				Machines: func() bool { return false },
+				Exists:   func(context.Context, *v1alpha1.Reservation) (bool, error) { return true, nil },
+			},
+		},
+		observation: &observation{group: observed}, now: time.Now(), state: &groupState{places: newPlaces()},
+	}
+	in := &plan.Input{Group: observed.NodeGroup}
+	if err := rc.endReservations(t.Context(), in, &controller.Requeue{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(in.Group.Status.Reservations) != 1 || len(observed.Status.Reservations) != 0 {
+		t.Errorf("decided on are %v, and what was observed has %v", in.Group.Status.Reservations, observed.Status.Reservations)
 	}
 }

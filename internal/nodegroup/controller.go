@@ -165,12 +165,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: now, state: state}
 	requeue, err := rc.run(ctx)
 	state.interval = intervalAfter(r.Clock.Since(now))
+	result, err := r.conflicts.Result(key, requeue, err)
 	if err != nil {
-		// The next attempt is when the queue says: a result without an error would end its back-off. After a conflict that is soon, since nothing was
-		// written.
+		// The next attempt is when the queue says: a result without an error would end its back-off.
 		state.interval = 0
 	}
-	return r.conflicts.Result(key, requeue, err)
+	return result, err
 }
 
 // wait returns how long a group is to be left alone; zero for not at all. What a user changes waits for minInterval only, and a change of the spec

@@ -22,11 +22,11 @@ func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, deci
 	if apiequality.Semantic.DeepEqual(next.Status, rc.group.Status) {
 		return nil
 	}
+	// Also if it fails: a user who keeps changing the spec must not have the group reconciled without a pause.
+	rc.state.written = rc.Clock.Now()
 	return rc.Budgets.UpdateStatus(ctx, rc.group.NodeGroup, func(ctx context.Context, latest *v1alpha1.NodeGroup) (*v1alpha1.NodeGroup, error) {
 		next := latest.DeepCopy()
 		rc.setStatus(&next.Status, in, decision)
-		// Also if it fails: a user who keeps changing the spec must not have the group reconciled without a pause.
-		rc.state.written = rc.Clock.Now()
 		err := rc.Writer.Status().Patch(ctx, next, controller.GuardedPatch(latest), FieldOwner)
 		if status.Classify(err) != status.OK {
 			return nil, err

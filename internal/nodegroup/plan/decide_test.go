@@ -249,14 +249,16 @@ func TestDecide_PhaseOfReplacement(t *testing.T) {
 
 // TestDecide_PausedReplacementBehindBudget: what is paused stays so for the next process, also where Blocked says something else.
 func TestDecide_PausedReplacementBehindBudget(t *testing.T) {
-	r := newRollout(1, nil)
-	r.group.Status.Conditions = []metav1.Condition{
-		{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: disruptionplan.ReasonBudgetExceeded},
-		{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: replacementplan.ReasonPaused, Message: "two"},
-	}
-	got := (&Input{Group: r.group}).replacement()
-	if got.Reason != replacementplan.ReasonPaused || !got.Replacing || got.Progress != "two" {
-		t.Errorf("%+v", got)
+	for _, reason := range []string{disruptionplan.ReasonBudgetExceeded, disruptionplan.ReasonBudgetExhausted, disruptionplan.ReasonFrozen} {
+		r := newRollout(1, nil)
+		r.group.Status.Conditions = []metav1.Condition{
+			{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: reason},
+			{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: replacementplan.ReasonPaused, Message: "two"},
+		}
+		got := (&Input{Group: r.group}).replacement()
+		if got.Reason != replacementplan.ReasonPaused || !got.Replacing || got.Progress != "two" {
+			t.Errorf("with %s: %+v", reason, got)
+		}
 	}
 }
 

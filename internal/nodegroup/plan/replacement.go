@@ -33,8 +33,8 @@ func (in *Input) replacement() replacementplan.Report {
 		return report
 	}
 	isPaused := progressing.Reason == replacementplan.ReasonPaused
-	if isPaused && report.Reason == "" {
-		// Something else that keeps the group waiting goes before it in Blocked.
+	if isPaused && report.Reason != replacementplan.ReasonPaused {
+		// What keeps others waiting goes before it in Blocked.
 		report.Reason, report.Message = progressing.Reason, progressing.Message
 	}
 	if isPaused || progressing.Reason == ReasonReplacing || progressing.Reason == ReasonStopped && report.Stopped() {

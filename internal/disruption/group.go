@@ -22,8 +22,8 @@ type group struct {
 	view view
 	// latest is the answer to the last own write.
 	latest *v1alpha1.NodeGroup
-	// own are the versions that the last own writes have made.
-	own lineage
+	// lineage has the versions that the last own writes have made.
+	lineage lineage
 	// confirmed has when the reservations of this process were last written, on a clock that does not jump.
 	confirmed map[plan.Key]time.Time
 	// finished has the reservations whose work this process has seen end.

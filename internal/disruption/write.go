@@ -74,14 +74,14 @@ func (b *Budgets) UpdateStatus(
 	if err != nil {
 		return err
 	}
-	if !g.own.leadsTo(observed.ResourceVersion, latest.ResourceVersion) {
+	if !g.lineage.leadsTo(observed.ResourceVersion, latest.ResourceVersion) {
 		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodegroups").GroupResource(), g.name, errChanged)
 	}
 	written, err := update(ctx, latest)
 	if written != nil {
-		b.wrote(g, latest, written)
+		b.recordWrite(g, latest, written)
 		// Who observed the group before this write has decided without it.
-		g.own = lineage{written.ResourceVersion}
+		g.lineage = lineage{written.ResourceVersion}
 	}
 	return err
 }
@@ -120,13 +120,13 @@ func (b *Budgets) write(ctx context.Context, g *group, observed *v1alpha1.NodeGr
 	if err := b.Writer.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, body), FieldOwner); err != nil {
 		return err
 	}
-	b.wrote(g, observed, written)
+	b.recordWrite(g, observed, written)
 	return nil
 }
 
-// wrote records a NodeGroup as it was before an own write, and as the API server returned it.
-func (b *Budgets) wrote(g *group, before, written *v1alpha1.NodeGroup) {
-	g.own = g.own.add(before.ResourceVersion, written.ResourceVersion)
+// recordWrite records a NodeGroup as it was before an own write, and as the API server returned it.
+func (b *Budgets) recordWrite(g *group, before, written *v1alpha1.NodeGroup) {
+	g.lineage = g.lineage.add(before.ResourceVersion, written.ResourceVersion)
 	if b.Written != nil {
 		g.latest = written
 		b.Written.Updated(g.name, written)

@@ -86,10 +86,11 @@ func blockedDocs() []status.ConditionDoc {
 		{Type: blocked, Reason: ReasonNotBlocked, When: "nothing stops the group"},
 		{Type: blocked, Reason: ReasonNodesNotReady,
 			When: "True: as many Nodes as spec.rollout.stopWhen.notReady says have become NotReady since the roll-out began; a change of spec.metadata or " +
-				"`kubectl drover rollout resume` continues it, and any other change of the spec if there are fewer by then"},
+				"`kubectl drover rollout resume` continues it, and any other change of the spec outside of a suspension if there are fewer by then"},
 		{Type: blocked, Reason: ReasonPodsPending,
 			When: "True: as many Pods as spec.rollout.stopWhen.pendingPods says have become unschedulable since the roll-out began; a change of " +
-				"spec.metadata or `kubectl drover rollout resume` continues it, and any other change of the spec if there are fewer by then"},
+				"spec.metadata or `kubectl drover rollout resume` continues it, and any other change of the spec outside of a suspension if there are " +
+				"fewer by then"},
 		{Type: blocked, Reason: ReasonNeedsConfirm,
 			When: "True: the roll-out takes labels away, or gives them other values, that Pods or PersistentVolumes require; the message says how to " +
 				"confirm that"},

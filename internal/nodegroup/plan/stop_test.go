@@ -131,3 +131,17 @@ func TestDecide_StopInTheLastWave(t *testing.T) {
 		})
 	}
 }
+
+// TestStopped_FitsTheSchema: the longest names that tenants can give their Pods do not have the API server reject the status, which would keep the
+// roll-out from being stopped.
+func TestStopped_FitsTheSchema(t *testing.T) {
+	in := &Input{}
+	for range 100_000 {
+		in.PendingPods = append(in.PendingPods, strings.Repeat("n", 63)+"/"+strings.Repeat("p", 253))
+	}
+	// maxLength of status.rollout.stopped.
+	const limit = 2048
+	if text := in.tooManyPending(new(int32(99_999))); text == "" || len(text) > limit {
+		t.Errorf("%d bytes: %s", len(text), text)
+	}
+}

@@ -123,6 +123,24 @@ func TestPlanNodeGroup(t *testing.T) {
 	}
 }
 
+// TestPlanNodeGroup_DefaultRollout: the waves of a group without spec.rollout are those that the operator's configuration gives it.
+func TestPlanNodeGroup_DefaultRollout(t *testing.T) {
+	f, group := batch(t)
+	defaults := group.Spec.Rollout
+	group.Spec.Rollout, group.Spec.Metadata.Labels["team"] = nil, "red"
+	for _, c := range []struct {
+		name     string
+		defaults *v1alpha1.Rollout
+		waves    int
+	}{{"none: all Nodes at once", nil, 1}, {"first wave 1, then 3", defaults, 3}} {
+		group.Status.DefaultRollout = c.defaults
+		list := decodeJSON[view.NodeGroupPlanList](t, f.run(t, "plan", "ng/batch", "-o", "json").out)
+		if len(list.Items) != 1 || len(list.Items[0].Waves) != c.waves {
+			t.Errorf("%s: %+v, want %d waves", c.name, list.Items, c.waves)
+		}
+	}
+}
+
 // TestPlanNodeGroup_Guard: what the guard of a taint with the effect NoExecute would do, per Node and with its limits.
 func TestPlanNodeGroup_Guard(t *testing.T) {
 	f, group := batch(t)

@@ -101,6 +101,7 @@ func Parse(text []byte) (*v1alpha1.DroverConfiguration, error) {
 	if config.Controllers == nil {
 		config.Controllers = Default().Controllers
 	}
+	completeRollout(config.NodeGroups.Rollout)
 	return config, nulls(nil, reflect.ValueOf(*config), reflect.ValueOf(*Default())).ToAggregate()
 }
 

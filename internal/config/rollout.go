@@ -21,6 +21,21 @@ const (
 	maxRolloutTime = 7 * 24 * time.Hour
 )
 
+// completeRollout fills in what the schema of NodeGroups has for fields that are absent: the status of each group shows the result, and the API server
+// would add them there. Nil stays nil.
+func completeRollout(r *v1alpha1.Rollout) {
+	if r == nil {
+		return
+	}
+	r.MaxInFlight = cmp.Or(r.MaxInFlight, new(intstr.FromString("100%")))
+	r.Pause = cmp.Or(r.Pause, &metav1.Duration{})
+	r.StopWhen = cmp.Or(r.StopWhen, &v1alpha1.StopConditions{})
+	r.StopWhen.NotReady = cmp.Or(r.StopWhen.NotReady, new(intstr.FromString("10%")))
+	r.NoExecute = cmp.Or(r.NoExecute, &v1alpha1.NoExecute{})
+	r.NoExecute.Policy = cmp.Or(r.NoExecute.Policy, v1alpha1.NoExecuteGuard)
+	r.NoExecute.OnTimeout = cmp.Or(r.NoExecute.OnTimeout, v1alpha1.TimeoutHold)
+}
+
 // validateRollout checks the spec.rollout of NodeGroups as their schema does.
 func validateRollout(path *field.Path, r *v1alpha1.Rollout) field.ErrorList {
 	if r == nil {

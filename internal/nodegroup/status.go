@@ -44,6 +44,7 @@ func (rc *reconciliation) setStatus(after *v1alpha1.NodeGroupStatus, in *plan.In
 	after.Unavailable, after.Budget = rc.unavailable(in)
 	after.Window = in.WindowStatus()
 	after.Phase, after.Rollout, after.OwnedKeys = decision.Phase, decision.Rollout, decision.OwnedKeys
+	after.DefaultRollout = rc.Finder.DefaultRollout()
 	after.Outdated = decision.Replacement.Outdated
 	for _, condition := range decision.Conditions {
 		meta.SetStatusCondition(&after.Conditions, metav1.Condition{

@@ -4,8 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
@@ -33,6 +36,15 @@ func TestRollout_Defaults(t *testing.T) {
 	}
 	if group.Spec.Rollout != nil {
 		t.Errorf("the spec has got %s", harness.JSON(group.Spec.Rollout))
+	}
+	// In full, as the API server would complete it: otherwise each reconciliation would write it again.
+	want := v1alpha1.Rollout{
+		MaxInFlight: new(intstr.FromInt32(1)), Pause: &metav1.Duration{Duration: time.Hour},
+		StopWhen:  &v1alpha1.StopConditions{NotReady: new(intstr.FromString("10%"))},
+		NoExecute: &v1alpha1.NoExecute{Policy: v1alpha1.NoExecuteGuard, OnTimeout: v1alpha1.TimeoutHold},
+	}
+	if got := group.Status.DefaultRollout; !apiequality.Semantic.DeepEqual(got, &want) {
+		t.Errorf("status.defaultRollout is %s, want %s", harness.JSON(got), harness.JSON(want))
 	}
 	f.update("defaults", func(spec *v1alpha1.NodeGroupSpec) { spec.Rollout = &v1alpha1.Rollout{} })
 	f.eventuallyCondition("defaults", v1alpha1.ConditionReady, metav1.ConditionTrue, plan.ReasonSynced)

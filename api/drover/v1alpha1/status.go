@@ -85,6 +85,10 @@ type NodeGroupStatus struct {
 	//
 	// +optional
 	Rollout *RolloutStatus `json:"rollout,omitempty"`
+	// DefaultRollout is nodeGroups.rollout of the operator's configuration, which is the spec.rollout of groups that have none; absent for none.
+	//
+	// +optional
+	DefaultRollout *Rollout `json:"defaultRollout,omitempty"`
 	// Window says whether disruptions may begin.
 	//
 	// +optional

@@ -319,6 +319,11 @@ func (in *NodeGroupStatus) DeepCopyInto(out *NodeGroupStatus) {
 		*out = new(RolloutStatus)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.DefaultRollout != nil {
+		in, out := &in.DefaultRollout, &out.DefaultRollout
+		*out = new(Rollout)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.Window != nil {
 		in, out := &in.Window, &out.Window
 		*out = new(WindowStatus)

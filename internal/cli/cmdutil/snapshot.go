@@ -74,7 +74,17 @@ func (s *Snapshot) Finder() *members.Finder {
 			r.machines[node] = append(r.machines[node], machine)
 		}
 	}
-	return members.NewFinder(r, func() bool { return s.Served })
+	return members.NewFinder(r, func() bool { return s.Served }).WithRollout(s.defaultRollout())
+}
+
+// defaultRollout returns the spec.rollout that the operator's configuration gives groups without one, as the status of any group says; nil for none.
+func (s *Snapshot) defaultRollout() *drover.Rollout {
+	for _, group := range s.Groups {
+		if group.Status.DefaultRollout != nil {
+			return group.Status.DefaultRollout
+		}
+	}
+	return nil
 }
 
 // snapshotReader reads a snapshot as a cache is read.

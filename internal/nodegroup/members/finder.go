@@ -49,6 +49,9 @@ func (f *Finder) WithRollout(defaults *v1alpha1.Rollout) *Finder {
 	return f
 }
 
+// DefaultRollout returns the spec.rollout of the groups that have none; nil for that of the schema. It must not be changed.
+func (f *Finder) DefaultRollout() *v1alpha1.Rollout { return f.rollout }
+
 // WithoutTemplates has groups set no taints of MachineSets: where the capability metadata is off, a template concerns new Machines only. It must be
 // called before the Finder is used.
 func (f *Finder) WithoutTemplates() *Finder {

@@ -154,6 +154,17 @@ func TestValidate(t *testing.T) {
 		{"a roll-out that proceeds without a timeout", func(c *v1alpha1.DroverConfiguration) {
 			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{NoExecute: &droverv1alpha1.NoExecute{OnTimeout: droverv1alpha1.TimeoutProceed}}
 		}, "nodeGroups.rollout.noExecute.timeout"},
+		{"the roll-out of MachineSets", func(c *v1alpha1.DroverConfiguration) {
+			c.Metadata.Rollout = &droverv1alpha1.Rollout{
+				MaxInFlight: new(intstr.FromString("0%")), StopWhen: &droverv1alpha1.StopConditions{PendingPods: new(int32(5))},
+				NoExecute: &droverv1alpha1.NoExecute{Policy: droverv1alpha1.NoExecuteGuard, MaxPodsPerNode: new(int32(1))},
+			}
+		}, "metadata.rollout.maxInFlight metadata.rollout.noExecute metadata.rollout.noExecute.policy metadata.rollout.stopWhen.pendingPods"},
+		{"a roll-out of MachineSets", func(c *v1alpha1.DroverConfiguration) {
+			c.Metadata.Rollout = &droverv1alpha1.Rollout{
+				MaxInFlight: new(intstr.FromString("10%")), NoExecute: &droverv1alpha1.NoExecute{Policy: droverv1alpha1.NoExecuteRefuse},
+			}
+		}, ""},
 		{"a roll-out", func(c *v1alpha1.DroverConfiguration) {
 			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{
 				MaxInFlight: new(intstr.FromInt32(1)), Pause: duration(time.Hour), NoExecute: &droverv1alpha1.NoExecute{},

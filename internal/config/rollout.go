@@ -22,8 +22,8 @@ const (
 )
 
 // completeRollout fills in what the schema of NodeGroups has for fields that are absent: the status of each group shows the result, and the API server
-// would add them there. Nil stays nil.
-func completeRollout(r *v1alpha1.Rollout) {
+// would add them there. policy is that of noExecute. Nil stays nil.
+func completeRollout(r *v1alpha1.Rollout, policy v1alpha1.NoExecutePolicy) {
 	if r == nil {
 		return
 	}
@@ -32,7 +32,7 @@ func completeRollout(r *v1alpha1.Rollout) {
 	r.StopWhen = cmp.Or(r.StopWhen, &v1alpha1.StopConditions{})
 	r.StopWhen.NotReady = cmp.Or(r.StopWhen.NotReady, new(intstr.FromString("10%")))
 	r.NoExecute = cmp.Or(r.NoExecute, &v1alpha1.NoExecute{})
-	r.NoExecute.Policy = cmp.Or(r.NoExecute.Policy, v1alpha1.NoExecuteGuard)
+	r.NoExecute.Policy = cmp.Or(r.NoExecute.Policy, policy)
 	r.NoExecute.OnTimeout = cmp.Or(r.NoExecute.OnTimeout, v1alpha1.TimeoutHold)
 }
 
@@ -51,6 +51,28 @@ func validateRollout(path *field.Path, r *v1alpha1.Rollout) field.ErrorList {
 	}
 	if r.NoExecute != nil {
 		all = append(all, validateNoExecute(path.Child("noExecute"), r.NoExecute)...)
+	}
+	return all
+}
+
+// validateMachineSetRollout checks metadata.rollout, for which some fields of NodeGroups have no meaning.
+func validateMachineSetRollout(path *field.Path, r *v1alpha1.Rollout) field.ErrorList {
+	all := validateRollout(path, r)
+	if r == nil {
+		return all
+	}
+	if r.StopWhen != nil && r.StopWhen.PendingPods != nil {
+		all = append(all, field.Forbidden(path.Child("stopWhen", "pendingPods"), "only NodeGroups count Pods"))
+	}
+	if n := r.NoExecute; n != nil {
+		const guard = "only a NodeGroup evicts Pods before such a taint: create one that selects the MachineSets"
+		if n.Policy == v1alpha1.NoExecuteGuard {
+			all = append(all, field.NotSupported(path.Child("noExecute", "policy"), n.Policy,
+				[]v1alpha1.NoExecutePolicy{v1alpha1.NoExecuteAllow, v1alpha1.NoExecuteRefuse}))
+		}
+		if n.MaxPodsPerNode != nil || n.MaxPodsPerWave != nil || n.Timeout != nil || n.OnTimeout == v1alpha1.TimeoutProceed {
+			all = append(all, field.Forbidden(path.Child("noExecute"), guard))
+		}
 	}
 	return all
 }

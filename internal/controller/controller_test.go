@@ -125,3 +125,13 @@ func TestStates(t *testing.T) {
 	}
 	NewStates(func() *int { return new(int) }, nil).Forget(key)
 }
+
+func TestIntervalAfter(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: time.Second, 50 * time.Millisecond: time.Second, 100 * time.Millisecond: 2 * time.Second, time.Minute: 5 * time.Second,
+	} {
+		if got := IntervalAfter(took); got != want {
+			t.Errorf("after %s it is %s, not %s", took, got, want)
+		}
+	}
+}

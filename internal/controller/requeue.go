@@ -76,3 +76,15 @@ func (c *Conflicts) Result(key types.NamespacedName, requeue Requeue, err error)
 	}
 	return reconcile.Result{RequeueAfter: requeue.Delay()}, nil
 }
+
+// MinInterval is the least time between two reconciliations of an object because of others, of which it has many. One that takes long to reconcile
+// waits longer, so that at most a twentieth of the time goes to it, up to MaxInterval.
+const (
+	MinInterval = time.Second
+	MaxInterval = 5 * time.Second
+)
+
+// IntervalAfter returns how long after the beginning of a reconciliation the next one begins.
+func IntervalAfter(took time.Duration) time.Duration {
+	return min(max(MinInterval, 20*took), MaxInterval)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/pace"
@@ -43,6 +45,11 @@ type Options struct {
 	Guarded func(ctx context.Context, node *corev1.Node, set types.UID) (group string, guarded ownership.Keys, err error)
 	// Grouped returns the entries that the NodeGroup of a Node keeps on its Nodes; none where there are no NodeGroups.
 	Grouped func(ctx context.Context, node *corev1.Node) (plan.Entries, error)
+	// Rollout says in which waves what a MachineSet declares reaches its Nodes, and whether a Node without a NodeGroup gets taints with the effect
+	// NoExecute; nil is all Nodes at once, and yes.
+	Rollout *v1alpha1.Rollout
+	// Rollouts keeps where the waves are; needed with Rollout.
+	Rollouts *RolloutStore
 	// Clock returns the time; nil is the real clock.
 	Clock clock.PassiveClock
 	// Live asks the API server about own writes that the cache does not show for long; with nil they are dropped after a minute.
@@ -69,6 +76,10 @@ type Reconciler struct {
 	limiter    *pace.Limiter
 	versions   *expectations.Objects
 	conflicts  *controller.Conflicts
+	// refusesNoExecute reports whether a Node without a NodeGroup gets no taints with the effect NoExecute.
+	refusesNoExecute bool
+	// admissions are which Nodes the waves have reached; nil for no waves.
+	admissions *admissions
 }
 
 // NewReconciler returns a Reconciler. cache has the indexes of Index.
@@ -82,7 +93,7 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 	if options.Link == nil {
 		options.Link = func() bool { return false }
 	}
-	return &Reconciler{
+	r := &Reconciler{
 		cache: cache, writer: writer, recorder: recorder, metrics: metrics, protected: options.Protected, clock: options.Clock,
 		link: options.Link, linkChanged: options.LinkChanged, guardedOf: options.Guarded, groupedOf: options.Grouped,
 		machineSets: newMachineSets(cache),
@@ -92,13 +103,28 @@ func NewReconciler(cache client.Reader, writer client.Writer, recorder record.Ev
 		versions:    expectations.NewObjects(options.Live, options.Clock),
 		conflicts:   controller.NewConflicts(),
 	}
+	if rollout := options.Rollout; rollout != nil {
+		r.admissions = &admissions{}
+		r.refusesNoExecute = rollout.NoExecute != nil && rollout.NoExecute.Policy == v1alpha1.NoExecuteRefuse
+	}
+	return r
 }
 
 // Run runs the controller until the context ends, and removes its metrics of single objects then. The caches must be synced.
 func Run(ctx context.Context, cache ctrlcache.Cache, writer client.Writer, recorder record.EventRecorder, metrics *Metrics, options Options) error {
 	defer metrics.reset()
 	r := NewReconciler(cache, writer, recorder, metrics, options)
-	return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "machine", Workers: options.Workers}, r.sources(cache)...)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return controller.Run(ctx, r, controller.Options{Name: Name, LogKey: "machine", Workers: options.Workers}, r.sources(cache)...)
+	})
+	if r.admissions != nil {
+		w := newWaves(r, options.Rollout, options.Rollouts)
+		group.Go(func() error {
+			return controller.Run(ctx, w, controller.Options{Name: WavesName, LogKey: "machineset", Workers: wavesWorkers}, w.sources(cache)...)
+		})
+	}
+	return group.Wait()
 }
 
 // reconciliation is what one reconciliation of a Machine works on. It does not change; what the steps do and find out is an outcome.
@@ -153,6 +179,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: r.clock.Now()}
 	decision, requeue := rc.decide()
+	if rc.awaitsWave(&decision) {
+		rc.reportUnfinished(decision.State, &outcome{})
+		return reconcile.Result{RequeueAfter: requeue.Delay()}, nil
+	}
 	applied := rc.apply(ctx, &decision, requeue)
 	rc.report(ctx, &decision, &applied)
 	return rc.result(&applied)
@@ -175,7 +205,7 @@ func (rc *reconciliation) decide() (decision plan.Decision, requeue controller.R
 		}
 	}
 	decision = plan.Decide(in)
-	if decision.AwaitsGuard {
+	if decision.AwaitsGuard || rc.refused {
 		requeue.In(recheckGuard)
 	}
 	return decision, requeue

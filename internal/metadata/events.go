@@ -25,6 +25,10 @@ const (
 	EventBadRecord = "MetadataBadRecord"
 	// EventUnconfirmed: the record on a Node names a restricted entry that the record on its Machine does not, on the MachineSet.
 	EventUnconfirmed = "MetadataUnconfirmed"
+	// EventNoExecuteRefused: a taint with the effect NoExecute is held back, on the MachineSet.
+	EventNoExecuteRefused = "MetadataNoExecuteRefused"
+	// EventStopped: a roll-out in waves has stopped, on the MachineSet.
+	EventStopped = "MetadataRolloutStopped"
 	// EventRepaired: a manual edit was undone, on the Node.
 	EventRepaired = "MetadataRepaired"
 	// EventContention: another writer keeps changing a key, on the Node or the Machine.
@@ -49,6 +53,10 @@ var Events = []status.EventDoc{
 		When: "an ownership record was edited and cannot be read; no key counts as owned"},
 	{Reason: EventUnconfirmed, Type: corev1.EventTypeWarning, On: "MachineSet",
 		When: "the ownership record on the Node names a taint or a restricted label that the record on the Machine does not; Drover does not remove it"},
+	{Reason: EventNoExecuteRefused, Type: corev1.EventTypeWarning, On: "MachineSet",
+		When: "a taint with the effect NoExecute is held back: no NodeGroup guards it, and metadata.rollout.noExecute.policy of the configuration is Refuse"},
+	{Reason: EventStopped, Type: corev1.EventTypeWarning, On: "MachineSet",
+		When: "the waves of metadata.rollout of the configuration have stopped: too many Nodes have become NotReady"},
 	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node", When: "a declared entry that was changed or removed manually has been restored"},
 	{Reason: EventContention, Type: corev1.EventTypeWarning, On: "Node, Machine",
 		When: "another writer keeps changing a key, or removing the ownership record; Drover leaves it alone for a while"},
@@ -64,4 +72,6 @@ var problemEvents = map[plan.Reason]string{
 	plan.Duplicate:   EventDuplicate,
 	plan.BadRecord:   EventBadRecord,
 	plan.Unconfirmed: EventUnconfirmed,
+
+	plan.NoExecuteRefused: EventNoExecuteRefused,
 }

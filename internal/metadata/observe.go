@@ -30,6 +30,8 @@ type observation struct {
 	// guardedBy is the NodeGroup of the Node, and guarded are the taints of the MachineSet that the Node gets from it; empty for none.
 	guardedBy string
 	guarded   ownership.Keys
+	// refused reports that guarded are taints that the Node does not get, since no NodeGroup guards them.
+	refused bool
 	// grouped are the entries that the NodeGroup of the Node keeps on it; read only for a Node that loses keys.
 	grouped plan.Entries
 	// pending reports that the cache does not show Drover's own last write of the Machine or its Node.
@@ -81,23 +83,32 @@ func (r *Reconciler) observeGroup(ctx context.Context, observed *observation) (e
 // Nodes.
 const recheckGuard = time.Minute
 
-// observeGuard finds out which taints the Node gets from its NodeGroup. A Machine that was created with such a taint has its Node registered with it,
+// observeGuard finds out which taints the Node gets from its NodeGroup, or does not get since it has none. A Machine that was created with such a taint has its Node registered with it,
 // so that a new Node is not guarded against that: no Pod came before it.
 func (r *Reconciler) observeGuard(ctx context.Context, observed *observation) (err error) {
 	node := observed.node
-	if r.guardedOf == nil || node == nil || observed.set == nil || !observed.set.declaration.HasNoExecute() {
+	if node == nil || observed.set == nil || !observed.set.declaration.HasNoExecute() {
 		return nil
 	}
-	group, guarded, err := r.guardedOf(ctx, node, observed.set.UID)
-	if err != nil || guarded.Len() == 0 {
-		return err
+	var group string
+	var guarded ownership.Keys
+	if r.guardedOf != nil {
+		if group, guarded, err = r.guardedOf(ctx, node, observed.set.UID); err != nil {
+			return err
+		}
+	}
+	if group == "" && r.refusesNoExecute {
+		guarded = observed.set.declaration.LackedNoExecute(node)
+	}
+	if guarded.Len() == 0 {
+		return nil
 	}
 	if node.Annotations[ownership.AnnotationRecord] == "" && r.clock.Now().Sub(node.CreationTimestamp.Time) < newNodeAge {
 		created := ownership.TaintEntries(observed.machine.Spec.Taints)
 		maps.DeleteFunc(created, func(id, value string) bool { return observed.set.declaration.Desired[ownership.Taint][id] != value })
 		guarded = guarded.Minus(ownership.KeysOf(created))
 	}
-	observed.guardedBy, observed.guarded = group, guarded
+	observed.guardedBy, observed.guarded, observed.refused = group, guarded, group == "" && guarded.Len() > 0
 	return nil
 }
 

@@ -28,6 +28,7 @@ func (rc *reconciliation) report(ctx context.Context, decision *plan.Decision, a
 	case applied.class == status.Gone:
 		// The event of the deletion is reported instead.
 	case applied.class == status.Denied:
+		rc.setDenied(true)
 		rc.countFailure()
 		log.FromContext(ctx).Error(applied.err, "the API server denies a write")
 		if rc.reportUnfinished(plan.Held, applied).changed {
@@ -48,6 +49,7 @@ func (rc *reconciliation) reportUnfinished(state plan.State, applied *outcome) t
 }
 
 func (rc *reconciliation) reportDone(ctx context.Context, decision *plan.Decision, applied *outcome) {
+	rc.setDenied(false)
 	r := rc.newReport(decision.Settled)
 	r.wrote = applied.wroteMachine || applied.wroteNode && !decision.Drift
 	r.problems = decision.Problems
@@ -61,6 +63,13 @@ func (rc *reconciliation) reportDone(ctx context.Context, decision *plan.Decisio
 	}
 	if applied.wroteNode {
 		rc.reportNode(ctx, decision, &changes)
+	}
+}
+
+// setDenied has the waves know whether the API server denies to write the Node.
+func (rc *reconciliation) setDenied(denied bool) {
+	if rc.admissions != nil && rc.node != nil {
+		rc.admissions.setDenied(rc.node.Name, denied)
 	}
 }
 

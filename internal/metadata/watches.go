@@ -36,7 +36,7 @@ func Kinds() []client.Object {
 
 // sources are the controller's watches, each with its reason.
 func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
-	return []source.Source{
+	sources := []source.Source{
 		// What a MachineSet declares applies to all of its Machines.
 		watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 			Created: r.setCreated, Updated: r.setUpdated, Deleted: r.setDeleted,
@@ -55,6 +55,11 @@ func (r *Reconciler) sources(cache ctrlcache.Cache) []source.Source {
 			return nil
 		}),
 	}
+	if r.admissions != nil {
+		// The waves of its MachineSet have reached a Node.
+		sources = append(sources, r.admissions.admitted.Source(r.nodeToMachines))
+	}
+	return sources
 }
 
 // followLink enqueues all Machines when it changes whether their Nodes name them.

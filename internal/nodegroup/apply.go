@@ -60,7 +60,7 @@ func (rc *reconciliation) awaitGuards(in *plan.Input, decision *plan.Decision) t
 	case !slices.Equal(known.OwnedKeys, decision.OwnedKeys), !slices.ContainsFunc(in.Nodes, isPending):
 		return 0
 	}
-	return min(wait, minInterval)
+	return min(wait, controller.MinInterval)
 }
 
 // admit has the Nodes written that the roll-out has reached, and those that have left the group.

@@ -204,7 +204,7 @@ func (rc *reconciliation) successors(
 			continue
 		}
 		node, set := assignment.Node, assignment.MachineSet
-		available := !rc.hasSign(node) && rc.now.Sub(readiness(node).LastTransitionTime.Time) >= minReady
+		available := !rc.hasSign(node) && rc.now.Sub(plan.ReadinessOf(node).LastTransitionTime.Time) >= minReady
 		if available {
 			nodes = append(nodes, plan.Successor{UID: node.UID, Created: node.CreationTimestamp.Time})
 		}

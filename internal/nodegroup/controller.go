@@ -32,13 +32,6 @@ const Name = "node-groups"
 // FieldOwner is the field manager of every write.
 const FieldOwner = client.FieldOwner("drover-node-groups")
 
-// minInterval is the least time between two reconciliations of a group because of its Nodes, and so between two writes of its status. A group that
-// takes long to reconcile, since it has many Nodes, waits longer, so that at most a twentieth of the time goes to it, up to maxInterval.
-const (
-	minInterval = time.Second
-	maxInterval = 5 * time.Second
-)
-
 // workers is how many groups are reconciled at once: one of them may wait for lists of Pods.
 const workers = 4
 
@@ -164,7 +157,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	state.reconciled, state.generation, state.annotations = now, observed.group.Generation, observed.group.Annotations
 	rc := &reconciliation{Reconciler: r, observation: observed, key: key, now: now, state: state}
 	requeue, err := rc.run(ctx)
-	state.interval = intervalAfter(r.Clock.Since(now))
+	state.interval = controller.IntervalAfter(r.Clock.Since(now))
 	result, err := r.conflicts.Result(key, requeue, err)
 	if err != nil {
 		// The next attempt is when the queue says: a result without an error would end its back-off.
@@ -173,7 +166,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return result, err
 }
 
-// wait returns how long a group is to be left alone; zero for not at all. What a user changes waits for minInterval only, and a change of the spec
+// wait returns how long a group is to be left alone; zero for not at all. What a user changes waits for controller.MinInterval only, and a change of the spec
 // not even for that unless the status was just written.
 func (r *Reconciler) wait(ctx context.Context, key types.NamespacedName, now time.Time) (time.Duration, error) {
 	state := r.states.Peek(key)
@@ -187,9 +180,9 @@ func (r *Reconciler) wait(ctx context.Context, key types.NamespacedName, now tim
 	interval, since := state.interval, state.reconciled
 	switch {
 	case group.Generation != state.generation:
-		interval, since = min(interval, minInterval), state.written
+		interval, since = min(interval, controller.MinInterval), state.written
 	case !maps.Equal(group.Annotations, state.annotations):
-		interval = min(interval, minInterval)
+		interval = min(interval, controller.MinInterval)
 	}
 	wait := interval - now.Sub(since)
 	if wait > interval {
@@ -197,11 +190,6 @@ func (r *Reconciler) wait(ctx context.Context, key types.NamespacedName, now tim
 		return 0, nil
 	}
 	return max(wait, 0), nil
-}
-
-// intervalAfter returns how long a group is left alone after the beginning of a reconciliation.
-func intervalAfter(took time.Duration) time.Duration {
-	return min(max(minInterval, 20*took), maxInterval)
 }
 
 // run ends reservations, observes what is left of the budget, plans and applies. Reservations, for which others wait, come before the lists of Pods,

@@ -10,17 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/controller"
 )
-
-func TestIntervalAfter(t *testing.T) {
-	for took, want := range map[time.Duration]time.Duration{
-		0: time.Second, 50 * time.Millisecond: time.Second, 100 * time.Millisecond: 2 * time.Second, time.Minute: 5 * time.Second,
-	} {
-		if got := intervalAfter(took); got != want {
-			t.Errorf("after %s it is %s, not %s", took, got, want)
-		}
-	}
-}
 
 // TestWait: a group of many Nodes is left alone for long after it was reconciled, but not when a user changes it.
 func TestWait(t *testing.T) {
@@ -55,7 +46,7 @@ func TestWait(t *testing.T) {
 			}
 			r := NewReconciler(Dependencies{Cache: fake.NewClientBuilder().WithScheme(scheme).WithObjects(group).Build()}, Options{})
 			state := r.states.Get(key, "uid")
-			state.reconciled, state.interval, state.generation = now, maxInterval, 1
+			state.reconciled, state.interval, state.generation = now, controller.MaxInterval, 1
 			if !c.unwritten {
 				state.written = now
 			}

@@ -18,9 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
-	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
+	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
+	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/watch"
 )
@@ -118,7 +119,7 @@ func (r *Reconciler) setCreated(ctx context.Context, queue watch.Queue, _ *machi
 }
 
 func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
-	if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) || members.IsDeclarationChanged(before, after) {
+	if before.UID != after.UID || !maps.Equal(before.Labels, after.Labels) || metadataplan.IsDeclarationChanged(before, after) {
 		r.enqueueAll(ctx, queue)
 	}
 }
@@ -148,41 +149,10 @@ func (r *Reconciler) machineDeleted(ctx context.Context, queue watch.Queue, mach
 
 // nodeUpdated ignores what changes with every heartbeat.
 func (r *Reconciler) nodeUpdated(ctx context.Context, queue watch.Queue, before, after *corev1.Node) {
-	if before.UID == after.UID && maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
-		before.DeletionTimestamp.IsZero() == after.DeletionTimestamp.IsZero() && before.Spec.Unschedulable == after.Spec.Unschedulable &&
-		apiequality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) && sameConditions(before, after) {
+	if plan.SameNode(before, after) {
 		return
 	}
 	queue.Add(watch.PriorityNormal, r.nodeToGroups(ctx, before, after)...)
-}
-
-// readiness returns the condition Ready without the time of the last heartbeat and the message.
-func readiness(node *corev1.Node) corev1.NodeCondition {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return corev1.NodeCondition{Status: c.Status, LastTransitionTime: c.LastTransitionTime}
-		}
-	}
-	return corev1.NodeCondition{}
-}
-
-// sameConditions reports whether the conditions are equal that a decision reads.
-func sameConditions(before, after *corev1.Node) bool {
-	for _, kind := range disruptionplan.Conditions {
-		if conditionStatus(before, kind) != conditionStatus(after, kind) {
-			return false
-		}
-	}
-	return readiness(before) == readiness(after)
-}
-
-func conditionStatus(node *corev1.Node, kind corev1.NodeConditionType) corev1.ConditionStatus {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == kind {
-			return node.Status.Conditions[i].Status
-		}
-	}
-	return ""
 }
 
 // nodeNameToGroups is nodeToGroups by name.

@@ -200,6 +200,10 @@ func (b *builder) metadata() ([]capability, error) {
 		Link: b.linking.Load, LinkChanged: b.linked,
 		Protected: protected(settings), Live: live(b),
 	}
+	if settings.Rollout != nil {
+		options.Rollout = settings.Rollout
+		options.Rollouts = &metadata.RolloutStore{Live: b.GetAPIReader(), Writer: b.GetClient(), Namespace: ownNamespace()}
+	}
 	if b.budgets != nil {
 		options.Guarded, options.Grouped = b.groups.guarded, b.groups.declared
 	}

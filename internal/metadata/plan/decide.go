@@ -25,7 +25,7 @@ type Input struct {
 	// Link is whether the Node is to name its Machine, which is nodelink's task where another one runs.
 	Link bool
 	// GuardedBy is the NodeGroup of the Node, and Guarded are the taints of the declaration that the Node gets from it: after Pods have left that do not
-	// tolerate them. Empty for none.
+	// tolerate them. Empty for none. With Guarded alone the Node does not get them.
 	GuardedBy string
 	Guarded   ownership.Keys
 	// Grouped are the entries that the Node's NodeGroup keeps on it: those with the same value stay on the Node when the MachineSet does not declare
@@ -64,6 +64,8 @@ type Decision struct {
 	AwaitsGuard bool
 	// Drift is whether what is declared was on the Node before and another writer changed it.
 	Drift bool
+	// Reached is whether the Node has been written with what is declared.
+	Reached bool
 	// FirstWrite is whether neither Drover nor MNMO has written the Node yet.
 	FirstWrite bool
 	// Digest identifies what is declared for the Node; empty without one.

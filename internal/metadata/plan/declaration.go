@@ -10,6 +10,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -201,4 +202,13 @@ func (e Entries) digestWithout(protected ownership.Protected) string {
 		}
 	}
 	return fmt.Sprintf("%016x", hash.Sum64())
+}
+
+// IsDeclarationChanged reports whether an update of a MachineSet changes what it declares, or for which Machines.
+func IsDeclarationChanged(before, after *machinev1beta1.MachineSet) bool {
+	if before.UID == after.UID && before.Generation == after.Generation && maps.Equal(before.Annotations, after.Annotations) {
+		return false
+	}
+	return DeclarationOf(before).Revision != DeclarationOf(after).Revision ||
+		!apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector)
 }

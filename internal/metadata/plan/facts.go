@@ -141,10 +141,17 @@ func (f *facts) lacksGuarded(kind ownership.Kind, key string) bool {
 	return !present || value != f.in.Declaration.Desired[kind][key]
 }
 
-// awaitsGuard reports whether the Node lacks any taint that it gets from its NodeGroup, and adds a problem for each.
+// awaitsGuard reports whether the Node lacks any taint that it gets from its NodeGroup, and adds a problem for each; also for those that it does not
+// get, since it has none.
 func (f *facts) awaitsGuard(problems *problemList) (awaits bool) {
 	for key := range f.in.Guarded {
-		if f.lacksGuarded(ownership.Taint, key) {
+		switch {
+		case !f.lacksGuarded(ownership.Taint, key):
+		case f.in.GuardedBy == "":
+			problems.add(ownership.Taint, key, NoExecuteRefused, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it "+
+				"without regard to their PodDisruptionBudgets, and metadata.rollout.noExecute.policy of the configuration is Refuse; create a NodeGroup "+
+				"that selects the MachineSet, which evicts them first", key)
+		default:
 			awaits = true
 			problems.add(ownership.Taint, key, NoExecuteHeld, "taint %q waits for NodeGroup %s, which guards it (spec.rollout.noExecute)", key, f.in.GuardedBy)
 		}

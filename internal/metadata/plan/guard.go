@@ -102,6 +102,18 @@ func (d *Declaration) HasNoExecute() bool {
 	return false
 }
 
+// LackedNoExecute returns the taints with the effect NoExecute that a Node lacks; without those that are set once, which are for new Nodes.
+func (d *Declaration) LackedNoExecute(node *corev1.Node) ownership.Keys {
+	lacked, live := ownership.Keys{}, ownership.TaintEntries(node.Spec.Taints)
+	for id, value := range d.Desired[ownership.Taint] {
+		_, effect := ownership.SplitTaintID(id)
+		if current, present := live[id]; effect == corev1.TaintEffectNoExecute && !d.Once.Has(id) && (!present || current != value) {
+			lacked.Add(id)
+		}
+	}
+	return lacked
+}
+
 // GuardedOf returns the taints of a MachineSet that its Nodes get from their NodeGroup, after its guard; empty for a group that guards none. Those
 // that are set once are for new Nodes.
 func (d *Declaration) GuardedOf(set *Declaration) ownership.Keys {

@@ -40,7 +40,7 @@ func (f *facts) decideNode(after Entries, recorded recordedKeys, problems *probl
 		change.owned = f.nodeRecord
 		change.Record, change.CustomLabels = record.Format(), ownership.FormatCustomLabels(record.Labels)
 	}
-	return Decision{Node: change, FirstWrite: f.firstWrite, Digest: record.Digest, Drift: f.drifted(change, known)}
+	return Decision{Node: change, FirstWrite: f.firstWrite, Digest: record.Digest, Drift: f.drifted(change, known), Reached: known}
 }
 
 // link returns the new value of the Node's annotation that names its Machine; empty where it stays. It replaces any other: a Node has one Machine.

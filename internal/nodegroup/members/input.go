@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -102,24 +101,13 @@ func (m *Assignment) overlaps(of *Group) []plan.Overlap {
 }
 
 func (m *Assignment) planNode(of *Group, metadata metadataplan.GroupDecision) plan.Node {
-	node := m.Node
-	out := plan.Node{
-		Name: node.Name, Zone: node.Labels[corev1.LabelTopologyZone], Created: node.CreationTimestamp.Time, Metadata: metadata,
-		Labels: node.Labels,
-	}
-	out.Joining = disruptionplan.IsJoining(node)
-	out.Leaving = m.Machine != nil && m.Machine.DeletionTimestamp != nil ||
-		slices.ContainsFunc(disruptionplan.Signs(node, unavailableTaints(of)), isLeaving)
+	out := plan.NewNode(m.Node, m.Machine != nil && m.Machine.DeletionTimestamp != nil, unavailableTaints(of))
+	out.Metadata = metadata
 	if m.isRecorded(of) {
-		out.Owned = recordedKeys(node)
+		out.Owned = recordedKeys(m.Node)
 	}
 	if declared := m.Declaration(); m.Group != nil && m.Group.UID == of.UID && declared != m.Group.Declaration {
 		out.Guarded = declared.Section()
-	}
-	for i := range node.Status.Conditions {
-		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			out.Ready, out.ReadyChange = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
-		}
 	}
 	return out
 }
@@ -127,15 +115,6 @@ func (m *Assignment) planNode(of *Group, metadata metadataplan.GroupDecision) pl
 // isRecorded reports whether a Node has anything to be given back to it: its record names a group, and it is not being deleted.
 func (m *Assignment) isRecorded(of *Group) bool {
 	return m.Recorded != nil && m.Recorded.UID == of.UID && m.Node.DeletionTimestamp == nil
-}
-
-// isLeaving reports whether a Node with a sign becomes NotReady on purpose: it is being deleted, restarted or updated.
-func isLeaving(sign disruptionplan.Sign) bool {
-	switch sign {
-	case disruptionplan.SignDeleted, disruptionplan.SignTainted, disruptionplan.SignReboot, disruptionplan.SignMachineConfig:
-		return true
-	}
-	return false
 }
 
 // unavailableTaints returns the keys that a group adds to the taints of unavailable Nodes.

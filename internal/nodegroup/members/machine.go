@@ -9,7 +9,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +17,6 @@ import (
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
-	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/paused"
 )
 
@@ -94,15 +92,6 @@ func candidates(node *corev1.Node, machines []machinev1beta1.Machine) []*machine
 // compareAge compares Machines by age, the oldest first.
 func compareAge(a, b *machinev1beta1.Machine) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-}
-
-// IsDeclarationChanged reports whether an update of a MachineSet changes what its Nodes get from their group.
-func IsDeclarationChanged(before, after *machinev1beta1.MachineSet) bool {
-	if before.UID == after.UID && before.Generation == after.Generation && maps.Equal(before.Annotations, after.Annotations) {
-		return false
-	}
-	return plan.DeclarationOf(before).Revision != plan.DeclarationOf(after).Revision ||
-		!apiequality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector)
 }
 
 // IsChanged reports whether an update of a Machine may change the group of a Node, or what it gets from the group.

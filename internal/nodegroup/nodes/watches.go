@@ -59,7 +59,7 @@ func (r *Reconciler) guardedNode(_ context.Context, node string) []reconcile.Req
 }
 
 func (r *Reconciler) setUpdated(ctx context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
-	if before.Generation == after.Generation && !members.IsDeclarationChanged(before, after) {
+	if before.Generation == after.Generation && !metadataplan.IsDeclarationChanged(before, after) {
 		return
 	}
 	machines, err := lookup.MachinesOfSet(ctx, r.Cache, after.Namespace, after.UID)

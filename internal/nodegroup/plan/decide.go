@@ -42,6 +42,8 @@ type Input struct {
 	// Now is the time of the decision.
 	Now time.Time
 
+	// texts are those of the messages; the zero value is those of a NodeGroup.
+	texts texts
 	// passes reports whether the roll-out goes on past Nodes that are stuck.
 	passes bool
 }

@@ -30,10 +30,6 @@ func (in *Input) wasSuspended() bool {
 	return status.Phase == v1alpha1.PhaseSuspended && !in.isSuspended() && (status.Rollout == nil || status.Rollout.Stopped == "")
 }
 
-// goesOn is how a roll-out continues that has stopped.
-const goesOn = "it continues when spec.metadata changes, at any other change of the spec outside of a suspension if there are fewer by then, " +
-	"or when a user resumes it with the annotation " + v1alpha1.AnnotationResume
-
 // stopOrResume stops a roll-out, or resumes one that a user wants to go on. A change of the spec has it judged again. One of which all waves are over
 // goes on without a user: nothing is left to be stopped.
 func (in *Input) stopOrResume(d *Decision, rollout *v1alpha1.RolloutStatus, settings *v1alpha1.Rollout, over bool) {
@@ -100,8 +96,9 @@ func (in *Input) tooManyNotReady(limit *intstr.IntOrString) string {
 	if len(found) < allowed {
 		return ""
 	}
-	return fmt.Sprintf("%d Nodes have become NotReady since the roll-out began, and spec.rollout.stopWhen.notReady stops it at %d: %s; %s",
-		len(found), allowed, Names(found), goesOn)
+	text := in.textsOf()
+	return fmt.Sprintf("%d Nodes have become NotReady since the roll-out began, and %s stops it at %d: %s; %s",
+		len(found), text.notReady, allowed, Names(found), text.goesOn)
 }
 
 // resolveNotReady returns how many Nodes that become NotReady stop a roll-out.
@@ -115,5 +112,5 @@ func (in *Input) tooManyPending(limit *int32) string {
 		return ""
 	}
 	return fmt.Sprintf("%d Pods that fit the Nodes have been unschedulable for two minutes since the roll-out began, and "+
-		"spec.rollout.stopWhen.pendingPods stops it at %d: %s; %s", len(in.PendingPods), *limit, Names(in.PendingPods), goesOn)
+		"spec.rollout.stopWhen.pendingPods stops it at %d: %s; %s", len(in.PendingPods), *limit, Names(in.PendingPods), groupTexts.goesOn)
 }

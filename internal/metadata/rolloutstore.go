@@ -1,0 +1,121 @@
+package metadata
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	applyv1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+)
+
+// ConfigMapName is the ConfigMap in Drover's own namespace that says where the roll-outs of MachineSets are, by the UID of the MachineSet. Authors of
+// MachineSets cannot write it.
+const ConfigMapName = "drover-metadata-rollouts"
+
+// RolloutStore keeps where the roll-outs of MachineSets are that take several waves, so that the next process goes on from there. It is safe for
+// concurrent use.
+type RolloutStore struct {
+	// Live reads the ConfigMap from the API server, and Writer writes it.
+	Live   client.Reader
+	Writer client.Writer
+	// Namespace is Drover's own.
+	Namespace string
+
+	mu sync.Mutex
+	// rollouts are those of this process, and written the texts that the ConfigMap has. Both are nil before it has been read.
+	rollouts map[types.UID]*v1alpha1.RolloutStatus
+	written  map[string]string
+}
+
+// load reads the ConfigMap, unless it has been read. What exists no more is dropped with the next write; an entry that cannot be read is none.
+func (s *RolloutStore) load(ctx context.Context, exists func(types.UID) bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rollouts != nil {
+		return nil
+	}
+	found := &corev1.ConfigMap{}
+	if err := s.Live.Get(ctx, s.key(), found); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading ConfigMap %s, which says where the roll-outs of MachineSets are: %w", s.key(), err)
+	}
+	s.rollouts, s.written = map[types.UID]*v1alpha1.RolloutStatus{}, map[string]string{}
+	for uid, text := range found.Data {
+		rollout := &v1alpha1.RolloutStatus{}
+		if exists(types.UID(uid)) && json.Unmarshal([]byte(text), rollout) == nil {
+			s.rollouts[types.UID(uid)], s.written[uid] = rollout, text
+		}
+	}
+	return nil
+}
+
+// of returns where the roll-out of a MachineSet is; nil for none that is under way. It must not be changed.
+func (s *RolloutStore) of(uid types.UID) *v1alpha1.RolloutStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rollouts[uid]
+}
+
+// keep records where the roll-out of a MachineSet is; nil for none that is under way. One that fits in a single wave is not written: nothing of it
+// would be lost. After an error nothing is recorded.
+func (s *RolloutStore) keep(ctx context.Context, uid types.UID, rollout *v1alpha1.RolloutStatus, waves int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, has := s.written[string(uid)]
+	next := ""
+	if rollout != nil && (has || waves > 1) {
+		// Which Nodes a wave waits for changes often, and is found out again.
+		lasting := *rollout
+		lasting.WaitingFor = nil
+		text, err := json.Marshal(lasting)
+		if err != nil {
+			return err
+		}
+		next = string(text)
+	}
+	if next != before {
+		data := maps.Clone(s.written)
+		if data[string(uid)] = next; next == "" {
+			delete(data, string(uid))
+		}
+		if err := s.write(ctx, data); err != nil {
+			return fmt.Errorf("writing ConfigMap %s, which says where the roll-outs of MachineSets are: %w", s.key(), err)
+		}
+		s.written = data
+	}
+	if s.rollouts[uid] = rollout; rollout == nil {
+		delete(s.rollouts, uid)
+	}
+	return nil
+}
+
+// forget drops the roll-out of a MachineSet that is gone. The ConfigMap follows with the next write.
+func (s *RolloutStore) forget(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.rollouts, uid)
+	delete(s.written, string(uid))
+}
+
+func (s *RolloutStore) write(ctx context.Context, data map[string]string) error {
+	next, now := applyv1.ConfigMap(ConfigMapName, s.Namespace).WithData(data), &corev1.ConfigMap{}
+	switch err := s.Live.Get(ctx, s.key(), now); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	default:
+		next.WithUID(now.UID).WithResourceVersion(now.ResourceVersion)
+	}
+	return s.Writer.Apply(ctx, next, FieldOwner, client.ForceOwnership)
+}
+
+func (s *RolloutStore) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Namespace, Name: ConfigMapName}
+}

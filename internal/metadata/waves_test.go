@@ -1,0 +1,317 @@
+package metadata
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/paused"
+)
+
+// wavesFixture is a fixture with the controller of waves, a MachineSet "a" and its Machines m0 to m3 with the Nodes n0 to n3.
+type wavesFixture struct {
+	*fixture
+	waves *waves
+	set   *machinev1beta1.MachineSet
+}
+
+// oneAtATime has waves of one Node, an hour apart.
+func oneAtATime() *v1alpha1.Rollout {
+	return &v1alpha1.Rollout{MaxInFlight: new(intstr.FromInt32(1)), Pause: &metav1.Duration{Duration: time.Hour}}
+}
+
+func newWavesFixture(t *testing.T, settings *v1alpha1.Rollout, more ...client.Object) *wavesFixture {
+	t.Helper()
+	set := setOf("a", map[string]string{"team": "blue"})
+	objects := append([]client.Object{set}, more...)
+	for _, i := range []string{"0", "1", "2", "3"} {
+		node := nodeOf("n" + i)
+		node.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
+		objects = append(objects, machineOf(set, "m"+i, "n"+i), node)
+	}
+	f := &wavesFixture{set: set}
+	f.fixture = newFixture(t, Options{Rollout: settings}, objects...)
+	f.restart(settings)
+	return f
+}
+
+// restart has the next process go on.
+func (f *wavesFixture) restart(settings *v1alpha1.Rollout) {
+	f.Reconciler.admissions = &admissions{}
+	f.waves = newWaves(f.Reconciler, settings, &RolloutStore{Live: f.client, Writer: f.client, Namespace: "drover"})
+}
+
+// step reconciles the MachineSet some time later, then its Machines, and compares the Nodes that were written.
+func (f *wavesFixture) step(t *testing.T, after time.Duration, want string) reconcile.Result {
+	t.Helper()
+	f.clock.SetTime(f.clock.Now().Add(after))
+	result, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written []string
+	for _, machine := range []string{"m0", "m1", "m2", "m3"} {
+		if _, sent, err := f.reconcile(t, machine); err != nil {
+			t.Fatal(err)
+		} else if sent != "" {
+			written = append(written, "n"+strings.TrimPrefix(machine, "m"))
+		}
+	}
+	if got := strings.Join(written, " "); got != want {
+		t.Fatalf("written are the Nodes %q, want %q", got, want)
+	}
+	return result
+}
+
+// declare changes a label of the template.
+func (f *wavesFixture) declare(t *testing.T, team string) {
+	t.Helper()
+	apitest.Edit(t, f.client, f.set, func(set *machinev1beta1.MachineSet) {
+		set.Spec.Template.Spec.Labels = map[string]string{"team": team}
+		set.Generation++
+	})
+}
+
+func (f *wavesFixture) annotate(t *testing.T, key, value string) {
+	t.Helper()
+	apitest.Edit(t, f.client, f.set, func(set *machinev1beta1.MachineSet) {
+		if set.Annotations == nil {
+			set.Annotations = map[string]string{}
+		}
+		set.Annotations[key] = value
+	})
+}
+
+// setReady sets the condition Ready of a Node at the present time.
+func (f *wavesFixture) setReady(t *testing.T, node string, ready corev1.ConditionStatus) {
+	t.Helper()
+	found := nodeOf(node)
+	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
+		t.Fatal(err)
+	}
+	found.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(f.clock.Now())}}
+	if err := f.client.Status().Update(t.Context(), found); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kept returns what the ConfigMap has.
+func (f *wavesFixture) kept(t *testing.T) map[string]string {
+	t.Helper()
+	found := &corev1.ConfigMap{}
+	err := f.client.Get(t.Context(), types.NamespacedName{Namespace: "drover", Name: ConfigMapName}, found)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return found.Data
+}
+
+func TestWaves_PauseSurvivesARestart(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	f.must(t, "m0", "")
+	f.step(t, 0, "n0")
+	result := f.step(t, 6*time.Second, "")
+	if result.RequeueAfter < 59*time.Minute || result.RequeueAfter > time.Hour {
+		t.Errorf("the next wave is looked for after %s", result.RequeueAfter)
+	}
+	if kept := f.kept(t); len(kept) != 1 || !strings.Contains(kept[string(f.set.UID)], `"wave":"2/4"`) {
+		t.Errorf("the ConfigMap has %v", kept)
+	}
+	f.restart(oneAtATime())
+	f.step(t, 59*time.Minute, "")
+	f.step(t, time.Minute, "n1")
+	f.step(t, 6*time.Second, "")
+	f.restart(oneAtATime())
+	f.step(t, time.Hour, "n2")
+	f.step(t, 6*time.Second, "")
+	f.step(t, time.Hour, "n3")
+	f.step(t, 6*time.Second, "")
+	if kept := f.kept(t); len(kept) != 0 {
+		t.Errorf("after the roll-out the ConfigMap has %v", kept)
+	}
+	if got := f.emitted(); got != "Normal MetadataSynced" {
+		t.Errorf("events %s", got)
+	}
+}
+
+func TestWaves_SingleWaveIsNotKept(t *testing.T) {
+	f := newWavesFixture(t, &v1alpha1.Rollout{})
+	f.step(t, 0, "n0 n1 n2 n3")
+	if kept := f.kept(t); len(kept) != 0 {
+		t.Errorf("the ConfigMap has %v", kept)
+	}
+}
+
+func TestWaves_RepairsAndNewNodesDoNotWait(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	f.step(t, 0, "n0")
+	f.step(t, 6*time.Second, "")
+	apitest.Edit(t, f.client, nodeOf("n0"), func(n *corev1.Node) { n.Labels["team"] = "mine" })
+	f.must(t, "m0", "Node/n0")
+	added := nodeOf("n4")
+	added.CreationTimestamp = metav1.NewTime(f.clock.Now())
+	for _, object := range []client.Object{added, machineOf(f.set, "m4", "n4"), machineOf(f.set, "m5", "")} {
+		if err := f.client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.must(t, "m4", "Machine/m4 Node/n4")
+	// Without a Node nothing is disturbed.
+	f.must(t, "m5", "Machine/m5")
+}
+
+func TestWaves_ChangedDeclarationStartsOver(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	f.step(t, 0, "n0")
+	f.declare(t, "red")
+	// What was admitted for the other declaration is not for this one.
+	f.must(t, "m0", "")
+	f.step(t, time.Second, "n0")
+	f.step(t, 6*time.Second, "")
+	f.step(t, time.Hour, "n1")
+}
+
+func TestWaves_PausedMachineSet(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	f.step(t, 0, "n0")
+	f.annotate(t, paused.Annotation, "true")
+	f.step(t, 6*time.Second, "")
+	f.step(t, 2*time.Hour, "")
+	f.annotate(t, paused.Annotation, "false")
+	// The end of the first wave is only seen now.
+	f.step(t, time.Second, "")
+	f.step(t, time.Hour, "n1")
+}
+
+func TestWaves_StopAndResume(t *testing.T) {
+	settings := oneAtATime()
+	settings.Pause = nil
+	f := newWavesFixture(t, settings)
+	for _, node := range []string{"n0", "n1", "n2", "n3"} {
+		f.setReady(t, node, corev1.ConditionTrue)
+	}
+	f.step(t, time.Second, "n0")
+	f.clock.SetTime(f.clock.Now().Add(time.Second))
+	f.setReady(t, "n0", corev1.ConditionFalse)
+	f.step(t, 6*time.Second, "")
+	if got := f.emitted(); got != "Warning MetadataRolloutStopped" {
+		t.Errorf("events %s", got)
+	}
+	// A stop lasts, also in the next process, and is not reported again.
+	f.setReady(t, "n0", corev1.ConditionTrue)
+	f.restart(settings)
+	f.step(t, time.Minute, "")
+	if got := f.emitted(); got != "" {
+		t.Errorf("events %s", got)
+	}
+	f.annotate(t, v1alpha1.AnnotationResume, f.clock.Now().Add(2*time.Second).UTC().Format(time.RFC3339))
+	f.step(t, 6*time.Second, "n1")
+}
+
+func TestWaves_DeniedNodeDoesNotKeepOthers(t *testing.T) {
+	settings := oneAtATime()
+	settings.Pause = nil
+	f := newWavesFixture(t, settings)
+	f.fail["Node"] = apierrors.NewForbidden(corev1.Resource("nodes"), "n0", nil)
+	f.step(t, 0, "n0")
+	f.fail = nil
+	f.step(t, 6*time.Second, "n0 n1")
+}
+
+func TestWaves_MachineSetThatGoes(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	f.step(t, 0, "n0")
+	if err := f.client.Delete(t.Context(), f.set); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")}); err != nil {
+		t.Fatal(err)
+	}
+	if f.waves.store.of(f.set.UID) != nil || f.Reconciler.admissions.admits(f.set.UID, "", "n0") || f.waves.states.Len() != 0 {
+		t.Error("its roll-out is known")
+	}
+	f.restart(oneAtATime())
+	if err := f.waves.store.load(t.Context(), f.waves.exists(t.Context())); err != nil || f.waves.store.of(f.set.UID) != nil {
+		t.Errorf("the next process: %v, knows %v", err, f.waves.store.of(f.set.UID))
+	}
+}
+
+func TestRolloutStore_EntriesThatCannotBeRead(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: ConfigMapName}, Data: map[string]string{"uid-of-a": "{", "uid-of-b": "{}"},
+	})
+	f.step(t, 0, "n0")
+	kept := f.kept(t)
+	if len(kept) == 0 || !strings.Contains(kept["uid-of-a"], `"wave":"1/4"`) {
+		t.Errorf("the ConfigMap has %v", kept)
+	}
+}
+
+// TestRolloutStore_CannotWrite: no Node is written before it is recorded where the roll-out is.
+func TestRolloutStore_CannotWrite(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	f.waves.store.Writer = client.NewNamespacedClient(f.client, "elsewhere")
+	if _, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")}); err == nil ||
+		!strings.Contains(err.Error(), "writing ConfigMap drover/drover-metadata-rollouts") {
+		t.Errorf("%v", err)
+	}
+	f.must(t, "m0", "")
+	f.waves.store.Writer = f.client
+	f.step(t, 6*time.Second, "n0")
+}
+
+func TestAdmissions_Revision(t *testing.T) {
+	var a admissions
+	a.set("x", admission{revision: "1", nodes: sets.New("n0")})
+	for _, c := range []struct {
+		revision, node string
+		want           bool
+	}{{"1", "n0", true}, {"1", "n1", false}, {"2", "n0", false}} {
+		if got := a.admits("x", c.revision, c.node); got != c.want {
+			t.Errorf("revision %s, Node %s: %t", c.revision, c.node, got)
+		}
+	}
+}
+
+// TestNoExecute_RefusedWithoutNodeGroup: a taint that has Pods deleted is held back where no NodeGroup guards it; all else is written.
+func TestNoExecute_RefusedWithoutNodeGroup(t *testing.T) {
+	settings := &v1alpha1.Rollout{NoExecute: &v1alpha1.NoExecute{Policy: v1alpha1.NoExecuteRefuse}}
+	f := newWavesFixture(t, settings)
+	apitest.Edit(t, f.client, f.set, func(set *machinev1beta1.MachineSet) {
+		set.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}, {Key: "soft", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	apitest.Edit(t, f.client, nodeOf("n3"), func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}}
+	})
+	f.step(t, 0, "n0 n1 n2 n3")
+	f.step(t, 6*time.Second, "")
+	for node, want := range map[string][]string{"n0": {"soft:NoSchedule"}, "n3": {"out:NoExecute", "soft:NoSchedule"}} {
+		found := nodeOf(node)
+		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
+			t.Fatal(err)
+		}
+		if got := ownership.KeysOf(ownership.TaintEntries(found.Spec.Taints)).Sorted(); !slices.Equal(got, want) || found.Labels["team"] != "blue" {
+			t.Errorf("%s: taints %v, want %v, labels %v", node, got, want, found.Labels)
+		}
+	}
+	if got := f.emitted(); !strings.Contains(got, "Warning MetadataNoExecuteRefused") {
+		t.Errorf("events %s", got)
+	}
+	if f.metric(t, nodesDoc.Name, "a", "machines", "refused") != 3 {
+		t.Error("three Machines are refused")
+	}
+}

@@ -21,8 +21,8 @@ const (
 	maxRolloutTime = 7 * 24 * time.Hour
 )
 
-// completeRollout fills in what the schema of NodeGroups has for fields that are absent: the status of each group shows the result, and the API server
-// would add them there. policy is that of noExecute. Nil stays nil.
+// completeRollout fills in what the schema of NodeGroups has for fields that are absent: the status of each group shows the result, where the API
+// server would add them. policy is that of noExecute. Nil stays nil.
 func completeRollout(r *v1alpha1.Rollout, policy v1alpha1.NoExecutePolicy) {
 	if r == nil {
 		return

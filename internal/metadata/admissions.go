@@ -9,8 +9,8 @@ import (
 	"github.com/drover-io/drover/internal/watch"
 )
 
-// admissions are which Nodes the waves of each MachineSet have reached. The controller of waves writes them, and that of Machines reads them. The zero
-// value admits none.
+// admissions are which Nodes the waves of each MachineSet have reached. The controller of waves writes them, and that of Machines reads them. The
+// zero value admits none.
 type admissions struct {
 	// admitted has an event for a Node that may be written now, and denied one for a Node of which that has changed.
 	admitted, denied watch.NodeEvents

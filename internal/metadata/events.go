@@ -54,7 +54,8 @@ var Events = []status.EventDoc{
 	{Reason: EventUnconfirmed, Type: corev1.EventTypeWarning, On: "MachineSet",
 		When: "the ownership record on the Node names a taint or a restricted label that the record on the Machine does not; Drover does not remove it"},
 	{Reason: EventNoExecuteRefused, Type: corev1.EventTypeWarning, On: "MachineSet",
-		When: "a taint with the effect NoExecute is held back: no NodeGroup guards it, and metadata.rollout.noExecute.policy of the configuration is Refuse"},
+		When: "a taint with the effect NoExecute is held back: the Node is in no NodeGroup, and metadata.rollout.noExecute.policy of the " +
+			"configuration is Refuse"},
 	{Reason: EventStopped, Type: corev1.EventTypeWarning, On: "MachineSet",
 		When: "the waves of metadata.rollout of the configuration have stopped: too many Nodes have become NotReady"},
 	{Reason: EventRepaired, Type: corev1.EventTypeNormal, On: "Node", When: "a declared entry that was changed or removed manually has been restored"},

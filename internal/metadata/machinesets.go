@@ -32,6 +32,9 @@ func (s *machineSet) declared() *plan.Declaration {
 	return s.declaration
 }
 
+// isWritten reports whether the Machines of the MachineSet get what it declares: it is not paused, and has Machines.
+func (s *machineSet) isWritten() bool { return !s.declaration.Paused && s.invalid == nil }
+
 // has reports whether a Machine belongs to the MachineSet.
 func (s *machineSet) has(machine *machinev1beta1.Machine) bool {
 	return s.invalid == nil && s.membership.Has(machine)

@@ -83,8 +83,8 @@ func (r *Reconciler) observeGroup(ctx context.Context, observed *observation) (e
 // Nodes.
 const recheckGuard = time.Minute
 
-// observeGuard finds out which taints the Node gets from its NodeGroup, or does not get since it has none. A Machine that was created with such a taint has its Node registered with it,
-// so that a new Node is not guarded against that: no Pod came before it.
+// observeGuard finds out which taints the Node gets from its NodeGroup, or does not get since it has none. A Machine that was created with such a
+// taint has its Node registered with it, so that a new Node is not guarded against that: no Pod came before it.
 func (r *Reconciler) observeGuard(ctx context.Context, observed *observation) (err error) {
 	node := observed.node
 	if node == nil || observed.set == nil || !observed.set.declaration.HasNoExecute() {

@@ -8,9 +8,9 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -62,17 +62,18 @@ func (w *waves) Reconcile(ctx context.Context, request reconcile.Request) (recon
 		return reconcile.Result{}, err
 	}
 	set := &machinev1beta1.MachineSet{}
-	if err := w.cache.Get(ctx, key, set); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			w.states.Forget(key)
-		}
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	switch err := w.cache.Get(ctx, key, set); {
+	case apierrors.IsNotFound(err):
+		w.states.Forget(key)
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("reading MachineSet %s: %w", key, err)
 	}
 	parsed, state := w.machineSets.parse(set), w.states.Get(key, set.UID)
 	if wait := state.wait(parsed, now); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	if parsed.declaration.Paused || parsed.invalid != nil {
+	if !parsed.isWritten() {
 		// The roll-out goes on from where it is; no Machine is written meanwhile.
 		return reconcile.Result{}, nil
 	}
@@ -153,14 +154,16 @@ func (w *waves) nodeOf(observed *observation, machine types.NamespacedName) node
 	return node
 }
 
-// needsWave reports whether what was decided is a roll-out to a Node that was there before. What another writer has changed since is reverted at once,
-// and a new Node is written at once.
+// needsWave reports whether what was decided is a roll-out to a Node that was there before. What another writer has changed since is reverted at
+// once, and a new Node gets at once what its Machine was created with.
 func (rc *reconciliation) needsWave(decision *plan.Decision) bool {
 	switch {
 	case rc.set == nil, rc.node == nil, rc.nodeShared, !decision.Machine.Write && !decision.Node.Write:
 		return false
 	}
-	return !decision.Drift && !decision.Reached && !rc.isNewNode(decision)
+	createdWithIt := !decision.Machine.Write || decision.Machine.RecordOnly()
+	isNew := createdWithIt && rc.isNewNode(decision)
+	return !decision.Drift && !decision.Reached && !isNew
 }
 
 // awaitsWave reports whether what was decided has to wait for the waves of the MachineSet.

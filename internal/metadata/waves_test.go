@@ -164,7 +164,9 @@ func TestWaves_RepairsAndNewNodesDoNotWait(t *testing.T) {
 	f.must(t, "m0", "Node/n0")
 	added := nodeOf("n4")
 	added.CreationTimestamp = metav1.NewTime(f.clock.Now())
-	for _, object := range []client.Object{added, machineOf(f.set, "m4", "n4"), machineOf(f.set, "m5", "")} {
+	created := machineOf(f.set, "m4", "n4")
+	created.Spec.Labels = map[string]string{"team": "blue"}
+	for _, object := range []client.Object{added, created, machineOf(f.set, "m5", "")} {
 		if err := f.client.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +294,9 @@ func TestNoExecute_RefusedWithoutNodeGroup(t *testing.T) {
 	settings := &v1alpha1.Rollout{NoExecute: &v1alpha1.NoExecute{Policy: v1alpha1.NoExecuteRefuse}}
 	f := newWavesFixture(t, settings)
 	apitest.Edit(t, f.client, f.set, func(set *machinev1beta1.MachineSet) {
-		set.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}, {Key: "soft", Effect: corev1.TaintEffectNoSchedule}}
+		set.Spec.Template.Spec.Taints = []corev1.Taint{
+			{Key: "out", Effect: corev1.TaintEffectNoExecute}, {Key: "soft", Effect: corev1.TaintEffectNoSchedule},
+		}
 	})
 	apitest.Edit(t, f.client, nodeOf("n3"), func(n *corev1.Node) {
 		n.Spec.Taints = []corev1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}}

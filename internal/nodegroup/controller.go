@@ -166,8 +166,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return result, err
 }
 
-// wait returns how long a group is to be left alone; zero for not at all. What a user changes waits for controller.MinInterval only, and a change of the spec
-// not even for that unless the status was just written.
+// wait returns how long a group is to be left alone; zero for not at all. What a user changes waits for controller.MinInterval only, and a change of
+// the spec not even for that unless the status was just written.
 func (r *Reconciler) wait(ctx context.Context, key types.NamespacedName, now time.Time) (time.Duration, error) {
 	state := r.states.Peek(key)
 	if state == nil {

@@ -100,10 +100,9 @@ type Metadata struct {
 	WritesPerSecond *float64 `json:"writesPerSecond,omitempty"`
 	// WritesBurst is how many Nodes may be written without delay after a pause. Default 100.
 	WritesBurst *int `json:"writesBurst,omitempty"`
-	// Rollout is how a change of a MachineSet reaches the Nodes that it has, with the fields of spec.rollout of a NodeGroup but stopWhen.pendingPods. In a
-	// wave, Drover writes the Machines and the Nodes. New Nodes, and what another writer has changed, have no wave. noExecute has only the field policy:
-	// Allow, the default, or Refuse, which holds taints with the effect NoExecute back on Nodes that no NodeGroup guards. Default none: all
-	// Nodes at once.
+	// Rollout is how a change of a MachineSet reaches the Machines and Nodes that it has: in waves, with the fields of spec.rollout of a NodeGroup
+	// but stopWhen.pendingPods. New Nodes, and what another writer has changed, do not wait for a wave. noExecute has only the field policy: Allow,
+	// the default, or Refuse, which holds taints with the effect NoExecute back on Nodes that are in no NodeGroup. Default none: all Nodes at once.
 	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
 	// Protected are patterns of keys that Drover never sets or removes, in addition to the built-in ones (docs/compatibility.md). `*` matches any
 	// text.

@@ -26,8 +26,8 @@ type MachineSetInput struct {
 	Now time.Time
 }
 
-// DecideMachineSet decides which Nodes what a MachineSet declares has reached, in waves like those of a NodeGroup. It sets Admitted, Wave, Waves, Wake
-// and Rollout of the decision; Rollout is nil when no roll-out is under way.
+// DecideMachineSet decides which Nodes get what a MachineSet declares, in waves like those of a NodeGroup. It sets Admitted, Wave, Waves, Wake and
+// Rollout of the decision; Rollout is nil when no roll-out is under way.
 func DecideMachineSet(in *MachineSetInput) Decision {
 	group := &v1alpha1.NodeGroup{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationResume: in.Resume}},
@@ -49,10 +49,16 @@ func DecideMachineSet(in *MachineSetInput) Decision {
 type texts struct{ notReady, goesOn string }
 
 var (
-	groupTexts = texts{"spec.rollout.stopWhen.notReady", "it continues when spec.metadata changes, at any other change of the spec outside of a suspension if there are " +
-		"fewer by then, or when a user resumes it with the annotation " + v1alpha1.AnnotationResume}
-	machineSetTexts = texts{"metadata.rollout.stopWhen.notReady of the configuration", "it continues when the labels, annotations or taints of the template change, " +
-		"or when a user sets the annotation " + v1alpha1.AnnotationResume + " of the MachineSet to the present time"}
+	groupTexts = texts{
+		notReady: "spec.rollout.stopWhen.notReady",
+		goesOn: "it continues when spec.metadata changes, at any other change of the spec outside of a suspension if there are fewer by then, " +
+			"or when a user resumes it with the annotation " + v1alpha1.AnnotationResume,
+	}
+	machineSetTexts = texts{
+		notReady: "metadata.rollout.stopWhen.notReady of the configuration",
+		goesOn: "it continues when the labels, annotations or taints of the template change, or when a user sets the annotation " +
+			v1alpha1.AnnotationResume + " of the MachineSet to the present time",
+	}
 )
 
 // textsOf returns the texts of the input; those of a NodeGroup where it has none.

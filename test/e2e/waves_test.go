@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/metadata"
+	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
+)
+
+const team = "example.com/team"
+
+// withRollout returns the arguments of an operator whose configuration has this metadata.rollout.
+func withRollout(t *testing.T, settings string) []string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "drover.yaml")
+	text := "apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\nmetadata:\n  rollout: " + settings + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--config=" + path}
+}
+
+// keptRollout returns where the roll-out of a MachineSet is, as the next process finds it; empty for none.
+func keptRollout(w *harness.World, set string) string {
+	w.Helper()
+	found := &corev1.ConfigMap{}
+	err := w.Client.Get(w.Context(), types.NamespacedName{Namespace: harness.SystemNamespace, Name: metadata.ConfigMapName}, found)
+	if client.IgnoreNotFound(err) != nil {
+		w.Fatal(err)
+	}
+	return found.Data[string(w.Set(set).UID)]
+}
+
+// hasTeam compares the label of the first Nodes of a pool with one value, and that of the others with another one.
+func hasTeam(w *harness.World, pool string, machines, first int, value, other string) error {
+	w.Helper()
+	for i := range machines {
+		want := value
+		if i >= first {
+			want = other
+		}
+		name := fmt.Sprintf("%s-%d", pool, i)
+		for object, labels := range map[string]map[string]string{"Node": w.Node(name).Labels, "Machine": w.Machine(name).Spec.Labels} {
+			if labels[team] != want {
+				return fmt.Errorf("%s %s has %q, want %q", object, name, labels[team], want)
+			}
+		}
+	}
+	return nil
+}
+
+// TestWaves_PauseSurvivesAKill: what a MachineSet declares reaches its Nodes in waves, and the next process neither begins the next wave early nor
+// writes anything again.
+func TestWaves_PauseSurvivesAKill(t *testing.T) {
+	w := pool(t, "waves", 5)
+	args := withRollout(t, "{firstWave: 1, maxInFlight: 2, pause: 1h}")
+	first := w.Operator(harness.Options{Args: args})
+	setLabel(w, "waves", team, "blue")
+	w.Eventually("the pause after the first wave", func() error {
+		if kept := keptRollout(w, "waves"); !strings.Contains(kept, `"wave":"2/3"`) || !strings.Contains(kept, "waveEndTime") {
+			return fmt.Errorf("the ConfigMap has %q", kept)
+		}
+		return hasTeam(w, "waves", 5, 1, "blue", "")
+	})
+	if err := first.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	kept, mark := keptRollout(w, "waves"), w.AuditMark()
+	second := w.Operator(harness.Options{Args: args})
+	// A manual edit has no wave: it shows that the process works.
+	label(w, "waves-0", team, "mine")
+	hasLabel(w, "waves-0", team, "blue")
+	// Nor has what a Node of another MachineSet gets in its first wave, for which the process decides on all MachineSets.
+	w.Pool(cluster.PoolOptions{Name: "waves-other", Machines: 1})
+	setLabel(w, "waves-other", team, "green")
+	hasLabel(w, "waves-other-0", team, "green")
+	if err := hasTeam(w, "waves", 5, 1, "blue", ""); err != nil {
+		t.Error(err)
+	}
+	if now := keptRollout(w, "waves"); now != kept {
+		t.Errorf("the ConfigMap had %s and has %s", kept, now)
+	}
+	for _, write := range w.Writes(mark) {
+		if strings.HasPrefix(write.Name, "waves-") && write.Name != "waves-0" && write.Name != "waves-other-0" {
+			t.Errorf("%s %s %s", write.Verb, write.Resource, write.Name)
+		}
+	}
+	if err := second.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	mark = w.AuditMark()
+	w.Operator(harness.Options{Args: withRollout(t, "{firstWave: 1, maxInFlight: 2}")})
+	w.Eventually("the last wave", func() error {
+		if kept := keptRollout(w, "waves"); kept != "" {
+			return fmt.Errorf("the ConfigMap has %s", kept)
+		}
+		return hasTeam(w, "waves", 5, 5, "blue", "")
+	})
+	written := map[string]int{}
+	for _, write := range w.Writes(mark) {
+		written[write.Resource+"/"+write.Name]++
+	}
+	for i := range 5 {
+		for _, resource := range []string{"nodes", "machines"} {
+			name := fmt.Sprintf("%s/waves-%d", resource, i)
+			if got, want := written[name], min(i, 1); got != want {
+				t.Errorf("%s was written %d times, want %d", name, got, want)
+			}
+		}
+	}
+}
+
+// TestWaves_NoExecuteRefused: a taint for which Kubernetes would delete Pods is held back, and all else is written.
+func TestWaves_NoExecuteRefused(t *testing.T) {
+	w := pool(t, "refused", 2)
+	w.Operator(harness.Options{Args: withRollout(t, "{noExecute: {policy: Refuse}}")})
+	declare(w, "refused", func(spec *machinev1beta1.MachineSpec) {
+		spec.Taints = []corev1.Taint{
+			harness.Taint("example.com/out", "", corev1.TaintEffectNoExecute), harness.Taint("example.com/soft", "", corev1.TaintEffectNoSchedule),
+		}
+	})
+	w.Nodes("refused", "the taint NoSchedule alone", func(node *corev1.Node) error {
+		if err := harness.Has(node, nil, nil, "example.com/soft=:NoSchedule"); err != nil {
+			return err
+		}
+		if err := harness.Has(node, nil, nil, "example.com/out=:NoExecute"); err == nil {
+			return fmt.Errorf("node %s has the taint NoExecute", node.Name)
+		}
+		return nil
+	})
+	hasEvent(w, "MachineSet", "refused", metadata.EventNoExecuteRefused, "create a NodeGroup")
+	if taints := w.Machine("refused-0").Spec.Taints; len(taints) != 1 {
+		t.Errorf("the Machine has %v", taints)
+	}
+}

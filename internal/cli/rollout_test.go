@@ -276,13 +276,14 @@ func TestRolloutPause_MachineSet(t *testing.T) {
 		{"pause", "machineset.machine.openshift.io/workers paused\n"},
 		{"pause", `machinesets.machine.openshift.io "workers" is already paused`},
 		{"resume", "machineset.machine.openshift.io/workers resumed\n"},
-		{"resume", `machinesets.machine.openshift.io "workers" is not paused`},
+		{"resume", "machineset.machine.openshift.io/workers resumed\n"},
 	} {
 		if got := runOn(t, cluster, "", "rollout", step.command, "workers"); !strings.Contains(got.out+got.errors, step.want) {
 			t.Errorf("%s: %+v", step.command, got)
 		}
 	}
-	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil || len(set.Annotations) > 0 {
+	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil || len(set.Annotations) != 1 ||
+		set.Annotations[v1alpha1.AnnotationResume] != testTime.UTC().Format(time.RFC3339) {
 		t.Errorf("annotations %v, %v", set.Annotations, err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
-	droverv1alpha1 "github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
 // MaxVerbosity is the highest level of the log. From level 8 on, client-go logs the bodies of requests and answers (rest/request.go), among them
@@ -102,8 +101,7 @@ func Parse(text []byte) (*v1alpha1.DroverConfiguration, error) {
 	if config.Controllers == nil {
 		config.Controllers = Default().Controllers
 	}
-	completeRollout(config.NodeGroups.Rollout, droverv1alpha1.NoExecuteGuard)
-	completeRollout(config.Metadata.Rollout, droverv1alpha1.NoExecuteAllow)
+	completeRollout(config.NodeGroups.Rollout)
 	return config, nulls(nil, reflect.ValueOf(*config), reflect.ValueOf(*Default())).ToAggregate()
 }
 

@@ -154,15 +154,18 @@ func TestValidate(t *testing.T) {
 		{"a roll-out that proceeds without a timeout", func(c *v1alpha1.DroverConfiguration) {
 			c.NodeGroups.Rollout = &droverv1alpha1.Rollout{NoExecute: &droverv1alpha1.NoExecute{OnTimeout: droverv1alpha1.TimeoutProceed}}
 		}, "nodeGroups.rollout.noExecute.timeout"},
-		{"the roll-out of MachineSets", func(c *v1alpha1.DroverConfiguration) {
-			c.Metadata.Rollout = &droverv1alpha1.Rollout{
-				MaxInFlight: new(intstr.FromString("0%")), StopWhen: &droverv1alpha1.StopConditions{PendingPods: new(int32(5))},
-				NoExecute: &droverv1alpha1.NoExecute{Policy: droverv1alpha1.NoExecuteGuard, MaxPodsPerNode: new(int32(1))},
+		{"MachineSets: out of bounds", func(c *v1alpha1.DroverConfiguration) {
+			c.Metadata.Rollout = &v1alpha1.MachineSetRollout{
+				MaxInFlight: new(intstr.FromString("0%")), StopWhen: v1alpha1.MachineSetStop{NotReady: new(intstr.FromString("all"))},
+				NoExecute: v1alpha1.MachineSetNoExecute{Policy: "Off"},
 			}
-		}, "metadata.rollout.maxInFlight metadata.rollout.noExecute metadata.rollout.noExecute.policy metadata.rollout.stopWhen.pendingPods"},
-		{"a roll-out of MachineSets", func(c *v1alpha1.DroverConfiguration) {
-			c.Metadata.Rollout = &droverv1alpha1.Rollout{
-				MaxInFlight: new(intstr.FromString("10%")), NoExecute: &droverv1alpha1.NoExecute{Policy: droverv1alpha1.NoExecuteRefuse},
+		}, "metadata.rollout.maxInFlight metadata.rollout.noExecute.policy metadata.rollout.stopWhen.notReady"},
+		{"MachineSets: only NodeGroups guard", func(c *v1alpha1.DroverConfiguration) {
+			c.Metadata.Rollout = &v1alpha1.MachineSetRollout{NoExecute: v1alpha1.MachineSetNoExecute{Policy: "Guard"}}
+		}, "metadata.rollout.noExecute.policy"},
+		{"MachineSets: valid", func(c *v1alpha1.DroverConfiguration) {
+			c.Metadata.Rollout = &v1alpha1.MachineSetRollout{
+				MaxInFlight: new(intstr.FromString("10%")), NoExecute: v1alpha1.MachineSetNoExecute{Policy: "Refuse"},
 			}
 		}, ""},
 		{"a roll-out", func(c *v1alpha1.DroverConfiguration) {

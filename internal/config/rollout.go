@@ -3,12 +3,14 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	config "github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
 
@@ -22,8 +24,8 @@ const (
 )
 
 // completeRollout fills in what the schema of NodeGroups has for fields that are absent: the status of each group shows the result, where the API
-// server would add them. policy is that of noExecute. Nil stays nil.
-func completeRollout(r *v1alpha1.Rollout, policy v1alpha1.NoExecutePolicy) {
+// server would add them. Nil stays nil.
+func completeRollout(r *v1alpha1.Rollout) {
 	if r == nil {
 		return
 	}
@@ -32,7 +34,7 @@ func completeRollout(r *v1alpha1.Rollout, policy v1alpha1.NoExecutePolicy) {
 	r.StopWhen = cmp.Or(r.StopWhen, &v1alpha1.StopConditions{})
 	r.StopWhen.NotReady = cmp.Or(r.StopWhen.NotReady, new(intstr.FromString("10%")))
 	r.NoExecute = cmp.Or(r.NoExecute, &v1alpha1.NoExecute{})
-	r.NoExecute.Policy = cmp.Or(r.NoExecute.Policy, policy)
+	r.NoExecute.Policy = cmp.Or(r.NoExecute.Policy, v1alpha1.NoExecuteGuard)
 	r.NoExecute.OnTimeout = cmp.Or(r.NoExecute.OnTimeout, v1alpha1.TimeoutHold)
 }
 
@@ -55,26 +57,27 @@ func validateRollout(path *field.Path, r *v1alpha1.Rollout) field.ErrorList {
 	return all
 }
 
-// validateMachineSetRollout checks metadata.rollout, for which some fields of NodeGroups have no meaning.
-func validateMachineSetRollout(path *field.Path, r *v1alpha1.Rollout) field.ErrorList {
-	all := validateRollout(path, r)
+// MachineSetRollout returns metadata.rollout as a roll-out of a NodeGroup; nil for none.
+func MachineSetRollout(c *config.DroverConfiguration) *v1alpha1.Rollout {
+	r := c.Metadata.Rollout
 	if r == nil {
-		return all
+		return nil
 	}
-	if r.StopWhen != nil && r.StopWhen.PendingPods != nil {
-		all = append(all, field.Forbidden(path.Child("stopWhen", "pendingPods"), "only NodeGroups count Pods"))
+	return &v1alpha1.Rollout{
+		MaxInFlight: r.MaxInFlight, FirstWave: r.FirstWave, Pause: r.Pause, MinReadySeconds: r.MinReadySeconds,
+		StopWhen:  &v1alpha1.StopConditions{NotReady: r.StopWhen.NotReady},
+		NoExecute: &v1alpha1.NoExecute{Policy: v1alpha1.NoExecutePolicy(cmp.Or(r.NoExecute.Policy, string(v1alpha1.NoExecuteAllow)))},
 	}
-	if n := r.NoExecute; n != nil {
-		const guard = "only a NodeGroup evicts Pods before such a taint: create one that selects the MachineSets"
-		if n.Policy == v1alpha1.NoExecuteGuard {
-			all = append(all, field.NotSupported(path.Child("noExecute", "policy"), n.Policy,
-				[]v1alpha1.NoExecutePolicy{v1alpha1.NoExecuteAllow, v1alpha1.NoExecuteRefuse}))
-		}
-		if n.MaxPodsPerNode != nil || n.MaxPodsPerWave != nil || n.Timeout != nil || n.OnTimeout == v1alpha1.TimeoutProceed {
-			all = append(all, field.Forbidden(path.Child("noExecute"), guard))
-		}
+}
+
+// validateMachineSetRollout checks metadata.rollout.
+func validateMachineSetRollout(path *field.Path, c *config.DroverConfiguration) field.ErrorList {
+	r := MachineSetRollout(c)
+	if r != nil && r.NoExecute.Policy == v1alpha1.NoExecuteGuard {
+		return field.ErrorList{field.Invalid(path.Child("noExecute", "policy"), r.NoExecute.Policy,
+			"must be Allow or Refuse: only a NodeGroup evicts Pods before such a taint; create one that selects the MachineSets")}
 	}
-	return all
+	return validateRollout(path, r)
 }
 
 func validateNoExecute(path *field.Path, n *v1alpha1.NoExecute) field.ErrorList {
@@ -90,16 +93,19 @@ func validateNoExecute(path *field.Path, n *v1alpha1.NoExecute) field.ErrorList 
 	return all
 }
 
+// percentage is the pattern of the schema.
+var percentage = regexp.MustCompile(`^(100|[1-9]?[0-9])%$`)
+
 // validateShare checks a number of Nodes, or a percentage of them.
 func validateShare(path *field.Path, share *intstr.IntOrString) field.ErrorList {
 	if share == nil {
 		return nil
 	}
-	limit := maxNodes
+	valid := share.IntVal >= 1 && share.IntVal <= maxNodes
 	if share.Type == intstr.String {
-		limit = 100
+		valid = percentage.MatchString(share.StrVal) && share.StrVal != "0%"
 	}
-	if number, err := intstr.GetScaledValueFromIntOrPercent(share, 100, false); err != nil || number < 1 || number > limit {
+	if !valid {
 		return field.ErrorList{field.Invalid(path, share.String(), "must be between 1 and 100000, or 1% and 100%")}
 	}
 	return nil

@@ -36,7 +36,7 @@ func Validate(c *v1alpha1.DroverConfiguration, known []string) field.ErrorList {
 	all = append(all, validateMaintenance(field.NewPath("maintenance"), c.Maintenance)...)
 	all = append(all, validateMachines(field.NewPath("machines"), c.Machines)...)
 	all = append(all, validateRollout(field.NewPath("nodeGroups", "rollout"), c.NodeGroups.Rollout)...)
-	all = append(all, validateMachineSetRollout(field.NewPath("metadata", "rollout"), c.Metadata.Rollout)...)
+	all = append(all, validateMachineSetRollout(field.NewPath("metadata", "rollout"), c)...)
 	all = append(all, validateOneOf(field.NewPath("upgrade", "nodeVersion"), c.Upgrade.NodeVersion, "Auto", "Label", "MachineConfig")...)
 	for i, namespace := range c.Upgrade.Namespaces {
 		all = append(all, messages(field.NewPath("upgrade", "namespaces").Index(i), namespace, validation.IsDNS1123Label(namespace))...)

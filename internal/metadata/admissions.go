@@ -12,12 +12,16 @@ import (
 // admissions are which Nodes the waves of each MachineSet have reached. The controller of waves writes them, and that of Machines reads them. The
 // zero value admits none.
 type admissions struct {
-	// admitted has an event for a Node that may be written now, and denied one for a Node of which that has changed.
-	admitted, denied watch.NodeEvents
+	// admitted has an event for a Node that may be written now, and awaited one for a Node that waits for that, or that the API server has begun, or
+	// ceased, to deny to write.
+	admitted, awaited watch.NodeEvents
 
-	mu      sync.Mutex
-	sets    map[types.UID]admission
-	refused sets.Set[string]
+	mu   sync.Mutex
+	sets map[types.UID]admission
+	// waiting are the MachineSets with Nodes that wait, since they were last decided on.
+	waiting sets.Set[types.UID]
+	// denied has, by Node, the revision that the API server has denied to write.
+	denied map[string]string
 }
 
 // admission is which Nodes of a MachineSet may get what it declares in a revision.
@@ -44,42 +48,67 @@ func (a *admissions) set(uid types.UID, next admission) {
 	}
 }
 
-// forget removes the admission of a MachineSet that is gone.
+// forget removes what is known of a MachineSet that is gone.
 func (a *admissions) forget(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.sets, uid)
+	a.waiting.Delete(uid)
 }
 
-// admits reports whether a Node may get what its MachineSet declares in a revision.
+// admits reports whether a Node may get what its MachineSet declares in a revision. If it may not, the MachineSet is decided on again.
 func (a *admissions) admits(uid types.UID, revision, node string) bool {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	current := a.sets[uid]
-	return current.revision == revision && current.nodes.Has(node)
+	admitted := current.revision == revision && current.nodes.Has(node)
+	a.mu.Unlock()
+	if !admitted {
+		a.setWaiting(uid)
+		a.awaited.Emit(node)
+	}
+	return admitted
 }
 
-// setDenied records whether the API server has denied the last write of a Node or its Machine: a wave does not wait for a few such Nodes.
-func (a *admissions) setDenied(node string, denied bool) {
+// setWaiting records that Nodes of a MachineSet wait.
+func (a *admissions) setWaiting(uid types.UID) {
 	a.mu.Lock()
-	changed := a.refused.Has(node) != denied
+	defer a.mu.Unlock()
+	if a.waiting == nil {
+		a.waiting = sets.Set[types.UID]{}
+	}
+	a.waiting.Insert(uid)
+}
+
+// takeWaiting reports whether Nodes of a MachineSet have begun to wait since the last call.
+func (a *admissions) takeWaiting(uid types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer a.waiting.Delete(uid)
+	return a.waiting.Has(uid)
+}
+
+// setDenied records that the API server has denied to write a revision to a Node or its Machine: a wave does not wait for a few such Nodes. An empty
+// revision is for a Node that has been written.
+func (a *admissions) setDenied(node, revision string) {
+	a.mu.Lock()
+	changed := a.denied[node] != revision
 	switch {
-	case !denied:
-		a.refused.Delete(node)
-	case a.refused == nil:
-		a.refused = sets.New(node)
+	case revision == "":
+		delete(a.denied, node)
+	case a.denied == nil:
+		a.denied = map[string]string{node: revision}
 	default:
-		a.refused.Insert(node)
+		a.denied[node] = revision
 	}
 	a.mu.Unlock()
 	if changed {
-		a.denied.Emit(node)
+		a.awaited.Emit(node)
 	}
 }
 
-// isDenied returns what setDenied has recorded.
-func (a *admissions) isDenied(node string) bool {
+// isDenied reports whether the API server has denied to write a revision to a Node.
+func (a *admissions) isDenied(node, revision string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.refused.Has(node)
+	return revision != "" && a.denied[node] == revision
 }

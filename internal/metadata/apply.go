@@ -58,6 +58,11 @@ func (rc *reconciliation) rewritesRecord(decision *plan.Decision) bool {
 	return decision.Node.RecordOnly() && rc.tracker.wasWritten(plan.OnNode, rc.key, rc.nodeRevision(decision))
 }
 
+// rewritesNode reports whether the Node was written for the same before and does not show that: another writer has changed its record, too.
+func (rc *reconciliation) rewritesNode(decision *plan.Decision) bool {
+	return !decision.Reached && rc.tracker.wasWritten(plan.OnNode, rc.key, rc.nodeRevision(decision))
+}
+
 // writeRecord records on the Node that entries are Drover's which so far only the Machine's value shows to be.
 func (rc *reconciliation) writeRecord(ctx context.Context, decision *plan.Decision) outcome {
 	if !decision.RecordUpdate.Write() {
@@ -110,7 +115,7 @@ func (rc *reconciliation) writeNode(ctx context.Context, decision *plan.Decision
 	if err != nil {
 		return outcome{class: status.Denied, err: err, object: rc.node}
 	}
-	repairs := decision.Drift || rc.rewritesRecord(decision)
+	repairs := decision.Drift || rc.rewritesRecord(decision) || rc.rewritesNode(decision)
 	target := metadataOf(corev1.SchemeGroupVersion.WithKind("Node"), node)
 	class, err := rc.patch(ctx, "node", node.UID, target, client.RawPatch(types.JSONPatchType, patch), func() expectations.Write {
 		return expectations.Write{

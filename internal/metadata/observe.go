@@ -30,7 +30,7 @@ type observation struct {
 	// guardedBy is the NodeGroup of the Node, and guarded are the taints of the MachineSet that the Node gets from it; empty for none.
 	guardedBy string
 	guarded   ownership.Keys
-	// refused reports that guarded are taints that the Node does not get, since no NodeGroup guards them.
+	// refused reports that the Node does not get the guarded taints: no NodeGroup decides about them.
 	refused bool
 	// grouped are the entries that the NodeGroup of the Node keeps on it; read only for a Node that loses keys.
 	grouped plan.Entries

@@ -28,7 +28,7 @@ func (rc *reconciliation) report(ctx context.Context, decision *plan.Decision, a
 	case applied.class == status.Gone:
 		// The event of the deletion is reported instead.
 	case applied.class == status.Denied:
-		rc.setDenied(true)
+		rc.setDenied(rc.revision())
 		rc.countFailure()
 		log.FromContext(ctx).Error(applied.err, "the API server denies a write")
 		if rc.reportUnfinished(plan.Held, applied).changed {
@@ -49,7 +49,7 @@ func (rc *reconciliation) reportUnfinished(state plan.State, applied *outcome) t
 }
 
 func (rc *reconciliation) reportDone(ctx context.Context, decision *plan.Decision, applied *outcome) {
-	rc.setDenied(false)
+	rc.setDenied("")
 	r := rc.newReport(decision.Settled)
 	r.wrote = applied.wroteMachine || applied.wroteNode && !decision.Drift
 	r.problems = decision.Problems
@@ -66,10 +66,10 @@ func (rc *reconciliation) reportDone(ctx context.Context, decision *plan.Decisio
 	}
 }
 
-// setDenied has the waves know whether the API server denies to write the Node.
-func (rc *reconciliation) setDenied(denied bool) {
+// setDenied records for the waves which revision the API server denies to write; empty for none.
+func (rc *reconciliation) setDenied(revision string) {
 	if rc.admissions != nil && rc.node != nil {
-		rc.admissions.setDenied(rc.node.Name, denied)
+		rc.admissions.setDenied(rc.node.Name, revision)
 	}
 }
 

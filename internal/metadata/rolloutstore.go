@@ -20,7 +20,7 @@ import (
 // MachineSets cannot write it.
 const ConfigMapName = "drover-metadata-rollouts"
 
-// RolloutStore keeps where the roll-outs of MachineSets are that take several waves, so that the next process goes on from there. It is safe for
+// RolloutStore keeps where the roll-outs of MachineSets are that are under way, so that the next process goes on from there. It is safe for
 // concurrent use.
 type RolloutStore struct {
 	// Live reads the ConfigMap from the API server, and Writer writes it.
@@ -30,12 +30,14 @@ type RolloutStore struct {
 	Namespace string
 
 	mu sync.Mutex
-	// rollouts are those of this process, and written the texts that the ConfigMap has. Both are nil before it has been read.
+	// rollouts are those of this process, and written the texts that the ConfigMap has, in the version. All are empty before it has been read.
 	rollouts map[types.UID]*v1alpha1.RolloutStatus
 	written  map[string]string
+	version  string
 }
 
-// load reads the ConfigMap, unless it has been read. What exists no more is dropped with the next write; an entry that cannot be read is none.
+// load reads the ConfigMap, unless it has been read. Entries of MachineSets that do not exist are dropped with the next write; entries that cannot be
+// parsed are ignored.
 func (s *RolloutStore) load(ctx context.Context, exists func(types.UID) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +48,7 @@ func (s *RolloutStore) load(ctx context.Context, exists func(types.UID) bool) er
 	if err := s.Live.Get(ctx, s.key(), found); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading ConfigMap %s, which says where the roll-outs of MachineSets are: %w", s.key(), err)
 	}
-	s.rollouts, s.written = map[types.UID]*v1alpha1.RolloutStatus{}, map[string]string{}
+	s.rollouts, s.written, s.version = map[types.UID]*v1alpha1.RolloutStatus{}, map[string]string{}, found.ResourceVersion
 	for uid, text := range found.Data {
 		rollout := &v1alpha1.RolloutStatus{}
 		if exists(types.UID(uid)) && json.Unmarshal([]byte(text), rollout) == nil {
@@ -56,21 +58,19 @@ func (s *RolloutStore) load(ctx context.Context, exists func(types.UID) bool) er
 	return nil
 }
 
-// of returns where the roll-out of a MachineSet is; nil for none that is under way. It must not be changed.
-func (s *RolloutStore) of(uid types.UID) *v1alpha1.RolloutStatus {
+// get returns where the roll-out of a MachineSet is; nil for none that is under way. It must not be changed.
+func (s *RolloutStore) get(uid types.UID) *v1alpha1.RolloutStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rollouts[uid]
 }
 
-// keep records where the roll-out of a MachineSet is; nil for none that is under way. One that fits in a single wave is not written: nothing of it
-// would be lost. After an error nothing is recorded.
-func (s *RolloutStore) keep(ctx context.Context, uid types.UID, rollout *v1alpha1.RolloutStatus, waves int) error {
+// save records where the roll-out of a MachineSet is; nil for none that is under way. After an error nothing is recorded.
+func (s *RolloutStore) save(ctx context.Context, uid types.UID, rollout *v1alpha1.RolloutStatus) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, has := s.written[string(uid)]
-	next := ""
-	if rollout != nil && (has || waves > 1) {
+	before, next := s.written[string(uid)], ""
+	if rollout != nil {
 		// Which Nodes a wave waits for changes often, and is found out again.
 		lasting := *rollout
 		lasting.WaitingFor = nil
@@ -104,16 +104,20 @@ func (s *RolloutStore) forget(uid types.UID) {
 	delete(s.written, string(uid))
 }
 
+// write replaces what the ConfigMap has, unless another process has changed it: then it is read again.
 func (s *RolloutStore) write(ctx context.Context, data map[string]string) error {
-	next, now := applyv1.ConfigMap(ConfigMapName, s.Namespace).WithData(data), &corev1.ConfigMap{}
-	switch err := s.Live.Get(ctx, s.key(), now); {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		return err
-	default:
-		next.WithUID(now.UID).WithResourceVersion(now.ResourceVersion)
+	next := applyv1.ConfigMap(ConfigMapName, s.Namespace).WithData(data)
+	if s.version != "" {
+		next.WithResourceVersion(s.version)
 	}
-	return s.Writer.Apply(ctx, next, FieldOwner, client.ForceOwnership)
+	err := s.Writer.Apply(ctx, next, FieldOwner, client.ForceOwnership)
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		s.rollouts, s.written, s.version = nil, nil, ""
+	case err == nil && next.ResourceVersion != nil:
+		s.version = *next.ResourceVersion
+	}
+	return err
 }
 
 func (s *RolloutStore) key() types.NamespacedName {

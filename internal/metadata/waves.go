@@ -26,7 +26,7 @@ const WavesName = "metadata-waves"
 // wavesWorkers is how many MachineSets are reconciled at once.
 const wavesWorkers = 4
 
-// waves is the controller that decides in which waves what MachineSets declare reaches their Nodes. It reconciles MachineSets.
+// waves is the controller that decides, wave after wave, which Nodes get what their MachineSet declares. It reconciles MachineSets.
 type waves struct {
 	*Reconciler
 	settings  *v1alpha1.Rollout
@@ -37,10 +37,11 @@ type waves struct {
 
 // wavesState is what is known of a MachineSet between two reconciliations.
 type wavesState struct {
-	// reconciled is when the MachineSet was last reconciled, with what it declared then, and interval how long after that the next time is.
+	// reconciled is when the MachineSet was last reconciled, and interval how long after that it is reconciled again at the earliest.
 	reconciled time.Time
 	interval   time.Duration
-	revision   string
+	// revision is that of what it declared then.
+	revision string
 }
 
 func newWaves(r *Reconciler, settings *v1alpha1.Rollout, store *RolloutStore) *waves {
@@ -73,12 +74,19 @@ func (w *waves) Reconcile(ctx context.Context, request reconcile.Request) (recon
 	if wait := state.wait(parsed, now); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
+	underWay, waiting := w.store.get(set.UID) != nil, w.admissions.takeWaiting(set.UID)
+	if !underWay && !waiting {
+		return reconcile.Result{}, nil
+	}
 	if !parsed.isWritten() {
 		// The roll-out goes on from where it is; no Machine is written meanwhile.
 		return reconcile.Result{}, nil
 	}
 	var requeue controller.Requeue
 	err := w.admit(ctx, parsed, now, &requeue)
+	if err != nil && waiting {
+		w.admissions.setWaiting(set.UID)
+	}
 	state.reconciled, state.revision, state.interval = now, parsed.declaration.Revision, controller.IntervalAfter(w.clock.Since(now))
 	return w.conflicts.Result(key, requeue, err)
 }
@@ -98,12 +106,12 @@ func (w *waves) admit(ctx context.Context, set *machineSet, now time.Time, reque
 	if err != nil {
 		return err
 	}
-	before := w.store.of(set.UID)
+	before := w.store.get(set.UID)
 	decision := nodegroupplan.DecideMachineSet(&nodegroupplan.MachineSetInput{
 		Settings: w.settings, Rollout: before, Revision: revisionOf(set.declaration), Nodes: nodes, Resume: set.Annotations[v1alpha1.AnnotationResume],
 		Now: now,
 	})
-	if err := w.store.keep(ctx, set.UID, decision.Rollout, decision.Waves); err != nil {
+	if err := w.store.save(ctx, set.UID, decision.Rollout); err != nil {
 		return err
 	}
 	w.reportWaves(ctx, set, before, &decision)
@@ -111,17 +119,29 @@ func (w *waves) admit(ctx context.Context, set *machineSet, now time.Time, reque
 	if !decision.Wake.IsZero() {
 		requeue.In(decision.Wake.Sub(now))
 	}
+	if decision.Rollout != nil {
+		requeue.In(recheckWave)
+	}
 	return nil
 }
 
-// revisionOf identifies what a MachineSet declares by a text that has the same length for any declaration.
+// recheckWave is how soon it is decided again on a roll-out that is under way: a Node may leave it without an event of its MachineSet.
+const recheckWave = time.Minute
+
+// revisionOf identifies what a MachineSet declares by a text that has the same length for any declaration. Its first part is the entries alone:
+// another change neither ends a pause nor has a roll-out continue that has stopped.
 func revisionOf(declaration *plan.Declaration) string {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(declaration.Revision))
-	return fmt.Sprintf("%016x", hash.Sum64())
+	return fmt.Sprintf("%016x.%016x", hashOf(declaration.Desired.Digest()), hashOf(declaration.Revision))
 }
 
-// nodesOf returns the Nodes of a MachineSet. One that several Machines name is none: it is not written.
+func hashOf(text string) uint64 {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(text))
+	return hash.Sum64()
+}
+
+// nodesOf returns the Nodes of a MachineSet. It leaves out those that several Machines name, which are not written, and those that do
+// not get what is declared, since they are paused for example: a kubelet must not make a wave an empty one by that.
 func (w *waves) nodesOf(ctx context.Context, set *machineSet) ([]nodegroupplan.Node, error) {
 	requests := w.machineSetToMachines(ctx, set.MachineSet)
 	nodes := make([]nodegroupplan.Node, 0, len(requests))
@@ -133,7 +153,9 @@ func (w *waves) nodesOf(ctx context.Context, set *machineSet) ([]nodegroupplan.N
 		case observed == nil || observed.node == nil || observed.nodeShared || observed.set == nil || observed.set.UID != set.UID:
 			continue
 		}
-		nodes = append(nodes, w.nodeOf(observed, request.NamespacedName))
+		if node := w.nodeOf(observed, request.NamespacedName); node.Metadata.Reached || node.Metadata.Change.Write {
+			nodes = append(nodes, node)
+		}
 	}
 	return nodes, nil
 }
@@ -148,22 +170,24 @@ func (w *waves) nodeOf(observed *observation, machine types.NamespacedName) node
 	rc := &reconciliation{Reconciler: w.Reconciler, observation: observed, key: machine, now: w.clock.Now()}
 	decision, _ := rc.decide()
 	node.Metadata = plan.GroupDecision{State: decision.State, Change: plan.Change{Write: rc.needsWave(&decision)}, Reached: decision.Reached}
-	if w.admissions.isDenied(node.Name) {
+	if w.admissions.isDenied(node.Name, rc.revision()) {
 		node.Failing = "the API server denies the write"
 	}
 	return node
 }
 
-// needsWave reports whether what was decided is a roll-out to a Node that was there before. What another writer has changed since is reverted at
-// once, and a new Node gets at once what its Machine was created with.
+// needsWave reports whether what was decided is a roll-out to a Node that was there before. A Node that has reached what is declared gets back at
+// once what another writer has changed, and a new Node gets at once what its Machine was created with. What is only recorded disturbs nothing.
 func (rc *reconciliation) needsWave(decision *plan.Decision) bool {
 	switch {
-	case rc.set == nil, rc.node == nil, rc.nodeShared, !decision.Machine.Write && !decision.Node.Write:
+	case rc.set == nil, rc.node == nil:
 		return false
+	case decision.Reached:
+		return decision.Node.Changed() && !decision.Drift
+	case decision.Machine.Changed():
+		return true
 	}
-	createdWithIt := !decision.Machine.Write || decision.Machine.RecordOnly()
-	isNew := createdWithIt && rc.isNewNode(decision)
-	return !decision.Drift && !decision.Reached && !isNew
+	return decision.Node.Changed() && !rc.isNewNode(decision)
 }
 
 // awaitsWave reports whether what was decided has to wait for the waves of the MachineSet.
@@ -186,7 +210,7 @@ func (w *waves) reportWaves(ctx context.Context, set *machineSet, before *v1alph
 		w.recorder.Eventf(set.MachineSet, corev1.EventTypeWarning, EventStopped, "%s", after.Stopped)
 		logger.Info("roll-out has stopped", "reason", after.Stopped)
 	case after.Stopped == "" && (before.Stopped != "" || before.Wave != after.Wave && decision.Waves > 1):
-		logger.Info("roll-out goes on", "waitingFor", after.WaitingFor)
+		logger.Info("wave begins, or goes on", "waitingFor", after.WaitingFor)
 	}
 }
 
@@ -197,7 +221,7 @@ func (w *waves) exists(ctx context.Context) func(types.UID) bool {
 		if known == nil {
 			var list machinev1beta1.MachineSetList
 			if err := w.cache.List(ctx, &list); err != nil {
-				// Better one that is gone than none.
+				// To keep the entry of one that is gone does no harm; without its entry a roll-out would begin again.
 				return true
 			}
 			known = sets.Set[types.UID]{}

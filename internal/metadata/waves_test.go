@@ -1,7 +1,6 @@
 package metadata
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
+	applyv1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
-	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
 )
 
@@ -55,15 +54,31 @@ func (f *wavesFixture) restart(settings *v1alpha1.Rollout) {
 	f.waves = newWaves(f.Reconciler, settings, &RolloutStore{Live: f.client, Writer: f.client, Namespace: "drover"})
 }
 
-// step reconciles the MachineSet some time later, then its Machines, and compares the Nodes that were written.
+// step compares the Nodes that advance writes.
 func (f *wavesFixture) step(t *testing.T, after time.Duration, want string) reconcile.Result {
 	t.Helper()
+	got, result := f.advance(t, after)
+	if got != want {
+		t.Fatalf("written are the Nodes %q, want %q", got, want)
+	}
+	return result
+}
+
+// advance reconciles the Machines some time later, then the MachineSet, then the Machines again, and returns the Nodes that were written.
+func (f *wavesFixture) advance(t *testing.T, after time.Duration) (written string, result reconcile.Result) {
+	t.Helper()
 	f.clock.SetTime(f.clock.Now().Add(after))
+	before := f.machines(t)
 	result, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var written []string
+	return strings.Join(append(before, f.machines(t)...), " "), result
+}
+
+// machines reconciles the Machines, and returns the Nodes of those that were written.
+func (f *wavesFixture) machines(t *testing.T) (written []string) {
+	t.Helper()
 	for _, machine := range []string{"m0", "m1", "m2", "m3"} {
 		if _, sent, err := f.reconcile(t, machine); err != nil {
 			t.Fatal(err)
@@ -71,10 +86,7 @@ func (f *wavesFixture) step(t *testing.T, after time.Duration, want string) reco
 			written = append(written, "n"+strings.TrimPrefix(machine, "m"))
 		}
 	}
-	if got := strings.Join(written, " "); got != want {
-		t.Fatalf("written are the Nodes %q, want %q", got, want)
-	}
-	return result
+	return written
 }
 
 // declare changes a label of the template.
@@ -125,8 +137,8 @@ func TestWaves_PauseSurvivesARestart(t *testing.T) {
 	f.must(t, "m0", "")
 	f.step(t, 0, "n0")
 	result := f.step(t, 6*time.Second, "")
-	if result.RequeueAfter < 59*time.Minute || result.RequeueAfter > time.Hour {
-		t.Errorf("the next wave is looked for after %s", result.RequeueAfter)
+	if result.RequeueAfter != recheckWave {
+		t.Errorf("the roll-out is looked at again after %s", result.RequeueAfter)
 	}
 	if kept := f.kept(t); len(kept) != 1 || !strings.Contains(kept[string(f.set.UID)], `"wave":"2/4"`) {
 		t.Errorf("the ConfigMap has %v", kept)
@@ -145,14 +157,6 @@ func TestWaves_PauseSurvivesARestart(t *testing.T) {
 	}
 	if got := f.emitted(); got != "Normal MetadataSynced" {
 		t.Errorf("events %s", got)
-	}
-}
-
-func TestWaves_SingleWaveIsNotKept(t *testing.T) {
-	f := newWavesFixture(t, &v1alpha1.Rollout{})
-	f.step(t, 0, "n0 n1 n2 n3")
-	if kept := f.kept(t); len(kept) != 0 {
-		t.Errorf("the ConfigMap has %v", kept)
 	}
 }
 
@@ -224,7 +228,7 @@ func TestWaves_StopAndResume(t *testing.T) {
 	f.step(t, 6*time.Second, "n1")
 }
 
-func TestWaves_DeniedNodeDoesNotKeepOthers(t *testing.T) {
+func TestWaves_DeniedNodeDoesNotHoldUpOthers(t *testing.T) {
 	settings := oneAtATime()
 	settings.Pause = nil
 	f := newWavesFixture(t, settings)
@@ -234,7 +238,7 @@ func TestWaves_DeniedNodeDoesNotKeepOthers(t *testing.T) {
 	f.step(t, 6*time.Second, "n0 n1")
 }
 
-func TestWaves_MachineSetThatGoes(t *testing.T) {
+func TestWaves_DeletedMachineSet(t *testing.T) {
 	f := newWavesFixture(t, oneAtATime())
 	f.step(t, 0, "n0")
 	if err := f.client.Delete(t.Context(), f.set); err != nil {
@@ -243,30 +247,49 @@ func TestWaves_MachineSetThatGoes(t *testing.T) {
 	if _, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")}); err != nil {
 		t.Fatal(err)
 	}
-	if f.waves.store.of(f.set.UID) != nil || f.Reconciler.admissions.admits(f.set.UID, "", "n0") || f.waves.states.Len() != 0 {
+	if f.waves.store.get(f.set.UID) != nil || len(f.Reconciler.admissions.sets) != 0 || f.waves.states.Len() != 0 {
 		t.Error("its roll-out is known")
 	}
 	f.restart(oneAtATime())
-	if err := f.waves.store.load(t.Context(), f.waves.exists(t.Context())); err != nil || f.waves.store.of(f.set.UID) != nil {
-		t.Errorf("the next process: %v, knows %v", err, f.waves.store.of(f.set.UID))
+	if err := f.waves.store.load(t.Context(), f.waves.exists(t.Context())); err != nil || f.waves.store.get(f.set.UID) != nil {
+		t.Errorf("the next process: %v, knows %v", err, f.waves.store.get(f.set.UID))
 	}
 }
 
-func TestRolloutStore_EntriesThatCannotBeRead(t *testing.T) {
-	f := newWavesFixture(t, oneAtATime(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: ConfigMapName}, Data: map[string]string{"uid-of-a": "{", "uid-of-b": "{}"},
-	})
+func TestRolloutStore_EntriesThatAreIgnored(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	before := applyv1.ConfigMap(ConfigMapName, "drover").WithData(map[string]string{string(f.set.UID): "{", "uid-of-another": "{}"})
+	if err := f.client.Apply(t.Context(), before, FieldOwner); err != nil {
+		t.Fatal(err)
+	}
 	f.step(t, 0, "n0")
-	kept := f.kept(t)
-	if len(kept) == 0 || !strings.Contains(kept["uid-of-a"], `"wave":"1/4"`) {
+	if kept := f.kept(t); len(kept) != 1 || !strings.Contains(kept[string(f.set.UID)], `"wave":"1/4"`) {
 		t.Errorf("the ConfigMap has %v", kept)
 	}
+}
+
+// TestRolloutStore_AnotherProcess: a ConfigMap that another process has changed meanwhile is read again, and not overwritten.
+func TestRolloutStore_AnotherProcess(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	f.step(t, 0, "n0")
+	other := applyv1.ConfigMap(ConfigMapName, "drover").WithData(f.kept(t)).WithLabels(map[string]string{"changed": "yes"})
+	if err := f.client.Apply(t.Context(), other, FieldOwner); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.SetTime(f.clock.Now().Add(6 * time.Second))
+	result, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")})
+	if err != nil || result.RequeueAfter > time.Second {
+		t.Fatalf("after a conflict: %v, %v", result, err)
+	}
+	f.step(t, 6*time.Second, "")
+	f.step(t, time.Hour, "n1")
 }
 
 // TestRolloutStore_CannotWrite: no Node is written before it is recorded where the roll-out is.
 func TestRolloutStore_CannotWrite(t *testing.T) {
 	f := newWavesFixture(t, oneAtATime())
 	f.waves.store.Writer = client.NewNamespacedClient(f.client, "elsewhere")
+	f.machines(t)
 	if _, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")}); err == nil ||
 		!strings.Contains(err.Error(), "writing ConfigMap drover/drover-metadata-rollouts") {
 		t.Errorf("%v", err)
@@ -286,36 +309,5 @@ func TestAdmissions_Revision(t *testing.T) {
 		if got := a.admits("x", c.revision, c.node); got != c.want {
 			t.Errorf("revision %s, Node %s: %t", c.revision, c.node, got)
 		}
-	}
-}
-
-// TestNoExecute_RefusedWithoutNodeGroup: a taint that has Pods deleted is held back where no NodeGroup guards it; all else is written.
-func TestNoExecute_RefusedWithoutNodeGroup(t *testing.T) {
-	settings := &v1alpha1.Rollout{NoExecute: &v1alpha1.NoExecute{Policy: v1alpha1.NoExecuteRefuse}}
-	f := newWavesFixture(t, settings)
-	apitest.Edit(t, f.client, f.set, func(set *machinev1beta1.MachineSet) {
-		set.Spec.Template.Spec.Taints = []corev1.Taint{
-			{Key: "out", Effect: corev1.TaintEffectNoExecute}, {Key: "soft", Effect: corev1.TaintEffectNoSchedule},
-		}
-	})
-	apitest.Edit(t, f.client, nodeOf("n3"), func(n *corev1.Node) {
-		n.Spec.Taints = []corev1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}}
-	})
-	f.step(t, 0, "n0 n1 n2 n3")
-	f.step(t, 6*time.Second, "")
-	for node, want := range map[string][]string{"n0": {"soft:NoSchedule"}, "n3": {"out:NoExecute", "soft:NoSchedule"}} {
-		found := nodeOf(node)
-		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
-			t.Fatal(err)
-		}
-		if got := ownership.KeysOf(ownership.TaintEntries(found.Spec.Taints)).Sorted(); !slices.Equal(got, want) || found.Labels["team"] != "blue" {
-			t.Errorf("%s: taints %v, want %v, labels %v", node, got, want, found.Labels)
-		}
-	}
-	if got := f.emitted(); !strings.Contains(got, "Warning MetadataNoExecuteRefused") {
-		t.Errorf("events %s", got)
-	}
-	if f.metric(t, nodesDoc.Name, "a", "machines", "refused") != 3 {
-		t.Error("three Machines are refused")
 	}
 }

@@ -21,7 +21,7 @@ import (
 // sources are the controller's watches, each with its reason.
 func (w *waves) sources(cache ctrlcache.Cache) []source.Source {
 	return []source.Source{
-		// What a MachineSet declares changes, or a user has its roll-out go on.
+		// A user changes what a MachineSet declares, or resumes its roll-out.
 		watch.Source(cache, &machinev1beta1.MachineSet{}, watch.Handler[*machinev1beta1.MachineSet]{
 			Created: func(_ context.Context, queue watch.Queue, set *machinev1beta1.MachineSet, _ bool) {
 				queue.Add(watch.PriorityNormal, watch.RequestFor(set))
@@ -56,18 +56,18 @@ func (w *waves) sources(cache ctrlcache.Cache) []source.Source {
 				}
 			},
 			Deleted: func(ctx context.Context, queue watch.Queue, node *corev1.Node) {
-				w.admissions.setDenied(node.Name, false)
+				w.admissions.setDenied(node.Name, "")
 				queue.Add(watch.PriorityNormal, w.nodeToSets(ctx, node.Name)...)
 			},
 		}),
-		// The API server denies the write of a Node, or does not any more.
-		w.admissions.denied.Source(w.nodeToSets),
+		// A Node waits for its wave.
+		w.admissions.awaited.Source(w.nodeToSets),
 	}
 }
 
 func (w *waves) setUpdated(_ context.Context, queue watch.Queue, before, after *machinev1beta1.MachineSet) {
 	resume := v1alpha1.AnnotationResume
-	if plan.IsDeclarationChanged(before, after) || before.Annotations[resume] != after.Annotations[resume] {
+	if before.UID != after.UID || plan.IsDeclarationChanged(before, after) || before.Annotations[resume] != after.Annotations[resume] {
 		queue.Add(watch.PriorityNormal, watch.RequestFor(after))
 	}
 }

@@ -200,8 +200,7 @@ func (b *builder) metadata() ([]capability, error) {
 		Link: b.linking.Load, LinkChanged: b.linked,
 		Protected: protected(settings), Live: live(b),
 	}
-	if settings.Rollout != nil {
-		options.Rollout = settings.Rollout
+	if options.Rollout = config.MachineSetRollout(b.settings); options.Rollout != nil {
 		options.Rollouts = &metadata.RolloutStore{Live: b.GetAPIReader(), Writer: b.GetClient(), Namespace: ownNamespace()}
 	}
 	if b.budgets != nil {

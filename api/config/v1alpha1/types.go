@@ -100,15 +100,45 @@ type Metadata struct {
 	WritesPerSecond *float64 `json:"writesPerSecond,omitempty"`
 	// WritesBurst is how many Nodes may be written without delay after a pause. Default 100.
 	WritesBurst *int `json:"writesBurst,omitempty"`
-	// Rollout is how a change of a MachineSet reaches the Machines and Nodes that it has: in waves, with the fields of spec.rollout of a NodeGroup
-	// but stopWhen.pendingPods. New Nodes, and what another writer has changed, do not wait for a wave. noExecute has only the field policy: Allow,
-	// the default, or Refuse, which holds taints with the effect NoExecute back on Nodes that are in no NodeGroup. Default none: all Nodes at once.
-	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
+	// Rollout is how a change of a MachineSet reaches the Machines and Nodes that it has. New Nodes, and what another writer has changed on the others,
+	// do not wait for a wave. Default none: all Nodes at once, with the taints that have the effect NoExecute.
+	Rollout *MachineSetRollout `json:"rollout,omitempty"`
 	// Protected are patterns of keys that Drover never sets or removes, in addition to the built-in ones (docs/compatibility.md). `*` matches any
 	// text.
 	Protected Protected `json:"protected,omitempty"`
 	// Unprotected are built-in patterns that Drover is not to protect, each written as in docs/compatibility.md.
 	Unprotected Protected `json:"unprotected,omitempty"`
+}
+
+// MachineSetRollout has a change of a MachineSet reach its Nodes in waves, as spec.rollout of a NodeGroup has.
+type MachineSetRollout struct {
+	// MaxInFlight is how many Nodes a wave has: a number, or a percentage of the Nodes that the MachineSet has when the roll-out begins, rounded up.
+	// Default 100%.
+	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
+	// FirstWave is how many Nodes the first wave has, and at most maxInFlight. Default maxInFlight.
+	FirstWave *int32 `json:"firstWave,omitempty"`
+	// Pause is the time from the end of a wave to the beginning of the next one; at most 168h. Default 0s.
+	Pause *metav1.Duration `json:"pause,omitempty"`
+	// MinReadySeconds is how long the Nodes of a wave must have been Ready before the next one, counted from when they became Ready. Default 0.
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+	// StopWhen says what stops a roll-out until the labels, annotations or taints of the template change, or a user resumes it.
+	StopWhen MachineSetStop `json:"stopWhen,omitempty"`
+	// NoExecute says how taints with the effect NoExecute are set.
+	NoExecute MachineSetNoExecute `json:"noExecute,omitempty"`
+}
+
+// MachineSetStop says what stops the roll-out of a MachineSet.
+type MachineSetStop struct {
+	// NotReady stops it when as many Nodes of the MachineSet have become NotReady since it began, and are so at the same time: a number, or a
+	// percentage of its Nodes, rounded up. Default 10%.
+	NotReady *intstr.IntOrString `json:"notReady,omitempty"`
+}
+
+// MachineSetNoExecute says how taints of MachineSets with the effect NoExecute are set.
+type MachineSetNoExecute struct {
+	// Policy is Allow or Refuse. With Refuse, an existing Node gets such a taint of its MachineSet only if a NodeGroup that selects the MachineSet
+	// (spec.nodes.machineSets) sets or allows it. Default Allow.
+	Policy string `json:"policy,omitempty"`
 }
 
 // Drain configures how Pods are evicted and deleted, on all nodes together.

@@ -54,7 +54,9 @@ func newResumeCommand(o *cmdutil.Options) *cobra.Command {
 		Short: "Resume roll-outs that are paused or have stopped",
 		Long: `Resume a roll-out that was paused, or that has stopped because of spec.rollout.stopWhen or of a new Machine that failed.
 
-A NodeGroup goes on with its waves, and a MachineSet is written at once. Nodes that were NotReady before do not stop it again. After a new Machine
+A NodeGroup goes on with its waves, and a MachineSet with those of metadata.rollout of the operator's configuration, or at once without any. A
+MachineSet that is not paused gets the annotation ` + v1alpha1.AnnotationResume + `, by which its waves go on if they have stopped; the command
+does not know whether they have. Nodes that were NotReady before do not stop a roll-out again. After a new Machine
 that failed, Drover deletes this Machine, so that another one is created. The roll-out of a paused NodeGroup that had stopped before stays stopped
 until you resume it a second time.
 
@@ -111,11 +113,16 @@ func decidePause(target client.Object) map[string]any {
 	return withAnnotations(pause.Decide(target.GetAnnotations(), true, ""))
 }
 
-// decideResume returns the fields that resume an object; nil if it is neither paused nor stopped, and no change of labels is confirmed.
+// decideResume returns the fields that resume an object; nil if it is neither paused nor stopped, and no change of labels is confirmed. Whether the
+// waves of a MachineSet have stopped is not known.
 func decideResume(target client.Object, confirmed []string, now time.Time) map[string]any {
 	group, ok := target.(*v1alpha1.NodeGroup)
 	if !ok {
-		return withAnnotations(pause.Decide(target.GetAnnotations(), false, ""))
+		annotations, _ := pause.Decide(target.GetAnnotations(), false, "")
+		if annotations == nil {
+			annotations = map[string]any{v1alpha1.AnnotationResume: now.UTC().Format(time.RFC3339)}
+		}
+		return withAnnotations(annotations, "")
 	}
 	fields := map[string]any{}
 	if group.Spec.Suspend {

@@ -34,7 +34,8 @@ func newStatusCommand(o *cmdutil.Options) *cobra.Command {
 		Short: "Show the status of roll-outs until they are complete",
 		Long: `Show where a roll-out is: the wave, and what it waits for. The command waits until the roll-out is complete, unless you set --watch=false.
 
-That of a MachineSet includes the replacement of its Machines, if a NodeGroup replaces them.
+That of a MachineSet includes the replacement of its Machines, if a NodeGroup replaces them. Whether its waves have stopped
+(metadata.rollout of the operator's configuration), the event MetadataRolloutStopped says: the command waits on.
 
 Exit codes: 0 the roll-out is complete, or --watch=false; 1 it has stopped, cannot be completed as it is declared, or --timeout is over.`,
 		Example: `  # Wait until the nodes carry what their NodeGroup declares

@@ -89,9 +89,10 @@ type Change struct {
 }
 
 // RecordOnly reports whether nothing but the record is to be written: all entries are as declared.
-func (c Change) RecordOnly() bool { return c.Write && c.Link == "" && !c.changed() }
+func (c Change) RecordOnly() bool { return c.Write && c.Link == "" && !c.Changed() }
 
-func (c Change) changed() bool {
+// Changed reports whether any entry is set or removed, and not only recorded.
+func (c Change) Changed() bool {
 	for _, result := range c.Results {
 		if result.Changed() {
 			return true

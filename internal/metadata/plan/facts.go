@@ -146,11 +146,11 @@ func (f *facts) lacksGuarded(kind ownership.Kind, key string) bool {
 func (f *facts) awaitsGuard(problems *problemList) (awaits bool) {
 	for key := range f.in.Guarded {
 		switch {
-		case !f.lacksGuarded(ownership.Taint, key):
+		case !f.lacksGuarded(ownership.Taint, key), f.isOnce(key) && !f.firstWrite:
 		case f.in.GuardedBy == "":
 			problems.add(ownership.Taint, key, NoExecuteRefused, "taint %q is held back: Kubernetes would delete the Pods that do not tolerate it "+
 				"without regard to their PodDisruptionBudgets, and metadata.rollout.noExecute.policy of the configuration is Refuse; create a NodeGroup "+
-				"that selects the MachineSet, which evicts them first", key)
+				"that selects the MachineSet by spec.nodes.machineSets, and Drover evicts them first", key)
 		default:
 			awaits = true
 			problems.add(ownership.Taint, key, NoExecuteHeld, "taint %q waits for NodeGroup %s, which guards it (spec.rollout.noExecute)", key, f.in.GuardedBy)

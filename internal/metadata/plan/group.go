@@ -337,7 +337,7 @@ func (f *groupFacts) finish(out *GroupDecision, record ownership.Record, problem
 		return
 	}
 	out.Reached = !out.FirstWrite && f.record.Digest == record.Digest && f.record.Source == record.Source
-	changed := out.Change.changed()
+	changed := out.Change.Changed()
 	outdated := !record.SameKeys(f.record) || f.record.Source != record.Source && !record.Empty() || !record.Timeout.Equal(f.record.Timeout)
 	out.Change.Write = changed || outdated || problems.has(BadRecord)
 	if !out.Change.Write {

@@ -235,7 +235,7 @@ func TestDecideGroup_UninitializedTaint(t *testing.T) {
 	if after := applyToNode(node, &decision); len(after.Spec.Taints) != 1 || after.Spec.Taints[0].Key != "dedicated" {
 		t.Errorf("taints are %v", after.Spec.Taints)
 	}
-	if alone := DecideGroup(groupInput(node, nil, nil)); alone.Change.changed() {
+	if alone := DecideGroup(groupInput(node, nil, nil)); alone.Change.Changed() {
 		t.Errorf("a Node in no group loses it: %v", alone.Change)
 	}
 }

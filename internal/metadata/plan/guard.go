@@ -102,12 +102,12 @@ func (d *Declaration) HasNoExecute() bool {
 	return false
 }
 
-// LackedNoExecute returns the taints with the effect NoExecute that a Node lacks; without those that are set once, which are for new Nodes.
+// LackedNoExecute returns the taints with the effect NoExecute that a Node lacks.
 func (d *Declaration) LackedNoExecute(node *corev1.Node) ownership.Keys {
 	lacked, live := ownership.Keys{}, ownership.TaintEntries(node.Spec.Taints)
 	for id, value := range d.Desired[ownership.Taint] {
 		_, effect := ownership.SplitTaintID(id)
-		if current, present := live[id]; effect == corev1.TaintEffectNoExecute && !d.Once.Has(id) && (!present || current != value) {
+		if current, present := live[id]; effect == corev1.TaintEffectNoExecute && (!present || current != value) {
 			lacked.Add(id)
 		}
 	}

@@ -56,7 +56,7 @@ func (f *facts) finishMachine(change *Change, after Entries, conflicts map[id]bo
 		confirms = confirms.With(kind, keys)
 	}
 	record.Machine = &confirms
-	change.Write = change.changed() || outdated && !f.recordContended(OnMachine, problems)
+	change.Write = change.Changed() || outdated && !f.recordContended(OnMachine, problems)
 	if change.Write {
 		change.Record = record.Format()
 	}

@@ -35,7 +35,7 @@ func (f *facts) decideNode(after Entries, recorded recordedKeys, problems *probl
 	change.Link = f.link()
 	// By the digest a restarted operator knows that this conflict has been reported.
 	recordChanged := f.outdated(record) || problems.has(InConflict) && !known && !record.Empty()
-	change.Write = change.changed() || change.Link != "" || recordChanged && !f.recordContended(OnNode, problems)
+	change.Write = change.Changed() || change.Link != "" || recordChanged && !f.recordContended(OnNode, problems)
 	if change.Write {
 		change.owned = f.nodeRecord
 		change.Record, change.CustomLabels = record.Format(), ownership.FormatCustomLabels(record.Labels)
@@ -171,6 +171,8 @@ func (f *facts) addSetOnceTaints(result *ownership.Result, problems *problemList
 			if !present || live != desired {
 				problems.refused(ownership.Taint, key)
 			}
+		case f.lacksGuarded(ownership.Taint, key):
+			// It is for Nodes that have no Pods yet.
 		case f.firstWrite:
 			if !present {
 				result.Put(key, desired)

@@ -34,7 +34,7 @@ const (
 	Deselects Reason = "Deselects"
 	// NoExecuteHeld: the taint has the effect NoExecute, and the Pods that do not tolerate it are not evicted first.
 	NoExecuteHeld Reason = "NoExecuteHeld"
-	// NoExecuteRefused: the taint has the effect NoExecute, and the Node is in no NodeGroup that evicts the Pods first that do not tolerate it.
+	// NoExecuteRefused: the taint has the effect NoExecute, and no NodeGroup evicts the Pods first that do not tolerate it.
 	NoExecuteRefused Reason = "NoExecuteRefused"
 	// BadRecord: the ownership record on the object cannot be read.
 	BadRecord Reason = "BadRecord"

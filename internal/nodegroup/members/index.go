@@ -193,12 +193,13 @@ func (x *Index) GuardedTaints(ctx context.Context, node *corev1.Node, set types.
 		candidates = invalidOf(groups, assignment.MachineSet)
 	}
 	for _, candidate := range candidates {
+		isMember := candidate == assignment.Group && candidate.Declaration.TemplatePolicy != ""
 		assignment.Group = candidate
-		if group, guarded = candidate.Name, assignment.GuardedTaints(); guarded.Len() > 0 {
-			break
+		if guarded = assignment.GuardedTaints(); guarded.Len() > 0 || isMember {
+			return candidate.Name, guarded, nil
 		}
 	}
-	return group, guarded, nil
+	return "", nil, nil
 }
 
 // DeclaredEntries returns what the NodeGroup of a Node keeps on its Nodes; nothing for a group that is being deleted, or that writes nothing. It

@@ -116,11 +116,37 @@ func TestIndex_InvalidSelector(t *testing.T) {
 			allowNoExecute(first)
 			index := newIndex(t, node, first, group, other, guardedMachine("web", web), guardedSet("web", web))
 			by, taints, err := index.GuardedTaints(t.Context(), node, "web")
-			if err != nil || taints.Has("dedicated:NoExecute") != (c.want != "") || c.want != "" && by != c.want {
+			if err != nil || taints.Has("dedicated:NoExecute") != (c.want != "") || by != c.want {
 				t.Errorf("group %q guards %v, error %v", by, taints, err)
 			}
 			if in, err := index.GroupOf(t.Context(), "n"); err != nil || in == "g" {
 				t.Errorf("the Node is in the group %q, error %v", in, err)
+			}
+		})
+	}
+}
+
+// TestIndex_WhoDecides: a group that kubelets can have their Nodes join decides nothing about the taints of MachineSets, not even that they may be set.
+func TestIndex_WhoDecides(t *testing.T) {
+	byLabel := v1alpha1.NodeSelection{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "web"}}}
+	bySets := v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "ours"}}
+	for name, c := range map[string]struct {
+		nodes  v1alpha1.NodeSelection
+		change func(*v1alpha1.NodeGroup)
+		want   string
+	}{
+		"MachineSets, guarded": {bySets, func(*v1alpha1.NodeGroup) {}, "g"},
+		"MachineSets, allowed": {bySets, allowNoExecute, "g"},
+		"labels, allowed":      {byLabel, allowNoExecute, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Labels: map[string]string{"pool": "web"}}}
+			group := newGroup("g", c.nodes).NodeGroup
+			c.change(group)
+			web := map[string]string{"set": "web"}
+			index := newIndex(t, node, group, guardedMachine("web", web), guardedSet("web", web))
+			if by, _, err := index.GuardedTaints(t.Context(), node, "web"); err != nil || by != c.want {
+				t.Errorf("%q decides, want %q, error %v", by, c.want, err)
 			}
 		})
 	}

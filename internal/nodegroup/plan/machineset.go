@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,14 +34,22 @@ func DecideMachineSet(in *MachineSetInput) Decision {
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationResume: in.Resume}},
 		Spec:       v1alpha1.NodeGroupSpec{Rollout: in.Settings}, Status: v1alpha1.NodeGroupStatus{Rollout: in.Rollout},
 	}
-	of := &Input{
+	input := &Input{
 		Group: withPossibleTimes(group, in.Now), Declaration: &metadataplan.Declaration{Revision: in.Revision}, Nodes: sorted(in.Nodes), Now: in.Now,
 		texts: machineSetTexts,
 	}
 	d := Decision{Admitted: sets.Set[string]{}}
-	of.decideWaves(&d)
-	if len(in.Nodes) == 0 || d.Rollout.EndTime != nil {
-		d.Rollout = nil
+	remains := slices.ContainsFunc(in.Nodes, func(n Node) bool { return n.toWrite() })
+	if in.Rollout == nil && !remains {
+		return d
+	}
+	if in.Rollout != nil && in.Rollout.EndTime != nil && input.unfinished() {
+		// Only Nodes that could not be written remained of it: this is another one.
+		group.Status.Rollout = nil
+	}
+	input.decideWaves(&d)
+	if len(in.Nodes) == 0 || d.Rollout.EndTime != nil && !remains {
+		return Decision{Admitted: sets.Set[string]{}}
 	}
 	return d
 }
@@ -57,7 +66,7 @@ var (
 	machineSetTexts = texts{
 		notReady: "metadata.rollout.stopWhen.notReady of the configuration",
 		goesOn: "it continues when the labels, annotations or taints of the template change, or when a user sets the annotation " +
-			v1alpha1.AnnotationResume + " of the MachineSet to the present time",
+			v1alpha1.AnnotationResume + " of the MachineSet to the current time",
 	}
 )
 

@@ -2,15 +2,11 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/test/cluster"
@@ -22,23 +18,7 @@ const team = "example.com/team"
 // withRollout returns the arguments of an operator whose configuration has this metadata.rollout.
 func withRollout(t *testing.T, settings string) []string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "drover.yaml")
-	text := "apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\nmetadata:\n  rollout: " + settings + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return []string{"--config=" + path}
-}
-
-// keptRollout returns where the roll-out of a MachineSet is, as the next process finds it; empty for none.
-func keptRollout(w *harness.World, set string) string {
-	w.Helper()
-	found := &corev1.ConfigMap{}
-	err := w.Client.Get(w.Context(), types.NamespacedName{Namespace: harness.SystemNamespace, Name: metadata.ConfigMapName}, found)
-	if client.IgnoreNotFound(err) != nil {
-		w.Fatal(err)
-	}
-	return found.Data[string(w.Set(set).UID)]
+	return []string{harness.WithConfig(t, "metadata: {rollout: "+settings+"}")}
 }
 
 // hasTeam compares the label of the first Nodes of a pool with one value, and that of the others with another one.
@@ -67,7 +47,7 @@ func TestWaves_PauseSurvivesAKill(t *testing.T) {
 	first := w.Operator(harness.Options{Args: args})
 	setLabel(w, "waves", team, "blue")
 	w.Eventually("the pause after the first wave", func() error {
-		if kept := keptRollout(w, "waves"); !strings.Contains(kept, `"wave":"2/3"`) || !strings.Contains(kept, "waveEndTime") {
+		if kept := w.KeptRollout("waves"); !strings.Contains(kept, `"wave":"2/3"`) || !strings.Contains(kept, "waveEndTime") {
 			return fmt.Errorf("the ConfigMap has %q", kept)
 		}
 		return hasTeam(w, "waves", 5, 1, "blue", "")
@@ -75,7 +55,7 @@ func TestWaves_PauseSurvivesAKill(t *testing.T) {
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	kept, mark := keptRollout(w, "waves"), w.AuditMark()
+	kept, mark := w.KeptRollout("waves"), w.AuditMark()
 	second := w.Operator(harness.Options{Args: args})
 	// A manual edit has no wave: it shows that the process works.
 	label(w, "waves-0", team, "mine")
@@ -87,7 +67,7 @@ func TestWaves_PauseSurvivesAKill(t *testing.T) {
 	if err := hasTeam(w, "waves", 5, 1, "blue", ""); err != nil {
 		t.Error(err)
 	}
-	if now := keptRollout(w, "waves"); now != kept {
+	if now := w.KeptRollout("waves"); now != kept {
 		t.Errorf("the ConfigMap had %s and has %s", kept, now)
 	}
 	for _, write := range w.Writes(mark) {
@@ -101,7 +81,7 @@ func TestWaves_PauseSurvivesAKill(t *testing.T) {
 	mark = w.AuditMark()
 	w.Operator(harness.Options{Args: withRollout(t, "{firstWave: 1, maxInFlight: 2}")})
 	w.Eventually("the last wave", func() error {
-		if kept := keptRollout(w, "waves"); kept != "" {
+		if kept := w.KeptRollout("waves"); kept != "" {
 			return fmt.Errorf("the ConfigMap has %s", kept)
 		}
 		return hasTeam(w, "waves", 5, 5, "blue", "")

@@ -32,6 +32,17 @@ type workload struct {
 	meddle func(w *harness.World, node string)
 	// after is the change that the operator is killed in.
 	after func(spec *machinev1beta1.MachineSpec)
+	// rollout is metadata.rollout of the configuration; empty for none.
+	rollout string
+}
+
+// args are those of the operator, in addition to others.
+func (l *workload) args(t *testing.T, others ...string) []string {
+	t.Helper()
+	if l.rollout == "" {
+		return others
+	}
+	return append(others, harness.WithConfig(t, "metadata: {rollout: "+l.rollout+"}"))
 }
 
 var workloads = []workload{
@@ -62,6 +73,12 @@ var workloads = []workload{
 			spec.Taints = []corev1.Taint{harness.Taint("example.com/dedicated", "one", corev1.TaintEffectNoSchedule)}
 		},
 		after: func(spec *machinev1beta1.MachineSpec) { spec.Labels, spec.Annotations, spec.Taints = nil, nil, nil },
+	},
+	{
+		name:    "waves",
+		rollout: "{maxInFlight: 1}",
+		before:  func(spec *machinev1beta1.MachineSpec) { spec.Labels = map[string]string{"example.com/team": "blue"} },
+		after:   func(spec *machinev1beta1.MachineSpec) { spec.Labels = map[string]string{"example.com/team": "red"} },
 	},
 	{
 		name: "adopt", // what node-maintenance-operator left
@@ -154,9 +171,9 @@ func undisturbed(t *testing.T, load workload) (left string, writes int) {
 	t.Helper()
 	w := begin(t, load)
 	mark := w.AuditMark()
-	operator := w.Operator(harness.Options{})
+	operator := w.Operator(harness.Options{Args: load.args(t)})
 	w.settled()
-	writes = len(w.Writes(mark))
+	writes = len(w.AllWrites(mark))
 	left = w.remains()
 	if err := operator.Stop(); err != nil {
 		t.Fatal(err)
@@ -170,7 +187,7 @@ func crash(t *testing.T, load workload, p harness.CrashPoint, want string) {
 	w := begin(t, load)
 	mark := w.AuditMark()
 	// One worker makes the writes come one after another, so that the point is exact.
-	first := harness.Start(t, env, harness.Options{Faults: p.Faults(), Args: []string{"--metadata-workers=1"}})
+	first := harness.Start(t, env, harness.Options{Faults: p.Faults(), Args: load.args(t, "--metadata-workers=1")})
 	select {
 	case <-first.Ended():
 	case <-time.After(harness.Patience):
@@ -180,10 +197,10 @@ func crash(t *testing.T, load workload, p harness.CrashPoint, want string) {
 	if !p.After {
 		done--
 	}
-	if got := len(w.Writes(mark)); got != done {
+	if got := len(w.AllWrites(mark)); got != done {
 		t.Fatalf("the operator made %d writes before it died, want %d; its log:\n%s", got, done, first.Log())
 	}
-	w.Operator(harness.Options{})
+	w.Operator(harness.Options{Args: load.args(t)})
 	w.settled()
 	if got := w.remains(); got != want {
 		t.Errorf("after the crash there is\n%s\nwithout it there was\n%s", got, want)
@@ -246,6 +263,9 @@ func (w world) settled() {
 			if item.Writes() {
 				return fmt.Errorf("%s is still to be written", item.Machine.Name)
 			}
+		}
+		if kept := w.KeptRollout(poolName); kept != "" {
+			return fmt.Errorf("its roll-out is under way: %s", kept)
 		}
 		return nil
 	})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/metadata"
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
 )
@@ -190,4 +191,15 @@ func (w *World) Merge(object client.Object, patch string) {
 	if err := w.Client.Patch(w.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		w.Fatalf("patching %T %s: %v", object, object.GetName(), err)
 	}
+}
+
+// KeptRollout returns where the waves of a MachineSet are, as the next process finds it in the ConfigMap; empty for none.
+func (w *World) KeptRollout(set string) string {
+	w.Helper()
+	found := &corev1.ConfigMap{}
+	err := w.Client.Get(w.Context(), types.NamespacedName{Namespace: SystemNamespace, Name: metadata.ConfigMapName}, found)
+	if client.IgnoreNotFound(err) != nil {
+		w.Fatal(err)
+	}
+	return found.Data[string(w.Set(set).UID)]
 }

@@ -85,6 +85,17 @@ type Operator struct {
 	err     error
 }
 
+// WithConfig returns the argument of an operator that has it read a configuration file with these fields.
+func WithConfig(t testing.TB, fields string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "drover.yaml")
+	text := "apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\n" + fields + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "--config=" + path
+}
+
 // Start starts an operator without waiting for it. It is stopped when the test ends.
 func Start(t testing.TB, c *cluster.Cluster, options Options) *Operator {
 	t.Helper()

@@ -38,17 +38,6 @@ type hollowPool struct {
 	running map[string]*cluster.HollowNode
 }
 
-// hollowConfig writes the options of the provider into a file.
-func hollowConfig(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "config.yaml")
-	text := "apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\nmachines: {providerOptions: {kubemark: {image: kubemark.invalid}}}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // newHollowPool installs the provider's permissions and runs the operator as it is shipped.
 func newHollowPool(t *testing.T, name string, args ...string) *hollowPool {
 	t.Helper()
@@ -72,7 +61,8 @@ func newHollowPool(t *testing.T, name string, args ...string) *hollowPool {
 	})
 	p.Pool = w.MakePool(name, 0, nil)
 	p.host()
-	args = append([]string{"--controllers=*", "--config=" + hollowConfig(t), "--providers=kwok,kubemark"}, args...)
+	args = append([]string{"--controllers=*", harness.WithConfig(t, "machines: {providerOptions: {kubemark: {image: kubemark.invalid}}}"),
+		"--providers=kwok,kubemark"}, args...)
 	w.Operator(harness.Options{Args: args, Binary: binary})
 	spec := fmt.Sprintf(`{"apiVersion":%q,"kind":"KubemarkMachineProviderConfig","nodeSelector":{%q:"true"},
 		"numCores":4,"memoryCapacity":"16Gi","labels":{"topology.kubernetes.io/zone":"zone-k"},

@@ -1,8 +1,6 @@
 package nodegroup
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,12 +16,7 @@ import (
 // TestRollout_Defaults: a group without spec.rollout has that of the configuration, and one with its own none of it.
 func TestRollout_Defaults(t *testing.T) {
 	f := newFixture(t, "defaults", 3)
-	path := filepath.Join(t.TempDir(), "drover.yaml")
-	text := "apiVersion: config.drover.dev/v1alpha1\nkind: DroverConfiguration\nnodeGroups:\n  rollout: {maxInFlight: 1, pause: 1h}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f.Operator(harness.Options{Args: []string{"--config=" + path}})
+	f.Operator(harness.Options{Args: []string{harness.WithConfig(t, "nodeGroups: {rollout: {maxInFlight: 1, pause: 1h}}")}})
 	f.create(f.newGroup("defaults", withLabel("example.com/team", "blue")))
 	group := f.eventuallyCondition("defaults", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonPausing)
 	if status := group.Status.Rollout; status.Wave != "2/3" {

@@ -58,9 +58,11 @@ func (rc *reconciliation) rewritesRecord(decision *plan.Decision) bool {
 	return decision.Node.RecordOnly() && rc.tracker.wasWritten(plan.OnNode, rc.key, rc.nodeRevision(decision))
 }
 
-// rewritesNode reports whether the Node was written for the same before and does not show that: another writer has changed its record, too.
+// rewritesNode reports whether entries of the Node are written that were written for the same before, and its record does not show that, or claims
+// that all is as declared: another writer has changed the record, too. With waves, a taint that was held back before is taken for one, once.
 func (rc *reconciliation) rewritesNode(decision *plan.Decision) bool {
-	return !decision.Reached && rc.tracker.wasWritten(plan.OnNode, rc.key, rc.nodeRevision(decision))
+	return decision.Node.Changed() && (rc.admissions != nil || !decision.Reached) &&
+		rc.tracker.wasWritten(plan.OnNode, rc.key, rc.nodeRevision(decision))
 }
 
 // writeRecord records on the Node that entries are Drover's which so far only the Machine's value shows to be.

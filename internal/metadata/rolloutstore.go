@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	applyv1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,7 +29,7 @@ type RolloutStore struct {
 	Namespace string
 
 	mu sync.Mutex
-	// rollouts are those of this process, and written the texts that the ConfigMap has, in the version. All are empty before it has been read.
+	// rollouts are those of this process, and written the texts that the ConfigMap has, in the version. written is nil while it has to be read.
 	rollouts map[types.UID]*v1alpha1.RolloutStatus
 	written  map[string]string
 	version  string
@@ -41,19 +40,24 @@ type RolloutStore struct {
 func (s *RolloutStore) load(ctx context.Context, exists func(types.UID) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rollouts != nil {
+	if s.written != nil {
 		return nil
 	}
 	found := &corev1.ConfigMap{}
 	if err := s.Live.Get(ctx, s.key(), found); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading ConfigMap %s, which says where the roll-outs of MachineSets are: %w", s.key(), err)
 	}
-	s.rollouts, s.written, s.version = map[types.UID]*v1alpha1.RolloutStatus{}, map[string]string{}, found.ResourceVersion
+	s.written, s.version = map[string]string{}, found.ResourceVersion
+	read := map[types.UID]*v1alpha1.RolloutStatus{}
 	for uid, text := range found.Data {
 		rollout := &v1alpha1.RolloutStatus{}
 		if exists(types.UID(uid)) && json.Unmarshal([]byte(text), rollout) == nil {
-			s.rollouts[types.UID(uid)], s.written[uid] = rollout, text
+			read[types.UID(uid)], s.written[uid] = rollout, text
 		}
+	}
+	if s.rollouts == nil {
+		// Later this process knows better.
+		s.rollouts = read
 	}
 	return nil
 }
@@ -69,6 +73,9 @@ func (s *RolloutStore) get(uid types.UID) *v1alpha1.RolloutStatus {
 func (s *RolloutStore) save(ctx context.Context, uid types.UID, rollout *v1alpha1.RolloutStatus) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.written == nil {
+		return fmt.Errorf("ConfigMap %s has to be read again", s.key())
+	}
 	before, next := s.written[string(uid)], ""
 	if rollout != nil {
 		// Which Nodes a wave waits for changes often, and is found out again.
@@ -104,20 +111,18 @@ func (s *RolloutStore) forget(uid types.UID) {
 	delete(s.written, string(uid))
 }
 
-// write replaces what the ConfigMap has, unless another process has changed it: then it is read again.
+// write replaces what the ConfigMap has, unless it has been changed meanwhile. After an error it is read again.
 func (s *RolloutStore) write(ctx context.Context, data map[string]string) error {
 	next := applyv1.ConfigMap(ConfigMapName, s.Namespace).WithData(data)
 	if s.version != "" {
 		next.WithResourceVersion(s.version)
 	}
-	err := s.Writer.Apply(ctx, next, FieldOwner, client.ForceOwnership)
-	switch {
-	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
-		s.rollouts, s.written, s.version = nil, nil, ""
-	case err == nil && next.ResourceVersion != nil:
-		s.version = *next.ResourceVersion
+	if err := s.Writer.Apply(ctx, next, FieldOwner, client.ForceOwnership); err != nil {
+		s.written = nil
+		return err
 	}
-	return err
+	s.version = *next.ResourceVersion
+	return nil
 }
 
 func (s *RolloutStore) key() types.NamespacedName {

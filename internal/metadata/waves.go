@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -18,6 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	nodegroupplan "github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/ownership"
 )
 
 // WavesName is the name in logs and metrics of the controller of waves.
@@ -80,11 +82,12 @@ func (w *waves) Reconcile(ctx context.Context, request reconcile.Request) (recon
 	}
 	if !parsed.isWritten() {
 		// The roll-out goes on from where it is; no Machine is written meanwhile.
+		w.admissions.setWaiting(set.UID)
 		return reconcile.Result{}, nil
 	}
 	var requeue controller.Requeue
 	err := w.admit(ctx, parsed, now, &requeue)
-	if err != nil && waiting {
+	if err != nil {
 		w.admissions.setWaiting(set.UID)
 	}
 	state.reconciled, state.revision, state.interval = now, parsed.declaration.Revision, controller.IntervalAfter(w.clock.Since(now))
@@ -102,19 +105,25 @@ func (s *wavesState) wait(set *machineSet, now time.Time) time.Duration {
 
 // admit decides which Nodes the roll-out has reached, records where it is, and admits them.
 func (w *waves) admit(ctx context.Context, set *machineSet, now time.Time, requeue *controller.Requeue) error {
-	nodes, err := w.nodesOf(ctx, set)
+	nodes, held, err := w.nodesOf(ctx, set)
 	if err != nil {
 		return err
 	}
 	before := w.store.get(set.UID)
 	decision := nodegroupplan.DecideMachineSet(&nodegroupplan.MachineSetInput{
-		Settings: w.settings, Rollout: before, Revision: revisionOf(set.declaration), Nodes: nodes, Resume: set.Annotations[v1alpha1.AnnotationResume],
-		Now: now,
+		Settings: w.settings, Rollout: before, Revision: revisionOf(set.declaration, held), Nodes: nodes,
+		Resume: set.Annotations[v1alpha1.AnnotationResume], Now: now,
 	})
 	if err := w.store.save(ctx, set.UID, decision.Rollout); err != nil {
 		return err
 	}
 	w.reportWaves(ctx, set, before, &decision)
+	for i := range nodes {
+		if !nodes[i].Metadata.Change.Write {
+			// What it is to get later, such as a taint that is held back now, is another roll-out to it.
+			decision.Admitted.Delete(nodes[i].Name)
+		}
+	}
 	w.admissions.set(set.UID, admission{revision: set.declaration.Revision, nodes: decision.Admitted})
 	if !decision.Wake.IsZero() {
 		requeue.In(decision.Wake.Sub(now))
@@ -128,10 +137,10 @@ func (w *waves) admit(ctx context.Context, set *machineSet, now time.Time, reque
 // recheckWave is how soon it is decided again on a roll-out that is under way: a Node may leave it without an event of its MachineSet.
 const recheckWave = time.Minute
 
-// revisionOf identifies what a MachineSet declares by a text that has the same length for any declaration. Its first part is the entries alone:
-// another change neither ends a pause nor has a roll-out continue that has stopped.
-func revisionOf(declaration *plan.Declaration) string {
-	return fmt.Sprintf("%016x.%016x", hashOf(declaration.Desired.Digest()), hashOf(declaration.Revision))
+// revisionOf identifies what a MachineSet declares, and which taints of that are held back, by a text that has the same length for any declaration.
+// Its first part is the declared entries alone: another change neither ends a pause nor has a roll-out continue that has stopped.
+func revisionOf(declaration *plan.Declaration, held ownership.Keys) string {
+	return fmt.Sprintf("%016x.%016x", hashOf(declaration.Desired.Digest()), hashOf(declaration.Revision+"/"+strings.Join(held.Sorted(), ",")))
 }
 
 func hashOf(text string) uint64 {
@@ -140,24 +149,26 @@ func hashOf(text string) uint64 {
 	return hash.Sum64()
 }
 
-// nodesOf returns the Nodes of a MachineSet. It leaves out those that several Machines name, which are not written, and those that do
-// not get what is declared, since they are paused for example: a kubelet must not make a wave an empty one by that.
-func (w *waves) nodesOf(ctx context.Context, set *machineSet) ([]nodegroupplan.Node, error) {
+// nodesOf returns the Nodes of a MachineSet, and the taints that are held back on any of them. It leaves out those that several Machines name, which
+// are not written, and those that have not got what is declared and do not get it, since they are paused for example: a kubelet must not make a wave
+// an empty one by that.
+func (w *waves) nodesOf(ctx context.Context, set *machineSet) (nodes []nodegroupplan.Node, held ownership.Keys, err error) {
 	requests := w.machineSetToMachines(ctx, set.MachineSet)
-	nodes := make([]nodegroupplan.Node, 0, len(requests))
+	nodes, held = make([]nodegroupplan.Node, 0, len(requests)), ownership.Keys{}
 	for _, request := range requests {
 		observed, err := w.observe(ctx, request.NamespacedName)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case observed == nil || observed.node == nil || observed.nodeShared || observed.set == nil || observed.set.UID != set.UID:
 			continue
 		}
 		if node := w.nodeOf(observed, request.NamespacedName); node.Metadata.Reached || node.Metadata.Change.Write {
 			nodes = append(nodes, node)
+			held = held.Union(observed.guarded)
 		}
 	}
-	return nodes, nil
+	return nodes, held, nil
 }
 
 func (w *waves) nodeOf(observed *observation, machine types.NamespacedName) nodegroupplan.Node {
@@ -183,11 +194,25 @@ func (rc *reconciliation) needsWave(decision *plan.Decision) bool {
 	case rc.set == nil, rc.node == nil:
 		return false
 	case decision.Reached:
-		return decision.Node.Changed() && !decision.Drift
-	case decision.Machine.Changed():
-		return true
+		return decision.Node.Changed() && !decision.Node.Restores()
+	case rc.isNewNode(decision) && rc.losesOnceOnly(decision.Machine):
+		return false
 	}
-	return decision.Node.Changed() && !rc.isNewNode(decision)
+	return decision.Machine.Changed() || decision.Node.Changed()
+}
+
+// losesOnceOnly reports whether a Machine loses taints that are set once, which its Node has, and nothing else changes.
+func (rc *reconciliation) losesOnceOnly(change plan.Change) bool {
+	for kind, result := range change.Results {
+		removed := ownership.NewKeys(result.Remove...)
+		if kind == ownership.Taint {
+			removed = removed.Minus(rc.set.declaration.Once)
+		}
+		if len(result.Set)+removed.Len() > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // awaitsWave reports whether what was decided has to wait for the waves of the MachineSet.

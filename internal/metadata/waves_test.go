@@ -285,6 +285,24 @@ func TestRolloutStore_AnotherProcess(t *testing.T) {
 	f.step(t, time.Hour, "n1")
 }
 
+// TestRolloutStore_EntryRemoved: what this process knows counts, and is written again.
+func TestRolloutStore_EntryRemoved(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	f.step(t, 0, "n0")
+	if err := f.client.Apply(t.Context(), applyv1.ConfigMap(ConfigMapName, "drover").WithData(nil), FieldOwner); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.SetTime(f.clock.Now().Add(6 * time.Second))
+	if _, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")}); err != nil {
+		t.Fatal(err)
+	}
+	f.step(t, 6*time.Second, "")
+	if kept := f.kept(t); len(kept) != 1 {
+		t.Errorf("the ConfigMap has %v", kept)
+	}
+	f.step(t, time.Hour, "n1")
+}
+
 // TestRolloutStore_CannotWrite: no Node is written before it is recorded where the roll-out is.
 func TestRolloutStore_CannotWrite(t *testing.T) {
 	f := newWavesFixture(t, oneAtATime())

@@ -10,6 +10,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -63,6 +64,35 @@ func TestWaves_GuardLifted(t *testing.T) {
 	f.step(t, 6*time.Second, "")
 }
 
+// TestWaves_GuardLiftedMeanwhile: the Nodes of earlier waves get the taint one after another, too, with pauses.
+func TestWaves_GuardLiftedMeanwhile(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	f.refusesNoExecute = true
+	f.withTaint(t)
+	f.step(t, 0, "n0")
+	f.step(t, 6*time.Second, "")
+	f.step(t, time.Hour, "n1")
+	f.step(t, 6*time.Second, "")
+	f.refusesNoExecute = false
+	// The pause after the second wave goes on.
+	f.step(t, 6*time.Second, "")
+	f.step(t, time.Hour, "n0")
+	f.step(t, 6*time.Second, "")
+	f.step(t, time.Hour, "n1")
+}
+
+// TestWaves_EditOfAnotherKey does not let a taint that is no longer held back pass with what is restored.
+func TestWaves_EditOfAnotherKey(t *testing.T) {
+	f := newWavesFixture(t, refuse())
+	f.withTaint(t)
+	f.step(t, 0, "n0 n1 n2 n3")
+	f.step(t, 6*time.Second, "")
+	f.refusesNoExecute = false
+	f.restart(oneAtATime())
+	apitest.Edit(t, f.client, nodeOf("n3"), func(n *corev1.Node) { n.Labels = nil })
+	f.must(t, "m3", "")
+}
+
 func TestWaves_ConflictsAdopted(t *testing.T) {
 	f := newWavesFixture(t, oneAtATime())
 	for _, node := range []string{"n0", "n1", "n2", "n3"} {
@@ -83,6 +113,16 @@ func TestWaves_OtherChangeOfTheMachineSet(t *testing.T) {
 	f.step(t, 6*time.Second, "")
 	f.step(t, 30*time.Minute, "")
 	f.step(t, 30*time.Minute, "n1")
+}
+
+// TestWaves_OtherChangeWithTheEndOfAWave does not end the pause that follows either.
+func TestWaves_OtherChangeWithTheEndOfAWave(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	f.step(t, 0, "n0")
+	f.annotate(t, plan.AnnotationConflictPolicy, "nonsense")
+	f.step(t, 6*time.Second, "")
+	f.step(t, 59*time.Minute, "")
+	f.step(t, time.Minute, "n1")
 }
 
 // TestWaves_DenialOfAnEarlierRevision does not make the first wave an empty one.
@@ -175,6 +215,70 @@ func TestWaves_RecordRemovedAgainAndAgain(t *testing.T) {
 		}
 	}
 	t.Error("the last Node was never reached")
+}
+
+// TestWaves_ForgedRecord: nor does one that leaves a record which claims that all is as declared.
+func TestWaves_ForgedRecord(t *testing.T) {
+	settings := oneAtATime()
+	settings.Pause = nil
+	f := newWavesFixture(t, settings)
+	for range 30 {
+		f.clock.SetTime(f.clock.Now().Add(6 * time.Second))
+		f.machines(t)
+		apitest.Edit(t, f.client, nodeOf("n0"), func(n *corev1.Node) {
+			record, err := ownership.ParseRecord(n.Annotations[ownership.AnnotationRecord])
+			if err != nil {
+				t.Fatal(err)
+			}
+			record.Section = ownership.Section{}
+			n.Labels, n.Annotations = nil, map[string]string{ownership.AnnotationRecord: record.Format()}
+		})
+		f.advance(t, 0)
+		found := nodeOf("n3")
+		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
+			t.Fatal(err)
+		}
+		if found.Labels["team"] == "blue" {
+			return
+		}
+	}
+	t.Error("the last Node was never reached")
+}
+
+// TestWaves_NewNodeWithSetOnceTaint: its Machine loses the taint, and the Node does not wait for that.
+func TestWaves_NewNodeWithSetOnceTaint(t *testing.T) {
+	f := newWavesFixture(t, oneAtATime())
+	f.annotate(t, plan.AnnotationSetOnceTaints, "out:NoExecute")
+	f.withTaint(t)
+	f.step(t, 0, "n0")
+	added, created := nodeOf("n4"), machineOf(f.set, "m4", "n4")
+	added.CreationTimestamp = metav1.NewTime(f.clock.Now())
+	added.Spec.Taints = []corev1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}}
+	created.Spec.Labels, created.Spec.Taints = map[string]string{"team": "blue"}, added.Spec.Taints
+	for _, object := range []client.Object{added, created} {
+		if err := f.client.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.must(t, "m4", "Machine/m4 Node/n4")
+}
+
+// TestWaves_PausedCanary: a Node of the first wave that a user pauses still counts among those that have become NotReady.
+func TestWaves_PausedCanary(t *testing.T) {
+	settings := oneAtATime()
+	settings.Pause = nil
+	f := newWavesFixture(t, settings)
+	for _, node := range []string{"n0", "n1", "n2", "n3"} {
+		f.setReady(t, node, corev1.ConditionTrue)
+	}
+	f.step(t, time.Second, "n0")
+	f.clock.SetTime(f.clock.Now().Add(time.Second))
+	f.setReady(t, "n0", corev1.ConditionFalse)
+	apitest.Edit(t, f.client, nodeOf("n0"), func(n *corev1.Node) { n.Annotations[plan.AnnotationPaused] = "true" })
+	f.step(t, 6*time.Second, "")
+	if got := f.emitted(); got != "Warning MetadataRolloutStopped" {
+		t.Errorf("events %s", got)
+	}
 }
 
 // TestNoExecute_SetOnce: with Refuse, a Node that has Pods does not get such a taint with its first write, and the others do not report it for ever.

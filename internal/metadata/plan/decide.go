@@ -101,11 +101,22 @@ func (c Change) Changed() bool {
 	return false
 }
 
+// Restores reports whether every entry that is set or removed is one that Drover has set or removed before.
+func (c Change) Restores() bool {
+	for kind, result := range c.Results {
+		changed := ownership.KeysOf(result.Set).Union(ownership.NewKeys(result.Remove...))
+		if changed.Minus(c.owned.Owned(kind)).Minus(ownership.NewKeys(result.Returned...)).Len() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Decide decides for one Machine. It never fails: Problems lists what cannot be done.
 func Decide(in Input) Decision {
 	f, problems := newFacts(in)
 	if reason := f.paused(); reason != "" {
-		return Decision{State: Held, Settled: Held, Reason: reason, Problems: problems.sorted()}
+		return Decision{State: Held, Settled: Held, Reason: reason, Problems: problems.sorted(), Reached: f.reached()}
 	}
 	machine, after := f.decideMachine(f.findConflicts(&problems), &problems)
 	update := f.recordUpdate(machine)
@@ -122,6 +133,13 @@ func Decide(in Input) Decision {
 		out.State = Pending
 	}
 	return out
+}
+
+// reached reports whether the Node has been written with what is declared, of one that may not be written now.
+func (f *facts) reached() bool {
+	ignored := &problemList{}
+	machine, after := f.decideMachine(f.findConflicts(ignored), ignored)
+	return f.decideNode(after, f.recordUpdate(machine).Keys, ignored).Reached
 }
 
 // nodeShared is why a Node is Held that several Machines name.

@@ -126,7 +126,7 @@ func TestIndex_InvalidSelector(t *testing.T) {
 	}
 }
 
-// TestIndex_WhoDecides: a group that kubelets can have their Nodes join decides nothing about the taints of MachineSets, not even that they may be set.
+// TestIndex_WhoDecides: a group that kubelets can have their Nodes join decides nothing about taints of MachineSets, not even that they may be set.
 func TestIndex_WhoDecides(t *testing.T) {
 	byLabel := v1alpha1.NodeSelection{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "web"}}}
 	bySets := v1alpha1.NodeSelection{MachineSets: &v1alpha1.MachineSetSelection{Namespace: "ours"}}

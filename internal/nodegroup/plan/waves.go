@@ -116,9 +116,21 @@ func (in *Input) advance(d *Decision, waves [][]Node, over int) {
 			d.Rollout.WaveEndTime = timestamp(in.Now)
 		}
 	}
+	in.endWaveBefore(d.Rollout, over, len(waves))
 	d.setWave(max(reached, next), len(waves))
 	if over == len(waves) {
 		d.Wave = next
+	}
+}
+
+// endWaveBefore has a pause follow the wave that was under way before MachineSets changed what they add, if it is over: both may be seen at once.
+func (in *Input) endWaveBefore(rollout *v1alpha1.RolloutStatus, over, waves int) {
+	before := in.Group.Status.Rollout
+	if before == nil || before.EndTime != nil || before.Revision == rollout.Revision || !isSameGroup(before.Revision, rollout.Revision) {
+		return
+	}
+	if wave, _ := position(before, before.Revision); wave > 0 && wave <= over && over < waves {
+		rollout.WaveEndTime = timestamp(in.Now)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/vmware/govmomi/find"
@@ -184,7 +183,7 @@ func TestVSphere_Faults(t *testing.T) {
 	// A worker that waits for a vCenter would be missed.
 	w.Operator(harness.Options{Args: []string{"--controllers=*", vsphereProviders, "--machines-workers=4"}})
 	w.behave(func(b *vcenter.Behavior) {
-		b.Clones = map[string]vcenter.CloneBehavior{"full": {Fault: "NoDiskSpace"}, "slow": {Delay: 4 * time.Second}}
+		b.Clones = map[string]vcenter.CloneBehavior{"full": {Fault: "NoDiskSpace"}, "slow": {Held: true}}
 	})
 	t.Run("of one Machine", func(t *testing.T) {
 		for name, test := range map[string]func(*vsphereWorld){
@@ -219,6 +218,7 @@ func deletedWhileCloned(w *vsphereWorld) {
 	machine := shows(p, corev1.ConditionFalse, "cloning the template "+vcenter.Template)
 	p.Scale(0)
 	shows(p, corev1.ConditionTrue, "cloning the template "+vcenter.Template)
+	w.behave(func(b *vcenter.Behavior) { delete(b.Clones, "slow") })
 	p.Gone(machine.Name)
 	if left := w.vms(p.Name); len(left) > 0 {
 		w.Errorf("the virtual machines %v are left", left)

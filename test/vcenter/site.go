@@ -69,6 +69,8 @@ type CloneBehavior struct {
 	// Delay is how long it takes, and Fault the type of the fault that it ends with; empty for none.
 	Delay time.Duration `json:"delay,omitempty"`
 	Fault string        `json:"fault,omitempty"`
+	// Held keeps it from ending, and from being canceled, until the vCenter is told otherwise.
+	Held bool `json:"held,omitempty"`
 }
 
 // CloneRequest is what a clone was asked for with that the simulator does not carry out.

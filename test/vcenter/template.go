@@ -68,6 +68,9 @@ func (t *template) CloneVMTask(ctx *simulator.Context, request *types.CloneVM_Ta
 	go func() {
 		behavior := t.server.beginClone(request.Name, requestOf(&request.Spec))
 		time.Sleep(behavior.Delay)
+		for t.server.isHeld(request.Name) {
+			time.Sleep(heldInterval)
+		}
 		if isCanceled(own, task) {
 			return
 		}
@@ -89,6 +92,9 @@ func (t *template) CloneVMTask(ctx *simulator.Context, request *types.CloneVM_Ta
 	}()
 	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: ref}}
 }
+
+// heldInterval is how often it is looked whether a clone is held still.
+const heldInterval = 20 * time.Millisecond
 
 // requestOf returns what of a request for a clone the simulator does not carry out.
 func requestOf(spec *types.VirtualMachineCloneSpec) CloneRequest {

@@ -134,6 +134,18 @@ func (s *Server) beginClone(name string, request CloneRequest) CloneBehavior {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests[name] = request
+	return s.cloneOf(name)
+}
+
+// isHeld reports whether a clone may not end yet.
+func (s *Server) isHeld(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cloneOf(name).Held
+}
+
+// cloneOf returns how a clone ends. The lock must be held.
+func (s *Server) cloneOf(name string) CloneBehavior {
 	longest := ""
 	for prefix := range s.clonesOf {
 		if strings.HasPrefix(name, prefix) && len(prefix) > len(longest) {

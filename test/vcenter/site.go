@@ -69,7 +69,7 @@ type CloneBehavior struct {
 	// Delay is how long it takes, and Fault the type of the fault that it ends with; empty for none.
 	Delay time.Duration `json:"delay,omitempty"`
 	Fault string        `json:"fault,omitempty"`
-	// Held keeps it from ending, and from being canceled, until the vCenter is told otherwise.
+	// Held keeps it from ending, and from being canceled, until another behavior is set.
 	Held bool `json:"held,omitempty"`
 }
 

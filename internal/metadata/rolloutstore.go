@@ -121,7 +121,10 @@ func (s *RolloutStore) write(ctx context.Context, data map[string]string) error 
 		s.written = nil
 		return err
 	}
-	s.version = *next.ResourceVersion
+	s.version = ""
+	if next.ResourceVersion != nil {
+		s.version = *next.ResourceVersion
+	}
 	return nil
 }
 

@@ -45,7 +45,7 @@ func DecideMachineSet(in *MachineSetInput) Decision {
 	}
 	if in.Rollout != nil && in.Rollout.EndTime != nil && input.unfinished() {
 		// Only Nodes that could not be written remained of it: this is another one.
-		group.Status.Rollout = nil
+		input.Group.Status.Rollout = nil
 	}
 	input.decideWaves(&d)
 	if len(in.Nodes) == 0 || d.Rollout.EndTime != nil && !remains {

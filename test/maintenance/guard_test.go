@@ -99,7 +99,7 @@ func TestGuard_BudgetsHold(t *testing.T) {
 	if taints := s.Node(other).Spec.Taints; len(taints) > 0 {
 		t.Errorf("a Node of no group has the taints %v", taints)
 	}
-	s.NoLease(node)
+	s.AwaitHolder(node, "")
 	eventuallyUnreserved(s, group)
 	if err := s.Client.Delete(t.Context(), group); err != nil {
 		t.Fatal(err)

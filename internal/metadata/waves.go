@@ -86,12 +86,12 @@ func (w *waves) Reconcile(ctx context.Context, request reconcile.Request) (recon
 		return reconcile.Result{}, nil
 	}
 	var requeue controller.Requeue
-	err := w.admit(ctx, parsed, now, &requeue)
-	if err != nil {
+	if err := w.admit(ctx, parsed, now, &requeue); err != nil {
 		w.admissions.setWaiting(set.UID)
+		return w.conflicts.Result(key, requeue, err)
 	}
 	state.reconciled, state.revision, state.interval = now, parsed.declaration.Revision, controller.IntervalAfter(w.clock.Since(now))
-	return w.conflicts.Result(key, requeue, err)
+	return w.conflicts.Result(key, requeue, nil)
 }
 
 // wait returns how long a MachineSet is to be left alone; zero for not at all. A change of what it declares does not wait.
@@ -188,13 +188,14 @@ func (w *waves) nodeOf(observed *observation, machine types.NamespacedName) node
 }
 
 // needsWave reports whether what was decided is a roll-out to a Node that was there before. A Node that has reached what is declared gets back at
-// once what another writer has changed, and a new Node gets at once what its Machine was created with. What is only recorded disturbs nothing.
+// once what another writer has changed, and a new Node gets at once what its Machine was created with. What is only recorded disturbs nothing. A taint
+// that has Pods deleted is never restored at once: that Drover owns it does not show that the Node had it since it is not held back any more.
 func (rc *reconciliation) needsWave(decision *plan.Decision) bool {
 	switch {
 	case rc.set == nil, rc.node == nil:
 		return false
 	case decision.Reached:
-		return decision.Node.Changed() && !decision.Node.Restores()
+		return decision.Node.Changed() && !decision.Node.Restores() || decision.Node.SetsNoExecute()
 	case rc.isNewNode(decision) && rc.losesOnceOnly(decision.Machine):
 		return false
 	}

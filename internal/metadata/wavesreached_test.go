@@ -93,6 +93,41 @@ func TestWaves_EditOfAnotherKey(t *testing.T) {
 	f.must(t, "m3", "")
 }
 
+// TestWaves_OwnedTaintNoLongerHeldBack: that Drover owns a taint does not have all Nodes get its new value, or get it back, at once.
+func TestWaves_OwnedTaintNoLongerHeldBack(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *wavesFixture){
+		"another value": func(t *testing.T, f *wavesFixture) {
+			apitest.Edit(t, f.client, f.set, func(set *machinev1beta1.MachineSet) {
+				set.Spec.Template.Spec.Taints[0].Value = "new"
+				set.Spec.Template.Spec.Labels = map[string]string{"team": "red"}
+				set.Generation++
+			})
+			f.step(t, 6*time.Second, "n0 n1 n2 n3")
+		},
+		"removed by hand": func(t *testing.T, f *wavesFixture) {
+			for _, node := range []string{"n0", "n1", "n2", "n3"} {
+				apitest.Edit(t, f.client, nodeOf(node), func(n *corev1.Node) { n.Spec.Taints = nil })
+			}
+			f.step(t, 6*time.Second, "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newWavesFixture(t, &v1alpha1.Rollout{})
+			f.withTaint(t)
+			f.step(t, 0, "n0 n1 n2 n3")
+			f.step(t, 6*time.Second, "")
+			f.refusesNoExecute = true
+			change(t, f)
+			f.step(t, 6*time.Second, "")
+			f.refusesNoExecute = false
+			f.restart(oneAtATime())
+			f.step(t, 6*time.Second, "n0")
+			f.step(t, 6*time.Second, "")
+			f.step(t, time.Hour, "n1")
+		})
+	}
+}
+
 func TestWaves_ConflictsAdopted(t *testing.T) {
 	f := newWavesFixture(t, oneAtATime())
 	for _, node := range []string{"n0", "n1", "n2", "n3"} {

@@ -112,6 +112,9 @@ func (c Change) Restores() bool {
 	return true
 }
 
+// SetsNoExecute reports whether a taint is set with the effect NoExecute, which has the Pods deleted that do not tolerate it.
+func (c Change) SetsNoExecute() bool { return hasNoExecute(c.Results[ownership.Taint].Set) }
+
 // Decide decides for one Machine. It never fails: Problems lists what cannot be done.
 func Decide(in Input) Decision {
 	f, problems := newFacts(in)

@@ -93,8 +93,10 @@ func (d *Declaration) keep(id string, kept Kept) {
 }
 
 // HasNoExecute reports whether any taint is declared with the effect NoExecute.
-func (d *Declaration) HasNoExecute() bool {
-	for id := range d.Desired[ownership.Taint] {
+func (d *Declaration) HasNoExecute() bool { return hasNoExecute(d.Desired[ownership.Taint]) }
+
+func hasNoExecute(taints map[string]string) bool {
+	for id := range taints {
 		if _, effect := ownership.SplitTaintID(id); effect == corev1.TaintEffectNoExecute {
 			return true
 		}

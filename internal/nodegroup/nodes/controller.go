@@ -77,6 +77,8 @@ type nodeState struct {
 	denied bool
 	// failing is since when other writers have been faster each time; zero while they have not.
 	failing time.Time
+	// failingRevision is the declaration with which the Node could not be written when that was last tried; empty while it could.
+	failingRevision string
 	// guardedSince is since when the guard has the Node's lease; zero while it has not.
 	guardedSince time.Time
 	// timedOut is what the Node's record gets after a timeout, while what is declared is that of then, timedOutRevision; nil for none.

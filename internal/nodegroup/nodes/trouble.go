@@ -83,7 +83,7 @@ func (rc *reconciliation) notReleased() string {
 }
 
 // reportFailure has the group know that the Node cannot be written: because the API server denies it, because other writers are faster each time, or
-// because another group does not release it.
+// because another group does not release it. A Node whose turn to be written has not come again yet is still failing, unless the declaration changes.
 func (rc *reconciliation) reportFailure(decision *metadataplan.GroupDecision, applied *outcome) {
 	failing, writes := "", false
 	if decision.Change.Write {
@@ -97,10 +97,18 @@ func (rc *reconciliation) reportFailure(decision *metadataplan.GroupDecision, ap
 		failing = fmt.Sprintf("the API server denies the write: %v", applied.err)
 	case writes && applied.class == status.Stale && rc.now.Sub(rc.state.failing) >= failsAfter:
 		failing = "other writers keep changing the Node while Drover writes it"
-	case writes && !applied.wrote:
+	case writes && !applied.wrote, !writes && failing == "" && decision.Change.Write && rc.hasFailed():
 		return // it has not been tried, or says nothing about the Node
 	default:
 		rc.state.failing = time.Time{}
 	}
+	if rc.state.failingRevision = ""; writes && failing != "" && rc.Group != nil {
+		rc.state.failingRevision = rc.Declaration().Revision
+	}
 	rc.Admissions.setTrouble(rc.Node.Name, func(t *Trouble) { t.Failing = failing })
+}
+
+// hasFailed reports whether the Node could not be written with the present declaration when that was last tried.
+func (rc *reconciliation) hasFailed() bool {
+	return rc.Group != nil && rc.state.failingRevision == rc.Declaration().Revision
 }

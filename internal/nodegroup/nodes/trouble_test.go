@@ -122,6 +122,18 @@ func TestReportFailure(t *testing.T) {
 			if got := rc.Admissions.Trouble("n0").Failing; (got != "") != c.want {
 				t.Errorf("it fails because of %q", got)
 			}
+			if rc.Admissions.Set("uid-g", Admission{}); c.want {
+				rc.reportFailure(decision, &outcome{class: status.OK, postponed: true})
+				if rc.Admissions.Trouble("n0").Failing == "" {
+					t.Error("it does not fail any more while its turn has not come again")
+				}
+				rc.Group = members.Parse(&v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "uid-g"}})
+				rc.Assignment = members.Assignment{Node: rc.Node, Group: rc.Group}
+				rc.reportFailure(decision, &outcome{class: status.OK, postponed: true})
+				if got := rc.Admissions.Trouble("n0").Failing; got != "" {
+					t.Errorf("with another declaration it fails because of %q", got)
+				}
+			}
 			rc.reportFailure(&metadataplan.GroupDecision{}, &outcome{class: status.OK})
 			if got := rc.Admissions.Trouble("n0").Failing; got != "" {
 				t.Errorf("with nothing to write it fails because of %q", got)

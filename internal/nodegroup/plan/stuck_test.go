@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
@@ -96,6 +97,36 @@ func TestDecide_StuckNodes(t *testing.T) {
 					t.Errorf("the condition is %+v", got)
 				}
 			})
+		}
+	}
+}
+
+// TestDecide_FailingNodesInTurns: of the Nodes that could not be written no more are tried at a time than a wave has, each within a few minutes.
+func TestDecide_FailingNodesInTurns(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		r := newRollout(10, &v1alpha1.Rollout{MaxInFlight: number(2), StopWhen: &v1alpha1.StopConditions{NotReady: number(6)}})
+		failing := sets.New("n0", "n2", "n4", "n6", "n8")
+		for i := range r.nodes {
+			switch {
+			case failing.Has(r.nodes[i].Name):
+				r.nodes[i].Failing = "it is denied"
+			case ended:
+				r.nodes[i].Metadata = metadataplan.GroupDecision{State: metadataplan.Synced, Reached: true}
+			}
+		}
+		tried := sets.Set[string]{}
+		for range 3 {
+			in := &Input{Group: r.group, Declaration: metadataplan.GroupDeclarationOf(r.group), Nodes: slices.Clone(r.nodes), Now: r.now}
+			d := Decide(in)
+			now := d.Admitted.Intersection(failing)
+			if now.Len() > 2 || d.Wake.After(r.now.Add(time.Minute)) || !d.Wake.After(r.now) {
+				t.Errorf("ended %t: %v are tried at %s, until %s", ended, sets.List(now), r.now, d.Wake)
+			}
+			tried, r.now = tried.Union(now), d.Wake
+			r.group.Status.Rollout = d.Rollout
+		}
+		if !tried.Equal(failing) {
+			t.Errorf("ended %t: only %v have been tried", ended, sets.List(tried))
 		}
 	}
 }

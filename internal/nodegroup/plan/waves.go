@@ -88,9 +88,7 @@ func (in *Input) decideRollout(d *Decision, settings *v1alpha1.Rollout, waves []
 		return
 	}
 	d.admit(late)
-	for _, wave := range waves[:reached] {
-		d.admit(wave)
-	}
+	in.admitWaves(d, waves[:reached], settings)
 	switch {
 	case over < len(waves):
 		rollout.WaitingFor = waitingFor(waves[over], in, settings)
@@ -173,10 +171,33 @@ func (in *Input) decideAfterEnd(d *Decision, settings *v1alpha1.Rollout) {
 	if in.isSuspended() || d.Unconfirmed != "" {
 		return
 	}
-	for _, wave := range waves[:min(d.Wave, len(waves))] {
-		d.admit(wave)
-	}
+	in.admitWaves(d, waves[:min(d.Wave, len(waves))], settings)
 }
+
+// admitWaves admits the Nodes of waves; of those that could not be written only as many at a time as a wave has, in turns: what keeps them from being
+// written may end for all of them at once.
+func (in *Input) admitWaves(d *Decision, waves [][]Node, settings *v1alpha1.Rollout) {
+	var failing []Node
+	for _, wave := range waves {
+		for i := range wave {
+			if wave[i].isFailing() {
+				failing = append(failing, wave[i])
+			} else {
+				d.Admitted.Insert(wave[i].Name)
+			}
+		}
+	}
+	size := waveSize(settings, len(in.Nodes))
+	if len(failing) > size {
+		turns, turn := slices.Collect(slices.Chunk(failing, size)), in.Now.Unix()/int64(failingTurn/time.Second)
+		failing = turns[turn%int64(len(turns))]
+		d.wake(in.Now.Truncate(failingTurn).Add(failingTurn))
+	}
+	d.admit(failing)
+}
+
+// failingTurn is how long each of the Nodes that could not be written may be tried again, when there are more than a wave has.
+const failingTurn = time.Minute
 
 func (d *Decision) admit(nodes []Node) {
 	for i := range nodes {
@@ -191,7 +212,7 @@ func (in *Input) isSuspended() bool {
 
 // waves returns the Nodes of each wave, in the order of the waves. A group that is being deleted and removes nothing from its Nodes has a single one.
 func (in *Input) waves(nodes []Node, settings *v1alpha1.Rollout) [][]Node {
-	size := max(1, Resolve(settings.MaxInFlight, intstr.FromString("100%"), len(nodes)))
+	size := waveSize(settings, len(nodes))
 	first := size
 	switch {
 	case in.Group.DeletionTimestamp != nil && !in.removes():
@@ -207,6 +228,11 @@ func (in *Input) waves(nodes []Node, settings *v1alpha1.Rollout) [][]Node {
 		waves, rest = append(waves, rest[:length]), rest[length:]
 	}
 	return waves
+}
+
+// waveSize returns how many of all Nodes each wave has from the second one on.
+func waveSize(settings *v1alpha1.Rollout, all int) int {
+	return max(1, Resolve(settings.MaxInFlight, intstr.FromString("100%"), all))
 }
 
 // removes reports whether Nodes that leave the group lose what it has declared.

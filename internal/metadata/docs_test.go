@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/status"
 )
@@ -28,6 +29,7 @@ func TestMetricDocs_AreServed(t *testing.T) {
 	m.writes.WithLabelValues("node", "ok").Inc()
 	m.failures.WithLabelValues("n1").Inc()
 	m.setNodes(named("a"), plan.Synced, 1)
+	m.setStopped(named("a"), &v1alpha1.RolloutStatus{})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

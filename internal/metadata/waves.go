@@ -49,8 +49,9 @@ type wavesState struct {
 func newWaves(r *Reconciler, settings *v1alpha1.Rollout, store *RolloutStore) *waves {
 	return &waves{
 		Reconciler: r, settings: settings, store: store, conflicts: controller.NewConflicts(),
-		states: controller.NewStates(func() *wavesState { return &wavesState{} }, func(_ types.NamespacedName, uid types.UID, _ *wavesState) {
+		states: controller.NewStates(func() *wavesState { return &wavesState{} }, func(key types.NamespacedName, uid types.UID, _ *wavesState) {
 			r.admissions.forget(uid)
+			r.metrics.setStopped(key, nil)
 			store.forget(uid)
 		}),
 	}
@@ -188,8 +189,8 @@ func (w *waves) nodeOf(observed *observation, machine types.NamespacedName) node
 }
 
 // needsWave reports whether what was decided is a roll-out to a Node that was there before. A Node that has reached what is declared gets back at
-// once what another writer has changed, and a new Node gets at once what its Machine was created with. What is only recorded disturbs nothing. A taint
-// that has Pods deleted is never restored at once: that Drover owns it does not show that the Node had it since it is not held back any more.
+// once what another writer has changed, and a new Node gets at once what its Machine was created with. What is only recorded disturbs nothing.
+// A taint that has Pods deleted is never restored at once: that Drover owns it does not show that the Node had it since it is not held back any more.
 func (rc *reconciliation) needsWave(decision *plan.Decision) bool {
 	switch {
 	case rc.set == nil, rc.node == nil:
@@ -221,9 +222,10 @@ func (rc *reconciliation) awaitsWave(decision *plan.Decision) bool {
 	return rc.admissions != nil && rc.needsWave(decision) && !rc.admissions.admits(rc.set.UID, rc.set.declaration.Revision, rc.node.Name)
 }
 
-// reportWaves logs where a roll-out of several waves is, and emits an event when it stops.
+// reportWaves logs where a roll-out of several waves is, and emits an event when it stops. The metric says so for as long as it has.
 func (w *waves) reportWaves(ctx context.Context, set *machineSet, before *v1alpha1.RolloutStatus, decision *nodegroupplan.Decision) {
 	after := decision.Rollout
+	w.metrics.setStopped(set.key, after)
 	if after == nil {
 		return
 	}

@@ -122,6 +122,12 @@ func (f *wavesFixture) setReady(t *testing.T, node string, ready corev1.Conditio
 }
 
 // kept returns what the ConfigMap has.
+// stopped returns the metric for the MachineSet; -1 for no series.
+func (f *wavesFixture) stopped(t *testing.T) float64 {
+	t.Helper()
+	return apitest.Metric(t, f.gather, stoppedDoc.Name, "a", f.set.Namespace)
+}
+
 func (f *wavesFixture) kept(t *testing.T) map[string]string {
 	t.Helper()
 	found := &corev1.ConfigMap{}
@@ -220,12 +226,19 @@ func TestWaves_StopAndResume(t *testing.T) {
 	// A stop lasts, also in the next process, and is not reported again.
 	f.setReady(t, "n0", corev1.ConditionTrue)
 	f.restart(settings)
+	f.metrics.reset()
 	f.step(t, time.Minute, "")
 	if got := f.emitted(); got != "" {
 		t.Errorf("events %s", got)
 	}
+	if got := f.stopped(t); got != 1 {
+		t.Errorf("the metric says %v", got)
+	}
 	f.annotate(t, v1alpha1.AnnotationResume, f.clock.Now().Add(2*time.Second).UTC().Format(time.RFC3339))
 	f.step(t, 6*time.Second, "n1")
+	if got := f.stopped(t); got != 0 {
+		t.Errorf("the metric says %v of one that goes on", got)
+	}
 }
 
 func TestWaves_DeniedNodeDoesNotHoldUpOthers(t *testing.T) {
@@ -247,7 +260,7 @@ func TestWaves_DeletedMachineSet(t *testing.T) {
 	if _, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")}); err != nil {
 		t.Fatal(err)
 	}
-	if f.waves.store.get(f.set.UID) != nil || len(f.Reconciler.admissions.sets) != 0 || f.waves.states.Len() != 0 {
+	if f.stopped(t) != -1 || f.waves.store.get(f.set.UID) != nil || len(f.Reconciler.admissions.sets) != 0 || f.waves.states.Len() != 0 {
 		t.Error("its roll-out is known")
 	}
 	f.restart(oneAtATime())

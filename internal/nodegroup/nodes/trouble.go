@@ -85,30 +85,39 @@ func (rc *reconciliation) notReleased() string {
 // reportFailure has the group know that the Node cannot be written: because the API server denies it, because other writers are faster each time, or
 // because another group does not release it. A Node whose turn to be written has not come again yet is still failing, unless the declaration changes.
 func (rc *reconciliation) reportFailure(decision *metadataplan.GroupDecision, applied *outcome) {
-	failing, writes := "", false
-	if decision.Change.Write {
-		failing, writes = rc.notReleased(), rc.mayWrite(decision)
-	}
 	if applied.class == status.Stale && rc.state.failing.IsZero() {
 		rc.state.failing = rc.now
 	}
+	failing, revision := "", ""
 	switch {
-	case writes && applied.class == status.Denied:
-		failing = fmt.Sprintf("the API server denies the write: %v", applied.err)
-	case writes && applied.class == status.Stale && rc.now.Sub(rc.state.failing) >= failsAfter:
-		failing = "other writers keep changing the Node while Drover writes it"
-	case writes && !applied.wrote, !writes && failing == "" && decision.Change.Write && rc.hasFailed():
-		return // it has not been tried, or says nothing about the Node
-	default:
+	case !decision.Change.Write:
+	case !rc.mayWrite(decision):
+		if failing = rc.notReleased(); failing == "" && rc.hasFailed() {
+			return
+		}
 		rc.state.failing = time.Time{}
+	case applied.class == status.Denied:
+		failing, revision = fmt.Sprintf("the API server denies the write: %v", applied.err), rc.declaredRevision()
+	case applied.class == status.Stale && rc.now.Sub(rc.state.failing) >= failsAfter:
+		failing, revision = "other writers keep changing the Node while Drover writes it", rc.declaredRevision()
+	case !applied.wrote:
+		return // it has not been tried, or says nothing about the Node
 	}
-	if rc.state.failingRevision = ""; writes && failing != "" && rc.Group != nil {
-		rc.state.failingRevision = rc.Declaration().Revision
+	if rc.state.failingRevision = revision; failing == "" {
+		rc.state.failing = time.Time{}
 	}
 	rc.Admissions.setTrouble(rc.Node.Name, func(t *Trouble) { t.Failing = failing })
 }
 
+// declaredRevision identifies what the Node is to carry for its group; empty without one.
+func (rc *reconciliation) declaredRevision() string {
+	if rc.Group == nil {
+		return ""
+	}
+	return rc.Declaration().Revision
+}
+
 // hasFailed reports whether the Node could not be written with the present declaration when that was last tried.
 func (rc *reconciliation) hasFailed() bool {
-	return rc.Group != nil && rc.state.failingRevision == rc.Declaration().Revision
+	return rc.state.failingRevision != "" && rc.state.failingRevision == rc.declaredRevision()
 }

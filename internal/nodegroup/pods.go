@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/drover-io/drover/internal/controller"
-	"github.com/drover-io/drover/internal/nodegroup/pages"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
+	"github.com/drover-io/drover/internal/pages"
 )
 
 // recheckUses is how often Drover looks for what requires labels that a roll-out takes away, and recheckPending for Pods that are unschedulable.

@@ -18,8 +18,8 @@ import (
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/pace"
-	"github.com/drover-io/drover/internal/nodegroup/pages"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/pages"
 	"github.com/drover-io/drover/internal/quorum"
 	"github.com/drover-io/drover/provider"
 )

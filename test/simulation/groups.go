@@ -27,10 +27,10 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
-	"github.com/drover-io/drover/internal/nodegroup/pages"
 	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/pages"
 )
 
 // leasesFor returns the node leases of a controller with a holder.

@@ -24,9 +24,9 @@ import (
 	"github.com/drover-io/drover/internal/drain/engine"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
-	"github.com/drover-io/drover/internal/nodegroup/pages"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/pages"
 )
 
 // TestHasBegun: a taint of the same key with the effect NoSchedule is not enough, since others may have set it.

@@ -58,7 +58,7 @@ func (f *fixture) maintainFor(node string) *harness.Maintenance {
 // TestBudget_ReportsAPerson: a user's maintenance begins whatever the budget says, and the group reports that it is exceeded.
 func TestBudget_ReportsAPerson(t *testing.T) {
 	f := besideOthers(t, "person", 3)
-	f.create(f.newGroup("person", withBudget(1)))
+	f.createSeen(f.newGroup("person", withBudget(1)))
 	first := f.Maintain("person-00", nil)
 	first.Phase(medik8s.PhaseSucceeded)
 	f.eventuallyBudget("person", 1, 1)
@@ -79,7 +79,7 @@ func TestBudget_Suspended(t *testing.T) {
 	for name, budget := range map[string]func(*v1alpha1.NodeGroupSpec){"bounded": withBudget(1), "unlimited": func(*v1alpha1.NodeGroupSpec) {}} {
 		t.Run(name, func(t *testing.T) {
 			f := besideOthers(t, "brake-"+name, 2)
-			f.create(f.newGroup(f.name, budget, suspended(true)))
+			f.createSeen(f.newGroup(f.name, budget, suspended(true)))
 			of := f.name + "-"
 			held := f.maintainFor(of + "00")
 			held.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "spec.suspend is set")
@@ -134,7 +134,7 @@ func TestBudget_QueuesMaintenance(t *testing.T) {
 // TestBudget_CountsWhatOthersDo: a Node that another user has cordoned, or whose lease another holder has, takes a place of the budget.
 func TestBudget_CountsWhatOthersDo(t *testing.T) {
 	f := besideOthers(t, "others", 3)
-	f.create(f.newGroup("others", withBudget(1)))
+	f.createSeen(f.newGroup("others", withBudget(1)))
 	f.ChangeNode("others-00", func(node *corev1.Node) { node.Spec.Unschedulable = true })
 	m := f.maintainFor("others-01")
 	m.Condition(maintenanceplan.ConditionCordoned, maintenanceplan.ReasonWaitingForBudget, "others-00 (Cordoned)")
@@ -153,8 +153,8 @@ func TestBudget_CountsWhatOthersDo(t *testing.T) {
 // TestBudget_Freeze: nothing begins in a freeze, and what waits begins when it is over.
 func TestBudget_Freeze(t *testing.T) {
 	f := besideOthers(t, "freeze", 2)
-	end := time.Now().Add(15 * time.Second).Truncate(time.Second)
-	f.create(f.newGroup("freeze", withBudget(1, queued, func(disruption *v1alpha1.Disruption) {
+	end := time.Now().Add(25 * time.Second).Truncate(time.Second)
+	f.createSeen(f.newGroup("freeze", withBudget(1, queued, func(disruption *v1alpha1.Disruption) {
 		disruption.Freezes = []v1alpha1.Freeze{{From: metav1.NewTime(end.Add(-time.Hour)), To: metav1.NewTime(end), Reason: "the harvest"}}
 	})))
 	m := f.Maintain("freeze-00", nil)

@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -84,6 +85,18 @@ func (f *fixture) newGroup(name string, options ...func(*v1alpha1.NodeGroupSpec)
 		option(&group.Spec)
 	}
 	return group
+}
+
+// createSeen makes a NodeGroup, and waits until the operator has seen it: what begins before does not wait for its budget.
+func (f *fixture) createSeen(group *v1alpha1.NodeGroup) {
+	f.Helper()
+	f.create(group)
+	f.Eventually("the operator has seen NodeGroup "+group.Name, func() error {
+		if f.group(group.Name).Status.ObservedGeneration == 0 {
+			return errors.New("its status is empty")
+		}
+		return nil
+	})
 }
 
 // create creates a NodeGroup, and deletes it when the test ends.

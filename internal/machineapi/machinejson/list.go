@@ -112,8 +112,8 @@ func (l *list) more() error {
 	free := l.text[len(l.text):cap(l.text)]
 	n, err := io.ReadAtLeast(l.from, free, min(len(free), max(len(l.text), 1)))
 	l.text = l.text[:len(l.text)+n]
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		// The next call returns io.EOF.
+	if n > 0 && errors.Is(err, io.ErrUnexpectedEOF) {
+		// The next call returns io.EOF, or this error again if it is that of a connection that has broken.
 		return nil
 	}
 	return err

@@ -78,10 +78,12 @@ func TestDecodeList_CutOff(t *testing.T) {
 			t.Errorf("no error for %s", text[:end])
 		}
 	}
-	broken := errors.New("the connection broke")
-	from := io.MultiReader(strings.NewReader(text[:len(text)-40]), iotest.ErrReader(broken))
-	if _, err := DecodeList(from, func(*machinev1beta1.Machine) {}); !errors.Is(err, broken) {
-		t.Errorf("error %v, want that of the connection", err)
+	// A connection that breaks has every read fail with the second error.
+	for _, broken := range []error{errors.New("the connection broke"), io.ErrUnexpectedEOF} {
+		from := io.MultiReader(strings.NewReader(text[:len(text)-40]), iotest.ErrReader(broken))
+		if _, err := DecodeList(from, func(*machinev1beta1.Machine) {}); !errors.Is(err, broken) {
+			t.Errorf("error %v, want that of the connection", err)
+		}
 	}
 }
 

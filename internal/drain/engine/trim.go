@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/bounded"
 	"github.com/drover-io/drover/internal/compact"
 	"github.com/drover-io/drover/internal/drain"
 )
@@ -32,6 +33,7 @@ type smallPod struct {
 
 type rarePart struct {
 	ends        *metav1.Time
+	created     metav1.Time
 	endsWithin  *int64
 	finalizers  []string
 	annotations map[string]string
@@ -86,15 +88,24 @@ func lastingTolerations(pod *corev1.Pod) (lasting []corev1.Toleration) {
 	return lasting
 }
 
+// maxAnnotation is how many bytes of an annotation are cached, and maxFinalizers how many finalizers of a pod: tenants write both. No valid
+// value is longer, and a drain only names the finalizers.
+const maxAnnotation, maxFinalizers = 64, 10
+
 // rareOf returns the fields that few pods have; nil when the pod has none of them.
 func rareOf(pod *corev1.Pod) *rarePart {
-	rare := &rarePart{ends: pod.DeletionTimestamp, endsWithin: pod.DeletionGracePeriodSeconds, finalizers: pod.Finalizers}
+	rare := &rarePart{ends: pod.DeletionTimestamp, endsWithin: pod.DeletionGracePeriodSeconds}
+	rare.finalizers = slices.Clone(pod.Finalizers[:min(len(pod.Finalizers), maxFinalizers)])
+	if rare.ends != nil {
+		// A grace period that is out of range is counted from then.
+		rare.created = pod.CreationTimestamp
+	}
 	for _, key := range []string{drain.AnnotationMirror, drain.AnnotationKarpenter} {
 		if value, ok := pod.Annotations[key]; ok {
 			if rare.annotations == nil {
 				rare.annotations = map[string]string{}
 			}
-			rare.annotations[key] = value
+			rare.annotations[key] = bounded.Text(value, maxAnnotation)
 			// The duration of Karpenter's annotation starts then.
 			rare.started = pod.Status.StartTime
 		}
@@ -147,7 +158,7 @@ func (p *smallPod) pod() *corev1.Pod {
 }
 
 func (r *rarePart) add(pod *corev1.Pod) {
-	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Finalizers = r.ends, r.endsWithin, r.finalizers
+	pod.CreationTimestamp, pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Finalizers = r.created, r.ends, r.endsWithin, r.finalizers
 	pod.Annotations, pod.Status.StartTime = r.annotations, r.started
 	for _, claim := range r.claims {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{

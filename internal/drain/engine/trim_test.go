@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -19,6 +22,7 @@ func fullPod() *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-1", UID: "uid", ResourceVersion: "7", Labels: map[string]string{"app": "web"},
 			Annotations:       map[string]string{drain.AnnotationKarpenter: "1h", drain.AnnotationMirror: "x", "other": "y"},
+			CreationTimestamp: metav1.Time{Time: start.Add(-2 * time.Hour)},
 			DeletionTimestamp: &metav1.Time{Time: start}, DeletionGracePeriodSeconds: new(int64(5)), Finalizers: []string{"a/b"},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "Other", Name: "o"}, {Kind: "ReplicaSet", Name: "web", Controller: new(true),
 				APIVersion: "apps/v1"}},
@@ -51,12 +55,49 @@ func small(t *testing.T, pod *corev1.Pod) *smallPod {
 	return trimmed
 }
 
+// TestTrimPod_BoundsWhatTenantsWrite: the cache has no long texts of pods that no decision needs.
+func TestTrimPod_BoundsWhatTenantsWrite(t *testing.T) {
+	pod := fullPod()
+	long := strings.Repeat("x", 200<<10)
+	pod.Annotations = map[string]string{drain.AnnotationKarpenter: long, drain.AnnotationMirror: long}
+	pod.Finalizers = nil
+	for i := range 1000 {
+		pod.Finalizers = append(pod.Finalizers, fmt.Sprintf("example.com/f%d", i))
+	}
+	cached := small(t, pod).pod()
+	if text := fmt.Sprintf("%v", cached); len(text) > 4<<10 || len(cached.Finalizers) == 0 || cap(cached.Finalizers) > maxFinalizers {
+		t.Errorf("%d bytes are cached, with %d finalizers", len(text), len(cached.Finalizers))
+	}
+	if _, static := cached.Annotations[drain.AnnotationMirror]; !static {
+		t.Error("a static pod is not one any more")
+	}
+}
+
+// TestTrimPod_EndOfAPeriodOutOfRange: a pod from the cache whose grace period is longer than a time can be ends as late as one from the API server.
+func TestTrimPod_EndOfAPeriodOutOfRange(t *testing.T) {
+	pod := fullPod()
+	pod.Annotations, pod.DeletionGracePeriodSeconds = nil, new(int64(1<<40))
+	for _, pod := range []*corev1.Pod{pod, small(t, pod).pod()} {
+		decision := drain.Decide(drain.Input{
+			Node: &corev1.Node{}, Pods: []*corev1.Pod{pod}, Now: start.Add(time.Hour), Since: start,
+			Options:         drain.Options{Deadline: time.Minute, Force: true},
+			Budgets:         func(*corev1.Pod) []*policyv1.PodDisruptionBudget { return nil },
+			DaemonSetExists: func(types.NamespacedName) bool { return false },
+			Answered:        func(types.UID) (drain.Answer, bool) { return drain.Answer{}, false },
+		})
+		if len(decision.Tasks) != 1 || decision.Tasks[0].Grace == nil {
+			t.Errorf("created %s: it is not deleted, %s", pod.CreationTimestamp, decision.Report.Text())
+		}
+	}
+}
+
 // A pod from the cache has all fields that a drain needs.
 func TestTrimPod(t *testing.T) {
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-1", UID: "uid", ResourceVersion: "7", Labels: map[string]string{"app": "web"},
 			Annotations:       map[string]string{drain.AnnotationKarpenter: "1h", drain.AnnotationMirror: "x"},
+			CreationTimestamp: metav1.Time{Time: start.Add(-2 * time.Hour)},
 			DeletionTimestamp: &metav1.Time{Time: start}, DeletionGracePeriodSeconds: new(int64(5)), Finalizers: []string{"a/b"},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: new(true)}},
 		},

@@ -112,6 +112,16 @@ func SelectorOf(budget *policyv1.PodDisruptionBudget) labels.Selector {
 	return selector
 }
 
+// TrimBudget keeps of a budget what Assess and Selects read. Anyone may create budgets in a namespace of their own.
+func TrimBudget(budget *policyv1.PodDisruptionBudget) {
+	budget.ObjectMeta = metav1.ObjectMeta{
+		Namespace: budget.Namespace, Name: budget.Name, UID: budget.UID, ResourceVersion: budget.ResourceVersion, Generation: budget.Generation,
+	}
+	budget.Spec = policyv1.PodDisruptionBudgetSpec{
+		Selector: budget.Spec.Selector, UnhealthyPodEvictionPolicy: budget.Spec.UnhealthyPodEvictionPolicy,
+	}
+}
+
 // Selects reports whether a budget selects a pod.
 func Selects(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	return budget.Namespace == pod.Namespace && SelectorOf(budget).Matches(labels.Set(pod.Labels))

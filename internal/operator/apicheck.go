@@ -60,8 +60,8 @@ func (c *apiCheck) learn(ctx context.Context, answer []byte) {
 	log.FromContext(ctx).Info("API server", "version", c.version, "lacks", c.lacks)
 }
 
-// streamsLists reports whether the API server sends lists as a stream, as it does by default in Kubernetes 1.32, and since 1.34: otherwise it refuses a
-// watch that begins with one. No object has the name that is watched.
+// streamsLists reports whether the API server sends lists as a stream, as it does by default in Kubernetes 1.32, and since 1.34: otherwise it refuses
+// a watch that begins with one. No object has the name that is watched.
 func (c *apiCheck) streamsLists(ctx context.Context) (bool, error) {
 	stream, err := c.client.Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").
 		Param("watch", "true").Param("sendInitialEvents", "true").Param("allowWatchBookmarks", "true").

@@ -27,6 +27,7 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/compact"
+	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/nodelease"
 	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
@@ -112,7 +113,7 @@ func cacheOptions(namespace string, makesMachines bool) cache.Options {
 			&machinev1beta1.MachineHealthCheck{}: {Transform: trim(trimMeta[*machinev1beta1.MachineHealthCheck]), Field: within},
 			&autoscaling.MachineAutoscaler{}:     {Transform: trim(trimMeta[*autoscaling.MachineAutoscaler]), Field: within},
 			&corev1.Pod{}:                        {Transform: engine.TrimPod},
-			&policyv1.PodDisruptionBudget{}:      {Transform: trim(trimBudget)},
+			&policyv1.PodDisruptionBudget{}:      {Transform: trim(drain.TrimBudget)},
 			&storagev1.VolumeAttachment{}:        {Transform: engine.TrimAttachment},
 			metadataOf(daemonSetKind):            {Transform: trim(trimMeta[*metav1.PartialObjectMetadata])},
 			metadataOf(crdKind):                  {Transform: trim(trimMeta[*metav1.PartialObjectMetadata])},

@@ -8,7 +8,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,14 +104,6 @@ func trimAnnotations(object client.Object) {
 		kept[key] = bounded.Text(value, limit)
 	}
 	object.SetAnnotations(kept)
-}
-
-// trimBudget keeps what says whether a pod may be evicted. Anyone may create PodDisruptionBudgets in a namespace of their own.
-func trimBudget(budget *policyv1.PodDisruptionBudget) {
-	budget.Labels, budget.Annotations, budget.OwnerReferences, budget.Finalizers = nil, nil, nil, nil
-	budget.Spec = policyv1.PodDisruptionBudgetSpec{
-		Selector: budget.Spec.Selector, UnhealthyPodEvictionPolicy: budget.Spec.UnhealthyPodEvictionPolicy,
-	}
 }
 
 // trimJob keeps whose a Job is and how it ended.

@@ -27,6 +27,7 @@ import (
 
 	"github.com/drover-io/drover/internal/compact"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
+	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/healthcheck"
 	"github.com/drover-io/drover/internal/machine"
 	machineplan "github.com/drover-io/drover/internal/machine/plan"
@@ -106,7 +107,7 @@ func TestTransforms_DropWhatIsNotRead(t *testing.T) {
 func TestTrimBudget_KeepsWhatDecides(t *testing.T) {
 	status := policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1, CurrentHealthy: 3, ObservedGeneration: 3}
 	policy := policyv1.AlwaysAllow
-	budget := trimmed(t, trimBudget, &policyv1.PodDisruptionBudget{
+	budget := trimmed(t, drain.TrimBudget, &policyv1.PodDisruptionBudget{
 		ObjectMeta: fullMeta("b"), Status: status,
 		Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}, UnhealthyPodEvictionPolicy: &policy},
 	})

@@ -30,8 +30,9 @@ func (b *builder) upgrade() ([]capability, error) {
 		return nil, fmt.Errorf("creating a client for the logs of Jobs: %w", err)
 	}
 	dependencies := upgrade.Dependencies{
-		Cache: b.GetCache(), Writer: b.GetClient(), Live: b.GetAPIReader(), Recorder: b.recorder, Metrics: metrics,
-		Leases: b.leasesOf(upgrade.Holder), Budgets: b.budgets,
+		Cache: b.GetCache(), Writer: b.GetClient(), Live: b.GetAPIReader(), Pages: b.pages, Recorder: b.recorder,
+		Metrics: metrics,
+		Leases:  b.leasesOf(upgrade.Holder), Budgets: b.budgets,
 		Logs: upgrade.PodLogs(typed.CoreV1()),
 	}
 	options := upgrade.Options{NodeVersion: plan.VersionSource(b.settings.Upgrade.NodeVersion), Namespaces: b.settings.Upgrade.Namespaces}

@@ -26,8 +26,8 @@ func NewReader(api client.Reader) *Reader {
 	return &Reader{api: api, turns: make(chan struct{}, atOnce)}
 }
 
-// Each calls visit with the objects of a list that a selector selects, until it returns false. list is an empty list of their kind, which is not
-// changed. visit must not keep an object, nor any part of it that is large: the rest of its page would stay in memory.
+// Each calls visit with the objects of a list that a selector selects, nil for all, until it returns false. list is an empty list of their kind,
+// which is not changed. visit must not keep an object, nor any part of it that is large: the rest of its page would stay in memory.
 func Each[T client.Object](ctx context.Context, r *Reader, list client.ObjectList, selector fields.Selector, visit func(T) (more bool)) error {
 	options := &client.ListOptions{Limit: size, FieldSelector: selector}
 	for more := true; more; {

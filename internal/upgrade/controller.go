@@ -27,6 +27,7 @@ import (
 	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/pages"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade/plan"
@@ -72,6 +73,8 @@ type Dependencies struct {
 	Writer client.Client
 	// Live reads from the API server itself.
 	Live client.Reader
+	// Pages reads what tenants can create from it, page by page.
+	Pages *pages.Reader
 	// Recorder emits events.
 	Recorder record.EventRecorder
 	// Leases acquires the node leases as Holder.

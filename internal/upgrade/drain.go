@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/drain"
+	"github.com/drover-io/drover/internal/pages"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
@@ -50,18 +51,18 @@ func (rc *reconciliation) observeDrains(ctx context.Context, nodes []*corev1.Nod
 	return drains, out
 }
 
-// readDrains reads the pods of some nodes and all PodDisruptionBudgets from the API server.
+// readDrains reads the pods of some nodes, and all PodDisruptionBudgets, from the API server. Any tenant can create these, as large
+// as a request can be.
 func (rc *reconciliation) readDrains(ctx context.Context, nodes []*corev1.Node) map[types.UID]observedDrain {
 	drains := map[types.UID]observedDrain{}
 	if len(nodes) == 0 {
 		return drains
 	}
-	budgets := &policyv1.PodDisruptionBudgetList{}
-	err := rc.Live.List(ctx, budgets, fromWatchCache())
+	budgets, err := readBudgets(ctx, rc.Pages)
 	for _, node := range nodes {
 		observed := observedDrain{at: rc.now}
 		if err == nil {
-			observed.drain, err = readDrain(ctx, rc.Live, node, budgets.Items, rc.now)
+			observed.drain, err = readDrain(ctx, rc.Live, node, budgets, rc.now)
 		}
 		if err != nil {
 			// The other nodes are not tried before the API server answers again.
@@ -72,24 +73,46 @@ func (rc *reconciliation) readDrains(ctx context.Context, nodes []*corev1.Node) 
 	return drains
 }
 
-// fromWatchCache has the API server answer from its watch cache, where pods are indexed by their node.
-func fromWatchCache() client.ListOption {
-	return &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}
+// readBudgets returns all PodDisruptionBudgets, without what does not say whether a pod may be evicted.
+func readBudgets(ctx context.Context, reader *pages.Reader) (budgets []*policyv1.PodDisruptionBudget, err error) {
+	err = pages.Each(ctx, reader, &policyv1.PodDisruptionBudgetList{}, nil, func(budget *policyv1.PodDisruptionBudget) bool {
+		drain.TrimBudget(budget)
+		budgets = append(budgets, budget.DeepCopy())
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the PodDisruptionBudgets: %w", err)
+	}
+	return budgets, nil
+}
+
+// readPods returns the pods of a node that have not finished: of these there are no more than its kubelet admits. It has the API server answer from
+// its watch cache, where pods are indexed by their node; pages would come from etcd, which has no such index.
+func readPods(ctx context.Context, reader client.Reader, node string) (pods []*corev1.Pod, err error) {
+	for _, phase := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning} {
+		var list corev1.PodList
+		of := client.MatchingFields{"spec.nodeName": node, "status.phase": string(phase)}
+		if err := reader.List(ctx, &list, of, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
+			return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
+		}
+		pods = append(pods, pointersTo(list.Items)...)
+	}
+	return pods, nil
 }
 
 // readDrain returns which pods have to leave a node, as the machine-config-operator drains it: like kubectl drain with --force, --ignore-daemonsets
 // and --delete-emptydir-data.
 func readDrain(
-	ctx context.Context, reader client.Reader, node *corev1.Node, budgets []policyv1.PodDisruptionBudget, now time.Time,
+	ctx context.Context, reader client.Reader, node *corev1.Node, budgets []*policyv1.PodDisruptionBudget, now time.Time,
 ) (plan.Drain, error) {
-	var pods corev1.PodList
-	if err := reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node.Name}, fromWatchCache()); err != nil {
-		return plan.Drain{}, fmt.Errorf("listing the pods of node %s: %w", node.Name, err)
+	pods, err := readPods(ctx, reader, node.Name)
+	if err != nil {
+		return plan.Drain{}, err
 	}
 	decision := drain.Decide(drain.Input{
-		Node: node, Pods: pointersTo(pods.Items), Now: now,
+		Node: node, Pods: pods, Now: now,
 		Budgets: func(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
-			return slices.DeleteFunc(pointersTo(budgets), func(budget *policyv1.PodDisruptionBudget) bool { return !drain.Selects(budget, pod) })
+			return slices.DeleteFunc(slices.Clone(budgets), func(budget *policyv1.PodDisruptionBudget) bool { return !drain.Selects(budget, pod) })
 		},
 		// Pods of DaemonSets stay, whether or not their DaemonSet still exists.
 		DaemonSetExists: func(types.NamespacedName) bool { return true },

@@ -82,7 +82,8 @@ func TestReleasedNode_DrainBlocked(t *testing.T) {
 	}
 	lists := f.lists
 	f.advance(time.Minute, time.Second)
-	if looks := f.lists - lists; looks < 6 || looks > 14 {
+	// Each time, budgets, and pods of two phases.
+	if looks := f.lists - lists; looks < 9 || looks > 21 {
 		t.Errorf("in a minute pods and budgets were listed %d times", looks)
 	}
 	writes := f.writes
@@ -119,7 +120,7 @@ func TestReleasedNode_DrainUnreadable(t *testing.T) {
 	f.failLists = errors.New("no answer")
 	f.report("Working", "drain-rendered-2", "")
 	f.advance(3*time.Second, time.Second)
-	if message := f.nodeStatus("n1").Message; !strings.Contains(message, "its pods cannot be read: no answer") {
+	if message := f.nodeStatus("n1").Message; !strings.Contains(message, "its pods cannot be read: listing the PodDisruptionBudgets: no answer") {
 		t.Errorf("the message is %q", message)
 	}
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/nodelease"
+	"github.com/drover-io/drover/internal/pages"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -135,7 +136,10 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(object client.Object) []string {
 			pod, _ := object.(*corev1.Pod)
 			return []string{pod.Spec.NodeName}
-		}).WithIndex(&v1alpha1.MutexRule{}, "metadata.name", nameOf).WithIndex(&v1alpha1.MutexTarget{}, "metadata.name", nameOf).
+		}).WithIndex(&corev1.Pod{}, "status.phase", func(object client.Object) []string {
+		pod, _ := object.(*corev1.Pod)
+		return []string{string(pod.Status.Phase)}
+	}).WithIndex(&v1alpha1.MutexRule{}, "metadata.name", nameOf).WithIndex(&v1alpha1.MutexTarget{}, "metadata.name", nameOf).
 		WithInterceptorFuncs(f.interceptors()).Build()
 	f.restart()
 	return f
@@ -150,7 +154,7 @@ func (f *fixture) restart() {
 		f.t.Fatal(err)
 	}
 	f.Reconciler = NewReconciler(Dependencies{
-		Cache: f.client, Writer: f.client, Live: f.client, Recorder: f.events, Metrics: metrics,
+		Cache: f.client, Writer: f.client, Live: f.client, Pages: pages.NewReader(f.client), Recorder: f.events, Metrics: metrics,
 		Leases: &nodelease.Leases{Client: f.client, Namespace: nodelease.DefaultNamespace, Holder: Holder, Clock: f.clock},
 	}, Options{Clock: f.clock})
 }

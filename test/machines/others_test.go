@@ -18,8 +18,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestOperator_ServerWithoutWatchList is how servers before Kubernetes 1.32 are read.
-func TestOperator_ServerWithoutWatchList(t *testing.T) {
+// TestOperator_WithoutStreamedLists does not ask for streamed lists. make test-versions has API servers that refuse them.
+func TestOperator_WithoutStreamedLists(t *testing.T) {
 	w := prepared(t)
 	w.Operator(harness.Options{Args: []string{"--controllers=*"}, Env: []string{"KUBE_FEATURE_WatchListClient=false"}})
 	w.MakePool("listed", 1, nil).Runs(1)

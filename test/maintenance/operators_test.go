@@ -191,8 +191,8 @@ func TestOperators_LeaseLostForTooLong(t *testing.T) {
 	}
 }
 
-// TestOperator_ServerWithoutWatchList is how servers before Kubernetes 1.32 are read.
-func TestOperator_ServerWithoutWatchList(t *testing.T) {
+// TestOperator_WithoutStreamedLists does not ask for streamed lists. make test-versions has API servers that refuse them.
+func TestOperator_WithoutStreamedLists(t *testing.T) {
 	s := alone(t)
 	node, other := s.AddNode(), s.AddNode()
 	s.Pod("app", harness.Pods{Node: node})

@@ -23,8 +23,8 @@ import (
 	"github.com/drover-io/drover/test/openshift"
 )
 
-// TestRun_APIServerWithoutWatchList has an API server that does not stream lists.
-func TestRun_APIServerWithoutWatchList(t *testing.T) {
+// TestRun_WithoutStreamedLists has an operator that does not ask for streamed lists. make test-versions has API servers that refuse them.
+func TestRun_WithoutStreamedLists(t *testing.T) {
 	s := newScenario(t, scenarioOptions{operator: harness.Options{Env: []string{"KUBE_FEATURE_WatchListClient=false"}}})
 	s.upgrade()
 	s.await(v1alpha1.PhaseDone)

@@ -84,6 +84,8 @@ func Explain(err error, action string, resource schema.GroupResource) error {
 		return fmt.Errorf("%s: %w\n%s", action, err, hint.forbidden)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s: the cluster does not accept the credentials of the kubeconfig; log in again: %w", action, err)
+	case apierrors.IsResourceExpired(err):
+		return fmt.Errorf("%s: the answers of the cluster took longer than the API server keeps what it began with; run the command again: %w", action, err)
 	case utilnet.IsConnectionRefused(err):
 		return fmt.Errorf("%s: nothing answers at the address of the kubeconfig; check --context, --kubeconfig and that the cluster runs: %w", action, err)
 	}

@@ -3,6 +3,7 @@ package cmdutil
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,5 +28,12 @@ func TestSimilarNames(t *testing.T) {
 		if got := similarNames(name, known); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", name, got, want)
 		}
+	}
+}
+
+func TestExplain_Expired(t *testing.T) {
+	err := Explain(apierrors.NewResourceExpired("the provided continue parameter is too old"), "listing nodes", machineSets)
+	if !apierrors.IsResourceExpired(err) || !strings.Contains(err.Error(), "run the command again") {
+		t.Errorf("%v", err)
 	}
 }

@@ -38,8 +38,8 @@ func List[T client.Object](ctx context.Context, c client.Reader, namespace strin
 }
 
 // Each calls visit with every object that List returns, which need not be kept, without what no command reads of a listed object. It reads pages, so
-// that a large cluster answers in small pieces; when a page expires meanwhile, the pager asks for everything at once. Machines come in one stream if
-// that succeeds: an API server answers the first request for custom resources from its cache, and may read all later pages from etcd.
+// that a large cluster answers in small pieces. Machines come in one stream if that succeeds: an API server answers the first request for custom
+// resources from its cache, and may read all later pages from etcd.
 func Each[T client.Object](ctx context.Context, c client.Reader, namespace string, visit func(T), options ...client.ListOption) error {
 	mapping, err := mappingOf[T]()
 	if err != nil {

@@ -37,8 +37,11 @@ func AsUsageError(err error) error { return usageError{err} }
 // IsUsageError reports whether an error is one in what was typed.
 func IsUsageError(err error) bool { return errors.As(err, &usageError{}) }
 
+// hint is what to do when a kind is not served, and which permissions commands need.
+type hint struct{ notServed, forbidden string }
+
 // hints are what to do about a kind that the cluster does not serve, and which permissions commands need, by API group.
-var hints = map[string]struct{ notServed, forbidden string }{
+var hints = map[string]hint{
 	machinev1beta1.GroupName: {
 		"OpenShift has the Machine API; elsewhere install its CRDs (kubectl apply -k config/crd)",
 		"plan, status and explain need get and list (with --watch or --wait also watch) on machinesets and machines of the namespace and on nodes; " +
@@ -64,17 +67,22 @@ var hints = map[string]struct{ notServed, forbidden string }{
 // drainHint is for the kinds that only the view of a drain reads.
 const drainHint = "drain-status and plan --maintenance need get on nodes, and list on pods, poddisruptionbudgets, daemonsets and nodemaintenances"
 
-// Explain adds to an error of the API server what is wrong and what to do about it. The action is what was tried with the resource.
-func Explain(err error, action string, resource schema.GroupResource) error {
-	hint := hints[resource.Group]
+func hintOf(resource schema.GroupResource) hint {
+	found := hints[resource.Group]
 	switch {
 	case resource.Resource == "nodes":
-		hint.forbidden = hints[machinev1beta1.GroupName].forbidden
+		found.forbidden = hints[machinev1beta1.GroupName].forbidden
 	case slices.Contains([]string{"pods", "poddisruptionbudgets", "daemonsets"}, resource.Resource):
-		hint.forbidden = drainHint
+		found.forbidden = drainHint
 	case resource.Group == kubevirt.GroupVersion.Group:
-		hint = hints[medik8s.GroupVersion.Group]
+		found = hints[medik8s.GroupVersion.Group]
 	}
+	return found
+}
+
+// Explain adds to an error of the API server what is wrong and what to do about it. The action is what was tried with the resource.
+func Explain(err error, action string, resource schema.GroupResource) error {
+	hint := hintOf(resource)
 	switch {
 	case err == nil:
 		return nil

@@ -41,6 +41,12 @@ func TestWaves_TaintNoLongerRefused(t *testing.T) {
 	f.withTaint(t)
 	f.step(t, 0, "n0 n1 n2 n3")
 	f.step(t, 6*time.Second, "")
+	f.stepsAfterRefusal(t)
+}
+
+// stepsAfterRefusal has the next process not hold taints back, and checks that they reach one Node after another.
+func (f *wavesFixture) stepsAfterRefusal(t *testing.T) {
+	t.Helper()
 	f.refusesNoExecute = false
 	f.restart(oneAtATime())
 	f.step(t, 6*time.Second, "n0")
@@ -119,11 +125,7 @@ func TestWaves_OwnedTaintNoLongerHeldBack(t *testing.T) {
 			f.refusesNoExecute = true
 			change(t, f)
 			f.step(t, 6*time.Second, "")
-			f.refusesNoExecute = false
-			f.restart(oneAtATime())
-			f.step(t, 6*time.Second, "n0")
-			f.step(t, 6*time.Second, "")
-			f.step(t, time.Hour, "n1")
+			f.stepsAfterRefusal(t)
 		})
 	}
 }

@@ -86,8 +86,9 @@ func readBudgets(ctx context.Context, reader *pages.Reader) (budgets []*policyv1
 	return budgets, nil
 }
 
-// readPods returns the pods of a node that have not finished: of these there are no more than its kubelet admits. It has the API server answer from
-// its watch cache, where pods are indexed by their node; pages would come from etcd, which has no such index.
+// readPods returns the pods of a node that have not finished: a kubelet that runs admits only so many, and fails all others. It has the API server
+// answer from its watch cache, where pods are indexed by their node; pages would come from etcd, which has no such index. A pod that starts
+// between the two lists is in both.
 func readPods(ctx context.Context, reader client.Reader, node string) (pods []*corev1.Pod, err error) {
 	for _, phase := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning} {
 		var list corev1.PodList

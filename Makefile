@@ -138,7 +138,7 @@ race-budgets: race-detector sandbox ## Run the race for the last places of a bud
 	DROVER_GUARD_NODES=100 go test -race -timeout 60m -count=1 -v -run TestGuard_Waves ./test/maintenance
 
 .PHONY: attacks-memory
-attacks-memory: sandbox ## Fill the API server with 2,000 objects of 250 KB of each kind that a tenant may create, and measure the operator's memory.
+attacks-memory: sandbox ## Fill the API server with 2,000 objects of 250 KB or more of each kind that a tenant may create, and measure the operator's memory.
 	DROVER_ATTACKS_FLOOD=2000 go test -count=1 -timeout 30m -v -run TestTenant_FillsTheCache ./test/attacks
 
 .PHONY: simulation

@@ -112,14 +112,20 @@ func SelectorOf(budget *policyv1.PodDisruptionBudget) labels.Selector {
 	return selector
 }
 
-// TrimBudget keeps of a budget what Assess and Selects read. Anyone may create budgets in a namespace of their own.
+// maxSelector is how many bytes the selector of a budget has at most so that TrimBudget keeps it.
+const maxSelector = 8 << 10
+
+// TrimBudget keeps of a budget what Assess and Selects read. Anyone may create budgets in a namespace of their own, as large as a request can be:
+// one with a selector of more than 8 KiB selects nothing any more. The eviction API still asks it.
 func TrimBudget(budget *policyv1.PodDisruptionBudget) {
 	budget.ObjectMeta = metav1.ObjectMeta{
 		Namespace: budget.Namespace, Name: budget.Name, UID: budget.UID, ResourceVersion: budget.ResourceVersion, Generation: budget.Generation,
 	}
-	budget.Spec = policyv1.PodDisruptionBudgetSpec{
-		Selector: budget.Spec.Selector, UnhealthyPodEvictionPolicy: budget.Spec.UnhealthyPodEvictionPolicy,
+	selector := budget.Spec.Selector
+	if selector.Size() > maxSelector {
+		selector = nil
 	}
+	budget.Spec = policyv1.PodDisruptionBudgetSpec{Selector: selector, UnhealthyPodEvictionPolicy: budget.Spec.UnhealthyPodEvictionPolicy}
 }
 
 // Selects reports whether a budget selects a pod.

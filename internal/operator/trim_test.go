@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -114,6 +115,26 @@ func TestTrimBudget_KeepsWhatDecides(t *testing.T) {
 	if budget.Generation != 3 || budget.UID == "" || budget.Spec.Selector == nil || budget.Spec.UnhealthyPodEvictionPolicy == nil ||
 		budget.Status.CurrentHealthy != 3 || budget.Annotations != nil || budget.Labels != nil {
 		t.Errorf("%+v", budget)
+	}
+}
+
+// TestTrimBudget_LongSelector: a tenant's selector is as long as a request can be. One that people write is kept.
+func TestTrimBudget_LongSelector(t *testing.T) {
+	selectorOf := func(values int) *metav1.LabelSelector {
+		in := metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpIn}
+		for i := range values {
+			in.Values = append(in.Values, fmt.Sprintf("application-%d", i))
+		}
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{in}}
+	}
+	for values, kept := range map[int]bool{100: true, 1000: false} {
+		budget := trimmed(t, drain.TrimBudget, &policyv1.PodDisruptionBudget{
+			ObjectMeta: fullMeta("b"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: selectorOf(values)},
+		})
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: budget.Namespace, Labels: map[string]string{"app": "application-7"}}}
+		if drain.Selects(budget, pod) != kept {
+			t.Errorf("a selector with %d values is kept: %t", values, !kept)
+		}
 	}
 }
 

@@ -52,10 +52,10 @@ func TrimPod(object any) (any, error) {
 	}
 	small := &smallPod{
 		namespace: compact.Text(pod.Namespace), name: pod.Name, version: pod.ResourceVersion, node: compact.Text(pod.Spec.NodeName), uid: pod.UID,
-		phase: compact.Text(pod.Status.Phase), labels: sharedLabels.Share(compact.Texts(pod.Labels)), rare: rareOf(pod),
+		phase: compact.Text(pod.Status.Phase), labels: sharedLabels.Share(compact.Texts(cutLabels(pod.Labels))), rare: rareOf(pod),
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-		small.ownerKind, small.ownerName = compact.Text(owner.Kind), compact.Text(owner.Name)
+		small.ownerKind, small.ownerName = compact.Text(bounded.Text(owner.Kind, maxName)), compact.Text(bounded.Text(owner.Name, maxName))
 	}
 	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
 		small.hasGrace, small.grace = true, *grace
@@ -85,12 +85,38 @@ func lastingTolerations(pod *corev1.Pod) (lasting []corev1.Toleration) {
 			lasting = append(lasting, toleration)
 		}
 	}
-	return lasting
+	return lasting[:min(len(lasting), maxTolerations)]
 }
 
-// maxAnnotation is how many bytes of an annotation are cached, and maxFinalizers how many finalizers of a pod: tenants write both. No valid
-// value is longer, and a drain only names the finalizers.
-const maxAnnotation, maxFinalizers = 64, 10
+// These bound what is cached of a pod, since tenants write it. No valid annotation or name is longer, and a drain only names the finalizers. A pod is
+// treated as if it did not have the labels, tolerations and claims that exceed the bounds; its eviction still needs the consent of all budgets.
+const (
+	maxAnnotation  = 64       // bytes of one
+	maxName        = 253      // bytes of the name of an object
+	maxFinalizers  = 10       // number of them
+	maxTolerations = 32       // number of those that last
+	maxLabels      = 4 << 10  // bytes of all keys and values
+	maxClaims      = 16 << 10 // bytes of the names of all
+)
+
+// cutLabels returns the labels of a pod. If they are too large together it returns the first ones in the order of their keys.
+func cutLabels(labels map[string]string) map[string]string {
+	size := 0
+	for key, value := range labels {
+		size += len(key) + len(value)
+	}
+	if size <= maxLabels {
+		return labels
+	}
+	kept, size := map[string]string{}, 0
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if size += len(key) + len(labels[key]); size > maxLabels {
+			break
+		}
+		kept[key] = labels[key]
+	}
+	return kept
+}
 
 // rareOf returns the fields that few pods have; nil when the pod has none of them.
 func rareOf(pod *corev1.Pod) *rarePart {
@@ -110,15 +136,26 @@ func rareOf(pod *corev1.Pod) *rarePart {
 			rare.started = pod.Status.StartTime
 		}
 	}
-	for i := range pod.Spec.Volumes {
-		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil {
-			rare.claims = append(rare.claims, claim.ClaimName)
-		}
-	}
+	rare.claims = claimsOf(pod)
 	if rare.ends == nil && len(rare.finalizers) == 0 && rare.annotations == nil && rare.claims == nil {
 		return nil
 	}
 	return rare
+}
+
+func claimsOf(pod *corev1.Pod) (claims []string) {
+	size := 0
+	for i := range pod.Spec.Volumes {
+		claim := pod.Spec.Volumes[i].PersistentVolumeClaim
+		if claim == nil {
+			continue
+		}
+		if size += len(claim.ClaimName); size > maxClaims {
+			break
+		}
+		claims = append(claims, claim.ClaimName)
+	}
+	return claims
 }
 
 // GetObjectMeta returns what an informer needs to identify the pod.

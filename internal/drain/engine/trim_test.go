@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -55,21 +56,41 @@ func small(t *testing.T, pod *corev1.Pod) *smallPod {
 	return trimmed
 }
 
-// TestTrimPod_BoundsWhatTenantsWrite: the cache has no long texts of pods that no decision needs.
+// TestTrimPod_BoundsWhatTenantsWrite: a cached pod is small, whatever a tenant writes.
 func TestTrimPod_BoundsWhatTenantsWrite(t *testing.T) {
 	pod := fullPod()
 	long := strings.Repeat("x", 200<<10)
 	pod.Annotations = map[string]string{drain.AnnotationKarpenter: long, drain.AnnotationMirror: long}
+	pod.OwnerReferences[1].Name, pod.OwnerReferences[1].Kind = long, long
 	pod.Finalizers = nil
 	for i := range 1000 {
-		pod.Finalizers = append(pod.Finalizers, fmt.Sprintf("example.com/f%d", i))
+		name := fmt.Sprintf("example.com/x%d-%s", i, strings.Repeat("x", 40))
+		pod.Finalizers = append(pod.Finalizers, name)
+		pod.Labels[name] = name
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: name, Operator: corev1.TolerationOpExists})
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+		}})
 	}
 	cached := small(t, pod).pod()
-	if text := fmt.Sprintf("%v", cached); len(text) > 4<<10 || len(cached.Finalizers) == 0 || cap(cached.Finalizers) > maxFinalizers {
+	text, err := json.Marshal(cached)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 64<<10 || len(cached.Finalizers) == 0 || cap(cached.Finalizers) > maxFinalizers {
 		t.Errorf("%d bytes are cached, with %d finalizers", len(text), len(cached.Finalizers))
 	}
 	if _, static := cached.Annotations[drain.AnnotationMirror]; !static {
 		t.Error("a static pod is not one any more")
+	}
+	if len(cached.Labels) < 30 || cached.Labels["app"] != "web" {
+		t.Errorf("%d labels", len(cached.Labels))
+	}
+	if len(cached.Spec.Tolerations) != maxTolerations || len(cached.Spec.Volumes) < 200 {
+		t.Errorf("%d tolerations, %d claims", len(cached.Spec.Tolerations), len(cached.Spec.Volumes))
+	}
+	if again := small(t, pod).pod(); !reflect.DeepEqual(again, cached) {
+		t.Error("what is cached of a pod is another part each time")
 	}
 }
 

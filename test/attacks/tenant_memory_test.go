@@ -166,15 +166,23 @@ func flood(t *testing.T, as client.Client, count int, newObject func(i int) clie
 	}
 }
 
+// unflood deletes what flood has made. Thousands of large objects take the API server longer than it gives one request.
 func unflood(w *harness.World, namespace string) {
-	ctx := w.Context()
-	for _, err := range []error{
-		w.Client.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)),
-		w.Client.DeleteAllOf(ctx, &policyv1.PodDisruptionBudget{}, client.InNamespace(namespace)),
-		w.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0)),
-		w.Client.DeleteAllOf(ctx, &machinev1beta1.Machine{}, client.InNamespace(cluster.MachineNamespace), client.MatchingLabels{"flood": "yes"}),
+	ctx, inNamespace := w.Context(), client.InNamespace(namespace)
+	for _, remove := range []func() error{
+		func() error {
+			return w.Client.DeleteAllOf(ctx, &batchv1.Job{}, inNamespace, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		},
+		func() error { return w.Client.DeleteAllOf(ctx, &policyv1.PodDisruptionBudget{}, inNamespace) },
+		func() error {
+			return w.Client.DeleteAllOf(ctx, &corev1.Pod{}, inNamespace, client.GracePeriodSeconds(0))
+		},
+		func() error {
+			made := client.MatchingLabels{"flood": "yes"}
+			return w.Client.DeleteAllOf(ctx, &machinev1beta1.Machine{}, client.InNamespace(cluster.MachineNamespace), made)
+		},
 	} {
-		if err != nil {
+		if err := harness.WaitLonger(ctx, 5*time.Minute, time.Second, remove); err != nil {
 			w.Error(err)
 		}
 	}

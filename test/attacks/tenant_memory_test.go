@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// fullFlood is how many objects of each kind the tenant makes in the full lane, for which maxGrowth is.
+	// fullFlood is how many objects of each kind the tenant makes in the full lane. maxGrowth is for all of them: 20 MiB for each of the four kinds.
 	fullFlood = 2000
-	maxGrowth = 64 << 20
+	maxGrowth = 80 << 20
 	// sampleFlood is how many the sample of make test makes; DROVER_ATTACKS_FLOOD sets another number.
 	sampleFlood = 100
 	// sampleGrowth bounds what the sample adds. Cached whole, they would be 150 MB.

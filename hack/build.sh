@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Builds programs into bin/, and shows how far it is: hack/build.sh {programs|sandbox|core|node|kubernetes}...
+# Builds programs into bin/, and shows how far it is: hack/build.sh {programs|operator|operator-race|sandbox|core|node|kubernetes}...
 #   programs    drover and kubectl-drover
+#   operator    drover-operator, the operator that integration tests run, with the faults of test/operator/fault
+#   operator-race  drover-operator-race, the same with the race detector
 #   sandbox     drover-sandbox, the control plane for demos, tests and benchmarks
 #   core        drover-sandbox-core, which is drover-sandbox without kube-controller-manager and kube-scheduler, into the folder CORE_FOLDER
 #   node        drover-sandbox-node, kubelets and hollow nodes for it
@@ -84,7 +86,7 @@ unlock() { if command -v flock >/dev/null; then flock -u 9; fi; }
 # folder and packages of what can be built.
 folder() {
 	case "$1" in
-	programs) echo . ;;
+	programs | operator*) echo . ;;
 	kubernetes) echo "$version_modules" ;;
 	*) echo sandbox ;;
 	esac
@@ -92,11 +94,12 @@ folder() {
 packages() {
 	case "$1" in
 	programs) echo ./cmd/drover ./cmd/kubectl-drover ;;
+	operator | operator-race) echo ./test/operator ;;
 	sandbox | core) echo ./cmd/drover-sandbox ;;
 	node) echo ./cmd/drover-sandbox-node ;;
 	kubernetes) echo ./cmd/drover-sandbox-kubernetes ;;
 	*)
-		echo "build: nothing is called '$1'; there are programs, sandbox, core, node and kubernetes" >&2
+		echo "build: nothing is called '$1'; there are programs, operator, operator-race, sandbox, core, node and kubernetes" >&2
 		exit 2
 		;;
 	esac
@@ -119,8 +122,13 @@ kubernetes_version() {
 	fi
 }
 
-# module_flags prints the flag that chooses requirements other than those of go.mod.
-module_flags() { [[ "$1" != kubernetes ]] || echo "-modfile=$other.mod"; }
+# module_flags prints the flags that choose requirements other than those of go.mod, and the race detector.
+module_flags() {
+	case "$1" in
+	kubernetes) echo "-modfile=$other.mod" ;;
+	operator-race) echo -race ;;
+	esac
+}
 
 # tags prints the build tags.
 tags() { [[ "$1" != core ]] || echo drover_core; }
@@ -128,7 +136,9 @@ tags() { [[ "$1" != core ]] || echo drover_core; }
 # link_flags prints the flags of the linker.
 link_flags() {
 	local package="github.com/drover-io/drover/internal/version" kubernetes_version
-	if [[ "$1" == programs ]]; then
+	if [[ "$1" == operator* ]]; then
+		echo "-s -w" # without a version, a commit alone links nothing anew
+	elif [[ "$1" == programs ]]; then
 		echo "-s -w -X $package.version=$(version) -X $package.commit=$(commit)"
 	else
 		# kubectl complains about a server without a version.
@@ -251,6 +261,17 @@ programs() {
 	done
 }
 
+# operator builds the operator of the integration tests, or the one with the race detector, which needs cgo.
+operator() {
+	local what="$1" program="bin/drover-$1"
+	[[ "$what" != operator-race ]] || export CGO_ENABLED=1
+	mkdir "$work/$what"
+	ln "$program" "$work/$what/operator" 2>/dev/null || true
+	compile "$what" "$work/$what"
+	[[ "$work/$what/operator" -ef "$program" ]] || mv -f "$work/$what/operator" "$program"
+	export CGO_ENABLED=0
+}
+
 # core builds for a demo, which alone knows when it is not needed any more.
 core() {
 	compile core "$work"
@@ -301,7 +322,7 @@ if [[ "${1:-}" == --check ]]; then
 fi
 for what in "$@"; do
 	packages "$what" >/dev/null
-	if [[ "$what" != programs && "$(uname -s)" != Linux ]]; then
+	if [[ "$what" != programs && "$what" != operator* && "$(uname -s)" != Linux ]]; then
 		echo "build: $what: the control plane for demos and tests runs on Linux alone; hack/build.sh programs builds drover and kubectl-drover" >&2
 		exit 1
 	fi
@@ -310,6 +331,7 @@ for what in "$@"; do
 	lock "$what"
 	case "$what" in
 	programs | core) "$what" ;;
+	operator | operator-race) operator "$what" ;;
 	*) cached "$what" ;;
 	esac
 	unlock

@@ -19,6 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/operator/fault"
 )
 
 // rounds is how often two writers race for one list of taints; make faults has all of them, make test a sample.
@@ -219,7 +220,7 @@ func TestRace_NodesComeAndGoDuringRollout(t *testing.T) {
 func TestRace_CacheBehind(t *testing.T) {
 	const machines = 5
 	w := pool(t, "behind", machines)
-	operator := w.Operator(harness.Options{Faults: harness.Faults{WatchDelay: 200 * time.Millisecond}})
+	operator := w.Operator(harness.Options{Faults: fault.Faults{WatchDelay: 200 * time.Millisecond}})
 	for value := range 3 {
 		mark := w.AuditMark()
 		setLabel(w, "behind", "example.com/value", fmt.Sprint(value))
@@ -236,19 +237,19 @@ func TestRace_CacheBehind(t *testing.T) {
 
 // TestRace_ManyConflicts has every second write refused with 409.
 func TestRace_ManyConflicts(t *testing.T) {
-	for _, fault := range []harness.Faults{
+	for _, faults := range []fault.Faults{
 		{Refuse: 2, RefuseCode: 409}, {Refuse: 3, RefuseCode: 500}, {Refuse: 2, RefuseCode: 503}, {Refuse: 3, RefuseCode: 429}, {Lose: 2},
 	} {
-		name := fmt.Sprintf("storm-%d-%d", fault.RefuseCode, fault.Lose)
+		name := fmt.Sprintf("storm-%d-%d", faults.RefuseCode, faults.Lose)
 		t.Run(name, func(t *testing.T) {
 			w := pool(t, name, 5)
-			operator := w.Operator(harness.Options{Faults: fault})
+			operator := w.Operator(harness.Options{Faults: faults})
 			setLabel(w, name, "example.com/team", "blue")
 			w.Nodes(name, "the label", func(node *corev1.Node) error {
 				return harness.Has(node, map[string]string{"example.com/team": "blue"}, nil)
 			})
 			w.Mark(name)
-			if fault.RefuseCode == 409 && strings.Contains(operator.Log(), `"level":"error"`) {
+			if faults.RefuseCode == 409 && strings.Contains(operator.Log(), `"level":"error"`) {
 				t.Errorf("a conflict is no error:\n%s", operator.Log())
 			}
 		})

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+
+	"github.com/drover-io/drover/test/operator/fault"
 )
 
 // crashPointsVariable is how many points of each workload are tried, "all" for every one.
@@ -40,14 +42,14 @@ type CrashPoint struct {
 func (p CrashPoint) String() string { return fmt.Sprintf("write-%d-after-%t", p.Write, p.After) }
 
 // Faults are those of an operator that dies there.
-func (p CrashPoint) Faults() Faults {
+func (p CrashPoint) Faults() fault.Faults {
 	switch {
 	case p.Write == 0:
-		return Faults{}
+		return fault.Faults{}
 	case p.After:
-		return Faults{KillAfter: p.Write}
+		return fault.Faults{KillAfter: p.Write}
 	}
-	return Faults{KillBefore: p.Write}
+	return fault.Faults{KillBefore: p.Write}
 }
 
 // Operator has the first operator die there.

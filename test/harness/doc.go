@@ -1,6 +1,6 @@
 // Package harness runs the operator under test as a process of its own, as the service account and under the permissions that are
 // shipped, and helps tests to wait and to look.
 //
-// The process is the test binary itself, so it has the race detector and the faults that a test asks for: TestMain must begin with
-// Main, which becomes the operator when it is started as one.
+// The program is test/operator, which make test builds once, without the race detector; make test-race runs the same tests with one that has it. A test
+// that is run alone builds it first.
 package harness

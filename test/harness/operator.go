@@ -19,10 +19,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/app"
-	"github.com/drover-io/drover/provider/kwok"
-	"github.com/drover-io/drover/provider/vsphere"
 	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/operator/fault"
 )
 
 // The names under which config/ installs the operator.
@@ -33,26 +31,6 @@ const (
 	User = "system:serviceaccount:" + SystemNamespace + ":" + ServiceAccount
 )
 
-// asOperator is the environment variable that turns a test binary into the operator.
-const asOperator = "DROVER_TEST_OPERATOR"
-
-// BecomeOperator runs the operator and ends the process, if the process was started for that.
-func BecomeOperator() {
-	if os.Getenv(asOperator) == "" {
-		return
-	}
-	go dieWithParent()
-	os.Exit(app.Main(app.WithProvider(kwok.Provider()), app.WithProvider(vsphere.Provider()), app.WithClientConfig(func(config *rest.Config) {
-		config.Wrap(faultsFromEnvironment())
-	})))
-}
-
-// dieWithParent ends the operator when the test process is gone: its standard input closes then.
-func dieWithParent() {
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	os.Exit(3)
-}
-
 // Options say how the operator is run.
 type Options struct {
 	// Args are added to its command line.
@@ -60,12 +38,12 @@ type Options struct {
 	// Config is how it reaches the API server; nil is the shipped service account.
 	Config *rest.Config
 	// Faults are what goes wrong in its connection.
-	Faults Faults
+	Faults fault.Faults
 	// Env is added to its environment.
 	Env []string
 	// Elect turns leader election on, which is off by default to save its time.
 	Elect bool
-	// Binary is the program to run instead of the test binary; benchmarks measure the one that is shipped.
+	// Binary is the program to run instead of test/operator; benchmarks measure the one that is shipped.
 	Binary string
 	// AllProviders says that the program serves all its providers, and knows no flag for them.
 	AllProviders bool
@@ -150,7 +128,7 @@ func Launch(ctx context.Context, c *cluster.Cluster, dir string, options Options
 	}
 	binary := options.Binary
 	if binary == "" {
-		if binary, err = os.Executable(); err != nil {
+		if binary, err = program(); err != nil {
 			return nil, err
 		}
 	}
@@ -168,12 +146,12 @@ const raceDetector = "GORACE=atexit_sleep_ms=100"
 func (o *Operator) run(options Options) error {
 	// What the user sets comes later, and counts.
 	o.command.Env = append([]string{raceDetector}, os.Environ()...)
-	o.command.Env = append(o.command.Env, asOperator+"=1", "OPERATOR_NAMESPACE="+SystemNamespace)
-	o.command.Env = append(append(o.command.Env, options.Faults.environment()...), options.Env...)
+	o.command.Env = append(o.command.Env, "OPERATOR_NAMESPACE="+SystemNamespace)
+	o.command.Env = append(append(o.command.Env, options.Faults.Environment()...), options.Env...)
 	o.command.Stdout, o.command.Stderr = o.log, o.log
 	o.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if options.Binary != "" {
-		// A thread may end before the process does, and the signal comes with the thread; only the test binary minds its input.
+		// A thread may end before the process does, and the signal comes with the thread; only test/operator watches its input.
 		o.command.SysProcAttr.Pdeathsig = syscall.SIGTERM
 	}
 	input, err := o.command.StdinPipe()

@@ -20,6 +20,7 @@ import (
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
+	"github.com/drover-io/drover/test/operator/fault"
 )
 
 // TestAutoscaler_DeletesExactlyTheMarked: cluster-autoscaler marks a Machine and then shrinks the group, as fast as it can, while Machines start and
@@ -34,7 +35,7 @@ func TestAutoscaler_LateEvents(t *testing.T) {
 		t.Run(late, func(t *testing.T) {
 			w := prepared(t)
 			w.Operator(harness.Options{
-				Args: []string{"--controllers=*"}, Faults: harness.Faults{WatchDelay: 300 * time.Millisecond, WatchDelayOf: late},
+				Args: []string{"--controllers=*"}, Faults: fault.Faults{WatchDelay: 300 * time.Millisecond, WatchDelayOf: late},
 			})
 			shrinkAndGrow(t, w, "late-"+late, 3)
 		})

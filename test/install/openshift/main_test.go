@@ -20,7 +20,6 @@ import (
 var env *cluster.Cluster
 
 func TestMain(m *testing.M) {
-	harness.BecomeOperator()
 	log.SetLogger(logr.Discard())
 	options := cluster.Options{Components: []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kwok}, UnsafeNoFsync: true}
 	os.Exit(cluster.Main(prepared{m}, options, &env))

@@ -1,4 +1,6 @@
-package harness
+// Package fault makes requests of an operator to the API server fail, come late, or be its last. Tests describe the Faults, and the operator of tests
+// (test/operator) carries them out in its transport.
+package fault
 
 import (
 	"encoding/json"
@@ -12,8 +14,8 @@ import (
 	"time"
 )
 
-// faultsVariable carries the Faults to the operator's process.
-const faultsVariable = "DROVER_TEST_FAULTS"
+// variable carries the Faults to the operator's process.
+const variable = "DROVER_TEST_FAULTS"
 
 // Faults are what goes wrong in an operator's connection to the API server. The zero value is nothing.
 type Faults struct {
@@ -30,36 +32,38 @@ type Faults struct {
 	WatchDelayOf string `json:",omitempty"`
 }
 
-func (f Faults) environment() []string {
+// Environment returns the entries of an environment that have the operator carry out the faults; none if nothing is to go wrong.
+func (f Faults) Environment() []string {
 	if f == (Faults{}) {
 		return nil
 	}
 	text, err := json.Marshal(f)
 	if err != nil {
-		panic(fmt.Sprintf("harness: faults do not marshal: %v", err))
+		panic(fmt.Sprintf("fault: faults do not marshal: %v", err))
 	}
-	return []string{faultsVariable + "=" + string(text)}
+	return []string{variable + "=" + string(text)}
 }
 
-func faultsFromEnvironment() func(http.RoundTripper) http.RoundTripper {
+// FromEnvironment returns what wraps the transport of the operator: it carries out the faults of the process's environment.
+func FromEnvironment() func(http.RoundTripper) http.RoundTripper {
 	var faults Faults
-	if text := os.Getenv(faultsVariable); text != "" {
+	if text := os.Getenv(variable); text != "" {
 		if err := json.Unmarshal([]byte(text), &faults); err != nil {
-			panic(fmt.Sprintf("harness: %s: %v", faultsVariable, err))
+			panic(fmt.Sprintf("fault: %s: %v", variable, err))
 		}
 	}
-	return func(next http.RoundTripper) http.RoundTripper { return &faultyTransport{Faults: faults, next: next} }
+	return func(next http.RoundTripper) http.RoundTripper { return &transport{Faults: faults, next: next} }
 }
 
-// faultyTransport counts writes and makes some of them fail.
-type faultyTransport struct {
+// transport counts writes and makes some of them fail.
+type transport struct {
 	Faults
 	next   http.RoundTripper
 	writes atomic.Int64
 }
 
 // RoundTrip sends a request on, or refuses it.
-func (t *faultyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	switch {
 	case t.delays(request):
 		return t.late(request)
@@ -70,7 +74,7 @@ func (t *faultyTransport) RoundTrip(request *http.Request) (*http.Response, erro
 }
 
 // delays reports whether a request is a watch that is late.
-func (t *faultyTransport) delays(request *http.Request) bool {
+func (t *transport) delays(request *http.Request) bool {
 	return t.WatchDelay > 0 && request.Method == http.MethodGet && request.URL.Query().Get("watch") != "" &&
 		(t.WatchDelayOf == "" || strings.HasSuffix(request.URL.Path, "/"+t.WatchDelayOf))
 }
@@ -86,7 +90,7 @@ func counted(request *http.Request) bool {
 }
 
 // write sends one of the writes that are counted, or has it fail.
-func (t *faultyTransport) write(request *http.Request) (*http.Response, error) {
+func (t *transport) write(request *http.Request) (*http.Response, error) {
 	n := int(t.writes.Add(1))
 	if n == t.KillBefore {
 		die()
@@ -104,7 +108,7 @@ func (t *faultyTransport) write(request *http.Request) (*http.Response, error) {
 	}
 	if err == nil && t.Lose > 0 && n%t.Lose == 0 {
 		_ = response.Body.Close()
-		return nil, fmt.Errorf("harness: the answer of write %d is lost", n)
+		return nil, fmt.Errorf("fault: the answer of write %d is lost", n)
 	}
 	return response, err
 }
@@ -116,7 +120,7 @@ func die() {
 }
 
 // late makes a watch whose events come late.
-func (t *faultyTransport) late(request *http.Request) (*http.Response, error) {
+func (t *transport) late(request *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(request)
 	if err == nil {
 		response.Body = &lateBody{ReadCloser: response.Body, delay: t.WatchDelay}

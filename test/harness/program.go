@@ -1,0 +1,32 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+)
+
+// operatorVariable is the environment variable that names the program of the operator under test. make test and make test-race build it once and set
+// the variable.
+const operatorVariable = "DROVER_TEST_OPERATOR"
+
+// program returns the path of test/operator: the one that the environment names, or one that it builds from the sources as they are, so that a test
+// which is run alone never tests an older operator. hack/build.sh lets processes that build at the same time wait for one another.
+var program = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv(operatorVariable); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("harness: %s: %w; unset it, and tests build the operator", operatorVariable, err)
+		}
+		return path, nil
+	}
+	script, err := Folder("hack/build.sh")
+	if err != nil {
+		return "", err
+	}
+	if output, err := exec.Command(script, "operator").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("harness: building the operator: %w\n%s", err, output)
+	}
+	return filepath.Join(filepath.Dir(script), "..", "bin", "drover-operator"), nil
+})

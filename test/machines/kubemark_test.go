@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,21 +37,11 @@ type hollowPool struct {
 	running map[string]*cluster.HollowNode
 }
 
-// newHollowPool installs the provider's permissions and runs the operator as it is shipped.
+// newHollowPool installs the provider's permissions and runs an operator with it.
 func newHollowPool(t *testing.T, name string, args ...string) *hollowPool {
 	t.Helper()
 	w := prepared(t)
 	kubectlApply(t, "config/kubemark")
-	binary := filepath.Join(t.TempDir(), "drover")
-	folder, err := harness.Folder("cmd/drover")
-	if err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-o", binary, ".")
-	build.Dir = folder
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building %s: %v\n%s", folder, err, output)
-	}
 	p := &hollowPool{running: map[string]*cluster.HollowNode{}}
 	t.Cleanup(func() {
 		for pod := range maps.Clone(p.running) {
@@ -63,7 +52,7 @@ func newHollowPool(t *testing.T, name string, args ...string) *hollowPool {
 	p.host()
 	args = append([]string{"--controllers=*", harness.WithConfig(t, "machines: {providerOptions: {kubemark: {image: kubemark.invalid}}}"),
 		"--providers=kwok,kubemark"}, args...)
-	w.Operator(harness.Options{Args: args, Binary: binary})
+	w.Operator(harness.Options{Args: args})
 	spec := fmt.Sprintf(`{"apiVersion":%q,"kind":"KubemarkMachineProviderConfig","nodeSelector":{%q:"true"},
 		"numCores":4,"memoryCapacity":"16Gi","labels":{"topology.kubernetes.io/zone":"zone-k"},
 		"taints":[{"key":"kubemark","value":"true","effect":"NoSchedule"}]}`, kubemark.GroupVersion, hostLabel)

@@ -135,6 +135,12 @@ func pool(t *testing.T, name string, machines int, change ...func(*cluster.PoolO
 	return w
 }
 
+// writesOf lists the operator's writes of Nodes and Machines whose names begin with a prefix, since a mark: the operator is shared with other tests.
+func writesOf(w *harness.World, since cluster.AuditMark, prefix string) []cluster.AuditEvent {
+	w.Helper()
+	return slices.DeleteFunc(w.Writes(since), func(e cluster.AuditEvent) bool { return !strings.HasPrefix(e.Name, prefix) })
+}
+
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-func mergePatch(text []byte) client.Patch { return client.RawPatch(types.MergePatchType, text) }
+func mergePatch(text string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(text)) }

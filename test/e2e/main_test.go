@@ -1,8 +1,9 @@
-// Package e2e states what Drover does on a real control plane, in the words of its users.
+// Package e2e states what Drover does on a real control plane, in the words of its users: what MachineSets declare, what kubectl drover shows,
+// in admission_*_test.go which NodeMaintenances the API server takes, and, in
+// faults_*_test.go, what is left when the operator is killed at a write or has an old view of the cluster.
 package e2e
 
 import (
-	"flag"
 	"os"
 	"testing"
 
@@ -12,11 +13,13 @@ import (
 
 var env *cluster.Cluster
 
+// Tests that need an operator of their own come first, one after another. The others share one, and run side by side when those are over.
+var shared harness.SharedOperator
+
+// kwok ends the Pods that are evicted. Without kube-controller-manager only the operator writes Nodes, and what is left can be compared.
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, cluster.Options{Components: []string{cluster.Kwok}}, &env, func() error {
-		if flag.Lookup("test.run").Value.String() != "" || testing.Short() {
-			return nil // only the whole suite uses every permission
-		}
-		return harness.CheckPermissions(env, "base", "metadata")
+	harness.SetParallel(8)
+	os.Exit(harness.Main(m, cluster.Options{Components: []string{cluster.Kwok}}, &env, shared.Stop, func() error {
+		return harness.CheckPermissions(env, "base", "metadata", "webhook")
 	}))
 }

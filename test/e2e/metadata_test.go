@@ -25,9 +25,10 @@ var foreign = []corev1.Taint{
 }
 
 func TestMetadata_ReachesExistingNodes(t *testing.T) {
+	t.Parallel()
 	w := harness.NewWorld(t, env)
 	w.Pool(cluster.PoolOptions{Name: "reach", Machines: 3, NodeTaints: foreign})
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	mark := w.AuditMark()
 	harness.Update(w, w.Set, "reach", func(set *machinev1beta1.MachineSet) {
 		spec := &set.Spec.Template.Spec
@@ -51,7 +52,7 @@ func TestMetadata_ReachesExistingNodes(t *testing.T) {
 			}
 		}
 	}
-	if writes := w.Writes(mark); len(writes) != 6 {
+	if writes := writesOf(w, mark, "reach-"); len(writes) != 6 {
 		t.Errorf("%d writes for 3 Machines and 3 Nodes: %v", len(writes), writes)
 	}
 

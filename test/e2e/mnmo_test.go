@@ -19,9 +19,10 @@ import (
 // are in metadata_test.go).
 
 func TestMNMO_ForeignLabelOnOneNode(t *testing.T) { // D3
+	t.Parallel()
 	w := pool(t, "d3", 3)
 	label(w, "d3-0", "example.com/team", "green")
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	// A conflict that a new process finds is not reported as new.
 	w.Mark("d3")
 	setLabel(w, "d3", "example.com/team", "blue")
@@ -37,8 +38,9 @@ func TestMNMO_ForeignLabelOnOneNode(t *testing.T) { // D3
 }
 
 func TestMNMO_DuplicateTaint(t *testing.T) { // D4
+	t.Parallel()
 	w := pool(t, "d4", 3)
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	declare(w, "d4", func(spec *machinev1beta1.MachineSpec) {
 		spec.Labels = map[string]string{"example.com/good": "yes", "example.com/bad value": "x"}
 		spec.Taints = []corev1.Taint{
@@ -59,9 +61,10 @@ func TestMNMO_DuplicateTaint(t *testing.T) { // D4
 }
 
 func TestMNMO_MachineSetWithoutMetadata(t *testing.T) { // D5
+	t.Parallel()
 	w := pool(t, "d5", 3)
 	w.Pool(cluster.PoolOptions{Name: "d5-other", Machines: 1})
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	mark := w.AuditMark()
 	for i := range 3 {
 		annotate(w, w.Set("d5"), "example.com/touched", fmt.Sprint(i))
@@ -72,7 +75,7 @@ func TestMNMO_MachineSetWithoutMetadata(t *testing.T) { // D5
 		}
 	}
 	w.Mark("d5-other")
-	for _, write := range w.Writes(mark) {
+	for _, write := range writesOf(w, mark, "d5-") {
 		if !strings.HasPrefix(write.Name, "d5-other") {
 			t.Errorf("wrote %s %s", write.Resource, write.Name)
 		}
@@ -88,6 +91,7 @@ func TestMNMO_MachineSetWithoutMetadata(t *testing.T) { // D5
 }
 
 func TestMNMO_MachineWithoutNode(t *testing.T) { // D7
+	t.Parallel()
 	w := pool(t, "d7", 4)
 	deleteNode(w, "d7-0")
 	machine := w.Machine("d7-1")
@@ -95,7 +99,7 @@ func TestMNMO_MachineWithoutNode(t *testing.T) { // D7
 	if err := w.Client.Status().Update(w.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	setLabel(w, "d7", "example.com/team", "blue")
 	hasLabel(w, "d7-2", "example.com/team", "blue")
 	hasLabel(w, "d7-3", "example.com/team", "blue")
@@ -116,8 +120,9 @@ func TestMNMO_MachineWithoutNode(t *testing.T) { // D7
 
 // What machine-api-operator's nodelink controller carries reaches the Node, from the MachineSet and from a Machine alone.
 func TestMachineAPIKeys_ReachTheNode(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "mao", 2)
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	labels := map[string]string{
 		"machine.openshift.io/interruptible-instance": "", "cluster.x-k8s.io/cluster-name": "blue",
 		"topology.ebs.csi.aws.com/zone": "a", "node-role.kubernetes.io/infra": "",
@@ -126,7 +131,7 @@ func TestMachineAPIKeys_ReachTheNode(t *testing.T) {
 		spec.Labels, spec.Annotations = labels, map[string]string{"machine.openshift.io/note": "1", "cluster.x-k8s.io/note": "2"}
 	})
 	own := `{"spec":{"metadata":{"labels":{"machine.openshift.io/own":"1"},"annotations":{"cluster.x-k8s.io/own":"2"}}}}`
-	if err := w.Client.Patch(t.Context(), w.Machine("mao-0"), mergePatch([]byte(own))); err != nil {
+	if err := w.Client.Patch(t.Context(), w.Machine("mao-0"), mergePatch(own)); err != nil {
 		t.Fatal(err)
 	}
 	w.Nodes("mao", "the keys of the MachineSet", func(node *corev1.Node) error {
@@ -157,9 +162,10 @@ func machineLabel(w *harness.World, name, key, value string) error {
 }
 
 func TestMNMO_KeysOfTheSystem(t *testing.T) { // D8, and a kubelet that restores its labels when it starts
+	t.Parallel()
 	w := pool(t, "d8", 2)
 	before := w.Node("d8-0")
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	declare(w, "d8", func(spec *machinev1beta1.MachineSpec) {
 		spec.Labels = map[string]string{
 			"kubernetes.io/hostname": "wrong", "node-role.kubernetes.io/worker": "overruled", "node-role.kubernetes.io/infra": "",
@@ -178,15 +184,15 @@ func TestMNMO_KeysOfTheSystem(t *testing.T) { // D8, and a kubelet that restores
 		t.Fatal(err)
 	}
 	mark := w.AuditMark()
-	restart := []byte(`{"metadata":{"labels":{"kubernetes.io/hostname":"d8-0","topology.kubernetes.io/zone":"` +
-		before.Labels["topology.kubernetes.io/zone"] + `","kubernetes.io/arch":"amd64"}}}`)
+	restart := `{"metadata":{"labels":{"kubernetes.io/hostname":"d8-0","topology.kubernetes.io/zone":"` +
+		before.Labels["topology.kubernetes.io/zone"] + `","kubernetes.io/arch":"amd64"}}}`
 	if err := harness.ClientFor(t, kubelet).Patch(t.Context(), &corev1.Node{ObjectMeta: named("d8-0")}, mergePatch(restart)); err != nil {
 		t.Fatal(err)
 	}
 	label(w, "d8-0", "example.com/other", "1")
 	unlabel(w, "d8-0", "example.com/team")
 	hasLabel(w, "d8-0", "example.com/team", "blue")
-	if writes := w.Writes(mark); len(writes) != 1 {
+	if writes := writesOf(w, mark, "d8-"); len(writes) != 1 {
 		t.Errorf("%d writes after a kubelet's restart and one repair, want 1: %v", len(writes), writes)
 	}
 	node := w.Node("d8-0")
@@ -249,8 +255,9 @@ func TestMNMO_RecordTakenOver(t *testing.T) {
 }
 
 func TestMNMO_MachineWithoutOwner(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "orphan", 2)
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	harness.Update(w, w.Machine, "orphan-0", func(m *machinev1beta1.Machine) { m.OwnerReferences = nil })
 	harness.Update(w, w.Machine, "orphan-1", func(m *machinev1beta1.Machine) {
 		controller := true

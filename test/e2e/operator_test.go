@@ -155,7 +155,7 @@ func TestOperator_WithoutStreamedLists(t *testing.T) {
 
 // The second line is of servers of Kubernetes 1.31 and 1.33, unless their administrator has switched the feature on.
 func TestOperator_ReportsWhatTheServerLacks(t *testing.T) {
-	w := harness.NewWorld(t, env)
+	t.Parallel()
 	clients, err := kubernetes.NewForConfig(env.Admin())
 	if err != nil {
 		t.Fatal(err)
@@ -175,12 +175,13 @@ func TestOperator_ReportsWhatTheServerLacks(t *testing.T) {
 	default:
 		_ = stream.Close()
 	}
-	if err := w.Operator(harness.Options{}).Says(t.Context(), want); err != nil {
+	if err := shared.For(t, env).Says(t.Context(), want); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestOperator_DeniedWriteReported(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "denied", 2)
 	policy := `
 apiVersion: admissionregistration.k8s.io/v1
@@ -214,7 +215,7 @@ spec: {policyName: no-red, validationActions: [Deny]}
 		}
 		return nil
 	})
-	operator := w.Operator(harness.Options{})
+	operator := shared.For(t, env)
 	setLabel(w, "denied", "example.com/red", "1")
 	hasLabel(w, "denied-1", "example.com/red", "1")
 	hasEvent(w, "Node", "denied-0", "MetadataDenied", "no red here")
@@ -227,7 +228,7 @@ func TestManifests_RestrictedPodSecurity(t *testing.T) {
 		t.Fatal(err)
 	}
 	output, err := harness.Kubectl(t.Context(), env, nil, "apply", "-k", folder, "--dry-run=server")
-	if err != nil || strings.Contains(output, "Warning") {
+	if err != nil || strings.Contains(output, "would violate PodSecurity") {
 		t.Errorf("%v\n%s", err, output)
 	}
 	// Pod security only warns of Deployments; the Pod is what it refuses.

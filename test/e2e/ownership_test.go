@@ -15,8 +15,9 @@ import (
 )
 
 func TestOwnership_OwnReverted_ForeignKept(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "drift", 2)
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	declare(w, "drift", func(spec *machinev1beta1.MachineSpec) {
 		spec.Labels = map[string]string{"example.com/team": "blue"}
 		spec.Annotations = map[string]string{"example.com/note": "declared"}
@@ -55,10 +56,11 @@ func TestOwnership_OwnReverted_ForeignKept(t *testing.T) {
 }
 
 func TestConflict_Adopt(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "adopt", 2)
 	label(w, "adopt-0", "example.com/team", "green")
 	annotate(w, w.Set("adopt"), plan.AnnotationConflictPolicy, "adopt")
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	setLabel(w, "adopt", "example.com/team", "blue")
 	hasLabel(w, "adopt-0", "example.com/team", "blue")
 	dropLabel(w, "adopt", "example.com/team")
@@ -66,10 +68,11 @@ func TestConflict_Adopt(t *testing.T) {
 }
 
 func TestConflict_Fail(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "fail", 2)
 	label(w, "fail-0", "example.com/team", "green")
 	annotate(w, w.Set("fail"), plan.AnnotationConflictPolicy, "fail")
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	// A conflict that a new process finds is not reported as new.
 	w.Mark("fail")
 	declare(w, "fail", func(spec *machinev1beta1.MachineSpec) {
@@ -87,9 +90,10 @@ func TestConflict_Fail(t *testing.T) {
 }
 
 func TestConflict_UnknownPolicy(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "policy", 1)
 	label(w, "policy-0", "example.com/team", "green")
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	annotate(w, w.Set("policy"), plan.AnnotationConflictPolicy, "overwrite")
 	setLabel(w, "policy", "example.com/team", "blue")
 	w.Mark("policy")
@@ -98,11 +102,12 @@ func TestConflict_UnknownPolicy(t *testing.T) {
 }
 
 func TestPause_MachineSetMachineOrNode(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "pause", 3)
 	w.Pool(cluster.PoolOptions{Name: "pause-unpaused", Machines: 1})
 	annotate(w, w.Machine("pause-0"), plan.AnnotationPaused, "true")
 	annotate(w, w.Node("pause-1"), plan.AnnotationPaused, "true")
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	setLabel(w, "pause", "example.com/team", "blue")
 	hasLabel(w, "pause-2", "example.com/team", "blue")
 	w.Mark("pause-unpaused")
@@ -124,7 +129,7 @@ func TestPause_MachineSetMachineOrNode(t *testing.T) {
 	setLabel(w, "pause", "example.com/team", "red")
 	w.Pool(cluster.PoolOptions{Name: "pause-other", Machines: 1})
 	w.Mark("pause-other")
-	for _, write := range w.Writes(mark) {
+	for _, write := range writesOf(w, mark, "pause-") {
 		if write.Name != "pause-other-0" {
 			t.Errorf("wrote %s %s of a paused pool", write.Resource, write.Name)
 		}
@@ -134,9 +139,10 @@ func TestPause_MachineSetMachineOrNode(t *testing.T) {
 }
 
 func TestOwnership_SetOnceTaint(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "once", 1)
 	annotate(w, w.Set("once"), plan.AnnotationSetOnceTaints, "example.com/starting")
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	starting := harness.Taint("example.com/starting", "", corev1.TaintEffectNoSchedule)
 	declare(w, "once", func(spec *machinev1beta1.MachineSpec) { spec.Taints = []corev1.Taint{starting} })
 	given := func() error { return harness.Has(w.Node("once-0"), nil, nil, "example.com/starting=:NoSchedule") }
@@ -153,8 +159,9 @@ func TestOwnership_SetOnceTaint(t *testing.T) {
 }
 
 func TestOwnership_NodeOfTwoMachines(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "shared", 2)
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	w.Mark("shared")
 	machine := w.Machine("shared-1")
 	machine.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: "shared-0"}
@@ -180,8 +187,9 @@ func TestOwnership_NodeOfTwoMachines(t *testing.T) {
 }
 
 func TestOwnership_UnreadableRecord(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "hostile", 1)
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	setLabel(w, "hostile", "example.com/team", "blue")
 	hasLabel(w, "hostile-0", "example.com/team", "blue")
 	for i, text := range []string{"{", `[]`, `{"labels":["kubernetes.io/hostname","example.com/foreign"]}`, "null"} {

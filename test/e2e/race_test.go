@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,10 +21,13 @@ import (
 	"github.com/drover-io/drover/test/operator/fault"
 )
 
-// rounds is how often two writers race for one list of taints; make faults has all of them, make test a sample.
+// rounds is how often two writers race for one list of taints: all of them in make faults, samples in make test-all and make test.
 func rounds() int {
-	if harness.Full() {
+	switch {
+	case harness.Full():
 		return 1000
+	case testing.Short():
+		return 40
 	}
 	return 200
 }
@@ -146,9 +148,10 @@ func (f *foreigner) check(node *corev1.Node) {
 
 // TestRace_KeyTakenAtTheSameTime lets another writer set a key while the MachineSet declares it.
 func TestRace_KeyTakenAtTheSameTime(t *testing.T) {
+	t.Parallel()
 	const nodes, turns = 4, 12
 	w := pool(t, "moment", nodes)
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	for turn := range turns {
 		key := fmt.Sprintf("example.com/turn-%d", turn)
 		var group sync.WaitGroup
@@ -174,8 +177,9 @@ func TestRace_KeyTakenAtTheSameTime(t *testing.T) {
 
 // TestRace_NodelinkWithStaleCache puts a label back that was just removed, as the machine-api-operator's nodelink can.
 func TestRace_NodelinkWithStaleCache(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "nodelink", 1)
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	setLabel(w, "nodelink", "example.com/team", "blue")
 	hasLabel(w, "nodelink-0", "example.com/team", "blue")
 	dropLabel(w, "nodelink", "example.com/team")
@@ -190,8 +194,9 @@ func TestRace_NodelinkWithStaleCache(t *testing.T) {
 
 // TestRace_NodesComeAndGoDuringRollout deletes and re-creates Nodes while the pool changes.
 func TestRace_NodesComeAndGoDuringRollout(t *testing.T) {
+	t.Parallel()
 	w := pool(t, "churn", 6)
-	w.Operator(harness.Options{})
+	shared.For(t, env)
 	var group sync.WaitGroup
 	for i := range 3 {
 		name := fmt.Sprintf("churn-%d", i)
@@ -215,31 +220,11 @@ func TestRace_NodesComeAndGoDuringRollout(t *testing.T) {
 	})
 }
 
-// TestRace_CacheBehind delays everything that the operator watches: what it has just written is not in its caches yet
-// when it looks again, and must not be written twice, nor taken for a hand edit.
-func TestRace_CacheBehind(t *testing.T) {
-	const machines = 5
-	w := pool(t, "behind", machines)
-	operator := w.Operator(harness.Options{Faults: fault.Faults{WatchDelay: 200 * time.Millisecond}})
-	for value := range 3 {
-		mark := w.AuditMark()
-		setLabel(w, "behind", "example.com/value", fmt.Sprint(value))
-		w.Nodes("behind", "the value", func(node *corev1.Node) error {
-			return harness.Has(node, map[string]string{"example.com/value": fmt.Sprint(value)}, nil)
-		})
-		metricsHave(w, operator, fmt.Sprintf(`drover_metadata_nodes{machineset="behind",namespace="openshift-machine-api",state="synced"} %d`, machines))
-		if writes := w.Writes(mark); len(writes) != 2*machines {
-			t.Errorf("%d writes for %d Machines and their Nodes: %v", len(writes), machines, writes)
-		}
-	}
-	metricsHave(w, operator, "drover_metadata_drift_repairs_total 0")
-}
-
 // TestRace_ManyConflicts has every second write refused with 409.
 func TestRace_ManyConflicts(t *testing.T) {
-	for _, faults := range []fault.Faults{
+	for _, faults := range harness.SmokeOf(t, []fault.Faults{
 		{Refuse: 2, RefuseCode: 409}, {Refuse: 3, RefuseCode: 500}, {Refuse: 2, RefuseCode: 503}, {Refuse: 3, RefuseCode: 429}, {Lose: 2},
-	} {
+	}) {
 		name := fmt.Sprintf("storm-%d-%d", faults.RefuseCode, faults.Lose)
 		t.Run(name, func(t *testing.T) {
 			w := pool(t, name, 5)

@@ -12,7 +12,7 @@ import (
 // crashPointsVariable is how many points of each workload are tried, "all" for every one.
 const crashPointsVariable = "DROVER_CRASH_PLANS"
 
-// crashPoints is how many points are tried when nothing else is asked for.
+// crashPoints is how many points are tried when nothing else is asked for; under go test -short it is one.
 const crashPoints = 2
 
 // Full reports whether lanes run in full, as make faults has them, instead of a sample.
@@ -77,6 +77,9 @@ func CrashPoints(t testing.TB, random *rand.Rand, writes int) []CrashPoint {
 		all = append(all, CrashPoint{write, false}, CrashPoint{write, true})
 	}
 	count := crashPoints
+	if testing.Short() {
+		count = 1
+	}
 	switch text := os.Getenv(crashPointsVariable); text {
 	case "":
 	case "all":

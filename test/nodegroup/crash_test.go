@@ -141,7 +141,7 @@ func maintainBoth(f *fixture) {
 // TestCrash kills the operator before and after writes of each workload. The next one must come to the end that an undisturbed one comes to.
 func TestCrash(t *testing.T) {
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the points to try
-	for _, load := range crashWorkloads() {
+	for _, load := range harness.SmokeOf(t, crashWorkloads()) {
 		t.Run(load.name, func(t *testing.T) {
 			var want string
 			var writes int

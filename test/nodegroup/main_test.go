@@ -3,7 +3,6 @@ package nodegroup
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"sync"
 	"testing"
@@ -36,9 +35,6 @@ func finish() error {
 		failures = append(failures, checker.Finish())
 		checker.Stop()
 	}
-	// Only the whole suite uses every permission.
-	if flag.Lookup("test.run").Value.String() == "" && !testing.Short() {
-		failures = append(failures, harness.CheckPermissions(env, "node-groups"))
-	}
+	failures = append(failures, harness.CheckPermissions(env, "node-groups"))
 	return errors.Join(failures...)
 }

@@ -40,6 +40,8 @@ type Lane struct {
 	Workloads []Workload
 	// Sample is how long a sample takes, before its last case.
 	Sample time.Duration
+	// Smoke are the cases under go test -short, as workload/resource/mode.
+	Smoke []string
 
 	cluster  *cluster.Cluster
 	history  *History
@@ -59,6 +61,10 @@ type Lane struct {
 // Run runs the lane on a control plane.
 func (l *Lane) Run(t *testing.T, c *cluster.Cluster) {
 	l.cluster, l.begun, l.only, l.seed = c, time.Now(), os.Getenv(casesVariable), harness.Seed(t)
+	smoke := testing.Short() && l.only == ""
+	if smoke {
+		l.only = strings.Join(l.Smoke, ",")
+	}
 	// Without a workload there is nothing to follow.
 	if slices.ContainsFunc(l.Workloads, func(w Workload) bool { return l.wanted(w.Name, "", "") }) {
 		l.follow(t)
@@ -80,6 +86,9 @@ func (l *Lane) Run(t *testing.T, c *cluster.Cluster) {
 	}
 	for _, text := range l.unmatched() {
 		fmt.Println(text)
+		if smoke {
+			t.Error(text)
+		}
 	}
 }
 

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Runs the tests, and says at the end which it left out: hack/test.sh {unit|integration|race|all}...
+#   unit         what needs no control plane, with the race detector
+#   integration  the tests on control planes, without those that make test-all alone runs (go test -short)
+#   all          all tests on control planes, with an operator that has the race detector; real kubelets where they can run
+# TEST_PARALLEL packages run side by side. TEST_FLAGS are added to the flags of go test. Times and outcomes of all tests are in dist/test-*.json.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The packages with a control plane of their own; the longest come first, so that none of them runs alone at the end.
+integration=(./test/machines ./test/maintenance ./test/nodegroup ./test/upgrade ./test/e2e ./test/attacks ./test/cluster ./test/install/... ./test/monitoring/...
+	./test/release ./test/openshift)
+# The packages that only test-all runs.
+more=(./test/node ./test/faults ./test/budgets)
+
+gotestsum="$(hack/tool.sh gotestsum)"
+mkdir -p dist
+flags=()
+[[ -z "${TEST_FLAGS:-}" ]] || read -ra flags <<<"$TEST_FLAGS"
+# -trimpath: the build cache serves every checkout. -s -w and -vet=off: no debugger and no linter waits for the tests; make verify runs vet.
+flags+=(-trimpath "-ldflags=-s -w" -vet=off)
+
+# run runs tests and shows their progress: run NAME FORMAT FLAG... PACKAGE...
+run() {
+	local name="$1" format="$2"
+	shift 2
+	echo "test: $name tests (all outcomes go to dist/test-$name.json)"
+	"$gotestsum" --format "$format" --format-hide-empty-pkg --jsonfile-timing-events "dist/test-$name.json" -- "${flags[@]}" "$@"
+}
+
+unit() {
+	# Whatever is no integration test is a unit test, so no package is forgotten.
+	local packages
+	mapfile -t packages < <(comm -23 <(go list ./... | sort) <(go list "${integration[@]}" "${more[@]}" | sort))
+	run unit pkgname -race -timeout 30m "${packages[@]}"
+	(cd sandbox && CGO_ENABLED=0 go test -trimpath ./internal/kubelet ./internal/machineconfig) # these do not import Kubernetes
+}
+
+# The outcome depends on programs that go test does not know of, so none is taken from its cache.
+integration() {
+	DROVER_TEST_OPERATOR="$PWD/bin/drover-operator" CGO_ENABLED=0 run integration testname -short -count=1 -timeout 30m -p "${TEST_PARALLEL:-4}" "${integration[@]}"
+}
+
+all() {
+	DROVER_TEST_OPERATOR="$PWD/bin/drover-operator-race" CGO_ENABLED=0 run all testname -count=1 -timeout 80m -p "${TEST_PARALLEL:-4}" "${integration[@]}" "${more[@]}"
+}
+
+for lane in "$@"; do
+	"$lane"
+done

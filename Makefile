@@ -5,11 +5,9 @@ SHELL := /usr/bin/env bash
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
-# Packages run side by side; each of the larger ones has a control plane of its own, and waits for it most of the time. The longest come first, so that
-# none of them runs alone at the end.
-TEST_PACKAGES ?= ./test/machines ./test/upgrade ./test/nodegroup ./test/install ./test/faults ./test/maintenance ./test/e2e ./test/budgets ./test/node ./test/attacks ./...
-TEST_FLAGS ?=
-TEST_PARALLEL ?= 4
+# TEST_PARALLEL is how many packages run side by side: each of the larger ones has a control plane of its own, and waits for it most of the time.
+TEST_PARALLEL ?= 5
+export TEST_PARALLEL TEST_FLAGS
 
 .PHONY: help
 help: ## List the targets.
@@ -77,16 +75,36 @@ race-detector:
 	@compiler="$$(go env CC)"; if [[ "$$(go env CGO_ENABLED)" != 1 ]] || ! command -v "$${compiler%% *}" >/dev/null; then \
 		echo "make: the race detector needs a C compiler: install gcc or clang, and do not set CGO_ENABLED=0" >&2; exit 1; fi
 
+.PHONY: operator
+operator: ## Build the operator that integration tests run.
+	@hack/build.sh operator
+
+.PHONY: operator-race
+operator-race: race-detector
+	@hack/build.sh operator-race
+
+# RACE_OPERATOR has tests run the operator that has the race detector.
+RACE_OPERATOR = DROVER_TEST_OPERATOR="$(CURDIR)/bin/drover-operator-race"
+
 .PHONY: test
-test: race-detector sandbox-node tools earlier ## Run all tests, with the race detector.
-	go test -race -timeout 60m -p $(TEST_PARALLEL) $(TEST_FLAGS) $(TEST_PACKAGES)
+test: race-detector sandbox operator ## Run what a developer runs before each commit: unit tests with the race detector, and tests on control planes (ten minutes on two cores).
+	@hack/test.sh unit integration
+
+.PHONY: test-race
+test-race: operator-race sandbox-node tools earlier ## Run all tests on control planes, with an operator that has the race detector.
+	@hack/test.sh race
+
+.PHONY: test-all
+test-all: race-detector ## Run everything: make test, test-race, test-versions, tests of the tools (90 minutes).
+	@hack/test.sh unit
+	@$(MAKE) --no-print-directory test-race
+	@$(MAKE) --no-print-directory test-versions
 	cd tools/images && go test ./...
-	cd sandbox && CGO_ENABLED=0 go test -trimpath $(TEST_FLAGS) ./internal/kubelet ./internal/machineconfig # these do not import Kubernetes
 	@go run ./test/realnode/missing
 
 .PHONY: test-versions
-test-versions: race-detector earlier ## Run e2e, admission, maintenance and machines on other versions of Kubernetes, which it builds first (K8S=1.31.14 for one).
-	@TEST_PARALLEL="$(TEST_PARALLEL)" hack/test-versions.sh $(K8S)
+test-versions: sandbox operator ## Run e2e, maintenance and machines on other versions of Kubernetes, which it builds first (K8S=1.31.14 for one).
+	@hack/test-versions.sh $(K8S)
 
 .PHONY: bench
 bench: bench-rollouts bench-nodegroups bench-drains bench-machines bench-replacements bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains and replacements against what budgets allow (an hour).
@@ -125,17 +143,17 @@ bench-upgrades: build ## Measure a gated upgrade of 200 nodes whose Jobs end at 
 	go run ./test/bench/upgrades $(BENCH_UPGRADES) -json bench-upgrades.json
 
 .PHONY: faults
-faults: race-detector sandbox ## Run the fault lanes in full: a kill before and after every write, every way to end an upgrade, an old view of every kind (hours; STALE=all: the last alone).
+faults: race-detector sandbox-node operator-race ## Run the fault lanes in full: a kill before and after every write, every way to end an upgrade, an old view of every kind (hours; STALE=all: the last alone).
 ifeq ($(STALE),)
-	DROVER_CRASH_PLANS=all DROVER_STALE=all go test -race -timeout 300m -p 1 -count=1 -v -run 'TestCrash|TestReplacement_Crash|TestEverythingIsGivenBack|TestStale|TestRace_NothingForeignIsLost' ./test/faults ./test/upgrade ./test/e2e ./test/nodegroup ./test/machines
+	DROVER_CRASH_PLANS=all DROVER_STALE=all $(RACE_OPERATOR) go test -timeout 300m -p 1 -count=1 -v -run 'TestCrash|TestReplacement_Crash|TestEverythingIsGivenBack|TestStale|TestRace_NothingForeignIsLost' ./test/e2e ./test/upgrade ./test/nodegroup ./test/machines
 else
 	hack/stale.sh '$(STALE)'
 endif
 
 .PHONY: race-budgets
-race-budgets: race-detector sandbox ## Run the race for the last places of a budget in full, and a guarded NoExecute taint on 100 nodes with 3,000 pods (RACE_ROUNDS=200; an hour).
-	DROVER_RACE_ROUNDS=$(or $(RACE_ROUNDS),200) go test -race -timeout 180m -count=1 -v -run TestRace ./test/budgets
-	DROVER_GUARD_NODES=100 go test -race -timeout 60m -count=1 -v -run TestGuard_Waves ./test/maintenance
+race-budgets: race-detector sandbox operator-race ## Run the race for the last places of a budget in full, and a guarded NoExecute taint on 100 nodes with 3,000 pods (RACE_ROUNDS=200; an hour).
+	DROVER_RACE_ROUNDS=$(or $(RACE_ROUNDS),200) $(RACE_OPERATOR) go test -timeout 180m -count=1 -v -run TestBudgets_Race ./test/upgrade
+	DROVER_GUARD_NODES=100 $(RACE_OPERATOR) go test -timeout 60m -count=1 -v -run TestGuard_Waves ./test/maintenance
 
 .PHONY: attacks-memory
 attacks-memory: sandbox ## Fill the API server with 2,000 objects of 250 KB or more of each kind that a tenant may create, and measure the operator's memory.

@@ -9,7 +9,7 @@ export DROVER_STALE="${1:?usage: hack/stale.sh all|WORKLOAD[/RESOURCE[/MODE]]}"
 log="dist/stale.log"
 mkdir -p dist
 set +e
-go test -race -timeout 300m -p 1 -count=1 -v -run '^TestStale$' ./test/faults ./test/upgrade 2>&1 | tee "$log" |
+go test -timeout 300m -p 1 -count=1 -v -run '^TestStale$' ./test/e2e ./test/upgrade 2>&1 | tee "$log" |
 	grep --line-buffered -aE '^=== RUN .*/.*/|^stale lane|^  .*; alone: '
 code="${PIPESTATUS[0]}"
 set -e

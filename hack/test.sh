@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Runs the tests, and says at the end which it left out: hack/test.sh {unit|integration|race|all}...
+# Runs tests, and says at the end what it left out: hack/test.sh {unit|integration|race}...
 #   unit         what needs no control plane, with the race detector
-#   integration  the tests on control planes, without those that make test-all alone runs (go test -short)
-#   all          all tests on control planes, with an operator that has the race detector; real kubelets where they can run
-# TEST_PARALLEL packages run side by side. TEST_FLAGS are added to the flags of go test. Times and outcomes of all tests are in dist/test-*.json.
+#   integration  tests on control planes, without those that are left to make test-all (go test -short)
+#   race         all tests on control planes, with an operator that has the race detector; real kubelets where they can run
+# TEST_PARALLEL packages run side by side. TEST_FLAGS are added to the flags of go test. Outcomes and times of all tests are in dist/test-*.json.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The packages with a control plane of their own; the longest come first, so that none of them runs alone at the end.
-integration=(./test/machines ./test/maintenance ./test/nodegroup ./test/upgrade ./test/e2e ./test/attacks ./test/cluster ./test/install/... ./test/monitoring/...
-	./test/release ./test/openshift)
-# The packages that only test-all runs.
-more=(./test/node ./test/faults ./test/budgets)
+# The packages with a control plane; the longest come first, so that none of them runs alone at the end.
+integration=(./test/e2e ./test/machines ./test/maintenance ./test/nodegroup ./test/upgrade ./test/attacks ./test/cluster ./test/monitoring ./test/release
+	./test/openshift)
+# Those that make test leaves out: ways to install Drover, and real kubelets.
+more=(./test/install/... ./test/node)
 
 gotestsum="$(hack/tool.sh gotestsum)"
 mkdir -p dist
@@ -38,11 +38,17 @@ unit() {
 
 # The outcome depends on programs that go test does not know of, so none is taken from its cache.
 integration() {
-	DROVER_TEST_OPERATOR="$PWD/bin/drover-operator" CGO_ENABLED=0 run integration testname -short -count=1 -timeout 30m -p "${TEST_PARALLEL:-4}" "${integration[@]}"
+	DROVER_TEST_OPERATOR="$PWD/bin/drover-operator" CGO_ENABLED=0 run integration testname -short -count=1 -timeout 30m -p "${TEST_PARALLEL:-5}" \
+		"${integration[@]}"
+	echo "test: left out are the tests above that are skipped, ${more[*]}, other versions of Kubernetes and the race detector in the operator:" \
+		"make test-all runs them"
 }
 
-all() {
-	DROVER_TEST_OPERATOR="$PWD/bin/drover-operator-race" CGO_ENABLED=0 run all testname -count=1 -timeout 80m -p "${TEST_PARALLEL:-4}" "${integration[@]}" "${more[@]}"
+race() {
+	DROVER_TEST_OPERATOR="$PWD/bin/drover-operator-race" CGO_ENABLED=0 run race testname -count=1 -timeout 80m -p "${TEST_PARALLEL:-5}" \
+		"${integration[@]}" "${more[@]}"
+	echo "test: left out are the tests above that are skipped, unit tests (make test) and other versions of Kubernetes (make test-versions):" \
+		"make test-all runs them; the lanes in full: make faults, race-budgets, simulation and fuzz"
 }
 
 for lane in "$@"; do

@@ -40,6 +40,7 @@ const (
 // TestTenant_FillsTheCache makes thousands of objects, each as large as the API server takes it, of every kind that Drover caches and that a tenant
 // or an author of Machines may create.
 func TestTenant_FillsTheCache(t *testing.T) {
+	harness.TestAllOnly(t, "a minute of large objects")
 	count := sampleFlood
 	if text := os.Getenv("DROVER_ATTACKS_FLOOD"); text != "" {
 		var err error

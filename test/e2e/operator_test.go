@@ -146,13 +146,6 @@ func TestOperator_WritesNothingAtRestOrOnRestart(t *testing.T) {
 	}
 }
 
-// TestOperator_WithoutStreamedLists does not ask for streamed lists. make test-versions has API servers that refuse them.
-func TestOperator_WithoutStreamedLists(t *testing.T) {
-	w := pool(t, "listed", 1)
-	w.Operator(harness.Options{Env: []string{"KUBE_FEATURE_WatchListClient=false"}})
-	w.Mark("listed")
-}
-
 // The second line is of servers of Kubernetes 1.31 and 1.33, unless their administrator has switched the feature on.
 func TestOperator_ReportsWhatTheServerLacks(t *testing.T) {
 	t.Parallel()

@@ -203,6 +203,7 @@ func (p *hollowPool) nothing(machine string) {
 }
 
 func TestKubemark_MachinesBecomeNodes(t *testing.T) {
+	harness.TestAllOnly(t, "it needs the program of hollow nodes")
 	p := newHollowPool(t, "hollow")
 	p.Scale(2)
 	pods := p.pods(2)
@@ -295,6 +296,7 @@ func checkHollow(p *hollowPool, machine *machinev1beta1.Machine, address string)
 }
 
 func TestKubemark_UnhealthyThenLost(t *testing.T) {
+	harness.TestAllOnly(t, "it needs the program of hollow nodes")
 	p := newHollowPool(t, "hollow-lost", "--machines-instance-check=1s")
 	patch := `{"spec":{"template":{"spec":{"providerSpec":{"value":{"turnUnhealthyAfter":true,"healthyDuration":"4s"}}}}}}`
 	p.Merge(p.Set(), patch)

@@ -13,16 +13,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestOperator_WithoutStreamedLists does not ask for streamed lists. make test-versions has API servers that refuse them.
+// TestOperator_WithoutStreamedLists runs all capabilities without streamed lists. make test-versions has API servers that refuse them.
 func TestOperator_WithoutStreamedLists(t *testing.T) {
 	w := prepared(t)
 	w.Operator(harness.Options{Args: []string{"--controllers=*"}, Env: []string{"KUBE_FEATURE_WatchListClient=false"}})
-	w.MakePool("listed", 1, nil).Runs(1)
+	machine := w.MakePool("listed", 1, nil).Runs(1)[0]
+	w.Maintain(machine.Status.NodeRef.Name, nil).Phase(medik8s.PhaseSucceeded)
 }
 
 func TestMachine_ExpiredLeaseOfAnotherHolder(t *testing.T) {

@@ -384,6 +384,7 @@ func TestReplacement_GroupDeletedMidway(t *testing.T) {
 
 // TestReplacement_Crash: wherever the operator is killed, the next one comes to the same end, with the same bounds.
 func TestReplacement_Crash(t *testing.T) {
+	harness.TestAllOnly(t, "a kill during replacements; TestCrash_Machines has one in the life of a pool")
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the points to try
 	writes := 0
 	t.Run("undisturbed", func(t *testing.T) { writes = crashReplacement(t, "crash-undisturbed", harness.CrashPoint{}) })

@@ -24,6 +24,7 @@ import (
 // TestTurns: Drover is upgraded from an earlier version, rolled back, and upgraded again, in the middle of what it does. The next one goes on where
 // the one before was killed: nothing is lost, nothing is done twice, and the records of the newer version survive the older one.
 func TestTurns(t *testing.T) {
+	harness.TestAllOnly(t, "it needs the operator of an earlier commit")
 	w := prepared(t)
 	args := []string{"--controllers=*", "--metadata-writes-per-second=2", "--metadata-writes-burst=1"}
 	turns := &turnsTest{site: w.Site(), Turns: w.TakeTurns(harness.Options{Args: args})}

@@ -43,6 +43,7 @@ const vsphereProviders = "--providers=*,vsphere"
 // TestVSphere_Crash: wherever the operator is killed, the next one comes to the same end: one clone for each Machine, and nothing left in the
 // vCenter.
 func TestVSphere_Crash(t *testing.T) {
+	harness.TestAllOnly(t, "a kill before and after writes on a vCenter")
 	random := rand.New(rand.NewPCG(harness.Seed(t), 0)) // #nosec G404 -- picks the points to try
 	writes := 0
 	t.Run("undisturbed", func(t *testing.T) { writes = crashVSphere(t, "vcrash", harness.CrashPoint{}) })

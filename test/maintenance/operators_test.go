@@ -190,13 +190,3 @@ func TestOperators_LeaseLostForTooLong(t *testing.T) {
 		t.Error("the node was uncordoned under its new holder")
 	}
 }
-
-// TestOperator_WithoutStreamedLists does not ask for streamed lists. make test-versions has API servers that refuse them.
-func TestOperator_WithoutStreamedLists(t *testing.T) {
-	s := alone(t)
-	node, other := s.AddNode(), s.AddNode()
-	s.Pod("app", harness.Pods{Node: node})
-	s.Operator(harness.Options{Env: []string{"KUBE_FEATURE_WatchListClient=false"}})
-	s.Maintain(node, nil).Phase(medik8s.PhaseSucceeded)
-	s.MaintainKubevirt(other).Phase(medik8s.PhaseSucceeded)
-}

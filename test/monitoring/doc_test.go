@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/test/harness"
 )
 
 // root is the repository, from here.
@@ -66,6 +68,7 @@ func read(t *testing.T, name string, into any) {
 // promtool runs Prometheus' tool and returns what it printed.
 func promtool(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	harness.TestAllOnly(t, "promtool takes minutes to build")
 	program, err := filepath.Abs(filepath.Join(root, "bin", "tools", "promtool"))
 	if err != nil {
 		t.Fatal(err)

@@ -52,6 +52,7 @@ func contents(t *testing.T, folder string) map[string]string {
 }
 
 func TestPlugin_Reproducible(t *testing.T) {
+	harness.TestAllOnly(t, "it builds the plugin twice, with goreleaser")
 	const version = "v1.2.3-rc.1"
 	archive := "kubectl-drover_" + version + "_" + runtime.GOOS + "_" + runtime.GOARCH + ".tar.gz"
 	out := pack(t, version)
@@ -108,6 +109,15 @@ func unpack(t *testing.T, archive string) string {
 func completes(t *testing.T, unpacked string) {
 	t.Helper()
 	pool := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: cluster.MachineNamespace}}
+	env, err := cluster.Start(t.Context(), cluster.Options{UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
 	w := harness.NewWorld(t, env)
 	if err := w.Client.Create(t.Context(), pool); err != nil {
 		t.Fatal(err)

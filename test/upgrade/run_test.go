@@ -23,14 +23,6 @@ import (
 	"github.com/drover-io/drover/test/openshift"
 )
 
-// TestRun_WithoutStreamedLists has an operator that does not ask for streamed lists. make test-versions has API servers that refuse them.
-func TestRun_WithoutStreamedLists(t *testing.T) {
-	s := newScenario(t, scenarioOptions{operator: harness.Options{Env: []string{"KUBE_FEATURE_WatchListClient=false"}}})
-	s.upgrade()
-	s.await(v1alpha1.PhaseDone)
-	s.expectRestored()
-}
-
 // TestRun_OneNodeAtATime upgrades two MachineConfigPools of six nodes with three rules, of which two have clean-up Jobs.
 func TestRun_OneNodeAtATime(t *testing.T) {
 	s := newScenario(t, scenarioOptions{

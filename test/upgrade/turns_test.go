@@ -11,6 +11,7 @@ import (
 // TestTurns_GatedUpgrade: Drover is upgraded from an earlier version in the middle of a gated upgrade, rolled back, and upgraded again. Each time the
 // next one goes on where the one before was killed: no Job runs twice, and everything is restored.
 func TestTurns_GatedUpgrade(t *testing.T) {
+	harness.TestAllOnly(t, "it needs the operator of an earlier commit")
 	s := newScenario(t, scenarioOptions{nodes: 4, rules: 2, late: true, pool: pausedMCP})
 	turns := s.TakeTurns(harness.Options{})
 	s.awaitValidation()

@@ -2,19 +2,5 @@
 // workflows that make it.
 package release
 
-import (
-	"os"
-	"testing"
-
-	"github.com/drover-io/drover/test/cluster"
-	"github.com/drover-io/drover/test/harness"
-)
-
 // root is the repository, from here.
 const root = "../.."
-
-var env *cluster.Cluster
-
-func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, cluster.Options{}, &env))
-}

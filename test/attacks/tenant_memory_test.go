@@ -29,7 +29,7 @@ const (
 	// fullFlood is how many objects of each kind the tenant makes in the full lane. maxGrowth is for all of them: 20 MiB for each of the four kinds.
 	fullFlood = 2000
 	maxGrowth = 80 << 20
-	// sampleFlood is how many the sample of make test makes; DROVER_ATTACKS_FLOOD sets another number.
+	// sampleFlood is how many the sample of make test-all makes; DROVER_ATTACKS_FLOOD sets another number.
 	sampleFlood = 100
 	// sampleGrowth bounds what the sample adds. Cached whole, they would be 150 MB.
 	sampleGrowth = 8 << 20

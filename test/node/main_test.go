@@ -1,6 +1,6 @@
 // Package node installs Drover by its chart on nodes with real kubelets and real containers, as a user would, and states there what no played node
 // can show: that its Pods run under their own permissions, that containers end as they were asked to, that Jobs print what they were given.
-// It needs root and containerd; where these are not to be had its tests are skipped, and make test says why.
+// It needs root and containerd; where these are not to be had its tests are skipped, and make test-all says why.
 package node
 
 import (

@@ -79,7 +79,7 @@ func workflows(t *testing.T) map[string]workflow {
 	for _, entry := range entries {
 		all[entry.Name()] = parseWorkflow(t, entry.Name(), readFile(t, ".github/workflows/"+entry.Name()))
 	}
-	if want := []string{"ci.yml", "release.yml", "scorecard.yml", "vulnerabilities.yml"}; !slices.Equal(slices.Sorted(maps.Keys(all)), want) {
+	if want := []string{"ci.yml", "nightly.yml", "release.yml", "scorecard.yml", "vulnerabilities.yml"}; !slices.Equal(slices.Sorted(maps.Keys(all)), want) {
 		t.Fatalf("the workflows are %v, want %v", slices.Sorted(maps.Keys(all)), want)
 	}
 	return all
@@ -111,8 +111,9 @@ func TestWorkflows_CallWhatIsThere(t *testing.T) {
 		}
 	}
 	for name, wanted := range map[string][]string{
-		"ci.yml":              {"verify", "test", "test-node", "images", "chart", "bundle", "plugin"},
-		"release.yml":         {"verify", "test", "vulncheck", "hack/release.sh", "hack/publish.sh"},
+		"ci.yml":              {"verify", "test", "images", "chart", "bundle", "plugin"},
+		"nightly.yml":         {"test-all"},
+		"release.yml":         {"verify", "test-all", "vulncheck", "hack/release.sh", "hack/publish.sh"},
 		"vulnerabilities.yml": {"vulncheck"},
 	} {
 		for _, target := range wanted {

@@ -264,7 +264,7 @@ func (l *Lane) one(t *testing.T, w Workload, c disturbed, name string, profile *
 	run := NewRun(t, l.cluster, l.history, name, c.mode, c.kind, profile, l.random(path))
 	t.Cleanup(func() {
 		if t.Failed() {
-			l.findings = append(l.findings, fmt.Sprintf("%s: %s; alone: %s=%s DROVER_TEST_SEED=%d go test -race -count=1 -run '^TestStale' %s",
+			l.findings = append(l.findings, fmt.Sprintf("%s: %s; alone: %s=%s DROVER_TEST_SEED=%d go test -count=1 -run '^TestStale' %s",
 				path, run.Story(), casesVariable, path, l.seed, l.Package))
 		}
 	})

@@ -262,6 +262,7 @@ func guardedNodes(t *testing.T) int32 {
 // TestGuard_Waves: a taint reaches a pool in the waves that its group declares, the Pods of each wave leave first, and no PodDisruptionBudget is
 // violated, which the checker of these tests looks at.
 func TestGuard_Waves(t *testing.T) {
+	harness.TestAllOnly(t, "hundreds of Pods; TestNodePool has waves of a guarded taint with few")
 	s := alone(t)
 	count := guardedNodes(t)
 	s.AddNodes(int(count))

@@ -15,8 +15,14 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// many is how many nodes are in maintenance at once. node-maintenance-operator has one worker, which is busy with each of them for half a minute.
-const many = 100
+// manyNodes is how many nodes are in maintenance at once: a hundred, and thirty under go test -short. node-maintenance-operator has one worker, which is
+// busy with each of them for half a minute.
+func manyNodes() int {
+	if testing.Short() {
+		return 30
+	}
+	return 100
+}
 
 // What is promised, and what is still accepted on a busy machine.
 const (
@@ -26,7 +32,7 @@ const (
 
 // TestDrain_BlockedDelaysNoOther: all pods are blocked by a budget; the last node is cordoned soon, and each comes back at once.
 func TestDrain_BlockedDelaysNoOther(t *testing.T) {
-	s := alone(t)
+	s, many := alone(t), manyNodes()
 	nodes := s.AddNodes(many)
 	for _, node := range nodes {
 		s.BarePod("blocked-"+node, harness.Pods{Node: node, Labels: map[string]string{"test": "blocked"}})
@@ -43,7 +49,7 @@ func TestDrain_BlockedDelaysNoOther(t *testing.T) {
 		}
 		return nil
 	})
-	s.BudgetFor("all", map[string]string{"test": "blocked"}, harness.MinAvailable(many))
+	s.BudgetFor("all", map[string]string{"test": "blocked"}, harness.MinAvailable(int32(many))) //nolint:gosec // it is a hundred at most
 	s.Operator(harness.Options{})
 	mark := s.AuditMark()
 	begun := time.Now()

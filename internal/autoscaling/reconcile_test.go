@@ -8,7 +8,6 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/drover-io/drover/api/autoscaling/v1beta1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/autoscaling/plan"
 	"github.com/drover-io/drover/internal/controller"
 )
@@ -49,18 +49,10 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	return f
 }
 
-func newSet(name string) *machinev1beta1.MachineSet {
-	return &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: name}}
-}
+func newSet(name string) *machinev1beta1.MachineSet { return builder.MachineSet("machines", name, 0) }
 
 func newAutoscaler(name, target string) *v1beta1.MachineAutoscaler {
-	return &v1beta1.MachineAutoscaler{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: name, UID: types.UID("uid-" + name)},
-		Spec: v1beta1.MachineAutoscalerSpec{
-			MinReplicas: 1, MaxReplicas: 5,
-			ScaleTargetRef: v1beta1.CrossVersionObjectReference{APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: target},
-		},
-	}
+	return builder.MachineAutoscaler("machines", name, target)
 }
 
 // TestReconcile_BoundsNotCached: a MachineAutoscaler stays until the cache shows its bounds, too, and they are removed.

@@ -31,7 +31,7 @@ func TestReserve_RecordsOneReservation(t *testing.T) {
 		t.Errorf("the answer is %+v", answer)
 	}
 	want := v1alpha1.Reservation{
-		Node: "n0", UID: "uid-n0", Capability: upgrade, Object: "Object/n0", Time: metav1.NewTime(f.clock.Now()).Rfc3339Copy(),
+		Node: "n0", UID: "uid-of-n0", Capability: upgrade, Object: "Object/n0", Time: metav1.NewTime(f.clock.Now()).Rfc3339Copy(),
 	}
 	got := f.group().Status.Reservations
 	if len(got) != 1 || !got[0].Time.Equal(&want.Time) || plan.KeyOf(&got[0]) != plan.KeyOf(&want) || got[0].UID != want.UID {

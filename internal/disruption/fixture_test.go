@@ -21,6 +21,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/disruption/plan"
 	"github.com/drover-io/drover/internal/expectations"
 )
@@ -83,9 +84,7 @@ func newScheme(t testing.TB) *runtime.Scheme {
 }
 
 func newNode(name string) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	return node
+	return builder.Node(name, builder.WithReady(corev1.ConditionTrue))
 }
 
 func newGroupObject() *v1alpha1.NodeGroup {
@@ -158,7 +157,7 @@ func (f *fixture) lease(name, holder string, age time.Duration) {
 func (f *fixture) step(d time.Duration) { f.clock.SetTime(f.clock.Now().Add(d)) }
 
 func newRequest(node string, capability v1alpha1.Capability) Request {
-	return Request{Request: plan.Request{Node: node, UID: types.UID("uid-" + node), Capability: capability, Object: "Object/" + node}}
+	return Request{Request: plan.Request{Node: node, UID: types.UID("uid-of-" + node), Capability: capability, Object: "Object/" + node}}
 }
 
 // reserve asks for a place, and checks the answer; an empty reason is an admitted request.

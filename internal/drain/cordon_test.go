@@ -10,7 +10,8 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 var additions = Additions{
@@ -20,14 +21,10 @@ var additions = Additions{
 
 // newNode returns a node with a label, an annotation and a taint of another writer.
 func newNode(edit ...func(*corev1.Node)) *corev1.Node {
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a"}, Annotations: map[string]string{"note": "x"}},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "gpu", Value: "1", Effect: corev1.TaintEffectNoSchedule}}},
-	}
-	for _, change := range edit {
-		change(node)
-	}
-	return node
+	return builder.Node("n1", slices.Insert(edit, 0, func(node *corev1.Node) {
+		node.Labels["zone"], node.Annotations["note"] = "a", "x"
+		node.Spec.Taints = []corev1.Taint{{Key: "gpu", Value: "1", Effect: corev1.TaintEffectNoSchedule}}
+	})...)
 }
 
 // patched applies a JSON Patch as the API server does.

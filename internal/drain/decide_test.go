@@ -13,24 +13,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // newPod returns a ready pod app=web of a ReplicaSet in the namespace shop, with a grace period of 30 s.
 func newPod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": "web"},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: new(true)}},
-		},
-		Spec:   corev1.PodSpec{NodeName: "n1", TerminationGracePeriodSeconds: new(int64(30))},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
-	}
-	for _, change := range edit {
-		change(pod)
-	}
-	return pod
+	return builder.Pod("shop", name, "n1", slices.Concat([]func(*corev1.Pod){builder.WithRunning, func(pod *corev1.Pod) {
+		pod.Labels["app"] = "web"
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: new(true)}}
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
+	}}, edit)...)
 }
 
 // ending makes a pod terminating, with a grace period of 30 s that ends at a time relative to now.
@@ -175,12 +170,12 @@ func TestDecide(t *testing.T) {
 		{"budget that cannot allow any", inputs{pods: []*corev1.Pod{newPod("a")},
 			budgets: []*policyv1.PodDisruptionBudget{newBudget(func(b *policyv1.PodDisruptionBudget) { b.Status.ExpectedPods = 2 })}},
 			"evict a, a=BudgetNever"},
-		{"webhook denies", inputs{pods: []*corev1.Pod{newPod("a")}, answers: map[types.UID]Answer{"uid-a": {Outcome: Refused}}}, "evict a, a=Webhook"},
-		{"accepted, not in the cache yet", inputs{pods: []*corev1.Pod{newPod("a")}, answers: map[types.UID]Answer{"uid-a": {Outcome: Accepted}}},
+		{"webhook denies", inputs{pods: []*corev1.Pod{newPod("a")}, answers: map[types.UID]Answer{"uid-of-a": {Outcome: Refused}}}, "evict a, a=Webhook"},
+		{"accepted, not in the cache yet", inputs{pods: []*corev1.Pod{newPod("a")}, answers: map[types.UID]Answer{"uid-of-a": {Outcome: Accepted}}},
 			"evict a, a=Evicting"},
 
 		{"accepted, which spent the budget", inputs{pods: []*corev1.Pod{newPod("a")}, budgets: web,
-			answers: map[types.UID]Answer{"uid-a": {Outcome: Accepted}}},
+			answers: map[types.UID]Answer{"uid-of-a": {Outcome: Accepted}}},
 			"evict a, a=Evicting"},
 
 		{"rule: skip", inputs{pods: []*corev1.Pod{newPod("a"), newPod("b", labelled("keep", "1"))}, options: Options{Rules: []Rule{rule(Skip, 0,

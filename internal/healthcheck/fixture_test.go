@@ -3,6 +3,7 @@ package healthcheck
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/nodelease"
 
 	"github.com/drover-io/drover/internal/healthcheck/plan"
@@ -180,63 +182,37 @@ func (s *fixture) interceptors() interceptor.Funcs {
 
 // newCheck returns a MachineHealthCheck of the pool a: Ready must be True, or not for 5 minutes.
 func newCheck(name string, change ...func(*machinev1beta1.MachineHealthCheck)) *machinev1beta1.MachineHealthCheck {
-	check := &machinev1beta1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start), Generation: 1,
-	}}
-	check.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
-	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown} {
-		check.Spec.UnhealthyConditions = append(check.Spec.UnhealthyConditions, machinev1beta1.UnhealthyCondition{
-			Type: corev1.NodeReady, Status: status, Timeout: metav1.Duration{Duration: 5 * time.Minute},
-		})
+	created := func(check *machinev1beta1.MachineHealthCheck) {
+		check.CreationTimestamp, check.Generation = metav1.NewTime(start), 1
 	}
-	for _, f := range change {
-		f(check)
-	}
-	return check
+	return builder.MachineHealthCheck(namespace, name, map[string]string{"pool": "a"}, slices.Insert(change, 0, created)...)
 }
 
 // newMachine returns a Machine of the pool a, an hour old, which a MachineSet owns.
 func newMachine(name, node string, change ...func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
-		Labels: map[string]string{"pool": "a"}, Finalizers: []string{machinev1beta1.MachineFinalizer},
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: machinev1beta1.GroupVersion.String(), Kind: "MachineSet", Name: "set", UID: owner, Controller: new(true),
-		}},
-	}}
-	machine.Status.Phase = new(machinev1beta1.PhaseProvisioned)
-	if node != "" {
-		machine.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: node}
-		machine.Status.Phase = new(machinev1beta1.PhaseRunning)
-	}
-	for _, f := range change {
-		f(machine)
-	}
-	return machine
+	set := builder.MachineSet(namespace, "set", 0, builder.WithSelector(map[string]string{"pool": "a"}))
+	return builder.Machine(namespace, name, slices.Concat([]func(*machinev1beta1.Machine){
+		builder.WithOwner(set), builder.WithNode(node), func(machine *machinev1beta1.Machine) {
+			machine.CreationTimestamp, machine.Finalizers = metav1.NewTime(start.Add(-time.Hour)), []string{machinev1beta1.MachineFinalizer}
+			machine.Status.Phase = new(machinev1beta1.PhaseProvisioned)
+			if node != "" {
+				machine.Status.Phase = new(machinev1beta1.PhaseRunning)
+			}
+		},
+	}, change)...)
 }
 
 func newNode(name string) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
-	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(-time.Hour)),
-	}}
-	return node
+	return builder.Node(name, builder.WithReadySince(corev1.ConditionTrue, start.Add(-time.Hour)))
 }
 
 // newUnreadyNode returns a Node that has not been ready for some time.
 func newUnreadyNode(name string, age time.Duration) *corev1.Node {
-	node := newNode(name)
-	node.Status.Conditions[0].Status = corev1.ConditionFalse
-	node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(start.Add(-age))
-	return node
+	return builder.Node(name, builder.WithReadySince(corev1.ConditionFalse, start.Add(-age)))
 }
 
 func newLease(node, holder string) *coordinationv1.Lease {
-	at := metav1.NewMicroTime(start)
-	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: nodelease.DefaultNamespace, Name: nodelease.Name(node)},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: new(int32(3600)), AcquireTime: &at, RenewTime: &at},
-	}
+	return builder.NodeLease(nodelease.DefaultNamespace, node, holder, start)
 }
 
 // reconcile reconciles a MachineHealthCheck and returns what was written.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/nodelease"
@@ -31,9 +32,7 @@ func maxInFlight(text string) func(*machinev1beta1.MachineHealthCheck) {
 
 // newSet returns the MachineSet of all Machines.
 func newSet(replicas int32) *machinev1beta1.MachineSet {
-	return &machinev1beta1.MachineSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "set", UID: owner}, Spec: machinev1beta1.MachineSetSpec{Replicas: &replicas},
-	}
+	return builder.MachineSet(namespace, "set", replicas)
 }
 
 // starting makes a Machine a replacement that is created now and has no Node yet.

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/status"
@@ -145,27 +146,22 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 }
 
 func machineOf(name string) *machinev1beta1.Machine {
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), Finalizers: []string{machinev1beta1.MachineFinalizer},
-		CreationTimestamp: metav1.NewTime(start.Add(-time.Minute)), Generation: 1,
-	}}
-	machine.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"cloud.example.com/v1","kind":"CloudSpec"}`)}
-	return machine
+	return builder.Machine("machines", name, func(machine *machinev1beta1.Machine) {
+		machine.Finalizers, machine.Generation = []string{machinev1beta1.MachineFinalizer}, 1
+		machine.CreationTimestamp = metav1.NewTime(start.Add(-time.Minute))
+		machine.Spec.ProviderSpec = builder.RawProviderSpec(`{"apiVersion":"cloud.example.com/v1","kind":"CloudSpec"}`)
+	})
 }
 
 // nodeOf is the Node that the instance of a Machine becomes.
 func nodeOf(name string) *corev1.Node {
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-node-" + name)}, Spec: corev1.NodeSpec{ProviderID: "cloud:///" + name},
-		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-	}
+	return builder.Node(name, builder.WithProviderID("cloud:///"+name), builder.WithReady(corev1.ConditionTrue), func(node *corev1.Node) {
+		node.UID = types.UID("uid-of-node-" + name)
+	})
 }
 
 func podOf(name, node string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name)}, Spec: corev1.PodSpec{NodeName: node},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning},
-	}
+	return builder.Pod("shop", name, node, builder.WithRunning)
 }
 
 // reconcile reconciles once and returns what was written and what the provider was asked.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,43 +12,35 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 func setOf(replicas int32) *machinev1beta1.MachineSet {
-	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "machines", Name: "web", UID: "uid-of-web", Generation: 1, CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
-	}}
-	set.Spec.Replicas = &replicas
-	set.Spec.Selector.MatchLabels = map[string]string{"pool": "web"}
-	set.Spec.Template.Labels = map[string]string{"pool": "web", "tier": "front"}
-	set.Spec.Template.Annotations = map[string]string{"note": "from the template"}
-	set.Spec.Template.Spec.Labels = map[string]string{"node": "label"}
-	set.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"size":"large"}`)}
-	return set
+	return builder.MachineSet("machines", "web", replicas, func(set *machinev1beta1.MachineSet) {
+		set.Generation, set.CreationTimestamp = 1, metav1.NewTime(start.Add(-time.Hour))
+		set.Spec.Selector.MatchLabels = map[string]string{"pool": "web"}
+		set.Spec.Template.Labels = map[string]string{"pool": "web", "tier": "front"}
+		set.Spec.Template.Annotations = map[string]string{"note": "from the template"}
+		set.Spec.Template.Spec.Labels = map[string]string{"node": "label"}
+		set.Spec.Template.Spec.ProviderSpec = builder.RawProviderSpec(`{"size":"large"}`)
+	})
 }
 
 // machineOf is a Machine of the set, with a Node of its own name.
 func machineOf(name string, edits ...func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"pool": "web", "tier": "front"},
-		CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)), Annotations: map[string]string{}, Finalizers: []string{machinev1beta1.MachineFinalizer},
-		OwnerReferences: []metav1.OwnerReference{*controllerRef(setOf(1))},
-	}}
-	machine.Status.NodeRef = &corev1.ObjectReference{Name: name}
-	for _, edit := range edits {
-		edit(machine)
-	}
-	return machine
+	return builder.Machine("machines", name, slices.Concat([]func(*machinev1beta1.Machine){
+		builder.WithOwner(setOf(1)), builder.WithNode(name), func(machine *machinev1beta1.Machine) {
+			machine.CreationTimestamp, machine.Finalizers = metav1.NewTime(start.Add(-time.Hour)), []string{machinev1beta1.MachineFinalizer}
+			machine.Annotations = map[string]string{}
+		},
+	}, edits)...)
 }
 
 func nodeOf(name string, ready corev1.ConditionStatus, since time.Time) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(since)}}
-	return node
+	return builder.Node(name, builder.WithReadySince(ready, since))
 }
 
 // pool is a set with as many Machines as it asks for, a, b, c and so on, all with Nodes that are ready.

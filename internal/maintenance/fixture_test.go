@@ -23,6 +23,7 @@ import (
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/drain/engine"
 	"github.com/drover-io/drover/internal/expectations"
@@ -90,35 +91,23 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 }
 
 func newNode(name string) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	return node
+	return builder.Node(name, builder.WithReady(corev1.ConditionTrue))
 }
 
 func newMaintenance(name, node string) *medik8s.NodeMaintenance {
-	return &medik8s.NodeMaintenance{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start.Add(-time.Minute)),
-			Generation: 1},
-		Spec: medik8s.NodeMaintenanceSpec{NodeName: node},
-	}
+	return builder.NodeMaintenance(name, node, func(m *medik8s.NodeMaintenance) {
+		m.CreationTimestamp, m.Generation = metav1.NewTime(start.Add(-time.Minute)), 1
+	})
 }
 
 func newPod(name, node string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"app": "web"}},
-		Spec:       corev1.PodSpec{NodeName: node},
-		Status:     corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
-	}
+	return builder.Pod("shop", name, node, builder.WithRunning, func(pod *corev1.Pod) { pod.Labels["app"] = "web" })
 }
 
 func newLease(node, holder string, renewed time.Time) *coordinationv1.Lease {
-	at := metav1.NewMicroTime(renewed)
-	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: nodelease.DefaultNamespace, Name: nodelease.Name(node)},
-		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: &holder, LeaseDurationSeconds: new(int32(3600)), AcquireTime: &at, RenewTime: &at, LeaseTransitions: new(int32(1)),
-		},
-	}
+	lease := builder.NodeLease(nodelease.DefaultNamespace, node, holder, renewed)
+	lease.Spec.LeaseTransitions = new(int32(1))
+	return lease
 }
 
 func requestFor(name string) reconcile.Request {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -24,7 +25,7 @@ import (
 func unrecorded(t *testing.T) (*fixture, *corev1.Node) {
 	t.Helper()
 	set := setOf("a", blue)
-	machine, node := machineOf(set, "m1", "n1"), nodeOf("n1")
+	machine, node := machineOf(set, "m1", "n1"), builder.Node("n1")
 	machine.Spec.Labels, node.Labels = map[string]string{"team": "old"}, map[string]string{"team": "old"}
 	return newFixture(t, Options{}, set, machine, node), node
 }
@@ -85,7 +86,7 @@ func TestReport_LatencyOfARollout(t *testing.T) {
 		t.Fatalf("%v observations", got)
 	}
 	s.clock.SetTime(start.Add(5 * time.Hour))
-	for _, object := range []client.Object{machineOf(set, "m2", "n2"), nodeOf("n2")} {
+	for _, object := range []client.Object{machineOf(set, "m2", "n2"), builder.Node("n2")} {
 		if err := s.client.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
@@ -104,9 +105,9 @@ func TestReport_LatencyOfARollout(t *testing.T) {
 // A Node that has just registered carries nothing of its MachineSet yet; it does not wait behind a rollout to existing ones.
 func TestApply_NewNodeDoesNotWaitForARollout(t *testing.T) {
 	set := setOf("a", blue)
-	fresh := nodeOf("n3")
+	fresh := builder.Node("n3")
 	fresh.CreationTimestamp = metav1.NewTime(start.Add(-time.Second))
-	s := newFixture(t, Options{Limiter: pace.NewLimiter(1, 1)}, set, nodeOf("n1"), nodeOf("n2"), fresh,
+	s := newFixture(t, Options{Limiter: pace.NewLimiter(1, 1)}, set, builder.Node("n1"), builder.Node("n2"), fresh,
 		machineOf(set, "m1", "n1"), machineOf(set, "m2", "n2"), machineOf(set, "m3", "n3"))
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	if result := s.must(t, "m2", ""); result.RequeueAfter != time.Second {
@@ -123,7 +124,7 @@ func TestApply_ContentionForTheRecord(t *testing.T) {
 	}{
 		{"Node", "Node/n1", func(t *testing.T, s *fixture) {
 			t.Helper()
-			apitest.Edit(t, s.client, nodeOf("n1"), func(n *corev1.Node) { n.Annotations = nil })
+			apitest.Edit(t, s.client, builder.Node("n1"), func(n *corev1.Node) { n.Annotations = nil })
 		}},
 		{"Machine", "Machine/m1", func(t *testing.T, s *fixture) {
 			t.Helper()

@@ -8,10 +8,8 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	testclock "k8s.io/utils/clock/testing"
@@ -21,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -76,29 +75,14 @@ func newFixture(t *testing.T, options Options, objects ...client.Object) *fixtur
 }
 
 func setOf(name string, labels map[string]string) *machinev1beta1.MachineSet {
-	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), Generation: 1, CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
-	}}
-	set.Spec.Selector.MatchLabels = map[string]string{"pool": name}
-	set.Spec.Template.Spec.Labels = labels
-	return set
+	return builder.MachineSet("machines", name, 0, builder.WithSelector(map[string]string{"pool": name}), func(set *machinev1beta1.MachineSet) {
+		set.Generation, set.CreationTimestamp = 1, metav1.NewTime(start.Add(-time.Hour))
+		set.Spec.Template.Spec.Labels = labels
+	})
 }
 
 func machineOf(set *machinev1beta1.MachineSet, name, node string) *machinev1beta1.Machine {
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"pool": set.Name},
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: machinev1beta1.GroupVersion.String(), Kind: "MachineSet", Name: set.Name, UID: set.UID, Controller: new(true),
-		}},
-	}}
-	if node != "" {
-		machine.Status.NodeRef = &corev1.ObjectReference{Name: node}
-	}
-	return machine
-}
-
-func nodeOf(name string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
+	return builder.Machine("machines", name, builder.WithOwner(set), builder.WithNode(node))
 }
 
 // reconcile reconciles a Machine and returns the patches that were sent.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 func TestMachineSets_Of(t *testing.T) {
@@ -64,7 +66,7 @@ func TestReportAmbiguity_OncePerMachineSet(t *testing.T) {
 	also.Spec.Selector = b.Spec.Selector
 	m1, m2 := machineOf(b, "m1", "n1"), machineOf(b, "m2", "")
 	m1.OwnerReferences, m2.OwnerReferences = nil, nil
-	s := newFixture(t, Options{}, b, also, m1, m2, nodeOf("n1"))
+	s := newFixture(t, Options{}, b, also, m1, m2, builder.Node("n1"))
 	w := watched(t, s)
 	s.must(t, "m1", "")
 	if got := s.emitted(); got != "Warning MetadataAmbiguous, Warning MetadataAmbiguous" {

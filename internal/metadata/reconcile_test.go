@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/pace"
@@ -27,7 +28,7 @@ var blue = map[string]string{"team": "blue"}
 func one(t *testing.T, options Options) (*fixture, *machinev1beta1.MachineSet, *machinev1beta1.Machine, *corev1.Node) {
 	t.Helper()
 	set := setOf("a", blue)
-	machine, node := machineOf(set, "m1", "n1"), nodeOf("n1")
+	machine, node := machineOf(set, "m1", "n1"), builder.Node("n1")
 	return newFixture(t, options, set, machine, node), set, machine, node
 }
 
@@ -112,7 +113,7 @@ func TestReconcile_LeavesContendedKeysAlone(t *testing.T) {
 func TestReconcile_LimitsWrites(t *testing.T) {
 	set := setOf("a", blue)
 	s := newFixture(t, Options{Limiter: pace.NewLimiter(1, 1)}, set,
-		machineOf(set, "m1", "n1"), machineOf(set, "m2", "n2"), nodeOf("n1"), nodeOf("n2"))
+		machineOf(set, "m1", "n1"), machineOf(set, "m2", "n2"), builder.Node("n1"), builder.Node("n2"))
 	s.must(t, "m1", "Machine/m1 Node/n1")
 	if result := s.must(t, "m2", ""); result.RequeueAfter != time.Second {
 		t.Errorf("waits %s", result.RequeueAfter)
@@ -189,7 +190,7 @@ func TestReconcile_MissingObjects(t *testing.T) {
 	leaving, missing := machineOf(set, "leaving", "n2"), machineOf(set, "missing", "gone")
 	leaving.Finalizers, leaving.DeletionTimestamp = []string{"machine.machine.openshift.io"}, &metav1.Time{Time: start}
 	orphan := machineOf(setOf("deleted", nil), "orphan", "n2")
-	s := newFixture(t, Options{}, set, leaving, missing, orphan, nodeOf("n2"))
+	s := newFixture(t, Options{}, set, leaving, missing, orphan, builder.Node("n2"))
 	s.must(t, "leaving", "")
 	s.must(t, "unknown", "")
 	s.must(t, "orphan", "")
@@ -205,7 +206,7 @@ func TestReconcile_MissingObjects(t *testing.T) {
 
 func TestReconcile_SharedNode(t *testing.T) {
 	set := setOf("a", blue)
-	s := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), machineOf(set, "m2", "n1"), nodeOf("n1"))
+	s := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), machineOf(set, "m2", "n1"), builder.Node("n1"))
 	s.must(t, "m1", "Machine/m1")
 	if got := s.metric(t, nodesDoc.Name, "a", "machines", string(plan.Held)); got != 1 {
 		t.Errorf("%v held", got)
@@ -216,7 +217,7 @@ func TestReconcile_SharedNode(t *testing.T) {
 func TestReconcile_ReportsProblemsOnTheirObject(t *testing.T) {
 	set := setOf("a", map[string]string{"team": "blue", "kubernetes.io/os": "x", "-": "x", "mine": "1"})
 	set.CreationTimestamp = metav1.NewTime(start)
-	n1, n2 := nodeOf("n1"), nodeOf("n2")
+	n1, n2 := builder.Node("n1"), builder.Node("n2")
 	n1.Labels, n2.Labels = map[string]string{"team": "x"}, map[string]string{"team": "x"}
 	n1.Annotations = map[string]string{ownership.AnnotationRecord: "["}
 	s := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), machineOf(set, "m2", "n2"), n1, n2)
@@ -239,7 +240,7 @@ func TestReconcile_ReportsProblemsOnTheirObject(t *testing.T) {
 // After a restart nothing is new that existed before.
 func TestReconcile_NoEventsAfterARestart(t *testing.T) {
 	set := setOf("a", map[string]string{"team": "blue", "mine": "1"})
-	node := nodeOf("n1")
+	node := builder.Node("n1")
 	node.Labels = map[string]string{"team": "x"}
 	before := newFixture(t, Options{}, set, machineOf(set, "m1", "n1"), node)
 	before.must(t, "m1", "Machine/m1 Node/n1")

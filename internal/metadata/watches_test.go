@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/expectations"
 	"github.com/drover-io/drover/internal/metadata/pace"
 	"github.com/drover-io/drover/internal/metadata/plan"
@@ -76,8 +77,8 @@ func watchedMachines(t *testing.T) (*fixture, *informers, *machinev1beta1.Machin
 	set, other := setOf("a", blue), setOf("b", nil)
 	loose := machineOf(set, "loose", "")
 	loose.OwnerReferences = nil
-	m1, n1 := machineOf(set, "m1", "n1"), nodeOf("n1")
-	s := newFixture(t, Options{}, set, other, m1, machineOf(set, "m2", ""), loose, machineOf(other, "m3", "n3"), n1, nodeOf("n3"))
+	m1, n1 := machineOf(set, "m1", "n1"), builder.Node("n1")
+	s := newFixture(t, Options{}, set, other, m1, machineOf(set, "m2", ""), loose, machineOf(other, "m3", "n3"), n1, builder.Node("n3"))
 	return s, watched(t, s), set, m1, n1
 }
 
@@ -204,7 +205,7 @@ func TestSources_Node(t *testing.T) {
 	if got, want := w.queue.take(), repair+" "+repair; got != want {
 		t.Errorf("created and deleted: queued %q", got)
 	}
-	w.nodes.Add(nodeOf("unlinked"))
+	w.nodes.Add(builder.Node("unlinked"))
 	if got := w.queue.take(); got != "" {
 		t.Errorf("a Node without a Machine: queued %q", got)
 	}

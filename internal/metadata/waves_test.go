@@ -18,6 +18,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/paused"
 )
 
@@ -38,7 +39,7 @@ func newWavesFixture(t *testing.T, settings *v1alpha1.Rollout, more ...client.Ob
 	set := setOf("a", map[string]string{"team": "blue"})
 	objects := append([]client.Object{set}, more...)
 	for _, i := range []string{"0", "1", "2", "3"} {
-		node := nodeOf("n" + i)
+		node := builder.Node("n" + i)
 		node.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
 		objects = append(objects, machineOf(set, "m"+i, "n"+i), node)
 	}
@@ -111,7 +112,7 @@ func (f *wavesFixture) annotate(t *testing.T, key, value string) {
 // setReady sets the condition Ready of a Node at the present time.
 func (f *wavesFixture) setReady(t *testing.T, node string, ready corev1.ConditionStatus) {
 	t.Helper()
-	found := nodeOf(node)
+	found := builder.Node(node)
 	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
 		t.Fatal(err)
 	}
@@ -170,9 +171,9 @@ func TestWaves_RepairsAndNewNodesDoNotWait(t *testing.T) {
 	f := newWavesFixture(t, oneAtATime())
 	f.step(t, 0, "n0")
 	f.step(t, 6*time.Second, "")
-	apitest.Edit(t, f.client, nodeOf("n0"), func(n *corev1.Node) { n.Labels["team"] = "mine" })
+	apitest.Edit(t, f.client, builder.Node("n0"), func(n *corev1.Node) { n.Labels["team"] = "mine" })
 	f.must(t, "m0", "Node/n0")
-	added := nodeOf("n4")
+	added := builder.Node("n4")
 	added.CreationTimestamp = metav1.NewTime(f.clock.Now())
 	created := machineOf(f.set, "m4", "n4")
 	created.Spec.Labels = map[string]string{"team": "blue"}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
@@ -95,7 +96,7 @@ func TestWaves_EditOfAnotherKey(t *testing.T) {
 	f.step(t, 6*time.Second, "")
 	f.refusesNoExecute = false
 	f.restart(oneAtATime())
-	apitest.Edit(t, f.client, nodeOf("n3"), func(n *corev1.Node) { n.Labels = nil })
+	apitest.Edit(t, f.client, builder.Node("n3"), func(n *corev1.Node) { n.Labels = nil })
 	f.must(t, "m3", "")
 }
 
@@ -112,7 +113,7 @@ func TestWaves_OwnedTaintNoLongerHeldBack(t *testing.T) {
 		},
 		"removed by hand": func(t *testing.T, f *wavesFixture) {
 			for _, node := range []string{"n0", "n1", "n2", "n3"} {
-				apitest.Edit(t, f.client, nodeOf(node), func(n *corev1.Node) { n.Spec.Taints = nil })
+				apitest.Edit(t, f.client, builder.Node(node), func(n *corev1.Node) { n.Spec.Taints = nil })
 			}
 			f.step(t, 6*time.Second, "")
 		},
@@ -133,7 +134,7 @@ func TestWaves_OwnedTaintNoLongerHeldBack(t *testing.T) {
 func TestWaves_ConflictsAdopted(t *testing.T) {
 	f := newWavesFixture(t, oneAtATime())
 	for _, node := range []string{"n0", "n1", "n2", "n3"} {
-		apitest.Edit(t, f.client, nodeOf(node), func(n *corev1.Node) { n.Labels = map[string]string{"team": "theirs"} })
+		apitest.Edit(t, f.client, builder.Node(node), func(n *corev1.Node) { n.Labels = map[string]string{"team": "theirs"} })
 	}
 	f.step(t, 0, "")
 	f.annotate(t, plan.AnnotationConflictPolicy, "adopt")
@@ -189,7 +190,7 @@ func TestWaves_DenialEnds(t *testing.T) {
 // TestWaves_PausedNode: a kubelet that pauses its Node does not make the first wave an empty one.
 func TestWaves_PausedNode(t *testing.T) {
 	f := newWavesFixture(t, oneAtATime())
-	apitest.Edit(t, f.client, nodeOf("n0"), func(n *corev1.Node) { n.Annotations = map[string]string{plan.AnnotationPaused: "true"} })
+	apitest.Edit(t, f.client, builder.Node("n0"), func(n *corev1.Node) { n.Annotations = map[string]string{plan.AnnotationPaused: "true"} })
 	f.step(t, 0, "n1")
 	f.step(t, 6*time.Second, "")
 	f.step(t, time.Hour, "n2")
@@ -239,11 +240,11 @@ func TestWaves_RecordRemovedAgainAndAgain(t *testing.T) {
 	for range 30 {
 		f.clock.SetTime(f.clock.Now().Add(6 * time.Second))
 		f.machines(t)
-		apitest.Edit(t, f.client, nodeOf("n0"), func(n *corev1.Node) { n.Labels, n.Annotations = nil, nil })
+		apitest.Edit(t, f.client, builder.Node("n0"), func(n *corev1.Node) { n.Labels, n.Annotations = nil, nil })
 		if _, err := f.waves.Reconcile(t.Context(), reconcile.Request{NamespacedName: named("a")}); err != nil {
 			t.Fatal(err)
 		}
-		found := nodeOf("n3")
+		found := builder.Node("n3")
 		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +263,7 @@ func TestWaves_ForgedRecord(t *testing.T) {
 	for range 30 {
 		f.clock.SetTime(f.clock.Now().Add(6 * time.Second))
 		f.machines(t)
-		apitest.Edit(t, f.client, nodeOf("n0"), func(n *corev1.Node) {
+		apitest.Edit(t, f.client, builder.Node("n0"), func(n *corev1.Node) {
 			record, err := ownership.ParseRecord(n.Annotations[ownership.AnnotationRecord])
 			if err != nil {
 				t.Fatal(err)
@@ -271,7 +272,7 @@ func TestWaves_ForgedRecord(t *testing.T) {
 			n.Labels, n.Annotations = nil, map[string]string{ownership.AnnotationRecord: record.Format()}
 		})
 		f.advance(t, 0)
-		found := nodeOf("n3")
+		found := builder.Node("n3")
 		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +289,7 @@ func TestWaves_NewNodeWithSetOnceTaint(t *testing.T) {
 	f.annotate(t, plan.AnnotationSetOnceTaints, "out:NoExecute")
 	f.withTaint(t)
 	f.step(t, 0, "n0")
-	added, created := nodeOf("n4"), machineOf(f.set, "m4", "n4")
+	added, created := builder.Node("n4"), machineOf(f.set, "m4", "n4")
 	added.CreationTimestamp = metav1.NewTime(f.clock.Now())
 	added.Spec.Taints = []corev1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}}
 	created.Spec.Labels, created.Spec.Taints = map[string]string{"team": "blue"}, added.Spec.Taints
@@ -311,7 +312,7 @@ func TestWaves_PausedCanary(t *testing.T) {
 	f.step(t, time.Second, "n0")
 	f.clock.SetTime(f.clock.Now().Add(time.Second))
 	f.setReady(t, "n0", corev1.ConditionFalse)
-	apitest.Edit(t, f.client, nodeOf("n0"), func(n *corev1.Node) { n.Annotations[plan.AnnotationPaused] = "true" })
+	apitest.Edit(t, f.client, builder.Node("n0"), func(n *corev1.Node) { n.Annotations[plan.AnnotationPaused] = "true" })
 	f.step(t, 6*time.Second, "")
 	if got := f.emitted(); got != "Warning MetadataRolloutStopped" {
 		t.Errorf("events %s", got)
@@ -325,7 +326,7 @@ func TestNoExecute_SetOnce(t *testing.T) {
 	f.withTaint(t)
 	f.step(t, 0, "n0 n1 n2 n3")
 	f.step(t, 6*time.Second, "")
-	found := nodeOf("n0")
+	found := builder.Node("n0")
 	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil || len(found.Spec.Taints) != 0 {
 		t.Errorf("%v, taints %v", err, found.Spec.Taints)
 	}
@@ -343,13 +344,13 @@ func TestNoExecute_RefusedWithoutNodeGroup(t *testing.T) {
 			{Key: "out", Effect: corev1.TaintEffectNoExecute}, {Key: "soft", Effect: corev1.TaintEffectNoSchedule},
 		}
 	})
-	apitest.Edit(t, f.client, nodeOf("n3"), func(n *corev1.Node) {
+	apitest.Edit(t, f.client, builder.Node("n3"), func(n *corev1.Node) {
 		n.Spec.Taints = []corev1.Taint{{Key: "out", Effect: corev1.TaintEffectNoExecute}}
 	})
 	f.step(t, 0, "n0 n1 n2 n3")
 	f.step(t, 6*time.Second, "")
 	for node, want := range map[string][]string{"n0": {"soft:NoSchedule"}, "n3": {"out:NoExecute", "soft:NoSchedule"}} {
-		found := nodeOf(node)
+		found := builder.Node(node)
 		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil {
 			t.Fatal(err)
 		}
@@ -374,7 +375,7 @@ func TestNoExecute_NodeGroupAllows(t *testing.T) {
 	f.withTaint(t)
 	f.step(t, 0, "n0 n1 n2 n3")
 	for node, want := range map[string]int{"n0": 1, "n1": 0} {
-		found := nodeOf(node)
+		found := builder.Node(node)
 		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(found), found); err != nil || len(found.Spec.Taints) != want {
 			t.Errorf("%s: %v, taints %v", node, err, found.Spec.Taints)
 		}

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/pages"
 	"github.com/drover-io/drover/internal/upgrade/plan"
@@ -71,28 +72,20 @@ func byRole(role string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/" + role: ""}}
 }
 
-func newMCP(name string, selector *metav1.LabelSelector) *mcfgv1.MachineConfigPool {
-	return &mcfgv1.MachineConfigPool{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}, Spec: mcfgv1.MachineConfigPoolSpec{NodeSelector: selector},
-	}
-}
-
 func newNode(name, role string) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{
+	return builder.Node(name, builder.WithReady(corev1.ConditionTrue), builder.WithNodeLabels(map[string]string{
 		"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/" + role: "", plan.LabelVersion: "4.17.2",
-	}}}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	return n
+	}))
 }
 
 // newObjects returns a run over the two nodes of MachineConfigPool infra, which do not have the desired version, with two rules of which one has a
 // clean-up Job.
 func newObjects() []client.Object {
 	spec := []byte(`{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}`)
-	canary := newMCP("canary", byRole("worker"))
+	canary := builder.MachineConfigPool("canary", byRole("worker"))
 	canary.Spec.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "isCanary", Operator: metav1.LabelSelectorOpExists}}
 	objects := []client.Object{
-		newMCP("worker", byRole("worker")), newMCP("infra", byRole("infra")), canary,
+		builder.MachineConfigPool("worker", byRole("worker")), builder.MachineConfigPool("infra", byRole("infra")), canary,
 		newNode("n1", "infra"), newNode("n2", "infra"), newNode("w1", "other"),
 		&v1alpha1.MutexTarget{ObjectMeta: named("target"), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{"infra"}}},
 		&v1alpha1.MutexRunConfig{ObjectMeta: named("run"), Spec: v1alpha1.MutexRunConfigSpec{

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -35,7 +36,7 @@ func TestReconcile_ReservationOfOtherRun(t *testing.T) {
 	f.must(f.client.Delete(t.Context(), other))
 	f.reconcileToRest(v1alpha1.PhaseDone)
 	f.expectState(before)
-	update(f, newMCP("infra", nil), func(p *mcfgv1.MachineConfigPool) {
+	update(f, builder.MachineConfigPool("infra", nil), func(p *mcfgv1.MachineConfigPool) {
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, plan.AnnotationReservation, "?")
 	})
 	f.must(f.reconcile())
@@ -50,7 +51,7 @@ func TestReconcile_ReservationInvalid(t *testing.T) {
 		f := newFixture(t, newObjects()...)
 		before := f.snapshot()
 		f.reconcileUntil(func() bool { return len(f.created) > 0 })
-		infra := newMCP("infra", nil)
+		infra := builder.MachineConfigPool("infra", nil)
 		f.must(f.client.Get(t.Context(), client.ObjectKeyFromObject(infra), infra))
 		reservation := infra.Annotations[plan.AnnotationReservation]
 		infra.Annotations[plan.AnnotationReservation] = "?"
@@ -82,7 +83,7 @@ func TestReconcile_ReservationInvalid(t *testing.T) {
 
 // TestReconcile_TargetRemoved removes a target from the run after one of its nodes was released.
 func TestReconcile_TargetRemoved(t *testing.T) {
-	objects := append(newObjects(), newMCP("other", byRole("other")),
+	objects := append(newObjects(), builder.MachineConfigPool("other", byRole("other")),
 		&v1alpha1.MutexTarget{ObjectMeta: named("second"), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{"other"}}})
 	f := newFixture(t, objects...)
 	before := f.snapshot()
@@ -94,7 +95,7 @@ func TestReconcile_TargetRemoved(t *testing.T) {
 	f.clock.SetTime(f.clock.Now().Add(2 * time.Second))
 	f.afterWrite = func() { f.expectOneMCP(3) }
 	f.reconcileTimes(20)
-	infra := newMCP("infra", nil)
+	infra := builder.MachineConfigPool("infra", nil)
 	f.must(f.client.Get(t.Context(), client.ObjectKeyFromObject(infra), infra))
 	if infra.Spec.Paused || infra.Annotations[plan.AnnotationReservation] != "" || f.getNode("n1").Labels[plan.LabelRun] != "" {
 		t.Errorf("the MachineConfigPool is %+v %v, the node has %v", infra.Spec, infra.Annotations, f.getNode("n1").Labels)

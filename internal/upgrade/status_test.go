@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 // maxObject is what etcd takes of one object, by default.
@@ -24,7 +25,7 @@ func longName(i int) string { return fmt.Sprintf("%0253d", i) }
 // TestTargetStatus_Bounded has 5,000 nodes in the MachineConfigPool of a MutexTarget.
 func TestTargetStatus_Bounded(t *testing.T) {
 	objects := []client.Object{
-		newMCP("infra", byRole("infra")),
+		builder.MachineConfigPool("infra", byRole("infra")),
 		&v1alpha1.MutexTarget{ObjectMeta: named("target"), Spec: v1alpha1.MutexTargetSpec{MachineConfigPools: []string{"infra"}}},
 	}
 	for i := range 5000 {

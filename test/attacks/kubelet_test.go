@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/test/cluster"
@@ -105,11 +106,11 @@ func TestKubelet_RegistersWithRecords(t *testing.T) {
 	}
 	asKubelet := harness.ClientFor(t, config)
 	attack(t, kubelet, "registers with a forged cordon record", func(t *testing.T) string {
-		node := harness.NewNode(name)
+		node := builder.Node(name)
 		node.Annotations[drain.AnnotationCordon] = `{"by":"x"}`
 		return denied(t, asKubelet.Create(t.Context(), node))
 	})
-	node := harness.NewNode(name)
+	node := builder.Node(name)
 	node.Annotations["example.com/mine"] = "yes"
 	if err := asKubelet.Create(t.Context(), node); err != nil {
 		t.Fatal(err)

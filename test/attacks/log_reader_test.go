@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -136,7 +137,7 @@ func verboseOperator(t *testing.T, w *harness.World) (operator *harness.Operator
 		"-v=7", "--webhook-bind-address=" + address, "--webhook-extra-names=" + host,
 	}})
 	w.Eventually("the webhook is asked", func() error {
-		err := w.Client.Create(t.Context(), harness.NewMaintenance("logs", "no-such-node"), client.DryRunAll)
+		err := w.Client.Create(t.Context(), builder.NodeMaintenance("logs", "no-such-node"), client.DryRunAll)
 		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
 			return fmt.Errorf("the answer is %w", err)
 		}

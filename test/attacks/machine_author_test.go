@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -64,7 +65,7 @@ func (a *machineAuthors) in(t *testing.T) *machineAuthors {
 // standing makes a Node that no Machine has, and returns it when every new Machine is younger.
 func (a *machineAuthors) standing(name string, labels map[string]string) *corev1.Node {
 	a.Helper()
-	node := harness.NewNode(name, harness.WithNodeLabels(labels), harness.WithProviderID("metal:///"+name))
+	node := builder.Node(name, builder.WithNodeLabels(labels), builder.WithProviderID("metal:///"+name))
 	a.CreateWithCleanup(node)
 	a.Eventually("the clock shows another second", func() error {
 		if !time.Now().After(node.CreationTimestamp.Add(time.Second)) {
@@ -78,7 +79,7 @@ func (a *machineAuthors) standing(name string, labels map[string]string) *corev1
 // machine makes a Machine as its author, whose provider knows of no Node.
 func (a *machineAuthors) machine(name string, change func(*machinev1beta1.Machine)) *machinev1beta1.Machine {
 	a.Helper()
-	machine := harness.NewMachine(name, harness.WithProviderSpec(harness.NeverBoots()), change)
+	machine := harness.NewMachine(name, builder.WithProviderSpec(harness.NeverBoots()), change)
 	if err := a.as.Create(a.Context(), machine); err != nil {
 		a.Fatal(err)
 	}

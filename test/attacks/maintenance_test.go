@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -44,7 +45,7 @@ func newMaintainer(t *testing.T, w *harness.World) client.Client {
 func protectedPod(t *testing.T, s *harness.Site, node string) *corev1.Pod {
 	t.Helper()
 	labels := map[string]string{"app": "protected"}
-	s.CreateWithCleanup(harness.NewBudget(s.Name, "protected", labels, harness.MinAvailable(1)))
+	s.CreateWithCleanup(builder.PodDisruptionBudget(s.Name, "protected", labels, harness.MinAvailable(1)))
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "protected", Labels: labels},
 		Spec: corev1.PodSpec{
@@ -87,7 +88,7 @@ func TestMaintainer_SwitchedOff(t *testing.T) {
 		s := harness.NewWorld(t, env).Site()
 		node := s.AddNode()
 		pod := protectedPod(t, s, node)
-		m := harness.NewMaintenance(s.Name, node)
+		m := builder.NodeMaintenance(s.Name, node)
 		m.Spec.Drain = &medik8s.DrainSpec{Force: true, Deadline: &metav1.Duration{Duration: time.Second}}
 		if err := asMaintainer.Create(t.Context(), m); err != nil {
 			t.Fatal(err)
@@ -118,7 +119,7 @@ func TestMaintainer_SwitchedOff(t *testing.T) {
 		if err := w.Client.Delete(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
-		m := harness.NewMaintenance(s.Name, node.Name)
+		m := builder.NodeMaintenance(s.Name, node.Name)
 		m.Spec.Drain = &medik8s.DrainSpec{Unreachable: medik8s.UnreachableOutOfService, Deadline: &metav1.Duration{Duration: 4 * time.Second}}
 		if err := asMaintainer.Create(t.Context(), m); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/openshift"
@@ -40,7 +41,7 @@ func newRace(t *testing.T) *race {
 	for _, name := range []string{r.pool, r.canary} {
 		r.CreateWithCleanup(openshift.NewPool(name))
 	}
-	r.CreateWithCleanup(harness.NewNode("race-node", harness.WithNodeLabels(map[string]string{
+	r.CreateWithCleanup(builder.Node("race-node", builder.WithNodeLabels(map[string]string{
 		openshift.NodeRoleLabel("worker"): "", openshift.NodeRoleLabel(r.pool): "", openshift.VersionKey: "4.17.0",
 	})))
 	if err := openshift.Upgrade(t.Context(), r.Client, "4.17.1"); err != nil {

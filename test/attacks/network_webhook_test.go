@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/quorum"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -57,7 +58,7 @@ func TestNetwork_WebhookFlood(t *testing.T) {
 		}
 		return "entries of the log are cut"
 	})
-	master := harness.NewNode("webhook-flood", harness.WithNodeLabels(map[string]string{quorum.LabelControlPlane: ""}))
+	master := builder.Node("webhook-flood", builder.WithNodeLabels(map[string]string{quorum.LabelControlPlane: ""}))
 	w.CreateWithCleanup(master)
 	for what, name := range map[string]func(int) string{
 		"about nodes that there are not":    func(i int) string { return fmt.Sprintf("none-%d", i) },

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 	// PoolNamespaceLabel is another label of theirs: the namespace of the pool.
 	PoolNamespaceLabel = "sandbox.drover.io/pool-namespace"
 	// MachineSetLabel is the label by which a pool's MachineSet selects its Machines: the pool's name.
-	MachineSetLabel = "machine.openshift.io/cluster-api-machineset"
+	MachineSetLabel = builder.MachineSetLabel
 	// MachineAnnotation is the annotation by which a Node names its Machine, as namespace/name.
 	MachineAnnotation = "machine.openshift.io/machine"
 	// ReadyAnnotation on a Node with the value "false" makes kwok turn it NotReady.

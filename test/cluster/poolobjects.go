@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/provider"
 	"github.com/drover-io/drover/provider/kwok"
 )
@@ -45,43 +46,25 @@ func (o *PoolOptions) providerSpec() (*runtime.RawExtension, error) {
 }
 
 func (o *PoolOptions) machineSet(replicas int32, providerSpec *runtime.RawExtension) *machinev1beta1.MachineSet {
-	membership := map[string]string{MachineSetLabel: o.Name}
-	return &machinev1beta1.MachineSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Labels: map[string]string{PoolLabel: o.Name}},
-		Spec: machinev1beta1.MachineSetSpec{
-			Replicas: &replicas,
-			Selector: metav1.LabelSelector{MatchLabels: membership},
-			Template: machinev1beta1.MachineTemplateSpec{
-				ObjectMeta: machinev1beta1.ObjectMeta{Labels: membership},
-				Spec: machinev1beta1.MachineSpec{
-					ObjectMeta:   machinev1beta1.ObjectMeta{Labels: o.Labels, Annotations: o.Annotations},
-					Taints:       o.Taints,
-					ProviderSpec: machinev1beta1.ProviderSpec{Value: providerSpec},
-				},
-			},
-		},
-	}
+	return builder.MachineSet(o.Namespace, o.Name, replicas, func(set *machinev1beta1.MachineSet) {
+		set.Labels[PoolLabel] = o.Name
+		set.Spec.Template.Spec = machinev1beta1.MachineSpec{
+			ObjectMeta:   machinev1beta1.ObjectMeta{Labels: o.Labels, Annotations: o.Annotations},
+			Taints:       o.Taints,
+			ProviderSpec: machinev1beta1.ProviderSpec{Value: providerSpec},
+		}
+	})
 }
 
 // machine is the Machine that the machineset controller would make from the template, but for its name and its finalizer, and with what the
 // machine controller records of its instance. The finalizer is Drover's to add: without Drover nothing would remove it.
 func (o *PoolOptions) machine(set *machinev1beta1.MachineSet, index int) *machinev1beta1.Machine {
-	template := set.Spec.Template.DeepCopy()
-	machine := &machinev1beta1.Machine{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: o.Namespace, Name: o.machineName(index),
-			Labels:      map[string]string{instanceTypeLabel: instanceType, regionLabel: region, zoneLabel: zone},
-			Annotations: map[string]string{instanceStateAnnotation: string(provider.Running)},
-			OwnerReferences: []metav1.OwnerReference{
-				*metav1.NewControllerRef(set, machinev1beta1.GroupVersion.WithKind("MachineSet")),
-			},
-		},
-		Spec: template.Spec,
-	}
-	maps.Copy(machine.Labels, template.Labels)
-	maps.Copy(machine.Annotations, template.Annotations)
-	machine.Spec.ProviderID = new(kwok.ProviderID(machine))
-	return machine
+	return builder.Machine(o.Namespace, o.machineName(index), builder.WithOwner(set), func(machine *machinev1beta1.Machine) {
+		maps.Copy(machine.Labels, map[string]string{instanceTypeLabel: instanceType, regionLabel: region, zoneLabel: zone})
+		machine.Annotations[instanceStateAnnotation] = string(provider.Running)
+		machine.Spec = *set.Spec.Template.Spec.DeepCopy()
+		machine.Spec.ProviderID = new(kwok.ProviderID(machine))
+	})
 }
 
 // machineStatus is what the machine controller and nodelink report of a machine that runs.
@@ -107,16 +90,8 @@ func (o *PoolOptions) link(set *machinev1beta1.MachineSet, node *corev1.Node) {
 
 // pod is a Pod that is bound to a Node from the start.
 func (o *PoolOptions) pod(node string, index int) *corev1.Pod {
-	token := false
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: o.PodNamespace(), Name: node + "-" + strconv.Itoa(index),
-			Labels: map[string]string{PoolLabel: o.Name, PoolNamespaceLabel: o.Namespace},
-		},
-		Spec: corev1.PodSpec{
-			NodeName: node, AutomountServiceAccountToken: &token,
-			Containers:  []corev1.Container{{Name: "workload", Image: "sandbox.invalid/workload"}},
-			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
-		},
-	}
+	return builder.Pod(o.PodNamespace(), node+"-"+strconv.Itoa(index), node, func(pod *corev1.Pod) {
+		pod.Labels = map[string]string{PoolLabel: o.Name, PoolNamespaceLabel: o.Namespace}
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+	})
 }

@@ -20,6 +20,7 @@ import (
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -131,7 +132,7 @@ func kubevirtOf(name, node string) *kubevirt.NodeMaintenance {
 // node makes a Node that is ready, or not.
 func (w *webhookWorld) node(name string, ready corev1.ConditionStatus, labels ...string) {
 	w.Helper()
-	node := harness.NewNode(name, harness.WithReady(ready))
+	node := builder.Node(name, builder.WithReady(ready))
 	for _, label := range labels {
 		node.Labels[label] = ""
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -39,7 +40,7 @@ func TestOperator_ServesMetricsOfAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A controller has series of its queue and its passes from its first one on.
-	if err := w.Client.Create(t.Context(), harness.NewMaintenance("nowhere", "nowhere")); err != nil {
+	if err := w.Client.Create(t.Context(), builder.NodeMaintenance("nowhere", "nowhere")); err != nil {
 		t.Fatal(err)
 	}
 	token, err := harness.MetricsToken(t.Context(), env, w.Client)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -74,8 +75,8 @@ func shareBudget(t *testing.T, d harness.Disturbance) string {
 func (s *sharedBudget) populate() {
 	s.Helper()
 	for i := range sharedNodes {
-		s.CreateWithCleanup(harness.NewNode(fmt.Sprintf("%s-%d", s.name, i), harness.WithReady(corev1.ConditionTrue),
-			harness.WithNodeLabels(map[string]string{harness.SiteLabel: s.name})))
+		s.CreateWithCleanup(builder.Node(fmt.Sprintf("%s-%d", s.name, i), builder.WithReady(corev1.ConditionTrue),
+			builder.WithNodeLabels(map[string]string{harness.SiteLabel: s.name})))
 	}
 	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
 	group.Spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{harness.SiteLabel: s.name}}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -108,7 +109,7 @@ func hasEvent(w *harness.World, kind, name, reason, part string) {
 // createNode makes a Node again as a kubelet that registers does, played by kwok.
 func createNode(w *harness.World, name string, labels map[string]string) {
 	w.Helper()
-	node := harness.NewNode(name, harness.WithNodeLabels(labels), harness.WithKwok)
+	node := builder.Node(name, builder.WithNodeLabels(labels), harness.WithKwok)
 	if err := w.Client.Create(w.Context(), node); err != nil {
 		w.Fatal(err)
 	}

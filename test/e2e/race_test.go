@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -203,7 +204,7 @@ func TestRace_NodesComeAndGoDuringRollout(t *testing.T) {
 		group.Go(func() {
 			for range 5 {
 				deleteNode(w, name)
-				node := harness.NewNode(name, harness.WithNodeLabels(map[string]string{cluster.PoolLabel: "churn"}))
+				node := builder.Node(name, builder.WithNodeLabels(map[string]string{cluster.PoolLabel: "churn"}))
 				if err := w.Client.Create(w.Context(), node); err != nil {
 					t.Error(err)
 					return

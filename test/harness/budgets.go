@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 // MinAvailable is a budget's demand, for Budget.
@@ -37,7 +39,7 @@ func (s *Site) Budget(name, app string, demand func(*policyv1.PodDisruptionBudge
 // BudgetFor is Budget for the pods that have some labels.
 func (s *Site) BudgetFor(name string, labels map[string]string, demand func(*policyv1.PodDisruptionBudgetSpec)) {
 	s.Helper()
-	s.create(NewBudget(s.Name, name, labels, demand))
+	s.create(builder.PodDisruptionBudget(s.Name, name, labels, demand))
 	s.observed(name)
 }
 
@@ -45,7 +47,7 @@ func (s *Site) BudgetFor(name string, labels map[string]string, demand func(*pol
 // until the test ends as kube-controller-manager does, for control planes without it.
 func (s *Site) CountedBudget(name string, labels map[string]string, least, expected int32) {
 	s.Helper()
-	s.CreateWithCleanup(NewBudget(s.Name, name, labels, MinAvailable(least)))
+	s.CreateWithCleanup(builder.PodDisruptionBudget(s.Name, name, labels, MinAvailable(least)))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	count := func() { // a failure is made good by the next one

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 // LeaseNamespace is where the medik8s family keeps the leases of nodes.
@@ -84,18 +86,13 @@ func (w *World) NoLease(node string) {
 func (w *World) TakeLease(node, holder string, duration time.Duration) {
 	w.Helper()
 	w.Eventually("taking the lease of node "+node, func() error {
-		lease, fresh := w.LeaseOf(node), false
+		taken := builder.NodeLease(LeaseNamespace, node, holder, time.Now())
+		taken.Spec.LeaseDurationSeconds = new(int32(duration / time.Second)) //nolint:gosec // it is a short time
+		lease := w.LeaseOf(node)
 		if lease == nil {
-			fresh = true
-			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: LeaseNamespace, Name: "node-" + node}}
+			return w.Client.Create(w.Context(), taken)
 		}
-		now, seconds := metav1.NowMicro(), int32(duration/time.Second) //nolint:gosec // it is a short time
-		lease.Spec = coordinationv1.LeaseSpec{
-			HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now,
-		}
-		if fresh {
-			return w.Client.Create(w.Context(), lease)
-		}
+		lease.Spec = taken.Spec
 		return w.Client.Update(w.Context(), lease)
 	})
 }

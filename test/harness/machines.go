@@ -104,13 +104,16 @@ func JSON(object any) string {
 }
 
 // NodeReady reports whether a Node says that it is.
-func NodeReady(node *corev1.Node) bool {
+func NodeReady(node *corev1.Node) bool { return nodeReadiness(node) == corev1.ConditionTrue }
+
+// nodeReadiness returns the status of a Node's condition Ready; empty if the Node has none.
+func nodeReadiness(node *corev1.Node) corev1.ConditionStatus {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
+			return condition.Status
 		}
 	}
-	return false
+	return ""
 }
 
 // Scale sets the replicas through the scale subresource, as kubectl and the autoscalers do.

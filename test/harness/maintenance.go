@@ -17,6 +17,7 @@ import (
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 // Maintenance is a NodeMaintenance of either group, as a test sees it.
@@ -32,18 +33,11 @@ type Maintenance struct {
 // of them would take very long.
 const endLimit = time.Minute
 
-// NewMaintenance is a NodeMaintenance that has not been created.
-func NewMaintenance(name, node string) *medik8s.NodeMaintenance {
-	return &medik8s.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: medik8s.NodeMaintenanceSpec{NodeName: node, Reason: "test"}}
-}
-
 // Maintain makes a NodeMaintenance called like its node, and ends it when the test ends.
 func (w *World) Maintain(node string, drain *medik8s.DrainSpec) *Maintenance {
 	w.Helper()
 	m := &Maintenance{World: w, Name: node, Node: node}
-	object := NewMaintenance(node, node)
-	object.Spec.Drain = drain
-	m.Begin(object)
+	m.Begin(builder.NodeMaintenance(node, node, func(object *medik8s.NodeMaintenance) { object.Spec.Drain = drain }))
 	return m
 }
 
@@ -51,7 +45,7 @@ func (w *World) Maintain(node string, drain *medik8s.DrainSpec) *Maintenance {
 func (w *World) MaintainAs(name, node string) *Maintenance {
 	w.Helper()
 	m := &Maintenance{World: w, Name: name, Node: node}
-	m.Begin(NewMaintenance(name, node))
+	m.Begin(builder.NodeMaintenance(name, node))
 	return m
 }
 

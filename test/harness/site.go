@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 // SiteLabel is on the Nodes of a Site, and in the node selectors of its pods.
@@ -109,13 +112,10 @@ func (s *Site) AddNodes(count int, change ...func(*corev1.Node)) []string {
 	}
 	for _, name := range names {
 		s.Eventually("node "+name+" is ready", func() error {
-			node := s.Node(name)
-			for _, condition := range node.Status.Conditions {
-				if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
-					return nil
-				}
+			if node := s.Node(name); !NodeReady(node) {
+				return fmt.Errorf("its conditions are %v", node.Status.Conditions)
 			}
-			return fmt.Errorf("its conditions are %v", node.Status.Conditions)
+			return nil
 		})
 	}
 	return names
@@ -135,24 +135,15 @@ func worker(name, site string) *corev1.Node {
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"),
 		corev1.ResourcePods: resource.MustParse("500"), corev1.ResourceEphemeralStorage: resource.MustParse("120Gi"),
 	}
-	now := metav1.Now()
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name,
-			Labels: map[string]string{
-				corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", SiteLabel: site,
-				"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64", "node-role.kubernetes.io/worker": "",
-			},
-			Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
-		},
-		Status: corev1.NodeStatus{
-			Capacity: capacity, Allocatable: capacity,
-			Addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}},
-			Conditions: []corev1.NodeCondition{{
-				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now, LastTransitionTime: now,
-			}},
-		},
+	labels := map[string]string{
+		corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", SiteLabel: site,
+		"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64", "node-role.kubernetes.io/worker": "",
 	}
+	return builder.Node(name, builder.WithNodeLabels(labels), WithKwok, builder.WithReadySince(corev1.ConditionTrue, time.Now()),
+		func(node *corev1.Node) {
+			node.Status.Capacity, node.Status.Allocatable = capacity, capacity
+			node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}}
+		})
 }
 
 // ChangeNode changes a Node as an administrator does.
@@ -166,12 +157,10 @@ func (w *World) Unreachable(name string) {
 	w.Helper()
 	w.ChangeNode(name, func(node *corev1.Node) { node.Annotations[readyAnnotation] = "unknown" })
 	w.AwaitNode(name, "unknown readiness", func(node *corev1.Node) error {
-		for _, condition := range node.Status.Conditions {
-			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionUnknown {
-				return nil
-			}
+		if nodeReadiness(node) != corev1.ConditionUnknown {
+			return fmt.Errorf("its conditions are %v", node.Status.Conditions)
 		}
-		return fmt.Errorf("its conditions are %v", node.Status.Conditions)
+		return nil
 	})
 }
 

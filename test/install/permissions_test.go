@@ -14,6 +14,7 @@ import (
 	autoscaling "github.com/drover-io/drover/api/autoscaling/v1beta1"
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/config/crd"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/drain"
 	sandbox "github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -73,7 +74,7 @@ func platform(t *testing.T) {
 // group has a NodeGroup reach a Node.
 func group(w *harness.World) {
 	w.Helper()
-	node := harness.NewNode("grouped", harness.WithNodeLabels(map[string]string{"example.com/pool": "a"}))
+	node := builder.Node("grouped", builder.WithNodeLabels(map[string]string{"example.com/pool": "a"}))
 	w.CreateWithCleanup(node)
 	declared := &drover.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "grouped"}}
 	declared.Spec.Nodes.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"example.com/pool": "a"}}

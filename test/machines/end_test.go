@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/status"
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/harness"
@@ -35,7 +36,7 @@ func TestDeletion_DrainBlockedByBudgetDelaysNoOther(t *testing.T) {
 	})
 	p.Runs(2)
 	s.Deployment("app", harness.Pods{Replicas: 2})
-	budget := harness.NewBudget(s.Name, "app", map[string]string{"app": "app"}, harness.MaxUnavailable(0))
+	budget := builder.PodDisruptionBudget(s.Name, "app", map[string]string{"app": "app"}, harness.MaxUnavailable(0))
 	if err := w.Client.Create(t.Context(), budget); err != nil {
 		t.Fatal(err)
 	}

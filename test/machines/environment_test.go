@@ -6,17 +6,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/config"
 	"github.com/drover-io/drover/internal/operator"
 	"github.com/drover-io/drover/provider/conformance"
-	"github.com/drover-io/drover/test/harness"
 )
 
 // TestProvider_Environment: what providers get to work with is as provider.Environment documents it.
 func TestProvider_Environment(t *testing.T) {
 	w := prepared(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "provider-environment"}}
-	node := harness.NewNode("provider-environment", harness.WithNodeLabels(map[string]string{"example.com/a": "b"}))
+	node := builder.Node("provider-environment", builder.WithNodeLabels(map[string]string{"example.com/a": "b"}))
 	if err := w.Client.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}

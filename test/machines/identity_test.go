@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/harness"
@@ -18,7 +19,7 @@ import (
 // lonely creates a Machine without a MachineSet, whose instance never becomes a Node of its own.
 func lonely(w *harness.World, name string, providerID *string) *machinev1beta1.Machine {
 	w.Helper()
-	machine := harness.NewMachine(name, harness.WithProviderSpec(harness.NeverBoots()))
+	machine := harness.NewMachine(name, builder.WithProviderSpec(harness.NeverBoots()))
 	machine.Spec.ProviderID = providerID
 	w.CreateWithCleanup(machine)
 	return machine
@@ -65,7 +66,7 @@ func TestNodeRef_NodeOfAnotherMachine(t *testing.T) {
 // TestAdoption_Instances: a Machine that names the providerID of a Node which was there before gets it only where its namespace may adopt Nodes.
 func TestAdoption_Instances(t *testing.T) {
 	w, _ := world(t, "--machines-adoption-namespaces=elsewhere")
-	node := harness.NewNode("standing", harness.WithProviderID("metal:///standing"))
+	node := builder.Node("standing", builder.WithProviderID("metal:///standing"))
 	w.CreateWithCleanup(node)
 	w.Eventually("the clock shows another second than that of the Node's creation", func() error {
 		if probe := w.Node(node.Name); !metav1.Now().After(probe.CreationTimestamp.Add(1e9)) {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -46,7 +47,7 @@ func TestMachine_AdoptedAndReleased(t *testing.T) {
 	p := w.MakePool("adopts", 1, nil)
 	first := p.Runs(1)[0]
 	labels := map[string]string{cluster.MachineSetLabel: "adopts"}
-	orphan := harness.NewMachine("adopts-orphan", harness.WithProviderSpec(first.Spec.ProviderSpec))
+	orphan := harness.NewMachine("adopts-orphan", builder.WithProviderSpec(first.Spec.ProviderSpec))
 	orphan.Labels = labels
 	p.Scale(2)
 	p.Runs(2)

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -35,7 +36,7 @@ func TestProvider_ThirdParty(t *testing.T) {
 	}
 	p := &harness.Pool{World: w}
 	condition(p, "static-1", "InstanceExists", "InstanceNotCreated")
-	server := harness.NewNode("static-server", harness.WithKwok, harness.WithProviderID("static://server"))
+	server := builder.Node("static-server", harness.WithKwok, builder.WithProviderID("static://server"))
 	if err := w.Client.Create(t.Context(), server); err != nil {
 		t.Fatal(err)
 	}

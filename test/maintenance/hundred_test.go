@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -113,7 +114,7 @@ func comeBack(t *testing.T, s *harness.Site, all []*harness.Maintenance, mark cl
 	}
 	for _, m := range all[single:] {
 		back(m)
-		s.Gone(harness.NewMaintenance(m.Name, m.Node))
+		s.Gone(builder.NodeMaintenance(m.Name, m.Node))
 	}
 	t.Logf("the other %d came back within %s", len(all)-single, time.Since(asked).Round(time.Millisecond))
 	evictions := requests(s).Evictions

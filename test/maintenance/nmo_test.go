@@ -11,6 +11,7 @@ import (
 
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/maintenance/plan"
@@ -79,7 +80,7 @@ func TestMigration_FromNMO(t *testing.T) {
 	olderEnding.Delete()
 	s.Operator(harness.Options{})
 	for _, m := range []*harness.Maintenance{ending, olderEnding} {
-		s.Gone(harness.NewMaintenance(m.Name, m.Node))
+		s.Gone(builder.NodeMaintenance(m.Name, m.Node))
 		if m.Kubevirt {
 			s.Gone(&kubevirt.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: m.Name}})
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/maintenance"
 	"github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/test/cluster"
@@ -129,7 +130,7 @@ func TestNode_Deleted(t *testing.T) {
 	if err := s.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}); err != nil {
 		t.Fatal(err)
 	}
-	s.Gone(harness.NewMaintenance(m.Name, node))
+	s.Gone(builder.NodeMaintenance(m.Name, node))
 	s.AwaitEvent("NodeMaintenance", m.Name, maintenance.EventRemoved, "")
 	s.AwaitHolder(node, "")
 }
@@ -161,7 +162,7 @@ func TestNode_ForeignFinalizerOnMaintenance(t *testing.T) {
 		t.Errorf("the node was taken again: %s", after)
 	}
 	finalizers(func([]string) []string { return nil })
-	s.Gone(harness.NewMaintenance(m.Name, node))
+	s.Gone(builder.NodeMaintenance(m.Name, node))
 }
 
 // After the success node-maintenance-operator drains again, and reports the success again, at each event of the NodeMaintenance.

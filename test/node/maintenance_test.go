@@ -14,6 +14,7 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/realnode"
 )
@@ -47,7 +48,7 @@ func openShop(w *harness.World) []corev1.Pod {
 		},
 	}}
 	w.CreateWithCleanup(deployment)
-	w.CreateWithCleanup(harness.NewBudget("shop", "shop", labels, harness.MinAvailable(1)))
+	w.CreateWithCleanup(builder.PodDisruptionBudget("shop", "shop", labels, harness.MinAvailable(1)))
 	return on(w, first, 2)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 	maintenanceplan "github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
@@ -46,7 +47,7 @@ func (f *fixture) maintainFor(node string) *harness.Maintenance {
 	f.Helper()
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "owner-of-" + node}}
 	f.CreateWithCleanup(owner)
-	object := harness.NewMaintenance(node, node)
+	object := builder.NodeMaintenance(node, node)
 	object.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true),
 	}}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	maintenanceplan "github.com/drover-io/drover/internal/maintenance/plan"
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -70,7 +71,7 @@ func TestDocs_ExamplesHaveTheirEffect(t *testing.T) {
 			"batch": {"eks.amazonaws.com/nodegroup": "batch"}, "worker": {"node-role.kubernetes.io/worker": ""},
 			"dedicated": {"eks.amazonaws.com/nodegroup": "dedicated"}, "web": {},
 		} {
-			f.register(fmt.Sprintf("docs-%s-%02d", kind, i), "zone-a", harness.WithNodeLabels(labels), func(node *corev1.Node) {
+			f.register(fmt.Sprintf("docs-%s-%02d", kind, i), "zone-a", builder.WithNodeLabels(labels), func(node *corev1.Node) {
 				if kind == "web" {
 					node.Annotations["cluster.x-k8s.io/cluster-name"], node.Annotations["cluster.x-k8s.io/cluster-namespace"] = "prod", "default"
 					node.Annotations["cluster.x-k8s.io/owner-kind"] = "MachineSet"
@@ -108,7 +109,7 @@ func (f *fixture) checkPool() {
 	}
 	f.eventuallyNode("docs-batch-00", "is in the first wave", carries)
 	f.eventuallyCondition("batch", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonPausing)
-	f.register("docs-batch-new", "zone-a", harness.WithNodeLabels(map[string]string{"eks.amazonaws.com/nodegroup": "batch"}))
+	f.register("docs-batch-new", "zone-a", builder.WithNodeLabels(map[string]string{"eks.amazonaws.com/nodegroup": "batch"}))
 	f.eventuallyNode("docs-batch-new", "has it at once", carries)
 	for _, later := range []string{"docs-batch-01", "docs-batch-02"} {
 		if err := hasLabel("example.com/team", "")(f.Node(later)); err != nil {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/harness"
 )
 
@@ -51,9 +52,9 @@ func besideOthers(t *testing.T, name string, count int) *fixture {
 func (f *fixture) register(name, zone string, options ...func(*corev1.Node)) *corev1.Node {
 	f.Helper()
 	options = append([]func(*corev1.Node){
-		harness.WithNodeLabels(map[string]string{labelPool: f.name, corev1.LabelTopologyZone: zone}),
+		builder.WithNodeLabels(map[string]string{labelPool: f.name, corev1.LabelTopologyZone: zone}),
 	}, options...)
-	node := harness.NewNode(name, options...)
+	node := builder.Node(name, options...)
 	if err := f.Client.Create(f.Context(), node); err != nil {
 		f.Fatal(err)
 	}

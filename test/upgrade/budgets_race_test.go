@@ -19,6 +19,7 @@ import (
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -157,7 +158,7 @@ func (r *round) maintain(i int, node string) {
 	if m.Kubevirt {
 		m.Begin(&kubevirt.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Name: m.Name}, Spec: kubevirt.NodeMaintenanceSpec{NodeName: node}})
 	} else {
-		m.Begin(harness.NewMaintenance(m.Name, node))
+		m.Begin(builder.NodeMaintenance(m.Name, node))
 	}
 	r.waiting = append(r.waiting, m)
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/api/autoscaling/v1beta1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 type values = map[string]string
@@ -30,22 +31,14 @@ func bounds(more ...values) values {
 }
 
 func newSet(name string, annotations values) *machinev1beta1.MachineSet {
-	return &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: name, Annotations: annotations}}
+	return builder.MachineSet("machines", name, 0, func(set *machinev1beta1.MachineSet) { set.Annotations = annotations })
 }
 
 // newAutoscaler returns web, which bounds the MachineSet web to 1 to 5.
 func newAutoscaler(changes ...func(*v1beta1.MachineAutoscaler)) *v1beta1.MachineAutoscaler {
-	ma := &v1beta1.MachineAutoscaler{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "web", Finalizers: []string{Finalizer}},
-		Spec: v1beta1.MachineAutoscalerSpec{
-			MinReplicas: 1, MaxReplicas: 5,
-			ScaleTargetRef: v1beta1.CrossVersionObjectReference{APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: "web"},
-		},
-	}
-	for _, change := range changes {
-		change(ma)
-	}
-	return ma
+	return builder.MachineAutoscaler("machines", "web", "web", slices.Insert(changes, 0, func(ma *v1beta1.MachineAutoscaler) {
+		ma.Finalizers = []string{Finalizer}
+	})...)
 }
 
 func deleted(ma *v1beta1.MachineAutoscaler) { ma.DeletionTimestamp = &metav1.Time{} }

@@ -129,7 +129,7 @@ func TestAdmit_Ceilings(t *testing.T) {
 		},
 		"reached by the Node itself, for another object": {
 			newFixture(6, max, withCeiling(upgrade, "1"), withReservation("n0", upgrade)),
-			Request{Node: "n0", UID: "uid-n0", Capability: upgrade, Object: "x"}, "", "", 0,
+			Request{Node: "n0", UID: "uid-of-n0", Capability: upgrade, Object: "x"}, "", "", 0,
 		},
 
 		"remediation: one is in flight by default": {
@@ -338,7 +338,7 @@ func TestAdmit_RecordedNotBegun(t *testing.T) {
 			newFixture(3, reserved, closed, recorded(-time.Hour)), newRequest("n0", upgrade), ReasonWindowClosed, gateRecheck, true,
 		},
 		"of another object: not given back": {
-			newFixture(3, reserved, closed), Request{Node: "n0", UID: "uid-n0", Capability: upgrade, Object: "x"}, ReasonWindowClosed, gateRecheck, false,
+			newFixture(3, reserved, closed), Request{Node: "n0", UID: "uid-of-n0", Capability: upgrade, Object: "x"}, ReasonWindowClosed, gateRecheck, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func withCeiling(capability v1alpha1.Capability, value string) func(*fixture) {
 func withReservation(node string, capability v1alpha1.Capability) func(*fixture) {
 	return func(f *fixture) {
 		f.Group.Status.Reservations = append(f.Group.Status.Reservations, v1alpha1.Reservation{
-			Node: node, UID: types.UID("uid-" + node), Capability: capability, Object: node, Time: metav1.NewTime(now.Add(-time.Hour)),
+			Node: node, UID: types.UID("uid-of-" + node), Capability: capability, Object: node, Time: metav1.NewTime(now.Add(-time.Hour)),
 		})
 	}
 }
@@ -95,7 +95,7 @@ func withWaiting(node string, capability v1alpha1.Capability, since time.Duratio
 
 // newRequest returns a request for an object that has the name of its Node.
 func newRequest(node string, capability v1alpha1.Capability) Request {
-	return Request{Node: node, UID: types.UID("uid-" + node), Capability: capability, Object: node, Since: now}
+	return Request{Node: node, UID: types.UID("uid-of-" + node), Capability: capability, Object: node, Since: now}
 }
 
 func byPerson(request Request) Request {

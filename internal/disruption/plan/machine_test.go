@@ -89,7 +89,7 @@ func TestMachineName(t *testing.T) {
 // TestRequest_Matches: the reservation of a Machine's remediation may have been made before it had a Node.
 func TestRequest_Matches(t *testing.T) {
 	of := func(node string, capability v1alpha1.Capability, object string) Request {
-		return Request{Node: node, UID: types.UID("uid-" + node), Capability: capability, Object: object}
+		return Request{Node: node, UID: types.UID("uid-of-" + node), Capability: capability, Object: object}
 	}
 	for name, c := range map[string]struct {
 		request, reserved Request

@@ -7,15 +7,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 type change func(*corev1.Node)
 
 // newNode returns a Node that is Ready and has no sign.
 func newNode(name string, changes ...change) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
-	withCondition(corev1.NodeReady, corev1.ConditionTrue)(node)
+	node := builder.Node(name, builder.WithReady(corev1.ConditionTrue))
 	for _, change := range changes {
 		change(node)
 	}

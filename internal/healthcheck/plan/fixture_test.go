@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/machineapi"
 )
 
@@ -20,41 +22,25 @@ var start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // newCheck returns a MachineHealthCheck of the pool a: Ready must be True, or not for 5 minutes.
 func newCheck(name string, changes ...func(*machinev1beta1.MachineHealthCheck)) *machinev1beta1.MachineHealthCheck {
-	check := &machinev1beta1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start),
-	}}
-	check.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
-	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown} {
-		check.Spec.UnhealthyConditions = append(check.Spec.UnhealthyConditions, machinev1beta1.UnhealthyCondition{
-			Type: corev1.NodeReady, Status: status, Timeout: metav1.Duration{Duration: 5 * time.Minute},
-		})
-	}
-	for _, change := range changes {
-		change(check)
-	}
-	return check
+	created := func(check *machinev1beta1.MachineHealthCheck) { check.CreationTimestamp = metav1.NewTime(start) }
+	return builder.MachineHealthCheck("machines", name, map[string]string{"pool": "a"}, slices.Insert(changes, 0, created)...)
 }
 
 // newMachine returns a Machine of the pool a, an hour old, which a MachineSet owns.
 func newMachine(name, node string) *machinev1beta1.Machine {
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
-		Labels:          map[string]string{"pool": "a"},
-		OwnerReferences: []metav1.OwnerReference{{Kind: "MachineSet", Name: "set", UID: owner, Controller: new(true)}},
-	}}
-	machine.Status.Phase = new(machinev1beta1.PhaseProvisioned)
-	if node != "" {
-		machine.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: node}
-		machine.Status.Phase = new(machinev1beta1.PhaseRunning)
-	}
-	return machine
+	set := builder.MachineSet("machines", "set", 0, builder.WithSelector(map[string]string{"pool": "a"}))
+	return builder.Machine("machines", name, builder.WithOwner(set), builder.WithNode(node), func(machine *machinev1beta1.Machine) {
+		machine.CreationTimestamp = metav1.NewTime(start.Add(-time.Hour))
+		machine.Status.Phase = new(machinev1beta1.PhaseProvisioned)
+		if node != "" {
+			machine.Status.Phase = new(machinev1beta1.PhaseRunning)
+		}
+	})
 }
 
 // newNode returns a Node whose condition Ready has been so for some time.
 func newNode(name string, ready corev1.ConditionStatus, age time.Duration) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(start.Add(-age))}}
-	return node
+	return builder.Node(name, builder.WithReadySince(ready, start.Add(-age)))
 }
 
 // newTargets returns a target for each letter: w is healthy, u unhealthy for an hour, s for a minute, d being deleted, f in the phase Failed,

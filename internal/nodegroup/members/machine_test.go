@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
@@ -22,13 +23,12 @@ import (
 
 // newMachine returns a Machine of the MachineSet of its namespace that names the Node "n" with a UID.
 func newMachine(namespace, name string, age time.Duration, uid types.UID) *machinev1beta1.Machine {
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, UID: types.UID(namespace + name), Labels: map[string]string{},
-		CreationTimestamp: metav1.NewTime(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC).Add(-age)),
-		OwnerReferences:   []metav1.OwnerReference{{Kind: "MachineSet", Name: "web", UID: types.UID(namespace), Controller: new(true)}},
-	}}
-	machine.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: "n", UID: uid}
-	return machine
+	set := builder.MachineSet(namespace, "web", 0)
+	set.UID = types.UID(namespace)
+	return builder.Machine(namespace, name, builder.WithOwner(set), builder.WithNode("n"), func(machine *machinev1beta1.Machine) {
+		machine.UID, machine.Status.NodeRef.UID = types.UID(namespace+name), uid
+		machine.CreationTimestamp = metav1.NewTime(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC).Add(-age))
+	})
 }
 
 func deleting(machine *machinev1beta1.Machine) *machinev1beta1.Machine {

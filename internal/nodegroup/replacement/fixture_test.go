@@ -3,6 +3,7 @@ package replacement
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/disruption"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
@@ -112,43 +114,28 @@ func (f *fixture) report() plan.Report {
 }
 
 func newGroup(options ...func(*v1alpha1.NodeGroup)) *v1alpha1.NodeGroup {
-	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "gpu", UID: "uid-of-gpu"}}
-	group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: "machines"}
-	group.Spec.Replacement = &v1alpha1.Replacement{Type: v1alpha1.ReplacementRollingUpdate}
-	for _, option := range options {
-		option(group)
-	}
-	return group
+	return builder.NodeGroup("gpu", slices.Insert(options, 0, func(group *v1alpha1.NodeGroup) {
+		group.Spec.Nodes.MachineSets = &v1alpha1.MachineSetSelection{Namespace: "machines"}
+		group.Spec.Replacement = &v1alpha1.Replacement{Type: v1alpha1.ReplacementRollingUpdate}
+	})...)
 }
 
-func withBudget(group *v1alpha1.NodeGroup) { group.Spec.Disruption = &v1alpha1.Disruption{} }
-
 func newSet(replicas int32) *machinev1beta1.MachineSet {
-	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "a", UID: "uid-of-a"}}
-	set.Spec.Replicas = &replicas
-	set.Spec.Selector.MatchLabels = map[string]string{"set": "a"}
-	set.Spec.Template.Labels = map[string]string{"set": "a"}
-	set.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"image":"new"}`)}
-	return set
+	return builder.MachineSet("machines", "a", replicas, builder.WithSelector(map[string]string{"set": "a"}), func(set *machinev1beta1.MachineSet) {
+		set.Spec.Template.Spec.ProviderSpec = builder.RawProviderSpec(`{"image":"new"}`)
+	})
 }
 
 // newPair returns a Machine and its Node, which has been Ready for an hour.
 func newPair(name string, options ...func(*machinev1beta1.Machine, *corev1.Node)) []client.Object {
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "machines", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{"set": "a"},
-		Annotations: map[string]string{machineapi.TemplateHashAnnotation: machineapi.TemplateOf(newSet(0)).Hash()},
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: machinev1beta1.GroupVersion.String(), Kind: "MachineSet", Name: "a", UID: "uid-of-a", Controller: new(true),
-		}},
-		Finalizers: []string{machinev1beta1.MachineFinalizer}, CreationTimestamp: metav1.NewTime(start.Add(-time.Hour)),
-	}}
-	machine.Status.NodeRef = &corev1.ObjectReference{Name: name}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, UID: types.UID("uid-of-node-" + name), CreationTimestamp: machine.CreationTimestamp,
-	}}
-	node.Status.Conditions = []corev1.NodeCondition{
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start.Add(-time.Hour))},
-	}
+	hourAgo := metav1.NewTime(start.Add(-time.Hour))
+	machine := builder.Machine("machines", name, builder.WithOwner(newSet(0)), builder.WithNode(name), func(machine *machinev1beta1.Machine) {
+		machine.Annotations[machineapi.TemplateHashAnnotation] = machineapi.TemplateOf(newSet(0)).Hash()
+		machine.Finalizers, machine.CreationTimestamp = []string{machinev1beta1.MachineFinalizer}, hourAgo
+	})
+	node := builder.Node(name, builder.WithReadySince(corev1.ConditionTrue, hourAgo.Time), func(node *corev1.Node) {
+		node.UID, node.CreationTimestamp = types.UID("uid-of-node-"+name), hourAgo
+	})
 	for _, option := range options {
 		option(machine, node)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/apitest"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
@@ -111,7 +112,7 @@ func TestReconcile_MarksAndDeletes(t *testing.T) {
 }
 
 func TestReconcile_Budget(t *testing.T) {
-	f := newFixture(t, append(half(cordoned), newGroup(withBudget))...)
+	f := newFixture(t, append(half(cordoned), newGroup(builder.WithDisruption))...)
 	if result := f.reconciles(); result.RequeueAfter != time.Minute {
 		t.Errorf("again in %s", result.RequeueAfter)
 	}
@@ -138,7 +139,7 @@ func TestReconcile_BudgetForSome(t *testing.T) {
 	surge := func(group *v1alpha1.NodeGroup) {
 		group.Spec.Replacement.MaxSurge, group.Spec.Replacement.MaxInFlight = new(intstr.FromInt32(2)), new(intstr.FromInt32(2))
 	}
-	f := newFixture(t, all([]client.Object{newGroup(withBudget, surge), newSet(4)}, newPair("old-a", outdated, replacing),
+	f := newFixture(t, all([]client.Object{newGroup(builder.WithDisruption, surge), newSet(4)}, newPair("old-a", outdated, replacing),
 		newPair("old-b", outdated, replacing), newPair("old-c", outdated), newPair("old-d", outdated), newPair("new-a"), newPair("new-b"))...)
 	f.reconciles("status NodeGroup/gpu", "patch Machine/old-a", "delete Machine/old-a", "patch Machine/old-c")
 	if report := f.report(); report.Reason != "BudgetExhausted" {
@@ -155,7 +156,7 @@ func TestReconcile_UnusedReservation(t *testing.T) {
 			Time: metav1.NewTime(start),
 		}
 	}
-	group := newGroup(withBudget, func(group *v1alpha1.NodeGroup) {
+	group := newGroup(builder.WithDisruption, func(group *v1alpha1.NodeGroup) {
 		group.Spec.Suspend = true
 		group.Status.Reservations = []v1alpha1.Reservation{reservation("old-a"), reservation("gone")}
 	})

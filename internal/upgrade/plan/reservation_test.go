@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 func newMCP(name string, paused bool, selector *metav1.LabelSelector) *mcfgv1.MachineConfigPool {
-	return &mcfgv1.MachineConfigPool{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigPoolSpec{Paused: paused, NodeSelector: selector},
-	}
+	return builder.MachineConfigPool(name, selector, func(pool *mcfgv1.MachineConfigPool) { pool.Spec.Paused = paused })
 }
 
 // applyState sets the state of a MachineConfigPool, and returns its reservation as another process reads it.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -79,7 +80,7 @@ func (s *stage) app(name string) []client.Object {
 				},
 			},
 		}},
-		harness.NewBudget(name, name, labels, harness.MaxUnavailable(int32(s.away))), //nolint:gosec // a flag of a benchmark
+		builder.PodDisruptionBudget(name, name, labels, harness.MaxUnavailable(int32(s.away))), //nolint:gosec // a flag of a benchmark
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -58,8 +59,8 @@ func newMachine(name string) *machinev1beta1.Machine {
 }
 
 func node(name string) *corev1.Node {
-	n := harness.NewNode(name, harness.WithNodeLabels(map[string]string{corev1.LabelHostname: name}), harness.WithProviderID("floor://"+name),
-		harness.WithReady(corev1.ConditionTrue))
+	n := builder.Node(name, builder.WithNodeLabels(map[string]string{corev1.LabelHostname: name}), builder.WithProviderID("floor://"+name),
+		builder.WithReady(corev1.ConditionTrue))
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
 	return n
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/test/bench/internal/bench"
@@ -76,8 +77,8 @@ func measure(ctx context.Context, s settings, r *report) error {
 func (b *stage) prepare(ctx context.Context) error {
 	bench.Progress("registering %d Nodes", b.nodes)
 	err := each(ctx, b.nodes, func(ctx context.Context, i int) error {
-		return b.Client.Create(ctx, harness.NewNode(fmt.Sprintf("bench-%05d", i), harness.WithReady(corev1.ConditionTrue),
-			harness.WithNodeLabels(map[string]string{"bench.drover.dev/group": groupName})))
+		return b.Client.Create(ctx, builder.Node(fmt.Sprintf("bench-%05d", i), builder.WithReady(corev1.ConditionTrue),
+			builder.WithNodeLabels(map[string]string{"bench.drover.dev/group": groupName})))
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/harness"
@@ -94,7 +95,7 @@ func (s *stage) build(ctx context.Context) error {
 func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 
 func (s *stage) makeNode(ctx context.Context, name string) error {
-	node := harness.NewNode(name, harness.WithNodeLabels(map[string]string{roleWorker: "", roleTarget: "", corev1.LabelHostname: name}))
+	node := builder.Node(name, builder.WithNodeLabels(map[string]string{roleWorker: "", roleTarget: "", corev1.LabelHostname: name}))
 	if err := s.Client.Create(ctx, node); err != nil {
 		return err
 	}

@@ -12,15 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/harness/budgetcheck"
 )
 
 // TestState: the checker of budgets finds what must not be, and nothing else.
 func TestState(t *testing.T) {
-	ready := harness.WithReady(corev1.ConditionTrue)
+	ready := builder.WithReady(corev1.ConditionTrue)
 	node := func(name string, options ...func(*corev1.Node)) *corev1.Node {
-		return harness.NewNode(name, slices.Concat([]func(*corev1.Node){ready, withUID(types.UID(name))}, options)...)
+		return builder.Node(name, slices.Concat([]func(*corev1.Node){ready, withUID(types.UID(name))}, options)...)
 	}
 	cordoned := func(node *corev1.Node) { node.Spec.Unschedulable = true }
 	reserved := func(names ...string) *v1alpha1.NodeGroup {

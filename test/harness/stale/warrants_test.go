@@ -2,6 +2,7 @@ package stale
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 )
 
 const namespace = "machines"
@@ -25,26 +27,16 @@ const namespace = "machines"
 func ending() *metav1.Time { return &metav1.Time{} }
 
 func newSet(replicas int32) *machinev1beta1.MachineSet {
-	return &machinev1beta1.MachineSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "set", UID: "set"}, Spec: machinev1beta1.MachineSetSpec{Replicas: &replicas},
-	}
+	return builder.MachineSet(namespace, "set", replicas, builder.WithSelector(map[string]string{"pool": "set"}))
 }
 
 // newMachines makes Machines of the set, m0 and so on, each with a Node of its name.
 func newMachines(count int, change ...func(*machinev1beta1.Machine)) (all []*machinev1beta1.Machine) {
 	for i := range count {
 		name := fmt.Sprintf("m%d", i)
-		machine := &machinev1beta1.Machine{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: name, UID: types.UID(name), Labels: map[string]string{"pool": "set"},
-				OwnerReferences: []metav1.OwnerReference{{Name: "set", UID: "set", Controller: new(true)}},
-			},
-			Status: machinev1beta1.MachineStatus{NodeRef: &corev1.ObjectReference{Name: name}},
-		}
-		for _, c := range change {
-			c(machine)
-		}
-		all = append(all, machine)
+		all = append(all, builder.Machine(namespace, name, slices.Concat([]func(*machinev1beta1.Machine){
+			builder.WithOwner(newSet(0)), builder.WithNode(name), func(machine *machinev1beta1.Machine) { machine.UID = types.UID(name) },
+		}, change)...))
 	}
 	return all
 }
@@ -54,13 +46,7 @@ func goes(machine *machinev1beta1.Machine) { machine.DeletionTimestamp = ending(
 func fails(machine *machinev1beta1.Machine) { machine.Status.Phase = new(machinev1beta1.PhaseFailed) }
 
 func newNode(name string, change ...func(*corev1.Node)) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Annotations: map[string]string{instanceOf: name}, Labels: map[string]string{},
-	}}
-	for _, c := range change {
-		c(node)
-	}
-	return node
+	return builder.Node(name, slices.Insert(change, 0, func(node *corev1.Node) { node.Annotations[instanceOf] = name })...)
 }
 
 func cordoned(by string) func(*corev1.Node) {

@@ -124,6 +124,11 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if c.hasMachineConfig() {
+		if err := c.resumeMachineConfig(ctx); err != nil {
+			return err
+		}
+	}
 	c.opts.logf("everything ready after %s", time.Since(begin).Round(time.Millisecond))
 	return nil
 }

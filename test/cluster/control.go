@@ -30,12 +30,15 @@ func (c *Cluster) Status(ctx context.Context) []Status {
 	for _, name := range startOrder {
 		all = append(all, c.componentStatus(ctx, name))
 	}
+	if c.hasMachineConfig() {
+		all = append(all, c.componentStatus(ctx, MachineConfig))
+	}
 	return all
 }
 
 func (c *Cluster) componentStatus(ctx context.Context, component string) Status {
 	status := Status{Component: component, State: "absent"}
-	if !slices.Contains(c.state.Components, component) {
+	if c.has(component) != nil {
 		return status
 	}
 	id := c.process(component)
@@ -45,6 +48,9 @@ func (c *Cluster) componentStatus(ctx context.Context, component string) Status 
 		return status
 	}
 	status.PID, status.Memory, status.State = id.PID, stat.memory, "running"
+	if component == MachineConfig {
+		return status
+	}
 	client, err := c.probeClient(component)
 	if err == nil {
 		defer client.CloseIdleConnections()
@@ -62,10 +68,6 @@ func (c *Cluster) Kill(component string, sig syscall.Signal) error {
 	if err := c.has(component); err != nil {
 		return err
 	}
-	return c.kill(component, sig)
-}
-
-func (c *Cluster) kill(component string, sig syscall.Signal) error {
 	id := c.process(component)
 	if err := id.signal(sig); err != nil {
 		return fmt.Errorf("cluster: killing %s: %w", component, err)
@@ -79,6 +81,9 @@ func (c *Cluster) kill(component string, sig syscall.Signal) error {
 // StartComponent starts a component that ended, with its data and on its port, and returns when it is ready. A
 // component that already runs is only waited for.
 func (c *Cluster) StartComponent(ctx context.Context, component string) error {
+	if component == MachineConfig {
+		return c.resumeMachineConfig(ctx)
+	}
 	if err := c.has(component); err != nil {
 		return err
 	}
@@ -90,9 +95,9 @@ func (c *Cluster) StartComponent(ctx context.Context, component string) error {
 	return c.waitReady(ctx, component)
 }
 
-// has reports whether the component is part of this control plane.
+// has returns an error unless the component is part of this control plane, or a simulator that was started beside it.
 func (c *Cluster) has(component string) error {
-	if !slices.Contains(c.state.Components, component) {
+	if !slices.Contains(c.state.Components, component) && c.process(component).PID == 0 {
 		return fmt.Errorf("cluster: no component %q in this control plane; there are %v", component, c.state.Components)
 	}
 	return nil

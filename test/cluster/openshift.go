@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/provider/kwok"
 	"github.com/drover-io/drover/test/openshift"
@@ -43,7 +44,7 @@ func (c *Cluster) InstallOpenShift(ctx context.Context, opts OpenShiftOptions) e
 		return err
 	}
 	for i := range opts.Masters {
-		if err := c.makeMaster(ctx, fmt.Sprintf("%s-%d", openshift.PoolMaster, i)); err != nil {
+		if err := c.makeMaster(ctx, writer, fmt.Sprintf("%s-%d", openshift.PoolMaster, i)); err != nil {
 			return err
 		}
 	}
@@ -54,11 +55,7 @@ func (c *Cluster) InstallOpenShift(ctx context.Context, opts OpenShiftOptions) e
 }
 
 // makeMaster has the provider kwok make a Node of the control plane, from a Machine that is written nowhere: no MachineSet owns masters.
-func (c *Cluster) makeMaster(ctx context.Context, name string) error {
-	nodes, err := poolClient(c.admin)
-	if err != nil {
-		return err
-	}
+func (c *Cluster) makeMaster(ctx context.Context, nodes client.Client, name string) error {
 	options := PoolOptions{Name: name, Namespace: MachineNamespace, NodeTaints: []corev1.Taint{
 		{Key: "node-role.kubernetes.io/master", Effect: corev1.TaintEffectNoSchedule},
 	}}

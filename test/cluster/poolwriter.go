@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -11,11 +10,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/test/openshift"
 )
 
 // poolWriter makes or deletes one pool.
@@ -31,30 +30,8 @@ func newPoolWriter(cfg *rest.Config, opts PoolOptions) (*poolWriter, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
 	}
-	c, err := poolClient(cfg)
+	c, err := openshift.NewClient(cfg)
 	return &poolWriter{opts: opts, client: c}, err
-}
-
-// poolClient returns a client for the kinds of a pool. It does not use discovery.
-func poolClient(cfg *rest.Config) (client.Client, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), machinev1beta1.Install(scheme)); err != nil {
-		return nil, fmt.Errorf("cluster: making a client: %w", err)
-	}
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), meta.RESTScopeNamespace)
-	mapper.Add(machinev1beta1.GroupVersion.WithKind("Machine"), meta.RESTScopeNamespace)
-	mapper.Add(machinev1beta1.GroupVersion.WithKind("MachineSet"), meta.RESTScopeNamespace)
-	cfg = rest.CopyConfig(cfg)
-	cfg.QPS = -1
-	c, err := client.New(cfg, client.Options{Scheme: scheme, Mapper: mapper})
-	if err != nil {
-		return nil, fmt.Errorf("cluster: making a client: %w", err)
-	}
-	return c, nil
 }
 
 // prepare makes the namespace and the MachineSet and finds what there is of the pool.

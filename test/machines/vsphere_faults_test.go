@@ -328,7 +328,7 @@ func tagsDown(w *vsphereWorld) {
 func outage(w *vsphereWorld) {
 	p := w.pool("outage", 2, nil)
 	p.Runs(2)
-	if err := env.SignalVCenter(syscall.SIGSTOP); err != nil {
+	if err := env.Kill(cluster.VCenter, syscall.SIGSTOP); err != nil {
 		w.Fatal(err)
 	}
 	p.Scale(3)
@@ -339,7 +339,7 @@ func outage(w *vsphereWorld) {
 		return nil
 	})
 	shows(p, corev1.ConditionFalse, "")
-	if err := env.SignalVCenter(syscall.SIGCONT); err != nil {
+	if err := env.Kill(cluster.VCenter, syscall.SIGCONT); err != nil {
 		w.Fatal(err)
 	}
 	for _, machine := range p.Runs(3) {

@@ -7,29 +7,31 @@ import (
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NewClient returns a client for the kinds that the simulator reads and writes. It does not use discovery.
+// NewClient returns a client without a rate limit for the kinds that the simulators and the pools of the sandbox consist of. It does not use discovery.
 func NewClient(config *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, mcfgv1.Install, configv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, machinev1beta1.Install, mcfgv1.Install, configv1.Install} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("openshift: building the scheme: %w", err)
 		}
 	}
 	// The types have fields that the CRDs of a production cluster do not have; the server would warn about them at each write.
 	config = rest.CopyConfig(config)
-	config.WarningHandler = rest.NoWarnings{}
+	config.WarningHandler, config.QPS = rest.NoWarnings{}, -1
 	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: newMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("openshift: creating a client: %w", err)
@@ -40,11 +42,21 @@ func NewClient(config *rest.Config) (client.Client, error) {
 // newMapper returns a static mapper: discovery would fail before the CRDs exist, or its answer would be cached.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	mapper.Add(mcfgv1.GroupVersion.WithKind("MachineConfig"), meta.RESTScopeRoot)
-	mapper.Add(mcfgv1.GroupVersion.WithKind("MachineConfigPool"), meta.RESTScopeRoot)
-	mapper.Add(configv1.GroupVersion.WithKind("ClusterVersion"), meta.RESTScopeRoot)
+	for version, kinds := range map[schema.GroupVersion][]string{
+		corev1.SchemeGroupVersion: {"Namespace", "Node"}, mcfgv1.GroupVersion: {"MachineConfig", "MachineConfigPool"},
+		configv1.GroupVersion: {"ClusterVersion"},
+	} {
+		for _, kind := range kinds {
+			mapper.Add(version.WithKind(kind), meta.RESTScopeRoot)
+		}
+	}
+	for version, kinds := range map[schema.GroupVersion][]string{
+		corev1.SchemeGroupVersion: {"ConfigMap", "Pod", "Secret", "ServiceAccount"}, machinev1beta1.GroupVersion: {"Machine", "MachineSet"},
+	} {
+		for _, kind := range kinds {
+			mapper.Add(version.WithKind(kind), meta.RESTScopeNamespace)
+		}
+	}
 	return mapper
 }
 

@@ -31,9 +31,7 @@ const (
 type GuestOptions struct {
 	// BootDelay is how long it takes from power on until the Node registers.
 	BootDelay time.Duration
-	// NeverBoots reports whether the guest of a name never boots; nil has all boot.
-	NeverBoots func(name string) bool
-	// Log is called with an error that concerns one guest; nil drops it.
+	// Log is called with an error that concerns one guest.
 	Log func(err error)
 }
 
@@ -67,7 +65,7 @@ func (s *Server) PlayGuests(ctx context.Context, nodes client.Client, options Gu
 				known[vm.Self] = g
 			}
 			group.Go(func() {
-				if err := s.play(ctx, nodes, vm, g, &options); err != nil && options.Log != nil && ctx.Err() == nil {
+				if err := s.play(ctx, nodes, vm, g, &options); err != nil && ctx.Err() == nil {
 					options.Log(fmt.Errorf("guest %s: %w", g.name, err))
 				}
 			})
@@ -85,7 +83,7 @@ func (s *Server) play(ctx context.Context, nodes client.Client, vm *simulator.Vi
 		if !on {
 			return setReady(ctx, nodes, g.name, false)
 		}
-	case on && !g.booted && time.Since(g.since) >= options.BootDelay && (options.NeverBoots == nil || !options.NeverBoots(g.name)):
+	case on && !g.booted && time.Since(g.since) >= options.BootDelay:
 		address := fmt.Sprintf("10.%d.%d.%d", 64+g.hash()>>16&63, g.hash()>>8&255, g.hash()&255)
 		s.report(vm, address)
 		if err := register(ctx, nodes, g, address); err != nil {

@@ -19,6 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// ConfigNamespace is the namespace of the configuration of the cloud provider.
+const ConfigNamespace = "openshift-config-managed"
+
 // Site is where a vCenter is that runs, perhaps as a process of its own.
 type Site struct {
 	// Host is without the Port, which is in the configuration of the cloud provider: keys of Secrets have no colons.
@@ -148,7 +151,7 @@ func (s *Site) VIM(ctx context.Context) (*vim25.Client, error) {
 func (s *Site) Objects(namespace string) []client.Object {
 	return []client.Object{
 		&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config-managed", Name: "kube-cloud-config"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: ConfigNamespace, Name: "kube-cloud-config"},
 			Data:       map[string]string{"cloud.conf": s.CloudConfig()},
 		},
 		&corev1.Secret{

@@ -37,9 +37,6 @@ func newDown(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.StopMachineConfig(); err != nil {
-				return err
-			}
 			if purge {
 				return c.Purge()
 			}
@@ -63,11 +60,7 @@ func newStatus(s *settings) *cobra.Command {
 			var bad []string
 			table := tabwriter.NewWriter(command.OutOrStdout(), 0, 0, 3, ' ', 0)
 			_, _ = fmt.Fprintln(table, "COMPONENT\tSTATE\tPID\tPORT\tMEMORY")
-			all := c.Status(command.Context())
-			if status := c.MachineConfigStatus(); status.State != "absent" {
-				all = append(all, status)
-			}
-			for _, status := range all {
+			for _, status := range c.Status(command.Context()) {
 				_, _ = fmt.Fprintln(table, statusRow(status))
 				if status.State == "stopped" || status.State == "unhealthy" {
 					bad = append(bad, status.Component)
@@ -115,11 +108,7 @@ func newKill(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if args[0] == cluster.MachineConfig {
-				err = c.KillMachineConfig(sig)
-			} else {
-				err = c.Kill(args[0], sig)
-			}
+			err = c.Kill(args[0], sig)
 			if errors.Is(err, os.ErrProcessDone) {
 				return fmt.Errorf("%s does not run; start it with drover-sandbox start %s", args[0], args[0])
 			}
@@ -155,9 +144,6 @@ func newStart(s *settings) *cobra.Command {
 			}
 			ctx, cancel := withLimit(command)
 			defer cancel()
-			if args[0] == cluster.MachineConfig {
-				return c.ResumeMachineConfig(ctx)
-			}
 			return c.StartComponent(ctx, args[0])
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,17 +59,10 @@ when it applies its configuration, ` + openshift.AnnotationHang + `=STEP makes i
 			if err := c.InstallOpenShift(ctx, opts); err != nil {
 				return err
 			}
-			if err := c.StopMachineConfig(); err != nil {
+			if err := c.StopSimulator(cluster.MachineConfig); err != nil {
 				return err
 			}
-			if err := c.StartMachineConfig(ctx, playing); err != nil {
-				return err
-			}
-			reader, err := openshift.NewClient(c.Admin())
-			if err != nil {
-				return err
-			}
-			return openshift.AwaitPools(ctx, reader)
+			return c.StartMachineConfig(ctx, playing)
 		},
 	}
 	flags := command.Flags()
@@ -142,7 +136,10 @@ func (s *settings) withOpenShift(command *cobra.Command, call func(context.Conte
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return fmt.Errorf("%w; make what it needs with drover-sandbox openshift init", err)
 	}
-	if err == nil && c.MachineConfigStatus().State != "running" {
+	runs := slices.ContainsFunc(c.Status(command.Context()), func(status cluster.Status) bool {
+		return status.Component == cluster.MachineConfig && status.State == "running"
+	})
+	if err == nil && !runs {
 		_, _ = fmt.Fprintf(command.ErrOrStderr(), "%s does not run: nothing will happen until drover-sandbox start %s\n",
 			cluster.MachineConfig, cluster.MachineConfig)
 	}

@@ -73,11 +73,6 @@ func up(command *cobra.Command, opts cluster.Options) error {
 	if err != nil {
 		return err
 	}
-	if c.HasMachineConfig() {
-		if err := c.ResumeMachineConfig(ctx); err != nil {
-			return err
-		}
-	}
 	_, err = fmt.Fprintf(command.OutOrStdout(), "export KUBECONFIG=%s\n", shellQuote(c.AdminKubeconfig()))
 	return err
 }

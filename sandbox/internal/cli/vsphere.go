@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,12 +8,9 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/vcenter"
 )
@@ -50,20 +46,13 @@ and the ConfigMap kube-cloud-config. A second call starts an empty vCenter anew.
 			if err != nil {
 				return err
 			}
-			if err := c.StopVCenter(); err != nil {
+			if err := c.StopSimulator(cluster.VCenter); err != nil {
 				return err
 			}
 			ctx, cancel := withLimit(command)
 			defer cancel()
 			site, err := c.StartVCenter(ctx, options)
 			if err != nil {
-				return err
-			}
-			writer, err := client.New(c.Admin(), client.Options{Scheme: clientgoscheme.Scheme})
-			if err != nil {
-				return fmt.Errorf("creating a client: %w", err)
-			}
-			if err := announce(ctx, writer, site); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(command.OutOrStdout(), "vCenter %s:%s runs; Drover serves its Machines with --providers='*,vsphere'\n", site.Host, site.Port)
@@ -77,26 +66,6 @@ and the ConfigMap kube-cloud-config. A second call starts an empty vCenter anew.
 	return command
 }
 
-// announce writes what Drover needs to know of a vCenter.
-func announce(ctx context.Context, writer client.Client, site *vcenter.Site) error {
-	for _, name := range []string{"openshift-config-managed", cluster.MachineNamespace} {
-		err := writer.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		if client.IgnoreAlreadyExists(err) != nil {
-			return fmt.Errorf("creating namespace %s: %w", name, err)
-		}
-	}
-	for _, object := range site.Objects(cluster.MachineNamespace) {
-		if err := writer.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting %s: %w", object.GetName(), err)
-		}
-		object.SetResourceVersion("")
-		if err := writer.Create(ctx, object); err != nil {
-			return fmt.Errorf("creating %s: %w", object.GetName(), err)
-		}
-	}
-	return nil
-}
-
 func newVSphereDown(s *settings) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
@@ -107,7 +76,7 @@ func newVSphereDown(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.StopVCenter()
+			return c.StopSimulator(cluster.VCenter)
 		},
 	}
 }
@@ -200,16 +169,11 @@ func printMachineSet(out io.Writer, site *vcenter.Site, name string, replicas in
 	if err != nil {
 		return fmt.Errorf("writing the providerSpec: %w", err)
 	}
-	labels := map[string]string{cluster.MachineSetLabel: name}
-	set := &machinev1beta1.MachineSet{
-		TypeMeta:   metav1.TypeMeta{APIVersion: machinev1beta1.GroupVersion.String(), Kind: "MachineSet"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: name},
-		Spec: machinev1beta1.MachineSetSpec{
-			Replicas: &replicas, Selector: metav1.LabelSelector{MatchLabels: labels},
-			Template: machinev1beta1.MachineTemplateSpec{ObjectMeta: machinev1beta1.ObjectMeta{Labels: labels}},
-		},
-	}
-	set.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
+	set := builder.MachineSet(cluster.MachineNamespace, name, replicas, func(set *machinev1beta1.MachineSet) {
+		set.TypeMeta = metav1.TypeMeta{APIVersion: machinev1beta1.GroupVersion.String(), Kind: "MachineSet"}
+		set.UID = "" // the API server gives it one
+		set.Spec.Template.Spec.ProviderSpec = builder.RawProviderSpec(string(raw))
+	})
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(set); err != nil {

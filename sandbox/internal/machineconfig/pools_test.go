@@ -1,7 +1,6 @@
 package machineconfig_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -359,31 +358,39 @@ func TestSimulator_RestartInEveryStep(t *testing.T) {
 	}
 }
 
+// simulatorStatus returns the status of the simulator's process; the zero value if it was never started.
+func simulatorStatus(t *testing.T) (status cluster.Status) {
+	t.Helper()
+	for _, one := range env.Status(t.Context()) {
+		if one.Component == cluster.MachineConfig {
+			status = one
+		}
+	}
+	return status
+}
+
 // The process of the sandbox: killed in the middle of everything, and started again.
 func TestProcess_KilledAndResumed(t *testing.T) {
 	s := newStage(t)
 	names := []string{"worker-0", "worker-1", "worker-2", "worker-3"}
 	s.addNodes([]string{"worker"}, names...)
-	if err := env.ResumeMachineConfig(t.Context()); err == nil && !env.HasMachineConfig() {
+	if status := simulatorStatus(t); status.State == "" && env.StartComponent(t.Context(), cluster.MachineConfig) == nil {
 		t.Error("it resumes what was never started")
 	}
-	s.must(env.StopMachineConfig())
+	s.must(env.StopSimulator(cluster.MachineConfig))
 	s.must(env.StartMachineConfig(t.Context(), openshift.Options{Config: 10 * time.Millisecond}))
-	t.Cleanup(func() { s.must(env.StopMachineConfig()) })
-	if status := env.MachineConfigStatus(); status.State != "running" || status.PID == 0 {
+	t.Cleanup(func() { s.must(env.StopSimulator(cluster.MachineConfig)) })
+	if status := simulatorStatus(t); status.State != "running" || status.PID == 0 {
 		t.Errorf("it is %+v", status)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	s.must(openshift.AwaitPools(ctx, s.client))
 	s.upgrade(to)
 	for _, name := range names[:2] {
 		s.runs(name, to)
-		s.must(env.KillMachineConfig(syscall.SIGKILL))
-		if status := env.MachineConfigStatus(); status.State != "stopped" {
+		s.must(env.Kill(cluster.MachineConfig, syscall.SIGKILL))
+		if status := simulatorStatus(t); status.State != "stopped" {
 			t.Errorf("killed, it is %+v", status)
 		}
-		s.must(env.ResumeMachineConfig(t.Context()))
+		s.must(env.StartComponent(t.Context(), cluster.MachineConfig))
 	}
 	s.reaches(to)
 	if err := env.StartMachineConfig(t.Context(), openshift.Options{}); err == nil {

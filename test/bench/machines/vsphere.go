@@ -9,10 +9,7 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/test/bench/internal/bench"
 	"github.com/drover-io/drover/test/cluster"
@@ -64,11 +61,11 @@ func (s *stage) onVSphere(ctx context.Context) (*vsphere, error) {
 		return nil, err
 	}
 	defer func() {
-		if err := s.Cluster.StopVCenter(); err != nil {
+		if err := s.Cluster.StopSimulator(cluster.VCenter); err != nil {
 			bench.Progress("stopping the vCenter: %v", err)
 		}
 	}()
-	if err := s.announce(ctx, site); err != nil {
+	if err := s.createPool(ctx, site); err != nil {
 		return nil, err
 	}
 	bench.Progress("making %d Machines on a vCenter", out.Machines)
@@ -85,17 +82,8 @@ func (s *stage) onVSphere(ctx context.Context) (*vsphere, error) {
 	return out, s.vsphereFloor(ctx, site, out)
 }
 
-// announce writes what Drover needs to know of the vCenter, and the pool.
-func (s *stage) announce(ctx context.Context, site *vcenter.Site) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "openshift-config-managed"}}
-	if err := s.Client.Create(ctx, namespace); client.IgnoreAlreadyExists(err) != nil {
-		return err
-	}
-	for _, object := range site.Objects(cluster.MachineNamespace) {
-		if err := s.Client.Create(ctx, object); err != nil {
-			return err
-		}
-	}
+// createPool creates the pool on the vCenter.
+func (s *stage) createPool(ctx context.Context, site *vcenter.Site) error {
 	raw, err := json.Marshal(site.ProviderSpec())
 	if err != nil {
 		return err

@@ -5,14 +5,29 @@ import (
 	"encoding/json"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/openshift"
 	"github.com/drover-io/drover/test/vcenter"
 )
+
+// SimulateOpenShift runs the machine-config simulator until the test ends, and returns when every pool has a configuration. The control plane
+// needs InstallOpenShift first.
+func (w *World) SimulateOpenShift(options openshift.Options) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), Patience)
+	defer cancel()
+	w.Cleanup(func() {
+		if err := w.Cluster.StopSimulator(cluster.MachineConfig); err != nil {
+			w.Error(err)
+		}
+	})
+	if err := w.Cluster.StartMachineConfig(ctx, options); err != nil {
+		w.Fatal(err)
+	}
+}
 
 // StartVCenter starts a vCenter, with what Drover needs to know of it in the cluster. Both end with the test.
 func (w *World) StartVCenter(options cluster.VCenterOptions) *vcenter.Site {
@@ -22,22 +37,15 @@ func (w *World) StartVCenter(options cluster.VCenterOptions) *vcenter.Site {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() {
-		if err := w.Cluster.StopVCenter(); err != nil {
+		if err := w.Cluster.StopSimulator(cluster.VCenter); err != nil {
 			w.Error(err)
 		}
-	})
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "openshift-config-managed"}}
-	if err := w.Client.Create(w.Context(), namespace); client.IgnoreAlreadyExists(err) != nil {
-		w.Fatal(err)
-	}
-	for _, object := range site.Objects(cluster.MachineNamespace) {
-		w.create(object)
-		w.Cleanup(func() {
+		for _, object := range site.Objects(cluster.MachineNamespace) {
 			if err := w.Client.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
 				w.Error(err)
 			}
-		})
-	}
+		}
+	})
 	return site
 }
 

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -196,24 +197,20 @@ func (w *world) checkGone(machine *machinev1beta1.Machine) {
 
 // checkNodeDeleted holds that a Node is deleted only with its own Machine, after the instance.
 func (w *world) checkNodeDeleted(wr *write) {
-	node := nodeIn(wr.before)
+	node, ok := wr.before.(*corev1.Node)
 	for _, i := range w.cloud.sorted() {
-		if i.name == node.Name && w.addressed(node, i) {
+		if ok && i.name == node.Name && i.addresses(node) {
 			_ = w.fault("%s deletes Node %s, whose instance %s is there", wr.who, node.Name, i.id)
 		}
 	}
 	if wr.who != "machine" {
-		_ = w.fault("%s deletes Node %s", wr.who, node.Name)
+		_ = w.fault("%s deletes Node %s", wr.who, wr.key)
 	}
 }
 
-func (w *world) addressed(node *corev1.Node, i *instance) bool {
-	for _, address := range node.Status.Addresses {
-		if address.Address == i.address {
-			return true
-		}
-	}
-	return false
+// addresses reports whether a Node has the address of an instance.
+func (i *instance) addresses(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == i.address })
 }
 
 // record is what a pass has read.

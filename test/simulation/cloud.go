@@ -165,12 +165,8 @@ func (c *cloud) end(i *instance) {
 
 // recorded reports whether a Machine names an instance.
 func (c *cloud) recorded(i *instance) bool {
-	for _, object := range c.world.server.all(machineKind) {
-		if machine, ok := object.(*machinev1beta1.Machine); ok && nodelink.ProviderID(machine) == i.id {
-			return true
-		}
-	}
-	return false
+	machines := typed[*machinev1beta1.Machine](c.world.server.all(machineKind))
+	return slices.ContainsFunc(machines, func(m *machinev1beta1.Machine) bool { return nodelink.ProviderID(m) == i.id })
 }
 
 // seen is an instance as the provider reports it.

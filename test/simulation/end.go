@@ -10,7 +10,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 )
@@ -19,11 +18,7 @@ import (
 func (w *world) calmDown() {
 	w.history.note("the last fault is over")
 	w.calm, w.cloud.healthy = true, true
-	w.edit("user", checkKind, namespace+"/health", func(object client.Object) {
-		if check, ok := object.(*machinev1beta1.MachineHealthCheck); ok {
-			check.Spec.MaxUnhealthy = nil
-		}
-	})
+	edit(w, "user", checkKind, namespace+"/health", func(check *machinev1beta1.MachineHealthCheck) { check.Spec.MaxUnhealthy = nil })
 	// At rest a window would still open and close, which the status of the NodeGroup says.
 	w.editGroups(true, func(group *v1alpha1.NodeGroup) {
 		w.groups[group.Name].timetable = timetable{}
@@ -46,11 +41,9 @@ func (w *world) tidy() {
 
 // unsettled says what is not yet as it is to be; empty when all is.
 func (w *world) unsettled() string {
-	for _, object := range w.server.all(setKind) {
-		if set, ok := object.(*machinev1beta1.MachineSet); ok {
-			if why := w.unsettledSet(set); why != "" {
-				return why
-			}
+	for _, set := range typed[*machinev1beta1.MachineSet](w.server.all(setKind)) {
+		if why := w.unsettledSet(set); why != "" {
+			return why
 		}
 	}
 	for _, why := range []string{w.leftBehind(), w.unsettledGroups()} {
@@ -67,12 +60,12 @@ func (w *world) unsettled() string {
 // leftBehind finds what belongs to no object any more.
 func (w *world) leftBehind() string {
 	owned, machines := map[string]bool{}, map[types.UID]bool{}
-	for _, object := range w.server.all(machineKind) {
-		if object.GetDeletionTimestamp() != nil {
-			return "Machine " + keyOf(object) + " is being deleted"
+	for _, machine := range typed[*machinev1beta1.Machine](w.server.all(machineKind)) {
+		if machine.DeletionTimestamp != nil {
+			return "Machine " + keyOf(machine) + " is being deleted"
 		}
-		machines[object.GetUID()] = true
-		if machine, ok := object.(*machinev1beta1.Machine); ok && machine.Status.NodeRef != nil {
+		machines[machine.UID] = true
+		if machine.Status.NodeRef != nil {
 			owned[machine.Status.NodeRef.Name] = true
 		}
 	}
@@ -98,9 +91,8 @@ func (w *world) unsettledSet(set *machinev1beta1.MachineSet) string {
 	if got.Replicas != want || got.ReadyReplicas != want || got.AvailableReplicas != want || got.ObservedGeneration != set.Generation {
 		return fmt.Sprintf("the status of MachineSet %s is %+v", set.Name, got)
 	}
-	for _, object := range w.server.all(machineKind) {
-		machine, ok := object.(*machinev1beta1.Machine)
-		if !ok || !view.counts(machine) {
+	for _, machine := range typed[*machinev1beta1.Machine](w.server.all(machineKind)) {
+		if !view.counts(machine) {
 			continue
 		}
 		if why := w.unsettledMachine(set, machine); why != "" {

@@ -59,10 +59,15 @@ func (g *gates) pass(ctx context.Context, c *call) error {
 		return err
 	case <-ctx.Done():
 	}
+	g.forget(c)
+	return ctx.Err()
+}
+
+// forget takes a call from the gate.
+func (g *gates) forget(c *call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.held = slices.DeleteFunc(g.held, func(other *call) bool { return other == c })
-	return ctx.Err()
 }
 
 // waiting lists the calls that wait, in an order that does not depend on that of their coming.
@@ -77,9 +82,7 @@ func (g *gates) waiting() []*call {
 
 // release lets a call through, with an error or with none.
 func (g *gates) release(c *call, err error) {
-	g.mu.Lock()
-	g.held = slices.DeleteFunc(g.held, func(other *call) bool { return other == c })
-	g.mu.Unlock()
+	g.forget(c)
 	c.done <- err
 }
 

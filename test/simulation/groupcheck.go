@@ -118,11 +118,7 @@ func (w *world) unsettledGroups() string {
 	for _, object := range w.server.all(maintenanceKind) {
 		return "NodeMaintenance " + object.GetName() + " is there"
 	}
-	for _, object := range w.server.all(groupKind) {
-		group, ok := object.(*v1alpha1.NodeGroup)
-		if !ok {
-			continue
-		}
+	for _, group := range typed[*v1alpha1.NodeGroup](w.server.all(groupKind)) {
 		count := int32(0)
 		for _, node := range w.server.all(nodeKind) {
 			if node.GetLabels()[poolLabel] == group.Name {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -68,13 +67,13 @@ func (p *process) runGroups(
 	p.begin(func() error { return index.Run(ctx, membership.cache, finder) })
 	p.begin(func() error {
 		return nodegroup.Run(ctx, groups.cache, nodegroup.Dependencies{
-			Cache: groups.cache, Writer: groups, Recorder: recorder{}, Metrics: groupMetrics, Finder: finder, Admissions: admissions,
+			Cache: groups.cache, Writer: groups, Recorder: recorder, Metrics: groupMetrics, Finder: finder, Admissions: admissions,
 			Budgets: budgets, Live: p.expectationsOf("node-groups"),
 		}, nodegroup.Options{Protected: ownership.DefaultProtected(), Machines: all, Exists: reservedFor{p.clientFor("node-groups", true)}.exists})
 	})
 	p.begin(func() error {
 		return nodes.Run(ctx, written.cache, nodes.Dependencies{
-			Cache: written.cache, Writer: written, Recorder: recorder{}, Metrics: nodeMetrics, Finder: finder, Admissions: admissions,
+			Cache: written.cache, Writer: written, Recorder: recorder, Metrics: nodeMetrics, Finder: finder, Admissions: admissions,
 			Guard: &nodes.Guard{
 				Engine: drainer, Leases: leases("node-groups-nodes", nodes.Holder), Budgets: budgets,
 				Live: pages.NewReader(p.clientFor("node-groups-nodes", true)),
@@ -98,7 +97,7 @@ func (p *process) runMaintenance(ctx context.Context, kind *maintenance.Group, d
 	writer := p.clientFor("maintenance", false)
 	dependencies.Cache, dependencies.Writer, dependencies.Live = writer.cache, writer, p.clientFor("maintenance", true)
 	dependencies.Nodes = expectations.NewObjects(p.expectationsOf("maintenance"), clock.RealClock{})
-	dependencies.Recorder, dependencies.Registry = recorder{}, maintenance.NewRegistry(writer.cache)
+	dependencies.Recorder, dependencies.Registry = recorder, maintenance.NewRegistry(writer.cache)
 	p.begin(func() error {
 		return maintenance.Run(ctx, writer.cache, kind, dependencies, maintenance.Options{Workers: workers})
 	})
@@ -173,16 +172,11 @@ func (w *world) redeclareGroup(group *v1alpha1.NodeGroup) {
 	metadata, key, value := group.Spec.Metadata, grouped+pick(w, []string{"a", "b", "c"}), fmt.Sprintf("v%d", w.random.IntN(9))
 	switch w.random.IntN(5) {
 	case 0, 1:
-		labels := maps.Clone(metadata.Labels)
-		if labels == nil {
-			labels = map[string]v1alpha1.LabelValue{}
+		_, there := metadata.Labels[key]
+		metadata.Labels = with(metadata.Labels, key, v1alpha1.LabelValue(value))
+		if there && w.chance(2) {
+			delete(metadata.Labels, key)
 		}
-		if _, there := labels[key]; there && w.chance(2) {
-			delete(labels, key)
-		} else {
-			labels[key] = v1alpha1.LabelValue(value)
-		}
-		metadata.Labels = labels
 	case 2, 3, 4:
 		kept := slices.DeleteFunc(slices.Clone(metadata.Taints), func(t v1alpha1.Taint) bool { return t.Key == key })
 		if len(kept) == len(metadata.Taints) || w.chance(2) {

@@ -12,7 +12,6 @@ import (
 // write is one write that has changed something.
 type write struct {
 	request
-	at      time.Time
 	kind    *kind
 	key     string
 	version int

@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -50,8 +51,11 @@ func (k *kind) resource() schema.GroupResource {
 	return schema.GroupResource{Group: k.group.Group, Resource: k.name}
 }
 
+// allKinds are those of every world.
+var allKinds = slices.Concat(kinds, groupKinds)
+
 func kindNamed(name string) *kind {
-	for _, k := range slices.Concat(kinds, groupKinds) {
+	for _, k := range allKinds {
 		if k.name == name {
 			return k
 		}
@@ -60,34 +64,14 @@ func kindNamed(name string) *kind {
 }
 
 // kindOf finds the kind of an object, or of a list.
-func kindOf(object runtime.Object) *kind { //nolint:cyclop // a table
-	switch typed := object.(type) {
-	case *machinev1beta1.MachineSet, *machinev1beta1.MachineSetList:
-		return kindNamed("MachineSet")
-	case *machinev1beta1.Machine, *machinev1beta1.MachineList:
-		return kindNamed("Machine")
-	case *machinev1beta1.MachineHealthCheck, *machinev1beta1.MachineHealthCheckList:
-		return kindNamed("MachineHealthCheck")
-	case *corev1.Node, *corev1.NodeList:
-		return kindNamed("Node")
-	case *corev1.Pod, *corev1.PodList:
-		return kindNamed("Pod")
-	case *coordinationv1.Lease, *coordinationv1.LeaseList:
-		return kindNamed("Lease")
-	case *policyv1.PodDisruptionBudget, *policyv1.PodDisruptionBudgetList:
-		return kindNamed("PodDisruptionBudget")
-	case *storagev1.VolumeAttachment, *storagev1.VolumeAttachmentList:
-		return kindNamed("VolumeAttachment")
-	case *v1alpha1.NodeGroup, *v1alpha1.NodeGroupList:
-		return kindNamed("NodeGroup")
-	case *medik8s.NodeMaintenance, *medik8s.NodeMaintenanceList:
-		return kindNamed("NodeMaintenance")
-	case *metav1.PartialObjectMetadata:
-		return kindNamed(typed.Kind)
-	case *metav1.PartialObjectMetadataList:
-		return kindNamed(typed.Kind[:len(typed.Kind)-len("List")])
+func kindOf(object runtime.Object) *kind {
+	name := object.GetObjectKind().GroupVersionKind().Kind
+	if name == "" {
+		found, _, err := known().ObjectKinds(object)
+		must(err)
+		name = found[0].Kind
 	}
-	panic(fmt.Sprintf("the simulation does not know %T", object))
+	return kindNamed(strings.TrimSuffix(name, "List"))
 }
 
 // keyOf is how an object is called within its kind.

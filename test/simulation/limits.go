@@ -103,11 +103,9 @@ func (w *world) editGroups(all bool, change func(group *v1alpha1.NodeGroup)) {
 		groups = []client.Object{pick(w, groups)}
 	}
 	for _, object := range groups {
-		w.edit("user", groupKind, keyOf(object), func(object client.Object) {
-			if group, ok := object.(*v1alpha1.NodeGroup); ok {
-				group.Spec = *group.Spec.DeepCopy()
-				change(group)
-			}
+		edit(w, "user", groupKind, keyOf(object), func(group *v1alpha1.NodeGroup) {
+			group.Spec = *group.Spec.DeepCopy()
+			change(group)
 		})
 	}
 }

@@ -29,7 +29,7 @@ var (
 // node returns the Node of an instance; nil when there is none, or one of that name that is another instance's.
 func (w *world) node(i *instance) *corev1.Node {
 	node, ok := w.server.get(nodeKind, i.name).(*corev1.Node)
-	if !ok || !slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == i.address }) {
+	if !ok || !i.addresses(node) {
 		return nil
 	}
 	return node
@@ -60,9 +60,8 @@ func (w *world) register(i *instance) {
 		node.Spec.ProviderID = ""
 		w.after(w.upTo(time.Minute), func() { w.identify(i) })
 	}
-	if _, err := w.server.create(request{who: "kubelet"}, node); err != nil {
-		must(err)
-	}
+	_, err := w.server.create(request{who: "kubelet"}, node)
+	must(err)
 	w.after(time.Second+w.upTo(30*time.Second), func() {
 		w.ready(i, corev1.ConditionTrue)
 		w.populate(i)
@@ -72,17 +71,9 @@ func (w *world) register(i *instance) {
 // identify is the cloud's own controller, which puts the providerID on a Node.
 func (w *world) identify(i *instance) {
 	if node := w.node(i); node != nil && node.Spec.ProviderID == "" {
-		w.edit("cloud", nodeKind, i.name, func(object client.Object) { nodeIn(object).Spec.ProviderID = i.id })
+		edit(w, "cloud", nodeKind, i.name, func(node *corev1.Node) { node.Spec.ProviderID = i.id })
 	}
 	i.late = false
-}
-
-func nodeIn(object client.Object) *corev1.Node {
-	node, ok := object.(*corev1.Node)
-	if !ok {
-		return &corev1.Node{}
-	}
-	return node
 }
 
 // ready sets the condition Ready, and the taint that comes with it.
@@ -93,8 +84,7 @@ func (w *world) ready(i *instance, state corev1.ConditionStatus) {
 	if i.dead {
 		state = corev1.ConditionUnknown // its kubelet has stopped
 	}
-	w.edit("kubelet", nodeKind, i.name, func(object client.Object) {
-		node := nodeIn(object)
+	edit(w, "kubelet", nodeKind, i.name, func(node *corev1.Node) {
 		if node.Status.Conditions[0].Status != state {
 			node.Status.Conditions = []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: state, LastTransitionTime: metav1.NewTime(time.Now().UTC().Truncate(time.Second)),
@@ -157,10 +147,9 @@ func isDeleting(object client.Object) bool {
 }
 
 func (w *world) instanceNamed(name string) *instance {
-	for _, i := range w.cloud.sorted() {
-		if i.name == name {
-			return i
-		}
+	all := w.cloud.sorted()
+	if at := slices.IndexFunc(all, func(i *instance) bool { return i.name == name }); at >= 0 {
+		return all[at]
 	}
 	return nil
 }
@@ -181,8 +170,8 @@ func (w *world) endPod(key string, uid types.UID) {
 
 // collect is the garbage collector: of pods without a Node, and of objects whose owner is gone.
 func (w *world) collect() {
-	for _, object := range w.server.all(podKind) {
-		if pod, ok := object.(*corev1.Pod); ok && w.server.get(nodeKind, pod.Spec.NodeName) == nil {
+	for _, pod := range typed[*corev1.Pod](w.server.all(podKind)) {
+		if w.server.get(nodeKind, pod.Spec.NodeName) == nil {
 			must(w.server.delete(request{who: "collector"}, podKind, keyOf(pod), guards{}, new(int64)))
 		}
 	}

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -116,12 +115,8 @@ func entries(object client.Object) map[entry]any {
 		taints(out, "spec taint", rest.Taints)
 		rest.ProviderID, rest.ObjectMeta.Labels, rest.ObjectMeta.Annotations, rest.Taints = nil, nil, nil, nil
 		out[entry{"rest", ""}] = rest
-	case *machinev1beta1.MachineSet:
-		out[entry{"rest", ""}], out[entry{"status", ""}] = typed.Spec, typed.Status
-	case *v1alpha1.NodeGroup:
-		out[entry{"rest", ""}], out[entry{"status", ""}] = typed.Spec, typed.Status
-	case *medik8s.NodeMaintenance:
-		out[entry{"rest", ""}], out[entry{"status", ""}] = typed.Spec, typed.Status
+	case *machinev1beta1.MachineSet, *v1alpha1.NodeGroup, *medik8s.NodeMaintenance:
+		out[entry{"rest", ""}], out[entry{"status", ""}] = field(object, "Spec").Interface(), field(object, "Status").Interface()
 	}
 	return out
 }
@@ -152,5 +147,5 @@ func declaredBy(set *machinev1beta1.MachineSet) map[entry]any {
 	all(out, "label", spec.ObjectMeta.Labels)
 	all(out, "annotation", spec.ObjectMeta.Annotations)
 	taints(out, "taint", spec.Taints)
-	return maps.Clone(out)
+	return out
 }

@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -13,9 +12,9 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -148,22 +147,22 @@ func (p *process) run(ctx context.Context) error {
 	p.begin(func() error { return drainer.Start(ctx) })
 	p.begin(func() error {
 		return machine.Run(ctx, machines.cache, &machine.Dependencies{
-			Cache: machines.cache, Writer: machines, Recorder: recorder{}, Actuators: actuators, Engine: drainer, Lease: leases("machine", machine.Holder),
+			Cache: machines.cache, Writer: machines, Recorder: recorder, Actuators: actuators, Engine: drainer, Lease: leases("machine", machine.Holder),
 			Metrics: machineMetrics, Live: p.clientFor("machine", true),
 		}, machine.Options{Workers: workers, Settings: machineplan.Settings{InstanceCheck: instanceCheck}})
 	})
 	p.begin(func() error {
-		return machineset.Run(ctx, sets.cache, p.clientFor("machineset", true), sets, recorder{}, setMetrics, machineset.Options{
+		return machineset.Run(ctx, sets.cache, p.clientFor("machineset", true), sets, recorder, setMetrics, machineset.Options{
 			Workers: 1, Parallel: 1, ReplaceFailed: p.replaceFailed, Suffix: p.world.suffix, Adopt: adopt,
 		})
 	})
 	p.begin(func() error {
-		return healthcheck.Run(ctx, health.cache, health, recorder{}, checkMetrics, healthcheck.Options{
+		return healthcheck.Run(ctx, health.cache, health, recorder, checkMetrics, healthcheck.Options{
 			Workers: 1, Live: health, Leases: leases("healthcheck", machine.Holder), Budgets: budgets,
 		})
 	})
 	p.begin(func() error {
-		return metadata.Run(ctx, nodes.cache, nodes, recorder{}, nodeMetrics, metadata.Options{
+		return metadata.Run(ctx, nodes.cache, nodes, recorder, nodeMetrics, metadata.Options{
 			Workers: workers, Protected: ownership.DefaultProtected(), Link: func() bool { return true },
 		})
 	})
@@ -243,15 +242,4 @@ func (p *process) noteList(pass string, k *kind) {
 }
 
 // recorder drops events: they decide nothing.
-type recorder struct{}
-
-// Event drops an event.
-func (recorder) Event(runtime.Object, string, string, string) {}
-
-// Eventf drops an event.
-func (recorder) Eventf(_ runtime.Object, _, _, format string, args ...any) {
-	_ = fmt.Sprintf(format, args...)
-}
-
-// AnnotatedEventf drops an event.
-func (recorder) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {}
+var recorder = &record.FakeRecorder{}

@@ -27,23 +27,14 @@ func (w *world) step() bool {
 		return true
 	}
 	options := w.options()
-	total := 0
-	for _, o := range options {
-		total += o.weight
-	}
-	if total == 0 {
+	chosen, found := weighted(w, options, func(o option) int { return o.weight })
+	if !found {
 		return false
 	}
-	at := w.random.IntN(total)
-	for _, o := range options {
-		if at -= o.weight; at < 0 {
-			if w.trace {
-				w.history.note("step %d: %s of %v", w.steps, o.name, options)
-			}
-			o.act()
-			break
-		}
+	if w.trace {
+		w.history.note("step %d: %s of %v", w.steps, chosen.name, options)
 	}
+	chosen.act()
 	w.steps++
 	synctest.Wait()
 	return true
@@ -200,18 +191,6 @@ func (c *call) refusal(n int) string {
 // only if it is another one's.
 func (c *call) mayConflict() bool {
 	return c.mutates && !strings.HasPrefix(c.what, "create") && !strings.HasPrefix(c.what, "delete Node")
-}
-
-// forget takes a call from the gate that is answered by hand.
-func (g *gates) forget(c *call) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i, other := range g.held {
-		if other == c {
-			g.held = append(g.held[:i:i], g.held[i+1:]...)
-			return
-		}
-	}
 }
 
 // sleep lets time pass, until a call comes to a gate or something is due.

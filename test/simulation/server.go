@@ -41,7 +41,7 @@ type request struct {
 
 func newServer() *server {
 	s := &server{objects: map[*kind]map[string]client.Object{}, events: map[*kind][]event{}, wrote: func(*write) {}}
-	for _, k := range slices.Concat(kinds, groupKinds) {
+	for _, k := range allKinds {
 		s.objects[k] = map[string]client.Object{}
 	}
 	return s
@@ -211,7 +211,7 @@ func (s *server) remove(r request, before, last client.Object) {
 	last.SetResourceVersion(strconv.Itoa(s.version))
 	delete(s.objects[k], keyOf(last))
 	s.events[k] = append(s.events[k], event{object: last, gone: true})
-	s.wrote(&write{request: r, at: time.Now(), kind: k, key: keyOf(last), before: before, after: last, gone: true, version: s.version})
+	s.wrote(&write{request: r, kind: k, key: keyOf(last), before: before, after: last, gone: true, version: s.version})
 }
 
 // commit stores an object under a new version and adds an event.
@@ -221,7 +221,7 @@ func (s *server) commit(r request, before, after client.Object) {
 	after.SetResourceVersion(strconv.Itoa(s.version))
 	s.objects[k][keyOf(after)] = after
 	s.events[k] = append(s.events[k], event{object: after})
-	s.wrote(&write{request: r, at: time.Now(), kind: k, key: keyOf(after), before: before, after: after, version: s.version})
+	s.wrote(&write{request: r, kind: k, key: keyOf(after), before: before, after: after, version: s.version})
 }
 
 func copied(object client.Object) client.Object {

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -58,16 +59,12 @@ func (w *world) redeclare(set *machinev1beta1.MachineSet) {
 	spec := &set.Spec.Template.Spec
 	key := pooled + pick(w, []string{"a", "b", "c"})
 	toggle := func(entries *map[string]string) {
-		after := map[string]string{}
-		for k, v := range *entries {
-			after[k] = v
-		}
-		if _, there := after[key]; there && w.chance(2) {
-			delete(after, key)
+		if _, there := (*entries)[key]; there && w.chance(2) {
+			*entries = maps.Clone(*entries)
+			delete(*entries, key)
 		} else {
-			after[key] = fmt.Sprintf("v%d", w.random.IntN(9))
+			*entries = with(*entries, key, fmt.Sprintf("v%d", w.random.IntN(9)))
 		}
-		*entries = after
 	}
 	switch w.random.IntN(4) {
 	case 0, 1:
@@ -93,7 +90,7 @@ type action struct {
 var actions = []action{
 	{6, (*world).scale},
 	{6, func(w *world) {
-		w.someSet(func(set *machinev1beta1.MachineSet) { w.redeclare(set) })
+		w.someSet(w.redeclare)
 	}},
 	{3, func(w *world) {
 		if m := w.someMachine(); m != nil {
@@ -132,32 +129,19 @@ var actions = []action{
 
 // act does something at random.
 func (w *world) act() {
-	all, total := actions, 0
+	all := actions
 	if w.config.groups {
 		all = slices.Concat(actions, groupActions)
 	}
-	for _, d := range all {
-		total += d.weight
-	}
-	at := w.random.IntN(total)
-	for _, d := range all {
-		if at -= d.weight; at < 0 {
-			d.do(w)
-			return
-		}
+	if chosen, found := weighted(w, all, func(a action) int { return a.weight }); found {
+		chosen.do(w)
 	}
 }
 
 func (w *world) someSet(change func(set *machinev1beta1.MachineSet)) {
-	all := w.server.all(setKind)
-	if len(all) == 0 {
-		return
+	if all := w.server.all(setKind); len(all) > 0 {
+		edit(w, "user", setKind, keyOf(pick(w, all)), change)
 	}
-	w.edit("user", setKind, keyOf(pick(w, all)), func(object client.Object) {
-		if set, ok := object.(*machinev1beta1.MachineSet); ok {
-			change(set)
-		}
-	})
 }
 
 func (w *world) someMachine() client.Object {
@@ -168,8 +152,8 @@ func (w *world) someMachine() client.Object {
 }
 
 func (w *world) someNode() *corev1.Node {
-	if all := w.server.all(nodeKind); len(all) > 0 {
-		return nodeIn(pick(w, all))
+	if all := typed[*corev1.Node](w.server.all(nodeKind)); len(all) > 0 {
+		return pick(w, all)
 	}
 	return nil
 }
@@ -191,13 +175,11 @@ func (w *world) shrinkBy() {
 	if machine == nil {
 		return
 	}
-	w.edit("user", machineKind, keyOf(machine), func(object client.Object) {
+	edit(w, "user", machineKind, keyOf(machine), func(object client.Object) {
 		annotate(object, "machine.openshift.io/delete-machine", "")
 	})
-	w.edit("user", setKind, keyFor(namespace, machine.GetLabels()[poolLabel]), func(object client.Object) {
-		if set, ok := object.(*machinev1beta1.MachineSet); ok {
-			set.Spec.Replicas = new(max(*set.Spec.Replicas-1, 0))
-		}
+	edit(w, "user", setKind, keyFor(namespace, machine.GetLabels()[poolLabel]), func(set *machinev1beta1.MachineSet) {
+		set.Spec.Replicas = new(max(*set.Spec.Replicas-1, 0))
 	})
 }
 
@@ -212,23 +194,19 @@ func (w *world) makeNotReady() {
 }
 
 func annotate(object client.Object, key, value string) {
-	annotations := map[string]string{key: value}
-	for k, v := range object.GetAnnotations() {
-		if k != key {
-			annotations[k] = v
-		}
-	}
-	object.SetAnnotations(annotations)
+	object.SetAnnotations(with(object.GetAnnotations(), key, value))
 }
 
 func label(object client.Object, key, value string) {
-	labels := map[string]string{key: value}
-	for k, v := range object.GetLabels() {
-		if k != key {
-			labels[k] = v
-		}
-	}
-	object.SetLabels(labels)
+	object.SetLabels(with(object.GetLabels(), key, value))
+}
+
+// with returns a copy of a map with one entry more.
+func with[V any](entries map[string]V, key string, value V) map[string]V {
+	after := map[string]V{}
+	maps.Copy(after, entries)
+	after[key] = value
+	return after
 }
 
 // editNode is a hand on a Node: keys of its own, and sometimes those of the pool.
@@ -238,8 +216,7 @@ func (w *world) editNode() {
 		return
 	}
 	key, value := foreign+pick(w, []string{"a", "b"}), fmt.Sprintf("v%d", w.random.IntN(9))
-	w.edit("user", nodeKind, node.Name, func(object client.Object) {
-		node := nodeIn(object)
+	edit(w, "user", nodeKind, node.Name, func(node *corev1.Node) {
 		switch w.random.IntN(6) {
 		case 0:
 			label(node, key, value)
@@ -274,11 +251,7 @@ func (w *world) editMachine() {
 	}
 	key, hook := keyOf(machine), []machinev1beta1.LifecycleHook{{Name: "wait", Owner: "user"}}
 	change := func(do func(m *machinev1beta1.Machine)) {
-		w.edit("user", machineKind, key, func(object client.Object) {
-			if m, ok := object.(*machinev1beta1.Machine); ok {
-				do(m)
-			}
-		})
+		edit(w, "user", machineKind, key, do)
 	}
 	later := func(undo func(m *machinev1beta1.Machine)) { w.after(w.upTo(8*time.Minute), func() { change(undo) }) }
 	switch w.random.IntN(7) {
@@ -310,8 +283,8 @@ func (w *world) editMachine() {
 func (w *world) pauseSet() {
 	all := w.server.all(setKind)
 	key := keyOf(pick(w, all))
-	w.edit("user", setKind, key, func(object client.Object) { annotate(object, "cluster.x-k8s.io/paused", "") })
+	edit(w, "user", setKind, key, func(object client.Object) { annotate(object, "cluster.x-k8s.io/paused", "") })
 	w.after(w.upTo(5*time.Minute), func() {
-		w.edit("user", setKind, key, func(object client.Object) { delete(object.GetAnnotations(), "cluster.x-k8s.io/paused") })
+		edit(w, "user", setKind, key, func(object client.Object) { delete(object.GetAnnotations(), "cluster.x-k8s.io/paused") })
 	})
 }

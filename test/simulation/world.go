@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,9 +21,9 @@ type world struct {
 	cloud   *cloud
 	process *process
 	// wake gets a value when a call comes to a gate.
-	wake    chan struct{}
-	timers  timers
-	ordinal int
+	wake chan struct{}
+	// timers are in the order in which they are due.
+	timers []timer
 	// steps counts what the scheduler has done.
 	steps int
 	// paces are how fast events of each kind go on: see pace.
@@ -67,7 +66,7 @@ func newWorld(seed uint64, c *config) *world {
 // kinds are those that there are in this world.
 func (w *world) kinds() []*kind {
 	if w.config.groups {
-		return slices.Concat(kinds, groupKinds)
+		return allKinds
 	}
 	return kinds
 }
@@ -112,73 +111,75 @@ func (w *world) suffix() string {
 
 // timer is something that happens in the world at a time.
 type timer struct {
-	at      time.Time
-	ordinal int
-	act     func()
+	at  time.Time
+	act func()
 }
 
-type timers []timer
-
-// Len is for the heap.
-func (t timers) Len() int { return len(t) }
-
-// Less is for the heap.
-func (t timers) Less(i, j int) bool {
-	if !t[i].at.Equal(t[j].at) {
-		return t[i].at.Before(t[j].at)
-	}
-	return t[i].ordinal < t[j].ordinal
-}
-
-// Swap is for the heap.
-func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-
-// Push is for the heap.
-func (t *timers) Push(x any) {
-	if one, ok := x.(timer); ok {
-		*t = append(*t, one)
-	}
-}
-
-// Pop is for the heap.
-func (t *timers) Pop() any {
-	last := (*t)[len(*t)-1]
-	*t = (*t)[:len(*t)-1]
-	return last
-}
-
-// after has something happen later.
+// after has something happen later, after all that was to happen at the same time.
 func (w *world) after(wait time.Duration, act func()) {
-	w.ordinal++
-	heap.Push(&w.timers, timer{at: time.Now().Add(wait), ordinal: w.ordinal, act: act})
+	next := timer{at: time.Now().Add(wait), act: act}
+	at := slices.IndexFunc(w.timers, func(t timer) bool { return t.at.After(next.at) })
+	if at < 0 {
+		at = len(w.timers)
+	}
+	w.timers = slices.Insert(w.timers, at, next)
 }
 
 // due does what is due by now, and reports whether there was anything.
-func (w *world) due() bool {
-	found := false
+func (w *world) due() (found bool) {
 	for len(w.timers) > 0 && !w.timers[0].at.After(time.Now()) {
-		next, ok := heap.Pop(&w.timers).(timer)
-		if !ok {
-			return found
-		}
-		found = true
+		next := w.timers[0]
+		w.timers = w.timers[1:]
 		next.act()
+		found = true
 	}
 	return found
 }
 
 // edit changes an object as an actor of the world does.
-func (w *world) edit(who string, k *kind, key string, change func(object client.Object)) {
+func edit[T client.Object](w *world, who string, k *kind, key string, change func(object T)) {
 	part := ""
 	if who == "kubelet" {
 		part = "both"
 	}
 	_, err := w.server.change(request{who: who, verb: "edit"}, k, key, part, guards{}, func(before client.Object) (client.Object, error) {
-		after := copied(before)
+		after, ok := copied(before).(T)
+		if !ok {
+			panic(fmt.Sprintf("the simulation edits a %T as another type", before))
+		}
 		change(after)
 		return after, nil
 	})
 	if err != nil {
 		w.history.note("%-12s cannot edit %s %s: %v", who, k.name, key, err)
 	}
+}
+
+// typed returns objects of one type as that type.
+func typed[T client.Object](objects []client.Object) []T {
+	all := make([]T, 0, len(objects))
+	for _, object := range objects {
+		if one, ok := object.(T); ok {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// weighted picks one of several things at random, each as often as its weight says; false when there is none.
+func weighted[T any](w *world, of []T, weight func(T) int) (picked T, found bool) {
+	total := 0
+	for _, one := range of {
+		total += weight(one)
+	}
+	if total == 0 {
+		return picked, false
+	}
+	at := w.random.IntN(total)
+	for _, one := range of {
+		if at -= weight(one); at < 0 {
+			return one, true
+		}
+	}
+	return picked, false
 }

@@ -19,6 +19,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
+// Scheme returns a scheme with the types that some functions add.
+func Scheme(t testing.TB, add ...func(*runtime.Scheme) error) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, one := range add {
+		if err := one(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
 // Indexer adds indexes to a client in memory.
 type Indexer struct{ Builder *fake.ClientBuilder }
 

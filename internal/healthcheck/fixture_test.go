@@ -59,16 +59,8 @@ type cache struct{ client.Reader }
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	known := runtime.NewScheme()
 	// Only what is used: the client in memory maps all kinds of the scheme, for each fixture.
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, coordinationv1.AddToScheme, machinev1beta1.Install, v1alpha1.AddToScheme,
-	} {
-		if err := add(known); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return known
+	return apitest.Scheme(t, corev1.AddToScheme, coordinationv1.AddToScheme, machinev1beta1.Install, v1alpha1.AddToScheme)
 }
 
 func newFixture(t *testing.T, options Options, objects ...client.Object) *fixture {

@@ -101,12 +101,7 @@ var cloudKind = schema.GroupKind{Group: "cloud.example.com", Kind: "CloudSpec"}
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, machinev1beta1.Install} {
-		if err := add(known); err != nil {
-			t.Fatal(err)
-		}
-	}
+	known := apitest.Scheme(t, scheme.AddToScheme, machinev1beta1.Install)
 	s := &fixture{
 		t: t, clock: testclock.NewFakeClock(start), events: record.NewFakeRecorder(1000),
 		Requests: &apitest.Requests{Fail: map[string]error{}},

@@ -8,13 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/disruption"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
 )
@@ -37,10 +37,7 @@ func (*budgetFixture) Members(context.Context, string) ([]*corev1.Node, error) {
 
 func newBudgetFixture(t *testing.T) *budgetFixture {
 	t.Helper()
-	known := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
-		t.Fatal(err)
-	}
+	known := apitest.Scheme(t, scheme.AddToScheme, v1alpha1.AddToScheme)
 	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}
 	group.Spec.Disruption = &v1alpha1.Disruption{PersonMaintenance: v1alpha1.PersonQueue}
 	f := &budgetFixture{fixture: newFixture(t, newNode("n1"), newMaintenance("m", "n1"))}

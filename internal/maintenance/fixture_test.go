@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
@@ -47,12 +46,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme} {
-		if err := add(known); err != nil {
-			t.Fatal(err)
-		}
-	}
+	known := apitest.Scheme(t, scheme.AddToScheme, medik8s.AddToScheme, kubevirt.AddToScheme)
 	s := &fixture{
 		t: t, clock: testclock.NewFakeClock(start), events: record.NewFakeRecorder(1000), Requests: &apitest.Requests{Fail: map[string]error{}},
 	}

@@ -38,12 +38,7 @@ type fixture struct {
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, machinev1beta1.Install} {
-		if err := add(known); err != nil {
-			t.Fatal(err)
-		}
-	}
+	known := apitest.Scheme(t, scheme.AddToScheme, machinev1beta1.Install)
 	return known
 }
 

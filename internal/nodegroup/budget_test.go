@@ -2,7 +2,6 @@ package nodegroup
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -10,13 +9,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/controller"
 	"github.com/drover-io/drover/internal/disruption"
 	disruptionplan "github.com/drover-io/drover/internal/disruption/plan"
@@ -26,10 +25,7 @@ import (
 
 // TestSuccessors_MachineSetWithoutNodes: the Node of a MachineSet of one is missing as long as it is gone, although no Node names that MachineSet.
 func TestSuccessors_MachineSetWithoutNodes(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := machinev1beta1.Install(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := apitest.Scheme(t, machinev1beta1.Install)
 	newSet := func(namespace, name string, replicas int32) *machinev1beta1.MachineSet {
 		set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}}
 		set.Spec.Replicas = &replicas
@@ -88,10 +84,7 @@ func budgetsWithWaiting(t *testing.T, cache client.WithWatch, machines ...string
 
 // TestSuccessors_LostNodes: Machines whose Nodes are gone, and for which no place is reserved yet, keep no place from becoming free.
 func TestSuccessors_LostNodes(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(machinev1beta1.Install(scheme), v1alpha1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
+	scheme := apitest.Scheme(t, machinev1beta1.Install, v1alpha1.AddToScheme, coordinationv1.AddToScheme)
 	reserved := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	set := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "a", UID: "a"}}
 	set.Spec.Replicas = new(int32(9))
@@ -180,10 +173,7 @@ func TestWasThere(t *testing.T) {
 // TestObserveWork_GoneMeanwhile: a Node that has gone since the Nodes were listed is not gone yet, since the list counts it as one that needs no
 // successor.
 func TestObserveWork_GoneMeanwhile(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := apitest.Scheme(t, corev1.AddToScheme)
 	cache := fake.NewClientBuilder().WithScheme(scheme).Build()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid"}}
 	const never = "Machine/machines/m"
@@ -219,10 +209,7 @@ func TestObserveWork_GoneMeanwhile(t *testing.T) {
 // TestEndReservations_Latest: what is decided knows the reservations that the group has now, and not only those that were observed: the cache of
 // NodeGroups may lag behind that of Nodes.
 func TestEndReservations_Latest(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
+	scheme := apitest.Scheme(t, corev1.AddToScheme, v1alpha1.AddToScheme, coordinationv1.AddToScheme)
 	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "group", UID: "group"}}
 	observed := members.Parse(group.DeepCopy())
 	group.Status.Reservations = []v1alpha1.Reservation{{Node: "n", Capability: v1alpha1.CapabilityUpgrade, Time: metav1.Now()}}

@@ -5,20 +5,17 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/controller"
 )
 
 // TestWait: a group of many Nodes is left alone for long after it was reconciled, but not when a user changes it.
 func TestWait(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := apitest.Scheme(t, v1alpha1.AddToScheme)
 	edit := func(group *v1alpha1.NodeGroup) { group.Generation++ }
 	resume := func(group *v1alpha1.NodeGroup) { group.Annotations = map[string]string{"a": "b"} }
 	now, key := time.Unix(1_700_000_000, 0), types.NamespacedName{Name: "workers"}

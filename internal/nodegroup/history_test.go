@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -20,10 +19,7 @@ import (
 )
 
 func TestKeepHistory(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := appsv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := apitest.Scheme(t, appsv1.AddToScheme)
 	requests := &apitest.Requests{Fail: map[string]error{}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(requests.Interceptors()).Build()
 	recorder := record.NewFakeRecorder(10)

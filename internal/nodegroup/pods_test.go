@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -39,10 +38,7 @@ func loses(name string, keys ...string) plan.Node {
 
 // TestObservePods_OtherLabelsAreLost: what was looked up for a roll-out says nothing about the labels of Nodes that leave the group meanwhile.
 func TestObservePods_OtherLabelsAreLost(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := apitest.Scheme(t, corev1.AddToScheme)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
 	pod.Spec.NodeName, pod.Spec.NodeSelector = "n1", map[string]string{"disk": "a"}
 	builder, lists := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod), 0

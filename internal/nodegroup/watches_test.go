@@ -1,7 +1,6 @@
 package nodegroup
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/nodes"
 	"github.com/drover-io/drover/internal/paused"
@@ -47,12 +46,7 @@ func (q *recordingQueue) take() string {
 // watched returns the queue of a controller in a cluster with the groups a and b, and the informers of MachineSets and Machines.
 func watched(t *testing.T) (queue *recordingQueue, sets, machines *controllertest.FakeInformer) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(
-		machinev1beta1.Install(scheme), v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme),
-	); err != nil {
-		t.Fatal(err)
-	}
+	scheme := apitest.Scheme(t, machinev1beta1.Install, v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme)
 	cache := &informertest.FakeInformers{Scheme: scheme}
 	group := func(name string) *v1alpha1.NodeGroup {
 		return &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: name}}

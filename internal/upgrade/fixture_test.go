@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest"
 	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/nodelease"
 	"github.com/drover-io/drover/internal/pages"
@@ -115,12 +116,7 @@ func nameOf(object client.Object) []string { return []string{object.GetName()} }
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, mcfgv1.Install, configv1.Install, v1alpha1.AddToScheme} {
-		if err := add(known); err != nil {
-			t.Fatal(err)
-		}
-	}
+	known := apitest.Scheme(t, scheme.AddToScheme, mcfgv1.Install, configv1.Install, v1alpha1.AddToScheme)
 	f := &fixture{
 		t: t, clock: testclock.NewFakePassiveClock(testTime), events: record.NewFakeRecorder(1000), fail: map[string]error{}, created: map[string]int{},
 	}

@@ -51,10 +51,7 @@ func (f *fixture) Capacity(context.Context, *machinev1beta1.MachineSet) (*provid
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := machinev1beta1.Install(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := apitest.Scheme(t, machinev1beta1.Install)
 	f := &fixture{
 		Requests: &apitest.Requests{Names: true, Fail: map[string]error{}}, t: t, cpus: "4",
 		clock: testclock.NewFakePassiveClock(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)), events: record.NewFakeRecorder(100),

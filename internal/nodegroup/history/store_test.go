@@ -21,10 +21,7 @@ const namespace = "drover-system"
 // newStore returns a Store on an API server in memory.
 func newStore(t *testing.T, objects ...client.Object) (*Store, *apitest.Requests) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := appsv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	scheme := apitest.Scheme(t, appsv1.AddToScheme)
 	requests := &apitest.Requests{Fail: map[string]error{}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(requests.Interceptors()).Build()
 	return &Store{Reader: c, Writer: c, Namespace: namespace, Owner: "test"}, requests

@@ -1,14 +1,12 @@
 package members
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -117,10 +115,7 @@ func newFinder(t *testing.T, node *corev1.Node, machines ...*machinev1beta1.Mach
 // newFinderOf returns a Finder in a cluster with these objects.
 func newFinderOf(t *testing.T, objects ...client.Object) *Finder {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(machinev1beta1.Install(scheme), v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
+	scheme := apitest.Scheme(t, machinev1beta1.Install, v1alpha1.AddToScheme, corev1.AddToScheme)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
 	if err := lookup.Index(t.Context(), apitest.Indexer{Builder: builder}); err != nil {
 		t.Fatal(err)

@@ -163,7 +163,7 @@ sources() {
 	if [[ "$1" == kubernetes ]]; then
 		find "$version_modules/cmd" "$version_modules/$other.mod" "$version_modules/$other.sum" -type f
 	else
-		find sandbox api internal/apitest/builder test/cluster test/openshift test/realnode test/vcenter provider/*.go provider/kwok config/crd \
+		find sandbox api internal/apitest/builder test/cluster test/eventually test/openshift test/realnode test/vcenter provider/*.go provider/kwok config/crd \
 			-path "$version_modules" -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print
 	fi
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/drover-io/drover/provider"
 	"github.com/drover-io/drover/provider/conformance"
 	"github.com/drover-io/drover/test/cluster"
+	wait "github.com/drover-io/drover/test/eventually"
 	"github.com/drover-io/drover/test/vcenter"
 )
 
@@ -112,16 +113,8 @@ func (f *fixture) newActuator() *Actuator {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(time.Minute); ; <-ticker.C {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waiting until %s: %v", what, err)
-		}
+	if err := wait.Until(t.Context(), time.Minute, 20*time.Millisecond, condition); err != nil {
+		t.Fatalf("waiting until %s: %v", what, err)
 	}
 }
 

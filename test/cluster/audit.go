@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -98,25 +99,20 @@ func (a *Audit) Sync(ctx context.Context) (AuditMark, error) {
 	if err != nil {
 		return 0, fmt.Errorf("cluster: asking the API server for a line in its audit log: %w", err)
 	}
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		found := AuditMark(-1)
+	found := AuditMark(-1)
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		mark, err = a.lines(mark, func(line []byte, end AuditMark) error {
 			if found < 0 && strings.Contains(string(line), id) {
 				found = end
 			}
 			return nil
 		})
-		if err != nil || found >= 0 {
-			return found, err
-		}
-		select {
-		case <-ctx.Done():
-			return 0, fmt.Errorf("cluster: waiting for a request to appear in the audit log: %w", ctx.Err())
-		case <-ticker.C:
-		}
+		return found >= 0, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cluster: waiting for a request to appear in the audit log: %w", err)
 	}
+	return found, nil
 }
 
 // Since returns the requests after a mark, in the order in which they were answered.

@@ -216,9 +216,11 @@ func (c *Cluster) Stop() error {
 	return err
 }
 
+// patience is how long a process may take to end.
+const patience = 10 * time.Second
+
 // end signals a process and waits until it is gone, and kills it when it takes too long.
 func end(id processID, sig syscall.Signal) error {
-	const patience = 10 * time.Second
 	for _, s := range []syscall.Signal{sig, syscall.SIGKILL} {
 		if err := id.signal(s); errors.Is(err, os.ErrProcessDone) {
 			return nil

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/drover-io/drover/test/cluster"
+	wait "github.com/drover-io/drover/test/eventually"
 )
 
 // env is the control plane of this package's tests.
@@ -46,13 +45,7 @@ func leaveOrphan(dir string) {
 // eventually waits until a condition holds. The last error of the condition says why it did not.
 func eventually(t *testing.T, what string, condition func(ctx context.Context) error) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
-		func(ctx context.Context) (bool, error) {
-			last = condition(ctx)
-			return last == nil, nil
-		})
-	if err != nil {
-		t.Fatalf("waiting until %s: %v; last: %v", what, err, last)
+	if err := wait.Until(t.Context(), time.Minute, 50*time.Millisecond, func() error { return condition(t.Context()) }); err != nil {
+		t.Fatalf("waiting until %s: %v", what, err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"syscall"
-	"time"
 )
 
 // Status says how a component is.
@@ -72,7 +71,7 @@ func (c *Cluster) Kill(component string, sig syscall.Signal) error {
 	if err := id.signal(sig); err != nil {
 		return fmt.Errorf("cluster: killing %s: %w", component, err)
 	}
-	if sig == syscall.SIGKILL && !waitGone(id, 10*time.Second) {
+	if sig == syscall.SIGKILL && !waitGone(id, patience) {
 		return fmt.Errorf("cluster: %s (process %d) is still there after %v", component, id.PID, sig)
 	}
 	return nil

@@ -74,10 +74,10 @@ func ensurePair(l layout, name string, issue func() ([]byte, []byte, error)) err
 	if err != nil {
 		return err
 	}
-	if err := writeFile(l.key(name), keyPEM); err != nil {
+	if err := WriteFile(l.key(name), keyPEM); err != nil {
 		return err
 	}
-	return writeFile(l.cert(name), certPEM)
+	return WriteFile(l.cert(name), certPEM)
 }
 
 // ensureServiceAccountKey makes the key that signs the tokens of service accounts, and its public half.
@@ -95,8 +95,8 @@ func ensureServiceAccountKey(l layout) error {
 		return fmt.Errorf("cluster: encoding the service account key: %w", err)
 	}
 	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
-	if err := writeFile(l.cert(name), public); err != nil {
+	if err := WriteFile(l.cert(name), public); err != nil {
 		return err
 	}
-	return writeFile(l.key(name), keyPEM)
+	return WriteFile(l.key(name), keyPEM)
 }

@@ -61,11 +61,8 @@ func (c *Cluster) EndExtra(name string) error {
 	if !waitGone(id, endLimit) {
 		late = fmt.Errorf("cluster: %s (process %d) had not ended after %s and was killed; what it made may still be there; the end of its log %s:\n%s",
 			name, id.PID, endLimit, c.layout.log(component), c.layout.logTail(component))
-		if err := id.signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		if err := end(id, syscall.SIGKILL); err != nil {
 			return errors.Join(late, err)
-		}
-		if !waitGone(id, endLimit) {
-			return late
 		}
 	}
 	c.mu.Lock()

@@ -2,12 +2,10 @@ package cluster
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // Kubemark is the program of drover-sandbox-node that is a hollow node: a real kubelet whose container runtime runs nothing. It is none of the
@@ -79,19 +77,5 @@ func (n *HollowNode) Log() string {
 	return string(text)
 }
 
-// Stop ends the process as a kubelet ends a container: it asks, and kills after five seconds. Its Node stays, as a real one does.
-func (n *HollowNode) Stop() error {
-	if err := n.id.signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("cluster: ending a hollow node: %w", err)
-	}
-	select {
-	case <-n.done:
-		return nil
-	case <-time.After(5 * time.Second):
-	}
-	if err := n.id.signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("cluster: killing a hollow node: %w", err)
-	}
-	<-n.done
-	return nil
-}
+// Stop ends the process as a kubelet ends a container: it asks, and kills after a while. Its Node stays, as a real one does.
+func (n *HollowNode) Stop() error { return end(n.id, syscall.SIGTERM) }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 	"k8s.io/client-go/dynamic"
@@ -26,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-io/drover/config/crd"
+	"github.com/drover-io/drover/test/eventually"
 )
 
 // fieldManager owns what this package applies.
@@ -38,7 +38,7 @@ var crdResource = schema.GroupVersionResource{
 // writeConfig writes the files that the components read and the kubeconfigs of their identities.
 func (c *Cluster) writeConfig() error {
 	for name, data := range configFiles {
-		if err := writeFile(c.layout.config(name), data); err != nil {
+		if err := WriteFile(c.layout.config(name), data); err != nil {
 			return err
 		}
 	}
@@ -156,25 +156,24 @@ func applyCRD(ctx context.Context, client dynamic.Interface, files embed.FS, fil
 // waitEstablished waits until the API server answers for the resource of a CRD: the condition Established comes first,
 // and a moment later the handler.
 func waitEstablished(ctx context.Context, client dynamic.Interface, name string) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, readyLimit, true, func(ctx context.Context) (bool, error) {
-		var object *unstructured.Unstructured
-		if object, last = client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{}); last != nil {
-			return false, nil //nolint:nilerr // it is asked again, and the last error is part of the final one
+	err := eventually.Until(ctx, readyLimit, pollInterval, func() error {
+		object, err := client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
 		spec, _, _ := unstructured.NestedMap(object.Object, "spec")
 		group, _, _ := unstructured.NestedString(spec, "group")
 		plural, _, _ := unstructured.NestedString(spec, "names", "plural")
 		versions, _, _ := unstructured.NestedStringSlice(object.Object, "status", "storedVersions")
 		if len(versions) == 0 {
-			return false, nil
+			return errors.New("no version is stored yet")
 		}
 		served := schema.GroupVersionResource{Group: group, Version: versions[0], Resource: plural}
-		_, last = client.Resource(served).List(ctx, metav1.ListOptions{Limit: 1})
-		return last == nil, nil
+		_, err = client.Resource(served).List(ctx, metav1.ListOptions{Limit: 1})
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("cluster: waiting until the CRD %s is served: %w", name, errors.Join(err, last))
+		return fmt.Errorf("cluster: waiting until the CRD %s is served: %w", name, err)
 	}
 	return nil
 }

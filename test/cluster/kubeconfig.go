@@ -37,7 +37,7 @@ func WriteKubeconfig(cfg *rest.Config, path string) error {
 	if err != nil {
 		return fmt.Errorf("cluster: encoding the kubeconfig %s: %w", path, err)
 	}
-	return writeFile(path, data)
+	return WriteFile(path, data)
 }
 
 // loadKubeconfig reads a configuration without a rate limit from a kubeconfig file.

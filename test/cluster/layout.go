@@ -29,8 +29,8 @@ func (l layout) create() error {
 	return nil
 }
 
-// writeFile replaces a file, for its owner alone to read, in one step, so that a reader never sees half of it.
-func writeFile(path string, data []byte) error {
+// WriteFile replaces a file, for its owner alone to read, in one step, so that a reader never sees half of it.
+func WriteFile(path string, data []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return fmt.Errorf("cluster: writing %s: %w", path, err)

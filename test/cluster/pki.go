@@ -62,7 +62,7 @@ func createAuthority(l layout, name string) (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: encoding the authority %s: %w", name, err)
 	}
-	return &authority{cert: cert, key: key, pem: certPEM}, errors.Join(writeFile(l.key(name), keyPEM), writeFile(l.cert(name), certPEM))
+	return &authority{cert: cert, key: key, pem: certPEM}, errors.Join(WriteFile(l.key(name), keyPEM), WriteFile(l.cert(name), certPEM))
 }
 
 // client issues a client certificate for an identity and returns it and its key as PEM.

@@ -13,18 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// collection is all objects of one kind that belong to a pool.
+// collection is all objects of one kind that belong to a pool: those of a namespace, or of none, with some labels.
 type collection struct {
-	what   string
-	list   client.ObjectList
-	object client.Object
-	of     selectors
-}
-
-// selectors select objects for a list and for a deletion.
-type selectors []interface {
-	client.ListOption
-	client.DeleteAllOfOption
+	what      string
+	list      client.ObjectList
+	object    client.Object
+	namespace client.InNamespace
+	labels    client.MatchingLabels
 }
 
 // deleteAll deletes everything of the pool and reports whether there was anything. The namespace of its Pods stays: only
@@ -36,11 +31,11 @@ func (w *poolWriter) deleteAll(ctx context.Context) (found bool, err error) {
 		return false, fmt.Errorf("cluster: deleting the MachineSet %s: %w", w.opts.Name, err)
 	}
 	found = err == nil
-	members := client.MatchingLabels{MachineSetLabel: w.opts.Name}
+	machines, pods := client.InNamespace(w.opts.Namespace), client.InNamespace(w.opts.PodNamespace())
 	for _, c := range []collection{
-		{"machines", &machinev1beta1.MachineList{}, &machinev1beta1.Machine{}, selectors{client.InNamespace(w.opts.Namespace), members}},
-		{"pods", &corev1.PodList{}, &corev1.Pod{}, selectors{client.InNamespace(w.opts.PodNamespace()), w.selected()}},
-		{"nodes", &corev1.NodeList{}, &corev1.Node{}, selectors{w.selected()}},
+		{"machines", &machinev1beta1.MachineList{}, &machinev1beta1.Machine{}, machines, client.MatchingLabels{MachineSetLabel: w.opts.Name}},
+		{"pods", &corev1.PodList{}, &corev1.Pod{}, pods, w.selected()},
+		{"nodes", &corev1.NodeList{}, &corev1.Node{}, "", w.selected()},
 	} {
 		had, err := w.empty(ctx, c)
 		if err != nil {
@@ -54,13 +49,9 @@ func (w *poolWriter) deleteAll(ctx context.Context) (found bool, err error) {
 // empty deletes a collection, waits until nothing of it is left and reports whether there was anything. The server gives
 // a request a minute, in which it may not get through with a large collection; then it is asked again.
 func (w *poolWriter) empty(ctx context.Context, c collection) (had bool, err error) {
-	// There is no kubelet that could end the pods.
-	listed, deleted, left := []client.ListOption{}, []client.DeleteAllOfOption{client.GracePeriodSeconds(0)}, 0
-	for _, option := range c.of {
-		listed, deleted = append(listed, option), append(deleted, option)
-	}
+	left := 0
 	err = wait.PollUntilContextCancel(ctx, 10*pollInterval, true, func(ctx context.Context) (bool, error) {
-		if err := w.client.List(ctx, c.list, listed...); err != nil {
+		if err := w.client.List(ctx, c.list, c.namespace, c.labels); err != nil {
 			return false, err
 		}
 		if left = meta.LenList(c.list); left == 0 {
@@ -68,7 +59,8 @@ func (w *poolWriter) empty(ctx context.Context, c collection) (had bool, err err
 		}
 		had = true
 		w.logf("pool %s: deleting %d %s", w.opts.Name, left, c.what)
-		if err := w.client.DeleteAllOf(ctx, c.object, deleted...); err != nil && !deleteAgain(err) {
+		// There is no kubelet that could end the pods.
+		if err := w.client.DeleteAllOf(ctx, c.object, c.namespace, c.labels, client.GracePeriodSeconds(0)); err != nil && !deleteAgain(err) {
 			return false, err
 		}
 		return false, nil

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/drover-io/drover/test/eventually"
 )
 
 // LifelineEnv is the environment variable that gives a process of drover-sandbox the number of an inherited pipe. The
@@ -143,14 +146,12 @@ const pollInterval = 20 * time.Millisecond
 
 // waitGone waits until a process ended and reports whether it did within the time.
 func waitGone(id processID, limit time.Duration) bool {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(limit); id.alive(); <-ticker.C {
-		if time.Now().After(deadline) {
-			return false
+	return eventually.Until(context.Background(), limit, pollInterval, func() error {
+		if id.alive() {
+			return fmt.Errorf("process %d runs", id.PID)
 		}
-	}
-	return true
+		return nil
+	}) == nil
 }
 
 // logTail returns the last lines of a component's log, indented, for an error message.

@@ -2,15 +2,14 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/test/eventually"
 )
 
 // readyLimit is how long a component may take to become ready on a busy machine.
@@ -35,17 +34,17 @@ func (c *Cluster) waitReady(ctx context.Context, component string) error {
 
 // awaitReady polls until probe returns no error. It fails early when the process ends.
 func (c *Cluster) awaitReady(ctx context.Context, component string, probe func() error) error {
-	var last error
 	id := c.process(component)
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
-		if last = probe(); last != nil && !id.alive() {
-			return false, errors.New("its process has ended" + c.exitStatus(component))
+	err := eventually.Until(ctx, 0, pollInterval, func() error {
+		err := probe()
+		if err != nil && !id.alive() {
+			return eventually.Final(fmt.Errorf("its process has ended%s, last answer: %w", c.exitStatus(component), err))
 		}
-		return last == nil, nil
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("cluster: %s is not ready: %w, last answer: %w; the end of its log %s:\n%s",
-			component, err, last, c.layout.log(component), c.layout.logTail(component))
+		return fmt.Errorf("cluster: %s is not ready: %w; the end of its log %s:\n%s",
+			component, err, c.layout.log(component), c.layout.logTail(component))
 	}
 	return nil
 }
@@ -79,23 +78,17 @@ func (c *Cluster) probe(ctx context.Context, client *http.Client, component stri
 
 // probeClient returns a client that trusts a component and that it trusts.
 func (c *Cluster) probeClient(component string) (*http.Client, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+	config := c.Admin()
 	if component == Etcd {
-		config.RootCAs.AddCert(c.credentials.etcd.cert)
-		pair, err := tls.LoadX509KeyPair(c.layout.cert("etcd-client"), c.layout.key("etcd-client"))
-		if err != nil {
-			return nil, fmt.Errorf("cluster: reading etcd's client certificate: %w", err)
+		config.TLSClientConfig = rest.TLSClientConfig{
+			CAData: c.credentials.etcd.pem, CertFile: c.layout.cert("etcd-client"), KeyFile: c.layout.key("etcd-client"),
 		}
-		config.Certificates = []tls.Certificate{pair}
-	} else {
-		config.RootCAs.AddCert(c.credentials.ca.cert)
-		pair, err := tls.X509KeyPair(c.admin.CertData, c.admin.KeyData)
-		if err != nil {
-			return nil, fmt.Errorf("cluster: reading the administrator's certificate: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
 	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, nil
+	secure, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: reading the client certificate for %s: %w", component, err)
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: secure}}, nil
 }
 
 func (c *Cluster) exitStatus(component string) string {

@@ -51,7 +51,7 @@ func (c *Cluster) StartMachineConfig(ctx context.Context, opts openshift.Options
 	if err != nil {
 		return fmt.Errorf("cluster: encoding the options of %s: %w", MachineConfig, err)
 	}
-	if err := writeFile(c.machineConfigOptions(), append(text, '\n')); err != nil {
+	if err := WriteFile(c.machineConfigOptions(), append(text, '\n')); err != nil {
 		return err
 	}
 	if err := c.resumeMachineConfig(ctx); err != nil {

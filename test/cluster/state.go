@@ -40,7 +40,7 @@ func (s *state) save(l layout) error {
 	if err != nil {
 		return fmt.Errorf("cluster: encoding the state: %w", err)
 	}
-	return writeFile(l.state(), append(data, '\n'))
+	return WriteFile(l.state(), append(data, '\n'))
 }
 
 // prepareState makes the state for a start with the given options: that of an earlier run where there is one, so that

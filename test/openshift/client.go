@@ -15,10 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/test/eventually"
 )
 
 // NewClient returns a client without a rate limit for the kinds that the simulators and the pools of the sandbox consist of. It does not use discovery.
@@ -62,16 +63,8 @@ func newMapper() meta.RESTMapper {
 
 // AwaitPools waits until every pool has reported its first rendered MachineConfig, and every Node of a pool has one.
 func AwaitPools(ctx context.Context, reader client.Reader) error {
-	var last error
-	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		err := missingConfig(ctx, reader)
-		if ctx.Err() == nil || last == nil {
-			last = err // after the end it is only that the context has ended
-		}
-		return err == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("openshift: waiting for the first configuration of the pools: %w", errors.Join(err, last))
+	if err := eventually.Until(ctx, 0, 20*time.Millisecond, func() error { return missingConfig(ctx, reader) }); err != nil {
+		return fmt.Errorf("openshift: waiting for the first configuration of the pools: %w", err)
 	}
 	return nil
 }

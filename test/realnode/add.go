@@ -11,11 +11,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/eventually"
 )
 
 // Command is the command of drover-sandbox-node that runs a node; its argument is the node's folder.
@@ -111,13 +111,13 @@ func add(ctx context.Context, c *cluster.Cluster, name string, options *Options)
 		return err
 	}
 	var network Network
-	err = await(ctx, c, name, "to have its network", func() (bool, error) {
+	err = await(ctx, c, name, "to have its network", func() error {
 		network, err = folder.Network()
-		if errors.Is(err, os.ErrNotExist) {
-			return false, nil
-		}
 		// The process takes the network of an earlier one away before it makes its own.
-		return err == nil && (!again || network.Made != before.Made), err
+		if err == nil && again && network.Made == before.Made {
+			err = errors.New("there is only the network of an earlier process")
+		}
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("%w; see %s", err, c.LogFile(log))
@@ -126,10 +126,10 @@ func add(ctx context.Context, c *cluster.Cluster, name string, options *Options)
 	if err != nil {
 		return err
 	}
-	if err := writeFile(folder.Key(), key); err != nil {
+	if err := cluster.WriteFile(folder.Key(), key); err != nil {
 		return err
 	}
-	return writeFile(folder.Certificate(), certificate)
+	return cluster.WriteFile(folder.Certificate(), certificate)
 }
 
 // prepare writes what the process of a node reads.
@@ -162,13 +162,13 @@ func prepare(c *cluster.Cluster, folder Folder, name string, options *Options) e
 }
 
 // await waits until something is so, and fails when the node's process has ended.
-func await(ctx context.Context, c *cluster.Cluster, name, what string, so func() (bool, error)) error {
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
-		done, err := so()
-		if err == nil && !done && !c.ExtraRuns(processOf(name)) {
-			return false, errors.New("its process has ended")
+func await(ctx context.Context, c *cluster.Cluster, name, what string, missing func() error) error {
+	err := eventually.Until(ctx, 0, pollInterval, func() error {
+		err := missing()
+		if err != nil && !c.ExtraRuns(processOf(name)) {
+			return eventually.Final(fmt.Errorf("its process has ended: %w", err))
 		}
-		return done, err
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("realnode: waiting for node %s %s: %w", name, what, err)
@@ -177,27 +177,18 @@ func await(ctx context.Context, c *cluster.Cluster, name, what string, so func()
 }
 
 func awaitReady(ctx context.Context, c *cluster.Cluster, clients kubernetes.Interface, name string) error {
-	var last error
-	err := await(ctx, c, name, "to be Ready", func() (bool, error) {
+	return await(ctx, c, name, "to be Ready", func() error {
 		node, err := clients.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			if !apierrors.IsNotFound(err) {
-				last = err
-			}
-			return false, nil
+			return err
 		}
 		for _, condition := range node.Status.Conditions {
-			if condition.Type == corev1.NodeReady {
-				last = fmt.Errorf("it says: %s", condition.Message)
-				return condition.Status == corev1.ConditionTrue, nil
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+				return nil
 			}
 		}
-		return false, nil
+		return fmt.Errorf("its conditions are %v", node.Status.Conditions)
 	})
-	if err != nil {
-		return errors.Join(err, last)
-	}
-	return nil
 }
 
 // Remove ends the kubelet and all containers of a node and removes its Node.
@@ -212,9 +203,9 @@ func Remove(ctx context.Context, c *cluster.Cluster, name string) error {
 		if err := add(ctx, c, name, &Options{Labels: plan.Labels, MaxPods: plan.MaxPods, Images: plan.Images}); err != nil {
 			return err
 		}
-		err = await(ctx, c, name, "to clean up", func() (bool, error) {
+		err = await(ctx, c, name, "to clean up", func() error {
 			_, err := os.Stat(folder.Ready())
-			return err == nil, nil
+			return err
 		})
 		if err != nil {
 			return err

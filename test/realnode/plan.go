@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+
+	"github.com/drover-io/drover/test/cluster"
 )
 
 // Plan is what a node is made of. Add writes it, and the process of the node reads it.
@@ -103,21 +105,10 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// writeJSON writes a file in one step: its reader waits for it.
 func writeJSON(path string, from any) error {
 	text, err := json.MarshalIndent(from, "", "  ")
 	if err != nil {
 		return fmt.Errorf("realnode: encoding %s: %w", path, err)
 	}
-	return writeFile(path, append(text, '\n'))
-}
-
-func writeFile(path string, text []byte) error {
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
-		return fmt.Errorf("realnode: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("realnode: %w", err)
-	}
-	return nil
+	return cluster.WriteFile(path, append(text, '\n'))
 }

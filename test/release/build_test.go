@@ -60,7 +60,7 @@ func newCheckout(t *testing.T) *checkout {
 	for name, content := range map[string]string{
 		"hack/build.sh": string(script), "path/go": stubGo, "sandbox/go.mod": "require (\n\tk8s.io/kubernetes v1.2.3\n)\n",
 		"test/cluster/a.go": "", "test/openshift/a.go": "", "test/realnode/a.go": "", "test/vcenter/a.go": "",
-		"api/a.go": "", "internal/apitest/builder/a.go": "",
+		"api/a.go": "", "internal/apitest/builder/a.go": "", "test/eventually/a.go": "",
 		"provider/a.go": "", "provider/kwok/a.go": "", "config/crd/a.yaml": "",
 	} {
 		c.write(name, content)

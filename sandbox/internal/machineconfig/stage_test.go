@@ -21,6 +21,7 @@ import (
 
 	"github.com/drover-io/drover/sandbox/internal/machineconfig"
 	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/eventually"
 	"github.com/drover-io/drover/test/openshift"
 )
 
@@ -139,19 +140,8 @@ const patience = 20 * time.Second
 // eventually waits until a condition gives no error.
 func (s *stage) eventually(what string, condition func() error) {
 	s.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	limit := time.After(patience)
-	for {
-		last := condition()
-		if last == nil {
-			return
-		}
-		select {
-		case <-limit:
-			s.Fatalf("%s: %v", what, last)
-		case <-ticker.C:
-		}
+	if err := eventually.Until(context.WithoutCancel(s.Context()), patience, 20*time.Millisecond, condition); err != nil {
+		s.Fatalf("%s: %v", what, err)
 	}
 }
 

@@ -123,9 +123,7 @@ func (s *Site) observed(name string) {
 // GetBudget reads a PodDisruptionBudget of the site.
 func (s *Site) GetBudget(name string) *policyv1.PodDisruptionBudget {
 	s.Helper()
-	budget := &policyv1.PodDisruptionBudget{}
-	s.read(types.NamespacedName{Namespace: s.Name, Name: name}, budget)
-	return budget
+	return read(s.World, s.Name, name, &policyv1.PodDisruptionBudget{})
 }
 
 // ChangeBudget changes what a budget demands.

@@ -2,20 +2,13 @@ package harness
 
 import (
 	"cmp"
-	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -41,81 +34,28 @@ type BudgetWatch struct {
 // of some prefixes.
 func (w *World) WatchBudget(group string, limit int, prefixes ...string) *BudgetWatch {
 	w.Helper()
-	watcher, err := client.NewWithWatch(w.Cluster.Admin(), client.Options{Scheme: w.Client.Scheme()})
-	if err != nil {
-		w.Fatal(err)
-	}
 	b := &BudgetWatch{World: w, state: budgetcheck.New(limit)}
 	isMember := func(object client.Object) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(object.GetName(), prefix) })
 	}
 	isGroup := func(object client.Object) bool { return object.GetName() == group }
-	ctx, cancel := context.WithCancel(context.Background())
-	done := sync.WaitGroup{}
-	w.Cleanup(func() {
-		cancel()
-		done.Wait()
-	})
-	b.follow(ctx, &done, watcher, &v1alpha1.NodeGroupList{}, isGroup)
-	b.follow(ctx, &done, watcher, &corev1.NodeList{}, isMember)
-	b.follow(ctx, &done, watcher, &machinev1beta1.MachineList{}, isMember)
+	b.follow(&v1alpha1.NodeGroupList{}, isGroup)
+	b.follow(&corev1.NodeList{}, isMember)
+	b.follow(&machinev1beta1.MachineList{}, isMember)
 	return b
 }
 
-// watchOf is how a RetryWatcher watches a kind.
-type watchOf struct {
-	client.WithWatch
-
-	kind client.ObjectList
-}
-
-// WatchWithContext implements cache.WatcherWithContext.
-func (w watchOf) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	list, _ := w.kind.DeepCopyObject().(client.ObjectList)
-	return w.Watch(ctx, list, &client.ListOptions{Raw: &options})
-}
-
-// revisionOf returns the revision of the object, or of a list. No server of ours has versions that are not numbers.
-func revisionOf(object interface{ GetResourceVersion() string }) uint64 {
-	revision, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
-	return revision
-}
-
 // follow records the objects of a kind, and everything that happens to them.
-func (b *BudgetWatch) follow(
-	ctx context.Context, done *sync.WaitGroup, watcher client.WithWatch, list client.ObjectList, wanted func(client.Object) bool,
-) {
+func (b *BudgetWatch) follow(list client.ObjectList, wanted func(client.Object) bool) {
 	b.World.Helper()
-	err := watcher.List(ctx, list)
-	switch {
-	case meta.IsNoMatchError(err):
-		return // without the Machine API there are no Machines
-	case err != nil:
-		b.World.Fatal(err)
-	}
-	if err := meta.EachListItem(list, func(object runtime.Object) error {
-		b.observe(object, false, wanted)
-		return nil
-	}); err != nil {
-		b.World.Fatal(err)
-	}
-	b.state.Since(revisionOf(list))
-	stream, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watchOf{watcher, list})
-	if err != nil {
-		b.World.Fatal(err)
-	}
-	done.Go(func() {
-		for event := range stream.ResultChan() {
-			b.observe(event.Object, event.Type == watch.Deleted, wanted)
+	b.state.Since(b.World.follow(list, func(object client.Object, gone bool) {
+		if wanted(object) {
+			b.observe(object, gone)
 		}
-	})
+	}))
 }
 
-func (b *BudgetWatch) observe(seen runtime.Object, gone bool, wanted func(client.Object) bool) {
-	object, ok := seen.(client.Object)
-	if !ok || !wanted(object) {
-		return
-	}
+func (b *BudgetWatch) observe(object client.Object, gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	event := budgetcheck.Event{Revision: revisionOf(object), Object: object, Gone: gone}

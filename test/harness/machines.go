@@ -10,7 +10,6 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,16 +36,20 @@ func (w *World) MakePool(name string, replicas int32, change func(*machinev1beta
 			change(set, spec)
 		}
 	})
+	return w.createPool(set)
+}
+
+// createPool makes a pool of a MachineSet, and removes it when the test ends.
+func (w *World) createPool(set *machinev1beta1.MachineSet) *Pool {
+	w.Helper()
 	w.create(set)
-	p := &Pool{World: w, Name: name}
-	w.Cleanup(p.remove)
+	p := &Pool{World: w, Name: set.Name}
+	w.cleanup(p.remove)
 	return p
 }
 
 // remove deletes the pool; what is left of it when no operator runs any more is taken away by force.
-func (p *Pool) remove() {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
+func (p *Pool) remove(ctx context.Context) {
 	set := &machinev1beta1.MachineSet{ObjectMeta: Meta(p.Name)}
 	if err := p.Client.Delete(ctx, set); client.IgnoreNotFound(err) != nil {
 		p.Errorf("deleting MachineSet %s: %v", p.Name, err)
@@ -76,11 +79,7 @@ func (p *Pool) members() []client.ListOption {
 // Set reads the MachineSet.
 func (p *Pool) Set() *machinev1beta1.MachineSet {
 	p.Helper()
-	set := &machinev1beta1.MachineSet{}
-	if err := p.Client.Get(p.Context(), types.NamespacedName{Namespace: cluster.MachineNamespace, Name: p.Name}, set); err != nil {
-		p.Fatalf("reading MachineSet %s: %v", p.Name, err)
-	}
-	return set
+	return p.World.Set(p.Name)
 }
 
 // Machines lists those of the pool, by name, also those that are being deleted.
@@ -160,22 +159,8 @@ func (p *Pool) Running(count int) ([]machinev1beta1.Machine, error) {
 // Gone waits until a Machine and its Node are gone.
 func (p *Pool) Gone(machine string) {
 	p.Helper()
-	p.Eventually("machine "+machine+" and its Node are gone", func() error {
-		for _, object := range []client.Object{&machinev1beta1.Machine{}, &corev1.Node{}} {
-			key := types.NamespacedName{Name: machine}
-			if _, ok := object.(*machinev1beta1.Machine); ok {
-				key.Namespace = cluster.MachineNamespace
-			}
-			err := p.Client.Get(p.Context(), key, object)
-			if err == nil {
-				return fmt.Errorf("%T %s is there: %s", object, machine, JSON(object))
-			}
-			if !apierrors.IsNotFound(err) {
-				return err
-			}
-		}
-		return nil
-	})
+	p.World.Gone(&machinev1beta1.Machine{ObjectMeta: Meta(machine)})
+	p.World.Gone(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine}})
 }
 
 // DeleteMachine deletes a Machine as a user does.

@@ -61,13 +61,11 @@ func (w *World) MaintainKubevirt(node string) *Maintenance {
 func (m *Maintenance) Begin(object client.Object) {
 	m.Helper()
 	m.create(object)
-	m.Cleanup(m.cleanup)
+	m.cleanup(m.remove)
 }
 
-// cleanup ends a NodeMaintenance after its test. Where no operator does that the finalizer is taken off, so that the next test has peace.
-func (m *Maintenance) cleanup() {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
+// remove ends a NodeMaintenance after its test. Where no operator does that the finalizer is taken off, so that the next test has peace.
+func (m *Maintenance) remove(ctx context.Context) {
 	err := m.Client.Delete(ctx, m.fresh())
 	if err == nil {
 		err = WaitLonger(ctx, endLimit, pollInterval, func() error {
@@ -97,20 +95,16 @@ func (m *Maintenance) fresh() client.Object {
 // Get reads the object.
 func (m *Maintenance) Get() client.Object {
 	m.Helper()
-	object := m.fresh()
-	m.read(types.NamespacedName{Name: m.Name}, object)
-	return object
+	return read(m.World, "", m.Name, m.fresh())
 }
 
 // Find reads the status; nil when the object is gone.
 func (m *Maintenance) Find() *medik8s.NodeMaintenanceStatus {
 	m.Helper()
 	object := m.fresh()
-	err := m.Client.Get(m.Context(), types.NamespacedName{Name: m.Name}, object)
-	switch {
-	case apierrors.IsNotFound(err):
+	if err := m.Client.Get(m.Context(), client.ObjectKeyFromObject(object), object); apierrors.IsNotFound(err) {
 		return nil
-	case err != nil:
+	} else if err != nil {
 		m.Fatalf("reading NodeMaintenance %s: %v", m.Name, err)
 	}
 	return new(statusOf(object))

@@ -2,12 +2,11 @@ package harness
 
 import (
 	"context"
-	"encoding/json"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/test/cluster"
 	"github.com/drover-io/drover/test/openshift"
 	"github.com/drover-io/drover/test/vcenter"
@@ -52,18 +51,11 @@ func (w *World) StartVCenter(options cluster.VCenterOptions) *vcenter.Site {
 // MakeVSpherePool makes a MachineSet whose Machines are virtual machines of a vCenter.
 func (w *World) MakeVSpherePool(site *vcenter.Site, name string, replicas int32, change func(*machinev1beta1.VSphereMachineProviderSpec)) *Pool {
 	w.Helper()
-	set := NewMachineSet(name, replicas)
 	spec := site.ProviderSpec()
 	if change != nil {
 		change(spec)
 	}
-	raw, err := json.Marshal(spec)
-	if err != nil {
-		w.Fatal(err)
-	}
-	set.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
-	w.create(set)
-	p := &Pool{World: w, Name: name}
-	w.Cleanup(p.remove)
-	return p
+	return w.createPool(NewMachineSet(name, replicas, func(set *machinev1beta1.MachineSet) {
+		set.Spec.Template.Spec.ProviderSpec = builder.RawProviderSpec(JSON(spec))
+	}))
 }

@@ -42,7 +42,7 @@ func (w *World) Site() *Site {
 	w.Helper()
 	s := &Site{World: w, Name: fmt.Sprintf("site%d", sites.Add(1))}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}})
-	w.Cleanup(s.clear)
+	w.cleanup(s.clear)
 	// Pods need it. Where kube-controller-manager runs it may have been faster.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: "default"}}
 	if err := w.Client.Create(w.Context(), account); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -52,9 +52,7 @@ func (w *World) Site() *Site {
 }
 
 // clear removes the namespace. Its pods are deleted without a grace period, so that they do not affect other tests.
-func (s *Site) clear() {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
+func (s *Site) clear(ctx context.Context) {
 	if err := s.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}); err != nil {
 		s.Errorf("removing the namespace: %v", err)
 	}
@@ -82,9 +80,7 @@ func (w *World) create(object client.Object) {
 func (w *World) CreateWithCleanup(object client.Object) {
 	w.Helper()
 	w.create(object)
-	w.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
-		defer cancel()
+	w.cleanup(func(ctx context.Context) {
 		if err := w.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
 			w.Errorf("removing %T %s: %v", object, object.GetName(), err)
 		}

@@ -246,26 +246,14 @@ func (s *Site) Pods(app string) []corev1.Pod {
 	if err := s.Client.List(s.Context(), &list, client.InNamespace(s.Name), client.MatchingLabels{AppLabel: app}); err != nil {
 		s.Fatal(err)
 	}
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return compareNames(&a, &b) })
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return list.Items
-}
-
-func compareNames(a, b *corev1.Pod) int {
-	switch {
-	case a.Name < b.Name:
-		return -1
-	case a.Name > b.Name:
-		return 1
-	}
-	return 0
 }
 
 // GetPod reads a pod of the site.
 func (s *Site) GetPod(name string) *corev1.Pod {
 	s.Helper()
-	pod := &corev1.Pod{}
-	s.read(types.NamespacedName{Namespace: s.Name, Name: name}, pod)
-	return pod
+	return read(s.World, s.Name, name, &corev1.Pod{})
 }
 
 // Settled waits until a workload has so many ready pods again, none of them on a Node.

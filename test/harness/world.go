@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +27,7 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/eventually"
 )
 
 // World is a control plane as one test sees it.
@@ -86,15 +85,7 @@ func WaitFor(ctx context.Context, condition func() error) error {
 
 // WaitLonger is WaitFor with a limit of its own, and for conditions that are costly to look at.
 func WaitLonger(ctx context.Context, limit, every time.Duration, condition func() error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, every, limit, true, func(context.Context) (bool, error) {
-		last = condition()
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", err, last)
-	}
-	return nil
+	return eventually.Until(ctx, limit, every, condition)
 }
 
 // Pool makes a pool of Machines with Nodes and removes it when the test ends.
@@ -103,9 +94,7 @@ func (w *World) Pool(options cluster.PoolOptions) {
 	if err := cluster.CreatePool(w.Context(), w.Cluster.Admin(), options); err != nil {
 		w.Fatal(err)
 	}
-	w.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
-		defer cancel()
+	w.cleanup(func(ctx context.Context) {
 		if err := cluster.DeletePool(ctx, w.Cluster.Admin(), options); err != nil {
 			w.Errorf("removing the pool: %v", err)
 		}
@@ -115,32 +104,37 @@ func (w *World) Pool(options cluster.PoolOptions) {
 // Set reads a MachineSet of the usual namespace.
 func (w *World) Set(name string) *machinev1beta1.MachineSet {
 	w.Helper()
-	set := &machinev1beta1.MachineSet{}
-	w.read(types.NamespacedName{Namespace: cluster.MachineNamespace, Name: name}, set)
-	return set
+	return read(w, cluster.MachineNamespace, name, &machinev1beta1.MachineSet{})
 }
 
 // Machine reads a Machine of the usual namespace.
 func (w *World) Machine(name string) *machinev1beta1.Machine {
 	w.Helper()
-	machine := &machinev1beta1.Machine{}
-	w.read(types.NamespacedName{Namespace: cluster.MachineNamespace, Name: name}, machine)
-	return machine
+	return read(w, cluster.MachineNamespace, name, &machinev1beta1.Machine{})
 }
 
 // Node reads a Node.
 func (w *World) Node(name string) *corev1.Node {
 	w.Helper()
-	node := &corev1.Node{}
-	w.read(types.NamespacedName{Name: name}, node)
-	return node
+	return read(w, "", name, &corev1.Node{})
 }
 
-func (w *World) read(key types.NamespacedName, object client.Object) {
+// read reads an object.
+func read[T client.Object](w *World, namespace, name string, object T) T {
 	w.Helper()
-	if err := w.Client.Get(w.Context(), key, object); err != nil {
-		w.Fatalf("reading %T %s: %v", object, key, err)
+	if err := w.Client.Get(w.Context(), types.NamespacedName{Namespace: namespace, Name: name}, object); err != nil {
+		w.Fatalf("reading %T %s: %v", object, name, err)
 	}
+	return object
+}
+
+// cleanup has something done when the test ends, whose own context is over then.
+func (w *World) cleanup(do func(ctx context.Context)) {
+	w.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		do(ctx)
+	})
 }
 
 // notSynced is part of the refusal by a policy whose parameters the API server has not read yet, as in the first moments after an installation.
@@ -201,7 +195,7 @@ func (w *World) Mark(set string) {
 	w.Helper()
 	value := fmt.Sprintf("m%d", time.Now().UnixNano())
 	Update(w, w.Set, set, func(s *machinev1beta1.MachineSet) {
-		s.Spec.Template.Spec.Labels = with(s.Spec.Template.Spec.Labels, "test.drover.dev/mark", value)
+		s.Spec.Template.Spec.Labels = merged(s.Spec.Template.Spec.Labels, map[string]string{"test.drover.dev/mark": value})
 	})
 	w.Nodes(set, "the mark", func(node *corev1.Node) error {
 		return Has(node, map[string]string{"test.drover.dev/mark": value}, nil)
@@ -302,13 +296,4 @@ func Seed(t testing.TB) uint64 {
 // Meta makes the metadata of an object of the usual namespace.
 func Meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: name}
-}
-
-func with(entries map[string]string, key, value string) map[string]string {
-	out := maps.Clone(entries)
-	if out == nil {
-		out = map[string]string{}
-	}
-	out[key] = value
-	return out
 }

@@ -27,8 +27,8 @@ const (
 	ReadyAnnotation = "sandbox.drover.io/ready"
 )
 
-// defaultConcurrency is the number of writers that keeps two cores busy without queueing in the API server.
-const defaultConcurrency = 24
+// concurrency is the number of writers that keeps two cores busy without queueing in the API server.
+const concurrency = 24
 
 // PoolOptions says what pool to make.
 type PoolOptions struct {
@@ -52,8 +52,6 @@ type PoolOptions struct {
 	// NodeLabels, NodeAnnotations and NodeTaints are what the Nodes have beyond that.
 	NodeLabels, NodeAnnotations map[string]string
 	NodeTaints                  []corev1.Taint
-	// Concurrency is the number of writers, 24 when zero.
-	Concurrency int
 	// Log receives lines about the progress. Nil means nowhere.
 	Log io.Writer
 }
@@ -65,9 +63,6 @@ func (o PoolOptions) PodNamespace() string { return o.Name + "-pods" }
 func (o *PoolOptions) complete() error {
 	if o.Namespace == "" {
 		o.Namespace = MachineNamespace
-	}
-	if o.Concurrency <= 0 {
-		o.Concurrency = defaultConcurrency
 	}
 	// The name is also a label value and part of a namespace's name.
 	if problems := validation.IsDNS1123Label(o.PodNamespace()); len(problems) > 0 {

@@ -156,7 +156,7 @@ func (w *poolWriter) each(ctx context.Context, what string, work func(ctx contex
 	var done atomic.Int64
 	group, groupCtx := errgroup.WithContext(ctx)
 	go w.report(groupCtx, what, &done) // the group ends its context
-	group.SetLimit(w.opts.Concurrency)
+	group.SetLimit(concurrency)
 	for index := range w.opts.Machines {
 		if groupCtx.Err() != nil {
 			break

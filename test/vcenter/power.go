@@ -3,15 +3,13 @@ package vcenter
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/url"
 
 	"github.com/vmware/govmomi/find"
 )
 
 // PowerOff powers a virtual machine of a vCenter of another process off, by its name.
 func (s *Site) PowerOff(ctx context.Context, name string) error {
-	client, err := newClient(ctx, &url.URL{Scheme: "https", Host: net.JoinHostPort(s.Host, s.Port), Path: "/sdk"})
+	client, err := s.VIM(ctx)
 	if err != nil {
 		return err
 	}

@@ -50,10 +50,6 @@ const (
 
 // Options are what a vCenter is started with. The zero value is a vCenter that answers at once.
 type Options struct {
-	// Hosts is how many hosts the cluster has; zero is 3.
-	Hosts int
-	// Listen is the address to listen on; empty is a free port of the loopback interface.
-	Listen string
 	// CloneDelay is how long a clone takes.
 	CloneDelay time.Duration
 	// ClusterID is the cluster whose tag the vCenter has, in a category of its own; empty for none.
@@ -81,10 +77,7 @@ type Server struct {
 // Start starts a vCenter.
 func Start(options Options) (*Server, error) {
 	model := simulator.VPX()
-	model.Host, model.Machine, model.ClusterHost = 0, 1, max(options.Hosts, 1)
-	if options.Hosts == 0 {
-		model.ClusterHost = 3
-	}
+	model.Host, model.Machine, model.ClusterHost = 0, 1, 3
 	if err := model.Create(); err != nil {
 		return nil, fmt.Errorf("creating the inventory: %w", err)
 	}
@@ -98,7 +91,7 @@ func Start(options Options) (*Server, error) {
 	}
 	model.Service.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	model.Service.RegisterEndpoints = true
-	model.Service.Listen = &url.URL{User: url.UserPassword(Username, Password), Host: options.Listen}
+	model.Service.Listen = &url.URL{User: url.UserPassword(Username, Password)}
 	s.Server = model.Service.NewServer()
 	s.Config.Handler = s.refuseREST(s.Config.Handler)
 	if err := s.createTags(options.ClusterID); err != nil {
@@ -118,9 +111,6 @@ func (s *Server) Stop() {
 func (s *Server) Site() Site {
 	return Site{Host: s.URL.Hostname(), Port: s.URL.Port(), ClusterTag: s.ClusterTag}
 }
-
-// Model is the simulator's.
-func (s *Server) Model() *simulator.Model { return s.model }
 
 // Clones returns how many clones have ended with a virtual machine.
 func (s *Server) Clones() int {
@@ -175,16 +165,6 @@ func (s *Server) Machines() (vms []*simulator.VirtualMachine) {
 		}
 	}
 	return vms
-}
-
-// Count returns how many virtual machines have a name.
-func (s *Server) Count(name string) (count int) {
-	for _, vm := range s.Machines() {
-		if vm.Name == name {
-			count++
-		}
-	}
-	return count
 }
 
 // createTags creates the tags of the region, the zone and the cluster.

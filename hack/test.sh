@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs tests, and says at the end what it left out: hack/test.sh {unit|integration|race}...
-#   unit         what needs no control plane, with the race detector
+# Runs tests, and says at the end what it left out: hack/test.sh {unit|unit-all|integration|race}...
+#   unit         what needs no control plane, with the race detector and small samples (go test -short)
+#   unit-all     the same with larger samples
 #   integration  tests on control planes, without those that are left to make test-all (go test -short)
 #   race         all tests on control planes, with an operator that has the race detector; real kubelets where they can run
 # TEST_PARALLEL packages run side by side. TEST_FLAGS are added to the flags of go test. Outcomes and times of all tests are in dist/test-*.json.
@@ -28,13 +29,16 @@ run() {
 	"$gotestsum" --format "$format" --format-hide-empty-pkg --jsonfile-timing-events "dist/test-$name.json" -- "${flags[@]}" "$@"
 }
 
-unit() {
+unit_tests() {
 	# Whatever is no integration test is a unit test, so no package is forgotten.
 	local packages
 	mapfile -t packages < <(comm -23 <(go list ./... | sort) <(go list "${integration[@]}" "${more[@]}" | sort))
-	run unit pkgname -race -timeout 30m "${packages[@]}"
+	run "$1" pkgname -race -timeout 30m "${@:2}" "${packages[@]}"
 	(cd sandbox && CGO_ENABLED=0 go test -trimpath ./internal/kubelet ./internal/machineconfig) # these do not import Kubernetes
 }
+
+unit() { unit_tests unit -short; }
+unit-all() { unit_tests unit-all; }
 
 # The outcome depends on programs that go test does not know of, so none is taken from its cache.
 integration() {

@@ -179,6 +179,9 @@ func (c *randomRun) settle() {
 func seeds(t *testing.T, fixed uint64) []uint64 {
 	t.Helper()
 	seeds := []uint64{uint64(time.Now().UnixNano())}
+	if testing.Short() {
+		fixed /= 4
+	}
 	for i := range fixed {
 		seeds = append(seeds, i)
 	}

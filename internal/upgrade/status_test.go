@@ -83,7 +83,7 @@ func TestStatus_FinishedWhenDone(t *testing.T) {
 	for offset := range 10 {
 		f := newFixture(t, newObjects()...)
 		f.clock.SetTime(testTime.Add(time.Duration(offset) * 100 * time.Millisecond))
-		for range 200 {
+		for step := 0; step < 200 && f.run().Status.Phase != v1alpha1.PhaseDone; step++ {
 			f.must(f.reconcile())
 			f.clock.SetTime(f.clock.Now().Add(350 * time.Millisecond))
 			f.simulate()

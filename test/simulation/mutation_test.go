@@ -11,6 +11,9 @@ import (
 
 // Each case injects a bug. A simulation that does not find it would prove nothing.
 func TestMutations_Found(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-all runs it: it tests the simulation, not the operator")
+	}
 	for name, c := range map[string]struct {
 		config func() *config
 		fault  string

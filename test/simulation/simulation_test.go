@@ -19,9 +19,10 @@ const (
 	seedsVariable, seedVariable, baseVariable = "DROVER_SIMULATION_SEEDS", "DROVER_SIMULATION_SEED", "DROVER_SIMULATION_BASE"
 	// shardVariable gives a process of this test its seeds: the first one, and how many.
 	shardVariable = "DROVER_SIMULATION_SHARD"
-	// laneSeeds are the seeds of make simulation, of which make test runs a sample.
+	// laneSeeds are the seeds of make simulation, of which make test-all runs a sample, and make test a smaller one.
 	laneSeeds   = 500
 	sampleSeeds = 100
+	shortSeeds  = 40
 )
 
 // TestMain runs on one processor: what runs at the same time on two of them has no order that a seed could choose, such as whether a
@@ -49,7 +50,11 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 func chosenSeeds(t *testing.T) (base, seeds uint64) {
 	t.Helper()
 	if os.Getenv(baseVariable) == "" && os.Getenv(seedsVariable) == "" {
-		return 1 + rand.Uint64N(laneSeeds-sampleSeeds+1), sampleSeeds // #nosec G404 -- picks what to test
+		sample := uint64(sampleSeeds)
+		if testing.Short() {
+			sample = shortSeeds
+		}
+		return 1 + rand.Uint64N(laneSeeds-sample+1), sample // #nosec G404 -- picks what to test
 	}
 	return number(t, baseVariable, 1), number(t, seedsVariable, laneSeeds)
 }
@@ -122,7 +127,11 @@ func simulate(t *testing.T, seed uint64) outcome {
 // TestSimulation_SameSeedSameHistory holds that a seed can be replayed. On a busy machine Go may take the processor from a handler between two
 // of its steps, which makes another history; that is rare enough to find the same one in a few tries.
 func TestSimulation_SameSeedSameHistory(t *testing.T) {
-	for seed := range uint64(8) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
 		seen := map[string]bool{}
 		for tries := 0; ; tries++ {
 			digest := play(t, seed, configFor(seed), 15, true).digest

@@ -73,7 +73,7 @@ func TestDrain_BlockedDelaysNoOther(t *testing.T) {
 		t.Errorf("that is more than %s", cordonLimit)
 	}
 	for _, m := range all {
-		m.Condition(plan.ConditionDrained, "Blocked", s.Name+"/all needs 100 healthy pods and has 100")
+		m.Condition(plan.ConditionDrained, "Blocked", fmt.Sprintf("%s/all needs %d healthy pods and has %d", s.Name, many, many))
 	}
 	comeBack(t, s, all, mark)
 }

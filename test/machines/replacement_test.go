@@ -210,7 +210,8 @@ func TestReplacement_Rolling(t *testing.T) {
 			})
 			seen := followRack(p)
 			begun := time.Now()
-			r.setTemplate(newImage)
+			// The status of a group is written every few seconds: the replacement has to take longer for it to be there.
+			r.setTemplate(func(spec *kwok.ProviderSpec) { spec.InstanceType, spec.BootDelay.Duration = "new", 2*time.Second })
 			r.Eventually("the group says that it replaces Machines", func() error {
 				status := r.group().Status
 				if found := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionProgressing); found == nil || found.Reason != "Replacing" {

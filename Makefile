@@ -117,10 +117,6 @@ bench-rollouts: build ## Measure roll-outs of 500, 2000 and 5000 Machines (BENCH
 bench-scale: build ## Measure clusters of 5,000 and 20,000 Machines with all capabilities (40 minutes for SIZES=20000), and of STATIC=50000,100000 without heartbeats.
 	go run ./test/bench -scale -sizes '$(if $(SIZES)$(STATIC),$(SIZES),5000,20000)' -static '$(STATIC)' -json bench-scale.json
 
-.PHONY: bench-writes
-bench-writes: build ## Measure what a write of a Node and of a Machine costs the API server in each form (BENCH_WRITES="-objects 300").
-	go run ./test/bench/writes $(BENCH_WRITES) -json bench-writes.json
-
 .PHONY: bench-nodegroups
 bench-nodegroups: build ## Measure roll-outs of a NodeGroup of 5000 Nodes (BENCH_NODEGROUPS="-nodes 500"), and reservations in its budget.
 	go run ./test/bench/nodegroups $(BENCH_NODEGROUPS) -json bench-nodegroups.json

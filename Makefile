@@ -106,37 +106,41 @@ test-all: race-detector ## Run everything: make test, test-race, test-versions, 
 test-versions: sandbox operator ## Run e2e, maintenance and machines on other versions of Kubernetes, which it builds first (K8S=1.31.14 for one).
 	@hack/test-versions.sh $(K8S)
 
+# The benchmarks run the control plane on one half of the processors, and Drover and what it is compared with on the other; BENCH_PIN=false does not.
+BENCH_PIN ?= true
+BENCH = CGO_ENABLED=0 go run -trimpath ./test/bench $(1) -pin=$(BENCH_PIN) -json $(2).json
+
 .PHONY: bench
-bench: bench-rollouts bench-nodegroups bench-drains bench-machines bench-replacements bench-upgrades ## Measure roll-outs, machines and upgrades against a floor, drains and replacements against what budgets allow (an hour).
+bench: bench-rollouts bench-nodegroups bench-drains bench-machines bench-replacements bench-upgrades ## Measure roll-outs, machines and upgrades against bare writers, drains and replacements against what budgets allow (an hour).
 
 .PHONY: bench-rollouts
 bench-rollouts: build ## Measure roll-outs of 500, 2000 and 5000 Machines (BENCH_SIZES=500,2000).
-	go run ./test/bench $(if $(BENCH_SIZES),-sizes $(BENCH_SIZES)) -json bench.json
+	$(call BENCH,rollouts,bench) $(if $(BENCH_SIZES),-sizes $(BENCH_SIZES))
 
 .PHONY: bench-scale
 bench-scale: build ## Measure clusters of 5,000 and 20,000 Machines with all capabilities (40 minutes for SIZES=20000), and of STATIC=50000,100000 without heartbeats.
-	go run ./test/bench -scale -sizes '$(if $(SIZES)$(STATIC),$(SIZES),5000,20000)' -static '$(STATIC)' -json bench-scale.json
+	$(call BENCH,scale,bench-scale) -sizes '$(if $(SIZES)$(STATIC),$(SIZES),5000,20000)' -static '$(STATIC)'
 
 .PHONY: bench-nodegroups
 bench-nodegroups: build ## Measure roll-outs of a NodeGroup of 5000 Nodes (BENCH_NODEGROUPS="-nodes 500"), and reservations in its budget.
-	go run ./test/bench/nodegroups $(BENCH_NODEGROUPS) -json bench-nodegroups.json
+	$(call BENCH,nodegroups,bench-nodegroups) $(BENCH_NODEGROUPS)
 	go test -run '^$$' -bench Reserve ./internal/disruption
 
 .PHONY: bench-drains
 bench-drains: build ## Measure drains of 50 nodes at the same time, and memory with 50,000 pods (BENCH_DRAINS="-large 0").
-	go run ./test/bench/drains $(BENCH_DRAINS) -json bench-drains.json
+	$(call BENCH,drains,bench-drains) $(BENCH_DRAINS)
 
 .PHONY: bench-machines
 bench-machines: build ## Measure a MachineSet from 0 to 1000 and back, and one on a vCenter (BENCH_MACHINES="-machines 200").
-	go run ./test/bench/machines $(BENCH_MACHINES) -json bench-machines.json
+	$(call BENCH,machines,bench-machines) $(BENCH_MACHINES)
 
 .PHONY: bench-replacements
 bench-replacements: build ## Measure the replacement of 200 Machines after a change of their template (BENCH_REPLACEMENTS="-machines 20").
-	go run ./test/bench/replacements $(BENCH_REPLACEMENTS) -json bench-replacements.json
+	$(call BENCH,replacements,bench-replacements) $(BENCH_REPLACEMENTS)
 
 .PHONY: bench-upgrades
 bench-upgrades: build ## Measure a gated upgrade of 200 nodes whose Jobs end at once (BENCH_UPGRADES="-nodes 50").
-	go run ./test/bench/upgrades $(BENCH_UPGRADES) -json bench-upgrades.json
+	$(call BENCH,upgrades,bench-upgrades) $(BENCH_UPGRADES)
 
 .PHONY: faults
 faults: race-detector sandbox-node operator-race ## Run the fault lanes in full: a kill before and after every write, every way to end an upgrade, an old view of every kind (hours; STALE=all: the last alone).

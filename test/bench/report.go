@@ -1,143 +1,163 @@
 package main
 
 import (
-	"cmp"
+	"encoding/json"
 	"fmt"
+	"math"
+	"os"
+	"runtime"
 	"slices"
-
-	"github.com/drover-io/drover/test/bench/internal/bench"
+	"strings"
+	"text/tabwriter"
+	"time"
 )
 
-// The figures to reach (seconds, ratios, MiB).
+// unit is the format of a figure.
+type unit string
+
 const (
-	wantRatio        = 0.85
-	wantRestart      = 20.0
-	wantMemory       = 200.0
-	wantDriftSeconds = 1.0
+	inSeconds unit = "%.2f s"
+	inMiB     unit = "%.0f MiB"
+	inCores   unit = "%.3f cores"
+	ratio     unit = "%.2f"
+	perObject unit = "%.3f"
+	count     unit = "%.0f"
 )
 
-// report is everything that was measured.
-type report struct {
-	Go      string   `json:"go"`
-	Cores   int      `json:"cores"`
-	Time    string   `json:"time"`
-	Results []result `json:"results"`
+// aim is the range that a figure should be in, and its name. The zero value is none.
+type aim struct {
+	least, most float64
+	name        string
 }
 
-// result is what was measured for one size. Times are seconds from the patch of the MachineSet.
-type result struct {
-	Machines int `json:"machines"`
-	// Floor are the runs of the plain writers, one before the operator's first and one after each of the operator's.
-	Floor []rollout `json:"floor"`
-	// Rollout is the operator without its rate limit, in the round in the middle.
-	Rollout rollout `json:"rollout"`
-	// Ratio is the floor's time (mean of the one before and the one after) by the operator's, in the round in the middle; Worst that of the
-	// worst round.
-	Ratio float64 `json:"ratio"`
-	Worst float64 `json:"worstRatio"`
-	// CPUSeconds is what the operator used for the roll-out, per thousand Machines.
-	CPUSeconds float64 `json:"cpuSecondsPerThousand"`
-	// Restart is from the start of the process to the moment when it knows every Machine as synced; RestartWrites is what it wrote.
-	Restart       float64 `json:"restartSeconds"`
-	RestartWrites int     `json:"restartWrites"`
-	// CatchUp is the part of it in which the caches were compared with the API server.
-	CatchUp float64 `json:"catchUpSeconds"`
-	// PeakMemory is the operator's largest resident size in MiB over all of this.
-	PeakMemory float64 `json:"peakMemoryMiB"`
-	// Limited is a roll-out under the default rate limit, in which single Nodes were changed by hand.
-	Limited rollout `json:"limited"`
-	// Drift are the times until such a manual edit was reverted.
-	Drift spread `json:"drift"`
-	// Rest is nil where it was not measured.
-	Rest *atRest `json:"rest,omitempty"`
-}
+// atMost and atLeast return aims; a limit of zero is none.
+func atMost(limit float64) aim  { return aim{math.Inf(-1), limit, "at most"}.unlessZero(limit) }
+func atLeast(limit float64) aim { return aim{limit, math.Inf(1), "at least"}.unlessZero(limit) }
+func exactly(value float64) aim { return aim{value, value, "exactly"} }
 
-// rollout is one run from the change to the last Node.
-type rollout struct {
-	Seconds float64 `json:"seconds"`
-	// Ratio is the floor's time by this one, where there is a floor to compare with.
-	Ratio float64 `json:"ratio,omitempty"`
-	// Nodes is the time until each Node was written.
-	Nodes spread `json:"nodes"`
-	// MachineWrites and NodeWrites are requests per Machine, all answers counted.
-	MachineWrites float64 `json:"machineWritesPerMachine"`
-	NodeWrites    float64 `json:"nodeWritesPerMachine"`
-	// OtherRequests is the number of all other requests.
-	OtherRequests int `json:"otherRequests"`
-	// Conflicts is the number of writes that were answered otherwise than with 200.
-	Conflicts int `json:"conflicts"`
-}
-
-type spread struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
-}
-
-// atRest is a while with nothing to do.
-type atRest struct {
-	Seconds    float64 `json:"seconds"`
-	Writes     int     `json:"writes"`
-	Leases     int     `json:"leaseRenewals"`
-	Heartbeats int     `json:"nodeHeartbeats"`
-	Cores      float64 `json:"cores"`
-}
-
-func (r report) table() string {
-	var rows [][]string
-	line := func(name string, cell func(result) string) {
-		cells := []string{name}
-		for _, result := range r.Results {
-			cells = append(cells, cell(result))
-		}
-		rows = append(rows, cells)
+func (a aim) unlessZero(limit float64) aim {
+	if limit == 0 {
+		return aim{}
 	}
-	seconds := func(value float64) string { return fmt.Sprintf("%.2f s", value) }
-	line("Machines", func(r result) string { return fmt.Sprint(r.Machines) })
-	line("floor, fastest and slowest", func(r result) string {
-		slower := func(a, b rollout) int { return cmp.Compare(a.Seconds, b.Seconds) }
-		return fmt.Sprintf("%.2f s, %.2f s", slices.MinFunc(r.Floor, slower).Seconds, slices.MaxFunc(r.Floor, slower).Seconds)
-	})
-	line("last Node", func(r result) string { return seconds(r.Rollout.Seconds) })
-	line("share of the floor's speed (worst)", func(r result) string { return fmt.Sprintf("%.2f (%.2f)", r.Ratio, r.Worst) })
-	line("per Node p50", func(r result) string { return seconds(r.Rollout.Nodes.P50) })
-	line("per Node p99", func(r result) string { return seconds(r.Rollout.Nodes.P99) })
-	line("writes per Machine", func(r result) string {
-		return fmt.Sprintf("%.3f + %.3f", r.Rollout.MachineWrites, r.Rollout.NodeWrites)
-	})
-	line("other requests", func(r result) string { return fmt.Sprint(r.Rollout.OtherRequests) })
-	line("CPU per 1000 Machines", func(r result) string { return seconds(r.CPUSeconds) })
-	line("restart, nothing to do", func(r result) string { return fmt.Sprintf("%.2f s, %d writes", r.Restart, r.RestartWrites) })
-	line("of that, caches compared", func(r result) string { return seconds(r.CatchUp) })
-	line("peak memory", func(r result) string { return fmt.Sprintf("%.0f MiB", r.PeakMemory) })
-	line("with the default limit", func(r result) string { return seconds(r.Limited.Seconds) })
-	line("a manual edit reverted, p50", func(r result) string { return seconds(r.Drift.P50) })
-	line("a manual edit reverted, max", func(r result) string { return seconds(r.Drift.Max) })
-	line("at rest", func(r result) string {
-		if r.Rest == nil {
-			return "-"
-		}
-		return fmt.Sprintf("%.0f s, %d writes, %.3f cores", r.Rest.Seconds, r.Rest.Writes, r.Rest.Cores)
-	})
-	return "\n" + bench.Table(rows)
+	return a
 }
 
-// goals compares the figures with those to reach.
-func (r report) goals() string {
-	goals := &bench.Goals{}
-	for _, result := range r.Results {
-		n := result.Machines
-		goals.Add(result.Ratio >= wantRatio, "%d Machines: %.2f of the floor's speed, at least %.2f", n, result.Ratio, wantRatio)
-		once := result.Rollout.MachineWrites == 1 && result.Rollout.NodeWrites == 1
-		goals.Add(once, "%d Machines: %.3f Machine and %.3f Node writes each, exactly 1 and 1", n, result.Rollout.MachineWrites, result.Rollout.NodeWrites)
-		goals.Add(result.RestartWrites == 0, "%d Machines: %d writes on restart, none", n, result.RestartWrites)
-		goals.Add(result.Restart <= wantRestart, "%d Machines: restart in %.1f s, at most %.0f s", n, result.Restart, wantRestart)
-		goals.Add(result.PeakMemory <= wantMemory, "%d Machines: %.0f MiB, at most %.0f MiB", n, result.PeakMemory, wantMemory)
-		goals.Add(result.Drift.Max < wantDriftSeconds, "%d Machines: a manual edit reverted in %.2f s at most, under %.0f s",
-			n, result.Drift.Max, wantDriftSeconds)
-		if result.Rest != nil {
-			goals.Add(result.Rest.Writes == 0, "%d Machines: %d writes in %.0f s at rest, none", n, result.Rest.Writes, result.Rest.Seconds)
+// figure is one measured value: a cell of a table.
+type figure struct {
+	Table   string  `json:"table"`
+	Column  string  `json:"column"`
+	Name    string  `json:"name"`
+	Value   float64 `json:"value"`
+	Text    string  `json:"text"`
+	Aim     string  `json:"aim,omitempty"`
+	Reached *bool   `json:"reached,omitempty"`
+}
+
+// report collects the figures of a run.
+type report struct{ figures []figure }
+
+// column is where figures are added: a table has a row for each name and a column for each size or round.
+type column struct {
+	report      *report
+	table, name string
+}
+
+// column returns a column of a table. Both exist as soon as they have a figure.
+func (r *report) column(table, name string) column { return column{r, table, name} }
+
+// add adds a figure with an aim, if it has one.
+func (c column) add(name string, value float64, format unit, aims ...aim) {
+	f := figure{Table: c.table, Column: c.name, Name: name, Value: value, Text: fmt.Sprintf(string(format), value)}
+	for _, aim := range aims {
+		if aim.name != "" {
+			limit := aim.most
+			if math.IsInf(limit, 1) {
+				limit = aim.least
+			}
+			f.Aim, f.Reached = fmt.Sprintf("%s "+string(format), aim.name, limit), new(aim.least <= value && value <= aim.most)
 		}
 	}
-	return goals.String()
+	c.report.figures = append(c.report.figures, f)
+}
+
+// String returns the tables and the aims.
+func (r *report) String() string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, table := range distinct(r.figures, func(f figure) string { return f.Table }) {
+		in := slices.DeleteFunc(slices.Clone(r.figures), func(f figure) bool { return f.Table != table })
+		columns := distinct(in, func(f figure) string { return f.Column })
+		_, _ = fmt.Fprintf(w, "\n%s\t%s\t\n", table, strings.Join(columns, "\t"))
+		for _, name := range distinct(in, func(f figure) string { return f.Name }) {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t\n", name, strings.Join(cells(in, name, columns), "\t"))
+		}
+		_ = w.Flush()
+	}
+	fmt.Fprint(&text, "\nAims:\n")
+	for _, f := range r.figures {
+		if f.Reached == nil {
+			continue
+		}
+		word := "reached"
+		if !*f.Reached {
+			word = "MISSED "
+		}
+		fmt.Fprintf(&text, "  %s  %s, %s: %s: %s, %s\n", word, f.Table, f.Column, f.Name, f.Text, f.Aim)
+	}
+	return text.String()
+}
+
+// cells returns the figures of a name in the order of the columns.
+func cells(figures []figure, name string, columns []string) []string {
+	texts := make([]string, len(columns))
+	for i, column := range columns {
+		texts[i] = "-"
+		for _, f := range figures {
+			if f.Name == name && f.Column == column {
+				texts[i] = f.Text
+			}
+		}
+	}
+	return texts
+}
+
+// distinct returns what figures have in some respect, in the order in which it first appears.
+func distinct(figures []figure, of func(figure) string) (all []string) {
+	for _, f := range figures {
+		if text := of(f); !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// write writes the figures to a file, if it has a name.
+func (r *report) write(file, scenario, processors string) error {
+	if file == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(map[string]any{
+		"scenario": scenario, "processors": processors, "time": time.Now().UTC().Format(time.RFC3339), "go": runtime.Version(), "figures": r.figures,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644) //nolint:gosec // every user may read the figures
+}
+
+// quantile returns the smallest value that a share of the others does not exceed, zero for none.
+func quantile(values []float64, share float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
+}
+
+// mean returns the mean of some values.
+func mean(values []float64) (sum float64) {
+	for _, value := range values {
+		sum += value / float64(len(values))
+	}
+	return sum
 }

@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
-	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -11,175 +12,110 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// everything turns all capabilities on.
-const everything = "--controllers=*"
+// largestPool is how many Machines a MachineSet of a large cluster has at most.
+const largestPool = 50000
 
-// The names of the pools of a large cluster: a hundredth of the Machines is in a pool of its own.
-const (
-	partName = "bench-part"
-	part     = 100
-	// largestPool is how many Machines one pool can have.
-	largestPool = 50000
-)
+// scaleAims are the aims for one number of Machines, in MiB and seconds; zero is none.
+type scaleAims struct{ metadataMemory, memory, restart, leader, output, pluginMemory float64 }
 
-// runScale measures clusters of several sizes with all capabilities.
-func runScale(ctx context.Context, s settings) error {
-	report := scaleReport{Go: runtime.Version(), Cores: runtime.NumCPU(), Time: time.Now().UTC().Format(time.RFC3339)}
-	measure := func(size int, static bool) error {
-		r, err := measureScale(ctx, s, size, static)
-		if err != nil {
-			return fmt.Errorf("%d Machines: %w", size, err)
-		}
-		report.Results = append(report.Results, r)
-		fmt.Print(report.table())
-		return nil
-	}
-	for _, size := range s.sizes {
-		if err := measure(size, false); err != nil {
-			return err
-		}
-	}
-	for _, size := range s.static {
-		if err := measure(size, true); err != nil {
-			return err
-		}
-	}
-	fmt.Print(report.fit(), report.goals())
-	return s.Write(report)
+func aimsOf(machines int) scaleAims {
+	return map[int]scaleAims{
+		20000:  {metadataMemory: 250, memory: 350, restart: 4, leader: 2, output: 2, pluginMemory: 300},
+		100000: {memory: 1.1 * 1024},
+	}[machines]
 }
 
-// poolsOf returns the pools of so many Machines.
-func poolsOf(size int) []pool {
-	small := max(size/part, 1)
-	pools := []pool{{partName, small}}
-	for left := size - small; left > 0; left -= largestPool {
-		pools = append(pools, pool{fmt.Sprintf("%s%d", poolName, len(pools)), min(left, largestPool)})
+// scale measures large clusters with all capabilities.
+func scale(flags *flag.FlagSet) func(context.Context, *bench) error {
+	sizes := sizesFlag(flags, "sizes", "numbers of Machines", 5000, 20000)
+	static := sizesFlag(flags, "static", "numbers of Machines whose Nodes have no heartbeats; there are no roll-outs to all of them")
+	return func(ctx context.Context, b *bench) error {
+		for i, size := range slices.Concat(*sizes, *static) {
+			if err := scaleOf(ctx, b, size, i >= len(*sizes)); err != nil {
+				return fmt.Errorf("%d Machines: %w", size, err)
+			}
+		}
+		return nil
+	}
+}
+
+// poolsOf returns MachineSets with so many Machines in total, the first with a hundredth of them.
+func poolsOf(machines int) []pool {
+	part := max(machines/100, 1)
+	pools := []pool{{"bench-part", part}}
+	for left := machines - part; left > 0; left -= largestPool {
+		pools = append(pools, pool{fmt.Sprintf("bench%d", len(pools)), min(left, largestPool)})
 	}
 	return pools
 }
 
-// measureScale makes a control plane with pools and measures everything on it. Static Nodes have no heartbeats.
-func measureScale(ctx context.Context, s settings, size int, static bool) (scaleResult, error) {
-	r := scaleResult{Static: static}
-	r.Machines = size
-	var options cluster.Options
-	if !static {
-		options.Components = []string{cluster.Kwok}
-	}
-	b, err := newStage(ctx, s, options, poolsOf(size)...)
-	if err != nil {
-		return r, err
-	}
-	defer b.Close()
-	steps := []step{
-		{"restart with the capability metadata alone", func() (err error) {
-			r.Metadata, err = b.restart(ctx, "--controllers=metadata")
-			return err
-		}},
-		{"restart with all capabilities", func() (err error) {
-			r.All, err = b.restart(ctx, everything)
-			return err
-		}},
-		{"roll-out to a hundredth of the Machines", func() error { return b.partOnly(ctx, &r) }},
-		{"reads without Drover", func() (err error) {
-			r.Bare, err = b.readBare(ctx)
-			return err
-		}},
-		{"commands of kubectl drover", func() (err error) {
-			r.Plugin, err = b.plugin(ctx)
-			return err
-		}},
-		{"change of the leader", func() error { return b.changeLeader(ctx, &r) }},
-		{"at rest", func() error { return b.idle(ctx, &r.result, everything) }},
-	}
-	if static {
-		// The first start ever with all capabilities creates a ConfigMap. A pool with heartbeats has had its roll-outs before.
-		first := step{"first start with all capabilities", func() error {
-			_, err := b.restart(ctx, everything)
-			return err
-		}}
-		steps = append([]step{first}, steps...)
-	} else {
-		steps = append(b.rollouts(ctx, &r), steps...)
-		last := &steps[len(steps)-1]
-		rest := last.do
-		last.do = func() error {
-			if err := b.Cluster.StartComponent(ctx, cluster.Kwok); err != nil {
-				return err
+func scaleOf(ctx context.Context, b *bench, size int, static bool) error {
+	f := &fleet{pools: poolsOf(size), static: static, args: []string{allCapabilities}}
+	return b.onFleet(ctx, f, cluster.Options{}, func() []step {
+		aims := aimsOf(size)
+		var steps []step
+		if !static {
+			steps = []step{
+				{"roll-outs, and bare writers", func(ctx context.Context) error {
+					return f.compareRollouts(ctx, b.rounds, atLeast(1.2), atLeast(1.1))
+				}},
+				{"roll-out with the default limit, and manual edits", f.limitedRollout},
 			}
-			return rest()
 		}
-	}
-	return r, b.steps(steps)
+		return append(steps, []step{
+			{"roll-out to a hundredth of the Machines", f.partRollout},
+			{"restart with the capability metadata", func(ctx context.Context) error {
+				f.args = nil
+				defer func() { f.args = []string{allCapabilities} }()
+				return f.restart(ctx, "restart, metadata alone", aim{}, atMost(aims.metadataMemory), "--controllers=metadata")
+			}},
+			{"restart", func(ctx context.Context) error {
+				return f.restart(ctx, "restart, all capabilities", atMost(aims.restart), atMost(aims.memory))
+			}},
+			{"reads without Drover", f.bareReads},
+			{"kubectl drover", func(ctx context.Context) error { return f.plugin(ctx, aims) }},
+			{"change of the leader", func(ctx context.Context) error { return f.changeLeader(ctx, aims) }},
+			{"rest", f.rest},
+			{"memory", func(context.Context) error {
+				f.column.add("peak memory over all steps", f.peak, inMiB, atMost(aims.memory))
+				return nil
+			}},
+		}...)
+	})
 }
 
-// rollouts are the steps that write all Machines and Nodes. The heartbeats of the Nodes are off until they are at rest.
-func (b *stage) rollouts(ctx context.Context, r *scaleResult) []step {
-	return []step{
-		{"first floor", func() error {
-			if err := b.Cluster.Kill(cluster.Kwok, syscall.SIGKILL); err != nil {
+// partRollout measures a roll-out to the Machines of one small MachineSet among the others.
+func (f *fleet) partRollout(ctx context.Context) error {
+	r, err := f.rollOutTo(ctx, []string{unlimitedRate}, f.pools[:1], nil)
+	f.column.add("roll-out to a hundredth", r.lastNode(), inSeconds)
+	return err
+}
+
+// changeLeader measures the time from the end of the leader until another replica counts all Machines as synced.
+func (f *fleet) changeLeader(ctx context.Context, aims scaleAims) error {
+	return f.withSynced(ctx, nil, func(_ context.Context, leader *operator, _ time.Time) error {
+		launched, err := f.launch(ctx, f.args...)
+		if err != nil {
+			return err
+		}
+		next := &operator{Operator: launched}
+		defer func() { _ = next.Stop() }()
+		if err := next.Ready(ctx); err != nil {
+			return err
+		}
+		var at time.Time
+		m, err := f.measure(ctx, next.PID, harness.User, func() error {
+			if err := leader.Signal(syscall.SIGTERM); err != nil {
 				return err
 			}
-			return b.addFloor(ctx, &r.result)
-		}},
-		{"roll-outs without a limit, each followed by a floor", func() error { return b.rounds(ctx, &r.result, b.settings.rounds, everything) }},
-		{"roll-out with the default limit, and manual edits", func() error { return b.limited(ctx, &r.result, everything) }},
-	}
-}
-
-// partOnly measures a roll-out to the Machines of one small pool among the others.
-func (b *stage) partOnly(ctx context.Context, r *scaleResult) error {
-	operator, _, err := b.launch(ctx, everything, unlimitedRate)
-	if err != nil {
-		return err
-	}
-	if b.mark, err = b.Cluster.Audit().Sync(ctx); err != nil {
-		return err
-	}
-	begun, err := b.declare(ctx, b.pools[0])
-	if err != nil {
-		return err
-	}
-	if err := b.carried(ctx); err != nil {
-		return err
-	}
-	if r.Part, err = b.read(ctx, b.mark, begun); err != nil {
-		return err
-	}
-	return b.stop(operator, &r.result)
-}
-
-// changeLeader measures how long it takes until another replica knows every Machine as synced after the leader was asked to end.
-func (b *stage) changeLeader(ctx context.Context, r *scaleResult) error {
-	leader, _, err := b.launch(ctx, everything)
-	if err != nil {
-		return err
-	}
-	next, err := b.Operator(ctx, harness.Options{Elect: true, Args: []string{everything}})
-	if err != nil {
-		return err
-	}
-	if err := next.Ready(ctx); err != nil {
-		return err
-	}
-	mark, err := b.Cluster.Audit().Sync(ctx)
-	if err != nil {
-		return err
-	}
-	begun := time.Now()
-	if err := leader.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	at, err := b.synced(ctx, next)
-	if err != nil {
-		return err
-	}
-	r.Leader = at.Sub(begun).Seconds()
-	if err := leader.Stop(); err != nil {
-		return err
-	}
-	if r.LeaderWrites, err = b.writes(ctx, mark); err != nil {
-		return err
-	}
-	return b.stop(next, &r.result)
+			at, err = f.synced(ctx, next)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		f.column.add("change of the leader", at.Sub(m.begun).Seconds(), inSeconds, atMost(aims.leader))
+		f.column.add("change of the leader: writes", float64(len(m.requests.writes())), count, exactly(0))
+		return nil
+	})
 }

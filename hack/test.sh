@@ -43,17 +43,20 @@ unit_tests() {
 unit() { unit_tests unit -short; }
 unit-all() { unit_tests unit-all; }
 
-# The outcome depends on programs that go test does not know of, so none is taken from its cache.
+# on_control_planes runs integration tests with an operator: on_control_planes OPERATOR NAME FLAG... PACKAGE... Their outcome depends on programs that go
+# test does not know of, so none is taken from its cache. Control planes of tests live for minutes: they collect garbage less often than in production.
+on_control_planes() {
+	DROVER_TEST_OPERATOR="$PWD/bin/$1" CGO_ENABLED=0 GOGC="${GOGC:-400}" run "$2" testname -count=1 -p "${TEST_PARALLEL:-5}" "${@:3}"
+}
+
 integration() {
-	DROVER_TEST_OPERATOR="$PWD/bin/drover-operator" CGO_ENABLED=0 run integration testname -short -count=1 -timeout 30m -p "${TEST_PARALLEL:-5}" \
-		"${integration[@]}"
+	on_control_planes drover-operator integration -short -timeout 30m "${integration[@]}"
 	echo "test: left out are the tests above that are skipped, ${more[*]}, other versions of Kubernetes and the race detector in the operator:" \
 		"make test-all runs them"
 }
 
 race() {
-	DROVER_TEST_OPERATOR="$PWD/bin/drover-operator-race" CGO_ENABLED=0 run race testname -count=1 -timeout 80m -p "${TEST_PARALLEL:-5}" \
-		"${integration[@]}" "${more[@]}"
+	on_control_planes drover-operator-race race -timeout 80m "${integration[@]}" "${more[@]}"
 	echo "test: left out are the tests above that are skipped, unit tests (make test) and other versions of Kubernetes (make test-versions):" \
 		"make test-all runs them; the lanes in full: make faults, race-budgets, simulation and fuzz"
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
 	"github.com/drover-io/drover/test/vcenter"
 )
 
@@ -115,6 +116,7 @@ func TestCommandLine(t *testing.T) {
 }
 
 func TestCommandLine_KillAndResume(t *testing.T) {
+	harness.TestAllOnly(t, "a control plane of its own; TestCommandLine has one, too")
 	s := newSandbox(t)
 	s.run("up", "--components", "", "--unsafe-no-fsync")
 	s.run("kubectl", "create", "configmap", "kept")

@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"github.com/drover-io/drover/test/cluster"
+	"github.com/drover-io/drover/test/harness"
 )
 
 func TestCommandLine_OpenShift(t *testing.T) {
+	harness.TestAllOnly(t, "a control plane of its own; make test upgrades OpenShift in test/upgrade")
 	s := newSandbox(t)
 	s.run("up", "--components", cluster.Kwok, "--unsafe-no-fsync")
 	s.fails("openshift init", "openshift", "status")

@@ -18,7 +18,7 @@ var env *cluster.Cluster
 var shared = harness.SharedOperator{Options: harness.Options{Args: []string{"--controllers=*"}}}
 
 func TestMain(m *testing.M) {
-	harness.SetParallel(6)
+	harness.SetParallel(10)
 	options := cluster.Options{Components: []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kwok}}
 	os.Exit(harness.Main(m, options, &env, shared.Stop, finish))
 }

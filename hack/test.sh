@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The packages with a control plane; the longest come first, so that none of them runs alone at the end.
-integration=(./test/e2e ./test/machines ./test/maintenance ./test/nodegroup ./test/upgrade ./test/attacks ./test/cluster ./test/monitoring ./test/release
+integration=(./test/machines ./test/e2e ./test/upgrade ./test/nodegroup ./test/maintenance ./test/attacks ./test/cluster ./test/monitoring ./test/release
 	./test/openshift)
 # Those that make test leaves out: ways to install Drover, and real kubelets.
 more=(./test/install/... ./test/node)

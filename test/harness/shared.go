@@ -61,14 +61,23 @@ func (s *SharedOperator) start(c *cluster.Cluster) (*Operator, error) {
 	return operator, nil
 }
 
-// Stop stops the operator, if a test has asked for it.
+// Stop stops the operator, if a test has asked for it. The next test that asks for it starts another one.
 func (s *SharedOperator) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running == nil {
+	running := s.running
+	if s.running = nil; running == nil {
 		return nil
 	}
-	return s.running.Stop()
+	return running.Stop()
+}
+
+// Pause stops the operator for a test that starts operators of its own, while no other test runs.
+func (s *SharedOperator) Pause(t testing.TB) {
+	t.Helper()
+	if err := s.Stop(); err != nil {
+		t.Errorf("stopping the shared operator: %v", err)
+	}
 }
 
 // ReportAbout adds the lines of the log that have a text in them to the log of a test that fails.

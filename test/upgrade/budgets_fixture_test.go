@@ -38,6 +38,7 @@ type budgetRace struct {
 // MachineHealthCheck, and a NodeGroup of all Nodes with a budget.
 func newBudgetRace(t *testing.T, machines int32, budget int32) *budgetRace {
 	t.Helper()
+	shared.Pause(t)
 	if err := harness.InstallMachines(t.Context(), env); err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,12 @@ import (
 
 var env *cluster.Cluster
 
+// shared is the operator of all tests but those that kill theirs. The cluster has one version, so tests run one after another.
+var shared harness.SharedOperator
+
 func TestMain(m *testing.M) {
 	options := cluster.Options{Components: []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kwok}}
-	os.Exit(harness.Main(prepared{m}, options, &env, finish))
+	os.Exit(harness.Main(prepared{m}, options, &env, shared.Stop, finish))
 }
 
 // prepared runs the tests on a control plane with the CRDs and objects of OpenShift.

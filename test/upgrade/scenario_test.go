@@ -54,8 +54,7 @@ type scenarioOptions struct {
 	run                 func(run *v1alpha1.MutexRunConfig)
 	rule                func(i int, rule *v1alpha1.MutexRule)
 	pool                func(pool *mcfgv1.MachineConfigPool)
-	operator            harness.Options
-	// late leaves the operator out.
+	// late leaves the operator out, which is otherwise the one that tests share.
 	late bool
 }
 
@@ -73,6 +72,9 @@ func realJob() runtime.RawExtension { return harness.JobSpec("", func(*batchv1.J
 // newScenario creates MachineConfigPools with nodes, a MutexTarget for each, rules and a run. All of OpenShift has the same version.
 func newScenario(t *testing.T, p scenarioOptions) *scenario {
 	t.Helper()
+	if p.late {
+		shared.Pause(t)
+	}
 	s := &scenario{Site: harness.NewWorld(t, env).Site()}
 	p.pools, p.nodes, p.rules = max(p.pools, 1), max(p.nodes, 2), max(p.rules, 1)
 	s.canary = s.Name + "-canary"
@@ -113,7 +115,8 @@ func newScenario(t *testing.T, p scenarioOptions) *scenario {
 		p.run(run)
 	}
 	if !p.late {
-		s.operator = s.Operator(p.operator)
+		s.operator = shared.For(t, env)
+		s.operator.ReportAbout(t, s.Name)
 	}
 	s.CreateWithCleanup(run)
 	if !p.late {

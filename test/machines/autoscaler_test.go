@@ -31,6 +31,7 @@ func TestAutoscaler_DeletesExactlyTheMarked(t *testing.T) {
 
 // TestAutoscaler_LateEvents: the same if Drover sees marks long after the new size, or the size long after the marks.
 func TestAutoscaler_LateEvents(t *testing.T) {
+	harness.TestAllOnly(t, "old caches of Machines are in TestStale")
 	for _, late := range []string{"machines", "machinesets"} {
 		t.Run(late, func(t *testing.T) {
 			w := prepared(t)

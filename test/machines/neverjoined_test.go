@@ -29,6 +29,7 @@ func TestHealthCheck_NeverJoinedReplacedWithinBudget(t *testing.T) {
 
 // So it is where the NodeGroup selects Nodes by a label: it is that of the other Nodes of the MachineSet.
 func TestHealthCheck_NeverJoinedReplacedWithinBudgetOfLabel(t *testing.T) {
+	harness.TestAllOnly(t, "the one without a label is like it")
 	group := boundOf("never-label")
 	selectRack(group)
 	replaceNeverJoined(t, group)

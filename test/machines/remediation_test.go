@@ -124,11 +124,13 @@ func TestHealthCheck_RackReplacedWithinLimit(t *testing.T) {
 
 // So it is where a NodeGroup bounds the remediations of all its MachineHealthChecks.
 func TestHealthCheck_RackReplacedWithinBudget(t *testing.T) {
+	harness.TestAllOnly(t, "TestHealthCheck_RackReplacedWithinLimit has such a rack, and the one with a label such a budget")
 	failRack(t, "rack-budget", nil, "WaitingForBudget", turnNotReady, boundOf("rack-budget"))
 }
 
 // So it is where the instances are gone, and the Nodes with them.
 func TestHealthCheck_LostRackReplacedWithinBudget(t *testing.T) {
+	harness.TestAllOnly(t, "the one with the budget of a label is like it")
 	failRack(t, "rack-lost", nil, "WaitingForBudget", lose, boundOf("rack-lost"))
 }
 

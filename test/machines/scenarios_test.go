@@ -230,6 +230,7 @@ func TestMachine_Paused(t *testing.T) {
 }
 
 func TestMachineSet_ReplacesFailedMachinesOnRequest(t *testing.T) {
+	harness.TestAllOnly(t, "a minute of back-off")
 	w, _ := world(t, "--machines-replace-failed")
 	p := w.MakePool("failing", 2, nil)
 	lost := p.Runs(2)[0]

@@ -100,7 +100,7 @@ test-all: race-detector ## Run everything: make test, test-race, test-versions, 
 	@$(MAKE) --no-print-directory test-race
 	@$(MAKE) --no-print-directory test-versions
 	cd tools/images && go test ./...
-	@go run ./test/realnode/missing
+	@CGO_ENABLED=0 go run -trimpath ./test/realnode/missing
 
 .PHONY: test-versions
 test-versions: sandbox operator ## Run e2e, maintenance and machines on other versions of Kubernetes, which it builds first (K8S=1.31.14 for one).
@@ -171,9 +171,9 @@ fuzz: ## Fuzz the record codecs and the merge (FUZZ_TIME=60s each).
 generate: ## Write everything that is generated: CRDs, copies of others' CRDs, deepcopy functions and reference pages.
 	hack/generate-crds.sh
 	hack/copy-crds.sh
-	go run ./hack/docs
-	go run ./hack/chart
-	go run ./hack/bundle
+	CGO_ENABLED=0 go run -trimpath ./hack/docs
+	CGO_ENABLED=0 go run -trimpath ./hack/chart
+	CGO_ENABLED=0 go run -trimpath ./hack/bundle
 
 .PHONY: lint
 lint: ## Run golangci-lint over both modules.

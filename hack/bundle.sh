@@ -26,7 +26,7 @@ created="$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ
 [[ -z "$created" ]] || arguments+=(-created "$created")
 
 rm -rf "$out"
-go run ./hack/bundle "${arguments[@]}"
+CGO_ENABLED=0 go run -trimpath ./hack/bundle "${arguments[@]}"
 verify="$(hack/tool.sh operator-verify)"
 # It ends with 0 whatever it finds; what it finds it prints.
 if ! found="$("$verify" manifests --operatorhub_validate --object_validate "$out/manifests" 2>&1)"; then

@@ -26,7 +26,7 @@ trap 'rm -rf "$PLUGIN_STAGE"' EXIT
 export VERSION COMMIT SOURCE_DATE_EPOCH SOURCE_DATE PLUGIN_URL PLUGIN_STAGE KREW_VERSION
 
 goreleaser="$(hack/tool.sh goreleaser)"
-go run ./hack/docs -man "$out/man"
+CGO_ENABLED=0 go run -trimpath ./hack/docs -man "$out/man"
 CGO_ENABLED=0 go run -trimpath ./cmd/kubectl-drover completion kubectl >"$PLUGIN_STAGE/kubectl_complete-drover"
 changes=(-e "s|^dist: .*|dist: $PLUGIN_STAGE/dist|")
 if [[ -n "${PLUGIN_PLATFORMS:-}" ]]; then

@@ -233,7 +233,7 @@ func (s *stage) fullCaches(ctx context.Context, nodes int) error {
 		return err
 	}
 	c := s.column("Memory", fmt.Sprintf("%d nodes, %d Pods", nodes, nodes*podsEach))
-	err := s.with(ctx, nil, func(ctx context.Context, o *operator) error {
+	err := s.with(ctx, nil, func(_ context.Context, o *operator) error {
 		c.add("all cached after", o.ready.Sub(o.begun).Seconds(), inSeconds)
 		return nil
 	})

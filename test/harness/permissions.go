@@ -18,8 +18,8 @@ import (
 	"github.com/drover-io/drover/test/cluster"
 )
 
-// CheckPermissions compares, after all tests of a package, what the operator was granted with what it asked for: nothing was refused, and no verb of the
-// capabilities' roles was granted for nothing. The second needs all tests: it is not looked at under go test -short, and with -run nothing is.
+// CheckPermissions compares, after all tests of a package, what the operator was granted with what it asked for: nothing was refused, and no verb of
+// the capabilities' roles was granted for nothing. The second needs all tests: it is not looked at under go test -short, and with -run nothing is.
 func CheckPermissions(env *cluster.Cluster, capabilities ...string) error {
 	return CheckPermissionsBut(env, func(*cluster.AuditEvent) bool { return false }, capabilities...)
 }
@@ -46,13 +46,16 @@ func CheckPermissionsBut(env *cluster.Cluster, excused func(*cluster.AuditEvent)
 			failures = append(failures, fmt.Errorf("%d requests of the operator were forbidden: %+v", count, key))
 		}
 	}
-	if testing.Short() {
-		return errors.Join(failures...)
+	if !testing.Short() {
+		failures = append(failures, checkUnused(ctx, env, used, capabilities))
 	}
+	return errors.Join(failures...)
+}
+
+// checkUnused returns an error that names each permission that the operator was granted and has not used.
+func checkUnused(ctx context.Context, env *cluster.Cluster, used cluster.AuditCounts, capabilities []string) error {
 	granted, err := grants(ctx, env, capabilities)
-	if err != nil {
-		return err
-	}
+	failures := []error{err}
 	for _, grant := range granted {
 		if !grant.asked() && used.Total(grant.covers) == 0 {
 			failures = append(failures, fmt.Errorf("the operator may %s %s.%s and never did", grant.verb, grant.resource, grant.group))

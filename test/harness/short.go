@@ -2,7 +2,8 @@ package harness
 
 import "testing"
 
-// TestAllOnly skips a test under go test -short, which is what make test passes: make test-all runs it. The reason says why make test does without it.
+// TestAllOnly skips a test under go test -short, which is what make test passes: make test-all runs it. The reason says why make test does without
+// it.
 func TestAllOnly(t testing.TB, reason string) {
 	t.Helper()
 	if testing.Short() {

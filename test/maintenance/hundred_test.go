@@ -16,8 +16,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// manyNodes is how many nodes are in maintenance at once: a hundred, and thirty under go test -short. node-maintenance-operator has one worker, which is
-// busy with each of them for half a minute.
+// manyNodes is how many nodes are in maintenance at once: a hundred, and thirty under go test -short. node-maintenance-operator has one worker, which
+// is busy with each of them for half a minute.
 func manyNodes() int {
 	if testing.Short() {
 		return 30

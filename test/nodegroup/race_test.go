@@ -278,8 +278,8 @@ func (f *budgetRace) release(winners []winner) {
 	}
 }
 
-// TestRace_LastPlaceOfBudget: two replicas with five capabilities each race for the last places of a budget. No version of the NodeGroup ever has more reservations than
-// the budget allows, and each round ends with all places taken.
+// TestRace_LastPlaceOfBudget: two replicas with five capabilities each race for the last places of a budget. No version of the NodeGroup ever has
+// more reservations than the budget allows, and each round ends with all places taken.
 func TestRace_LastPlaceOfBudget(t *testing.T) {
 	harness.TestAllOnly(t, "400 rounds of a race; the simulation checks every budget")
 	for name, lag := range map[string]time.Duration{"caches follow": 0, "one cache lags": 100 * time.Millisecond} {

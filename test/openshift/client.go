@@ -22,7 +22,8 @@ import (
 	"github.com/drover-io/drover/test/eventually"
 )
 
-// NewClient returns a client without a rate limit for the kinds that the simulators and the pools of the sandbox consist of. It does not use discovery.
+// NewClient returns a client without a rate limit for the kinds that the simulators and the pools of the sandbox consist of. It does not use
+// discovery.
 func NewClient(config *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, machinev1beta1.Install, mcfgv1.Install, configv1.Install} {

@@ -1,5 +1,5 @@
-// Command operator is Drover as the integration tests run it: with every provider, and with the faults of test/operator/fault in its connection to the
-// API server. It ends when its standard input closes, so no operator outlives the test process that started it.
+// Command operator is Drover as the integration tests run it: with every provider, and with the faults of test/operator/fault in its connection to
+// the API server. It ends when its standard input closes, so no operator outlives the test process that started it.
 package main
 
 import (

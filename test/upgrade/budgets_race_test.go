@@ -83,8 +83,8 @@ func (r *replicas) kill(which int) {
 	r.start()
 }
 
-// TestBudgets_Race: in each round NodeMaintenances, a remediation, a rolling replacement, a gated upgrade and a guarded NoExecute taint want Nodes of one
-// group, while operators are killed. Never are more Nodes reserved than the budget has places, no Node is disrupted without one, and all have
+// TestBudgets_Race: in each round NodeMaintenances, a remediation, a rolling replacement, a gated upgrade and a guarded NoExecute taint want Nodes of
+// one group, while operators are killed. Never are more Nodes reserved than the budget has places, no Node is disrupted without one, and all have
 // their turn.
 func TestBudgets_Race(t *testing.T) {
 	harness.TestAllOnly(t, "three minutes of everything that disrupts Nodes; the simulation checks every budget")

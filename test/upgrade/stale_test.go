@@ -11,7 +11,8 @@ import (
 // TestStale runs the workload of the crash lane with an operator whose view of one kind is old. Every Job must run exactly once, and
 // nothing may be restored before its time.
 func TestStale(t *testing.T) {
-	lane := stale.Lane{Package: "./test/upgrade", Sample: 15 * time.Second, Smoke: []string{"upgrade/mutexrunconfigs/leader"}, Workloads: []stale.Workload{{
+	smoke := []string{"upgrade/mutexrunconfigs/leader"}
+	lane := stale.Lane{Package: "./test/upgrade", Sample: 15 * time.Second, Smoke: smoke, Workloads: []stale.Workload{{
 		Name: "upgrade", Run: func(t *testing.T, d harness.Disturbance) string {
 			made, _ := lifetime(t, d)
 			return made

@@ -29,8 +29,8 @@ const (
 // Tests are what Main runs: a *testing.M, or one with something around it.
 type Tests interface{ Run() int }
 
-// Main is the body of a TestMain: it starts a control plane, installs Drover's manifests, runs the tests, then what is to be checked after all of them,
-// and stops it all.
+// Main is the body of a TestMain: it starts a control plane, installs Drover's manifests, runs the tests, then what is to be checked after all of
+// them, and stops it all.
 func Main(m Tests, options cluster.Options, keep **cluster.Cluster, after ...func() error) int {
 	// The tests' own clients have nothing to say that a failing test does not.
 	log.SetLogger(logr.Discard())

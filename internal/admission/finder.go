@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/maintenance"
+	"github.com/drover-io/drover/internal/maintenance/plan"
 )
 
 // Finder finds the NodeMaintenances of a node, in both groups.
@@ -30,11 +31,7 @@ func (f *Finder) HasMaintenance(ctx context.Context, node string) (bool, error) 
 }
 
 func (f *Finder) findIn(ctx context.Context, group *maintenance.Group, node string) (bool, error) {
-	reader := f.Live
-	if f.Cached(group.Name) {
-		reader = f.Cache
-	}
-	objects, err := group.List(ctx, reader)
+	objects, err := f.list(ctx, group)
 	if err != nil {
 		return false, err
 	}
@@ -53,6 +50,13 @@ func (f *Finder) findIn(ctx context.Context, group *maintenance.Group, node stri
 		}
 	}
 	return false, nil
+}
+
+func (f *Finder) list(ctx context.Context, group *maintenance.Group) ([]plan.Object, error) {
+	if f.Cached(group.Name) {
+		return group.List(ctx, f.Cache)
+	}
+	return group.ListLive(ctx, f.Live)
 }
 
 // ignoreAbsent drops the error that there is no such object, or no such API.

@@ -192,7 +192,7 @@ func TestValidator_DeniesWhenLookupFails(t *testing.T) {
 		"the confirmation":  {cached: objects, live: objects, fails: map[string]error{"get *v1beta1.NodeMaintenance": down}},
 		"the control plane": {cached: free, live: free, guard: &fakeGuard{err: down}},
 		"the list before the caches are synced": {
-			cached: free, live: free, notSynced: true, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down},
+			cached: free, live: free, notSynced: true, fails: map[string]error{"list *unstructured.UnstructuredList": down},
 		},
 	} {
 		response := s.validator(t).Handle(t.Context(), creation(t, medik8sOf("x", "a")))

@@ -5,12 +5,14 @@ import (
 	"fmt"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/autoscaling/v1beta1"
 	"github.com/drover-io/drover/internal/autoscaling/plan"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // observe reads the MachineSets of a namespace, and the MachineAutoscalers that own their bounds.
@@ -28,10 +30,10 @@ func (r *Reconciler) observe(ctx context.Context, ma *v1beta1.MachineAutoscaler)
 			continue
 		}
 		err := r.cache.Get(ctx, client.ObjectKey{Namespace: ma.Namespace, Name: name}, &v1beta1.MachineAutoscaler{})
-		if client.IgnoreNotFound(err) != nil {
+		if client.IgnoreNotFound(err) != nil && !undecodable.Is(err) {
 			return nil, fmt.Errorf("reading MachineAutoscaler %s/%s: %w", ma.Namespace, name, err)
 		}
-		in.Others[name] = err == nil
+		in.Others[name] = !apierrors.IsNotFound(err)
 	}
 	return in, nil
 }

@@ -7,9 +7,11 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/drover-io/drover/internal/undecodable"
 	"github.com/drover-io/drover/internal/watch"
 )
 
@@ -36,7 +38,7 @@ func Run(ctx context.Context, reconciler reconcile.Reconciler, options Options, 
 	}
 	skipNameValidation := true
 	built, err := controller.NewUnmanaged(options.Name, controller.Options{
-		Reconciler:              reconciler,
+		Reconciler:              outlast(reconciler),
 		MaxConcurrentReconciles: max(options.Workers, 1),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, options.MaxBackoff),
 		SkipNameValidation:      &skipNameValidation,
@@ -51,4 +53,17 @@ func Run(ctx context.Context, reconciler reconcile.Reconciler, options Options, 
 		}
 	}
 	return built.Start(ctx)
+}
+
+// outlast has a reconciler wait for a user when it needs an object that cannot be decoded, whose next event reconciles again what depends on it. The
+// object is reported once for all: see undecodable.Tracker.
+func outlast(reconciler reconcile.Reconciler) reconcile.Reconciler {
+	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+		result, err := reconciler.Reconcile(ctx, request)
+		if undecodable.Is(err) {
+			log.FromContext(ctx).V(1).Info("waiting for an object to be corrected", "why", err.Error())
+			return reconcile.Result{RequeueAfter: RetryDenied}, nil
+		}
+		return result, err
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/machineset/plan"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // observation is what a reconciliation has read from the cache.
@@ -36,7 +37,14 @@ func (rc *reconciliation) observe(ctx context.Context) (*observation, error) {
 	observed.machines = make([]*machinev1beta1.Machine, len(machines))
 	observed.readiness = make(map[string]*corev1.NodeCondition, len(machines))
 	for i := range machines {
-		observed.machines[i] = &machines[i]
+		machine := &machines[i]
+		if metav1.IsControlledBy(machine, rc.set) || plan.Selects(rc.set, machine) {
+			// It may count, or not: neither is one created in its place, nor another one deleted.
+			if err := undecodable.Check(machine); err != nil {
+				return nil, err
+			}
+		}
+		observed.machines[i] = machine
 	}
 	// One for all: there may be thousands.
 	node := &corev1.Node{}

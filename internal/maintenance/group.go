@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,7 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	"github.com/drover-io/drover/internal/drain"
 	"github.com/drover-io/drover/internal/maintenance/plan"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // ExcludeLabel keeps the remediators of the medik8s family away from a node.
@@ -71,10 +73,10 @@ func Groups() []*Group { return []*Group{Medik8s(), Kubevirt()} }
 // QuorumText returns what node-maintenance-operator answers when a control-plane node cannot be spared.
 func (g *Group) QuorumText(node string) string { return strings.ReplaceAll(g.quorumText, "%s", node) }
 
-// List reads NodeMaintenances of the group.
-func (g *Group) List(ctx context.Context, reader client.Reader, options ...client.ListOption) ([]plan.Object, error) {
+// List reads NodeMaintenances of the group from a cache.
+func (g *Group) List(ctx context.Context, cache client.Reader, options ...client.ListOption) ([]plan.Object, error) {
 	list := g.newList()
-	if err := reader.List(ctx, list, options...); err != nil {
+	if err := cache.List(ctx, list, options...); err != nil {
 		return nil, fmt.Errorf("listing %s: %w", g.Resource.GroupResource(), err)
 	}
 	var objects []plan.Object
@@ -85,4 +87,25 @@ func (g *Group) List(ctx context.Context, reader client.Reader, options ...clien
 		return nil
 	})
 	return objects, err
+}
+
+// ListLive reads all NodeMaintenances of the group from the API server. One that cannot be decoded does not keep the others from being read.
+func (g *Group) ListLive(ctx context.Context, live client.Reader) ([]plan.Object, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(g.Resource.GroupVersion().WithKind("NodeMaintenanceList"))
+	if err := live.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing %s: %w", g.Resource.GroupResource(), err)
+	}
+	objects := make([]plan.Object, len(list.Items))
+	for i := range list.Items {
+		text, err := list.Items[i].MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", g.Resource.GroupResource(), err)
+		}
+		objects[i] = g.NewObject()
+		if err := undecodable.Decode(text, objects[i]); err != nil {
+			return nil, err
+		}
+	}
+	return objects, nil
 }

@@ -108,7 +108,7 @@ func (rc *reconciliation) findMaintenance(ctx context.Context, in *plan.Input, u
 		}
 	}
 	for _, group := range Groups() {
-		objects, err := group.List(ctx, rc.Live)
+		objects, err := group.ListLive(ctx, rc.Live)
 		switch {
 		case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 			continue // its CRD is gone

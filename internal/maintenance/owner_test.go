@@ -41,7 +41,7 @@ func (r apiReader) Get(_ context.Context, key client.ObjectKey, object client.Ob
 
 func (r apiReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	err := r.medik8s
-	if _, older := list.(*kubevirt.NodeMaintenanceList); older {
+	if list.GetObjectKind().GroupVersionKind().Group == kubevirt.GroupVersion.Group {
 		err = r.kubevirt
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-io/drover/internal/machineapi/lookup"
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
@@ -55,6 +56,11 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	sets, err := r.machineSets.of(ctx, machine)
 	if err != nil {
 		return nil, err
+	}
+	for _, set := range sets {
+		if err := undecodable.Check(set.MachineSet); err != nil {
+			return nil, err
+		}
 	}
 	if len(sets) == 1 {
 		observed.set = sets[0]
@@ -128,6 +134,9 @@ func (r *Reconciler) observeNode(ctx context.Context, observed *observation) err
 	observed.node = node
 	observed.pending = observed.pending || r.versions.Pending(ctx, node)
 	machines, err := lookup.MachinesOfNode(ctx, r.cache, name)
+	if err == nil {
+		err = undecodable.CheckAll(machines)
+	}
 	if err != nil {
 		return err
 	}

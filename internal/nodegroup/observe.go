@@ -13,6 +13,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/plan"
 	replacementplan "github.com/drover-io/drover/internal/nodegroup/replacement/plan"
 	"github.com/drover-io/drover/internal/ownership"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
@@ -35,6 +36,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*ob
 	for _, group := range groups {
 		if group.Name != key.Name {
 			continue
+		}
+		if err := undecodable.Check(group.NodeGroup); err != nil {
+			return nil, err
 		}
 		// Before the Nodes are listed: they show every write that is over then.
 		unseen := r.Admissions.InFlight(group.UID, r.Clock.Now(), func(node, version string) bool { return r.shows(ctx, node, version) })

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/machineapi/lookup"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Indexes of Nodes and Machines in the cache.
@@ -115,6 +116,9 @@ func (f Finder) byProviderID(ctx context.Context, machine *machinev1beta1.Machin
 func (f Finder) linkTo(ctx context.Context, machine *machinev1beta1.Machine, nodes []*corev1.Node, c *Candidates) error {
 	for _, node := range nodes {
 		machines, err := lookup.MachinesOfNode(ctx, f, node.Name)
+		if err == nil {
+			err = undecodable.CheckAll(machines)
+		}
 		if err != nil {
 			return err
 		}
@@ -230,6 +234,9 @@ func (f Finder) machines(ctx context.Context, index, key string) ([]*machinev1be
 	var list machinev1beta1.MachineList
 	if err := f.List(ctx, &list, client.MatchingFields{index: key}); err != nil {
 		return nil, fmt.Errorf("listing the Machines with %s: %w", key, err)
+	}
+	if err := undecodable.CheckAll(list.Items); err != nil {
+		return nil, err
 	}
 	machines := make([]*machinev1beta1.Machine, len(list.Items))
 	for i := range list.Items {

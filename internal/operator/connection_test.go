@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // TestOwnConnection: requests of one client share a connection, and those of a configuration with its own do not use that of the others.
@@ -95,7 +97,7 @@ func TestNewCache_OwnConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := newCache(config, cache.Options{Scheme: scheme, Mapper: newMapper(), HTTPClient: client})
+	c, err := newCache(undecodable.NewTracker())(config, cache.Options{Scheme: scheme, Mapper: newMapper(), HTTPClient: client})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,23 +14,36 @@ import (
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // listingCache is a cache that lists the kinds of which there are thousands, or which every reconciliation lists, without reflection. The List of
 // controller-runtime makes an object for each list to find out its kind, and a second list of objects, and then sets each item by reflection
 // (https://github.com/kubernetes-sigs/controller-runtime/blob/v0.25.1/pkg/cache/internal/cache_reader.go): for the Machine of a Node, which three
 // controllers look up at each event, that is 1.9 kB and the most of the time. As in the whole cache, items share what they refer to with it.
-type listingCache struct{ cache.Cache }
+type listingCache struct {
+	cache.Cache
 
-// newCache returns the cache of a manager. Its watches have a connection of their own.
-func newCache(config *rest.Config, options cache.Options) (cache.Cache, error) {
-	config = ownConnection(config)
-	var err error
-	if options.HTTPClient, err = rest.HTTPClientFor(config); err != nil {
-		return nil, fmt.Errorf("creating the client of the cache: %w", err)
+	tracker *undecodable.Tracker
+}
+
+// newCache returns what makes the cache of a manager. Its watches have a connection of their own.
+func newCache(tracker *undecodable.Tracker) cache.NewCacheFunc {
+	return func(config *rest.Config, options cache.Options) (cache.Cache, error) {
+		config = ownConnection(config)
+		var err error
+		if options.HTTPClient, err = rest.HTTPClientFor(config); err != nil {
+			return nil, fmt.Errorf("creating the client of the cache: %w", err)
+		}
+		c, err := cache.New(config, options)
+		return listingCache{c, tracker}, err
 	}
-	c, err := cache.New(config, options)
-	return listingCache{c}, err
+}
+
+// RemoveInformer drops the cache of a kind.
+func (c listingCache) RemoveInformer(ctx context.Context, kind client.Object) error {
+	defer c.tracker.Forget(kind)
+	return c.Cache.RemoveInformer(ctx, kind)
 }
 
 // The kinds, to ask for their informers. They are not changed.
@@ -42,6 +55,15 @@ var (
 	ofMaintenance         = &medik8s.NodeMaintenance{}
 	ofMaintenanceKubevirt = &kubevirt.NodeMaintenance{}
 )
+
+// Get reads an object. An undecodable.Error is for one that could not be decoded, so that no reconciliation that needs it goes on;
+// what is known of the object is read all the same.
+func (c listingCache) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if err := c.Cache.Get(ctx, key, object, options...); err != nil {
+		return err
+	}
+	return undecodable.Check(object)
+}
 
 // List lists what all options select.
 func (c listingCache) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) (err error) {

@@ -19,6 +19,7 @@ import (
 	drover "github.com/drover-io/drover/api/drover/v1alpha1"
 	kubevirt "github.com/drover-io/drover/api/kubevirt/v1beta1"
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // cacheOf returns the operator's cache of some objects, which are the same for every kind that has them, with an index of names.
@@ -36,7 +37,7 @@ func cacheOf(t testing.TB, objects ...client.Object) listingCache {
 		}
 		return toolscache.NewSharedIndexInformer(source, kind, resync, indexers)
 	}
-	made, err := newCache(nowhere, options)
+	made, err := newCache(undecodable.NewTracker())(nowhere, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func TestListingCache_UnknownIndex(t *testing.T) {
 
 // TestListingCache_BeforeItIsFull: a list waits until the cache is full, as before.
 func TestListingCache_BeforeItIsFull(t *testing.T) {
-	cache, err := newCache(nowhere, quietCacheOptions(t))
+	cache, err := newCache(undecodable.NewTracker())(nowhere, quietCacheOptions(t))
 	if err != nil {
 		t.Fatal(err)
 	}

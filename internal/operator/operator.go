@@ -28,6 +28,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/pages"
+	"github.com/drover-io/drover/internal/undecodable"
 	"github.com/drover-io/drover/internal/upgrade"
 	"github.com/drover-io/drover/internal/version"
 	"github.com/drover-io/drover/provider"
@@ -45,7 +46,8 @@ func Capabilities() []string {
 
 // Run runs the operator until the context ends or it cannot go on. The configuration must be valid.
 func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfiguration, providers ...provider.Provider) error {
-	mgr, err := NewManager(rest, settings)
+	tracker := undecodable.NewTracker()
+	mgr, err := newManager(rest, settings, tracker)
 	if err != nil {
 		return err
 	}
@@ -55,6 +57,9 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	}
 	recorder, flush, err := newRecorder(ctx, mgr, metrics)
 	if err != nil {
+		return err
+	}
+	if err := addTracker(mgr, tracker, recorder); err != nil {
 		return err
 	}
 	indexes := newIndexes(mgr.GetCache())
@@ -87,7 +92,7 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 	if err != nil {
 		return err
 	}
-	if err := addHealth(mgr, cm, client, *settings.Health.BindAddress, checks...); err != nil {
+	if err := addHealth(mgr, cm, tracker, client, *settings.Health.BindAddress, checks...); err != nil {
 		return err
 	}
 	mgr.GetLogger().Info("starting", "version", version.Version(), "commit", version.Commit(), "controllers", settings.Controllers,
@@ -102,6 +107,10 @@ func Run(ctx context.Context, rest *rest.Config, settings *v1alpha1.DroverConfig
 
 // NewManager returns the manager that the operator runs in.
 func NewManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (manager.Manager, error) {
+	return newManager(config, settings, undecodable.NewTracker())
+}
+
+func newManager(config *rest.Config, settings *v1alpha1.DroverConfiguration, tracker *undecodable.Tracker) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -118,15 +127,16 @@ func NewManager(config *rest.Config, settings *v1alpha1.DroverConfiguration) (ma
 		Scheme:         scheme,
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return newMapper(), nil },
 		Cache:          cacheOptions(*settings.Namespace, mayMakeMachines(settings)),
-		NewCache:       newCache,
 		// Drover serves these itself: see endpoint.
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
 		GracefulShutdownTimeout: new(shutdownGrace),
 	}
-	if options.Cache.NewInformer, err = newInformerFunc(config, scheme, *settings.Namespace); err != nil {
+	informers, err := newInformerFactory(config, scheme, options.Cache, tracker)
+	if err != nil {
 		return nil, err
 	}
+	options.NewCache, options.Cache.NewInformer = newCache(tracker), informers.newInformer
 	if election := settings.LeaderElection; *election.Enabled {
 		options.LeaderElection = true
 		options.LeaderElectionReleaseOnCancel = true
@@ -220,7 +230,20 @@ func (b *builder) metadata() ([]capability, error) {
 	}}, nil
 }
 
-func addHealth(mgr manager.Manager, cm *capabilityManager, client discovery.DiscoveryInterface, address string, more ...check) error {
+// addTracker has the leader report the objects that cannot be decoded.
+func addTracker(mgr manager.Manager, tracker *undecodable.Tracker, recorder *recorder) error {
+	if err := tracker.Register(ctrlmetrics.Registry); err != nil {
+		return err
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		tracker.Report(ctx, recorder)
+		return nil
+	}))
+}
+
+func addHealth(
+	mgr manager.Manager, cm *capabilityManager, tracker *undecodable.Tracker, client discovery.DiscoveryInterface, address string, more ...check,
+) error {
 	if address == "0" {
 		return nil
 	}
@@ -237,7 +260,7 @@ func addHealth(mgr manager.Manager, cm *capabilityManager, client discovery.Disc
 					lines = append(lines, fmt.Sprintf("capability %s: off (not in --controllers)", name))
 				}
 			}
-			return lines
+			return append(lines, tracker.Lines()...)
 		},
 	}
 	return mgr.Add(&endpoint{name: "health", address: address, handler: probes.handler(), limits: healthLimits})

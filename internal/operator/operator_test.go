@@ -16,6 +16,7 @@ import (
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/config"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // nowhere is a cluster that does not answer. Port 1 of the own host is closed.
@@ -123,7 +124,7 @@ func TestHealthIsServedUnlessSwitchedOff(t *testing.T) {
 	for address, want := range map[string]int{"0": 0, "127.0.0.1:0": 1} {
 		added := &runnables{}
 		metrics, _ := quietMetrics(t)
-		if err := addHealth(added, newCapabilityManager(nil, nil, nil, nil, nil, metrics), client, address); err != nil || len(added.all) != want {
+		if err := addHealth(added, newCapabilityManager(nil, nil, nil, nil, nil, metrics), undecodable.NewTracker(), client, address); err != nil || len(added.all) != want {
 			t.Fatalf("%s: %v, %v", address, added.all, err)
 		}
 		if want == 0 {

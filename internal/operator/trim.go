@@ -23,6 +23,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/history"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/undecodable"
 	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -35,6 +36,7 @@ const maxAnnotation = 1 << 10
 var cachedAnnotations = map[string]int{
 	paused.Annotation:           maxAnnotation,
 	paused.ClusterAPIAnnotation: maxAnnotation,
+	undecodable.Annotation:      undecodable.MaxValue,
 
 	ownership.AnnotationRecord:            ownership.MaxRecordBytes,
 	drover.AnnotationResume:               maxAnnotation,

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/undecodable"
 	"github.com/drover-io/drover/internal/upgrade/plan"
 )
 
@@ -92,6 +93,10 @@ func (r *Reconciler) readNodes(ctx context.Context) ([]*mcfgv1.MachineConfigPool
 	var mcps mcfgv1.MachineConfigPoolList
 	var nodes corev1.NodeList
 	if err := r.list(ctx, &mcps); err != nil {
+		return nil, nil, err
+	}
+	// To which of them a Node belongs depends on all.
+	if err := undecodable.CheckAll(mcps.Items); err != nil {
 		return nil, nil, err
 	}
 	if err := r.list(ctx, &nodes); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-io/drover/api/autoscaling/v1beta1"
 	"github.com/drover-io/drover/internal/machineapi"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Finalizer holds up the deletion of a MachineAutoscaler until its MachineSet has no bounds any more.
@@ -107,9 +108,13 @@ func (in *Input) target() (target *machinev1beta1.MachineSet, problem string) {
 		return nil, textUnsupported
 	}
 	for _, set := range in.Sets {
-		if set.Name == ref.Name {
-			return set, ""
+		if set.Name != ref.Name {
+			continue
 		}
+		if err := undecodable.Check(set); err != nil {
+			return nil, err.Error()
+		}
+		return set, ""
 	}
 	return nil, fmt.Sprintf("machinesets.machine.openshift.io %q not found", ref.Name)
 }

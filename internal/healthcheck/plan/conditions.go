@@ -40,6 +40,7 @@ const (
 	ReasonOlderCheck    = "LeftToOlder"
 	ReasonNoController  = "NoController"
 	ReasonAuthority     = "AuthoritativeAPINotMachineAPI"
+	ReasonUndecodable   = "Undecodable"
 	ReasonMachinePaused = "MachinePaused"
 	ReasonSkipped       = "SkippedByAnnotation"
 
@@ -50,7 +51,7 @@ const (
 
 // BlockedReasons are the reasons of Blocked, in the order in which a condition reports them: what needs attention first, what is intended last.
 var BlockedReasons = []string{
-	ReasonFailed, ReasonNoTemplate, ReasonNoRequest, ReasonQuorumUnknown, ReasonQuorum, ReasonLease, ReasonBackoff,
+	ReasonUndecodable, ReasonFailed, ReasonNoTemplate, ReasonNoRequest, ReasonQuorumUnknown, ReasonQuorum, ReasonLease, ReasonBackoff,
 	ReasonLimited, ReasonBudget, ReasonOlderCheck, ReasonNoController, ReasonAuthority, ReasonMachinePaused, ReasonSkipped,
 }
 
@@ -100,6 +101,7 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: progressing, Reason: ReasonOlderCheck, When: "an older MachineHealthCheck selects the Machine, too, and remediates it"},
 		{Type: progressing, Reason: ReasonNoController, When: "the Machine has no controller that would replace it, so it is not deleted"},
 		{Type: progressing, Reason: ReasonAuthority, When: "another API has the authority over the Machine"},
+		{Type: progressing, Reason: ReasonUndecodable, When: "a field of the Machine has a value that cannot be decoded; the message names it"},
 		{Type: progressing, Reason: ReasonMachinePaused, When: "an annotation pauses the Machine"},
 		{Type: progressing, Reason: ReasonSkipped, When: "an annotation excludes the Machine from remediation"},
 		{Type: string(ConditionExclusive), Reason: ReasonExclusive, When: "True: no other MachineHealthCheck selects one of these Machines"},

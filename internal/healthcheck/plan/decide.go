@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Annotations that the controller reads; it writes ExternalAnnotation.
@@ -226,6 +227,8 @@ func (r *Remediation) blocked(older string, now time.Time) Blocked {
 	switch {
 	case older != "":
 		b.Reason, b.Message = ReasonOlderCheck, fmt.Sprintf("MachineHealthCheck %s is older and remediates it", older)
+	case undecodable.ProblemOf(r.Machine) != "":
+		b.Reason, b.Message = ReasonUndecodable, "it cannot be decoded: "+undecodable.ProblemOf(r.Machine)
 	case authority == machinev1beta1.MachineAuthorityClusterAPI, authority == machinev1beta1.MachineAuthorityMigrating:
 		b.Reason, b.Message = ReasonAuthority, fmt.Sprintf("its AuthoritativeAPI status is '%s'", authority)
 	case paused.By(r.Machine) != "":

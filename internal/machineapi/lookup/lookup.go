@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Indexes of Machines in the cache.
@@ -81,7 +82,8 @@ func MachinesOfSet(ctx context.Context, cache client.Reader, namespace string, u
 }
 
 // SetsOf returns the MachineSets of a Machine: the one that controls it, whether its selector matches or not, or, for a Machine without a controller,
-// those that it belongs to as has reports. If these are several, none of them applies to the Machine. They must not be changed.
+// those that it belongs to as has reports. If these are several, none of them applies to the Machine. They must not be changed. Who
+// acts on one asks undecodable.Check: its labels and its selector are known in any case.
 func SetsOf(
 	ctx context.Context, cache client.Reader, machine *machinev1beta1.Machine, has func(set *machinev1beta1.MachineSet) bool,
 ) (found []*machinev1beta1.MachineSet, err error) {
@@ -108,9 +110,9 @@ func controllerOf(ctx context.Context, cache client.Reader, namespace string, ow
 	set := &machinev1beta1.MachineSet{}
 	err := cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: owner.Name}, set)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && set.UID != owner.UID:
+	case apierrors.IsNotFound(err), set.UID != "" && set.UID != owner.UID:
 		return nil, nil
-	case err != nil:
+	case err != nil && !undecodable.Is(err):
 		return nil, fmt.Errorf("reading MachineSet %s/%s: %w", namespace, owner.Name, err)
 	}
 	return []*machinev1beta1.MachineSet{set}, nil

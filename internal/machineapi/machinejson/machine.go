@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/json"
+
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // start is how the API server begins a Machine: the fields of an unstructured object are in the order of their names.
@@ -18,12 +18,12 @@ var start = fmt.Appendf(nil, `{"apiVersion":%q,"kind":"Machine",`, machinev1beta
 func IsMachine(text []byte) bool { return bytes.HasPrefix(text, start) }
 
 // Decode decodes a Machine, without its managedFields. The bytes of the text are changed. As in every typed object that client-go decodes, TypeMeta
-// is empty. The error is for what is not JSON, or not a Machine.
+// is empty. A Machine of which Go cannot decode a field is marked, as package undecodable says. The error is for what is not JSON, or not a Machine.
 func Decode(text []byte) (*machinev1beta1.Machine, error) {
 	machine := &machinev1beta1.Machine{}
-	if err := json.UnmarshalCaseSensitivePreserveInts(withoutManagedFields(text), machine); err != nil {
-		return nil, fmt.Errorf("decoding a Machine: %w", err)
+	if err := undecodable.Decode(withoutManagedFields(text), machine); err != nil {
+		return nil, err
 	}
-	machine.TypeMeta, machine.ManagedFields = metav1.TypeMeta{}, nil
+	machine.ManagedFields = nil
 	return machine, nil
 }

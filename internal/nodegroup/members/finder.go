@@ -19,6 +19,7 @@ import (
 	"github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Finder finds out from a cache which Nodes belong to which NodeGroup. It is safe for concurrent use. The objects that it returns are the cache's own
@@ -163,6 +164,27 @@ func (m *Assignment) inherited() ownership.Keys {
 		}
 	}
 	return inherited
+}
+
+// Decodable returns an undecodable.Error if one of the objects that decide about the Node could not be decoded. Its group is known in any case.
+func (a *Assignment) Decodable() error {
+	for _, group := range []*Group{a.Group, a.Recorded} {
+		if group == nil {
+			continue
+		}
+		if err := undecodable.Check(group.NodeGroup); err != nil {
+			return err
+		}
+	}
+	if a.Machine != nil {
+		if err := undecodable.Check(a.Machine); err != nil {
+			return err
+		}
+	}
+	if a.MachineSet != nil {
+		return undecodable.Check(a.MachineSet)
+	}
+	return nil
 }
 
 // Groups returns all NodeGroups, the oldest first.

@@ -223,7 +223,10 @@ func (x *Index) assignmentOf(ctx context.Context, node *corev1.Node) (assignment
 	if groups, err = finder.Groups(ctx); err != nil {
 		return assignment, nil, err
 	}
-	if assignment, err = finder.Assign(ctx, groups, node); err == nil && assignment.Group != nil && assignment.Group.DeletionTimestamp != nil {
+	if assignment, err = finder.Assign(ctx, groups, node); err == nil {
+		err = assignment.Decodable()
+	}
+	if err == nil && assignment.Group != nil && assignment.Group.DeletionTimestamp != nil {
 		assignment.Group = nil
 	}
 	return assignment, groups, err

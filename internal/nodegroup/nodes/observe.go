@@ -37,6 +37,9 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observation, er
 		return nil, err
 	}
 	assignment, err := r.Finder.Assign(ctx, groups, node)
+	if err == nil {
+		err = assignment.Decodable()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/members"
 	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/nodegroup/replacement/plan"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // observation is what a reconciliation has read from the cache. The objects are the cache's own and must not be changed.
@@ -63,6 +64,9 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observation, er
 	if observed.group == nil || observed.group.Spec.Nodes.MachineSets == nil {
 		return nil, nil
 	}
+	if err := undecodable.Check(observed.group.NodeGroup); err != nil {
+		return nil, err
+	}
 	var sets machinev1beta1.MachineSetList
 	if err := r.Cache.List(ctx, &sets, client.InNamespace(observed.group.Spec.Nodes.MachineSets.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
@@ -100,6 +104,9 @@ func (r *Reconciler) observeSet(ctx context.Context, key types.NamespacedName) (
 
 // addSet reads the Machines of a MachineSet, and their Nodes.
 func (r *Reconciler) addSet(ctx context.Context, observed *observation, set *machinev1beta1.MachineSet) error {
+	if err := undecodable.Check(set); err != nil {
+		return err
+	}
 	if pending, err := r.owned.Pending(ctx, string(set.UID)); err != nil || pending {
 		observed.pending = true
 		return err
@@ -117,6 +124,9 @@ func (r *Reconciler) addSet(ctx context.Context, observed *observation, set *mac
 	for i := range machines {
 		if relation := membership.Relation(&machines[i]); relation != machineapi.Owned && relation != machineapi.Deleting {
 			continue
+		}
+		if err := undecodable.Check(&machines[i]); err != nil {
+			return err
 		}
 		m := &machine{Machine: &machines[i], set: set, version: machines[i].ResourceVersion}
 		if m.node, err = r.nodeOf(ctx, m.Machine); err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/mutex/v1alpha1"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Resolve finds everything that a MutexRunConfig refers to, and what is wrong with it.
@@ -84,6 +85,10 @@ func (r *Run) resolveRules(in *Input) {
 			r.problem("MutexRule %s: %s", name, refusal)
 			continue
 		}
+		if err := undecodable.Check(object); err != nil {
+			r.problem("%v", err)
+			continue
+		}
 		rule, err := validRule(object)
 		if err == nil && slices.Contains(r.Keys, rule.Key) {
 			err = errors.New("the run names it twice")
@@ -135,6 +140,10 @@ func (r *Run) resolveTargets(in *Input) {
 		}
 		if refusal := in.refusal(name.Namespace); refusal != "" {
 			r.problem("MutexTarget %s: %s", name, refusal)
+			continue
+		}
+		if err := undecodable.Check(target); err != nil {
+			r.problem("%v", err)
 			continue
 		}
 		for _, mcp := range target.Spec.MachineConfigPools {

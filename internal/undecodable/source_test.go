@@ -1,8 +1,7 @@
-package operator
+package undecodable
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,27 +15,45 @@ import (
 	"github.com/google/go-cmp/cmp"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
+	restwatch "k8s.io/client-go/rest/watch"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// decoders returns client-go's decoder of a stream, and Drover's own.
+// decoders returns client-go's decoder of a stream of Machines, and Drover's own.
 func decoders(t testing.TB) (clientGo, own func(body io.ReadCloser) watch.Decoder) {
 	t.Helper()
-	scheme, err := newScheme()
+	codecs := newCodecs(t)
+	object, events, framer, err := runtime.NewClientNegotiator(codecs, machinev1beta1.GroupVersion).StreamDecoder(runtime.ContentTypeJSON, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clientGo, err = clientGoDecoders(serializer.NewCodecFactory(scheme).WithoutConversion())
-	if err != nil {
+	clientGo = func(body io.ReadCloser) watch.Decoder {
+		return restwatch.NewDecoder(streaming.NewDecoder(framer.NewFrameReader(body), events), object)
+	}
+	return clientGo, func(body io.ReadCloser) watch.Decoder { return NewDecoder(body, decodeMachine) }
+}
+
+func newCodecs(t testing.TB) runtime.NegotiatedSerializer {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := machinev1beta1.Install(scheme); err != nil {
 		t.Fatal(err)
 	}
-	return clientGo, func(body io.ReadCloser) watch.Decoder { return newMachineDecoder(body, clientGo) }
+	metav1.AddToGroupVersion(scheme, metav1.Unversioned)
+	return serializer.NewCodecFactory(scheme).WithoutConversion()
+}
+
+func decodeMachine(text []byte) (client.Object, error) {
+	machine := &machinev1beta1.Machine{}
+	return machine, Decode(text, machine)
 }
 
 // decoded are the events of a stream, and whether it ended with an error.
@@ -45,7 +62,6 @@ type decoded struct {
 	Failed bool
 }
 
-// decodeAll decodes a stream, without the managedFields of Machines, which Drover's own decoder does not read.
 func decodeAll(decoder watch.Decoder) (all decoded) {
 	defer decoder.Close()
 	for {
@@ -54,8 +70,8 @@ func decodeAll(decoder watch.Decoder) (all decoded) {
 			all.Failed = !errors.Is(err, io.EOF)
 			return all
 		}
-		if machine, ok := object.(*machinev1beta1.Machine); ok {
-			machine.ManagedFields = nil
+		if status, ok := object.(*metav1.Status); ok {
+			status.TypeMeta = metav1.TypeMeta{}
 		}
 		all.Events = append(all.Events, watch.Event{Type: kind, Object: object})
 	}
@@ -65,8 +81,8 @@ const machineText = `{"apiVersion":"machine.openshift.io/v1beta1","kind":"Machin
 	`"namespace":"n","resourceVersion":"7","uid":"u"},"spec":{"providerSpec":{"value":{"kind":"X","n":1.50,"s":"é\u2028"}}},` +
 	`"status":{"phase":"Running"}}`
 
-// TestMachineDecoder: events are what client-go makes of them, however they are written.
-func TestMachineDecoder(t *testing.T) {
+// TestEvents: events are what client-go makes of them, however they are written.
+func TestEvents(t *testing.T) {
 	event := func(kind, object string) string { return fmt.Sprintf(`{"type":%q,"object":%s}`+"\n", kind, object) }
 	clientGo, own := decoders(t)
 	long := strings.Replace(machineText, "Running", strings.Repeat("x", 200<<10), 1)
@@ -79,11 +95,8 @@ func TestMachineDecoder(t *testing.T) {
 		"object first":       `{"object":` + machineText + `,"type":"ADDED"}` + "\n",
 		"blanks":             `{ "type": "ADDED", "object": ` + machineText + " }\n",
 		"end of a line":      strings.Replace(event("ADDED", machineText), "\n", "\r\n", 1),
-		"another kind":       event("ADDED", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"m"}}`),
 		"an error":           event("ERROR", `{"apiVersion":"v1","kind":"Status","metadata":{},"status":"Failure","reason":"Expired","code":410}`),
-		"wrong type":         event("ADDED", `{"apiVersion":"machine.openshift.io/v1beta1","kind":"Machine","metadata":{"name":7}}`),
 		"unknown type":       event("CHANGED", machineText),
-		"unknown kind":       event("ADDED", `{"apiVersion":"v9","kind":"Thing"}`),
 		"cut off":            event("ADDED", machineText) + event("ADDED", machineText)[:200],
 		"no JSON":            "<html>\n",
 	} {
@@ -96,8 +109,8 @@ func TestMachineDecoder(t *testing.T) {
 	}
 }
 
-// TestMachineDecoder_AnyMachine: what a Machine contains makes no difference.
-func TestMachineDecoder_AnyMachine(t *testing.T) {
+// TestEvents_AnyMachine: what a Machine contains makes no difference.
+func TestEvents_AnyMachine(t *testing.T) {
 	clientGo, own := decoders(t)
 	rapid.Check(t, func(t *rapid.T) {
 		var stream bytes.Buffer
@@ -129,10 +142,9 @@ func TestMachineDecoder_AnyMachine(t *testing.T) {
 	})
 }
 
-// TestMachineDecoder_TooLong: a stream without an end of a line does not fill the memory.
-func TestMachineDecoder_TooLong(t *testing.T) {
-	clientGo, _ := decoders(t)
-	decoder := newMachineDecoder(io.NopCloser(io.LimitReader(zeros{}, 2*maxEvent)), clientGo)
+// TestEvents_TooLong: a stream without an end of a line does not fill the memory.
+func TestEvents_TooLong(t *testing.T) {
+	decoder := newDecoder(io.NopCloser(io.LimitReader(zeros{}, 2*maxEvent)), decodeMachine)
 	if _, _, err := decoder.Decode(); err == nil || !strings.Contains(err.Error(), "more than 16777216 bytes") {
 		t.Errorf("error %v", err)
 	}
@@ -145,8 +157,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestMachineInformer_Watch: the informer asks for the Machines of its namespace, and an error of the API server is one of the watch.
-func TestMachineInformer_Watch(t *testing.T) {
+// TestSource_Watch: the informer asks for the Machines of its namespace, and an error of the API server is one of the watch.
+func TestSource_Watch(t *testing.T) {
 	requests, initial := make(chan *http.Request, 20), atomic.Bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests <- r
@@ -163,19 +175,11 @@ func TestMachineInformer_Watch(t *testing.T) {
 	}))
 	defer server.Close()
 	watchOf := func(namespace, version string) (watch.Interface, error) {
-		scheme, err := newScheme()
-		if err != nil {
-			t.Fatal(err)
-		}
-		watchMachines, err := newMachineWatch(&rest.Config{Host: server.URL}, scheme, namespace)
-		if err != nil {
-			t.Fatal(err)
-		}
 		options := metav1.ListOptions{ResourceVersion: version}
 		if initial.Load() {
 			options.SendInitialEvents = new(true)
 		}
-		return watchMachines(t.Context(), options)
+		return newSource(t, server.URL, namespace).watch(t.Context(), options)
 	}
 	for namespace, path := range map[string]string{
 		"": "/apis/machine.openshift.io/v1beta1/machines", "n": "/apis/machine.openshift.io/v1beta1/namespaces/n/machines",
@@ -206,52 +210,51 @@ func TestMachineInformer_Watch(t *testing.T) {
 	}
 }
 
-// TestMachineInformer_OthersAreOfClientGo: only Machines have a watch of their own.
-func TestMachineInformer_OthersAreOfClientGo(t *testing.T) {
-	watched := make(chan struct{}, 1)
-	from := &toolscache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			return &machinev1beta1.MachineSetList{}, nil
-		},
-		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-			select {
-			case watched <- struct{}{}:
-			default:
-			}
-			return watch.NewFake(), nil
-		},
-	}
-	scheme, err := newScheme()
+// newSource returns the source of the Machines of a namespace.
+func newSource(t *testing.T, host, namespace string) *Source {
+	t.Helper()
+	client, err := rest.RESTClientFor(&rest.Config{Host: host, APIPath: "/apis", ContentConfig: rest.ContentConfig{
+		GroupVersion: &machinev1beta1.GroupVersion, NegotiatedSerializer: newCodecs(t),
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	newInformer, err := newInformerFunc(nowhere, scheme, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	informer := newInformer(from, &machinev1beta1.MachineSet{}, 0, nil)
-	go informer.RunWithContext(t.Context())
-	<-watched
+	return &Source{Lists: client, Watches: client, Resource: "machines", Namespace: namespace, Decode: decodeMachine}
 }
 
-// BenchmarkMachineDecoder compares with client-go's decoder: go test -bench MachineDecoder ./internal/operator.
-func BenchmarkMachineDecoder(b *testing.B) {
-	var managed strings.Builder
-	for i := range 40 {
-		fmt.Fprintf(&managed, `"f:field%d":{".":{},"f:inner":{}},`, i)
+// TestSource_List: one object that cannot be decoded does not keep the others from being listed, and what is no list is an error.
+func TestSource_List(t *testing.T) {
+	answer := atomic.Pointer[string]{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+		_, _ = io.WriteString(w, *answer.Load())
+	}))
+	defer server.Close()
+	source := newSource(t, server.URL, "n")
+	bad := strings.Replace(machineText, `"phase":"Running"`, `"lastUpdated":"2020-01-01t00:00:00z","phase":"Running"`, 1)
+	answer.Store(new(`{"kind":"MachineList","metadata":{"resourceVersion":"9","continue":"next"},"items":[` + machineText + `,` + bad + `]}`))
+	listed, err := source.list(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	machine := strings.Replace(machineText, `"name":"m"`, `"managedFields":[{"fieldsType":"FieldsV1","fieldsV1":{`+
-		strings.TrimSuffix(managed.String(), ",")+`},"manager":"x","operation":"Update"}],"name":"m"`, 1)
-	stream := strings.Repeat(fmt.Sprintf(`{"type":"ADDED","object":%s}`+"\n", machine), 100)
-	clientGo, own := decoders(b)
-	for name, decoder := range map[string]func(io.ReadCloser) watch.Decoder{"own": own, "client-go": clientGo} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if all := decodeAll(decoder(io.NopCloser(strings.NewReader(stream)))); len(all.Events) != 100 {
-					b.Fatalf("%d events", len(all.Events))
-				}
-			}
-		})
+	items, err := meta.ExtractList(listed)
+	if err != nil || len(items) != 2 {
+		t.Fatalf("%d items, %v", len(items), err)
+	}
+	about, err := meta.ListAccessor(listed)
+	if err != nil || about.GetResourceVersion() != "9" || about.GetContinue() != "next" {
+		t.Errorf("%+v, %v", about, err)
+	}
+	for i, want := range []string{"", "status.lastUpdated: "} {
+		machine, ok := items[i].(*machinev1beta1.Machine)
+		if !ok || *machine.Status.Phase != "Running" || !strings.HasPrefix(ProblemOf(machine), want) || (want == "") != (ProblemOf(machine) == "") {
+			t.Errorf("item %d is %+v", i, items[i])
+		}
+	}
+	for _, wrong := range []string{`{"kind":"Table"}`, `[]`, `{"metadata":{"resourceVersion":"9"},"items":[7]}`, `<html>`} {
+		answer.Store(&wrong)
+		if listed, err := source.list(t.Context(), metav1.ListOptions{}); err == nil {
+			t.Errorf("%s is read as %+v", wrong, listed)
+		}
 	}
 }

@@ -1,0 +1,84 @@
+package undecodable
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Source reads the objects of one kind from the API server.
+type Source struct {
+	// Lists and Watches send the requests; their answers are JSON. They may be the same.
+	Lists, Watches rest.Interface
+	// Resource is the name of the kind in URLs. Namespace limits the objects; empty is for all, and for a kind without namespaces.
+	Resource, Namespace string
+	// Decode decodes one object as the function Decode does. It may change the text.
+	Decode func(text []byte) (client.Object, error)
+}
+
+// ListWatch returns what fills an informer.
+func (s *Source) ListWatch() *toolscache.ListWatch {
+	return &toolscache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
+}
+
+func (s *Source) request(from rest.Interface, options metav1.ListOptions) *rest.Request {
+	return from.Get().NamespaceIfScoped(s.Namespace, s.Namespace != "").Resource(s.Resource).VersionedParams(&options, metav1.ParameterCodec)
+}
+
+func (s *Source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	text, err := s.request(s.Lists, options).DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var read struct {
+		metav1.ListMeta `json:"metadata"`
+
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(text, &read); err != nil {
+		return nil, fmt.Errorf("decoding a list of %s: %w", s.Resource, err)
+	}
+	if read.ResourceVersion == "" {
+		return nil, fmt.Errorf("the answer to a list of %s is no list", s.Resource)
+	}
+	all := &internalversion.List{ListMeta: read.ListMeta, Items: make([]runtime.Object, len(read.Items))}
+	for i, item := range read.Items {
+		if all.Items[i], err = s.Decode(item); err != nil {
+			return nil, err
+		}
+		read.Items[i] = nil
+	}
+	return all, nil
+}
+
+func (s *Source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch, options.AllowWatchBookmarks = true, true
+	body, err := s.request(s.Watches, options).Stream(ctx)
+	switch {
+	case options.SendInitialEvents == nil && isBroken(err):
+		// The reflector tries a refusal for too many requests again after a while, from where it is. After any other error it lists all objects.
+		log.FromContext(ctx).Info("a watch did not begin; trying again", "resource", s.Resource, "error", err.Error())
+		return nil, apierrors.NewTooManyRequestsError(fmt.Sprintf("watching %s: %v", s.Resource, err))
+	case err != nil:
+		return nil, err
+	}
+	reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")
+	return watch.NewStreamWatcher(NewDecoder(body, s.Decode), reporter), nil
+}
+
+// isBroken reports whether a request may have failed because its connection has ended, as when an API server restarts.
+func isBroken(err error) bool {
+	return utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err) || utilnet.IsHTTP2ConnectionLost(err)
+}

@@ -95,7 +95,7 @@ test-race: operator-race sandbox-node tools earlier ## Run all tests on control 
 	@hack/test.sh race
 
 .PHONY: test-all
-test-all: race-detector ## Run everything: make test, test-race, test-versions, tests of the tools (90 minutes).
+test-all: race-detector sandbox operator ## Run everything: make test, test-race, test-versions, tests of the tools (90 minutes).
 	@hack/test.sh unit-all
 	@$(MAKE) --no-print-directory test-race
 	@$(MAKE) --no-print-directory test-versions

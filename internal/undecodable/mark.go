@@ -78,6 +78,13 @@ func ProblemOf(object client.Object) string {
 	return problem
 }
 
+// Changed reports whether an object of the cache could be decoded before and cannot be now, or the other way round.
+func Changed(before, after any) bool {
+	from, ok := before.(client.Object)
+	to, also := after.(client.Object)
+	return ok && also && ProblemOf(from) != ProblemOf(to)
+}
+
 func mark(object client.Object, problem string) {
 	annotations := object.GetAnnotations()
 	if annotations == nil {

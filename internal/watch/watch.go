@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Priorities of work items. Higher ones are worked on first; the queue keeps an item's highest.
@@ -63,7 +65,7 @@ func (q Queue) AddAfter(priority int, wait time.Duration, items ...reconcile.Req
 // Handler says what an event means for the queue. Nil functions ignore their events. The objects are the cache's own: they must not
 // be changed.
 type Handler[T any] struct {
-	// Created is called for an object that appeared; initial reports that it existed when the watch began.
+	// Created is called for an object that appeared, or that can be decoded since now, or no longer; initial reports that it existed when the watch began.
 	Created func(ctx context.Context, queue Queue, object T, initial bool)
 	// Updated is called for an object of which anything changed.
 	Updated func(ctx context.Context, queue Queue, before, after T)
@@ -120,6 +122,10 @@ func adapt[T any](ctx context.Context, queue Queue, handler Handler[T]) cache.Re
 			to, also := after.(T)
 			if ok && also && handler.Updated != nil {
 				handler.Updated(ctx, queue, from, to)
+			}
+			if ok && also && handler.Created != nil && undecodable.Changed(before, after) {
+				// What was skipped because of it is reconciled.
+				handler.Created(ctx, queue, to, false)
 			}
 		},
 		DeleteFunc: func(object any) {

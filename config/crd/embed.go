@@ -7,9 +7,10 @@ package crd
 import "embed"
 
 // Files holds the CRDs, those of machine.openshift.io in the Default feature set, as a production cluster has them, one per
-// *.yaml file at the root; below the folder "nodemaintenance" those that Drover brings itself.
+// *.yaml file at the root; below folders with the names of capabilities those that Drover brings itself, and that of MachineAutoscalers.
 //
 //go:embed machine.openshift.io_*.yaml nodemaintenance/nodemaintenance.*.yaml
+//go:embed autoscaling/autoscaling.*.yaml mutex/openshift-optional.*.yaml nodegroup/drover.*.yaml
 var Files embed.FS
 
 // Migration holds the same CRDs, below the folder "migration", in the feature set that adds the authoritativeAPI

@@ -58,6 +58,9 @@ const (
 	settlePeriod = 15 * time.Second
 	// blockedInterval is how often the manager checks whether a capability is blocked, for which there is no event.
 	blockedInterval = time.Minute
+	// fillLimit is for how long a capability that fills its caches keeps the replica from being ready. What keeps it from starting for longer, such as a
+	// missing permission, concerns it alone: the others run, and the webhook needs a replica that is ready.
+	fillLimit = 2 * time.Minute
 )
 
 // capabilityManager starts capabilities when their CRDs are served and stops them when they are gone. It runs on every replica, so that
@@ -87,6 +90,8 @@ type capabilityManager struct {
 
 type status struct {
 	state, why string
+	// since is when it came into the state.
+	since time.Time
 	// problem is why it is unknown whether the state is still the right one.
 	problem string
 }
@@ -381,7 +386,11 @@ func (s *capabilityManager) inUse(object client.Object, group map[string]*runnin
 func (s *capabilityManager) set(ctx context.Context, name, state, why string) {
 	s.mu.Lock()
 	before := s.states[name]
-	s.states[name] = status{state: state, why: why}
+	since := time.Now()
+	if before.state == state {
+		since = before.since
+	}
+	s.states[name] = status{state: state, why: why, since: since}
 	s.metrics.observe(name, before.state, state)
 	s.mu.Unlock()
 	if (before.state != state || before.why != why) && state != stateStandby {
@@ -409,13 +418,13 @@ func (s *capabilityManager) filling() bool {
 	return false
 }
 
-// ready returns an error while the caches of a capability whose CRDs exist are not synced.
+// ready returns an error while the caches of a capability whose CRDs exist are not synced, up to fillLimit.
 func (s *capabilityManager) ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var failures []error
 	for _, c := range s.capabilities {
-		if current := s.states[c.name]; current.state == stateStarting || current.why == unknown {
+		if current := s.states[c.name]; current.why == unknown || current.state == stateStarting && time.Since(current.since) < fillLimit {
 			failures = append(failures, fmt.Errorf("capability %s: %s", c.name, stateStarting))
 		}
 	}
@@ -430,7 +439,11 @@ func (s *capabilityManager) lines() []string {
 	for _, c := range s.capabilities {
 		current := s.states[c.name]
 		line := fmt.Sprintf("capability %s: %s", c.name, current.state)
-		for _, note := range []string{current.why, current.problem} {
+		late := ""
+		if filling := time.Since(current.since).Round(time.Second); current.state == stateStarting && filling >= fillLimit {
+			late = fmt.Sprintf("warning: for %s; the log says what the API server answers", filling)
+		}
+		for _, note := range []string{current.why, current.problem, late} {
 			if note != "" {
 				line += " (" + note + ")"
 			}

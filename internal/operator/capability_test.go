@@ -285,6 +285,31 @@ func TestCachesAreFilledBeforeItStarts(t *testing.T) {
 	})
 }
 
+// TestReady_OneCapabilityDoesNotStart: a capability whose caches do not fill keeps the replica from being ready for a while, and the others, which need
+// the webhook, not for ever.
+func TestReady_OneCapabilityDoesNotStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlant()
+		p.cache.full = make(chan struct{})
+		p.operate(t, func(t *testing.T, p *plant) {
+			p.elect()
+			p.server.serve(nil, "machinesets", "machines")
+			p.expect(t, "capability metadata: filling caches", false)
+			time.Sleep(fillLimit - 3*recheck)
+			if err := p.ready(); err == nil {
+				t.Error("ready too early")
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if line := p.lines()[0]; p.ready() != nil || !strings.Contains(line, "filling caches (warning: for 2m") {
+				t.Errorf("%v, %q", p.ready(), line)
+			}
+			close(p.cache.full)
+			p.expect(t, runs, true)
+		})
+	})
+}
+
 func TestFailureOfACapabilityEndsTheProcess(t *testing.T) {
 	operate(t, func(t *testing.T, p *plant) {
 		p.elect()

@@ -137,7 +137,9 @@ func TestMachineAuthor_OneUndecodableObject(t *testing.T) {
 	counts(w, good, 1)
 }
 
-func withProvider(set *machinev1beta1.MachineSet) { set.Spec.Template.Spec.ProviderSpec = harness.NeverBoots() }
+func withProvider(set *machinev1beta1.MachineSet) {
+	set.Spec.Template.Spec.ProviderSpec = harness.NeverBoots()
+}
 
 func pool(w *harness.World, name string, replicas int32) *machinev1beta1.MachineSet {
 	w.Helper()

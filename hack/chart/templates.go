@@ -5,6 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/drover-io/drover/internal/config"
 )
 
 const (
@@ -43,6 +47,7 @@ func sources() []source {
 	kubemark := and(on("machines"), ".Values.kubemark.enabled")
 	kwok := and(on("machines"), ".Values.kwok.enabled")
 	vsphere := and(on("machines"), ".Values.vsphere.enabled")
+	kinds := config.Default().Machines.Remediation.TemplateKinds
 	return []source{
 		{file: "rbac/role.yaml"},
 		{file: "rbac/metrics_reader.yaml"},
@@ -60,7 +65,9 @@ func sources() []source {
 		{file: "maintenance/leases.yaml", when: on("maintenance")},
 		{file: "maintenance/force/rbac.yaml", when: and(on("maintenance"),
 			`not (has (include "drover.setting" (list . "maintenance" "force" "On")) (list "Off" "false"))`)},
-		{file: "machines/rbac.yaml", when: on("machines")},
+		{file: "machines/rbac.yaml", when: on("machines"), edit: []string{
+			remediationRules(kinds), fmt.Sprintf("{{- include \"drover.remediation.rules\" (list . (list %s)) }}\n", quoted(kinds)),
+		}},
 		{file: "machines/openshift.yaml", when: on("machines")},
 		{file: "machines/admission.yaml", when: and(on("machines"), policies)},
 		{file: "autoscaling/rbac.yaml", when: on("autoscaling")},
@@ -100,6 +107,24 @@ func sources() []source {
 				`{{ toJson .Values.vsphere.secrets }}`,
 		}},
 	}
+}
+
+// remediationRules returns the rules for kinds of remediation templates, as config/machines/rbac.yaml has them for the default. The chart has a helper
+// in their place that writes them for the kinds in its values.
+func remediationRules(kinds []string) string {
+	var b strings.Builder
+	for _, text := range kinds {
+		kind := schema.ParseGroupKind(text)
+		template := strings.ToLower(kind.Kind)
+		fmt.Fprintf(&b, "- apiGroups: [%s]\n  resources: [%ss]\n  verbs: [get]\n", kind.Group, template)
+		fmt.Fprintf(&b, "- apiGroups: [%s]\n  resources: [%ss]\n  verbs: [list, create, delete]\n", kind.Group, strings.TrimSuffix(template, "template"))
+	}
+	return b.String()
+}
+
+// quoted returns texts as the elements of a list in Helm's language.
+func quoted(texts []string) string {
+	return `"` + strings.Join(texts, `" "`) + `"`
 }
 
 // addTemplates makes a template of each file.

@@ -38,9 +38,19 @@ func setting(section, name, value string) string {
 }
 
 const (
-	webhook = `include "drover.webhook" .`
-	managed = `include "drover.managed" .`
+	webhook     = `include "drover.webhook" .`
+	managed     = `include "drover.managed" .`
+	cloudConfig = `include "drover.vsphere.cloudConfig" .`
 )
+
+// cloudConfigRule is what config/vsphere/rbac.yaml grants for a configuration of the cloud provider in the namespace of Machines.
+const cloudConfigRule = `# The configuration of the cloud provider, where machines.providerOptions.vsphere.cloudConfig says that it is here. On OpenShift it is elsewhere:
+# openshift/rbac.yaml.
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [kube-cloud-config]
+  verbs: [get]
+`
 
 func sources() []source {
 	policies := ".Values.admissionPolicies.enabled"
@@ -105,6 +115,12 @@ func sources() []source {
 			"resourceNames: [vsphere-cloud-credentials, worker-user-data]",
 			`resourceNames: {{ if not .Values.vsphere.secrets }}{{ fail "vsphere.secrets: name the Secrets that Drover may read" }}{{ end }}` +
 				`{{ toJson .Values.vsphere.secrets }}`,
+			// The chart knows where it is.
+			cloudConfigRule, "",
+		}},
+		{file: "vsphere/openshift/rbac.yaml", when: and(vsphere, cloudConfig), edit: []string{
+			"namespace: openshift-config-managed", `namespace: {{ ` + cloudConfig + ` | splitList "/" | first | quote }}`,
+			"resourceNames: [kube-cloud-config]", `resourceNames: [{{ ` + cloudConfig + ` | splitList "/" | last | quote }}]`,
 		}},
 	}
 }

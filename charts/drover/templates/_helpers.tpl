@@ -95,6 +95,13 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* Where the provider vsphere reads the configuration of the cloud provider, as namespace/name; nothing where the values do not say so and this is not OpenShift. */ -}}
+{{- define "drover.vsphere.cloudConfig" -}}
+{{- $options := .Values.config.machines | default dict | dig "providerOptions" "vsphere" dict -}}
+{{- if hasKey $options "cloudConfig" -}}{{- $options.cloudConfig -}}
+{{- else if include "drover.openshift" . -}}openshift-config-managed/kube-cloud-config{{- end -}}
+{{- end -}}
+
 {{- /* The image. A chart of a release has the digest of its image, which counts until the values name another tag or digest. */ -}}
 {{- define "drover.image" -}}
 {{- $digest := .Values.image.digest -}}

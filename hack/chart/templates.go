@@ -44,19 +44,20 @@ const (
 )
 
 // cloudConfigRule is what config/vsphere/rbac.yaml grants for a configuration of the cloud provider in the namespace of Machines.
-const cloudConfigRule = `# The configuration of the cloud provider, where machines.providerOptions.vsphere.cloudConfig says that it is here. On OpenShift it is elsewhere:
-# openshift/rbac.yaml.
+const cloudConfigRule = `# The configuration of the cloud provider, where machines.providerOptions.vsphere.cloudConfig says that it is here.
+# On OpenShift it is elsewhere: openshift/rbac.yaml.
 - apiGroups: [""]
   resources: [configmaps]
   resourceNames: [kube-cloud-config]
   verbs: [get]
 `
 
-func sources() []source {
-	policies := ".Values.admissionPolicies.enabled"
-	kubemark := and(on("machines"), ".Values.kubemark.enabled")
-	kwok := and(on("machines"), ".Values.kwok.enabled")
-	vsphere := and(on("machines"), ".Values.vsphere.enabled")
+// policies is the condition that admission policies are on.
+const policies = ".Values.admissionPolicies.enabled"
+
+func sources() []source { return append(sourcesOfCapabilities(), sourcesOfProviders()...) }
+
+func sourcesOfCapabilities() []source {
 	kinds := config.Default().Machines.Remediation.TemplateKinds
 	return []source{
 		{file: "rbac/role.yaml"},
@@ -102,6 +103,14 @@ func sources() []source {
 			"  clientConfig:\n", "  clientConfig:\n    {{- include \"drover.webhook.authority\" . }}\n",
 			"      name: drover-webhook\n", "      name: " + setting("webhook", "serviceName", `"drover-webhook"`) + "\n",
 		}},
+	}
+}
+
+func sourcesOfProviders() []source {
+	kubemark := and(on("machines"), ".Values.kubemark.enabled")
+	kwok := and(on("machines"), ".Values.kwok.enabled")
+	vsphere := and(on("machines"), ".Values.vsphere.enabled")
+	return []source{
 		{file: "kubemark/namespace.yaml", when: kubemark, edit: []string{
 			// With the namespace go the Pods of all hollow nodes.
 			"    pod-security.kubernetes.io/enforce: restricted\n",
@@ -115,7 +124,7 @@ func sources() []source {
 			"resourceNames: [vsphere-cloud-credentials, worker-user-data]",
 			`resourceNames: {{ if not .Values.vsphere.secrets }}{{ fail "vsphere.secrets: name the Secrets that Drover may read" }}{{ end }}` +
 				`{{ toJson .Values.vsphere.secrets }}`,
-			// The chart knows where it is.
+			// The chart knows where the configuration is.
 			cloudConfigRule, "",
 		}},
 		{file: "vsphere/openshift/rbac.yaml", when: and(vsphere, cloudConfig), edit: []string{
@@ -125,8 +134,8 @@ func sources() []source {
 	}
 }
 
-// remediationRules returns the rules for kinds of remediation templates, as config/machines/rbac.yaml has them for the default. The chart has a helper
-// in their place that writes them for the kinds in its values.
+// remediationRules returns the rules for kinds of remediation templates, as config/machines/rbac.yaml has them for the default. The chart has a
+// helper in their place that writes them for the kinds in its values.
 func remediationRules(kinds []string) string {
 	var b strings.Builder
 	for _, text := range kinds {

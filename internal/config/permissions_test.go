@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The shipped role has the permissions for the remediation templates that the configuration allows by default, and for their requests, and no others for
-// kinds of other operators.
+// The shipped role has the permissions for the remediation templates that the configuration allows by default, and for their requests, and no others
+// for kinds of other operators.
 func TestDefault_RemediationTemplatesHavePermissions(t *testing.T) {
 	text, err := os.ReadFile("../../config/machines/rbac.yaml")
 	if err != nil {

@@ -50,7 +50,8 @@ type Options struct {
 	MaxInFlight int
 	// Limits limit the remediations of MachineHealthChecks that do not limit them themselves.
 	Limits plan.Limits
-	// TemplateKinds are the kinds of remediation templates that may be used, written Kind.group. Requests of no other kind are created, listed or deleted.
+	// TemplateKinds are the kinds of remediation templates that may be used, written Kind.group. Requests of no other kind are created, listed or
+	// deleted.
 	TemplateKinds []string
 	// Live reads from the API server itself, any kind: remediation templates and requests, and what a cache is not good enough for. Nil is the cache.
 	Live client.Reader

@@ -218,8 +218,8 @@ func newRequest(
 	return request, nil
 }
 
-// deleteRequests deletes the remediation requests of Machines that are healthy again: those only that were created for them, and have not changed since
-// they were observed.
+// deleteRequests deletes the remediation requests of Machines that are healthy again: only those that were created for them, and that have not
+// changed since they were observed.
 func (rc *reconciliation) deleteRequests(ctx context.Context, current *snapshot) (out outcome) {
 	kind := current.external.kind
 	for i := range current.input.Targets {

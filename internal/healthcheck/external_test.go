@@ -91,7 +91,8 @@ func TestReconcile_ByTemplate(t *testing.T) {
 	strategy, _, _ := unstructured.NestedString(request.Object, "spec", "strategy", "type")
 	annotations := request.GetAnnotations()
 	if owner.UID != "uid-of-m0" || owner.Kind != "Machine" || owner.Controller != nil || strategy != "Reboot" || request.GetLabels()["a"] != "b" ||
-		annotations["c"] != "d" || annotations["drover.dev/remediation-for"] != "uid-of-m0" || annotations["machine.openshift.io/cloned-from-name"] != "reboot" ||
+		annotations["c"] != "d" || annotations["drover.dev/remediation-for"] != "uid-of-m0" ||
+		annotations["machine.openshift.io/cloned-from-name"] != "reboot" ||
 		annotations["machine.openshift.io/cloned-from-groupkind"] != "Metal3RemediationTemplate.infrastructure.cluster.x-k8s.io" {
 		t.Errorf("%v", request.Object)
 	}

@@ -188,8 +188,8 @@ const (
 	maxInternalIP = 64
 )
 
-// InternalIPs returns the first MaxInternalIPs internal addresses. machine-api-operator uses only the first, and does not find dual-stack Nodes by the
-// second.
+// InternalIPs returns the first MaxInternalIPs internal addresses. machine-api-operator uses only the first one, and does not find dual-stack
+// Nodes by the second.
 func InternalIPs(addresses []corev1.NodeAddress) []string {
 	var ips []string
 	for _, address := range addresses {

@@ -306,7 +306,9 @@ func TestInternalIPs_AreBounded(t *testing.T) {
 	flooding, objects := node("flooding", "own"), []client.Object{}
 	flooding.Status.Addresses = addresses([]string{strings.Repeat("x", 65), ""})
 	for i := range 20_000 {
-		flooding.Status.Addresses = append(flooding.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.%d.%d", i/256, i%256)})
+		flooding.Status.Addresses = append(flooding.Status.Addresses, corev1.NodeAddress{
+			Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.%d.%d", i/256, i%256),
+		})
 	}
 	for i := range 2 * MaxInternalIPs {
 		objects = append(objects, machine(fmt.Sprintf("m%d", i), "", fmt.Sprintf("10.0.0.%d", i)))

@@ -24,7 +24,8 @@ const healthCheckAuthor = "author of MachineHealthChecks"
 
 const metal3 = "infrastructure.cluster.x-k8s.io"
 
-// healthCheckAuthors is a control plane with three healthy Machines, and a user who may write MachineHealthChecks in their namespace, and nothing else.
+// healthCheckAuthors is a control plane with three healthy Machines, and a user who may write MachineHealthChecks in their namespace, and nothing
+// else.
 type healthCheckAuthors struct {
 	*harness.World
 	as       client.Client
@@ -87,8 +88,8 @@ func newHealthCheck(name, apiVersion, template string) *machinev1beta1.MachineHe
 	}}
 }
 
-// says waits until a condition of a MachineHealthCheck has a status and a reason, and all Machines count as healthy; it returns the message. The status
-// is written after all deletions.
+// says waits until a condition of a MachineHealthCheck has a status and a reason, and all Machines count as healthy; it returns the message. The
+// status is written after all deletions.
 func (a *healthCheckAuthors) says(check *machinev1beta1.MachineHealthCheck, kind machinev1beta1.ConditionType, want string) (message string) {
 	a.Helper()
 	a.Eventually(fmt.Sprintf("%s of %s is %s", kind, check.Name, want), func() error {
@@ -219,7 +220,8 @@ func (a *healthCheckAuthors) named(group, kind, namespace string) *unstructured.
 func (a *healthCheckAuthors) stays(object *unstructured.Unstructured) {
 	a.Helper()
 	now := object.DeepCopy()
-	if err := a.Client.Get(a.Context(), client.ObjectKeyFromObject(object), now); err != nil || now.GetUID() != object.GetUID() || now.GetDeletionTimestamp() != nil {
+	err := a.Client.Get(a.Context(), client.ObjectKeyFromObject(object), now)
+	if err != nil || now.GetUID() != object.GetUID() || now.GetDeletionTimestamp() != nil {
 		a.Errorf("%s %s was deleted: %v", object.GetKind(), object.GetName(), err)
 	}
 }
@@ -249,8 +251,8 @@ func TestHealthCheckAuthor_OlderThanThePolicy(t *testing.T) {
 	for _, check := range attempts {
 		a.Eventually("the policy is not in force", func() error { return client.IgnoreAlreadyExists(a.as.Create(t.Context(), check.DeepCopy())) })
 	}
-	restored := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: binding.Name, Labels: binding.Labels}, Spec: binding.Spec}
-	if err := a.Client.Create(t.Context(), restored); err != nil {
+	binding.ResourceVersion, binding.UID = "", ""
+	if err := a.Client.Create(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
 	for what, check := range attempts {

@@ -21,8 +21,8 @@ import (
 	"github.com/drover-io/drover/test/harness"
 )
 
-// TestHealthCheck_ExternalRemediation: with the shipped permissions and the default configuration, Drover hands Machines over to the operators of medik8s
-// and metal3, and ends that when they are healthy again, also where an earlier version or machine-api-operator has created the request.
+// TestHealthCheck_ExternalRemediation: with the shipped permissions and the default configuration, Drover hands Machines over to the operators of
+// medik8s and metal3, and ends that when they are healthy again, also where an earlier version or machine-api-operator has created the request.
 func TestHealthCheck_ExternalRemediation(t *testing.T) {
 	w := besideOthers(t)
 	kinds := config.Default().Machines.Remediation.TemplateKinds

@@ -18,7 +18,7 @@ const RequestAnnotation = "drover.dev/remediation-for"
 // templateSuffix is what the kind of a remediation template has in addition to that of its requests.
 const templateSuffix = "Template"
 
-// DefaultTemplateKinds returns the kinds of remediation templates that are used unless the configuration names others: those of medik8s and of metal3.
+// DefaultTemplateKinds returns the kinds of remediation templates that are used unless the configuration names others: those of medik8s and metal3.
 // config/machines/rbac.yaml has the permissions for them.
 func DefaultTemplateKinds() []string {
 	return []string{
@@ -92,8 +92,8 @@ func refusedTemplate(kind schema.GroupVersionKind, why string) TemplateFailure {
 }
 
 // IsRequestFor reports whether a remediation request was created for a Machine from a template of some kind: the Machine owns it by its UID, and
-// RequestAnnotation has this UID. Requests of machine-api-operator, and of the versions of Drover before that annotation, have the template's kind in an
-// annotation instead.
+// RequestAnnotation has this UID. Requests of machine-api-operator, and of the versions of Drover before that annotation, have the template's kind
+// in an annotation instead.
 func IsRequestFor(request metav1.Object, machine *machinev1beta1.Machine, template schema.GroupKind) bool {
 	if !slices.ContainsFunc(request.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
 		return owner.UID == machine.UID && owner.Kind == "Machine"

@@ -25,6 +25,7 @@ for folder in kubernetes vsphere; do
 	kubectl apply --server-side --force-conflicts -k "config/$folder" >/dev/null
 done
 run drover-sandbox vsphere up --clone-delay 300ms --boot-delay 1s
+kubectl apply --server-side --force-conflicts -k config/vsphere/openshift >/dev/null
 
 title "Start Drover with the permissions that config/ grants"
 start_operator '*,vsphere'

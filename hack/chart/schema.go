@@ -34,7 +34,8 @@ const (
 var patterns = map[string]string{
 	"namespace": "^(" + label + ")?$", "leaderElection.name": "^" + subdomain + "$", "leaderElection.namespace": "^" + label + "$",
 	"webhook.serviceName": "^" + label + "$", "webhook.secretName": "^" + subdomain + "$", "webhook.validatingConfigurationName": "^" + subdomain + "$",
-	"webhook.bindAddress": address, "metrics.bindAddress": address, "health.bindAddress": address,
+	"machines.remediation.templateKinds": `^[A-Z][A-Za-z0-9]*Template\.[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])$`,
+	"webhook.bindAddress":                address, "metrics.bindAddress": address, "health.bindAddress": address,
 }
 
 // addSchema writes the schema of the values, whose part about the configuration follows from the operator's own types.

@@ -5,6 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/drover-io/drover/internal/config"
 )
 
 const (
@@ -34,15 +38,27 @@ func setting(section, name, value string) string {
 }
 
 const (
-	webhook = `include "drover.webhook" .`
-	managed = `include "drover.managed" .`
+	webhook     = `include "drover.webhook" .`
+	managed     = `include "drover.managed" .`
+	cloudConfig = `include "drover.vsphere.cloudConfig" .`
 )
 
-func sources() []source {
-	policies := ".Values.admissionPolicies.enabled"
-	kubemark := and(on("machines"), ".Values.kubemark.enabled")
-	kwok := and(on("machines"), ".Values.kwok.enabled")
-	vsphere := and(on("machines"), ".Values.vsphere.enabled")
+// cloudConfigRule is what config/vsphere/rbac.yaml grants for a configuration of the cloud provider in the namespace of Machines.
+const cloudConfigRule = `# The configuration of the cloud provider, where machines.providerOptions.vsphere.cloudConfig says that it is here.
+# On OpenShift it is elsewhere: openshift/rbac.yaml.
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [kube-cloud-config]
+  verbs: [get]
+`
+
+// policies is the condition that admission policies are on.
+const policies = ".Values.admissionPolicies.enabled"
+
+func sources() []source { return append(sourcesOfCapabilities(), sourcesOfProviders()...) }
+
+func sourcesOfCapabilities() []source {
+	kinds := config.Default().Machines.Remediation.TemplateKinds
 	return []source{
 		{file: "rbac/role.yaml"},
 		{file: "rbac/metrics_reader.yaml"},
@@ -60,7 +76,9 @@ func sources() []source {
 		{file: "maintenance/leases.yaml", when: on("maintenance")},
 		{file: "maintenance/force/rbac.yaml", when: and(on("maintenance"),
 			`not (has (include "drover.setting" (list . "maintenance" "force" "On")) (list "Off" "false"))`)},
-		{file: "machines/rbac.yaml", when: on("machines")},
+		{file: "machines/rbac.yaml", when: on("machines"), edit: []string{
+			remediationRules(kinds), fmt.Sprintf("{{- include \"drover.remediation.rules\" (list . (list %s)) }}\n", quoted(kinds)),
+		}},
 		{file: "machines/openshift.yaml", when: on("machines")},
 		{file: "machines/admission.yaml", when: and(on("machines"), policies)},
 		{file: "autoscaling/rbac.yaml", when: on("autoscaling")},
@@ -85,6 +103,14 @@ func sources() []source {
 			"  clientConfig:\n", "  clientConfig:\n    {{- include \"drover.webhook.authority\" . }}\n",
 			"      name: drover-webhook\n", "      name: " + setting("webhook", "serviceName", `"drover-webhook"`) + "\n",
 		}},
+	}
+}
+
+func sourcesOfProviders() []source {
+	kubemark := and(on("machines"), ".Values.kubemark.enabled")
+	kwok := and(on("machines"), ".Values.kwok.enabled")
+	vsphere := and(on("machines"), ".Values.vsphere.enabled")
+	return []source{
 		{file: "kubemark/namespace.yaml", when: kubemark, edit: []string{
 			// With the namespace go the Pods of all hollow nodes.
 			"    pod-security.kubernetes.io/enforce: restricted\n",
@@ -98,8 +124,32 @@ func sources() []source {
 			"resourceNames: [vsphere-cloud-credentials, worker-user-data]",
 			`resourceNames: {{ if not .Values.vsphere.secrets }}{{ fail "vsphere.secrets: name the Secrets that Drover may read" }}{{ end }}` +
 				`{{ toJson .Values.vsphere.secrets }}`,
+			// The chart knows where the configuration is.
+			cloudConfigRule, "",
+		}},
+		{file: "vsphere/openshift/rbac.yaml", when: and(vsphere, cloudConfig), edit: []string{
+			"namespace: openshift-config-managed", `namespace: {{ ` + cloudConfig + ` | splitList "/" | first | quote }}`,
+			"resourceNames: [kube-cloud-config]", `resourceNames: [{{ ` + cloudConfig + ` | splitList "/" | last | quote }}]`,
 		}},
 	}
+}
+
+// remediationRules returns the rules for kinds of remediation templates, as config/machines/rbac.yaml has them for the default. The chart has a
+// helper in their place that writes them for the kinds in its values.
+func remediationRules(kinds []string) string {
+	var b strings.Builder
+	for _, text := range kinds {
+		kind := schema.ParseGroupKind(text)
+		template := strings.ToLower(kind.Kind)
+		fmt.Fprintf(&b, "- apiGroups: [%s]\n  resources: [%ss]\n  verbs: [get]\n", kind.Group, template)
+		fmt.Fprintf(&b, "- apiGroups: [%s]\n  resources: [%ss]\n  verbs: [list, create, delete]\n", kind.Group, strings.TrimSuffix(template, "template"))
+	}
+	return b.String()
+}
+
+// quoted returns texts as the elements of a list in Helm's language.
+func quoted(texts []string) string {
+	return `"` + strings.Join(texts, `" "`) + `"`
 }
 
 // addTemplates makes a template of each file.

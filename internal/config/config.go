@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
+	"github.com/drover-io/drover/internal/healthcheck/plan"
 )
 
 // MaxVerbosity is the highest level of the log. From level 8 on, client-go logs the bodies of requests and answers (rest/request.go), among them
@@ -59,7 +60,7 @@ func Default() *v1alpha1.DroverConfiguration {
 		Machines: v1alpha1.Machines{
 			Workers: new(100), Parallel: new(50), InstanceCheck: duration(10 * time.Minute), NodeDrainTimeout: duration(0),
 			VolumeDetachTimeout: duration(5 * time.Minute), NodeDeletionTimeout: duration(0), ReplaceFailed: new(false), Providers: []string{"*"},
-			Remediation: v1alpha1.Remediation{MinInterval: duration(0)},
+			Remediation: v1alpha1.Remediation{MinInterval: duration(0), TemplateKinds: plan.DefaultTemplateKinds()},
 		},
 		Upgrade: v1alpha1.Upgrade{NodeVersion: "Auto"},
 		Webhook: v1alpha1.Webhook{ //nolint:gosec // it is the Secret's name, not what is in it

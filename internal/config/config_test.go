@@ -136,6 +136,10 @@ func TestValidate(t *testing.T) {
 		{"remediation", func(c *v1alpha1.DroverConfiguration) {
 			c.Machines.Remediation = v1alpha1.Remediation{MaxInFlight: new(intstr.FromString("some")), MinInterval: duration(-time.Second)}
 		}, "machines.remediation.maxInFlight machines.remediation.minInterval"},
+		{"kinds of remediation templates", func(c *v1alpha1.DroverConfiguration) {
+			c.Machines.Remediation.TemplateKinds = []string{"RebootTemplate.example.com", "NodeTemplate", "Reboot.example.com"}
+		}, "machines.remediation.templateKinds[1] machines.remediation.templateKinds[2]"},
+		{"no external remediation", func(c *v1alpha1.DroverConfiguration) { c.Machines.Remediation.TemplateKinds = nil }, ""},
 		{"a share of remediations", func(c *v1alpha1.DroverConfiguration) {
 			c.Machines.Remediation.MaxInFlight = new(intstr.FromString("20%"))
 		}, ""},
@@ -361,6 +365,7 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 		"--webhook-bind-address=0", "--webhook-http2", "--webhook-certificates=Files", "--webhook-cert-dir=/certs", "--webhook-secret-name=secret",
 		"--webhook-service-name=service", "--webhook-extra-names=a,::1", "--webhook-validating-configuration-name=other",
 		"--machines-adoption-namespaces=a,b", "--machines-remediation-max-in-flight=20%", "--machines-remediation-min-interval=1m",
+		"--machines-remediation-template-kinds=RebootTemplate.example.com",
 		"--leader-elect-retry-period=1s", "--metrics-bind-address=0", "--metrics-secure=false", "--metrics-http2", "--health-probe-bind-address=:1", "-v=4",
 	}
 	got, err := resolve(t, args...)
@@ -380,7 +385,9 @@ func TestEachFlagCountsOverTheFile(t *testing.T) {
 		ExtraNames: []string{"a", "::1"}, ValidatingConfigurationName: "other",
 	}
 	want.Machines.AdoptionNamespaces = []string{"a", "b"}
-	want.Machines.Remediation = v1alpha1.Remediation{MaxInFlight: new(intstr.FromString("20%")), MinInterval: duration(time.Minute)}
+	want.Machines.Remediation = v1alpha1.Remediation{
+		MaxInFlight: new(intstr.FromString("20%")), MinInterval: duration(time.Minute), TemplateKinds: []string{"RebootTemplate.example.com"},
+	}
 	want.Health.BindAddress, want.Log = new(":1"), v1alpha1.Log{Format: "text", Verbosity: new(4)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -95,6 +95,8 @@ func bindMachines(set *pflag.FlagSet, c *v1alpha1.DroverConfiguration) {
 		"remediations in flight at the same time in the MachineSets of a MachineHealthCheck, a number or a percentage (default no limit)")
 	set.DurationVar(&m.Remediation.MinInterval.Duration, "machines-remediation-min-interval", m.Remediation.MinInterval.Duration,
 		"shortest time between two remediations in the MachineSets of a MachineHealthCheck")
+	set.StringSliceVar(&m.Remediation.TemplateKinds, "machines-remediation-template-kinds", m.Remediation.TemplateKinds,
+		"kinds that spec.remediationTemplate of a MachineHealthCheck may name, each written Kind.group")
 }
 
 // intOrPercent is the value of a flag that takes a number or a percentage; an empty text unsets it.

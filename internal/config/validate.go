@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-io/drover/api/config/v1alpha1"
 	"github.com/drover-io/drover/internal/bounded"
+	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/ownership"
 )
 
@@ -164,6 +165,7 @@ func validateMachines(path *field.Path, m v1alpha1.Machines) field.ErrorList {
 			all = append(all, field.Invalid(path.Child("remediation", "maxInFlight"), limit.String(), "must be a number of at least 0 or a percentage"))
 		}
 	}
+	all = append(all, validatePatterns(path.Child("remediation", "templateKinds"), m.Remediation.TemplateKinds, plan.ValidateTemplateKind)...)
 	for i, namespace := range m.AdoptionNamespaces {
 		if namespace != "*" {
 			all = append(all, messages(path.Child("adoptionNamespaces").Index(i), namespace, validation.IsDNS1123Label(namespace))...)

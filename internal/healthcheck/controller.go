@@ -50,6 +50,9 @@ type Options struct {
 	MaxInFlight int
 	// Limits limit the remediations of MachineHealthChecks that do not limit them themselves.
 	Limits plan.Limits
+	// TemplateKinds are the kinds of remediation templates that may be used, written Kind.group. Requests of no other kind are created, listed or
+	// deleted.
+	TemplateKinds []string
 	// Live reads from the API server itself, any kind: remediation templates and requests, and what a cache is not good enough for. Nil is the cache.
 	Live client.Reader
 	// Guard protects the control plane; nil protects nothing.
@@ -213,7 +216,8 @@ type outcome struct {
 	// blocked are the Machines whose remediation was to start and could not.
 	blocked []plan.Blocked
 	// templateFailure and requestFailure are why the remediation template and the remediation requests are not available.
-	templateFailure, requestFailure string
+	templateFailure plan.TemplateFailure
+	requestFailure  string
 	// conflict reports that a guard failed: another writer has changed an object since it was observed.
 	conflict bool
 	// requeue is when the MachineHealthCheck is reconciled again without an event.

@@ -51,15 +51,16 @@ var Events = []status.EventDoc{
 
 // blockedEvents are the events for the reasons of plan.Blocked. What is intended is only in the condition.
 var blockedEvents = map[string]string{
-	plan.ReasonNoController:  EventNoController,
-	plan.ReasonNoTemplate:    EventRequestFailed,
-	plan.ReasonNoRequest:     EventRequestFailed,
-	plan.ReasonQuorum:        EventDeferred,
-	plan.ReasonQuorumUnknown: EventDeferred,
-	plan.ReasonLease:         EventDeferred,
-	plan.ReasonBackoff:       EventDeferred,
-	plan.ReasonLimited:       EventDeferred,
-	plan.ReasonBudget:        EventDeferred,
+	plan.ReasonNoController:    EventNoController,
+	plan.ReasonNoTemplate:      EventRequestFailed,
+	plan.ReasonTemplateRefused: EventRequestFailed,
+	plan.ReasonNoRequest:       EventRequestFailed,
+	plan.ReasonQuorum:          EventDeferred,
+	plan.ReasonQuorumUnknown:   EventDeferred,
+	plan.ReasonLease:           EventDeferred,
+	plan.ReasonBackoff:         EventDeferred,
+	plan.ReasonLimited:         EventDeferred,
+	plan.ReasonBudget:          EventDeferred,
 }
 
 // restrictedInterval is the shortest time between two events for the same restriction. machine-api-operator emits one with every reconciliation.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -23,26 +21,25 @@ import (
 	"github.com/drover-io/drover/internal/status"
 )
 
-// templateSuffix is what the kind of a remediation template has in addition to that of its requests.
-const templateSuffix = "Template"
-
-// external is what has been observed of external remediation. Its kinds are any, so that they are read from the API server itself.
+// external is what has been observed of external remediation. The configuration names its kinds, so that they are read from the API server itself.
 type external struct {
-	// kind is that of the requests; empty without a valid template reference.
-	kind schema.GroupVersionKind
+	// kind is that of the requests, and templateKind that of the template; empty without a template reference that may be used.
+	kind         schema.GroupVersionKind
+	templateKind schema.GroupKind
 	// requests are those of the namespace, by name, which is the Machine's; nil when they could not be listed.
 	requests map[string]*metav1.PartialObjectMetadata
 	// template is nil when it was not read.
 	template *unstructured.Unstructured
-	// err is why the template, or before it the requests, could not be read. unavailable reports that only a user can correct that.
-	err         error
-	unavailable bool
+	// failure is why the template cannot be used until a user corrects that.
+	failure plan.TemplateFailure
+	// err is why the template, or before it the requests, could not be read.
+	err error
 }
 
-// has reports whether there is a request for a Machine.
+// has reports whether there is a request that was created for a Machine. Any other one of the Machine's name is left alone.
 func (e *external) has(machine *machinev1beta1.Machine) bool {
 	request := e.requests[machine.Name]
-	return request != nil && isFor(request, machine)
+	return request != nil && plan.IsRequestFor(request, machine, e.templateKind)
 }
 
 // createdAt returns when the request for a Machine was created; zero without one.
@@ -56,27 +53,20 @@ func (e *external) createdAt(machine *machinev1beta1.Machine, now time.Time) tim
 	return e.requests[machine.Name].CreationTimestamp.Time
 }
 
-// isFor reports whether a request of a Machine's name and namespace is for this Machine. One without an owner is; one that is owned by another
-// Machine is left from an earlier one of the same name, until the garbage collector deletes it.
-func isFor(request metav1.Object, machine *machinev1beta1.Machine) bool {
-	owners := request.GetOwnerReferences()
-	return len(owners) == 0 || slices.ContainsFunc(owners, func(owner metav1.OwnerReference) bool { return owner.UID == machine.UID })
-}
-
 // observeRequests lists the remediation requests that are created from a template; nil has none.
 func (rc *reconciliation) observeRequests(ctx context.Context, reference *corev1.ObjectReference) (*external, outcome) {
 	if reference == nil {
 		return &external{}, outcome{}
 	}
-	kind, err := requestKind(reference)
-	if err != nil {
-		return &external{err: err, unavailable: true}, outcome{}
+	kind, failure := plan.RequestKind(reference, rc.options.TemplateKinds)
+	if failure.Reason != "" {
+		return &external{failure: failure}, outcome{}
 	}
-	observed := &external{kind: kind}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err = rc.options.Live.List(ctx, list, client.InNamespace(rc.key.Namespace))
+	observed := &external{kind: kind, templateKind: reference.GroupVersionKind().GroupKind()}
+	list, err := rc.listRequests(ctx, kind)
 	switch {
+	case errors.Is(err, errClusterScoped):
+		return &external{failure: plan.ClusterScoped(reference, kind)}, outcome{}
 	case isUnavailable(err):
 		return observed, requestFailed(fmt.Sprintf("cannot list %s: %v", kind.GroupKind(), err))
 	case err != nil:
@@ -90,6 +80,25 @@ func (rc *reconciliation) observeRequests(ctx context.Context, reference *corev1
 	return observed, outcome{}
 }
 
+// errClusterScoped is returned for requests of a kind that is not namespaced: a list would be of all objects of the cluster.
+var errClusterScoped = errors.New("the kind is not namespaced")
+
+// listRequests lists the remediation requests of a kind in the namespace of the MachineHealthCheck.
+func (rc *reconciliation) listRequests(ctx context.Context, kind schema.GroupVersionKind) (*metav1.PartialObjectMetadataList, error) {
+	request := &metav1.PartialObjectMetadata{}
+	request.SetGroupVersionKind(kind)
+	namespaced, err := rc.writer.IsObjectNamespaced(request)
+	switch {
+	case err != nil:
+		return nil, err
+	case !namespaced:
+		return nil, errClusterScoped
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return list, rc.options.Live.List(ctx, list, client.InNamespace(rc.key.Namespace))
+}
+
 // observeTemplate reads the template if a request is to be created from it, or if it has not been read successfully yet. It is in the namespace of
 // the Machines, whatever the reference says.
 func (rc *reconciliation) observeTemplate(ctx context.Context, current *snapshot) (out outcome) {
@@ -99,7 +108,7 @@ func (rc *reconciliation) observeTemplate(ctx context.Context, current *snapshot
 	}
 	known := plan.FindCondition(rc.check.Status.Conditions, machinev1beta1.ExternalRemediationTemplateAvailable)
 	verified := known.Status == corev1.ConditionTrue && rc.state.template == keyOf(reference)
-	if observed.err == nil && (!verified || len(current.decision.Remediations) > 0) {
+	if observed.err == nil && observed.failure.Reason == "" && (!verified || len(current.decision.Remediations) > 0) {
 		template := &unstructured.Unstructured{}
 		template.SetGroupVersionKind(reference.GroupVersionKind())
 		err := rc.options.Live.Get(ctx, types.NamespacedName{Namespace: rc.key.Namespace, Name: reference.Name}, template)
@@ -107,14 +116,19 @@ func (rc *reconciliation) observeTemplate(ctx context.Context, current *snapshot
 			observed.template, rc.state.template = template, keyOf(reference)
 			return out
 		}
-		observed.err, observed.unavailable = fmt.Errorf("reading %s %s: %w", reference.Kind, reference.Name, err), isUnavailable(err)
+		err = fmt.Errorf("reading %s %s: %w", reference.Kind, reference.Name, err)
+		if isUnavailable(err) {
+			observed.failure = plan.TemplateFailure{Reason: plan.ReasonNoTemplate, Message: err.Error()}
+		} else {
+			observed.err = err
+		}
 	}
-	if !observed.unavailable {
+	if observed.failure.Reason == "" {
 		out.err = observed.err
 		return out
 	}
 	rc.state.template = ""
-	out.templateFailure = observed.err.Error()
+	out.templateFailure = observed.failure
 	out.requeue.In(controller.RetryDenied)
 	return out
 }
@@ -123,12 +137,13 @@ func (rc *reconciliation) observeTemplate(ctx context.Context, current *snapshot
 func (rc *reconciliation) createRequest(ctx context.Context, observed *external, r *plan.Remediation) outcome {
 	kind, name := observed.kind.Kind, r.Machine.Name
 	switch {
-	case observed.unavailable:
-		return blocked(r.Machine, plan.ReasonNoTemplate, "the remediation template cannot be read")
+	case observed.failure.Reason != "":
+		return blocked(r.Machine, observed.failure.Reason, observed.failure.Message)
 	case observed.requests == nil:
 		return blocked(r.Machine, plan.ReasonNoRequest, "the remediation requests cannot be listed")
 	case observed.requests[name] != nil:
-		return notRequested(r, fmt.Sprintf("%s %s exists and is not for this Machine", kind, name))
+		return notRequested(r, fmt.Sprintf("%s %s exists, and no MachineHealthCheck has created it for this Machine: Drover does not delete it. "+
+			"Delete it to have the Machine remediated", kind, name))
 	case observed.err != nil:
 		return outcome{err: observed.err}
 	}
@@ -154,7 +169,8 @@ func (rc *reconciliation) createRequest(ctx context.Context, observed *external,
 	}
 	// What is observed next counts it as there.
 	observed.requests[name] = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: name, UID: request.GetUID(), OwnerReferences: request.GetOwnerReferences(), CreationTimestamp: request.GetCreationTimestamp(),
+		Name: name, UID: request.GetUID(), ResourceVersion: request.GetResourceVersion(), Annotations: request.GetAnnotations(),
+		OwnerReferences: request.GetOwnerReferences(), CreationTimestamp: request.GetCreationTimestamp(),
 	}}
 	rc.recorder.Eventf(r.Machine, corev1.EventTypeNormal, EventRequested,
 		"MachineHealthCheck %s has created %s %s: %s", rc.key.Name, kind, name, r.Assessment.Message)
@@ -188,6 +204,7 @@ func newRequest(
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
+	annotations[plan.RequestAnnotation] = string(machine.UID)
 	annotations[machinev1beta1.TemplateClonedFromNameAnnotation] = template.GetName()
 	annotations[machinev1beta1.TemplateClonedFromGroupKindAnnotation] = template.GroupVersionKind().GroupKind().String()
 	request.SetGroupVersionKind(kind)
@@ -201,18 +218,19 @@ func newRequest(
 	return request, nil
 }
 
-// deleteRequests deletes the remediation requests of Machines that are healthy again.
+// deleteRequests deletes the remediation requests of Machines that are healthy again: only those that were created for them, and that have not
+// changed since they were observed.
 func (rc *reconciliation) deleteRequests(ctx context.Context, current *snapshot) (out outcome) {
 	kind := current.external.kind
 	for i := range current.input.Targets {
 		machine := current.input.Targets[i].Machine
 		request := current.external.requests[machine.Name]
-		if current.decision.Assessments[i].Health != plan.Healthy || request == nil || request.DeletionTimestamp != nil || !isFor(request, machine) {
+		if current.decision.Assessments[i].Health != plan.Healthy || !current.external.has(machine) || request.DeletionTimestamp != nil {
 			continue
 		}
 		object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: machine.Name}}
 		object.SetGroupVersionKind(kind)
-		err := rc.writer.Delete(ctx, object, client.Preconditions{UID: &request.UID})
+		err := rc.writer.Delete(ctx, object, client.Preconditions{UID: &request.UID, ResourceVersion: &request.ResourceVersion})
 		switch class := status.Classify(err); {
 		case class == status.OK, class == status.Gone:
 		case class == status.Stale:
@@ -224,17 +242,6 @@ func (rc *reconciliation) deleteRequests(ctx context.Context, current *snapshot)
 		}
 	}
 	return out
-}
-
-// requestKind returns the kind of the requests that are created from a template.
-func requestKind(reference *corev1.ObjectReference) (schema.GroupVersionKind, error) {
-	kind := reference.GroupVersionKind()
-	name, ok := strings.CutSuffix(kind.Kind, templateSuffix)
-	if !ok || name == "" || kind.Version == "" || reference.Name == "" {
-		return kind, fmt.Errorf("spec.remediationTemplate (kind %q, apiVersion %q, name %q) is not a remediation template: "+
-			"it needs a kind that ends in %s, a version and a name", reference.Kind, reference.APIVersion, reference.Name, templateSuffix)
-	}
-	return kind.GroupVersion().WithKind(name), nil
 }
 
 func keyOf(reference *corev1.ObjectReference) string {

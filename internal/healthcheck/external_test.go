@@ -91,7 +91,8 @@ func TestReconcile_ByTemplate(t *testing.T) {
 	strategy, _, _ := unstructured.NestedString(request.Object, "spec", "strategy", "type")
 	annotations := request.GetAnnotations()
 	if owner.UID != "uid-of-m0" || owner.Kind != "Machine" || owner.Controller != nil || strategy != "Reboot" || request.GetLabels()["a"] != "b" ||
-		annotations["c"] != "d" || annotations["machine.openshift.io/cloned-from-name"] != "reboot" ||
+		annotations["c"] != "d" || annotations["drover.dev/remediation-for"] != "uid-of-m0" ||
+		annotations["machine.openshift.io/cloned-from-name"] != "reboot" ||
 		annotations["machine.openshift.io/cloned-from-groupkind"] != "Metal3RemediationTemplate.infrastructure.cluster.x-k8s.io" {
 		t.Errorf("%v", request.Object)
 	}
@@ -235,33 +236,6 @@ func newRequestNamed(name string, owners ...metav1.OwnerReference) *unstructured
 	request.SetName(name)
 	request.SetOwnerReferences(owners)
 	return request
-}
-
-// machine-api-operator knows a request by name and namespace only.
-func TestReconcile_RequestWithoutOwner(t *testing.T) {
-	s := newFixture(t, Options{}, append(newObjects("uw", byTemplateOf("reboot")), newTemplate("reboot"), newRequestNamed("m0"))...)
-	s.mustReconcile("c", statusC)
-	s.expectStatus("c", "2 1 1", "RemediationProgressing=True/Remediating", requestCreated+"True")
-	edit(s, newNode("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
-	s.mustReconcile("c", "delete Metal3Remediation/m0, "+statusC)
-	if s.request("m0") != nil {
-		t.Error("the request of a healthy Machine still exists")
-	}
-	s.expectStatus("c", "2 2 2", nothingToDo, requestCreated)
-	s.mustReconcile("c", "")
-}
-
-// A request of the Machine's name may be for an earlier Machine.
-func TestReconcile_RequestOfAnotherMachine(t *testing.T) {
-	request := newRequestNamed("m0", metav1.OwnerReference{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: "m0", UID: "older"})
-	s := newFixture(t, Options{}, append(newObjects("uw", byTemplateOf("reboot")), newTemplate("reboot"), request)...)
-	s.mustReconcile("c", statusC)
-	s.expectStatus("c", "2 1 1", "RemediationProgressing=False/ExternalRemediationRequestCreationFailed")
-	edit(s, newNode("n-m0"), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
-	s.mustReconcile("c", statusC)
-	if s.request("m0") == nil {
-		t.Error("the request of another Machine was deleted")
-	}
 }
 
 // The controller of the requests may delay the deletion by a finalizer.

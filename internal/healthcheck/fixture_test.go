@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -81,13 +82,19 @@ func newFixture(t *testing.T, options Options, objects ...client.Object) *fixtur
 		s.options.Leases.Client, s.options.Leases.Clock, s.options.Leases.Namespace = s.client, s.clock, nodelease.DefaultNamespace
 	}
 	s.options.Clock, s.options.Live = s.clock, s.client
+	if s.options.TemplateKinds == nil {
+		s.options.TemplateKinds = plan.DefaultTemplateKinds()
+	}
 	s.restart()
 	return s
 }
 
 func (s *fixture) builder(objects ...client.Object) *fake.ClientBuilder {
 	s.t.Helper()
-	builder := fake.NewClientBuilder().WithScheme(newScheme(s.t)).WithObjects(objects...).
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(remediations.WithKind("Metal3Remediation"), meta.RESTScopeNamespace)
+	mapper.Add(clusterScoped, meta.RESTScopeRoot)
+	builder := fake.NewClientBuilder().WithScheme(newScheme(s.t)).WithRESTMapper(mapper).WithObjects(objects...).
 		WithStatusSubresource(&machinev1beta1.MachineHealthCheck{}, &v1alpha1.NodeGroup{})
 	builder.WithIndex(&machinev1beta1.Machine{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
 	if err := Index(s.t.Context(), apitest.Indexer{Builder: builder}); err != nil {
@@ -129,12 +136,12 @@ func (s *fixture) pauseCache() {
 
 func (s *fixture) resumeCache() { s.cache.Reader = s.client }
 
-// checkPreconditions checks that deletions have preconditions; those of Machines include the resourceVersion.
+// checkPreconditions checks that deletions have preconditions.
 func (s *fixture) checkPreconditions(object client.Object, options []client.DeleteOption) {
 	deletion := client.DeleteOptions{}
 	deletion.ApplyOptions(options)
 	guard := deletion.Preconditions
-	if s.reconciling && (guard == nil || guard.UID == nil || apitest.Kind(object) == "Machine" && guard.ResourceVersion == nil) {
+	if s.reconciling && (guard == nil || guard.UID == nil || guard.ResourceVersion == nil) {
 		s.t.Errorf("the deletion of %s %s has no preconditions", apitest.Kind(object), object.GetName())
 	}
 }

@@ -93,7 +93,7 @@ func (rc *reconciliation) addRequests(ctx context.Context, checks []machinev1bet
 		}
 		// Without its kind, or the permission to list it, the other one cannot create requests either.
 		requests, _ := rc.observeRequests(ctx, check.Spec.RemediationTemplate)
-		if requests.err != nil && !requests.unavailable {
+		if requests.err != nil {
 			return requests.err
 		}
 		for j := range machines {

@@ -9,7 +9,6 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -167,10 +166,8 @@ func TestReconcile_LimitCountsRequestsOfOthers(t *testing.T) {
 	selectsB := func(c *machinev1beta1.MachineHealthCheck) {
 		c.Spec.Selector.MatchLabels = map[string]string{"pool": "b"}
 	}
-	request := &unstructured.Unstructured{}
-	request.SetGroupVersionKind(remediations.WithKind("Metal3Remediation"))
-	request.SetNamespace(namespace)
-	request.SetName("b0")
+	request := newRequestNamed("b0", ownedBy("b0", "uid-of-b0"))
+	request.SetAnnotations(map[string]string{plan.RequestAnnotation: "uid-of-b0"})
 	request.SetCreationTimestamp(metav1.NewTime(start))
 	objects := append(newObjects("uw", maxInFlight("1")), newCheck("d", selectsB, byTemplateOf("reboot")), newTemplate("reboot"), newSet(3),
 		newMachine("b0", "n-b0", poolB), newUnreadyNode("n-b0", time.Hour), request)

@@ -180,12 +180,23 @@ func ProviderID(machine *machinev1beta1.Machine) string {
 	return *machine.Spec.ProviderID
 }
 
-// InternalIPs returns all internal addresses. machine-api-operator uses only the first, and does not find dual-stack Nodes by the second.
+const (
+	// MaxInternalIPs is how many internal addresses of a Node or a Machine are read. A kubelet can write thousands into the status of its Node, and each
+	// would be indexed, compared, and wake the Machines that have it; no Node has more than a few.
+	MaxInternalIPs = 64
+	// maxInternalIP is the length, in bytes, of the longest address that is read. No IP address is longer.
+	maxInternalIP = 64
+)
+
+// InternalIPs returns the first MaxInternalIPs internal addresses. machine-api-operator uses only the first one, and does not find dual-stack
+// Nodes by the second.
 func InternalIPs(addresses []corev1.NodeAddress) []string {
 	var ips []string
 	for _, address := range addresses {
-		if address.Type == corev1.NodeInternalIP && address.Address != "" {
-			ips = append(ips, address.Address)
+		if address.Type == corev1.NodeInternalIP && address.Address != "" && len(address.Address) <= maxInternalIP {
+			if ips = append(ips, address.Address); len(ips) == MaxInternalIPs {
+				break
+			}
 		}
 	}
 	return ips

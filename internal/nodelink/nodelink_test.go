@@ -3,6 +3,7 @@ package nodelink
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -298,4 +299,26 @@ type refusing struct{ err error }
 
 func (r refusing) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
 	return r.err
+}
+
+// A kubelet that writes thousands of addresses into its status wakes few Machines, and is found by few addresses.
+func TestInternalIPs_AreBounded(t *testing.T) {
+	flooding, objects := node("flooding", "own"), []client.Object{}
+	flooding.Status.Addresses = addresses([]string{strings.Repeat("x", 65), ""})
+	for i := range 20_000 {
+		flooding.Status.Addresses = append(flooding.Status.Addresses, corev1.NodeAddress{
+			Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.%d.%d", i/256, i%256),
+		})
+	}
+	for i := range 2 * MaxInternalIPs {
+		objects = append(objects, machine(fmt.Sprintf("m%d", i), "", fmt.Sprintf("10.0.0.%d", i)))
+	}
+	ips := InternalIPs(flooding.Status.Addresses)
+	if len(ips) != MaxInternalIPs || ips[0] != "10.0.0.0" {
+		t.Errorf("%d addresses are read, from %s", len(ips), ips[0])
+	}
+	found, err := finder(t, append(objects, flooding)...).MachinesOf(t.Context(), flooding)
+	if err != nil || len(found) != MaxInternalIPs {
+		t.Errorf("%d Machines wake: %v", len(found), err)
+	}
 }

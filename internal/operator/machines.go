@@ -53,7 +53,7 @@ func (b *builder) machines() ([]capability, error) {
 	if err := errors.Join(setErr, checkErr, err); err != nil {
 		return nil, err
 	}
-	// Remediation templates are of any kind.
+	// The configuration names the kinds of remediation templates.
 	anything, err := newClient(b)
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (b *builder) checkOptions(live client.Client, dependencies *machine.Depende
 	r := &b.settings.Machines.Remediation
 	return healthcheck.Options{
 		Workers: checkWorkers, Live: live, Guard: dependencies.Guard, Leases: dependencies.Lease, Budgets: b.budgets,
-		Limits: checkplan.Limits{MaxInFlight: r.MaxInFlight, MinInterval: r.MinInterval.Duration},
+		Limits: checkplan.Limits{MaxInFlight: r.MaxInFlight, MinInterval: r.MinInterval.Duration}, TemplateKinds: r.TemplateKinds,
 	}
 }
 

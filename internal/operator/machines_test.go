@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/drover-io/drover/internal/nodelink"
 )
 
 func TestBesideTheIncumbent(t *testing.T) {
@@ -94,10 +96,13 @@ func TestWhatMachinesNeedIsCached(t *testing.T) {
 	node := fullNode()
 	moved := metav1.NewTime(time.Unix(7, 0))
 	node.Status.Conditions[0].LastTransitionTime = moved
-	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n"}}
+	for range 20_000 {
+		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "10.0.0.1"})
+	}
 	node = trimmed(t, trimNodeOfMachine, node)
 	if len(node.Status.Conditions) != 2 || node.Status.Conditions[0].LastTransitionTime != moved || node.Status.Conditions[1].Message != "" ||
-		len(node.Status.Addresses) != 1 || node.Status.Images != nil || node.ManagedFields != nil {
+		len(node.Status.Addresses) != nodelink.MaxInternalIPs || node.Status.Images != nil || node.ManagedFields != nil {
 		t.Errorf("the Node is %+v", node)
 	}
 	share := shareProviderSpecs()

@@ -21,6 +21,7 @@ import (
 	machinesetplan "github.com/drover-io/drover/internal/machineset/plan"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/history"
+	"github.com/drover-io/drover/internal/nodelink"
 	"github.com/drover-io/drover/internal/ownership"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/internal/undecodable"
@@ -151,11 +152,8 @@ func trimNodeOfMachine(node *corev1.Node) {
 			Type: compact.Text(condition.Type), Status: compact.Text(condition.Status), LastTransitionTime: condition.LastTransitionTime,
 		}
 	}
-	for _, address := range node.Status.Addresses {
-		if address.Type == corev1.NodeInternalIP {
-			address.Type = corev1.NodeInternalIP
-			status.Addresses = append(status.Addresses, address)
-		}
+	for _, ip := range nodelink.InternalIPs(node.Status.Addresses) {
+		status.Addresses = append(status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
 	}
 	node.Status = status
 }

@@ -236,8 +236,8 @@ var notCached = []string{
 	"cluster.x-k8s.io/owner-name",
 	// Read by kubectl drover alone.
 	"drover.dev/paused-reason",
-	// On ControllerRevisions, which no cache has.
-	"drover.dev/revision-of", "drover.dev/nodegroup",
+	// On ControllerRevisions and remediation requests, which no cache has.
+	"drover.dev/remediation-for", "drover.dev/revision-of", "drover.dev/nodegroup",
 }
 
 // An annotation that is read from the cache but not listed would always read as absent: each constant has to be in one of the two lists.

@@ -111,16 +111,24 @@ func (a *Actuator) address(ctx context.Context, machine *machinev1beta1.Machine,
 	if err := a.client.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: name}, object); err != nil {
 		return nil, fmt.Errorf("reading IPAddress %s/%s: %w", machine.Namespace, name, err)
 	}
+	if holder, _, _ := unstructured.NestedString(object.Object, "spec", "claimRef", "name"); holder != existing.GetName() {
+		return nil, fmt.Errorf("IPAddress %s/%s is for IPAddressClaim %q, not for %s", machine.Namespace, name, holder, existing.GetName())
+	}
+	return addressOf(object)
+}
+
+// addressOf returns what an IPAddress says.
+func addressOf(object *unstructured.Unstructured) (*guestinfo.Address, error) {
 	text, _, _ := unstructured.NestedString(object.Object, "spec", "address")
 	bits, _, _ := unstructured.NestedInt64(object.Object, "spec", "prefix")
 	gateway, _, _ := unstructured.NestedString(object.Object, "spec", "gateway")
 	parsed, err := netip.ParseAddr(text)
 	if err != nil {
-		return nil, fmt.Errorf("IPAddress %s/%s: spec.address: %w", machine.Namespace, name, err)
+		return nil, fmt.Errorf("IPAddress %s/%s: spec.address: %w", object.GetNamespace(), object.GetName(), err)
 	}
 	prefix := netip.PrefixFrom(parsed, int(bits))
 	if !prefix.IsValid() {
-		return nil, fmt.Errorf("IPAddress %s/%s: spec.prefix: %d is not valid for %s", machine.Namespace, name, bits, text)
+		return nil, fmt.Errorf("IPAddress %s/%s: spec.prefix: %d is not valid for %s", object.GetNamespace(), object.GetName(), bits, text)
 	}
 	address := &guestinfo.Address{Prefix: prefix}
 	address.Gateway, _ = parseAddress(gateway)

@@ -32,7 +32,9 @@ func claimCase() (*Actuator, *machinev1beta1.Machine, *machinev1beta1.VSphereMac
 // bind binds the claim of a Machine to an address, as a controller of addresses does.
 func bind(t *testing.T, a *Actuator, claim *unstructured.Unstructured, gateway string) {
 	t.Helper()
-	address := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"address": "10.0.0.7", "prefix": int64(24), "gateway": gateway}}}
+	address := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"address": "10.0.0.7", "prefix": int64(24), "gateway": gateway, "claimRef": map[string]any{"name": claim.GetName()},
+	}}}
 	address.SetGroupVersionKind(addressKind)
 	address.SetNamespace(claim.GetNamespace())
 	address.SetName("nodes-7")
@@ -77,6 +79,30 @@ func TestClaims(t *testing.T) {
 	}
 	if held, err := a.hasClaims(t.Context(), machine, spec); err != nil || held {
 		t.Errorf("the address is held: %t, %v", held, err)
+	}
+}
+
+// Who may write claims cannot give a Machine the address of another claim.
+func TestClaims_AddressOfAnotherClaim(t *testing.T) {
+	a, machine, spec := claimCase()
+	_, _ = a.claimAddresses(t.Context(), machine, spec)
+	claim, err := a.claim(t.Context(), machine, claimsOf(machine, spec)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := claim.DeepCopy()
+	other.SetName("other")
+	other.SetResourceVersion("")
+	if err := a.client.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	bind(t, a, other, "10.0.0.1")
+	claim.Object["status"] = other.Object["status"]
+	if err := a.client.Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.claimAddresses(t.Context(), machine, spec); err == nil || !strings.Contains(err.Error(), `is for IPAddressClaim "other"`) {
+		t.Errorf("the address of another claim: %v", err)
 	}
 }
 

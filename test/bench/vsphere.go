@@ -40,7 +40,7 @@ func (m *machineBench) onVSphere(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.pin(); err != nil {
+	if err := errors.Join(harness.InstallVCenter(ctx, m.cluster), m.pin()); err != nil {
 		return err
 	}
 	set, err := vsphereSet(site)

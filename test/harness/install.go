@@ -84,7 +84,17 @@ func Install(ctx context.Context, c *cluster.Cluster) error {
 
 // InstallMachines adds the capability machines, with the providers kwok and vsphere, and the capability autoscaling.
 func InstallMachines(ctx context.Context, c *cluster.Cluster) error {
-	for _, name := range []string{"config/machines", "config/kwok", "config/vsphere", "config/crd/autoscaling", "config/autoscaling"} {
+	return apply(ctx, c, "config/machines", "config/kwok", "config/vsphere", "config/crd/autoscaling", "config/autoscaling")
+}
+
+// InstallVCenter lets Drover read the configuration of the cloud provider, in the namespace where a vCenter that has begun puts it.
+func InstallVCenter(ctx context.Context, c *cluster.Cluster) error {
+	return apply(ctx, c, "config/vsphere/openshift")
+}
+
+// apply applies folders of the repository, as a user would.
+func apply(ctx context.Context, c *cluster.Cluster, names ...string) error {
+	for _, name := range names {
 		folder, err := Folder(name)
 		if err != nil {
 			return err

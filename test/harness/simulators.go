@@ -35,6 +35,9 @@ func (w *World) StartVCenter(options cluster.VCenterOptions) *vcenter.Site {
 	if err != nil {
 		w.Fatal(err)
 	}
+	if err := InstallVCenter(w.Context(), w.Cluster); err != nil {
+		w.Fatal(err)
+	}
 	w.Cleanup(func() {
 		if err := w.Cluster.StopSimulator(cluster.VCenter); err != nil {
 			w.Error(err)

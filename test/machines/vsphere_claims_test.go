@@ -82,7 +82,7 @@ func (w *vsphereWorld) bind(machine, address, gateway string) {
 		w.Errorf("the claim is of %v", pool)
 	}
 	assigned := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"address": address, "prefix": int64(24), "gateway": gateway,
+		"address": address, "prefix": int64(24), "gateway": gateway, "claimRef": map[string]any{"name": claim.GetName()},
 	}}}
 	assigned.SetGroupVersionKind(ipam.WithKind("IPAddress"))
 	assigned.SetNamespace(claim.GetNamespace())

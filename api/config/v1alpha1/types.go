@@ -214,11 +214,11 @@ type Machines struct {
 	ProviderOptions map[string]map[string]string `json:"providerOptions,omitempty"`
 	// ReplaceFailed deletes Failed Machines of MachineSets, one at a time, so that they are replaced. Default false.
 	ReplaceFailed *bool `json:"replaceFailed,omitempty"`
-	// Remediation limits how fast MachineHealthChecks remediate.
+	// Remediation limits how fast MachineHealthChecks remediate, and by what.
 	Remediation Remediation `json:"remediation,omitempty"`
 }
 
-// Remediation limits how fast MachineHealthChecks remediate. Annotations of a MachineHealthCheck override it.
+// Remediation limits how fast MachineHealthChecks remediate, and by what. Annotations of a MachineHealthCheck override the limits.
 type Remediation struct {
 	// MaxInFlight is how many remediations may be in flight at the same time in the MachineSets whose Machines a MachineHealthCheck selects: a
 	// number, or a percentage of the Machines that it selects, rounded up. A remediation is in flight until the Node of the replacement is Ready,
@@ -228,6 +228,11 @@ type Remediation struct {
 	// MinInterval is the shortest time between two remediations in those MachineSets; 0 means none. The annotation
 	// drover.dev/remediation-interval of a MachineHealthCheck overrides it. Default 0s.
 	MinInterval *metav1.Duration `json:"minInterval,omitempty"`
+	// TemplateKinds are the kinds that spec.remediationTemplate of a MachineHealthCheck may name, each written Kind.group: Drover creates and deletes
+	// remediation requests of the kinds without the ending Template, which must be namespaced. A list replaces the default, which has the kinds of
+	// medik8s and metal3. Give Drover the permissions for each kind that you add. Kinds of Kubernetes, OpenShift, the Cluster API's core and Drover
+	// are invalid.
+	TemplateKinds []string `json:"templateKinds,omitempty"`
 }
 
 // NodeGroups configures the capability node-groups.

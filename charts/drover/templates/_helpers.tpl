@@ -76,6 +76,32 @@
 {{- if and $name $create (include "drover.namespace.free" (list . $name)) -}}true{{- end -}}
 {{- end -}}
 
+{{- /* The rules for the kinds of remediation templates, each Kind.group, and of their requests. Called with (list $ (list "kind" ...)) of the default. */ -}}
+{{- define "drover.remediation.rules" -}}
+{{- $remediation := (index . 0).Values.config.machines | default dict | dig "remediation" dict -}}
+{{- $kinds := index . 1 -}}
+{{- if hasKey $remediation "templateKinds" -}}{{- $kinds = $remediation.templateKinds | default list -}}{{- end -}}
+{{- range $kinds -}}
+{{- $kind := splitn "." 2 . -}}
+{{- if regexMatch "(^|[.])(k8s[.]io|kubernetes[.]io|openshift[.]io|drover[.]dev)$" $kind._1 -}}
+{{- fail (printf "config.machines.remediation.templateKinds: kinds of the group %s are no remediation requests" $kind._1) -}}
+{{- end }}
+- apiGroups: [{{ $kind._1 | quote }}]
+  resources: [{{ printf "%ss" (lower $kind._0) | quote }}]
+  verbs: [get]
+- apiGroups: [{{ $kind._1 | quote }}]
+  resources: [{{ printf "%ss" (lower (trimSuffix "Template" $kind._0)) | quote }}]
+  verbs: [list, create, delete]
+{{- end -}}
+{{- end -}}
+
+{{- /* Where the provider vsphere reads the configuration of the cloud provider, as namespace/name; nothing where the values do not say so and this is not OpenShift. */ -}}
+{{- define "drover.vsphere.cloudConfig" -}}
+{{- $options := .Values.config.machines | default dict | dig "providerOptions" "vsphere" dict -}}
+{{- if hasKey $options "cloudConfig" -}}{{- $options.cloudConfig -}}
+{{- else if include "drover.openshift" . -}}openshift-config-managed/kube-cloud-config{{- end -}}
+{{- end -}}
+
 {{- /* The image. A chart of a release has the digest of its image, which counts until the values name another tag or digest. */ -}}
 {{- define "drover.image" -}}
 {{- $digest := .Values.image.digest -}}

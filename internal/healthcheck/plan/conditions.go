@@ -26,23 +26,24 @@ const (
 	ReasonInvalidLimits   = "InvalidRemediationLimits"
 	ReasonInvalidSelector = "InvalidSelector"
 
-	ReasonNothing       = "NothingToRemediate"
-	ReasonRemediating   = "Remediating"
-	ReasonNoTemplate    = machinev1beta1.ExternalRemediationTemplateNotFound
-	ReasonNoRequest     = machinev1beta1.ExternalRemediationRequestCreationFailed
-	ReasonFailed        = "RemediationFailed"
-	ReasonQuorum        = "ControlPlaneQuorum"
-	ReasonQuorumUnknown = "ControlPlaneQuorumUnknown"
-	ReasonLease         = "LeaseHeldByOther"
-	ReasonBackoff       = "BackingOff"
-	ReasonLimited       = "RemediationLimited"
-	ReasonBudget        = "WaitingForBudget"
-	ReasonOlderCheck    = "LeftToOlder"
-	ReasonNoController  = "NoController"
-	ReasonAuthority     = "AuthoritativeAPINotMachineAPI"
-	ReasonUndecodable   = "Undecodable"
-	ReasonMachinePaused = "MachinePaused"
-	ReasonSkipped       = "SkippedByAnnotation"
+	ReasonNothing         = "NothingToRemediate"
+	ReasonRemediating     = "Remediating"
+	ReasonNoTemplate      = machinev1beta1.ExternalRemediationTemplateNotFound
+	ReasonTemplateRefused = "RemediationTemplateRefused"
+	ReasonNoRequest       = machinev1beta1.ExternalRemediationRequestCreationFailed
+	ReasonFailed          = "RemediationFailed"
+	ReasonQuorum          = "ControlPlaneQuorum"
+	ReasonQuorumUnknown   = "ControlPlaneQuorumUnknown"
+	ReasonLease           = "LeaseHeldByOther"
+	ReasonBackoff         = "BackingOff"
+	ReasonLimited         = "RemediationLimited"
+	ReasonBudget          = "WaitingForBudget"
+	ReasonOlderCheck      = "LeftToOlder"
+	ReasonNoController    = "NoController"
+	ReasonAuthority       = "AuthoritativeAPINotMachineAPI"
+	ReasonUndecodable     = "Undecodable"
+	ReasonMachinePaused   = "MachinePaused"
+	ReasonSkipped         = "SkippedByAnnotation"
 
 	ReasonExclusive = "NoOverlap"
 	ReasonOverlap   = "Overlapping"
@@ -51,7 +52,7 @@ const (
 
 // BlockedReasons are the reasons of Blocked, in the order in which a condition reports them: what needs attention first, what is intended last.
 var BlockedReasons = []string{
-	ReasonUndecodable, ReasonFailed, ReasonNoTemplate, ReasonNoRequest, ReasonQuorumUnknown, ReasonQuorum, ReasonLease, ReasonBackoff,
+	ReasonFailed, ReasonTemplateRefused, ReasonNoTemplate, ReasonNoRequest, ReasonQuorumUnknown, ReasonQuorum, ReasonLease, ReasonBackoff,
 	ReasonLimited, ReasonBudget, ReasonOlderCheck, ReasonNoController, ReasonAuthority, ReasonMachinePaused, ReasonSkipped,
 }
 
@@ -78,6 +79,8 @@ func ConditionDocs() []status.ConditionDoc {
 			When: "the annotation " + MaxInFlightAnnotation + " or " + IntervalAnnotation + " is invalid"},
 		{Type: allowed, Reason: ReasonInvalidSelector, When: "the selector is invalid; no Machine is checked"},
 		{Type: template, Reason: ReasonNoTemplate, When: "the remediation template cannot be read; Drover tries again every minute"},
+		{Type: template, Reason: ReasonTemplateRefused, When: "Drover creates and deletes no remediation requests of this kind: machines.remediation." +
+			"templateKinds does not name it, it is not namespaced, or it is one of Kubernetes, OpenShift, the Cluster API or Drover"},
 		{Type: request, Reason: ReasonNoRequest,
 			When: "a remediation request cannot be created or deleted, or its kind cannot be listed; Drover tries again every minute"},
 		{Type: progressing, Reason: ReasonNothing, When: "True: no Machine needs remediation"},
@@ -86,7 +89,9 @@ func ConditionDocs() []status.ConditionDoc {
 		{Type: progressing, Reason: ReasonFailed,
 			When: "the API server denies the deletion or the annotation of a Machine, or does not answer; Drover tries again"},
 		{Type: progressing, Reason: ReasonNoTemplate, When: "a Machine waits for the remediation template"},
-		{Type: progressing, Reason: ReasonNoRequest, When: "the remediation request of a Machine cannot be created"},
+		{Type: progressing, Reason: ReasonTemplateRefused, When: "a Machine needs remediation, and the kind of the remediation template is not allowed"},
+		{Type: progressing, Reason: ReasonNoRequest,
+			When: "the remediation request of a Machine cannot be created; also where one of the Machine's name exists that was not created for it"},
 		{Type: progressing, Reason: ReasonQuorum, When: "the control plane cannot spare the node now"},
 		{Type: progressing, Reason: ReasonQuorumUnknown,
 			When: "the API server does not let Drover find out whether the control plane can spare the node; the message says which permission is missing"},

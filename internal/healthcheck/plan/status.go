@@ -26,7 +26,7 @@ type Progress struct {
 	Remaining bool
 	// TemplateRead reports that the remediation template has been read, and TemplateFailure is why it cannot be.
 	TemplateRead    bool
-	TemplateFailure string
+	TemplateFailure TemplateFailure
 	// RequestsListed reports that the remediation requests have been listed, and RequestFailure is why one of them cannot be created or
 	// deleted, or why they cannot be listed.
 	RequestsListed bool
@@ -140,8 +140,8 @@ func (p *Progress) templateCondition(check *machinev1beta1.MachineHealthCheck) *
 	switch {
 	case check.Spec.RemediationTemplate == nil:
 		return &machinev1beta1.Condition{}
-	case p.TemplateFailure != "":
-		return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, ReasonNoTemplate, p.TemplateFailure))
+	case p.TemplateFailure.Reason != "":
+		return new(status.MachineConditionFalse(machinev1beta1.ConditionSeverityError, p.TemplateFailure.Reason, p.TemplateFailure.Message))
 	case p.TemplateRead:
 		return new(status.MachineConditionTrue("", ""))
 	}

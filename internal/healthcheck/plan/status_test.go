@@ -52,7 +52,7 @@ func TestStatus(t *testing.T) {
 			allowed + " RemediationProgressing/NothingToRemediate " + exclusive},
 		"template read, requested": {"uw", template, Progress{TemplateRead: true, RequestsListed: true, Requested: true}, "2 1 1",
 			"ExternalRemediationRequestAvailable ExternalRemediationTemplateAvailable " + allowed + " RemediationProgressing/Remediating " + exclusive},
-		"template and requests fail": {"ww", template, Progress{TemplateFailure: "a", RequestFailure: "b"}, "2 2 2",
+		"template and requests fail": {"ww", template, Progress{TemplateFailure: TemplateFailure{ReasonNoTemplate, "a"}, RequestFailure: "b"}, "2 2 2",
 			"-ExternalRemediationRequestAvailable/ExternalRemediationRequestCreationFailed " +
 				"-ExternalRemediationTemplateAvailable/ExternalRemediationTemplateNotFound " +
 				allowed + " RemediationProgressing/NothingToRemediate " + exclusive},

@@ -28,6 +28,7 @@ import (
 	groupplan "github.com/drover-io/drover/internal/nodegroup/plan"
 	"github.com/drover-io/drover/internal/operator"
 	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/undecodable"
 	"github.com/drover-io/drover/internal/upgrade"
 	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
 )
@@ -48,7 +49,7 @@ var providerMetrics = []status.MetricDoc{{
 }}
 
 var capabilities = []capability{
-	{Metrics: operator.MetricDocs()},
+	{Metrics: slices.Concat(operator.MetricDocs(), undecodable.MetricDocs()), Events: undecodable.Events},
 	{Name: metadata.Name, Metrics: metadata.MetricDocs, Events: metadata.Events},
 	{Name: nodegroup.Name, Metrics: nodegroup.MetricDocs(), Events: nodegroup.EventDocs(), Conditions: groupplan.ConditionDocs()},
 	{

@@ -25,6 +25,7 @@ import (
 	"github.com/drover-io/drover/internal/nodegroup/replacement"
 	"github.com/drover-io/drover/internal/operator" // what its libraries register comes with it
 	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/undecodable"
 	"github.com/drover-io/drover/internal/upgrade"
 	upgradeplan "github.com/drover-io/drover/internal/upgrade/plan"
 )
@@ -32,7 +33,7 @@ import (
 // documented are the metrics that Drover itself has.
 func documented() []status.MetricDoc {
 	return slices.Concat(metadata.MetricDocs, maintenance.MetricDocs(), engine.MetricDocs(), machineset.MetricDocs, machine.MetricDocs(),
-		healthcheck.MetricDocs, upgrade.MetricDocs(), nodegroup.MetricDocs(), operator.MetricDocs())
+		healthcheck.MetricDocs, upgrade.MetricDocs(), nodegroup.MetricDocs(), operator.MetricDocs(), undecodable.MetricDocs())
 }
 
 // describer is a registry that describes its metrics, also metrics that have no series yet.

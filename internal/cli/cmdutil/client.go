@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -31,6 +32,7 @@ import (
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
 	mutex "github.com/drover-io/drover/api/mutex/v1alpha1"
 	"github.com/drover-io/drover/internal/machineapi/machinejson"
+	"github.com/drover-io/drover/internal/undecodable"
 	"github.com/drover-io/drover/internal/version"
 )
 
@@ -89,20 +91,77 @@ func (o *Options) connect() (client.WithWatch, error) {
 		return nil, err
 	}
 	machines, err := machinejson.Client(config, serializer.NewCodecFactory(Scheme))
-	return &machineClient{WithWatch: all, machines: machines}, err
+	return &machineClient{WithWatch: all, machines: machines, warnings: o.ErrOut}, err
 }
 
-// machineClient also lists Machines while it reads them.
+// machineClient also lists Machines while it reads them, and outlasts objects that cannot be decoded.
 type machineClient struct {
 	client.WithWatch
 
 	machines rest.Interface
+	// warnings gets a line for each object that cannot be decoded.
+	warnings io.Writer
+}
+
+// List reads a list. An object that cannot be decoded is read without the fields concerned, with a warning.
+func (c *machineClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := c.WithWatch.List(ctx, list, options...)
+	if apiStatus := apierrors.APIStatus(nil); err == nil || errors.As(err, &apiStatus) || ctx.Err() != nil {
+		return err
+	}
+	kinds, _, unknown := Scheme.ObjectKinds(list)
+	if unknown != nil || len(kinds) != 1 {
+		return err
+	}
+	raw := &unstructured.UnstructuredList{}
+	raw.SetGroupVersionKind(kinds[0])
+	if c.WithWatch.List(ctx, raw, options...) != nil {
+		// It is no matter of one object: the first error says why.
+		return err
+	}
+	return c.decode(raw, list)
+}
+
+// warn says of an object that cannot be decoded that Drover does not act on it.
+func (c *machineClient) warn(object client.Object) {
+	if problem := undecodable.Check(object); problem != nil {
+		// What the command shows does not depend on it.
+		_, _ = fmt.Fprintf(c.warnings, "warning: %v\n", problem)
+	}
+}
+
+// decode sets the items of a list.
+func (c *machineClient) decode(raw *unstructured.UnstructuredList, list client.ObjectList) error {
+	items := make([]runtime.Object, 0, len(raw.Items))
+	for i := range raw.Items {
+		text, err := raw.Items[i].MarshalJSON()
+		if err != nil {
+			return fmt.Errorf("reading a list: %w", err)
+		}
+		item, err := Scheme.New(raw.Items[i].GroupVersionKind())
+		if err != nil {
+			return fmt.Errorf("reading a list: %w", err)
+		}
+		object, ok := item.(client.Object)
+		if !ok {
+			return fmt.Errorf("%T is no object", item)
+		}
+		if err := undecodable.Decode(text, object); err != nil {
+			return err
+		}
+		c.warn(object)
+		items = append(items, object)
+	}
+	list.SetResourceVersion(raw.GetResourceVersion())
+	list.SetContinue(raw.GetContinue())
+	return meta.SetList(list, items)
 }
 
 // stream returns all Machines, of a namespace if one is given, without what no command reads of them.
 func (c *machineClient) stream(ctx context.Context, namespace string) (all []*machinev1beta1.Machine, err error) {
 	trim := trimmer()
 	_, err = machinejson.List(ctx, c.machines, namespace, metav1.ListOptions{}, func(machine *machinev1beta1.Machine) {
+		c.warn(machine)
 		trim(machine)
 		all = append(all, machine)
 	})

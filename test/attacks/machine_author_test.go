@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/apitest/builder"
@@ -35,7 +36,7 @@ func newMachineAuthors(t *testing.T, args ...string) *machineAuthors {
 	}
 	name := metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "attacks-machines"}
 	w.CreateWithCleanup(&rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{machinev1beta1.GroupName}, Resources: []string{"machines", "machinesets"}, Verbs: []string{"*"},
+		APIGroups: []string{machinev1beta1.GroupName}, Resources: []string{"machines", "machinesets", "machinehealthchecks"}, Verbs: []string{"*"},
 	}}})
 	w.CreateWithCleanup(&rbacv1.RoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
@@ -158,6 +159,33 @@ func TestMachineAuthor_NodesOfOthers(t *testing.T) {
 		defer a.end(machine)
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"nodeRef":{"kind":"Node","name":"any"}}}`))
 		return denied(t, a.as.Status().Patch(t.Context(), machine.DeepCopy(), patch))
+	})
+}
+
+// TestMachineAuthor_BeingDeleted: what is being deleted, and stays because of a finalizer of its author, is checked as everything else is.
+func TestMachineAuthor_BeingDeleted(t *testing.T) {
+	a := newMachineAuthors(t)
+	attack(t, machineAuthor, "keeps others from reading MachineHealthChecks, by one that is being deleted", func(t *testing.T) string {
+		check := &machinev1beta1.MachineHealthCheck{ObjectMeta: harness.Meta("unreadable")}
+		check.Finalizers = []string{"example.com/mine"}
+		check.Spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{"example.com/attacked": ""}}
+		check.Spec.UnhealthyConditions = []machinev1beta1.UnhealthyCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionFalse, Timeout: metav1.Duration{Duration: time.Hour},
+		}}
+		if err := a.as.Create(t.Context(), check); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.as.Delete(t.Context(), check.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		patch := func(text string) error {
+			return a.as.Patch(t.Context(), check.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text)))
+		}
+		said := denied(t, patch(`{"spec":{"nodeStartupTimeout":"0foo"}}`))
+		if err := patch(`{"metadata":{"finalizers":null}}`); err != nil {
+			t.Error(err)
+		}
+		return said
 	})
 }
 

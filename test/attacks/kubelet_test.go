@@ -133,7 +133,7 @@ func TestKubelet_RegistersWithRecords(t *testing.T) {
 func TestKubelet_RecordsFromBeforeThePolicy(t *testing.T) {
 	const role = "node-role.kubernetes.io/infra"
 	w := harness.NewWorld(t, env)
-	withoutPolicy(t, w)
+	withoutPolicy(t, w, "drover-node-records")
 	w.Pool(cluster.PoolOptions{Name: "forged", Machines: 4})
 	forgeries := map[string]map[string]string{
 		"owns the entries":          {ownership.AnnotationRecord: `{"labels":["` + role + `"],"taints":["quarantine:NoSchedule"]}`},
@@ -181,10 +181,10 @@ func TestKubelet_RecordsFromBeforeThePolicy(t *testing.T) {
 	}
 }
 
-// withoutPolicy removes the policy of records from the API server until the test ends.
-func withoutPolicy(t *testing.T, w *harness.World) {
+// withoutPolicy removes a policy from the API server until the test ends.
+func withoutPolicy(t *testing.T, w *harness.World, name string) {
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
-	binding.Name = "drover-node-records"
+	binding.Name = name
 	if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,18 @@
 package attacks
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
@@ -151,4 +156,68 @@ func TestGroupAuthor_Status(t *testing.T) {
 	if err := forged(harness.ClientFor(t, config), `{"status":{"nodes":1}}`); err != nil {
 		t.Error("Drover may not write the status:", err)
 	}
+}
+
+// TestGroupAuthor_StatusWithoutPolicy: where the policy is missing, Drover knows what it has written itself.
+func TestGroupAuthor_StatusWithoutPolicy(t *testing.T) {
+	a := newGroupAuthors(t)
+	withoutPolicy(t, a.World, "drover-nodegroups")
+	group := newGroup("waves")
+	nodes := a.Site().AddNodes(2, func(node *corev1.Node) { node.Labels["example.com/attacked"] = group.Name })
+	group.Spec.Rollout = &v1alpha1.Rollout{MaxInFlight: new(intstr.FromInt32(1)), Pause: &metav1.Duration{Duration: 168 * time.Hour}}
+	operator := harness.Start(t, env, harness.Options{Args: []string{"--controllers=node-groups"}})
+	if err := operator.Says(t.Context(), "capability node-groups: running"); err != nil {
+		t.Fatal(err)
+	}
+	a.add(group)
+	t.Cleanup(func() { // without an operator the finalizer stays
+		ctx := context.WithoutCancel(t.Context())
+		_ = a.Client.Delete(ctx, group.DeepCopy())
+		_ = a.Client.Patch(ctx, group.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	})
+	rollout := func() *v1alpha1.RolloutStatus {
+		now := &v1alpha1.NodeGroup{}
+		if err := a.Client.Get(t.Context(), client.ObjectKeyFromObject(group), now); err != nil {
+			t.Fatal(err)
+		}
+		return now.Status.Rollout
+	}
+	var want *v1alpha1.RolloutStatus
+	a.Eventually("the first wave is over", func() error {
+		if want = rollout(); want == nil || want.WaveEndTime == nil {
+			return fmt.Errorf("the roll-out is %s", harness.JSON(want))
+		}
+		return nil
+	})
+	for attempt, text := range map[string]string{
+		"ends the pause between two waves, without the policy": `{"status":{"rollout":{"waveEndTime":"2020-01-01T00:00:00Z"}}}`,
+		"has Drover forget the pause, without the policy":      `{"status":{"rollout":null}}`,
+		"ends the roll-out, without the policy":                `{"status":{"rollout":{"endTime":"2026-01-01T00:00:00Z"}}}`,
+	} {
+		attack(t, groupAuthor, attempt, func(t *testing.T) string {
+			a.Eventually("the attacker writes the status", func() error {
+				return a.as.Status().Patch(t.Context(), group.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text)))
+			})
+			a.Eventually("Drover has overwritten it", func() error {
+				if now := rollout(); !apiequality.Semantic.DeepEqual(now, want) {
+					return fmt.Errorf("the roll-out is %s, want %s", harness.JSON(now), harness.JSON(want))
+				}
+				return nil
+			})
+			if a.labelled(nodes) != 1 {
+				t.Error("the second wave has begun")
+			}
+			return "Drover knows what it has written, and writes it again"
+		})
+	}
+}
+
+// labelled counts the Nodes that have what the group declares.
+func (a *groupAuthors) labelled(nodes []string) (count int) {
+	for _, name := range nodes {
+		if a.Node(name).Labels["example.com/team"] != "" {
+			count++
+		}
+	}
+	return count
 }

@@ -3,6 +3,8 @@ package attacks
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -205,14 +207,25 @@ func TestMachineAuthor_ControlPlane(t *testing.T) {
 			return said
 		})
 	}
-	attack(t, machineAuthor, "gives a Node labels and taints that isolate workloads", func(t *testing.T) string {
+	attack(t, machineAuthor, "gives a Node what isolates workloads, and what guards, budgets and the gate of upgrades trust", func(t *testing.T) string {
 		a := a.in(t)
 		set := harness.NewMachineSet("isolating", 1)
-		set.Spec.Template.Spec.Labels = map[string]string{
+		trusted := map[string]string{
 			"node-restriction.kubernetes.io/secret": "", "example.node-restriction.kubernetes.io/secret": "", "kubernetes.io/hostname": "another",
-			"example.com/allowed": "yes",
+			"node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/master": "",
+			"machineconfiguration.openshift.io/release-image-version": "4.99.0",
 		}
-		set.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/out-of-service", Effect: corev1.TaintEffectNoExecute}}
+		annotations := map[string]string{
+			"machineconfiguration.openshift.io/currentConfig": "rendered-forged", "weave.works/kured-reboot-in-progress": "now",
+			"cluster.x-k8s.io/owner-name": "another",
+		}
+		taints := []corev1.Taint{
+			{Key: "node.kubernetes.io/out-of-service", Effect: corev1.TaintEffectNoExecute},
+			{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoSchedule},
+		}
+		set.Spec.Template.Spec.Labels = maps.Clone(trusted)
+		set.Spec.Template.Spec.Labels["example.com/allowed"] = "yes"
+		set.Spec.Template.Spec.Annotations, set.Spec.Template.Spec.Taints = annotations, taints
 		if err := a.as.Create(t.Context(), set); err != nil {
 			t.Fatal(err)
 		}
@@ -222,13 +235,18 @@ func TestMachineAuthor_ControlPlane(t *testing.T) {
 			if err != nil || node.Labels["example.com/allowed"] == "" {
 				return fmt.Errorf("there is %s: %w", harness.JSON(node), err)
 			}
-			for key, value := range node.Labels {
-				if strings.Contains(key, "node-restriction.kubernetes.io") || key == corev1.LabelHostname && value == "another" {
+			for key, value := range trusted {
+				if got, found := node.Labels[key]; found && got == value {
 					t.Errorf("Node %s has the label %s=%s", node.Name, key, value)
 				}
 			}
+			for key := range annotations {
+				if _, found := node.Annotations[key]; found {
+					t.Errorf("Node %s has the annotation %s", node.Name, key)
+				}
+			}
 			for _, taint := range node.Spec.Taints {
-				if taint.Key == corev1.TaintNodeOutOfService {
+				if slices.ContainsFunc(taints, func(forged corev1.Taint) bool { return forged.Key == taint.Key }) {
 					t.Errorf("Node %s has the taint %s", node.Name, taint.Key)
 				}
 			}

@@ -63,6 +63,7 @@ func sources() []source {
 		{file: "nodegroups/admission.yaml", when: and(on("nodeGroups"), policies), edit: account()},
 		{file: "maintenance/rbac.yaml", when: on("maintenance")},
 		{file: "maintenance/leases.yaml", when: on("maintenance")},
+		{file: "maintenance/admission.yaml", when: and(on("maintenance"), policies)},
 		{file: "maintenance/force/rbac.yaml", when: and(on("maintenance"),
 			`not (has (include "drover.setting" (list . "maintenance" "force" "On")) (list "Off" "false"))`)},
 		{file: "machines/rbac.yaml", when: on("machines")},

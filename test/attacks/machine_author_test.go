@@ -38,7 +38,8 @@ func newMachineAuthors(t *testing.T, args ...string) *machineAuthors {
 	}
 	name := metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "attacks-machines"}
 	w.CreateWithCleanup(&rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{machinev1beta1.GroupName}, Resources: []string{"machines", "machinesets", "machinehealthchecks"}, Verbs: []string{"*"},
+		APIGroups: []string{machinev1beta1.GroupName}, Verbs: []string{"*"},
+		Resources: []string{"machines", "machines/status", "machinesets", "machinesets/status", "machinehealthchecks", "machinehealthchecks/status"},
 	}}})
 	w.CreateWithCleanup(&rbacv1.RoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
@@ -160,6 +161,13 @@ func TestMachineAuthor_NodesOfOthers(t *testing.T) {
 		machine := a.machine("patched", func(*machinev1beta1.Machine) {})
 		defer a.end(machine)
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"nodeRef":{"kind":"Node","name":"any"}}}`))
+		return denied(t, a.as.Status().Patch(t.Context(), machine.DeepCopy(), patch))
+	})
+	attack(t, machineAuthor, "has a Machine replaced by a forged status.phase", func(t *testing.T) string {
+		a := a.in(t)
+		machine := a.machine("failed", func(*machinev1beta1.Machine) {})
+		defer a.end(machine)
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Failed"}}`))
 		return denied(t, a.as.Status().Patch(t.Context(), machine.DeepCopy(), patch))
 	})
 }

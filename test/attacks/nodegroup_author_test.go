@@ -131,6 +131,11 @@ func TestGroupAuthor_Replacement(t *testing.T) {
 	} {
 		attack(t, attacker, attempt, func(t *testing.T) string { return denied(t, a.patch(group, text)) })
 	}
+	// Who has the rights in both namespaces may move it.
+	moved := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"nodes":{"machineSets":{"namespace":"attacks-another"}}}}`))
+	if err := a.Client.Patch(t.Context(), group.DeepCopy(), moved, client.DryRunAll); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestGroupAuthor_Status: the status says how long a roll-out waits, and what has failed.

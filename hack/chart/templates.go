@@ -37,6 +37,11 @@ func setting(section, name, value string) string {
 	return fmt.Sprintf(`{{ include "drover.setting" (list . %q %q %s) | quote }}`, section, name, value)
 }
 
+// account replaces the name of Drover's service account by that of the release.
+func account() []string {
+	return []string{"system:serviceaccount:" + systemNamespace + ":drover", "system:serviceaccount:{{ .Release.Namespace }}:drover"}
+}
+
 const (
 	webhook     = `include "drover.webhook" .`
 	managed     = `include "drover.managed" .`
@@ -71,9 +76,10 @@ func sourcesOfCapabilities() []source {
 		{file: "rbac/admission.yaml", when: policies},
 		{file: "metadata/rbac.yaml", when: on("metadata")},
 		{file: "nodegroups/rbac.yaml", when: on("nodeGroups")},
-		{file: "nodegroups/admission.yaml", when: and(on("nodeGroups"), policies)},
+		{file: "nodegroups/admission.yaml", when: and(on("nodeGroups"), policies), edit: account()},
 		{file: "maintenance/rbac.yaml", when: on("maintenance")},
 		{file: "maintenance/leases.yaml", when: on("maintenance")},
+		{file: "maintenance/admission.yaml", when: and(on("maintenance"), policies)},
 		{file: "maintenance/force/rbac.yaml", when: and(on("maintenance"),
 			`not (has (include "drover.setting" (list . "maintenance" "force" "On")) (list "Off" "false"))`)},
 		{file: "machines/rbac.yaml", when: on("machines"), edit: []string{
@@ -85,9 +91,7 @@ func sourcesOfCapabilities() []source {
 		{file: "autoscaling/admission.yaml", when: and(on("autoscaling"), policies)},
 		{file: "upgrade/rbac.yaml", when: on("upgrade")},
 		{file: "upgrade/leases.yaml", when: on("upgrade")},
-		{file: "upgrade/admission.yaml", when: and(on("upgrade"), policies), edit: []string{
-			"system:serviceaccount:" + systemNamespace + ":drover", "system:serviceaccount:{{ .Release.Namespace }}:drover",
-		}},
+		{file: "upgrade/admission.yaml", when: and(on("upgrade"), policies), edit: account()},
 		{file: "webhook/role.yaml", when: webhook},
 		{file: "webhook/certificates.yaml", when: managed, edit: []string{
 			"resourceNames: [drover]", "resourceNames: [" + setting("webhook", "validatingConfigurationName", `"drover"`) + "]",

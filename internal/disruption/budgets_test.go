@@ -130,6 +130,31 @@ func TestReserve_RecordsTimeOfRemediation(t *testing.T) {
 	}
 }
 
+// TestReserve_ForgedTimeOfRemediation: another writer of the status does not end the interval after a remediation of this process.
+func TestReserve_ForgedTimeOfRemediation(t *testing.T) {
+	for name, forged := range map[string]*metav1.Time{"none": nil, "long ago": new(metav1.Unix(1, 0))} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.change(func(group *v1alpha1.NodeGroup) {
+				group.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(3))
+				group.Spec.Disruption.Remediation = &v1alpha1.RemediationPace{
+					MaxInFlight: new(intstr.FromInt32(2)), MinInterval: &metav1.Duration{Duration: time.Minute},
+				}
+			})
+			f.reserve(newRequest("n0", remediation), "")
+			f.change(func(group *v1alpha1.NodeGroup) {
+				group.Status.LastRemediationTime, group.Status.Reservations = forged, nil
+			})
+			f.step(time.Second)
+			if answer := f.reserve(newRequest("n1", remediation), plan.ReasonRemediationInterval); answer.After != 59*time.Second {
+				t.Errorf("it waits %s", answer.After)
+			}
+			f.step(time.Minute)
+			f.reserve(newRequest("n1", remediation), "")
+		})
+	}
+}
+
 // Another process reserves between the read and the write.
 func TestReserve_Conflict(t *testing.T) {
 	f := newFixture(t)

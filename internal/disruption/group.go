@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/disruption/plan"
@@ -33,6 +35,9 @@ type group struct {
 	expires map[plan.Key]time.Time
 	// swept is when the queue was last searched for those.
 	swept time.Time
+	// remediated is the last remediation that this process has reserved, nil for none, and of the UID of its group.
+	remediated *metav1.Time
+	of         types.UID
 }
 
 func newGroup(name string) *group {
@@ -83,6 +88,17 @@ func (g *group) decide(in *plan.Input, request *plan.Request) plan.Answer {
 	}
 	g.expires[key] = in.Now.Add(wait + patience)
 	return answer
+}
+
+// remembering returns an observed group whose last remediation is no earlier than the one that this process has reserved: another writer of the status does
+// not end the interval after it.
+func (g *group) remembering(observed *v1alpha1.NodeGroup) *v1alpha1.NodeGroup {
+	if g.remediated == nil || g.of != observed.UID || !observed.Status.LastRemediationTime.Before(g.remediated) {
+		return observed
+	}
+	corrected := *observed
+	corrected.Status.LastRemediationTime = g.remediated
+	return &corrected
 }
 
 // sweep removes the requests that are not made again from those that wait.

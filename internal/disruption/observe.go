@@ -23,6 +23,7 @@ func (b *Budgets) observe(ctx context.Context, g *group) (*plan.Input, error) {
 	if err != nil {
 		return nil, err
 	}
+	observed = g.remembering(observed)
 	in := &plan.Input{Now: b.Clock.Now(), Group: observed, Waiting: &g.queue}
 	if observed.Spec.Disruption == nil {
 		return in, nil

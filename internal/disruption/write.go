@@ -120,6 +120,9 @@ func (b *Budgets) write(ctx context.Context, g *group, observed *v1alpha1.NodeGr
 	if err := b.Writer.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, body), FieldOwner); err != nil {
 		return err
 	}
+	if changed.LastRemediationTime != nil {
+		g.remediated, g.of = changed.LastRemediationTime, observed.UID
+	}
 	b.recordWrite(g, observed, written)
 	return nil
 }

@@ -87,9 +87,11 @@ type groupState struct {
 	// generation and annotations are those of the group that was reconciled then.
 	generation  int64
 	annotations map[string]string
-	history     historyState
-	places      places
-	lookups     lookups
+	// own is the status as this process has read it first or written it last; nil for not known.
+	own     *v1alpha1.NodeGroupStatus
+	history historyState
+	places  places
+	lookups lookups
 }
 
 // NewReconciler returns a Reconciler.

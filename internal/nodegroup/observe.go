@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/api/drover/v1alpha1"
 	"github.com/drover-io/drover/internal/expectations"
 	metadataplan "github.com/drover-io/drover/internal/metadata/plan"
 	"github.com/drover-io/drover/internal/nodegroup/members"
@@ -60,6 +61,7 @@ func (r *Reconciler) shows(ctx context.Context, node, version string) bool {
 // input returns what is decided on.
 func (rc *reconciliation) input() *plan.Input {
 	in := members.PlanInput(rc.group, rc.nodes, rc.now, rc.decideMetadata)
+	in.Group = rc.state.known(in.Group)
 	in.Replacement, in.Unseen = rc.replacement(), rc.unseen
 	for _, nodes := range [][]plan.Node{in.Nodes, in.Released} {
 		for i := range nodes {
@@ -68,6 +70,19 @@ func (rc *reconciliation) input() *plan.Input {
 	}
 	in.Releasing = rc.Admissions.Releasing(rc.group.UID)
 	return in
+}
+
+// known returns a group with what this process knows of its roll-out. Another writer of the status, who may not change the spec, does not end a pause, resume
+// a roll-out that has stopped, or have failures forgotten: the next write overwrites that. What was written before this process began is believed.
+func (s *groupState) known(group *v1alpha1.NodeGroup) *v1alpha1.NodeGroup {
+	if s.own == nil {
+		s.own = group.Status.DeepCopy()
+		return group
+	}
+	corrected := *group
+	corrected.Status.Rollout, corrected.Status.Phase = s.own.Rollout, s.own.Phase
+	corrected.Status.ObservedGeneration, corrected.Status.OwnedKeys = s.own.ObservedGeneration, s.own.OwnedKeys
+	return &corrected
 }
 
 // decideMetadata decides what a Node is to carry: guarded taints count as ones that are to be set, unless they are held back or Pods did not leave in

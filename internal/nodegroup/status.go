@@ -28,7 +28,13 @@ func (rc *reconciliation) updateStatus(ctx context.Context, in *plan.Input, deci
 		next := latest.DeepCopy()
 		rc.setStatus(&next.Status, in, decision)
 		err := rc.Writer.Status().Patch(ctx, next, controller.GuardedPatch(latest), FieldOwner)
-		if status.Classify(err) != status.OK {
+		switch status.Classify(err) {
+		case status.OK:
+			rc.state.own = next.Status.DeepCopy()
+		case status.Transient:
+			rc.state.own = nil // it may have been written
+			return nil, err
+		default:
 			return nil, err
 		}
 		rc.versions.Expect(string(latest.UID), expectations.Write{Version: next.ResourceVersion})

@@ -48,6 +48,17 @@ type AlreadyHeldError struct {
 	Node, Holder string
 	// Until is when the lease expires if it is not renewed.
 	Until time.Time
+	// Since is when the holder acquired it, as the lease says; zero for not known.
+	Since time.Time
+}
+
+// heldByOther returns the error for a lease that another holder has.
+func heldByOther(node string, lease *coordinationv1.Lease) *AlreadyHeldError {
+	held := &AlreadyHeldError{Node: node, Holder: HolderOf(lease), Until: expiry(lease.Spec)}
+	if lease.Spec.AcquireTime != nil {
+		held.Since = lease.Spec.AcquireTime.Time
+	}
+	return held
 }
 
 // Error names the node and the holder.

@@ -61,7 +61,7 @@ func (l *Leases) Acquire(ctx context.Context, node *corev1.Node) (time.Duration,
 	step := Decide(lease, l.Holder, now)
 	switch step {
 	case Wait:
-		return 0, &AlreadyHeldError{Node: node.Name, Holder: HolderOf(lease), Until: expiry(lease.Spec)}
+		return 0, heldByOther(node.Name, lease)
 	case Keep:
 		return RenewAfter - now.Sub(lease.Spec.RenewTime.Time), nil
 	case Create:
@@ -210,7 +210,7 @@ func (l *Leases) HeldByOther(ctx context.Context, node string) (*AlreadyHeldErro
 	if err != nil || Decide(lease, l.Holder, l.Clock.Now()) != Wait {
 		return nil, err
 	}
-	return &AlreadyHeldError{Node: node, Holder: HolderOf(lease), Until: expiry(lease.Spec)}, nil
+	return heldByOther(node, lease), nil
 }
 
 // IsHolder reports whether the lease of a node names this holder, also one that has expired.

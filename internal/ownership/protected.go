@@ -14,8 +14,8 @@ type Protected struct {
 	Taints      []string
 }
 
-// systemKeys lists what the kubelet or a cloud's node controller sets and restores, and what makes a node restricted. Everything else a MachineSet
-// may declare, as with machine-api-operator's nodelink controller.
+// systemKeys lists what the kubelet or a cloud's node controller sets and restores, what makes a node restricted, and what guards, budgets, the gate of
+// upgrades and NodeGroups believe of a Node. Everything else a MachineSet may declare, as with machine-api-operator's nodelink controller.
 func systemKeys() Protected {
 	return Protected{
 		Labels: []string{
@@ -26,15 +26,25 @@ func systemKeys() Protected {
 			"failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
 			// Workloads are isolated by these: the admission plugin NodeRestriction keeps kubelets from setting them.
 			"node-restriction.kubernetes.io/*", "*.node-restriction.kubernetes.io/*",
+			// The quorum guard counts Nodes with these, and NodeGroups leave them out.
+			"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master",
+			// The gate of upgrades reads the version of a Node here.
+			"machineconfiguration.openshift.io/*",
 		},
 		Annotations: []string{
 			"volumes.kubernetes.io/controller-managed-attach-detach", "csi.volume.kubernetes.io/nodeid", "alpha.kubernetes.io/provided-node-ip",
 			"node.alpha.kubernetes.io/ttl",
+			// The gate of upgrades and budgets read here what the machine-config-operator does, budgets what kured does.
+			"machineconfiguration.openshift.io/*", "weave.works/kured-reboot-in-progress",
+			// NodeGroups select Nodes by their owner in the Cluster API (spec.nodes.clusterAPI).
+			"cluster.x-k8s.io/cluster-name", "cluster.x-k8s.io/cluster-namespace", "cluster.x-k8s.io/owner-kind", "cluster.x-k8s.io/owner-name",
 		},
 		Taints: []string{
 			"node.kubernetes.io/*", "node.cloudprovider.kubernetes.io/*",
 			// These say what a controller is doing with the node: they come and go while it works.
 			"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "UpdateInProgress",
+			// The same, and budgets do not count the Nodes, or count them as unavailable.
+			"karpenter.sh/disrupted", "karpenter.sh/unregistered", "node.cluster.x-k8s.io/uninitialized",
 		},
 	}
 }
@@ -45,7 +55,7 @@ func ownKeys() Protected {
 	return Protected{
 		Labels:      []string{"upgrade.drover.dev/*", "mutexrule.openshift-optional.skrzypek.io/*"},
 		Annotations: []string{AnnotationCustomLabels, "drover.dev/*", "upgrade.drover.dev/*", "machine.openshift.io/machine"},
-		Taints:      []string{"medik8s.io/drain", "kubevirt.io/drain"},
+		Taints:      []string{"medik8s.io/drain", "kubevirt.io/drain", "drover.dev/uninitialized"},
 	}
 }
 

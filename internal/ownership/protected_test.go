@@ -99,17 +99,21 @@ func TestDefaultProtected(t *testing.T) {
 			"machine.openshift.io/interruptible-instance": false, "cluster.x-k8s.io/name": false, "node.cluster.x-k8s.io/x": false,
 			"feature.node.kubernetes.io/cpu": false, "example.com/team": false, "hostname": false,
 			"node.kubernetes.io/exclude-from-external-load-balancers": false,
+			"node-role.kubernetes.io/control-plane":                   true, "node-role.kubernetes.io/master": true,
+			"machineconfiguration.openshift.io/release-image-version": true,
 			"upgrade.drover.dev/run":                                  true, "mutexrule.openshift-optional.skrzypek.io/rule.ns": true,
 		},
 		Annotation: {
 			AnnotationRecord: true, "upgrade.drover.dev/released": true, AnnotationCustomLabels: true, "drover.dev/paused": true,
-			"machine.openshift.io/machine":    true,
+			"machine.openshift.io/machine": true, "machineconfiguration.openshift.io/currentConfig": true,
+			"weave.works/kured-reboot-in-progress": true, "cluster.x-k8s.io/owner-name": true,
 			"csi.volume.kubernetes.io/nodeid": true, "machine.openshift.io/note": false, "cluster.x-k8s.io/note": false, "example.com/note": false,
 		},
 		Taint: {
 			"node.kubernetes.io/unschedulable:NoSchedule": true, "node.kubernetes.io/unreachable:NoExecute": true, "UpdateInProgress:PreferNoSchedule": true,
 			"medik8s.io/drain:NoSchedule": true, "ToBeDeletedByClusterAutoscaler:NoSchedule": true, "kubevirt.io/drain:NoSchedule": true,
 			"node-role.kubernetes.io/infra:NoSchedule": false, "dedicated:NoExecute": false, "node.kubernetes.io/any": true,
+			"drover.dev/uninitialized:NoSchedule": true, "karpenter.sh/disrupted:NoSchedule": true, "node.cluster.x-k8s.io/uninitialized:NoSchedule": true,
 			"node.cloudprovider.kubernetes.io/uninitialized:NoSchedule": true, "readiness.k8s.io/network:NoSchedule": false,
 		},
 	} {

@@ -65,5 +65,5 @@ func (g MachineGuard) Check(ctx context.Context, node *corev1.Node) (denial stri
 	if err != nil {
 		return "", err
 	}
-	return decideNodes(node.Name, members), nil
+	return g.checkNodes(ctx, node.Name, members, true)
 }

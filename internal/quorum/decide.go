@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/drover-io/drover/internal/drain"
 )
@@ -43,11 +44,11 @@ func isReady(node *corev1.Node) bool {
 // decideNodes returns why a control plane of these nodes cannot spare one of them; empty when it can. It cannot while another one is in maintenance,
 // or when too few others are available. The state of etcd is not known here: a ready node counts as a working member, and a node that is not ready
 // can be spared. A node that is not among them, because its Node object is gone, counts as a working member, too. A cordoned node is about to be
-// disrupted and counts as unavailable, whether Drover or a user cordoned it.
-func decideNodes(name string, members []corev1.Node) string {
+// disrupted and counts as unavailable, whether Drover or a user cordoned it. So does a node that is not confirmed to belong to the control plane.
+func decideNodes(name string, members []corev1.Node, unconfirmed sets.Set[string]) string {
 	own := slices.IndexFunc(members, func(n corev1.Node) bool { return n.Name == name })
 	available, all := 0, len(members)
-	var cordoned []string
+	var cordoned, doubtful []string
 	switch {
 	case all == 0:
 		return "" // the cluster does not show its control plane
@@ -64,7 +65,10 @@ func decideNodes(name string, members []corev1.Node) string {
 		switch {
 		case members[i].Spec.Unschedulable:
 			cordoned = append(cordoned, members[i].Name)
-		case isReady(&members[i]):
+		case !isReady(&members[i]):
+		case unconfirmed.Has(members[i].Name):
+			doubtful = append(doubtful, members[i].Name)
+		default:
 			available++
 		}
 	}
@@ -72,8 +76,16 @@ func decideNodes(name string, members []corev1.Node) string {
 	if own >= 0 && !isReady(&members[own]) {
 		return ""
 	}
-	return decideCount(name, available, all, cordoned)
+	denial := decideCount(name, available, all, cordoned)
+	if denial != "" && len(doubtful) > 0 {
+		denial += fmt.Sprintf("; %d do not count because they run no static Pod of kube-apiserver or etcd: %s; if they do not belong to the control plane, "+
+			"remove the labels %s and %s from them", len(doubtful), strings.Join(doubtful[:min(len(doubtful), maxNamed)], ", "), LabelControlPlane, LabelMaster)
+	}
+	return denial
 }
+
+// maxNamed is how many nodes that do not count a denial names.
+const maxNamed = 5
 
 // decideCount returns why too few control-plane nodes would be available; empty when more than half of all would be.
 func decideCount(name string, available, all int, cordoned []string) string {

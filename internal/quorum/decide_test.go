@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/drover-io/drover/internal/drain"
 )
@@ -77,7 +78,7 @@ func TestDecideNodes(t *testing.T) {
 		{"rrrrc", enough},
 		{"rrrnc", "2 of 5"},
 	} {
-		got := decideNodes("0", members(c.states))
+		got := decideNodes("0", members(c.states), nil)
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.states, got, c.want)
 		}
@@ -86,8 +87,33 @@ func TestDecideNodes(t *testing.T) {
 	for states, want := range map[string]string{
 		"": enough, "r": "without node gone, 1 of 2 control-plane nodes would be ready", "rr": enough, "rn": "1 of 3", "rR": "until control-plane node 1",
 	} {
-		if got := decideNodes("gone", members(states)); (got == "") != (want == "") || !strings.Contains(got, want) {
+		if got := decideNodes("gone", members(states), nil); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("gone, of %s: %q, want %q", states, got, want)
+		}
+	}
+}
+
+// TestDecideNodes_Unconfirmed: nodes that only have the label count as members that do not work.
+func TestDecideNodes_Unconfirmed(t *testing.T) {
+	for _, c := range []struct {
+		node, states string
+		unconfirmed  []string
+		want         string
+	}{
+		{"0", "rrr", nil, ""},
+		{"0", "rrrrr", []string{"3", "4"}, "without node 0, 2 of 5 control-plane nodes would be ready, and 3 are needed; 2 do not count because"},
+		{"0", "rrnrrrrr", []string{"3", "4", "5", "6", "7"}, "1 of 8 control-plane nodes would be ready, and 5 are needed; 5 do not count because"},
+		{"0", "rrnrrrrrr", []string{"3", "4", "5", "6", "7", "8"}, "etcd: 3, 4, 5, 6, 7; if they do not belong"},
+		// It is checked like any other.
+		{"3", "rrrr", []string{"3"}, ""},
+		{"3", "rrnr", []string{"3"}, "2 of 4 control-plane nodes would be ready, and 3 are needed"},
+		{"3", "rrRr", []string{"3"}, "has to wait"},
+		{"3", "rrRn", []string{"3"}, "has to wait"},
+		{"0", "nrrr", []string{"3"}, ""},
+	} {
+		got := decideNodes(c.node, members(c.states), sets.New(c.unconfirmed...))
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s of %s without %s: %q, want %q", c.node, c.states, c.unconfirmed, got, c.want)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (g *Guard) denial(ctx context.Context, node *corev1.Node) (denial string, e
 	if openShift {
 		denial, err = g.checkEtcd(ctx, node.Name)
 	} else {
-		denial = decideNodes(node.Name, members)
+		denial, err = g.checkNodes(ctx, node.Name, members, false)
 	}
 	if err != nil || denial != "" {
 		return denial, err
@@ -117,6 +117,15 @@ func (g *Guard) members(ctx context.Context) ([]corev1.Node, error) {
 		}
 	}
 	return members, nil
+}
+
+// checkNodes checks a node by counting the members of the control plane.
+func (g *Guard) checkNodes(ctx context.Context, node string, members []corev1.Node, openShift bool) (denial string, err error) {
+	unconfirmed, err := g.unconfirmed(ctx, openShift, members)
+	if err != nil {
+		return "", err
+	}
+	return decideNodes(node, members, unconfirmed), nil
 }
 
 // checkEtcd checks a node against the guard pods of etcd and their PodDisruptionBudget.

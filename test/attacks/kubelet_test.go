@@ -78,6 +78,14 @@ func TestKubelet_RecordsOfItsNode(t *testing.T) {
 			return denied(t, asKubelet.Patch(t.Context(), w.Node(name), remove))
 		})
 	}
+	for attempt, text := range map[string]string{
+		"has the garbage collector delete its Node, to register it again with other labels": goneOwner,
+		"keeps its Node when its Machine is deleted, by a finalizer":                        `{"metadata":{"finalizers":["example.com/mine"]}}`,
+	} {
+		attack(t, kubelet, attempt, func(t *testing.T) string {
+			return denied(t, asKubelet.Patch(t.Context(), w.Node(name), client.RawPatch(types.MergePatchType, []byte(text))))
+		})
+	}
 	// What kubelets do write goes on beside the records.
 	attach := annotate("volumes.kubernetes.io/controller-managed-attach-detach", "true")
 	if err := asKubelet.Status().Patch(t.Context(), w.Node(name), attach); err != nil {

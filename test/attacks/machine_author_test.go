@@ -3,6 +3,8 @@ package attacks
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/apitest/builder"
@@ -35,7 +38,8 @@ func newMachineAuthors(t *testing.T, args ...string) *machineAuthors {
 	}
 	name := metav1.ObjectMeta{Namespace: cluster.MachineNamespace, Name: "attacks-machines"}
 	w.CreateWithCleanup(&rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{machinev1beta1.GroupName}, Resources: []string{"machines", "machinesets"}, Verbs: []string{"*"},
+		APIGroups: []string{machinev1beta1.GroupName}, Verbs: []string{"*"},
+		Resources: []string{"machines", "machines/status", "machinesets", "machinesets/status", "machinehealthchecks", "machinehealthchecks/status"},
 	}}})
 	w.CreateWithCleanup(&rbacv1.RoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
@@ -159,6 +163,40 @@ func TestMachineAuthor_NodesOfOthers(t *testing.T) {
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"nodeRef":{"kind":"Node","name":"any"}}}`))
 		return denied(t, a.as.Status().Patch(t.Context(), machine.DeepCopy(), patch))
 	})
+	attack(t, machineAuthor, "has a Machine replaced by a forged status.phase", func(t *testing.T) string {
+		a := a.in(t)
+		machine := a.machine("failed", func(*machinev1beta1.Machine) {})
+		defer a.end(machine)
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Failed"}}`))
+		return denied(t, a.as.Status().Patch(t.Context(), machine.DeepCopy(), patch))
+	})
+}
+
+// TestMachineAuthor_BeingDeleted: what is being deleted, and stays because of a finalizer of its author, is checked as everything else is.
+func TestMachineAuthor_BeingDeleted(t *testing.T) {
+	a := newMachineAuthors(t)
+	attack(t, machineAuthor, "keeps others from reading MachineHealthChecks, by one that is being deleted", func(t *testing.T) string {
+		check := &machinev1beta1.MachineHealthCheck{ObjectMeta: harness.Meta("unreadable")}
+		check.Finalizers = []string{"example.com/mine"}
+		check.Spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{"example.com/attacked": ""}}
+		check.Spec.UnhealthyConditions = []machinev1beta1.UnhealthyCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionFalse, Timeout: metav1.Duration{Duration: time.Hour},
+		}}
+		if err := a.as.Create(t.Context(), check); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.as.Delete(t.Context(), check.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		patch := func(text string) error {
+			return a.as.Patch(t.Context(), check.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text)))
+		}
+		said := denied(t, patch(`{"spec":{"nodeStartupTimeout":"0foo"}}`))
+		if err := patch(`{"metadata":{"finalizers":null}}`); err != nil {
+			t.Error(err)
+		}
+		return said
+	})
 }
 
 func TestMachineAuthor_ControlPlane(t *testing.T) {
@@ -177,14 +215,25 @@ func TestMachineAuthor_ControlPlane(t *testing.T) {
 			return said
 		})
 	}
-	attack(t, machineAuthor, "gives a Node labels and taints that isolate workloads", func(t *testing.T) string {
+	attack(t, machineAuthor, "gives a Node what isolates workloads, and what guards, budgets and the gate of upgrades trust", func(t *testing.T) string {
 		a := a.in(t)
 		set := harness.NewMachineSet("isolating", 1)
-		set.Spec.Template.Spec.Labels = map[string]string{
+		trusted := map[string]string{
 			"node-restriction.kubernetes.io/secret": "", "example.node-restriction.kubernetes.io/secret": "", "kubernetes.io/hostname": "another",
-			"example.com/allowed": "yes",
+			"node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/master": "",
+			"machineconfiguration.openshift.io/release-image-version": "4.99.0",
 		}
-		set.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/out-of-service", Effect: corev1.TaintEffectNoExecute}}
+		annotations := map[string]string{
+			"machineconfiguration.openshift.io/currentConfig": "rendered-forged", "weave.works/kured-reboot-in-progress": "now",
+			"cluster.x-k8s.io/owner-name": "another",
+		}
+		taints := []corev1.Taint{
+			{Key: "node.kubernetes.io/out-of-service", Effect: corev1.TaintEffectNoExecute},
+			{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoSchedule},
+		}
+		set.Spec.Template.Spec.Labels = maps.Clone(trusted)
+		set.Spec.Template.Spec.Labels["example.com/allowed"] = "yes"
+		set.Spec.Template.Spec.Annotations, set.Spec.Template.Spec.Taints = annotations, taints
 		if err := a.as.Create(t.Context(), set); err != nil {
 			t.Fatal(err)
 		}
@@ -194,13 +243,18 @@ func TestMachineAuthor_ControlPlane(t *testing.T) {
 			if err != nil || node.Labels["example.com/allowed"] == "" {
 				return fmt.Errorf("there is %s: %w", harness.JSON(node), err)
 			}
-			for key, value := range node.Labels {
-				if strings.Contains(key, "node-restriction.kubernetes.io") || key == corev1.LabelHostname && value == "another" {
+			for key, value := range trusted {
+				if got, found := node.Labels[key]; found && got == value {
 					t.Errorf("Node %s has the label %s=%s", node.Name, key, value)
 				}
 			}
+			for key := range annotations {
+				if _, found := node.Annotations[key]; found {
+					t.Errorf("Node %s has the annotation %s", node.Name, key)
+				}
+			}
 			for _, taint := range node.Spec.Taints {
-				if taint.Key == corev1.TaintNodeOutOfService {
+				if slices.ContainsFunc(taints, func(forged corev1.Taint) bool { return forged.Key == taint.Key }) {
 					t.Errorf("Node %s has the taint %s", node.Name, taint.Key)
 				}
 			}

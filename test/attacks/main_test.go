@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, cluster.Options{}, &env))
 }
 
+// goneOwner is a merge patch with an owner that does not exist: the garbage collector deletes such an object.
+const goneOwner = `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"gone","uid":"00000000-0000-0000-0000-000000000000"}]}}`
+
 // attack runs one attempt as a subtest. The verbose output has a line for each: who tried what, and what stopped it.
 func attack(t *testing.T, attacker, attempt string, try func(t *testing.T) (stoppedBy string)) {
 	t.Helper()

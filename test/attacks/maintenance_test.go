@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	medik8s "github.com/drover-io/drover/api/medik8s/v1beta1"
@@ -22,7 +23,7 @@ const maintainer = "author of NodeMaintenances"
 func newMaintainer(t *testing.T, w *harness.World) client.Client {
 	t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "attacks-maintenance"}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{medik8s.GroupVersion.Group}, Resources: []string{"nodemaintenances"}, Verbs: []string{"*"},
+		APIGroups: []string{medik8s.GroupVersion.Group}, Resources: []string{"nodemaintenances", "nodemaintenances/status"}, Verbs: []string{"*"},
 	}}}
 	w.CreateWithCleanup(role)
 	w.CreateWithCleanup(&rbacv1.ClusterRoleBinding{
@@ -134,6 +135,23 @@ func TestMaintainer_SwitchedOff(t *testing.T) {
 		}
 		return said
 	})
+}
+
+// TestMaintainer_Status: users who wait for a maintenance, and programs, believe its status.
+func TestMaintainer_Status(t *testing.T) {
+	w := harness.NewWorld(t, env)
+	asMaintainer := newMaintainer(t, w)
+	m := builder.NodeMaintenance("forged-status", "no-such-node")
+	w.CreateWithCleanup(m)
+	for attempt, text := range map[string]string{
+		"writes that a node is drained": `{"status":{"phase":"Succeeded","drainProgress":100}}`,
+		"writes that the lease of the node was lost long ago": `{"status":{"errorOnLeaseCount":9,"conditions":[{"type":"LeaseHeld","status":"False",` +
+			`"reason":"LeaseLost","message":"","lastTransitionTime":"2020-01-01T00:00:00Z"}]}}`,
+	} {
+		attack(t, maintainer, attempt, func(t *testing.T) string {
+			return denied(t, asMaintainer.Status().Patch(t.Context(), m.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(text))))
+		})
+	}
 }
 
 // release lets a Pod go that a finalizer holds.

@@ -112,6 +112,12 @@ func tamperWithRun(t *testing.T, w *harness.World, asTenant client.Client, run *
 	attack(t, tenant, "pauses an administrator's run, so that MachineConfigPools stay as they are", func(t *testing.T) string {
 		return denied(t, change(`{"metadata":{"annotations":{"drover.dev/paused":""}}}`))
 	})
+	for attempt, text := range map[string]string{
+		"keeps an administrator's run, and what it has reserved, by a finalizer": `{"metadata":{"finalizers":["example.com/mine"]}}`,
+		"has the garbage collector delete an administrator's run":                goneOwner,
+	} {
+		attack(t, tenant, attempt, func(t *testing.T) string { return denied(t, change(text)) })
+	}
 	finalizer := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"finalizers":[%q]}}`, v1alpha1.Finalizer))
 	if err := w.Client.Patch(t.Context(), run.DeepCopy(), finalizer); err != nil {
 		t.Fatal(err)

@@ -114,7 +114,9 @@ func TestInstallGuide_AdvisesNothingThatLeavesAHole(t *testing.T) {
 	// A bundle cannot bring them: they are applied before Drover is.
 	_, olm, _ := strings.Cut(string(text), "\n## Operator Lifecycle Manager\n")
 	before, _, _ := strings.Cut(olm, "kind: Subscription")
-	for _, file := range []string{"config/rbac/admission.yaml", "config/manager/network_policy.yaml", "config/manager/namespace.yaml"} {
+	for _, file := range []string{
+		"config/rbac/admission.yaml", "config/maintenance/admission.yaml", "config/manager/network_policy.yaml", "config/manager/namespace.yaml",
+	} {
 		if !strings.Contains(before, file) {
 			t.Errorf("%s is not applied before the Subscription", file)
 		}

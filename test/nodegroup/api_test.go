@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/api/drover/v1alpha1"
+	"github.com/drover-io/drover/internal/apitest/builder"
 	"github.com/drover-io/drover/internal/paused"
 	"github.com/drover-io/drover/test/harness"
 )
@@ -250,6 +251,35 @@ func TestAdmission_KubeletsDoNotChooseTheirGroup(t *testing.T) {
 		{`{"metadata":{"annotations":{"drover.dev/group-owned-metadata":"{}"}}}`, `{}`},
 	} {
 		f.eventuallyDenied("kubelet-00", c.text, c.undo, "a kubelet may not change")
+	}
+}
+
+// TestAdmission_KubeletsRegister: a kubelet registers with the labels of its node pool, by which groups select Nodes, and with no annotation that has it
+// in a group or counted as unavailable.
+func TestAdmission_KubeletsRegister(t *testing.T) {
+	f := besideOthers(t, "registers", 0)
+	f.create(f.newGroup("registers", func(spec *v1alpha1.NodeGroupSpec) { spec.Disruption = &v1alpha1.Disruption{} }))
+	f.create(f.newGroup("registers-capi", withClusterAPI))
+	config, err := env.AsNode("registers-00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet := harness.ClientFor(t, config)
+	register := func(annotation string) error {
+		node := builder.Node("registers-00", builder.WithNodeLabels(map[string]string{labelPool: "registers"}))
+		if annotation != "" {
+			node.Annotations[annotation] = "x"
+		}
+		return kubelet.Create(t.Context(), node, client.DryRunAll)
+	}
+	for annotation, words := range map[string]string{
+		"cluster.x-k8s.io/owner-name":          "by which NodeGroups select Nodes",
+		"weave.works/kured-reboot-in-progress": "counts against the budgets of NodeGroups",
+	} {
+		f.Eventually("a kubelet may not register with "+annotation, func() error { return denied(register(annotation), words) })
+	}
+	if err := register(""); err != nil {
+		t.Error("a kubelet may not register with the labels of its pool:", err)
 	}
 }
 

@@ -70,7 +70,8 @@ func TestRollout_NeedsConfirm(t *testing.T) {
 
 // TestRollout_StopsWhenPodsArePending: Pods that fit the Nodes and find none stop a roll-out, and it goes on when a user resumes it.
 func TestRollout_StopsWhenPodsArePending(t *testing.T) {
-	f := besideOthers(t, "pending", 3)
+	f := newFixture(t, "pending", 3)
+	operator := f.Operator(harness.Options{})
 	f.create(f.newGroup("pending", withLabel("example.com/team", "blue"), withWaves(1, 1, 0), func(spec *v1alpha1.NodeGroupSpec) {
 		spec.Rollout.StopWhen = &v1alpha1.StopConditions{PendingPods: new(int32(1))}
 	}))
@@ -81,12 +82,16 @@ func TestRollout_StopsWhenPodsArePending(t *testing.T) {
 	})
 	group := f.eventuallyCondition("pending", v1alpha1.ConditionProgressing, metav1.ConditionFalse, plan.ReasonDryRun)
 	// The roll-out began long ago, and the Pod has waited for a part of that time. It would write the Nodes at once, which are younger, but for the dry
-	// run.
+	// run. An operator that runs would overwrite the time.
+	if err := operator.Stop(); err != nil {
+		t.Fatal(err)
+	}
 	now := time.Now()
 	began := fmt.Appendf(nil, `{"status":{"rollout":{"startTime":%q}}}`, now.Add(-time.Hour).UTC().Format(time.RFC3339))
 	if err := f.Client.Status().Patch(t.Context(), group, client.RawPatch(types.MergePatchType, began)); err != nil {
 		t.Fatal(err)
 	}
+	f.Operator(harness.Options{})
 	pod := f.pod("pending-web", func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{labelPool: "pending"} })
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,

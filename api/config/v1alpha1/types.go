@@ -176,8 +176,8 @@ type Maintenance struct {
 // Upgrade configures the gate of node upgrades.
 type Upgrade struct {
 	// NodeVersion says where Drover reads the version of a node. Label is the label machineconfiguration.openshift.io/release-image-version of the
-	// Node, MachineConfig the annotation of that name on the node's rendered MachineConfig, Auto the label if there is one, otherwise the
-	// MachineConfig. Default Auto.
+	// Node, MachineConfig the annotation of that name on the node's rendered MachineConfig, Auto the lower of both, or the one that is known.
+	// Default Auto.
 	NodeVersion string `json:"nodeVersion,omitempty"`
 	// Namespaces are the namespaces whose MutexRunConfigs, MutexTargets and MutexRules have an effect, also those that are older than this setting.
 	// In other namespaces Drover restores what a run has changed, and says why in the status of the object. An empty list means all namespaces.

@@ -50,6 +50,8 @@ type Progress struct {
 	// LeaseErrors is how many times in a row the lease could not be renewed. LossCounted reports whether this reconciliation has counted.
 	LeaseErrors int
 	LossCounted bool
+	// HeldSince is when another holder acquired the lease, as far as the lease says.
+	HeldSince time.Time
 	// Paused reports that the NodeMaintenance is paused.
 	Paused bool
 	// RetryIn is when the NodeMaintenance is reconciled again without an event; zero is never.
@@ -108,7 +110,7 @@ func (in *Input) setHeld(p *Progress, held *nodelease.AlreadyHeldError) {
 	p.Retry(min(max(held.Until.Sub(in.Now), time.Second), in.lossInterval()))
 	status := in.Object.GetStatus()
 	before := meta.FindStatusCondition(status.Conditions, ConditionLeaseHeld)
-	p.Lease = Condition{Reason: ReasonLost, Message: held.Error()}
+	p.Lease, p.HeldSince = Condition{Reason: ReasonLost, Message: held.Error()}, held.Since
 	switch {
 	case status.Phase == medik8s.PhaseFailed && before != nil && before.Reason == ReasonLost && !in.OwnsCordonRecord():
 		// Given up already; the maintenance begins again when the lease is available.
@@ -141,12 +143,13 @@ func (in *Input) lossCounted() time.Time {
 }
 
 // GivesUp reports whether the node is uncordoned because its lease has been lost for too long. A node that has been drained stays cordoned: a user
-// may be working on it.
+// may be working on it. The lease has not been lost for longer than another holder has had it, whatever the status says.
 func (in *Input) GivesUp(p *Progress) bool {
 	status := in.Object.GetStatus()
 	before := meta.FindStatusCondition(status.Conditions, ConditionLeaseHeld)
 	return p.Lease.Reason == ReasonLost && before != nil && before.Reason == ReasonLost && in.OwnsCordonRecord() &&
-		status.Phase != medik8s.PhaseSucceeded && p.LeaseErrors > maxLeaseErrors && in.Now.Sub(before.LastTransitionTime.Time) >= in.Settings.LeaseLoss
+		status.Phase != medik8s.PhaseSucceeded && p.LeaseErrors > maxLeaseErrors &&
+		in.Now.Sub(before.LastTransitionTime.Time) >= in.Settings.LeaseLoss && in.Now.Sub(p.HeldSince) >= in.Settings.LeaseLoss
 }
 
 // GiveUp reports that the node has been uncordoned because its lease was lost.

@@ -25,6 +25,7 @@ func TestInput_SetLease(t *testing.T) {
 	}
 	justCounted := func(in *Input, _ *medik8s.NodeMaintenance) { in.LossCounted = start.Add(-time.Second) }
 	held := &nodelease.AlreadyHeldError{Node: "n1", Holder: "x", Until: start.Add(time.Hour)}
+	lately := &nodelease.AlreadyHeldError{Node: "n1", Holder: "x", Until: start.Add(time.Hour), Since: start.Add(-time.Minute)}
 	expiring := &nodelease.AlreadyHeldError{Node: "n1", Holder: "x", Until: start.Add(2 * time.Second)}
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "node-n1", errors.New("no Role"))
 	missing := &nodelease.NamespaceError{Namespace: "medik8s-leases", Err: denied}
@@ -58,6 +59,10 @@ func TestInput_SetLease(t *testing.T) {
 		"lost for too long: gives up": {
 			changes: []change{own, phase(medik8s.PhaseRunning, 3), withLease(ReasonLost, 6*time.Minute)}, err: held,
 			want: ReasonLost, cordon: ReasonCordoned, errors: 4, counted: true, retry: time.Minute, givesUp: true,
+		},
+		"lost a minute ago, whatever the status says: stays": {
+			changes: []change{own, phase(medik8s.PhaseRunning, 3), withLease(ReasonLost, 6*time.Minute)}, err: lately,
+			want: ReasonLost, cordon: ReasonCordoned, errors: 4, counted: true, retry: time.Minute,
 		},
 		"lost for too long after the drain: stays": {
 			changes: []change{own, phase(medik8s.PhaseSucceeded, 3), withLease(ReasonLost, 6*time.Minute)}, err: held,

@@ -304,7 +304,9 @@ func TestGroupDeclarationOf_Deselects(t *testing.T) {
 			group := newGroup("a", c.label, "team=blue")
 			group.Spec.Nodes = c.nodes
 			node, key := nodeWith("pool=a"), strings.Split(c.label, "=")[0]
-			decision := DecideGroup(groupInput(node, group, nil))
+			in := groupInput(node, group, nil)
+			in.Protected = ownership.NewProtected(ownership.Protected{}, ownership.Protected{Labels: []string{LabelControlPlane, LabelMaster}})
+			decision := DecideGroup(in)
 			after := applyToNode(node, &decision)
 			if _, kept := after.Labels[key]; kept != c.kept || after.Labels["team"] != "blue" {
 				t.Errorf("the labels are %v", after.Labels)

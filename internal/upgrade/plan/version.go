@@ -18,7 +18,7 @@ type VersionSource string
 
 // The sources.
 const (
-	// VersionAuto is the label of the Node, or its rendered MachineConfig if there is no label. The zero value is VersionAuto, too.
+	// VersionAuto is the lower of the label of the Node and its rendered MachineConfig, or the one that is known. The zero value is VersionAuto, too.
 	VersionAuto VersionSource = "Auto"
 	// VersionLabel is the label of the Node only.
 	VersionLabel VersionSource = "Label"
@@ -26,15 +26,37 @@ const (
 	VersionConfig VersionSource = "MachineConfig"
 )
 
-// VersionOf returns the version of a node; empty if it is not known. configOf returns the version of a rendered MachineConfig.
+// VersionOf returns the version of a node; empty if it is not known. configOf returns the version of a rendered MachineConfig. A node is done when both
+// say so: neither who can write the label nor who can write the annotation has it taken for upgraded alone.
 func VersionOf(node *corev1.Node, from VersionSource, configOf func(name string) (version string)) string {
-	if label := node.Labels[LabelVersion]; from == VersionLabel || label != "" && from != VersionConfig {
+	label, ofConfig := node.Labels[LabelVersion], ""
+	if from == VersionLabel {
 		return label
 	}
 	if config := node.Annotations[AnnotationCurrentConfig]; config != "" {
-		return configOf(config)
+		ofConfig = configOf(config)
 	}
-	return ""
+	if from == VersionConfig || label == "" {
+		return ofConfig
+	}
+	if ofConfig == "" {
+		return label
+	}
+	return lower(label, ofConfig)
+}
+
+// lower returns the lower one of the versions that the label of a node and its MachineConfig have. Of versions that cannot be compared it is that of the
+// MachineConfig.
+func lower(label, ofConfig string) string {
+	a, err := version.ParseSemantic(label)
+	if err != nil {
+		return ofConfig
+	}
+	b, err := version.ParseSemantic(ofConfig)
+	if err != nil || !a.LessThan(b) {
+		return ofConfig
+	}
+	return label
 }
 
 // SameVersion reports whether two versions are the same. Of semantic versions, a leading v and the build metadata are ignored.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -232,7 +233,7 @@ func (d *definition) store(t *testing.T, all dynamic.Interface, base string) (st
 			}
 		}
 	}
-	if len(stored) == 0 {
+	if len(stored) == 0 && !testing.Short() {
 		t.Errorf("%s: all of %d values are refused", d.kind, refused)
 	}
 	return stored
@@ -264,7 +265,7 @@ var ofStrings = map[string][]any{
 	"":          {"0foo", "1e99999"},
 }
 
-// extremes returns the values of a schema.
+// extremes returns the values of a schema. Without make test-all it leaves out what Go has always decoded: texts, and values that an enumeration names.
 func extremes(of map[string]any, path string) (all []extreme) {
 	if of["x-kubernetes-int-or-string"] == true {
 		return leaves(path, 3000000000, -3000000000, int64(1)<<62, "x", "1e99999", "300000000000%")
@@ -280,6 +281,9 @@ func extremes(of map[string]any, path string) (all []extreme) {
 		return all
 	case "string":
 		format, _ := of["format"].(string) //nolint:errcheck // none is a format, too
+		if testing.Short() && (format == "" && !suspect(path) || of["enum"] != nil) {
+			return nil
+		}
 		if enum, _ := of["enum"].([]any); len(enum) > 0 {
 			return leaves(path, enum...)
 		}
@@ -292,6 +296,14 @@ func extremes(of map[string]any, path string) (all []extreme) {
 		return leaves(path, true)
 	}
 	return nil
+}
+
+// suspect reports whether the name of a text says that it is a duration, a quantity or a number.
+func suspect(path string) bool {
+	name := strings.ToLower(path[strings.LastIndexByte(path, '.')+1:])
+	return slices.ContainsFunc([]string{"timeout", "duration", "interval", "deadline", "delay", "period", "after", "max", "min", "for"}, func(part string) bool {
+		return strings.Contains(name, part)
+	})
 }
 
 func extremesOfObject(of map[string]any, path string) (all []extreme) {

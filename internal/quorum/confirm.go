@@ -25,8 +25,8 @@ func podLists(openShift bool) [][]client.ListOption {
 	return [][]client.ListOption{{client.InNamespace("kube-system"), client.MatchingLabels{"tier": "control-plane"}}}
 }
 
-// unconfirmed returns the members that have the label of the control plane and run none of its static Pods: such a Node may have the label from somebody who
-// does not decide about the control plane. Where no member runs one, as on k3s, or where they may not be read, the labels have to suffice.
+// unconfirmed returns the members that have the label of the control plane and run none of its static Pods: an author of MachineSets may have given them
+// the label. Where no member runs one, as on k3s, or where they may not be read, the labels have to suffice.
 func (g *Guard) unconfirmed(ctx context.Context, openShift bool, members []corev1.Node) (sets.Set[string], error) {
 	without := sets.New[string]()
 	for i := range members {

@@ -78,8 +78,9 @@ func decideNodes(name string, members []corev1.Node, unconfirmed sets.Set[string
 	}
 	denial := decideCount(name, available, all, cordoned)
 	if denial != "" && len(doubtful) > 0 {
-		denial += fmt.Sprintf("; %d do not count because they run no static Pod of kube-apiserver or etcd: %s; if they do not belong to the control plane, "+
-			"remove the labels %s and %s from them", len(doubtful), strings.Join(doubtful[:min(len(doubtful), maxNamed)], ", "), LabelControlPlane, LabelMaster)
+		named := strings.Join(doubtful[:min(len(doubtful), maxNamed)], ", ")
+		denial += fmt.Sprintf("; %d do not count because they run no static Pod of kube-apiserver or etcd: %s; "+
+			"if they do not belong to the control plane, remove the labels %s and %s from them", len(doubtful), named, LabelControlPlane, LabelMaster)
 	}
 	return denial
 }

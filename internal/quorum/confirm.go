@@ -36,7 +36,7 @@ func (g *Guard) unconfirmed(ctx context.Context, openShift bool, members []corev
 		pods := &corev1.PodList{}
 		switch err := g.reader.List(ctx, pods, options...); {
 		case apierrors.IsForbidden(err):
-			return nil, nil //nolint:nilerr // the labels have to suffice
+			return nil, nil
 		case err != nil:
 			return nil, fmt.Errorf("listing the static Pods of the control plane: %w", err)
 		}

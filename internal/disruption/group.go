@@ -90,8 +90,8 @@ func (g *group) decide(in *plan.Input, request *plan.Request) plan.Answer {
 	return answer
 }
 
-// remembering returns an observed group whose last remediation is no earlier than the one that this process has reserved: another writer of the status does
-// not end the interval after it.
+// remembering returns an observed group whose last remediation is no earlier than the one that this process has reserved: another writer of the
+// status does not end the interval after it.
 func (g *group) remembering(observed *v1alpha1.NodeGroup) *v1alpha1.NodeGroup {
 	if g.remediated == nil || g.of != observed.UID || !observed.Status.LastRemediationTime.Before(g.remediated) {
 		return observed

@@ -72,8 +72,9 @@ func (rc *reconciliation) input() *plan.Input {
 	return in
 }
 
-// known returns a group with what this process knows of its roll-out. Another writer of the status, who may not change the spec, does not end a pause, resume
-// a roll-out that has stopped, or have failures forgotten: the next write overwrites that. What was written before this process began is believed.
+// known returns a group with what this process knows of its roll-out. Another writer of the status, who may not change the spec, does not end a
+// pause, resume a roll-out that has stopped, or have failures forgotten: the next write overwrites that. What was written before this process began
+// is believed.
 func (s *groupState) known(group *v1alpha1.NodeGroup) *v1alpha1.NodeGroup {
 	if s.own == nil {
 		s.own = group.Status.DeepCopy()

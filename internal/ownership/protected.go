@@ -14,8 +14,8 @@ type Protected struct {
 	Taints      []string
 }
 
-// systemKeys lists what the kubelet or a cloud's node controller sets and restores, what makes a node restricted, and what guards, budgets, the gate of
-// upgrades and NodeGroups believe of a Node. Everything else a MachineSet may declare, as with machine-api-operator's nodelink controller.
+// systemKeys lists what the kubelet or a cloud's node controller sets and restores, what makes a node restricted, and what guards, budgets, the
+// gate of upgrades and NodeGroups believe of a Node. Everything else a MachineSet may declare, as with machine-api-operator's nodelink controller.
 func systemKeys() Protected {
 	return Protected{
 		Labels: []string{

@@ -16,8 +16,8 @@ import (
 // staticPods are the names of static Pods that run the control plane. The kubelet appends the name of its Node.
 var staticPods = []string{"kube-apiserver-", "etcd-"}
 
-// podLists are where these Pods are: on OpenShift in namespaces of their own, elsewhere in kube-system with a label that kubeadm, RKE2 and Talos share. The
-// lists are short however many Nodes and Pods a cluster has.
+// podLists are where these Pods are: on OpenShift in namespaces of their own, elsewhere in kube-system with a label that kubeadm, RKE2 and Talos
+// share. The lists are short however many Nodes and Pods a cluster has.
 func podLists(openShift bool) [][]client.ListOption {
 	if openShift {
 		return [][]client.ListOption{{client.InNamespace("openshift-kube-apiserver")}, {client.InNamespace(etcdNamespace)}}
@@ -25,8 +25,8 @@ func podLists(openShift bool) [][]client.ListOption {
 	return [][]client.ListOption{{client.InNamespace("kube-system"), client.MatchingLabels{"tier": "control-plane"}}}
 }
 
-// unconfirmed returns the members that have the label of the control plane and run none of its static Pods: such a Node may have the label from somebody who
-// does not decide about the control plane. Where no member runs one, as on k3s, or where they may not be read, the labels have to suffice.
+// unconfirmed returns the members that have the label of the control plane and run none of its static Pods: an author of MachineSets may have given
+// them the label. Where no member runs one, as on k3s, or where they may not be read, the labels have to suffice.
 func (g *Guard) unconfirmed(ctx context.Context, openShift bool, members []corev1.Node) (sets.Set[string], error) {
 	without := sets.New[string]()
 	for i := range members {
@@ -36,7 +36,7 @@ func (g *Guard) unconfirmed(ctx context.Context, openShift bool, members []corev
 		pods := &corev1.PodList{}
 		switch err := g.reader.List(ctx, pods, options...); {
 		case apierrors.IsForbidden(err):
-			return nil, nil //nolint:nilerr // the labels have to suffice
+			return nil, nil
 		case err != nil:
 			return nil, fmt.Errorf("listing the static Pods of the control plane: %w", err)
 		}
@@ -52,7 +52,8 @@ func (g *Guard) unconfirmed(ctx context.Context, openShift bool, members []corev
 	return without, nil
 }
 
-// confirms reports whether a Pod says that its Node belongs to the control plane: a kubelet has created it for a static Pod of kube-apiserver or etcd.
+// confirms reports whether a Pod says that its Node belongs to the control plane: a kubelet has created it for a static Pod of kube-apiserver or
+// etcd.
 func confirms(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	node := pod.Spec.NodeName

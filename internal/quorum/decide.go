@@ -76,12 +76,17 @@ func decideNodes(name string, members []corev1.Node, unconfirmed sets.Set[string
 	if own >= 0 && !isReady(&members[own]) {
 		return ""
 	}
-	denial := decideCount(name, available, all, cordoned)
-	if denial != "" && len(doubtful) > 0 {
-		denial += fmt.Sprintf("; %d do not count because they run no static Pod of kube-apiserver or etcd: %s; if they do not belong to the control plane, "+
-			"remove the labels %s and %s from them", len(doubtful), strings.Join(doubtful[:min(len(doubtful), maxNamed)], ", "), LabelControlPlane, LabelMaster)
+	return withDoubtful(decideCount(name, available, all, cordoned), doubtful)
+}
+
+// withDoubtful adds to a denial which nodes do not count because they are not confirmed.
+func withDoubtful(denial string, doubtful []string) string {
+	if denial == "" || len(doubtful) == 0 {
+		return denial
 	}
-	return denial
+	named := strings.Join(doubtful[:min(len(doubtful), maxNamed)], ", ")
+	return denial + fmt.Sprintf("; %d do not count because they run no static Pod of kube-apiserver or etcd: %s; "+
+		"if they do not belong to the control plane, remove the labels %s and %s from them", len(doubtful), named, LabelControlPlane, LabelMaster)
 }
 
 // maxNamed is how many nodes that do not count a denial names.

@@ -26,8 +26,8 @@ const (
 	VersionConfig VersionSource = "MachineConfig"
 )
 
-// VersionOf returns the version of a node; empty if it is not known. configOf returns the version of a rendered MachineConfig. A node is done when both
-// say so: neither who can write the label nor who can write the annotation has it taken for upgraded alone.
+// VersionOf returns the version of a node; empty if it is not known. configOf returns the version of a rendered MachineConfig. A node is done when
+// both say so: neither who can write the label nor who can write the annotation has it taken for upgraded alone.
 func VersionOf(node *corev1.Node, from VersionSource, configOf func(name string) (version string)) string {
 	label, ofConfig := node.Labels[LabelVersion], ""
 	if from == VersionLabel {
@@ -45,8 +45,8 @@ func VersionOf(node *corev1.Node, from VersionSource, configOf func(name string)
 	return lower(label, ofConfig)
 }
 
-// lower returns the lower one of the versions that the label of a node and its MachineConfig have. Of versions that cannot be compared it is that of the
-// MachineConfig.
+// lower returns the lower one of the versions that the label of a node and its MachineConfig have. Of versions that cannot be compared it is that
+// of the MachineConfig.
 func lower(label, ofConfig string) string {
 	a, err := version.ParseSemantic(label)
 	if err != nil {

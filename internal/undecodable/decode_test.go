@@ -69,7 +69,7 @@ func TestDecode_AnyField(t *testing.T) {
 	}
 }
 
-// TestDecode_Decodable: an object that can be decoded has no mark, whoever set one, and no TypeMeta.
+// TestDecode_Decodable: an object that can be decoded has no mark, also if a user has set one, and no TypeMeta.
 func TestDecode_Decodable(t *testing.T) {
 	want := &machinev1beta1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 		Name: "m", Annotations: map[string]string{Annotation: "forged", "a": "b"},

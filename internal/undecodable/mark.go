@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Annotation marks an object of the cache that could not be decoded as a whole. It exists in memory only. Its value begins with a text that nobody else
-// knows, so that no user can mark an object.
+// Annotation marks an object of the cache that could not be decoded as a whole. It exists in memory only. Its value begins with a text that no other
+// process knows, so that no user can mark an object.
 const Annotation = "drover.dev/undecodable"
 
 // MaxValue is the longest value of Annotation, in bytes.

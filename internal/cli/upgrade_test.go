@@ -173,12 +173,12 @@ func TestUpgradePlan_VersionForbidden(t *testing.T) {
 			return inner.Get(ctx, key, object, options...)
 		},
 	})
-	for from, code := range map[string]int{"Label": 0, "Auto": 0, "MachineConfig": 1, "Elsewhere": 1} {
+	for from, code := range map[string]int{"Label": 0, "Auto": 1, "MachineConfig": 1, "Elsewhere": 1} {
 		got := runOn(t, on, "", "upgrade", "plan", "run", "--upgrade-node-version", from)
 		if got.code != code {
 			t.Errorf("%s: exit code %d: %s", from, got.code, got.errors)
 		}
-		if from == "MachineConfig" && !strings.Contains(got.errors, "reading MachineConfig rendered") {
+		if from != "Label" && from != "Elsewhere" && !strings.Contains(got.errors, "reading MachineConfig rendered") {
 			t.Errorf("it says %s", got.errors)
 		}
 	}

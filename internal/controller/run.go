@@ -38,7 +38,7 @@ func Run(ctx context.Context, reconciler reconcile.Reconciler, options Options, 
 	}
 	skipNameValidation := true
 	built, err := controller.NewUnmanaged(options.Name, controller.Options{
-		Reconciler:              outlast(reconciler),
+		Reconciler:              waitForCorrection(reconciler),
 		MaxConcurrentReconciles: max(options.Workers, 1),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, options.MaxBackoff),
 		SkipNameValidation:      &skipNameValidation,
@@ -55,9 +55,9 @@ func Run(ctx context.Context, reconciler reconcile.Reconciler, options Options, 
 	return built.Start(ctx)
 }
 
-// outlast has a reconciler wait for a user when it needs an object that cannot be decoded, whose next event reconciles again what depends on it. The
+// waitForCorrection has a reconciler wait for a user when it needs an object that cannot be decoded, whose next event reconciles again what depends on it. The
 // object is reported once for all: see undecodable.Tracker.
-func outlast(reconciler reconcile.Reconciler) reconcile.Reconciler {
+func waitForCorrection(reconciler reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		result, err := reconciler.Reconcile(ctx, request)
 		if undecodable.Is(err) {

@@ -32,7 +32,7 @@ type external struct {
 	template *unstructured.Unstructured
 	// failure is why the template cannot be used until a user corrects that.
 	failure plan.TemplateFailure
-	// err is why the template, or before it the requests, could not be read.
+	// err is the first error of listing the requests or reading the template.
 	err error
 }
 

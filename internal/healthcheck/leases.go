@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -94,7 +95,8 @@ func (r *Reconciler) releaseLeases(ctx context.Context, key types.NamespacedName
 
 // releaseLease releases a lease unless the API server has it that the Machine is being deleted, or gone.
 func (r *Reconciler) releaseLease(ctx context.Context, lease acquiredLease) error {
-	machine := &machinev1beta1.Machine{}
+	machine := &metav1.PartialObjectMetadata{}
+	machine.SetGroupVersionKind(machinev1beta1.GroupVersion.WithKind("Machine"))
 	switch err := r.options.Live.Get(ctx, client.ObjectKeyFromObject(lease.machine), machine); {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("reading Machine %s: %w", lease.machine.Name, err)

@@ -96,16 +96,20 @@ func (g *Group) ListLive(ctx context.Context, live client.Reader) ([]plan.Object
 	if err := live.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("listing %s: %w", g.Resource.GroupResource(), err)
 	}
-	objects := make([]plan.Object, len(list.Items))
-	for i := range list.Items {
-		text, err := list.Items[i].MarshalJSON()
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", g.Resource.GroupResource(), err)
-		}
-		objects[i] = g.NewObject()
-		if err := undecodable.Decode(text, objects[i]); err != nil {
-			return nil, err
-		}
+	return undecodable.DecodeList(list, func(schema.GroupVersionKind) (plan.Object, error) { return g.NewObject(), nil })
+}
+
+// GetLive reads a NodeMaintenance of the group from the API server, also one that cannot be decoded.
+func (g *Group) GetLive(ctx context.Context, live client.Reader, name string) (plan.Object, error) {
+	raw := &unstructured.Unstructured{}
+	raw.SetGroupVersionKind(g.Resource.GroupVersion().WithKind("NodeMaintenance"))
+	if err := live.Get(ctx, client.ObjectKey{Name: name}, raw); err != nil {
+		return nil, err
 	}
-	return objects, nil
+	text, err := raw.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("reading NodeMaintenance %s: %w", name, err)
+	}
+	object := g.NewObject()
+	return object, undecodable.Decode(text, object)
 }

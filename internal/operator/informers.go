@@ -23,8 +23,8 @@ import (
 	"github.com/drover-io/drover/internal/undecodable"
 )
 
-// informerFactory makes the informers of the cache. Those of custom resources outlast any object: see package undecodable. Objects of Kubernetes' own
-// kinds can be decoded, because the API server decodes them itself.
+// informerFactory makes the informers of the cache. Informers of custom resources keep working if an object cannot be decoded (package undecodable).
+// Built-in kinds need no such care, because the API server decodes them itself.
 type informerFactory struct {
 	scheme *runtime.Scheme
 	config *rest.Config
@@ -84,7 +84,7 @@ func (f *informerFactory) source(kind runtime.Object) (*undecodable.Source, erro
 	source := &undecodable.Source{
 		Lists: lists, Watches: lists, Resource: mapping.Resource.Resource, Namespace: f.namespaceOf(object), Decode: f.decoder(gvk),
 	}
-	if gvk.Kind != "Machine" {
+	if !isMachine(gvk) {
 		return source, nil
 	}
 	config := ownConnection(f.config)
@@ -113,9 +113,13 @@ func (f *informerFactory) namespaceOf(kind client.Object) string {
 	return ""
 }
 
+func isMachine(gvk schema.GroupVersionKind) bool {
+	return gvk == machinev1beta1.GroupVersion.WithKind("Machine")
+}
+
 // decoder returns what decodes the objects of a kind.
 func (f *informerFactory) decoder(gvk schema.GroupVersionKind) func(text []byte) (client.Object, error) {
-	if gvk.GroupVersion() == machinev1beta1.GroupVersion && gvk.Kind == "Machine" {
+	if isMachine(gvk) {
 		return func(text []byte) (client.Object, error) { return machinejson.Decode(text) }
 	}
 	return func(text []byte) (client.Object, error) {

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	kjson "sigs.k8s.io/json"
 )
 
 // Decode decodes an object from JSON as the API server writes it into a typed one, which is empty. What Go cannot decode is left out, and the object is
@@ -36,6 +36,24 @@ func Decode(text []byte, into client.Object) error {
 	}
 	mark(into, p.problem())
 	return nil
+}
+
+// DecodeList decodes the objects of a list that was read without their type, as Decode does. create returns an empty object of a kind.
+func DecodeList[T client.Object](list *unstructured.UnstructuredList, create func(schema.GroupVersionKind) (T, error)) ([]T, error) {
+	objects := make([]T, len(list.Items))
+	for i := range list.Items {
+		text, err := list.Items[i].MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("reading a list: %w", err)
+		}
+		if objects[i], err = create(list.Items[i].GroupVersionKind()); err != nil {
+			return nil, fmt.Errorf("reading a list: %w", err)
+		}
+		if err := Decode(text, objects[i]); err != nil {
+			return nil, err
+		}
+	}
+	return objects, nil
 }
 
 // decode decodes an object; after an error it is empty.

@@ -8,8 +8,8 @@ package undecodable
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,10 +41,18 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s %s cannot be decoded: %s; Drover does not act on it until the field is corrected", e.Kind, name, e.Problem)
 }
 
-// Is reports whether an error is, or wraps, an Error.
+// Is reports whether an error is, or wraps, nothing but Errors: beside another error a reconciliation has failed for that one, too.
 func Is(err error) bool {
-	var undecodable *Error
-	return errors.As(err, &undecodable)
+	switch err := err.(type) { //nolint:errorlint // the tree of errors is walked here
+	case *Error:
+		return true
+	case interface{ Unwrap() error }:
+		return Is(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		all := err.Unwrap()
+		return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !Is(err) })
+	}
+	return false
 }
 
 // Check returns an Error for an object of the cache that could not be decoded, and nil for every other one.

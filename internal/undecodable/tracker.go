@@ -170,7 +170,7 @@ func (t *Tracker) Report(ctx context.Context, recorder record.EventRecorder) {
 	for {
 		for _, object := range t.unreported() {
 			problem := Check(object)
-			log.FromContext(ctx).Error(problem, "an object is skipped")
+			log.FromContext(ctx).Error(problem, "cannot decode an object; Drover does not act on it")
 			recorder.Event(object, corev1.EventTypeWarning, ReasonUndecodable, problem.Error())
 		}
 		select {

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -94,7 +95,7 @@ func (o *Options) connect() (client.WithWatch, error) {
 	return &machineClient{WithWatch: all, machines: machines, warnings: o.ErrOut}, err
 }
 
-// machineClient also lists Machines while it reads them, and outlasts objects that cannot be decoded.
+// machineClient also lists Machines while it reads them, and tolerates objects that cannot be decoded.
 type machineClient struct {
 	client.WithWatch
 
@@ -132,25 +133,24 @@ func (c *machineClient) warn(object client.Object) {
 
 // decode sets the items of a list.
 func (c *machineClient) decode(raw *unstructured.UnstructuredList, list client.ObjectList) error {
-	items := make([]runtime.Object, 0, len(raw.Items))
-	for i := range raw.Items {
-		text, err := raw.Items[i].MarshalJSON()
+	objects, err := undecodable.DecodeList(raw, func(kind schema.GroupVersionKind) (client.Object, error) {
+		object, err := Scheme.New(kind)
 		if err != nil {
-			return fmt.Errorf("reading a list: %w", err)
+			return nil, err
 		}
-		item, err := Scheme.New(raw.Items[i].GroupVersionKind())
-		if err != nil {
-			return fmt.Errorf("reading a list: %w", err)
-		}
-		object, ok := item.(client.Object)
+		known, ok := object.(client.Object)
 		if !ok {
-			return fmt.Errorf("%T is no object", item)
+			return nil, fmt.Errorf("%T is no object", object)
 		}
-		if err := undecodable.Decode(text, object); err != nil {
-			return err
-		}
+		return known, nil
+	})
+	if err != nil {
+		return err
+	}
+	items := make([]runtime.Object, len(objects))
+	for i, object := range objects {
 		c.warn(object)
-		items = append(items, object)
+		items[i] = object
 	}
 	list.SetResourceVersion(raw.GetResourceVersion())
 	list.SetContinue(raw.GetContinue())

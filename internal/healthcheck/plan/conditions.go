@@ -6,6 +6,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 
 	"github.com/drover-io/drover/internal/status"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Conditions of a MachineHealthCheck. Those of machine-api-operator are in the API: RemediationAllowed, ExternalRemediationTemplateAvailable and
@@ -41,7 +42,7 @@ const (
 	ReasonOlderCheck      = "LeftToOlder"
 	ReasonNoController    = "NoController"
 	ReasonAuthority       = "AuthoritativeAPINotMachineAPI"
-	ReasonUndecodable     = "Undecodable"
+	ReasonUndecodable     = undecodable.ReasonUndecodable
 	ReasonMachinePaused   = "MachinePaused"
 	ReasonSkipped         = "SkippedByAnnotation"
 

@@ -31,7 +31,7 @@ func DefaultTemplateKinds() []string {
 
 // refusedGroups are groups whose kinds are no remediation requests, in addition to those that isRefusedGroup has a rule for.
 var refusedGroups = []string{
-	machinev1beta1.GroupName, "cluster.x-k8s.io", "nodemaintenance.medik8s.io", "nodemaintenance.kubevirt.io", "openshift-optional.skrzypek.io",
+	"cluster.x-k8s.io", "nodemaintenance.medik8s.io", "nodemaintenance.kubevirt.io", "openshift-optional.skrzypek.io",
 }
 
 // isRefusedGroup reports whether no kind of a group is ever a remediation request: those of Kubernetes itself, which have no dot or end in k8s.io or

@@ -82,8 +82,8 @@ func MachinesOfSet(ctx context.Context, cache client.Reader, namespace string, u
 }
 
 // SetsOf returns the MachineSets of a Machine: the one that controls it, whether its selector matches or not, or, for a Machine without a controller,
-// those that it belongs to as has reports. If these are several, none of them applies to the Machine. They must not be changed. Who
-// acts on one asks undecodable.Check: its labels and its selector are known in any case.
+// those that it belongs to as has reports. If these are several, none of them applies to the Machine. They must not be changed. A
+// caller that acts on a MachineSet asks undecodable.Check; its labels and its selector are known in any case.
 func SetsOf(
 	ctx context.Context, cache client.Reader, machine *machinev1beta1.Machine, has func(set *machinev1beta1.MachineSet) bool,
 ) (found []*machinev1beta1.MachineSet, err error) {

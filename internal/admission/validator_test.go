@@ -189,7 +189,7 @@ func TestValidator_DeniesWhenLookupFails(t *testing.T) {
 	for name, s := range map[string]cluster{
 		"the node":          {cached: free, live: free, fails: map[string]error{"get *v1.Node": down}},
 		"the list":          {cached: free, live: free, fails: map[string]error{"list *v1beta1.NodeMaintenanceList": down}},
-		"the confirmation":  {cached: objects, live: objects, fails: map[string]error{"get *v1beta1.NodeMaintenance": down}},
+		"the confirmation":  {cached: objects, live: objects, fails: map[string]error{"get *unstructured.Unstructured": down}},
 		"the control plane": {cached: free, live: free, guard: &fakeGuard{err: down}},
 		"the list before the caches are synced": {
 			cached: free, live: free, notSynced: true, fails: map[string]error{"list *unstructured.UnstructuredList": down},

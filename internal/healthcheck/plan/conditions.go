@@ -6,7 +6,6 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 
 	"github.com/drover-io/drover/internal/status"
-	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // Conditions of a MachineHealthCheck. Those of machine-api-operator are in the API: RemediationAllowed, ExternalRemediationTemplateAvailable and
@@ -42,7 +41,7 @@ const (
 	ReasonOlderCheck      = "LeftToOlder"
 	ReasonNoController    = "NoController"
 	ReasonAuthority       = "AuthoritativeAPINotMachineAPI"
-	ReasonUndecodable     = undecodable.ReasonUndecodable
+	ReasonUndecodable     = "Undecodable"
 	ReasonMachinePaused   = "MachinePaused"
 	ReasonSkipped         = "SkippedByAnnotation"
 

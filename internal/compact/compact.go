@@ -113,10 +113,27 @@ func Node(node *corev1.Node) {
 	node.Status = corev1.NodeStatus{Conditions: trimConditions(node.Status.Conditions)}
 }
 
+// maxConditions is how many conditions of a Node are read, the first of them: a kubelet has four, and node-problem-detector adds some. maxConditionType
+// is the longest type, in bytes. A kubelet can write thousands into the status of its own Node.
+const maxConditions, maxConditionType = 64, 316
+
+// BoundedConditions returns those conditions of a Node that are read.
+func BoundedConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
+	conditions = conditions[:min(len(conditions), maxConditions)]
+	if slices.ContainsFunc(conditions, isTooLong) {
+		return slices.DeleteFunc(slices.Clone(conditions), isTooLong)
+	}
+	return conditions
+}
+
+func isTooLong(condition corev1.NodeCondition) bool {
+	return len(condition.Type)+len(condition.Status) > maxConditionType
+}
+
 // trimConditions keeps those that say whether a Node is available, with the time since when; other times and texts change with every heartbeat.
 func trimConditions(conditions []corev1.NodeCondition) []corev1.NodeCondition {
 	kept := make([]corev1.NodeCondition, 0, 1)
-	for _, condition := range conditions {
+	for _, condition := range BoundedConditions(conditions) {
 		if slices.Contains(disruptionplan.Conditions, condition.Type) {
 			kept = append(kept, corev1.NodeCondition{
 				Type: Text(condition.Type), Status: Text(condition.Status), LastTransitionTime: condition.LastTransitionTime,

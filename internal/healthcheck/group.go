@@ -8,6 +8,7 @@ import (
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,8 +88,11 @@ func (rc *reconciliation) observeReplicas(ctx context.Context, owners map[types.
 func (rc *reconciliation) addRequests(ctx context.Context, checks []machinev1beta1.MachineHealthCheck, machines []plan.Target) error {
 	for i := range checks {
 		check := &checks[i]
-		if check.UID == rc.check.UID || check.Spec.RemediationTemplate == nil ||
-			!slices.ContainsFunc(machines, func(t plan.Target) bool { return selects(check, t.Machine) }) {
+		if check.UID == rc.check.UID || check.Spec.RemediationTemplate == nil {
+			continue
+		}
+		selector, err := plan.Selector(check)
+		if err != nil || !slices.ContainsFunc(machines, func(t plan.Target) bool { return selector.Matches(labels.Set(t.Machine.Labels)) }) {
 			continue
 		}
 		// Without its kind, or the permission to list it, the other one cannot create requests either.

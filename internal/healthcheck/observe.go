@@ -7,11 +7,13 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/internal/healthcheck/plan"
 	"github.com/drover-io/drover/internal/machineapi"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // snapshot is what a reconciliation has observed at one moment, and the decision that follows from it.
@@ -82,8 +84,27 @@ func (rc *reconciliation) readTarget(ctx context.Context, machine *machinev1beta
 		Machine: machine, Deleted: deleted, Stale: rc.versions.Pending(ctx, machine), Requested: requests.has(machine),
 		RequestedAt: requests.createdAt(machine, rc.now),
 	}
+	if target.OwnerProblem, err = rc.ownerProblem(ctx, machine); err != nil {
+		return target, err
+	}
 	target.Node, err = readNode(ctx, rc.cache, machine)
 	return target, err
+}
+
+// ownerProblem returns why the MachineSet of a Machine does not replace it: it cannot be decoded.
+func (rc *reconciliation) ownerProblem(ctx context.Context, machine *machinev1beta1.Machine) (string, error) {
+	owner := metav1.GetControllerOfNoCopy(machine)
+	if owner == nil || owner.Kind != "MachineSet" {
+		return "", nil
+	}
+	err := rc.cache.Get(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, &machinev1beta1.MachineSet{})
+	switch {
+	case undecodable.Is(err):
+		return err.Error(), nil
+	case client.IgnoreNotFound(err) != nil:
+		return "", fmt.Errorf("reading MachineSet %s/%s: %w", machine.Namespace, owner.Name, err)
+	}
+	return "", nil
 }
 
 // readNode returns a Machine's Node; nil when it names none, or when that does not exist.

@@ -145,9 +145,10 @@ func trimClusterVersion(version *configv1.ClusterVersion) {
 // conditions and their times its health is judged.
 func trimNodeOfMachine(node *corev1.Node) {
 	compact.Metadata(node)
-	status := corev1.NodeStatus{Conditions: make([]corev1.NodeCondition, len(node.Status.Conditions))}
-	for i := range node.Status.Conditions {
-		condition := &node.Status.Conditions[i]
+	conditions := compact.BoundedConditions(node.Status.Conditions)
+	status := corev1.NodeStatus{Conditions: make([]corev1.NodeCondition, len(conditions))}
+	for i := range conditions {
+		condition := &conditions[i]
 		status.Conditions[i] = corev1.NodeCondition{
 			Type: compact.Text(condition.Type), Status: compact.Text(condition.Status), LastTransitionTime: condition.LastTransitionTime,
 		}

@@ -36,6 +36,8 @@ func systemKeys() Protected {
 			"node.alpha.kubernetes.io/ttl",
 			// The gate of upgrades and budgets read here what the machine-config-operator does, budgets what kured does.
 			"machineconfiguration.openshift.io/*", "weave.works/kured-reboot-in-progress",
+			// Network plugins route the traffic of other nodes by these.
+			"k8s.ovn.org/*", "flannel.alpha.coreos.com/*", "projectcalico.org/*", "network.cilium.io/*", "io.cilium.network.*",
 			// NodeGroups select Nodes by their owner in the Cluster API (spec.nodes.clusterAPI).
 			"cluster.x-k8s.io/cluster-name", "cluster.x-k8s.io/cluster-namespace", "cluster.x-k8s.io/owner-kind", "cluster.x-k8s.io/owner-name",
 		},

@@ -16,14 +16,17 @@ import (
 )
 
 // Decode decodes an object from JSON as the API server writes it into a typed one, which is empty. What Go cannot decode is left out, and the object is
-// marked. As in every typed object that client-go decodes, TypeMeta is empty. The error is for what is no JSON object with metadata.
+// marked. managedFields are not decoded. As in every typed object that client-go decodes, TypeMeta is empty. The bytes of the text are changed. The error is
+// for what is no JSON object with metadata.
 func Decode(text []byte, into client.Object) error {
-	if err := decode(text, into); err == nil {
+	text = withoutManagedFields(text)
+	err := decode(text, into)
+	if err == nil {
 		return nil
 	}
 	var fields map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &fields); err != nil {
-		return fmt.Errorf("decoding a %s: %w", kindOf(into), err)
+	if kjson.UnmarshalCaseSensitivePreserveInts(text, &fields) != nil {
+		return decodeMetadata(text, into, err)
 	}
 	p := &pruner{}
 	p.prune(fields, reflect.TypeOf(into), "")
@@ -34,6 +37,24 @@ func Decode(text []byte, into client.Object) error {
 	if err := decode(pruned, into); err != nil {
 		return fmt.Errorf("decoding a %s: %w", kindOf(into), err)
 	}
+	mark(into, p.problem())
+	return nil
+}
+
+// decodeMetadata decodes only the metadata of an object, of which the rest cannot be decoded at all: it may be nested too deep.
+func decodeMetadata(text []byte, into client.Object, problem error) error {
+	var metadata []byte
+	isObject := eachMember(text, func(of member) bool {
+		if of.key == "metadata" {
+			metadata = text[of.value:of.to]
+		}
+		return true
+	})
+	if !isObject || metadata == nil || decode(slices.Concat([]byte(`{"metadata":`), metadata, []byte(`}`)), into) != nil {
+		return fmt.Errorf("decoding a %s: %w", kindOf(into), problem)
+	}
+	p := &pruner{}
+	p.add("the object", problem)
 	mark(into, p.problem())
 	return nil
 }

@@ -1,6 +1,7 @@
 package undecodable
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -42,23 +43,30 @@ func (s *Source) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	if err != nil {
 		return nil, err
 	}
-	var read struct {
-		metav1.ListMeta `json:"metadata"`
-
-		Items []json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(text, &read); err != nil {
+	all := &internalversion.List{}
+	var items []byte
+	isObject := eachMember(text, func(of member) bool {
+		switch of.key {
+		case "metadata":
+			err = json.Unmarshal(text[of.value:of.to], &all.ListMeta)
+		case "items":
+			items = text[of.value:of.to]
+		}
+		return err == nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("decoding a list of %s: %w", s.Resource, err)
 	}
-	if read.ResourceVersion == "" {
+	isList, err := eachItem(items, func(item []byte) error {
+		object, err := s.Decode(item)
+		all.Items = append(all.Items, object)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !isObject || !isList && string(bytes.TrimSpace(items)) != "null" || all.ResourceVersion == "":
 		return nil, fmt.Errorf("the answer to a list of %s is no list", s.Resource)
-	}
-	all := &internalversion.List{ListMeta: read.ListMeta, Items: make([]runtime.Object, len(read.Items))}
-	for i, item := range read.Items {
-		if all.Items[i], err = s.Decode(item); err != nil {
-			return nil, err
-		}
-		read.Items[i] = nil
 	}
 	return all, nil
 }

@@ -35,9 +35,6 @@ func TestDrainSpec_DeadlineWithForce(t *testing.T) {
 	m.Phase(medik8s.PhaseSucceeded)
 	drained, begun := time.Now(), since(s, node)
 	t.Logf("drained %s after the cordon, the deadline was %s", drained.Sub(begun).Round(time.Millisecond), deadline)
-	if late := drained.Sub(begun.Add(deadline)); late > 10*time.Second {
-		t.Errorf("that is %s after the deadline", late)
-	}
 	first := map[string]*cluster.AuditEvent{}
 	asked := requests(s)
 	for i := range asked.Deletions {

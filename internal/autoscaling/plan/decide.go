@@ -139,6 +139,9 @@ func OwnerOf(ma *v1beta1.MachineAutoscaler) string { return ma.Namespace + "/" +
 // releases returns the MachineSets that the MachineAutoscaler bounds and does not name any more.
 func (in *Input) releases(target *machinev1beta1.MachineSet) (releases []Change) {
 	for _, set := range in.Sets {
+		if in.Autoscaler.DeletionTimestamp == nil && undecodable.ProblemOf(set) != "" {
+			continue // it may be the target
+		}
 		if set != target && set.Annotations[machineapi.AutoscalerAnnotation] == OwnerOf(in.Autoscaler) {
 			releases = append(releases, Change{Set: set, Annotations: released(set)})
 		}

@@ -72,6 +72,8 @@ type Target struct {
 	Stale bool
 	// Unprovisioned is when the Machine was last seen before its provisioning began; zero for never.
 	Unprovisioned time.Time
+	// OwnerProblem is why the MachineSet that would replace the Machine does nothing; empty if it works.
+	OwnerProblem string
 	// Requested reports that there is a remediation request for the Machine, and RequestedAt since when.
 	Requested   bool
 	RequestedAt time.Time
@@ -238,6 +240,8 @@ func (r *Remediation) blocked(older string, now time.Time) Blocked {
 	case has(r.Machine, ClusterAPISkipAnnotation):
 		b.Reason, b.Message = ReasonSkipped, "it has the annotation "+ClusterAPISkipAnnotation
 	case r.Method != ByDeletion:
+	case r.OwnerProblem != "":
+		b.Reason, b.Message = ReasonUndecodable, r.OwnerProblem
 	case OwnerOf(r.Machine) == "":
 		b.Reason, b.Message = ReasonNoController, "it has no controller that would replace it"
 	default:

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,6 +60,9 @@ func ValidateTemplateKind(text string) error {
 	return nil
 }
 
+// isVersion matches versions of APIs: https://kubernetes.io/docs/reference/using-api/#api-versioning. Any other text may be a path on the API server.
+var isVersion = regexp.MustCompile("^v[0-9]+((alpha|beta)[0-9]+)?$")
+
 // TemplateFailure is why the remediation template cannot be used until a user corrects that; the zero value if it can.
 type TemplateFailure struct {
 	// Reason is that of the conditions.
@@ -70,9 +74,9 @@ func RequestKind(reference *corev1.ObjectReference, allowed []string) (schema.Gr
 	kind := reference.GroupVersionKind()
 	name, ok := strings.CutSuffix(kind.Kind, templateSuffix)
 	switch {
-	case !ok || name == "" || kind.Version == "" || reference.Name == "":
+	case !ok || name == "" || !isVersion.MatchString(kind.Version) || reference.Name == "":
 		return kind, TemplateFailure{ReasonNoTemplate, fmt.Sprintf("spec.remediationTemplate (kind %q, apiVersion %q, name %q) is not a remediation "+
-			"template: it needs a kind that ends in %s, a version and a name", reference.Kind, reference.APIVersion, reference.Name, templateSuffix)}
+			"template: it needs a kind that ends in %s, a version such as v1alpha1, and a name", reference.Kind, reference.APIVersion, reference.Name, templateSuffix)}
 	case isRefusedGroup(kind.Group):
 		return kind, refusedTemplate(kind, fmt.Sprintf("kinds of the group %q are no remediation requests", kind.Group))
 	case !slices.Contains(allowed, kind.GroupKind().String()):

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/json"
+
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 // listStart is how the API server begins a list of Machines.
@@ -123,7 +125,7 @@ func (l *list) more() error {
 // is decoded.
 func (l *list) item() (end int, err error) {
 	for {
-		end = afterValue(l.text, l.at)
+		end = undecodable.AfterValue(l.text, l.at)
 		if end < len(l.text) {
 			if c := l.text[end]; c != ',' && c != ']' {
 				return 0, fmt.Errorf("%q is where an item ends", c)

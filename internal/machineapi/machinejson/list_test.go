@@ -19,6 +19,12 @@ const listEnd = `],"kind":"MachineList","metadata":{"continue":"","resourceVersi
 // listOf writes a list as the API server does.
 func listOf(items ...string) string { return string(listStart) + strings.Join(items, ",") + listEnd }
 
+// machineWith returns a Machine whose metadata has some members, as the API server writes it.
+func machineWith(metadata string) string {
+	return fmt.Sprintf(`%s"metadata":{%s},"spec":{"providerSpec":{"value":{"managedFields":[1],"metadata":{"managedFields":[2]}}}}}`,
+		`{"apiVersion":"machine.openshift.io/v1beta1","kind":"Machine",`, metadata)
+}
+
 // item is a Machine with managedFields and an annotation of a length.
 func item(name string, length int) string {
 	return machineWith(fmt.Sprintf(`"annotations":{"a":"]},\"%s"},"managedFields":[{"manager":"x"}],"name":%q`, strings.Repeat("x", length), name))

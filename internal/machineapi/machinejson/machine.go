@@ -3,27 +3,17 @@
 package machinejson
 
 import (
-	"bytes"
-	"fmt"
-
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 
 	"github.com/drover-io/drover/internal/undecodable"
 )
 
-// start is how the API server begins a Machine: the fields of an unstructured object are in the order of their names.
-var start = fmt.Appendf(nil, `{"apiVersion":%q,"kind":"Machine",`, machinev1beta1.GroupVersion)
-
-// IsMachine reports whether a text begins as a Machine does that the API server writes.
-func IsMachine(text []byte) bool { return bytes.HasPrefix(text, start) }
-
 // Decode decodes a Machine, without its managedFields. The bytes of the text are changed. As in every typed object that client-go decodes, TypeMeta
 // is empty. A Machine of which Go cannot decode a field is marked, as package undecodable says. The error is for what is not JSON, or not a Machine.
 func Decode(text []byte) (*machinev1beta1.Machine, error) {
 	machine := &machinev1beta1.Machine{}
-	if err := undecodable.Decode(withoutManagedFields(text), machine); err != nil {
+	if err := undecodable.Decode(text, machine); err != nil {
 		return nil, err
 	}
-	machine.ManagedFields = nil
 	return machine, nil
 }

@@ -1,4 +1,4 @@
-package machinejson
+package undecodable
 
 import (
 	"bytes"
@@ -8,6 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// start is how the API server begins a Machine.
+const start = `{"apiVersion":"machine.openshift.io/v1beta1","kind":"Machine",`
 
 // machineWith returns a Machine whose metadata has some members, as the API server writes it.
 func machineWith(metadata string) string {
@@ -30,7 +33,7 @@ func TestWithoutManagedFields(t *testing.T) {
 			`"annotations":{"a":"\"managedFields\":[1],","managedFields":"x"},"name":"\\"`,
 		},
 		"deeper":           {`"labels":{"managedFields":[3]},"name":"m"`, `"labels":{"managedFields":[3]},"name":"m"`},
-		"blanks":           {`"name": "m", ` + fields, `"name": "m", ` + fields},
+		"blanks":           {`"name": "m", ` + fields, `"name": "m"`},
 		"another spelling": {`"ManagedFields":[4],"name":"m"`, `"ManagedFields":[4],"name":"m"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +46,7 @@ func TestWithoutManagedFields(t *testing.T) {
 			}
 		})
 	}
-	for _, text := range []string{``, `{}`, `[]`, `{"kind":"Machine"}`, string(start), string(start) + `"spec":{}}`} {
+	for _, text := range []string{``, `{}`, `[]`, `{"kind":"Machine"}`, start, start + `"spec":{}}`} {
 		if got := string(withoutManagedFields([]byte(text))); got != text {
 			t.Errorf("%s became %s", text, got)
 		}

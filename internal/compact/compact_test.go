@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -65,5 +67,21 @@ func TestMachine_Shared(t *testing.T) {
 		if isSame(table.Share(maps.Clone(large)), large) {
 			t.Error("a large map is kept")
 		}
+	}
+}
+
+// TestBoundedConditions: a kubelet that writes thousands of conditions, or long ones, into the status of its Node does not fill the memory.
+func TestBoundedConditions(t *testing.T) {
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
+	long := corev1.NodeCondition{Type: corev1.NodeConditionType(strings.Repeat("x", 1000)), Status: corev1.ConditionTrue}
+	if kept := BoundedConditions([]corev1.NodeCondition{long, ready}); len(kept) != 1 || kept[0].Type != corev1.NodeReady {
+		t.Errorf("kept %v", kept)
+	}
+	if kept := BoundedConditions(slices.Repeat([]corev1.NodeCondition{ready}, 20000)); len(kept) != maxConditions {
+		t.Errorf("kept %d", len(kept))
+	}
+	node := &corev1.Node{Status: corev1.NodeStatus{Conditions: slices.Repeat([]corev1.NodeCondition{ready}, 20000)}}
+	if Node(node); len(node.Status.Conditions) != maxConditions {
+		t.Errorf("a Node keeps %d", len(node.Status.Conditions))
 	}
 }

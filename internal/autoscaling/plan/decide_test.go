@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/drover-io/drover/api/autoscaling/v1beta1"
 	"github.com/drover-io/drover/internal/apitest/builder"
+	"github.com/drover-io/drover/internal/undecodable"
 )
 
 type values = map[string]string
@@ -233,5 +235,23 @@ func TestLacksAccelerator(t *testing.T) {
 		if got := lacksAccelerator(set); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// TestDecide_UndecodableTarget: a MachineSet that cannot be decoded keeps its bounds, unless the MachineAutoscaler is being deleted.
+func TestDecide_UndecodableTarget(t *testing.T) {
+	set := &machinev1beta1.MachineSet{}
+	text := `{"metadata":{"name":"web","namespace":"machines","annotations":{"` + owner + `":"machines/web"}},` +
+		`"spec":{"template":{"spec":{"taints":[{"key":"a","effect":"NoSchedule","timeAdded":"2020-01-01t00:00:00z"}]}}}}`
+	if err := undecodable.Decode([]byte(text), set); err != nil {
+		t.Fatal(err)
+	}
+	in := &Input{Autoscaler: newAutoscaler(), Sets: []*machinev1beta1.MachineSet{set}}
+	if plan := Decide(in); len(plan.Releases) != 0 || plan.Update != nil || !strings.Contains(plan.Message, "cannot be decoded") {
+		t.Errorf("%+v", plan)
+	}
+	in.Autoscaler = newAutoscaler(deleted)
+	if plan := Decide(in); len(plan.Releases) != 1 {
+		t.Errorf("%+v", plan)
 	}
 }

@@ -118,6 +118,8 @@ func TestDecide_Blocked(t *testing.T) {
 		"nothing":                               {want: "m0", method: ByDeletion},
 		"no controller":                         {target: orphan, want: "m0=NoController"},
 		"an owner that is no controller":        {target: func(t *Target) { t.Machine.OwnerReferences[0].Controller = nil }, want: "m0=NoController"},
+		"a MachineSet that cannot be decoded":   {target: func(t *Target) { t.OwnerProblem = "no date" }, want: "m0=Undecodable"},
+		"by template, such a MachineSet":        {check: template, target: func(t *Target) { t.OwnerProblem = "x" }, want: "m0", method: ByTemplate},
 		"skipped":                               {target: annotated(SkipAnnotation), want: "m0=SkippedByAnnotation"},
 		"skipped, annotation of Cluster API":    {target: annotated(ClusterAPISkipAnnotation), want: "m0=SkippedByAnnotation"},
 		"paused":                                {target: annotated(paused.ClusterAPIAnnotation), want: "m0=MachinePaused"},

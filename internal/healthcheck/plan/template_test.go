@@ -3,6 +3,8 @@ package plan
 import (
 	"slices"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestValidateTemplateKind(t *testing.T) {
@@ -25,6 +27,19 @@ func TestValidateTemplateKind(t *testing.T) {
 	} {
 		if ValidateTemplateKind(kind) == nil {
 			t.Errorf("%q is valid", kind)
+		}
+	}
+}
+
+// TestRequestKind_Version: only what is a version becomes part of a path of the API server.
+func TestRequestKind_Version(t *testing.T) {
+	const group, kind = "self-node-remediation.medik8s.io", "SelfNodeRemediationTemplate"
+	for version, valid := range map[string]bool{
+		"v1alpha1": true, "v1": true, "v2beta10": true, "..": false, "": false, "v1/../v2": false, "V1": false, "v": false, "v1 ": false, "v1alpha": false,
+	} {
+		_, failure := RequestKind(&corev1.ObjectReference{APIVersion: group + "/" + version, Kind: kind, Name: "a"}, DefaultTemplateKinds())
+		if (failure.Reason == "") != valid {
+			t.Errorf("version %q: %+v", version, failure)
 		}
 	}
 }
